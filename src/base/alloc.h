@@ -1,0 +1,41 @@
+/*
+ * Memory through a table of functions, so that a test can count allocations and make the n-th one
+ * fail. Code that runs per request takes what it needs from pools that were filled before; this is
+ * for what grows: tables, records, buffers.
+ *
+ * The allocator outlives everything made with it. hf_free(NULL) is allowed.
+ */
+#ifndef HF_BASE_ALLOC_H
+#define HF_BASE_ALLOC_H
+
+#include <stddef.h>
+
+struct hf_alloc {
+    void *(*resize)(void *ctx, void *ptr, size_t size); /* ptr NULL: allocate; NULL on failure */
+    void (*release)(void *ctx, void *ptr);
+    void *ctx;
+};
+
+/* malloc and friends. */
+extern const struct hf_alloc hf_alloc_heap;
+
+static inline void *hf_malloc(const struct hf_alloc *alloc, size_t size)
+{
+    return alloc->resize(alloc->ctx, NULL, size);
+}
+
+static inline void *hf_realloc(const struct hf_alloc *alloc, void *ptr, size_t size)
+{
+    return alloc->resize(alloc->ctx, ptr, size);
+}
+
+static inline void hf_free(const struct hf_alloc *alloc, void *ptr)
+{
+    if (ptr)
+        alloc->release(alloc->ctx, ptr);
+}
+
+/* Zeroed; NULL on failure or when count * size overflows. */
+void *hf_calloc(const struct hf_alloc *alloc, size_t count, size_t size);
+
+#endif

@@ -1,0 +1,30 @@
+/* A view of bytes that somebody else owns: names, file handles, owner handles, encoded records. */
+#ifndef HF_BASE_BYTES_H
+#define HF_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct hf_bytes {
+    const uint8_t *data;
+    size_t len;
+};
+
+static inline struct hf_bytes hf_bytes(const void *data, size_t len)
+{
+    return (struct hf_bytes){data, len};
+}
+
+static inline struct hf_bytes hf_bytes_str(const char *text)
+{
+    return hf_bytes(text, strlen(text));
+}
+
+static inline bool hf_bytes_equal(struct hf_bytes a, struct hf_bytes b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+#endif

@@ -1,0 +1,79 @@
+#include "base/hash.h"
+
+#include <endian.h>
+#include <string.h>
+
+struct sip {
+    uint64_t v0, v1, v2, v3;
+};
+
+static inline uint64_t rotl(uint64_t x, int bits)
+{
+    return (x << bits) | (x >> (64 - bits));
+}
+
+static inline void sip_round(struct sip *s)
+{
+    s->v0 += s->v1;
+    s->v2 += s->v3;
+    s->v1 = rotl(s->v1, 13) ^ s->v0;
+    s->v3 = rotl(s->v3, 16) ^ s->v2;
+    s->v0 = rotl(s->v0, 32);
+    s->v2 += s->v1;
+    s->v0 += s->v3;
+    s->v1 = rotl(s->v1, 17) ^ s->v2;
+    s->v3 = rotl(s->v3, 21) ^ s->v0;
+    s->v2 = rotl(s->v2, 32);
+}
+
+static inline struct sip sip_init(const struct hf_hash_key *key)
+{
+    return (struct sip){
+        key->k0 ^ 0x736f6d6570736575ULL,
+        key->k1 ^ 0x646f72616e646f6dULL,
+        key->k0 ^ 0x6c7967656e657261ULL,
+        key->k1 ^ 0x7465646279746573ULL,
+    };
+}
+
+static inline void sip_word(struct sip *s, uint64_t m)
+{
+    s->v3 ^= m;
+    sip_round(s);
+    s->v0 ^= m;
+}
+
+static inline uint64_t sip_finish(struct sip *s)
+{
+    s->v2 ^= 0xff;
+    sip_round(s);
+    sip_round(s);
+    sip_round(s);
+    return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+}
+
+uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len)
+{
+    const uint8_t *p = data;
+    struct sip s = sip_init(key);
+    uint64_t tail = 0;
+
+    for (size_t left = len; left >= 8; left -= 8, p += 8) {
+        uint64_t m;
+        memcpy(&m, p, 8);
+        sip_word(&s, le64toh(m));
+    }
+    if (len & 7)
+        memcpy(&tail, p, len & 7);
+    sip_word(&s, le64toh(tail) | (uint64_t)len << 56);
+    return sip_finish(&s);
+}
+
+uint64_t hf_hash_u64(const struct hf_hash_key *key, uint64_t a, uint64_t b)
+{
+    struct sip s = sip_init(key);
+
+    sip_word(&s, a);
+    sip_word(&s, b);
+    return sip_finish(&s);
+}

@@ -1,0 +1,89 @@
+/*
+ * Intrusive, circular, doubly linked list. A node is part of the object it links, so adding and
+ * removing cannot fail; the list owns nothing. A node that was removed is linked to itself, and
+ * hf_list_linked() tells it from one that is in a list.
+ */
+#ifndef HF_BASE_LIST_H
+#define HF_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct hf_list {
+    struct hf_list *prev;
+    struct hf_list *next;
+};
+
+#define hf_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+static inline void hf_list_init(struct hf_list *list)
+{
+    list->prev = list;
+    list->next = list;
+}
+
+static inline bool hf_list_empty(const struct hf_list *list)
+{
+    return list->next == list;
+}
+
+static inline bool hf_list_linked(const struct hf_list *node)
+{
+    return node->next != node;
+}
+
+/* Puts node right behind pos; with the list's head as pos: first. */
+static inline void hf_list_add_after(struct hf_list *pos, struct hf_list *node)
+{
+    node->prev = pos;
+    node->next = pos->next;
+    pos->next->prev = node;
+    pos->next = node;
+}
+
+static inline void hf_list_add_head(struct hf_list *list, struct hf_list *node)
+{
+    hf_list_add_after(list, node);
+}
+
+static inline void hf_list_add_tail(struct hf_list *list, struct hf_list *node)
+{
+    hf_list_add_after(list->prev, node);
+}
+
+static inline void hf_list_remove(struct hf_list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    hf_list_init(node);
+}
+
+/* Moves all nodes of from to the end of to; from is empty then. */
+static inline void hf_list_splice_tail(struct hf_list *to, struct hf_list *from)
+{
+    if (hf_list_empty(from))
+        return;
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    hf_list_init(from);
+}
+
+#define hf_list_entry(node, type, member) hf_container_of(node, type, member)
+
+#define hf_list_first(list, type, member) \
+    (hf_list_empty(list) ? NULL : hf_list_entry((list)->next, type, member))
+
+#define hf_list_last(list, type, member) \
+    (hf_list_empty(list) ? NULL : hf_list_entry((list)->prev, type, member))
+
+/* The loop body must not remove the node it stands on; use the _safe form for that. */
+#define hf_list_foreach(node, list) \
+    for (struct hf_list *node = (list)->next; node != (list); node = node->next)
+
+#define hf_list_foreach_safe(node, list)                                                 \
+    for (struct hf_list *node = (list)->next, *node##_next = node->next; node != (list); \
+         node = node##_next, node##_next = node->next)
+
+#endif

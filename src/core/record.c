@@ -1,0 +1,466 @@
+#include "core/record.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/error.h"
+
+/*
+ * Encoded form: one byte kind, one byte format version, then the fields in the order of the
+ * structure. Numbers are big-endian and of fixed size; bytes are a 16-bit length and the bytes;
+ * an address is family, 32-bit scope, and as many bytes as the family has (ports are not kept).
+ *
+ * A later version may only append fields: then a decoder knows by the version where to stop, and
+ * the older records stay readable.
+ */
+enum {
+    SERVER_VERSION = 1,
+    CLIENT_VERSION = 1,
+    LOCK_VERSION = 1,
+    OP_HEADER_SIZE = 16, /* type, kind, two spare bytes, value length, id */
+};
+
+struct writer {
+    uint8_t *p;
+};
+
+struct reader {
+    const uint8_t *p;
+    size_t left;
+    bool bad; /* set once, at the first read beyond the end */
+};
+
+static void put_u8(struct writer *w, uint8_t v)
+{
+    *w->p++ = v;
+}
+
+static void put_u16(struct writer *w, uint16_t v)
+{
+    v = htobe16(v);
+    memcpy(w->p, &v, sizeof(v));
+    w->p += sizeof(v);
+}
+
+static void put_u32(struct writer *w, uint32_t v)
+{
+    v = htobe32(v);
+    memcpy(w->p, &v, sizeof(v));
+    w->p += sizeof(v);
+}
+
+static void put_u64(struct writer *w, uint64_t v)
+{
+    v = htobe64(v);
+    memcpy(w->p, &v, sizeof(v));
+    w->p += sizeof(v);
+}
+
+static void put_raw(struct writer *w, const void *data, size_t len)
+{
+    if (len > 0)
+        memcpy(w->p, data, len);
+    w->p += len;
+}
+
+static void put_bytes(struct writer *w, struct hf_bytes bytes)
+{
+    put_u16(w, (uint16_t)bytes.len);
+    put_raw(w, bytes.data, bytes.len);
+}
+
+static size_t addr_len(uint8_t family)
+{
+    return family == HF_ADDR_IPV4 ? 4 : family == HF_ADDR_IPV6 ? 16 : 0;
+}
+
+static void put_addr(struct writer *w, const struct hf_addr *addr)
+{
+    put_u8(w, addr->family);
+    put_u32(w, addr->scope);
+    put_raw(w, addr->bytes, addr_len(addr->family));
+}
+
+static const uint8_t *take(struct reader *r, size_t len)
+{
+    const uint8_t *p = r->p;
+
+    if (r->bad || r->left < len) {
+        r->bad = true;
+        return NULL;
+    }
+    r->p += len;
+    r->left -= len;
+    return p;
+}
+
+static uint8_t get_u8(struct reader *r)
+{
+    const uint8_t *p = take(r, 1);
+
+    return p ? *p : 0;
+}
+
+static uint16_t get_u16(struct reader *r)
+{
+    const uint8_t *p = take(r, 2);
+    uint16_t v = 0;
+
+    if (p)
+        memcpy(&v, p, sizeof(v));
+    return be16toh(v);
+}
+
+static uint32_t get_u32(struct reader *r)
+{
+    const uint8_t *p = take(r, 4);
+    uint32_t v = 0;
+
+    if (p)
+        memcpy(&v, p, sizeof(v));
+    return be32toh(v);
+}
+
+static uint64_t get_u64(struct reader *r)
+{
+    const uint8_t *p = take(r, 8);
+    uint64_t v = 0;
+
+    if (p)
+        memcpy(&v, p, sizeof(v));
+    return be64toh(v);
+}
+
+static bool get_bool(struct reader *r)
+{
+    uint8_t v = get_u8(r);
+
+    if (v > 1)
+        r->bad = true;
+    return v == 1;
+}
+
+static struct hf_bytes get_bytes(struct reader *r, size_t max)
+{
+    size_t len = get_u16(r);
+    const uint8_t *p;
+
+    if (len > max)
+        r->bad = true;
+    p = take(r, len);
+    return hf_bytes(p, p ? len : 0);
+}
+
+static struct hf_addr get_addr(struct reader *r)
+{
+    struct hf_addr addr = {.family = get_u8(r)};
+    const uint8_t *p;
+
+    addr.scope = get_u32(r);
+    if (addr.family != HF_ADDR_NONE && addr_len(addr.family) == 0)
+        r->bad = true;
+    p = take(r, addr_len(addr.family));
+    if (p)
+        memcpy(addr.bytes, p, addr_len(addr.family));
+    return addr;
+}
+
+/* Opens a record: the kind must fit, the version must be one we know. */
+static int open_record(struct hf_bytes bytes, enum hf_record_kind kind, uint8_t newest,
+                       struct reader *r)
+{
+    uint8_t version;
+
+    *r = (struct reader){bytes.data, bytes.len, false};
+    if (get_u8(r) != kind || r->bad)
+        return HF_EFORMAT;
+    version = get_u8(r);
+    if (r->bad || version == 0)
+        return HF_EFORMAT;
+    return version > newest ? HF_EVERSION : 0;
+}
+
+static int close_record(const struct reader *r)
+{
+    return r->bad || r->left > 0 ? HF_EFORMAT : 0;
+}
+
+static size_t addr_size(const struct hf_addr *addr)
+{
+    return 1 + 4 + addr_len(addr->family);
+}
+
+static size_t server_size(void)
+{
+    return 2 + 8 + 1;
+}
+
+static size_t client_size(const struct hf_record_client *c)
+{
+    size_t size = 2 + 8 + 1 + 1 + 2 + c->name.len + 1;
+
+    for (unsigned i = 0; i < c->n_addrs; i++)
+        size += addr_size(&c->addrs[i]);
+    size += addr_size(&c->local) + 4 + 8 + 8 + 8;
+    return size + 2 + c->my_name.len + 3 * 4 + HF_PRIV_SIZE + addr_size(&c->callback_host);
+}
+
+static size_t lock_size(const struct hf_record_lock *l)
+{
+    return 2 + 8 + 8 + (2 + l->share.len) + (2 + l->fh.len) + (2 + l->oh.len) + 4 + 8 + 8 + 1 + 8 +
+           8;
+}
+
+static void write_server(struct writer *w, const struct hf_record_server *s)
+{
+    put_u8(w, HF_RECORD_SERVER);
+    put_u8(w, SERVER_VERSION);
+    put_u64(w, s->epoch);
+    put_u8(w, s->clean);
+}
+
+static void write_client(struct writer *w, const struct hf_record_client *c)
+{
+    HF_ASSERT(c->n_addrs <= HF_CLIENT_ADDRS_MAX);
+    HF_ASSERT(c->name.len <= HF_NAME_MAX && c->my_name.len <= HF_NAME_MAX);
+    put_u8(w, HF_RECORD_CLIENT);
+    put_u8(w, CLIENT_VERSION);
+    put_u64(w, c->id);
+    put_u8(w, (uint8_t)c->protocol);
+    put_u8(w, (uint8_t)c->transport);
+    put_bytes(w, c->name);
+    put_u8(w, (uint8_t)c->n_addrs);
+    for (unsigned i = 0; i < c->n_addrs; i++)
+        put_addr(w, &c->addrs[i]);
+    put_addr(w, &c->local);
+    put_u32(w, (uint32_t)c->state);
+    put_u64(w, c->ttl_ms);
+    put_u64(w, (uint64_t)c->registered_at_ms);
+    put_u64(w, c->epoch);
+    put_bytes(w, c->my_name);
+    put_u32(w, c->prog);
+    put_u32(w, c->vers);
+    put_u32(w, c->proc);
+    put_raw(w, c->priv, HF_PRIV_SIZE);
+    put_addr(w, &c->callback_host);
+}
+
+static void write_lock(struct writer *w, const struct hf_record_lock *l)
+{
+    HF_ASSERT(l->share.len <= HF_SHARE_NAME_MAX);
+    HF_ASSERT(l->fh.len <= HF_FH_MAX && l->oh.len <= HF_OH_MAX);
+    put_u8(w, HF_RECORD_LOCK);
+    put_u8(w, LOCK_VERSION);
+    put_u64(w, l->id);
+    put_u64(w, l->client_id);
+    put_bytes(w, l->share);
+    put_bytes(w, l->fh);
+    put_bytes(w, l->oh);
+    put_u32(w, (uint32_t)l->svid);
+    put_u64(w, l->first);
+    put_u64(w, l->last);
+    put_u8(w, l->exclusive);
+    put_u64(w, (uint64_t)l->acquired_at_ms);
+    put_u64(w, l->epoch);
+}
+
+/* Reserves size bytes, lets body write them, and checks that it wrote just that many. */
+#define ENCODE(buf, size, body, record)                    \
+    do {                                                   \
+        size_t size_ = (size);                             \
+        struct writer w_ = {hf_buf_reserve((buf), size_)}; \
+        const uint8_t *start_ = w_.p;                      \
+        if (!w_.p)                                         \
+            return HF_ENOMEM;                              \
+        body(&w_, (record));                               \
+        HF_ASSERT((size_t)(w_.p - start_) == size_);       \
+        hf_buf_commit((buf), size_);                       \
+    } while (0)
+
+int hf_record_encode_server(const struct hf_record_server *record, struct hf_buf *buf)
+{
+    ENCODE(buf, server_size(), write_server, record);
+    return 0;
+}
+
+int hf_record_encode_client(const struct hf_record_client *record, struct hf_buf *buf)
+{
+    ENCODE(buf, client_size(record), write_client, record);
+    return 0;
+}
+
+int hf_record_encode_lock(const struct hf_record_lock *record, struct hf_buf *buf)
+{
+    ENCODE(buf, lock_size(record), write_lock, record);
+    return 0;
+}
+
+int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
+{
+    struct reader r;
+    int rv = open_record(bytes, HF_RECORD_SERVER, SERVER_VERSION, &r);
+
+    if (rv < 0)
+        return rv;
+    out->epoch = get_u64(&r);
+    out->clean = get_bool(&r);
+    return close_record(&r);
+}
+
+int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out)
+{
+    struct reader r;
+    const uint8_t *priv;
+    uint8_t protocol;
+    uint8_t transport;
+    int rv = open_record(bytes, HF_RECORD_CLIENT, CLIENT_VERSION, &r);
+
+    if (rv < 0)
+        return rv;
+    memset(out, 0, sizeof(*out));
+    out->id = get_u64(&r);
+    protocol = get_u8(&r);
+    transport = get_u8(&r);
+    if ((protocol != HF_PROTOCOL_NLM && protocol != HF_PROTOCOL_NSM) ||
+        (transport != HF_TRANSPORT_UDP && transport != HF_TRANSPORT_TCP))
+        return HF_EFORMAT;
+    out->protocol = (enum hf_protocol)protocol;
+    out->transport = (enum hf_transport)transport;
+    out->name = get_bytes(&r, HF_NAME_MAX);
+    out->n_addrs = get_u8(&r);
+    if (out->n_addrs > HF_CLIENT_ADDRS_MAX)
+        return HF_EFORMAT;
+    for (unsigned i = 0; i < out->n_addrs; i++)
+        out->addrs[i] = get_addr(&r);
+    out->local = get_addr(&r);
+    out->state = (int32_t)get_u32(&r);
+    out->ttl_ms = get_u64(&r);
+    out->registered_at_ms = (int64_t)get_u64(&r);
+    out->epoch = get_u64(&r);
+    out->my_name = get_bytes(&r, HF_NAME_MAX);
+    out->prog = get_u32(&r);
+    out->vers = get_u32(&r);
+    out->proc = get_u32(&r);
+    priv = take(&r, HF_PRIV_SIZE);
+    if (priv)
+        memcpy(out->priv, priv, HF_PRIV_SIZE);
+    out->callback_host = get_addr(&r);
+    return close_record(&r);
+}
+
+int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out)
+{
+    struct reader r;
+    int rv = open_record(bytes, HF_RECORD_LOCK, LOCK_VERSION, &r);
+
+    if (rv < 0)
+        return rv;
+    out->id = get_u64(&r);
+    out->client_id = get_u64(&r);
+    out->share = get_bytes(&r, HF_SHARE_NAME_MAX);
+    out->fh = get_bytes(&r, HF_FH_MAX);
+    out->oh = get_bytes(&r, HF_OH_MAX);
+    out->svid = (int32_t)get_u32(&r);
+    out->first = get_u64(&r);
+    out->last = get_u64(&r);
+    out->exclusive = get_bool(&r);
+    out->acquired_at_ms = (int64_t)get_u64(&r);
+    out->epoch = get_u64(&r);
+    if (out->first > out->last)
+        return HF_EFORMAT;
+    return close_record(&r);
+}
+
+void hf_batch_init(struct hf_batch *batch, const struct hf_alloc *alloc)
+{
+    *batch = (struct hf_batch){0};
+    hf_buf_init(&batch->buf, alloc);
+}
+
+void hf_batch_free(struct hf_batch *batch)
+{
+    hf_buf_free(&batch->buf);
+}
+
+void hf_batch_clear(struct hf_batch *batch)
+{
+    hf_buf_clear(&batch->buf);
+    batch->n_ops = 0;
+}
+
+static void write_op_header(struct writer *w, const struct hf_op *op)
+{
+    put_u8(w, (uint8_t)op->type);
+    put_u8(w, (uint8_t)op->kind);
+    put_u16(w, 0);
+    put_u32(w, (uint32_t)op->value.len);
+    put_u64(w, op->id);
+}
+
+/* Room for header and value is taken at once, so that a failure leaves no half operation. */
+static int begin_op(struct hf_batch *batch, const struct hf_op *op)
+{
+    if (!hf_buf_reserve(&batch->buf, OP_HEADER_SIZE + op->value.len))
+        return HF_ENOMEM;
+    ENCODE(&batch->buf, OP_HEADER_SIZE, write_op_header, op);
+    batch->n_ops++;
+    return 0;
+}
+
+int hf_batch_put_server(struct hf_batch *batch, const struct hf_record_server *record)
+{
+    struct hf_op op = {
+        HF_OP_PUT, HF_RECORD_SERVER, 0, {NULL, server_size()}
+    };
+    int rv = begin_op(batch, &op);
+
+    return rv < 0 ? rv : hf_record_encode_server(record, &batch->buf);
+}
+
+int hf_batch_put_client(struct hf_batch *batch, const struct hf_record_client *record)
+{
+    struct hf_op op = {
+        HF_OP_PUT, HF_RECORD_CLIENT, record->id, {NULL, client_size(record)}
+    };
+    int rv = begin_op(batch, &op);
+
+    return rv < 0 ? rv : hf_record_encode_client(record, &batch->buf);
+}
+
+int hf_batch_put_lock(struct hf_batch *batch, const struct hf_record_lock *record)
+{
+    struct hf_op op = {
+        HF_OP_PUT, HF_RECORD_LOCK, record->id, {NULL, lock_size(record)}
+    };
+    int rv = begin_op(batch, &op);
+
+    return rv < 0 ? rv : hf_record_encode_lock(record, &batch->buf);
+}
+
+int hf_batch_delete(struct hf_batch *batch, enum hf_record_kind kind, uint64_t id)
+{
+    struct hf_op op = {
+        HF_OP_DELETE, kind, id, {NULL, 0}
+    };
+
+    return begin_op(batch, &op);
+}
+
+bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *out)
+{
+    struct hf_bytes all = hf_buf_view(&batch->buf);
+    struct reader r = {all.data + *cursor, all.len - *cursor, false};
+
+    if (r.left == 0)
+        return false;
+    out->type = (enum hf_op_type)get_u8(&r);
+    out->kind = (enum hf_record_kind)get_u8(&r);
+    (void)get_u16(&r);
+    out->value.len = get_u32(&r);
+    out->id = get_u64(&r);
+    out->value.data = take(&r, out->value.len);
+    HF_ASSERT(!r.bad); /* we wrote it ourselves */
+    *cursor = all.len - r.left;
+    return true;
+}

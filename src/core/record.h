@@ -1,0 +1,150 @@
+/*
+ * What is durable: clients (registrations), locks, and the server's own state, and the batch that
+ * carries changes to them from the brain to a store. This is the one header of the core that a
+ * store may use.
+ *
+ * A record is encoded once, here, into bytes with a format version in front; a key-value store
+ * keeps those bytes as they are, a relational one decodes them into columns. Every record has a
+ * 64-bit id; the server's record is the only one of its kind. Ids are never used twice, not even
+ * over restarts: the epoch stands in their upper bits (hf_record_first_id).
+ *
+ * Putting the same record twice, or deleting one that is not there, changes nothing: a batch whose
+ * outcome is unknown can be applied again (SPEC section 5).
+ *
+ * Ownership: the structures here hold views; decoding points them into the encoded bytes. A batch
+ * owns its bytes.
+ */
+#ifndef HF_CORE_RECORD_H
+#define HF_CORE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+
+/* Limits of the wire (LM_MAXSTRLEN, SM_MAXSTRLEN, MAXNETOBJ_SZ), kept by every layer above it. */
+enum {
+    HF_NAME_MAX = 1024,
+    HF_FH_MAX = 1024,
+    HF_OH_MAX = 1024,
+    HF_SHARE_NAME_MAX = 64,
+    HF_PRIV_SIZE = 16,
+    HF_CLIENT_ADDRS_MAX = 8, /* addresses one host is known by */
+};
+
+enum hf_record_kind {
+    HF_RECORD_SERVER = 1,
+    HF_RECORD_CLIENT = 2,
+    HF_RECORD_LOCK = 3,
+};
+
+/* The protocol that brought a client; part of its identity (TRK-01). Stored: never renumber. */
+enum hf_protocol { HF_PROTOCOL_NLM = 1, HF_PROTOCOL_NSM = 2 };
+
+/* How a client last talked to us, and so how it is called back. Stored: never renumber. */
+enum hf_transport { HF_TRANSPORT_UDP = 1, HF_TRANSPORT_TCP = 2 };
+
+/*
+ * The server itself. The NSM state number is derived: 2 * epoch - 1 (NSM-06). clean is true between
+ * a clean stop and the next start.
+ */
+struct hf_record_server {
+    uint64_t epoch;
+    bool clean;
+};
+
+/*
+ * A client, which is to say a registration. An NLM client (name = caller_name) has no callback
+ * part. An SM_MON registration (name = mon_name) has one: who wants to be told, and how.
+ */
+struct hf_record_client {
+    uint64_t id;
+    enum hf_protocol protocol;
+    enum hf_transport transport;
+    struct hf_bytes name;
+    struct hf_addr addrs[HF_CLIENT_ADDRS_MAX]; /* ports are 0 */
+    unsigned n_addrs;
+    struct hf_addr local;     /* our address that the client talks to; family NONE if unknown */
+    int32_t state;            /* its last known NSM state number; 0: unknown */
+    uint64_t ttl_ms;          /* reconnect window; 0: none */
+    int64_t registered_at_ms; /* wall clock, Unix time */
+    uint64_t epoch;           /* of the server, when registered */
+
+    /* Callback; all zero for protocols without one. */
+    struct hf_bytes my_name;
+    uint32_t prog, vers, proc;
+    uint8_t priv[HF_PRIV_SIZE];
+    struct hf_addr callback_host; /* the address the registration came from; port 0 */
+};
+
+/* A byte-range lock that is held. Bytes first to last, both included; last UINT64_MAX: to the end.
+ */
+struct hf_record_lock {
+    uint64_t id;
+    uint64_t client_id;
+    struct hf_bytes share; /* name of the share the file belongs to */
+    struct hf_bytes fh;
+    struct hf_bytes oh;
+    int32_t svid;
+    uint64_t first;
+    uint64_t last;
+    bool exclusive;
+    int64_t acquired_at_ms; /* wall clock, Unix time */
+    uint64_t epoch;         /* of the server, when granted */
+};
+
+/* The first id to hand out in an epoch: 2^24 epochs of 2^40 ids each. */
+static inline uint64_t hf_record_first_id(uint64_t epoch)
+{
+    return epoch << 40 | 1;
+}
+
+/* Append the encoded form to buf; HF_ENOMEM leaves buf as it was. */
+int hf_record_encode_server(const struct hf_record_server *record, struct hf_buf *buf);
+int hf_record_encode_client(const struct hf_record_client *record, struct hf_buf *buf);
+int hf_record_encode_lock(const struct hf_record_lock *record, struct hf_buf *buf);
+
+/*
+ * HF_EVERSION for a format newer than this program knows, HF_EFORMAT for anything else that does
+ * not decode to the last byte. The views in *out point into bytes.
+ */
+int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out);
+int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out);
+int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out);
+
+/* What one operation of a batch does. A put carries the encoded record, a delete only the id. */
+enum hf_op_type { HF_OP_PUT = 1, HF_OP_DELETE = 2 };
+
+struct hf_op {
+    enum hf_op_type type;
+    enum hf_record_kind kind;
+    uint64_t id;           /* 0 for the server's record */
+    struct hf_bytes value; /* encoded record of a put; empty for a delete */
+};
+
+/*
+ * Changes that become durable together or not at all, in order. One batch gathers while another
+ * commits; the memory is reused from one to the next.
+ */
+struct hf_batch {
+    struct hf_buf buf;
+    uint64_t seq; /* batches are numbered from 1, without gaps, within one run of the daemon */
+    uint32_t n_ops;
+};
+
+void hf_batch_init(struct hf_batch *batch, const struct hf_alloc *alloc);
+void hf_batch_free(struct hf_batch *batch);
+void hf_batch_clear(struct hf_batch *batch);
+
+/* HF_ENOMEM leaves the batch as it was. */
+int hf_batch_put_server(struct hf_batch *batch, const struct hf_record_server *record);
+int hf_batch_put_client(struct hf_batch *batch, const struct hf_record_client *record);
+int hf_batch_put_lock(struct hf_batch *batch, const struct hf_record_lock *record);
+int hf_batch_delete(struct hf_batch *batch, enum hf_record_kind kind, uint64_t id);
+
+/* Walks the operations in order: start with *cursor = 0; false when there are no more. */
+bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *out);
+
+#endif

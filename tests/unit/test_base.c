@@ -1,0 +1,347 @@
+/* The small tools: map, list, buffer, hash, addresses, errors, log. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/addr.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+
+struct thing {
+    struct hf_map_node node;
+    struct hf_list link;
+    uint64_t key;
+};
+
+static bool thing_matches(const struct hf_map_node *node, const void *key)
+{
+    return hf_container_of(node, struct thing, node)->key == *(const uint64_t *)key;
+}
+
+static struct thing *thing_find(struct hf_map *map, uint64_t hash, uint64_t key)
+{
+    struct hf_map_node *node = hf_map_find(map, hash, thing_matches, &key);
+
+    return node ? hf_container_of(node, struct thing, node) : NULL;
+}
+
+static bool count_and_remove(struct hf_map_node *node, void *ctx)
+{
+    hf_map_remove(ctx, node);
+    return true;
+}
+
+/* Given a map that grows through several doublings, every node is found at every step. */
+static void map_finds_all_while_it_grows(void **state)
+{
+    enum { N = 5000 };
+    static struct thing things[N];
+    struct hf_hash_key key = {1, 2};
+    struct hf_map map;
+
+    (void)state;
+    assert_int_equal(hf_map_init(&map, &hf_alloc_heap), 0);
+    for (uint64_t i = 0; i < N; i++) {
+        things[i].key = i;
+        hf_map_insert(&map, &things[i].node, hf_hash_u64(&key, i, 0));
+        assert_ptr_equal(thing_find(&map, hf_hash_u64(&key, i / 2, 0), i / 2), &things[i / 2]);
+    }
+    for (uint64_t i = 0; i < N; i += 2)
+        hf_map_remove(&map, &things[i].node);
+    for (uint64_t i = 0; i < N; i++)
+        assert_int_equal(thing_find(&map, hf_hash_u64(&key, i, 0), i) != NULL, i % 2);
+    assert_int_equal(map.count, N / 2);
+    hf_map_each(&map, count_and_remove, &map);
+    assert_int_equal(map.count, 0);
+    hf_map_free(&map);
+}
+
+/* Given a heap that gives nothing after the first table, insertions still work. */
+static void map_works_without_memory_to_grow(void **state)
+{
+    enum { N = 200 };
+    static struct thing things[N];
+    struct faulty_heap heap = {.after = 1};
+    struct hf_alloc alloc = faulty_alloc(&heap);
+    struct hf_map map;
+
+    (void)state;
+    assert_int_equal(hf_map_init(&map, &alloc), 0);
+    for (uint64_t i = 0; i < N; i++) {
+        things[i].key = i;
+        hf_map_insert(&map, &things[i].node, i);
+    }
+    for (uint64_t i = 0; i < N; i++)
+        assert_ptr_equal(thing_find(&map, i, i), &things[i]);
+    hf_map_free(&map);
+    assert_int_equal(heap.live, 0);
+    assert_int_equal(hf_map_init(&map, &alloc), HF_ENOMEM);
+}
+
+static void list_keeps_order(void **state)
+{
+    struct thing a = {.key = 1};
+    struct thing b = {.key = 2};
+    struct thing c = {.key = 3};
+    struct hf_list list;
+    struct hf_list other;
+    uint64_t seen = 0;
+
+    (void)state;
+    hf_list_init(&list);
+    hf_list_init(&other);
+    assert_null(hf_list_first(&list, struct thing, link));
+    hf_list_add_tail(&list, &b.link);
+    hf_list_add_head(&list, &a.link);
+    hf_list_add_tail(&other, &c.link);
+    hf_list_splice_tail(&list, &other);
+    hf_list_splice_tail(&list, &other);
+    assert_true(hf_list_empty(&other));
+    hf_list_foreach_safe (n, &list) {
+        seen = seen * 10 + hf_list_entry(n, struct thing, link)->key;
+        hf_list_remove(n);
+        assert_false(hf_list_linked(n));
+    }
+    assert_int_equal(seen, 123);
+}
+
+/* Reference values of SipHash-1-3 with the key 00..0f over 0, 1, 2, ... (its authors' vectors). */
+static void hash_is_siphash_1_3(void **state)
+{
+    struct hf_hash_key key = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
+    uint8_t data[16];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)i;
+    assert_true(hf_hash(&key, data, 0) == 0xabac0158050fc4dcULL);
+    assert_true(hf_hash(&key, data, 1) == 0xc9f49bf37d57ca93ULL);
+    assert_true(hf_hash(&key, data, 8) != hf_hash(&key, data, 9));
+    assert_true(hf_hash_u64(&key, 1, 2) != hf_hash_u64(&key, 2, 1));
+}
+
+static void buf_slides_and_grows(void **state)
+{
+    struct hf_buf buf;
+    uint8_t chunk[200];
+
+    (void)state;
+    memset(chunk, 'x', sizeof(chunk));
+    hf_buf_init(&buf, &hf_alloc_heap);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(hf_buf_append(&buf, chunk, sizeof(chunk)), 0);
+        chunk[0] = (uint8_t)i;
+        if (i > 0)
+            hf_buf_consume(&buf, sizeof(chunk));
+    }
+    assert_int_equal(hf_buf_len(&buf), sizeof(chunk));
+    assert_int_equal(hf_buf_view(&buf).data[0], 98);
+    assert_true(buf.size <= 1024); /* it slid instead of growing */
+    hf_buf_free(&buf);
+}
+
+static void buf_survives_a_failed_allocation(void **state)
+{
+    struct faulty_heap heap = {.after = 1};
+    struct hf_alloc alloc = faulty_alloc(&heap);
+    struct hf_buf buf;
+    char big[1000] = {0};
+
+    (void)state;
+    hf_buf_init(&buf, &alloc);
+    assert_int_equal(hf_buf_append(&buf, "abc", 3), 0);
+    assert_int_equal(hf_buf_append(&buf, big, sizeof(big)), HF_ENOMEM);
+    assert_memory_equal(hf_buf_view(&buf).data, "abc", 3);
+    hf_buf_free(&buf);
+    assert_int_equal(heap.live, 0);
+}
+
+static void addr_texts_round_trip(void **state)
+{
+    static const char *const good[] = {
+        "192.0.2.1", "0.0.0.0", "::", "::1", "2001:db8::5", "fe80::1%1"};
+    static const char *const bad[] = {
+        "",          "localhost",        "1.2.3",    "1.2.3.4.5", "::g",
+        "1.2.3.4%1", "fe80::1%nosuchif", "1.2.3.4 ", "%1",        "::1%"};
+    struct hf_addr addr;
+    struct hf_addr back;
+    struct sockaddr_storage sa;
+    char text[HF_ADDR_TEXT_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(good); i++) {
+        assert_int_equal(hf_addr_parse(good[i], &addr), 0);
+        assert_string_equal(hf_addr_format(&addr, text), good[i]);
+        addr.port = 4045;
+        hf_addr_to_sockaddr(&addr, &sa);
+        assert_int_equal(hf_addr_from_sockaddr((struct sockaddr *)&sa, &back), 0);
+        assert_true(hf_addr_equal(&addr, &back));
+    }
+    for (size_t i = 0; i < HF_COUNT_OF(bad); i++)
+        assert_int_equal(hf_addr_parse(bad[i], &addr), HF_EINVAL);
+    assert_int_equal(hf_addr_parse("::ffff:192.0.2.7", &addr), 0);
+    assert_string_equal(hf_addr_format_port(&addr, text), "192.0.2.7:0");
+    assert_int_equal(hf_addr_parse("::1", &addr), 0);
+    addr.port = 111;
+    assert_string_equal(hf_addr_format_port(&addr, text), "[::1]:111");
+}
+
+static void uaddr_round_trips(void **state)
+{
+    static const char *const bad[] = {
+        "",      "1.2.3.4",   "1.2.3.4.5", "1.2.3.4.5.256", "1.2.3.4.5.-1", "1.2.3.4.5.6.7",
+        "x.1.2", "1.2.3.4.5."};
+    struct hf_addr addr;
+    char text[HF_ADDR_UADDR_MAX];
+
+    (void)state;
+    assert_int_equal(hf_addr_parse_uaddr("192.0.2.1.15.205", &addr), 0);
+    assert_int_equal(addr.port, 4045);
+    assert_string_equal(hf_addr_format_uaddr(&addr, text), "192.0.2.1.15.205");
+    assert_int_equal(hf_addr_parse_uaddr("::1.0.111", &addr), 0);
+    assert_int_equal(addr.port, 111);
+    assert_string_equal(hf_addr_format_uaddr(&addr, text), "::1.0.111");
+    for (size_t i = 0; i < HF_COUNT_OF(bad); i++)
+        assert_int_equal(hf_addr_parse_uaddr(bad[i], &addr), HF_EINVAL);
+}
+
+static void addr_knows_loopback(void **state)
+{
+    struct hf_addr addr;
+
+    (void)state;
+    hf_addr_parse("127.8.9.1", &addr);
+    assert_true(hf_addr_is_loopback(&addr));
+    hf_addr_parse("::1", &addr);
+    assert_true(hf_addr_is_loopback(&addr));
+    hf_addr_parse("192.0.2.1", &addr);
+    assert_false(hf_addr_is_loopback(&addr));
+    hf_addr_parse("::", &addr);
+    assert_true(hf_addr_is_any(&addr));
+    assert_false(hf_addr_is_loopback(&addr));
+}
+
+static void errors_have_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(hf_strerror(0), "success");
+    assert_string_equal(hf_strerror(HF_ENOMEM), "out of memory");
+    assert_string_equal(hf_strerror(-9999), "unknown error");
+}
+
+/* Runs write with standard error in a file and gives back what it wrote there. */
+static void capture(void (*write)(void), char *out, size_t size)
+{
+    FILE *file = tmpfile();
+    int saved = dup(STDERR_FILENO);
+    size_t len;
+
+    assert_non_null(file);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    write();
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    len = fread(out, 1, size - 1, file);
+    out[len] = '\0';
+    fclose(file);
+}
+
+static void write_hostile_line(void)
+{
+    struct hf_addr addr;
+
+    hf_addr_parse("192.0.2.9", &addr);
+    addr.port = 700;
+    hf_log(HF_LOG_INFO, "client registered",
+           HF_BYTES("name", hf_bytes("a b\n\"%n\x9b\xc3\xa4\xe2\x80\xae", 12)), HF_INT("locks", -3),
+           HF_ADDR("from", &addr), HF_STR("plain", "word"));
+    hf_log(HF_LOG_DEBUG, "not shown at level info");
+}
+
+static void log_escapes_what_peers_send(void **state)
+{
+    char text[8192];
+
+    (void)state;
+    hf_log_configure(HF_LOG_INFO, HF_LOG_TEXT);
+    capture(write_hostile_line, text, sizeof(text));
+    assert_non_null(strstr(text, "info  client registered name=\"a b\\u000a\\\"%n\\u009bä\\u00e2"));
+    assert_non_null(strstr(text, " locks=-3 from=192.0.2.9:700 plain=word\n"));
+    assert_null(strstr(text, "not shown"));
+
+    hf_log_configure(HF_LOG_INFO, HF_LOG_JSON);
+    capture(write_hostile_line, text, sizeof(text));
+    assert_non_null(strstr(text, "\"event\":\"client registered\",\"name\":\"a b\\u000a\\\"%n"));
+    assert_non_null(strstr(text, ",\"locks\":-3,\"from\":\"192.0.2.9:700\",\"plain\":\"word\"}\n"));
+    hf_log_configure(HF_LOG_INFO, HF_LOG_TEXT);
+}
+
+static void write_long_line(void)
+{
+    static char big[10000];
+
+    memset(big, 'a', sizeof(big) - 1);
+    hf_log(HF_LOG_INFO, "long", HF_INT("n", 1), HF_STR("big", big));
+}
+
+static void log_cuts_long_lines(void **state)
+{
+    char text[16384];
+
+    (void)state;
+    hf_log_configure(HF_LOG_INFO, HF_LOG_JSON);
+    capture(write_long_line, text, sizeof(text));
+    assert_non_null(strstr(text, "\"n\":1}\n"));
+    hf_log_configure(HF_LOG_INFO, HF_LOG_TEXT);
+    capture(write_long_line, text, sizeof(text));
+    assert_true(strlen(text) <= 4096);
+    assert_non_null(strstr(text, " ...\n"));
+}
+
+static void write_many_limited(void)
+{
+    for (int i = 0; i < 1000; i++)
+        hf_log_limited(HF_LOG_WARN, "provoked", HF_INT("i", i));
+}
+
+static void log_limits_what_peers_provoke(void **state)
+{
+    char text[65536];
+    int lines = 0;
+
+    (void)state;
+    capture(write_many_limited, text, sizeof(text));
+    for (const char *p = text; (p = strstr(p, "provoked")); p++)
+        lines++;
+    assert_true(lines >= 10 && lines <= 20); /* one window, or two if the clock turned meanwhile */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(map_finds_all_while_it_grows),
+        cmocka_unit_test(map_works_without_memory_to_grow),
+        cmocka_unit_test(list_keeps_order),
+        cmocka_unit_test(hash_is_siphash_1_3),
+        cmocka_unit_test(buf_slides_and_grows),
+        cmocka_unit_test(buf_survives_a_failed_allocation),
+        cmocka_unit_test(addr_texts_round_trip),
+        cmocka_unit_test(uaddr_round_trips),
+        cmocka_unit_test(addr_knows_loopback),
+        cmocka_unit_test(errors_have_texts),
+        cmocka_unit_test(log_escapes_what_peers_send),
+        cmocka_unit_test(log_cuts_long_lines),
+        cmocka_unit_test(log_limits_what_peers_provoke),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}

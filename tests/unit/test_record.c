@@ -1,0 +1,186 @@
+/* Records and batches: what is written is what is read, and what is damaged is refused. */
+#include "unit.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "core/record.h"
+
+static struct hf_record_client sample_client(void)
+{
+    struct hf_record_client c = {
+        .id = hf_record_first_id(3),
+        .protocol = HF_PROTOCOL_NSM,
+        .transport = HF_TRANSPORT_TCP,
+        .name = hf_bytes_str("client.example"),
+        .n_addrs = 2,
+        .state = -7,
+        .ttl_ms = 300000,
+        .registered_at_ms = 1700000000123,
+        .epoch = 3,
+        .my_name = hf_bytes_str("me"),
+        .prog = 100021,
+        .vers = 3,
+        .proc = 16,
+        .priv = "0123456789abcde",
+    };
+    hf_addr_parse("192.0.2.4", &c.addrs[0]);
+    hf_addr_parse("2001:db8::4", &c.addrs[1]);
+    hf_addr_parse("192.0.2.1", &c.local);
+    hf_addr_parse("127.0.0.1", &c.callback_host);
+    return c;
+}
+
+static struct hf_record_lock sample_lock(void)
+{
+    return (struct hf_record_lock){
+        .id = hf_record_first_id(3) + 5,
+        .client_id = hf_record_first_id(3),
+        .share = hf_bytes_str("default"),
+        .fh = hf_bytes("\x01\x00\x02", 3),
+        .oh = hf_bytes_str("7@client"),
+        .svid = -1,
+        .first = 10,
+        .last = UINT64_MAX,
+        .exclusive = true,
+        .acquired_at_ms = 1700000000999,
+        .epoch = 3,
+    };
+}
+
+static void records_round_trip(void **state)
+{
+    struct hf_record_client c = sample_client();
+    struct hf_record_client c2;
+    struct hf_record_lock l = sample_lock();
+    struct hf_record_lock l2;
+    struct hf_record_server s = {.epoch = 41, .clean = true};
+    struct hf_record_server s2;
+    struct hf_buf buf;
+
+    (void)state;
+    hf_buf_init(&buf, &hf_alloc_heap);
+    assert_int_equal(hf_record_encode_client(&c, &buf), 0);
+    assert_int_equal(hf_record_decode_client(hf_buf_view(&buf), &c2), 0);
+    assert_true(hf_bytes_equal(c.name, c2.name) && hf_bytes_equal(c.my_name, c2.my_name));
+    assert_int_equal(c2.n_addrs, 2);
+    assert_true(hf_addr_equal(&c.addrs[1], &c2.addrs[1]));
+    assert_true(hf_addr_equal(&c.callback_host, &c2.callback_host));
+    assert_true(c2.id == c.id && c2.state == -7 && c2.proc == 16 && c2.ttl_ms == 300000);
+    assert_memory_equal(c.priv, c2.priv, HF_PRIV_SIZE);
+
+    hf_buf_clear(&buf);
+    assert_int_equal(hf_record_encode_lock(&l, &buf), 0);
+    assert_int_equal(hf_record_decode_lock(hf_buf_view(&buf), &l2), 0);
+    assert_true(hf_bytes_equal(l.fh, l2.fh) && hf_bytes_equal(l.oh, l2.oh));
+    assert_true(l2.first == 10 && l2.last == UINT64_MAX && l2.svid == -1 && l2.exclusive);
+
+    hf_buf_clear(&buf);
+    assert_int_equal(hf_record_encode_server(&s, &buf), 0);
+    assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), 0);
+    assert_true(s2.epoch == 41 && s2.clean);
+    hf_buf_free(&buf);
+}
+
+/* Every truncation and every appended byte is refused, never misread. */
+static void damaged_records_are_refused(void **state)
+{
+    struct hf_record_client c = sample_client();
+    struct hf_record_lock l = sample_lock();
+    struct hf_buf buf;
+    struct hf_bytes view;
+
+    (void)state;
+    hf_buf_init(&buf, &hf_alloc_heap);
+    hf_record_encode_client(&c, &buf);
+    hf_buf_append(&buf, "x", 1);
+    view = hf_buf_view(&buf);
+    for (size_t len = 0; len <= view.len; len++) {
+        int rv = hf_record_decode_client(hf_bytes(view.data, len), &c);
+        assert_int_equal(rv, len == view.len - 1 ? 0 : HF_EFORMAT);
+    }
+    hf_buf_clear(&buf);
+    hf_record_encode_lock(&l, &buf);
+    view = hf_buf_view(&buf);
+    for (size_t len = 0; len < view.len; len++)
+        assert_int_equal(hf_record_decode_lock(hf_bytes(view.data, len), &l), HF_EFORMAT);
+    hf_buf_free(&buf);
+}
+
+static void newer_formats_are_refused_by_name(void **state)
+{
+    struct hf_record_lock l = sample_lock();
+    struct hf_buf buf;
+
+    (void)state;
+    hf_buf_init(&buf, &hf_alloc_heap);
+    hf_record_encode_lock(&l, &buf);
+    buf.data[buf.start + 1] = 99;
+    assert_int_equal(hf_record_decode_lock(hf_buf_view(&buf), &l), HF_EVERSION);
+    hf_buf_free(&buf);
+}
+
+static void batch_gives_back_what_it_took(void **state)
+{
+    struct hf_record_server s = {.epoch = 2};
+    struct hf_record_client c = sample_client();
+    struct hf_record_lock l = sample_lock();
+    struct hf_record_lock back;
+    struct hf_batch batch;
+    struct hf_op op;
+    size_t cursor = 0;
+
+    (void)state;
+    hf_batch_init(&batch, &hf_alloc_heap);
+    assert_int_equal(hf_batch_put_server(&batch, &s), 0);
+    assert_int_equal(hf_batch_put_client(&batch, &c), 0);
+    assert_int_equal(hf_batch_put_lock(&batch, &l), 0);
+    assert_int_equal(hf_batch_delete(&batch, HF_RECORD_LOCK, 77), 0);
+    assert_int_equal(batch.n_ops, 4);
+    assert_true(hf_batch_next(&batch, &cursor, &op) && op.kind == HF_RECORD_SERVER);
+    assert_true(hf_batch_next(&batch, &cursor, &op) && op.id == c.id);
+    assert_true(hf_batch_next(&batch, &cursor, &op) && op.type == HF_OP_PUT);
+    assert_int_equal(hf_record_decode_lock(op.value, &back), 0);
+    assert_true(back.id == op.id && op.id == l.id);
+    assert_true(hf_batch_next(&batch, &cursor, &op));
+    assert_true(op.type == HF_OP_DELETE && op.id == 77 && op.value.len == 0);
+    assert_false(hf_batch_next(&batch, &cursor, &op));
+    hf_batch_clear(&batch);
+    cursor = 0;
+    assert_false(hf_batch_next(&batch, &cursor, &op));
+    hf_batch_free(&batch);
+}
+
+static void batch_keeps_no_half_operation(void **state)
+{
+    struct faulty_heap heap = {.after = 1};
+    struct hf_alloc alloc = faulty_alloc(&heap);
+    struct hf_record_client c = sample_client();
+    struct hf_batch batch;
+    struct hf_op op;
+    size_t cursor = 0;
+    int n = 0;
+
+    (void)state;
+    hf_batch_init(&batch, &alloc);
+    while (hf_batch_put_client(&batch, &c) == 0)
+        n++;
+    assert_int_equal(batch.n_ops, n);
+    while (hf_batch_next(&batch, &cursor, &op))
+        n--;
+    assert_int_equal(n, 0);
+    hf_batch_free(&batch);
+    assert_int_equal(heap.live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_round_trip),
+        cmocka_unit_test(damaged_records_are_refused),
+        cmocka_unit_test(newer_formats_are_refused_by_name),
+        cmocka_unit_test(batch_gives_back_what_it_took),
+        cmocka_unit_test(batch_keeps_no_half_operation),
+    };
+    return cmocka_run_group_tests_name("record", tests, NULL, NULL);
+}
