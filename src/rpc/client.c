@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "proto/rpcbind.h"
 #include "rpc/client_private.h"
-#include "rpcbind.h"
 
 /* ---- questions ---- */
 
@@ -79,20 +79,25 @@ static int build_getaddr(struct hf_rpc_outcall *call)
 }
 
 /*
- * Asks the peer's rpcbind for the port. UDP has the first part of the time left, TCP the rest: some
- * hosts let only TCP through.
+ * Asks the peer's rpcbind for the port. Over IPv4 by UDP first and then, with the time left, by
+ * TCP: some hosts let only that through. Over IPv6 by the transport that is wanted, because version
+ * 4 answers for the transport the question came by (RFC 1833, section 2.2.1). Whatever comes second
+ * is left some time.
  */
 static int begin_lookup(struct hf_rpc_outcall *call, enum hf_rpc_transport via)
 {
+    bool ipv6 = call->request.peer.family == HF_ADDR_IPV6;
     uint64_t now = uv_now(call->client->loop);
     uint64_t left = call->deadline_ms > now ? call->deadline_ms - now : 0;
-    int rv = call->request.peer.family == HF_ADDR_IPV6 ? build_getaddr(call) : build_getport(call);
+    bool last = ipv6 ? call->wanted == HF_RPC_UDP || call->request.path == HF_RPC_BY_TCP
+                     : via == HF_RPC_TCP;
+    int rv = ipv6 ? build_getaddr(call) : build_getport(call);
 
     if (rv < 0)
         return rv;
     call->phase = PHASE_LOOKUP;
-    return ask(call, hf_buf_view(&call->question), RPCBIND_PORT, via,
-               now + (via == HF_RPC_UDP ? left * 2 / 5 : left));
+    return ask(call, hf_buf_view(&call->question), RPCBIND_PORT, ipv6 ? call->wanted : via,
+               now + (last ? left : left * 2 / 5));
 }
 
 static int begin_call(struct hf_rpc_outcall *call, uint16_t port)
@@ -206,17 +211,25 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
         finish(call, 0, &xdr);
 }
 
+/* rpcbind did not answer: over IPv4 ask it by TCP, over IPv6 ask it for another transport. */
+static bool look_up_otherwise(struct hf_rpc_outcall *call)
+{
+    if (call->request.peer.family == HF_ADDR_IPV6)
+        return try_udp_instead(call);
+    if (call->via == HF_RPC_TCP)
+        return false;
+    go_on_or_finish(call, begin_lookup(call, HF_RPC_TCP));
+    return true;
+}
+
 void hf_rpc_outcall_failed(struct hf_rpc_outcall *call, int error)
 {
     bool time_left = uv_now(call->client->loop) < call->deadline_ms;
 
     hf_rpc_exchange_end(call);
-    if (time_left && call->phase == PHASE_LOOKUP && call->via == HF_RPC_UDP &&
-        error == HF_ETIMEDOUT) {
-        go_on_or_finish(call, begin_lookup(call, HF_RPC_TCP));
+    if (time_left && call->phase == PHASE_LOOKUP && look_up_otherwise(call))
         return;
-    }
-    if (time_left && error == HF_EREFUSED && call->phase == PHASE_CALL &&
+    if (time_left && call->phase == PHASE_CALL && error == HF_EREFUSED &&
         (look_up_anew(call) || try_udp_instead(call)))
         return;
     finish(call, error, NULL);
