@@ -306,14 +306,15 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request
     call->request.args = NULL;
     call->done = done;
     call->ctx = ctx;
-    call->hinted = request->peer.port != 0;
+    call->hinted = request->peer.port != 0 && request->prog != RPCBIND_PROG;
     call->wanted = request->path == HF_RPC_BY_UDP ? HF_RPC_UDP : HF_RPC_TCP;
     uv_update_time(client->loop);
     call->started_ms = uv_now(client->loop);
     call->deadline_ms = call->started_ms + request->timeout_ms;
     rv = build(client, &header, request->encode, request->args, &call->message);
     if (rv == 0)
-        rv = call->hinted ? begin_call(call, request->peer.port) : begin_lookup(call, HF_RPC_UDP);
+        rv = request->peer.port ? begin_call(call, request->peer.port)
+                                : begin_lookup(call, HF_RPC_UDP);
     if (rv < 0)
         return rv; /* the call is still among the spare ones */
     hf_list_remove(&call->link);
