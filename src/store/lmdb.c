@@ -23,7 +23,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <lmdb.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -35,6 +37,9 @@
 #include "store/changes.h"
 #include "store/lmdb_check.h"
 #include "store/lmdb_dir.h"
+
+#define DATA_NAME "data.mdb" /* LMDB's own choice */
+#define NEW_NAME  "data.new"
 
 enum {
     FORMAT_VERSION = 1,
@@ -85,16 +90,16 @@ static int fail(struct hf_store *store, int error, const char *what)
     }
 }
 
-/* Looks at the file before LMDB maps it; see lmdb_check.h. */
+/* Looks at the file before LMDB maps it; see lmdb_check.h. HF_ENOENT if there is none. */
 static int check_file(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
     char reason[HF_LMDB_REASON_MAX];
-    int fd = openat(lmdb->dir.fd, "data.mdb", O_RDONLY | O_CLOEXEC);
+    int fd = openat(lmdb->dir.fd, DATA_NAME, O_RDONLY | O_CLOEXEC);
     int rv;
 
     if (fd < 0)
-        return errno == ENOENT ? 0 : fail(store, errno, "cannot open data.mdb");
+        return fail(store, errno, "cannot open " DATA_NAME);
     rv = hf_lmdb_check(fd, store->alloc, reason);
     close(fd);
     switch (rv) {
@@ -102,14 +107,15 @@ static int check_file(struct hf_store *store)
         return 0;
     case HF_EFORMAT:
         return hf_store_fail(store, rv,
-                             "%s/data.mdb is damaged: %s; nothing was changed; restore it from a "
+                             "%s/" DATA_NAME
+                             " is damaged: %s; nothing was changed; restore it from a "
                              "backup, or move it away to start empty",
                              lmdb->dir.path, reason);
     case HF_EVERSION:
-        return hf_store_fail(store, rv, "%s/data.mdb: %s is newer than this program knows",
+        return hf_store_fail(store, rv, "%s/" DATA_NAME ": %s is newer than this program knows",
                              lmdb->dir.path, reason);
     default:
-        return hf_store_fail(store, rv, "cannot read %s/data.mdb: %s", lmdb->dir.path,
+        return hf_store_fail(store, rv, "cannot read %s/" DATA_NAME ": %s", lmdb->dir.path,
                              hf_strerror(rv));
     }
 }
@@ -281,11 +287,48 @@ static size_t first_map_bytes(const struct lmdb *lmdb)
     struct stat st;
     size_t bytes = lmdb->map_bytes;
 
-    if (fstatat(lmdb->dir.fd, "data.mdb", &st, 0) == 0) {
+    if (fstatat(lmdb->dir.fd, DATA_NAME, &st, 0) == 0) {
         while (bytes / 2 < (size_t)st.st_size)
             bytes *= 2;
     }
     return bytes;
+}
+
+static int start_env(struct lmdb *lmdb, const char *path, unsigned flags)
+{
+    int error = mdb_env_create(&lmdb->env);
+
+    lmdb->map_bytes = first_map_bytes(lmdb);
+    if (!error)
+        error = mdb_env_set_maxdbs(lmdb->env, N_TREES);
+    if (!error)
+        error = mdb_env_set_mapsize(lmdb->env, lmdb->map_bytes);
+    if (!error)
+        error = mdb_env_open(lmdb->env, path, MDB_NOTLS | flags, 0600);
+    return error;
+}
+
+/*
+ * A new file is made whole under another name, and only then gets its own: whatever is called
+ * data.mdb was once complete, and if it is not so now, it is damaged.
+ */
+static int create_file(struct hf_store *store)
+{
+    struct lmdb *lmdb = store->state;
+    char path[PATH_MAX];
+    int error;
+    int rv;
+
+    if (snprintf(path, sizeof(path), "%s/" NEW_NAME, lmdb->dir.path) >= (int)sizeof(path))
+        return hf_store_fail(store, HF_EINVAL, "store.path is too long");
+    if (unlinkat(lmdb->dir.fd, NEW_NAME, 0) < 0 && errno != ENOENT)
+        return fail(store, errno, "cannot remove " NEW_NAME);
+    error = start_env(lmdb, path, MDB_NOSUBDIR | MDB_NOLOCK);
+    rv = error ? fail(store, error, "cannot make the store") : write_growing(store, take_over);
+    close_env(lmdb);
+    if (rv == 0 && renameat(lmdb->dir.fd, NEW_NAME, lmdb->dir.fd, DATA_NAME) < 0)
+        rv = fail(store, errno, "cannot rename " NEW_NAME);
+    return rv;
 }
 
 /* Opens the environment; also after a failed commit, which closed it. */
@@ -295,16 +338,11 @@ static int open_env(struct hf_store *store)
     int error;
     int rv = check_file(store);
 
+    if (rv == HF_ENOENT && !lmdb->owned)
+        rv = create_file(store);
     if (rv < 0)
         return rv;
-    lmdb->map_bytes = first_map_bytes(lmdb);
-    error = mdb_env_create(&lmdb->env);
-    if (!error)
-        error = mdb_env_set_maxdbs(lmdb->env, N_TREES);
-    if (!error)
-        error = mdb_env_set_mapsize(lmdb->env, lmdb->map_bytes);
-    if (!error)
-        error = mdb_env_open(lmdb->env, lmdb->dir.path, MDB_NOTLS, 0600);
+    error = start_env(lmdb, lmdb->dir.path, 0);
     rv = error ? fail(store, error, "cannot open the store") : write_growing(store, take_over);
     if (rv == 0)
         rv = hf_lmdb_dir_settle(store, &lmdb->dir);

@@ -317,7 +317,7 @@ int hf_lmdb_check(int fd, const struct hf_alloc *alloc, char reason[HF_LMDB_REAS
     if (fstat(fd, &st) < 0)
         return HF_EIO;
     if (st.st_size == 0)
-        return 0;
+        return damaged(&check, "the file is empty", 0);
     check.size = (size_t)st.st_size;
     map = mmap(NULL, check.size, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)

@@ -17,8 +17,8 @@
 enum { HF_LMDB_REASON_MAX = 128 };
 
 /*
- * 0, also for an empty file, which LMDB will fill. HF_EFORMAT with a reason if the file is damaged;
- * HF_EVERSION if a newer LMDB wrote it; HF_EIO if it cannot be read; HF_ENOMEM.
+ * 0, or HF_EFORMAT with a reason if the file is damaged, be it only empty; HF_EVERSION if a newer
+ * LMDB wrote it; HF_EIO if it cannot be read; HF_ENOMEM.
  */
 int hf_lmdb_check(int fd, const struct hf_alloc *alloc, char reason[HF_LMDB_REASON_MAX]);
 

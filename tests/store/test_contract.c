@@ -348,9 +348,12 @@ static void a_second_daemon_is_refused(void **state)
     struct hf_store second;
 
     (void)state;
-    if (!hf_store_survives(&store))
-        skip(); /* a second one in memory is simply another store */
     second_config.timeout_ms = 400;
+    if (!hf_store_survives(&store)) { /* a second one in memory is simply another store */
+        assert_int_equal(hf_store_open(&second, &second_config), 0);
+        hf_store_close(&second);
+        return;
+    }
     assert_int_equal(hf_store_open(&second, &second_config), HF_EBUSY);
     assert_non_null(strstr(hf_store_error(&second), "in use by another holdfastd"));
     put_namesakes(); /* the first one is none the worse */
