@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -17,9 +18,22 @@
 #define LOCK_NAME "holdfast.lock"
 #define DATA_NAME "data.mdb"
 
+enum { NEARLY_FULL_BYTES = 1 << 20 };
+
+/* LMDB reports a write that was cut short as EIO; on a full file system that is what happened. */
+static bool nearly_full(const struct hf_lmdb_dir *dir)
+{
+    struct statvfs fs;
+
+    return dir->fd >= 0 && fstatvfs(dir->fd, &fs) == 0 &&
+           fs.f_bavail < NEARLY_FULL_BYTES / fs.f_frsize;
+}
+
 int hf_lmdb_dir_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int error,
                      const char *what)
 {
+    if (error == EIO && nearly_full(dir))
+        error = ENOSPC;
     switch (error) {
     case ENOSPC:
     case EDQUOT:
