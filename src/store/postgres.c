@@ -239,15 +239,14 @@ static int start_session(struct postgres *p)
 
     if (rv == 0)
         rv = set_up_session(&p->pg);
+    if (rv == 0 && p->fence != 0)
+        rv = check_fence(p); /* a daemon that was overtaken need not wait for the other's lock */
     if (rv == 0)
         rv = take_lock(&p->pg);
-    if (rv == 0 && p->fence == 0) {
+    if (rv == 0 && p->fence == 0)
         rv = hf_migrate_up(&p->pg, NULL, NULL);
-        if (rv == 0)
-            rv = take_fence(p);
-    } else if (rv == 0) {
-        rv = check_fence(p);
-    }
+    if (rv == 0 && p->fence == 0)
+        rv = take_fence(p);
     if (rv == 0)
         rv = prepare(&p->pg);
     if (rv < 0)
