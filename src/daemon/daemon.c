@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/check.h"
@@ -122,39 +123,63 @@ static int listen_all(struct daemon *d)
 
 /* ---- rpcbind ---- */
 
+/*
+ * The socket in the file system is what rpcinfo and rpcb_set() try first on the host itself. No
+ * rpcbind answered, so one that is there was left behind. Not everybody may write there: then
+ * programs go to port 111 instead.
+ */
+static void serve_rpcbind_locally(struct daemon *d)
+{
+    int rv;
+
+    (void)unlink(HF_RPCBIND_SOCKET);
+    rv = hf_rpc_server_listen_local(d->server, HF_RPCBIND_SOCKET, d->rpcbind_programs, 1);
+    if (rv < 0)
+        hf_log(HF_LOG_INFO, "no local rpcbind socket", HF_STR("path", HF_RPCBIND_SOCKET),
+               HF_STR("reason", hf_strerror(rv)));
+}
+
+/* rpcbind lists itself, too. */
+static void add_rpcbind_itself(struct daemon *d, const struct hf_addr *addr)
+{
+    const struct hf_rpc_program *program = d->rpcbind_programs[0];
+
+    for (size_t v = 0; v < program->n_versions; v++) {
+        struct hf_rpcbind_service service = {program->number, program->versions[v].number,
+                                             HF_RPC_TCP, *addr};
+        (void)hf_rpcbind_add(d->rpcbind, &service);
+        service.transport = HF_RPC_UDP;
+        (void)hf_rpcbind_add(d->rpcbind, &service);
+    }
+}
+
 static int serve_rpcbind(struct daemon *d)
 {
-    const struct hf_rpc_version *versions;
     const struct hf_config *config = &d->options->config;
-    const struct hf_rpc_program *program;
     int rv = hf_rpcbind_new(&hf_alloc_heap, &d->rpcbind);
 
     if (rv < 0)
         return rv;
-    program = d->rpcbind_programs[0] = hf_rpcbind_program(d->rpcbind);
-    versions = program->versions;
+    d->rpcbind_programs[0] = hf_rpcbind_program(d->rpcbind);
     for (unsigned i = 0; i < config->n_listen; i++) {
         struct hf_addr addr = config->listen[i];
 
         addr.port = HF_RPCBIND_PORT;
         rv = hf_rpc_server_listen(d->server, &addr, d->rpcbind_programs, 1);
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr))
-            continue;
+            continue; /* as in listen_all() */
         if (rv < 0)
             return rv;
-        for (size_t v = 0; v < program->n_versions; v++) {
-            struct hf_rpcbind_service service = {program->number, versions[v].number, HF_RPC_TCP,
-                                                 addr};
-            (void)hf_rpcbind_add(d->rpcbind, &service);
-            service.transport = HF_RPC_UDP;
-            (void)hf_rpcbind_add(d->rpcbind, &service);
-        }
+        add_rpcbind_itself(d, &addr);
     }
-    for (size_t i = 0; i < d->n_services && rv == 0; i++)
+    for (size_t i = 0; i < d->n_services; i++) {
         rv = hf_rpcbind_add(d->rpcbind, &d->services[i]);
-    if (rv == 0)
-        hf_log(HF_LOG_INFO, "serving rpcbind", HF_INT("port", HF_RPCBIND_PORT));
-    return rv;
+        if (rv < 0)
+            return rv;
+    }
+    serve_rpcbind_locally(d);
+    hf_log(HF_LOG_INFO, "serving rpcbind", HF_INT("port", HF_RPCBIND_PORT));
+    return 0;
 }
 
 static int register_with_system(struct daemon *d)

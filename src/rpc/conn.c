@@ -1,4 +1,5 @@
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "base/check.h"
 #include "rpc/server_private.h"
@@ -53,7 +54,7 @@ void hf_rpc_conn_close(struct hf_rpc_conn *conn)
         hf_list_entry(node, struct hf_rpc_call, link)->conn = NULL;
         hf_list_remove(node);
     }
-    uv_close((uv_handle_t *)&conn->tcp, on_closed);
+    uv_close((uv_handle_t *)&conn->tcp.stream, on_closed);
 }
 
 /* ---- writing ---- */
@@ -85,9 +86,9 @@ static void write_rest(struct hf_rpc_conn *conn)
     conn->out = buffer_take(conn->listener->server);
     rest = hf_buf_view(&conn->writing);
     buf = uv_buf_init((char *)(uintptr_t)rest.data, (unsigned)rest.len);
-    conn->stuck_ms = uv_now(conn->tcp.loop);
+    conn->stuck_ms = uv_now(conn->tcp.stream.loop);
     conn->write.data = conn;
-    if (uv_write(&conn->write, (uv_stream_t *)&conn->tcp, &buf, 1, on_written) < 0) {
+    if (uv_write(&conn->write, &conn->tcp.stream, &buf, 1, on_written) < 0) {
         conn->stuck_ms = 0;
         hf_rpc_conn_close(conn);
     }
@@ -101,7 +102,7 @@ void hf_rpc_conn_flush(struct hf_rpc_conn *conn)
     if (hf_buf_len(&conn->out) > 0 && !conn->stuck_ms) {
         struct hf_bytes all = hf_buf_view(&conn->out);
         uv_buf_t buf = uv_buf_init((char *)(uintptr_t)all.data, (unsigned)all.len);
-        int n = uv_try_write((uv_stream_t *)&conn->tcp, &buf, 1);
+        int n = uv_try_write(&conn->tcp.stream, &buf, 1);
 
         if (n < 0 && n != UV_EAGAIN) {
             hf_rpc_conn_close(conn);
@@ -178,7 +179,7 @@ static void take_records(struct hf_rpc_conn *conn, struct hf_bytes input)
     if (!hf_marking_partial(&conn->marking))
         conn->owes_ms = 0;
     else if (conn->owes_ms == 0)
-        conn->owes_ms = uv_now(conn->tcp.loop);
+        conn->owes_ms = uv_now(conn->tcp.stream.loop);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
@@ -214,8 +215,8 @@ static void update_reading(struct hf_rpc_conn *conn)
         return;
     }
     if (pause && !conn->paused)
-        uv_read_stop((uv_stream_t *)&conn->tcp);
-    if (!pause && conn->paused && uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0) {
+        uv_read_stop(&conn->tcp.stream);
+    if (!pause && conn->paused && uv_read_start(&conn->tcp.stream, on_alloc, on_read) < 0) {
         hf_rpc_conn_close(conn);
         return;
     }
@@ -235,14 +236,40 @@ static int endpoint(uv_tcp_t *tcp, int (*get)(const uv_tcp_t *, struct sockaddr 
     return hf_addr_from_sockaddr((const struct sockaddr *)&sa, out);
 }
 
+/*
+ * Who is behind the local socket: a caller there counts as one from loopback, and root as one from
+ * a reserved port, which is what that port has always stood for.
+ */
+static int local_endpoints(struct hf_rpc_conn *conn)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    uv_os_fd_t fd;
+
+    if (uv_fileno((uv_handle_t *)&conn->tcp.stream, &fd) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return -1;
+    hf_addr_parse("127.0.0.1", &conn->local);
+    conn->peer = conn->local;
+    conn->peer.port = cred.uid == 0 ? 1 : UINT16_MAX;
+    return 0;
+}
+
+static int tcp_endpoints(struct hf_rpc_conn *conn)
+{
+    uv_tcp_nodelay(&conn->tcp.tcp, 1);
+    if (endpoint(&conn->tcp.tcp, uv_tcp_getpeername, &conn->peer) < 0)
+        return -1;
+    return endpoint(&conn->tcp.tcp, uv_tcp_getsockname, &conn->local);
+}
+
 static bool start(struct hf_rpc_conn *conn)
 {
-    if (uv_accept((uv_stream_t *)&conn->listener->tcp, (uv_stream_t *)&conn->tcp) < 0 ||
-        endpoint(&conn->tcp, uv_tcp_getpeername, &conn->peer) < 0 ||
-        endpoint(&conn->tcp, uv_tcp_getsockname, &conn->local) < 0)
+    if (uv_accept(&conn->listener->tcp.stream, &conn->tcp.stream) < 0)
         return false; /* the peer is gone already */
-    uv_tcp_nodelay(&conn->tcp, 1);
-    return uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) == 0;
+    if ((conn->listener->local ? local_endpoints(conn) : tcp_endpoints(conn)) < 0)
+        return false;
+    return uv_read_start(&conn->tcp.stream, on_alloc, on_read) == 0;
 }
 
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
@@ -265,8 +292,11 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
     hf_list_init(&conn->dirty);
     hf_list_init(&conn->calls);
     hf_list_add_tail(&server->conns, &conn->link);
-    uv_tcp_init(server->config.loop, &conn->tcp);
-    conn->tcp.data = conn;
+    if (listener->local)
+        uv_pipe_init(server->config.loop, &conn->tcp.pipe, 0);
+    else
+        uv_tcp_init(server->config.loop, &conn->tcp.tcp);
+    conn->tcp.stream.data = conn;
     server->open_handles++;
     server->counters.connections++;
     server->counters.accepted++;

@@ -15,6 +15,9 @@
 #include "base/hash.h"
 #include "rpc/program.h"
 
+/* Where programs on this host look for it first. */
+#define HF_RPCBIND_SOCKET "/run/rpcbind.sock"
+
 enum {
     HF_RPCBIND_PORT = 111,
     HF_RPCBIND_ENTRIES_MAX = 256, /* what the embedded one keeps, ours included */

@@ -23,7 +23,9 @@ static void on_prepare(uv_prepare_t *handle)
         hf_rpc_conn_flush(hf_list_entry(node, struct hf_rpc_conn, dirty));
     }
     hf_list_foreach (node, &server->listeners) {
-        hf_udp_flush(&hf_list_entry(node, struct hf_rpc_listener, link)->udp);
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        if (!listener->local)
+            hf_udp_flush(&listener->udp);
     }
 }
 
@@ -113,14 +115,29 @@ static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr
     /* A restart must not wait for old connections to time out: clients come back to this port. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     rv = hf_socket_bind(fd, addr, false);
-    if (rv == 0 && uv_tcp_open(&listener->tcp, fd) < 0)
+    if (rv == 0 && uv_tcp_open(&listener->tcp.tcp, fd) < 0)
         rv = HF_EUNAVAIL;
     if (rv < 0) {
         close(fd);
         return rv;
     }
-    rv = uv_listen((uv_stream_t *)&listener->tcp, BACKLOG, on_connection);
+    rv = uv_listen(&listener->tcp.stream, BACKLOG, on_connection);
     return rv == UV_EADDRINUSE ? HF_EBUSY : rv < 0 ? HF_EUNAVAIL : 0;
+}
+
+/* The stream side is ready for libuv, and counted among what must be closed. */
+static void stream_opened(struct hf_rpc_listener *listener)
+{
+    listener->tcp.stream.data = listener;
+    listener->open_handles++;
+    listener->server->open_handles++;
+}
+
+static void listener_close(struct hf_rpc_listener *listener)
+{
+    uv_close((uv_handle_t *)&listener->tcp.stream, on_tcp_closed);
+    if (!listener->local)
+        hf_udp_close(&listener->udp, on_udp_closed);
 }
 
 /* Both sockets, or none: UDP first, and TCP on the port it got. */
@@ -136,40 +153,72 @@ static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
     listener->open_handles++;
     server->open_handles++;
     at.port = listener->udp.bound.port;
-    uv_tcp_init(server->config.loop, &listener->tcp);
-    listener->tcp.data = listener;
-    listener->open_handles++;
-    server->open_handles++;
+    uv_tcp_init(server->config.loop, &listener->tcp.tcp);
+    stream_opened(listener);
     rv = open_tcp(listener, &at);
-    if (rv < 0) {
-        uv_close((uv_handle_t *)&listener->tcp, on_tcp_closed);
-        hf_udp_close(&listener->udp, on_udp_closed);
-        return rv;
+    if (rv == 0)
+        *addr = at;
+    return rv;
+}
+
+static int listen_local(struct hf_rpc_listener *listener, const char *path)
+{
+    int rv;
+
+    listener->local = true;
+    uv_pipe_init(listener->server->config.loop, &listener->tcp.pipe, 0);
+    stream_opened(listener);
+    rv = uv_pipe_bind(&listener->tcp.pipe, path);
+    if (rv == 0)
+        rv = uv_pipe_chmod(&listener->tcp.pipe, UV_READABLE | UV_WRITABLE);
+    if (rv == 0)
+        rv = uv_listen(&listener->tcp.stream, BACKLOG, on_connection);
+    return rv == 0               ? 0
+           : rv == UV_EADDRINUSE ? HF_EBUSY
+           : rv == UV_EACCES     ? HF_EDENIED
+                                 : HF_EUNAVAIL;
+}
+
+static struct hf_rpc_listener *listener_new(struct hf_rpc_server *server,
+                                            const struct hf_rpc_program *const *programs, size_t n)
+{
+    struct hf_rpc_listener *listener = hf_calloc(server->config.alloc, 1, sizeof(*listener));
+
+    if (listener) {
+        listener->server = server;
+        listener->programs = programs;
+        listener->n_programs = n;
+        hf_list_init(&listener->link);
     }
-    *addr = at;
-    return 0;
+    return listener;
+}
+
+/* Takes the listener into service, or lets it go with the error it came with. */
+static int listener_keep(struct hf_rpc_listener *listener, int error)
+{
+    if (error == 0)
+        hf_list_add_tail(&listener->server->listeners, &listener->link);
+    else if (listener->open_handles == 0)
+        hf_free(listener->server->config.alloc, listener);
+    else
+        listener_close(listener); /* and it is freed when its handles are closed */
+    return error;
 }
 
 static int listen_once(struct hf_rpc_server *server, struct hf_addr *addr,
                        const struct hf_rpc_program *const *programs, size_t n)
 {
-    struct hf_rpc_listener *listener = hf_calloc(server->config.alloc, 1, sizeof(*listener));
-    int rv;
+    struct hf_rpc_listener *listener = listener_new(server, programs, n);
 
-    if (!listener)
-        return HF_ENOMEM;
-    listener->server = server;
-    listener->programs = programs;
-    listener->n_programs = n;
-    hf_list_init(&listener->link);
-    rv = listen_both(listener, addr);
-    if (rv < 0) {
-        if (listener->open_handles == 0)
-            hf_free(server->config.alloc, listener);
-        return rv; /* else it goes when its handles are closed */
-    }
-    hf_list_add_tail(&server->listeners, &listener->link);
-    return 0;
+    return listener ? listener_keep(listener, listen_both(listener, addr)) : HF_ENOMEM;
+}
+
+int hf_rpc_server_listen_local(struct hf_rpc_server *server, const char *path,
+                               const struct hf_rpc_program *const *programs, size_t n)
+{
+    struct hf_rpc_listener *listener = listener_new(server, programs, n);
+
+    return listener ? listener_keep(listener, listen_local(listener, path)) : HF_ENOMEM;
 }
 
 int hf_rpc_server_listen(struct hf_rpc_server *server, struct hf_addr *addr,
@@ -223,9 +272,7 @@ void hf_rpc_server_close(struct hf_rpc_server *server, void (*closed)(void *ctx)
         hf_rpc_conn_close(hf_list_entry(node, struct hf_rpc_conn, link));
     }
     hf_list_foreach (node, &server->listeners) {
-        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
-        uv_close((uv_handle_t *)&listener->tcp, on_tcp_closed);
-        hf_udp_close(&listener->udp, on_udp_closed);
+        listener_close(hf_list_entry(node, struct hf_rpc_listener, link));
     }
     uv_close((uv_handle_t *)&server->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&server->sweep, on_handle_closed);

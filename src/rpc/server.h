@@ -64,6 +64,13 @@ int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_s
 int hf_rpc_server_listen(struct hf_rpc_server *server, struct hf_addr *addr,
                          const struct hf_rpc_program *const *programs, size_t n);
 
+/*
+ * The same on a stream socket in the file system, open to every user of this host. A caller there
+ * counts as one from 127.0.0.1, root as one from a reserved port. HF_EBUSY if the path exists.
+ */
+int hf_rpc_server_listen_local(struct hf_rpc_server *server, const char *path,
+                               const struct hf_rpc_program *const *programs, size_t n);
+
 const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server *server);
 
 /*

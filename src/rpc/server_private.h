@@ -20,18 +20,26 @@ enum {
     REPLY_ROOM_MAX = 60 * 1024, /* and for a long list over TCP */
 };
 
+/* A stream of either kind; libuv lets all of them be handled as uv_stream_t. */
+union hf_rpc_stream {
+    uv_stream_t stream;
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+};
+
 struct hf_rpc_listener {
     struct hf_rpc_server *server;
     const struct hf_rpc_program *const *programs;
     size_t n_programs;
-    uv_tcp_t tcp;
+    union hf_rpc_stream tcp; /* or, where local, the socket in the file system */
     struct hf_udp udp;
+    bool local;            /* has no UDP side */
     unsigned open_handles; /* of these two; freed when both are closed */
     struct hf_list link;
 };
 
 struct hf_rpc_conn {
-    uv_tcp_t tcp;
+    union hf_rpc_stream tcp;
     struct hf_rpc_listener *listener;
     struct hf_addr peer;
     struct hf_addr local;
