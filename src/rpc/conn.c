@@ -32,13 +32,13 @@ static void buffer_give_back(struct hf_rpc_server *server, struct hf_buf *buf)
 static void on_closed(uv_handle_t *handle)
 {
     struct hf_rpc_conn *conn = handle->data;
-    struct hf_rpc_server *server = conn->listener->server;
+    struct hf_rpc_listener *listener = conn->listener;
 
     hf_marking_free(&conn->marking);
-    buffer_give_back(server, &conn->out);
-    buffer_give_back(server, &conn->writing);
-    hf_free(server->config.alloc, conn);
-    hf_rpc_server_handle_closed(server);
+    buffer_give_back(listener->server, &conn->out);
+    buffer_give_back(listener->server, &conn->writing);
+    hf_free(listener->server->config.alloc, conn);
+    hf_rpc_listener_handle_closed(listener);
 }
 
 void hf_rpc_conn_close(struct hf_rpc_conn *conn)
@@ -297,6 +297,7 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
     else
         uv_tcp_init(server->config.loop, &conn->tcp.tcp);
     conn->tcp.stream.data = conn;
+    listener->open_handles++;
     server->open_handles++;
     server->counters.connections++;
     server->counters.accepted++;

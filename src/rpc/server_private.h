@@ -34,7 +34,7 @@ struct hf_rpc_listener {
     union hf_rpc_stream tcp; /* or, where local, the socket in the file system */
     struct hf_udp udp;
     bool local;            /* has no UDP side */
-    unsigned open_handles; /* of these two; freed when both are closed */
+    unsigned open_handles; /* these two and the connections; freed when all are closed */
     struct hf_list link;
 };
 
@@ -81,6 +81,7 @@ struct hf_rpc_server {
 
 /* server.c */
 void hf_rpc_server_handle_closed(struct hf_rpc_server *server);
+void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener);
 
 /* dispatch.c: one message, from the peer of conn (TCP) or from udp (conn NULL). */
 struct hf_rpc_origin {
