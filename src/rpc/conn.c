@@ -135,6 +135,11 @@ void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len)
     hf_buf_commit(&conn->out, HF_RPC_MARK_SIZE + len);
     if (!hf_list_linked(&conn->dirty))
         hf_list_add_tail(&conn->listener->server->dirty, &conn->dirty);
+    /* One read can hold a thousand short questions with long answers: they cannot all wait here. */
+    if (hf_buf_len(&conn->out) >= OUT_MAX)
+        hf_rpc_conn_flush(conn);
+    if (hf_buf_len(&conn->out) > OUT_LIMIT)
+        hf_rpc_conn_close(conn);
 }
 
 void hf_rpc_conn_answered(struct hf_rpc_conn *conn)

@@ -14,6 +14,7 @@
 enum {
     READ_CHUNK = 64 * 1024,     /* bytes taken from a connection in one read */
     OUT_MAX = 64 * 1024,        /* unread answers at which a connection is no longer read from */
+    OUT_LIMIT = 4 * OUT_MAX,    /* unread answers, to what it had asked before, that end it */
     CALLS_MAX = 1024,           /* requests under way at which it is no longer read from */
     SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
     REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
