@@ -142,6 +142,7 @@ static int set_addresses(struct hf_config *config, const char *text,
 
     if (set_text(text, copy, error) < 0)
         return HF_EINVAL;
+    memset(config->listen, 0, sizeof(config->listen)); /* a reload compares bytes */
     config->n_listen = 0;
     while ((part = strsep(&rest, ","))) {
         part += strspn(part, " \t");
@@ -292,29 +293,34 @@ int hf_config_set(struct hf_config *config, const char *assignment, char error[H
 struct reading {
     struct hf_config *config;
     FILE *file;
-    int line;      /* of the line read last */
-    bool too_long; /* stopped at a line inih would have cut */
-    bool failed;
+    int line;       /* of the line read last */
+    int error_line; /* where key and error belong; 0: nothing is wrong that we found ourselves */
     char key[128];
     char error[HF_CONFIG_ERROR_MAX];
 };
 
-/* Hands lines to inih, and counts them: an overlong one would be read as two. */
+/*
+ * Hands lines to inih, and counts them: an overlong one would be read as two, and an indented one
+ * as a further value of the key before it, so it loses its indentation.
+ */
 static char *next_line(char *text, int size, void *stream)
 {
     struct reading *r = stream;
     size_t len;
+    size_t indent;
 
-    if (r->failed || !fgets(text, size, r->file))
+    if (r->error_line || !fgets(text, size, r->file))
         return NULL;
     r->line++;
     len = strlen(text);
     if (len + 1 == (size_t)size && text[len - 1] != '\n') {
-        r->too_long = true;
+        r->error_line = r->line;
         snprintf(r->error, sizeof(r->error),
                  "line longer than %d characters (--set has no such limit)", size - 2);
         return NULL;
     }
+    indent = strspn(text, " \t");
+    memmove(text, text + indent, len - indent + 1);
     return text;
 }
 
@@ -324,7 +330,7 @@ static int on_assignment(void *user, const char *section, const char *name, cons
 
     if (assign(r->config, section, name, value, r->error) == 0)
         return 1;
-    r->failed = true;
+    r->error_line = r->line;
     snprintf(r->key, sizeof(r->key), "%s%s%s: ", section, section[0] ? "." : "", name);
     return 0;
 }
@@ -340,13 +346,15 @@ int hf_config_read(struct hf_config *config, const char *path, char error[HF_CON
     }
     bad_line = ini_parse_stream(next_line, &r, on_assignment, &r);
     fclose(r.file);
-    if (bad_line == 0 && !r.too_long)
+    if (bad_line == 0 && r.error_line == 0)
         return 0;
-    if (bad_line == 0)
-        bad_line = r.line;
-    if (r.error[0] == '\0')
-        snprintf(r.error, sizeof(r.error), "not understood: expected [section] or key=value");
-    snprintf(error, HF_CONFIG_ERROR_MAX, "%.300s:%d: %s%.500s", path, bad_line, r.key, r.error);
+    /* inih goes on behind a line it cannot read: the first thing wrong is the one to tell. */
+    if (r.error_line == 0 || (bad_line > 0 && bad_line < r.error_line))
+        snprintf(error, HF_CONFIG_ERROR_MAX,
+                 "%.300s:%d: not understood: expected [section] or key=value", path, bad_line);
+    else
+        snprintf(error, HF_CONFIG_ERROR_MAX, "%.300s:%d: %s%.500s", path, r.error_line, r.key,
+                 r.error);
     return HF_EINVAL;
 }
 

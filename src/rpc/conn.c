@@ -32,13 +32,13 @@ static void buffer_give_back(struct hf_rpc_server *server, struct hf_buf *buf)
 static void on_closed(uv_handle_t *handle)
 {
     struct hf_rpc_conn *conn = handle->data;
-    struct hf_rpc_server *server = conn->listener->server;
+    struct hf_rpc_listener *listener = conn->listener;
 
     hf_marking_free(&conn->marking);
-    buffer_give_back(server, &conn->out);
-    buffer_give_back(server, &conn->writing);
-    hf_free(server->config.alloc, conn);
-    hf_rpc_server_handle_closed(server);
+    buffer_give_back(listener->server, &conn->out);
+    buffer_give_back(listener->server, &conn->writing);
+    hf_free(listener->server->config.alloc, conn);
+    hf_rpc_listener_handle_closed(listener);
 }
 
 void hf_rpc_conn_close(struct hf_rpc_conn *conn)
@@ -135,6 +135,11 @@ void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len)
     hf_buf_commit(&conn->out, HF_RPC_MARK_SIZE + len);
     if (!hf_list_linked(&conn->dirty))
         hf_list_add_tail(&conn->listener->server->dirty, &conn->dirty);
+    /* One read can hold a thousand short questions with long answers: they cannot all wait here. */
+    if (hf_buf_len(&conn->out) >= OUT_MAX)
+        hf_rpc_conn_flush(conn);
+    if (hf_buf_len(&conn->out) > OUT_LIMIT)
+        hf_rpc_conn_close(conn);
 }
 
 void hf_rpc_conn_answered(struct hf_rpc_conn *conn)
@@ -297,6 +302,7 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
     else
         uv_tcp_init(server->config.loop, &conn->tcp.tcp);
     conn->tcp.stream.data = conn;
+    listener->open_handles++;
     server->open_handles++;
     server->counters.connections++;
     server->counters.accepted++;

@@ -82,7 +82,7 @@ static void on_connection(uv_stream_t *stream, int status)
         hf_rpc_conn_accept(stream->data);
 }
 
-static void listener_handle_closed(struct hf_rpc_listener *listener)
+void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener)
 {
     struct hf_rpc_server *server = listener->server;
 
@@ -95,12 +95,12 @@ static void listener_handle_closed(struct hf_rpc_listener *listener)
 
 static void on_tcp_closed(uv_handle_t *handle)
 {
-    listener_handle_closed(handle->data);
+    hf_rpc_listener_handle_closed(handle->data);
 }
 
 static void on_udp_closed(struct hf_udp *udp)
 {
-    listener_handle_closed(udp->ctx);
+    hf_rpc_listener_handle_closed(udp->ctx);
 }
 
 /* A listening socket at addr, in libuv's hands. */

@@ -14,6 +14,7 @@
 enum {
     READ_CHUNK = 64 * 1024,     /* bytes taken from a connection in one read */
     OUT_MAX = 64 * 1024,        /* unread answers at which a connection is no longer read from */
+    OUT_LIMIT = 4 * OUT_MAX,    /* unread answers, to what it had asked before, that end it */
     CALLS_MAX = 1024,           /* requests under way at which it is no longer read from */
     SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
     REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
@@ -34,7 +35,7 @@ struct hf_rpc_listener {
     union hf_rpc_stream tcp; /* or, where local, the socket in the file system */
     struct hf_udp udp;
     bool local;            /* has no UDP side */
-    unsigned open_handles; /* of these two; freed when both are closed */
+    unsigned open_handles; /* these two and the connections; freed when all are closed */
     struct hf_list link;
 };
 
@@ -81,6 +82,7 @@ struct hf_rpc_server {
 
 /* server.c */
 void hf_rpc_server_handle_closed(struct hf_rpc_server *server);
+void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener);
 
 /* dispatch.c: one message, from the peer of conn (TCP) or from udp (conn NULL). */
 struct hf_rpc_origin {
