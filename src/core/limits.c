@@ -38,3 +38,8 @@ int hf_limit_waiter(struct hf_core *core, const struct hf_file *file)
     return check(file->n_waiters, core->config.limits.waiters_per_file,
                  &core->counters.limit_waiters);
 }
+
+void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits)
+{
+    core->config.limits = *limits;
+}

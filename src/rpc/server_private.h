@@ -72,6 +72,9 @@ struct hf_rpc_server {
     uv_prepare_t prepare; /* writes the answers that came up since the last turn */
     uv_timer_t sweep;     /* looks for silence, once a second */
     struct hf_rpc_counters counters;
+    void (*reply)(void *ctx, const struct hf_addr *peer, struct hf_bytes datagram);
+    void *reply_ctx;
+    unsigned n_calls;      /* with handlers now */
     unsigned open_handles; /* the server is freed when the last one is closed */
     void (*closed)(void *ctx);
     void *closed_ctx;
