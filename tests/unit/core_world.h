@@ -199,13 +199,19 @@ static inline void world_restart(struct world *w)
     world_start(w);
 }
 
+/* A disk that was lost. */
+static inline void world_forget(struct world *w)
+{
+    for (size_t i = 0; i < w->n_stored; i++)
+        free(w->store[i].data);
+    w->n_stored = 0;
+}
+
 static inline void world_close(struct world *w)
 {
     if (w->core)
         world_crash(w);
-    for (size_t i = 0; i < w->n_stored; i++)
-        free(w->store[i].data);
-    w->n_stored = 0;
+    world_forget(w);
 }
 
 static inline struct hf_lock_args world_args(const struct ask *a)
