@@ -137,41 +137,57 @@ bool hf_journal_is_ours(const struct hf_journal *journal, const char *path)
     return stat(name, &st) == 0 && st.st_dev == journal->dev && st.st_ino == journal->ino;
 }
 
-/* Appends the record at *at, and moves on; false at the first that is not valid: the end. */
-static bool take_record(const uint8_t *file, size_t *at, uint64_t index,
-                        const struct hf_hash_key *key, struct hf_batch *out, int *error)
+/* The header of a valid record at this place in the file, with that number or a later one. */
+static bool find_record(const uint8_t *file, size_t at, const struct hf_hash_key *key,
+                        uint64_t index, struct header *out)
 {
-    size_t room = HF_JOURNAL_BYTES - *at;
-    struct header header;
+    size_t room = HF_JOURNAL_BYTES - at;
 
-    if (room < sizeof(header))
+    if (room < sizeof(*out))
         return false;
-    memcpy(&header, file + *at, sizeof(header));
-    if (header.index != index || header.len > room - sizeof(header) ||
-        header.checksum != checksum(key, &header, file + *at + sizeof(header)))
-        return false;
-    if (hf_buf_append(&out->buf, file + *at + sizeof(header), header.len) < 0) {
-        *error = ENOMEM;
-        return false;
+    memcpy(out, file + at, sizeof(*out));
+    return out->index >= index && out->len <= room - sizeof(*out) &&
+           out->checksum == checksum(key, out, file + at + sizeof(*out));
+}
+
+/*
+ * Takes all records from the start. The first that is not valid is the end: nothing there, or one
+ * that was cut short before anybody was told of it. Then no valid one can come behind it, for each
+ * was complete before the next was begun; if one does, the disk has forgotten something.
+ */
+static int take_records(const uint8_t *file, const struct hf_hash_key *key, struct hf_batch *out)
+{
+    struct header header;
+    size_t at = 0;
+
+    for (uint64_t index = 0; find_record(file, at, key, index, &header); index++) {
+        if (header.index != index)
+            return EBADMSG;
+        if (hf_buf_append(&out->buf, file + at + sizeof(header), header.len) < 0)
+            return ENOMEM;
+        out->n_ops += header.n_ops;
+        at += padded(sizeof(header) + header.len);
     }
-    out->n_ops += header.n_ops;
-    *at += padded(sizeof(header) + header.len);
-    return true;
+    for (; at < HF_JOURNAL_BYTES; at += SECTOR) {
+        if (find_record(file, at, key, 0, &header))
+            return EBADMSG;
+    }
+    return 0;
 }
 
 static int read_records(int fd, const struct hf_hash_key *key, struct hf_batch *out)
 {
-    uint8_t *file = hf_calloc(out->buf.alloc, 1, HF_JOURNAL_BYTES);
-    size_t at = 0;
-    uint64_t index = 0;
-    int error = 0;
+    uint8_t *file = hf_malloc(out->buf.alloc, HF_JOURNAL_BYTES);
+    ssize_t n;
+    int error;
 
     if (!file)
         return ENOMEM;
-    if (pread(fd, file, HF_JOURNAL_BYTES, 0) < 0)
-        error = errno;
-    while (!error && take_record(file, &at, index, key, out, &error))
-        index++;
+    n = pread(fd, file, HF_JOURNAL_BYTES, 0);
+    if (n == HF_JOURNAL_BYTES)
+        error = take_records(file, key, out);
+    else
+        error = n < 0 ? errno : EBADMSG;
     hf_free(out->buf.alloc, file);
     return error;
 }

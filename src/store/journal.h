@@ -48,7 +48,7 @@ void hf_journal_close(struct hf_journal *journal);
 
 /*
  * What a former owner left: moves its journal aside and appends the operations of all records that
- * are valid under key to out. Without a journal that is none.
+ * are valid under key to out. Without a journal that is none. EBADMSG if it is damaged.
  */
 int hf_journal_recover(int dir_fd, const struct hf_hash_key *key, struct hf_batch *out);
 

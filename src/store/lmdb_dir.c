@@ -51,6 +51,11 @@ int hf_lmdb_dir_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int 
                              "%s in %s: permission denied; give the directory to the user that "
                              "holdfastd runs as",
                              what, dir->path);
+    case EBADMSG:
+        return hf_store_fail(store, HF_EFORMAT,
+                             "%s in %s: it is damaged; restore the directory from a backup, or "
+                             "remove journal.old to go on without the newest changes",
+                             what, dir->path);
     case ENOMEM:
         return hf_store_fail(store, HF_ENOMEM, "%s in %s: out of memory", what, dir->path);
     case ENOENT:

@@ -318,7 +318,7 @@ static int open_env(struct hf_lmdb_env *env)
 
 int hf_lmdb_env_ready(struct hf_lmdb_env *env)
 {
-    return env->env ? hf_lmdb_dir_check(env->store, &env->dir) : open_env(env);
+    return env->env ? 0 : open_env(env);
 }
 
 /* Joins the check of ownership with a caller's body. */
@@ -338,8 +338,9 @@ static int run_if_owned(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
 int hf_lmdb_env_write(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
 {
     struct owned_body owned = {body, ctx};
+    int rv = write_growing(env, run_if_owned, &owned);
 
-    return write_growing(env, run_if_owned, &owned);
+    return rv < 0 ? rv : hf_lmdb_dir_check(env->store, &env->dir);
 }
 
 int hf_lmdb_env_begin_read(struct hf_lmdb_env *env, MDB_txn **out)

@@ -55,13 +55,13 @@ int hf_lmdb_env_open(struct hf_lmdb_env *env, struct hf_store *store,
                      const struct hf_store_config *config);
 void hf_lmdb_env_close(struct hf_lmdb_env *env);
 
-/* Before each use: opens the environment again if need be; is the file still the one we opened? */
+/* Before each use: opens the environment again if a failed commit closed it. */
 int hf_lmdb_env_ready(struct hf_lmdb_env *env);
 
 /*
  * Runs body in a write transaction and commits it; the map grows as needed, and body may run more
- * than once. Fails with HF_EFENCED, before body runs, if the store is no longer ours. A failure to
- * commit sets in_doubt.
+ * than once. HF_EFENCED if the store is no longer ours, which is found before body runs, or if the
+ * file is no longer in its place, which is found after. A failure to commit sets in_doubt.
  */
 typedef int (*hf_lmdb_body)(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx);
 int hf_lmdb_env_write(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx);
