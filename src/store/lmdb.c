@@ -176,10 +176,7 @@ static int check_files(struct lmdb *lmdb)
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;
 
     if (!hf_journal_is_ours(&lmdb->journal, dir->path))
-        return hf_store_fail(lmdb->env.store, HF_EFENCED,
-                             "another holdfastd has taken over %s; this one writes nothing more, "
-                             "and should be stopped",
-                             dir->path);
+        return hf_lmdb_env_fail_fenced(&lmdb->env);
     return hf_lmdb_dir_check(lmdb->env.store, dir);
 }
 

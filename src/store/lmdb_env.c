@@ -120,7 +120,7 @@ static int open_trees(struct hf_lmdb_env *env, MDB_txn *txn)
     return error;
 }
 
-static int fail_fenced(struct hf_lmdb_env *env)
+int hf_lmdb_env_fail_fenced(struct hf_lmdb_env *env)
 {
     return hf_store_fail(env->store, HF_EFENCED,
                          "another holdfastd has taken over %s; this one writes nothing more, and "
@@ -135,7 +135,7 @@ static int check_owner(struct hf_lmdb_env *env, MDB_txn *txn)
 
     if (error)
         return hf_lmdb_env_fail(env, error, "cannot read the store");
-    return owner == env->owner ? 0 : fail_fenced(env);
+    return owner == env->owner ? 0 : hf_lmdb_env_fail_fenced(env);
 }
 
 static int check_format(struct hf_lmdb_env *env, MDB_txn *txn)
@@ -281,8 +281,7 @@ static int create_file(struct hf_lmdb_env *env)
     int error;
     int rv;
 
-    if (snprintf(path, sizeof(path), "%s/" NEW_NAME, env->dir.path) >= (int)sizeof(path))
-        return hf_store_fail(env->store, HF_EINVAL, "store.path is too long");
+    snprintf(path, sizeof(path), "%s/" NEW_NAME, env->dir.path);
     if (unlinkat(env->dir.fd, NEW_NAME, 0) < 0 && errno != ENOENT)
         return hf_lmdb_env_fail(env, errno, "cannot remove " NEW_NAME);
     error = start_env(env, path, MDB_NOSUBDIR | MDB_NOLOCK);

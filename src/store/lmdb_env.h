@@ -70,6 +70,7 @@ int hf_lmdb_env_begin_read(struct hf_lmdb_env *env, MDB_txn **out);
 
 /* Our code and a sentence for an error of LMDB's, which may be an errno. */
 int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what);
+int hf_lmdb_env_fail_fenced(struct hf_lmdb_env *env);
 
 static inline MDB_val hf_lmdb_number(uint64_t *number)
 {
