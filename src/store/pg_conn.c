@@ -302,7 +302,7 @@ int hf_pg_exec_params(struct hf_pg *pg, const char *sql, int n, const char *cons
 int hf_pg_exec_row(struct hf_pg *pg, const char *sql, int n, const char *const *params,
                    const char *what, PGresult **out)
 {
-    PGresult *result;
+    PGresult *result = NULL;
     int rv = hf_pg_exec_params(pg, sql, n, params, what, &result);
 
     if (rv < 0)

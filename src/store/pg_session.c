@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -115,10 +116,9 @@ static int take_fence(struct hf_pg_session *session)
 
     if (rv < 0)
         return rv;
-    if (sscanf(PQgetvalue(result, 0, 0), "%" SCNu64, &session->fence) != 1)
-        rv = hf_store_fail(session->pg.store, HF_EFORMAT, "server_state is damaged");
+    session->fence = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
     PQclear(result);
-    return rv;
+    return 0;
 }
 
 int hf_pg_session_check(struct hf_pg_session *session)

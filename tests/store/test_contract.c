@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "fixture.h"
 #include "pg_server.h"
 #include "store/store.h"
@@ -441,6 +442,7 @@ int main(int argc, char **argv)
         }
         config.dsn = server.dsn;
     }
+    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
     rv = cmocka_run_group_tests(tests, NULL, NULL);
     if (config.dsn)
         pg_server_remove(&server);
