@@ -127,7 +127,7 @@ int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_c
     pg->dsn = hf_malloc(store->alloc, strlen(dsn) + 1);
     if (!pg->dsn)
         return hf_store_fail(store, HF_ENOMEM, "out of memory");
-    strcpy(pg->dsn, dsn);
+    memcpy(pg->dsn, dsn, strlen(dsn) + 1);
     return 0;
 }
 
@@ -295,6 +295,23 @@ int hf_pg_exec_params(struct hf_pg *pg, const char *sql, int n, const char *cons
     if (!PQsendQueryParams(pg->conn, sql, n, NULL, params, NULL, NULL, 0))
         return fail_lost(pg, what);
     return finish(pg, what, out);
+}
+
+int hf_pg_exec_row(struct hf_pg *pg, const char *sql, int n, const char *const *params,
+                   const char *what, PGresult **out)
+{
+    PGresult *result = NULL;
+    int rv = hf_pg_exec_params(pg, sql, n, params, what, &result);
+
+    if (rv < 0)
+        return rv;
+    if (PQntuples(result) != 1) {
+        PQclear(result);
+        return hf_store_fail(pg->store, HF_EFORMAT,
+                             "%s: the schema is damaged; restore the database", what);
+    }
+    *out = result;
+    return 0;
 }
 
 void hf_pg_rollback(struct hf_pg *pg)

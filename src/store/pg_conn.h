@@ -47,6 +47,10 @@ int hf_pg_exec(struct hf_pg *pg, const char *sql, const char *what, PGresult **o
 int hf_pg_exec_params(struct hf_pg *pg, const char *sql, int n, const char *const *params,
                       const char *what, PGresult **out);
 
+/* The same, for what answers with exactly one row; HF_EFORMAT if it does not. */
+int hf_pg_exec_row(struct hf_pg *pg, const char *sql, int n, const char *const *params,
+                   const char *what, PGresult **out);
+
 /* After a failure within a transaction; keeps the failure's text. */
 void hf_pg_rollback(struct hf_pg *pg);
 
