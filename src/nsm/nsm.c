@@ -33,6 +33,7 @@ static const struct hf_rpc_version VERSIONS[] = {{SM_VERS, PROCEDURES, HF_COUNT_
 void hf_nsm_init(struct hf_nsm *nsm)
 {
     *nsm = (struct hf_nsm){
+        .state = 1, /* odd while up (NSM-06), until it comes from the durable epoch */
         .program = {SM_PROG, "nsm", VERSIONS, HF_COUNT_OF(VERSIONS), nsm},
     };
 }
