@@ -100,6 +100,8 @@ class Capture:
     def packets(self, condition, *fields):
         """What tshark makes of the packets for which the condition holds, one list of fields each."""
         command = ["tshark", "-r", self.path, "-Y", condition, "-T", "json"]
+        for port in (PORT, rpcbind.PORT):  # whatever else the client's port may stand for
+            command += ["-d", f"tcp.port=={port},rpc", "-d", f"udp.port=={port},rpc"]
         for field in ("frame.number", *fields):
             command += ["-e", field]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
@@ -112,7 +114,8 @@ class Capture:
         self.folder.cleanup()
 
 
-MALFORMED = "_ws.malformed || _ws.expert.severity == error"
+OURS = " || ".join(f"{kind}.port == {port}" for kind in ("tcp", "udp") for port in (PORT, rpcbind.PORT))
+MALFORMED = f"({OURS}) && (_ws.malformed || _ws.expert.severity == error)"
 
 
 def traffic(good):
@@ -145,7 +148,8 @@ def tshark_finds_nothing_malformed():
             if variable in os.environ:
                 run_peer(variable, *arguments)
         capture.stop()
-        bad = capture.packets(MALFORMED, "_ws.expert.message", "rpc.program", "rpc.msgtyp")
+        bad = capture.packets(MALFORMED, "_ws.expert.message", "_ws.col.Protocol", "_ws.col.Info",
+                              "rpc.program", "rpc.msgtyp")
         assert not bad, bad
         replies = {}
         for prog in (NSM, NLM, rpcbind.PROG):
