@@ -63,6 +63,9 @@ int hf_core_start(struct hf_core *core, struct hf_now now);
  * after it. Locks and registrations stay as they are. */
 uint64_t hf_core_stop(struct hf_core *core, struct hf_now now);
 
+/* New limits, from now on; what is beyond them already stays. */
+void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits);
+
 /*
  * The gathering batch, to be committed, or NULL if there is nothing to commit or one is in flight.
  * It belongs to the core and stays unchanged until hf_core_batch_done(). It may hold no operation

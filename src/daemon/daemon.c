@@ -10,9 +10,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "daemon/engine.h"
 #include "daemon/systemd.h"
-#include "nlm/nlm.h"
-#include "nsm/nsm.h"
 #include "rpc/rpcbind.h"
 #include "rpc/server.h"
 
@@ -28,8 +27,8 @@ struct daemon {
     struct hf_systemd systemd;
     struct hf_hash_key hash_key;
 
-    struct hf_nsm nsm;
-    struct hf_nlm nlm;
+    struct hf_engine engine;
+    bool engine_open;
     const struct hf_rpc_program *programs[2];
     struct hf_rpc_server *server;
 
@@ -224,12 +223,16 @@ static int set_up_rpcbind(struct daemon *d)
 
 /* ---- signals ---- */
 
+/* In the reverse order of start(): clients are sent away before what they were promised is closed.
+ */
 static void shut_down(struct daemon *d)
 {
     hf_systemd_stopping();
     if (d->registered)
         hf_rpcbind_system_unregister(d->services, d->n_services);
     d->registered = false;
+    if (d->engine_open)
+        hf_engine_stop(&d->engine);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     uv_close((uv_handle_t *)&d->sigint, NULL);
     uv_close((uv_handle_t *)&d->sighup, NULL);
@@ -265,6 +268,7 @@ static void on_reload_signal(uv_signal_t *handle, int number)
         hf_config_reload(config, &fresh, report_unchangeable);
         hf_log_configure((enum hf_log_level)config->log_level,
                          (enum hf_log_format)config->log_format);
+        hf_engine_reconfigure(&d->engine, config);
         hf_log(HF_LOG_INFO, "configuration reloaded");
     }
     hf_systemd_ready("serving");
@@ -289,18 +293,25 @@ static int start(struct daemon *d)
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
         .stall_ms = HF_RPC_STALL_MS_DEFAULT,
     };
-    int rv;
+    int rv = hf_engine_open(&d->engine, &d->loop, &d->options->config, &d->hash_key);
 
-    hf_nsm_init(&d->nsm);
-    hf_nlm_init(&d->nlm);
-    d->programs[0] = &d->nlm.program;
-    d->programs[1] = &d->nsm.program;
+    if (rv < 0)
+        return rv;
+    d->engine_open = true;
+    d->programs[0] = &d->engine.nlm.program;
+    d->programs[1] = &d->engine.nsm.program;
     rv = hf_rpc_server_new(&server, &d->server);
     if (rv == 0)
         rv = listen_all(d);
     if (rv == 0)
         rv = set_up_rpcbind(d);
-    return rv;
+    if (rv < 0)
+        return rv;
+    /* Only now, when clients can come back to us, are they told to (PROTOCOL: a reclaim that finds
+     * nobody is given up silently). */
+    hf_rpc_client_attach(d->engine.client, d->server);
+    hf_engine_start(&d->engine);
+    return 0;
 }
 
 int hf_daemon_run(struct hf_daemon_options *options)
@@ -323,13 +334,16 @@ int hf_daemon_run(struct hf_daemon_options *options)
     rv = start(d);
     if (rv == 0) {
         hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION),
-               HF_STR("name", options->config.name), HF_INT("state", d->nsm.state));
+               HF_STR("name", options->config.name),
+               HF_INT("state", hf_core_sm_stat(d->engine.core).state));
         hf_systemd_ready("serving");
     } else {
         shut_down(d);
     }
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_loop_close(&d->loop);
+    if (d->engine_open)
+        hf_engine_free(&d->engine);
     hf_rpcbind_del(d->rpcbind);
     free(d);
     if (rv == 0)

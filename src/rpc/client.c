@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "proto/rpcbind.h"
 #include "rpc/client_private.h"
+#include "rpc/server.h"
 
 /* ---- questions ---- */
 
@@ -115,6 +116,12 @@ static void recycle(struct hf_rpc_outcall *call)
     hf_list_add_head(&call->client->spare, &call->link);
 }
 
+static struct hf_portcache_key port_key(const struct hf_rpc_outcall *call)
+{
+    return (struct hf_portcache_key){call->request.peer, call->request.prog, call->request.vers,
+                                     call->wanted};
+}
+
 static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
 {
     struct hf_rpc_response response = {
@@ -126,6 +133,10 @@ static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
     hf_rpc_done done = call->done;
     void *ctx = call->ctx;
 
+    if (error < 0 && call->request.remember_port) {
+        struct hf_portcache_key key = port_key(call);
+        hf_portcache_forget(&call->client->ports, &key);
+    }
     recycle(call);
     done(ctx, &response);
 }
@@ -172,6 +183,10 @@ static void lookup_answered(struct hf_rpc_outcall *call, XDR *xdr)
 {
     int port = read_port(call, xdr);
 
+    if (port > 0 && call->request.remember_port) {
+        struct hf_portcache_key key = port_key(call);
+        hf_portcache_put(&call->client->ports, &key, (uint16_t)port, uv_now(call->client->loop));
+    }
     if (port > 0)
         go_on_or_finish(call, begin_call(call, (uint16_t)port));
     else if (port < 0)
@@ -188,6 +203,20 @@ static bool look_up_anew(struct hf_rpc_outcall *call)
     call->hinted = false;
     go_on_or_finish(call, begin_lookup(call, HF_RPC_UDP));
     return true;
+}
+
+static void on_waited_out(uv_timer_t *timer)
+{
+    finish(timer->data, 0, NULL);
+}
+
+/* The receipt is here; whoever called wants to know when the time is over. */
+static void wait_out(struct hf_rpc_outcall *call)
+{
+    uint64_t now = uv_now(call->client->loop);
+    uint64_t left = call->deadline_ms > now ? call->deadline_ms - now : 0;
+
+    uv_timer_start(&call->timer, on_waited_out, left, 0);
 }
 
 void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes message)
@@ -207,6 +236,8 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
                   XDR_DECODE);
     if (call->phase == PHASE_LOOKUP)
         lookup_answered(call, &xdr);
+    else if (call->request.wait_out)
+        wait_out(call);
     else
         finish(call, 0, &xdr);
 }
@@ -259,10 +290,10 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
     client->hash_key = *hash_key;
     /* The first id is not to be guessed; the key is random, and so is what it hashes to. */
     client->next_xid = (uint32_t)hf_hash_u64(hash_key, uv_hrtime(), 0);
-    if (hf_map_init(&client->waiting, alloc) < 0) {
-        hf_free(alloc, client);
-        return HF_ENOMEM;
-    }
+    if (hf_map_init(&client->waiting, alloc) < 0)
+        goto err_client;
+    if (hf_portcache_init(&client->ports, hash_key, alloc) < 0)
+        goto err_map;
     hf_list_init(&client->active);
     hf_list_init(&client->spare);
     uv_prepare_init(loop, &client->prepare);
@@ -271,6 +302,23 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
     client->open_handles = 1;
     *out = client;
     return 0;
+
+err_map:
+    hf_map_free(&client->waiting);
+err_client:
+    hf_free(alloc, client);
+    return HF_ENOMEM;
+}
+
+static void on_server_reply(void *ctx, const struct hf_addr *peer, struct hf_bytes datagram)
+{
+    hf_rpc_exchange_reply(ctx, peer, datagram);
+}
+
+void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *server)
+{
+    client->server = server;
+    hf_rpc_server_on_reply(server, on_server_reply, client);
 }
 
 static struct hf_rpc_outcall *call_new(struct hf_rpc_client *client)
@@ -297,6 +345,7 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request
 {
     struct hf_rpc_header header = {0, request->prog, request->vers, request->proc};
     struct hf_rpc_outcall *call = call_new(client);
+    uint16_t port = request->peer.port;
     int rv;
 
     if (!call)
@@ -306,10 +355,14 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request
     call->request.args = NULL;
     call->done = done;
     call->ctx = ctx;
-    call->hinted = request->peer.port != 0 && request->prog != RPCBIND_PROG;
     call->wanted = request->path == HF_RPC_BY_UDP ? HF_RPC_UDP : HF_RPC_TCP;
     uv_update_time(client->loop);
     call->started_ms = uv_now(client->loop);
+    if (port == 0 && request->remember_port) {
+        struct hf_portcache_key key = port_key(call);
+        port = hf_portcache_get(&client->ports, &key, call->started_ms);
+    }
+    call->hinted = port != 0 && request->prog != RPCBIND_PROG;
     call->deadline_ms = call->started_ms + request->timeout_ms;
     rv = build(client, &header, request->encode, request->args, &call->message);
     if (rv == 0)
@@ -350,6 +403,7 @@ static void client_del(struct hf_rpc_client *client)
         hf_free(client->alloc, call);
     }
     hf_map_free(&client->waiting);
+    hf_portcache_free(&client->ports);
     hf_free(client->alloc, client);
     if (closed)
         closed(ctx);
@@ -378,6 +432,8 @@ void hf_rpc_client_close(struct hf_rpc_client *client, void (*closed)(void *ctx)
 {
     client->closed = closed;
     client->closed_ctx = ctx;
+    if (client->server)
+        hf_rpc_server_on_reply(client->server, NULL, NULL);
     hf_list_foreach_safe (node, &client->active) {
         hf_rpc_client_cancel(hf_list_entry(node, struct hf_rpc_outcall, link));
     }

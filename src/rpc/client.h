@@ -25,6 +25,7 @@
 
 struct hf_rpc_client;
 struct hf_rpc_outcall;
+struct hf_rpc_server;
 
 /* How to reach the peer. The last: TCP, or UDP where the peer offers no TCP. */
 enum hf_rpc_path { HF_RPC_BY_UDP, HF_RPC_BY_TCP, HF_RPC_BY_TCP_OR_UDP };
@@ -34,7 +35,10 @@ struct hf_rpc_request {
         peer; /* port 0: ask its rpcbind. A port that turns out wrong is looked up anew */
     struct hf_addr local; /* our address to call from; family NONE: any */
     enum hf_rpc_path path;
-    bool reserved_port; /* from a port below 1024, as a kernel expects of its status monitor */
+    bool reserved_port;  /* from a port below 1024, as a kernel expects of its status monitor */
+    bool listening_port; /* UDP: from the port we serve on, as macOS expects of a lock manager */
+    bool remember_port;  /* use what was looked up before, and keep what is looked up now */
+    bool wait_out; /* done is called only when the time is over: the answer is only a receipt */
     uint32_t prog;
     uint32_t vers;
     uint32_t proc;
@@ -54,6 +58,9 @@ typedef void (*hf_rpc_done)(void *ctx, const struct hf_rpc_response *response);
 
 int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
                       const struct hf_hash_key *hash_key, struct hf_rpc_client **out);
+
+/* Calls with listening_port go out through this server's sockets; it must outlive the client. */
+void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *server);
 
 /* HF_ENOMEM, HF_EFORMAT if the arguments do not encode. *out may be used to cancel; or NULL. */
 int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request *request,

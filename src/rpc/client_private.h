@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "rpc/client.h"
 #include "rpc/marking.h"
+#include "rpc/portcache.h"
 #include "rpc/program.h"
 #include "rpc/udp.h"
 
@@ -42,8 +43,8 @@ struct hf_rpc_outcall {
     struct hf_buf message; /* the call: header and arguments */
 
     /* The exchange under way. */
-    enum hf_rpc_transport via;
-    struct hf_map_node node; /* UDP: in client->waiting, by xid */
+    enum hf_rpc_transport via; /* 0: none */
+    struct hf_map_node node;   /* UDP: in client->waiting, by xid */
     uint32_t xid;
     struct hf_addr to;
     struct hf_buf question;   /* what is being sent, for a repeat */
@@ -61,6 +62,8 @@ struct hf_rpc_client {
     const struct hf_alloc *alloc;
     struct hf_hash_key hash_key;
     struct hf_map waiting;
+    struct hf_portcache ports;
+    struct hf_rpc_server *server; /* whose sockets listening_port means; NULL: none */
     struct hf_list active;
     struct hf_list spare;
     unsigned n_active;
@@ -79,6 +82,10 @@ struct hf_rpc_client {
 void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes message);
 void hf_rpc_outcall_failed(struct hf_rpc_outcall *call, int error);
 void hf_rpc_client_handle_closed(struct hf_rpc_client *client);
+
+/* exchange.c: a datagram that is a reply, from whichever socket it came. */
+void hf_rpc_exchange_reply(struct hf_rpc_client *client, const struct hf_addr *peer,
+                           struct hf_bytes datagram);
 
 /*
  * exchange.c: sends call->question to call->to over via and waits until give_up_ms. Fails only

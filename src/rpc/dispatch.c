@@ -27,6 +27,7 @@ static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
         .udp = origin->conn ? NULL : &origin->listener->udp,
     };
     hf_list_init(&call->link);
+    server->n_calls++;
     if (call->conn) {
         hf_list_add_tail(&call->conn->calls, &call->link);
         call->conn->n_calls++;
@@ -38,6 +39,7 @@ static void call_del(struct hf_rpc_call *call)
 {
     struct hf_rpc_conn *conn = call->conn;
 
+    call->server->n_calls--;
     hf_list_remove(&call->link);
     hf_list_add_head(&call->server->spare_calls, &call->link);
     if (conn)
@@ -183,7 +185,11 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     struct hf_rpc_call *call;
 
     if (verdict == HF_RPC_DROP) {
-        server->counters.undecodable++;
+        uint32_t xid;
+        if (!origin->conn && server->reply && hf_rpc_parse_reply_xid(message, &xid) == 0)
+            server->reply(server->reply_ctx, origin->peer, message);
+        else
+            server->counters.undecodable++;
         return;
     }
     call = call_new(server, origin);

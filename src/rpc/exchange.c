@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "rpc/client_private.h"
+#include "rpc/server.h"
 #include "rpc/socket.h"
 
 static void on_timer(uv_timer_t *timer);
@@ -33,15 +34,13 @@ static bool xid_matches(const struct hf_map_node *node, const void *key)
     return hf_container_of(node, const struct hf_rpc_outcall, node)->xid == *(const uint32_t *)key;
 }
 
-static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
-                        struct hf_bytes datagram)
+void hf_rpc_exchange_reply(struct hf_rpc_client *client, const struct hf_addr *peer,
+                           struct hf_bytes datagram)
 {
-    struct hf_rpc_client *client = udp->ctx;
     struct hf_rpc_outcall *call;
     struct hf_map_node *node;
     uint32_t xid;
 
-    (void)local;
     if (hf_rpc_parse_reply_xid(datagram, &xid) < 0)
         return;
     node = hf_map_find(&client->waiting, hf_hash_u64(&client->hash_key, xid, 0), xid_matches, &xid);
@@ -53,6 +52,13 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
     hf_rpc_outcall_answered(call, datagram);
 }
 
+static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
+                        struct hf_bytes datagram)
+{
+    (void)local;
+    hf_rpc_exchange_reply(udp->ctx, peer, datagram);
+}
+
 /* The socket for this call, opened when first needed. */
 static int udp_socket(struct hf_rpc_client *client, const struct hf_rpc_outcall *call,
                       struct hf_udp **out)
@@ -61,6 +67,11 @@ static int udp_socket(struct hf_rpc_client *client, const struct hf_rpc_outcall 
     bool reserved = call->request.reserved_port && call->phase == PHASE_CALL;
     unsigned i = (ipv6 ? 1U : 0U) + (reserved ? 2U : 0U);
 
+    if (call->request.listening_port && call->phase == PHASE_CALL && client->server) {
+        *out = hf_rpc_server_socket(client->server, &call->request.local);
+        if (*out)
+            return 0;
+    }
     if (!client->socket_open[i]) {
         struct hf_addr any = {.family = call->to.family};
         int rv = hf_udp_open(&client->sockets[i], client->loop, &any, reserved, client->alloc,
@@ -307,6 +318,7 @@ void hf_rpc_exchange_end(struct hf_rpc_outcall *call)
     uv_timer_stop(&call->timer);
     if (call->via == HF_RPC_UDP)
         hf_map_remove(&call->client->waiting, &call->node);
+    call->via = 0;
     if (call->tcp) {
         call->tcp->call = NULL;
         uv_close((uv_handle_t *)&call->tcp->tcp, on_tcp_closed);

@@ -65,6 +65,28 @@ const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server 
     return &server->counters;
 }
 
+struct hf_udp *hf_rpc_server_socket(struct hf_rpc_server *server, const struct hf_addr *local)
+{
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        const struct hf_addr *bound = &listener->udp.bound;
+
+        if (!listener->local && bound->family == local->family &&
+            (hf_addr_is_any(bound) || hf_addr_same_host(bound, local)))
+            return &listener->udp; /* the first: programs are listened for before rpcbind is */
+    }
+    return NULL;
+}
+
+void hf_rpc_server_on_reply(struct hf_rpc_server *server,
+                            void (*reply)(void *ctx, const struct hf_addr *peer,
+                                          struct hf_bytes datagram),
+                            void *ctx)
+{
+    server->reply = reply;
+    server->reply_ctx = ctx;
+}
+
 /* ---- listening ---- */
 
 static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
@@ -265,6 +287,7 @@ static void on_handle_closed(uv_handle_t *handle)
 
 void hf_rpc_server_close(struct hf_rpc_server *server, void (*closed)(void *ctx), void *ctx)
 {
+    HF_ASSERT(server->n_calls == 0);
     server->closed = closed;
     server->closed_ctx = ctx;
     on_prepare(&server->prepare);

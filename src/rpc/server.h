@@ -23,6 +23,7 @@
 
 #include "base/addr.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "rpc/program.h"
 
@@ -71,11 +72,21 @@ int hf_rpc_server_listen(struct hf_rpc_server *server, struct hf_addr *addr,
 int hf_rpc_server_listen_local(struct hf_rpc_server *server, const char *path,
                                const struct hf_rpc_program *const *programs, size_t n);
 
+/* The UDP socket that serves this address, to call out from the port we listen on; or NULL. */
+struct hf_udp *hf_rpc_server_socket(struct hf_rpc_server *server, const struct hf_addr *local);
+
+/* Who gets the replies to such calls; NULL: nobody. */
+void hf_rpc_server_on_reply(struct hf_rpc_server *server,
+                            void (*reply)(void *ctx, const struct hf_addr *peer,
+                                          struct hf_bytes datagram),
+                            void *ctx);
+
 const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server *server);
 
 /*
- * Stops: no new connection, no new request. Answers already written are still sent where the peer
- * takes them at once. closed is called when all is done, and the server is gone then.
+ * Stops: no new connection, no new request; no call may be left with a handler. Answers already
+ * written are still sent where the peer takes them at once. closed is called when all is done, and
+ * the server is gone then.
  */
 void hf_rpc_server_close(struct hf_rpc_server *server, void (*closed)(void *ctx), void *ctx);
 

@@ -35,6 +35,7 @@ struct hf_rpc_listener {
     union hf_rpc_stream tcp; /* or, where local, the socket in the file system */
     struct hf_udp udp;
     bool local;            /* has no UDP side */
+    bool backed_up;        /* a connection waits that there was no memory for */
     unsigned open_handles; /* these two and the connections; freed when all are closed */
     struct hf_list link;
 };
@@ -72,6 +73,9 @@ struct hf_rpc_server {
     uv_prepare_t prepare; /* writes the answers that came up since the last turn */
     uv_timer_t sweep;     /* looks for silence, once a second */
     struct hf_rpc_counters counters;
+    void (*reply)(void *ctx, const struct hf_addr *peer, struct hf_bytes datagram);
+    void *reply_ctx;
+    unsigned n_calls;      /* with handlers now */
     unsigned open_handles; /* the server is freed when the last one is closed */
     void (*closed)(void *ctx);
     void *closed_ctx;

@@ -1,0 +1,182 @@
+#include "store/lmdb_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "store/backend.h"
+
+#define LOCK_NAME "holdfast.lock"
+#define DATA_NAME "data.mdb"
+
+enum { NEARLY_FULL_BYTES = 1 << 20 };
+
+/* LMDB reports a write that was cut short as EIO; on a full file system that is what happened. */
+static bool nearly_full(const struct hf_lmdb_dir *dir)
+{
+    struct statvfs fs;
+
+    return dir->fd >= 0 && fstatvfs(dir->fd, &fs) == 0 &&
+           fs.f_bavail < NEARLY_FULL_BYTES / fs.f_frsize;
+}
+
+int hf_lmdb_dir_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int error,
+                     const char *what)
+{
+    if (error == EIO && nearly_full(dir))
+        error = ENOSPC;
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+        return hf_store_fail(store, HF_ENOSPC,
+                             "%s in %s: the file system is full; free some space, nothing is lost",
+                             what, dir->path);
+    case EROFS:
+        return hf_store_fail(store, HF_EROFS,
+                             "%s in %s: the file system is read-only; remount it for writing, or "
+                             "set store.path to a directory that can be written",
+                             what, dir->path);
+    case EACCES:
+    case EPERM:
+        return hf_store_fail(store, HF_EDENIED,
+                             "%s in %s: permission denied; give the directory to the user that "
+                             "holdfastd runs as",
+                             what, dir->path);
+    case ENOMEM:
+        return hf_store_fail(store, HF_ENOMEM, "%s in %s: out of memory", what, dir->path);
+    case ENOENT:
+    case ENOTDIR:
+        return hf_store_fail(store, HF_ENOENT,
+                             "%s in %s: %s; set store.path to a directory that is there, or can be "
+                             "made",
+                             what, dir->path, strerror(error));
+    default:
+        return hf_store_fail(store, HF_EIO, "%s in %s: %s; see the kernel's log about this disk",
+                             what, dir->path, strerror(error));
+    }
+}
+
+/* A new directory entry is durable only when the directory that holds it is synced. */
+static int sync_parent(const struct hf_lmdb_dir *dir)
+{
+    int fd = openat(dir->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rv;
+
+    if (fd < 0)
+        return errno == EACCES ? 0 : -1; /* not ours to look into, so not ours to sync */
+    rv = fsync(fd);
+    close(fd);
+    return rv;
+}
+
+static int open_directory(struct hf_store *store, struct hf_lmdb_dir *dir)
+{
+    bool made = mkdir(dir->path, 0700) == 0;
+
+    if (!made && errno != EEXIST)
+        return hf_lmdb_dir_fail(store, dir, errno, "cannot make the store's directory");
+    dir->fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir->fd < 0)
+        return hf_lmdb_dir_fail(store, dir, errno, "cannot open the store's directory");
+    if (made && sync_parent(dir) < 0)
+        return hf_lmdb_dir_fail(store, dir, errno, "cannot sync the parent directory");
+    return 0;
+}
+
+static int fail_busy(struct hf_store *store, const struct hf_lmdb_dir *dir)
+{
+    char pid[24] = "";
+    ssize_t len = pread(dir->lock_fd, pid, sizeof(pid) - 1, 0);
+
+    pid[len > 0 ? len : 0] = '\0';
+    pid[strspn(pid, "0123456789")] = '\0';
+    return hf_store_fail(store, HF_EBUSY,
+                         "%s is in use by another holdfastd (process %s); stop that one, or set "
+                         "store.path to another directory",
+                         dir->path, *pid ? pid : "unknown");
+}
+
+static int take_lock(struct hf_store *store, struct hf_lmdb_dir *dir)
+{
+    char pid[24];
+    int len = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+
+    dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (dir->lock_fd < 0)
+        return hf_lmdb_dir_fail(store, dir, errno, "cannot open " LOCK_NAME);
+    if (flock(dir->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno == EWOULDBLOCK)
+            return fail_busy(store, dir);
+        return hf_lmdb_dir_fail(store, dir, errno, "cannot lock " LOCK_NAME);
+    }
+    /* The number is for people only; a full disk must not keep us from starting. */
+    if (ftruncate(dir->lock_fd, 0) < 0 || pwrite(dir->lock_fd, pid, (size_t)len, 0) < 0)
+        return errno == ENOSPC ? 0 : hf_lmdb_dir_fail(store, dir, errno, "cannot write " LOCK_NAME);
+    return 0;
+}
+
+int hf_lmdb_dir_open(struct hf_store *store, const char *path, struct hf_lmdb_dir *out)
+{
+    int rv;
+
+    *out = (struct hf_lmdb_dir){.fd = -1, .lock_fd = -1};
+    if (!path || !*path)
+        return hf_store_fail(store, HF_EINVAL, "store.path is empty; set it to a directory");
+    out->path = hf_malloc(store->alloc, strlen(path) + 1);
+    if (!out->path)
+        return hf_store_fail(store, HF_ENOMEM, "out of memory");
+    strcpy(out->path, path);
+    rv = open_directory(store, out);
+    if (rv == 0)
+        rv = take_lock(store, out);
+    if (rv < 0)
+        hf_lmdb_dir_close(store, out);
+    return rv;
+}
+
+void hf_lmdb_dir_close(struct hf_store *store, struct hf_lmdb_dir *dir)
+{
+    /* The lock file stays: removing it would let two daemons each hold a lock of that name. */
+    if (dir->lock_fd >= 0)
+        close(dir->lock_fd);
+    if (dir->fd >= 0)
+        close(dir->fd);
+    hf_free(store->alloc, dir->path);
+    *dir = (struct hf_lmdb_dir){.fd = -1, .lock_fd = -1};
+}
+
+int hf_lmdb_dir_settle(struct hf_store *store, struct hf_lmdb_dir *dir)
+{
+    struct stat st;
+
+    if (fsync(dir->fd) < 0)
+        return hf_lmdb_dir_fail(store, dir, errno, "cannot sync the store's directory");
+    if (fstatat(dir->fd, DATA_NAME, &st, 0) < 0)
+        return hf_lmdb_dir_fail(store, dir, errno, "cannot look at " DATA_NAME);
+    dir->data_dev = st.st_dev;
+    dir->data_ino = st.st_ino;
+    return 0;
+}
+
+int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir)
+{
+    char name[PATH_MAX];
+    struct stat st;
+
+    snprintf(name, sizeof(name), "%s/" DATA_NAME, dir->path);
+    if (stat(name, &st) == 0 && st.st_dev == dir->data_dev && st.st_ino == dir->data_ino)
+        return 0;
+    return hf_store_fail(store, HF_EFENCED,
+                         "%s/" DATA_NAME " was removed or replaced while in use; nothing more is "
+                         "written; restart holdfastd to use what is there now",
+                         dir->path);
+}

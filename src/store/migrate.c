@@ -1,0 +1,126 @@
+#include "store/migrate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "store/backend.h"
+
+#define WHAT "cannot migrate the schema"
+
+static const char MAKE_TABLE[] = "CREATE TABLE IF NOT EXISTS holdfast_migrations ("
+                                 " version integer PRIMARY KEY, name text NOT NULL,"
+                                 " applied_at timestamptz NOT NULL DEFAULT now())";
+
+/* Looking needs no right to create anything, so a daemon with few rights can run on a ready schema.
+ */
+static int current_version(struct hf_pg *pg, int *out)
+{
+    PGresult *result;
+    int rv = hf_pg_exec(pg, "SELECT to_regclass('holdfast_migrations') IS NOT NULL", WHAT, &result);
+    bool exists;
+
+    if (rv < 0)
+        return rv;
+    exists = PQgetvalue(result, 0, 0)[0] == 't';
+    PQclear(result);
+    *out = 0;
+    if (!exists)
+        return 0;
+    rv = hf_pg_exec(pg, "SELECT coalesce(max(version), 0) FROM holdfast_migrations", WHAT, &result);
+    if (rv < 0)
+        return rv;
+    *out = atoi(PQgetvalue(result, 0, 0));
+    PQclear(result);
+    if (*out <= hf_n_migrations)
+        return 0;
+    return hf_store_fail(
+        pg->store, HF_EVERSION,
+        "the database has schema %d, this program knows %d; run the newer Holdfast "
+        "that made it",
+        *out, hf_n_migrations);
+}
+
+static void tell(hf_migrate_report report, void *ctx, const struct hf_migration *m,
+                 const char *state)
+{
+    char line[128];
+
+    if (!report)
+        return;
+    snprintf(line, sizeof(line), "%04d %s: %s", m->version, m->name, state);
+    report(ctx, line);
+}
+
+/* One step and its mark in the table. The caller holds the transaction. */
+static int step(struct hf_pg *pg, const struct hf_migration *m, bool up)
+{
+    char version[16];
+    const char *const params[] = {version, m->name};
+    int rv = hf_pg_exec(pg, up ? m->up : m->down, WHAT, NULL);
+
+    snprintf(version, sizeof(version), "%d", m->version);
+    if (rv < 0)
+        return rv;
+    if (up)
+        return hf_pg_exec_params(pg,
+                                 "INSERT INTO holdfast_migrations (version, name) VALUES ($1, $2)",
+                                 2, params, WHAT, NULL);
+    return hf_pg_exec_params(pg, "DELETE FROM holdfast_migrations WHERE version = $1", 1, params,
+                             WHAT, NULL);
+}
+
+static int end_transaction(struct hf_pg *pg, int rv)
+{
+    if (rv == 0)
+        return hf_pg_exec(pg, "COMMIT", WHAT, NULL);
+    hf_pg_rollback(pg);
+    return rv;
+}
+
+int hf_migrate_up(struct hf_pg *pg, hf_migrate_report report, void *ctx)
+{
+    int version;
+    int rv = current_version(pg, &version);
+
+    if (rv < 0 || version == hf_n_migrations)
+        return rv;
+    rv = hf_pg_exec(pg, "BEGIN", WHAT, NULL);
+    if (rv < 0)
+        return rv;
+    rv = hf_pg_exec(pg, MAKE_TABLE, WHAT, NULL);
+    for (int i = version; i < hf_n_migrations && rv == 0; i++)
+        rv = step(pg, &hf_migrations[i], true);
+    rv = end_transaction(pg, rv);
+    for (int i = version; i < hf_n_migrations && rv == 0; i++)
+        tell(report, ctx, &hf_migrations[i], "applied");
+    return rv;
+}
+
+int hf_migrate_down(struct hf_pg *pg, hf_migrate_report report, void *ctx)
+{
+    int version;
+    int rv = current_version(pg, &version);
+
+    if (rv < 0)
+        return rv;
+    if (version == 0)
+        return hf_store_fail(pg->store, HF_ENOENT, "there is no migration to take back");
+    rv = hf_pg_exec(pg, "BEGIN", WHAT, NULL);
+    if (rv < 0)
+        return rv;
+    rv = end_transaction(pg, step(pg, &hf_migrations[version - 1], false));
+    if (rv == 0)
+        tell(report, ctx, &hf_migrations[version - 1], "taken back");
+    return rv;
+}
+
+int hf_migrate_status(struct hf_pg *pg, hf_migrate_report report, void *ctx)
+{
+    int version;
+    int rv = current_version(pg, &version);
+
+    for (int i = 0; i < hf_n_migrations && rv == 0; i++)
+        tell(report, ctx, &hf_migrations[i], i < version ? "applied" : "missing");
+    return rv;
+}

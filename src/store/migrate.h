@@ -1,0 +1,30 @@
+/*
+ * PostgreSQL's schema, step by step: the files of migrations/, built into the program. The table
+ * holdfast_migrations says which were applied. Private to this room; the program's way in is
+ * hf_store_migrate().
+ */
+#ifndef HF_STORE_MIGRATE_H
+#define HF_STORE_MIGRATE_H
+
+#include "store/pg_conn.h"
+
+struct hf_migration {
+    int version; /* 1, 2, 3 ... without gaps */
+    const char *name;
+    const char *up;
+    const char *down;
+};
+
+/* Made by embed_migrations.py. */
+extern const struct hf_migration hf_migrations[];
+extern const int hf_n_migrations;
+
+/* All that are missing, in one transaction. HF_EVERSION if the database is ahead of the program. */
+int hf_migrate_up(struct hf_pg *pg, hf_migrate_report report, void *ctx);
+
+/* Takes back the newest one. HF_ENOENT if there is none. */
+int hf_migrate_down(struct hf_pg *pg, hf_migrate_report report, void *ctx);
+
+int hf_migrate_status(struct hf_pg *pg, hf_migrate_report report, void *ctx);
+
+#endif

@@ -1,0 +1,2 @@
+DROP FUNCTION holdfast_check_fence(bigint);
+ALTER TABLE server_state DROP COLUMN fence;

@@ -1,0 +1,309 @@
+#include "store/pg_conn.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "store/backend.h"
+
+static bool mentions(const char *text, const char *secret)
+{
+    return secret && *secret && strstr(text, secret);
+}
+
+/* Replaces every occurrence of the secret by stars, in place. */
+static void strike_out(char *text, const char *secret)
+{
+    for (char *at; mentions(text, secret) && (at = strstr(text, secret));)
+        memset(at, '*', strlen(secret));
+}
+
+/* libpq's texts come in several lines; the log wants one. */
+static void flatten(char *text)
+{
+    size_t len;
+
+    for (char *p = text; *p; p++) {
+        if (*p == '\n' || *p == '\t')
+            *p = ' ';
+    }
+    for (len = strlen(text); len > 0 && text[len - 1] == ' '; len--)
+        text[len - 1] = '\0';
+}
+
+static int fail(struct hf_pg *pg, int code, const char *what, const char *said)
+{
+    char text[HF_STORE_ERROR_MAX / 2];
+    const char *password = pg->conn ? PQpass(pg->conn) : NULL;
+
+    snprintf(text, sizeof(text), "%s", said);
+    strike_out(text, password);
+    flatten(text);
+    switch (code) {
+    case HF_EUNREACH:
+        return hf_store_fail(
+            pg->store, code,
+            "%s: %s; it is tried again; see whether PostgreSQL runs, and store.dsn", what, text);
+    case HF_EDENIED:
+        return hf_store_fail(pg->store, code,
+                             "%s: %s; check user, password and grants behind store.dsn", what,
+                             text);
+    case HF_EROFS:
+        return hf_store_fail(pg->store, code,
+                             "%s: %s; store.dsn must lead to a primary that can be written", what,
+                             text);
+    case HF_EFENCED:
+        return hf_store_fail(pg->store, code,
+                             "%s: another holdfastd has taken over this database; this one writes "
+                             "nothing more, and should be stopped",
+                             what);
+    default:
+        return hf_store_fail(pg->store, code, "%s: %s", what, text);
+    }
+}
+
+/* See the PostgreSQL manual, appendix A. A shorter state stands for its whole class. */
+static const struct {
+    const char *state;
+    int code;
+} STATES[] = {
+    {"HF001", HF_EFENCED},  {"08", HF_EUNREACH}, /* connection exception */
+    {"57P01", HF_EUNREACH},                      /* admin shutdown */
+    {"57P02", HF_EUNREACH},                      /* crash shutdown */
+    {"57P03", HF_EUNREACH},                      /* starting up */
+    {"53300", HF_EUNREACH},                      /* too many connections */
+    {"40001", HF_EBUSY},                         /* serialization failure */
+    {"40P01", HF_EBUSY},                         /* deadlock */
+    {"55P03", HF_EBUSY},                         /* lock timeout */
+    {"53100", HF_ENOSPC},                        /* disk full */
+    {"53200", HF_ENOMEM},   {"25006", HF_EROFS}, /* read-only transaction */
+    {"28", HF_EDENIED},                          /* authorization */
+    {"42501", HF_EDENIED},                       /* privilege */
+    {"42P01", HF_EFORMAT},                       /* undefined table */
+    {"42703", HF_EFORMAT},                       /* undefined column */
+};
+
+static int code_of_state(const char *state)
+{
+    if (!state)
+        return HF_EUNREACH; /* no answer from a server at all: libpq itself noticed */
+    for (size_t i = 0; i < HF_COUNT_OF(STATES); i++) {
+        if (strncmp(state, STATES[i].state, strlen(STATES[i].state)) == 0)
+            return STATES[i].code;
+    }
+    return HF_EIO;
+}
+
+static int fail_lost(struct hf_pg *pg, const char *what)
+{
+    int rv = fail(pg, HF_EUNREACH, what, PQerrorMessage(pg->conn));
+
+    hf_pg_disconnect(pg);
+    return rv;
+}
+
+int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_config *config)
+{
+    const char *dsn = config->dsn ? config->dsn : "";
+    PQconninfoOption *options = PQconninfoParse(dsn, NULL);
+    uint64_t nonce;
+
+    *pg = (struct hf_pg){.store = store,
+                         .timeout_ms = config->timeout_ms ? config->timeout_ms : HF_PG_TIMEOUT_MS};
+    /* libpq's own message would quote the string, and with it perhaps a password. */
+    if (!options)
+        return hf_store_fail(store, HF_EINVAL,
+                             "store.dsn is not a connection string that libpq understands; write "
+                             "\"host=... dbname=... user=...\" or \"postgresql://...\"");
+    PQconninfoFree(options);
+    if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
+        return hf_store_fail(store, HF_EIO, "the kernel gives no random number");
+    snprintf(pg->name, sizeof(pg->name), "holdfastd-%016" PRIx64, nonce);
+    pg->dsn = hf_malloc(store->alloc, strlen(dsn) + 1);
+    if (!pg->dsn)
+        return hf_store_fail(store, HF_ENOMEM, "out of memory");
+    strcpy(pg->dsn, dsn);
+    return 0;
+}
+
+void hf_pg_free(struct hf_pg *pg)
+{
+    hf_pg_disconnect(pg);
+    hf_free(pg->store->alloc, pg->dsn);
+    pg->dsn = NULL;
+}
+
+void hf_pg_disconnect(struct hf_pg *pg)
+{
+    PQfinish(pg->conn);
+    pg->conn = NULL;
+}
+
+/* Waits until the socket can do one of events. */
+static int wait_socket(struct hf_pg *pg, short events)
+{
+    struct pollfd fd = {.fd = PQsocket(pg->conn), .events = events};
+    int n;
+
+    do {
+        n = poll(&fd, 1, (int)pg->timeout_ms);
+    } while (n < 0 && errno == EINTR);
+    if (n > 0)
+        return 0;
+    hf_pg_disconnect(pg);
+    return hf_store_fail(pg->store, HF_ETIMEDOUT,
+                         "PostgreSQL did not answer for %" PRIu32 " ms; it is tried again",
+                         pg->timeout_ms);
+}
+
+static int await_connection(struct hf_pg *pg)
+{
+    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+    int rv;
+
+    while (status != PGRES_POLLING_OK) {
+        if (status == PGRES_POLLING_FAILED)
+            return fail_lost(pg, "cannot connect to PostgreSQL");
+        rv = wait_socket(pg, status == PGRES_POLLING_READING ? POLLIN : POLLOUT);
+        if (rv < 0)
+            return rv;
+        status = PQconnectPoll(pg->conn);
+    }
+    return 0;
+}
+
+static void no_notice(void *ctx, const PGresult *result)
+{
+    (void)ctx;
+    (void)result;
+}
+
+int hf_pg_connect(struct hf_pg *pg)
+{
+    const char *const keywords[] = {"dbname", "application_name", NULL};
+    const char *const values[] = {pg->dsn, pg->name, NULL};
+    int rv;
+
+    HF_ASSERT(!pg->conn);
+    pg->conn = PQconnectStartParams(keywords, values, 1);
+    if (!pg->conn)
+        return hf_store_fail(pg->store, HF_ENOMEM, "out of memory");
+    if (PQstatus(pg->conn) == CONNECTION_BAD)
+        return fail_lost(pg, "cannot connect to PostgreSQL");
+    rv = await_connection(pg);
+    if (rv < 0)
+        return rv;
+    PQsetNoticeReceiver(pg->conn, no_notice, NULL);
+    if (PQsetnonblocking(pg->conn, 1) < 0)
+        return fail_lost(pg, "cannot connect to PostgreSQL");
+    return 0;
+}
+
+int hf_pg_flush(struct hf_pg *pg)
+{
+    int left;
+    int rv;
+
+    while ((left = PQflush(pg->conn)) > 0) {
+        rv = wait_socket(pg, POLLIN | POLLOUT);
+        if (rv < 0)
+            return rv;
+        if (!PQconsumeInput(pg->conn))
+            return fail_lost(pg, "the connection to PostgreSQL is lost");
+    }
+    return left < 0 ? fail_lost(pg, "the connection to PostgreSQL is lost") : 0;
+}
+
+int hf_pg_next(struct hf_pg *pg, PGresult **out)
+{
+    int rv;
+
+    while (PQisBusy(pg->conn)) {
+        rv = wait_socket(pg, POLLIN);
+        if (rv < 0)
+            return rv;
+        if (!PQconsumeInput(pg->conn))
+            return fail_lost(pg, "the connection to PostgreSQL is lost");
+    }
+    *out = PQgetResult(pg->conn);
+    return 0;
+}
+
+int hf_pg_check(struct hf_pg *pg, PGresult *result, const char *what)
+{
+    int rv;
+
+    switch (PQresultStatus(result)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+    case PGRES_SINGLE_TUPLE:
+    case PGRES_PIPELINE_SYNC:
+        return 0;
+    default:
+        break;
+    }
+    rv = fail(pg, code_of_state(PQresultErrorField(result, PG_DIAG_SQLSTATE)), what,
+              PQresultErrorMessage(result));
+    PQclear(result);
+    if (PQstatus(pg->conn) == CONNECTION_BAD || rv == HF_EUNREACH)
+        hf_pg_disconnect(pg);
+    return rv;
+}
+
+/* Reads a query's results to the end, and keeps the last; the first failure is the one that counts.
+ */
+static int finish(struct hf_pg *pg, const char *what, PGresult **out)
+{
+    PGresult *last = NULL;
+    PGresult *result = NULL;
+    int failed = 0;
+    int rv = hf_pg_flush(pg);
+
+    while (rv == 0 && (rv = hf_pg_next(pg, &result)) == 0 && result) {
+        int code = hf_pg_check(pg, result, what);
+
+        PQclear(last);
+        last = code == 0 ? result : NULL;
+        if (code < 0 && failed == 0)
+            failed = code;
+        if (!pg->conn)
+            break;
+    }
+    rv = failed ? failed : rv;
+    if (rv == 0 && out)
+        *out = last;
+    else
+        PQclear(last);
+    return rv;
+}
+
+int hf_pg_exec(struct hf_pg *pg, const char *sql, const char *what, PGresult **out)
+{
+    if (!PQsendQuery(pg->conn, sql))
+        return fail_lost(pg, what);
+    return finish(pg, what, out);
+}
+
+int hf_pg_exec_params(struct hf_pg *pg, const char *sql, int n, const char *const *params,
+                      const char *what, PGresult **out)
+{
+    if (!PQsendQueryParams(pg->conn, sql, n, NULL, params, NULL, NULL, 0))
+        return fail_lost(pg, what);
+    return finish(pg, what, out);
+}
+
+void hf_pg_rollback(struct hf_pg *pg)
+{
+    char error[HF_STORE_ERROR_MAX];
+
+    if (!pg->conn)
+        return; /* the server rolls back what a lost session leaves */
+    memcpy(error, pg->store->error, sizeof(error));
+    (void)hf_pg_exec(pg, "ROLLBACK", "cannot roll back", NULL);
+    memcpy(pg->store->error, error, sizeof(error));
+}

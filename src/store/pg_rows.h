@@ -1,0 +1,53 @@
+/*
+ * Records as rows. Many records travel as one statement whose parameters are columns: binary arrays
+ * that the server unnests. And back: a result's row becomes an encoded record.
+ *
+ * To keep it to three types, every number is sent and asked for as bigint (unsigned ones bit for
+ * bit), every string that a peer chose is bytea, and what is text is ours. Byte offsets alone are
+ * numeric, sent as text, because people will compare them.
+ */
+#ifndef HF_STORE_PG_ROWS_H
+#define HF_STORE_PG_ROWS_H
+
+#include <libpq-fe.h>
+
+#include "base/buf.h"
+#include "core/record.h"
+
+enum { HF_PG_COLUMNS_MAX = 16 };
+
+/* The SQL of one kind of record. Statements are prepared under kind and verb: "put_clients". */
+struct hf_pg_table {
+    enum hf_record_kind kind;
+    unsigned n_columns;
+    const char *put;    /* columns as arrays */
+    const char *delete; /* $1: array of ids */
+    const char *list;   /* binary result, the columns in the order of put */
+    const char *get;    /* the same, $1: id */
+};
+
+const struct hf_pg_table *hf_pg_table_of(enum hf_record_kind kind);
+
+/* Rows under construction, column by column. */
+struct hf_pg_rows {
+    struct hf_buf columns[HF_PG_COLUMNS_MAX];
+    unsigned n_columns;
+    uint32_t n_rows;
+};
+
+void hf_pg_rows_init(struct hf_pg_rows *rows, const struct hf_alloc *alloc);
+void hf_pg_rows_free(struct hf_pg_rows *rows);
+void hf_pg_rows_clear(struct hf_pg_rows *rows);
+
+/* One more row: an encoded record, or an id alone. HF_EFORMAT, HF_EVERSION, HF_ENOMEM. */
+int hf_pg_rows_add(struct hf_pg_rows *rows, enum hf_record_kind kind, struct hf_bytes record);
+int hf_pg_rows_add_id(struct hf_pg_rows *rows, uint64_t id);
+
+/* Completes the arrays, ready to be sent. */
+void hf_pg_rows_finish(struct hf_pg_rows *rows);
+
+/* The encoded record of one row, appended to out. HF_EFORMAT for a row that no record looks like.
+ */
+int hf_pg_row_encode(const PGresult *result, int row, enum hf_record_kind kind, struct hf_buf *out);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Stands between the store and PostgreSQL, on a Unix socket of its own, and cuts the connection
+ * where it hurts: before the server has seen COMMIT, after it has seen it but before anybody knows
+ * the outcome, and after it has answered but before the store has heard.
+ */
+#ifndef HF_TESTS_STORE_PG_PROXY_H
+#define HF_TESTS_STORE_PG_PROXY_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "pg_server.h"
+
+enum cut { CUT_NONE, CUT_BEFORE_COMMIT, CUT_IN_COMMIT, CUT_AFTER_COMMIT, CUT_COUNT };
+
+struct pg_proxy {
+    const struct pg_server *server;
+    pthread_t thread;
+    int listener;
+    _Atomic int cut;     /* enum cut: what to do at the next COMMIT; CUT_NONE again once done */
+    _Atomic bool silent; /* swallow whatever comes: a network that is gone without a word */
+    _Atomic unsigned cuts;
+    _Atomic bool stopping;
+    char dsn[PATH_MAX + 256];
+};
+
+void pg_proxy_start(struct pg_proxy *proxy, const struct pg_server *server);
+void pg_proxy_stop(struct pg_proxy *proxy);
+
+#endif

@@ -1,0 +1,22 @@
+/* The record's form: one header per event, then len bytes. */
+#ifndef HF_TESTS_STORE_RECORDER_H
+#define HF_TESTS_STORE_RECORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum event_type {
+    EVENT_WRITE = 1,         /* into the page cache */
+    EVENT_WRITE_THROUGH = 2, /* durable when it returns (O_DSYNC) */
+    EVENT_SYNC = 3,
+    EVENT_ACK = 4, /* a batch was reported durable; the bytes are its number, 64 bits */
+};
+
+struct event {
+    uint32_t type;
+    uint32_t spare;
+    uint64_t offset;
+    uint64_t len;
+};
+
+#endif

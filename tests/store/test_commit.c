@@ -1,0 +1,253 @@
+/*
+ * The group-commit thread, over a store whose health is in the test's hands: order, retries, giving
+ * up, healing by itself, fencing, draining at the end (SPEC sections 4 and 5).
+ */
+#include "../unit/unit.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "store/backend.h"
+#include "store/commit.h"
+
+/* A store that answers as told: fails with code for so many calls, then succeeds. */
+static struct fake {
+    _Atomic int failures; /* calls that will fail; -1: all of them */
+    _Atomic int code;
+    _Atomic bool in_doubt;
+    _Atomic int applied; /* batches made durable */
+    _Atomic int calls;
+    _Atomic int probes;
+    sem_t *hold; /* if set, apply waits here */
+} fake;
+
+static int fake_try(struct hf_store *store)
+{
+    if (fake.failures == 0)
+        return 0;
+    if (fake.failures > 0)
+        fake.failures--;
+    return hf_store_fail(store, fake.code, "the fake store says no");
+}
+
+static int fake_apply(struct hf_store *store, const struct hf_batch *batch)
+{
+    int rv;
+
+    (void)batch;
+    if (fake.hold)
+        sem_wait(fake.hold);
+    fake.calls++;
+    rv = fake_try(store);
+    store->in_doubt = rv < 0 && atomic_exchange(&fake.in_doubt, false);
+    if (rv == 0)
+        fake.applied++;
+    return rv;
+}
+
+static int fake_probe(struct hf_store *store)
+{
+    fake.probes++;
+    return fake_try(store);
+}
+
+static const struct hf_store_backend FAKE = {
+    .name = "fake", .survives = true, .apply = fake_apply, .probe = fake_probe};
+
+static struct hf_store store;
+static struct hf_committer committer;
+static struct hf_batch batch;
+static sem_t woken;
+
+static void post(void *ctx)
+{
+    sem_post(ctx);
+}
+
+static void start(uint32_t give_up_ms)
+{
+    struct hf_record_server record = {.epoch = 1};
+
+    memset(&fake, 0, sizeof(fake));
+    store = (struct hf_store){.backend = &FAKE, .alloc = &hf_alloc_heap};
+    sem_init(&woken, 0, 0);
+    hf_batch_init(&batch, &hf_alloc_heap);
+    assert_int_equal(hf_batch_put_server(&batch, &record), 0);
+    assert_int_equal(hf_committer_init(&committer, &store,
+                                       &(struct hf_committer_config){give_up_ms, post, &woken}),
+                     0);
+}
+
+static void finish(void)
+{
+    hf_committer_stop(&committer);
+    hf_committer_free(&committer);
+    hf_batch_free(&batch);
+    sem_destroy(&woken);
+}
+
+static struct hf_commit_result commit(void)
+{
+    struct hf_commit_result result;
+
+    hf_committer_submit(&committer, &batch);
+    while (!hf_committer_collect(&committer, &result))
+        sem_wait(&woken);
+    assert_ptr_equal(result.batch, &batch);
+    return result;
+}
+
+static bool is_up(void)
+{
+    struct hf_store_health health;
+
+    hf_committer_health(&committer, &health);
+    assert_int_equal(health.up, health.code == 0);
+    assert_int_equal(health.up, health.reason[0] == '\0');
+    return health.up;
+}
+
+static void each_batch_is_reported_once(void **state)
+{
+    struct hf_commit_result result;
+
+    (void)state;
+    start(0);
+    assert_false(hf_committer_collect(&committer, &result));
+    for (int i = 1; i <= 1000; i++) {
+        assert_int_equal(commit().status, 0);
+        assert_int_equal(fake.applied, i);
+        assert_false(hf_committer_collect(&committer, &result));
+    }
+    assert_true(is_up());
+    finish();
+}
+
+static void an_outage_that_passes_refuses_nobody(void **state)
+{
+    static const int PASSING[] = {HF_EUNREACH, HF_ETIMEDOUT, HF_EBUSY};
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(PASSING); i++) {
+        struct hf_commit_result result;
+
+        start(60000);
+        fake.code = PASSING[i];
+        fake.failures = 4;
+        fake.in_doubt = true;
+        result = commit();
+        assert_int_equal(result.status, 0);
+        assert_false(result.in_doubt);
+        assert_int_equal(fake.calls, 5);
+        assert_true(is_up());
+        finish();
+    }
+}
+
+static void a_store_that_stays_away_is_given_up(void **state)
+{
+    struct hf_commit_result result;
+    struct hf_store_health health;
+
+    (void)state;
+    start(50);
+    fake.code = HF_EUNREACH;
+    fake.failures = -1;
+    fake.in_doubt = true; /* of the first try only; the doubt must outlast the later ones */
+    result = commit();
+    assert_int_equal(result.status, HF_EUNREACH);
+    assert_true(result.in_doubt);
+    assert_true(fake.calls > 1);
+    assert_false(is_up());
+    hf_committer_health(&committer, &health);
+    assert_string_equal(health.reason, "the fake store says no");
+
+    /* while it is down nobody waits: one try */
+    fake.calls = 0;
+    assert_int_equal(commit().status, HF_EUNREACH);
+    assert_int_equal(fake.calls, 1);
+    finish();
+}
+
+static void it_heals_without_a_request(void **state)
+{
+    (void)state;
+    start(0);
+    fake.code = HF_EUNREACH;
+    fake.failures = 3; /* the batch, and two looks */
+    assert_int_equal(commit().status, HF_EUNREACH);
+    while (!is_up())
+        sem_wait(&woken);
+    assert_int_equal(fake.probes, 3);
+    assert_int_equal(commit().status, 0);
+    finish();
+}
+
+static void a_final_failure_is_not_tried_again(void **state)
+{
+    (void)state;
+    start(60000);
+    fake.code = HF_ENOSPC;
+    fake.failures = 1;
+    assert_int_equal(commit().status, HF_ENOSPC);
+    assert_int_equal(fake.calls, 1);
+    while (!is_up())
+        sem_wait(&woken);
+    finish();
+}
+
+static void a_fenced_store_stays_down(void **state)
+{
+    (void)state;
+    start(60000);
+    fake.code = HF_EFENCED;
+    fake.failures = 1; /* even though it would say yes from then on */
+    assert_int_equal(commit().status, HF_EFENCED);
+    assert_int_equal(commit().status, HF_EFENCED);
+    assert_int_equal(fake.calls, 1);
+    assert_int_equal(fake.applied, 0);
+    assert_int_equal(fake.probes, 0);
+    assert_false(is_up());
+    finish();
+}
+
+static void stopping_drains(void **state)
+{
+    struct hf_commit_result result;
+    sem_t hold;
+
+    (void)state;
+    start(0);
+    sem_init(&hold, 0, 0);
+    fake.hold = &hold;
+    hf_committer_submit(&committer, &batch);
+    sem_post(&hold);
+    hf_committer_stop(&committer);
+    assert_true(hf_committer_collect(&committer, &result));
+    assert_int_equal(result.status, 0);
+    assert_int_equal(fake.applied, 1);
+    hf_committer_free(&committer);
+    hf_batch_free(&batch);
+    sem_destroy(&hold);
+    sem_destroy(&woken);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_batch_is_reported_once),
+        cmocka_unit_test(an_outage_that_passes_refuses_nobody),
+        cmocka_unit_test(a_store_that_stays_away_is_given_up),
+        cmocka_unit_test(it_heals_without_a_request),
+        cmocka_unit_test(a_final_failure_is_not_tried_again),
+        cmocka_unit_test(a_fenced_store_stays_down),
+        cmocka_unit_test(stopping_drains),
+    };
+
+    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

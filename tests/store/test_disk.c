@@ -1,0 +1,141 @@
+/*
+ * A full disk and a read-only one, made for the purpose: a small tmpfs in a mount namespace of this
+ * process alone.
+ */
+#include "../unit/unit.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+
+#include "base/error.h"
+#include "fixture.h"
+#include "store/store.h"
+
+static char disk[PATH_MAX];
+static char path[PATH_MAX + 16];
+static const struct hf_store_config config = {.backend = "lmdb", .path = path};
+static struct hf_store store;
+
+static int mount_disk(void **state)
+{
+    (void)state;
+    MUST(mount("tmpfs", disk, "tmpfs", 0, "size=1m") == 0);
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    return 0;
+}
+
+static int unmount_disk(void **state)
+{
+    (void)state;
+    hf_store_close(&store);
+    MUST(umount2(disk, MNT_DETACH) == 0);
+    return 0;
+}
+
+/* A batch of locks; the store's answer. */
+static int put_locks(uint64_t first, uint64_t count)
+{
+    uint8_t room[HF_FH_MAX];
+    struct hf_batch batch;
+    int rv;
+
+    hf_batch_init(&batch, &hf_alloc_heap);
+    for (uint64_t id = first; id < first + count; id++) {
+        struct hf_record_lock lock = make_lock(id, 1, room);
+        assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
+    }
+    rv = hf_store_apply(&store, &batch);
+    hf_batch_free(&batch);
+    return rv;
+}
+
+static struct digest digest(void)
+{
+    struct digest d;
+
+    assert_int_equal(store_digest(&store, &d), 0);
+    return d;
+}
+
+static void a_full_disk_refuses_and_loses_nothing(void **state)
+{
+    uint64_t first = 1;
+    struct digest before;
+    int rv;
+
+    (void)state;
+    do {
+        before = digest();
+        rv = put_locks(first, 100);
+        first += 100;
+    } while (rv == 0);
+    assert_int_equal(rv, HF_ENOSPC);
+    assert_non_null(strstr(hf_store_error(&store), "free some space"));
+    assert_true(before.count > 1000);
+    assert_true(digest().sum == before.sum);
+
+    /* there is room again: the same store goes on */
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=4m") == 0);
+    assert_int_equal(hf_store_probe(&store), 0);
+    assert_int_equal(put_locks(first, 100), 0);
+    assert_int_equal(digest().count, before.count + 100);
+    hf_store_close(&store);
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    assert_int_equal(digest().count, before.count + 100);
+}
+
+static void a_disk_full_from_the_start_is_named(void **state)
+{
+    char filler[PATH_MAX + 16];
+    char zeros[4096] = {0};
+    FILE *file;
+
+    (void)state;
+    hf_store_close(&store);
+    scratch_remove(path);
+    snprintf(filler, sizeof(filler), "%s/filler", disk);
+    file = fopen(filler, "w");
+    MUST(file);
+    while (fwrite(zeros, sizeof(zeros), 1, file) == 1 && fflush(file) == 0)
+        continue;
+    fclose(file);
+    assert_int_equal(hf_store_open(&store, &config), HF_ENOSPC);
+    assert_non_null(strstr(hf_store_error(&store), "full"));
+    /* what it left behind does not hinder the next start */
+    MUST(remove(filler) == 0);
+    assert_int_equal(hf_store_open(&store, &config), 0);
+}
+
+static void a_read_only_disk_is_named(void **state)
+{
+    (void)state;
+    hf_store_close(&store);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m") == 0);
+    assert_int_equal(hf_store_open(&store, &config), HF_EROFS);
+    assert_non_null(strstr(hf_store_error(&store), "read-only"));
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=1m") == 0);
+    assert_int_equal(hf_store_open(&store, &config), 0);
+}
+
+int main(void)
+{
+#define STORY(f) cmocka_unit_test_setup_teardown(f, mount_disk, unmount_disk)
+    const struct CMUnitTest tests[] = {
+        STORY(a_full_disk_refuses_and_loses_nothing),
+        STORY(a_disk_full_from_the_start_is_named),
+        STORY(a_read_only_disk_is_named),
+    };
+    int rv;
+
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        printf("1..0 # SKIP no right to make a mount namespace\n");
+        return 0;
+    }
+    scratch_make(disk, NULL);
+    snprintf(path, sizeof(path), "%s/store", disk);
+    rv = cmocka_run_group_tests(tests, NULL, NULL);
+    scratch_remove(disk);
+    return rv;
+}

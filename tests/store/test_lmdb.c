@@ -1,0 +1,298 @@
+/*
+ * What can go wrong with LMDB's file and its disk: each gives an error that a person can act upon,
+ * and loses nothing. And what must not go wrong: two daemons, a map that is too small.
+ */
+#include "../unit/unit.h"
+
+#include <fcntl.h>
+#include <lmdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "fixture.h"
+#include "store/store.h"
+
+static char dir[PATH_MAX];
+static struct hf_store store;
+
+static const struct hf_store_config *config(void)
+{
+    static struct hf_store_config c;
+
+    c = (struct hf_store_config){.backend = "lmdb", .path = dir};
+    return &c;
+}
+
+static void expect_refused(int code, const char *word)
+{
+    assert_int_equal(hf_store_open(&store, config()), code);
+    if (!strstr(hf_store_error(&store), word))
+        fail_msg("\"%s\" does not say \"%s\"", hf_store_error(&store), word);
+    assert_non_null(strstr(hf_store_error(&store), dir));
+}
+
+static void put_locks(uint64_t first, uint64_t last)
+{
+    uint8_t room[HF_FH_MAX];
+    struct hf_batch batch;
+
+    hf_batch_init(&batch, &hf_alloc_heap);
+    for (uint64_t id = first; id <= last; id++) {
+        struct hf_record_lock lock = make_lock(id, 1, room);
+        assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
+    }
+    assert_int_equal(hf_store_apply(&store, &batch), 0);
+    hf_batch_free(&batch);
+}
+
+static struct digest digest(void)
+{
+    struct digest d;
+
+    assert_int_equal(store_digest(&store, &d), 0);
+    return d;
+}
+
+static char *data_path(void)
+{
+    static char path[PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/data.mdb", dir);
+    return path;
+}
+
+/* A store of a thousand locks, closed. */
+static int set_up(void **state)
+{
+    (void)state;
+    scratch_make(dir, NULL);
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    put_locks(1, 1000);
+    hf_store_close(&store);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    scratch_remove(dir);
+    return 0;
+}
+
+static void every_truncation_is_noticed(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(stat(data_path(), &st), 0);
+    for (off_t size = st.st_size / 2; size >= 0; size -= size > 9000  ? 4096
+                                                         : size > 512 ? 512
+                                                                      : 51) {
+        assert_int_equal(truncate(data_path(), size), 0);
+        expect_refused(HF_EFORMAT, "damaged");
+    }
+}
+
+/* Whatever 64 bytes are overwritten, the store opens with all its records decoding, or says no. */
+static void no_damage_crashes_the_daemon(void **state)
+{
+    struct dice dice = {42};
+    unsigned refused = 0;
+    struct stat st;
+    uint8_t *before;
+    int fd = open(data_path(), O_RDWR);
+
+    (void)state;
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    before = malloc((size_t)st.st_size);
+    assert_int_equal(pread(fd, before, (size_t)st.st_size, 0), st.st_size);
+    for (int i = 0; i < 600; i++) {
+        uint64_t garbage[8];
+        struct digest d;
+        off_t at = (off_t)dice_below(&dice, (uint64_t)st.st_size / 64) * 64;
+
+        if (i % 2) /* most of what is worth damaging is at the start of a page */
+            at = at / 4096 * 4096;
+        for (size_t j = 0; j < HF_COUNT_OF(garbage); j++)
+            garbage[j] = i % 3 ? dice_roll(&dice) : 0;
+        assert_int_equal(pwrite(fd, before, (size_t)st.st_size, 0), st.st_size);
+        assert_int_equal(pwrite(fd, garbage, sizeof(garbage), at), sizeof(garbage));
+        if (hf_store_open(&store, config()) < 0) {
+            refused++;
+            continue;
+        }
+        (void)store_digest(&store, &d);
+        hf_store_close(&store);
+    }
+    assert_true(refused > 200);
+    free(before);
+    close(fd);
+}
+
+static void a_foreign_file_is_left_alone(void **state)
+{
+    static const char TEXT[] = "Dear diary, today I was nearly overwritten by a lock manager.";
+    char buf[sizeof(TEXT)];
+    int fd = open(data_path(), O_RDWR | O_TRUNC);
+
+    (void)state;
+    assert_int_equal(write(fd, TEXT, sizeof(TEXT)), sizeof(TEXT));
+    expect_refused(HF_EFORMAT, "damaged");
+    assert_int_equal(pread(fd, buf, sizeof(buf), 0), sizeof(buf));
+    assert_string_equal(buf, TEXT);
+    close(fd);
+}
+
+/* Changes a number in the tree "state" behind the store's back. */
+static void set_state(uint64_t which, uint64_t number)
+{
+    MDB_val key = {sizeof(which), &which};
+    MDB_val value = {sizeof(number), &number};
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi tree;
+
+    assert_int_equal(mdb_env_create(&env), 0);
+    assert_int_equal(mdb_env_set_maxdbs(env, 3), 0);
+    assert_int_equal(mdb_env_open(env, dir, 0, 0600), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "state", MDB_INTEGERKEY, &tree), 0);
+    assert_int_equal(mdb_put(txn, tree, &key, &value, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+}
+
+static void a_newer_format_is_refused(void **state)
+{
+    (void)state;
+    set_state(1, 2);
+    expect_refused(HF_EVERSION, "newer Holdfast");
+}
+
+static void an_interrupted_first_start_is_forgotten(void **state)
+{
+    char path[PATH_MAX + 16];
+    int fd;
+
+    (void)state;
+    assert_int_equal(unlink(data_path()), 0);
+    snprintf(path, sizeof(path), "%s/data.new", dir);
+    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, "half", 4), 4);
+    close(fd);
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(digest().count, 0);
+    hf_store_close(&store);
+}
+
+/* LMDB allows an environment only once per process: the other daemon is another process. */
+static void in_another_process(void (*act)(void))
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        act();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void rob(void)
+{
+    char path[PATH_MAX + 16];
+    struct hf_store thief;
+
+    snprintf(path, sizeof(path), "%s/holdfast.lock", dir);
+    if (unlink(path) < 0 || hf_store_open(&thief, config()) < 0)
+        _exit(1);
+    hf_store_close(&thief);
+}
+
+static void expect_fenced(void)
+{
+    uint8_t room[HF_FH_MAX];
+    struct hf_record_lock lock = make_lock(2000, 1, room);
+
+    assert_int_equal(hf_store_put_lock(&store, &lock), HF_EFENCED);
+    assert_int_equal(hf_store_probe(&store), HF_EFENCED);
+    hf_store_close(&store);
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(digest().count, 1000);
+    hf_store_close(&store);
+}
+
+/* Somebody removes the lock file, thinking it stale, and starts a second daemon. */
+static void a_daemon_that_was_robbed_writes_nothing_more(void **state)
+{
+    (void)state;
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    in_another_process(rob);
+    expect_fenced();
+}
+
+static void a_file_replaced_by_a_backup_is_noticed(void **state)
+{
+    char command[3 * PATH_MAX];
+
+    (void)state;
+    snprintf(command, sizeof(command), "cp %s %s.bak", data_path(), data_path());
+    assert_int_equal(system(command), 0);
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    put_locks(1001, 1010);
+    snprintf(command, sizeof(command), "mv %s.bak %s", data_path(), data_path());
+    assert_int_equal(system(command), 0);
+    expect_fenced();
+}
+
+static void the_map_grows_by_itself(void **state)
+{
+    struct hf_store_config small = *config();
+    struct digest before;
+
+    (void)state;
+    small.map_bytes = 1 << 16;
+    assert_int_equal(hf_store_open(&store, &small), 0);
+    for (uint64_t first = 1; first < 40000; first += 2000)
+        put_locks(first, first + 1999);
+    before = digest();
+    hf_store_close(&store);
+    assert_int_equal(hf_store_open(&store, &small), 0);
+    assert_true(digest().sum == before.sum && before.count == 40000);
+    hf_store_close(&store);
+}
+
+static void a_missing_parent_is_named(void **state)
+{
+    char parent[PATH_MAX];
+
+    (void)state;
+    strcpy(parent, dir);
+    strcat(dir, "/not/there");
+    expect_refused(HF_ENOENT, "store.path");
+    strcpy(dir, parent);
+}
+
+int main(void)
+{
+#define STORY(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        STORY(every_truncation_is_noticed),
+        STORY(no_damage_crashes_the_daemon),
+        STORY(a_foreign_file_is_left_alone),
+        STORY(a_newer_format_is_refused),
+        STORY(an_interrupted_first_start_is_forgotten),
+        STORY(a_daemon_that_was_robbed_writes_nothing_more),
+        STORY(a_file_replaced_by_a_backup_is_noticed),
+        STORY(the_map_grows_by_itself),
+        STORY(a_missing_parent_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,418 @@
+/*
+ * What only PostgreSQL has: a server that goes away, a connection that is cut, a schema with
+ * migrations, passwords. Nothing acknowledged is lost; nothing is refused if the server is back in
+ * time (SPEC section 5); a daemon that lost its store never writes again.
+ */
+#include "../unit/unit.h"
+
+#include <libpq-fe.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "fixture.h"
+#include "pg_proxy.h"
+#include "pg_server.h"
+#include "store/commit.h"
+
+static const uint64_t SEED = 1969;
+
+static struct pg_server server;
+static struct pg_proxy proxy;
+static struct hf_store store;
+
+static struct hf_store_config direct(void)
+{
+    return (struct hf_store_config){.backend = "postgres", .dsn = server.dsn, .timeout_ms = 2000};
+}
+
+static struct hf_store_config by_proxy(void)
+{
+    return (struct hf_store_config){.backend = "postgres", .dsn = proxy.dsn, .timeout_ms = 2000};
+}
+
+/* Straight to the database, beside the store. Returns the first column of the first row. */
+static const char *sql(const char *text)
+{
+    static char answer[256];
+    PGconn *conn = PQconnectdb(server.dsn);
+    PGresult *result;
+
+    PQclear(PQexec(conn, "SET client_min_messages = warning"));
+    result = PQexec(conn, text);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", text, PQresultErrorMessage(result));
+    snprintf(answer, sizeof(answer), "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    PQfinish(conn);
+    return answer;
+}
+
+/* Each story starts with an empty database. */
+static int set_up(void **state)
+{
+    (void)state;
+    sql("DROP SCHEMA public CASCADE");
+    sql("CREATE SCHEMA public");
+    return 0;
+}
+
+static void open_store(struct hf_store_config config)
+{
+    if (hf_store_open(&store, &config) < 0)
+        fail_msg("%s", hf_store_error(&store));
+}
+
+/* A committer on the store, and a model in memory that is told the same story. */
+struct teller {
+    struct hf_committer committer;
+    struct hf_store model;
+    struct hf_batch batch;
+    uint64_t seq;
+    sem_t woken;
+};
+
+static void post(void *ctx)
+{
+    sem_post(ctx);
+}
+
+static void teller_init(struct teller *t)
+{
+    struct hf_store_config memory = {.backend = "memory"};
+
+    *t = (struct teller){0};
+    sem_init(&t->woken, 0, 0);
+    hf_batch_init(&t->batch, &hf_alloc_heap);
+    assert_int_equal(hf_store_open(&t->model, &memory), 0);
+    assert_int_equal(hf_committer_init(&t->committer, &store,
+                                       &(struct hf_committer_config){30000, post, &t->woken}),
+                     0);
+}
+
+static void teller_submit(struct teller *t)
+{
+    story_batch(SEED, ++t->seq, &t->batch);
+    hf_committer_submit(&t->committer, &t->batch);
+}
+
+static void teller_expect_durable(struct teller *t)
+{
+    struct hf_commit_result result;
+
+    while (!hf_committer_collect(&t->committer, &result))
+        sem_wait(&t->woken);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(hf_store_apply(&t->model, &t->batch), 0);
+}
+
+/* Ends the story, opens the store anew and compares. */
+static void teller_finish(struct teller *t)
+{
+    struct digest want;
+    struct digest found;
+
+    hf_committer_stop(&t->committer);
+    hf_committer_free(&t->committer);
+    hf_store_close(&store);
+    open_store(direct());
+    assert_int_equal(store_digest(&store, &found), 0);
+    assert_int_equal(store_digest(&t->model, &want), 0);
+    assert_true(found.count == want.count && found.sum == want.sum);
+    hf_store_close(&store);
+    hf_store_close(&t->model);
+    hf_batch_free(&t->batch);
+    sem_destroy(&t->woken);
+}
+
+static void a_connection_cut_around_commit_loses_nothing(void **state)
+{
+    struct teller t;
+
+    (void)state;
+    pg_proxy_start(&proxy, &server);
+    open_store(by_proxy());
+    teller_init(&t);
+    for (int round = 0; round < 60; round++) {
+        proxy.cut = round % CUT_COUNT;
+        teller_submit(&t);
+        teller_expect_durable(&t);
+        assert_int_equal(proxy.cut, CUT_NONE);
+    }
+    assert_int_equal(proxy.cuts, 45);
+    teller_finish(&t);
+    pg_proxy_stop(&proxy);
+}
+
+/* With nobody to send it again, a cut after COMMIT is in doubt: here it was durable all along. */
+static void the_doubt_is_told(void **state)
+{
+    struct hf_record_server record = {.epoch = 9};
+
+    (void)state;
+    pg_proxy_start(&proxy, &server);
+    open_store(by_proxy());
+    proxy.cut = CUT_AFTER_COMMIT;
+    assert_int_equal(hf_store_put_server(&store, &record), HF_EUNREACH);
+    assert_true(hf_store_in_doubt(&store));
+    assert_string_equal(sql("SELECT epoch FROM server_state"), "9");
+    assert_int_equal(hf_store_put_server(&store, &record), 0);
+    assert_false(hf_store_in_doubt(&store));
+    hf_store_close(&store);
+    pg_proxy_stop(&proxy);
+}
+
+/* No reset, no end of file: only the store's own patience ends this. */
+static void a_silent_network_is_left_behind(void **state)
+{
+    struct hf_store_config impatient;
+    struct teller t;
+
+    (void)state;
+    pg_proxy_start(&proxy, &server);
+    impatient = by_proxy();
+    impatient.timeout_ms = 200;
+    open_store(impatient);
+    teller_init(&t);
+    proxy.silent = true;
+    teller_submit(&t);
+    usleep(500000); /* long enough for a try or two to come to nothing */
+    proxy.silent = false;
+    teller_expect_durable(&t);
+    teller_finish(&t);
+    pg_proxy_stop(&proxy);
+}
+
+/* The server goes with a batch on its way, and comes back while the batch is tried again. */
+static void restart_in_flight(int sig)
+{
+    struct teller t;
+
+    open_store(direct());
+    teller_init(&t);
+    for (int round = 0; round < 4; round++) {
+        teller_submit(&t);
+        pg_server_stop(&server, sig);
+        pg_server_again(&server);
+        teller_expect_durable(&t);
+        teller_submit(&t);
+        teller_expect_durable(&t);
+    }
+    teller_finish(&t);
+}
+
+static void a_server_that_is_restarted_loses_and_refuses_nothing(void **state)
+{
+    (void)state;
+    restart_in_flight(SIGINT);
+}
+
+static void a_server_that_crashes_loses_and_refuses_nothing(void **state)
+{
+    (void)state;
+    restart_in_flight(SIGKILL);
+}
+
+static void expect_fenced(void)
+{
+    struct hf_record_server record = {.epoch = 5};
+
+    assert_int_equal(hf_store_put_server(&store, &record), HF_EFENCED);
+    assert_non_null(strstr(hf_store_error(&store), "taken over"));
+    assert_int_equal(hf_store_probe(&store), HF_EFENCED);
+    assert_string_equal(sql("SELECT coalesce(epoch, 0) FROM server_state"), "0");
+}
+
+static void a_daemon_whose_number_is_old_never_writes_again(void **state)
+{
+    (void)state;
+    open_store(direct());
+    sql("UPDATE server_state SET fence = fence + 1");
+    expect_fenced();
+    hf_store_close(&store);
+}
+
+/* Cut off for a while, overtaken meanwhile; whether the other one still runs does not matter. */
+static void a_daemon_that_was_overtaken_never_writes_again(void **state)
+{
+    struct hf_store_config config = direct();
+    struct hf_store successor;
+
+    (void)state;
+    open_store(direct());
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name LIKE 'holdfastd-%'");
+    assert_int_equal(hf_store_open(&successor, &config), 0);
+    assert_int_equal(hf_store_probe(&store), HF_EUNREACH); /* it learns that it is cut off */
+    expect_fenced();
+    hf_store_close(&successor);
+    expect_fenced();
+    hf_store_close(&store);
+}
+
+static unsigned lines_saying(const char *word, char lines[8][128], unsigned n)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        count += strstr(lines[i], word) != NULL;
+    return count;
+}
+
+static struct {
+    char lines[8][128];
+    unsigned count;
+} told;
+
+static void hear(void *ctx, const char *line)
+{
+    (void)ctx;
+    assert_true(told.count < HF_COUNT_OF(told.lines));
+    snprintf(told.lines[told.count++], sizeof(told.lines[0]), "%s", line);
+}
+
+static int migrate(enum hf_migrate what)
+{
+    struct hf_store_config config = direct();
+    char error[HF_STORE_ERROR_MAX];
+
+    told.count = 0;
+    config.timeout_ms = 400;
+    return hf_store_migrate(&config, what, hear, NULL, error);
+}
+
+static void expect_status(unsigned applied, unsigned missing)
+{
+    assert_int_equal(migrate(HF_MIGRATE_STATUS), 0);
+    assert_int_equal(lines_saying("applied", told.lines, told.count), applied);
+    assert_int_equal(lines_saying("missing", told.lines, told.count), missing);
+}
+
+static void migrations_go_up_and_down(void **state)
+{
+    (void)state;
+    expect_status(0, 2);
+    assert_int_equal(migrate(HF_MIGRATE_UP), 0);
+    assert_int_equal(told.count, 2);
+    assert_int_equal(migrate(HF_MIGRATE_UP), 0);
+    assert_int_equal(told.count, 0);
+    expect_status(2, 0);
+    assert_string_equal(sql("SELECT count(*) FROM pg_indexes WHERE tablename = "
+                            "'nsm_client_registrations'"),
+                        "4");
+    assert_int_equal(migrate(HF_MIGRATE_DOWN), 0);
+    expect_status(1, 1);
+    assert_int_equal(migrate(HF_MIGRATE_DOWN), 0);
+    expect_status(0, 2);
+    assert_int_equal(migrate(HF_MIGRATE_DOWN), HF_ENOENT);
+    assert_string_equal(sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"), "1");
+    open_store(direct()); /* which brings it up again */
+    expect_status(2, 0);
+    assert_int_equal(migrate(HF_MIGRATE_DOWN), HF_EBUSY);
+    hf_store_close(&store);
+}
+
+static void a_migration_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    sql("CREATE TABLE nlm_locks (not_ours int)");
+    assert_int_equal(migrate(HF_MIGRATE_UP), HF_EIO);
+    assert_string_equal(sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"), "1");
+}
+
+static void expect_refused(struct hf_store_config config, int code, const char *word)
+{
+    assert_int_equal(hf_store_open(&store, &config), code);
+    if (!strstr(hf_store_error(&store), word))
+        fail_msg("\"%s\" does not say \"%s\"", hf_store_error(&store), word);
+    assert_null(strstr(hf_store_error(&store), "sesame"));
+}
+
+static void a_newer_schema_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(migrate(HF_MIGRATE_UP), 0);
+    sql("INSERT INTO holdfast_migrations (version, name) VALUES (3, 'tomorrow')");
+    expect_refused(direct(), HF_EVERSION, "newer Holdfast");
+}
+
+static void a_database_that_cannot_be_written_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(migrate(HF_MIGRATE_UP), 0);
+    sql("ALTER ROLE holdfast SET default_transaction_read_only = on");
+    expect_refused(direct(), HF_EROFS, "primary");
+    sql("BEGIN READ WRITE; ALTER ROLE holdfast RESET default_transaction_read_only; COMMIT");
+}
+
+static void a_damaged_row_is_not_misread(void **state)
+{
+    uint8_t room[HF_NAME_MAX];
+    struct hf_record_client client = make_client(1, 1, room);
+    struct digest digest;
+
+    (void)state;
+    open_store(direct());
+    assert_int_equal(hf_store_put_client(&store, &client), 0);
+    sql("UPDATE nsm_client_registrations SET priv = 'short'");
+    assert_int_equal(store_digest(&store, &digest), HF_EFORMAT);
+    sql("UPDATE nsm_client_registrations SET priv = '0123456789abcdef', addresses = 'nowhere'");
+    assert_int_equal(store_digest(&store, &digest), HF_EFORMAT);
+    sql("UPDATE nsm_client_registrations SET addresses = '192.0.2.1 ::1', protocol = 77");
+    assert_int_equal(store_digest(&store, &digest), HF_EFORMAT);
+    sql("UPDATE nsm_client_registrations SET protocol = 1");
+    assert_int_equal(store_digest(&store, &digest), 0);
+    hf_store_close(&store);
+}
+
+static void no_password_is_ever_told(void **state)
+{
+    struct hf_store_config config = direct();
+    char dsn[sizeof(server.dsn) + 64];
+
+    (void)state;
+    config.dsn = "postgresql://me:sesame@[not-an-address";
+    expect_refused(config, HF_EINVAL, "store.dsn");
+    config.dsn = "password=sesame sesame";
+    expect_refused(config, HF_EINVAL, "store.dsn");
+    config.dsn = "host=/nonexistent password=sesame";
+    expect_refused(config, HF_EUNREACH, "cannot connect");
+    /* even where the server itself repeats it */
+    snprintf(dsn, sizeof(dsn), "%s user=sesame password=sesame", server.dsn);
+    config.dsn = dsn;
+    expect_refused(config, HF_EUNREACH, "******");
+}
+
+int main(void)
+{
+#define STORY(f) cmocka_unit_test_setup(f, set_up)
+    const struct CMUnitTest tests[] = {
+        STORY(a_connection_cut_around_commit_loses_nothing),
+        STORY(the_doubt_is_told),
+        STORY(a_silent_network_is_left_behind),
+        STORY(a_server_that_is_restarted_loses_and_refuses_nothing),
+        STORY(a_server_that_crashes_loses_and_refuses_nothing),
+        STORY(a_daemon_whose_number_is_old_never_writes_again),
+        STORY(a_daemon_that_was_overtaken_never_writes_again),
+        STORY(migrations_go_up_and_down),
+        STORY(a_migration_that_fails_leaves_nothing),
+        STORY(a_newer_schema_is_refused),
+        STORY(a_database_that_cannot_be_written_is_named),
+        STORY(a_damaged_row_is_not_misread),
+        STORY(no_password_is_ever_told),
+    };
+    int rv;
+
+    if (!pg_server_start(&server)) {
+        printf("1..0 # SKIP PostgreSQL is not installed\n");
+        return 0;
+    }
+    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
+    rv = cmocka_run_group_tests(tests, NULL, NULL);
+    pg_server_remove(&server);
+    return rv;
+}
