@@ -247,7 +247,6 @@ const char *hf_nsm_procedure_name(unsigned procedure)
 void hf_nsm_init(struct hf_nsm *nsm, const struct hf_nsm_config *config)
 {
     *nsm = (struct hf_nsm){
-        .state = 1, /* odd while up (NSM-06), until it comes from the durable epoch */
         .program = {SM_PROG, "nsm", VERSIONS, HF_COUNT_OF(VERSIONS), nsm},
         .config = *config,
     };

@@ -288,8 +288,8 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
     }
     conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
     if (!conn) {
-        listener->backed_up =
-            true; /* libuv takes no other before this one: the sweep tries again */
+        /* libuv takes no other before this one, so the sweep tries again. */
+        listener->backed_up = true;
         return;
     }
     conn->listener = listener;

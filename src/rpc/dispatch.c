@@ -7,14 +7,6 @@
 
 /* ---- the way in ---- */
 
-/* Puts the call among those of its connection, or of UDP. */
-static void join(struct hf_rpc_call *call, struct hf_rpc_conn *conn)
-{
-    hf_list_add_tail(conn ? &conn->calls : &call->server->udp_calls, &call->link);
-    if (conn)
-        conn->n_calls++;
-}
-
 static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
                                     const struct hf_rpc_origin *origin)
 {
@@ -61,7 +53,10 @@ static void redirect(struct hf_rpc_call *first, struct hf_rpc_call *repeat)
 
     if (old != repeat->conn || first->udp != repeat->udp) {
         hf_list_remove(&first->link);
-        join(first, repeat->conn);
+        if (repeat->conn) {
+            hf_list_add_tail(&repeat->conn->calls, &first->link);
+            repeat->conn->n_calls++;
+        }
         first->conn = repeat->conn;
         first->udp = repeat->udp;
         first->transport = repeat->transport;

@@ -62,7 +62,7 @@ struct hf_rpc_call {
     struct hf_rpc_conn *conn; /* TCP: where the answer goes; NULL once the connection is gone */
     struct hf_udp *udp;       /* UDP: the socket it came in on */
     struct hf_dup *dup;       /* its entry in the duplicate request cache, if it has one */
-    struct hf_list link; /* among its connection's calls, the server's of UDP, or its spare ones */
+    struct hf_list link;      /* among its connection's calls, or the server's spare ones */
 };
 
 /* Each of these ends the call: it must not be touched afterwards. */

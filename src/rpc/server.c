@@ -48,7 +48,6 @@ int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_s
     hf_list_init(&server->listeners);
     hf_list_init(&server->conns);
     hf_list_init(&server->dirty);
-    hf_list_init(&server->udp_calls);
     hf_list_init(&server->spare_calls);
     uv_prepare_init(config->loop, &server->prepare);
     server->prepare.data = server;
@@ -294,10 +293,6 @@ void hf_rpc_server_close(struct hf_rpc_server *server, void (*closed)(void *ctx)
     on_prepare(&server->prepare);
     hf_list_foreach_safe (node, &server->conns) {
         hf_rpc_conn_close(hf_list_entry(node, struct hf_rpc_conn, link));
-    }
-    hf_list_foreach_safe (node, &server->udp_calls) {
-        hf_list_entry(node, struct hf_rpc_call, link)->udp = NULL; /* its answer goes nowhere */
-        hf_list_remove(node);
     }
     hf_list_foreach (node, &server->listeners) {
         listener_close(hf_list_entry(node, struct hf_rpc_listener, link));

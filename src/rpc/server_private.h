@@ -67,7 +67,6 @@ struct hf_rpc_server {
     struct hf_list listeners;
     struct hf_list conns;
     struct hf_list dirty;
-    struct hf_list udp_calls; /* requests under way that came by UDP */
     struct hf_list spare_calls;
     struct hf_buf spare_buffers[SPARE_BUFFERS];
     unsigned n_spare_buffers;
@@ -77,7 +76,7 @@ struct hf_rpc_server {
     void (*reply)(void *ctx, const struct hf_addr *peer, struct hf_bytes datagram);
     void *reply_ctx;
     unsigned n_calls;      /* with handlers now */
-    unsigned open_handles; /* and calls under way; the server is freed when the last is gone */
+    unsigned open_handles; /* the server is freed when the last one is closed */
     void (*closed)(void *ctx);
     void *closed_ctx;
     uint8_t read_chunk[READ_CHUNK];
