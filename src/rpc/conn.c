@@ -287,8 +287,11 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
         hf_rpc_conn_close(hf_list_first(&server->conns, struct hf_rpc_conn, link));
     }
     conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
-    if (!conn)
-        return; /* it stays in the backlog, and is tried again with the next one */
+    if (!conn) {
+        /* libuv takes no other before this one, so the sweep tries again. */
+        listener->backed_up = true;
+        return;
+    }
     conn->listener = listener;
     conn->active_ms = uv_now(server->config.loop);
     hf_marking_init(&conn->marking, server->config.alloc);
@@ -332,6 +335,13 @@ void hf_rpc_conn_sweep(struct hf_rpc_server *server)
         if (overdue(conn, now_ms)) {
             server->counters.timed_out++;
             hf_rpc_conn_close(conn);
+        }
+    }
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        if (listener->backed_up) {
+            listener->backed_up = false;
+            hf_rpc_conn_accept(listener);
         }
     }
 }

@@ -35,6 +35,7 @@ struct hf_rpc_listener {
     union hf_rpc_stream tcp; /* or, where local, the socket in the file system */
     struct hf_udp udp;
     bool local;            /* has no UDP side */
+    bool backed_up;        /* a connection waits that there was no memory for */
     unsigned open_handles; /* these two and the connections; freed when all are closed */
     struct hf_list link;
 };

@@ -5,14 +5,16 @@
         daemon.wait_for_log("ready")
 
 Leaving the block stops it by SIGTERM and insists on exit status 0 and on silence of the sanitizers.
-The program is named by the environment: HOLDFASTD.
+The program is named by the environment, HOLDFASTD; by hand it is that of build-asan.
 """
 import os
 import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
+BUILT = Path(__file__).parents[3] / "build-asan/src/daemon/holdfastd"
 PORT = 4045
 WAIT_S = 20  # beyond any start or stop of a healthy daemon: reaching it is a failure
 SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "runtime error:", "invariant broken")
@@ -21,7 +23,7 @@ DEFAULTS = ("store.backend=memory", "server.name=server.example", "rpcbind.mode=
 
 
 def program():
-    return os.environ["HOLDFASTD"]
+    return os.environ.get("HOLDFASTD", str(BUILT))
 
 
 def run(*arguments):
@@ -32,8 +34,10 @@ def run(*arguments):
 
 
 class Daemon:
-    def __init__(self, *sets, config=None, env=None):
+    def __init__(self, *sets, config=None, env=None, max_files=None):
         self.command = [program()]
+        if max_files:
+            self.command = ["prlimit", f"--nofile={max_files}:{max_files}", *self.command]
         if config:
             self.command += ["--config", config]
         for assignment in (*DEFAULTS, *sets):
