@@ -86,12 +86,10 @@ static void open_bench(struct bench *b, uint64_t held, bool many_files)
     *b = (struct bench){.held = held, .many_files = many_files, .seed = 88172645463325252u};
     b->alloc = (struct hf_alloc){counted_resize, counted_release, &b->counted};
     b->now = (struct hf_now){1, 1};
-    b->peer = (struct hf_peer){
-        .name = hf_bytes_str("client.example"),
-        .addr = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 1}},
-        .local = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 2}},
-        .transport = HF_TRANSPORT_TCP
-    };
+    b->peer = (struct hf_peer){.name = hf_bytes_str("client.example"),
+                               .addr = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 1}},
+                               .local = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 2}},
+                               .transport = HF_TRANSPORT_TCP};
     config.server_name = hf_bytes_str("bench");
     config.durable_locks = false;
     config.limits = (struct hf_limits){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};

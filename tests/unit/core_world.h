@@ -174,10 +174,7 @@ static inline void world_start(struct world *w)
 
 static inline void world_open(struct world *w)
 {
-    *w = (struct world){
-        .heap = {.after = -1   },
-          .now = { 1000, 1700000000000}
-    };
+    *w = (struct world){.heap = {.after = -1}, .now = {1000, 1700000000000}};
     w->alloc = faulty_alloc(&w->heap);
     w->config = hf_core_config_default();
     w->config.server_name = hf_bytes_str("holdfast.example");

@@ -529,7 +529,7 @@ static void operator_releases(void **state)
 static void pages(void **state)
 {
     static const struct hf_share_rule rules[] = {
-        {{(const uint8_t *)"left", 4},  0, {(const uint8_t *)"L", 1}},
+        {{(const uint8_t *)"left", 4}, 0, {(const uint8_t *)"L", 1}},
         {{(const uint8_t *)"right", 5}, 2, {(const uint8_t *)"R", 1}},
     };
     struct world *w = *state;
