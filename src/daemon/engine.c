@@ -100,6 +100,8 @@ static void start_calls(struct hf_engine *engine)
     while (hf_core_next_call(engine->core, now(engine), &call)) {
         if (call.kind == HF_CALL_GRANTED)
             hf_nlm_call_granted(&engine->nlm, &call);
+        else if (call.kind == HF_CALL_PROBE)
+            hf_nlm_call_probe(&engine->nlm, &call);
         else
             hf_nsm_call(&engine->nsm, &call);
     }
