@@ -349,6 +349,32 @@ static void a_database_that_cannot_be_written_is_named(void **state)
     sql("BEGIN READ WRITE; ALTER ROLE holdfast RESET default_transaction_read_only; COMMIT");
 }
 
+/* The grants that docs/STORE.md names. */
+static void few_rights_are_enough(void **state)
+{
+    char dsn[sizeof(server.dsn) + 32];
+    struct hf_store_config config = direct();
+    uint8_t room[HF_NAME_MAX];
+    struct hf_record_client client = make_client(1, 1, room);
+    struct digest digest;
+
+    (void)state;
+    assert_int_equal(migrate(HF_MIGRATE_UP), 0);
+    sql("DROP ROLE IF EXISTS humble");
+    sql("CREATE ROLE humble LOGIN");
+    sql("GRANT USAGE ON SCHEMA public TO humble");
+    sql("GRANT SELECT, INSERT, UPDATE, DELETE ON nsm_client_registrations, nlm_locks TO humble");
+    sql("GRANT SELECT, UPDATE ON server_state TO humble");
+    sql("GRANT SELECT ON holdfast_migrations TO humble");
+    snprintf(dsn, sizeof(dsn), "%s user=humble", server.dsn);
+    config.dsn = dsn;
+    open_store(config);
+    assert_int_equal(hf_store_put_client(&store, &client), 0);
+    assert_int_equal(store_digest(&store, &digest), 0);
+    assert_int_equal(digest.count, 1);
+    hf_store_close(&store);
+}
+
 static void a_damaged_row_is_not_misread(void **state)
 {
     uint8_t room[HF_NAME_MAX];
@@ -402,6 +428,7 @@ int main(void)
         STORY(a_migration_that_fails_leaves_nothing),
         STORY(a_newer_schema_is_refused),
         STORY(a_database_that_cannot_be_written_is_named),
+        STORY(few_rights_are_enough),
         STORY(a_damaged_row_is_not_misread),
         STORY(no_password_is_ever_told),
     };
