@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "store/backend.h"
 #include "store/migrate.h"
-#include "store/pg_rows.h"
+#include "store/pg_tables.h"
 
 /* The two keys of our advisory lock: "HOLD", 1. Locks are per database. */
 #define LOCK_KEYS "1213156420, 1"
