@@ -146,6 +146,19 @@ void hf_pg_disconnect(struct hf_pg *pg)
     pg->conn = NULL;
 }
 
+/* An idle server says nothing, or a last word (which libpq swallows), or hangs up. */
+void hf_pg_drop_dead(struct hf_pg *pg)
+{
+    while (pg->conn) {
+        struct pollfd fd = {.fd = PQsocket(pg->conn), .events = POLLIN};
+
+        if (poll(&fd, 1, 0) <= 0)
+            return;
+        if (!PQconsumeInput(pg->conn))
+            hf_pg_disconnect(pg);
+    }
+}
+
 /* Waits until the socket can do one of events. */
 static int wait_socket(struct hf_pg *pg, short events)
 {

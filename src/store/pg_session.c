@@ -234,6 +234,7 @@ int hf_pg_session_ready(struct hf_pg_session *session)
 {
     int rv;
 
+    hf_pg_drop_dead(&session->pg);
     if (session->pg.conn)
         return 0;
     rv = session->fence == 0 ? start_first(session) : start_again(session);

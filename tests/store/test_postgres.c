@@ -217,6 +217,22 @@ static void a_server_that_crashes_loses_and_refuses_nothing(void **state)
     restart_in_flight(SIGKILL);
 }
 
+/* Nothing was sent, so nothing is in doubt: the daemon may refuse. */
+static void a_server_that_went_while_idle_leaves_no_doubt(void **state)
+{
+    struct hf_record_server record = {.epoch = 5};
+
+    (void)state;
+    open_store(direct());
+    pg_server_stop(&server, SIGINT);
+    assert_int_equal(hf_store_put_server(&store, &record), HF_EUNREACH);
+    assert_false(hf_store_in_doubt(&store));
+    assert_int_equal(hf_store_probe(&store), HF_EUNREACH);
+    pg_server_again(&server);
+    assert_int_equal(hf_store_put_server(&store, &record), 0);
+    hf_store_close(&store);
+}
+
 static void expect_fenced(void)
 {
     struct hf_record_server record = {.epoch = 5};
@@ -247,7 +263,8 @@ static void a_daemon_that_was_overtaken_never_writes_again(void **state)
     sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE application_name LIKE 'holdfastd-%'");
     assert_int_equal(hf_store_open(&successor, &config), 0);
-    assert_int_equal(hf_store_probe(&store), HF_EUNREACH); /* it learns that it is cut off */
+    while (hf_store_probe(&store) == HF_EUNREACH)
+        continue; /* it learns that it was cut off */
     expect_fenced();
     hf_store_close(&successor);
     expect_fenced();
@@ -422,6 +439,7 @@ int main(void)
         STORY(a_silent_network_is_left_behind),
         STORY(a_server_that_is_restarted_loses_and_refuses_nothing),
         STORY(a_server_that_crashes_loses_and_refuses_nothing),
+        STORY(a_server_that_went_while_idle_leaves_no_doubt),
         STORY(a_daemon_whose_number_is_old_never_writes_again),
         STORY(a_daemon_that_was_overtaken_never_writes_again),
         STORY(migrations_go_up_and_down),
