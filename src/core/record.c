@@ -410,9 +410,7 @@ static int begin_op(struct hf_batch *batch, const struct hf_op *op)
 
 int hf_batch_put_server(struct hf_batch *batch, const struct hf_record_server *record)
 {
-    struct hf_op op = {
-        HF_OP_PUT, HF_RECORD_SERVER, 0, {NULL, server_size()}
-    };
+    struct hf_op op = {HF_OP_PUT, HF_RECORD_SERVER, 0, {NULL, server_size()}};
     int rv = begin_op(batch, &op);
 
     return rv < 0 ? rv : hf_record_encode_server(record, &batch->buf);
@@ -420,9 +418,7 @@ int hf_batch_put_server(struct hf_batch *batch, const struct hf_record_server *r
 
 int hf_batch_put_client(struct hf_batch *batch, const struct hf_record_client *record)
 {
-    struct hf_op op = {
-        HF_OP_PUT, HF_RECORD_CLIENT, record->id, {NULL, client_size(record)}
-    };
+    struct hf_op op = {HF_OP_PUT, HF_RECORD_CLIENT, record->id, {NULL, client_size(record)}};
     int rv = begin_op(batch, &op);
 
     return rv < 0 ? rv : hf_record_encode_client(record, &batch->buf);
@@ -430,9 +426,7 @@ int hf_batch_put_client(struct hf_batch *batch, const struct hf_record_client *r
 
 int hf_batch_put_lock(struct hf_batch *batch, const struct hf_record_lock *record)
 {
-    struct hf_op op = {
-        HF_OP_PUT, HF_RECORD_LOCK, record->id, {NULL, lock_size(record)}
-    };
+    struct hf_op op = {HF_OP_PUT, HF_RECORD_LOCK, record->id, {NULL, lock_size(record)}};
     int rv = begin_op(batch, &op);
 
     return rv < 0 ? rv : hf_record_encode_lock(record, &batch->buf);
@@ -440,9 +434,7 @@ int hf_batch_put_lock(struct hf_batch *batch, const struct hf_record_lock *recor
 
 int hf_batch_delete(struct hf_batch *batch, enum hf_record_kind kind, uint64_t id)
 {
-    struct hf_op op = {
-        HF_OP_DELETE, kind, id, {NULL, 0}
-    };
+    struct hf_op op = {HF_OP_DELETE, kind, id, {NULL, 0}};
 
     return begin_op(batch, &op);
 }

@@ -128,7 +128,7 @@ static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, ui
     return 0;
 }
 
-static void handle_batch(struct hf_committer *c, struct hf_batch *batch)
+static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
 {
     uint64_t give_up_ns = c->submitted_ns + (c->health.up ? c->config.give_up_ms * NS_PER_MS : 0);
     struct hf_commit_result result = {.batch = batch, .status = HF_EFENCED};
@@ -150,11 +150,12 @@ static void handle_batch(struct hf_committer *c, struct hf_batch *batch)
  * Waits for a batch, or for the end. While the store is down it waits no longer than pause_ns. The
  * batch, or NULL.
  */
-static struct hf_batch *wait_for_batch(struct hf_committer *c, uint64_t pause_ns, bool *stopping)
+static const struct hf_batch *wait_for_batch(struct hf_committer *c, uint64_t pause_ns,
+                                             bool *stopping)
 {
     bool probing = !c->health.up && c->health.code != HF_EFENCED;
     struct timespec until = timespec_of(now_ns() + pause_ns);
-    struct hf_batch *batch;
+    const struct hf_batch *batch;
     int error = 0;
 
     pthread_mutex_lock(&c->mutex);
@@ -178,7 +179,7 @@ static void *commit_thread(void *arg)
     bool stopping = false;
 
     for (;;) {
-        struct hf_batch *batch = wait_for_batch(c, pause_ns, &stopping);
+        const struct hf_batch *batch = wait_for_batch(c, pause_ns, &stopping);
 
         if (batch) {
             handle_batch(c, batch);
@@ -245,7 +246,7 @@ void hf_committer_free(struct hf_committer *committer)
     pthread_cond_destroy(&committer->changed);
 }
 
-void hf_committer_submit(struct hf_committer *committer, struct hf_batch *batch)
+void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *batch)
 {
     pthread_mutex_lock(&committer->mutex);
     HF_ASSERT(!committer->batch && !committer->done && !committer->stopping);

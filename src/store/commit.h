@@ -41,7 +41,7 @@ struct hf_committer_config {
  * known.
  */
 struct hf_commit_result {
-    struct hf_batch *batch;
+    const struct hf_batch *batch;
     int status; /* 0: all of it is durable */
     bool in_doubt;
     uint64_t duration_ns; /* from submit to durable, or given up */
@@ -60,7 +60,7 @@ struct hf_committer {
 
     pthread_mutex_t mutex; /* guards all that follows */
     pthread_cond_t changed;
-    struct hf_batch *batch; /* in flight */
+    const struct hf_batch *batch; /* in flight */
     uint64_t submitted_ns;
     bool done; /* result waits to be collected */
     bool stopping;
@@ -82,7 +82,7 @@ void hf_committer_stop(struct hf_committer *committer);
 void hf_committer_free(struct hf_committer *committer);
 
 /* One batch at a time: the one before must have been collected. */
-void hf_committer_submit(struct hf_committer *committer, struct hf_batch *batch);
+void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *batch);
 
 /* True once for each batch, when it is done; false while there is nothing to collect. */
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out);

@@ -25,9 +25,9 @@ static const struct {
     const char *name;
     const char *sql;
 } FRAME[] = {
-    {"begin",  "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"},
-    {"fence",  "SELECT holdfast_check_fence(($1::int8[])[1])"   },
-    {"commit", "COMMIT"                                         },
+    {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"},
+    {"fence", "SELECT holdfast_check_fence(($1::int8[])[1])"},
+    {"commit", "COMMIT"},
 };
 
 /* Commits must reach the disk, whatever the database's default; a stronger setting stays. */

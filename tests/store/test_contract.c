@@ -131,27 +131,23 @@ static void a_second_put_replaces_the_first(void **state)
 static void the_largest_values_fit(void **state)
 {
     uint8_t bytes[HF_FH_MAX];
-    struct hf_record_client client = {
-        .id = UINT64_MAX,
-        .protocol = HF_PROTOCOL_NSM,
-        .transport = HF_TRANSPORT_UDP,
-        .name = {bytes, HF_NAME_MAX},
-        .my_name = {bytes, HF_NAME_MAX},
-        .ttl_ms = UINT64_MAX,
-        .epoch = UINT64_MAX,
-        .prog = UINT32_MAX,
-        .n_addrs = HF_CLIENT_ADDRS_MAX
-    };
-    struct hf_record_lock lock = {
-        .id = UINT64_MAX,
-        .client_id = UINT64_MAX,
-        .share = {bytes, HF_SHARE_NAME_MAX},
-        .fh = {bytes, HF_FH_MAX        },
-        .oh = {bytes, HF_OH_MAX        },
-        .svid = INT32_MIN,
-        .last = UINT64_MAX,
-        .first = UINT64_MAX
-    };
+    struct hf_record_client client = {.id = UINT64_MAX,
+                                      .protocol = HF_PROTOCOL_NSM,
+                                      .transport = HF_TRANSPORT_UDP,
+                                      .name = {bytes, HF_NAME_MAX},
+                                      .my_name = {bytes, HF_NAME_MAX},
+                                      .ttl_ms = UINT64_MAX,
+                                      .epoch = UINT64_MAX,
+                                      .prog = UINT32_MAX,
+                                      .n_addrs = HF_CLIENT_ADDRS_MAX};
+    struct hf_record_lock lock = {.id = UINT64_MAX,
+                                  .client_id = UINT64_MAX,
+                                  .share = {bytes, HF_SHARE_NAME_MAX},
+                                  .fh = {bytes, HF_FH_MAX},
+                                  .oh = {bytes, HF_OH_MAX},
+                                  .svid = INT32_MIN,
+                                  .last = UINT64_MAX,
+                                  .first = UINT64_MAX};
 
     (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)

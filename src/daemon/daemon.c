@@ -1,0 +1,352 @@
+#include "daemon/daemon.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "daemon/engine.h"
+#include "daemon/systemd.h"
+#include "rpc/rpcbind.h"
+#include "rpc/server.h"
+
+enum {
+    SERVICES_MAX = 2 * HF_CONFIG_LISTEN_MAX * 4, /* transports × addresses × versions */
+    FILES_KEPT_BACK = 256,                       /* descriptors that are not connections */
+};
+
+struct daemon {
+    struct hf_daemon_options *options;
+    uv_loop_t loop;
+    uv_signal_t sigterm, sigint, sighup;
+    struct hf_systemd systemd;
+    struct hf_hash_key hash_key;
+
+    struct hf_engine engine;
+    bool engine_open;
+    const struct hf_rpc_program *programs[2];
+    struct hf_rpc_server *server;
+
+    struct hf_rpcbind_service services[SERVICES_MAX];
+    size_t n_services;
+    bool registered; /* with the system's rpcbind */
+    struct hf_rpcbind *rpcbind;
+    const struct hf_rpc_program *rpcbind_programs[1];
+};
+
+/* ---- limits of the process ---- */
+
+/* As many files as the system lets us have; returns how many connections fit. */
+static unsigned raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return HF_RPC_CONNECTIONS_DEFAULT;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur >= HF_RPC_CONNECTIONS_DEFAULT + FILES_KEPT_BACK)
+        return HF_RPC_CONNECTIONS_DEFAULT;
+    if (limit.rlim_cur <= 2 * (rlim_t)FILES_KEPT_BACK)
+        return FILES_KEPT_BACK;
+    return (unsigned)limit.rlim_cur - FILES_KEPT_BACK;
+}
+
+/* ---- listening ---- */
+
+static void add_services(struct daemon *d, const struct hf_addr *addr)
+{
+    for (size_t p = 0; p < HF_COUNT_OF(d->programs); p++) {
+        for (size_t v = 0; v < d->programs[p]->n_versions; v++) {
+            struct hf_rpcbind_service service = {
+                .prog = d->programs[p]->number,
+                .vers = d->programs[p]->versions[v].number,
+                .addr = *addr,
+            };
+            HF_ASSERT(d->n_services + 2 <= SERVICES_MAX);
+            service.transport = HF_RPC_UDP;
+            d->services[d->n_services++] = service;
+            service.transport = HF_RPC_TCP;
+            d->services[d->n_services++] = service;
+        }
+    }
+}
+
+static const char *listen_advice(int error)
+{
+    switch (error) {
+    case HF_EBUSY:
+        return "another process has this port; stop it or set server.port";
+    case HF_EDENIED:
+        return "ports below 1024 need root or CAP_NET_BIND_SERVICE; set server.port";
+    case HF_EINVAL:
+        return "not an address of this host; set server.listen";
+    default:
+        return "set server.listen to addresses this host has";
+    }
+}
+
+static int listen_all(struct daemon *d)
+{
+    const struct hf_config *config = &d->options->config;
+    unsigned listening = 0;
+
+    for (unsigned i = 0; i < config->n_listen; i++) {
+        struct hf_addr addr = config->listen[i];
+        int rv;
+
+        addr.port = (uint16_t)config->port;
+        rv = hf_rpc_server_listen(d->server, &addr, d->programs, HF_COUNT_OF(d->programs));
+        /* A kernel without IPv6 is no reason not to serve IPv4. */
+        if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr) && config->n_listen > 1) {
+            hf_log(HF_LOG_WARN, "address family not available", HF_ADDR("address", &addr));
+            continue;
+        }
+        if (rv < 0) {
+            hf_log(HF_LOG_ERROR, "cannot listen", HF_ADDR("address", &addr),
+                   HF_STR("reason", hf_strerror(rv)), HF_STR("advice", listen_advice(rv)));
+            return rv;
+        }
+        add_services(d, &addr);
+        listening++;
+        hf_log(HF_LOG_INFO, "listening", HF_ADDR("address", &addr),
+               HF_STR("transports", "udp,tcp"));
+    }
+    return listening > 0 ? 0 : HF_EUNAVAIL;
+}
+
+/* ---- rpcbind ---- */
+
+/*
+ * The socket in the file system is what rpcinfo and rpcb_set() try first on the host itself. No
+ * rpcbind answered, so one that is there was left behind. Not everybody may write there: then
+ * programs go to port 111 instead.
+ */
+static void serve_rpcbind_locally(struct daemon *d)
+{
+    int rv;
+
+    (void)unlink(HF_RPCBIND_SOCKET);
+    rv = hf_rpc_server_listen_local(d->server, HF_RPCBIND_SOCKET, d->rpcbind_programs, 1);
+    if (rv < 0)
+        hf_log(HF_LOG_INFO, "no local rpcbind socket", HF_STR("path", HF_RPCBIND_SOCKET),
+               HF_STR("reason", hf_strerror(rv)));
+}
+
+/* rpcbind lists itself, too. */
+static void add_rpcbind_itself(struct daemon *d, const struct hf_addr *addr)
+{
+    const struct hf_rpc_program *program = d->rpcbind_programs[0];
+
+    for (size_t v = 0; v < program->n_versions; v++) {
+        struct hf_rpcbind_service service = {program->number, program->versions[v].number,
+                                             HF_RPC_TCP, *addr};
+        (void)hf_rpcbind_add(d->rpcbind, &service);
+        service.transport = HF_RPC_UDP;
+        (void)hf_rpcbind_add(d->rpcbind, &service);
+    }
+}
+
+static int serve_rpcbind(struct daemon *d)
+{
+    const struct hf_config *config = &d->options->config;
+    int rv = hf_rpcbind_new(&hf_alloc_heap, &d->rpcbind);
+
+    if (rv < 0)
+        return rv;
+    d->rpcbind_programs[0] = hf_rpcbind_program(d->rpcbind);
+    for (unsigned i = 0; i < config->n_listen; i++) {
+        struct hf_addr addr = config->listen[i];
+
+        addr.port = HF_RPCBIND_PORT;
+        rv = hf_rpc_server_listen(d->server, &addr, d->rpcbind_programs, 1);
+        if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr))
+            continue; /* as in listen_all() */
+        if (rv < 0)
+            return rv;
+        add_rpcbind_itself(d, &addr);
+    }
+    for (size_t i = 0; i < d->n_services; i++) {
+        rv = hf_rpcbind_add(d->rpcbind, &d->services[i]);
+        if (rv < 0)
+            return rv;
+    }
+    serve_rpcbind_locally(d);
+    hf_log(HF_LOG_INFO, "serving rpcbind", HF_INT("port", HF_RPCBIND_PORT));
+    return 0;
+}
+
+static int register_with_system(struct daemon *d)
+{
+    char error[HF_RPCBIND_ERROR_MAX];
+    int rv = hf_rpcbind_system_register(d->services, d->n_services, &d->hash_key, error);
+
+    if (rv < 0) {
+        hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", error));
+        return rv;
+    }
+    d->registered = true;
+    hf_log(HF_LOG_INFO, "registered with the system's rpcbind", HF_UINT("services", d->n_services));
+    return 0;
+}
+
+static int set_up_rpcbind(struct daemon *d)
+{
+    uint32_t mode = d->options->config.rpcbind_mode;
+    bool automatic = mode == HF_RPCBIND_AUTO;
+    int rv;
+
+    if (automatic)
+        mode = hf_rpcbind_system_present(&d->hash_key) ? HF_RPCBIND_SYSTEM : HF_RPCBIND_EMBEDDED;
+    if (mode == HF_RPCBIND_NONE)
+        return 0;
+    if (mode == HF_RPCBIND_SYSTEM)
+        return register_with_system(d);
+    rv = serve_rpcbind(d);
+    if (rv == HF_EDENIED && automatic) {
+        hf_log(HF_LOG_WARN, "no rpcbind: clients will not find us",
+               HF_STR("reason", "none is running, and port 111 needs root"),
+               HF_STR("advice", "start rpcbind, or run as root"));
+        return 0;
+    }
+    if (rv < 0)
+        hf_log(HF_LOG_ERROR, "cannot serve rpcbind", HF_INT("port", HF_RPCBIND_PORT),
+               HF_STR("reason", hf_strerror(rv)),
+               HF_STR("advice", "set rpcbind.mode to system or none"));
+    return rv;
+}
+
+/* ---- signals ---- */
+
+/* In the reverse order of start(): clients are sent away before what they were promised is closed.
+ */
+static void shut_down(struct daemon *d)
+{
+    hf_systemd_stopping();
+    if (d->registered)
+        hf_rpcbind_system_unregister(d->services, d->n_services);
+    d->registered = false;
+    if (d->engine_open)
+        hf_engine_stop(&d->engine);
+    uv_close((uv_handle_t *)&d->sigterm, NULL);
+    uv_close((uv_handle_t *)&d->sigint, NULL);
+    uv_close((uv_handle_t *)&d->sighup, NULL);
+    hf_systemd_close(&d->systemd);
+    if (d->server)
+        hf_rpc_server_close(d->server, NULL, NULL);
+    d->server = NULL;
+}
+
+static void on_stop_signal(uv_signal_t *handle, int number)
+{
+    hf_log(HF_LOG_INFO, "stopping", HF_STR("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
+    shut_down(handle->data);
+}
+
+static void report_unchangeable(const char *key)
+{
+    hf_log(HF_LOG_WARN, "changed value needs a restart", HF_STR("key", key));
+}
+
+static void on_reload_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *d = handle->data;
+    struct hf_config *config = &d->options->config;
+    char error[HF_CONFIG_ERROR_MAX];
+    struct hf_config fresh;
+
+    (void)number;
+    hf_systemd_reloading();
+    if (d->options->reread(&fresh, error) < 0) {
+        hf_log(HF_LOG_ERROR, "configuration not reloaded", HF_STR("reason", error));
+    } else {
+        hf_config_reload(config, &fresh, report_unchangeable);
+        hf_log_configure((enum hf_log_level)config->log_level,
+                         (enum hf_log_format)config->log_format);
+        hf_engine_reconfigure(&d->engine, config);
+        hf_log(HF_LOG_INFO, "configuration reloaded");
+    }
+    hf_systemd_ready("serving");
+}
+
+static void watch(struct daemon *d, uv_signal_t *handle, int number, uv_signal_cb handler)
+{
+    uv_signal_init(&d->loop, handle);
+    handle->data = d;
+    uv_signal_start(handle, handler, number);
+}
+
+/* ---- life ---- */
+
+static int start(struct daemon *d)
+{
+    struct hf_rpc_server_config server = {
+        .loop = &d->loop,
+        .alloc = &hf_alloc_heap,
+        .hash_key = d->hash_key,
+        .max_connections = raise_file_limit(),
+        .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
+        .stall_ms = HF_RPC_STALL_MS_DEFAULT,
+    };
+    int rv = hf_engine_open(&d->engine, &d->loop, &d->options->config, &d->hash_key);
+
+    if (rv < 0)
+        return rv;
+    d->engine_open = true;
+    d->programs[0] = &d->engine.nlm.program;
+    d->programs[1] = &d->engine.nsm.program;
+    rv = hf_rpc_server_new(&server, &d->server);
+    if (rv == 0)
+        rv = listen_all(d);
+    if (rv == 0)
+        rv = set_up_rpcbind(d);
+    if (rv < 0)
+        return rv;
+    /* Only now, when clients can come back to us, are they told to (PROTOCOL: a reclaim that finds
+     * nobody is given up silently). */
+    hf_rpc_client_attach(d->engine.client, d->server);
+    hf_engine_start(&d->engine);
+    return 0;
+}
+
+int hf_daemon_run(struct hf_daemon_options *options)
+{
+    struct daemon *d = calloc(1, sizeof(*d));
+    int rv;
+
+    if (!d || getrandom(&d->hash_key, sizeof(d->hash_key), 0) < 0 || uv_loop_init(&d->loop) < 0) {
+        hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no memory, entropy or event loop"));
+        free(d);
+        return EXIT_FAILURE;
+    }
+    d->options = options;
+    signal(SIGPIPE, SIG_IGN); /* a peer that hangs up must not end us (CVE-2004-1014) */
+    watch(d, &d->sigterm, SIGTERM, on_stop_signal);
+    watch(d, &d->sigint, SIGINT, on_stop_signal);
+    watch(d, &d->sighup, SIGHUP, on_reload_signal);
+    hf_systemd_init(&d->systemd, &d->loop);
+
+    rv = start(d);
+    if (rv == 0) {
+        hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION),
+               HF_STR("name", options->config.name),
+               HF_INT("state", hf_core_sm_stat(d->engine.core).state));
+        hf_systemd_ready("serving");
+    } else {
+        shut_down(d);
+    }
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&d->loop);
+    if (d->engine_open)
+        hf_engine_free(&d->engine);
+    hf_rpcbind_del(d->rpcbind);
+    free(d);
+    if (rv == 0)
+        hf_log(HF_LOG_INFO, "stopped");
+    return rv == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,117 @@
+#include <endian.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "nlm/nlm_private.h"
+
+/*
+ * GRANTED (procedure 5) and GRANTED_MSG (10): a waiter gets its lock. The cookie is the core's
+ * number of the errand. It echoes what was asked byte for byte: some clients compare it so.
+ */
+
+struct errand {
+    struct hf_nlm *nlm;
+    uint64_t id;
+    bool v4;
+    bool msg;
+};
+
+static enum hf_call_outcome outcome_of(const struct errand *errand,
+                                       const struct hf_rpc_response *response)
+{
+    char cookie[LM_MAXNETOBJ];
+    nlm4_res res4 = {.cookie = {0, cookie}};
+    nlm_res res3 = {.cookie = {0, cookie}};
+    int stat;
+
+    if (errand->v4 && xdr_nlm4_res(response->results, &res4))
+        stat = (int)res4.stat.stat;
+    else if (!errand->v4 && xdr_nlm_res(response->results, &res3))
+        stat = (int)res3.stat.stat;
+    else
+        return HF_CALL_FAILED;
+    switch (stat) {
+    case NLM4_GRANTED:
+        return HF_CALL_ACCEPTED;
+    case NLM4_DENIED_GRACE_PERIOD:
+        return HF_CALL_FAILED; /* it is restarting itself: try again */
+    default:
+        return HF_CALL_DENIED;
+    }
+}
+
+static void on_done(void *ctx, const struct hf_rpc_response *response)
+{
+    struct errand *errand = ctx;
+    struct hf_nlm *nlm = errand->nlm;
+    enum hf_call_outcome outcome = HF_CALL_FAILED;
+    int error = response->error;
+
+    if (error == 0 && errand->msg)
+        error = HF_ETIMEDOUT; /* what counts comes by GRANTED_RES; that it has not is the news */
+    else if (error == 0)
+        outcome = outcome_of(errand, response);
+    if (error == 0 && outcome == HF_CALL_FAILED)
+        error = HF_EFORMAT;
+    hf_core_call_done(nlm->config.core, now_of(nlm), errand->id, outcome, error);
+    hf_free(nlm->config.alloc, errand);
+}
+
+union args {
+    nlm_testargs v3;
+    nlm4_testargs v4;
+};
+
+static xdrproc_t build(const struct hf_call *call, const uint64_t *cookie, union args *out)
+{
+    nlm_obj cookie_obj = {sizeof(*cookie), (char *)(uintptr_t)cookie};
+
+    if (call->vers == NLM4_VERS) {
+        out->v4 = (nlm4_testargs){
+            cookie_obj,
+            call->exclusive,
+            {to_string(call->host), to_obj(call->fh), to_obj(call->oh), call->svid, call->offset,
+             call->length},
+        };
+        return (xdrproc_t)xdr_nlm4_testargs;
+    }
+    out->v3 = (nlm_testargs){
+        cookie_obj,
+        call->exclusive,
+        {to_string(call->host), to_obj(call->fh), to_obj(call->oh), call->svid, (u_int)call->offset,
+         (u_int)call->length},
+    };
+    return (xdrproc_t)xdr_nlm_testargs;
+}
+
+void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call)
+{
+    uint64_t cookie = htobe64(call->id);
+    union args args;
+    struct hf_rpc_request request = {
+        .peer = call->to[0],
+        .local = call->from,
+        .path = call->transport == HF_TRANSPORT_TCP ? HF_RPC_BY_TCP : HF_RPC_BY_UDP,
+        .remember_port = call->attempt == 1, /* what failed is looked up anew */
+        .wait_out = call->msg,
+        .prog = NLM_PROG,
+        .vers = call->vers,
+        .proc = call->msg ? NLM_GRANTED_MSG : NLM_GRANTED,
+        .timeout_ms = (uint32_t)call->timeout_ms,
+        .encode = build(call, &cookie, &args),
+        .args = &args,
+    };
+    struct errand *errand = hf_malloc(nlm->config.alloc, sizeof(*errand));
+    int rv = HF_ENOMEM;
+
+    HF_ASSERT(call->n_to > 0);
+    if (errand) {
+        *errand = (struct errand){nlm, call->id, call->vers == NLM4_VERS, call->msg};
+        rv = hf_rpc_client_call(nlm->config.client, &request, on_done, errand, NULL);
+    }
+    if (rv < 0) {
+        hf_free(nlm->config.alloc, errand);
+        hf_core_call_done(nlm->config.core, now_of(nlm), call->id, HF_CALL_FAILED, rv);
+    }
+}

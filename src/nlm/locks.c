@@ -1,0 +1,140 @@
+#include <string.h>
+
+#include "nlm/nlm_private.h"
+
+/* TEST, LOCK, CANCEL, UNLOCK, NM_LOCK: the arguments checked, and the core asked. */
+
+bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out)
+{
+    const char *bytes = name->nlm_string_val;
+    size_t len = name->nlm_string_len;
+
+    if (len == 0 || memchr(bytes, '\0', len))
+        return false;
+    *out = (struct hf_peer){
+        .name = hf_bytes(bytes, len),
+        .addr = call->peer,
+        .local = call->local,
+        .transport = call->transport == HF_RPC_TCP ? HF_TRANSPORT_TCP : HF_TRANSPORT_UDP,
+    };
+    out->addr.port = 0;
+    out->local.port = 0;
+    return true;
+}
+
+bool handle_is_possible(const nlm_obj *fh)
+{
+    return fh->nlm_obj_len > 0 && fh->nlm_obj_len <= NFS3_FHSIZE;
+}
+
+/* What every request on a lock has in common. GRANTED: go on; anything else is the answer. */
+static enum hf_stat open_request(const struct hf_rpc_call *call, const nlm4_lock *lock,
+                                 struct hf_peer *peer, struct hf_lock_args *args)
+{
+    if (!peer_of(call, &lock->caller_name, peer))
+        return HF_STAT_FAILED;
+    if (!handle_is_possible(&lock->fh))
+        return HF_STAT_STALE_FH;
+    *args = (struct hf_lock_args){
+        .fh = from_obj(&lock->fh),
+        .oh = from_obj(&lock->oh),
+        .svid = lock->svid,
+        .offset = lock->l_offset,
+        .length = lock->l_len,
+        .version = (uint8_t)call->header.vers,
+        .msg = call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM,
+    };
+    return HF_STAT_GRANTED;
+}
+
+typedef struct hf_answer (*ask_core)(struct hf_core *core, struct hf_now now,
+                                     const struct hf_peer *peer, const struct hf_lock_args *args);
+
+static void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                ask_core core_function, const struct hf_peer *peer, const struct hf_lock_args *args)
+{
+    struct hf_nlm *nlm = nlm_of(call);
+    struct hf_answer answer = core_function(nlm->config.core, now_of(nlm), peer, args);
+
+    answer_when_durable(call, kind, cookie, &answer);
+}
+
+void on_test(struct hf_rpc_call *call, void *raw)
+{
+    nlm4_testargs store;
+    const nlm4_testargs *a = testargs_v4(call, raw, &store);
+    struct hf_lock_args args;
+    struct hf_peer peer;
+    enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
+
+    if (stat != HF_STAT_GRANTED) {
+        answer_now(call, HF_NLM_TEST, &a->cookie, stat);
+        return;
+    }
+    args.exclusive = a->exclusive;
+    ask(call, HF_NLM_TEST, &a->cookie, hf_core_test, &peer, &args);
+}
+
+static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_lockargs *a)
+{
+    struct hf_lock_args args;
+    struct hf_peer peer;
+    enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
+
+    if (stat != HF_STAT_GRANTED) {
+        answer_now(call, kind, &a->cookie, stat);
+        return;
+    }
+    args.exclusive = a->exclusive;
+    args.block = a->block;
+    args.reclaim = a->reclaim;
+    args.state = a->state;
+    args.unmonitored = kind == HF_NLM_NM_LOCK;
+    ask(call, kind, &a->cookie, hf_core_lock, &peer, &args);
+}
+
+void on_lock(struct hf_rpc_call *call, void *raw)
+{
+    nlm4_lockargs store;
+
+    lock(call, HF_NLM_LOCK, lockargs_v4(call, raw, &store));
+}
+
+void on_nm_lock(struct hf_rpc_call *call, void *raw)
+{
+    nlm4_lockargs store;
+
+    lock(call, HF_NLM_NM_LOCK, lockargs_v4(call, raw, &store));
+}
+
+void on_cancel(struct hf_rpc_call *call, void *raw)
+{
+    nlm4_cancargs store;
+    const nlm4_cancargs *a = cancargs_v4(call, raw, &store);
+    struct hf_lock_args args;
+    struct hf_peer peer;
+    enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
+
+    if (stat != HF_STAT_GRANTED) {
+        answer_now(call, HF_NLM_CANCEL, &a->cookie, stat);
+        return;
+    }
+    args.exclusive = a->exclusive;
+    args.block = a->block;
+    ask(call, HF_NLM_CANCEL, &a->cookie, hf_core_cancel, &peer, &args);
+}
+
+void on_unlock(struct hf_rpc_call *call, void *raw)
+{
+    nlm4_unlockargs store;
+    const nlm4_unlockargs *a = unlockargs_v4(call, raw, &store);
+    struct hf_lock_args args;
+    struct hf_peer peer;
+    enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
+
+    if (stat != HF_STAT_GRANTED) {
+        answer_now(call, HF_NLM_UNLOCK, &a->cookie, stat);
+        return;
+    }
+    ask(call, HF_NLM_UNLOCK, &a->cookie, hf_core_unlock, &peer, &args);
+}

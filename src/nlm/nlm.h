@@ -1,0 +1,71 @@
+/*
+ * NLM, the Network Lock Manager, program 100021 versions 1, 3 and 4 (NLM-01): from the wire to the
+ * core and back. Every procedure is turned into version 4's form at the door and served by one
+ * implementation; what comes out is put into the form of the version that asked.
+ *
+ * An answer that promises something leaves only when the core's batch it depends on is durable
+ * (SPEC section 4): until then it is kept in the queue of answers, which the daemon works off after
+ * each commit.
+ *
+ * The caller keeps struct hf_nlm, and all that its configuration names, alive as long as the server
+ * that serves it.
+ */
+#ifndef HF_NLM_NLM_H
+#define HF_NLM_NLM_H
+
+#include "base/later.h"
+#include "core/core.h"
+#include "rpc/client.h"
+#include "rpc/program.h"
+
+struct hf_nlm_config {
+    struct hf_core *core;
+    struct hf_rpc_client *client;   /* for GRANTED and the _RES calls */
+    struct hf_later_queue *answers; /* what waits for a commit */
+    struct hf_now (*now)(void *ctx);
+    void *now_ctx;
+    const struct hf_alloc *alloc;
+};
+
+/* Procedures as counted: the message forms count as what they ask for. */
+enum hf_nlm_kind {
+    HF_NLM_NULL,
+    HF_NLM_TEST,
+    HF_NLM_LOCK,
+    HF_NLM_CANCEL,
+    HF_NLM_UNLOCK,
+    HF_NLM_GRANTED,
+    HF_NLM_RES, /* any of the _RES procedures */
+    HF_NLM_SM_NOTIFY,
+    HF_NLM_SHARE,
+    HF_NLM_UNSHARE,
+    HF_NLM_NM_LOCK,
+    HF_NLM_FREE_ALL,
+    HF_NLM_KINDS,
+};
+
+enum { HF_NLM_STATS = HF_STAT_FAILED + 1 };
+
+struct hf_nlm {
+    struct hf_rpc_program program;
+    struct hf_nlm_config config;
+    struct hf_list spare;                         /* kept answers, for reuse */
+    uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS]; /* sent, by outcome */
+    uint64_t refused_callers;                     /* procedure 16 from where it may not come */
+};
+
+void hf_nlm_init(struct hf_nlm *nlm, const struct hf_nlm_config *config);
+
+/* No answer may be waiting any more. */
+void hf_nlm_free(struct hf_nlm *nlm);
+
+const char *hf_nlm_kind_name(enum hf_nlm_kind kind);
+const char *hf_nlm_stat_name(enum hf_stat stat);
+
+/*
+ * One attempt at a GRANTED callback, as the core asks for it; reported to the core when it has
+ * ended.
+ */
+void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call);
+
+#endif

@@ -1,0 +1,109 @@
+/* What the files of this room share. */
+#ifndef HF_NLM_PRIVATE_H
+#define HF_NLM_PRIVATE_H
+
+#include "nlm/nlm.h"
+#include "proto/nlm.h"
+
+enum {
+    PROCS_PER_FORM = 5, /* TEST, LOCK, CANCEL, UNLOCK, GRANTED: 1 to 5, as messages 6 to 10 */
+    RES_OFFSET = 10,    /* and their answers 11 to 15 */
+    NFS3_FHSIZE = 64,   /* RFC 1813: no NFSv3 file handle is longer */
+};
+
+/* What is to be said to whom, in the core's terms. */
+struct answer {
+    enum hf_nlm_kind kind;
+    uint32_t vers;
+    bool msg; /* asked by a message: answered by a _RES call, not by the RPC reply */
+    enum hf_stat stat;
+    struct hf_bytes cookie; /* echoed byte for byte */
+    struct hf_holder holder;
+    struct hf_addr peer;
+    struct hf_addr local;
+    enum hf_rpc_transport transport;
+};
+
+static inline struct hf_nlm *nlm_of(const struct hf_rpc_call *call)
+{
+    return call->program->ctx;
+}
+
+static inline struct hf_now now_of(const struct hf_nlm *nlm)
+{
+    return nlm->config.now(nlm->config.now_ctx);
+}
+
+static inline struct hf_bytes from_obj(const nlm_obj *obj)
+{
+    return hf_bytes(obj->nlm_obj_val, obj->nlm_obj_len);
+}
+
+static inline nlm_obj to_obj(struct hf_bytes bytes)
+{
+    return (nlm_obj){(u_int)bytes.len, (char *)(uintptr_t)bytes.data};
+}
+
+static inline nlm_string to_string(struct hf_bytes bytes)
+{
+    return (nlm_string){(u_int)bytes.len, (char *)(uintptr_t)bytes.data};
+}
+
+/* args.c: the arguments as version 4 has them; store is filled only where they must be converted.
+ */
+const nlm4_lockargs *lockargs_v4(const struct hf_rpc_call *call, void *args, nlm4_lockargs *store);
+const nlm4_cancargs *cancargs_v4(const struct hf_rpc_call *call, void *args, nlm4_cancargs *store);
+const nlm4_testargs *testargs_v4(const struct hf_rpc_call *call, void *args, nlm4_testargs *store);
+const nlm4_unlockargs *unlockargs_v4(const struct hf_rpc_call *call, void *args,
+                                     nlm4_unlockargs *store);
+const nlm4_shareargs *shareargs_v4(const struct hf_rpc_call *call, void *args,
+                                   nlm4_shareargs *store);
+const nlm4_res *res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *store);
+
+/* answer.c: answers the call now, or when the batch seq is durable. */
+void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                         const struct hf_answer *core_answer);
+void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                enum hf_stat stat);
+
+/* The handlers: locks.c, shares.c, hosts.c. */
+void on_null(struct hf_rpc_call *call, void *args);
+void on_test(struct hf_rpc_call *call, void *args);
+void on_lock(struct hf_rpc_call *call, void *args);
+void on_cancel(struct hf_rpc_call *call, void *args);
+void on_unlock(struct hf_rpc_call *call, void *args);
+void on_nm_lock(struct hf_rpc_call *call, void *args);
+void on_granted(struct hf_rpc_call *call, void *args);
+void on_granted_res(struct hf_rpc_call *call, void *args);
+void on_ignored_res(struct hf_rpc_call *call, void *args);
+void on_share(struct hf_rpc_call *call, void *args);
+void on_unshare(struct hf_rpc_call *call, void *args);
+void on_free_all(struct hf_rpc_call *call, void *args);
+void on_sm_notify(struct hf_rpc_call *call, void *args);
+
+/* locks.c: who asks; false if the name is not one (empty, or with a NUL in it). */
+bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out);
+bool handle_is_possible(const nlm_obj *fh);
+
+/* tables.c */
+extern const struct hf_rpc_version nlm_versions[3];
+
+/* args.c: preset storage for the arguments of each type, named by the tables. */
+extern nlm_lockargs nlm_lock_store;
+extern nlm_cancargs nlm_cancel_store;
+extern nlm_testargs nlm_test_store;
+extern nlm_unlockargs nlm_unlock_store;
+extern nlm_shareargs nlm_share_store;
+extern nlm_res nlm_res_store;
+extern nlm_testres nlm_testres_store;
+extern nlm4_lockargs nlm4_lock_store;
+extern nlm4_cancargs nlm4_cancel_store;
+extern nlm4_testargs nlm4_test_store;
+extern nlm4_unlockargs nlm4_unlock_store;
+extern nlm4_shareargs nlm4_share_store;
+extern nlm4_res nlm4_res_store;
+extern nlm4_testres nlm4_testres_store;
+extern nlm_notify nlm_notify_store;
+extern nlm_sm_status nlm_sm_status_store;
+
+#endif

@@ -1,0 +1,44 @@
+#include "nlm/nlm_private.h"
+
+/* SHARE and UNSHARE: the DOS sharing modes. */
+
+typedef struct hf_answer (*ask_core)(struct hf_core *core, struct hf_now now,
+                                     const struct hf_peer *peer, const struct hf_share_args *args);
+
+static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
+                  ask_core core_function)
+{
+    struct hf_nlm *nlm = nlm_of(call);
+    nlm4_shareargs store;
+    const nlm4_shareargs *a = shareargs_v4(call, raw, &store);
+    struct hf_answer answer;
+    struct hf_peer peer;
+    struct hf_share_args args = {
+        .fh = from_obj(&a->share.fh),
+        .oh = from_obj(&a->share.oh),
+        .mode = a->share.mode,
+        .access = a->share.access,
+        .reclaim = a->reclaim,
+    };
+
+    /* The codec lets any number through as an enumeration. */
+    if (!peer_of(call, &a->share.caller_name, &peer) || args.mode > fsm_DRW ||
+        args.access > fsa_RW) {
+        answer_now(call, kind, &a->cookie, HF_STAT_FAILED);
+    } else if (!handle_is_possible(&a->share.fh)) {
+        answer_now(call, kind, &a->cookie, HF_STAT_STALE_FH);
+    } else {
+        answer = core_function(nlm->config.core, now_of(nlm), &peer, &args);
+        answer_when_durable(call, kind, &a->cookie, &answer);
+    }
+}
+
+void on_share(struct hf_rpc_call *call, void *args)
+{
+    share(call, HF_NLM_SHARE, args, hf_core_share);
+}
+
+void on_unshare(struct hf_rpc_call *call, void *args)
+{
+    share(call, HF_NLM_UNSHARE, args, hf_core_unshare);
+}

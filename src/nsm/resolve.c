@@ -1,0 +1,121 @@
+#include <netdb.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "nsm/nsm_private.h"
+
+/*
+ * Names to addresses, on libuv's threads, for hosts that are registered by name only. The resolver
+ * has no time limit that we could set, so whoever waits is told when its own time is over; what the
+ * resolver says later is still learned, for the next attempt.
+ */
+enum { RESOLVING_MAX = 256 };
+
+struct lookup {
+    uv_getaddrinfo_t request;
+    uv_timer_t timer;
+    struct hf_nsm *nsm;
+    uint64_t client_id;
+    resolved done; /* NULL once called */
+    void *ctx;
+    unsigned pending; /* the request and the timer; freed when both are through */
+};
+
+static void let_go(struct lookup *lookup)
+{
+    if (--lookup->pending == 0) {
+        lookup->nsm->resolving--;
+        hf_free(lookup->nsm->config.alloc, lookup);
+    }
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    let_go(handle->data);
+}
+
+static void report(struct lookup *lookup, int error, const struct hf_addr *addrs, unsigned n)
+{
+    resolved done = lookup->done;
+
+    lookup->done = NULL;
+    if (done)
+        done(lookup->ctx, error, addrs, n);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    struct lookup *lookup = timer->data;
+
+    (void)uv_cancel((uv_req_t *)&lookup->request); /* works where it has not begun */
+    report(lookup, HF_ETIMEDOUT, NULL, 0);
+}
+
+static void on_addresses(uv_getaddrinfo_t *request, int status, struct addrinfo *list)
+{
+    struct lookup *lookup = request->data;
+    struct hf_nsm *nsm = lookup->nsm;
+    struct hf_addr addrs[HF_CLIENT_ADDRS_MAX];
+    unsigned n = 0;
+
+    for (struct addrinfo *a = list; a && n < HF_CLIENT_ADDRS_MAX; a = a->ai_next) {
+        if (hf_addr_from_sockaddr(a->ai_addr, &addrs[n]) < 0)
+            continue;
+        addrs[n].port = 0;
+        (void)hf_core_client_learn(nsm->config.core, now_of(nsm), lookup->client_id, &addrs[n]);
+        n++;
+    }
+    uv_freeaddrinfo(list);
+    report(lookup, status == 0 && n > 0 ? 0 : HF_EUNREACH, addrs, n);
+    uv_close((uv_handle_t *)&lookup->timer, on_timer_closed);
+    let_go(lookup);
+}
+
+void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
+                  resolved done, void *ctx)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct lookup *lookup = NULL;
+    char text[HF_NAME_MAX + 1];
+
+    if (nsm->resolving < RESOLVING_MAX)
+        lookup = hf_calloc(nsm->config.alloc, 1, sizeof(*lookup));
+    if (!lookup) {
+        done(ctx, HF_ELIMIT, NULL, 0);
+        return;
+    }
+    HF_ASSERT(name.len <= HF_NAME_MAX);
+    memcpy(text, name.data, name.len);
+    text[name.len] = '\0';
+    lookup->nsm = nsm;
+    lookup->client_id = client_id;
+    lookup->request.data = lookup;
+    if (uv_getaddrinfo(nsm->config.loop, &lookup->request, on_addresses, text, NULL, &hints) < 0) {
+        hf_free(nsm->config.alloc, lookup);
+        done(ctx, HF_EUNREACH, NULL, 0);
+        return;
+    }
+    lookup->done = done;
+    lookup->ctx = ctx;
+    lookup->pending = 2;
+    nsm->resolving++;
+    uv_timer_init(nsm->config.loop, &lookup->timer);
+    lookup->timer.data = lookup;
+    uv_timer_start(&lookup->timer, on_timeout, timeout_ms, 0);
+}
+
+static void nobody_waits(void *ctx, int error, const struct hf_addr *addrs, unsigned n)
+{
+    (void)ctx;
+    (void)error;
+    (void)addrs;
+    (void)n;
+}
+
+void hf_nsm_resolve(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name)
+{
+    enum { PATIENCE_MS = 60 * 1000 };
+
+    resolve_name(nsm, client_id, name, PATIENCE_MS, nobody_waits, NULL);
+}

@@ -1,0 +1,305 @@
+#include "rpc/program.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "rpc/server_private.h"
+
+/* ---- the way in ---- */
+
+static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
+                                    const struct hf_rpc_origin *origin)
+{
+    struct hf_rpc_call *call = hf_list_first(&server->spare_calls, struct hf_rpc_call, link);
+
+    if (call)
+        hf_list_remove(&call->link);
+    else
+        call = hf_malloc(server->config.alloc, sizeof(*call));
+    if (!call)
+        return NULL;
+    *call = (struct hf_rpc_call){
+        .transport = origin->conn ? HF_RPC_TCP : HF_RPC_UDP,
+        .peer = *origin->peer,
+        .local = *origin->local,
+        .server = server,
+        .conn = origin->conn,
+        .udp = origin->conn ? NULL : &origin->listener->udp,
+    };
+    hf_list_init(&call->link);
+    server->n_calls++;
+    if (call->conn) {
+        hf_list_add_tail(&call->conn->calls, &call->link);
+        call->conn->n_calls++;
+    }
+    return call;
+}
+
+static void call_del(struct hf_rpc_call *call)
+{
+    struct hf_rpc_conn *conn = call->conn;
+
+    call->server->n_calls--;
+    hf_list_remove(&call->link);
+    hf_list_add_head(&call->server->spare_calls, &call->link);
+    if (conn)
+        hf_rpc_conn_answered(conn);
+}
+
+/* A repeat of a request still under way: its answer goes where the repeat came from. */
+static void redirect(struct hf_rpc_call *first, struct hf_rpc_call *repeat)
+{
+    struct hf_rpc_conn *old = first->conn;
+
+    if (old != repeat->conn || first->udp != repeat->udp) {
+        hf_list_remove(&first->link);
+        if (repeat->conn) {
+            hf_list_add_tail(&repeat->conn->calls, &first->link);
+            repeat->conn->n_calls++;
+        }
+        first->conn = repeat->conn;
+        first->udp = repeat->udp;
+        first->transport = repeat->transport;
+        if (old)
+            hf_rpc_conn_answered(old);
+    }
+    first->peer = repeat->peer;
+    first->local = repeat->local;
+    call_del(repeat);
+}
+
+static const struct hf_rpc_program *find_program(const struct hf_rpc_listener *listener,
+                                                 uint32_t number)
+{
+    for (size_t i = 0; i < listener->n_programs; i++) {
+        if (listener->programs[i]->number == number)
+            return listener->programs[i];
+    }
+    return NULL;
+}
+
+static const struct hf_rpc_version *find_version(const struct hf_rpc_program *program,
+                                                 uint32_t number)
+{
+    for (size_t i = 0; i < program->n_versions; i++) {
+        if (program->versions[i].number == number)
+            return &program->versions[i];
+    }
+    return NULL;
+}
+
+static void send_header(struct hf_rpc_call *call, const uint8_t *header, size_t len);
+
+static void refuse(struct hf_rpc_call *call, enum hf_rpc_verdict verdict)
+{
+    uint8_t header[HF_RPC_REPLY_HEADER_MAX];
+    uint32_t xid = call->header.xid;
+    size_t len;
+
+    call->server->counters.refused++;
+    if (verdict == HF_RPC_BAD_VERSION)
+        len = hf_rpc_put_rpc_mismatch(header, xid);
+    else
+        len = hf_rpc_put_auth_error(
+            header, xid, verdict == HF_RPC_TOO_WEAK ? HF_RPC_AUTH_TOOWEAK : HF_RPC_AUTH_BADCRED);
+    send_header(call, header, len);
+}
+
+static void refuse_version(struct hf_rpc_call *call, const struct hf_rpc_program *program)
+{
+    uint8_t header[HF_RPC_REPLY_HEADER_MAX];
+    uint32_t low = program->versions[0].number;
+    uint32_t high = program->versions[program->n_versions - 1].number;
+
+    call->server->counters.refused++;
+    send_header(call, header, hf_rpc_put_prog_mismatch(header, call->header.xid, low, high));
+}
+
+/* Program, version, procedure; answers and returns false where one of them is not served. */
+static bool resolve(struct hf_rpc_call *call, const struct hf_rpc_listener *listener)
+{
+    const struct hf_rpc_version *version;
+
+    call->program = find_program(listener, call->header.prog);
+    if (!call->program) {
+        hf_rpc_reply_error(call, HF_RPC_PROG_UNAVAIL);
+        return false;
+    }
+    version = find_version(call->program, call->header.vers);
+    if (!version) {
+        refuse_version(call, call->program);
+        return false;
+    }
+    if (call->header.proc >= version->n_procedures ||
+        !version->procedures[call->header.proc].name) {
+        hf_rpc_reply_error(call, HF_RPC_PROC_UNAVAIL);
+        return false;
+    }
+    call->procedure = &version->procedures[call->header.proc];
+    return true;
+}
+
+/* SPEC section 4: a retransmitted request gets the same answer once more. True if it was new. */
+static bool first_time(struct hf_rpc_call *call, struct hf_bytes message)
+{
+    struct hf_rpc_server *server = call->server;
+    struct hf_dup *entry;
+    struct hf_bytes reply;
+
+    switch (hf_dupcache_check(&server->dups, uv_now(server->config.loop), &call->peer,
+                              call->header.xid, message, &entry)) {
+    case HF_DUP_NEW:
+        entry->call = call;
+        call->dup = entry;
+        return true;
+    case HF_DUP_UNDERWAY:
+        server->counters.duplicates++;
+        redirect(entry->call, call);
+        return false;
+    case HF_DUP_ANSWERED:
+        server->counters.duplicates++;
+        reply = hf_dup_reply(entry);
+        send_header(call, reply.data, reply.len);
+        return false;
+    }
+    HF_UNREACHABLE();
+}
+
+/* Bytes behind the last argument are as wrong as missing ones. */
+static bool decode(const struct hf_rpc_procedure *procedure, struct hf_bytes bytes)
+{
+    XDR xdr;
+
+    if (!procedure->decode)
+        return bytes.len == 0;
+    xdrmem_create(&xdr, (char *)(uintptr_t)bytes.data, (u_int)bytes.len, XDR_DECODE);
+    return procedure->decode(&xdr, procedure->args) && xdr_getpos(&xdr) == bytes.len;
+}
+
+void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *origin,
+                     struct hf_bytes message)
+{
+    struct hf_rpc_header header;
+    size_t args_offset;
+    enum hf_rpc_verdict verdict = hf_rpc_parse_call(message, &header, &args_offset);
+    struct hf_rpc_call *call;
+
+    if (verdict == HF_RPC_DROP) {
+        uint32_t xid;
+        if (!origin->conn && server->reply && hf_rpc_parse_reply_xid(message, &xid) == 0)
+            server->reply(server->reply_ctx, origin->peer, message);
+        else
+            server->counters.undecodable++;
+        return;
+    }
+    call = call_new(server, origin);
+    if (!call)
+        return; /* out of memory: as if the network had lost it */
+    call->header = header;
+    server->counters.calls++;
+    if (verdict != HF_RPC_OK) {
+        refuse(call, verdict);
+        return;
+    }
+    if (!resolve(call, origin->listener))
+        return;
+    if (!decode(call->procedure, hf_bytes(message.data + args_offset, message.len - args_offset))) {
+        hf_rpc_reply_error(call, HF_RPC_GARBAGE_ARGS);
+        return;
+    }
+    if (call->procedure->once && !first_time(call, message))
+        return;
+    call->procedure->handle(call, call->procedure->args);
+}
+
+/* ---- the way out ---- */
+
+/* Where the answer is to be written; the size asked for is a bound, not a promise to fill it. */
+static uint8_t *reply_room(struct hf_rpc_call *call, size_t size)
+{
+    if (call->conn)
+        return hf_rpc_conn_room(call->conn, size);
+    if (call->udp)
+        return hf_udp_room(call->udp);
+    return call->server->scratch; /* the connection is gone; the answer is kept for a repeat */
+}
+
+static void reply_commit(struct hf_rpc_call *call, const uint8_t *room, size_t len)
+{
+    if (call->dup)
+        hf_dup_answer(&call->server->dups, call->dup, hf_bytes(room, len));
+    if (call->conn)
+        hf_rpc_conn_commit(call->conn, len);
+    else if (call->udp)
+        hf_udp_queue(call->udp, &call->peer, &call->local, len);
+    call_del(call);
+}
+
+static void reply_abandon(struct hf_rpc_call *call)
+{
+    if (call->dup)
+        hf_dup_forget(&call->server->dups, call->dup);
+    call_del(call);
+}
+
+static void send_header(struct hf_rpc_call *call, const uint8_t *header, size_t len)
+{
+    uint8_t *room = reply_room(call, len);
+
+    if (!room) {
+        reply_abandon(call);
+        return;
+    }
+    memcpy(room, header, len);
+    reply_commit(call, room, len);
+}
+
+/* The length of the encoded reply, or 0 if it does not fit into size bytes. */
+static size_t encode_reply(uint8_t *room, size_t size, uint32_t xid, xdrproc_t encode,
+                           const void *results)
+{
+    size_t len = hf_rpc_put_success(room, xid);
+    XDR xdr;
+
+    xdrmem_create(&xdr, (char *)room + len, (u_int)(size - len), XDR_ENCODE);
+    if (!encode(&xdr, results))
+        return 0;
+    return len + xdr_getpos(&xdr);
+}
+
+void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t encode, const void *results)
+{
+    size_t sizes[] = {REPLY_ROOM, call->udp ? HF_UDP_DATAGRAM_MAX : REPLY_ROOM_MAX};
+
+    for (size_t i = 0; i < HF_COUNT_OF(sizes); i++) {
+        uint8_t *room = reply_room(call, sizes[i]);
+        size_t len = room ? encode_reply(room, sizes[i], call->header.xid, encode, results) : 0;
+
+        if (len > 0) {
+            reply_commit(call, room, len);
+            return;
+        }
+    }
+    hf_rpc_reply_error(call, HF_RPC_SYSTEM_ERR);
+}
+
+void hf_rpc_reply_void(struct hf_rpc_call *call)
+{
+    uint8_t header[HF_RPC_REPLY_HEADER_MAX];
+
+    send_header(call, header, hf_rpc_put_success(header, call->header.xid));
+}
+
+void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)
+{
+    uint8_t header[HF_RPC_REPLY_HEADER_MAX];
+
+    HF_ASSERT(stat != HF_RPC_SUCCESS && stat != HF_RPC_PROG_MISMATCH);
+    call->server->counters.refused++;
+    send_header(call, header, hf_rpc_put_accepted(header, call->header.xid, stat));
+}
+
+void hf_rpc_reply_never(struct hf_rpc_call *call)
+{
+    reply_abandon(call);
+}

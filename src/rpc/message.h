@@ -1,0 +1,91 @@
+/*
+ * RPC messages (RFC 5531, section 9): the header of a call, the header of a reply, both ways.
+ *
+ * These few words are read and written here rather than by libtirpc's xdr_callmsg(), which folds
+ * "not RPC version 2", "bad credentials" and "cut short" into one FALSE; a server has to answer
+ * each of them differently. Arguments and results go through the codecs made by rpcgen.
+ *
+ * Nothing here allocates; nothing keeps a pointer into the message.
+ */
+#ifndef HF_RPC_MESSAGE_H
+#define HF_RPC_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+enum { HF_RPC_VERSION = 2 };
+
+enum hf_rpc_type { HF_RPC_CALL = 0, HF_RPC_REPLY = 1 };
+
+enum hf_rpc_flavor { HF_AUTH_NONE = 0, HF_AUTH_SYS = 1 };
+
+/* The numbers of RFC 5531, so that they go onto the wire as they are. */
+enum hf_rpc_accept {
+    HF_RPC_SUCCESS = 0,
+    HF_RPC_PROG_UNAVAIL = 1,
+    HF_RPC_PROG_MISMATCH = 2,
+    HF_RPC_PROC_UNAVAIL = 3,
+    HF_RPC_GARBAGE_ARGS = 4,
+    HF_RPC_SYSTEM_ERR = 5,
+};
+
+enum hf_rpc_auth_stat { HF_RPC_AUTH_BADCRED = 1, HF_RPC_AUTH_TOOWEAK = 5 };
+
+enum {
+    HF_RPC_AUTH_BYTES_MAX = 400,   /* RFC 5531, section 8.2 */
+    HF_RPC_MACHINE_NAME_MAX = 255, /* RFC 5531, appendix A */
+    HF_RPC_GIDS_MAX = 16,
+    HF_RPC_REPLY_HEADER_MAX = 32, /* the longest header of a reply without results */
+    HF_RPC_CALL_HEADER_SIZE = 40, /* with empty credentials and verifier */
+};
+
+struct hf_rpc_header {
+    uint32_t xid;
+    uint32_t prog;
+    uint32_t vers;
+    uint32_t proc;
+};
+
+/* What a received message turned out to be, and so what to do with it. */
+enum hf_rpc_verdict {
+    HF_RPC_OK,          /* a call; the arguments begin at args_offset */
+    HF_RPC_DROP,        /* not a call at all, or cut short: there is nothing to answer */
+    HF_RPC_BAD_VERSION, /* answer RPC_MISMATCH */
+    HF_RPC_BAD_CRED,    /* answer AUTH_ERROR: AUTH_BADCRED */
+    HF_RPC_TOO_WEAK,    /* answer AUTH_ERROR: AUTH_TOOWEAK, a flavour we do not take */
+};
+
+/* header->xid is set for every verdict but HF_RPC_DROP. */
+enum hf_rpc_verdict hf_rpc_parse_call(struct hf_bytes message, struct hf_rpc_header *header,
+                                      size_t *args_offset);
+
+/* Each writes the header of a reply to out and returns its length. */
+size_t hf_rpc_put_success(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid);
+size_t hf_rpc_put_accepted(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid,
+                           enum hf_rpc_accept stat);
+size_t hf_rpc_put_prog_mismatch(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid, uint32_t low,
+                                uint32_t high);
+size_t hf_rpc_put_rpc_mismatch(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid);
+size_t hf_rpc_put_auth_error(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid,
+                             enum hf_rpc_auth_stat why);
+
+/* The header of a call with AUTH_NONE. */
+void hf_rpc_put_call(uint8_t out[HF_RPC_CALL_HEADER_SIZE], const struct hf_rpc_header *header);
+
+/*
+ * The xid of a reply; HF_EFORMAT if the message is no reply.
+ */
+int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid);
+
+/*
+ * The results of a reply: 0 and the offset at which they begin, or
+ * HF_EUNREGISTERED the peer does not serve this program, version or procedure,
+ * HF_EDENIED       it refuses us (authentication, or its own failure),
+ * HF_EFORMAT       it makes no sense, or it could make none of our arguments.
+ */
+int hf_rpc_parse_reply(struct hf_bytes message, size_t *results_offset);
+
+#endif

@@ -1,0 +1,302 @@
+#include "rpc/server.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "rpc/server_private.h"
+#include "rpc/socket.h"
+
+enum {
+    SWEEP_MS = 1000,
+    BACKLOG = 4096,  /* thousands of clients reclaim at once after a restart */
+    PORT_TRIES = 16, /* to find a port that is free on UDP and on TCP */
+};
+
+static void on_prepare(uv_prepare_t *handle)
+{
+    struct hf_rpc_server *server = handle->data;
+
+    hf_list_foreach_safe (node, &server->dirty) {
+        hf_rpc_conn_flush(hf_list_entry(node, struct hf_rpc_conn, dirty));
+    }
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        if (!listener->local)
+            hf_udp_flush(&listener->udp);
+    }
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    hf_rpc_conn_sweep(timer->data);
+}
+
+int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_server **out)
+{
+    struct hf_rpc_server *server = hf_calloc(config->alloc, 1, sizeof(*server));
+
+    if (!server)
+        return HF_ENOMEM;
+    server->config = *config;
+    if (hf_dupcache_init(&server->dups, &config->hash_key, config->alloc) < 0) {
+        hf_free(config->alloc, server);
+        return HF_ENOMEM;
+    }
+    hf_list_init(&server->listeners);
+    hf_list_init(&server->conns);
+    hf_list_init(&server->dirty);
+    hf_list_init(&server->spare_calls);
+    uv_prepare_init(config->loop, &server->prepare);
+    server->prepare.data = server;
+    uv_prepare_start(&server->prepare, on_prepare);
+    uv_timer_init(config->loop, &server->sweep);
+    server->sweep.data = server;
+    uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    server->open_handles = 2;
+    *out = server;
+    return 0;
+}
+
+const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server *server)
+{
+    return &server->counters;
+}
+
+struct hf_udp *hf_rpc_server_socket(struct hf_rpc_server *server, const struct hf_addr *local)
+{
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        const struct hf_addr *bound = &listener->udp.bound;
+
+        if (!listener->local && bound->family == local->family &&
+            (hf_addr_is_any(bound) || hf_addr_same_host(bound, local)))
+            return &listener->udp; /* the first: programs are listened for before rpcbind is */
+    }
+    return NULL;
+}
+
+void hf_rpc_server_on_reply(struct hf_rpc_server *server,
+                            void (*reply)(void *ctx, const struct hf_addr *peer,
+                                          struct hf_bytes datagram),
+                            void *ctx)
+{
+    server->reply = reply;
+    server->reply_ctx = ctx;
+}
+
+/* ---- listening ---- */
+
+static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
+                        struct hf_bytes datagram)
+{
+    struct hf_rpc_listener *listener = udp->ctx;
+    struct hf_rpc_origin origin = {listener, NULL, peer, local};
+
+    hf_rpc_dispatch(listener->server, &origin, datagram);
+}
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+    if (status == 0)
+        hf_rpc_conn_accept(stream->data);
+}
+
+void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener)
+{
+    struct hf_rpc_server *server = listener->server;
+
+    if (--listener->open_handles == 0) {
+        hf_list_remove(&listener->link);
+        hf_free(server->config.alloc, listener);
+    }
+    hf_rpc_server_handle_closed(server);
+}
+
+static void on_tcp_closed(uv_handle_t *handle)
+{
+    hf_rpc_listener_handle_closed(handle->data);
+}
+
+static void on_udp_closed(struct hf_udp *udp)
+{
+    hf_rpc_listener_handle_closed(udp->ctx);
+}
+
+/* A listening socket at addr, in libuv's hands. */
+static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr)
+{
+    int on = 1;
+    int rv;
+    int fd = hf_socket_open(addr, SOCK_STREAM);
+
+    if (fd < 0)
+        return fd;
+    /* A restart must not wait for old connections to time out: clients come back to this port. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    rv = hf_socket_bind(fd, addr, false);
+    if (rv == 0 && uv_tcp_open(&listener->tcp.tcp, fd) < 0)
+        rv = HF_EUNAVAIL;
+    if (rv < 0) {
+        close(fd);
+        return rv;
+    }
+    rv = uv_listen(&listener->tcp.stream, BACKLOG, on_connection);
+    return rv == UV_EADDRINUSE ? HF_EBUSY : rv < 0 ? HF_EUNAVAIL : 0;
+}
+
+/* The stream side is ready for libuv, and counted among what must be closed. */
+static void stream_opened(struct hf_rpc_listener *listener)
+{
+    listener->tcp.stream.data = listener;
+    listener->open_handles++;
+    listener->server->open_handles++;
+}
+
+static void listener_close(struct hf_rpc_listener *listener)
+{
+    uv_close((uv_handle_t *)&listener->tcp.stream, on_tcp_closed);
+    if (!listener->local)
+        hf_udp_close(&listener->udp, on_udp_closed);
+}
+
+/* Both sockets, or none: UDP first, and TCP on the port it got. */
+static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
+{
+    struct hf_rpc_server *server = listener->server;
+    struct hf_addr at = *addr;
+    int rv = hf_udp_open(&listener->udp, server->config.loop, &at, false, server->config.alloc,
+                         on_datagram, listener);
+
+    if (rv < 0)
+        return rv;
+    listener->open_handles++;
+    server->open_handles++;
+    at.port = listener->udp.bound.port;
+    uv_tcp_init(server->config.loop, &listener->tcp.tcp);
+    stream_opened(listener);
+    rv = open_tcp(listener, &at);
+    if (rv == 0)
+        *addr = at;
+    return rv;
+}
+
+static int listen_local(struct hf_rpc_listener *listener, const char *path)
+{
+    int rv;
+
+    listener->local = true;
+    uv_pipe_init(listener->server->config.loop, &listener->tcp.pipe, 0);
+    stream_opened(listener);
+    rv = uv_pipe_bind(&listener->tcp.pipe, path);
+    if (rv == 0)
+        rv = uv_pipe_chmod(&listener->tcp.pipe, UV_READABLE | UV_WRITABLE);
+    if (rv == 0)
+        rv = uv_listen(&listener->tcp.stream, BACKLOG, on_connection);
+    return rv == 0               ? 0
+           : rv == UV_EADDRINUSE ? HF_EBUSY
+           : rv == UV_EACCES     ? HF_EDENIED
+                                 : HF_EUNAVAIL;
+}
+
+static struct hf_rpc_listener *listener_new(struct hf_rpc_server *server,
+                                            const struct hf_rpc_program *const *programs, size_t n)
+{
+    struct hf_rpc_listener *listener = hf_calloc(server->config.alloc, 1, sizeof(*listener));
+
+    if (listener) {
+        listener->server = server;
+        listener->programs = programs;
+        listener->n_programs = n;
+        hf_list_init(&listener->link);
+    }
+    return listener;
+}
+
+/* Takes the listener into service, or lets it go with the error it came with. */
+static int listener_keep(struct hf_rpc_listener *listener, int error)
+{
+    if (error == 0)
+        hf_list_add_tail(&listener->server->listeners, &listener->link);
+    else if (listener->open_handles == 0)
+        hf_free(listener->server->config.alloc, listener);
+    else
+        listener_close(listener); /* and it is freed when its handles are closed */
+    return error;
+}
+
+static int listen_once(struct hf_rpc_server *server, struct hf_addr *addr,
+                       const struct hf_rpc_program *const *programs, size_t n)
+{
+    struct hf_rpc_listener *listener = listener_new(server, programs, n);
+
+    return listener ? listener_keep(listener, listen_both(listener, addr)) : HF_ENOMEM;
+}
+
+int hf_rpc_server_listen_local(struct hf_rpc_server *server, const char *path,
+                               const struct hf_rpc_program *const *programs, size_t n)
+{
+    struct hf_rpc_listener *listener = listener_new(server, programs, n);
+
+    return listener ? listener_keep(listener, listen_local(listener, path)) : HF_ENOMEM;
+}
+
+int hf_rpc_server_listen(struct hf_rpc_server *server, struct hf_addr *addr,
+                         const struct hf_rpc_program *const *programs, size_t n)
+{
+    int tries = addr->port == 0 ? PORT_TRIES : 1;
+    int rv = HF_EBUSY;
+
+    while (tries-- > 0 && rv == HF_EBUSY)
+        rv = listen_once(server, addr, programs, n);
+    return rv;
+}
+
+/* ---- closing ---- */
+
+static void server_del(struct hf_rpc_server *server)
+{
+    const struct hf_alloc *alloc = server->config.alloc;
+    void (*closed)(void *ctx) = server->closed;
+    void *ctx = server->closed_ctx;
+
+    hf_list_foreach_safe (node, &server->spare_calls) {
+        hf_free(alloc, hf_list_entry(node, struct hf_rpc_call, link));
+    }
+    while (server->n_spare_buffers > 0)
+        hf_buf_free(&server->spare_buffers[--server->n_spare_buffers]);
+    hf_dupcache_free(&server->dups);
+    hf_free(alloc, server);
+    if (closed)
+        closed(ctx);
+}
+
+void hf_rpc_server_handle_closed(struct hf_rpc_server *server)
+{
+    HF_ASSERT(server->open_handles > 0);
+    if (--server->open_handles == 0)
+        server_del(server);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    hf_rpc_server_handle_closed(handle->data);
+}
+
+void hf_rpc_server_close(struct hf_rpc_server *server, void (*closed)(void *ctx), void *ctx)
+{
+    HF_ASSERT(server->n_calls == 0);
+    server->closed = closed;
+    server->closed_ctx = ctx;
+    on_prepare(&server->prepare);
+    hf_list_foreach_safe (node, &server->conns) {
+        hf_rpc_conn_close(hf_list_entry(node, struct hf_rpc_conn, link));
+    }
+    hf_list_foreach (node, &server->listeners) {
+        listener_close(hf_list_entry(node, struct hf_rpc_listener, link));
+    }
+    uv_close((uv_handle_t *)&server->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&server->sweep, on_handle_closed);
+}

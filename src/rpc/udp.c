@@ -1,0 +1,254 @@
+#include "rpc/udp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "rpc/socket.h"
+
+enum {
+    BATCH = 32, /* datagrams per system call */
+    ROUNDS = 4, /* system calls before other sockets get their turn */
+    ARENA = 16 * HF_UDP_DATAGRAM_MAX,
+    KERNEL_BUFFER = 4 * 1024 * 1024, /* asked for; the kernel gives what it allows */
+};
+
+struct control {
+    _Alignas(struct cmsghdr) uint8_t space[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+};
+
+struct batch {
+    struct mmsghdr msgs[BATCH];
+    struct iovec iovs[BATCH];
+    struct sockaddr_storage names[BATCH];
+    struct control controls[BATCH];
+};
+
+struct hf_udp_io {
+    struct batch in;
+    struct batch out;
+    unsigned n_out;   /* datagrams queued */
+    size_t arena_len; /* bytes of them in the arena */
+    uint8_t arena[ARENA];
+    uint8_t received[BATCH][HF_UDP_DATAGRAM_MAX];
+};
+
+/* Which of our addresses the datagram was sent to. */
+static void read_local(const struct hf_udp *udp, struct msghdr *msg, struct hf_addr *local)
+{
+    *local = udp->bound;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+            struct in_pktinfo info;
+            memcpy(&info, CMSG_DATA(c), sizeof(info));
+            memcpy(local->bytes, &info.ipi_spec_dst, 4);
+        } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+            struct in6_pktinfo info;
+            memcpy(&info, CMSG_DATA(c), sizeof(info));
+            memcpy(local->bytes, &info.ipi6_addr, 16);
+            local->scope = IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr) ? info.ipi6_ifindex : 0;
+        }
+    }
+}
+
+/* Asks the kernel to send from local. */
+static void write_local(struct msghdr *msg, const struct hf_addr *local)
+{
+    struct cmsghdr *c;
+
+    msg->msg_controllen = sizeof(struct control);
+    c = CMSG_FIRSTHDR(msg);
+    if (local->family == HF_ADDR_IPV4) {
+        struct in_pktinfo info = {0};
+        memcpy(&info.ipi_spec_dst, local->bytes, 4);
+        c->cmsg_level = IPPROTO_IP;
+        c->cmsg_type = IP_PKTINFO;
+        c->cmsg_len = CMSG_LEN(sizeof(info));
+        memcpy(CMSG_DATA(c), &info, sizeof(info));
+        msg->msg_controllen = CMSG_SPACE(sizeof(info));
+    } else {
+        struct in6_pktinfo info = {.ipi6_ifindex = local->scope};
+        memcpy(&info.ipi6_addr, local->bytes, 16);
+        c->cmsg_level = IPPROTO_IPV6;
+        c->cmsg_type = IPV6_PKTINFO;
+        c->cmsg_len = CMSG_LEN(sizeof(info));
+        memcpy(CMSG_DATA(c), &info, sizeof(info));
+        msg->msg_controllen = CMSG_SPACE(sizeof(info));
+    }
+}
+
+static void take(struct hf_udp *udp, unsigned i)
+{
+    struct msghdr *msg = &udp->io->in.msgs[i].msg_hdr;
+    struct hf_addr peer;
+    struct hf_addr local;
+
+    if (msg->msg_flags & MSG_TRUNC) {
+        udp->dropped++;
+        return;
+    }
+    if (hf_addr_from_sockaddr(msg->msg_name, &peer) < 0)
+        return;
+    read_local(udp, msg, &local);
+    udp->received(udp, &peer, &local, hf_bytes(udp->io->received[i], udp->io->in.msgs[i].msg_len));
+}
+
+static int receive_batch(struct hf_udp *udp)
+{
+    struct batch *in = &udp->io->in;
+
+    for (unsigned i = 0; i < BATCH; i++) {
+        in->iovs[i] = (struct iovec){udp->io->received[i], HF_UDP_DATAGRAM_MAX};
+        in->msgs[i].msg_hdr = (struct msghdr){
+            .msg_name = &in->names[i],
+            .msg_namelen = sizeof(in->names[i]),
+            .msg_iov = &in->iovs[i],
+            .msg_iovlen = 1,
+            .msg_control = &in->controls[i],
+            .msg_controllen = sizeof(in->controls[i]),
+        };
+    }
+    return recvmmsg(udp->fd, in->msgs, BATCH, MSG_DONTWAIT, NULL);
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    struct hf_udp *udp = handle->data;
+
+    (void)events;
+    if (status < 0)
+        return;
+    for (int round = 0; round < ROUNDS; round++) {
+        int n = receive_batch(udp);
+
+        /* An error here is a late ICMP report about something sent before: nobody waits for it. */
+        for (int i = 0; i < n; i++)
+            take(udp, (unsigned)i);
+        if (n < BATCH)
+            break;
+    }
+    hf_udp_flush(udp);
+}
+
+static int configure(int fd, const struct hf_addr *addr)
+{
+    int on = 1;
+    int size = KERNEL_BUFFER;
+    bool ipv6 = addr->family == HF_ADDR_IPV6;
+
+    if (setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &on,
+                   sizeof(on)) < 0)
+        return HF_EUNAVAIL;
+    /* A burst from thousands of clients at once must fit; less is no error. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    return 0;
+}
+
+int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, bool reserved,
+                const struct hf_alloc *alloc, hf_udp_received received, void *ctx)
+{
+    struct sockaddr_storage sa;
+    socklen_t len = sizeof(sa);
+    int rv;
+
+    *udp = (struct hf_udp){.received = received, .ctx = ctx, .alloc = alloc};
+    udp->io = hf_calloc(alloc, 1, sizeof(*udp->io));
+    if (!udp->io)
+        return HF_ENOMEM;
+    rv = udp->fd = hf_socket_open(addr, SOCK_DGRAM);
+    if (rv < 0)
+        goto err_io;
+    rv = configure(udp->fd, addr);
+    if (rv == 0)
+        rv = hf_socket_bind(udp->fd, addr, reserved);
+    if (rv < 0)
+        goto err_fd;
+    rv = HF_EUNAVAIL;
+    if (getsockname(udp->fd, (struct sockaddr *)&sa, &len) < 0 ||
+        hf_addr_from_sockaddr((const struct sockaddr *)&sa, &udp->bound) < 0 ||
+        uv_poll_init(loop, &udp->poll, udp->fd) < 0)
+        goto err_fd;
+    udp->poll.data = udp;
+    uv_poll_start(&udp->poll, UV_READABLE, on_poll);
+    return 0;
+
+err_fd:
+    close(udp->fd);
+err_io:
+    hf_free(alloc, udp->io);
+    udp->io = NULL;
+    return rv;
+}
+
+uint8_t *hf_udp_room(struct hf_udp *udp)
+{
+    if (udp->io->n_out == BATCH || ARENA - udp->io->arena_len < HF_UDP_DATAGRAM_MAX)
+        hf_udp_flush(udp);
+    return udp->io->arena + udp->io->arena_len;
+}
+
+void hf_udp_queue(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
+                  size_t len)
+{
+    struct hf_udp_io *io = udp->io;
+    struct batch *out = &io->out;
+    unsigned i = io->n_out;
+
+    HF_ASSERT(i < BATCH && len <= HF_UDP_DATAGRAM_MAX);
+    out->iovs[i] = (struct iovec){io->arena + io->arena_len, len};
+    out->msgs[i].msg_hdr = (struct msghdr){
+        .msg_name = &out->names[i],
+        .msg_namelen = hf_addr_to_sockaddr(peer, &out->names[i]),
+        .msg_iov = &out->iovs[i],
+        .msg_iovlen = 1,
+    };
+    if (local && local->family == peer->family && !hf_addr_is_any(local)) {
+        out->msgs[i].msg_hdr.msg_control = &out->controls[i];
+        write_local(&out->msgs[i].msg_hdr, local);
+    }
+    io->arena_len += len;
+    io->n_out++;
+}
+
+void hf_udp_flush(struct hf_udp *udp)
+{
+    struct hf_udp_io *io = udp->io;
+    unsigned sent = 0;
+
+    while (sent < io->n_out) {
+        int n = sendmmsg(udp->fd, io->out.msgs + sent, io->n_out - sent, MSG_DONTWAIT);
+        if (n > 0) {
+            sent += (unsigned)n;
+        } else {
+            /* The first one cannot go (unreachable, or the buffer is full): drop just that. */
+            udp->dropped++;
+            sent++;
+        }
+    }
+    io->n_out = 0;
+    io->arena_len = 0;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct hf_udp *udp = handle->data;
+
+    close(udp->fd);
+    hf_free(udp->alloc, udp->io);
+    udp->io = NULL;
+    if (udp->closed)
+        udp->closed(udp);
+}
+
+void hf_udp_close(struct hf_udp *udp, void (*closed)(struct hf_udp *udp))
+{
+    hf_udp_flush(udp);
+    udp->closed = closed;
+    uv_poll_stop(&udp->poll);
+    uv_close((uv_handle_t *)&udp->poll, on_closed);
+}

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""The process: signals, systemd's notifications, the command line, the log (SPEC section 6)."""
+import json
+import os
+import re
+import signal
+import socket
+import tempfile
+
+from holdfast_test import netns, rpc, tap
+from holdfast_test.daemon import PORT, WAIT_S, Daemon, run
+
+NSM = 100024
+
+
+class File:
+    """A configuration file that a test can rewrite."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __enter__(self):
+        handle, self.path = tempfile.mkstemp(prefix="holdfast-", suffix=".conf")
+        os.close(handle)
+        self.write(self.text)
+        return self
+
+    def write(self, text):
+        with open(self.path, "w") as file:
+            file.write(text)
+
+    def __exit__(self, *_):
+        os.unlink(self.path)
+
+
+class NotifySocket:
+    """What systemd would listen on."""
+
+    def __enter__(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.sock.bind("\0holdfast-test-notify")
+        self.sock.settimeout(WAIT_S)
+        self.env = {"NOTIFY_SOCKET": "@holdfast-test-notify"}
+        return self
+
+    def wait_for(self, word):
+        """The first message that holds the word; others before it are passed over."""
+        while word not in (message := self.sock.recv(4096).decode()).split("\n"):
+            pass
+        return message
+
+    def __exit__(self, *_):
+        self.sock.close()
+
+
+# ---- signals ----
+
+@tap.test
+def sigterm_and_sigint_stop_it():
+    """Given a serving daemon with an open connection, either signal ends it with status 0."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        daemon = Daemon().start()
+        with rpc.Tcp("127.0.0.1", PORT) as client:
+            client.call(NSM, 1, 0)
+            assert daemon.stop(number) == 0
+            assert client.is_closed()
+        assert "stopped" in daemon.log()
+        daemon.check_sanitizers()
+
+
+@tap.test
+def a_restart_takes_the_same_port_at_once():
+    """Given connections that were open at the stop, the next start need not wait for them."""
+    for _ in range(3):
+        with Daemon(), rpc.Tcp("127.0.0.1", PORT) as client:
+            client.call(NSM, 1, 0)
+
+
+@tap.test
+def a_signal_during_the_start_is_no_crash():
+    """Given a SIGTERM as soon as it runs, it ends by it or with status 0, without a word of a fault."""
+    for _ in range(10):
+        daemon = Daemon().start(wait=False)
+        assert daemon.stop() in (0, -signal.SIGTERM)
+        daemon.check_sanitizers()
+
+
+@tap.test
+def a_reset_while_answers_are_written_does_not_end_it():
+    """CVE-2004-1014: a peer that hangs up raises SIGPIPE in what writes to it."""
+    calls = rpc.record(rpc.call_message(1, NSM, 1, 0)) * 1000
+    with Daemon():
+        for _ in range(20):
+            client = rpc.Tcp("127.0.0.1", PORT)
+            client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            client.send_raw(calls)
+            client.close()
+        with rpc.Tcp("127.0.0.1", PORT) as client:
+            client.call(NSM, 1, 0)
+
+
+@tap.test
+def sighup_changes_what_can_change():
+    """Given a file that is edited, SIGHUP takes the log's format over, and names what needs a restart."""
+    with File("[log]\nlevel=info\nformat=text\n") as file, Daemon(config=file.path) as daemon:
+        file.write("[log]\nlevel=debug\nformat=json\n[grace]\nseconds=7\n")
+        daemon.send_signal(signal.SIGHUP)
+        told = json.loads(daemon.wait_for_log("configuration reloaded"))
+        assert told["level"] == "info"
+        assert "grace.seconds" in daemon.wait_for_log("needs a restart")
+        file.write("[log]\nlevel=error\n")
+        daemon.send_signal(signal.SIGHUP)
+        with rpc.Tcp("127.0.0.1", PORT) as client:
+            client.call(NSM, 1, 0)
+    assert "stopped" not in daemon.log(), "an info line, at level error"
+
+
+@tap.test
+def a_bad_file_at_sighup_keeps_it_running():
+    """Given a broken file, SIGHUP says what is wrong and where, and the daemon serves on as before."""
+    with File("[log]\nlevel=info\n") as file, Daemon(config=file.path) as daemon:
+        file.write("[log]\nlevel=loud\n")
+        daemon.send_signal(signal.SIGHUP)
+        line = daemon.wait_for_log("configuration not reloaded")
+        assert f"{file.path}:2: log.level" in line, line
+        with rpc.Tcp("127.0.0.1", PORT) as client:
+            client.call(NSM, 1, 0)
+        file.write("[log]\nlevel=info\n")
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_log("configuration reloaded")
+
+
+# ---- systemd ----
+
+@tap.test
+def systemd_is_told_of_each_step():
+    """READY once it serves, RELOADING then READY at SIGHUP, STOPPING at the end (sd_notify(3))."""
+    with NotifySocket() as systemd:
+        daemon = Daemon(env=systemd.env).start(wait=False)
+        systemd.wait_for("READY=1")
+        with rpc.Tcp("127.0.0.1", PORT) as client:
+            client.call(NSM, 1, 0)
+        daemon.send_signal(signal.SIGHUP)
+        assert re.search(r"MONOTONIC_USEC=\d+", systemd.wait_for("RELOADING=1"))
+        systemd.wait_for("READY=1")
+        daemon.send_signal(signal.SIGTERM)
+        systemd.wait_for("STOPPING=1")
+        assert daemon.wait() == 0
+
+
+@tap.test
+def the_watchdog_is_fed():
+    """Given WATCHDOG_USEC, it says WATCHDOG=1 again and again; without, never."""
+    with NotifySocket() as systemd:
+        with Daemon(env=systemd.env | {"WATCHDOG_USEC": "100000"}):
+            for _ in range(3):
+                systemd.wait_for("WATCHDOG=1")
+        systemd.wait_for("STOPPING=1")
+        with Daemon(env=systemd.env):
+            assert "WATCHDOG=1" not in systemd.wait_for("READY=1")
+
+
+# ---- the command line ----
+
+@tap.test
+def help_and_version_say_what_it_is():
+    """On standard output, with status 0."""
+    for option in ("--help", "-h"):
+        status, out, err = run(option)
+        assert status == 0 and err == "" and "--set" in out and "--check-config" in out
+    for option in ("--version", "-V"):
+        status, out, err = run(option)
+        assert status == 0 and err == "" and re.fullmatch(r"holdfastd \d+\.\d+\.\d+\S*\n", out)
+
+
+@tap.test
+def bad_usage_is_told_on_standard_error():
+    """An unknown option, a stray argument, a bad setting: status 2 and a line that names it."""
+    for arguments, word in ((["--frobnicate"], "frobnicate"), (["stray"], "stray"),
+                            (["--set", "server.prot=1"], "server.prot"),
+                            (["--set", "nonsense"], "nonsense"),
+                            (["--config", "/nonexistent"], "/nonexistent"),
+                            (["--set", "grace.mode=conflict", "--set", "locks.durable=no"], "grace")):
+        status, out, err = run(*arguments)
+        assert status == 2 and out == "" and word in err, f"{arguments}: {status} {out} {err}"
+
+
+@tap.test
+def check_config_checks():
+    """Good: status 0. Bad: status 2, with file, line and key. Nothing is opened for it."""
+    with File("[server]\nport=1\n") as file:
+        assert run("--config", file.path, "--check-config")[0] == 0
+        file.write("[server]\n\nport=x\n")
+        status, _, err = run("--config", file.path, "--check-config")
+        assert status == 2 and f"{file.path}:3: server.port" in err
+
+
+@tap.test
+def print_config_prints_what_can_be_read_again():
+    """Given settings, what is printed is a file that gives the same again; settings win over the file."""
+    status, first, _ = run("--set", "server.port=5045", "--set", "share home.fh=4:00ff",
+                           "--print-config")
+    assert status == 0 and "port=5045\n" in first and "[share home]\nfh=4:00ff\n" in first
+    with File(first) as file:
+        assert run("--config", file.path, "--print-config")[1] == first
+        changed = run("--config", file.path, "--set", "server.port=77", "--print-config")[1]
+        assert changed == first.replace("port=5045\n", "port=77\n")
+
+
+@tap.test
+def a_taken_port_is_said_so():
+    """Given a port that another process has, it ends with a non-zero status and advice."""
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(socket.AF_INET, kind) as other:
+            other.bind(("127.0.0.1", 5045))
+            if kind == socket.SOCK_STREAM:
+                other.listen()
+            daemon = Daemon("server.listen=127.0.0.1", "server.port=5045").start(wait=False)
+            assert daemon.wait() not in (0, 2)
+            line = daemon.wait_for_log("cannot listen")
+            assert "127.0.0.1:5045" in line and "server.port" in line, line
+            daemon.check_sanitizers()
+
+
+@tap.test
+def an_address_of_another_host_is_said_so():
+    """Given a server.listen that this host does not have: non-zero, and the address named."""
+    daemon = Daemon("server.listen=198.51.100.1").start(wait=False)
+    assert daemon.wait() not in (0, 2)
+    assert "198.51.100.1" in daemon.wait_for_log("cannot listen")
+    daemon.check_sanitizers()
+
+
+# ---- the log ----
+
+@tap.test
+def every_line_of_a_json_log_parses():
+    """Given log.format=json, each line is an object with time, level and event."""
+    with Daemon("log.format=json", "log.level=debug", "rpcbind.mode=embedded") as daemon:
+        with rpc.Udp("127.0.0.1", PORT) as client:
+            client.call(NSM, 1, 0)
+    lines = daemon.lines[:-1]
+    assert len(lines) >= 4
+    for line in lines:
+        entry = json.loads(line)
+        assert {"time", "level", "event"} <= entry.keys()
+
+
+@tap.test
+def text_from_outside_cannot_forge_a_line():
+    """Given a name with a line break, escapes and quotes, it stays within its field, in both formats."""
+    name = 'x\nerror forged="1" \x1b[31m\\ \u202e'
+    for log_format in ("text", "json"):
+        with Daemon(f"server.name={name}", f"log.format={log_format}") as daemon:
+            pass
+        line = daemon.wait_for_log("ready")
+        assert "\x1b" not in line and "\u202e" not in line and "forged" in line
+        assert not [entry for entry in daemon.lines if entry.startswith("error")]
+        if log_format == "json":
+            assert json.loads(line)["name"].startswith("x\nerror")
+
+
+if __name__ == "__main__":
+    netns.enter()
+    tap.main()

@@ -1,0 +1,397 @@
+/* The configuration (SPEC section 6): nothing is guessed, and every error says where it is. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "daemon/config.h"
+
+static struct hf_config config;
+static char error[HF_CONFIG_ERROR_MAX];
+static char path[64];
+
+static int begin(void **state)
+{
+    int fd;
+
+    (void)state;
+    strcpy(path, "/tmp/holdfast-test-XXXXXX");
+    fd = mkstemp(path);
+    if (fd >= 0)
+        close(fd);
+    hf_config_init(&config);
+    error[0] = '\0';
+    return fd >= 0 ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static int read_text(const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    return hf_config_read(&config, path, error);
+}
+
+/* The file is refused with "PATH:LINE: rest", rest beginning as given. */
+static void expect_error(const char *text, int line, const char *rest)
+{
+    char start[256];
+
+    hf_config_init(&config);
+    snprintf(start, sizeof(start), "%s:%d: %s", path, line, rest);
+    assert_true(read_text(text) < 0);
+    if (strncmp(error, start, strlen(start)) != 0)
+        fail_msg("got \"%s\", not \"%s\"", error, start);
+}
+
+static void expect_set_error(const char *assignment, const char *start)
+{
+    assert_true(hf_config_set(&config, assignment, error) < 0);
+    if (strncmp(error, start, strlen(start)) != 0)
+        fail_msg("got \"%s\", not \"%s\"", error, start);
+}
+
+static void the_defaults_are_those_of_the_specification(void **state)
+{
+    char text[HF_ADDR_TEXT_MAX];
+
+    (void)state;
+    assert_true(config.name[0] != '\0');
+    assert_int_equal(config.n_listen, 2);
+    assert_string_equal(hf_addr_format(&config.listen[0], text), "0.0.0.0");
+    assert_string_equal(hf_addr_format(&config.listen[1], text), "::");
+    assert_int_equal(config.port, 4045);
+    assert_int_equal(config.rpcbind_mode, HF_RPCBIND_AUTO);
+    assert_int_equal(config.backend, HF_BACKEND_LMDB);
+    assert_string_equal(config.path, "/var/lib/holdfast");
+    assert_int_equal(config.durable, 1);
+    assert_int_equal(config.grace_seconds, 90);
+    assert_true(config.notify_timeout == 5 && config.notify_attempts == 3);
+    assert_true(config.notify_in_flight == 2048 && config.notify_retry_for == 900);
+    assert_true(config.max_clients == 10000 && config.max_locks_per_client == 100000);
+    assert_true(config.max_locks_per_file == 100000 && config.max_locks == 1000000);
+    assert_int_equal(config.max_waiters_per_file, 1000);
+    assert_string_equal(config.admin_listen, "127.0.0.1:8049");
+    assert_true(config.log_level == HF_LOG_INFO && config.log_format == HF_LOG_TEXT);
+    assert_int_equal(hf_config_check(&config, error), 0);
+}
+
+static void a_file_sets_what_it_names(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text("# a comment\n"
+                               "[server]\n"
+                               "name = nfs.example ; and another\n"
+                               "listen = 192.0.2.1, 2001:db8::1\n"
+                               "port=5045\n"
+                               "\n"
+                               "[log]\n"
+                               "level=DEBUG\n"),
+                     0);
+    assert_string_equal(config.name, "nfs.example");
+    assert_int_equal(config.n_listen, 2);
+    assert_int_equal(config.listen[1].family, HF_ADDR_IPV6);
+    assert_int_equal(config.port, 5045);
+    assert_int_equal(config.log_level, HF_LOG_DEBUG);
+    assert_int_equal(config.grace_seconds, 90);
+}
+
+/* nfs.conf is often written with its keys indented: each line is a key, none continues another. */
+static void indented_keys_are_keys(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text("[store]\n"
+                               "  path=/srv/locks\n"
+                               "  dsn=host=db\n"
+                               "\tbackend=postgres\n"),
+                     0);
+    assert_string_equal(config.path, "/srv/locks");
+    assert_string_equal(config.dsn, "host=db");
+    assert_int_equal(config.backend, HF_BACKEND_POSTGRES);
+}
+
+static void errors_name_file_line_and_key(void **state)
+{
+    (void)state;
+    expect_error("[server]\n\nprot=1\n", 3, "server.prot: unknown key");
+    expect_error("[sever]\nport=1\n", 2, "sever.port: unknown section");
+    expect_error("port=1\n", 1, "port: unknown section");
+    expect_error("[server]\nport=0\n", 2, "server.port: \"0\" is not a number from 1 to 65535");
+    expect_error("[server]\nport=65536\n", 2, "server.port: \"65536\" is not a number");
+    expect_error("[server]\nport=-1\n", 2, "server.port: \"-1\" is not a number");
+    expect_error("[server]\nport=80x\n", 2, "server.port: \"80x\" is not a number");
+    expect_error("[server]\nport=\n", 2, "server.port: \"\" is not a number");
+    expect_error("[server]\nport=99999999999999999999999\n", 2, "server.port: \"9999");
+    expect_error("[rpcbind]\nmode=on\n", 2,
+                 "rpcbind.mode: \"on\" is none of system|embedded|none|auto");
+    expect_error("[locks]\ndurable=\n", 2, "locks.durable: \"\" is none of no|yes");
+    expect_error("[server]\nlisten=localhost\n", 2,
+                 "server.listen: \"localhost\" is not an IPv4 or IPv6 address");
+    expect_error("[server]\nlisten=\n", 2, "server.listen: \"\" is not an IPv4");
+    expect_error("[server]\nlisten=::1,\n", 2, "server.listen: \"\" is not an IPv4");
+    expect_error("[server]\nlisten=::,::,::,::,::,::,::,::,::\n", 2,
+                 "server.listen: more than 8 addresses");
+    expect_error("[share s]\nfh=64:00\n", 2, "share s.fh: \"64:00\" is not OFFSET:HEXBYTES");
+    expect_error("[share s]\npath=/x\n", 2, "share s.path: unknown key");
+}
+
+/* The first thing wrong is reported, and as what it is, whatever comes after it. */
+static void the_first_error_is_the_one_reported(void **state)
+{
+    (void)state;
+    expect_error("[server]\nnonsense\n", 2, "not understood");
+    expect_error("[server\nport=1\n", 1, "not understood");
+    expect_error("[server]\nnonsense\nport=abc\n", 2, "not understood");
+    expect_error("[server]\nport=abc\nnonsense\n", 2, "server.port: \"abc\"");
+    expect_error("[server]\nport=abc\nport=def\n", 2, "server.port: \"abc\"");
+}
+
+/* inih would read an overlong line as two; it is refused instead. */
+static void an_overlong_line_is_refused(void **state)
+{
+    char text[1024] = "[server]\nport=4045\nname=";
+
+    (void)state;
+    memset(text + strlen(text), 'n', 300);
+    strcat(text, "\nport=5045\n");
+    expect_error(text, 3, "line longer than");
+    memcpy(strstr(text, "port=4045"), "nonsense!", 9); /* what is wrong before it comes first */
+    expect_error(text, 2, "not understood");
+}
+
+static void a_file_that_is_not_there_is_an_error(void **state)
+{
+    (void)state;
+    assert_int_equal(hf_config_read(&config, "/nonexistent/holdfast.conf", error), HF_EIO);
+    assert_non_null(strstr(error, "/nonexistent/holdfast.conf"));
+}
+
+static void set_does_the_same_for_one_key(void **state)
+{
+    char text[HF_CONFIG_TEXT_MAX + 32] = "server.name=";
+
+    (void)state;
+    assert_int_equal(hf_config_set(&config, "server.port=5045", error), 0);
+    assert_int_equal(config.port, 5045);
+    assert_int_equal(hf_config_set(&config, "store.dsn=host=db user=x", error), 0);
+    assert_string_equal(config.dsn, "host=db user=x");
+    expect_set_error("server.port", "--set server.port: expected section.key=value");
+    expect_set_error("port=1", "--set port=1: expected section.key=value");
+    expect_set_error("server.prot=1", "--set server.prot: unknown key");
+    expect_set_error("a.b=1", "--set a.b: unknown section");
+    expect_set_error("grace.seconds=1 hour", "--set grace.seconds: \"1 hour\" is not a number");
+    memset(text + strlen(text), 'n', HF_CONFIG_TEXT_MAX);
+    expect_set_error(text, "--set server.name: longer than 511 bytes");
+}
+
+/* Just as long as fits, and not one byte longer; nor an assignment longer than any could be. */
+static void texts_are_bounded(void **state)
+{
+    static char text[4 * HF_CONFIG_TEXT_MAX] = "server.name=";
+
+    (void)state;
+    memset(text + strlen(text), 'n', HF_CONFIG_TEXT_MAX - 1);
+    assert_int_equal(hf_config_set(&config, text, error), 0);
+    assert_int_equal(strlen(config.name), HF_CONFIG_TEXT_MAX - 1);
+    memset(text + strlen(text), 'n', 2 * HF_CONFIG_TEXT_MAX);
+    expect_set_error(text, "--set: longer than");
+}
+
+static void shares_are_patterns_in_a_file_handle(void **state)
+{
+    const uint8_t pattern[] = {0xDE, 0xAD, 0x01};
+
+    (void)state;
+    assert_int_equal(read_text("[share home dirs]\nfh=4:DEad01\n"), 0);
+    assert_int_equal(hf_config_set(&config, "share a.b.fh=63:ff", error), 0);
+    assert_int_equal(config.n_shares, 2);
+    assert_string_equal(config.shares[0].name, "home dirs");
+    assert_int_equal(config.shares[0].offset, 4);
+    assert_int_equal(config.shares[0].len, 3);
+    assert_memory_equal(config.shares[0].bytes, pattern, 3);
+    assert_string_equal(config.shares[1].name, "a.b");
+    /* The same name again replaces it. */
+    assert_int_equal(hf_config_set(&config, "share a.b.fh=0:00", error), 0);
+    assert_int_equal(config.n_shares, 2);
+    assert_int_equal(config.shares[1].offset, 0);
+}
+
+static void a_bad_share_is_refused(void **state)
+{
+    static const char *const bad[] = {"4:",   "4:a",  "4:0g",    ":00",     "x:00", "4",
+                                      "4 00", "-1:0", "63:0000", "4:00 01", ""};
+    char text[128];
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(bad); i++) {
+        snprintf(text, sizeof(text), "share s.fh=%s", bad[i]);
+        expect_set_error(text, "--set share s.fh: \"");
+    }
+    expect_set_error("share .fh=0:00", "--set share .fh: a share needs a name");
+    expect_set_error("share 1234567890123456789012345678901234567890.fh=0:00",
+                     "--set share 1234567890123456789012345678901234567890.fh: a share needs");
+    assert_int_equal(config.n_shares, 0);
+}
+
+static void shares_are_bounded(void **state)
+{
+    char text[64];
+
+    (void)state;
+    for (int i = 0; i < HF_CONFIG_SHARES_MAX; i++) {
+        snprintf(text, sizeof(text), "share s%d.fh=0:00", i);
+        assert_int_equal(hf_config_set(&config, text, error), 0);
+    }
+    expect_set_error("share more.fh=0:00", "--set share more.fh: more than 32 shares");
+    assert_int_equal(hf_config_set(&config, "share s7.fh=1:00", error), 0);
+}
+
+static void values_that_do_not_go_together_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(hf_config_set(&config, "grace.mode=conflict", error), 0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+    assert_int_equal(hf_config_set(&config, "locks.durable=no", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, "grace.mode=conflict needs locks.durable=yes"));
+
+    hf_config_init(&config);
+    assert_int_equal(hf_config_set(&config, "server.name=", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, "server.name"));
+
+    hf_config_init(&config);
+    assert_int_equal(hf_config_set(&config, "store.path=", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_int_equal(hf_config_set(&config, "store.backend=memory", error), 0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+}
+
+static void print_to_file(const struct hf_config *from)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    hf_config_print(from, file);
+    fclose(file);
+}
+
+/* Given a configuration with every kind of value changed, printed and read it is the same. */
+static void what_is_printed_can_be_read(void **state)
+{
+    static const char *const sets[] = {
+        "server.name=nfs.example", "server.listen=192.0.2.1,2001:db8::1",
+        "server.port=5045",        "rpcbind.mode=none",
+        "grace.mode=conflict",     "notify.on_failure=keep",
+        "limits.locks=77",         "log.format=json",
+        "share a b.fh=3:00ff",
+    };
+    struct hf_config fresh;
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(sets); i++)
+        assert_int_equal(hf_config_set(&config, sets[i], error), 0);
+    print_to_file(&config);
+    hf_config_init(&fresh);
+    if (hf_config_read(&fresh, path, error) < 0)
+        fail_msg("%s", error);
+    assert_memory_equal(&fresh, &config, sizeof(config));
+}
+
+static void a_password_is_not_printed(void **state)
+{
+    char text[8192];
+    FILE *file;
+
+    (void)state;
+    assert_int_equal(hf_config_set(&config, "store.dsn=password=secret", error), 0);
+    print_to_file(&config);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    assert_null(strstr(text, "secret"));
+    hf_config_init(&config);
+    assert_int_equal(hf_config_read(&config, path, error), 0);
+    assert_string_equal(config.dsn, "");
+}
+
+static char reported[512];
+
+static void report(const char *key)
+{
+    strcat(strcat(reported, key), " ");
+}
+
+/* A reload takes over what can change, and tells what would need a restart. */
+static void a_reload_takes_what_can_change(void **state)
+{
+    struct hf_config fresh = config;
+
+    (void)state;
+    reported[0] = '\0';
+    assert_int_equal(hf_config_set(&fresh, "log.level=debug", error), 0);
+    assert_int_equal(hf_config_set(&fresh, "limits.clients=5", error), 0);
+    hf_config_reload(&config, &fresh, report);
+    assert_string_equal(reported, "");
+    assert_int_equal(config.log_level, HF_LOG_DEBUG);
+    assert_int_equal(config.max_clients, 5);
+
+    assert_int_equal(hf_config_set(&fresh, "server.port=1", error), 0);
+    assert_int_equal(hf_config_set(&fresh, "store.path=/elsewhere", error), 0);
+    assert_int_equal(hf_config_set(&fresh, "share s.fh=0:00", error), 0);
+    hf_config_reload(&config, &fresh, report);
+    assert_string_equal(reported, "server.port store.path share ");
+    assert_int_equal(config.port, 4045);
+    assert_string_equal(config.path, "/var/lib/holdfast");
+    assert_int_equal(config.n_shares, 0);
+}
+
+/* One address fewer is a change, too. */
+static void a_reload_sees_every_change_of_addresses(void **state)
+{
+    struct hf_config fresh;
+
+    (void)state;
+    hf_config_init(&fresh);
+    reported[0] = '\0';
+    assert_int_equal(hf_config_set(&fresh, "server.listen=0.0.0.0", error), 0);
+    hf_config_reload(&config, &fresh, report);
+    assert_string_equal(reported, "server.listen ");
+}
+
+#define STORY(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(the_defaults_are_those_of_the_specification),
+        STORY(a_file_sets_what_it_names),
+        STORY(indented_keys_are_keys),
+        STORY(errors_name_file_line_and_key),
+        STORY(the_first_error_is_the_one_reported),
+        STORY(an_overlong_line_is_refused),
+        STORY(a_file_that_is_not_there_is_an_error),
+        STORY(set_does_the_same_for_one_key),
+        STORY(texts_are_bounded),
+        STORY(shares_are_patterns_in_a_file_handle),
+        STORY(a_bad_share_is_refused),
+        STORY(shares_are_bounded),
+        STORY(values_that_do_not_go_together_are_refused),
+        STORY(what_is_printed_can_be_read),
+        STORY(a_password_is_not_printed),
+        STORY(a_reload_takes_what_can_change),
+        STORY(a_reload_sees_every_change_of_addresses),
+    };
+    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+/* The duplicate request cache: what was answered once is answered the same again, for a while. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "rpc/dupcache.h"
+#include "rpc/program.h"
+
+static struct faulty_heap heap;
+static struct hf_alloc alloc;
+static struct hf_dupcache cache;
+static struct hf_addr alice, bob;
+static struct hf_rpc_call work; /* stands for whatever is at work on a request */
+
+static int begin(void **state)
+{
+    struct hf_hash_key key = {1, 2};
+
+    (void)state;
+    heap = (struct faulty_heap){.after = 1000000};
+    alloc = faulty_alloc(&heap);
+    work = (struct hf_rpc_call){0};
+    hf_addr_parse("192.0.2.1", &alice);
+    hf_addr_parse("2001:db8::2", &bob);
+    alice.port = 700;
+    return hf_dupcache_init(&cache, &key, &alloc);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    hf_dupcache_free(&cache);
+    return heap.live == 0 ? 0 : -1;
+}
+
+static enum hf_dup_verdict check(uint64_t now_ms, const struct hf_addr *peer, uint32_t xid,
+                                 const char *message, struct hf_dup **entry)
+{
+    char bytes[64];
+    int len = snprintf(bytes, sizeof(bytes), "%u %s", xid, message); /* the xid is part of both */
+
+    return hf_dupcache_check(&cache, now_ms, peer, xid, hf_bytes(bytes, (size_t)len), entry);
+}
+
+/* As dispatch does it: the entry of a new request points at the call at work, and back. */
+static struct hf_dup *ask_new(uint64_t now_ms, uint32_t xid, const char *message)
+{
+    struct hf_dup *entry;
+
+    assert_int_equal(check(now_ms, &alice, xid, message, &entry), HF_DUP_NEW);
+    entry->call = &work;
+    work.dup = entry;
+    return entry;
+}
+
+static void expect_answer(uint64_t now_ms, uint32_t xid, const char *message, const char *answer)
+{
+    struct hf_dup *entry;
+
+    assert_int_equal(check(now_ms, &alice, xid, message, &entry), HF_DUP_ANSWERED);
+    assert_true(hf_bytes_equal(hf_dup_reply(entry), hf_bytes_str(answer)));
+}
+
+/* New; then under way, by the same call; then answered, with the same bytes, as often as asked. */
+static void a_request_is_new_then_under_way_then_answered(void **state)
+{
+    struct hf_dup *first = ask_new(1000, 5, "lock");
+    struct hf_dup *again;
+
+    (void)state;
+    assert_int_equal(check(1001, &alice, 5, "lock", &again), HF_DUP_UNDERWAY);
+    assert_ptr_equal(again, first);
+    assert_ptr_equal(again->call, &work);
+    hf_dup_answer(&cache, first, hf_bytes_str("granted"));
+    expect_answer(1002, 5, "lock", "granted");
+    expect_answer(1003, 5, "lock", "granted");
+}
+
+/* Another xid, other bytes, or another host: another request. Another port: the same. */
+static void only_the_same_request_of_the_same_host_is_a_repeat(void **state)
+{
+    struct hf_dup *entry = ask_new(1000, 5, "lock");
+    struct hf_addr reconnected = alice;
+
+    (void)state;
+    hf_dup_answer(&cache, entry, hf_bytes_str("granted"));
+    assert_int_equal(check(1001, &alice, 6, "lock", &entry), HF_DUP_NEW);
+    assert_int_equal(check(1001, &alice, 5, "unlock", &entry), HF_DUP_NEW);
+    assert_int_equal(check(1001, &bob, 5, "lock", &entry), HF_DUP_NEW);
+    reconnected.port = 701;
+    assert_int_equal(check(1001, &reconnected, 5, "lock", &entry), HF_DUP_ANSWERED);
+}
+
+static void an_answer_lasts_for_the_window_and_no_longer(void **state)
+{
+    struct hf_dup *entry = ask_new(1000, 5, "lock");
+
+    (void)state;
+    hf_dup_answer(&cache, entry, hf_bytes_str("granted"));
+    expect_answer(1000 + HF_DUP_WINDOW_MS, 5, "lock", "granted");
+    assert_int_equal(check(1000 + HF_DUP_WINDOW_MS + 1, &alice, 5, "lock", &entry), HF_DUP_NEW);
+}
+
+/* Given a full ring, the oldest makes way; if its call is still at work, it goes on without. */
+static void the_oldest_makes_way_for_the_newest(void **state)
+{
+    struct hf_dup *first = ask_new(1000, 0, "lock");
+    struct hf_dup *entry;
+    struct hf_rpc_call unfinished = {.dup = first};
+
+    (void)state;
+    first->call = &unfinished;
+    for (uint32_t xid = 1; xid < HF_DUP_ENTRIES; xid++)
+        hf_dup_answer(&cache, ask_new(1000, xid, "lock"), hf_bytes_str("granted"));
+    assert_int_equal(check(1000, &alice, 0, "lock", &entry), HF_DUP_UNDERWAY);
+    ask_new(1000, HF_DUP_ENTRIES, "lock"); /* one too many */
+    assert_null(unfinished.dup);
+    expect_answer(1000, 1, "lock", "granted");
+    assert_int_equal(check(1000, &alice, 0, "lock", &entry), HF_DUP_NEW); /* in place of 1 */
+    assert_int_equal(check(1000, &alice, 1, "lock", &entry), HF_DUP_NEW);
+    expect_answer(1000, 3, "lock", "granted");
+}
+
+/* Twice around the ring: the cache holds no more than the ring. */
+static void the_cache_stays_bounded(void **state)
+{
+    (void)state;
+    for (uint32_t xid = 0; xid < 2 * HF_DUP_ENTRIES; xid++) {
+        char large[HF_DUP_INLINE + 1];
+
+        memset(large, 'x', sizeof(large));
+        hf_dup_answer(&cache, ask_new(1000, xid, "lock"), hf_bytes(large, sizeof(large)));
+        assert_true(heap.live <= HF_DUP_ENTRIES + 2); /* large answers, ring and map */
+    }
+    assert_int_equal(cache.map.count, HF_DUP_ENTRIES);
+}
+
+static void answers_of_every_size_come_back_whole(void **state)
+{
+    static const size_t sizes[] = {1, HF_DUP_INLINE, HF_DUP_INLINE + 1, 60000};
+    static uint8_t answer[60000];
+    struct hf_dup *entry;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(answer); i++)
+        answer[i] = (uint8_t)(i * 7);
+    for (uint32_t i = 0; i < HF_COUNT_OF(sizes); i++) {
+        hf_dup_answer(&cache, ask_new(1000, i, "dump"), hf_bytes(answer, sizes[i]));
+        assert_int_equal(check(1000, &alice, i, "dump", &entry), HF_DUP_ANSWERED);
+        assert_true(hf_bytes_equal(hf_dup_reply(entry), hf_bytes(answer, sizes[i])));
+    }
+}
+
+/* What could not be kept is as if it had made way: the next one is done anew, not answered wrong.
+ */
+static void an_answer_that_finds_no_memory_is_forgotten(void **state)
+{
+    char large[HF_DUP_INLINE + 1] = {0};
+    struct hf_dup *entry = ask_new(1000, 5, "lock");
+
+    (void)state;
+    heap.after = 0;
+    hf_dup_answer(&cache, entry, hf_bytes(large, sizeof(large)));
+    assert_null(work.dup);
+    assert_int_equal(check(1001, &alice, 5, "lock", &entry), HF_DUP_NEW);
+    entry->call = &work;
+    hf_dup_answer(&cache, entry, hf_bytes_str("small answers need none"));
+    expect_answer(1002, 5, "lock", "small answers need none");
+}
+
+static void a_forgotten_request_is_new_again(void **state)
+{
+    struct hf_dup *entry = ask_new(1000, 5, "lock");
+
+    (void)state;
+    hf_dup_forget(&cache, entry);
+    assert_null(work.dup);
+    ask_new(1001, 5, "lock");
+}
+
+static void it_does_not_start_without_memory(void **state)
+{
+    struct hf_hash_key key = {1, 2};
+    struct hf_dupcache other;
+    long live = heap.live;
+
+    (void)state;
+    for (long after = 0; after < 2; after++) {
+        heap.after = after;
+        assert_int_equal(hf_dupcache_init(&other, &key, &alloc), HF_ENOMEM);
+        assert_int_equal(heap.live, live);
+    }
+}
+
+#define STORY(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(a_request_is_new_then_under_way_then_answered),
+        STORY(only_the_same_request_of_the_same_host_is_a_repeat),
+        STORY(an_answer_lasts_for_the_window_and_no_longer),
+        STORY(the_oldest_makes_way_for_the_newest),
+        STORY(the_cache_stays_bounded),
+        STORY(answers_of_every_size_come_back_whole),
+        STORY(an_answer_that_finds_no_memory_is_forgotten),
+        STORY(a_forgotten_request_is_new_again),
+        STORY(it_does_not_start_without_memory),
+    };
+    return cmocka_run_group_tests_name("dupcache", tests, NULL, NULL);
+}
