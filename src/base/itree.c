@@ -213,6 +213,7 @@ struct hf_itree_node *hf_itree_next(const struct hf_itree_node *node)
 static struct hf_itree_node *overlap_in(struct hf_itree_node *node, uint64_t first, uint64_t last)
 {
     while (node) {
+        __builtin_prefetch(node->right); /* a big tree is all cache misses: have two at a time */
         if (node->left && node->left->max >= first)
             node = node->left; /* if none is there, none further right is either: see below */
         else if (node->first > last)
