@@ -6,11 +6,15 @@
 #include "core/parts.h"
 
 /* A LOCK tells the client's state number; 0 means unknown, never changed (PROTOCOL). */
-static void note_state(struct hf_core *core, const struct hf_client *client, int32_t state)
+static void note_state(struct hf_core *core, struct hf_client *client, int32_t state)
 {
     if (state == 0 || client->m.state == 0 || state == client->m.state)
         return;
     core->counters.state_hints++; /* followed only if the client confirms it by SM_NOTIFY */
+    if (client->hint_state == state)
+        return; /* known, and told */
+    client->hint_state = state;
+    client->hint_id = core->next_id;
     hf_event_add(core, HF_EVENT_STATE_HINT, client, state, client->m.state, 0);
 }
 
