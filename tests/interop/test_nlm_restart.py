@@ -4,6 +4,7 @@ fifty clients with 5,000 locks that go on working over it."""
 import random
 import re
 import signal
+import statistics
 import tempfile
 import threading
 import time
@@ -307,6 +308,7 @@ def grant_after_a_quiet_restart(server, host):
     asking.start()
     server.start()
     asking.join()
+    expect(host.stat(UNLOCK, host.lock(fh=b"nobody's")), "GRANTED")
     return result[0]
 
 
@@ -347,9 +349,9 @@ def restart_under_load(mode):
                  f"grace over {took:.2f} s after the start (of {GRACE_S} s); {sum(w.turns for w in workers)} lock/unlock "
                  f"turns, {tries} attempts of rivals, none granted; digest {before} before, {after} after")
         if mode == "conflict":
-            quiet_ms = grant_after_a_quiet_restart(server, newcomer)
-            tap.note(f"conflict: a lock nobody held was granted {quiet_ms:.0f} ms after the process was started, "
-                     f"{unheld_ms:.0f} ms with all clients at work on the same two processors (wanted: {AT_ONCE_MS} ms)")
+            quiet_ms = statistics.median(grant_after_a_quiet_restart(server, newcomer) for _ in range(5))
+            tap.note(f"conflict: a lock nobody held was granted {quiet_ms:.0f} ms (median of 5) after the process was "
+                     f"started, {unheld_ms:.0f} ms with all clients at work on the same two processors (wanted: {AT_ONCE_MS} ms)")
             assert max(unheld_ms, quiet_ms) < AT_ONCE_MS * SLACK
             return  # the newcomer is registered now, so the whole is not what it was
         expect(after, before)
