@@ -37,7 +37,7 @@ static void use_up_memory(struct world *w)
     w->heap.after = 0;
     do
         assert_true(--at > 0);
-    while (UNLOCK(w, .client = 1, .fh = "brim", .off = at * 2, .len = 1) == GRANTED);
+    while (UNLOCK(w, .client = 1, .fh = "brim", .off = at * 2, .len = 1) == HF_STAT_GRANTED);
 }
 
 /* Every operation that changes something durable is refused without memory, and works with it. */
