@@ -140,7 +140,7 @@ static void take_back(struct hf_core *core, struct hf_now now, uint64_t seq, int
         core->epoch_seq = hf_core_gathering(core)->seq;
     }
     core->grace.drained_seq = 0; /* what had been reclaimed may be unclaimed again */
-    core->failed = seq; /* not before: undoing asks what is durable */
+    core->failed = seq;          /* not before: undoing asks what is durable */
     hf_redo_later(core, now);
 }
 
