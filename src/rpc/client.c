@@ -243,11 +243,11 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
 }
 
 /* rpcbind did not answer: over IPv4 ask it by TCP, over IPv6 ask it for another transport. */
-static bool look_up_otherwise(struct hf_rpc_outcall *call)
+static bool look_up_otherwise(struct hf_rpc_outcall *call, enum hf_rpc_transport failed)
 {
     if (call->request.peer.family == HF_ADDR_IPV6)
         return try_udp_instead(call);
-    if (call->via == HF_RPC_TCP)
+    if (failed == HF_RPC_TCP)
         return false;
     go_on_or_finish(call, begin_lookup(call, HF_RPC_TCP));
     return true;
@@ -256,9 +256,10 @@ static bool look_up_otherwise(struct hf_rpc_outcall *call)
 void hf_rpc_outcall_failed(struct hf_rpc_outcall *call, int error)
 {
     bool time_left = uv_now(call->client->loop) < call->deadline_ms;
+    enum hf_rpc_transport via = call->via;
 
     hf_rpc_exchange_end(call);
-    if (time_left && call->phase == PHASE_LOOKUP && look_up_otherwise(call))
+    if (time_left && call->phase == PHASE_LOOKUP && look_up_otherwise(call, via))
         return;
     if (time_left && call->phase == PHASE_CALL && error == HF_EREFUSED &&
         (look_up_anew(call) || try_udp_instead(call)))

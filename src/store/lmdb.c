@@ -1,414 +1,47 @@
 /*
- * The default store: one LMDB environment with three named trees.
+ * The default store: LMDB (lmdb_env.h) behind a journal (journal.h).
  *
- *     state    keys from enum state_key    format version, owner, the server's record
- *     clients  id                          encoded record
- *     locks    id                          encoded record
+ * A batch is durable as soon as it is in the journal. Its operations are kept in memory as well,
+ * and when the journal is full, or somebody wants to read, all of them go to LMDB in one
+ * transaction: a checkpoint. That transaction also stores a new key for the journal, which empties
+ * it. So at any moment LMDB and what is valid of the journal add up to everything acknowledged.
  *
- * Durability is LMDB's own: pages are copied on write, written and synced (fdatasync) before a meta
- * page that refers to them is written through (O_DSYNC). Either flush may be cut short at any byte
- * and the older tree is still whole. MDB_WRITEMAP would save the copy of each page, but a full disk
- * would then arrive as SIGBUS, and a stray store instruction anywhere in the daemon could damage
- * what is durable; so the map stays read-only. MDB_NOSYNC, MDB_NOMETASYNC: never.
- *
- * Fencing. The flock on holdfast.lock keeps a second daemon out. Should somebody remove that file
- * and start one nevertheless, another number stands under KEY_OWNER, and we see it inside our next
- * write transaction, which LMDB runs alone: nothing more is written. A data.mdb replaced beneath us
- * is noticed by its inode.
- *
- * A failed commit leaves the environment in doubt (LMDB may refuse it from then on), so it is
- * closed, and opened again before the next use. Opening always commits our number once more: what
- * an interrupted commit left only in the page cache is on the disk after that.
+ * A batch too large for the journal goes to LMDB directly, together with what is pending.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <lmdb.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "store/backend.h"
 #include "store/changes.h"
-#include "store/lmdb_check.h"
-#include "store/lmdb_dir.h"
-
-#define DATA_NAME "data.mdb" /* LMDB's own choice */
-#define NEW_NAME  "data.new"
-
-enum {
-    FORMAT_VERSION = 1,
-    N_TREES = 3,
-    MAP_BYTES_FIRST = 64 << 20,
-};
-
-/* Stored: never renumber. */
-enum state_key { KEY_FORMAT = 1, KEY_OWNER = 2, KEY_SERVER = 3 };
+#include "store/journal.h"
+#include "store/lmdb_env.h"
 
 struct lmdb {
-    struct hf_lmdb_dir dir;
-    MDB_env *env; /* NULL between a failed commit and the next use */
-    MDB_dbi state;
-    MDB_dbi clients;
-    MDB_dbi locks;
-    size_t map_bytes;
-    uint64_t owner; /* drawn at open; the store is ours while this is what it says */
-    bool owned;     /* it said so once: another number there now means that we are fenced */
+    struct hf_lmdb_env env;
+    struct hf_journal journal;
+    struct hf_batch pending; /* what is durable in the journal alone */
     struct hf_changes changes;
+    bool stale; /* the journal's last record is in doubt: nothing goes there before a checkpoint */
 };
 
-/* LMDB mixes errno values and codes of its own. */
-static int fail(struct hf_store *store, int error, const char *what)
-{
-    struct lmdb *lmdb = store->state;
-
-    switch (error) {
-    case MDB_CORRUPTED:
-    case MDB_PAGE_NOTFOUND:
-    case MDB_INVALID:
-    case MDB_BAD_VALSIZE:
-    case MDB_INCOMPATIBLE:
-        return hf_store_fail(store, HF_EFORMAT,
-                             "%s in %s: the store is damaged (%s); restore it from a backup, or "
-                             "move it away to start empty",
-                             what, lmdb->dir.path, mdb_strerror(error));
-    case MDB_VERSION_MISMATCH:
-        return hf_store_fail(store, HF_EVERSION, "%s in %s: written by a newer LMDB", what,
-                             lmdb->dir.path);
-    case MDB_MAP_FULL:
-        return hf_store_fail(store, HF_ELIMIT, "%s in %s: the map is full", what, lmdb->dir.path);
-    default:
-        if (error > 0)
-            return hf_lmdb_dir_fail(store, &lmdb->dir, error, what);
-        return hf_store_fail(store, HF_EIO, "%s in %s: %s", what, lmdb->dir.path,
-                             mdb_strerror(error));
-    }
-}
-
-/* Looks at the file before LMDB maps it; see lmdb_check.h. HF_ENOENT if there is none. */
-static int check_file(struct hf_store *store)
-{
-    struct lmdb *lmdb = store->state;
-    char reason[HF_LMDB_REASON_MAX];
-    int fd = openat(lmdb->dir.fd, DATA_NAME, O_RDONLY | O_CLOEXEC);
-    int rv;
-
-    if (fd < 0)
-        return fail(store, errno, "cannot open " DATA_NAME);
-    rv = hf_lmdb_check(fd, store->alloc, reason);
-    close(fd);
-    switch (rv) {
-    case 0:
-        return 0;
-    case HF_EFORMAT:
-        return hf_store_fail(store, rv,
-                             "%s/" DATA_NAME
-                             " is damaged: %s; nothing was changed; restore it from a "
-                             "backup, or move it away to start empty",
-                             lmdb->dir.path, reason);
-    case HF_EVERSION:
-        return hf_store_fail(store, rv, "%s/" DATA_NAME ": %s is newer than this program knows",
-                             lmdb->dir.path, reason);
-    default:
-        return hf_store_fail(store, rv, "cannot read %s/" DATA_NAME ": %s", lmdb->dir.path,
-                             hf_strerror(rv));
-    }
-}
-
-static MDB_val number_key(uint64_t *key)
-{
-    return (MDB_val){sizeof(*key), key};
-}
-
-/* A number under a key of the state tree; 0 if there is none. */
-static int get_number(MDB_txn *txn, MDB_dbi tree, uint64_t which, uint64_t *out)
-{
-    MDB_val key = number_key(&which);
-    MDB_val value;
-    int error = mdb_get(txn, tree, &key, &value);
-
-    if (error == MDB_NOTFOUND) {
-        *out = 0;
-        return 0;
-    }
-    if (error)
-        return error;
-    if (value.mv_size != sizeof(*out))
-        return MDB_CORRUPTED;
-    memcpy(out, value.mv_data, sizeof(*out));
-    return 0;
-}
-
-static int put_number(MDB_txn *txn, MDB_dbi tree, uint64_t which, uint64_t number)
-{
-    MDB_val key = number_key(&which);
-    MDB_val value = {sizeof(number), &number};
-
-    return mdb_put(txn, tree, &key, &value, 0);
-}
-
-static int open_trees(struct lmdb *lmdb, MDB_txn *txn)
-{
-    const unsigned flags = MDB_CREATE | MDB_INTEGERKEY;
-    int error = mdb_dbi_open(txn, "state", flags, &lmdb->state);
-
-    if (!error)
-        error = mdb_dbi_open(txn, "clients", flags, &lmdb->clients);
-    if (!error)
-        error = mdb_dbi_open(txn, "locks", flags, &lmdb->locks);
-    return error;
-}
-
-static int fail_fenced(struct hf_store *store)
-{
-    struct lmdb *lmdb = store->state;
-
-    return hf_store_fail(store, HF_EFENCED,
-                         "another holdfastd has taken over %s; this one writes nothing more, and "
-                         "should be stopped",
-                         lmdb->dir.path);
-}
-
-static int check_owner(struct hf_store *store, MDB_txn *txn)
-{
-    struct lmdb *lmdb = store->state;
-    uint64_t owner;
-    int error = get_number(txn, lmdb->state, KEY_OWNER, &owner);
-
-    if (error)
-        return fail(store, error, "cannot read the store");
-    return owner == lmdb->owner ? 0 : fail_fenced(store);
-}
-
-static int write_owner(struct hf_store *store, MDB_txn *txn)
-{
-    struct lmdb *lmdb = store->state;
-    int error = put_number(txn, lmdb->state, KEY_OWNER, lmdb->owner);
-
-    return error ? fail(store, error, "cannot write the store") : 0;
-}
-
-static int check_format(struct hf_store *store, MDB_txn *txn)
-{
-    struct lmdb *lmdb = store->state;
-    uint64_t format;
-    int error = get_number(txn, lmdb->state, KEY_FORMAT, &format);
-
-    if (!error && format > FORMAT_VERSION)
-        return hf_store_fail(store, HF_EVERSION,
-                             "%s has format %" PRIu64 ", this program knows %d; run the newer "
-                             "Holdfast that wrote it",
-                             lmdb->dir.path, format, FORMAT_VERSION);
-    if (!error && format < FORMAT_VERSION)
-        error = put_number(txn, lmdb->state, KEY_FORMAT, FORMAT_VERSION);
-    return error ? fail(store, error, "cannot read the store") : 0;
-}
-
-/* The first transaction of an environment: makes what is missing, and the store ours. */
-static int take_over(struct hf_store *store, MDB_txn *txn)
-{
-    struct lmdb *lmdb = store->state;
-    int error = open_trees(lmdb, txn);
-    int rv = error ? fail(store, error, "cannot read the store") : check_format(store, txn);
-
-    if (rv == 0 && lmdb->owned)
-        rv = check_owner(store, txn);
-    return rv < 0 ? rv : write_owner(store, txn);
-}
-
-static void close_env(struct lmdb *lmdb)
-{
-    if (lmdb->env)
-        mdb_env_close(lmdb->env);
-    lmdb->env = NULL;
-}
-
-static int begin(struct hf_store *store, unsigned flags, MDB_txn **out)
-{
-    struct lmdb *lmdb = store->state;
-    int error = mdb_txn_begin(lmdb->env, NULL, flags, out);
-
-    return error ? fail(store, error, "cannot begin a transaction") : 0;
-}
-
-/* One write transaction. HF_ELIMIT: the map is too small for it, and nothing was written. */
-static int write_once(struct hf_store *store, int (*body)(struct hf_store *store, MDB_txn *txn))
-{
-    MDB_txn *txn;
-    int error;
-    int rv = begin(store, 0, &txn);
-
-    if (rv < 0)
-        return rv;
-    rv = body(store, txn);
-    if (rv < 0) {
-        mdb_txn_abort(txn);
-        return rv;
-    }
-    error = mdb_txn_commit(txn);
-    if (!error)
-        return 0;
-    rv = fail(store, error, "cannot commit");
-    if (rv != HF_ELIMIT) {
-        close_env(store->state);
-        store->in_doubt = true;
-    }
-    return rv;
-}
-
-static int grow_map(struct hf_store *store)
-{
-    struct lmdb *lmdb = store->state;
-    int error = mdb_env_set_mapsize(lmdb->env, lmdb->map_bytes * 2);
-
-    if (error)
-        return fail(store, error, "cannot enlarge the map");
-    lmdb->map_bytes *= 2;
-    return 0;
-}
-
-static int write_growing(struct hf_store *store, int (*body)(struct hf_store *store, MDB_txn *txn))
-{
-    int rv;
-
-    do {
-        rv = write_once(store, body);
-    } while (rv == HF_ELIMIT && (rv = grow_map(store)) == 0);
-    return rv;
-}
-
-static size_t first_map_bytes(const struct lmdb *lmdb)
-{
-    struct stat st;
-    size_t bytes = lmdb->map_bytes;
-
-    if (fstatat(lmdb->dir.fd, DATA_NAME, &st, 0) == 0) {
-        while (bytes / 2 < (size_t)st.st_size)
-            bytes *= 2;
-    }
-    return bytes;
-}
-
-static int start_env(struct lmdb *lmdb, const char *path, unsigned flags)
-{
-    int error = mdb_env_create(&lmdb->env);
-
-    lmdb->map_bytes = first_map_bytes(lmdb);
-    if (!error)
-        error = mdb_env_set_maxdbs(lmdb->env, N_TREES);
-    if (!error)
-        error = mdb_env_set_mapsize(lmdb->env, lmdb->map_bytes);
-    if (!error)
-        error = mdb_env_open(lmdb->env, path, MDB_NOTLS | flags, 0600);
-    return error;
-}
-
-/*
- * A new file is made whole under another name, and only then gets its own: whatever is called
- * data.mdb was once complete, and if it is not so now, it is damaged.
- */
-static int create_file(struct hf_store *store)
-{
-    struct lmdb *lmdb = store->state;
-    char path[PATH_MAX];
-    int error;
-    int rv;
-
-    if (snprintf(path, sizeof(path), "%s/" NEW_NAME, lmdb->dir.path) >= (int)sizeof(path))
-        return hf_store_fail(store, HF_EINVAL, "store.path is too long");
-    if (unlinkat(lmdb->dir.fd, NEW_NAME, 0) < 0 && errno != ENOENT)
-        return fail(store, errno, "cannot remove " NEW_NAME);
-    error = start_env(lmdb, path, MDB_NOSUBDIR | MDB_NOLOCK);
-    rv = error ? fail(store, error, "cannot make the store") : write_growing(store, take_over);
-    close_env(lmdb);
-    if (rv == 0 && renameat(lmdb->dir.fd, NEW_NAME, lmdb->dir.fd, DATA_NAME) < 0)
-        rv = fail(store, errno, "cannot rename " NEW_NAME);
-    return rv;
-}
-
-/* Opens the environment; also after a failed commit, which closed it. */
-static int open_env(struct hf_store *store)
-{
-    struct lmdb *lmdb = store->state;
-    int error;
-    int rv = check_file(store);
-
-    if (rv == HF_ENOENT && !lmdb->owned)
-        rv = create_file(store);
-    if (rv < 0)
-        return rv;
-    error = start_env(lmdb, lmdb->dir.path, 0);
-    rv = error ? fail(store, error, "cannot open the store") : write_growing(store, take_over);
-    if (rv == 0)
-        rv = hf_lmdb_dir_settle(store, &lmdb->dir);
-    if (rv < 0)
-        close_env(lmdb);
-    else
-        lmdb->owned = true;
-    return rv;
-}
-
-/* The environment is there, and the file is still the one we opened. */
-static int ready(struct hf_store *store)
-{
-    struct lmdb *lmdb = store->state;
-
-    return lmdb->env ? hf_lmdb_dir_check(store, &lmdb->dir) : open_env(store);
-}
-
-static void lmdb_close(struct hf_store *store)
-{
-    struct lmdb *lmdb = store->state;
-
-    close_env(lmdb);
-    hf_changes_free(&lmdb->changes);
-    hf_lmdb_dir_close(store, &lmdb->dir);
-    hf_free(store->alloc, lmdb);
-}
-
-static int lmdb_open(struct hf_store *store, const struct hf_store_config *config)
-{
-    struct lmdb *lmdb = hf_calloc(store->alloc, 1, sizeof(*lmdb));
-    int rv;
-
-    if (!lmdb)
-        return hf_store_fail(store, HF_ENOMEM, "out of memory");
-    store->state = lmdb;
-    lmdb->map_bytes = config->map_bytes ? config->map_bytes : MAP_BYTES_FIRST;
-    hf_changes_init(&lmdb->changes, store->alloc);
-    lmdb->dir = (struct hf_lmdb_dir){.fd = -1, .lock_fd = -1};
-    if (getrandom(&lmdb->owner, sizeof(lmdb->owner), 0) != sizeof(lmdb->owner))
-        rv = hf_store_fail(store, HF_EIO, "the kernel gives no random number");
-    else
-        rv = hf_lmdb_dir_open(store, config->path, &lmdb->dir);
-    if (rv == 0)
-        rv = open_env(store);
-    if (rv < 0)
-        lmdb_close(store);
-    return rv;
-}
-
-static MDB_dbi tree_of(const struct lmdb *lmdb, enum hf_record_kind kind)
+static MDB_dbi tree_of(const struct hf_lmdb_env *env, enum hf_record_kind kind)
 {
     switch (kind) {
     case HF_RECORD_SERVER:
-        return lmdb->state;
+        return env->state;
     case HF_RECORD_CLIENT:
-        return lmdb->clients;
+        return env->clients;
     case HF_RECORD_LOCK:
-        return lmdb->locks;
+        return env->locks;
     }
     HF_UNREACHABLE();
 }
 
 static uint64_t key_of(enum hf_record_kind kind, uint64_t id)
 {
-    return kind == HF_RECORD_SERVER ? KEY_SERVER : id;
+    return kind == HF_RECORD_SERVER ? HF_LMDB_SERVER : id;
 }
 
 /* The end of a tree: new records come with greater ids than any before, and are appended. */
@@ -436,7 +69,7 @@ static bool beyond(const struct tail *tail, uint64_t id)
 static int write_op(MDB_cursor *cursor, struct tail *tail, const struct hf_op *op)
 {
     uint64_t id = key_of(op->kind, op->id);
-    MDB_val key = number_key(&id);
+    MDB_val key = hf_lmdb_number(&id);
     MDB_val value = {op->value.len, (void *)(uintptr_t)op->value.data};
     int error;
 
@@ -471,45 +104,133 @@ static int write_run(MDB_txn *txn, MDB_dbi tree, const struct hf_op *ops, size_t
     return error;
 }
 
-static int write_changes(struct hf_store *store, MDB_txn *txn)
+static int write_journal_key(struct hf_lmdb_env *env, MDB_txn *txn, const struct hf_hash_key *key)
 {
-    struct lmdb *lmdb = store->state;
-    const struct hf_changes *changes = &lmdb->changes;
-    int error = 0;
-    int rv = check_owner(store, txn);
+    uint64_t which = HF_LMDB_JOURNAL_KEY;
+    MDB_val name = hf_lmdb_number(&which);
+    MDB_val value = {sizeof(*key), (void *)(uintptr_t)key};
 
-    if (rv < 0)
-        return rv;
+    return mdb_put(txn, env->state, &name, &value, 0);
+}
+
+struct checkpoint {
+    const struct hf_changes *changes;
+    struct hf_hash_key key;
+};
+
+static int write_checkpoint(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
+{
+    const struct checkpoint *checkpoint = ctx;
+    const struct hf_changes *changes = checkpoint->changes;
+    int error = write_journal_key(env, txn, &checkpoint->key);
+
     for (size_t from = 0; from < changes->count && !error;) {
         const struct hf_op *ops = &changes->ops[from];
-        error = write_run(txn, tree_of(lmdb, ops->kind), ops, hf_changes_run(changes, &from));
+        error = write_run(txn, tree_of(env, ops->kind), ops, hf_changes_run(changes, &from));
     }
-    return error ? fail(store, error, "cannot write") : 0;
+    return error ? hf_lmdb_env_fail(env, error, "cannot write") : 0;
+}
+
+/* Brings all that is pending into LMDB, and so empties the journal. */
+static int checkpoint(struct lmdb *lmdb)
+{
+    struct checkpoint checkpoint = {.changes = &lmdb->changes};
+    struct hf_store *store = lmdb->env.store;
+    int rv;
+
+    if (getrandom(&checkpoint.key, sizeof(checkpoint.key), 0) != sizeof(checkpoint.key))
+        return hf_store_fail(store, HF_EIO, "the kernel gives no random number");
+    if (hf_changes_collapse(&lmdb->changes, &lmdb->pending) < 0)
+        return hf_store_fail(store, HF_ENOMEM, "out of memory");
+    rv = hf_lmdb_env_write(&lmdb->env, write_checkpoint, &checkpoint);
+    lmdb->stale = rv < 0; /* perhaps it was committed, and the journal's key is another now */
+    if (rv < 0)
+        return rv;
+    hf_batch_clear(&lmdb->pending);
+    hf_journal_restart(&lmdb->journal, &checkpoint.key);
+    return 0;
+}
+
+static int remember(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    struct hf_bytes bytes = hf_buf_view(&batch->buf);
+
+    if (hf_buf_append(&lmdb->pending.buf, bytes.data, bytes.len) < 0)
+        return hf_store_fail(lmdb->env.store, HF_ENOMEM, "out of memory");
+    lmdb->pending.n_ops += batch->n_ops;
+    return 0;
+}
+
+static void forget(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    lmdb->pending.buf.end -= hf_buf_len(&batch->buf);
+    lmdb->pending.n_ops -= batch->n_ops;
+}
+
+/*
+ * Nobody is told that a batch is durable before it is certain that the next daemon will find it:
+ * neither file may have been moved away beneath us while it was written.
+ */
+static int check_files(struct lmdb *lmdb)
+{
+    const struct hf_lmdb_dir *dir = &lmdb->env.dir;
+
+    if (!hf_journal_is_ours(&lmdb->journal, dir->path))
+        return hf_lmdb_env_fail_fenced(&lmdb->env);
+    return hf_lmdb_dir_check(lmdb->env.store, dir);
+}
+
+static int write_journal(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    int error = hf_journal_append(&lmdb->journal, batch);
+    int rv =
+        error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot write the journal") : check_files(lmdb);
+
+    if (rv < 0) {
+        lmdb->stale = true;
+        lmdb->env.store->in_doubt = true;
+    }
+    return rv;
 }
 
 static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
 {
     struct lmdb *lmdb = store->state;
-    int rv = ready(store);
+    bool large = hf_buf_len(&batch->buf) > HF_JOURNAL_BATCH_MAX;
+    int rv = hf_lmdb_env_ready(&lmdb->env);
 
-    if (rv == 0 && hf_changes_collapse(&lmdb->changes, batch) < 0)
-        rv = hf_store_fail(store, HF_ENOMEM, "out of memory");
-    return rv < 0 ? rv : write_growing(store, write_changes);
-}
-
-static int rewrite_owner(struct hf_store *store, MDB_txn *txn)
-{
-    int rv = check_owner(store, txn);
-
-    return rv < 0 ? rv : write_owner(store, txn);
+    /* What is pending must go first, and must not be blamed on this batch. */
+    if (rv == 0 && (lmdb->stale || (!large && !hf_journal_has_room(&lmdb->journal, batch)))) {
+        rv = checkpoint(lmdb);
+        store->in_doubt = false;
+    }
+    if (rv == 0)
+        rv = remember(lmdb, batch);
+    if (rv < 0)
+        return rv;
+    rv = large ? checkpoint(lmdb) : write_journal(lmdb, batch);
+    if (rv < 0)
+        forget(lmdb, batch);
+    return rv;
 }
 
 /* The only way to know whether the disk takes writes is to write. */
 static int lmdb_probe(struct hf_store *store)
 {
-    int rv = ready(store);
+    struct lmdb *lmdb = store->state;
+    int rv = hf_lmdb_env_ready(&lmdb->env);
 
-    return rv < 0 ? rv : write_growing(store, rewrite_owner);
+    return rv < 0 ? rv : checkpoint(lmdb);
+}
+
+/* Whoever reads, reads LMDB. */
+static int begin_read(struct lmdb *lmdb, MDB_txn **out)
+{
+    int rv = hf_lmdb_env_ready(&lmdb->env);
+
+    if (rv == 0 && lmdb->pending.n_ops > 0)
+        rv = checkpoint(lmdb);
+    return rv < 0 ? rv : hf_lmdb_env_begin_read(&lmdb->env, out);
 }
 
 static int lmdb_get(struct hf_store *store, enum hf_record_kind kind, uint64_t id,
@@ -517,62 +238,115 @@ static int lmdb_get(struct hf_store *store, enum hf_record_kind kind, uint64_t i
 {
     struct lmdb *lmdb = store->state;
     uint64_t number = key_of(kind, id);
-    MDB_val key = number_key(&number);
+    MDB_val key = hf_lmdb_number(&number);
     MDB_val value;
     MDB_txn *txn;
     int error;
-    int rv = ready(store);
+    int rv = begin_read(lmdb, &txn);
 
-    if (rv == 0)
-        rv = begin(store, MDB_RDONLY, &txn);
     if (rv < 0)
         return rv;
-    error = mdb_get(txn, tree_of(lmdb, kind), &key, &value);
+    error = mdb_get(txn, tree_of(&lmdb->env, kind), &key, &value);
     if (error == MDB_NOTFOUND)
         rv = hf_store_fail(store, HF_ENOENT, "there is no such record under \"%s\"",
                            hf_store_kind_name(kind));
     else if (error)
-        rv = fail(store, error, "cannot read");
+        rv = hf_lmdb_env_fail(&lmdb->env, error, "cannot read");
     else if (hf_buf_append(out, value.mv_data, value.mv_size) < 0)
         rv = hf_store_fail(store, HF_ENOMEM, "out of memory");
     mdb_txn_abort(txn);
     return rv;
 }
 
-static int list_tree(struct hf_store *store, MDB_txn *txn, enum hf_record_kind kind,
+static int list_tree(struct lmdb *lmdb, MDB_txn *txn, enum hf_record_kind kind,
                      hf_store_visit visit, void *ctx)
 {
     MDB_cursor *cursor;
     MDB_val key;
     MDB_val value;
     int rv = 0;
-    int error = mdb_cursor_open(txn, tree_of(store->state, kind), &cursor);
+    int error = mdb_cursor_open(txn, tree_of(&lmdb->env, kind), &cursor);
 
     if (error)
-        return fail(store, error, "cannot read");
+        return hf_lmdb_env_fail(&lmdb->env, error, "cannot read");
     while (rv == 0 && !(error = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))) {
         uint64_t number;
 
         memcpy(&number, key.mv_data, sizeof(number));
-        if (kind != HF_RECORD_SERVER || number == KEY_SERVER)
+        if (kind != HF_RECORD_SERVER || number == HF_LMDB_SERVER)
             rv = visit(ctx, kind, hf_bytes(value.mv_data, value.mv_size));
     }
     mdb_cursor_close(cursor);
-    return rv == 0 && error != MDB_NOTFOUND ? fail(store, error, "cannot read") : rv;
+    return rv == 0 && error != MDB_NOTFOUND ? hf_lmdb_env_fail(&lmdb->env, error, "cannot read")
+                                            : rv;
 }
 
 static int lmdb_list(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit,
                      void *ctx)
 {
     MDB_txn *txn;
-    int rv = ready(store);
+    int rv = begin_read(store->state, &txn);
 
-    if (rv == 0)
-        rv = begin(store, MDB_RDONLY, &txn);
     if (rv < 0)
         return rv;
-    rv = list_tree(store, txn, kind, visit, ctx);
+    rv = list_tree(store->state, txn, kind, visit, ctx);
     mdb_txn_abort(txn);
+    return rv;
+}
+
+/* Best effort: what does not get into LMDB now is in the journal, and is found at the next start.
+ */
+static void lmdb_close(struct hf_store *store)
+{
+    struct lmdb *lmdb = store->state;
+
+    if (lmdb->env.env && lmdb->pending.n_ops > 0)
+        (void)checkpoint(lmdb);
+    hf_journal_close(&lmdb->journal);
+    hf_lmdb_env_close(&lmdb->env);
+    hf_changes_free(&lmdb->changes);
+    hf_batch_free(&lmdb->pending);
+    hf_free(store->alloc, lmdb);
+}
+
+/*
+ * What the last owner left in its journal goes to LMDB, under a new key; from then on the old
+ * journal is void, and a new one can take its place.
+ */
+static int recover(struct lmdb *lmdb)
+{
+    int dir_fd = lmdb->env.dir.fd;
+    int error = hf_journal_recover(dir_fd, &lmdb->env.journal_key, &lmdb->pending);
+    int rv =
+        error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot read the journal") : checkpoint(lmdb);
+
+    if (rv < 0)
+        return rv;
+    error = hf_journal_create(&lmdb->journal, dir_fd);
+    return error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot make the journal") : 0;
+}
+
+static int lmdb_open(struct hf_store *store, const struct hf_store_config *config)
+{
+    struct lmdb *lmdb = hf_calloc(store->alloc, 1, sizeof(*lmdb));
+    int rv;
+
+    if (!lmdb)
+        return hf_store_fail(store, HF_ENOMEM, "out of memory");
+    store->state = lmdb;
+    hf_journal_init(&lmdb->journal);
+    hf_batch_init(&lmdb->pending, store->alloc);
+    hf_changes_init(&lmdb->changes, store->alloc);
+    rv = hf_lmdb_env_open(&lmdb->env, store, config);
+    if (rv < 0) {
+        hf_changes_free(&lmdb->changes);
+        hf_batch_free(&lmdb->pending);
+        hf_free(store->alloc, lmdb);
+        return rv;
+    }
+    rv = recover(lmdb);
+    if (rv < 0)
+        lmdb_close(store);
     return rv;
 }
 

@@ -18,7 +18,10 @@
 #define LOCK_NAME "holdfast.lock"
 #define DATA_NAME "data.mdb"
 
-enum { NEARLY_FULL_BYTES = 1 << 20 };
+enum {
+    NEARLY_FULL_BYTES = 1 << 20,
+    LONGEST_NAME = 32, /* of a file in the directory, with the slash before it */
+};
 
 /* LMDB reports a write that was cut short as EIO; on a full file system that is what happened. */
 static bool nearly_full(const struct hf_lmdb_dir *dir)
@@ -50,6 +53,11 @@ int hf_lmdb_dir_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int 
         return hf_store_fail(store, HF_EDENIED,
                              "%s in %s: permission denied; give the directory to the user that "
                              "holdfastd runs as",
+                             what, dir->path);
+    case EBADMSG:
+        return hf_store_fail(store, HF_EFORMAT,
+                             "%s in %s: it is damaged; restore the directory from a backup, or "
+                             "remove journal.old to go on without the newest changes",
                              what, dir->path);
     case ENOMEM:
         return hf_store_fail(store, HF_ENOMEM, "%s in %s: out of memory", what, dir->path);
@@ -131,10 +139,12 @@ int hf_lmdb_dir_open(struct hf_store *store, const char *path, struct hf_lmdb_di
     *out = (struct hf_lmdb_dir){.fd = -1, .lock_fd = -1};
     if (!path || !*path)
         return hf_store_fail(store, HF_EINVAL, "store.path is empty; set it to a directory");
+    if (strlen(path) > PATH_MAX - LONGEST_NAME)
+        return hf_store_fail(store, HF_EINVAL, "store.path is too long");
     out->path = hf_malloc(store->alloc, strlen(path) + 1);
     if (!out->path)
         return hf_store_fail(store, HF_ENOMEM, "out of memory");
-    strcpy(out->path, path);
+    memcpy(out->path, path, strlen(path) + 1);
     rv = open_directory(store, out);
     if (rv == 0)
         rv = take_lock(store, out);

@@ -142,6 +142,7 @@ static int memory_apply(struct hf_store *store, const struct hf_batch *batch)
         }
         if (op.type == HF_OP_PUT) {
             struct entry *copy = copies;
+            HF_ASSERT(copy);
             copies = copy->next;
             hf_map_insert(&memory->kinds[op.kind], &copy->node, hash_id(op.id));
         }

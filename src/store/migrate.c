@@ -2,9 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "store/backend.h"
+#include "store/pg_session.h"
 
 #define WHAT "cannot migrate the schema"
 
@@ -17,22 +19,24 @@ static const char MAKE_TABLE[] = "CREATE TABLE IF NOT EXISTS holdfast_migrations
 static int current_version(struct hf_pg *pg, int *out)
 {
     PGresult *result;
-    int rv = hf_pg_exec(pg, "SELECT to_regclass('holdfast_migrations') IS NOT NULL", WHAT, &result);
     bool exists;
+    int rv = hf_pg_exec_row(pg, "SELECT to_regclass('holdfast_migrations') IS NOT NULL", 0, NULL,
+                            WHAT, &result);
 
+    *out = 0;
     if (rv < 0)
         return rv;
     exists = PQgetvalue(result, 0, 0)[0] == 't';
     PQclear(result);
-    *out = 0;
     if (!exists)
         return 0;
-    rv = hf_pg_exec(pg, "SELECT coalesce(max(version), 0) FROM holdfast_migrations", WHAT, &result);
+    rv = hf_pg_exec_row(pg, "SELECT coalesce(max(version), 0) FROM holdfast_migrations", 0, NULL,
+                        WHAT, &result);
     if (rv < 0)
         return rv;
-    *out = atoi(PQgetvalue(result, 0, 0));
+    *out = (int)strtol(PQgetvalue(result, 0, 0), NULL, 10);
     PQclear(result);
-    if (*out <= hf_n_migrations)
+    if (*out >= 0 && *out <= hf_n_migrations)
         return 0;
     return hf_store_fail(
         pg->store, HF_EVERSION,
@@ -122,5 +126,30 @@ int hf_migrate_status(struct hf_pg *pg, hf_migrate_report report, void *ctx)
 
     for (int i = 0; i < hf_n_migrations && rv == 0; i++)
         tell(report, ctx, &hf_migrations[i], i < version ? "applied" : "missing");
+    return rv;
+}
+
+int hf_store_migrate(const struct hf_store_config *config, enum hf_migrate what,
+                     hf_migrate_report report, void *ctx, char error[HF_STORE_ERROR_MAX])
+{
+    static int (*const DO[])(struct hf_pg *, hf_migrate_report, void *) = {
+        [HF_MIGRATE_UP] = hf_migrate_up,
+        [HF_MIGRATE_DOWN] = hf_migrate_down,
+        [HF_MIGRATE_STATUS] = hf_migrate_status,
+    };
+    struct hf_store store = {.alloc = config->alloc ? config->alloc : &hf_alloc_heap};
+    struct hf_pg pg = {.store = &store};
+    int rv;
+
+    if (!config->backend || strcmp(config->backend, hf_store_postgres.name) != 0)
+        rv = hf_store_fail(&store, HF_EINVAL, "only store.backend = postgres has migrations");
+    else
+        rv = hf_pg_init(&pg, &store, config);
+    if (rv == 0)
+        rv = hf_pg_session_connect(&pg, what != HF_MIGRATE_STATUS);
+    if (rv == 0)
+        rv = DO[what](&pg, report, ctx);
+    hf_pg_free(&pg);
+    memcpy(error, store.error, sizeof(store.error));
     return rv;
 }

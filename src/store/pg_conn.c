@@ -72,20 +72,22 @@ static const struct {
     const char *state;
     int code;
 } STATES[] = {
-    {"HF001", HF_EFENCED},  {"08", HF_EUNREACH}, /* connection exception */
-    {"57P01", HF_EUNREACH},                      /* admin shutdown */
-    {"57P02", HF_EUNREACH},                      /* crash shutdown */
-    {"57P03", HF_EUNREACH},                      /* starting up */
-    {"53300", HF_EUNREACH},                      /* too many connections */
-    {"40001", HF_EBUSY},                         /* serialization failure */
-    {"40P01", HF_EBUSY},                         /* deadlock */
-    {"55P03", HF_EBUSY},                         /* lock timeout */
-    {"53100", HF_ENOSPC},                        /* disk full */
-    {"53200", HF_ENOMEM},   {"25006", HF_EROFS}, /* read-only transaction */
-    {"28", HF_EDENIED},                          /* authorization */
-    {"42501", HF_EDENIED},                       /* privilege */
-    {"42P01", HF_EFORMAT},                       /* undefined table */
-    {"42703", HF_EFORMAT},                       /* undefined column */
+    {"HF001", HF_EFENCED},  /* ours: migration 0002 */
+    {"08", HF_EUNREACH},    /* connection exception */
+    {"57P01", HF_EUNREACH}, /* admin shutdown */
+    {"57P02", HF_EUNREACH}, /* crash shutdown */
+    {"57P03", HF_EUNREACH}, /* starting up */
+    {"53300", HF_EUNREACH}, /* too many connections */
+    {"40001", HF_EBUSY},    /* serialization failure */
+    {"40P01", HF_EBUSY},    /* deadlock */
+    {"55P03", HF_EBUSY},    /* lock timeout */
+    {"53100", HF_ENOSPC},   /* disk full */
+    {"53200", HF_ENOMEM},   /* out of memory */
+    {"25006", HF_EROFS},    /* read-only transaction */
+    {"28", HF_EDENIED},     /* authorization */
+    {"42501", HF_EDENIED},  /* privilege */
+    {"42P01", HF_EFORMAT},  /* undefined table */
+    {"42703", HF_EFORMAT},  /* undefined column */
 };
 
 static int code_of_state(const char *state)
@@ -127,7 +129,7 @@ int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_c
     pg->dsn = hf_malloc(store->alloc, strlen(dsn) + 1);
     if (!pg->dsn)
         return hf_store_fail(store, HF_ENOMEM, "out of memory");
-    strcpy(pg->dsn, dsn);
+    memcpy(pg->dsn, dsn, strlen(dsn) + 1);
     return 0;
 }
 
@@ -142,6 +144,19 @@ void hf_pg_disconnect(struct hf_pg *pg)
 {
     PQfinish(pg->conn);
     pg->conn = NULL;
+}
+
+/* An idle server says nothing, or a last word (which libpq swallows), or hangs up. */
+void hf_pg_drop_dead(struct hf_pg *pg)
+{
+    while (pg->conn) {
+        struct pollfd fd = {.fd = PQsocket(pg->conn), .events = POLLIN};
+
+        if (poll(&fd, 1, 0) <= 0)
+            return;
+        if (!PQconsumeInput(pg->conn))
+            hf_pg_disconnect(pg);
+    }
 }
 
 /* Waits until the socket can do one of events. */
@@ -295,6 +310,23 @@ int hf_pg_exec_params(struct hf_pg *pg, const char *sql, int n, const char *cons
     if (!PQsendQueryParams(pg->conn, sql, n, NULL, params, NULL, NULL, 0))
         return fail_lost(pg, what);
     return finish(pg, what, out);
+}
+
+int hf_pg_exec_row(struct hf_pg *pg, const char *sql, int n, const char *const *params,
+                   const char *what, PGresult **out)
+{
+    PGresult *result = NULL;
+    int rv = hf_pg_exec_params(pg, sql, n, params, what, &result);
+
+    if (rv < 0)
+        return rv;
+    if (PQntuples(result) != 1) {
+        PQclear(result);
+        return hf_store_fail(pg->store, HF_EFORMAT,
+                             "%s: the schema is damaged; restore the database", what);
+    }
+    *out = result;
+    return 0;
 }
 
 void hf_pg_rollback(struct hf_pg *pg)

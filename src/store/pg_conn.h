@@ -30,6 +30,12 @@ void hf_pg_free(struct hf_pg *pg);
 int hf_pg_connect(struct hf_pg *pg);
 void hf_pg_disconnect(struct hf_pg *pg);
 
+/*
+ * Before something is sent on a connection that was idle: closes it if the server has. A batch that
+ * is never sent is certain not to be durable.
+ */
+void hf_pg_drop_dead(struct hf_pg *pg);
+
 /* Sends what libpq has gathered; reads meanwhile, so that neither side waits for the other. */
 int hf_pg_flush(struct hf_pg *pg);
 
@@ -46,6 +52,10 @@ int hf_pg_check(struct hf_pg *pg, PGresult *result, const char *what);
 int hf_pg_exec(struct hf_pg *pg, const char *sql, const char *what, PGresult **out);
 int hf_pg_exec_params(struct hf_pg *pg, const char *sql, int n, const char *const *params,
                       const char *what, PGresult **out);
+
+/* The same, for what answers with exactly one row; HF_EFORMAT if it does not. */
+int hf_pg_exec_row(struct hf_pg *pg, const char *sql, int n, const char *const *params,
+                   const char *what, PGresult **out);
 
 /* After a failure within a transaction; keeps the failure's text. */
 void hf_pg_rollback(struct hf_pg *pg);

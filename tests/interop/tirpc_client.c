@@ -48,7 +48,8 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     for (size_t i = 0; i < HF_COUNT_OF(served); i++) {
         client = connect_to(argv[1], served[i].prog, served[i].vers, argv[2]);
-        call(client, NULLPROC, (xdrproc_t)xdr_void, NULL, (xdrproc_t)xdr_void, NULL);
+        call(client, NULLPROC, (xdrproc_t)(void (*)(void))xdr_void, NULL,
+             (xdrproc_t)(void (*)(void))xdr_void, NULL);
         printf("%lu %lu null\n", (unsigned long)served[i].prog, (unsigned long)served[i].vers);
         clnt_destroy(client);
     }

@@ -20,7 +20,7 @@
 #include "pg_server.h"
 #include "store/commit.h"
 
-enum { KILLS = 200, LIFE_MAX_US = 40000, SERVER_KILLED_EVERY = 40 };
+enum { KILLS = 200, LIFE_MAX_US = 30000, SERVER_KILLED_EVERY = 40 };
 
 static const uint64_t SEED = 20240229;
 
@@ -104,14 +104,18 @@ static bool settle(struct hf_store *model, uint64_t *settled)
     return ok;
 }
 
-/* One life of the child, up to its violent end. */
-static void live_and_die(uint64_t settled, uint64_t life_us, bool kill_server)
+/* One life of the child, up to its violent end: any time after it was born, or after it got to
+ * work.
+ */
+static void live_and_die(uint64_t settled, uint64_t life_us, bool working, bool kill_server)
 {
     pid_t pid = fork();
 
     MUST(pid >= 0);
     if (pid == 0)
         child(settled + 1);
+    while (working && atomic_load(&shared->acked) == settled)
+        usleep(100);
     usleep((useconds_t)life_us);
     if (kill_server)
         pg_server_stop(&server, SIGKILL);
@@ -132,14 +136,14 @@ static bool run(struct hf_store *model)
         bool kill_server = server.pid && kills % SERVER_KILLED_EVERY == 0;
 
         atomic_store(&shared->acked, settled);
-        live_and_die(settled, life_us, kill_server);
+        live_and_die(settled, life_us, kills % 2, kill_server);
         if (!settle(model, &settled)) {
             printf("# wrong after kill %d\n", kills + 1);
             return false;
         }
     }
     printf("# %d kills, %llu batches\n", kills, (unsigned long long)settled);
-    return settled > KILLS;
+    return settled >= KILLS / 2;
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /*
- * Loaded with LD_PRELOAD: writes down, in order, every write to and sync of a file called data.mdb,
- * with the bytes; and every write to a file called acks, which is how the program under test says
+ * Loaded with LD_PRELOAD: writes down, in order, every write to and sync of the store's files, with
+ * the bytes; and every write to a file called acks, which is how the program under test says
  * that a batch was reported durable. test_torn.c replays the record with the power cut anywhere.
  *
  * The record goes to the file named by HOLDFAST_RECORD.
@@ -10,6 +10,7 @@
 #include "recorder.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,20 +29,31 @@ static void emit(const void *data, size_t len)
         abort();
 }
 
-static bool is_named(int fd, const char *name)
+/* The last part of an open file's name. */
+static const char *name_of(int fd, char path[PATH_MAX])
 {
     char link[64];
-    char path[4096];
     ssize_t len;
     const char *base;
 
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    len = readlink(link, path, sizeof(path) - 1);
-    if (len <= 0)
-        return false;
-    path[len] = '\0';
+    len = readlink(link, path, PATH_MAX - 1);
+    path[len > 0 ? len : 0] = '\0';
     base = strrchr(path, '/');
-    return base && strcmp(base + 1, name) == 0;
+    return base ? base + 1 : "";
+}
+
+/* Which of the store's files it is, or -1. */
+static int store_file(int fd)
+{
+    char path[PATH_MAX];
+    const char *name = name_of(fd, path);
+
+    for (int i = 0; i < STORE_FILES; i++) {
+        if (strcmp(name, STORE_FILE_NAMES[i]) == 0)
+            return i;
+    }
+    return -1;
 }
 
 static bool recording(void)
@@ -56,9 +68,11 @@ static bool recording(void)
 static void note(int fd, enum event_type type, const struct iovec *iov, int count, off_t offset)
 {
     struct event event = {.type = type, .offset = (uint64_t)offset};
+    int file = recording() ? store_file(fd) : -1;
 
-    if (!recording() || !is_named(fd, "data.mdb"))
+    if (file < 0)
         return;
+    event.file = (uint32_t)file;
     if (type == EVENT_WRITE && fcntl(fd, F_GETFL) & O_DSYNC)
         event.type = EVENT_WRITE_THROUGH;
     for (int i = 0; i < count; i++)
@@ -78,6 +92,17 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
     return syscall(SYS_pwrite64, fd, data, len, offset);
 }
 
+ssize_t pwritev(int fd, const struct iovec *iov, int count, off_t offset)
+{
+    note(fd, EVENT_WRITE, iov, count, offset);
+    return syscall(SYS_pwritev, fd, iov, count, offset, 0);
+}
+
+ssize_t pwritev64(int fd, const struct iovec *iov, int count, off64_t offset)
+{
+    return pwritev(fd, iov, count, offset);
+}
+
 ssize_t writev(int fd, const struct iovec *iov, int count)
 {
     note(fd, EVENT_WRITE, iov, count, lseek(fd, 0, SEEK_CUR));
@@ -88,8 +113,9 @@ ssize_t write(int fd, const void *data, size_t len)
 {
     struct iovec iov = {(void *)(uintptr_t)data, len};
     struct event event = {.type = EVENT_ACK, .len = len};
+    char path[PATH_MAX];
 
-    if (recording() && is_named(fd, "acks")) {
+    if (recording() && strcmp(name_of(fd, path), "acks") == 0) {
         emit(&event, sizeof(event));
         emit(data, len);
     }
@@ -116,7 +142,7 @@ int fsync(int fd)
 /* None of these is expected; if LMDB ever used them the record would be wrong. */
 int ftruncate(int fd, off_t len)
 {
-    if (is_named(fd, "data.mdb"))
+    if (store_file(fd) >= 0)
         abort();
     return (int)syscall(SYS_ftruncate, fd, len);
 }

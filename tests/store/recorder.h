@@ -12,9 +12,13 @@ enum event_type {
     EVENT_ACK = 4, /* a batch was reported durable; the bytes are its number, 64 bits */
 };
 
+enum { STORE_FILES = 2 };
+
+static const char *const STORE_FILE_NAMES[STORE_FILES] = {"data.mdb", "journal"};
+
 struct event {
     uint32_t type;
-    uint32_t spare;
+    uint32_t file; /* index into STORE_FILE_NAMES */
     uint64_t offset;
     uint64_t len;
 };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "fixture.h"
 #include "pg_server.h"
 #include "store/store.h"
@@ -130,27 +131,23 @@ static void a_second_put_replaces_the_first(void **state)
 static void the_largest_values_fit(void **state)
 {
     uint8_t bytes[HF_FH_MAX];
-    struct hf_record_client client = {
-        .id = UINT64_MAX,
-        .protocol = HF_PROTOCOL_NSM,
-        .transport = HF_TRANSPORT_UDP,
-        .name = {bytes, HF_NAME_MAX},
-        .my_name = {bytes, HF_NAME_MAX},
-        .ttl_ms = UINT64_MAX,
-        .epoch = UINT64_MAX,
-        .prog = UINT32_MAX,
-        .n_addrs = HF_CLIENT_ADDRS_MAX
-    };
-    struct hf_record_lock lock = {
-        .id = UINT64_MAX,
-        .client_id = UINT64_MAX,
-        .share = {bytes, HF_SHARE_NAME_MAX},
-        .fh = {bytes, HF_FH_MAX        },
-        .oh = {bytes, HF_OH_MAX        },
-        .svid = INT32_MIN,
-        .last = UINT64_MAX,
-        .first = UINT64_MAX
-    };
+    struct hf_record_client client = {.id = UINT64_MAX,
+                                      .protocol = HF_PROTOCOL_NSM,
+                                      .transport = HF_TRANSPORT_UDP,
+                                      .name = {bytes, HF_NAME_MAX},
+                                      .my_name = {bytes, HF_NAME_MAX},
+                                      .ttl_ms = UINT64_MAX,
+                                      .epoch = UINT64_MAX,
+                                      .prog = UINT32_MAX,
+                                      .n_addrs = HF_CLIENT_ADDRS_MAX};
+    struct hf_record_lock lock = {.id = UINT64_MAX,
+                                  .client_id = UINT64_MAX,
+                                  .share = {bytes, HF_SHARE_NAME_MAX},
+                                  .fh = {bytes, HF_FH_MAX},
+                                  .oh = {bytes, HF_OH_MAX},
+                                  .svid = INT32_MIN,
+                                  .last = UINT64_MAX,
+                                  .first = UINT64_MAX};
 
     (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -366,6 +363,48 @@ static void a_usable_store_probes_well(void **state)
     assert_int_equal(count_all(), 0);
 }
 
+/* Open, write, read; some allocation fails. */
+static int use_store(const struct hf_alloc *alloc, const struct hf_batch *batch)
+{
+    struct hf_store_config starved = config;
+    struct hf_store second;
+    struct digest digest;
+    int rv;
+
+    starved.alloc = alloc;
+    rv = hf_store_open(&second, &starved);
+    if (rv < 0)
+        return rv;
+    rv = hf_store_apply(&second, batch);
+    if (rv == 0)
+        rv = store_digest(&second, &digest);
+    if (rv == 0)
+        rv = hf_store_delete_locks_named(&second, hf_bytes_str("alpha"), NULL);
+    hf_store_close(&second);
+    return rv;
+}
+
+static void memory_may_run_out_anywhere(void **state)
+{
+    struct faulty_heap heap;
+    struct hf_alloc alloc = faulty_alloc(&heap);
+    struct hf_batch batch;
+    int rv = HF_ENOMEM;
+
+    (void)state;
+    hf_store_close(&store); /* there can be only one */
+    hf_batch_init(&batch, &hf_alloc_heap);
+    story_batch(5, 5, &batch);
+    for (long after = 0; rv < 0; after++) {
+        heap = (struct faulty_heap){.after = after};
+        rv = use_store(&alloc, &batch);
+        assert_true(rv == 0 || rv == HF_ENOMEM);
+        assert_int_equal(heap.live, 0);
+    }
+    hf_batch_free(&batch);
+    open_store();
+}
+
 int main(int argc, char **argv)
 {
 #define STORY(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -383,6 +422,7 @@ int main(int argc, char **argv)
         STORY(a_newer_record_is_named_as_such),
         STORY(a_second_daemon_is_refused),
         STORY(a_usable_store_probes_well),
+        STORY(memory_may_run_out_anywhere),
     };
     int rv;
 
@@ -398,6 +438,7 @@ int main(int argc, char **argv)
         }
         config.dsn = server.dsn;
     }
+    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
     rv = cmocka_run_group_tests(tests, NULL, NULL);
     if (config.dsn)
         pg_server_remove(&server);

@@ -21,7 +21,7 @@ static struct hf_store store;
 static int mount_disk(void **state)
 {
     (void)state;
-    MUST(mount("tmpfs", disk, "tmpfs", 0, "size=1m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", 0, "size=3m") == 0);
     assert_int_equal(hf_store_open(&store, &config), 0);
     return 0;
 }
@@ -51,39 +51,56 @@ static int put_locks(uint64_t first, uint64_t count)
     return rv;
 }
 
-static struct digest digest(void)
+static size_t count_locks(void)
 {
     struct digest d;
 
     assert_int_equal(store_digest(&store, &d), 0);
-    return d;
+    return d.count;
+}
+
+static void fill_disk(size_t *acknowledged)
+{
+    uint64_t first = 1;
+    int rv;
+
+    while ((rv = put_locks(first, 100)) == 0)
+        first += 100;
+    assert_int_equal(rv, HF_ENOSPC);
+    assert_non_null(strstr(hf_store_error(&store), "free some space"));
+    *acknowledged = first - 1;
+    assert_true(*acknowledged > 1000);
 }
 
 static void a_full_disk_refuses_and_loses_nothing(void **state)
 {
-    uint64_t first = 1;
-    struct digest before;
-    int rv;
+    size_t acknowledged;
 
     (void)state;
-    do {
-        before = digest();
-        rv = put_locks(first, 100);
-        first += 100;
-    } while (rv == 0);
-    assert_int_equal(rv, HF_ENOSPC);
-    assert_non_null(strstr(hf_store_error(&store), "free some space"));
-    assert_true(before.count > 1000);
-    assert_true(digest().sum == before.sum);
+    fill_disk(&acknowledged);
+    assert_int_equal(hf_store_probe(&store), HF_ENOSPC);
 
     /* there is room again: the same store goes on */
-    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=4m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=8m") == 0);
     assert_int_equal(hf_store_probe(&store), 0);
-    assert_int_equal(put_locks(first, 100), 0);
-    assert_int_equal(digest().count, before.count + 100);
+    assert_int_equal(count_locks(), acknowledged);
+    assert_int_equal(put_locks(1000001, 100), 0);
     hf_store_close(&store);
     assert_int_equal(hf_store_open(&store, &config), 0);
-    assert_int_equal(digest().count, before.count + 100);
+    assert_int_equal(count_locks(), acknowledged + 100);
+}
+
+static void a_restart_on_a_full_disk_loses_nothing(void **state)
+{
+    size_t acknowledged;
+
+    (void)state;
+    fill_disk(&acknowledged);
+    hf_store_close(&store);
+    assert_int_equal(hf_store_open(&store, &config), HF_ENOSPC);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=8m") == 0);
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    assert_int_equal(count_locks(), acknowledged);
 }
 
 static void a_disk_full_from_the_start_is_named(void **state)
@@ -112,10 +129,10 @@ static void a_read_only_disk_is_named(void **state)
 {
     (void)state;
     hf_store_close(&store);
-    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=3m") == 0);
     assert_int_equal(hf_store_open(&store, &config), HF_EROFS);
     assert_non_null(strstr(hf_store_error(&store), "read-only"));
-    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=1m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=3m") == 0);
     assert_int_equal(hf_store_open(&store, &config), 0);
 }
 
@@ -124,6 +141,7 @@ int main(void)
 #define STORY(f) cmocka_unit_test_setup_teardown(f, mount_disk, unmount_disk)
     const struct CMUnitTest tests[] = {
         STORY(a_full_disk_refuses_and_loses_nothing),
+        STORY(a_restart_on_a_full_disk_loses_nothing),
         STORY(a_disk_full_from_the_start_is_named),
         STORY(a_read_only_disk_is_named),
     };

@@ -147,11 +147,11 @@ static void a_foreign_file_is_left_alone(void **state)
     close(fd);
 }
 
-/* Changes a number in the tree "state" behind the store's back. */
-static void set_state(uint64_t which, uint64_t number)
+/* Puts a value into a tree behind the store's back. */
+static void put_raw(const char *name, uint64_t id, void *data, size_t len)
 {
-    MDB_val key = {sizeof(which), &which};
-    MDB_val value = {sizeof(number), &number};
+    MDB_val key = {sizeof(id), &id};
+    MDB_val value = {len, data};
     MDB_env *env;
     MDB_txn *txn;
     MDB_dbi tree;
@@ -160,7 +160,7 @@ static void set_state(uint64_t which, uint64_t number)
     assert_int_equal(mdb_env_set_maxdbs(env, 3), 0);
     assert_int_equal(mdb_env_open(env, dir, 0, 0600), 0);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
-    assert_int_equal(mdb_dbi_open(txn, "state", MDB_INTEGERKEY, &tree), 0);
+    assert_int_equal(mdb_dbi_open(txn, name, MDB_INTEGERKEY, &tree), 0);
     assert_int_equal(mdb_put(txn, tree, &key, &value, 0), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
@@ -168,9 +168,24 @@ static void set_state(uint64_t which, uint64_t number)
 
 static void a_newer_format_is_refused(void **state)
 {
+    uint64_t version = 2;
+
     (void)state;
-    set_state(1, 2);
+    put_raw("state", 1, &version, sizeof(version));
     expect_refused(HF_EVERSION, "newer Holdfast");
+}
+
+static void a_newer_record_is_refused(void **state)
+{
+    uint8_t record[] = {HF_RECORD_LOCK, 99, 1, 2, 3};
+    struct digest d;
+
+    (void)state;
+    put_raw("locks", 2000, record, sizeof(record));
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(store_digest(&store, &d), HF_EVERSION);
+    assert_non_null(strstr(hf_store_error(&store), "newer Holdfast"));
+    hf_store_close(&store);
 }
 
 static void an_interrupted_first_start_is_forgotten(void **state)
@@ -215,7 +230,7 @@ static void rob(void)
     hf_store_close(&thief);
 }
 
-static void expect_fenced(void)
+static void expect_fenced(size_t left)
 {
     uint8_t room[HF_FH_MAX];
     struct hf_record_lock lock = make_lock(2000, 1, room);
@@ -224,7 +239,7 @@ static void expect_fenced(void)
     assert_int_equal(hf_store_probe(&store), HF_EFENCED);
     hf_store_close(&store);
     assert_int_equal(hf_store_open(&store, config()), 0);
-    assert_int_equal(digest().count, 1000);
+    assert_int_equal(digest().count, left);
     hf_store_close(&store);
 }
 
@@ -233,8 +248,63 @@ static void a_daemon_that_was_robbed_writes_nothing_more(void **state)
 {
     (void)state;
     assert_int_equal(hf_store_open(&store, config()), 0);
+    put_locks(1001, 1010); /* in the journal, and nowhere else */
     in_another_process(rob);
-    expect_fenced();
+    expect_fenced(1010);
+}
+
+/* Three batches that only the journal has, then the end without a word. */
+static void die_with_a_full_journal(void)
+{
+    if (hf_store_open(&store, config()) < 0)
+        _exit(1);
+    put_locks(1001, 1010);
+    put_locks(1011, 1020);
+    put_locks(1021, 1030);
+    _exit(0);
+}
+
+static char *journal_path(const char *suffix)
+{
+    static char path[PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/journal%s", dir, suffix);
+    return path;
+}
+
+static void what_is_only_in_the_journal_is_there(void **state)
+{
+    (void)state;
+    in_another_process(die_with_a_full_journal);
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(digest().count, 1030);
+    hf_store_close(&store);
+}
+
+/* The first record is hit, but those behind it tell that there was more. */
+static void a_damaged_journal_is_noticed(void **state)
+{
+    int fd;
+
+    (void)state;
+    in_another_process(die_with_a_full_journal);
+    fd = open(journal_path(""), O_WRONLY);
+    assert_int_equal(pwrite(fd, "rust", 4, 100), 4);
+    close(fd);
+    expect_refused(HF_EFORMAT, "journal.old");
+    expect_refused(HF_EFORMAT, "journal.old");
+    assert_int_equal(unlink(journal_path(".old")), 0);
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(digest().count, 1000);
+    hf_store_close(&store);
+}
+
+static void a_journal_cut_short_is_noticed(void **state)
+{
+    (void)state;
+    in_another_process(die_with_a_full_journal);
+    assert_int_equal(truncate(journal_path(""), 1024), 0);
+    expect_refused(HF_EFORMAT, "damaged");
 }
 
 static void a_file_replaced_by_a_backup_is_noticed(void **state)
@@ -248,7 +318,7 @@ static void a_file_replaced_by_a_backup_is_noticed(void **state)
     put_locks(1001, 1010);
     snprintf(command, sizeof(command), "mv %s.bak %s", data_path(), data_path());
     assert_int_equal(system(command), 0);
-    expect_fenced();
+    expect_fenced(1000);
 }
 
 static void the_map_grows_by_itself(void **state)
@@ -287,8 +357,12 @@ int main(void)
         STORY(no_damage_crashes_the_daemon),
         STORY(a_foreign_file_is_left_alone),
         STORY(a_newer_format_is_refused),
+        STORY(a_newer_record_is_refused),
         STORY(an_interrupted_first_start_is_forgotten),
         STORY(a_daemon_that_was_robbed_writes_nothing_more),
+        STORY(what_is_only_in_the_journal_is_there),
+        STORY(a_damaged_journal_is_noticed),
+        STORY(a_journal_cut_short_is_noticed),
         STORY(a_file_replaced_by_a_backup_is_noticed),
         STORY(the_map_grows_by_itself),
         STORY(a_missing_parent_is_named),

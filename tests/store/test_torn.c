@@ -1,8 +1,9 @@
 /*
- * STO-02, loss of power: LMDB's writes and syncs are recorded (recorder.c) while a story is told to
- * the store. Then the power is cut after each of them. What was written but not synced may have
- * reached the disk in any part and any order, sector by sector; from each such disk the store must
- * open, be consistent, and hold every batch that was acknowledged, and at most one more.
+ * STO-02, loss of power: all writes and syncs of the LMDB store, to its tree and to its journal,
+ * are recorded (recorder.c) while a story is told to it. Then the power is cut after each of them.
+ * What was written but not synced may have reached the disk in any part and any order, sector by
+ * sector; from each such disk the store must open, be consistent, and hold every batch that was
+ * acknowledged, and at most one more.
  *
  * usage: test-torn RECORDER.so
  */
@@ -21,6 +22,7 @@
 
 enum {
     BATCHES = 80,
+    CHECKPOINT_EVERY = 5, /* batches; by itself the journal would be full much later */
     SECTOR = 512,
     CUTS_PER_EVENT = 6, /* random ones, beside all and nothing */
     PENDING_MAX = 1024,
@@ -34,8 +36,13 @@ struct image {
     size_t room;
 };
 
+/* The store's files, by number. */
+struct disk {
+    struct image files[STORE_FILES];
+};
+
 struct replay {
-    struct image durable;                /* what survives for certain */
+    struct disk durable;                 /* what survives for certain */
     const uint8_t *pending[PENDING_MAX]; /* events since the last sync */
     size_t n_pending;
     uint64_t acked;
@@ -69,7 +76,7 @@ static struct event event_at(const uint8_t *p)
 }
 
 /* Writes those sectors of an event that the disk took. */
-static void write_torn(struct image *image, const uint8_t *p, struct dice *dice)
+static void write_torn(struct disk *disk, const uint8_t *p, struct dice *dice)
 {
     struct event event = event_at(p);
 
@@ -78,29 +85,38 @@ static void write_torn(struct image *image, const uint8_t *p, struct dice *dice)
 
         len = len < event.len - at ? len : event.len - at;
         if (dice_below(dice, 2))
-            image_write(image, p + sizeof(event) + at, len, event.offset + at);
+            image_write(&disk->files[event.file], p + sizeof(event) + at, len, event.offset + at);
         at += len;
     }
 }
 
-static void write_whole(struct image *image, const uint8_t *p)
+static void write_whole(struct disk *disk, const uint8_t *p)
 {
     struct event event = event_at(p);
 
-    image_write(image, p + sizeof(event), event.len, event.offset);
+    image_write(&disk->files[event.file], p + sizeof(event), event.len, event.offset);
 }
 
-static void write_file(const char *dir, const struct image *image)
+/* Leaves a hole where there are only zeros up to the end, to be quick. */
+static void write_file(const char *dir, const char *name, const struct image *image)
 {
     char path[PATH_MAX + 16];
+    size_t len = image->len;
     int fd;
 
-    snprintf(path, sizeof(path), "%s/lock.mdb", dir);
-    unlink(path);
-    snprintf(path, sizeof(path), "%s/data.mdb", dir);
+    while (len > 0 && image->bytes[len - 1] == 0)
+        len--;
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    MUST(fd >= 0 && write(fd, image->bytes, image->len) == (ssize_t)image->len);
+    MUST(fd >= 0 && write(fd, image->bytes, len) == (ssize_t)len);
+    MUST(ftruncate(fd, (off_t)image->len) == 0);
     close(fd);
+}
+
+static void write_disk(const char *dir, const struct disk *disk)
+{
+    for (int i = 0; i < STORE_FILES; i++)
+        write_file(dir, STORE_FILE_NAMES[i], &disk->files[i]);
 }
 
 static bool same(const struct digest *a, const struct digest *b)
@@ -109,7 +125,7 @@ static bool same(const struct digest *a, const struct digest *b)
 }
 
 /* The machine starts again with this disk. */
-static bool boot(struct replay *r, const struct image *image)
+static bool boot(struct replay *r, const struct disk *disk)
 {
     struct hf_store_config config = {.backend = "lmdb", .path = r->dir};
     struct hf_store store;
@@ -117,7 +133,7 @@ static bool boot(struct replay *r, const struct image *image)
     bool ok;
 
     r->cuts++;
-    write_file(r->dir, image);
+    write_disk(r->dir, disk);
     if (hf_store_open(&store, &config) < 0 || store_digest(&store, &found) < 0) {
         printf("# cut %lu: %s\n", r->cuts, hf_store_error(&store));
         return false;
@@ -134,16 +150,23 @@ static bool boot(struct replay *r, const struct image *image)
     return ok;
 }
 
+static void free_disk(struct disk *disk)
+{
+    for (int i = 0; i < STORE_FILES; i++)
+        free(disk->files[i].bytes);
+}
+
 /* What the disk took of the pending writes: everything, nothing, all but the first, any sectors. */
 enum keep { KEEP_ALL, KEEP_NONE, KEEP_LATER, KEEP_TORN };
 
 /* The power fails now; of what is pending the disk has taken as much as how says. */
 static bool cut_power(struct replay *r, enum keep how)
 {
-    struct image disk = {0};
+    struct disk disk = {0};
     bool ok;
 
-    image_write(&disk, r->durable.bytes, r->durable.len, 0);
+    for (int i = 0; i < STORE_FILES; i++)
+        image_write(&disk.files[i], r->durable.files[i].bytes, r->durable.files[i].len, 0);
     for (size_t i = 0; i < r->n_pending; i++) {
         if (how == KEEP_ALL || (how == KEEP_LATER && i > 0))
             write_whole(&disk, r->pending[i]);
@@ -151,7 +174,7 @@ static bool cut_power(struct replay *r, enum keep how)
             write_torn(&disk, r->pending[i], &r->dice);
     }
     ok = boot(r, &disk);
-    free(disk.bytes);
+    free_disk(&disk);
     return ok;
 }
 
@@ -162,6 +185,20 @@ static bool cut_power_every_way(struct replay *r)
     for (int i = 0; i < CUTS_PER_EVENT && ok; i++)
         ok = cut_power(r, KEEP_TORN);
     return ok;
+}
+
+/* What is pending for one file becomes durable; the other file's stays as it is. */
+static void sync_file(struct replay *r, uint32_t file)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < r->n_pending; i++) {
+        if (event_at(r->pending[i]).file == file)
+            write_whole(&r->durable, r->pending[i]);
+        else
+            r->pending[kept++] = r->pending[i];
+    }
+    r->n_pending = kept;
 }
 
 static bool replay_event(struct replay *r, const uint8_t *p)
@@ -175,9 +212,7 @@ static bool replay_event(struct replay *r, const uint8_t *p)
         memcpy(&r->acked, p + sizeof(event), sizeof(r->acked));
         return true;
     case EVENT_SYNC:
-        for (size_t i = 0; i < r->n_pending; i++)
-            write_whole(&r->durable, r->pending[i]);
-        r->n_pending = 0;
+        sync_file(r, event.file);
         return cut_power(r, KEEP_NONE);
     case EVENT_WRITE:
     case EVENT_WRITE_THROUGH:
@@ -210,6 +245,24 @@ static struct image read_file(const char *dir, const char *name)
     return image;
 }
 
+static void acknowledge(int acks, uint64_t seq)
+{
+    MUST(write(acks, &seq, sizeof(seq)) == sizeof(seq));
+}
+
+/* The store as it is on disk, set aside: the record begins with this. */
+static void keep_copy(const char *dir)
+{
+    for (int i = 0; i < STORE_FILES; i++) {
+        struct image image = read_file(dir, STORE_FILE_NAMES[i]);
+        char name[32];
+
+        snprintf(name, sizeof(name), "first-%s", STORE_FILE_NAMES[i]);
+        write_file(dir, name, &image);
+        free(image.bytes);
+    }
+}
+
 /* The recorded process: one batch after the other, each acknowledged when it is durable. */
 static int tell_story(const char *dir)
 {
@@ -223,10 +276,14 @@ static int tell_story(const char *dir)
     acks = open(acks_path, O_WRONLY | O_CREAT, 0600);
     hf_batch_init(&batch, &hf_alloc_heap);
     MUST(acks >= 0 && hf_store_open(&store, &config) == 0);
+    keep_copy(dir);
+    acknowledge(acks, 0);
     for (uint64_t seq = 1; seq <= BATCHES; seq++) {
         story_batch(SEED, seq, &batch);
         MUST(hf_store_apply(&store, &batch) == 0);
-        MUST(write(acks, &seq, sizeof(seq)) == sizeof(seq));
+        acknowledge(acks, seq);
+        if (seq % CHECKPOINT_EVERY == 0)
+            MUST(hf_store_probe(&store) == 0);
     }
     hf_store_close(&store);
     hf_batch_free(&batch);
@@ -273,27 +330,17 @@ static void compute_digests(struct digest *digests)
 
 static bool replay(struct replay *r, const struct image *record)
 {
-    size_t at = 0;
+    bool begun = false; /* the first acknowledgement, of nothing, says that the store is open */
 
-    while (at < record->len) {
+    for (size_t at = 0; at < record->len;) {
         struct event event = event_at(record->bytes + at);
 
-        if (!replay_event(r, record->bytes + at))
+        begun = begun || event.type == EVENT_ACK;
+        if (begun && !replay_event(r, record->bytes + at))
             return false;
         at += sizeof(event) + event.len;
     }
     return r->acked == BATCHES;
-}
-
-/* An empty store, closed, as the disk that the record begins with. */
-static struct image first_image(const char *dir)
-{
-    struct hf_store_config config = {.backend = "lmdb", .path = dir};
-    struct hf_store store;
-
-    MUST(hf_store_open(&store, &config) == 0);
-    hf_store_close(&store);
-    return read_file(dir, "data.mdb");
 }
 
 int main(int argc, char **argv)
@@ -310,9 +357,10 @@ int main(int argc, char **argv)
     scratch_make(dir, NULL);
     scratch_make(r.dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL);
     compute_digests(r.digests);
-    r.durable = first_image(dir);
     record_story(argv[0], argv[1], dir);
     record = read_file(dir, "record");
+    r.durable.files[0] = read_file(dir, "first-data.mdb");
+    r.durable.files[1] = read_file(dir, "first-journal");
 
     printf("1..2\n");
     ok = replay(&r, &record);
@@ -324,7 +372,7 @@ int main(int argc, char **argv)
            r.ahead > 0 ? "ok" : "not ok");
 
     free(record.bytes);
-    free(r.durable.bytes);
+    free_disk(&r.durable);
     scratch_remove(r.dir);
     scratch_remove(dir);
     return ok && r.ahead > 0 ? 0 : 1;

@@ -1,0 +1,211 @@
+#include "store/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+#define NAME     "journal"
+#define OLD_NAME "journal.old"
+#define NEW_NAME "journal.new"
+
+enum { SECTOR = 512 };
+
+/* In front of each batch; native byte order, like LMDB's file. */
+struct header {
+    uint64_t checksum; /* of the rest of the header and the batch's bytes */
+    uint64_t index;
+    uint32_t len;
+    uint32_t n_ops;
+};
+
+static size_t padded(size_t len)
+{
+    return (len + SECTOR - 1) / SECTOR * SECTOR;
+}
+
+static uint64_t checksum(const struct hf_hash_key *key, const struct header *header,
+                         const void *data)
+{
+    uint64_t sum = hf_hash(key, data, header->len);
+
+    sum = hf_hash_u64(key, sum, header->index);
+    return hf_hash_u64(key, sum, (uint64_t)header->len << 32 | header->n_ops);
+}
+
+void hf_journal_init(struct hf_journal *journal)
+{
+    *journal = (struct hf_journal){.fd = -1};
+}
+
+void hf_journal_close(struct hf_journal *journal)
+{
+    if (journal->fd >= 0)
+        close(journal->fd);
+    journal->fd = -1;
+}
+
+static int write_zeros(int fd)
+{
+    static const uint8_t ZEROS[1 << 16];
+
+    for (off_t at = 0; at < HF_JOURNAL_BYTES; at += (off_t)sizeof(ZEROS)) {
+        ssize_t n = pwrite(fd, ZEROS, sizeof(ZEROS), at);
+        if (n != (ssize_t)sizeof(ZEROS))
+            return n < 0 ? errno : ENOSPC;
+    }
+    return fsync(fd) < 0 ? errno : 0;
+}
+
+int hf_journal_create(struct hf_journal *journal, int dir_fd)
+{
+    struct stat st;
+    int error;
+    int fd;
+
+    HF_ASSERT(journal->fd < 0);
+    if (unlinkat(dir_fd, OLD_NAME, 0) < 0 && errno != ENOENT)
+        return errno;
+    fd = openat(dir_fd, NEW_NAME, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    error = write_zeros(fd);
+    if (!error &&
+        (fstat(fd, &st) < 0 || renameat(dir_fd, NEW_NAME, dir_fd, NAME) < 0 || fsync(dir_fd) < 0))
+        error = errno;
+    if (error) {
+        close(fd);
+        return error;
+    }
+    journal->fd = fd;
+    journal->dev = st.st_dev;
+    journal->ino = st.st_ino;
+    return 0;
+}
+
+void hf_journal_restart(struct hf_journal *journal, const struct hf_hash_key *key)
+{
+    journal->key = *key;
+    journal->end = 0;
+    journal->index = 0;
+}
+
+bool hf_journal_has_room(const struct hf_journal *journal, const struct hf_batch *batch)
+{
+    return padded(sizeof(struct header) + hf_buf_len(&batch->buf)) <=
+           HF_JOURNAL_BYTES - journal->end;
+}
+
+int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch)
+{
+    static const uint8_t ZEROS[SECTOR];
+    struct hf_bytes bytes = hf_buf_view(&batch->buf);
+    struct header header = {
+        .index = journal->index, .len = (uint32_t)bytes.len, .n_ops = batch->n_ops};
+    size_t len = sizeof(header) + bytes.len;
+    struct iovec iov[] = {
+        {&header, sizeof(header)},
+        {(void *)(uintptr_t)bytes.data, bytes.len},
+        {(void *)(uintptr_t)ZEROS, padded(len) - len},
+    };
+    ssize_t n;
+
+    HF_ASSERT(hf_journal_has_room(journal, batch));
+    header.checksum = checksum(&journal->key, &header, bytes.data);
+    n = pwritev(journal->fd, iov, HF_COUNT_OF(iov), (off_t)journal->end);
+    if (n != (ssize_t)padded(len))
+        return n < 0 ? errno : EIO;
+    if (fdatasync(journal->fd) < 0)
+        return errno;
+    journal->end += padded(len);
+    journal->index++;
+    return 0;
+}
+
+bool hf_journal_is_ours(const struct hf_journal *journal, const char *path)
+{
+    char name[PATH_MAX];
+    struct stat st;
+
+    snprintf(name, sizeof(name), "%s/" NAME, path);
+    return stat(name, &st) == 0 && st.st_dev == journal->dev && st.st_ino == journal->ino;
+}
+
+/* The header of a valid record at this place in the file, with that number or a later one. */
+static bool find_record(const uint8_t *file, size_t at, const struct hf_hash_key *key,
+                        uint64_t index, struct header *out)
+{
+    size_t room = HF_JOURNAL_BYTES - at;
+
+    if (room < sizeof(*out))
+        return false;
+    memcpy(out, file + at, sizeof(*out));
+    return out->index >= index && out->len <= room - sizeof(*out) &&
+           out->checksum == checksum(key, out, file + at + sizeof(*out));
+}
+
+/*
+ * Takes all records from the start. The first that is not valid is the end: nothing there, or one
+ * that was cut short before anybody was told of it. Then no valid one can come behind it, for each
+ * was complete before the next was begun; if one does, the disk has forgotten something.
+ */
+static int take_records(const uint8_t *file, const struct hf_hash_key *key, struct hf_batch *out)
+{
+    struct header header;
+    size_t at = 0;
+
+    for (uint64_t index = 0; find_record(file, at, key, index, &header); index++) {
+        if (header.index != index)
+            return EBADMSG;
+        if (hf_buf_append(&out->buf, file + at + sizeof(header), header.len) < 0)
+            return ENOMEM;
+        out->n_ops += header.n_ops;
+        at += padded(sizeof(header) + header.len);
+    }
+    for (; at < HF_JOURNAL_BYTES; at += SECTOR) {
+        if (find_record(file, at, key, 0, &header))
+            return EBADMSG;
+    }
+    return 0;
+}
+
+static int read_records(int fd, const struct hf_hash_key *key, struct hf_batch *out)
+{
+    uint8_t *file = hf_malloc(out->buf.alloc, HF_JOURNAL_BYTES);
+    ssize_t n;
+    int error;
+
+    if (!file)
+        return ENOMEM;
+    n = pread(fd, file, HF_JOURNAL_BYTES, 0);
+    if (n == HF_JOURNAL_BYTES)
+        error = take_records(file, key, out);
+    else
+        error = n < 0 ? errno : EBADMSG;
+    hf_free(out->buf.alloc, file);
+    return error;
+}
+
+int hf_journal_recover(int dir_fd, const struct hf_hash_key *key, struct hf_batch *out)
+{
+    int error;
+    int fd;
+
+    /* Only one of the two names can hold records that are still valid: see the order in lmdb.c. */
+    if (renameat(dir_fd, NAME, dir_fd, OLD_NAME) < 0 && errno != ENOENT)
+        return errno;
+    if (fsync(dir_fd) < 0)
+        return errno;
+    fd = openat(dir_fd, OLD_NAME, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : errno;
+    error = read_records(fd, key, out);
+    close(fd);
+    return error;
+}

@@ -1,0 +1,53 @@
+/*
+ * A session that owns the store: on top of a connection (pg_conn.h) the advisory lock, the fence
+ * number, and the prepared statements.
+ *
+ * Fencing has two parts. A session-level advisory lock keeps a second daemon out while we are
+ * connected. And each daemon that opens the store takes the next fence number; every transaction
+ * begins with a check that ours is still the newest (migration 0002), so one that was cut off long
+ * enough for another to take over can never write again.
+ *
+ * After a lost connection the advisory lock must be ours again before anything is sent: only when
+ * the old session is gone, which holds that lock, is the fate of its last transaction decided.
+ *
+ * Session state is what all this stands on: a pooler between us and the server must pool sessions,
+ * not transactions.
+ */
+#ifndef HF_STORE_PG_SESSION_H
+#define HF_STORE_PG_SESSION_H
+
+#include "store/pg_conn.h"
+
+enum { HF_PG_STATEMENT_MAX = 32 };
+
+struct hf_pg_session {
+    struct hf_pg pg;
+    uint64_t fence; /* 0 until the store is ours */
+};
+
+/* Makes the store ours if the connection is new: for the first time, or once more. HF_EFENCED. */
+int hf_pg_session_ready(struct hf_pg_session *session);
+
+/* HF_EFENCED if another daemon has taken over. */
+int hf_pg_session_check(struct hf_pg_session *session);
+
+/*
+ * Connects and takes the advisory lock, unless it is only to look. For those who do not want the
+ * store but its schema.
+ */
+int hf_pg_session_connect(struct hf_pg *pg, bool lock);
+
+/* The name under which the statement that puts or deletes records of a kind is prepared. */
+const char *hf_pg_statement_name(char name[HF_PG_STATEMENT_MAX], const char *verb,
+                                 enum hf_record_kind kind);
+
+/*
+ * Sends a pipeline off and reads what became of each statement; the first failure counts.
+ * *committed becomes true when a COMMIT among them took effect, whatever happens after.
+ */
+int hf_pg_run_pipeline(struct hf_pg *pg, bool *committed);
+
+/* When libpq would not even queue a statement; the connection is closed. */
+int hf_pg_fail_send(struct hf_pg *pg);
+
+#endif
