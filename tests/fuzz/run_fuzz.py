@@ -6,6 +6,7 @@ for longer, run the program itself on a folder of your own.
 """
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -52,7 +53,14 @@ def arguments():
 
 
 def record():
-    yield from (bytes([version]) + b"\0" * 60 for version in range(3))
+    """As src/core/record.c writes them: kind, version, fields; 16-bit lengths."""
+    addr = b"\4\0\0\0\0\xc0\0\2\1"
+    numbers = struct.pack(">IQQQ", 3, 300000, 1700000000000, 2)
+    yield b"\1\1" + struct.pack(">QB", 7, 1)
+    yield (b"\2\1" + struct.pack(">QBBH", 1, 2, 2, 6) + b"client" + b"\1" + addr + addr + numbers +
+           b"\0\2me" + struct.pack(">III", 100021, 3, 16) + b"p" * 16 + addr)
+    yield (b"\3\1" + struct.pack(">QQ", 2, 1) + b"\0\7default" + b"\0\2fh" + b"\0\2oh" +
+           struct.pack(">iQQBQQ", -1, 0, 2**64 - 1, 1, 1700000000000, 2))
 
 
 def config():
