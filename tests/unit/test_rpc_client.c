@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "rpc/client.h"
+#include "rpc/server.h"
 
 enum { PROG = 400000, VERS = 3, PROC = 7, RESULT = 4242, RPCBIND = 100000 };
 enum { LONG_MS = 15000, SHORT_MS = 150 };
@@ -125,7 +126,7 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
     outcome->error = response->error;
     outcome->peer = response->peer;
     outcome->elapsed_ms = response->elapsed_ms;
-    if (response->error == 0)
+    if (response->error == 0 && response->results)
         assert_true(xdr_u_int(response->results, &value));
     outcome->value = value;
 }
@@ -362,6 +363,80 @@ static void an_unanswered_datagram_is_sent_again(void **state)
     service.behave = behave_forgetful;
     expect_success(&r);
     assert_true(service.n_udp >= 2);
+}
+
+/* Looked up once, used again; when it leads nowhere any more, looked up once more. */
+static void a_port_can_be_remembered(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_TCP);
+
+    (void)state;
+    r.remember_port = true;
+    expect_success(&r);
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 1);
+    fake_close(&service);
+    fake_open(&service, PEER, 0); /* a client that was booted anew */
+    service.behave = behave_well;
+    tcp_port = service.at.port;
+    expect_success(&r);
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 2);
+    r.remember_port = false;
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 3);
+}
+
+/* Where the answer is only a receipt, done waits for the end of the time; cancelled, it never is.
+ */
+static void a_call_can_wait_out_its_time(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+    struct hf_rpc_outcall *outcall;
+
+    (void)state;
+    r.wait_out = true;
+    r.timeout_ms = SHORT_MS;
+    call(&r);
+    assert_int_equal(got.error, 0);
+    assert_true(got.elapsed_ms + 1 >= SHORT_MS);
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, &outcall), 0);
+    TURN_UNTIL((serve_all(), service.n_udp == 2));
+    turn_a_while();
+    hf_rpc_client_cancel(outcall);
+    turn_a_while();
+    assert_int_equal(n_done, 1);
+}
+
+static const struct hf_rpc_program *const NO_PROGRAMS[] = {NULL};
+
+/* From the very port we serve on, and the answer finds its way back from there. */
+static void it_calls_from_the_port_it_serves_on(void **state)
+{
+    struct hf_rpc_server_config config = {.loop = &loop,
+                                          .alloc = &alloc,
+                                          .hash_key = {1, 2},
+                                          .max_connections = 8,
+                                          .idle_ms = LONG_MS,
+                                          .stall_ms = LONG_MS};
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+    struct hf_addr at = address("192.0.2.2", 0);
+    struct hf_rpc_server *server;
+
+    (void)state;
+    assert_int_equal(hf_rpc_server_new(&config, &server), 0);
+    assert_int_equal(hf_rpc_server_listen(server, &at, NO_PROGRAMS, 0), 0);
+    hf_rpc_client_attach(client, server);
+    r.local = at;
+    r.listening_port = true;
+    expect_success(&r);
+    assert_true(hf_addr_equal(&service.asker, &at));
+    hf_rpc_client_close(client, on_gone, NULL);
+    TURN_UNTIL(gone);
+    client = NULL;
+    gone = false;
+    hf_rpc_server_close(server, on_gone, NULL);
+    TURN_UNTIL(gone);
 }
 
 /* ---- when it does not go well ---- */
@@ -619,6 +694,9 @@ int main(void)
         STORY(an_rpcbind_deaf_on_udp_is_asked_over_tcp),
         STORY(a_wrong_hint_is_looked_up_anew),
         STORY(an_unanswered_datagram_is_sent_again),
+        STORY(a_port_can_be_remembered),
+        STORY(a_call_can_wait_out_its_time),
+        STORY(it_calls_from_the_port_it_serves_on),
         STORY(silence_ends_with_the_time_given),
         STORY(nobody_there_is_refused),
         STORY(an_answer_without_sense_is_an_error),
