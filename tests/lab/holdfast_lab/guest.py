@@ -16,6 +16,9 @@ from . import image, network, story
 
 BOOT_S, COMMAND_S = 90, 40  # beyond any healthy boot or command on a busy machine
 MEMORY_MIB = 256
+# What an emulated processor can do without: it boots in two thirds of the time.
+BOOT_OPTIONS = ("console=ttyS0 quiet panic=1 rdinit=/init mitigations=off nokaslr audit=0 "
+                "tsc=reliable no_timer_check random.trust_cpu=on")
 
 
 class Guest:
@@ -38,7 +41,7 @@ class Guest:
         control = f"/run/{self.name}-{self.boots}.sock"
         vmlinuz, _ = image.kernel()
         words = {"name": self.host_name, "number": self.number, "role": self.role, **words}
-        append = " ".join(["console=ttyS0 quiet panic=1 rdinit=/init",
+        append = " ".join([BOOT_OPTIONS,
                            *(f"lab.{key}={value}" for key, value in words.items())])
         self.process = subprocess.Popen(
             [image.find("qemu-system-x86_64"), "-accel", "tcg", "-m", str(MEMORY_MIB),

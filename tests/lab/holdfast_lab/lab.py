@@ -1,9 +1,8 @@
 """The lab as a whole: opened once for all stories of a program, closed by the ids of its processes."""
 import os
 import shutil
-from pathlib import Path
 
-from holdfast_test import rpcbind
+from holdfast_test import netns, rpcbind, tap
 
 from . import image, network, servers, story
 from .guest import Guest
@@ -20,7 +19,7 @@ def check():
                  "depmod", "mke2fs", "tcpdump"):
         image.find(name)
     if not os.path.exists("/dev/net/tun"):
-        raise image.Skip("no /dev/net/tun")
+        raise tap.Skip("no /dev/net/tun")
 
 
 class Lab:
@@ -73,3 +72,30 @@ class Lab:
             self.postgres.stop()
         self.rpcbind.__exit__()
         self.capture.close()
+
+
+
+
+RELEASE = image.ROOT / "build/src/daemon/holdfastd"
+
+
+def main(open_lab, words):
+    """Enters a network of our own, opens the lab, runs the stories, closes it."""
+    try:
+        if netns.INSIDE not in os.environ:
+            check()
+            image.initramfs(HOSTS)  # may download, which it cannot inside
+        netns.enter(addresses=())
+        if RELEASE.exists() and "HOLDFAST_LAB_DAEMON" not in os.environ:
+            os.environ["HOLDFASTD"] = str(RELEASE)  # what is installed, not what is sanitized
+        lab = open_lab()
+    except tap.Skip as why:
+        tap.skip_all(str(why))
+    try:
+        tap.main(words)
+    except SystemExit as end:
+        if end.code:
+            print(f"# what all parties logged, and a capture: {lab.directory}", flush=True)
+        raise
+    finally:
+        lab.close()

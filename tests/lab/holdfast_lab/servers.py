@@ -74,6 +74,7 @@ class Holdfast(daemon.Daemon):
                          "log.level=debug", *sets)
         if binary:
             self.command[0] = str(binary)
+        self.sets = sets
         self.file = directory / "holdfastd.log"
 
     def _read_log(self):
