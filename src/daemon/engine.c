@@ -218,11 +218,18 @@ static int load_record(void *ctx, enum hf_record_kind kind, struct hf_bytes reco
     return hf_core_load(loading->core, kind, record);
 }
 
+const char *hf_engine_backend_name(uint32_t backend)
+{
+    static const char *const names[] = {"memory", "lmdb", "postgres"};
+
+    HF_ASSERT(backend < HF_COUNT_OF(names));
+    return names[backend];
+}
+
 static int open_store(struct hf_engine *engine, const struct hf_config *config)
 {
-    static const char *const backends[] = {"memory", "lmdb", "postgres"};
     struct hf_store_config store = {
-        .backend = backends[config->backend],
+        .backend = hf_engine_backend_name(config->backend),
         .path = config->path,
         .dsn = config->dsn,
     };

@@ -51,6 +51,9 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
 /* Begins to work: from now on calls go out. Only when the programs are being served (NSM-07). */
 void hf_engine_start(struct hf_engine *engine);
 
+/* The store's name for a value of enum hf_backend. */
+const char *hf_engine_backend_name(uint32_t backend);
+
 /* What of a new configuration can change while running. */
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config);
 

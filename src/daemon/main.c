@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
+#include "daemon/engine.h"
 
 enum { SETS_MAX = 64, EXIT_USAGE = 2 };
 
@@ -20,26 +21,31 @@ static struct {
     unsigned n_sets;
     bool check_config;
     bool print_config;
+    const char *migrate; /* up, down, status; NULL: not asked */
 } command;
 
 static void print_help(FILE *out)
 {
-    fprintf(out,
-            "Usage: holdfastd [OPTION]...\n"
-            "Serve NLM (locks) and NSM (crash notices) beside an NFSv3 server.\n"
-            "\n"
-            "  -c, --config FILE       read the configuration from FILE\n"
-            "                          (default: %s, if it exists)\n"
-            "  -s, --set SECTION.KEY=VALUE\n"
-            "                          set one value, over the file; may be repeated\n"
-            "      --check-config      check the configuration and exit\n"
-            "      --print-config      print every key with its value and exit\n"
-            "  -V, --version           print the version and exit\n"
-            "  -h, --help              print this help and exit\n"
-            "\n"
-            "Signals: SIGTERM and SIGINT stop, SIGHUP reloads what can change while running\n"
-            "(log.*, limits.*). See holdfastd(8) and holdfast.conf(5).\n",
-            DEFAULT_CONFIG);
+    fprintf(
+        out,
+        "Usage: holdfastd [OPTION]...\n"
+        "Serve NLM (locks) and NSM (crash notices) beside an NFSv3 server.\n"
+        "\n"
+        "  -c, --config FILE       read the configuration from FILE\n"
+        "                          (default: %s, if it exists)\n"
+        "  -s, --set SECTION.KEY=VALUE\n"
+        "                          set one value, over the file; may be repeated\n"
+        "      --check-config      check the configuration and exit\n"
+        "      --print-config      print every key with its value and exit\n"
+        "      --migrate up|down|status\n"
+        "                          bring the PostgreSQL schema up to date, take back its newest\n"
+        "                          migration, or say where it stands, and exit\n"
+        "  -V, --version           print the version and exit\n"
+        "  -h, --help              print this help and exit\n"
+        "\n"
+        "Signals: SIGTERM and SIGINT stop, SIGHUP reloads what can change while running\n"
+        "(log.*, limits.*). See holdfastd(8) and holdfast.conf(5).\n",
+        DEFAULT_CONFIG);
 }
 
 /* The file, then --set in order, then the whole. */
@@ -61,12 +67,13 @@ static int load_config(struct hf_config *config, char error[HF_CONFIG_ERROR_MAX]
 /* Fills command. Returns an exit status where the program ends here, or -1 to go on. */
 static int parse_options(int argc, char **argv)
 {
-    enum { CHECK = 256, PRINT };
+    enum { CHECK = 256, PRINT, MIGRATE };
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'},
         {"set", required_argument, NULL, 's'},
         {"check-config", no_argument, NULL, CHECK},
         {"print-config", no_argument, NULL, PRINT},
+        {"migrate", required_argument, NULL, MIGRATE},
         {"version", no_argument, NULL, 'V'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -91,6 +98,9 @@ static int parse_options(int argc, char **argv)
         case PRINT:
             command.print_config = true;
             break;
+        case MIGRATE:
+            command.migrate = optarg;
+            break;
         case 'V':
             printf("holdfastd %s\n", HF_VERSION);
             return EXIT_SUCCESS;
@@ -108,6 +118,34 @@ static int parse_options(int argc, char **argv)
         return EXIT_USAGE;
     }
     return -1;
+}
+
+static void print_line(void *ctx, const char *line)
+{
+    (void)ctx;
+    puts(line);
+}
+
+static int migrate(const struct hf_config *config)
+{
+    static const char *const directions[] = {"up", "down", "status"};
+    struct hf_store_config store = {
+        .backend = hf_engine_backend_name(config->backend),
+        .path = config->path,
+        .dsn = config->dsn,
+    };
+    char error[HF_STORE_ERROR_MAX];
+
+    for (int i = HF_MIGRATE_UP; i <= HF_MIGRATE_STATUS; i++) {
+        if (strcmp(command.migrate, directions[i]) != 0)
+            continue;
+        if (hf_store_migrate(&store, (enum hf_migrate)i, print_line, NULL, error) == 0)
+            return EXIT_SUCCESS;
+        fprintf(stderr, "holdfastd: %s\n", error);
+        return EXIT_FAILURE;
+    }
+    fprintf(stderr, "holdfastd: --migrate takes up, down or status\n");
+    return EXIT_USAGE;
 }
 
 int main(int argc, char **argv)
@@ -128,6 +166,8 @@ int main(int argc, char **argv)
         printf("The configuration is good.\n");
     if (command.print_config || command.check_config)
         return EXIT_SUCCESS;
+    if (command.migrate)
+        return migrate(&options.config);
     hf_log_configure((enum hf_log_level)options.config.log_level,
                      (enum hf_log_format)options.config.log_format);
     return hf_daemon_run(&options);
