@@ -37,6 +37,7 @@ class Guest:
 
     def boot(self, wait=True, **words):
         self.boots += 1
+        self.up = self.mounted = False
         self.watch = story.Watch()
         control = f"/run/{self.name}-{self.boots}.sock"
         vmlinuz, _ = image.kernel()
@@ -65,11 +66,15 @@ class Guest:
         return self
 
     def wait_until_up(self):
+        if self.up:
+            return
         try:
             self._ready.get(timeout=BOOT_S)
         except queue.Empty:
             raise AssertionError(f"{self.name} does not boot: see its console log") from None
-        story.tell(self.name, f"is up, {self.watch.took:.1f} s after power on")
+        self.up = True
+        self.boot_s = self.watch.took
+        story.tell(self.name, f"is up, {self.boot_s:.1f} s after power on")
 
     def _connect(self, path):
         end = time.monotonic() + 10
@@ -139,6 +144,7 @@ class Guest:
         self.run(f"mkdir -p {at}")
         self.run(f"mount.nfs {host}:{shlex.quote(str(path or self.lab.export))} {at} "
                  f"-o {options},lock,hard")
+        self.mounted = True
         return self
 
     def app(self, name, file, at="/mnt"):

@@ -155,7 +155,8 @@ def _fingerprint(paths, hosts):
 
 def initramfs(hosts, daemon=None):
     """The root file system of every guest; with the daemon, also of those that run it."""
-    agent, locker = os.environ["LAB_AGENT"], os.environ["LAB_LOCKER"]
+    agent = os.environ.get("LAB_AGENT", ROOT / "build/tests/lab/lab-agent")
+    locker = os.environ.get("LAB_LOCKER", ROOT / "build/tests/lab/lab-locker")
     _, modules = kernel()
     FILES["etc/hosts"] = "127.0.0.1 localhost\n" + hosts
     made_of = [agent, locker, GUEST / "init", Path(__file__), find("busybox"), modules,
