@@ -66,7 +66,9 @@ static void say(int result, const char *success)
 static int range(int command, char type, long long start, long long length)
 {
     struct flock lock = {
-        .l_type = type == 'w' ? F_WRLCK : type == 'r' ? F_RDLCK : F_UNLCK,
+        .l_type = type == 'w'   ? F_WRLCK
+                  : type == 'r' ? F_RDLCK
+                                : F_UNLCK,
         .l_whence = SEEK_SET,
         .l_start = start,
         .l_len = length,
