@@ -25,6 +25,11 @@ lab: | build/build.ninja
 	@ninja -C build
 	@scripts/run-tests build --suite lab
 
+# Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
+bench: build
+	@scripts/bootstrap test
+	@bench/run build --json build/bench.json
+
 coverage: build
 	@scripts/coverage
 
