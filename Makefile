@@ -1,7 +1,7 @@
 # Thin front for meson and the scripts; see CONTRIBUTING.md.
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
-.PHONY: build run check test lab coverage tidy format format-check install clean
+.PHONY: build run check test lab bench coverage tidy format format-check install clean
 
 build: | build/build.ninja
 	@ninja -C build
