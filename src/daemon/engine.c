@@ -114,34 +114,60 @@ static void resolve_if_needed(struct hf_engine *engine, uint64_t client_id)
         hf_nsm_resolve(&engine->nsm, client_id, client.record.name);
 }
 
+/* When nobody is left who has not been tried, once for each restart. */
 static void sum_up_notices(struct hf_engine *engine)
 {
     struct hf_view_status status;
 
     hf_core_view_status(engine->core, now(engine), &status);
-    if (status.notices[HF_NOTICE_PENDING] > 0)
+    if (status.state == engine->summed_up || status.notices[HF_NOTICE_PENDING] > 0)
         return;
-    engine->notices_summed = true;
-    hf_log(HF_LOG_INFO, "clients told of our restart",
+    engine->summed_up = status.state;
+    hf_log(HF_LOG_INFO, "clients told of our restart", HF_INT("state", status.state),
            HF_UINT("delivered", status.notices[HF_NOTICE_DELIVERED]),
            HF_UINT("failing", status.notices[HF_NOTICE_FAILING]),
            HF_UINT("given_up", status.notices[HF_NOTICE_GIVEN_UP]));
 }
 
+/* What one turn brought, where one line for each client would be too many. */
+struct tally {
+    bool notices;
+    uint64_t unreachable, released;
+};
+
+static void count_event(struct tally *tally, const struct hf_event *event)
+{
+    switch (event->kind) {
+    case HF_EVENT_NOTICE_DELIVERED:
+    case HF_EVENT_NOTICE_FAILED:
+    case HF_EVENT_NOTICE_GIVEN_UP:
+        tally->notices = true;
+        break;
+    case HF_EVENT_CLIENT_UNREACHABLE:
+        tally->unreachable++;
+        tally->released += (uint64_t)event->b;
+        break;
+    default:
+        break;
+    }
+}
+
 static void log_events(struct hf_engine *engine)
 {
+    struct tally tally = {0};
     struct hf_event event;
-    bool notices = false;
 
     while (hf_core_next_event(engine->core, &event)) {
         hf_event_log(&event);
+        count_event(&tally, &event);
         if (event.kind == HF_EVENT_CLIENT_REGISTERED)
             resolve_if_needed(engine, event.client_id);
-        notices |= event.kind == HF_EVENT_NOTICE_DELIVERED ||
-                   event.kind == HF_EVENT_NOTICE_FAILED || event.kind == HF_EVENT_NOTICE_GIVEN_UP;
     }
-    if (notices && !engine->notices_summed)
+    if (tally.notices && hf_core_sm_stat(engine->core).state != engine->summed_up)
         sum_up_notices(engine);
+    if (tally.unreachable > 0)
+        hf_log(HF_LOG_INFO, "clients that could not be told are given up as crashed",
+               HF_UINT("clients", tally.unreachable), HF_UINT("locks_released", tally.released));
 }
 
 static void on_alarm(uv_timer_t *timer)
@@ -334,7 +360,8 @@ void hf_engine_start(struct hf_engine *engine)
     struct hf_view_status status;
 
     hf_core_view_status(engine->core, now(engine), &status);
-    engine->notices_summed = status.notices[HF_NOTICE_PENDING] == 0;
+    if (status.notices[HF_NOTICE_PENDING] == 0)
+        engine->summed_up = status.state;
     uv_prepare_start(&engine->prepare, pump);
 }
 

@@ -37,7 +37,7 @@ struct hf_engine {
     uv_prepare_t prepare;
     uv_timer_t alarm;
     int64_t wall_offset_ms; /* wall clock less the loop's clock */
-    bool notices_summed;    /* the outcome of the notices of this start is in the log */
+    int32_t summed_up;      /* the state number whose notices' outcome is in the log */
 };
 
 /*
