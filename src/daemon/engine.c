@@ -398,6 +398,7 @@ void hf_engine_stop(struct hf_engine *engine)
 {
     uv_prepare_stop(&engine->prepare);
     hf_rpc_client_close(engine->client, NULL, NULL);
+    hf_nsm_stop(&engine->nsm);
     hf_committer_stop(&engine->committer);
     collect(engine);
     hf_core_stop(engine->core, now(engine));
