@@ -32,6 +32,55 @@ def _prepare():
         run("mount", "-t", "tmpfs", "tmpfs", "/var/lib/nfs")
 
 
+class Neighbour:
+    """Another host: a network, a /run and a /var/lib/nfs of its own, joined to this one by a cable.
+
+        with Neighbour("10.9.0.1", "10.9.0.2") as client:     # here, there
+            client.run("rpcinfo", "-p")
+    """
+
+    def __init__(self, here, there, name="there"):
+        self.here, self.there, self.name = here, there, name
+        self.started = []
+
+    def __enter__(self):
+        script = ("mount -t tmpfs tmpfs /run && mkdir /run/rpcbind && "
+                  "mount -t tmpfs tmpfs /var/lib/nfs && ip link set lo up && "
+                  f"hostname {self.name} && echo ready && exec sleep infinity")
+        self.process = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--uts", "--propagation", "private", "sh", "-c", script],
+            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        assert self.process.stdout.readline() == b"ready\n"
+        self.inside = ["nsenter", "-t", str(self.process.pid), "--net", "--mount", "--uts"]
+        cable = f"hf{self.process.pid}"
+        run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0",
+            "netns", str(self.process.pid))
+        run("ip", "address", "add", self.here + "/24", "dev", cable)
+        run("ip", "link", "set", cable, "up")
+        self.run("ip", "address", "add", self.there + "/24", "dev", "eth0")
+        self.run("ip", "link", "set", "eth0", "up")
+        return self
+
+    def run(self, *command):
+        """Runs a command there; what it printed."""
+        done = subprocess.run([*self.inside, *command], stdin=subprocess.DEVNULL, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == 0, f"{command}: {done.stdout.decode()}"
+        return done.stdout.decode()
+
+    def start(self, *command, **options):
+        """Starts a program there; ended with the block."""
+        process = subprocess.Popen([*self.inside, *command], stdin=subprocess.DEVNULL, **options)
+        self.started.append(process)
+        return process
+
+    def __exit__(self, *_):
+        for process in reversed([*self.started, self.process]):
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
 def _refusal():
     """Why there can be no namespace here; None if there can."""
     try:
