@@ -213,7 +213,8 @@ def holdfast_serves_a_kernel_lockd_as_its_status_monitor():
                 way = hears(lines, "192.0.2.2", 7, 2)
                 assert lines.is_quiet(0.3), "once is enough"
                 tap.note(f"the callback of a registration by TCP came by {way}")
-                server.restart("rpcbind.mode=none")  # rpcbind still has both of us, where we were
+                # rpcbind still has both of us, where we were.
+                server.restart("rpcbind.mode=none").wait_for_log("clients told of our restart")
                 with nsm.connect("192.0.2.1", "192.0.2.3", "udp") as peer:
                     peer.notify("other.example", 9)
                 hears(lines, "192.0.2.3", 9, 1)
