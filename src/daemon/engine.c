@@ -7,7 +7,11 @@
 #include "base/error.h"
 #include "daemon/events.h"
 
-enum { LINGER_MS = 5 * 60 * 1000 }; /* SPEC section 4: a registration outlives its last lock */
+enum {
+    LINGER_MS = 5 * 60 * 1000, /* SPEC section 4: a registration outlives its last lock */
+    CALLS_PER_TURN = 512,      /* begun before requests, and the answers to calls, get their turn */
+    SUM_UP_MS = 1000,
+};
 
 /* ---- time ---- */
 
@@ -93,16 +97,23 @@ static void submit(struct hf_engine *engine)
 
 /* ---- once a turn ---- */
 
+/*
+ * A restart may want ten thousand of them at once: begun in one go they would keep requests
+ * waiting, and their answers would overflow the socket before anybody reads it.
+ */
 static void start_calls(struct hf_engine *engine)
 {
     struct hf_call call;
+    unsigned n = 0;
 
-    while (hf_core_next_call(engine->core, now(engine), &call)) {
+    while (n < CALLS_PER_TURN && hf_core_next_call(engine->core, now(engine), &call)) {
+        n++;
         if (call.kind == HF_CALL_GRANTED)
             hf_nlm_call_granted(&engine->nlm, &call);
         else
             hf_nsm_call(&engine->nsm, &call);
     }
+    engine->more_calls = n == CALLS_PER_TURN;
 }
 
 /* A host registered by name only: its address is wanted before its first notice comes. */
@@ -120,19 +131,33 @@ static void sum_up_notices(struct hf_engine *engine)
     struct hf_view_status status;
 
     hf_core_view_status(engine->core, now(engine), &status);
-    if (status.state == engine->summed_up || status.notices[HF_NOTICE_PENDING] > 0)
+    engine->untold = status.notices[HF_NOTICE_PENDING];
+    engine->counted_ms = uv_now(engine->loop);
+    if (engine->untold > 0)
         return;
     engine->summed_up = status.state;
-    hf_log(HF_LOG_INFO, "clients told of our restart", HF_INT("state", status.state),
-           HF_UINT("delivered", status.notices[HF_NOTICE_DELIVERED]),
-           HF_UINT("failing", status.notices[HF_NOTICE_FAILING]),
-           HF_UINT("given_up", status.notices[HF_NOTICE_GIVEN_UP]));
+    if (status.notices[HF_NOTICE_NONE] < status.nlm_clients + status.nsm_clients)
+        hf_log(HF_LOG_INFO, "clients told of our restart", HF_INT("state", status.state),
+               HF_UINT("delivered", status.notices[HF_NOTICE_DELIVERED]),
+               HF_UINT("failing", status.notices[HF_NOTICE_FAILING]),
+               HF_UINT("given_up", status.notices[HF_NOTICE_GIVEN_UP]));
+}
+
+/* Counting all clients costs too much to do it at every turn: only when all may have been told. */
+static void review_notices(struct hf_engine *engine, uint64_t told)
+{
+    bool due = uv_now(engine->loop) - engine->counted_ms >= SUM_UP_MS;
+
+    if (hf_core_sm_stat(engine->core).state == engine->summed_up)
+        return;
+    engine->untold -= told < engine->untold ? told : engine->untold;
+    if (engine->untold == 0 || due)
+        sum_up_notices(engine);
 }
 
 /* What one turn brought, where one line for each client would be too many. */
 struct tally {
-    bool notices;
-    uint64_t unreachable, released;
+    uint64_t notices, unreachable, released;
 };
 
 static void count_event(struct tally *tally, const struct hf_event *event)
@@ -141,7 +166,7 @@ static void count_event(struct tally *tally, const struct hf_event *event)
     case HF_EVENT_NOTICE_DELIVERED:
     case HF_EVENT_NOTICE_FAILED:
     case HF_EVENT_NOTICE_GIVEN_UP:
-        tally->notices = true;
+        tally->notices++;
         break;
     case HF_EVENT_CLIENT_UNREACHABLE:
         tally->unreachable++;
@@ -163,8 +188,7 @@ static void log_events(struct hf_engine *engine)
         if (event.kind == HF_EVENT_CLIENT_REGISTERED)
             resolve_if_needed(engine, event.client_id);
     }
-    if (tally.notices && hf_core_sm_stat(engine->core).state != engine->summed_up)
-        sum_up_notices(engine);
+    review_notices(engine, tally.notices);
     if (tally.unreachable > 0)
         hf_log(HF_LOG_INFO, "clients that could not be told are given up as crashed",
                HF_UINT("clients", tally.unreachable), HF_UINT("locks_released", tally.released));
@@ -184,7 +208,7 @@ static void set_alarm(struct hf_engine *engine)
     enum { WALL_CLOCK_MS = 1000 };
     uint64_t deadline = hf_core_deadline(engine->core);
     uint64_t mono_ms = uv_now(engine->loop);
-    uint64_t pause = deadline > mono_ms ? deadline - mono_ms : 0;
+    uint64_t pause = deadline > mono_ms && !engine->more_calls ? deadline - mono_ms : 0;
 
     uv_timer_start(&engine->alarm, on_alarm, pause < WALL_CLOCK_MS ? pause : WALL_CLOCK_MS, 0);
 }
@@ -360,7 +384,9 @@ void hf_engine_start(struct hf_engine *engine)
     struct hf_view_status status;
 
     hf_core_view_status(engine->core, now(engine), &status);
-    if (status.notices[HF_NOTICE_PENDING] == 0)
+    engine->untold = status.notices[HF_NOTICE_PENDING];
+    engine->counted_ms = uv_now(engine->loop);
+    if (engine->untold == 0)
         engine->summed_up = status.state;
     uv_prepare_start(&engine->prepare, pump);
 }
