@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 """Notices in and out (NSM-05, NSM-07, NOT-01..03, CRS-01, SPEC sections 2 and 3), with played hosts."""
 import contextlib
-import os
 import socket
-import tempfile
-import threading
 import time
 
 from holdfast_test import host as hosts
-from holdfast_test import netns, nsm, rpc, tap
-from holdfast_test.daemon import Daemon, wait_until
+from holdfast_test import netns, nsm, tap
+from holdfast_test.daemon import wait_until
 from holdfast_test.host import Host
 from holdfast_test.store import Server
 
@@ -323,30 +320,10 @@ def one_dead_peer_delays_nobody():
 
 # ---- names ----
 
-@contextlib.contextmanager
-def names(text):
-    """A private /etc/hosts, and no name server."""
-    paths = []
-    for content, over in ((f"127.0.0.1 localhost\n{text}\n", "/etc/hosts"),
-                          ("hosts: files\n", "/etc/nsswitch.conf")):
-        handle, path = tempfile.mkstemp(prefix="holdfast-")
-        os.write(handle, content.encode())
-        os.close(handle)
-        os.chmod(path, 0o644)
-        netns.run("mount", "--bind", path, over)
-        paths.append((path, over))
-    try:
-        yield
-    finally:
-        for path, over in paths:
-            netns.run("umount", over)
-            os.unlink(path)
-
-
 @tap.test
 def a_host_known_by_name_is_resolved_off_the_path():
     """Given SM_MON for a name, its address is found: notices from it count, and ours go there."""
-    with names(f"{OTHER} peer.example peer"), Server(*FAST) as server, Host(OTHER) as peer, \
+    with netns.names(f"{OTHER} peer.example peer"), Server(*FAST) as server, Host(OTHER) as peer, \
             Host(CLIENT) as registrant:
         with nsm.connect(SERVER, CLIENT) as monitor:
             for number, name in enumerate(("peer.example", "PEER", "missing.example"), 1):
@@ -387,23 +364,11 @@ def an_address_is_a_name():
 @contextlib.contextmanager
 def hanging_resolver():
     """A name server that takes every question and never answers."""
-    paths = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
         sink.bind(("127.0.0.1", 53))
-        for content, over in (("nameserver 127.0.0.1\noptions timeout:30 attempts:5\n",
-                               "/etc/resolv.conf"), ("hosts: dns\n", "/etc/nsswitch.conf")):
-            handle, path = tempfile.mkstemp(prefix="holdfast-")
-            os.write(handle, content.encode())
-            os.close(handle)
-            os.chmod(path, 0o644)
-            netns.run("mount", "--bind", path, os.path.realpath(over))
-            paths.append((path, os.path.realpath(over)))
-        try:
+        with netns.file("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:30 attempts:5\n"), \
+                netns.file("/etc/nsswitch.conf", "hosts: dns\n"):
             yield sink
-        finally:
-            for path, over in paths:
-                netns.run("umount", over)
-                os.unlink(path)
 
 
 def slowest(monitor, count=200):

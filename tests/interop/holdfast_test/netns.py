@@ -5,9 +5,11 @@ added, and what a test leaves running ends with it. Run as root; otherwise the p
 
 Run as a program it does the same for another: netns.py PROGRAM [ARGUMENT]...
 """
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 
 INSIDE = "HOLDFAST_TEST_NAMESPACE"
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
@@ -30,6 +32,30 @@ def _prepare():
     run("mount", "-t", "tmpfs", "tmpfs", "/run")
     if os.path.isdir("/var/lib/nfs"):
         run("mount", "-t", "tmpfs", "tmpfs", "/var/lib/nfs")
+
+
+@contextlib.contextmanager
+def file(path, content):
+    """Another content for a file of the system, seen by nobody outside."""
+    path = os.path.realpath(path)
+    handle, own = tempfile.mkstemp(prefix="holdfast-")
+    os.write(handle, content.encode())
+    os.close(handle)
+    os.chmod(own, 0o644)
+    run("mount", "--bind", own, path)
+    try:
+        yield
+    finally:
+        run("umount", path)
+        os.unlink(own)
+
+
+@contextlib.contextmanager
+def names(text):
+    """A private /etc/hosts, and no name server."""
+    with file("/etc/hosts", f"127.0.0.1 localhost\n{text}\n"), \
+            file("/etc/nsswitch.conf", "hosts: files\n"):
+        yield
 
 
 class Neighbour:
