@@ -37,7 +37,7 @@ struct hf_timer {
 
 /*
  * An outgoing call that is attempted until it succeeds or is given up: see errand.c. It lives
- * inside a waiter (GRANTED) or a client (notice, told).
+ * inside a waiter (GRANTED) or a client (notice, told, probe).
  */
 enum hf_errand_state {
     HF_ERRAND_IDLE,
@@ -51,7 +51,12 @@ struct hf_errand {
     struct hf_map_node by_id;
     struct hf_list link; /* in core->ready_* when READY */
     struct hf_timer timer;
-    enum hf_errand_role { HF_ERRAND_GRANT, HF_ERRAND_NOTICE, HF_ERRAND_TOLD } role;
+    enum hf_errand_role {
+        HF_ERRAND_GRANT,
+        HF_ERRAND_NOTICE,
+        HF_ERRAND_TOLD,
+        HF_ERRAND_PROBE,
+    } role;
     enum hf_errand_state state;
     uint32_t attempts;
     int error;
@@ -128,6 +133,7 @@ struct hf_waiter {
     bool msg;
     bool exclusive;
     bool monitored;
+    bool passes;   /* queues behind nobody, because it would wait for itself (deadlock.c) */
     bool granting; /* holds the lock; the callback is to be made or under way */
     bool gone;     /* left, but an undo entry still refers to it */
     bool undoable; /* an undo entry refers to it */
@@ -205,14 +211,18 @@ struct hf_client {
     struct hf_timer linger;
     struct hf_errand notice; /* of our restart: NOTIFY, or STATUS if it monitors us */
     enum hf_notice_status notice_status;
-    struct hf_errand told; /* STATUS: the host it monitors has restarted */
+    struct hf_errand told;  /* STATUS: the host it monitors has restarted */
+    struct hf_errand probe; /* is it there, while it waits behind one that does not answer? */
+    uint64_t answered_ms;   /* its last answer to a callback or probe, mono_ms; 0: none yet */
     struct hf_doom doom;
 };
 
-/* That part as it was, for undo. */
+/* That part as it was, and what registering sets, for undo. */
 struct hf_client_saved {
     struct hf_client *client; /* a reference */
     struct hf_client_mutable m;
+    int64_t registered_at_ms;
+    uint64_t epoch;
 };
 
 /* Objects with a few bytes at their end: from a slab when those are short. */
@@ -281,6 +291,7 @@ struct hf_core {
     bool in_flight;     /* the other one is being committed */
     bool wanted;        /* the gathering batch is waited for, even if it has no operation */
     uint64_t durable;
+    uint64_t failed; /* the newest batch that was undone; 0: none */
 
     struct hf_itree timers;
     uint64_t redo_ms; /* when to try again what failed; UINT64_MAX: nothing to try */
@@ -288,8 +299,9 @@ struct hf_core {
     struct hf_list doomed;
     struct hf_grace grace;
 
-    struct hf_list ready_grants, ready_notices;
+    struct hf_list ready_grants, ready_probes, ready_notices;
     uint32_t notices_running;
+    uint32_t probes_running;
     uint32_t grants_running;
 
     uint64_t n_locks, n_shares, n_waiters;

@@ -48,7 +48,7 @@ static void fire(struct hf_core *core, struct hf_now now, struct hf_timer *timer
         hf_client_linger_over(core, now, hf_container_of(timer, struct hf_client, linger));
         break;
     case HF_TIMER_ERRAND:
-        hf_errand_due(core, hf_container_of(timer, struct hf_errand, timer));
+        hf_errand_due(core, now, hf_container_of(timer, struct hf_errand, timer));
         break;
     }
 }
@@ -56,6 +56,8 @@ static void fire(struct hf_core *core, struct hf_now now, struct hf_timer *timer
 static void redo(struct hf_core *core, struct hf_now now)
 {
     core->redo_ms = UINT64_MAX;
+    if (core->server_dirty)
+        core->wanted = true;
     hf_doom_redo(core, now);
     hf_grace_redo(core, now);
 }

@@ -44,19 +44,13 @@ static void settle(struct hf_engine *engine, uint64_t seq, int error)
         hf_later_reach(&engine->answers, hf_core_durable(engine->core));
 }
 
-static void log_health(struct hf_engine *engine)
+/* The store's thread logs what became of it; here it decides whether requests are let in. */
+static void note_health(struct hf_engine *engine)
 {
     struct hf_store_health health;
 
     hf_committer_health(&engine->committer, &health);
-    if (health.up == engine->store_up)
-        return;
     engine->store_up = health.up;
-    if (health.up)
-        hf_log(HF_LOG_INFO, "store is back");
-    else
-        hf_log(HF_LOG_ERROR, "store is down: requests are refused",
-               HF_STR("reason", health.reason));
 }
 
 static void collect(struct hf_engine *engine)
@@ -67,7 +61,7 @@ static void collect(struct hf_engine *engine)
         engine->committing = false;
         settle(engine, result.batch->seq, result.status);
     }
-    log_health(engine);
+    note_health(engine);
 }
 
 static void on_committed(uv_async_t *async)
@@ -110,6 +104,8 @@ static void start_calls(struct hf_engine *engine)
         n++;
         if (call.kind == HF_CALL_GRANTED)
             hf_nlm_call_granted(&engine->nlm, &call);
+        else if (call.kind == HF_CALL_PROBE)
+            hf_nlm_call_probe(&engine->nlm, &call);
         else
             hf_nsm_call(&engine->nsm, &call);
     }
@@ -317,16 +313,31 @@ static int load(struct hf_engine *engine)
         return rv;
     }
     hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loading.clients),
-           HF_UINT("locks", loading.locks));
+           HF_UINT("locks", loading.locks), HF_UINT("digest", hf_core_digest(engine->core)));
     return 0;
 }
 
 static void init_programs(struct hf_engine *engine)
 {
-    struct hf_nlm_config nlm = {engine->core, engine->client, &engine->answers,
-                                now,          engine,         &hf_alloc_heap};
-    struct hf_nsm_config nsm = {engine->core, engine->client, &engine->answers, now,
-                                engine,       engine->loop,   &hf_alloc_heap};
+    struct hf_nlm_config nlm = {
+        .core = engine->core,
+        .client = engine->client,
+        .answers = &engine->answers,
+        .store_up = &engine->store_up,
+        .now = now,
+        .now_ctx = engine,
+        .alloc = &hf_alloc_heap,
+    };
+    struct hf_nsm_config nsm = {
+        .core = engine->core,
+        .client = engine->client,
+        .answers = &engine->answers,
+        .store_up = &engine->store_up,
+        .now = now,
+        .now_ctx = engine,
+        .loop = engine->loop,
+        .alloc = &hf_alloc_heap,
+    };
 
     hf_nlm_init(&engine->nlm, &nlm);
     hf_nsm_init(&engine->nsm, &nsm);
@@ -391,6 +402,16 @@ void hf_engine_start(struct hf_engine *engine)
     uv_prepare_start(&engine->prepare, pump);
 }
 
+/* To compare with what the next start loads. */
+static void log_state(struct hf_engine *engine, const char *text)
+{
+    struct hf_view_status status;
+
+    hf_core_view_status(engine->core, now(engine), &status);
+    hf_log(HF_LOG_INFO, text, HF_UINT("clients", status.nlm_clients + status.nsm_clients),
+           HF_UINT("locks", status.locks), HF_UINT("digest", hf_core_digest(engine->core)));
+}
+
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config)
 {
     struct hf_limits limits = {config->max_clients, config->max_locks_per_client,
@@ -398,6 +419,7 @@ void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *con
                                config->max_waiters_per_file};
 
     hf_core_set_limits(engine->core, &limits);
+    log_state(engine, "durable now");
 }
 
 /* ---- stopping ---- */
@@ -429,6 +451,7 @@ void hf_engine_stop(struct hf_engine *engine)
     collect(engine);
     hf_core_stop(engine->core, now(engine));
     commit_rest(engine);
+    log_state(engine, "durable at the end");
     hf_committer_free(&engine->committer);
     hf_store_close(&engine->store);
     uv_close((uv_handle_t *)&engine->prepare, NULL);

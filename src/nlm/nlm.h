@@ -22,6 +22,7 @@ struct hf_nlm_config {
     struct hf_core *core;
     struct hf_rpc_client *client;   /* for GRANTED and the _RES calls */
     struct hf_later_queue *answers; /* what waits for a commit */
+    const bool *store_up;           /* while it is not, requests are refused at the door */
     struct hf_now (*now)(void *ctx);
     void *now_ctx;
     const struct hf_alloc *alloc;
@@ -67,5 +68,8 @@ const char *hf_nlm_stat_name(enum hf_stat stat);
  * ended.
  */
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call);
+
+/* One attempt at a probe (HF_CALL_PROBE): is the client's lock manager there? */
+void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call);
 
 #endif
