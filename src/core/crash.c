@@ -177,7 +177,7 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);
     n = condemn(core, now, client, (struct hf_doom){.unclaimed_only = true});
-    hf_event_add(core, HF_EVENT_CLIENT_CRASHED, client, client->m.state, n, 0);
+    hf_event_add(core, HF_EVENT_CLIENT_UNREACHABLE, client, client->m.state, n, 0);
 }
 
 void hf_doom_redo(struct hf_core *core, struct hf_now now)

@@ -271,7 +271,7 @@ struct hf_grace {
     uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
 };
 
-enum { HF_EVENTS_MAX = 256 };
+enum { HF_EVENTS_MAX = 32768 }; /* three for each client, all at one moment */
 
 struct hf_core {
     const struct hf_alloc *alloc;
@@ -316,8 +316,8 @@ struct hf_core {
     uint64_t suspect_round;
 
     struct hf_counters counters;
-    struct hf_event events[HF_EVENTS_MAX];
-    uint32_t events_head, events_n;
+    struct hf_event *events; /* a ring that grows */
+    uint32_t events_room, events_head, events_n;
 };
 
 #endif

@@ -694,7 +694,20 @@ static void events_overflow(void **state)
     struct hf_event event;
 
     memset(name, 'n', sizeof(name) - 1);
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 300; i++) /* the queue grows while it is read */
+        notify(w, 66, "x", i + 1);
+    for (int i = 0; i < 200; i++) {
+        assert_true(hf_core_next_event(w->core, &event));
+        assert_int_equal(event.a, i + 1);
+    }
+    for (int i = 300; i < 1300; i++)
+        notify(w, 66, "x", i + 1);
+    for (int i = 200; i < 1300; i++) {
+        assert_true(hf_core_next_event(w->core, &event));
+        assert_int_equal(event.a, i + 1);
+    }
+    assert_int_equal(hf_core_counters(w->core)->events_lost, 0);
+    for (int i = 0; i < 32768 + 44; i++)
         notify(w, 66, i % 2 ? name : "x", 1);
     LOCK(w, .client = 1);
     notify(w, 1, "client1", 3); /* this event, too, finds no room */
