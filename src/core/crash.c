@@ -177,7 +177,7 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);
     n = condemn(core, now, client, (struct hf_doom){.unclaimed_only = true});
-    hf_event_add(core, HF_EVENT_CLIENT_CRASHED, client, client->m.state, n, 0);
+    hf_event_add(core, HF_EVENT_CLIENT_UNREACHABLE, client, client->m.state, n, 0);
 }
 
 void hf_doom_redo(struct hf_core *core, struct hf_now now)
@@ -205,12 +205,19 @@ void hf_doom_undone(struct hf_core *core)
 struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
                                   const struct hf_peer *peer)
 {
-    struct hf_client *client = NULL;
     struct hf_answer answer = {HF_STAT_GRANTED};
+    struct hf_alias *next;
 
-    if (peer->name.len <= HF_NAME_MAX)
-        client = hf_client_find_nlm(core, peer->name, &peer->addr); /* its own, only (NLM-05) */
-    if (client && hf_client_strip(core, now, client, &answer.seq) < 0)
-        answer.stat = HF_STAT_DENIED_NOLOCKS;
+    /* Its own, only (NLM-05); by whichever of our addresses it got them. */
+    for (struct hf_alias *alias = hf_alias_find(core, &peer->addr); alias; alias = next) {
+        struct hf_client *client = alias->client;
+        uint64_t seq = 0;
+        next = hf_alias_find_next(alias); /* a client without registration may go now */
+        if (client->protocol != HF_PROTOCOL_NLM || !hf_name_equal(client->name, peer->name))
+            continue;
+        if (hf_client_strip(core, now, client, &seq) < 0)
+            answer.stat = HF_STAT_DENIED_NOLOCKS;
+        answer.seq = later(answer.seq, seq);
+    }
     return hf_request_answer(core, now, answer);
 }

@@ -127,7 +127,7 @@ void hf_undo_settle(struct hf_core *core, struct hf_undo_log *log, size_t from);
 /* --- clients.c: who there is (TRK-01) --- */
 
 struct hf_client *hf_client_find_nlm(struct hf_core *core, struct hf_bytes name,
-                                     const struct hf_addr *addr);
+                                     const struct hf_addr *addr, const struct hf_addr *local);
 struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_args *args,
                                      const struct hf_addr *callback_host);
 struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id);
@@ -274,6 +274,7 @@ void hf_waiter_fill(const struct hf_waiter *waiter, struct hf_call *out);
 
 bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
                              const struct hf_want *want);
+bool hf_deadlock_is_closed(struct hf_core *core, const struct hf_waiter *waiter);
 
 /* --- share.c --- */
 

@@ -133,6 +133,7 @@ struct hf_waiter {
     bool msg;
     bool exclusive;
     bool monitored;
+    bool passes;   /* queues behind nobody, because it would wait for itself (deadlock.c) */
     bool granting; /* holds the lock; the callback is to be made or under way */
     bool gone;     /* left, but an undo entry still refers to it */
     bool undoable; /* an undo entry refers to it */
@@ -222,10 +223,12 @@ struct hf_client {
     struct hf_doom doom;
 };
 
-/* That part as it was, for undo. */
+/* That part as it was, and what registering sets, for undo. */
 struct hf_client_saved {
     struct hf_client *client; /* a reference */
     struct hf_client_mutable m;
+    int64_t registered_at_ms;
+    uint64_t epoch;
 };
 
 /* Objects with a few bytes at their end: from a slab when those are short. */
@@ -268,7 +271,7 @@ struct hf_grace {
     uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
 };
 
-enum { HF_EVENTS_MAX = 256 };
+enum { HF_EVENTS_MAX = 32768 }; /* three for each client, all at one moment */
 
 struct hf_core {
     const struct hf_alloc *alloc;
@@ -294,6 +297,7 @@ struct hf_core {
     bool in_flight;     /* the other one is being committed */
     bool wanted;        /* the gathering batch is waited for, even if it has no operation */
     uint64_t durable;
+    uint64_t failed; /* the newest batch that was undone; 0: none */
 
     struct hf_itree timers;
     uint64_t redo_ms; /* when to try again what failed; UINT64_MAX: nothing to try */
@@ -312,8 +316,8 @@ struct hf_core {
     uint64_t suspect_round;
 
     struct hf_counters counters;
-    struct hf_event events[HF_EVENTS_MAX];
-    uint32_t events_head, events_n;
+    struct hf_event *events; /* a ring that grows */
+    uint32_t events_room, events_head, events_n;
 };
 
 #endif

@@ -28,7 +28,7 @@ struct hf_engine {
     struct hf_store store;
     struct hf_committer committer;
     bool committing; /* the committer has a batch */
-    bool store_up;
+    bool store_up;   /* as of the last result; requests are refused while it is not */
     struct hf_later_queue answers;
     struct hf_rpc_client *client;
     struct hf_nlm nlm;
@@ -37,7 +37,10 @@ struct hf_engine {
     uv_prepare_t prepare;
     uv_timer_t alarm;
     int64_t wall_offset_ms; /* wall clock less the loop's clock */
-    bool notices_summed;    /* the outcome of the notices of this start is in the log */
+    bool more_calls;        /* the core may have more calls to begin, in the next turn */
+    uint64_t untold;        /* clients not yet tried since our restart, at most */
+    uint64_t counted_ms;    /* when they were counted */
+    int32_t summed_up;      /* the state number whose notices' outcome is in the log */
 };
 
 /*

@@ -18,6 +18,8 @@ static const struct {
     [HF_EVENT_CLIENT_REGISTERED] = {HF_LOG_DEBUG, "client registered", NULL, NULL},
     [HF_EVENT_CLIENT_UNREGISTERED] = {HF_LOG_DEBUG, "client unregistered", NULL, NULL},
     [HF_EVENT_CLIENT_CRASHED] = {HF_LOG_INFO, "client has crashed", "state", "locks_released"},
+    [HF_EVENT_CLIENT_UNREACHABLE] = {HF_LOG_DEBUG, "client given up as crashed", "state",
+                                     "locks_released"},
     [HF_EVENT_CLIENT_RELEASED] = {HF_LOG_INFO, "client released", NULL, "locks_released"},
     [HF_EVENT_STATE_HINT] = {HF_LOG_WARN, "client may have restarted unnoticed", "state",
                              "recorded_state"},
@@ -25,8 +27,8 @@ static const struct {
     [HF_EVENT_GRACE_BEGAN] = {HF_LOG_INFO, "grace period begins", "ms", "to_reclaim"},
     [HF_EVENT_GRACE_ENDED] = {HF_LOG_INFO, "grace period is over", "reclaimed", "released"},
     [HF_EVENT_NOTICE_DELIVERED] = {HF_LOG_DEBUG, "notice delivered", "attempts", "ms"},
-    [HF_EVENT_NOTICE_FAILED] = {HF_LOG_DEBUG, "notice failed", "attempts", NULL},
-    [HF_EVENT_NOTICE_GIVEN_UP] = {HF_LOG_DEBUG, "notice given up", "attempts", NULL},
+    [HF_EVENT_NOTICE_FAILED] = {HF_LOG_DEBUG, "notice failed", "attempts", "ms"},
+    [HF_EVENT_NOTICE_GIVEN_UP] = {HF_LOG_DEBUG, "notice given up", "attempts", "ms"},
     [HF_EVENT_GRANT_FAILED] = {HF_LOG_WARN, "waiter could not be told of its lock", "attempts",
                                NULL},
     [HF_EVENT_WAITERS_DROPPED] = {HF_LOG_WARN, "a client that does not answer waits no longer",
@@ -36,11 +38,18 @@ static const struct {
 
 void hf_event_log(const struct hf_event *event)
 {
+    static struct hf_log_limit limits[HF_COUNT_OF(LINES)];
+    enum hf_log_level level;
     struct hf_field fields[7];
+    uint64_t held_back = 0;
     unsigned n = 0;
 
     HF_ASSERT((size_t)event->kind < HF_COUNT_OF(LINES) && LINES[event->kind].text);
-    if (!hf_log_enabled(LINES[event->kind].level))
+    level = LINES[event->kind].level;
+    if (!hf_log_enabled(level))
+        return;
+    /* A warning is about what a peer did, and may do again as fast as it likes. */
+    if (level == HF_LOG_WARN && !hf_log_limit_pass(&limits[event->kind], &held_back))
         return;
     if (event->name_len > 0)
         fields[n++] = HF_BYTES("client", hf_bytes(event->name, event->name_len));
@@ -52,6 +61,8 @@ void hf_event_log(const struct hf_event *event)
         fields[n++] = HF_INT(LINES[event->kind].b, event->b);
     if (event->error < 0)
         fields[n++] = HF_STR("reason", hf_strerror(event->error));
+    if (held_back > 0)
+        fields[n++] = HF_UINT("held_back", held_back);
     fields[n] = (struct hf_field){.type = HF_FIELD_END};
-    hf_log_write(LINES[event->kind].level, LINES[event->kind].text, fields);
+    hf_log_write(level, LINES[event->kind].text, fields);
 }

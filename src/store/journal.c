@@ -111,8 +111,8 @@ int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch)
     size_t len = sizeof(header) + bytes.len;
     struct iovec iov[] = {
         {&header, sizeof(header)},
-        {(void *)(uintptr_t)bytes.data, bytes.len},
-        {(void *)(uintptr_t)ZEROS, padded(len) - len},
+        {(void *)bytes.data, bytes.len},
+        {(void *)ZEROS, padded(len) - len},
     };
     ssize_t n;
 
