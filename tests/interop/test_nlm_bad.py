@@ -29,8 +29,10 @@ class World:
         return [self.network.host(f"10.2.0.{i}", name) for i, name in enumerate(("alice", "bob", "carol"), 1)]
 
     def __exit__(self, *failure):
-        self.daemon.__exit__(*failure)
-        self.network.__exit__(*failure)
+        try:
+            self.daemon.__exit__(*failure)
+        finally:
+            self.network.__exit__(*failure)
 
 
 def refused(vers, proc, stat):
