@@ -59,13 +59,15 @@ static bool waits_for_reclaim(struct sim_world *world, unsigned owner, unsigned 
     struct sim_server *server = &world->server;
     unsigned host = owner / SIM_PROCS;
 
+    bool unreachable =
+        server->notices_failed[host] >= world->call_attempts && !world->config.keep_on_failure;
+
     if (world->config.durable)
         return false;
-    if (world->model.seen.grace && server->notices_failed[host] < world->call_attempts)
+    if (world->model.seen.grace && !unreachable)
         return true;
-    if (world->now_ms < server->grace_until_ms &&
-        (server->notices_failed[host] < world->call_attempts || world->config.keep_on_failure))
-        return world->model.seen.grace;
+    if (world->now_ms < server->grace_until_ms && !unreachable)
+        return false; /* there ought to be grace */
     world->model.shaky.mode[f][c][owner] = SIM_EXCLUSIVE;
     sim_world_fault(world, SIM_FAULT_LAPSED);
     return true;
@@ -109,12 +111,6 @@ static void check_beliefs(struct sim_world *world)
 
 /* ------------------------------------------------------------------ waiters */
 
-static bool clash(const struct sim_waiter *a, const struct sim_waiter *b)
-{
-    return a->owner != b->owner && sim_range_overlaps(a->range, b->range) &&
-           (a->exclusive || b->exclusive);
-}
-
 /*
  * "No waiter sleeps when it could be granted." Not while the store has just failed (the core tries
  * again after a second), while grace is strict, or where a limit or a failed allocation may keep
@@ -136,7 +132,8 @@ static void check_sleepers(struct sim_world *world)
         bool blocked = sim_oracle_conflict(&seen->held, w->owner, w->range, w->exclusive) >= 0;
 
         for (unsigned j = 0; j < i && !blocked; j++)
-            blocked = clash(w, &seen->waiters[j]);
+            blocked = sim_waiter_goes_first(&seen->held, &seen->waiters[j], w->owner, w->range,
+                                            w->exclusive);
         if (!blocked)
             sim_world_violation(world, "no waiter sleeps when it could be granted",
                                 "owner %u, file %u, cells %u-%u", w->owner, w->range.file,

@@ -63,6 +63,25 @@ void sim_model_remove_waiter(struct sim_model *model, unsigned place)
             (model->n_waiters - place) * sizeof(model->waiters[0]));
 }
 
+static bool waits_for(const struct sim_oracle *held, const struct sim_waiter *waiter,
+                      unsigned owner)
+{
+    for (unsigned c = waiter->range.first; c <= waiter->range.last; c++) {
+        uint8_t mode = held->mode[waiter->range.file][c][owner];
+
+        if (mode == SIM_EXCLUSIVE || (mode == SIM_SHARED && waiter->exclusive))
+            return true;
+    }
+    return false;
+}
+
+bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waiter *waiter,
+                           unsigned owner, struct sim_range range, bool exclusive)
+{
+    return waiter->owner != owner && (exclusive || waiter->exclusive) &&
+           sim_range_overlaps(waiter->range, range) && !waits_for(held, waiter, owner);
+}
+
 void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range)
 {
     sim_oracle_set(&model->shaky, owner, range, SIM_EXCLUSIVE);
@@ -127,12 +146,6 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
 
 /* ------------------------------------------------------------------ what else has changed */
 
-static bool clashes(const struct sim_waiter *a, const struct sim_waiter *b)
-{
-    return a->owner != b->owner && sim_range_overlaps(a->range, b->range) &&
-           (a->exclusive || b->exclusive);
-}
-
 static void remember_granted(struct sim_model *model, const struct sim_waiter *waiter)
 {
     model->granted[model->n_granted++ % SIM_WAITERS] = *waiter;
@@ -154,7 +167,8 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
         return;
     }
     for (unsigned i = 0; i < place; i++) {
-        if (clashes(&model->waiters[i], &waiter) &&
+        if (sim_waiter_goes_first(&model->held, &model->waiters[i], waiter.owner, waiter.range,
+                                  waiter.exclusive) &&
             find(now->waiters, now->n_waiters, model->waiters[i].owner, model->waiters[i].range,
                  model->waiters[i].exclusive) >= 0)
             sim_world_violation(world, "first in, first out", "owner %u overtook owner %u",

@@ -90,6 +90,14 @@ int sim_model_find_waiter(const struct sim_model *model, unsigned owner, struct 
                           bool exclusive);
 void sim_model_remove_waiter(struct sim_model *model, unsigned place);
 
+/*
+ * True if a request (by this owner, for this range) must not overtake the waiter: they conflict,
+ * and the waiter does not itself wait for something this owner holds. Without the second half an
+ * owner could never upgrade a lock that somebody waits for.
+ */
+bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waiter *waiter,
+                           unsigned owner, struct sim_range range, bool exclusive);
+
 /* What the client may still believe about these cells has no claim any more. */
 void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range);
 

@@ -30,14 +30,6 @@ static unsigned blind_in_grace(const struct sim_world *world)
     return world->model.seen.grace && !world->config.durable ? GRACE : 0;
 }
 
-/* Two requests of different owners that cannot both be granted. */
-static bool clash(unsigned owner, struct sim_range range, bool exclusive,
-                  const struct sim_waiter *other)
-{
-    return other->owner != owner && sim_range_overlaps(range, other->range) &&
-           (exclusive || other->exclusive);
-}
-
 /* Adds to *mask, by owner, everybody in the way of a request that stands behind `ahead` waiters. */
 static void blockers(const struct sim_model *model, unsigned owner, struct sim_range range,
                      bool exclusive, unsigned ahead, uint32_t *mask)
@@ -51,7 +43,7 @@ static void blockers(const struct sim_model *model, unsigned owner, struct sim_r
         }
     }
     for (unsigned i = 0; i < ahead; i++) {
-        if (clash(owner, range, exclusive, &model->waiters[i]))
+        if (sim_waiter_goes_first(&model->held, &model->waiters[i], owner, range, exclusive))
             *mask |= 1u << model->waiters[i].owner;
     }
 }
@@ -73,22 +65,49 @@ static bool reaches(const struct sim_model *model, uint32_t mask, unsigned targe
     return mask & 1u << target;
 }
 
+/* The owner holds all of the range, in this mode or a stronger one. */
+static bool covers(const struct sim_oracle *held, unsigned owner, struct sim_range range,
+                   bool exclusive)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (held->mode[range.file][c][owner] < (exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+            return false;
+    }
+    return true;
+}
+
 static unsigned predict_reclaim(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
-    bool holds = r->proc < SIM_PROCS && sim_oracle_holds(&model->held, owner, r->range,
-                                                         r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
 
-    if (holds)
-        return GRANTED;
-    if (!model->seen.grace)
-        return GRACE;
-    if (world->config.durable) /* GRC-02; a shared reclaim of what is exclusive is open */
-        return DENIED | (r->exclusive || r->proc >= SIM_PROCS ? 0 : GRANTED);
-    /* Checked per client: granted unless it conflicts, and what nobody can check may be denied. */
+    if (r->proc >= SIM_PROCS) /* the liar of work.c holds nothing */
+        return model->seen.grace ? DENIED : GRACE;
+    if (!model->seen.grace) /* "GRANTED if that owner still holds exactly it" */
+        return sim_oracle_holds(&model->held, owner, r->range,
+                                r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED)
+                   ? GRANTED
+                   : GRACE;
+    if (world->config.durable) /* GRC-02 */
+        return covers(&model->held, owner, r->range, r->exclusive) ? GRANTED : DENIED;
+    /* Checked per client: denied if it conflicts, or if the client was not registered before the
+     * restart, which the model does not keep. That a rightful one is granted is checked apart. */
     return sim_oracle_conflict(&model->held, owner, r->range, r->exclusive) < 0 ? GRANTED | DENIED
                                                                                 : DENIED;
+}
+
+/* Waiting, or not: and in conflict mode what is unreclaimed is refused for the time of grace. */
+static unsigned predict_blocked(const struct sim_world *world, const struct sim_message *r,
+                                uint32_t in_the_way)
+{
+    const struct sim_model *model = &world->model;
+    unsigned owner = sim_owner(r->host, r->proc);
+
+    if (r->block)
+        return reaches(model, in_the_way, owner) ? DEADLCK : BLOCKED;
+    if (sim_oracle_conflict(&model->seen.unreclaimed, owner, r->range, r->exclusive) < 0)
+        return DENIED;
+    return GRACE | DENIED; /* a reclaimed lock may be in the way as well: either is true */
 }
 
 static unsigned predict_lock(const struct sim_world *world, const struct sim_message *r)
@@ -103,14 +122,12 @@ static unsigned predict_lock(const struct sim_world *world, const struct sim_mes
         return GRANTED | (model->seen.grace ? GRACE : 0); /* in grace: old or new, both true */
     if (model->seen.grace && !world->config.conflict_mode)
         return GRACE;
-    if (sim_oracle_conflict(&model->seen.unreclaimed, owner, r->range, r->exclusive) >= 0)
-        return GRACE;
+    if (place >= 0 && r->block)
+        return BLOCKED; /* asked before: it keeps its place */
     blockers(model, owner, r->range, r->exclusive, ahead, &in_the_way);
     if (in_the_way == 0)
         return GRANTED;
-    if (!r->block)
-        return DENIED;
-    return reaches(model, in_the_way, owner) ? DEADLCK : BLOCKED;
+    return predict_blocked(world, r, in_the_way);
 }
 
 static unsigned predict_cancel(const struct sim_world *world, const struct sim_message *r)
