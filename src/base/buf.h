@@ -46,6 +46,12 @@ int hf_buf_append(struct hf_buf *buf, const void *data, size_t len);
 /* Drops len bytes from the front. */
 void hf_buf_consume(struct hf_buf *buf, size_t len);
 
+/* Takes back what was written after the first len bytes from the read end. */
+static inline void hf_buf_truncate(struct hf_buf *buf, size_t len)
+{
+    buf->end = buf->start + len;
+}
+
 /* Empty again, memory kept for reuse. */
 static inline void hf_buf_clear(struct hf_buf *buf)
 {

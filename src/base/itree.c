@@ -1,0 +1,280 @@
+#include "base/itree.h"
+
+#include <stddef.h>
+
+#include "base/check.h"
+
+static uint64_t max_of(const struct hf_itree_node *node)
+{
+    uint64_t max = node->last;
+
+    if (node->left && node->left->max > max)
+        max = node->left->max;
+    if (node->right && node->right->max > max)
+        max = node->right->max;
+    return max;
+}
+
+/* Puts with (which may be NULL) where node hangs. */
+static void replace_child(struct hf_itree *tree, struct hf_itree_node *parent,
+                          const struct hf_itree_node *node, struct hf_itree_node *with)
+{
+    if (!parent)
+        tree->root = with;
+    else if (parent->left == node)
+        parent->left = with;
+    else
+        parent->right = with;
+    if (with)
+        with->parent = parent;
+}
+
+static int8_t greater(int8_t a, int8_t b)
+{
+    return a > b ? a : b;
+}
+
+static int8_t lesser(int8_t a, int8_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * The rotations move the child up and the node down on one side. The balances follow from the
+ * heights, whatever they were, so single and double rotations need no case by case.
+ */
+static struct hf_itree_node *rotate_left(struct hf_itree *tree, struct hf_itree_node *x)
+{
+    struct hf_itree_node *y = x->right;
+
+    replace_child(tree, x->parent, x, y);
+    x->right = y->left;
+    if (x->right)
+        x->right->parent = x;
+    y->left = x;
+    x->parent = y;
+    x->balance = (int8_t)(x->balance - 1 - greater(y->balance, 0));
+    y->balance = (int8_t)(y->balance - 1 + lesser(x->balance, 0));
+    y->max = x->max;
+    x->max = max_of(x);
+    return y;
+}
+
+static struct hf_itree_node *rotate_right(struct hf_itree *tree, struct hf_itree_node *x)
+{
+    struct hf_itree_node *y = x->left;
+
+    replace_child(tree, x->parent, x, y);
+    x->left = y->right;
+    if (x->left)
+        x->left->parent = x;
+    y->right = x;
+    x->parent = y;
+    x->balance = (int8_t)(x->balance + 1 - lesser(y->balance, 0));
+    y->balance = (int8_t)(y->balance + 1 + greater(x->balance, 0));
+    y->max = x->max;
+    x->max = max_of(x);
+    return y;
+}
+
+/* Returns the new root of a subtree that leant too far. */
+static struct hf_itree_node *rebalance(struct hf_itree *tree, struct hf_itree_node *node)
+{
+    if (node->balance > 0) {
+        if (node->right->balance < 0)
+            rotate_right(tree, node->right);
+        return rotate_left(tree, node);
+    }
+    if (node->left->balance > 0)
+        rotate_left(tree, node->left);
+    return rotate_right(tree, node);
+}
+
+void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
+{
+    struct hf_itree_node **link = &tree->root;
+    struct hf_itree_node *parent = NULL;
+
+    HF_ASSERT(node->first <= node->last);
+    while (*link) {
+        parent = *link;
+        if (parent->max < node->last)
+            parent->max = node->last;
+        link = node->first < parent->first ? &parent->left : &parent->right;
+    }
+    node->left = node->right = NULL;
+    node->parent = parent;
+    node->max = node->last;
+    node->balance = 0;
+    *link = node;
+
+    for (; parent; node = parent, parent = parent->parent) {
+        parent->balance = (int8_t)(parent->balance + (node == parent->right ? 1 : -1));
+        if (parent->balance == 0)
+            return; /* no higher than before */
+        if (parent->balance < -1 || parent->balance > 1) {
+            rebalance(tree, parent);
+            return;
+        }
+    }
+}
+
+/* From here up to until, nodes have lost a range that ended at lost. */
+static void fix_max(struct hf_itree_node *node, const struct hf_itree_node *until, uint64_t lost)
+{
+    for (; node != until; node = node->parent) {
+        if (node->max > lost)
+            return; /* somebody else's end, here and further up */
+        node->max = max_of(node);
+    }
+}
+
+/* The subtree on one side of node has become one lower; evens that out up the tree. */
+static void retrace_removal(struct hf_itree *tree, struct hf_itree_node *node, bool left)
+{
+    while (node) {
+        node->balance = (int8_t)(node->balance + (left ? 1 : -1));
+        if (node->balance == 1 || node->balance == -1)
+            return; /* as high as before */
+        if (node->balance != 0) {
+            node = rebalance(tree, node);
+            if (node->balance != 0)
+                return;
+        }
+        left = node->parent && node->parent->left == node;
+        node = node->parent;
+    }
+}
+
+/* A node with two children: its successor, which has no left child, takes its place. */
+static void remove_inner(struct hf_itree *tree, struct hf_itree_node *node)
+{
+    struct hf_itree_node *heir = node->right;
+    struct hf_itree_node *low; /* where the subtree got lower */
+    bool left;
+
+    while (heir->left)
+        heir = heir->left;
+    left = heir != node->right;
+    low = left ? heir->parent : heir;
+    if (left) {
+        replace_child(tree, heir->parent, heir, heir->right);
+        heir->right = node->right;
+        heir->right->parent = heir;
+    }
+    heir->left = node->left;
+    heir->left->parent = heir;
+    heir->balance = node->balance;
+    replace_child(tree, node->parent, node, heir);
+
+    if (left)
+        fix_max(low, heir, heir->last);
+    heir->max = max_of(heir);
+    fix_max(heir->parent, NULL, node->last);
+    retrace_removal(tree, low, left);
+}
+
+void hf_itree_remove(struct hf_itree *tree, struct hf_itree_node *node)
+{
+    struct hf_itree_node *parent = node->parent;
+    bool left = parent && parent->left == node;
+
+    if (node->left && node->right) {
+        remove_inner(tree, node);
+        return;
+    }
+    replace_child(tree, parent, node, node->left ? node->left : node->right);
+    fix_max(parent, NULL, node->last);
+    retrace_removal(tree, parent, left);
+}
+
+static struct hf_itree_node *leftmost(struct hf_itree_node *node)
+{
+    while (node && node->left)
+        node = node->left;
+    return node;
+}
+
+struct hf_itree_node *hf_itree_min(const struct hf_itree *tree)
+{
+    return leftmost(tree->root);
+}
+
+struct hf_itree_node *hf_itree_next(const struct hf_itree_node *node)
+{
+    if (node->right)
+        return leftmost(node->right);
+    while (node->parent && node->parent->right == node)
+        node = node->parent;
+    return node->parent;
+}
+
+/* The first range in the subtree that reaches into [first, last]. */
+static struct hf_itree_node *overlap_in(struct hf_itree_node *node, uint64_t first, uint64_t last)
+{
+    while (node) {
+        if (node->left && node->left->max >= first)
+            node = node->left; /* if none is there, none further right is either: see below */
+        else if (node->first > last)
+            return NULL;
+        else if (node->last >= first)
+            return node;
+        else
+            node = node->right && node->right->max >= first ? node->right : NULL;
+    }
+    return NULL;
+}
+
+/*
+ * Going left on max >= first is safe: the range below that ends at or after first either begins at
+ * or before last, and is found, or begins after last; then everything to the right does as well.
+ */
+struct hf_itree_node *hf_itree_overlap(const struct hf_itree *tree, uint64_t first, uint64_t last)
+{
+    return overlap_in(tree->root, first, last);
+}
+
+struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, uint64_t first,
+                                            uint64_t last)
+{
+    for (;;) {
+        const struct hf_itree_node *child;
+
+        if (node->right && node->right->max >= first)
+            return overlap_in(node->right, first, last);
+        do { /* up, to the first ancestor that comes after us */
+            child = node;
+            node = node->parent;
+        } while (node && node->right == child);
+        if (!node || node->first > last)
+            return NULL;
+        if (node->last >= first)
+            return (struct hf_itree_node *)(uintptr_t)node;
+    }
+}
+
+static int check_subtree(const struct hf_itree_node *node, uint64_t *count)
+{
+    int left, right;
+
+    if (!node)
+        return 0;
+    HF_ASSERT(!node->left || (node->left->parent == node && node->left->first <= node->first));
+    HF_ASSERT(!node->right || (node->right->parent == node && node->right->first >= node->first));
+    HF_ASSERT(node->max == max_of(node));
+    left = check_subtree(node->left, count);
+    right = check_subtree(node->right, count);
+    HF_ASSERT(right - left == node->balance);
+    HF_ASSERT(node->balance >= -1 && node->balance <= 1);
+    ++*count;
+    return 1 + (left > right ? left : right);
+}
+
+uint64_t hf_itree_check(const struct hf_itree *tree)
+{
+    uint64_t count = 0;
+
+    HF_ASSERT(!tree->root || !tree->root->parent);
+    check_subtree(tree->root, &count);
+    return count;
+}

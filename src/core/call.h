@@ -1,0 +1,75 @@
+/*
+ * What the brain wants done: outgoing RPC calls, each attempt handed out once and reported back
+ * once. Three kinds, one machine (SPEC section 3): an attempt has call_timeout_ms in all, owns that
+ * much time even when it fails sooner, and after call_attempts of them
+ *   - a GRANTED callback gives the lock to the next waiter;
+ *   - SM_NOTIFY gives the client up as crashed (NOT-03), and is repeated in the background with
+ *     growing pauses for retry_for_ms;
+ *   - a `status` callback is repeated in the background likewise.
+ *
+ * A call is handed out only when everything it tells of is durable. At most notify_in_flight
+ * notices and status callbacks are under way at a time; GRANTED callbacks never queue behind them.
+ */
+#ifndef HF_CORE_CALL_H
+#define HF_CORE_CALL_H
+
+#include "core/request.h"
+
+enum hf_call_kind {
+    HF_CALL_GRANTED, /* NLM GRANTED (5) or, when msg, GRANTED_MSG (10) to a waiter */
+    HF_CALL_NOTIFY,  /* NSM SM_NOTIFY (6) to a host: we have restarted */
+    HF_CALL_STATUS,  /* a monitor's own procedure: the host it asked about has restarted */
+};
+
+/* All views and the structure itself are valid until the next call into the core. */
+struct hf_call {
+    uint64_t id; /* the same for each attempt of one errand; sent as cookie of GRANTED */
+    enum hf_call_kind kind;
+    uint64_t client_id;
+    uint32_t attempt;     /* from 1 */
+    uint64_t timeout_ms;  /* for lookup, connection, sending and answer together */
+    struct hf_bytes host; /* name of the host called; to be resolved only when n_to is 0 */
+    struct hf_addr to[HF_CLIENT_ADDRS_MAX]; /* the same host, any of them; port 0: ask rpcbind */
+    unsigned n_to;
+    struct hf_addr from; /* call from this local address; family NONE: any */
+    enum hf_transport transport;
+    uint32_t prog, vers, proc;
+
+    /* GRANTED: exactly what was asked. */
+    struct hf_bytes fh;
+    struct hf_bytes oh;
+    int32_t svid;
+    bool exclusive;
+    uint64_t offset;
+    uint64_t length;
+    bool msg;
+
+    /* NOTIFY and STATUS. The short form is the name up to its first dot; empty if there is none. */
+    struct hf_bytes mon_name;
+    struct hf_bytes mon_name_short;
+    int32_t state;
+    uint8_t priv[HF_PRIV_SIZE];
+};
+
+enum hf_call_outcome {
+    HF_CALL_ACCEPTED, /* answered; GRANTED: with GRANTED */
+    HF_CALL_DENIED,   /* GRANTED only: answered that it does not want the lock; freed at once */
+    HF_CALL_FAILED,   /* no answer, or not one of success; error says why */
+};
+
+/*
+ * The next attempt that may start now, or false. Call until false after anything that may have
+ * changed the state: a request, a commit, a tick, a finished call.
+ */
+bool hf_core_next_call(struct hf_core *core, struct hf_now now, struct hf_call *out);
+
+/*
+ * The attempt ended; every attempt handed out is reported exactly once, errands that no longer
+ * exist (the client unlocked, crashed, ...) included: those are ignored. For GRANTED_MSG the void
+ * RPC answer is not the end; report HF_CALL_FAILED with HF_ETIMEDOUT when the time is over, and
+ * hf_core_granted_res() when the answer comes.
+ */
+void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                       enum hf_call_outcome outcome, int error);
+
+#endif

@@ -1,0 +1,197 @@
+/*
+ * Owners and files: found by hash, made when first needed, gone with their last reference. Both end
+ * in bytes from the wire (owner handle, file handle), which are short in practice; those come from
+ * slabs, so that a lock on a new file allocates nothing once warm.
+ */
+#include "core/parts.h"
+
+enum { SMALL = 32, MEDIUM = 64 /* the longest NFSv3 file handle */ };
+
+void hf_flex_init(struct hf_flex *flex, const struct hf_alloc *alloc, size_t base)
+{
+    flex->base = base;
+    hf_slab_init(&flex->small, alloc, base + SMALL);
+    hf_slab_init(&flex->medium, alloc, base + MEDIUM);
+}
+
+void hf_flex_free(struct hf_flex *flex)
+{
+    hf_slab_free(&flex->small);
+    hf_slab_free(&flex->medium);
+}
+
+static void *flex_take(struct hf_flex *flex, size_t len)
+{
+    if (len <= SMALL)
+        return hf_slab_take(&flex->small);
+    if (len <= MEDIUM)
+        return hf_slab_take(&flex->medium);
+    return hf_malloc(flex->small.alloc, flex->base + len);
+}
+
+static void flex_give(struct hf_flex *flex, void *object, size_t len)
+{
+    if (len <= SMALL)
+        hf_slab_give(&flex->small, object);
+    else if (len <= MEDIUM)
+        hf_slab_give(&flex->medium, object);
+    else
+        hf_free(flex->small.alloc, object);
+}
+
+struct owner_key {
+    const struct hf_client *client;
+    int32_t svid;
+    struct hf_bytes oh;
+};
+
+static uint64_t owner_hash(const struct hf_core *core, const struct owner_key *key)
+{
+    uint64_t oh = hf_hash(&core->config.hash_key, key->oh.data, key->oh.len);
+
+    return hf_hash_u64(&core->config.hash_key, oh ^ (uint32_t)key->svid, key->client->id);
+}
+
+static bool owner_matches(const struct hf_map_node *node, const void *k)
+{
+    const struct hf_owner *owner = hf_container_of(node, struct hf_owner, node);
+    const struct owner_key *key = k;
+
+    return owner->client == key->client && owner->svid == key->svid &&
+           hf_bytes_equal(hf_owner_oh(owner), key->oh);
+}
+
+struct hf_bytes hf_owner_oh(const struct hf_owner *owner)
+{
+    return hf_bytes(owner->oh, owner->oh_len);
+}
+
+static struct hf_owner *owner_find(struct hf_core *core, const struct owner_key *key, uint64_t hash)
+{
+    struct hf_map_node *node = hf_map_find(&core->owners, hash, owner_matches, key);
+
+    return node ? hf_container_of(node, struct hf_owner, node) : NULL;
+}
+
+struct hf_owner *hf_owner_find(struct hf_core *core, struct hf_client *client, int32_t svid,
+                               struct hf_bytes oh)
+{
+    struct owner_key key = {client, svid, oh};
+
+    return owner_find(core, &key, owner_hash(core, &key));
+}
+
+struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, int32_t svid,
+                              struct hf_bytes oh)
+{
+    struct owner_key key = {client, svid, oh};
+    uint64_t hash = owner_hash(core, &key);
+    struct hf_owner *owner = owner_find(core, &key, hash);
+
+    if (owner) {
+        owner->refs++;
+        return owner;
+    }
+    owner = flex_take(&core->owner_flex, oh.len);
+    if (!owner)
+        return NULL;
+    *owner = (struct hf_owner){.in_use = 1, .client = client, .refs = 1, .svid = svid};
+    owner->oh_len = (uint32_t)oh.len;
+    if (oh.len > 0)
+        memcpy(owner->oh, oh.data, oh.len);
+    hf_list_init(&owner->locks);
+    hf_list_init(&owner->waiters);
+    client->refs++;
+    hf_map_insert(&core->owners, &owner->node, hash);
+    return owner;
+}
+
+void hf_owner_unref(struct hf_core *core, struct hf_owner *owner)
+{
+    HF_ASSERT(owner->refs > 0);
+    if (--owner->refs > 0)
+        return;
+    HF_ASSERT(owner->n_locks == 0 && hf_list_empty(&owner->waiters));
+    hf_map_remove(&core->owners, &owner->node);
+    hf_client_unref(core, owner->client);
+    flex_give(&core->owner_flex, owner, owner->oh_len);
+}
+
+static bool file_matches(const struct hf_map_node *node, const void *key)
+{
+    const struct hf_file *file = hf_container_of(node, struct hf_file, node);
+
+    return hf_bytes_equal(hf_file_fh(file), *(const struct hf_bytes *)key);
+}
+
+struct hf_bytes hf_file_fh(const struct hf_file *file)
+{
+    return hf_bytes(file->fh, file->fh_len);
+}
+
+static struct hf_file *file_find(struct hf_core *core, struct hf_bytes fh, uint64_t hash)
+{
+    struct hf_map_node *node = hf_map_find(&core->files, hash, file_matches, &fh);
+
+    return node ? hf_container_of(node, struct hf_file, node) : NULL;
+}
+
+struct hf_file *hf_file_find(struct hf_core *core, struct hf_bytes fh)
+{
+    return file_find(core, fh, hf_hash(&core->config.hash_key, fh.data, fh.len));
+}
+
+/* Index of the first share rule that fits; n_shares for the default share. */
+static uint16_t share_of(const struct hf_core *core, struct hf_bytes fh)
+{
+    unsigned i;
+
+    for (i = 0; i < core->config.n_shares; i++) {
+        const struct hf_share_rule *rule = &core->config.shares[i];
+        if (rule->offset <= fh.len && rule->match.len <= fh.len - rule->offset &&
+            memcmp(fh.data + rule->offset, rule->match.data, rule->match.len) == 0)
+            break;
+    }
+    return (uint16_t)i;
+}
+
+struct hf_bytes hf_file_share_name(const struct hf_core *core, const struct hf_file *file)
+{
+    if (file->share < core->config.n_shares)
+        return core->config.shares[file->share].name;
+    return hf_bytes_str("default");
+}
+
+struct hf_file *hf_file_get(struct hf_core *core, struct hf_bytes fh)
+{
+    uint64_t hash = hf_hash(&core->config.hash_key, fh.data, fh.len);
+    struct hf_file *file = file_find(core, fh, hash);
+
+    if (file) {
+        file->refs++;
+        return file;
+    }
+    file = flex_take(&core->file_flex, fh.len);
+    if (!file)
+        return NULL;
+    *file = (struct hf_file){.in_use = 1, .refs = 1, .fh_len = (uint16_t)fh.len};
+    if (fh.len > 0)
+        memcpy(file->fh, fh.data, fh.len);
+    file->share = share_of(core, fh);
+    hf_list_init(&file->waiters);
+    hf_list_init(&file->shares);
+    hf_list_init(&file->woken);
+    hf_map_insert(&core->files, &file->node, hash);
+    return file;
+}
+
+void hf_file_unref(struct hf_core *core, struct hf_file *file)
+{
+    HF_ASSERT(file->refs > 0);
+    if (--file->refs > 0)
+        return;
+    HF_ASSERT(file->n_locks == 0 && file->n_waiters == 0 && hf_list_empty(&file->shares));
+    hf_list_remove(&file->woken);
+    hf_map_remove(&core->files, &file->node);
+    flex_give(&core->file_flex, file, file->fh_len);
+}

@@ -1,0 +1,116 @@
+/*
+ * What was durable comes back. Clients are registered again; locks are held again, as unclaimed,
+ * from the first moment (GRC-02). Records come from a disk: they are checked, never believed.
+ */
+#include "core/parts.h"
+
+/* Ids carry the epoch they were given in; ours must be newer than any, whatever happened. */
+static void note_epoch(struct hf_core *core, uint64_t epoch)
+{
+    if (epoch > core->epoch)
+        core->epoch = epoch;
+}
+
+static int load_server(struct hf_core *core, struct hf_bytes bytes)
+{
+    struct hf_record_server record;
+    int rv = hf_record_decode_server(bytes, &record);
+
+    if (rv < 0)
+        return rv;
+    note_epoch(core, record.epoch);
+    core->was_clean = record.clean;
+    return 0;
+}
+
+static bool is_there(struct hf_core *core, const struct hf_record_client *record)
+{
+    struct hf_mon_args mon = {record->name, record->my_name, record->prog,
+                              record->vers, record->proc,    {0}};
+
+    if (hf_client_find_id(core, record->id))
+        return true;
+    if (record->protocol == HF_PROTOCOL_NLM)
+        return hf_client_find_nlm(core, record->name, &record->addrs[0]) != NULL;
+    return hf_client_find_nsm(core, &mon, &record->callback_host) != NULL;
+}
+
+static int load_client(struct hf_core *core, struct hf_bytes bytes)
+{
+    struct hf_record_client record;
+    struct hf_client *client;
+    int rv = hf_record_decode_client(bytes, &record);
+
+    if (rv < 0)
+        return rv;
+    if (record.id == 0 || (record.protocol == HF_PROTOCOL_NLM && record.n_addrs == 0))
+        return HF_EFORMAT;
+    if (is_there(core, &record))
+        return HF_EEXIST;
+    client = hf_client_new(core, &record);
+    if (!client)
+        return HF_ENOMEM;
+    hf_client_set_registered(core, client, true);
+    hf_client_unref(core, client);
+    note_epoch(core, record.id >> 40);
+    return 0;
+}
+
+static int hold(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
+                const struct hf_record_lock *record)
+{
+    struct hf_want want = {owner, record->first, record->last, record->exclusive, true};
+    struct hf_lock *lock;
+
+    if (hf_held_conflict(file, &want) ||
+        hf_held_own(file, owner, record->first, record->last, NULL))
+        return HF_EEXIST;
+    lock = hf_lock_new(core, record->id, file, &want, record->acquired_at_ms);
+    if (!lock)
+        return HF_ENOMEM;
+    lock->unclaimed = true;
+    hf_lock_link(core, lock);
+    return 0;
+}
+
+static int load_lock(struct hf_core *core, struct hf_bytes bytes)
+{
+    struct hf_record_lock record;
+    struct hf_client *client;
+    struct hf_owner *owner;
+    struct hf_file *file;
+    int rv = hf_record_decode_lock(bytes, &record);
+
+    if (rv < 0)
+        return rv;
+    if (record.id == 0)
+        return HF_EFORMAT;
+    note_epoch(core, record.id >> 40);
+    if (!core->config.durable_locks) /* left from a time when they were */
+        return hf_batch_delete(hf_core_gathering(core), HF_RECORD_LOCK, record.id);
+    client = hf_client_find_id(core, record.client_id);
+    if (!client || client->protocol != HF_PROTOCOL_NLM)
+        return HF_ENOENT;
+    owner = hf_owner_get(core, client, record.svid, record.oh);
+    if (!owner)
+        return HF_ENOMEM;
+    file = hf_file_get(core, record.fh);
+    rv = file ? hold(core, file, owner, &record) : HF_ENOMEM;
+    if (file)
+        hf_file_unref(core, file);
+    hf_owner_unref(core, owner);
+    return rv;
+}
+
+int hf_core_load(struct hf_core *core, enum hf_record_kind kind, struct hf_bytes bytes)
+{
+    switch (kind) {
+    case HF_RECORD_SERVER:
+        return load_server(core, bytes);
+    case HF_RECORD_CLIENT:
+        return load_client(core, bytes);
+    case HF_RECORD_LOCK:
+        return load_lock(core, bytes);
+    }
+    return HF_EFORMAT;
+}

@@ -1,0 +1,128 @@
+/*
+ * LOCK and NM_LOCK (NLM-02, NLM-03, SPEC section 4). In this order: what is refused in grace; what
+ * is a reclaim; what was asked before and still waits or has just been granted; what can be had
+ * now; what must wait, or cannot because it would wait for itself.
+ */
+#include "core/parts.h"
+
+/* A LOCK tells the client's state number; 0 means unknown, never changed (PROTOCOL). */
+static void note_state(struct hf_core *core, const struct hf_client *client, int32_t state)
+{
+    if (state == 0 || client->m.state == 0 || state == client->m.state)
+        return;
+    core->counters.state_hints++; /* followed only if the client confirms it by SM_NOTIFY */
+    hf_event_add(core, HF_EVENT_STATE_HINT, client, state, client->m.state, 0);
+}
+
+/* How the client talks to us as of this request. */
+static struct hf_client_mutable current(const struct hf_client *client, const struct hf_peer *peer,
+                                        const struct hf_lock_args *args)
+{
+    struct hf_client_mutable m = client->m;
+
+    m.local = peer->local;
+    m.local.port = 0;
+    m.transport = peer->transport;
+    if (m.state == 0)
+        m.state = args->state;
+    return m;
+}
+
+static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                                const struct hf_lock_args *args, const struct hf_subject *s,
+                                const struct hf_want *want)
+{
+    struct hf_client_mutable m = current(s->client, peer, args);
+    struct hf_txn txn;
+
+    if (!hf_held_covers(s->file, want, true) && hf_limit_lock(core, s->client, s->file) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    hf_txn_begin(&txn, core, now, s->file);
+    if ((!args->unmonitored &&
+         (hf_client_update(&txn, s->client, &m) < 0 || hf_client_register(&txn, s->client) < 0)) ||
+        hf_held_set(&txn, want) < 0) {
+        hf_txn_abort(&txn);
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
+    hf_waiters_wake_owner(core, s->owner, s->file);
+    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+}
+
+static struct hf_answer wait_for_it(struct hf_core *core, struct hf_now now,
+                                    const struct hf_peer *peer, const struct hf_lock_args *args,
+                                    const struct hf_subject *s, const struct hf_want *want)
+{
+    if (hf_limit_waiter(core, s->file) < 0 || hf_limit_lock(core, s->client, s->file) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    if (hf_deadlock_would_close(core, s->file, want)) {
+        core->counters.deadlocks++;
+        return (struct hf_answer){HF_STAT_DEADLCK, s->file->seq};
+    }
+    if (!s->client->registered)
+        s->client->m = current(s->client, peer, args);
+    if (hf_waiter_add(core, now, peer, args, s->file, want) < 0) {
+        core->counters.out_of_memory++;
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
+    return (struct hf_answer){HF_STAT_BLOCKED};
+}
+
+/* The request was made before: it waits still, or its callback is under way. */
+static struct hf_answer asked_before(struct hf_core *core, struct hf_waiter *waiter)
+{
+    struct hf_answer answer = {HF_STAT_BLOCKED};
+
+    if (waiter->granting) {
+        /* This answer tells the client. The callback must stop: to a client that no longer waits
+         * it is wrong, and a DENIED to it would free a lock in use. */
+        answer = (struct hf_answer){HF_STAT_GRANTED, waiter->file->seq};
+        hf_waiter_remove(core, waiter);
+    }
+    return answer;
+}
+
+static struct hf_answer decide(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                               const struct hf_lock_args *args, const struct hf_subject *s,
+                               const struct hf_want *want)
+{
+    struct hf_waiter *before = hf_waiter_find(s->file, want);
+    const struct hf_lock *blocker;
+
+    if (before && (args->block || before->granting))
+        return asked_before(core, before);
+    blocker = hf_held_conflict(s->file, want);
+    if (!blocker && !hf_waiter_ahead(s->file, want, UINT64_MAX, NULL))
+        return acquire(core, now, peer, args, s, want);
+    if (args->block)
+        return wait_for_it(core, now, peer, args, s, want);
+    if (blocker && blocker->unclaimed && core->grace.active)
+        return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, s->file->seq}; /* conflict mode */
+    return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
+}
+
+struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                              const struct hf_lock_args *args)
+{
+    struct hf_answer answer = {HF_STAT_DENIED_NOLOCKS};
+    struct hf_subject s;
+    struct hf_range range;
+
+    answer.stat = hf_request_check(peer, args, &range);
+    if (answer.stat != HF_STAT_GRANTED)
+        return hf_request_answer(core, now, answer);
+    if (!args->reclaim && core->grace.active && core->config.grace_mode == HF_GRACE_STRICT) {
+        answer.stat = HF_STAT_DENIED_GRACE_PERIOD; /* GRC-01 */
+        return hf_request_answer(core, now, answer);
+    }
+    if (hf_subject_get(core, now, peer, args, &s) < 0) {
+        answer.stat = HF_STAT_DENIED_NOLOCKS;
+        return hf_request_answer(core, now, answer);
+    }
+    struct hf_want want = {s.owner, range.first, range.last, args->exclusive,
+                           !args->unmonitored && core->config.durable_locks};
+    note_state(core, s.client, args->state);
+    answer = args->reclaim ? hf_reclaim(core, now, s.file, &want)
+                           : decide(core, now, peer, args, &s, &want);
+    hf_subject_put(core, now, &s);
+    return hf_request_answer(core, now, answer);
+}

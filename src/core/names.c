@@ -1,0 +1,52 @@
+/* Host names as peers use them: data, never resolved here, compared without ASCII case. */
+#include "core/parts.h"
+
+static uint8_t fold(uint8_t c)
+{
+    return c >= 'A' && c <= 'Z' ? (uint8_t)(c + ('a' - 'A')) : c;
+}
+
+bool hf_name_equal(struct hf_bytes a, struct hf_bytes b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++) {
+        if (fold(a.data[i]) != fold(b.data[i]))
+            return false;
+    }
+    return true;
+}
+
+size_t hf_name_fold(struct hf_bytes name, uint8_t *out)
+{
+    for (size_t i = 0; i < name.len; i++)
+        out[i] = fold(name.data[i]);
+    return name.len;
+}
+
+struct hf_bytes hf_name_short(struct hf_bytes name)
+{
+    const uint8_t *dot = name.len > 0 ? memchr(name.data, '.', name.len) : NULL;
+
+    return dot ? hf_bytes(name.data, (size_t)(dot - name.data)) : hf_bytes(NULL, 0);
+}
+
+bool hf_name_same_host(struct hf_bytes a, struct hf_bytes b)
+{
+    struct hf_bytes a_short = hf_name_short(a);
+    struct hf_bytes b_short = hf_name_short(b);
+
+    return hf_name_equal(a, b) || (a_short.len > 0 && hf_name_equal(a_short, b)) ||
+           (b_short.len > 0 && hf_name_equal(a, b_short));
+}
+
+bool hf_name_is_addr(struct hf_bytes name, struct hf_addr *out)
+{
+    char text[HF_ADDR_TEXT_MAX];
+
+    if (name.len == 0 || name.len >= sizeof(text) || memchr(name.data, '\0', name.len))
+        return false;
+    memcpy(text, name.data, name.len);
+    text[name.len] = '\0';
+    return hf_addr_parse(text, out) == 0;
+}

@@ -1,0 +1,100 @@
+/*
+ * Reclaims (GRC-01, GRC-02): after our restart a client asks again, with reclaim set, for what it
+ * held. With durable locks each is checked against the lock itself, which is held as unclaimed from
+ * the first moment: all of the range must be held by that very owner, in that mode or a stronger
+ * one. A reclaim may cover a part of a lock, all of it, or several. Without durable locks the
+ * client must have been registered before the restart, and nobody else may hold what it asks for.
+ *
+ * Outside grace a reclaim is only a question: does the owner still hold it?
+ */
+#include "core/parts.h"
+
+static bool may_have(const struct hf_core *core, const struct hf_file *file,
+                     const struct hf_want *want)
+{
+    if (HF_PLANTED(RECLAIM_UNCHECKED))
+        return true;
+    if (core->config.durable_locks)
+        return hf_held_covers(file, want, false);
+    return want->owner->client->may_reclaim && !hf_held_conflict(file, want);
+}
+
+/* The whole of each lock in the range is reclaimed, as it was: no record need change. */
+static bool as_recorded(const struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_held_own(file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->exclusive != want->exclusive || lock->node.first < want->first ||
+            lock->node.last > want->last)
+            return false;
+    }
+    return hf_held_covers(file, want, true);
+}
+
+static int claim(struct hf_txn *txn, const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_held_own(txn->file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (!lock->unclaimed)
+            continue;
+        if (hf_undo_reserve(txn->core) < 0)
+            return HF_ENOMEM;
+        hf_lock_set_unclaimed(txn->core, lock, false);
+        hf_undo_push(txn->core, (struct hf_undo){HF_UNDO_LOCK_CLAIMED, .lock = lock});
+    }
+    return 0;
+}
+
+static int take_again(struct hf_txn *txn, const struct hf_want *want)
+{
+    if (as_recorded(txn->file, want))
+        return claim(txn, want);
+    if (!txn->core->config.durable_locks && hf_client_register(txn, want->owner->client) < 0)
+        return HF_ENOMEM;
+    return hf_held_set(txn, want);
+}
+
+static struct hf_answer outside_grace(const struct hf_core *core, const struct hf_file *file,
+                                      const struct hf_want *want)
+{
+    if (hf_held_covers(file, want, true))
+        return (struct hf_answer){HF_STAT_GRANTED, file->seq};
+    if (HF_PLANTED(RECLAIM_AFTER_GRACE) && !hf_held_conflict(file, want))
+        return (struct hf_answer){HF_STAT_GRANTED, core->durable};
+    return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq};
+}
+
+static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
+                                const struct hf_want *want)
+{
+    struct hf_txn txn;
+
+    if (!core->grace.active)
+        return outside_grace(core, file, want);
+    if (!may_have(core, file, want))
+        return (struct hf_answer){HF_STAT_DENIED, file->seq};
+    if (!core->config.durable_locks && hf_limit_lock(core, want->owner->client, file) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    hf_txn_begin(&txn, core, now, file);
+    if (take_again(&txn, want) < 0) {
+        hf_txn_abort(&txn);
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
+    want->owner->client->reclaimed = true;
+    core->grace.reclaimed++;
+    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+}
+
+struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
+                            const struct hf_want *want)
+{
+    struct hf_answer answer = reclaim(core, now, file, want);
+
+    if (answer.stat == HF_STAT_GRANTED)
+        core->counters.reclaims_granted++;
+    else
+        core->counters.reclaims_denied++;
+    return answer;
+}

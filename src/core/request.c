@@ -1,0 +1,64 @@
+/* The frame around every lock request: who asks, about what, and the way out. */
+#include "core/parts.h"
+
+enum hf_stat hf_request_check(const struct hf_peer *peer, const struct hf_lock_args *args,
+                              struct hf_range *range)
+{
+    if (peer->name.len > HF_NAME_MAX || args->fh.len > HF_FH_MAX || args->oh.len > HF_OH_MAX)
+        return HF_STAT_FAILED;
+    return hf_range_from_wire(args->offset, args->length, range) ? HF_STAT_GRANTED : HF_STAT_FBIG;
+}
+
+int hf_subject_get(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                   const struct hf_lock_args *args, struct hf_subject *out)
+{
+    out->client = hf_client_get_nlm(core, now, peer);
+    if (!out->client)
+        return HF_ENOMEM;
+    out->owner = hf_owner_get(core, out->client, args->svid, args->oh);
+    if (!out->owner)
+        goto no_owner;
+    out->file = hf_file_get(core, args->fh);
+    if (!out->file)
+        goto no_file;
+    return 0;
+
+no_file:
+    hf_owner_unref(core, out->owner);
+no_owner:
+    hf_client_unref(core, out->client);
+    return HF_ENOMEM;
+}
+
+int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                    const struct hf_lock_args *args, struct hf_subject *out)
+{
+    out->client = hf_client_find_nlm(core, peer->name, &peer->addr);
+    if (!out->client)
+        return HF_ENOENT;
+    out->owner = hf_owner_find(core, out->client, args->svid, args->oh);
+    out->file = hf_file_find(core, args->fh);
+    if (!out->owner || !out->file)
+        return HF_ENOENT;
+    out->client->last_seen_ms = now.wall_ms;
+    out->client->refs++;
+    out->owner->refs++;
+    out->file->refs++;
+    return 0;
+}
+
+void hf_subject_put(struct hf_core *core, struct hf_now now, const struct hf_subject *subject)
+{
+    hf_client_idle(core, now, subject->client);
+    hf_file_unref(core, subject->file);
+    hf_owner_unref(core, subject->owner);
+    hf_client_unref(core, subject->client);
+}
+
+struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, struct hf_answer answer)
+{
+    HF_ASSERT(!core->stopped);
+    hf_core_settle(core, now);
+    answer.seq = hf_core_answer_seq(core, answer.seq);
+    return answer;
+}

@@ -1,0 +1,44 @@
+/*
+ * UNLOCK (NLM-02): whatever the owner holds in the range goes, and who waited for it is served.
+ * Unlocking nothing is GRANTED. In grace it works as at any time.
+ */
+#include "core/parts.h"
+
+/* Cutting the middle out of a lock makes two of one. */
+static bool splits(const struct hf_subject *s, const struct hf_range *range)
+{
+    const struct hf_lock *lock = hf_held_own(s->file, s->owner, range->first, range->last, NULL);
+
+    return lock && lock->node.first < range->first && lock->node.last > range->last;
+}
+
+static struct hf_answer release(struct hf_core *core, struct hf_now now, const struct hf_subject *s,
+                                const struct hf_range *range)
+{
+    struct hf_txn txn;
+
+    if (splits(s, range) && hf_limit_lock(core, s->client, s->file) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    hf_txn_begin(&txn, core, now, s->file);
+    if (hf_held_clear(&txn, s->owner, range->first, range->last) < 0) {
+        hf_txn_abort(&txn);
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
+    hf_waiter_confirm_range(core, s->owner, s->file, range->first, range->last);
+    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+}
+
+struct hf_answer hf_core_unlock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                                const struct hf_lock_args *args)
+{
+    struct hf_answer answer = {HF_STAT_GRANTED};
+    struct hf_range range;
+    struct hf_subject s;
+
+    answer.stat = hf_request_check(peer, args, &range);
+    if (answer.stat != HF_STAT_GRANTED || hf_subject_find(core, now, peer, args, &s) < 0)
+        return hf_request_answer(core, now, answer);
+    answer = release(core, now, &s, &range);
+    hf_subject_put(core, now, &s);
+    return hf_request_answer(core, now, answer);
+}

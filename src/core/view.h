@@ -1,0 +1,151 @@
+/*
+ * To look at the brain without touching it: counters, events for the log, pages over everything it
+ * holds, and a digest of what is durable (ADM-01, ADM-02).
+ *
+ * Pages: start with cursor 0; each call fills up to max rows and moves the cursor on; it returns
+ * how many rows it filled, 0 at the end. Whatever neither came nor went between two calls is seen
+ * exactly once. Views inside rows are valid until the next call into the core that is not a view.
+ */
+#ifndef HF_CORE_VIEW_H
+#define HF_CORE_VIEW_H
+
+#include "core/request.h"
+
+/* How the notice of our last restart to a client fares. */
+enum hf_notice_status {
+    HF_NOTICE_NONE, /* nothing to tell */
+    HF_NOTICE_PENDING,
+    HF_NOTICE_DELIVERED,
+    HF_NOTICE_FAILING,
+    HF_NOTICE_GIVEN_UP,
+};
+
+struct hf_view_client {
+    struct hf_record_client record; /* views of the core's own bytes */
+    bool registered;                /* has a durable record, or one on its way */
+    uint32_t n_locks, n_shares, n_waiters, n_unreclaimed;
+    int64_t first_seen_ms, last_seen_ms; /* wall clock */
+    enum hf_notice_status notice;
+    uint32_t notice_attempts;
+    int notice_error; /* of the last failed attempt; 0: none */
+};
+
+struct hf_view_lock {
+    struct hf_record_lock record;
+    struct hf_bytes client_name;
+    struct hf_addr client_addr;
+    bool durable;
+    bool unreclaimed;   /* held from before our restart, not yet reclaimed */
+    uint32_t n_waiters; /* that wait on the file */
+};
+
+struct hf_view_waiter {
+    uint64_t id;
+    uint64_t client_id;
+    struct hf_bytes client_name;
+    struct hf_addr client_addr;
+    struct hf_bytes share, fh, oh;
+    int32_t svid;
+    uint64_t first, last;
+    bool exclusive;
+    bool granting; /* has the lock already; its GRANTED callback is under way */
+    uint32_t attempts;
+    int64_t since_ms;    /* wall clock */
+    uint64_t blocked_by; /* id of one lock in the way, 0 if it waits behind a waiter only */
+};
+
+struct hf_view_share {
+    uint64_t id;
+    uint64_t client_id;
+    struct hf_bytes client_name;
+    struct hf_addr client_addr;
+    struct hf_bytes share, fh, oh;
+    uint32_t mode, access;
+};
+
+size_t hf_core_view_clients(const struct hf_core *core, uint64_t *cursor,
+                            struct hf_view_client *rows, size_t max);
+size_t hf_core_view_locks(const struct hf_core *core, uint64_t *cursor, struct hf_view_lock *rows,
+                          size_t max);
+size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor,
+                            struct hf_view_waiter *rows, size_t max);
+size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, struct hf_view_share *rows,
+                           size_t max);
+
+/* One client by id: HF_ENOENT if there is none. */
+int hf_core_view_client(const struct hf_core *core, uint64_t id, struct hf_view_client *out);
+
+struct hf_view_status {
+    uint64_t epoch;
+    int32_t state;
+    bool was_clean; /* the run before this one was stopped cleanly */
+    bool grace_active;
+    uint64_t grace_remaining_ms;
+    uint64_t unreclaimed; /* locks; clients when locks are not durable */
+    uint64_t reclaimed;   /* since grace began */
+    uint64_t locks, shares, waiters, files, owners;
+    uint64_t nlm_clients, nsm_clients; /* NSM: registrations */
+    uint64_t notices[5];               /* clients by enum hf_notice_status */
+    uint64_t calls_in_flight;
+};
+void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct hf_view_status *out);
+
+/* Monotonic counters for metrics. */
+struct hf_counters {
+    uint64_t limit_clients, limit_monitors, limit_locks_per_client, limit_locks_per_file,
+        limit_locks, limit_waiters;
+    uint64_t out_of_memory;
+    uint64_t reclaims_granted, reclaims_denied;
+    uint64_t deadlocks;
+    uint64_t deadlock_searches_cut; /* the search was cut short by its bound */
+    uint64_t crashes_detected;      /* by a notice, or by silence */
+    uint64_t crash_cleanups;
+    uint64_t locks_cleaned; /* locks that went with their crashed client */
+    uint64_t notifies_in, notifies_in_repeated, notifies_in_stranger, notifies_in_bad;
+    uint64_t callbacks_started, callbacks_accepted, callbacks_denied, callbacks_failed;
+    uint64_t notices_started, notices_delivered, notices_failed; /* SM_NOTIFY, status */
+    uint64_t granted_res_stranger;
+    uint64_t state_hints; /* LOCK with another state than recorded */
+    uint64_t commits_failed;
+    uint64_t events_lost;
+};
+const struct hf_counters *hf_core_counters(const struct hf_core *core);
+
+enum hf_event_kind {
+    HF_EVENT_CLIENT_REGISTERED,
+    HF_EVENT_CLIENT_UNREGISTERED,
+    HF_EVENT_CLIENT_CRASHED,   /* a: its new state, b: locks released */
+    HF_EVENT_CLIENT_RELEASED,  /* by FREE_ALL or the operator; b: locks released */
+    HF_EVENT_STATE_HINT,       /* a: state in the LOCK, b: recorded state */
+    HF_EVENT_NOTIFY_STRANGER,  /* a: state; the address and name are the sender's */
+    HF_EVENT_GRACE_BEGAN,      /* a: milliseconds, b: locks (clients) to reclaim */
+    HF_EVENT_GRACE_ENDED,      /* a: reclaimed, b: released unreclaimed */
+    HF_EVENT_NOTICE_DELIVERED, /* a: attempts, b: milliseconds since the first */
+    HF_EVENT_NOTICE_FAILED,    /* a: attempts so far; error */
+    HF_EVENT_NOTICE_GIVEN_UP,  /* a: attempts; error */
+    HF_EVENT_GRANT_FAILED,     /* a: attempts; error. The lock went to the next waiter */
+    HF_EVENT_COMMIT_FAILED,    /* a: seq, b: changes undone */
+};
+
+enum { HF_EVENT_NAME_MAX = 128 };
+
+struct hf_event {
+    enum hf_event_kind kind;
+    uint64_t client_id; /* 0: not about a client */
+    struct hf_addr addr;
+    int64_t a, b;
+    int error;
+    uint16_t name_len; /* longer names are cut */
+    uint8_t name[HF_EVENT_NAME_MAX];
+};
+
+/* Takes the oldest event; false if there is none. What overflowed the queue is in events_lost. */
+bool hf_core_next_event(struct hf_core *core, struct hf_event *out);
+
+/*
+ * A digest of every registered client and durable lock, whatever the order they came in: the same
+ * before a stop and after the next start, when no batch is under way.
+ */
+uint64_t hf_core_digest(const struct hf_core *core);
+
+#endif

@@ -1,0 +1,303 @@
+/*
+ * Waiters: blocked LOCKs, one queue per file, first come, first served (NLM-03).
+ *
+ * A waiter is granted when no lock of another owner is in the way and no waiter ahead of it would
+ * be overtaken. A waiter ahead counts only if the two conflict, and does not count if it waits for
+ * the very owner who asks: that one must not queue behind somebody who waits for it (an upgrade,
+ * say).
+ *
+ * When a range gets free its file is put on the list of woken ones, and hf_waiters_serve() looks,
+ * among the waiters of that file, at those that overlap the range. So however many locks go at
+ * once, there is one loop and no recursion (CRS-01).
+ *
+ * A granted waiter stays, out of the queue, as the carrier of its GRANTED callback.
+ */
+#include "core/parts.h"
+
+static struct hf_want want_of(const struct hf_core *core, const struct hf_waiter *w)
+{
+    return (struct hf_want){w->owner, w->first, w->last, w->exclusive,
+                            w->monitored && core->config.durable_locks};
+}
+
+/* The owner holds a lock that the waiter waits for. */
+static bool waits_for(const struct hf_waiter *w, const struct hf_owner *owner)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_held_own(w->file, owner, w->first, w->last, lock)) != NULL) {
+        if (w->exclusive || lock->exclusive)
+            return true;
+    }
+    return false;
+}
+
+struct hf_waiter *hf_waiter_ahead(const struct hf_file *file, const struct hf_want *want,
+                                  uint64_t ticket, const struct hf_waiter *after)
+{
+    const struct hf_list *node = after ? after->in_file.next : file->waiters.next;
+
+    if (HF_PLANTED(OVERTAKE_WAITER) && ticket == UINT64_MAX)
+        return NULL;
+    for (; node != &file->waiters; node = node->next) {
+        struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
+        if (w->id >= ticket)
+            return NULL;
+        if (w->owner != want->owner && (w->exclusive || want->exclusive) &&
+            hf_range_overlap(w->first, w->last, want->first, want->last) &&
+            !waits_for(w, want->owner))
+            return w;
+    }
+    return NULL;
+}
+
+struct hf_waiter *hf_waiter_find(const struct hf_file *file, const struct hf_want *want)
+{
+    hf_list_foreach (node, &want->owner->waiters) {
+        struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
+        if (w->file == file && w->first == want->first && w->last == want->last &&
+            w->exclusive == want->exclusive && !(HF_PLANTED(DUPLICATE_WAITER) && !w->granting))
+            return w;
+    }
+    return NULL;
+}
+
+static void enter_queue(struct hf_core *core, struct hf_waiter *w)
+{
+    struct hf_list *place = w->file->waiters.prev;
+
+    while (place != &w->file->waiters &&
+           hf_list_entry(place, struct hf_waiter, in_file)->id > w->id)
+        place = place->prev; /* an undone grant: back to where it was */
+    hf_list_add_after(place, &w->in_file);
+    w->file->n_waiters++;
+    w->owner->client->n_waiters++;
+    core->n_waiters++;
+}
+
+static void leave_queue(struct hf_core *core, struct hf_waiter *w)
+{
+    hf_list_remove(&w->in_file);
+    w->file->n_waiters--;
+    w->owner->client->n_waiters--;
+    core->n_waiters--;
+}
+
+int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                  const struct hf_lock_args *args, struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_waiter *w;
+
+    if (HF_PLANTED(DROP_SECOND_WAITER) && file->n_waiters == 1)
+        return 0;
+    w = hf_slab_take(&core->waiter_slab);
+    if (!w)
+        return HF_ENOMEM;
+    *w = (struct hf_waiter){
+        .id = hf_core_new_id(core),
+        .owner = want->owner,
+        .file = file,
+        .first = want->first,
+        .last = want->last,
+        .offset = args->offset,
+        .length = args->length,
+        .since_ms = now.wall_ms,
+        .local = peer->local,
+        .transport = peer->transport,
+        .version = args->version,
+        .msg = args->msg,
+        .exclusive = args->exclusive,
+        .monitored = !args->unmonitored,
+    };
+    hf_errand_init(&w->errand, HF_ERRAND_GRANT);
+    want->owner->refs++;
+    file->refs++;
+    hf_list_add_tail(&want->owner->waiters, &w->in_owner);
+    hf_list_add_tail(&want->owner->client->waiters, &w->in_client);
+    enter_queue(core, w);
+    return 0;
+}
+
+void hf_waiter_del(struct hf_core *core, struct hf_waiter *w)
+{
+    hf_owner_unref(core, w->owner);
+    hf_file_unref(core, w->file);
+    hf_slab_give(&core->waiter_slab, w);
+}
+
+void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
+{
+    hf_errand_end(core, &w->errand);
+    if (!w->granting) {
+        leave_queue(core, w);
+        hf_waiters_wake(core, w->file, w->first, w->last); /* for those behind it */
+    }
+    hf_list_remove(&w->in_owner);
+    hf_list_remove(&w->in_client);
+    if (w->undoable)
+        w->gone = true; /* the undo entry deletes it */
+    else
+        hf_waiter_del(core, w);
+}
+
+void hf_waiter_ungrant(struct hf_core *core, struct hf_waiter *w)
+{
+    HF_ASSERT(w->granting);
+    hf_errand_end(core, &w->errand);
+    w->granting = false;
+    enter_queue(core, w);
+    hf_waiters_wake(core, w->file, w->first, w->last);
+}
+
+void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struct hf_file *file,
+                             uint64_t first, uint64_t last)
+{
+    hf_list_foreach_safe (node, &owner->waiters) {
+        struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
+        if (w->granting && w->file == file && hf_range_overlap(w->first, w->last, first, last))
+            hf_waiter_remove(core, w);
+    }
+}
+
+void hf_waiters_wake(struct hf_core *core, struct hf_file *file, uint64_t first, uint64_t last)
+{
+    if (file->n_waiters == 0 || HF_PLANTED(FORGET_WAKE))
+        return;
+    if (!hf_list_linked(&file->woken)) {
+        hf_list_add_tail(&core->woken, &file->woken);
+        file->woken_first = first;
+        file->woken_last = last;
+        return;
+    }
+    if (first < file->woken_first)
+        file->woken_first = first;
+    if (last > file->woken_last)
+        file->woken_last = last;
+}
+
+void hf_waiters_wake_owner(struct hf_core *core, const struct hf_owner *owner, struct hf_file *file)
+{
+    hf_list_foreach (node, &owner->waiters) {
+        const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
+        if (!w->granting && w->file == file)
+            hf_waiters_wake(core, file, w->first, w->last);
+    }
+}
+
+/*
+ * The lock, and the registration of its client if that is its first, in one transaction (SPEC
+ * section 2: "a lock granted to a waiter that was never monitored" is an old wound).
+ */
+static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
+{
+    struct hf_want want = want_of(core, w);
+    struct hf_txn txn;
+
+    hf_txn_begin(&txn, core, now, w->file);
+    if ((w->monitored && !HF_PLANTED(WAITED_UNREGISTERED) &&
+         hf_client_register(&txn, w->owner->client) < 0) ||
+        hf_held_set(&txn, &want) < 0 || hf_undo_reserve(core) < 0) {
+        hf_txn_abort(&txn);
+        return HF_ENOMEM;
+    }
+    hf_undo_push(core, (struct hf_undo){HF_UNDO_WAITER_GRANTED, .waiter = w});
+    leave_queue(core, w);
+    w->granting = true;
+    w->undoable = true;
+    hf_errand_begin(core, &w->errand, hf_txn_commit(&txn));
+    hf_waiters_wake_owner(core, w->owner, w->file);
+    return 0;
+}
+
+/* Nobody further back can have any part of the range that this one just got. */
+static bool takes_all(const struct hf_waiter *w, uint64_t first, uint64_t last)
+{
+    return w->exclusive && w->first <= first && w->last >= last &&
+           w->owner->waiters.next == w->owner->waiters.prev;
+}
+
+static int serve_file(struct hf_core *core, struct hf_now now, struct hf_file *file)
+{
+    uint64_t first = file->woken_first;
+    uint64_t last = file->woken_last;
+
+    hf_list_foreach_safe (node, &file->waiters) {
+        struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
+        struct hf_want want = want_of(core, w);
+        if (!hf_range_overlap(w->first, w->last, first, last) || hf_held_conflict(file, &want) ||
+            hf_waiter_ahead(file, &want, w->id, NULL))
+            continue;
+        if (grant(core, now, w) < 0) {
+            hf_waiters_wake(core, file, first, last);
+            return HF_ENOMEM;
+        }
+        if (takes_all(w, first, last))
+            break;
+    }
+    return 0;
+}
+
+void hf_waiters_serve(struct hf_core *core, struct hf_now now)
+{
+    struct hf_list stalled;
+    struct hf_file *file;
+
+    if (core->grace.active && core->config.grace_mode == HF_GRACE_STRICT)
+        return; /* nothing new is granted; they are looked at when it ends */
+    hf_list_init(&stalled);
+    while ((file = hf_list_first(&core->woken, struct hf_file, woken)) != NULL) {
+        hf_list_remove(&file->woken);
+        if (serve_file(core, now, file) < 0) {
+            hf_list_remove(&file->woken);
+            hf_list_add_tail(&stalled, &file->woken);
+        }
+    }
+    if (!hf_list_empty(&stalled))
+        hf_redo_later(core, now);
+    hf_list_splice_tail(&core->woken, &stalled);
+}
+
+int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *w, bool accepted)
+{
+    struct hf_client *client = w->owner->client;
+    struct hf_txn txn;
+
+    HF_ASSERT(w->granting && !w->gone);
+    if (!accepted) {
+        hf_txn_begin(&txn, core, now, w->file);
+        if (hf_held_clear(&txn, w->owner, w->first, w->last) < 0) {
+            hf_txn_abort(&txn);
+            return HF_ENOMEM;
+        }
+        hf_txn_commit(&txn);
+    }
+    client->refs++;
+    hf_waiter_remove(core, w);
+    hf_client_idle(core, now, client);
+    hf_client_unref(core, client);
+    return 0;
+}
+
+void hf_waiter_fill(const struct hf_waiter *w, struct hf_call *out)
+{
+    const struct hf_client *client = w->owner->client;
+
+    out->kind = HF_CALL_GRANTED;
+    out->client_id = client->id;
+    out->host = client->name;
+    out->to[0] = client->addr;
+    out->n_to = 1;
+    out->from = w->local;
+    out->from.port = 0;
+    out->transport = w->transport;
+    out->prog = 100021;
+    out->vers = w->version;
+    out->proc = w->msg ? 10 : 5; /* GRANTED_MSG, GRANTED */
+    out->fh = hf_file_fh(w->file);
+    out->oh = hf_owner_oh(w->owner);
+    out->svid = w->owner->svid;
+    out->exclusive = w->exclusive;
+    out->offset = w->offset;
+    out->length = w->length;
+    out->msg = w->msg;
+}

@@ -1,0 +1,172 @@
+/* Slab and interval tree: what every lock lives in. */
+#include "unit.h"
+
+#include <string.h>
+
+#include "base/itree.h"
+#include "base/slab.h"
+
+struct object {
+    uint64_t in_use;
+    uint64_t payload[3];
+};
+
+/* Given objects taken and given back, slots are reused, never moved, and can be walked. */
+static void slab_hands_out_and_takes_back(void **state)
+{
+    enum { N = 1000 };
+    struct faulty_heap heap = {.after = -1};
+    struct hf_alloc alloc = faulty_alloc(&heap);
+    struct object *objects[N];
+    struct hf_slab slab;
+    size_t seen = 0;
+
+    (void)state;
+    hf_slab_init(&slab, &alloc, sizeof(struct object));
+    for (size_t i = 0; i < N; i++) {
+        objects[i] = hf_slab_take(&slab);
+        *objects[i] = (struct object){.in_use = i + 1};
+    }
+    assert_int_equal(slab.live, N);
+    for (size_t i = 0; i < N; i += 2)
+        hf_slab_give(&slab, objects[i]);
+    for (size_t i = 0; i < slab.used; i++)
+        seen += hf_slab_at(&slab, i) != NULL;
+    assert_int_equal(seen, N / 2);
+    for (size_t i = 0; i < N; i += 2)
+        ((struct object *)hf_slab_take(&slab))->in_use = 1;
+    assert_int_equal(slab.used, N);
+    assert_int_equal(slab.live, N);
+    hf_slab_free(&slab);
+    assert_int_equal(heap.live, 0);
+}
+
+/* Given no memory, for the table or for the chunk, the slab says so and stays usable. */
+static void slab_survives_lack_of_memory(void **state)
+{
+    (void)state;
+    for (long after = 0; after < 2; after++) {
+        struct faulty_heap heap = {.after = after};
+        struct hf_alloc alloc = faulty_alloc(&heap);
+        struct hf_slab slab;
+
+        hf_slab_init(&slab, &alloc, sizeof(struct object));
+        assert_null(hf_slab_take(&slab));
+        heap.after = -1;
+        assert_non_null(hf_slab_take(&slab));
+        hf_slab_free(&slab);
+        assert_int_equal(heap.live, 0);
+    }
+}
+
+enum { NODES = 200 };
+
+struct naive {
+    struct hf_itree_node nodes[NODES];
+    bool in[NODES];
+};
+
+static uint64_t random_next(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+static size_t naive_overlaps(const struct naive *n, uint64_t first, uint64_t last)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < NODES; i++)
+        count += n->in[i] && n->nodes[i].first <= last && n->nodes[i].last >= first;
+    return count;
+}
+
+static void compare(const struct hf_itree *tree, const struct naive *n, uint64_t first,
+                    uint64_t last)
+{
+    size_t found = 0;
+    uint64_t before = 0;
+
+    for (struct hf_itree_node *i = hf_itree_overlap(tree, first, last); i;
+         i = hf_itree_overlap_next(i, first, last)) {
+        assert_true(i->first <= last && i->last >= first);
+        assert_true(i->first >= before);
+        before = i->first;
+        found++;
+    }
+    assert_int_equal(found, naive_overlaps(n, first, last));
+}
+
+static size_t walk(const struct hf_itree *tree)
+{
+    size_t count = 0;
+
+    for (struct hf_itree_node *i = hf_itree_min(tree); i; i = hf_itree_next(i))
+        count++;
+    return count;
+}
+
+/* Given thousands of random insertions and removals, every query agrees with a plain array. */
+static void itree_agrees_with_an_array(void **state)
+{
+    static struct naive n;
+    struct hf_itree tree = {NULL};
+    uint64_t seed = 88172645463325252;
+    size_t count = 0;
+
+    (void)state;
+    for (int step = 0; step < 20000; step++) {
+        uint64_t r = random_next(&seed);
+        size_t i = r % NODES;
+        uint64_t first = r >> 20 & 0xff;
+        uint64_t last = first + (r >> 40 & 0x1f);
+
+        if (r >> 50 & 1) /* ranges that reach the very end */
+            last = UINT64_MAX;
+        if (n.in[i]) {
+            hf_itree_remove(&tree, &n.nodes[i]);
+            count--;
+        } else {
+            n.nodes[i].first = first;
+            n.nodes[i].last = last;
+            hf_itree_insert(&tree, &n.nodes[i]);
+            count++;
+        }
+        n.in[i] = !n.in[i];
+        assert_int_equal(hf_itree_check(&tree), count);
+        compare(&tree, &n, first, last);
+    }
+    assert_int_equal(walk(&tree), count);
+}
+
+/* Given ranges that begin at the same place, they come out in the order they went in. */
+static void itree_keeps_the_order_of_equals(void **state)
+{
+    struct hf_itree_node nodes[20] = {0};
+    struct hf_itree tree = {NULL};
+    size_t i = 0;
+
+    (void)state;
+    for (i = 0; i < HF_COUNT_OF(nodes); i++) {
+        nodes[i].first = nodes[i].last = 7;
+        hf_itree_insert(&tree, &nodes[i]);
+    }
+    i = 0;
+    for (struct hf_itree_node *n = hf_itree_min(&tree); n; n = hf_itree_next(n))
+        assert_ptr_equal(n, &nodes[i++]);
+    assert_int_equal(i, HF_COUNT_OF(nodes));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slab_hands_out_and_takes_back),
+        cmocka_unit_test(slab_survives_lack_of_memory),
+        cmocka_unit_test(itree_agrees_with_an_array),
+        cmocka_unit_test(itree_keeps_the_order_of_equals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
