@@ -351,7 +351,8 @@ static int load(struct sim_world *world)
 
 static void start_failed(struct sim_world *world)
 {
-    hf_core_del(world->server.core);
+    if (world->server.core)
+        hf_core_del(world->server.core);
     world->server.core = NULL;
     sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + RESTART_MS,
                                                      .kind = SIM_EVENT_START});
@@ -445,6 +446,7 @@ void sim_server_simu_crash(struct sim_world *world)
     world->model.causes.server_event = true;
     world->model.causes.restarted = true;
     (void)hf_core_simu_crash(server->core, sim_now(world));
+    sim_check_crashed(world);
     memset(server->notices_failed, 0, sizeof(server->notices_failed));
     server->grace_until_ms = world_at(world, sim_now(world).mono_ms + world->config.grace_ms);
     SIM_WORLD_TRACE(world, server->run, 0, 0, "server: SM_SIMU_CRASH");
