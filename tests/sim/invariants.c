@@ -177,15 +177,15 @@ void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum
                         r->range.last, sim_stat_name(stat));
 }
 
-/* The server's state number of this epoch is on disk before the first packet leaves (NSM-06). */
-static void check_epoch(struct sim_world *world)
+/*
+ * The epoch in which something was decided is on the disk before it leaves (NSM-06). What was
+ * decided before an SM_SIMU_CRASH may leave after it.
+ */
+static void check_epoch(struct sim_world *world, uint64_t epoch)
 {
-    struct hf_view_status status;
-
-    hf_core_view_status(world->server.core, sim_now(world), &status);
-    if (status.epoch > world->server.durable_epoch)
+    if (epoch > world->server.durable_epoch)
         sim_world_violation(world, "the epoch is durable before the first packet",
-                            "epoch %llu, on disk %llu", (unsigned long long)status.epoch,
+                            "epoch %llu, on disk %llu", (unsigned long long)epoch,
                             (unsigned long long)world->server.durable_epoch);
 }
 
@@ -197,7 +197,7 @@ static void check_promise(struct sim_world *world, unsigned owner, struct sim_ra
     enum sim_mode mode = exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
 
     for (unsigned c = range.first; c <= range.last; c++) {
-        if (world->model.shaky.mode[range.file][c][owner] != SIM_FREE)
+        if (world->model.fresh.mode[range.file][c][owner] == SIM_FREE)
             continue;
         if (!world->server.registered[host])
             sim_world_violation(world, "a granted lock's client is durably registered",
@@ -206,11 +206,12 @@ static void check_promise(struct sim_world *world, unsigned owner, struct sim_ra
             sim_world_violation(world, "nothing is granted before it is durable",
                                 "owner %u is promised file %u, cell %u", owner, range.file, c);
     }
+    sim_model_promised(&world->model, owner, range);
 }
 
 void sim_check_sent(struct sim_world *world, const struct sim_message *answer)
 {
-    check_epoch(world);
+    check_epoch(world, answer->hidden.epoch);
     if (answer->call == SIM_CALL_LOCK && answer->stat == HF_STAT_GRANTED &&
         answer->proc < SIM_PROCS)
         check_promise(world, sim_owner(answer->host, answer->proc), answer->range,
@@ -222,7 +223,7 @@ void sim_check_call(struct sim_world *world, const struct hf_call *call,
 {
     struct sim_server *server = &world->server;
 
-    check_epoch(world);
+    check_epoch(world, server->epoch);
     if (call->kind == HF_CALL_GRANTED) {
         check_promise(world, out->owner, out->range, call->exclusive);
         return;
@@ -277,6 +278,7 @@ void sim_check_started(struct sim_world *world)
         sim_world_violation(world, "after a crash the state is what was acknowledged",
                             "the digest differs though nothing was under way");
     hf_core_view_status(server->core, sim_now(world), &status);
+    server->epoch = status.epoch;
     if (status.state % 2 != 1 || status.state <= server->highest_state)
         sim_world_violation(world, "the state number increases", "%d after %d", status.state,
                             server->highest_state);

@@ -159,3 +159,30 @@ bool sim_seen_equal(const struct sim_seen *a, const struct sim_seen *b)
            a->n_shares == b->n_shares && a->grace == b->grace &&
            memcmp(a->shares, b->shares, a->n_shares * sizeof(a->shares[0])) == 0;
 }
+
+void sim_model_print(const struct sim_world *world, FILE *out)
+{
+    const struct sim_model *model = &world->model;
+    struct sim_range range;
+    enum sim_mode mode;
+
+    for (unsigned o = 0; o < SIM_OWNERS; o++) {
+        range = (struct sim_range){0};
+        mode = SIM_FREE;
+        while (sim_oracle_next_run(&model->held, o, &range, &mode))
+            fprintf(out, "# h%u/%u holds file %u cells %u-%u mode %d\n", o / SIM_PROCS,
+                    o % SIM_PROCS, range.file, range.first, range.last, (int)mode);
+        range = (struct sim_range){0};
+        mode = SIM_FREE;
+        while (sim_oracle_next_run(&world->believed, o, &range, &mode))
+            fprintf(out, "# h%u/%u believes in file %u cells %u-%u mode %d\n", o / SIM_PROCS,
+                    o % SIM_PROCS, range.file, range.first, range.last, (int)mode);
+    }
+    for (unsigned i = 0; i < model->seen.n_waiters; i++) {
+        const struct sim_waiter *w = &model->seen.waiters[i];
+
+        fprintf(out, "# h%u/%u waits for file %u cells %u-%u %s\n", w->owner / SIM_PROCS,
+                w->owner % SIM_PROCS, w->range.file, w->range.first, w->range.last,
+                w->exclusive ? "exclusive" : "shared");
+    }
+}

@@ -16,7 +16,15 @@ void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range 
                       bool exclusive)
 {
     sim_oracle_set(&model->held, owner, range, exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
-    sim_oracle_set(&model->shaky, owner, range, SIM_FREE); /* a new promise */
+    sim_oracle_set(&model->fresh, owner, range, SIM_EXCLUSIVE);
+}
+
+void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (model->fresh.mode[range.file][c][owner] != SIM_FREE)
+            model->shaky.mode[range.file][c][owner] = SIM_FREE;
+    }
 }
 
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range)
@@ -85,6 +93,7 @@ bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waite
 void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range)
 {
     sim_oracle_set(&model->shaky, owner, range, SIM_EXCLUSIVE);
+    sim_oracle_set(&model->fresh, owner, range, SIM_FREE);
 }
 
 static void lapse_host(struct sim_model *model, unsigned host)
@@ -221,6 +230,7 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
                                         theirs, ours);
                 model->held.mode[f][c][o] = theirs;
                 model->shaky.mode[f][c][o] = SIM_EXCLUSIVE;
+                model->fresh.mode[f][c][o] = SIM_FREE;
                 sim_world_fault(world, SIM_FAULT_LAPSED);
             }
         }

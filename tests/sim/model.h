@@ -11,6 +11,8 @@
 #ifndef HF_SIM_MODEL_H
 #define HF_SIM_MODEL_H
 
+#include <stdio.h>
+
 #include "core/core.h"
 #include "message.h"
 
@@ -55,6 +57,7 @@ struct sim_causes {
 struct sim_model {
     struct sim_oracle held;
     struct sim_oracle shaky; /* not SIM_FREE: the client may believe in a grant that has lapsed */
+    struct sim_oracle fresh; /* not SIM_FREE: granted, perhaps not yet durable, and not lapsed */
     struct sim_waiter waiters[SIM_WAITERS];
     unsigned n_waiters;
     struct sim_waiter granted[SIM_WAITERS]; /* a ring: may wait again if their commit fails */
@@ -98,6 +101,9 @@ void sim_model_remove_waiter(struct sim_model *model, unsigned place);
 bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waiter *waiter,
                            unsigned owner, struct sim_range range, bool exclusive);
 
+/* The grant leaves: from now on the client may count on it, unless it has lapsed meanwhile. */
+void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_range range);
+
 /* What the client may still believe about these cells has no claim any more. */
 void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range);
 
@@ -107,5 +113,8 @@ bool sim_seen_equal(const struct sim_seen *a, const struct sim_seen *b);
 
 /* Compares and reconciles model and core after an event; reports violations to the world. */
 void sim_model_reconcile(struct sim_world *world);
+
+/* Who holds, believes and waits for what, for the end of a trace. */
+void sim_model_print(const struct sim_world *world, FILE *out);
 
 #endif

@@ -109,8 +109,10 @@ int sim_run_trace(uint64_t seed)
 
     printf("# seed %" PRIu64 ": events %" PRIu64 ", hash %016" PRIx64 "\n", seed,
            world.stats.events, world.trace.hash);
-    if (!good)
+    if (!good) {
         printf("# %s: %s\n", world.violation, world.detail);
+        sim_model_print(&world, stdout);
+    }
     sim_world_free(&world);
     return !good;
 }

@@ -63,32 +63,37 @@ static struct sim_cached *find_cached(struct sim_server *server, const struct si
 static void send_answer(struct sim_world *world, const struct sim_message *answer)
 {
     struct sim_cached *entry = find_cached(&world->server, answer);
-    struct sim_message stamped = *answer;
 
-    stamped.hidden.epoch = world->server.durable_epoch;
     if (entry) {
         entry->answered = true;
-        entry->answer = stamped;
+        entry->answer = *answer;
     }
-    sim_check_sent(world, &stamped);
-    sim_net_send(world, &stamped);
+    sim_check_sent(world, answer);
+    sim_net_send(world, answer);
 }
 
 void sim_server_answer(struct sim_world *world, const struct sim_message *answer, uint64_t seq)
 {
     struct sim_server *server = &world->server;
+    struct sim_message stamped = *answer;
 
+    stamped.hidden.epoch = server->epoch;
     if (seq <= hf_core_durable(server->core)) {
-        send_answer(world, answer);
+        send_answer(world, &stamped);
         return;
     }
     HF_ASSERT(server->n_pending < SIM_PENDING);
-    server->pending[server->n_pending++] = (struct sim_pending){seq, *answer};
+    server->pending[server->n_pending++] = (struct sim_pending){seq, stamped};
 }
 
-/* What an answer becomes when its batch fails (request.h); false: nothing is said at all. */
-static bool refuse(struct sim_message *answer)
+/*
+ * What an answer becomes when its batch fails (request.h); false: nothing is said at all. Not even
+ * a refusal leaves before the epoch is on the disk (NSM-06: "before the first packet leaves").
+ */
+static bool refuse(const struct sim_world *world, struct sim_message *answer)
 {
+    if (answer->hidden.epoch > world->server.durable_epoch)
+        return false;
     switch (answer->call) {
     case SIM_CALL_SM_NOTIFY:
     case SIM_CALL_FREE_ALL: /* void, too: better repeated than wrongly believed */
@@ -121,7 +126,7 @@ static void settle_answers(struct sim_world *world, uint64_t failed_seq)
             send_answer(world, &pending.answer);
         } else if (!failed_seq || pending.seq < failed_seq) {
             server->pending[kept++] = pending;
-        } else if (refuse(&pending.answer)) {
+        } else if (refuse(world, &pending.answer)) {
             send_answer(world, &pending.answer);
         } else if ((entry = find_cached(server, &pending.answer))) {
             entry->used = false;
@@ -446,6 +451,7 @@ void sim_server_simu_crash(struct sim_world *world)
     world->model.causes.server_event = true;
     world->model.causes.restarted = true;
     (void)hf_core_simu_crash(server->core, sim_now(world));
+    server->epoch++;
     sim_check_crashed(world);
     memset(server->notices_failed, 0, sizeof(server->notices_failed));
     server->grace_until_ms = world_at(world, sim_now(world).mono_ms + world->config.grace_ms);

@@ -66,6 +66,7 @@ struct sim_server {
 
     uint64_t started_ms; /* the world's clock and the server's own, at its start */
     uint64_t mono_base_ms;
+    uint64_t epoch;             /* in memory */
     uint64_t durable_epoch;     /* on the disk */
     struct sim_oracle disk;     /* the locks on the disk */
     bool registered[SIM_HOSTS]; /* clients on the disk */
