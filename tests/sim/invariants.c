@@ -157,11 +157,16 @@ void sim_check_event(struct sim_world *world)
 
 /* ------------------------------------------------------------------ at the moment itself */
 
-/* "A legitimate reclaim always succeeds": the client was granted it, told so, and never let go. */
+/*
+ * "A legitimate reclaim always succeeds": the client was granted it, told so, and never let go.
+ * Outside grace it must also be exactly what is held (SPEC section 4): a client that asked for a
+ * downgrade and was refused may think its lock weaker than it is.
+ */
 void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
 {
     const struct sim_host *host = &world->hosts[r->host];
     unsigned owner = sim_owner(r->host, r->proc);
+    enum sim_mode mode = r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
 
     if (!r->reclaim || r->proc >= SIM_PROCS || stat == HF_STAT_GRANTED || world->heap.failed ||
         host->life != r->hidden.life || !host->slots[SIM_SLOT_RECLAIM].active ||
@@ -172,6 +177,9 @@ void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum
             world->believed.mode[r->range.file][c][owner] == SIM_FREE)
             return;
     }
+    if (!world->model.seen.grace &&
+        !sim_oracle_holds(&world->model.held, owner, r->range, mode))
+        return;
     sim_world_violation(world, "a legitimate reclaim succeeds",
                         "owner %u, file %u, cells %u-%u: %s", owner, r->range.file, r->range.first,
                         r->range.last, sim_stat_name(stat));
