@@ -46,6 +46,7 @@ struct sim_process {
     struct sim_message want; /* what it is doing, ready to be sent again */
     bool listed;             /* among the kernel's waiting requests: GRANTED finds it */
     bool granted;            /* GRANTED came while the call was still under way */
+    uint64_t granted_epoch;  /* by which server that was, which the client does not know */
     uint32_t op;             /* running number of want */
     uint32_t timer;          /* generation; one timer at a time */
     uint64_t poll_ms;        /* when the next LOCK of a waiting process is due */

@@ -98,6 +98,23 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
         world->stats.reclaims++;
 }
 
+/*
+ * Where locks are not recorded, a client can reclaim what it only believes to have: a grant that
+ * lapsed. Nobody can tell (SPEC section 4: "reclaims are checked per client"), and it may come
+ * before the rightful owner does. Neither can count on these cells any more.
+ */
+static void usurp(struct sim_world *world, const struct sim_message *r)
+{
+    unsigned owner = sim_owner(r->host, r->proc);
+
+    for (uint8_t c = r->range.first; c <= r->range.last; c++) {
+        if (world->model.shaky.mode[r->range.file][c][owner] == SIM_FREE)
+            continue;
+        for (unsigned o = 0; o < SIM_OWNERS; o++)
+            sim_model_lapse(&world->model, o, (struct sim_range){r->range.file, c, c});
+    }
+}
+
 /* The model does what the answer says was done. */
 static void follow(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
 {
@@ -111,6 +128,8 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
         follow_lock(world, r, stat);
+        if (r->reclaim && stat == HF_STAT_GRANTED && !world->config.durable)
+            usurp(world, r);
         break;
     case SIM_CALL_UNLOCK:
         if (stat == HF_STAT_GRANTED)
@@ -204,7 +223,9 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
         check_holder(world, r, &answer.holder);
     sim_check_answer(world, r, answer.stat);
     follow(world, r, answer.stat);
-    if (!world->heap.failed && answer.stat != HF_STAT_DENIED_NOLOCKS &&
+    /* Not while the core still has something to try again, which it may do with any request. */
+    if (world->now_ms > world->model.redo_until_ms && !world->heap.failed &&
+        answer.stat != HF_STAT_DENIED_NOLOCKS &&
         sim_rng_one_in(&world->rng, REPEAT_ONE_IN))
         repeat(world, r, &answer);
     reply.answer = true;

@@ -30,6 +30,7 @@ void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_rang
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range)
 {
     sim_oracle_set(&model->held, owner, range, SIM_FREE);
+    sim_oracle_set(&model->fresh, owner, range, SIM_FREE);
 }
 
 static bool same_range(struct sim_range a, struct sim_range b)
@@ -160,15 +161,24 @@ static void remember_granted(struct sim_model *model, const struct sim_waiter *w
     model->granted[model->n_granted++ % SIM_WAITERS] = *waiter;
 }
 
+/* In whatever mode: two waiters of one owner, granted together, may overlap. */
+static bool holds_something(const struct sim_oracle *held, unsigned owner, struct sim_range range)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (held->mode[range.file][c][owner] == SIM_FREE)
+            return false;
+    }
+    return true;
+}
+
 /* A waiter of the model that the core does not list any more has its lock now, and nobody who
  * stands in front of it was overtaken. */
 static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
     struct sim_waiter waiter = model->waiters[place];
-    enum sim_mode mode = waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
 
-    if (!sim_oracle_holds(&now->held, waiter.owner, waiter.range, mode)) {
+    if (!holds_something(&now->held, waiter.owner, waiter.range)) {
         if (model->gone[waiter.owner / SIM_PROCS])
             return;
         sim_world_violation(world, "no waiter is lost",
@@ -184,6 +194,12 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                                 waiter.owner, model->waiters[i].owner);
     }
     sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive);
+    for (unsigned i = 0; i < place; i++) {
+        /* Of two waiters of one owner one is an old copy; granted together, they contradict. */
+        if (model->waiters[i].owner == waiter.owner &&
+            sim_range_overlaps(model->waiters[i].range, waiter.range))
+            sim_model_lapse(model, waiter.owner, waiter.range);
+    }
     remember_granted(model, &waiter);
 }
 
@@ -248,10 +264,9 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
 
     for (unsigned i = 0; i < model->n_waiters && !world->model.causes.restarted; i++) {
         const struct sim_waiter *w = &model->waiters[i];
-        enum sim_mode mode = w->exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
 
         if (find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0 &&
-            !sim_oracle_holds(&now->held, w->owner, w->range, mode))
+            !holds_something(&now->held, w->owner, w->range))
             sim_world_violation(world, "no waiter is lost", "owner %u, by a failed commit",
                                 w->owner);
     }

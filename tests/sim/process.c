@@ -110,7 +110,8 @@ static void got_lock(struct sim_world *world, unsigned h, unsigned p)
     /* "Check whether or not the server has rebooted": then the grant may not count any more. */
     if (process->asked_at_state != world->hosts[h].server_state) {
         process->granted = false;
-        ask(world, h, p);
+        process->phase = SIM_PAUSED; /* asks again, when the reclaimer has finished */
+        set_timer(world, h, p, 0);
         return;
     }
     sim_oracle_set(&world->believed, sim_owner(h, p), process->want.range,
@@ -134,17 +135,33 @@ static void wait_for_grant(struct sim_world *world, unsigned h, unsigned p)
     set_timer(world, h, p, pause_ms);
 }
 
-static void lock_answered(struct sim_world *world, unsigned h, unsigned p, uint8_t stat)
+/*
+ * GRANTED came first, then BLOCKED. Linux keeps the flag that GRANTED set until it looks at it, even
+ * over a restart of the server in between; then it believes in the grant of one server and is told
+ * BLOCKED by the next. The next one has promised nothing.
+ */
+static void granted_before(struct sim_world *world, unsigned h, unsigned p,
+                           const struct sim_message *answer)
+{
+    const struct sim_process *process = &world->hosts[h].procs[p];
+
+    if (process->granted_epoch != answer->hidden.epoch)
+        sim_model_lapse(&world->model, sim_owner(h, p), process->want.range);
+    got_lock(world, h, p);
+}
+
+static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
+                          const struct sim_message *answer)
 {
     struct sim_process *process = &world->hosts[h].procs[p];
 
-    switch (stat) {
+    switch (answer->stat) {
     case HF_STAT_GRANTED:
         got_lock(world, h, p);
         break;
     case HF_STAT_BLOCKED:
         if (process->granted)
-            got_lock(world, h, p);
+            granted_before(world, h, p, answer);
         else if (!process->want.block)
             unlock(world, h, p, process->want.range);
         else
@@ -173,7 +190,7 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
     switch (process->want.call) {
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
-        lock_answered(world, h, p, answer->stat);
+        lock_answered(world, h, p, answer);
         break;
     case SIM_CALL_CANCEL:
         /* DENIED means that the lock is ours already; the interrupted process must not keep it. */
@@ -181,6 +198,11 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
             go_idle(world, h, p);
         else
             unlock(world, h, p, process->want.range);
+        break;
+    case SIM_CALL_UNLOCK:
+        if (world->calm && answer->stat != HF_STAT_GRANTED && process->tidied > 0)
+            process->tidied--; /* the store failed once more: nothing may be left behind */
+        go_idle(world, h, p);
         break;
     default:
         go_idle(world, h, p);
@@ -201,6 +223,7 @@ uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *c
     if (!process->listed || !same_range(process->want.range, call->range))
         return HF_STAT_DENIED;
     sim_world_callback_taken(world, call);
+    process->granted_epoch = call->hidden.epoch;
     if (process->phase == SIM_WAITING)
         got_lock(world, call->host, call->proc);
     else

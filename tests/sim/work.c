@@ -3,6 +3,8 @@
 #include "process.h"
 #include "world.h"
 
+enum { LATEST_MS = 10000 }; /* more than the longest delay that config.c draws */
+
 static struct sim_range draw_range(struct sim_world *world)
 {
     struct sim_rng *rng = &world->rng;
@@ -154,8 +156,10 @@ struct sim_message sim_work_next(struct sim_world *world, unsigned h, unsigned p
     struct sim_range held;
     bool misc_free = !host->slots[SIM_SLOT_MISC].active;
 
-    if (world->calm)
-        return tidy(world, h, p);
+    if (world->calm) /* not before the last late copy of a LOCK has come in */
+        return world->now_ms > world->calm_since_ms + LATEST_MS
+                   ? tidy(world, h, p)
+                   : (struct sim_message){.call = SIM_CALL_NONE};
     if (misc_free && sim_rng_chance(rng, config->mons))
         monitor_some(world, h);
     else if (misc_free && sim_rng_chance(rng, config->lies))
