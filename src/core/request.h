@@ -78,6 +78,13 @@ struct hf_answer {
 
 struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                               const struct hf_lock_args *args);
+
+/*
+ * First come, first served: a request that conflicts with a waiter ahead of it queues behind that
+ * waiter, even if no lock is in its way (not blocking: DENIED). Two exceptions, without which an
+ * owner would wait for itself: it does not queue behind a waiter that waits for a lock of its own,
+ * and with all of the range held already, in whatever mode, it queues behind nobody.
+ */
 struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                               const struct hf_lock_args *args);
 struct hf_answer hf_core_unlock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,

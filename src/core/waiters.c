@@ -32,11 +32,21 @@ static bool waits_for(const struct hf_waiter *w, const struct hf_owner *owner)
     return false;
 }
 
+static bool holds_all(const struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_want any = *want;
+
+    any.exclusive = false; /* in whatever mode */
+    return hf_held_covers(file, &any, false);
+}
+
 struct hf_waiter *hf_waiter_ahead(const struct hf_file *file, const struct hf_want *want,
                                   uint64_t ticket, const struct hf_waiter *after)
 {
     const struct hf_list *node = after ? after->in_file.next : file->waiters.next;
 
+    if (file->n_waiters == 0 || holds_all(file, want))
+        return NULL;
     if (HF_PLANTED(OVERTAKE_WAITER) && ticket == UINT64_MAX)
         return NULL;
     for (; node != &file->waiters; node = node->next) {

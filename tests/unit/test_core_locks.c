@@ -1,0 +1,698 @@
+/* Byte ranges, waiters, deadlock, shares and limits: what LOCK and its friends answer. */
+#include "core_world.h"
+
+enum {
+    GRANTED = HF_STAT_GRANTED,
+    DENIED = HF_STAT_DENIED,
+    NOLOCKS = HF_STAT_DENIED_NOLOCKS,
+    BLOCKED = HF_STAT_BLOCKED,
+    DEADLCK = HF_STAT_DEADLCK,
+};
+
+static int open_world(void **state)
+{
+    struct world *w = test_malloc(sizeof(*w));
+
+    world_open(w);
+    world_start(w);
+    *state = w;
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    world_close(*state);
+    test_free(*state);
+    return 0;
+}
+
+static uint64_t locks_held(struct world *w)
+{
+    return world_status(w).locks;
+}
+
+/* NLM-02: exclusive excludes all others, shared only exclusive; what does not overlap is free. */
+static void exclusive_and_shared(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 9, .len = 1), DENIED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 9, .len = 1, .shared = true), DENIED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 10, .len = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .off = 20, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 25, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 3, .off = 29, .len = 1), DENIED);
+    assert_int_equal(LOCK(w, .client = 3, .fh = "g", .off = 0), GRANTED);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 5);
+}
+
+/* An owner is client + svid + owner handle: differing in any of them is another owner. */
+static void owners_differ_in_each_part(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .svid = 2), DENIED);
+    assert_int_equal(LOCK(w, .client = 1, .oh = "another"), DENIED);
+    assert_int_equal(LOCK(w, .client = 2), DENIED);
+    w->at = world_addr(77); /* the right name from another address is somebody else */
+    assert_int_equal(LOCK(w, .client = 1), DENIED);
+    assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
+    assert_int_equal(locks_held(w), 1);
+}
+
+/* NLM-02: unlocking the middle splits; locking the gap again merges into one record. */
+static void split_and_merge(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .off = 0, .len = 30), GRANTED);
+    assert_int_equal(UNLOCK(w, .off = 10, .len = 10), GRANTED);
+    assert_int_equal(locks_held(w), 2);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 2);
+    assert_int_equal(LOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 9, .len = 1), DENIED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 20, .len = 1), DENIED);
+    assert_int_equal(UNLOCK(w, .client = 2, .off = 0, .len = 0), GRANTED);
+    assert_int_equal(LOCK(w, .off = 10, .len = 10), GRANTED);
+    assert_int_equal(locks_held(w), 1);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+}
+
+/* NLM-02: cutting either end, and unlocking over several locks and gaps at once. */
+static void unlock_ends_and_several(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .off = 10, .len = 10);
+    LOCK(w, .off = 30, .len = 10);
+    LOCK(w, .off = 50, .len = 10);
+    assert_int_equal(UNLOCK(w, .off = 15, .len = 40), GRANTED);
+    assert_int_equal(locks_held(w), 2);
+    assert_int_equal(TEST(w, .client = 2, .off = 14, .len = 1), DENIED);
+    assert_int_equal(TEST(w, .client = 2, .off = 15, .len = 40), GRANTED);
+    assert_int_equal(TEST(w, .client = 2, .off = 55, .len = 1), DENIED);
+    assert_int_equal(UNLOCK(w, .off = 0, .len = 12), GRANTED);
+    assert_int_equal(TEST(w, .client = 2, .off = 11, .len = 1), GRANTED);
+    assert_int_equal(UNLOCK(w, .off = 0, .len = 0), GRANTED);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+}
+
+/* NLM-02: upgrade and downgrade of a part are atomic and leave the rest in its mode. */
+static void upgrade_and_downgrade(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .off = 0, .len = 30, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .off = 10, .len = 10), GRANTED);
+    assert_int_equal(locks_held(w), 3);
+    assert_int_equal(TEST(w, .client = 2, .off = 0, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(TEST(w, .client = 2, .off = 19, .len = 1, .shared = true), DENIED);
+    assert_int_equal(LOCK(w, .off = 10, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(locks_held(w), 1);
+    assert_int_equal(LOCK(w, .client = 2, .off = 0, .len = 30, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .off = 5, .len = 1), DENIED); /* client 2 reads there */
+    assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 1, .shared = true), GRANTED);
+}
+
+/* NLM-02: 64-bit ends without overflow; length 0 is to the end; beyond it: NLM4_FBIG. */
+static void ends_of_the_range(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .off = UINT64_MAX, .len = 1), GRANTED);
+    assert_int_equal(LOCK(w, .off = UINT64_MAX, .len = 2), HF_STAT_FBIG);
+    assert_int_equal(LOCK(w, .off = 2, .len = UINT64_MAX), HF_STAT_FBIG);
+    assert_int_equal(UNLOCK(w, .off = 2, .len = UINT64_MAX), HF_STAT_FBIG);
+    assert_int_equal(TEST(w, .off = 2, .len = UINT64_MAX), HF_STAT_FBIG);
+    assert_int_equal(CANCEL(w, .off = 2, .len = UINT64_MAX), HF_STAT_FBIG);
+    assert_int_equal(LOCK(w, .client = 2, .off = 5, .len = 0), DENIED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 0, .len = UINT64_MAX), GRANTED);
+    assert_int_equal(UNLOCK(w, .client = 2, .off = 1, .len = 0), GRANTED);
+    assert_int_equal(LOCK(w, .off = 1, .len = UINT64_MAX), GRANTED); /* all but the first byte */
+    assert_int_equal(locks_held(w), 2);
+}
+
+/* Names and handles longer than the wire allows are refused, not believed. */
+static void oversized_arguments(void **state)
+{
+    static char big[HF_FH_MAX + 2];
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+
+    memset(big, 'x', sizeof(big) - 1);
+    assert_int_equal(LOCK(w, .fh = big), HF_STAT_FAILED);
+    assert_int_equal(LOCK(w, .oh = big), HF_STAT_FAILED);
+    assert_int_equal(SHARE(w, .fh = big), HF_STAT_FAILED);
+    assert_int_equal(SHARE(w, .oh = big), HF_STAT_FAILED);
+    assert_int_equal(UNSHARE(w, .oh = big), GRANTED);
+    peer.name = hf_bytes_str(big);
+    struct hf_lock_args args = {.fh = hf_bytes_str("f")};
+    struct hf_share_args share = {.fh = hf_bytes_str("f")};
+    assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, HF_STAT_FAILED);
+    assert_int_equal(hf_core_share(w->core, w->now, &peer, &share).stat, HF_STAT_FAILED);
+    assert_int_equal(hf_core_free_all(w->core, w->now, &peer).stat, GRANTED);
+    big[HF_FH_MAX] = '\0';
+    assert_int_equal(LOCK(w, .fh = big, .oh = big), GRANTED);
+    big[60] = '\0';
+    assert_int_equal(LOCK(w, .fh = big, .oh = big), GRANTED);
+    assert_int_equal(UNLOCK(w, .fh = big, .oh = big), GRANTED);
+    assert_int_equal(LOCK(w, .fh = "", .oh = ""), GRANTED); /* empty is a handle like any other */
+}
+
+/* NLM-04: TEST names the holder, with its range as on the wire, and changes nothing. */
+static void test_names_the_holder(void **state)
+{
+    struct world *w = *state;
+    struct hf_answer a;
+
+    LOCK(w, .client = 1, .svid = 7, .oh = "seven", .off = 5, .len = 10);
+    LOCK(w, .client = 1, .svid = 8, .oh = "eight", .off = 100, .len = 0, .shared = true);
+    a = ASK(w, hf_core_test, .client = 2, .off = 0, .len = 6);
+    assert_int_equal(a.stat, DENIED);
+    assert_true(a.holder.exclusive);
+    assert_int_equal(a.holder.svid, 7);
+    assert_true(hf_bytes_equal(a.holder.oh, hf_bytes_str("seven")));
+    assert_int_equal(a.holder.offset, 5);
+    assert_int_equal(a.holder.length, 10);
+    a = ASK(w, hf_core_test, .client = 1, .off = 1000, .len = 0);
+    assert_int_equal(a.stat, DENIED);
+    assert_false(a.holder.exclusive);
+    assert_int_equal(a.holder.length, 0);
+    assert_int_equal(TEST(w, .client = 9, .fh = "never seen"), GRANTED);
+    assert_int_equal(TEST(w, .client = 1, .svid = 7, .oh = "seven", .off = 5, .len = 10), GRANTED);
+    assert_int_equal(world_status(w).nlm_clients, 1);
+}
+
+/* SPEC 4: UNLOCK of nothing is GRANTED; so is CANCEL, unless the owner holds it: DENIED. */
+static void unlock_and_cancel_of_nothing(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(UNLOCK(w, .client = 5), GRANTED);
+    assert_int_equal(CANCEL(w, .client = 5), GRANTED);
+    LOCK(w, .client = 1, .len = 10);
+    assert_int_equal(UNLOCK(w, .client = 1, .svid = 99), GRANTED);
+    assert_int_equal(UNLOCK(w, .client = 1, .fh = "g"), GRANTED);
+    assert_int_equal(UNLOCK(w, .client = 1, .off = 50, .len = 1), GRANTED);
+    assert_int_equal(CANCEL(w, .client = 1, .len = 10), DENIED);
+    assert_int_equal(CANCEL(w, .client = 1, .off = 5, .len = 10), GRANTED);
+    assert_int_equal(locks_held(w), 1);
+}
+
+/* NLM-03: the first who waits is served first, and is called as it asked. */
+static void waiters_first_in_first_out(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1, .len = 10);
+    assert_int_equal(LOCK(w, .client = 2, .off = 4, .len = 2, .block = true, .msg = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 3, .off = 0, .len = 0, .block = true), BLOCKED);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_true(hf_bytes_equal(call.host, hf_bytes_str("client2.example")));
+    assert_true(call.msg && call.exclusive && call.n_to == 1);
+    assert_int_equal(call.proc, 10);
+    assert_int_equal(call.vers, 4);
+    assert_int_equal(call.offset, 4);
+    assert_int_equal(call.length, 2);
+    assert_int_equal(call.timeout_ms, 5000);
+    assert_true(hf_bytes_equal(call.fh, hf_bytes_str("f")));
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    UNLOCK(w, .client = 2);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_int_equal(call.proc, 5);
+    assert_int_equal(call.length, 0); /* raw, as asked */
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_int_equal(world_status(w).waiters, 0);
+    assert_int_equal(hf_core_counters(w->core)->callbacks_accepted, 2);
+}
+
+/* NLM-03: no newcomer overtakes a waiter it conflicts with; what conflicts with none may pass. */
+static void newcomers_do_not_overtake(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .len = 10, .shared = true);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 3, .len = 10, .shared = true), DENIED);
+    assert_int_equal(LOCK(w, .client = 3, .len = 10, .shared = true, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 4, .off = 10, .len = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10), GRANTED); /* its own upgrade may */
+    assert_int_equal(LOCK(w, .client = 1, .len = 12), DENIED);  /* client 4 holds byte 10 */
+}
+
+/* NLM-03: readers behind a writer are granted together when it goes. */
+static void readers_are_granted_together(void **state)
+{
+    struct world *w = *state;
+    unsigned calls = 0;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    for (int i = 2; i < 7; i++)
+        LOCK(w, .client = i, .shared = true, .block = true);
+    LOCK(w, .client = 9, .block = true);
+    UNLOCK(w, .client = 1);
+    while (hf_core_next_call(w->core, w->now, &call)) {
+        hf_core_call_done(w->core, w->now, call.id, HF_CALL_ACCEPTED, 0);
+        calls++;
+    }
+    assert_int_equal(calls, 5);
+    assert_int_equal(world_status(w).waiters, 1);
+}
+
+/* When a range gets free, a waiter for another range sleeps on. */
+static void only_who_can_use_it_wakes(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .off = 0, .len = 10);
+    LOCK(w, .client = 2, .off = 20, .len = 10);
+    LOCK(w, .client = 3, .off = 20, .len = 10, .block = true);
+    LOCK(w, .client = 4, .off = 0, .len = 5, .block = true);
+    UNLOCK(w, .client = 1);
+    assert_true(
+        hf_bytes_equal(world_call_of(w, HF_CALL_GRANTED).host, hf_bytes_str("client4.example")));
+    assert_int_equal(world_status(w).waiters, 1);
+}
+
+/* A repeated LOCK finds its waiter; CANCEL takes it back and lets those behind it pass. */
+static void repeat_and_cancel(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .len = 10, .shared = true);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10), DENIED); /* it may also ask without waiting */
+    assert_int_equal(world_status(w).waiters, 1);
+    LOCK(w, .client = 3, .len = 10, .shared = true, .block = true);
+    assert_int_equal(CANCEL(w, .client = 2, .len = 9), GRANTED); /* another range: not it */
+    assert_int_equal(CANCEL(w, .client = 2, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(world_status(w).waiters, 2);
+    assert_int_equal(CANCEL(w, .client = 2, .len = 10), GRANTED);
+    assert_int_equal(world_status(w).waiters, 0); /* client 3 reads along now */
+    assert_int_equal(CANCEL(w, .client = 3, .len = 10, .shared = true), DENIED);
+}
+
+/* A repeated LOCK while the callback is under way is GRANTED, and the callback is called off. */
+static void repeat_during_callback(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    UNLOCK(w, .client = 1);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .block = true), GRANTED);
+    world_called(w, call.id, HF_CALL_DENIED); /* a client that no longer waits says so */
+    assert_int_equal(TEST(w, .client = 1), DENIED);
+}
+
+/* SPEC 3: a GRANTED denied frees the lock at once; one that fails three times, after 15 s. */
+static void denied_and_failed_callbacks(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    LOCK(w, .client = 3, .block = true);
+    LOCK(w, .client = 4, .block = true);
+    UNLOCK(w, .client = 1);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    world_called(w, call.id, HF_CALL_DENIED);
+    for (unsigned i = 1; i <= 3; i++) {
+        call = world_call_of(w, HF_CALL_GRANTED);
+        assert_true(hf_bytes_equal(call.host, hf_bytes_str("client3.example")));
+        assert_int_equal(call.attempt, i);
+        w->now.mono_ms += 100;
+        world_called(w, call.id, HF_CALL_FAILED);
+        assert_int_equal(i < 3, world_call_of(w, HF_CALL_GRANTED).id == 0);
+        if (i < 3) {
+            assert_int_equal(hf_core_deadline(w->core), w->now.mono_ms + 4900);
+            world_later(w, 4900);
+        }
+    }
+    assert_int_equal(hf_core_counters(w->core)->callbacks_failed, 3);
+    assert_true(world_event(w, HF_EVENT_GRANT_FAILED, NULL));
+    assert_int_equal(TEST(w, .client = 4), GRANTED);
+}
+
+/* GRANTED_RES is taken from the client that was called, and from nobody else. */
+static void granted_res(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer stranger = world_peer(w, 66);
+    struct hf_peer client2 = world_peer(w, 2);
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true, .msg = true);
+    UNLOCK(w, .client = 1);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    hf_core_granted_res(w->core, w->now, &stranger, call.id, false);
+    assert_int_equal(hf_core_counters(w->core)->granted_res_stranger, 1);
+    world_called(w, call.id, HF_CALL_FAILED);                      /* the first attempt timed out */
+    hf_core_granted_res(w->core, w->now, &client2, call.id, true); /* but is answered late */
+    hf_core_granted_res(w->core, w->now, &client2, call.id, false); /* and once more, too late */
+    world_later(w, 60000);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(TEST(w, .client = 1), DENIED);
+
+    LOCK(w, .client = 3, .block = true, .msg = true);
+    UNLOCK(w, .client = 2);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    client2 = world_peer(w, 3);
+    hf_core_granted_res(w->core, w->now, &client2, call.id, false);
+    world_step(w);
+    assert_int_equal(TEST(w, .client = 1), GRANTED);
+}
+
+/* An UNLOCK of what was just granted calls the callback off. */
+static void unlock_calls_off_the_callback(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    UNLOCK(w, .client = 1);
+    UNLOCK(w, .client = 2);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(locks_held(w), 0);
+}
+
+/* NLM-06: cycles of two and three owners, and over a waiter behind a waiter, are refused. */
+static void deadlocks(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .fh = "a");
+    LOCK(w, .client = 2, .fh = "b");
+    LOCK(w, .client = 3, .fh = "c");
+    assert_int_equal(LOCK(w, .client = 1, .fh = "b", .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "c", .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 3, .fh = "a", .block = true), DEADLCK);
+    assert_int_equal(LOCK(w, .client = 4, .fh = "a", .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 3, .fh = "a"), DENIED);
+    assert_int_equal(hf_core_counters(w->core)->deadlocks, 1);
+
+    /* Client 6 reads; 7 waits to write; 8, who holds what 6 waits for, would wait behind 7. */
+    LOCK(w, .client = 6, .fh = "x", .shared = true);
+    LOCK(w, .client = 8, .fh = "y");
+    assert_int_equal(LOCK(w, .client = 7, .fh = "x", .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 6, .fh = "y", .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 8, .fh = "x", .shared = true, .block = true), DEADLCK);
+}
+
+/* NLM-06: two readers who both want to write: the second would wait for itself. */
+static void deadlock_of_two_upgrades(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .shared = true);
+    LOCK(w, .client = 2, .shared = true);
+    assert_int_equal(LOCK(w, .client = 1, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 2, .block = true), DEADLCK);
+    assert_int_equal(UNLOCK(w, .client = 2), GRANTED);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+}
+
+/* An owner does not queue behind a waiter that waits for it; behind any other it does. */
+static void who_waits_for_the_asker_is_passed(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .off = 0, .len = 1);
+    assert_int_equal(LOCK(w, .client = 2, .off = 0, .len = 10, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 1, .off = 5, .len = 2), GRANTED); /* 2 waits for 1 anyway */
+    assert_int_equal(LOCK(w, .client = 3, .off = 8, .len = 1), DENIED);
+    assert_int_equal(world_status(w).waiters, 1);
+}
+
+/* An owner that waits, and gets another lock, may thereby pass the waiter ahead of it. */
+static void a_new_lock_lets_a_waiter_pass(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .off = 0, .len = 1);
+    LOCK(w, .client = 2, .off = 0, .len = 10, .block = true);
+    assert_int_equal(LOCK(w, .client = 3, .off = 5, .len = 10, .block = true), BLOCKED);
+    UNLOCK(w, .client = 1);
+    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_ACCEPTED);
+    LOCK(w, .client = 4, .off = 0, .len = 20, .block = true);
+    assert_int_equal(LOCK(w, .client = 5, .off = 19, .len = 5, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 5, .off = 30, .len = 1), GRANTED);
+    assert_int_equal(world_status(w).waiters, 3);
+    LOCK(w, .client = 4, .off = 25, .len = 20, .block = true);
+    assert_int_equal(world_status(w).waiters, 4);
+}
+
+/* A search for cycles is bounded: beyond that the request waits, and the cut is counted. */
+static void deadlock_search_is_bounded(void **state)
+{
+    struct world *w = *state;
+
+    w->unchecked = true;
+    for (uint64_t i = 0; i < 20100; i++)
+        LOCK(w, .client = 1, .off = 2 * i, .len = 1, .nm = true);
+    assert_int_equal(LOCK(w, .client = 2, .block = true), BLOCKED);
+    assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 1);
+}
+
+/* NM_LOCK: held, but not durable, and the client is not registered for it. */
+static void unmonitored_locks(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .len = 10, .nm = true), GRANTED);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10), DENIED);
+    assert_int_equal(LOCK(w, .off = 5, .len = 10), GRANTED);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    assert_int_equal(locks_held(w), 2);
+    assert_int_equal(LOCK(w, .off = 5, .len = 20, .nm = true), GRANTED); /* stays durable */
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    assert_int_equal(UNLOCK(w, .off = 0, .len = 0), GRANTED);
+    assert_int_equal(world_status(w).nlm_clients, 1); /* lingers: it was registered */
+    LOCK(w, .client = 2, .nm = true);
+    UNLOCK(w, .client = 2);
+    assert_int_equal(world_status(w).nlm_clients, 1); /* this one never was */
+}
+
+/* A waiter that asked by NM_LOCK is granted without a record. */
+static void unmonitored_waiter(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true, .nm = true);
+    UNLOCK(w, .client = 1);
+    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_ACCEPTED);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+    assert_int_equal(locks_held(w), 1);
+}
+
+/* SHARE: the full table of access wanted and denied, for two owners. */
+static void share_conflict_table(void **state)
+{
+    struct world *w = *state;
+
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t mode1 = i & 3, access1 = i >> 2 & 3, mode2 = i >> 4 & 3, access2 = i >> 6;
+        bool fits = !(mode1 & access2) && !(mode2 & access1);
+        assert_int_equal(SHARE(w, .client = 1, .mode = mode1, .access = access1), GRANTED);
+        assert_int_equal(SHARE(w, .client = 2, .mode = mode2, .access = access2),
+                         fits ? GRANTED : DENIED);
+        assert_int_equal(UNSHARE(w, .client = 1), GRANTED);
+        assert_int_equal(UNSHARE(w, .client = 2), GRANTED);
+    }
+    assert_int_equal(world_status(w).shares, 0);
+    assert_int_equal(world_status(w).files, 0);
+    assert_int_equal(SHARE(w, .mode = 4), HF_STAT_FAILED);
+    assert_int_equal(SHARE(w, .access = 4), HF_STAT_FAILED);
+}
+
+/* SHARE again by the same owner replaces, and is checked against the others only. */
+static void share_again_replaces(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(SHARE(w, .client = 1, .mode = 2, .access = 1), GRANTED);
+    assert_int_equal(SHARE(w, .client = 1, .mode = 2, .access = 1), GRANTED);
+    assert_int_equal(SHARE(w, .client = 1, .mode = 3, .access = 3), GRANTED);
+    assert_int_equal(SHARE(w, .client = 2, .access = 1), DENIED);
+    assert_int_equal(SHARE(w, .client = 1, .oh = "other", .access = 1), DENIED);
+    assert_int_equal(world_status(w).shares, 1);
+    assert_int_equal(LOCK(w, .client = 2), GRANTED); /* byte ranges are another matter */
+    assert_int_equal(SHARE(w, .client = 1, .reclaim = true, .mode = 1),
+                     HF_STAT_DENIED_GRACE_PERIOD);
+    assert_int_equal(UNSHARE(w, .client = 1, .fh = "g"), GRANTED);
+    assert_int_equal(UNSHARE(w, .client = 9), GRANTED);
+    assert_int_equal(UNSHARE(w, .client = 1, .oh = "nobody"), GRANTED);
+    assert_int_equal(world_status(w).shares, 1);
+}
+
+/* SPEC 4: every limit is DENIED_NOLOCKS and counted; what is there stays usable. */
+static void limits(void **state)
+{
+    struct world *w = *state;
+    const struct hf_counters *n = hf_core_counters(w->core);
+
+    world_crash(w);
+    w->config.limits = (struct hf_limits){3, 4, 5, 7, 1};
+    world_start(w);
+    n = hf_core_counters(w->core);
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(LOCK(w, .client = 1, .off = 10 * i, .len = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "g"), NOLOCKS);
+    assert_int_equal(SHARE(w, .client = 1, .fh = "g"), NOLOCKS);
+    assert_int_equal(n->limit_locks_per_client, 2);
+    assert_int_equal(UNLOCK(w, .client = 1, .off = 1, .len = 1), NOLOCKS); /* a split is one more */
+    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 5), GRANTED);   /* held already */
+    assert_int_equal(LOCK(w, .client = 2, .off = 100, .len = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 110, .len = 1), NOLOCKS);
+    assert_int_equal(n->limit_locks_per_file, 1);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g"), GRANTED);
+    assert_int_equal(LOCK(w, .client = 3, .fh = "g", .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 3, .fh = "h"), NOLOCKS);
+    assert_int_equal(n->limit_locks, 1);
+    assert_int_equal(LOCK(w, .client = 2, .svid = 9, .fh = "g", .block = true), NOLOCKS);
+    assert_int_equal(n->limit_waiters, 1);
+    assert_int_equal(LOCK(w, .client = 4, .fh = "h"), NOLOCKS);
+    assert_int_equal(SHARE(w, .client = 4, .fh = "h"), NOLOCKS);
+    assert_int_equal(n->limit_clients, 2);
+    UNLOCK(w, .client = 1);
+    assert_int_equal(LOCK(w, .client = 3, .fh = "h"), GRANTED);
+}
+
+/* A waiter's own limit: locks of its client count, too. */
+static void limit_of_locks_for_waiters(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.limits.locks_per_client = 1;
+    world_start(w);
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .fh = "g");
+    assert_int_equal(LOCK(w, .client = 2, .block = true), NOLOCKS);
+}
+
+/* NLM-05: FREE_ALL frees what the calling host holds, wakes waiters, and touches nobody else. */
+static void free_all(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+
+    LOCK(w, .client = 1, .fh = "a");
+    LOCK(w, .client = 1, .fh = "b", .nm = true);
+    SHARE(w, .client = 1, .fh = "c", .mode = 3);
+    LOCK(w, .client = 3, .fh = "d");
+    LOCK(w, .client = 1, .fh = "d", .block = true);
+    LOCK(w, .client = 2, .fh = "a", .block = true);
+    peer.addr = world_addr(66); /* in another's name */
+    hf_core_free_all(w->core, w->now, &peer);
+    assert_int_equal(locks_held(w), 3);
+    peer.addr = world_addr(1);
+    assert_int_equal(hf_core_free_all(w->core, w->now, &peer).stat, GRANTED);
+    world_step(w);
+    assert_int_equal(world_status(w).shares, 0);
+    assert_int_equal(world_status(w).waiters, 0);
+    assert_int_equal(locks_held(w), 2); /* client 3's, and client 2's new one */
+    assert_true(world_event(w, HF_EVENT_CLIENT_RELEASED, NULL));
+}
+
+/* A reclaim when there is no grace: GRANTED if the owner holds just that, else DENIED_GRACE. */
+static void reclaim_outside_grace(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .len = 10);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .len = 11, .reclaim = true), HF_STAT_DENIED_GRACE_PERIOD);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .shared = true, .reclaim = true),
+                     HF_STAT_DENIED_GRACE_PERIOD);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .reclaim = true), HF_STAT_DENIED_GRACE_PERIOD);
+    assert_int_equal(hf_core_counters(w->core)->reclaims_granted, 1);
+    assert_int_equal(hf_core_counters(w->core)->reclaims_denied, 3);
+}
+
+/* One owner with many locks on one file, against bytes: every operation agrees. */
+static void many_ranges_agree_with_bytes(void **state)
+{
+    enum { BYTES = 64 };
+    struct world *w = *state;
+    uint8_t model[BYTES] = {0}; /* 0 free, 1 shared, 2 exclusive */
+    uint64_t seed = 99;
+
+    for (int step = 0; step < 3000; step++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint64_t off = seed >> 33 & (BYTES - 1);
+        uint64_t len = 1 + (seed >> 40 & 7);
+        int what = (int)(seed >> 50 & 3);
+        if (off + len > BYTES)
+            len = BYTES - off;
+        if (what == 0)
+            UNLOCK(w, .off = off, .len = len);
+        else
+            LOCK(w, .off = off, .len = len, .shared = what == 1);
+        for (uint64_t i = off; i < off + len; i++)
+            model[i] = (uint8_t)(what == 0 ? 0 : what == 1 ? 1 : 2);
+        for (uint64_t i = 0; i < BYTES; i += 3) {
+            assert_int_equal(TEST(w, .client = 2, .off = i, .len = 1), model[i] ? DENIED : GRANTED);
+            assert_int_equal(TEST(w, .client = 2, .off = i, .len = 1, .shared = true),
+                             model[i] == 2 ? DENIED : GRANTED);
+        }
+    }
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
+    const struct CMUnitTest tests[] = {
+        T(exclusive_and_shared),
+        T(owners_differ_in_each_part),
+        T(split_and_merge),
+        T(unlock_ends_and_several),
+        T(upgrade_and_downgrade),
+        T(ends_of_the_range),
+        T(oversized_arguments),
+        T(test_names_the_holder),
+        T(unlock_and_cancel_of_nothing),
+        T(waiters_first_in_first_out),
+        T(newcomers_do_not_overtake),
+        T(readers_are_granted_together),
+        T(only_who_can_use_it_wakes),
+        T(repeat_and_cancel),
+        T(repeat_during_callback),
+        T(denied_and_failed_callbacks),
+        T(granted_res),
+        T(unlock_calls_off_the_callback),
+        T(deadlocks),
+        T(deadlock_of_two_upgrades),
+        T(who_waits_for_the_asker_is_passed),
+        T(a_new_lock_lets_a_waiter_pass),
+        T(deadlock_search_is_bounded),
+        T(unmonitored_locks),
+        T(unmonitored_waiter),
+        T(share_conflict_table),
+        T(share_again_replaces),
+        T(limits),
+        T(limit_of_locks_for_waiters),
+        T(free_all),
+        T(reclaim_outside_grace),
+        T(many_ranges_agree_with_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
