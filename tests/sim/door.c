@@ -225,8 +225,7 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     follow(world, r, answer.stat);
     /* Not while the core still has something to try again, which it may do with any request. */
     if (world->now_ms > world->model.redo_until_ms && !world->heap.failed &&
-        answer.stat != HF_STAT_DENIED_NOLOCKS &&
-        sim_rng_one_in(&world->rng, REPEAT_ONE_IN))
+        answer.stat != HF_STAT_DENIED_NOLOCKS && sim_rng_one_in(&world->rng, REPEAT_ONE_IN))
         repeat(world, r, &answer);
     reply.answer = true;
     reply.to_server = false;

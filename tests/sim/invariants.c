@@ -181,8 +181,7 @@ void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum
             world->believed.mode[r->range.file][c][owner] == SIM_FREE)
             return;
     }
-    if (!world->model.seen.grace &&
-        !sim_oracle_holds(&world->model.held, owner, r->range, mode))
+    if (!world->model.seen.grace && !sim_oracle_holds(&world->model.held, owner, r->range, mode))
         return;
     sim_world_violation(world, "a legitimate reclaim succeeds",
                         "owner %u, file %u, cells %u-%u: %s", owner, r->range.file, r->range.first,

@@ -72,6 +72,16 @@ void sim_model_remove_waiter(struct sim_model *model, unsigned place)
             (model->n_waiters - place) * sizeof(model->waiters[0]));
 }
 
+/* All of the range, in whatever mode. */
+static bool holds_all(const struct sim_oracle *held, unsigned owner, struct sim_range range)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (held->mode[range.file][c][owner] == SIM_FREE)
+            return false;
+    }
+    return true;
+}
+
 static bool waits_for(const struct sim_oracle *held, const struct sim_waiter *waiter,
                       unsigned owner)
 {
@@ -88,7 +98,8 @@ bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waite
                            unsigned owner, struct sim_range range, bool exclusive)
 {
     return waiter->owner != owner && (exclusive || waiter->exclusive) &&
-           sim_range_overlaps(waiter->range, range) && !waits_for(held, waiter, owner);
+           sim_range_overlaps(waiter->range, range) && !waits_for(held, waiter, owner) &&
+           !holds_all(held, owner, range);
 }
 
 void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range)
@@ -161,16 +172,6 @@ static void remember_granted(struct sim_model *model, const struct sim_waiter *w
     model->granted[model->n_granted++ % SIM_WAITERS] = *waiter;
 }
 
-/* In whatever mode: two waiters of one owner, granted together, may overlap. */
-static bool holds_something(const struct sim_oracle *held, unsigned owner, struct sim_range range)
-{
-    for (unsigned c = range.first; c <= range.last; c++) {
-        if (held->mode[range.file][c][owner] == SIM_FREE)
-            return false;
-    }
-    return true;
-}
-
 /* A waiter of the model that the core does not list any more has its lock now, and nobody who
  * stands in front of it was overtaken. */
 static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
@@ -178,7 +179,8 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
     struct sim_model *model = &world->model;
     struct sim_waiter waiter = model->waiters[place];
 
-    if (!holds_something(&now->held, waiter.owner, waiter.range)) {
+    /* In whatever mode: two waiters of one owner, granted together, may overlap. */
+    if (!holds_all(&now->held, waiter.owner, waiter.range)) {
         if (model->gone[waiter.owner / SIM_PROCS])
             return;
         sim_world_violation(world, "no waiter is lost",
@@ -266,7 +268,7 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
         const struct sim_waiter *w = &model->waiters[i];
 
         if (find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0 &&
-            !holds_something(&now->held, w->owner, w->range))
+            !holds_all(&now->held, w->owner, w->range))
             sim_world_violation(world, "no waiter is lost", "owner %u, by a failed commit",
                                 w->owner);
     }

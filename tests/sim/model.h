@@ -95,8 +95,8 @@ void sim_model_remove_waiter(struct sim_model *model, unsigned place);
 
 /*
  * True if a request (by this owner, for this range) must not overtake the waiter: they conflict,
- * and the waiter does not itself wait for something this owner holds. Without the second half an
- * owner could never upgrade a lock that somebody waits for.
+ * the waiter does not itself wait for something this owner holds, and the owner does not hold all
+ * of the range already (request.h). Without the exceptions an owner would wait for itself.
  */
 bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waiter *waiter,
                            unsigned owner, struct sim_range range, bool exclusive);

@@ -136,9 +136,9 @@ static void wait_for_grant(struct sim_world *world, unsigned h, unsigned p)
 }
 
 /*
- * GRANTED came first, then BLOCKED. Linux keeps the flag that GRANTED set until it looks at it, even
- * over a restart of the server in between; then it believes in the grant of one server and is told
- * BLOCKED by the next. The next one has promised nothing.
+ * GRANTED came first, then BLOCKED. Linux keeps the flag that GRANTED set until it looks at it,
+ * even over a restart of the server in between; then it believes in the grant of one server and is
+ * told BLOCKED by the next. The next one has promised nothing.
  */
 static void granted_before(struct sim_world *world, unsigned h, unsigned p,
                            const struct sim_message *answer)
