@@ -220,11 +220,23 @@ static void check_promise(struct sim_world *world, unsigned owner, struct sim_ra
     sim_model_promised(&world->model, owner, range);
 }
 
+/*
+ * The client has heard of our restart since it asked, and will ask again whatever we answer (Linux,
+ * nlmclnt_lock); meanwhile its reclaim, of what it had before, may have weakened the same lock.
+ */
+static bool will_ask_again(const struct sim_world *world, const struct sim_message *answer)
+{
+    const struct sim_host *host = &world->hosts[answer->host];
+
+    return answer->slot < SIM_PROCS &&
+           host->procs[answer->slot].asked_at_state != host->server_state;
+}
+
 void sim_check_sent(struct sim_world *world, const struct sim_message *answer)
 {
     check_epoch(world, answer->hidden.epoch);
     if (answer->call == SIM_CALL_LOCK && answer->stat == HF_STAT_GRANTED &&
-        answer->proc < SIM_PROCS)
+        answer->proc < SIM_PROCS && !will_ask_again(world, answer))
         check_promise(world, sim_owner(answer->host, answer->proc), answer->range,
                       answer->exclusive);
 }
