@@ -189,6 +189,8 @@ static void repeat(struct sim_world *world, const struct sim_message *r, struct 
 
     sim_model_look(world, before);
     second = ask_core(world, r);
+    if (world->heap.failed)
+        return; /* it was the second that memory failed */
     sim_model_look(world, after);
     if (second.stat != answer->stat)
         sim_world_violation(world, "a repeated request changes nothing", "%s: first %s, then %s",
