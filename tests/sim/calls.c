@@ -174,12 +174,3 @@ void sim_calls_on_timeout(struct sim_world *world, unsigned index, uint64_t cook
     end(world, out, HF_CALL_FAILED, HF_ETIMEDOUT);
     sim_server_pump(world);
 }
-
-bool sim_calls_is_open(const struct sim_server *server, uint64_t cookie)
-{
-    for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
-        if (server->calls[i].used && server->calls[i].cookie == cookie)
-            return true;
-    }
-    return false;
-}

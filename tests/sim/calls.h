@@ -8,7 +8,6 @@
 #include "message.h"
 
 struct sim_world;
-struct sim_server;
 
 /* Starts every attempt that the core has ready. */
 void sim_calls_begin(struct sim_world *world);
@@ -16,8 +15,5 @@ void sim_calls_begin(struct sim_world *world);
 /* A client's answer: to a call of its own, or GRANTED_RES to a GRANTED_MSG. */
 void sim_calls_on_answer(struct sim_world *world, const struct sim_message *answer);
 void sim_calls_on_timeout(struct sim_world *world, unsigned index, uint64_t cookie);
-
-/* True if the attempt with this cookie has not ended yet. */
-bool sim_calls_is_open(const struct sim_server *server, uint64_t cookie);
 
 #endif

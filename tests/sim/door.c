@@ -79,14 +79,15 @@ static bool is_stale(const struct sim_world *world, const struct sim_message *r)
     return !host->slots[r->slot].active || host->slots[r->slot].call.xid != r->xid;
 }
 
-static void follow_lock(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
+static void follow_lock(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
+                        uint64_t seq)
 {
     unsigned owner = sim_owner(r->host, r->proc);
 
     if (r->proc >= SIM_PROCS)
         return;
     if (stat == HF_STAT_GRANTED) {
-        sim_model_locked(&world->model, owner, r->range, r->exclusive);
+        sim_model_locked(&world->model, owner, r->range, r->exclusive, seq);
         world->stats.grants++;
     } else if (stat == HF_STAT_BLOCKED) {
         sim_model_waits(&world->model, owner, r->range, r->exclusive);
@@ -116,7 +117,8 @@ static void usurp(struct sim_world *world, const struct sim_message *r)
 }
 
 /* The model does what the answer says was done. */
-static void follow(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
+static void follow(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
+                   uint64_t seq)
 {
     struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
@@ -127,7 +129,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     switch (r->call) {
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
-        follow_lock(world, r, stat);
+        follow_lock(world, r, stat, seq);
         if (r->reclaim && stat == HF_STAT_GRANTED && !world->config.durable)
             usurp(world, r);
         break;
@@ -224,7 +226,7 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     if (r->call == SIM_CALL_TEST && answer.stat == HF_STAT_DENIED)
         check_holder(world, r, &answer.holder);
     sim_check_answer(world, r, answer.stat);
-    follow(world, r, answer.stat);
+    follow(world, r, answer.stat, answer.seq);
     /* Not while the core still has something to try again, which it may do with any request. */
     if (world->now_ms > world->model.redo_until_ms && !world->heap.failed &&
         answer.stat != HF_STAT_DENIED_NOLOCKS && sim_rng_one_in(&world->rng, REPEAT_ONE_IN))

@@ -206,9 +206,10 @@ static void check_promise(struct sim_world *world, unsigned owner, struct sim_ra
 {
     unsigned host = owner / SIM_PROCS;
     enum sim_mode mode = exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
+    uint64_t durable = hf_core_durable(world->server.core);
 
     for (unsigned c = range.first; c <= range.last; c++) {
-        if (world->model.fresh.mode[range.file][c][owner] == SIM_FREE)
+        if (!sim_model_is_granted(&world->model, owner, range.file, c, durable))
             continue;
         if (!world->server.registered[host])
             sim_world_violation(world, "a granted lock's client is durably registered",
@@ -217,26 +218,29 @@ static void check_promise(struct sim_world *world, unsigned owner, struct sim_ra
             sim_world_violation(world, "nothing is granted before it is durable",
                                 "owner %u is promised file %u, cell %u", owner, range.file, c);
     }
-    sim_model_promised(&world->model, owner, range);
+    sim_model_promised(&world->model, owner, range, durable);
 }
 
 /*
- * The client has heard of our restart since it asked, and will ask again whatever we answer (Linux,
- * nlmclnt_lock); meanwhile its reclaim, of what it had before, may have weakened the same lock.
+ * True if the client will take this answer for its own: it still waits for it, and has not heard of
+ * our restart since it asked. If it has, it will ask again whatever we answer (Linux, nlmclnt_lock),
+ * and its reclaim of what it had before may have weakened the same lock meanwhile.
  */
-static bool will_ask_again(const struct sim_world *world, const struct sim_message *answer)
+static bool is_awaited(const struct sim_world *world, const struct sim_message *answer)
 {
     const struct sim_host *host = &world->hosts[answer->host];
+    const struct sim_slot *slot = &host->slots[answer->slot];
 
-    return answer->slot < SIM_PROCS &&
-           host->procs[answer->slot].asked_at_state != host->server_state;
+    return slot->active && slot->call.xid == answer->xid &&
+           (answer->slot >= SIM_PROCS ||
+            host->procs[answer->slot].asked_at_state == host->server_state);
 }
 
 void sim_check_sent(struct sim_world *world, const struct sim_message *answer)
 {
     check_epoch(world, answer->hidden.epoch);
     if (answer->call == SIM_CALL_LOCK && answer->stat == HF_STAT_GRANTED &&
-        answer->proc < SIM_PROCS && !will_ask_again(world, answer))
+        answer->proc < SIM_PROCS && is_awaited(world, answer))
         check_promise(world, sim_owner(answer->host, answer->proc), answer->range,
                       answer->exclusive);
 }

@@ -12,17 +12,25 @@ void sim_model_init(struct sim_model *model)
     memset(model, 0, sizeof(*model));
 }
 
-void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
-                      bool exclusive)
+static void set_fresh(struct sim_model *model, unsigned owner, struct sim_range range,
+                      uint64_t value)
 {
-    sim_oracle_set(&model->held, owner, range, exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
-    sim_oracle_set(&model->fresh, owner, range, SIM_EXCLUSIVE);
+    for (unsigned c = range.first; c <= range.last; c++)
+        model->fresh[range.file][c][owner] = value;
 }
 
-void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_range range)
+void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
+                      bool exclusive, uint64_t seq)
+{
+    sim_oracle_set(&model->held, owner, range, exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+    set_fresh(model, owner, range, seq + 1);
+}
+
+void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_range range,
+                        uint64_t durable)
 {
     for (unsigned c = range.first; c <= range.last; c++) {
-        if (model->fresh.mode[range.file][c][owner] != SIM_FREE)
+        if (sim_model_is_granted(model, owner, range.file, c, durable))
             model->shaky.mode[range.file][c][owner] = SIM_FREE;
     }
 }
@@ -30,7 +38,7 @@ void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_rang
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range)
 {
     sim_oracle_set(&model->held, owner, range, SIM_FREE);
-    sim_oracle_set(&model->fresh, owner, range, SIM_FREE);
+    set_fresh(model, owner, range, 0);
 }
 
 static bool same_range(struct sim_range a, struct sim_range b)
@@ -53,6 +61,14 @@ int sim_model_find_waiter(const struct sim_model *model, unsigned owner, struct 
                           bool exclusive)
 {
     return find(model->waiters, model->n_waiters, owner, range, exclusive);
+}
+
+bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    const struct sim_seen *seen = &model->seen;
+
+    return find(seen->granting, seen->n_granting, owner, range, false) >= 0 ||
+           find(seen->granting, seen->n_granting, owner, range, true) >= 0;
 }
 
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
@@ -105,7 +121,7 @@ bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waite
 void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range)
 {
     sim_oracle_set(&model->shaky, owner, range, SIM_EXCLUSIVE);
-    sim_oracle_set(&model->fresh, owner, range, SIM_FREE);
+    set_fresh(model, owner, range, 0);
 }
 
 static void lapse_host(struct sim_model *model, unsigned host)
@@ -172,6 +188,19 @@ static void remember_granted(struct sim_model *model, const struct sim_waiter *w
     model->granted[model->n_granted++ % SIM_WAITERS] = *waiter;
 }
 
+/*
+ * The process waits for just this. If not, the waiter is what is left of an old copy of a request:
+ * its grant will be refused, and until then stands where the owner's real locks may be.
+ */
+static bool is_wanted(const struct sim_world *world, const struct sim_waiter *waiter)
+{
+    const struct sim_host *host = &world->hosts[waiter->owner / SIM_PROCS];
+    const struct sim_process *process = &host->procs[waiter->owner % SIM_PROCS];
+
+    return host->up && process->listed && process->want.exclusive == waiter->exclusive &&
+           same_range(process->want.range, waiter->range);
+}
+
 /* A waiter of the model that the core does not list any more has its lock now, and nobody who
  * stands in front of it was overtaken. */
 static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
@@ -195,13 +224,9 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
             sim_world_violation(world, "first in, first out", "owner %u overtook owner %u",
                                 waiter.owner, model->waiters[i].owner);
     }
-    sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive);
-    for (unsigned i = 0; i < place; i++) {
-        /* Of two waiters of one owner one is an old copy; granted together, they contradict. */
-        if (model->waiters[i].owner == waiter.owner &&
-            sim_range_overlaps(model->waiters[i].range, waiter.range))
-            sim_model_lapse(model, waiter.owner, waiter.range);
-    }
+    sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, 0);
+    if (!is_wanted(world, &waiter))
+        sim_model_lapse(model, waiter.owner, waiter.range);
     remember_granted(model, &waiter);
 }
 
@@ -248,7 +273,7 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
                                         theirs, ours);
                 model->held.mode[f][c][o] = theirs;
                 model->shaky.mode[f][c][o] = SIM_EXCLUSIVE;
-                model->fresh.mode[f][c][o] = SIM_FREE;
+                model->fresh[f][c][o] = 0;
                 sim_world_fault(world, SIM_FAULT_LAPSED);
             }
         }

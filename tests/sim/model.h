@@ -57,7 +57,8 @@ struct sim_causes {
 struct sim_model {
     struct sim_oracle held;
     struct sim_oracle shaky; /* not SIM_FREE: the client may believe in a grant that has lapsed */
-    struct sim_oracle fresh; /* not SIM_FREE: granted, perhaps not yet durable, and not lapsed */
+    /* Granted and not lapsed: one more than the batch that must be durable for it; 0: no grant. */
+    uint64_t fresh[SIM_FILES][SIM_CELLS][SIM_OWNERS];
     struct sim_waiter waiters[SIM_WAITERS];
     unsigned n_waiters;
     struct sim_waiter granted[SIM_WAITERS]; /* a ring: may wait again if their commit fails */
@@ -79,7 +80,7 @@ void sim_model_init(struct sim_model *model);
 
 /* The request's own effect, as the answer says it had. */
 void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
-                      bool exclusive);
+                      bool exclusive, uint64_t seq);
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range);
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
                      bool exclusive);
@@ -102,7 +103,18 @@ bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waite
                            unsigned owner, struct sim_range range, bool exclusive);
 
 /* The grant leaves: from now on the client may count on it, unless it has lapsed meanwhile. */
-void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_range range);
+void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_range range,
+                        uint64_t durable);
+
+/* The newest grant of this cell needs no batch beyond the durable ones. */
+static inline bool sim_model_is_granted(const struct sim_model *model, unsigned owner, unsigned f,
+                                        unsigned c, uint64_t durable)
+{
+    return model->fresh[f][c][owner] != 0 && model->fresh[f][c][owner] - 1 <= durable;
+}
+
+/* A waiter of this owner has this range, and its callback is under way. */
+bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct sim_range range);
 
 /* What the client may still believe about these cells has no claim any more. */
 void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range);

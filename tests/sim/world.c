@@ -58,8 +58,11 @@ void sim_world_violation(struct sim_world *world, const char *invariant, const c
  */
 void sim_world_callback_taken(struct sim_world *world, const struct sim_message *call)
 {
-    if (!world->server.core || !sim_calls_is_open(&world->server, call->cookie))
-        sim_model_lapse(&world->model, sim_owner(call->host, call->proc), call->range);
+    unsigned owner = sim_owner(call->host, call->proc);
+
+    if (!world->server.core || call->hidden.epoch != world->server.epoch ||
+        !sim_model_is_granting(&world->model, owner, call->range))
+        sim_model_lapse(&world->model, owner, call->range);
 }
 
 static void begin(struct sim_world *world)
