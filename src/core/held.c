@@ -223,18 +223,22 @@ static int add(struct hf_txn *txn, const struct hf_want *want, uint64_t id, int6
     return hf_batch_put_lock(hf_core_gathering(core), &record);
 }
 
-/* The object stays, in the log, until its removal is settled. */
+/*
+ * The object stays, in the log, until its removal is settled. What can fail comes first: a lock
+ * that could not be taken out keeps its place in the lists, so loops over them come to an end.
+ */
 static int take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record)
 {
     struct hf_core *core = txn->core;
 
     if (hf_undo_reserve(core) < 0)
         return HF_ENOMEM;
+    if (lock->durable && !keep_record &&
+        hf_batch_delete(hf_core_gathering(core), HF_RECORD_LOCK, lock->id) < 0)
+        return HF_ENOMEM;
     hf_lock_unlink(core, lock);
     hf_undo_push(core, (struct hf_undo){HF_UNDO_LOCK_REMOVED, .lock = lock});
-    if (!lock->durable || keep_record)
-        return 0;
-    return hf_batch_delete(hf_core_gathering(core), HF_RECORD_LOCK, lock->id);
+    return 0;
 }
 
 int hf_held_drop(struct hf_txn *txn, struct hf_lock *lock)

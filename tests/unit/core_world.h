@@ -199,13 +199,19 @@ static inline void world_restart(struct world *w)
     world_start(w);
 }
 
+/* A disk that was lost. */
+static inline void world_forget(struct world *w)
+{
+    for (size_t i = 0; i < w->n_stored; i++)
+        free(w->store[i].data);
+    w->n_stored = 0;
+}
+
 static inline void world_close(struct world *w)
 {
     if (w->core)
         world_crash(w);
-    for (size_t i = 0; i < w->n_stored; i++)
-        free(w->store[i].data);
-    w->n_stored = 0;
+    world_forget(w);
 }
 
 static inline struct hf_lock_args world_args(const struct ask *a)
@@ -239,11 +245,16 @@ static inline struct hf_answer world_ask(struct world *w, world_call call, struc
     return answer;
 }
 
+static inline enum hf_stat world_stat(struct world *w, world_call call, struct ask a)
+{
+    return world_ask(w, call, a).stat;
+}
+
 #define ASK(w, call, ...) world_ask(w, call, (struct ask){__VA_ARGS__})
-#define LOCK(w, ...)      ASK(w, hf_core_lock, __VA_ARGS__).stat
-#define UNLOCK(w, ...)    ASK(w, hf_core_unlock, __VA_ARGS__).stat
-#define TEST(w, ...)      ASK(w, hf_core_test, __VA_ARGS__).stat
-#define CANCEL(w, ...)    ASK(w, hf_core_cancel, __VA_ARGS__).stat
+#define LOCK(w, ...)      world_stat(w, hf_core_lock, (struct ask){__VA_ARGS__})
+#define UNLOCK(w, ...)    world_stat(w, hf_core_unlock, (struct ask){__VA_ARGS__})
+#define TEST(w, ...)      world_stat(w, hf_core_test, (struct ask){__VA_ARGS__})
+#define CANCEL(w, ...)    world_stat(w, hf_core_cancel, (struct ask){__VA_ARGS__})
 
 static inline enum hf_stat world_share(struct world *w, bool un, struct ask a)
 {

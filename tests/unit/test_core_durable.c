@@ -1,0 +1,574 @@
+/* Nothing is promised before it is durable, and what fails leaves no trace (SPEC sections 4, 5). */
+#include "core_world.h"
+
+enum {
+    GRANTED = HF_STAT_GRANTED,
+    DENIED = HF_STAT_DENIED,
+    NOLOCKS = HF_STAT_DENIED_NOLOCKS,
+    BLOCKED = HF_STAT_BLOCKED,
+};
+
+static int open_world(void **state)
+{
+    struct world *w = test_malloc(sizeof(*w));
+
+    world_open(w);
+    world_start(w);
+    w->by_hand = true;
+    *state = w;
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    world_close(*state);
+    test_free(*state);
+    return 0;
+}
+
+/* NSM-06: the epoch is durable before anything leaves, even SM_STAT. */
+static void nothing_leaves_before_the_epoch(void **state)
+{
+    struct world *w = *state;
+    struct hf_sm_answer stat;
+    struct hf_answer a;
+
+    world_crash(w);
+    world_start(w);
+    stat = hf_core_sm_stat(w->core);
+    assert_int_equal(stat.state, 3); /* the second epoch */
+    assert_int_equal(stat.seq, 1);
+    a = ASK(w, hf_core_test, .client = 1);
+    assert_int_equal(a.seq, 1);
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, 1);
+    assert_true(world_commit_one(w, HF_EIO)); /* the store refuses it ... */
+    assert_int_equal(hf_core_durable(w->core), 0);
+    assert_int_equal(hf_core_sm_stat(w->core).seq, 2);
+    assert_true(world_commit_one(w, 0)); /* ... and then takes it */
+    assert_int_equal(hf_core_sm_stat(w->core).seq, 0);
+    assert_int_equal(world_count(w, HF_RECORD_SERVER), 1);
+}
+
+/* An answer waits for its own batch, and so does everything that depends on it. */
+static void dependent_answers_wait(void **state)
+{
+    struct world *w = *state;
+    uint64_t seq = hf_core_durable(w->core) + 1;
+    const struct hf_batch *batch;
+
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10).seq, seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10).seq, seq); /* a repeat */
+    assert_int_equal(ASK(w, hf_core_test, .client = 2).seq, seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2).seq, seq); /* DENIED */
+    assert_int_equal(ASK(w, hf_core_cancel, .client = 1, .len = 10).seq, seq);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .block = true).seq, 0); /* BLOCKED */
+    assert_int_equal(ASK(w, hf_core_test, .client = 2, .fh = "other").seq, 0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 3, .fh = "quiet", .nm = true).seq, 0);
+    batch = hf_core_take_batch(w->core);
+    assert_int_equal(batch->n_ops, 2); /* the client and its first lock together */
+    assert_null(hf_core_take_batch(w->core));
+    /* An NM_LOCK on the file in flight needs a record of nobody, and still waits. */
+    assert_int_equal(
+        ASK(w, hf_core_lock, .client = 3, .off = 50, .len = 1, .nm = true, .shared = true).stat,
+        DENIED); /* client 2 waits for all of it */
+    assert_int_equal(ASK(w, hf_core_cancel, .client = 2).seq, 0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 3, .off = 50, .len = 1, .nm = true).seq,
+                     seq + 1);
+    hf_core_batch_done(w->core, w->now, seq, 0);
+    batch = hf_core_take_batch(w->core);
+    assert_non_null(batch);
+    assert_int_equal(batch->n_ops, 0);
+    hf_core_batch_done(w->core, w->now, batch->seq, 0);
+    assert_int_equal(ASK(w, hf_core_test, .client = 2).seq, 0);
+    assert_null(hf_core_take_batch(w->core));
+}
+
+/* SPEC 5: a failed commit undoes locks, splits, upgrades and registrations; digest as before. */
+static void failed_commit_undoes_everything(void **state)
+{
+    struct world *w = *state;
+    uint64_t digest;
+
+    LOCK(w, .client = 1, .len = 30);
+    LOCK(w, .client = 2, .fh = "g", .shared = true);
+    world_commit(w);
+    digest = hf_core_digest(w->core);
+    UNLOCK(w, .client = 1, .off = 10, .len = 10);
+    LOCK(w, .client = 2, .fh = "g");
+    LOCK(w, .client = 3, .fh = "h");
+    assert_non_null(hf_core_take_batch(w->core));
+    UNLOCK(w, .client = 1); /* gathers while that one is in flight */
+    UNLOCK(w, .client = 3, .fh = "h");
+    LOCK(w, .client = 4, .off = 0, .len = 5);
+    assert_int_not_equal(hf_core_digest(w->core), digest);
+    hf_core_batch_done(w->core, w->now, hf_core_durable(w->core) + 1, HF_ENOSPC);
+    world_check(w);
+    assert_int_equal(hf_core_digest(w->core), digest);
+    assert_int_equal(world_status(w).nlm_clients, 2);
+    assert_int_equal(TEST(w, .client = 4, .off = 12, .len = 1), DENIED);
+    assert_int_equal(TEST(w, .client = 4, .fh = "g", .shared = true), GRANTED);
+    assert_int_equal(hf_core_counters(w->core)->commits_failed, 1);
+    assert_true(world_event(w, HF_EVENT_COMMIT_FAILED, NULL));
+    world_commit(w);
+    world_restart(w);
+    assert_int_equal(hf_core_digest(w->core), digest);
+}
+
+/* A waiter whose grant is undone waits again, in its old place, and is served later. */
+static void undone_grant_waits_again(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    world_commit(w);
+    LOCK(w, .client = 2, .block = true);
+    LOCK(w, .client = 3, .block = true);
+    UNLOCK(w, .client = 1); /* client 2 gets it, subject to the commit */
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).waiters, 2);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    UNLOCK(w, .client = 1);
+    world_commit(w);
+    assert_true(
+        hf_bytes_equal(world_call_of(w, HF_CALL_GRANTED).host, hf_bytes_str("client2.example")));
+    assert_int_equal(world_status(w).waiters, 1);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 2); /* registered on the waited path */
+}
+
+/* If the undone lock was what a waiter waited for, the waiter gets it a moment later by itself. */
+static void waiter_behind_an_undone_lock(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).waiters, 1);
+    assert_int_equal(hf_core_deadline(w->core), w->now.mono_ms + 1000);
+    world_later(w, 1000);
+    world_commit(w);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+}
+
+/* A granted waiter that leaves before its commit fails stays away. */
+static void undone_grant_of_a_waiter_that_left(void **state)
+{
+    struct world *w = *state;
+    struct hf_answer a;
+
+    LOCK(w, .client = 1);
+    world_commit(w);
+    LOCK(w, .client = 2, .block = true);
+    UNLOCK(w, .client = 1);
+    a = ASK(w, hf_core_lock, .client = 2, .block = true); /* a repeat: the answer tells it */
+    assert_int_equal(a.stat, GRANTED);
+    assert_int_equal(a.seq, hf_core_durable(w->core) + 1);
+    assert_true(world_commit_one(w, HF_EIO)); /* and becomes a refusal */
+    assert_int_equal(world_status(w).waiters, 0);
+    assert_int_equal(world_status(w).locks, 1);
+    UNLOCK(w, .client = 1);
+    LOCK(w, .client = 2);
+    LOCK(w, .client = 3, .block = true);
+    UNLOCK(w, .client = 2);
+    UNLOCK(w, .client = 3); /* granted and gone in one batch, which succeeds */
+    world_commit(w);
+    assert_int_equal(world_status(w).locks, 0);
+}
+
+/* Locks not durable: a lock of a client whose registration fails goes with it. */
+static void volatile_lock_of_an_undone_client(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.durable_locks = false;
+    world_start(w);
+    world_commit(w);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1).seq, 2);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").seq, 2); /* same registration */
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").seq, 2); /* a repeat of it */
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(world_status(w).nlm_clients, 0);
+    LOCK(w, .client = 1);
+    world_commit(w);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, 0); /* nothing to write: at once */
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1).seq, 0);
+    assert_null(hf_core_take_batch(w->core));
+}
+
+/* A crash whose release could not be committed is repeated until it is. */
+static void crash_is_repeated_until_durable(void **state)
+{
+    struct world *w = *state;
+    struct hf_addr from = world_addr(1);
+    uint64_t seq;
+
+    LOCK(w, .client = 1, .state = 5);
+    LOCK(w, .client = 1, .fh = "g");
+    world_commit(w);
+    seq = hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 7);
+    assert_int_equal(seq, hf_core_durable(w->core) + 1);
+    /* the same notice once more is no news, but waits for the first */
+    assert_int_equal(hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1"), 7), seq);
+    assert_int_equal(world_status(w).locks, 0);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 2);
+    LOCK(w, .client = 1, .fh = "new life"); /* of the restarted client */
+    world_commit(w);
+    world_later(w, 1000);
+    assert_int_equal(world_status(w).locks, 1);
+    world_commit(w);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    world_later(w, 5000);
+    assert_int_equal(world_status(w).locks, 1);
+}
+
+/* SM_MON that fails to commit is not there, and counts no more; UNMON that fails still is. */
+static void monitors_undone(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+    struct hf_mon_args mon = {hf_bytes_str("10.0.0.9"), hf_bytes_str("me"), 100021, 3, 16, {1}};
+    struct hf_addr other = world_addr(10);
+    struct hf_sm_answer a = hf_core_sm_mon(w->core, w->now, &peer, &mon);
+
+    assert_true(a.ok);
+    assert_int_equal(a.seq, hf_core_durable(w->core) + 1);
+    assert_int_equal(hf_core_sm_mon(w->core, w->now, &peer, &mon).seq, a.seq); /* again */
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).nsm_clients, 0);
+    hf_core_sm_mon(w->core, w->now, &peer, &mon);
+    world_commit(w);
+    mon.priv[0] = 2; /* an update, undone */
+    hf_core_sm_mon(w->core, w->now, &peer, &mon);
+    uint64_t digest = 0, cursor = 0;
+    struct hf_view_client row;
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, &row, 1), 1);
+    assert_int_equal(row.record.priv[0], 1);
+    digest = hf_core_digest(w->core);
+    assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &other), 0);
+    hf_core_sm_unmon(w->core, w->now, &peer, &mon);
+    hf_core_sm_unmon(w->core, w->now, &peer, &mon); /* on its way out already */
+    hf_core_sm_unmon_all(w->core, w->now, &peer, &mon);
+    assert_int_equal(world_status(w).nsm_clients, 0);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).nsm_clients, 1);
+    assert_int_equal(hf_core_digest(w->core), digest);
+    hf_core_sm_unmon(w->core, w->now, &peer, &mon);
+    hf_core_sm_mon(w->core, w->now, &peer, &mon); /* and back, in one batch */
+    world_commit(w);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+}
+
+/* The end of grace whose commit fails is completed later. */
+static void end_of_grace_undone(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    world_commit(w);
+    world_restart(w);
+    world_commit(w);
+    hf_core_grace_end(w->core, w->now);
+    assert_int_equal(world_status(w).locks, 0);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 1);
+    world_later(w, 1000);
+    world_commit(w);
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+}
+
+/* GRC-03: grace does not end early on the strength of something that may be undone. */
+static void early_end_of_grace_waits(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    world_commit(w);
+    world_restart(w);
+    world_commit(w);
+    UNLOCK(w, .client = 1);
+    assert_true(world_status(w).grace_active);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED); /* still its own */
+    world_commit(w);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(world_status(w).locks, 1);
+}
+
+/* A claim that depends on an undone change is unclaimed again. */
+static void reclaim_undone(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .off = 0, .len = 10);
+    LOCK(w, .client = 1, .off = 20, .len = 10);
+    LOCK(w, .client = 2, .off = 40, .len = 10);
+    world_commit(w);
+    world_restart(w);
+    world_commit(w);
+    UNLOCK(w, .client = 1, .off = 0, .len = 5);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .off = 20, .len = 10, .reclaim = true).seq,
+                     2);
+    assert_int_equal(world_status(w).unreclaimed, 2);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).unreclaimed, 3);
+}
+
+/* --- memory --- */
+
+/* A story that touches everything; returns when an operation was refused for lack of memory. */
+static void story(struct world *w)
+{
+    struct hf_peer peer = world_peer(w, 8);
+    struct hf_mon_args mon = {hf_bytes_str("10.0.0.2"), hf_bytes_str("me"), 100021, 3, 16, {1}};
+    struct hf_addr from = world_addr(2);
+    struct hf_call call;
+    uint64_t seq;
+    static char handle[300];
+
+    memset(handle, 'h', sizeof(handle) - 1);
+    hf_core_sm_mon(w->core, w->now, &peer, &mon);
+    mon.mon_name = hf_bytes_str("server9");
+    hf_core_sm_mon(w->core, w->now, &peer, &mon);
+    mon.priv[3]++;
+    hf_core_sm_mon(w->core, w->now, &peer, &mon);
+    hf_core_client_learn(w->core, w->now, 0, &from);
+    LOCK(w, .client = 1, .off = 0, .len = 100, .shared = true);
+    LOCK(w, .client = 1, .off = 10, .len = 10);
+    LOCK(w, .client = 1, .fh = handle, .oh = handle);
+    LOCK(w, .client = 2, .off = 50, .len = 100, .block = true);
+    LOCK(w, .client = 3, .off = 60, .len = 100, .block = true);
+    SHARE(w, .client = 2, .mode = 1, .access = 1);
+    UNLOCK(w, .client = 1, .off = 40, .len = 40);
+    UNLOCK(w, .client = 1, .off = 80, .len = 0);
+    world_commit_one(w, w->now.mono_ms % 2 ? HF_EIO : 0);
+    while (hf_core_next_call(w->core, w->now, &call))
+        hf_core_call_done(w->core, w->now, call.id,
+                          call.attempt > 1 ? HF_CALL_DENIED : HF_CALL_FAILED, HF_ETIMEDOUT);
+    world_later(w, 5000);
+    while (hf_core_next_call(w->core, w->now, &call))
+        hf_core_call_done(w->core, w->now, call.id, HF_CALL_DENIED, 0);
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client2"), 9);
+    world_check(w);
+    UNSHARE(w, .client = 2);
+    LOCK(w, .client = 4, .nm = true, .off = 5000, .len = 1);
+    peer = world_peer(w, 4);
+    hf_core_free_all(w->core, w->now, &peer);
+    world_later(w, 1000);
+    hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &seq);
+    world_check(w);
+    peer = world_peer(w, 8);
+    hf_core_sm_unmon_all(w->core, w->now, &peer, &mon);
+    world_check(w);
+    hf_core_simu_crash(w->core, w->now);
+    world_check(w);
+    LOCK(w, .client = 1, .fh = handle, .oh = handle, .off = 5, .len = 3, .reclaim = true);
+    world_later(w, 400000);
+    world_later(w, 400000);
+}
+
+/* Each allocation failing in turn, for one moment: the state is consistent after every step. */
+static void each_allocation_fails_in_turn(void **state)
+{
+    struct world *w = *state;
+    long n = 0;
+    bool failed = true;
+
+    for (; failed; n++) {
+        world_crash(w);
+        world_forget(w);
+        w->now.mono_ms = 1000 + (uint64_t)n % 2;
+        world_start(w);
+        world_commit(w);
+        w->heap.after = n;
+        story(w);
+        failed = w->heap.after == 0;
+        w->heap.after = -1;
+        world_commit(w);
+        story(w); /* with memory again it all works */
+        world_commit(w);
+        world_later(w, 2000);
+    }
+    assert_true(n > 10);
+}
+
+/* Making, loading and starting a core without memory fails cleanly at every point. */
+static void starting_without_memory(void **state)
+{
+    struct world *w = *state;
+    long n = 0;
+    bool started = false;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .fh = "g");
+    world_commit(w);
+    world_crash(w);
+    for (; !started; n++) {
+        w->heap.after = n;
+        w->core = hf_core_new(&w->config, &w->alloc);
+        started = w->core && world_load(w) == 0 && hf_core_start(w->core, w->now) == 0;
+        w->heap.after = -1;
+        if (w->core && !started)
+            world_crash(w);
+        assert_int_equal(started || w->heap.live == 0, true);
+    }
+    assert_true(n > 10);
+}
+
+/* The server's record does not fit into memory: the batch is handed out when it does. */
+static void no_memory_for_the_epoch_record(void **state)
+{
+    struct world *w = *state;
+    static char text[1000];
+    unsigned refused = 0;
+
+    memset(text, 't', sizeof(text) - 1);
+    for (size_t len = 1; len < sizeof(text) - 1; len += 5) { /* wherever the buffer is full */
+        const struct hf_batch *batch;
+        world_crash(w);
+        world_start(w);
+        world_commit(w);
+        LOCK(w, .client = 1, .fh = text + len);
+        hf_core_stop(w->core, w->now);
+        w->heap.after = 0;
+        batch = hf_core_take_batch(w->core);
+        w->heap.after = -1;
+        if (batch)
+            continue;
+        refused++;
+        assert_non_null(hf_core_take_batch(w->core));
+    }
+    assert_true(refused > 0);
+}
+
+/* --- a storm --- */
+
+static uint64_t random_next(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
+static void random_call(struct world *w, uint64_t r)
+{
+    struct hf_call call;
+
+    if (!hf_core_next_call(w->core, w->now, &call))
+        return;
+    world_called(w, call.id, (enum hf_call_outcome)(r % 3));
+}
+
+static void random_step(struct world *w, uint64_t *seed)
+{
+    static const char *const files[] = {"a", "b", "c"};
+    uint64_t r = random_next(seed);
+    struct ask a = {
+        .client = 1 + (int)(r % 4),
+        .svid = 1 + (int)(r >> 2 & 1),
+        .fh = files[(r >> 3) % 3],
+        .off = r >> 5 & 15,
+        .len = r >> 9 & 7,
+        .shared = r >> 12 & 1,
+        .block = r >> 13 & 1,
+        .nm = (r >> 14 & 7) == 0,
+        .reclaim = (r >> 17 & 7) == 0,
+    };
+    struct hf_peer peer = world_peer(w, a.client);
+    struct hf_addr from = world_addr(a.client);
+    const uint64_t what = random_next(seed) % 100;
+
+    if (what < 40)
+        world_ask(w, hf_core_lock, a);
+    else if (what < 60)
+        world_ask(w, hf_core_unlock, a);
+    else if (what < 66)
+        world_ask(w, hf_core_cancel, a);
+    else if (what < 76)
+        random_call(w, r);
+    else if (what < 88)
+        world_commit_one(w, what < 79 ? HF_EIO : 0);
+    else if (what < 91)
+        world_later(w, r % 7000);
+    else if (what < 92)
+        hf_core_sm_notify(w->core, w->now, &from, peer.name, (int32_t)(1 + r % 5));
+    else if (what < 93)
+        hf_core_free_all(w->core, w->now, &peer);
+    else if (what < 94)
+        hf_core_take_batch(w->core);
+    else if (what < 95 && r % 8 == 0)
+        hf_core_simu_crash(w->core, w->now);
+    else if (what < 96 && r % 8 == 0)
+        hf_core_grace_end(w->core, w->now);
+    else if (what < 97 && r % 32 == 0)
+        w->heap.after = (long)(r >> 20 & 31);
+    world_check(w);
+    if (what == 99)
+        w->heap.after = -1;
+}
+
+/* Whatever comes in whatever order, every invariant holds after every step (hf_core_check). */
+static void storm(void **state)
+{
+    struct world *w = *state;
+
+    for (uint64_t n = 0; n < 40; n++) {
+        uint64_t seed = n * 7919 + 1;
+        uint64_t digest;
+        world_crash(w);
+        w->config.durable_locks = n % 4 != 3;
+        w->config.grace_mode = n % 4 == 1 ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
+        world_start(w);
+        world_commit(w);
+        for (int i = 0; i < 1500; i++) {
+            const struct hf_batch *batch;
+            random_step(w, &seed);
+            /* a batch that random_step took by itself is in flight: report it now and then */
+            batch = hf_core_take_batch(w->core);
+            if (batch && i % 3) {
+                world_apply(w, batch);
+                hf_core_batch_done(w->core, w->now, batch->seq, 0);
+            } else if (batch) {
+                hf_core_batch_done(w->core, w->now, batch->seq, HF_EIO);
+            }
+            world_check(w);
+        }
+        w->heap.after = -1;
+        world_commit(w);
+        digest = hf_core_digest(w->core);
+        world_restart(w);
+        assert_int_equal(hf_core_digest(w->core), digest);
+    }
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
+    const struct CMUnitTest tests[] = {
+        T(nothing_leaves_before_the_epoch),
+        T(dependent_answers_wait),
+        T(failed_commit_undoes_everything),
+        T(undone_grant_waits_again),
+        T(waiter_behind_an_undone_lock),
+        T(undone_grant_of_a_waiter_that_left),
+        T(volatile_lock_of_an_undone_client),
+        T(crash_is_repeated_until_durable),
+        T(monitors_undone),
+        T(end_of_grace_undone),
+        T(early_end_of_grace_waits),
+        T(reclaim_undone),
+        T(each_allocation_fails_in_turn),
+        T(starting_without_memory),
+        T(no_memory_for_the_epoch_record),
+        T(storm),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,431 @@
+/* Restarts: what is loaded, grace, reclaims, and the digest (GRC-01..03, NSM-06, NSM-07). */
+#include "core_world.h"
+
+enum {
+    GRANTED = HF_STAT_GRANTED,
+    DENIED = HF_STAT_DENIED,
+    BLOCKED = HF_STAT_BLOCKED,
+    GRACE = HF_STAT_DENIED_GRACE_PERIOD,
+};
+
+static int open_world(void **state)
+{
+    struct world *w = test_malloc(sizeof(*w));
+
+    world_open(w);
+    world_start(w);
+    *state = w;
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    world_close(*state);
+    test_free(*state);
+    return 0;
+}
+
+/* GRC-03: a first start, or one with nothing held, has no grace at all. */
+static void no_grace_when_nothing_was_held(void **state)
+{
+    struct world *w = *state;
+
+    assert_false(world_status(w).grace_active);
+    LOCK(w, .client = 1);
+    UNLOCK(w, .client = 1);
+    world_restart(w);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(LOCK(w, .client = 2), GRANTED);
+}
+
+/* NSM-06: the state number is odd and grows with each start; a clean stop is remembered. */
+static void state_numbers_and_clean_stop(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(world_status(w).state, 1);
+    world_restart(w);
+    assert_int_equal(world_status(w).state, 3);
+    assert_false(world_status(w).was_clean);
+    assert_int_equal(hf_core_stop(w->core, w->now), hf_core_durable(w->core) + 1);
+    world_commit(w);
+    world_restart(w);
+    assert_int_equal(world_status(w).state, 5);
+    assert_true(world_status(w).was_clean);
+    world_restart(w);
+    assert_false(world_status(w).was_clean);
+}
+
+/* The server's record is lost, the locks are not: ids and state numbers still grow. */
+static void epoch_follows_from_ids(void **state)
+{
+    struct world *w = *state;
+
+    world_restart(w);
+    LOCK(w, .client = 1);
+    for (size_t i = 0; i < w->n_stored; i++) {
+        if (w->store[i].kind == HF_RECORD_SERVER) {
+            free(w->store[i].data);
+            w->store[i] = w->store[--w->n_stored];
+            break;
+        }
+    }
+    world_restart(w);
+    assert_int_equal(world_status(w).state, 5);
+}
+
+/* GRC-01: strict grace refuses everything new and grants reclaims; TEST, UNLOCK, CANCEL work. */
+static void strict_grace(void **state)
+{
+    struct world *w = *state;
+    struct hf_event event;
+
+    LOCK(w, .client = 1, .len = 10);
+    LOCK(w, .client = 2, .off = 20, .len = 10);
+    world_restart(w);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(world_status(w).unreclaimed, 2);
+    assert_true(world_event(w, HF_EVENT_GRACE_BEGAN, &event));
+    assert_int_equal(event.b, 2);
+    assert_int_equal(LOCK(w, .client = 3, .off = 100, .len = 1), GRACE);
+    assert_int_equal(LOCK(w, .client = 3, .off = 100, .len = 1, .block = true), GRACE);
+    assert_int_equal(LOCK(w, .client = 3, .off = 100, .len = 1, .nm = true), GRACE);
+    assert_int_equal(SHARE(w, .client = 3), GRACE);
+    assert_int_equal(SHARE(w, .client = 3, .reclaim = true, .access = 1), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .len = 1), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 100, .len = 1), GRANTED);
+    assert_int_equal(CANCEL(w, .client = 3), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED); /* repeated */
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(UNLOCK(w, .client = 2), GRANTED); /* the last unreclaimed one */
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(LOCK(w, .client = 3, .off = 20, .len = 1), GRANTED);
+}
+
+/* GRC-02: a reclaim of what nobody, or somebody else, held is denied; so is a stronger mode. */
+static void reclaims_are_checked(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .len = 10, .shared = true);
+    LOCK(w, .client = 2, .off = 20, .len = 10);
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .shared = true, .reclaim = true), DENIED);
+    assert_int_equal(LOCK(w, .client = 1, .len = 11, .shared = true, .reclaim = true), DENIED);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), DENIED);
+    assert_int_equal(LOCK(w, .client = 1, .svid = 2, .len = 10, .shared = true, .reclaim = true),
+                     DENIED);
+    assert_int_equal(LOCK(w, .client = 9, .fh = "x", .reclaim = true), DENIED);
+    w->at = world_addr(66);
+    assert_int_equal(LOCK(w, .client = 2, .off = 20, .len = 10, .reclaim = true), DENIED);
+    w->at = (struct hf_addr){0};
+    assert_int_equal(LOCK(w, .client = 2, .off = 20, .len = 10, .shared = true, .reclaim = true),
+                     GRANTED); /* weaker is less than it held */
+    assert_int_equal(TEST(w, .client = 3, .off = 20, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(hf_core_counters(w->core)->reclaims_denied, 6);
+}
+
+/* A reclaim may cover a part of a lock, or several; what is left is released at the end. */
+static void reclaims_of_parts_and_several(void **state)
+{
+    struct world *w = *state;
+    struct hf_event event;
+
+    LOCK(w, .client = 1, .off = 0, .len = 30);
+    LOCK(w, .client = 1, .off = 40, .len = 10, .shared = true);
+    LOCK(w, .client = 1, .off = 50, .len = 10);
+    LOCK(w, .client = 1, .off = 100, .len = 10);
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 10, .reclaim = true), GRANTED);
+    assert_int_equal(world_status(w).unreclaimed, 5); /* both rests of the first lock */
+    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 30, .reclaim = true), GRANTED);
+    assert_int_equal(world_status(w).unreclaimed, 3);
+    assert_int_equal(LOCK(w, .client = 1, .off = 40, .len = 20, .shared = true, .reclaim = true),
+                     GRANTED);
+    assert_int_equal(world_status(w).unreclaimed, 1);
+    world_later(w, 89000);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(world_status(w).grace_remaining_ms,
+                     hf_core_deadline(w->core) - w->now.mono_ms);
+    world_later(w, 1000);
+    assert_false(world_status(w).grace_active);
+    assert_true(world_event(w, HF_EVENT_GRACE_ENDED, &event));
+    assert_int_equal(event.b, 1);
+    assert_int_equal(TEST(w, .client = 2, .off = 100, .len = 10), GRANTED);
+    assert_int_equal(TEST(w, .client = 2, .off = 29, .len = 1), DENIED);
+    assert_int_equal(LOCK(w, .client = 1, .off = 100, .len = 10, .reclaim = true), GRACE);
+}
+
+/* Conflict mode: only what conflicts with something unreclaimed must wait. */
+static void conflict_mode(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    world_start(w);
+    LOCK(w, .client = 1, .len = 10);
+    LOCK(w, .client = 2, .off = 20, .len = 10);
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 3, .off = 100, .len = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 3, .len = 1), GRACE);
+    assert_int_equal(LOCK(w, .client = 3, .len = 1, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 20, .len = 10, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 3, .off = 20, .len = 1), DENIED); /* reclaimed: held */
+    assert_true(world_status(w).grace_active);
+    world_later(w, 90000);
+    assert_int_equal(world_status(w).waiters, 0); /* client 1 never came: the lock went on */
+    assert_int_equal(TEST(w, .client = 1, .len = 1), DENIED);
+}
+
+/* Conflict mode: an owner that locks again what it held has thereby claimed it. */
+static void conflict_mode_lock_claims(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    world_start(w);
+    LOCK(w, .client = 1, .len = 10);
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10), GRANTED);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(world_status(w).locks, 1);
+}
+
+/* Locks not durable: any registered client may reclaim what is free; TEST cannot know. */
+static void grace_without_durable_locks(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 7, .fh = "left over"); /* from a time when locks were durable */
+    world_crash(w);
+    w->config.durable_locks = false;
+    world_start(w);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+    world_later(w, 90000);
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .fh = "g");
+    world_restart(w);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(world_status(w).unreclaimed, 3);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .reclaim = true), DENIED); /* client 1 has it */
+    assert_int_equal(LOCK(w, .client = 3, .fh = "x", .reclaim = true), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .fh = "x"), GRACE);
+    assert_int_equal(LOCK(w, .client = 3, .fh = "x"), GRACE);
+    assert_int_equal(UNLOCK(w, .client = 2, .fh = "g"), GRANTED);
+    w->config.limits.locks = 0;
+    world_later(w, 90000);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(world_status(w).locks, 1);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g", .reclaim = true), GRACE);
+}
+
+/* Locks not durable: a client that cannot be reached may not reclaim, unless it already has. */
+static void unreachable_without_durable_locks(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    world_crash(w);
+    w->config.durable_locks = false;
+    w->config.limits.locks_per_client = 1;
+    world_start(w);
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .fh = "g");
+    world_restart(w);
+    LOCK(w, .client = 1, .reclaim = true);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "y", .reclaim = true), HF_STAT_DENIED_NOLOCKS);
+    for (int i = 0; i < 3; i++) {
+        while (hf_core_next_call(w->core, w->now, &call))
+            world_called(w, call.id, HF_CALL_FAILED);
+        world_later(w, 5000);
+    }
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g", .reclaim = true), DENIED);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+    assert_int_equal(world_status(w).unreclaimed, 1);
+}
+
+/* The operator ends grace: the unreclaimed go. Twice is once. */
+static void operator_ends_grace(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    world_restart(w);
+    assert_int_equal(hf_core_grace_end(w->core, w->now), hf_core_durable(w->core) + 1);
+    world_step(w);
+    assert_int_equal(hf_core_grace_end(w->core, w->now), 0);
+    assert_int_equal(LOCK(w, .client = 2), GRANTED);
+}
+
+/* The digest of the durable state is the same after a restart; NM_LOCKs are no part of it. */
+static void digest_survives_a_restart(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 5);
+    struct hf_mon_args mon = {hf_bytes_str("10.0.0.3"), hf_bytes_str("me"), 100021, 4, 16, {9}};
+    uint64_t digest;
+
+    for (int i = 0; i < 40; i++)
+        LOCK(w, .client = 1 + i % 3, .off = (uint64_t)i * 10, .len = 5, .shared = i % 2);
+    hf_core_sm_mon(w->core, w->now, &peer, &mon);
+    world_step(w);
+    digest = hf_core_digest(w->core);
+    LOCK(w, .client = 4, .fh = "nm", .nm = true);
+    LOCK(w, .client = 1, .fh = "nm", .block = true);
+    assert_int_equal(hf_core_digest(w->core), digest);
+    w->config.hash_key = (struct hf_hash_key){77, 78};
+    world_restart(w);
+    assert_int_equal(hf_core_digest(w->core), digest);
+    assert_int_equal(world_status(w).locks, 40);
+    UNLOCK(w, .client = 1, .off = 0, .len = 1);
+    assert_int_not_equal(hf_core_digest(w->core), digest);
+}
+
+static int load_bad(struct world *w, enum hf_record_kind kind, const void *data, size_t len)
+{
+    return hf_core_load(w->core, kind, hf_bytes(data, len));
+}
+
+static int load_lock(struct world *w, const struct hf_record_lock *record)
+{
+    struct hf_buf buf;
+    int rv;
+
+    hf_buf_init(&buf, &hf_alloc_heap);
+    hf_record_encode_lock(record, &buf);
+    rv = hf_core_load(w->core, HF_RECORD_LOCK, hf_buf_view(&buf));
+    hf_buf_free(&buf);
+    return rv;
+}
+
+static int load_client(struct world *w, const struct hf_record_client *record)
+{
+    struct hf_buf buf;
+    int rv;
+
+    hf_buf_init(&buf, &hf_alloc_heap);
+    hf_record_encode_client(record, &buf);
+    rv = hf_core_load(w->core, HF_RECORD_CLIENT, hf_buf_view(&buf));
+    hf_buf_free(&buf);
+    return rv;
+}
+
+/* Records come from a disk: nonsense is refused and leaves no trace. */
+static void bad_records_are_refused(void **state)
+{
+    struct world *w = *state;
+    struct hf_record_client c = {.id = 5,
+                                 .protocol = HF_PROTOCOL_NLM,
+                                 .transport = HF_TRANSPORT_TCP,
+                                 .name = hf_bytes_str("a")};
+    struct hf_record_lock l = {.id = 9, .client_id = 5, .fh = hf_bytes_str("f"), .last = 9};
+
+    world_crash(w);
+    w->core = hf_core_new(&w->config, &w->alloc);
+    assert_int_equal(load_bad(w, HF_RECORD_SERVER, "xx", 2), HF_EFORMAT);
+    assert_int_equal(load_bad(w, HF_RECORD_CLIENT, "xx", 2), HF_EFORMAT);
+    assert_int_equal(load_bad(w, HF_RECORD_LOCK, "xx", 2), HF_EFORMAT);
+    assert_int_equal(load_bad(w, (enum hf_record_kind)77, "xx", 2), HF_EFORMAT);
+    assert_int_equal(load_client(w, &c), HF_EFORMAT); /* a client without an address */
+    c.n_addrs = 1;
+    c.addrs[0] = world_addr(1);
+    c.id = 0;
+    assert_int_equal(load_client(w, &c), HF_EFORMAT);
+    c.id = 5;
+    assert_int_equal(load_lock(w, &l), HF_ENOENT); /* before its client */
+    assert_int_equal(load_client(w, &c), 0);
+    assert_int_equal(load_client(w, &c), HF_EEXIST);
+    c.id = 6; /* the same identity under another id */
+    assert_int_equal(load_client(w, &c), HF_EEXIST);
+    c = (struct hf_record_client){.id = 7,
+                                  .protocol = HF_PROTOCOL_NSM,
+                                  .transport = HF_TRANSPORT_UDP,
+                                  .name = hf_bytes_str("m"),
+                                  .my_name = hf_bytes_str("n")};
+    assert_int_equal(load_client(w, &c), 0);
+    c.id = 8;
+    assert_int_equal(load_client(w, &c), HF_EEXIST);
+    assert_int_equal(load_lock(w, &l), 0);
+    l.id = 10;
+    assert_int_equal(load_lock(w, &l), HF_EEXIST); /* overlaps the owner's own */
+    l.svid = 3;
+    l.exclusive = true;
+    assert_int_equal(load_lock(w, &l), HF_EEXIST); /* conflicts with another's */
+    l.client_id = 7;
+    assert_int_equal(load_lock(w, &l), HF_ENOENT); /* a monitor holds no locks */
+    l.id = 0;
+    assert_int_equal(load_lock(w, &l), HF_EFORMAT);
+    assert_int_equal(hf_core_start(w->core, w->now), 0);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 1);
+    assert_int_equal(world_status(w).nlm_clients, 1);
+    assert_int_equal(world_status(w).nsm_clients, 1);
+}
+
+/* SM_SIMU_CRASH does what a restart would: epoch, grace, notices; what is volatile goes. */
+static void simulated_crash(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .len = 10);
+    LOCK(w, .client = 2, .off = 20, .len = 10, .nm = true);
+    LOCK(w, .client = 2, .len = 1, .block = true);
+    SHARE(w, .client = 2, .access = 1);
+    assert_int_equal(hf_core_simu_crash(w->core, w->now), hf_core_durable(w->core) + 1);
+    world_step(w);
+    assert_int_equal(world_status(w).state, 3);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(world_status(w).locks, 1);
+    assert_int_equal(world_status(w).waiters + world_status(w).shares, 0);
+    assert_int_equal(world_call_of(w, HF_CALL_NOTIFY).state, 3);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
+    assert_false(world_status(w).grace_active);
+}
+
+/* ... and without durable locks: every registered client may reclaim, and only those. */
+static void simulated_crash_without_durable_locks(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.durable_locks = false;
+    world_start(w);
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .fh = "n", .nm = true);
+    hf_core_simu_crash(w->core, w->now);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 0);
+    hf_core_simu_crash(w->core, w->now); /* once more, in grace */
+    world_step(w);
+    assert_int_equal(world_status(w).unreclaimed, 1);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
+    const struct CMUnitTest tests[] = {
+        T(no_grace_when_nothing_was_held),
+        T(state_numbers_and_clean_stop),
+        T(epoch_follows_from_ids),
+        T(strict_grace),
+        T(reclaims_are_checked),
+        T(reclaims_of_parts_and_several),
+        T(conflict_mode),
+        T(conflict_mode_lock_claims),
+        T(grace_without_durable_locks),
+        T(unreachable_without_durable_locks),
+        T(operator_ends_grace),
+        T(digest_survives_a_restart),
+        T(bad_records_are_refused),
+        T(simulated_crash),
+        T(simulated_crash_without_durable_locks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,687 @@
+/* NSM: registrations, restarts of others, notices of ours, crashes; and the view on all of it. */
+#include "core_world.h"
+
+enum { GRANTED = HF_STAT_GRANTED, DENIED = HF_STAT_DENIED, BLOCKED = HF_STAT_BLOCKED };
+
+static int open_world(void **state)
+{
+    struct world *w = test_malloc(sizeof(*w));
+
+    world_open(w);
+    world_start(w);
+    *state = w;
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    world_close(*state);
+    test_free(*state);
+    return 0;
+}
+
+static struct hf_mon_args mon_of(const char *host)
+{
+    return (struct hf_mon_args){hf_bytes_str(host), hf_bytes_str("kernel"), 100021, 3, 16, {42}};
+}
+
+static struct hf_sm_answer mon(struct world *w, const char *host)
+{
+    struct hf_peer peer = world_peer(w, 100);
+    struct hf_mon_args args = mon_of(host);
+    struct hf_sm_answer a = hf_core_sm_mon(w->core, w->now, &peer, &args);
+
+    world_step(w);
+    return a;
+}
+
+static uint64_t notify(struct world *w, int from, const char *name, int32_t state)
+{
+    struct hf_addr addr = world_addr(from);
+    uint64_t seq = hf_core_sm_notify(w->core, w->now, &addr, hf_bytes_str(name), state);
+
+    world_step(w);
+    return seq;
+}
+
+/* NSM-02, -03, -04: a registration is durable, unique, updated in place, and removed by identity.
+ */
+static void registrations(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 100);
+    struct hf_mon_args args = mon_of("SERVER9.example");
+    struct hf_sm_answer a = mon(w, "server9.example");
+
+    assert_true(a.ok && a.seq != 0 && a.state == 1);
+    assert_true(mon(w, "server9.example").ok);
+    assert_true(hf_core_sm_mon(w->core, w->now, &peer, &args).ok); /* case does not matter */
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+    args.proc = 17;
+    assert_true(hf_core_sm_mon(w->core, w->now, &peer, &args).ok);
+    assert_int_equal(world_status(w).nsm_clients, 2);
+    args.my_name = hf_bytes_str("other");
+    hf_core_sm_unmon(w->core, w->now, &peer, &args); /* nobody */
+    args.my_name = hf_bytes_str("kernel");
+    peer.addr = world_addr(101);
+    hf_core_sm_unmon(w->core, w->now, &peer, &args); /* not from there */
+    assert_int_equal(world_status(w).nsm_clients, 2);
+    peer.addr = world_addr(100);
+    assert_true(hf_core_sm_unmon(w->core, w->now, &peer, &args).ok);
+    world_step(w);
+    assert_int_equal(world_status(w).nsm_clients, 1);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+    mon(w, "server10");
+    LOCK(w, .client = 1);
+    args = mon_of("");
+    assert_true(hf_core_sm_unmon_all(w->core, w->now, &peer, &args).ok);
+    world_step(w);
+    assert_int_equal(world_status(w).nsm_clients, 0);
+    assert_int_equal(world_status(w).locks, 1); /* never touches a lock */
+}
+
+/* NSM-02: the limit is exact, an update still works, a cycle of MON and UNMON leaks no slot. */
+static void registration_limit(void **state)
+{
+    static char long_name[HF_NAME_MAX + 2];
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 100);
+    struct hf_mon_args args = mon_of("b");
+
+    world_crash(w);
+    w->config.limits.clients = 2;
+    world_start(w);
+    assert_true(mon(w, "a").ok && mon(w, "b").ok);
+    assert_false(mon(w, "c").ok);
+    assert_true(mon(w, "a").ok);
+    for (int i = 0; i < 10; i++) {
+        hf_core_sm_unmon(w->core, w->now, &peer, &args);
+        world_step(w);
+        assert_true(mon(w, "b").ok);
+    }
+    assert_int_equal(hf_core_counters(w->core)->limit_monitors, 1);
+    assert_int_equal(LOCK(w, .client = 1), GRANTED); /* SM_MON does not starve NLM */
+    memset(long_name, 'n', HF_NAME_MAX + 1);
+    assert_false(mon(w, long_name).ok);
+    assert_false(mon(w, "").ok);
+    args.my_name = hf_bytes_str(long_name);
+    assert_false(hf_core_sm_mon(w->core, w->now, &peer, &args).ok);
+    args = mon_of("");
+    assert_true(hf_core_sm_unmon(w->core, w->now, &peer, &args).ok);
+}
+
+/* NSM-05, CRS-01: a client's restart frees all it has, everywhere, and serves who waited. */
+static void client_restart_frees_its_locks(void **state)
+{
+    struct world *w = *state;
+    struct hf_event event;
+
+    LOCK(w, .client = 1, .fh = "a", .state = 5);
+    LOCK(w, .client = 1, .fh = "b", .nm = true);
+    SHARE(w, .client = 1, .fh = "c", .mode = 3, .access = 3);
+    LOCK(w, .client = 2, .fh = "d");
+    LOCK(w, .client = 1, .fh = "d", .block = true);
+    LOCK(w, .client = 3, .fh = "a", .block = true);
+    assert_int_not_equal(notify(w, 1, "client1.example", 7), 0);
+    assert_int_equal(world_status(w).locks, 2);
+    assert_int_equal(world_status(w).waiters + world_status(w).shares, 0);
+    assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
+    assert_int_equal(hf_core_counters(w->core)->locks_cleaned, 2);
+    assert_true(world_event(w, HF_EVENT_CLIENT_CRASHED, &event));
+    assert_int_equal(event.a, 7);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "a2", .state = 7), GRANTED);
+    assert_int_equal(notify(w, 1, "client1", 7), 0); /* the same once more, short name */
+    assert_int_equal(hf_core_counters(w->core)->notifies_in_repeated, 1);
+    assert_int_equal(world_status(w).locks, 3);
+}
+
+/* NSM-05: a notice from elsewhere, by another name, or without sense, changes nothing. */
+static void spoofed_and_senseless_notices(void **state)
+{
+    struct world *w = *state;
+    static char long_name[HF_NAME_MAX + 2];
+
+    memset(long_name, 'n', HF_NAME_MAX + 1);
+    LOCK(w, .client = 1, .state = 5);
+    notify(w, 66, "client1.example", 7);
+    notify(w, 1, "somebody.else", 7);
+    notify(w, 1, "client", 7);
+    assert_int_equal(hf_core_counters(w->core)->notifies_in_stranger, 3);
+    assert_true(world_event(w, HF_EVENT_NOTIFY_STRANGER, NULL));
+    notify(w, 1, "client1.example", 0);
+    notify(w, 1, "client1.example", -7);
+    notify(w, 1, "", 7);
+    notify(w, 1, long_name, 7);
+    assert_int_equal(hf_core_counters(w->core)->notifies_in_bad, 4);
+    assert_int_equal(world_status(w).locks, 1);
+    notify(w, 1, "10.0.0.1", 8); /* by its address, and going down: even */
+    assert_int_equal(world_status(w).locks, 0);
+}
+
+/* SPEC 2, kind 1: the monitor of a host hears of its restart, with its private bytes. */
+static void monitor_is_told(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    mon(w, "10.0.0.7");
+    notify(w, 7, "whatever.name", 3); /* monitored by address, as Linux does */
+    call = world_call_of(w, HF_CALL_STATUS);
+    assert_int_equal(call.prog, 100021);
+    assert_int_equal(call.vers, 3);
+    assert_int_equal(call.proc, 16);
+    assert_int_equal(call.state, 3);
+    assert_int_equal(call.priv[0], 42);
+    assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("10.0.0.7")));
+    struct hf_addr host = world_addr(100);
+    assert_true(call.n_to == 1 && hf_addr_same_host(&call.to[0], &host));
+    assert_int_equal(call.to[0].port, 0);
+    world_called(w, call.id, HF_CALL_FAILED); /* repeated, with growing pauses */
+    for (int i = 2; i < 6; i++) {
+        world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
+        call = world_call_of(w, HF_CALL_STATUS);
+        assert_int_equal(call.attempt, i);
+        world_called(w, call.id, HF_CALL_FAILED);
+    }
+    notify(w, 7, "whatever.name", 5); /* restarted again: begins anew */
+    call = world_call_of(w, HF_CALL_STATUS);
+    assert_int_equal(call.attempt, 1);
+    assert_int_equal(call.state, 5);
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_int_equal(world_call_of(w, HF_CALL_STATUS).id, 0);
+}
+
+/* A host monitored by name is known by the addresses it was resolved to, up to a bound. */
+static void monitored_by_name(void **state)
+{
+    struct world *w = *state;
+    struct hf_view_client row;
+    struct hf_addr addr = world_addr(7);
+    uint64_t cursor = 0;
+
+    mon(w, "server7.example");
+    notify(w, 7, "server7", 3);
+    assert_int_equal(hf_core_counters(w->core)->notifies_in_stranger, 1);
+    hf_core_view_clients(w->core, &cursor, &row, 1);
+    assert_int_equal(hf_core_client_learn(w->core, w->now, 12345, &addr), HF_ENOENT);
+    for (int i = 0; i < HF_CLIENT_ADDRS_MAX; i++) {
+        addr = world_addr(7 + i);
+        assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &addr), 0);
+        assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &addr), 0);
+    }
+    world_step(w);
+    addr = world_addr(99);
+    assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &addr), HF_ELIMIT);
+    notify(w, 9, "SERVER7", 3);
+    assert_int_equal(world_call_of(w, HF_CALL_STATUS).state, 3);
+    world_restart(w); /* the addresses are durable, in their order */
+    assert_int_equal(hf_core_view_client(w->core, row.record.id, &row), 0);
+    assert_int_equal(row.record.n_addrs, HF_CLIENT_ADDRS_MAX);
+    addr = world_addr(7);
+    assert_true(hf_addr_same_host(&row.record.addrs[0], &addr));
+    LOCK(w, .client = 1);
+    cursor = 0;
+    assert_int_equal(hf_core_client_learn(w->core, w->now, 0, &addr), HF_ENOENT);
+}
+
+/* An NLM client, an SM_MON about it and another share one address: all are found by it. */
+static void several_at_one_address(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 101);
+    struct hf_mon_args args = mon_of("10.0.0.1");
+    struct hf_call call;
+    unsigned calls = 0;
+
+    mon(w, "10.0.0.1");
+    LOCK(w, .client = 1);
+    hf_core_sm_mon(w->core, w->now, &peer, &args);
+    world_step(w);
+    notify(w, 1, "client1", 9);
+    assert_int_equal(world_status(w).locks, 0);
+    while (hf_core_next_call(w->core, w->now, &call)) {
+        world_called(w, call.id, HF_CALL_ACCEPTED);
+        calls++;
+    }
+    assert_int_equal(calls, 2);
+    peer = world_peer(w, 100); /* the first of them goes; the others are still found */
+    hf_core_sm_unmon(w->core, w->now, &peer, &args);
+    world_step(w);
+    notify(w, 1, "client1", 11);
+    assert_int_equal(world_call_of(w, HF_CALL_STATUS).state, 11);
+}
+
+/* Procedure 16: the local status monitor is believed on its word. */
+static void host_restarted(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .state = 5);
+    LOCK(w, .client = 2, .fh = "g", .state = 5);
+    hf_core_host_restarted(w->core, w->now, hf_bytes_str("CLIENT1"), 7);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 1);
+    hf_core_host_restarted(w->core, w->now, hf_bytes_str("10.0.0.2"), 7);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(hf_core_host_restarted(w->core, w->now, hf_bytes_str("10.0.0.2"), 0), 0);
+    hf_core_host_restarted(w->core, w->now, hf_bytes_str("nobody"), 7);
+}
+
+/* A LOCK with another state than recorded is a hint: counted, told, not followed. */
+static void state_hint(void **state)
+{
+    struct world *w = *state;
+    struct hf_event event;
+
+    LOCK(w, .client = 1, .state = 5);
+    LOCK(w, .client = 1, .fh = "g", .state = 0);
+    LOCK(w, .client = 1, .fh = "g", .state = 5);
+    assert_int_equal(hf_core_counters(w->core)->state_hints, 0);
+    LOCK(w, .client = 1, .fh = "h", .state = 7);
+    assert_int_equal(hf_core_counters(w->core)->state_hints, 1);
+    assert_true(world_event(w, HF_EVENT_STATE_HINT, &event));
+    assert_int_equal(event.a, 7);
+    assert_int_equal(event.b, 5);
+    assert_int_equal(world_status(w).locks, 3);
+}
+
+/* NSM-07: after a restart everybody registered is told, from the address each talks to. */
+static void restart_notifies_everybody(void **state)
+{
+    struct world *w = *state;
+    struct hf_addr local = world_addr(250);
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    mon(w, "10.0.0.9");
+    mon(w, "holdfast"); /* kind 2: about ourselves, by our short name */
+    mon(w, "10.0.0.250");
+    world_restart(w);
+    call = world_call_of(w, HF_CALL_NOTIFY);
+    assert_true(hf_bytes_equal(call.host, hf_bytes_str("client1.example")));
+    assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("holdfast.example")));
+    assert_true(hf_bytes_equal(call.mon_name_short, hf_bytes_str("holdfast")));
+    assert_int_equal(call.state, 3);
+    assert_int_equal(call.prog, 100024);
+    assert_int_equal(call.proc, 6);
+    assert_true(hf_addr_same_host(&call.from, &local));
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    call = world_call_of(w, HF_CALL_NOTIFY);
+    assert_true(hf_bytes_equal(call.host, hf_bytes_str("10.0.0.9")));
+    call = world_call_of(w, HF_CALL_STATUS);
+    assert_int_equal(call.state, 3);
+    assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("holdfast")));
+    call = world_call_of(w, HF_CALL_STATUS);
+    assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("10.0.0.250")));
+    assert_int_equal(world_status(w).notices[HF_NOTICE_DELIVERED], 1);
+    assert_int_equal(world_status(w).notices[HF_NOTICE_PENDING], 3);
+}
+
+/* NOT-03: three attempts of five seconds, then the client is crashed; the notice goes on a while.
+ */
+static void unreachable_client_is_crashed(void **state)
+{
+    struct world *w = *state;
+    struct hf_view_client row;
+    struct hf_call call;
+    unsigned attempts = 0;
+    uint64_t began;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .fh = "g");
+    world_restart(w);
+    LOCK(w, .client = 2, .fh = "g", .reclaim = true);
+    began = w->now.mono_ms;
+    while (world_status(w).notices[HF_NOTICE_GIVEN_UP] < 2) {
+        while (hf_core_next_call(w->core, w->now, &call)) {
+            attempts++;
+            world_called(w, call.id, HF_CALL_FAILED);
+        }
+        if (w->now.mono_ms < began + 10000)
+            assert_int_equal(world_status(w).locks, 2);
+        else
+            assert_int_equal(world_status(w).locks, 1); /* client 2 reclaimed: it lives */
+        hf_core_view_client(w->core, call.client_id, &row);
+        if (world_status(w).notices[HF_NOTICE_GIVEN_UP] < 2)
+            world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
+    }
+    assert_true(w->now.mono_ms - began <= 900000);
+    assert_true(w->now.mono_ms - began > 600000);
+    assert_int_equal(row.notice, HF_NOTICE_GIVEN_UP);
+    assert_int_equal(row.notice_error, HF_ETIMEDOUT);
+    assert_int_equal(row.notice_attempts * 2, attempts);
+    assert_int_equal(hf_core_counters(w->core)->crashes_detected, 2);
+    assert_false(world_status(w).grace_active);
+    assert_true(world_event(w, HF_EVENT_NOTICE_GIVEN_UP, NULL));
+}
+
+/* notify.on_failure = keep: the locks stay reclaimable until grace ends. */
+static void unreachable_client_is_kept(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    world_crash(w);
+    w->config.on_failure = HF_ON_FAILURE_KEEP;
+    world_start(w);
+    LOCK(w, .client = 1);
+    mon(w, "10.0.0.9");
+    world_restart(w);
+    for (int i = 0; i < 4; i++) {
+        while (hf_core_next_call(w->core, w->now, &call))
+            world_called(w, call.id, HF_CALL_FAILED);
+        world_later(w, 5000);
+    }
+    assert_int_equal(world_status(w).locks, 1);
+    assert_int_equal(world_status(w).notices[HF_NOTICE_FAILING], 2);
+    world_later(w, 90000);
+    assert_int_equal(world_status(w).locks, 0);
+}
+
+/* NOT-02: as many notices in flight as configured, and grants do not queue behind them. */
+static void notices_in_flight_are_bounded(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+    unsigned n = 0;
+
+    world_crash(w);
+    w->config.notify_in_flight = 3;
+    world_start(w);
+    for (int i = 1; i <= 10; i++)
+        LOCK(w, .client = i, .off = (uint64_t)i, .len = 1);
+    world_restart(w);
+    hf_core_grace_end(w->core, w->now);
+    world_step(w);
+    while (hf_core_next_call(w->core, w->now, &call))
+        n++;
+    assert_int_equal(n, 3);
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    UNLOCK(w, .client = 1);
+    assert_true(hf_core_next_call(w->core, w->now, &call));
+    assert_int_equal(call.kind, HF_CALL_GRANTED);
+    assert_int_equal(world_status(w).calls_in_flight, 4);
+    LOCK(w, .client = 2, .block = true); /* called off while under way: its place is free */
+    assert_int_equal(world_status(w).calls_in_flight, 3);
+}
+
+/* The notice can be sent again, to one or to all. */
+static void notify_again(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .fh = "g", .nm = true);
+    assert_int_equal(hf_core_notify_again(w->core, w->now, 999), HF_ENOENT);
+    assert_int_equal(hf_core_notify_again(w->core, w->now, 0), 0);
+    call = world_call_of(w, HF_CALL_NOTIFY);
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_int_equal(world_call_of(w, HF_CALL_NOTIFY).id, 0); /* client 2 is not registered */
+    assert_int_equal(hf_core_notify_again(w->core, w->now, call.client_id), 0);
+    assert_int_not_equal(world_call_of(w, HF_CALL_NOTIFY).id, 0);
+    for (uint64_t id = 1ULL << 40; id < (1ULL << 40) + 20; id++) {
+        if (id != call.client_id)
+            assert_int_equal(hf_core_notify_again(w->core, w->now, id), HF_ENOENT);
+    }
+}
+
+/* SPEC 4: a registration outlives the last lock by the linger time, and not longer. */
+static void registration_lingers(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    UNLOCK(w, .client = 1);
+    world_later(w, 200000);
+    LOCK(w, .client = 1); /* busy when the timer fires */
+    world_later(w, 200000);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+    UNLOCK(w, .client = 1);
+    world_later(w, 100000);
+    LOCK(w, .client = 1);
+    UNLOCK(w, .client = 1); /* idle since later than the timer was set */
+    world_later(w, 200000);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+    world_later(w, 100000);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+    assert_int_equal(world_status(w).nlm_clients, 0);
+    assert_true(world_event(w, HF_EVENT_CLIENT_UNREGISTERED, NULL));
+    assert_int_equal(hf_core_deadline(w->core), UINT64_MAX);
+}
+
+/* A client that still has to hear of our restart is not forgotten, however idle. */
+static void linger_waits_for_the_notice(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    UNLOCK(w, .client = 1);
+    world_restart(w);
+    assert_true(hf_core_next_call(w->core, w->now, &call));
+    world_later(w, 300000);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    world_later(w, 300000);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+}
+
+/* The record follows how the client talks to us. */
+static void record_follows_the_client(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+    struct hf_lock_args args = {.fh = hf_bytes_str("x"), .version = 4, .exclusive = true};
+    struct hf_view_client row;
+    uint64_t cursor = 0;
+
+    LOCK(w, .client = 1);
+    peer.local = world_addr(251);
+    peer.transport = HF_TRANSPORT_UDP;
+    args.state = 9;
+    assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, GRANTED);
+    world_step(w);
+    world_restart(w);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, &row, 1), 1);
+    assert_int_equal(row.record.transport, HF_TRANSPORT_UDP);
+    assert_true(hf_addr_same_host(&row.record.local, &peer.local));
+    assert_int_equal(row.record.state, 9);
+    assert_int_equal(row.n_unreclaimed, 2);
+}
+
+/* ADM-01: the operator releases a lock, a file, a client; who waited is served. */
+static void operator_releases(void **state)
+{
+    struct world *w = *state;
+    struct hf_view_lock row;
+    uint64_t cursor = 0;
+    uint64_t seq;
+
+    LOCK(w, .client = 1, .len = 10);
+    LOCK(w, .client = 2, .len = 10, .block = true);
+    hf_core_view_locks(w->core, &cursor, &row, 1);
+    assert_int_equal(hf_core_release_lock(w->core, w->now, row.record.id, &seq), 1);
+    assert_int_not_equal(seq, 0);
+    world_step(w);
+    assert_int_equal(hf_core_release_lock(w->core, w->now, row.record.id, &seq), HF_ENOENT);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    LOCK(w, .client = 3, .off = 20, .len = 5);
+    LOCK(w, .client = 3, .len = 0, .block = true);
+    SHARE(w, .client = 3, .access = 1);
+    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &seq), 4);
+    world_step(w);
+    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &seq), HF_ENOENT);
+    LOCK(w, .client = 3, .fh = "z");
+    cursor = 0;
+    assert_int_equal(hf_core_view_locks(w->core, &cursor, &row, 1), 1);
+    assert_int_equal(hf_core_release_client(w->core, w->now, row.record.client_id, &seq), 1);
+    world_step(w);
+    assert_int_equal(hf_core_release_client(w->core, w->now, 4711, &seq), HF_ENOENT);
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+}
+
+/* ADM-01: pages show everything exactly once, with shares by their pattern. */
+static void pages(void **state)
+{
+    static const struct hf_share_rule rules[] = {
+        {{(const uint8_t *)"left", 4},  0, {(const uint8_t *)"L", 1}},
+        {{(const uint8_t *)"right", 5}, 2, {(const uint8_t *)"R", 1}},
+    };
+    struct world *w = *state;
+    struct hf_view_lock locks[3];
+    struct hf_view_client clients[3];
+    struct hf_view_waiter waiters[3];
+    struct hf_view_share shares[3];
+    uint64_t cursor = 0;
+    size_t n, seen = 0, left = 0, right = 0;
+
+    world_crash(w);
+    w->config.shares = rules;
+    w->config.n_shares = HF_COUNT_OF(rules);
+    world_start(w);
+    LOCK(w, .client = 1, .fh = "Lxx");
+    LOCK(w, .client = 2, .fh = "xxR");
+    LOCK(w, .client = 3, .fh = "x");
+    for (uint64_t i = 0; i < 7; i++)
+        LOCK(w, .client = 4, .fh = "LLR", .off = 2 * i, .len = 1);
+    LOCK(w, .client = 5, .fh = "Lxx", .block = true);
+    LOCK(w, .client = 6, .fh = "Lxx", .shared = true, .block = true);
+    SHARE(w, .client = 6, .fh = "xxR", .mode = 1, .access = 2);
+    w->by_hand = true;
+    UNLOCK(w, .client = 3, .fh = "x"); /* removed, but not yet for good: not shown */
+    while ((n = hf_core_view_locks(w->core, &cursor, locks, 3)) > 0) {
+        for (size_t i = 0; i < n; i++) {
+            seen++;
+            left += hf_bytes_equal(locks[i].record.share, hf_bytes_str("left"));
+            right += hf_bytes_equal(locks[i].record.share, hf_bytes_str("right"));
+            assert_true(locks[i].durable && !locks[i].unreclaimed);
+        }
+    }
+    assert_int_equal(seen, 9);
+    assert_int_equal(left, 8);
+    assert_int_equal(right, 1);
+    cursor = seen = 0;
+    while ((n = hf_core_view_clients(w->core, &cursor, clients, 3)) > 0)
+        seen += n;
+    assert_int_equal(seen, 6);
+    cursor = 0;
+    assert_int_equal(hf_core_view_waiters(w->core, &cursor, waiters, 3), 2);
+    assert_int_not_equal(waiters[0].blocked_by, 0);
+    assert_false(waiters[0].granting);
+    cursor = 0;
+    assert_int_equal(hf_core_view_shares(w->core, &cursor, shares, 3), 1);
+    assert_int_equal(shares[0].mode, 1);
+    assert_int_equal(shares[0].access, 2);
+    UNSHARE(w, .client = 6, .fh = "xxR");
+    cursor = 0;
+    assert_int_equal(hf_core_view_shares(w->core, &cursor, shares, 3), 0);
+    UNLOCK(w, .client = 1, .fh = "Lxx");
+    cursor = 0;
+    assert_int_equal(hf_core_view_waiters(w->core, &cursor, waiters, 3), 2);
+    assert_true(waiters[0].granting != waiters[1].granting);
+    LOCK(w, .client = 5, .fh = "Lxx", .block = true); /* gone, but an undo may need it */
+    cursor = 0;
+    assert_int_equal(hf_core_view_waiters(w->core, &cursor, waiters, 3), 1);
+    assert_int_equal(hf_core_view_client(w->core, clients[0].record.id, &clients[1]), 0);
+    assert_int_equal(hf_core_view_client(w->core, 3, &clients[1]), HF_ENOENT);
+}
+
+/* An SM_MON that is being removed is not shown any more. */
+static void leaving_monitor_is_not_shown(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 100);
+    struct hf_mon_args args = mon_of("10.0.0.7");
+    struct hf_view_client row;
+    uint64_t cursor = 0;
+
+    mon(w, "10.0.0.7");
+    hf_core_view_clients(w->core, &cursor, &row, 1);
+    w->by_hand = true;
+    hf_core_sm_unmon(w->core, w->now, &peer, &args);
+    cursor = 0;
+    assert_int_equal(hf_core_view_client(w->core, row.record.id, &row), HF_ENOENT);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, &row, 1), 0);
+    assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &peer.addr), HF_ENOENT);
+    assert_int_equal(hf_core_notify_again(w->core, w->now, row.record.id), HF_ENOENT);
+    notify(w, 7, "10.0.0.7", 3);
+    assert_int_equal(hf_core_counters(w->core)->notifies_in_stranger, 1);
+    world_commit(w);
+}
+
+/* Events that nobody takes are lost, and counted; long names are cut. */
+static void events_overflow(void **state)
+{
+    static char name[300];
+    struct world *w = *state;
+    struct hf_event event;
+
+    memset(name, 'n', sizeof(name) - 1);
+    for (int i = 0; i < 300; i++)
+        notify(w, 66, i % 2 ? name : "x", 1);
+    LOCK(w, .client = 1);
+    notify(w, 1, "client1", 3); /* this event, too, finds no room */
+    assert_true(hf_core_counters(w->core)->events_lost >= 45);
+    assert_true(hf_core_next_event(w->core, &event));
+    assert_true(hf_core_next_event(w->core, &event));
+    assert_true(event.name_len <= HF_EVENT_NAME_MAX);
+    while (hf_core_next_event(w->core, &event))
+        ;
+    assert_false(hf_core_next_event(w->core, &event));
+}
+
+/* Names as hosts use them. */
+static void odd_names(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+    struct hf_lock_args args = {.fh = hf_bytes_str("x"), .exclusive = true, .version = 4};
+
+    peer.name = hf_bytes(NULL, 0); /* no name at all is a name */
+    assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, GRANTED);
+    peer.name = hf_bytes("a\0b", 3);
+    args.fh = hf_bytes_str("y");
+    assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, GRANTED);
+    world_step(w);
+    notify(w, 1, "a", 3);
+    assert_int_equal(world_status(w).locks, 2);
+    mon(w, "a.host.name.that.is.longer.than.any.address.text.could.ever.be.so.it.is.a.name");
+    mon(w, "/etc/passwd%n");
+    assert_int_equal(world_status(w).nsm_clients, 2);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
+    const struct CMUnitTest tests[] = {
+        T(registrations),
+        T(registration_limit),
+        T(client_restart_frees_its_locks),
+        T(spoofed_and_senseless_notices),
+        T(monitor_is_told),
+        T(monitored_by_name),
+        T(several_at_one_address),
+        T(host_restarted),
+        T(state_hint),
+        T(restart_notifies_everybody),
+        T(unreachable_client_is_crashed),
+        T(unreachable_client_is_kept),
+        T(notices_in_flight_are_bounded),
+        T(notify_again),
+        T(registration_lingers),
+        T(linger_waits_for_the_notice),
+        T(record_follows_the_client),
+        T(operator_releases),
+        T(pages),
+        T(leaving_monitor_is_not_shown),
+        T(events_overflow),
+        T(odd_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
