@@ -16,6 +16,8 @@ static void find_conflict(const struct sim_oracle *oracle, const struct sim_orac
             int shared = -1;
             int exclusive = -1;
 
+            if (sim_cell_is_free(oracle->mode[f][c]))
+                continue;
             for (int o = 0; o < SIM_OWNERS; o++) {
                 uint8_t mode = oracle->mode[f][c][o];
 
@@ -100,6 +102,8 @@ static void check_beliefs(struct sim_world *world)
 {
     for (unsigned f = 0; f < world->config.files; f++) {
         for (unsigned c = 0; c < SIM_CELLS; c++) {
+            if (sim_cell_is_free(world->believed.mode[f][c]))
+                continue;
             for (unsigned o = 0; o < SIM_OWNERS; o++) {
                 if (world->believed.mode[f][c][o] != SIM_FREE &&
                     world->model.shaky.mode[f][c][o] == SIM_FREE)

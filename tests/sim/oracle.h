@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
     SIM_FILES = 3,
@@ -36,6 +37,14 @@ struct sim_range {
 struct sim_oracle {
     uint8_t mode[SIM_FILES][SIM_CELLS][SIM_OWNERS]; /* enum sim_mode */
 };
+
+/* Nobody has anything of this cell; most cells are so, and the checks run after every event. */
+static inline bool sim_cell_is_free(const uint8_t modes[SIM_OWNERS])
+{
+    static const uint8_t nobody[SIM_OWNERS];
+
+    return memcmp(modes, nobody, SIM_OWNERS) == 0;
+}
 
 static inline unsigned sim_owner(unsigned host, unsigned proc)
 {
