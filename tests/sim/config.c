@@ -52,6 +52,7 @@ static void draw_faults(struct sim_config *c, struct sim_rng *rng)
     c->partition_ms = mostly_none(rng, 3, 10000, 100000);
     c->store_outage_ms = mostly_none(rng, 5, 10000, 100000);
     c->wall_jump_ms = mostly_none(rng, 4, 10000, 100000);
+    c->operator_ms = mostly_none(rng, 6, 10000, 100000);
     c->dead_for_good = (uint8_t)mostly_none(rng, 3, 1, 4);
 }
 

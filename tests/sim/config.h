@@ -68,6 +68,7 @@ struct sim_config {
     uint32_t partition_ms;
     uint32_t store_outage_ms;
     uint32_t wall_jump_ms;
+    uint32_t operator_ms;
     uint8_t dead_for_good; /* one in n client crashes is the last; 0: none */
 };
 

@@ -286,8 +286,7 @@ static void execute_sm(struct sim_world *world, const struct sim_message *r)
     sim_server_answer(world, &reply, answer.seq);
 }
 
-/* Its state as the server has it recorded; -1 if the server does not know it. */
-static int32_t recorded_state(struct sim_world *world, unsigned h)
+int32_t sim_recorded_state(struct sim_world *world, unsigned h)
 {
     struct hf_view_client rows[16];
     uint64_t cursor = 0;
@@ -313,7 +312,7 @@ static void execute_notify(struct sim_world *world, const struct sim_message *r)
 {
     struct hf_addr from = sim_host_addr(r->host);
     struct sim_message reply = *r;
-    int32_t recorded = recorded_state(world, r->host);
+    int32_t recorded = sim_recorded_state(world, r->host);
     uint64_t seq = hf_core_sm_notify(world->server.core, sim_now(world), &from,
                                      sim_host_name(r->named, (enum sim_name)r->name), r->state);
 

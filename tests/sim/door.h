@@ -16,6 +16,9 @@ struct sim_world;
 /* Executes a request and sees to its answer. */
 void sim_door_execute(struct sim_world *world, const struct sim_message *request);
 
+/* A host's NSM state as the server has it recorded; -1 if the server does not know the host. */
+int32_t sim_recorded_state(struct sim_world *world, unsigned host);
+
 /* Addresses and names of simulated machines; host config.hosts is the server's name. */
 struct hf_addr sim_host_addr(unsigned host);
 struct hf_addr sim_server_addr(void);

@@ -227,8 +227,8 @@ static void check_promise(struct sim_world *world, unsigned owner, struct sim_ra
 
 /*
  * True if the client will take this answer for its own: it still waits for it, and has not heard of
- * our restart since it asked. If it has, it will ask again whatever we answer (Linux, nlmclnt_lock),
- * and its reclaim of what it had before may have weakened the same lock meanwhile.
+ * our restart since it asked. If it has, it will ask again whatever we answer (Linux,
+ * nlmclnt_lock), and its reclaim of what it had before may have weakened the same lock meanwhile.
  */
 static bool is_awaited(const struct sim_world *world, const struct sim_message *answer)
 {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "operator.h"
 #include "world.h"
 
 static uint32_t mean_ms(const struct sim_config *c, enum sim_fault fault)
@@ -21,6 +22,8 @@ static uint32_t mean_ms(const struct sim_config *c, enum sim_fault fault)
         return c->store_outage_ms;
     case SIM_FAULT_WALL_JUMP:
         return c->wall_jump_ms;
+    case SIM_FAULT_OPERATOR:
+        return c->operator_ms;
     default:
         return 0;
     }
@@ -124,6 +127,10 @@ static void strike(struct sim_world *world, enum sim_fault fault)
         break;
     case SIM_FAULT_OUTAGE:
         break_store(world);
+        break;
+    case SIM_FAULT_OPERATOR:
+        sim_world_fault(world, fault);
+        sim_operator_acts(world);
         break;
     default:
         jump(world);

@@ -39,6 +39,7 @@ enum sim_event_kind {
     X(PARTITION, "partitions")                    \
     X(OUTAGE, "store outages")                    \
     X(WALL_JUMP, "wall clock jumps")              \
+    X(OPERATOR, "operator interventions")         \
     X(CLIENT_DEATH, "clients dead for good")      \
     X(LOSS, "messages lost")                      \
     X(CUT, "messages cut off")                    \
