@@ -256,7 +256,8 @@ void sim_check_call(struct sim_world *world, const struct hf_call *call,
 
     check_epoch(world, server->epoch);
     if (call->kind == HF_CALL_GRANTED) {
-        check_promise(world, out->owner, out->range, call->exclusive);
+        if (sim_model_is_wanted(world, out->owner, out->range, call->exclusive))
+            check_promise(world, out->owner, out->range, call->exclusive);
         return;
     }
     if (call->kind != HF_CALL_NOTIFY)

@@ -188,17 +188,14 @@ static void remember_granted(struct sim_model *model, const struct sim_waiter *w
     model->granted[model->n_granted++ % SIM_WAITERS] = *waiter;
 }
 
-/*
- * The process waits for just this. If not, the waiter is what is left of an old copy of a request:
- * its grant will be refused, and until then stands where the owner's real locks may be.
- */
-static bool is_wanted(const struct sim_world *world, const struct sim_waiter *waiter)
+bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range,
+                         bool exclusive)
 {
-    const struct sim_host *host = &world->hosts[waiter->owner / SIM_PROCS];
-    const struct sim_process *process = &host->procs[waiter->owner % SIM_PROCS];
+    const struct sim_host *host = &world->hosts[owner / SIM_PROCS];
+    const struct sim_process *process = &host->procs[owner % SIM_PROCS];
 
-    return host->up && process->listed && process->want.exclusive == waiter->exclusive &&
-           same_range(process->want.range, waiter->range);
+    return host->up && process->listed && process->want.exclusive == exclusive &&
+           same_range(process->want.range, range);
 }
 
 /* A waiter of the model that the core does not list any more has its lock now, and nobody who
@@ -225,7 +222,9 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                                 waiter.owner, model->waiters[i].owner);
     }
     sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, 0);
-    if (!is_wanted(world, &waiter))
+    /* Not wanted: what is left of an old copy of a request. Its grant will be refused, and until
+     * then stands where the owner's real locks may be. */
+    if (!sim_model_is_wanted(world, waiter.owner, waiter.range, waiter.exclusive))
         sim_model_lapse(model, waiter.owner, waiter.range);
     remember_granted(model, &waiter);
 }

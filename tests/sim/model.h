@@ -113,6 +113,10 @@ static inline bool sim_model_is_granted(const struct sim_model *model, unsigned 
     return model->fresh[f][c][owner] != 0 && model->fresh[f][c][owner] - 1 <= durable;
 }
 
+/* The process waits for just this. */
+bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range,
+                         bool exclusive);
+
 /* A waiter of this owner has this range, and its callback is under way. */
 bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct sim_range range);
 

@@ -150,6 +150,21 @@ static void granted_before(struct sim_world *world, unsigned h, unsigned p,
     got_lock(world, h, p);
 }
 
+/*
+ * The answer of an earlier server, so late that its lock, which was not recorded, could not be
+ * reclaimed in time. (A recorded one lapses when the new server releases it.)
+ */
+static void granted_late(struct sim_world *world, unsigned h, unsigned p,
+                         const struct sim_message *answer)
+{
+    unsigned owner = sim_owner(h, p);
+
+    if (!world->config.durable && world->server.core &&
+        answer->hidden.epoch != world->server.epoch && !world->model.seen.grace &&
+        sim_oracle_holds(&world->model.held, owner, answer->range, SIM_FREE))
+        sim_model_lapse(&world->model, owner, answer->range);
+}
+
 static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
                           const struct sim_message *answer)
 {
@@ -157,6 +172,7 @@ static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
 
     switch (answer->stat) {
     case HF_STAT_GRANTED:
+        granted_late(world, h, p, answer);
         got_lock(world, h, p);
         break;
     case HF_STAT_BLOCKED:

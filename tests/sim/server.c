@@ -452,6 +452,7 @@ void sim_server_simu_crash(struct sim_world *world)
     world->model.causes.restarted = true;
     (void)hf_core_simu_crash(server->core, sim_now(world));
     server->epoch++;
+    memset(server->cache, 0, sizeof(server->cache)); /* its answers are of another epoch */
     sim_check_crashed(world);
     /* Whom the core has given up already, and could not yet strip, stays given up. */
     if (world->now_ms > world->model.redo_until_ms)
