@@ -35,8 +35,10 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const s
     struct hf_client_mutable m = current(s->client, peer, args);
     struct hf_txn txn;
 
-    if (!hf_held_covers(s->file, want, true) && hf_limit_lock(core, s->client, s->file) < 0)
+    if (!hf_limit_room(core, s->client, s->file) && !hf_held_covers(s->file, want, true)) {
+        hf_limit_lock(core, s->client, s->file);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
     hf_txn_begin(&txn, core, now, s->file);
     if ((!args->unmonitored &&
          (hf_client_update(&txn, s->client, &m) < 0 || hf_client_register(&txn, s->client) < 0)) ||
