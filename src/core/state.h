@@ -281,6 +281,7 @@ struct hf_core {
     bool in_flight;     /* the other one is being committed */
     bool wanted;        /* the gathering batch is waited for, even if it has no operation */
     uint64_t durable;
+    uint64_t failed; /* the newest batch that was undone; 0: none */
 
     struct hf_itree timers;
     uint64_t redo_ms; /* when to try again what failed; UINT64_MAX: nothing to try */
