@@ -78,7 +78,7 @@ static struct hf_answer asked_before(struct hf_core *core, struct hf_waiter *wai
         /* This answer tells the client. The callback must stop: to a client that no longer waits
          * it is wrong, and a DENIED to it would free a lock in use. */
         answer = (struct hf_answer){HF_STAT_GRANTED, waiter->file->seq};
-        hf_waiter_remove(core, waiter);
+        hf_waiter_confirm_range(core, waiter->owner, waiter->file, waiter->first, waiter->last);
     }
     return answer;
 }
@@ -92,6 +92,10 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
 
     if (before && (args->block || before->granting))
         return asked_before(core, before);
+    /* A process that waits asks for nothing else: it knows of an earlier grant, so that one's
+     * callback must stop. Clients compare the range but not the mode, and a DENIED would free a
+     * lock in use. */
+    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
     blocker = hf_held_conflict(s->file, want);
     if (!blocker && !hf_waiter_ahead(s->file, want, UINT64_MAX, NULL))
         return acquire(core, now, peer, args, s, want);
