@@ -50,6 +50,21 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const s
     return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
 }
 
+/* What the record of a client will say that is not registered before it is granted something. */
+static int introduce(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                     struct hf_client_mutable m)
+{
+    struct hf_txn txn;
+
+    hf_txn_begin(&txn, core, now, NULL);
+    if (hf_client_update(&txn, client, &m) < 0) {
+        hf_txn_abort(&txn);
+        return HF_ENOMEM;
+    }
+    hf_txn_commit(&txn);
+    return 0;
+}
+
 static struct hf_answer wait_for_it(struct hf_core *core, struct hf_now now,
                                     const struct hf_peer *peer, const struct hf_lock_args *args,
                                     const struct hf_subject *s, const struct hf_want *want)
@@ -60,8 +75,9 @@ static struct hf_answer wait_for_it(struct hf_core *core, struct hf_now now,
         core->counters.deadlocks++;
         return (struct hf_answer){HF_STAT_DEADLCK, s->file->seq};
     }
-    if (!s->client->registered)
-        s->client->m = current(s->client, peer, args);
+    if (!s->client->registered &&
+        introduce(core, now, s->client, current(s->client, peer, args)) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if (hf_waiter_add(core, now, peer, args, s->file, want) < 0) {
         core->counters.out_of_memory++;
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};

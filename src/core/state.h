@@ -209,10 +209,12 @@ struct hf_client {
     struct hf_doom doom;
 };
 
-/* That part as it was, for undo. */
+/* That part as it was, and what registering sets, for undo. */
 struct hf_client_saved {
     struct hf_client *client; /* a reference */
     struct hf_client_mutable m;
+    int64_t registered_at_ms;
+    uint64_t epoch;
 };
 
 /* Objects with a few bytes at their end: from a slab when those are short. */
