@@ -7,7 +7,7 @@
 /*
  * Short worlds with something of everything (waiters, a crash of a client and of the server, a
  * reclaim, notices, shares), each run once for every allocation the core makes in it, failing just
- * that one, and once for every commit.
+ * that one, and once for every commit; then again with several in a row.
  */
 enum { SCENARIOS = 4 };
 
@@ -46,46 +46,59 @@ static struct sim_config scenario(unsigned i)
     return config;
 }
 
-/* Runs one with a failure at the n-th allocation or commit; 0: none. */
-static bool run_one(struct sim_world *world, unsigned i, uint64_t allocation, uint64_t commit)
+/* What fails: from the given allocation or commit on, so many. */
+struct failure {
+    bool allocations;
+    uint64_t at; /* 0: nothing */
+    uint64_t n;
+};
+
+static bool run_one(struct sim_world *world, unsigned i, struct failure failure)
 {
     struct sim_config config = scenario(i);
 
     sim_world_init(world, &config, NULL);
-    world->heap.fail_at = allocation;
-    world->fail_commit = commit;
+    if (failure.allocations) {
+        world->heap.fail_at = failure.at;
+        world->heap.fail_n = failure.n;
+    } else {
+        world->fail_commit = failure.at;
+        world->fail_commits = failure.n;
+    }
     return sim_world_run(world);
 }
 
-static uint64_t fail_each(unsigned i, uint64_t n, bool allocations)
+/* Each of the first `count` in turn begins a row of n failures. */
+static void fail_each(unsigned i, bool allocations, uint64_t count, uint64_t n)
 {
     static struct sim_world world;
     uint64_t failed = 0;
 
-    for (uint64_t k = 1; k <= n; k++) {
-        if (!run_one(&world, i, allocations ? k : 0, allocations ? 0 : k) && failed++ < 5)
+    for (uint64_t at = 1; at <= count; at++) {
+        if (!run_one(&world, i, (struct failure){allocations, at, n}) && failed++ < 5)
             printf("# scenario %u, %s %" PRIu64 ", event %" PRIu64 ": %s: %s\n", i,
-                   allocations ? "allocation" : "commit", k, world.stats.events, world.violation,
+                   allocations ? "allocation" : "commit", at, world.stats.events, world.violation,
                    world.detail);
         sim_world_free(&world);
     }
-    return failed;
+    tap_result(failed == 0, "scenario %u with each of %" PRIu64 " %s failing, %" PRIu64 " in a row",
+               i, count, allocations ? "allocations" : "store writes", n);
 }
 
 static void run_scenario(unsigned i)
 {
     static struct sim_world world;
-    bool good = run_one(&world, i, 0, 0);
+    bool good = run_one(&world, i, (struct failure){0});
     uint64_t allocations = world.heap.count;
     uint64_t commits = world.server.commits;
 
     tap_result(good, "scenario %u without a failure (%" PRIu64 " events)%s%s", i,
                world.stats.events, good ? "" : ": ", good ? "" : world.violation);
     sim_world_free(&world);
-    tap_result(fail_each(i, allocations, true) == 0,
-               "scenario %u with each of %" PRIu64 " allocations failing", i, allocations);
-    tap_result(fail_each(i, commits, false) == 0,
-               "scenario %u with each of %" PRIu64 " store writes failing", i, commits);
+    fail_each(i, true, allocations, 1);
+    fail_each(i, true, allocations, 3);
+    fail_each(i, false, commits, 1);
+    fail_each(i, false, commits, 4);
 }
 
 int sim_run_faults(void)

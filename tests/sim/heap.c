@@ -10,7 +10,8 @@ static void *resize(void *ctx, void *ptr, size_t size)
     struct sim_heap *heap = &world->heap;
     void *out;
 
-    if (++heap->count == heap->fail_at) {
+    heap->count++;
+    if (heap->fail_at && heap->count - heap->fail_at < heap->fail_n) {
         heap->failed = true;
         sim_world_fault(world, SIM_FAULT_ALLOC_FAILED);
         return NULL;

@@ -216,8 +216,9 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
             unlock(world, h, p, process->want.range);
         break;
     case SIM_CALL_UNLOCK:
-        if (world->calm && answer->stat != HF_STAT_GRANTED && process->tidied > 0)
-            process->tidied--; /* the store failed once more: nothing may be left behind */
+    case SIM_CALL_FREE_ALL:
+        if (world->calm && answer->stat != HF_STAT_GRANTED)
+            process->tidied = 0; /* store or heap failed once more: nothing may be left behind */
         go_idle(world, h, p);
         break;
     default:

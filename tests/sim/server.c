@@ -199,7 +199,8 @@ static void begin_commit(struct sim_world *world)
         return;
     pause_ms = commit_time(world, &in_doubt);
     server->commits++;
-    fails = server->outage || server->commits == world->fail_commit ||
+    fails = server->outage ||
+            (world->fail_commit && server->commits - world->fail_commit < world->fail_commits) ||
             (!world->calm && sim_rng_chance(&world->rng, world->config.commit_fails));
     server->commit_result = !fails ? 0 : sim_rng_one_in(&world->rng, 2) ? HF_EIO : HF_ENOSPC;
     server->commit_twice = in_doubt;

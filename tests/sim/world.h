@@ -75,10 +75,11 @@ struct sim_stats {
     uint64_t faults[SIM_FAULT_KINDS];
 };
 
-/* Counts allocations of the core and fails one of them. */
+/* Counts allocations of the core and fails some of them. */
 struct sim_heap {
     uint64_t count;
-    uint64_t fail_at; /* the number of the one that fails; 0: none */
+    uint64_t fail_at; /* the number of the first that fails; 0: none */
+    uint64_t fail_n;  /* how many in a row do */
     bool failed;      /* since the flag was last cleared */
     int64_t live;
 };
@@ -98,7 +99,8 @@ struct sim_world {
     struct sim_heap heap;
     struct hf_alloc alloc;
     uint32_t call_attempts; /* of the core's configuration */
-    uint64_t fail_commit;   /* the number of the commit that fails; 0: none */
+    uint64_t fail_commit;   /* the number of the first commit that fails; 0: none */
+    uint64_t fail_commits;  /* how many in a row do */
 
     uint64_t now_ms;
     int64_t wall_offset_ms;
