@@ -186,7 +186,6 @@ static void repeat(struct sim_world *world, const struct sim_message *r, struct 
 {
     struct sim_seen *before = &world->scratch[0];
     struct sim_seen *after = &world->scratch[1];
-    uint64_t digest = hf_core_digest(world->server.core);
     struct hf_answer second;
 
     sim_model_look(world, before);
@@ -198,9 +197,13 @@ static void repeat(struct sim_world *world, const struct sim_message *r, struct 
         sim_world_violation(world, "a repeated request changes nothing", "%s: first %s, then %s",
                             sim_call_name((enum sim_call)r->call), sim_stat_name(answer->stat),
                             sim_stat_name(second.stat));
-    if (digest != hf_core_digest(world->server.core) || !sim_seen_equal(before, after))
-        sim_world_violation(world, "a repeated request changes nothing", "%s changed the state",
-                            sim_call_name((enum sim_call)r->call));
+    /* Not the digest: the repeat may find two touching locks of the owner, one of them reclaimed
+     * just now, and make one record of the two. */
+    if (!sim_seen_equal(before, after))
+        sim_world_violation(world, "a repeated request changes nothing",
+                            "%s changed the state: waiters %u to %u, granting %u to %u",
+                            sim_call_name((enum sim_call)r->call), before->n_waiters,
+                            after->n_waiters, before->n_granting, after->n_granting);
     answer->seq = second.seq; /* the one that would leave first, if it left too early */
 }
 
