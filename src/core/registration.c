@@ -77,6 +77,7 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
     hf_client_set_registered(core, client, true);
     client->refs++;
     hf_undo_push(core, (struct hf_undo){HF_UNDO_CLIENT_REGISTERED, .client = client});
+    hf_event_add(core, HF_EVENT_CLIENT_REGISTERED, client, 0, 0, 0);
     return put_record(txn, client);
 }
 
