@@ -128,6 +128,7 @@ struct hf_waiter {
     bool msg;
     bool exclusive;
     bool monitored;
+    bool passes;   /* queues behind nobody, because it would wait for itself (deadlock.c) */
     bool granting; /* holds the lock; the callback is to be made or under way */
     bool gone;     /* left, but an undo entry still refers to it */
     bool undoable; /* an undo entry refers to it */
