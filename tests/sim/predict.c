@@ -65,6 +65,15 @@ static bool reaches(const struct sim_model *model, uint32_t mask, unsigned targe
     return mask & 1u << target;
 }
 
+bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place)
+{
+    const struct sim_waiter *w = &model->waiters[place];
+    uint32_t mask = 0;
+
+    blockers(model, w->owner, w->range, w->exclusive, place, &mask);
+    return reaches(model, mask, w->owner);
+}
+
 /* The owner holds all of the range, in this mode or a stronger one. */
 static bool covers(const struct sim_oracle *held, unsigned owner, struct sim_range range,
                    bool exclusive)

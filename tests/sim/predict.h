@@ -6,7 +6,7 @@
 #ifndef HF_SIM_PREDICT_H
 #define HF_SIM_PREDICT_H
 
-#include "message.h"
+#include "model.h"
 
 struct sim_world;
 
@@ -14,5 +14,8 @@ struct sim_world;
 
 /* For TEST, LOCK, NM_LOCK, UNLOCK, CANCEL, SHARE, UNSHARE and FREE_ALL. */
 unsigned sim_predict(const struct sim_world *world, const struct sim_message *request);
+
+/* The waiter at this place waits, in however many steps, for itself. */
+bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place);
 
 #endif
