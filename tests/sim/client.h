@@ -76,7 +76,6 @@ struct sim_host {
     struct sim_reclaim reclaims[SIM_PROCS * SIM_FILES * SIM_CELLS];
     unsigned n_reclaims;
     unsigned next_reclaim;
-    uint8_t denied_shares; /* what SHARE gave us: bit per file */
 };
 
 void sim_client_start(struct sim_world *world, unsigned host);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "answers.h"
 #include "invariants.h"
 #include "predict.h"
 #include "world.h"
@@ -237,7 +238,7 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     reply.answer = true;
     reply.to_server = false;
     reply.stat = (uint8_t)answer.stat;
-    sim_server_answer(world, &reply, answer.seq);
+    sim_answers_send(world, &reply, answer.seq);
 }
 
 /* ------------------------------------------------------------------ NSM */
@@ -286,7 +287,7 @@ static void execute_sm(struct sim_world *world, const struct sim_message *r)
     reply.to_server = false;
     reply.stat = !answer.ok;
     reply.state = answer.state;
-    sim_server_answer(world, &reply, answer.seq);
+    sim_answers_send(world, &reply, answer.seq);
 }
 
 int32_t sim_recorded_state(struct sim_world *world, unsigned h)
@@ -328,7 +329,7 @@ static void execute_notify(struct sim_world *world, const struct sim_message *r)
         sim_model_host_gone(&world->model, r->host, !world->heap.failed);
     reply.answer = true;
     reply.to_server = false;
-    sim_server_answer(world, &reply, seq);
+    sim_answers_send(world, &reply, seq);
 }
 
 void sim_door_execute(struct sim_world *world, const struct sim_message *r)

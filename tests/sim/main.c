@@ -147,7 +147,6 @@ static int run(const struct request *r)
     }
 }
 
-/* How many tests each makes is known to it alone, so the plan comes last. */
 int main(int argc, char **argv)
 {
     struct request r = parse(argc, argv);

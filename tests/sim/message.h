@@ -69,10 +69,6 @@ struct sim_message {
     uint64_t cookie_id; /* GRANTED: what the wire carries, the core's id of the errand */
 
     uint8_t stat; /* answers: enum hf_stat, or 0/1 for SM calls */
-    uint8_t holder_known;
-    uint8_t holder; /* TEST, denied: the owner that holds it, as the answer says */
-    struct sim_range holder_range;
-    bool holder_exclusive;
 
     struct {
         uint32_t life;  /* of the client that sent it or for which it was meant */

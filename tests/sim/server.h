@@ -93,9 +93,6 @@ void sim_server_on_message(struct sim_world *world, const struct sim_message *me
 void sim_server_on_commit(struct sim_world *world, uint32_t run);
 void sim_server_on_wake(struct sim_world *world, uint32_t run);
 
-/* Sends an answer when its batch is durable; at once if it waits for none. */
-void sim_server_answer(struct sim_world *world, const struct sim_message *answer, uint64_t seq);
-
 /* What the core wants done after it was called: commit, calls, events, wake-up. */
 void sim_server_pump(struct sim_world *world);
 
