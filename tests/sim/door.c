@@ -188,7 +188,11 @@ static void repeat(struct sim_world *world, const struct sim_message *r, struct 
     struct sim_seen *before = &world->scratch[0];
     struct sim_seen *after = &world->scratch[1];
     struct hf_answer second;
+    int place =
+        sim_model_find_waiter(&world->model, sim_owner(r->host, r->proc), r->range, r->exclusive);
 
+    if (place >= 0 && sim_predict_is_deadlocked(&world->model, (unsigned)place))
+        return; /* told BLOCKED, and let pass in the same breath */
     sim_model_look(world, before);
     second = ask_core(world, r);
     if (world->heap.failed)
