@@ -80,6 +80,23 @@ static bool is_stale(const struct sim_world *world, const struct sim_message *r)
     return !host->slots[r->slot].active || host->slots[r->slot].call.xid != r->xid;
 }
 
+/*
+ * A reclaim of something that was granted anew since the restart, in that mode or a stronger one,
+ * changes nothing: what the server has is newer than what the client remembers.
+ */
+static bool is_newer(const struct sim_model *model, const struct sim_message *r)
+{
+    unsigned owner = sim_owner(r->host, r->proc);
+    enum sim_mode mode = r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
+
+    for (unsigned c = r->range.first; c <= r->range.last; c++) {
+        if (model->seen.unreclaimed.mode[r->range.file][c][owner] != SIM_FREE ||
+            model->held.mode[r->range.file][c][owner] < mode)
+            return false;
+    }
+    return true;
+}
+
 static void follow_lock(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
                         uint64_t seq)
 {
@@ -87,7 +104,9 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
 
     if (r->proc >= SIM_PROCS)
         return;
-    if (stat == HF_STAT_GRANTED) {
+    if (stat == HF_STAT_GRANTED && r->reclaim && is_newer(&world->model, r)) {
+        world->stats.grants++;
+    } else if (stat == HF_STAT_GRANTED) {
         sim_model_locked(&world->model, owner, r->range, r->exclusive, seq);
         world->stats.grants++;
     } else if (stat == HF_STAT_BLOCKED) {

@@ -199,12 +199,30 @@ bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct s
            same_range(process->want.range, range);
 }
 
+/* Another waiter of the same owner is granted in the same event, and what it gives the owner may
+ * let this one pass; in which order does not show. */
+static bool granted_with_another(const struct sim_model *model, unsigned place,
+                                 const struct sim_seen *now)
+{
+    const struct sim_waiter *waiter = &model->waiters[place];
+
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (i != place && w->owner == waiter->owner && w->range.file == waiter->range.file &&
+            find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0)
+            return true;
+    }
+    return false;
+}
+
 /* A waiter of the model that the core does not list any more has its lock now, and nobody who
  * stands in front of it was overtaken. */
 static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
     struct sim_waiter waiter = model->waiters[place];
+    bool one_of_several = granted_with_another(model, place, now);
 
     /* In whatever mode: two waiters of one owner, granted together, may overlap. */
     if (!holds_all(&now->held, waiter.owner, waiter.range)) {
@@ -214,7 +232,7 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                             "owner %u was told BLOCKED and is forgotten", waiter.owner);
         return;
     }
-    for (unsigned i = 0; i < place; i++) {
+    for (unsigned i = 0; i < place && !one_of_several; i++) {
         if (sim_waiter_goes_first(&model->held, &model->waiters[i], waiter.owner, waiter.range,
                                   waiter.exclusive) &&
             find(now->waiters, now->n_waiters, model->waiters[i].owner, model->waiters[i].range,
@@ -224,6 +242,9 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                                 waiter.owner, model->waiters[i].owner);
     }
     sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, 0);
+    for (unsigned c = waiter.range.first; one_of_several && c <= waiter.range.last; c++)
+        model->held.mode[waiter.range.file][c][waiter.owner] =
+            now->held.mode[waiter.range.file][c][waiter.owner];
     /* Not wanted: what is left of an old copy of a request. Its grant will be refused, and until
      * then stands where the owner's real locks may be. */
     if (!sim_model_is_wanted(world, waiter.owner, waiter.range, waiter.exclusive))
