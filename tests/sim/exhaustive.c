@@ -314,59 +314,81 @@ static bool is_new(struct search *search)
     return true;
 }
 
-/* Replays all but the last step; false if the last one changed nothing. */
-static bool replay(struct search *search, unsigned depth, bool *applied)
+/* Brings the world to where the first steps lead. */
+static void replay(struct search *search, unsigned depth)
+{
+    start(search);
+    search->world.config.check_every = 0; /* each was looked at when it was the last */
+    for (unsigned i = 0; i < depth; i++)
+        apply(search, &search->steps[i]);
+    search->world.config.check_every = 1;
+}
+
+/* One step more; false if it changed nothing. */
+static bool step_on(struct search *search, const struct step *step)
 {
     struct sim_world *world = &search->world;
-    struct sim_seen before;
-    uint64_t digest;
+    struct sim_seen before = world->model.seen;
+    uint64_t digest = hf_core_digest(world->server.core);
 
-    start(search);
-    for (unsigned i = 0; i + 1 < depth; i++)
-        apply(search, &search->steps[i]);
-    *applied = applies(search, &search->steps[depth - 1]);
-    if (!*applied)
-        return false;
-    before = world->model.seen;
-    digest = hf_core_digest(world->server.core);
-    apply(search, &search->steps[depth - 1]);
+    apply(search, step);
     return digest != hf_core_digest(world->server.core) ||
            !sim_seen_equal(&before, &world->model.seen);
 }
 
 static uint64_t extend(struct search *search, unsigned depth);
 
-/* Runs the sequence, and what follows it; returns how many sequences that covers. */
+/*
+ * The world stands at the end of a sequence that ends in a change: looks at the state, ends the
+ * world, and goes on with what follows. Returns how many sequences that covers.
+ */
 static uint64_t visit(struct search *search, unsigned depth)
 {
     struct sim_world *world = &search->world;
-    bool applied;
-    bool changed = replay(search, depth, &applied);
     uint64_t key = key_of(search, search->depth - depth);
+    bool good;
 
-    search->run[depth] += changed;
-    search->dead_ends += applied && !changed;
-    if (changed && !world->violation && is_new(search)) {
+    search->run[depth]++;
+    if (!world->violation && is_new(search)) {
         probe(search);
         if (!world->violation)
             crash(search);
     }
-    if (world->violation) {
+    good = !world->violation;
+    if (!good)
         report(search, depth);
-        changed = false;
-    }
     sim_world_free(world);
-    if (!changed || depth == search->depth)
-        return changed;
-    if (depth >= MERGE_FROM && find_state(search, key)->key == key)
-        return 1 + find_state(search, key)->sequences;
-    *find_state(search, key) = (struct seen_state){key, extend(search, depth)};
+    if (!good || depth == search->depth)
+        return good;
+    if (depth < MERGE_FROM || find_state(search, key)->key != key) {
+        uint64_t sequences = extend(search, depth);
+
+        *find_state(search, key) = (struct seen_state){key, sequences};
+    }
     return 1 + find_state(search, key)->sequences;
+}
+
+/* Tries one step from where the world stands; *ready says whether it still stands there. */
+static uint64_t try(struct search *search, unsigned depth, struct step step, bool *ready)
+{
+    if (!*ready)
+        replay(search, depth);
+    *ready = true;
+    if (!applies(search, &step))
+        return 0;
+    search->steps[depth] = step;
+    if (!step_on(search, &step) && !search->world.violation) {
+        search->dead_ends++;
+        return 0;
+    }
+    *ready = false;
+    return visit(search, depth + 1);
 }
 
 static uint64_t extend(struct search *search, unsigned depth)
 {
     uint64_t covered = 0;
+    bool ready = false;
 
     for (uint8_t client = 0; client < (depth == 0 ? 1 : CLIENTS); client++) {
         for (uint8_t act = 0; act < ACTS; act++) {
@@ -374,14 +396,14 @@ static uint64_t extend(struct search *search, unsigned depth)
             unsigned n_modes = act == ACT_LOCK || act == ACT_CANCEL ? 2 : 1;
 
             for (unsigned i = 0; i < n_ranges * n_modes; i++) {
-                search->steps[depth] = (struct step){.act = act,
-                                                     .client = client,
-                                                     .range = (uint8_t)(i / n_modes),
-                                                     .exclusive = i % n_modes};
-                covered += visit(search, depth + 1);
+                struct step step = {act, client, (uint8_t)(i / n_modes), i % n_modes};
+
+                covered += try(search, depth, step, &ready);
             }
         }
     }
+    if (ready)
+        sim_world_free(&search->world);
     return covered;
 }
 

@@ -19,6 +19,7 @@ static const char help[] =
     "(6)\n"
     "  --faults              fail every allocation and every store write of a scenario in turn\n"
     "  --planted             check that every planted bug is caught\n"
+    "  --plant NAME          switch a planted bug on (hf-sim-planted only), for the other modes\n"
     "  --help                this text\n";
 
 enum {
@@ -31,6 +32,7 @@ enum {
     OPT_DEPTH,
     OPT_FAULTS,
     OPT_PLANTED,
+    OPT_PLANT,
     OPT_HELP
 };
 
@@ -44,6 +46,7 @@ static const struct option options[] = {
     {"depth",      required_argument, NULL, OPT_DEPTH     },
     {"faults",     no_argument,       NULL, OPT_FAULTS    },
     {"planted",    no_argument,       NULL, OPT_PLANTED   },
+    {"plant",      required_argument, NULL, OPT_PLANT     },
     {"help",       no_argument,       NULL, OPT_HELP      },
     {NULL,         0,                 NULL, 0             },
 };
@@ -84,6 +87,12 @@ static struct request parse(int argc, char **argv)
             break;
         case OPT_TRACE:
             r.trace = true;
+            break;
+        case OPT_PLANT:
+            if (!sim_plant(optarg)) {
+                fprintf(stderr, "hf-sim: no planted bug '%s' in this program\n", optarg);
+                exit(2);
+            }
             break;
         case OPT_SEEDS:
             r.count = number(optarg);

@@ -32,6 +32,9 @@ int sim_run_faults(void);
 /* Every planted bug is caught (planted.c); only in a build with HF_PLANT. */
 int sim_run_planted(void);
 
+/* Switches a planted bug on by its name; false if there is none of that name in this build. */
+bool sim_plant(const char *name);
+
 /* Adds up; for summaries over many worlds. */
 void sim_stats_add(struct sim_stats *sum, const struct sim_stats *stats);
 

@@ -175,11 +175,26 @@ static void schedule_wake(struct sim_world *world)
 
 static void read_events(struct sim_world *world)
 {
+    static const char *const names[] = {
+        [HF_EVENT_CLIENT_REGISTERED] = "client registered",
+        [HF_EVENT_CLIENT_UNREGISTERED] = "client unregistered",
+        [HF_EVENT_CLIENT_CRASHED] = "client crashed",
+        [HF_EVENT_CLIENT_RELEASED] = "client released",
+        [HF_EVENT_STATE_HINT] = "another state in a LOCK",
+        [HF_EVENT_NOTIFY_STRANGER] = "SM_NOTIFY of a stranger",
+        [HF_EVENT_GRACE_BEGAN] = "grace began",
+        [HF_EVENT_GRACE_ENDED] = "grace ended",
+        [HF_EVENT_NOTICE_DELIVERED] = "notice delivered",
+        [HF_EVENT_NOTICE_FAILED] = "notice failed",
+        [HF_EVENT_NOTICE_GIVEN_UP] = "notice given up",
+        [HF_EVENT_GRANT_FAILED] = "grant failed",
+        [HF_EVENT_COMMIT_FAILED] = "commit failed",
+    };
     struct hf_event event;
 
     while (hf_core_next_event(world->server.core, &event))
         SIM_WORLD_TRACE(world, event.kind, event.a, event.b,
-                        "server: event %d of client %llx: %lld, %lld", (int)event.kind,
+                        "server: event: %s (client %llx: %lld, %lld)", names[event.kind],
                         (unsigned long long)event.client_id, (long long)event.a,
                         (long long)event.b);
 }
