@@ -106,9 +106,12 @@ struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_f
 {
     struct hf_answer answer = reclaim(core, now, file, want);
 
-    if (answer.stat == HF_STAT_GRANTED)
-        core->counters.reclaims_granted++;
-    else
+    if (answer.stat != HF_STAT_GRANTED) {
         core->counters.reclaims_denied++;
+        return answer;
+    }
+    core->counters.reclaims_granted++;
+    /* It may have changed what a callback under way would tell; the client will ask again. */
+    hf_waiter_confirm_range(core, want->owner, file, want->first, want->last);
     return answer;
 }
