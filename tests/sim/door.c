@@ -97,6 +97,15 @@ static bool is_newer(const struct sim_model *model, const struct sim_message *r)
     return true;
 }
 
+/* Asked again by one that waits for itself: from now on it queues behind nobody. */
+static void let_pass(struct sim_model *model, unsigned owner, const struct sim_message *r)
+{
+    int place = sim_model_find_waiter(model, owner, r->range, r->exclusive);
+
+    if (place >= 0 && sim_predict_is_deadlocked(model, (unsigned)place))
+        model->waiters[place].passes = true;
+}
+
 static void follow_lock(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
                         uint64_t seq)
 {
@@ -111,8 +120,13 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
         world->stats.grants++;
     } else if (stat == HF_STAT_BLOCKED) {
         sim_model_waits(&world->model, owner, r->range, r->exclusive);
+        let_pass(&world->model, owner, r);
         world->stats.waits++;
     } else if (stat == HF_STAT_DEADLCK) {
+        int place = sim_model_find_waiter(&world->model, owner, r->range, r->exclusive);
+
+        if (place >= 0) /* a cycle that closed by itself, and was found now */
+            sim_model_remove_waiter(&world->model, (unsigned)place);
         world->stats.deadlocks++;
     }
     if (r->reclaim)
@@ -201,6 +215,20 @@ static void check_holder(struct sim_world *world, const struct sim_message *r,
     sim_world_violation(world, "true holder", "TEST answers an owner that does not hold that");
 }
 
+/* The owner has another request in the queue: an old copy, or what is left of one. */
+static bool waits_for_else(const struct sim_model *model, const struct sim_message *r)
+{
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (w->owner == sim_owner(r->host, r->proc) &&
+            (w->range.first != r->range.first || w->range.last != r->range.last ||
+             w->exclusive != r->exclusive))
+            return true;
+    }
+    return false;
+}
+
 /* "A repeated request changes nothing": asked twice in one breath, it gives the same twice. */
 static void repeat(struct sim_world *world, const struct sim_message *r, struct hf_answer *answer)
 {
@@ -210,8 +238,11 @@ static void repeat(struct sim_world *world, const struct sim_message *r, struct 
     int place =
         sim_model_find_waiter(&world->model, sim_owner(r->host, r->proc), r->range, r->exclusive);
 
-    if (place >= 0 && sim_predict_is_deadlocked(&world->model, (unsigned)place))
+    if (place >= 0 && (world->model.waiters[place].passes ||
+                       sim_predict_is_deadlocked(&world->model, (unsigned)place)))
         return; /* told BLOCKED, and let pass in the same breath */
+    if (waits_for_else(&world->model, r))
+        return; /* what this one gets may let the other pass */
     sim_model_look(world, before);
     second = ask_core(world, r);
     if (world->heap.failed)

@@ -232,7 +232,7 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                             "owner %u was told BLOCKED and is forgotten", waiter.owner);
         return;
     }
-    for (unsigned i = 0; i < place && !one_of_several; i++) {
+    for (unsigned i = 0; i < place && !one_of_several && !waiter.passes; i++) {
         if (sim_waiter_goes_first(&model->held, &model->waiters[i], waiter.owner, waiter.range,
                                   waiter.exclusive) &&
             find(now->waiters, now->n_waiters, model->waiters[i].owner, model->waiters[i].range,
@@ -302,6 +302,22 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
+/* Takes the core's list, which does not show who may pass. */
+static void keep_passes(struct sim_model *model, const struct sim_seen *now)
+{
+    struct sim_waiter waiters[SIM_WAITERS];
+
+    memcpy(waiters, now->waiters, sizeof(waiters));
+    for (unsigned i = 0; i < now->n_waiters; i++) {
+        int place =
+            sim_model_find_waiter(model, waiters[i].owner, waiters[i].range, waiters[i].exclusive);
+
+        waiters[i].passes = place < 0 || model->waiters[place].passes; /* granted: not known */
+    }
+    memcpy(model->waiters, waiters, sizeof(waiters));
+    model->n_waiters = now->n_waiters;
+}
+
 /*
  * After a failed commit whoever waited still waits, and whoever was granted by it may wait again;
  * nobody else.
@@ -327,8 +343,7 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
             sim_world_violation(world, "one waiter per request",
                                 "owner %u waits again and never did before", w->owner);
     }
-    memcpy(model->waiters, now->waiters, sizeof(model->waiters));
-    model->n_waiters = now->n_waiters;
+    keep_passes(model, now);
 }
 
 /*

@@ -23,6 +23,7 @@ enum { SIM_WAITERS = 64, SIM_SHARES = 64 };
 struct sim_waiter {
     uint8_t owner;
     bool exclusive;
+    bool passes; /* was found in a cycle, and need not queue any more */
     struct sim_range range;
     uint64_t id; /* the core's, for the order; 0: not seen in the view yet */
 };

@@ -59,7 +59,7 @@ static bool reaches(const struct sim_model *model, uint32_t mask, unsigned targe
             const struct sim_waiter *w = &model->waiters[i];
 
             if (mask & 1u << w->owner)
-                blockers(model, w->owner, w->range, w->exclusive, i, &mask);
+                blockers(model, w->owner, w->range, w->exclusive, w->passes ? 0 : i, &mask);
         }
     } while (mask != before);
     return mask & 1u << target;
@@ -70,7 +70,7 @@ bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place)
     const struct sim_waiter *w = &model->waiters[place];
     uint32_t mask = 0;
 
-    blockers(model, w->owner, w->range, w->exclusive, place, &mask);
+    blockers(model, w->owner, w->range, w->exclusive, w->passes ? 0 : place, &mask);
     return reaches(model, mask, w->owner);
 }
 
@@ -132,7 +132,8 @@ static unsigned predict_lock(const struct sim_world *world, const struct sim_mes
     if (model->seen.grace && !world->config.conflict_mode)
         return GRACE;
     if (place >= 0 && r->block)
-        return BLOCKED; /* asked before: it keeps its place */
+        /* Asked before: it keeps its place, unless a cycle has closed by itself since. */
+        return BLOCKED | (sim_predict_is_deadlocked(model, (unsigned)place) ? DEADLCK : 0);
     blockers(model, owner, r->range, r->exclusive, ahead, &in_the_way);
     if (in_the_way == 0)
         return GRANTED;

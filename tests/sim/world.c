@@ -53,15 +53,17 @@ void sim_world_violation(struct sim_world *world, const char *invariant, const c
 }
 
 /*
- * Linux does not look at the cookie of GRANTED. When the errand it belongs to has ended, or its
- * server has died, a client that waits for the same range again takes it for its own.
+ * Linux looks neither at the cookie of GRANTED nor at the kind of lock. When the errand it belongs
+ * to has ended, or its server has died, a client that waits for the same range again, perhaps in
+ * another mode, takes it for its own.
  */
 void sim_world_callback_taken(struct sim_world *world, const struct sim_message *call)
 {
     unsigned owner = sim_owner(call->host, call->proc);
 
     if (!world->server.core || call->hidden.epoch != world->server.epoch ||
-        !sim_model_is_granting(&world->model, owner, call->range))
+        !sim_model_is_granting(&world->model, owner, call->range) ||
+        !sim_model_is_wanted(world, owner, call->range, call->exclusive))
         sim_model_lapse(&world->model, owner, call->range);
 }
 
