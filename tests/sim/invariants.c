@@ -105,9 +105,13 @@ static void check_beliefs(struct sim_world *world)
             if (sim_cell_is_free(world->believed.mode[f][c]))
                 continue;
             for (unsigned o = 0; o < SIM_OWNERS; o++) {
-                if (world->believed.mode[f][c][o] != SIM_FREE &&
-                    world->model.shaky.mode[f][c][o] == SIM_FREE)
+                if (world->believed.mode[f][c][o] == SIM_FREE)
+                    continue;
+                world->stats.beliefs++;
+                if (world->model.shaky.mode[f][c][o] == SIM_FREE)
                     check_belief(world, o, f, c);
+                else
+                    world->stats.excused++;
             }
         }
     }

@@ -49,6 +49,8 @@ void sim_stats_add(struct sim_stats *sum, const struct sim_stats *stats)
     sum->waits += stats->waits;
     sum->reclaims += stats->reclaims;
     sum->deadlocks += stats->deadlocks;
+    sum->beliefs += stats->beliefs;
+    sum->excused += stats->excused;
     for (unsigned i = 0; i < SIM_FAULT_KINDS; i++)
         sum->faults[i] += stats->faults[i];
 }
@@ -67,6 +69,8 @@ static void print_summary(const struct sim_stats *s, uint64_t seeds, uint64_t fa
     printf("# requests %" PRIu64 ", grants %" PRIu64 ", waits %" PRIu64 ", reclaims %" PRIu64
            ", deadlocks %" PRIu64 "\n",
            s->requests, s->grants, s->waits, s->reclaims, s->deadlocks);
+    printf("# beliefs checked %" PRIu64 ", excused because the grant had lapsed %.2f %%\n",
+           s->beliefs, s->beliefs ? 100.0 * (double)s->excused / (double)s->beliefs : 0.0);
     for (unsigned i = 0; i < SIM_FAULT_KINDS; i++)
         printf("#   %-28s %12" PRIu64 "\n", names[i], s->faults[i]);
 }

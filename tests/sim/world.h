@@ -2,6 +2,16 @@
  * A whole simulated world: clients, network, server, disk and time, from one seed. The loop takes
  * the next event, lets whoever it concerns act, and then checks the invariants; the first one that
  * does not hold ends the run.
+ *
+ *     config rng queue trace      what a seed decides; chance, time, history
+ *     client process work         machines, the kernel's lock call, what programs want
+ *     net message                 between the two
+ *     server answers calls door   the process around the core; door is where the codecs will stand
+ *     image disk heap             what the core writes and what it allocates
+ *     trouble operator            faults, and the operator's hand
+ *     oracle model look predict   the naive model, how the core is read, what it must answer
+ *     invariants                  what must be true
+ *     run exhaustive faults planted   the modes of hf-sim
  */
 #ifndef HF_SIM_WORLD_H
 #define HF_SIM_WORLD_H
@@ -72,6 +82,8 @@ struct sim_stats {
     uint64_t waits;
     uint64_t reclaims;
     uint64_t deadlocks;
+    uint64_t beliefs; /* cells that a client believed to hold, looked at after each event */
+    uint64_t excused; /* of these, those whose grant had lapsed by the rules */
     uint64_t faults[SIM_FAULT_KINDS];
 };
 
