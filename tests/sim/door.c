@@ -266,6 +266,8 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
 {
     unsigned allowed = sim_predict(world, r);
     struct sim_message reply = *r;
+    bool waited = sim_model_find_waiter(&world->model, sim_owner(r->host, r->proc), r->range,
+                                        r->exclusive) >= 0;
     struct hf_answer answer;
 
     answer = ask_core(world, r);
@@ -287,7 +289,8 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     follow(world, r, answer.stat, answer.seq);
     /* Not while the core still has something to try again, which it may do with any request. */
     if (world->now_ms > world->model.redo_until_ms && !world->heap.failed &&
-        answer.stat != HF_STAT_DENIED_NOLOCKS && sim_rng_one_in(&world->rng, REPEAT_ONE_IN))
+        answer.stat != HF_STAT_DENIED_NOLOCKS && sim_rng_one_in(&world->rng, REPEAT_ONE_IN) &&
+        !(waited && answer.stat == HF_STAT_DEADLCK)) /* it left the queue: that is a change */
         repeat(world, r, &answer);
     reply.answer = true;
     reply.to_server = false;
