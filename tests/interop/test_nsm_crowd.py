@@ -7,6 +7,7 @@ played by nsm_peers; the dead are behind a cable whose far end takes every packe
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -162,6 +163,7 @@ def restart_with(addresses, what, buried, in_flight, expected):
     path = tempfile.mkdtemp(prefix="holdfast-", dir=os.environ.get("CROWD_DIR"))
     sets = ("store.backend=lmdb", f"store.path={path}", f"notify.in_flight={in_flight}",
             f"notify.timeout={TIMEOUT_S}")
+    daemon = None
     try:
         daemon = Daemon(*sets).start()
         lock_all(addresses)
@@ -182,8 +184,6 @@ def restart_with(addresses, what, buried, in_flight, expected):
         took = time.monotonic() - began - ready
         watch.stop()
         ran, waited = (b - a for a, b in zip(before, processor(daemon.process.pid)))
-        if buried:
-            raise_from_the_dead()
         alive, dead = expected
         assert f"delivered={alive} failing={dead}" in line, line
         tap.note(f"{what}: {len(addresses)} clients, first attempts over in {took:.2f} s "
@@ -198,6 +198,10 @@ def restart_with(addresses, what, buried, in_flight, expected):
         tap.note(f"{what}: stopped in {(time.monotonic() - began) * 1000:.0f} ms")
         return took, took - waited
     finally:
+        if daemon and daemon.process.poll() is None:
+            daemon.stop(signal.SIGKILL)
+        if buried:
+            raise_from_the_dead()
         shutil.rmtree(path, ignore_errors=True)
 
 

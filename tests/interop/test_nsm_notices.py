@@ -149,6 +149,25 @@ def a_callback_is_retried_until_it_is_answered():
 
 
 @tap.test
+def more_callbacks_than_there_are_reserved_ports():
+    """Given 1,500 registrations of this host about one that restarts, and 512 reserved ports: each is
+    called, on loopback, from a reserved port."""
+    count = 1500
+    with Server(*FAST, "log.level=debug") as server, Host("127.0.0.1") as here:
+        with nsm.connect(source=nsm.reserved()) as root:
+            for number in range(count):
+                assert root.mon("192.0.2.9", priv(number), proc=number).ok
+        began = time.monotonic()
+        with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
+            restarted.notify("peer", 17)
+        server.daemon.wait_for_log("notice delivered", times=count)
+        tap.note(f"{count} callbacks to loopback in {time.monotonic() - began:.2f} s")
+        calls = [call for call in here.calls_now() if is_status(call)]
+        assert {call.proc for call in calls} == set(range(count))
+        assert all(call.source[1] < 1024 and call.source[0] == "127.0.0.1" for call in calls)
+
+
+@tap.test
 def unmon_ends_the_callbacks():
     """Given a callback that is being retried, UNMON ends it."""
     with Server(*FAST), Host(CLIENT, answer=hosts.never) as deaf, nsm.connect(SERVER, CLIENT) as monitor:
