@@ -183,21 +183,26 @@ def unmon_ends_the_callbacks():
 
 @tap.test
 def a_callback_that_was_due_survives_a_crash():
-    """Given a callback not yet answered when the server is killed: the registrant hears of the
-    server's own restart, and the host's new state is not forgotten."""
+    """Given a callback not yet answered when the server is killed: it is made after the restart, with
+    the state of then; and that state is not forgotten."""
     with Server(*FAST) as server, Host(CLIENT, answer=hosts.never) as deaf, Host("192.0.2.9") as peer:
         with nsm.connect(SERVER, CLIENT) as monitor:
             assert monitor.mon("192.0.2.9", priv(4)).ok
+            assert monitor.mon("192.0.2.8", priv(5), proc=5).ok  # has never restarted
         with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
             restarted.notify("peer", 17)
         deaf.wait_for(is_status)
-        server.restart()
-        peer.wait_for(is_notice)
+        server.kill()
         deaf.forget()
+        deaf.answer = hosts.answer_void
+        server.start()
+        peer.wait_for(is_notice)
+        call = deaf.wait_for(is_status)
+        assert nsm.Status.decode(call.decode()) == nsm.Status(b"192.0.2.9", 17, priv(4))
         with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
             restarted.notify("peer", 17)
         time.sleep(0.5)
-        assert not [c for c in deaf.calls_now() if is_status(c)], "state 17 is known"
+        assert len([c for c in deaf.calls_now() if is_status(c)]) == 1, "state 17 is known"
 
 
 # ---- out ----

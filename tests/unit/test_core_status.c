@@ -357,6 +357,29 @@ static void unreachable_client_is_crashed(void **state)
     assert_true(world_event(w, HF_EVENT_NOTICE_GIVEN_UP, NULL));
 }
 
+/* NSM-05: a callback that was due when we went down is made after the start; nothing else is. */
+static void told_again_after_a_restart(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+    unsigned statuses = 0;
+
+    mon(w, "10.0.0.7");
+    mon(w, "10.0.0.8");
+    notify(w, 7, "host7", 17);
+    world_restart(w);
+    while (hf_core_next_call(w->core, w->now, &call)) {
+        if (call.kind == HF_CALL_STATUS) {
+            statuses++;
+            assert_int_equal(call.state, 17);
+            assert_int_equal(call.priv[0], 42);
+            assert_memory_equal(call.mon_name.data, "10.0.0.7", call.mon_name.len);
+        }
+        world_called(w, call.id, HF_CALL_ACCEPTED);
+    }
+    assert_int_equal(statuses, 1);
+}
+
 /* What we lack ourselves says nothing about a client: it is asked again, and keeps its locks. */
 static void our_own_lack_is_no_crash(void **state)
 {
@@ -711,6 +734,7 @@ int main(void)
         T(restart_notifies_everybody),
         T(unreachable_client_is_crashed),
         T(our_own_lack_is_no_crash),
+        T(told_again_after_a_restart),
         T(unreachable_client_is_kept),
         T(notices_in_flight_are_bounded),
         T(notify_again),
