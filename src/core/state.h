@@ -202,7 +202,13 @@ struct hf_client {
     uint64_t ttl_ms;
     uint32_t prog, vers, proc;
     struct hf_addr callback_host;
-    uint64_t seq; /* last batch that changed its record */
+    /*
+     * A LOCK told another state than recorded: perhaps a new life, whose notice has yet to come.
+     * What has a smaller id is of the old one, and goes when a notice confirms the state.
+     */
+    int32_t hint_state;
+    uint64_t hint_id; /* 0: no hint */
+    uint64_t seq;     /* last batch that changed its record */
     uint32_t refs;
     uint32_t n_locks, n_unclaimed, n_waiters, n_shares;
     struct hf_list locks, waiters, shares;
