@@ -249,6 +249,34 @@ def all_dead():
     assert took <= TIMEOUT_S * 1.2, f"{took:.2f} s"
 
 
+@tap.test
+def few_files():
+    """Given 512 files and 600 dead clients: notices leave enough of them for whoever comes anew, and
+    no client is called crashed because of what we lack."""
+    clients = 600
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as path:
+        sets = ("store.backend=lmdb", f"store.path={path}", "notify.timeout=1", "log.level=debug")
+        daemon = Daemon(*sets).start()
+        lock_all([address(MORTAL, n) for n in range(clients)])
+        daemon.process.kill()
+        daemon.wait()
+        bury()
+        try:
+            with Daemon(*sets, max_files=512) as daemon:
+                daemon.wait_for_log("fewer notices at a time")
+                answered = 0
+                while "clients told of our restart" not in daemon.log():
+                    with nsm.connect(SERVER) as newcomer:
+                        assert newcomer.stat().ok
+                    answered += 1
+                    time.sleep(0.01)
+                assert f"failing={clients}" in daemon.wait_for_log("clients told of our restart")
+                assert "a limit is reached" not in daemon.log()
+                tap.note(f"512 files, {clients} dead clients: {answered} newcomers served meanwhile")
+        finally:
+            raise_from_the_dead()
+
+
 # ---- sm-notify, with the same work ----
 
 SM_NOTIFY_HOSTS = 300
