@@ -36,7 +36,9 @@ def guests(*names):
         if not guest.mounted:
             lab.ganesha.wait()
             guest.mount()
-        guest.run("killall -q -9 locker; true")
+    for guest in lab.guests.values():
+        if guest.up and guest.process.poll() is None:
+            guest.run("killall -q -9 locker; true")
     return found
 
 

@@ -176,7 +176,7 @@ def initramfs(hosts, daemon=None):
     return archive
 
 
-def disk(path, mib=16):
+def disk(path, mib=64):
     """An empty file system for what must outlive a guest."""
     with open(path, "wb") as file:
         file.truncate(mib << 20)
