@@ -216,6 +216,7 @@ static void keep(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answ
 
 void hf_nlm_free(struct hf_nlm *nlm)
 {
+    callbacks_del(nlm);
     hf_list_foreach_safe (node, &nlm->spare) {
         struct kept *kept = hf_list_entry(node, struct kept, spare);
         hf_buf_free(&kept->bytes);

@@ -72,6 +72,9 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                 enum hf_stat stat);
 
+/* callback.c: forgets the calls that were under way when the RPC client went. */
+void callbacks_del(struct hf_nlm *nlm);
+
 /* The handlers: locks.c, shares.c, hosts.c. */
 void on_null(struct hf_rpc_call *call, void *args);
 void on_test(struct hf_rpc_call *call, void *args);

@@ -45,6 +45,9 @@ struct hf_rpc_request {
     uint32_t timeout_ms;
     xdrproc_t encode; /* NULL: no arguments */
     const void *args;
+    /* Arguments of a second call of the same kind, made when the first is answered, over the same
+     * connection and in the same time; what becomes of it does not matter. NULL: there is none. */
+    const void *also;
 };
 
 struct hf_rpc_response {
