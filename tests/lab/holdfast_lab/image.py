@@ -12,9 +12,9 @@ from pathlib import Path
 
 from holdfast_test.tap import Skip
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", ROOT / "build/lab"))
-GUEST = Path(__file__).parents[1] / "guest"
+GUEST = Path(__file__).resolve().parents[1] / "guest"
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 PROGRAMS = ["rpcbind", "rpcinfo", "rpc.statd", "sm-notify", "mount.nfs", "rpc.mountd", "rpc.nfsd",
