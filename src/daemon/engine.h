@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "base/hash.h"
+#include "base/histogram.h"
 #include "base/later.h"
 #include "core/core.h"
 #include "daemon/config.h"
@@ -36,8 +37,10 @@ struct hf_engine {
     uv_async_t committed;
     uv_prepare_t prepare;
     uv_timer_t alarm;
-    int64_t wall_offset_ms; /* wall clock less the loop's clock */
-    bool notices_summed;    /* the outcome of the notices of this start is in the log */
+    int64_t wall_offset_ms;          /* wall clock less the loop's clock */
+    bool notices_summed;             /* the outcome of the notices of this start is in the log */
+    struct hf_histogram commits_ns;  /* from submit to durable, or given up */
+    struct hf_histogram batch_sizes; /* operations in a batch */
 };
 
 /*
@@ -53,6 +56,9 @@ void hf_engine_start(struct hf_engine *engine);
 
 /* The store's name for a value of enum hf_backend. */
 const char *hf_engine_backend_name(uint32_t backend);
+
+/* The moment of this turn of the loop. */
+struct hf_now hf_engine_now(const struct hf_engine *engine);
 
 /* What of a new configuration can change while running. */
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config);
