@@ -25,6 +25,7 @@ enum {
     LOAD_CLIENTS = 10000,
     LOAD_LOCKS = 1000000,
     LOAD_BATCH = 10000,
+    LATENCIES_MAX = 1 << 18,
 };
 
 static const unsigned IN_FLIGHT[] = {1, 16, 128, 1024};
@@ -128,6 +129,33 @@ static void gather(struct hf_batch *batch, uint64_t *held, unsigned slots, uint6
     }
 }
 
+/* How long each commit took, up to a bound. */
+struct latencies {
+    uint64_t ns[LATENCIES_MAX];
+    size_t count;
+};
+
+static struct latencies latencies;
+
+static void note_latency(uint64_t ns)
+{
+    if (latencies.count < LATENCIES_MAX)
+        latencies.ns[latencies.count++] = ns;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double latency_us(double quantile)
+{
+    return (double)latencies.ns[(size_t)(quantile * (double)(latencies.count - 1))] / 1000;
+}
+
 /* Requests made durable per second, with so many in flight. */
 static double bench_commits(unsigned slots)
 {
@@ -151,6 +179,7 @@ static double bench_commits(unsigned slots)
     hf_batch_init(&batch, &hf_alloc_heap);
     HF_ASSERT(hf_committer_init(&committer, &store,
                                 &(struct hf_committer_config){.wake = post, .ctx = &woken}) == 0);
+    latencies.count = 0;
     start = now_s();
     do {
         gather(&batch, held, slots, &next_id);
@@ -158,9 +187,11 @@ static double bench_commits(unsigned slots)
         while (!hf_committer_collect(&committer, &result))
             sem_wait(&woken);
         HF_ASSERT(result.status == 0);
+        note_latency(result.duration_ns);
         count += slots;
         end = now_s();
     } while (end - start < seconds);
+    qsort(latencies.ns, latencies.count, sizeof(latencies.ns[0]), compare_ns);
     hf_committer_stop(&committer);
     hf_committer_free(&committer);
     hf_store_close(&store);
@@ -246,13 +277,15 @@ int main(int argc, char **argv)
     }
     hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
     sync_rate = bench_fdatasync();
-    printf("%-10s %12s %14s %12s\n", "in flight", "durable/s", "x fdatasync", "x one");
-    printf("%-10s %12.0f %14.2f\n", "fdatasync", sync_rate, 1.0);
+    printf("%-10s %12s %12s %8s %10s %10s %10s\n", "in flight", "durable/s", "x fdatasync", "x one",
+           "p50 us", "p99 us", "p99.9 us");
+    printf("%-10s %12.0f %12.2f\n", "fdatasync", sync_rate, 1.0);
     for (size_t i = 0; i < HF_COUNT_OF(IN_FLIGHT); i++) {
         double rate = bench_commits(IN_FLIGHT[i]);
 
         one = i == 0 ? rate : one;
-        printf("%-10u %12.0f %14.2f %12.1f\n", IN_FLIGHT[i], rate, rate / sync_rate, rate / one);
+        printf("%-10u %12.0f %12.2f %8.1f %10.0f %10.0f %10.0f\n", IN_FLIGHT[i], rate,
+               rate / sync_rate, rate / one, latency_us(0.5), latency_us(0.99), latency_us(0.999));
         fflush(stdout);
     }
     bench_load();

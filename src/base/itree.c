@@ -4,14 +4,24 @@
 
 #include "base/check.h"
 
+static uint64_t greatest(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The greatest last among the node and what is to its left. */
+static uint64_t max_with_left(const struct hf_itree_node *node)
+{
+    return node->left ? greatest(node->left_max, node->last) : node->last;
+}
+
+/* The greatest last in a whole subtree: down its right edge. */
 static uint64_t max_of(const struct hf_itree_node *node)
 {
-    uint64_t max = node->last;
+    uint64_t max = 0;
 
-    if (node->left && node->left->max > max)
-        max = node->left->max;
-    if (node->right && node->right->max > max)
-        max = node->right->max;
+    for (; node; node = node->right)
+        max = greatest(max, max_with_left(node));
     return max;
 }
 
@@ -51,12 +61,11 @@ static struct hf_itree_node *rotate_left(struct hf_itree *tree, struct hf_itree_
     x->right = y->left;
     if (x->right)
         x->right->parent = x;
+    y->left_max = greatest(max_with_left(x), x->right ? y->left_max : 0);
     y->left = x;
     x->parent = y;
     x->balance = (int8_t)(x->balance - 1 - greater(y->balance, 0));
     y->balance = (int8_t)(y->balance - 1 + lesser(x->balance, 0));
-    y->max = x->max;
-    x->max = max_of(x);
     return y;
 }
 
@@ -68,12 +77,11 @@ static struct hf_itree_node *rotate_right(struct hf_itree *tree, struct hf_itree
     x->left = y->right;
     if (x->left)
         x->left->parent = x;
+    x->left_max = max_of(x->left);
     y->right = x;
     x->parent = y;
     x->balance = (int8_t)(x->balance + 1 - lesser(y->balance, 0));
     y->balance = (int8_t)(y->balance + 1 + greater(x->balance, 0));
-    y->max = x->max;
-    x->max = max_of(x);
     return y;
 }
 
@@ -98,13 +106,15 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
     HF_ASSERT(node->first <= node->last);
     while (*link) {
         parent = *link;
-        if (parent->max < node->last)
-            parent->max = node->last;
-        link = node->first < parent->first ? &parent->left : &parent->right;
+        if (node->first < parent->first) {
+            parent->left_max = parent->left ? greatest(parent->left_max, node->last) : node->last;
+            link = &parent->left;
+        } else {
+            link = &parent->right;
+        }
     }
     node->left = node->right = NULL;
     node->parent = parent;
-    node->max = node->last;
     node->balance = 0;
     *link = node;
 
@@ -119,13 +129,16 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
     }
 }
 
-/* From here up to until, nodes have lost a range that ended at lost. */
-static void fix_max(struct hf_itree_node *node, const struct hf_itree_node *until, uint64_t lost)
+/* From node up to until, a range that ended at lost is gone from the left, or the right, side. */
+static void fix_max(struct hf_itree_node *node, bool left, const struct hf_itree_node *until,
+                    uint64_t lost)
 {
     for (; node != until; node = node->parent) {
-        if (node->max > lost)
-            return; /* somebody else's end, here and further up */
-        node->max = max_of(node);
+        if ((left ? node->left_max : node->last) > lost)
+            return; /* somebody else's end is what counts, here and further up */
+        if (left)
+            node->left_max = max_of(node->left);
+        left = node->parent && node->parent->left == node;
     }
 }
 
@@ -164,13 +177,13 @@ static void remove_inner(struct hf_itree *tree, struct hf_itree_node *node)
     }
     heir->left = node->left;
     heir->left->parent = heir;
+    heir->left_max = node->left_max;
     heir->balance = node->balance;
     replace_child(tree, node->parent, node, heir);
 
     if (left)
-        fix_max(low, heir, heir->last);
-    heir->max = max_of(heir);
-    fix_max(heir->parent, NULL, node->last);
+        fix_max(low, true, heir, heir->last);
+    fix_max(heir->parent, heir->parent && heir->parent->left == heir, NULL, node->last);
     retrace_removal(tree, low, left);
 }
 
@@ -184,7 +197,7 @@ void hf_itree_remove(struct hf_itree *tree, struct hf_itree_node *node)
         return;
     }
     replace_child(tree, parent, node, node->left ? node->left : node->right);
-    fix_max(parent, NULL, node->last);
+    fix_max(parent, left, NULL, node->last);
     retrace_removal(tree, parent, left);
 }
 
@@ -209,26 +222,26 @@ struct hf_itree_node *hf_itree_next(const struct hf_itree_node *node)
     return node->parent;
 }
 
-/* The first range in the subtree that reaches into [first, last]. */
+/*
+ * The first range in the subtree that reaches into [first, last]. Going left on left_max >= first
+ * is safe: the range there that ends at or after first either begins at or before last, and is
+ * found; or it begins after last, and then everything to the right does as well.
+ */
 static struct hf_itree_node *overlap_in(struct hf_itree_node *node, uint64_t first, uint64_t last)
 {
     while (node) {
-        if (node->left && node->left->max >= first)
-            node = node->left; /* if none is there, none further right is either: see below */
+        if (node->left && node->left_max >= first)
+            node = node->left;
         else if (node->first > last)
             return NULL;
         else if (node->last >= first)
             return node;
         else
-            node = node->right && node->right->max >= first ? node->right : NULL;
+            node = node->right;
     }
     return NULL;
 }
 
-/*
- * Going left on max >= first is safe: the range below that ends at or after first either begins at
- * or before last, and is found, or begins after last; then everything to the right does as well.
- */
 struct hf_itree_node *hf_itree_overlap(const struct hf_itree *tree, uint64_t first, uint64_t last)
 {
     return overlap_in(tree->root, first, last);
@@ -238,10 +251,11 @@ struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, ui
                                             uint64_t last)
 {
     for (;;) {
+        struct hf_itree_node *found = overlap_in(node->right, first, last);
         const struct hf_itree_node *child;
 
-        if (node->right && node->right->max >= first)
-            return overlap_in(node->right, first, last);
+        if (found)
+            return found;
         do { /* up, to the first ancestor that comes after us */
             child = node;
             node = node->parent;
@@ -261,7 +275,7 @@ static int check_subtree(const struct hf_itree_node *node, uint64_t *count)
         return 0;
     HF_ASSERT(!node->left || (node->left->parent == node && node->left->first <= node->first));
     HF_ASSERT(!node->right || (node->right->parent == node && node->right->first >= node->first));
-    HF_ASSERT(node->max == max_of(node));
+    HF_ASSERT(!node->left || node->left_max == max_of(node->left));
     left = check_subtree(node->left, count);
     right = check_subtree(node->right, count);
     HF_ASSERT(right - left == node->balance);

@@ -27,44 +27,63 @@ static uint64_t hash_addr(const struct hf_core *core, const struct hf_addr *addr
                        halves[1] ^ (uint64_t)addr->scope << 32);
 }
 
-static uint64_t hash_name(const struct hf_core *core, struct hf_bytes name)
-{
-    uint8_t folded[HF_NAME_MAX];
+/* What tells one client from all others; a look-up makes one, so it is small. */
+struct identity {
+    enum hf_protocol protocol;
+    struct hf_bytes name;
+    struct hf_addr host; /* NLM: where it comes from; NSM: where the registration came from */
+    struct hf_bytes my_name;
+    uint32_t prog, vers, proc;
+};
 
-    HF_ASSERT(name.len <= sizeof(folded));
-    return hf_hash(&core->config.hash_key, folded, hf_name_fold(name, folded));
+static struct identity identity_of(const struct hf_record_client *r)
+{
+    bool nlm = r->protocol == HF_PROTOCOL_NLM;
+
+    return (struct identity){.protocol = r->protocol,
+                             .name = r->name,
+                             .host = host_of(nlm ? &r->addrs[0] : &r->callback_host),
+                             .my_name = r->my_name,
+                             .prog = r->prog,
+                             .vers = r->vers,
+                             .proc = r->proc};
 }
 
-static uint64_t hash_identity(const struct hf_core *core, const struct hf_record_client *r)
+static uint64_t hash_identity(const struct hf_core *core, const struct identity *id)
 {
     const struct hf_hash_key *key = &core->config.hash_key;
-    uint64_t name = hash_name(core, r->name);
+    uint8_t bytes[2 * HF_NAME_MAX + sizeof(id->host.bytes)];
+    size_t len = 0;
 
-    if (r->protocol == HF_PROTOCOL_NLM)
-        return hf_hash_u64(key, name, hash_addr(core, &r->addrs[0]));
-    return hf_hash_u64(key, name ^ hash_name(core, r->my_name),
-                       hash_addr(core, &r->callback_host) ^ r->prog ^ (uint64_t)r->vers << 24 ^
-                           (uint64_t)r->proc << 44);
+    HF_ASSERT(id->name.len <= HF_NAME_MAX && id->my_name.len <= HF_NAME_MAX);
+    memcpy(bytes, id->host.bytes, sizeof(id->host.bytes));
+    len += sizeof(id->host.bytes);
+    len += hf_name_fold(id->name, bytes + len);
+    if (id->protocol == HF_PROTOCOL_NLM)
+        return hf_hash(key, bytes, len);
+    len += hf_name_fold(id->my_name, bytes + len);
+    return hf_hash_u64(key, hf_hash(key, bytes, len),
+                       id->prog ^ (uint64_t)id->vers << 24 ^ (uint64_t)id->proc << 44);
 }
 
 static bool same_identity(const struct hf_map_node *node, const void *key)
 {
     const struct hf_client *c = hf_container_of(node, struct hf_client, by_identity);
-    const struct hf_record_client *r = key;
+    const struct identity *id = key;
 
-    if (c->protocol != r->protocol || !hf_name_equal(c->name, r->name))
+    if (c->protocol != id->protocol || !hf_name_equal(c->name, id->name))
         return false;
-    if (r->protocol == HF_PROTOCOL_NLM)
-        return hf_addr_same_host(&c->addr, &r->addrs[0]);
-    return c->prog == r->prog && c->vers == r->vers && c->proc == r->proc &&
-           hf_name_equal(c->my_name, r->my_name) &&
-           hf_addr_same_host(&c->callback_host, &r->callback_host);
+    if (id->protocol == HF_PROTOCOL_NLM)
+        return hf_addr_same_host(&c->addr, &id->host);
+    return c->prog == id->prog && c->vers == id->vers && c->proc == id->proc &&
+           hf_name_equal(c->my_name, id->my_name) &&
+           hf_addr_same_host(&c->callback_host, &id->host);
 }
 
-static struct hf_client *find(const struct hf_core *core, const struct hf_record_client *identity)
+static struct hf_client *find(const struct hf_core *core, const struct identity *id)
 {
-    struct hf_map_node *node = hf_map_find(&core->clients_by_identity,
-                                           hash_identity(core, identity), same_identity, identity);
+    struct hf_map_node *node =
+        hf_map_find(&core->clients_by_identity, hash_identity(core, id), same_identity, id);
 
     return node ? hf_container_of(node, struct hf_client, by_identity) : NULL;
 }
@@ -72,26 +91,25 @@ static struct hf_client *find(const struct hf_core *core, const struct hf_record
 struct hf_client *hf_client_find_nlm(struct hf_core *core, struct hf_bytes name,
                                      const struct hf_addr *addr)
 {
-    struct hf_record_client identity = {.protocol = HF_PROTOCOL_NLM, .name = name};
+    struct identity id = {.protocol = HF_PROTOCOL_NLM, .name = name, .host = host_of(addr)};
 
-    identity.addrs[0] = host_of(addr);
-    return find(core, &identity);
+    return find(core, &id);
 }
 
 struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_args *args,
                                      const struct hf_addr *callback_host)
 {
-    struct hf_record_client identity = {
+    struct identity id = {
         .protocol = HF_PROTOCOL_NSM,
         .name = args->mon_name,
+        .host = host_of(callback_host),
         .my_name = args->my_name,
         .prog = args->prog,
         .vers = args->vers,
         .proc = args->proc,
-        .callback_host = host_of(callback_host),
     };
 
-    return find(core, &identity);
+    return find(core, &id);
 }
 
 static bool same_id(const struct hf_map_node *node, const void *key)
@@ -232,6 +250,7 @@ static void free_parts(struct hf_core *core, struct hf_client *client)
 struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *r)
 {
     struct hf_client *client = hf_slab_take(&core->client_slab);
+    struct identity identity = identity_of(r);
 
     if (!client)
         return NULL;
@@ -251,7 +270,7 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
         if (hf_client_add_alias(core, client, &r->addrs[i]) < 0)
             goto fail;
     }
-    hf_map_insert(&core->clients_by_identity, &client->by_identity, hash_identity(core, r));
+    hf_map_insert(&core->clients_by_identity, &client->by_identity, hash_identity(core, &identity));
     hf_map_insert(&core->clients_by_id, &client->by_id,
                   hf_hash_u64(&core->config.hash_key, client->id, 0));
     hf_list_add_tail(&core->clients, &client->all);

@@ -69,14 +69,15 @@ static bool visit_owner(struct search *s, const struct hf_owner *owner)
     return true;
 }
 
-bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
-                             const struct hf_want *want)
+/* True if following what this request waits for leads back to its owner. */
+static bool leads_back(struct hf_core *core, const struct hf_file *file, const struct hf_want *want,
+                       uint64_t ticket)
 {
     struct search s = {.core = core, .asker = want->owner};
     bool more;
 
     core->suspect_round++;
-    more = visit(&s, file, want, UINT64_MAX);
+    more = visit(&s, file, want, ticket);
     while (more && s.queue) {
         struct hf_owner *owner = s.queue;
         s.queue = owner->suspect_next;
@@ -85,4 +86,23 @@ bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
         more = visit_owner(&s, owner);
     }
     return s.found;
+}
+
+bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
+                             const struct hf_want *want)
+{
+    return leads_back(core, file, want, UINT64_MAX);
+}
+
+/*
+ * A cycle can also close by itself. Who waits for whom in the queue depends on what the waiter
+ * holds (waiters.c); if it loses that while it waits (not reclaimed in time, taken by the
+ * operator), it begins to queue behind somebody it need not have queued behind before. Such an edge
+ * is only about fairness, and may be broken: the waiter passes.
+ */
+bool hf_deadlock_is_closed(struct hf_core *core, const struct hf_waiter *w)
+{
+    struct hf_want want = {w->owner, w->first, w->last, w->exclusive, false};
+
+    return leads_back(core, w->file, &want, w->id);
 }

@@ -19,18 +19,35 @@ int hf_limit_monitor(struct hf_core *core)
     return check(core->n_nsm_clients, core->config.limits.clients, &core->counters.limit_monitors);
 }
 
-int hf_limit_lock(struct hf_core *core, const struct hf_client *client, const struct hf_file *file)
+/* The counter of the limit on locks that is reached, or NULL. */
+static uint64_t *lock_limit(struct hf_core *core, const struct hf_client *client,
+                            const struct hf_file *file)
 {
     const struct hf_limits *limits = &core->config.limits;
-    uint64_t of_client = (uint64_t)client->n_locks + client->n_shares + client->n_waiters;
-    uint64_t of_file = (uint64_t)file->n_locks + file->n_shares;
-    uint64_t of_all = core->n_locks + core->n_shares + core->n_waiters;
 
-    if (check(of_client, limits->locks_per_client, &core->counters.limit_locks_per_client) < 0 ||
-        check(of_file, limits->locks_per_file, &core->counters.limit_locks_per_file) < 0 ||
-        check(of_all, limits->locks, &core->counters.limit_locks) < 0)
-        return HF_ELIMIT;
-    return 0;
+    if ((uint64_t)client->n_locks + client->n_shares + client->n_waiters >=
+        limits->locks_per_client)
+        return &core->counters.limit_locks_per_client;
+    if ((uint64_t)file->n_locks + file->n_shares >= limits->locks_per_file)
+        return &core->counters.limit_locks_per_file;
+    if (core->n_locks + core->n_shares + core->n_waiters >= limits->locks)
+        return &core->counters.limit_locks;
+    return NULL;
+}
+
+bool hf_limit_room(struct hf_core *core, const struct hf_client *client, const struct hf_file *file)
+{
+    return lock_limit(core, client, file) == NULL;
+}
+
+int hf_limit_lock(struct hf_core *core, const struct hf_client *client, const struct hf_file *file)
+{
+    uint64_t *hits = lock_limit(core, client, file);
+
+    if (!hits)
+        return 0;
+    ++*hits;
+    return HF_ELIMIT;
 }
 
 int hf_limit_waiter(struct hf_core *core, const struct hf_file *file)

@@ -4,11 +4,17 @@
  */
 #include "core/parts.h"
 
+/* The last epoch that can be followed by another (hf_record_first_id). */
+enum { EPOCH_MAX = (1 << 24) - 2 };
+
 /* Ids carry the epoch they were given in; ours must be newer than any, whatever happened. */
-static void note_epoch(struct hf_core *core, uint64_t epoch)
+static int note_epoch(struct hf_core *core, uint64_t epoch)
 {
+    if (epoch > EPOCH_MAX)
+        return HF_EFORMAT;
     if (epoch > core->epoch)
         core->epoch = epoch;
+    return 0;
 }
 
 static int load_server(struct hf_core *core, struct hf_bytes bytes)
@@ -18,9 +24,8 @@ static int load_server(struct hf_core *core, struct hf_bytes bytes)
 
     if (rv < 0)
         return rv;
-    note_epoch(core, record.epoch);
     core->was_clean = record.clean;
-    return 0;
+    return note_epoch(core, record.epoch);
 }
 
 static bool is_there(struct hf_core *core, const struct hf_record_client *record)
@@ -47,12 +52,14 @@ static int load_client(struct hf_core *core, struct hf_bytes bytes)
         return HF_EFORMAT;
     if (is_there(core, &record))
         return HF_EEXIST;
+    rv = note_epoch(core, record.id >> 40);
+    if (rv < 0)
+        return rv;
     client = hf_client_new(core, &record);
     if (!client)
         return HF_ENOMEM;
     hf_client_set_registered(core, client, true);
     hf_client_unref(core, client);
-    note_epoch(core, record.id >> 40);
     return 0;
 }
 
@@ -83,9 +90,8 @@ static int load_lock(struct hf_core *core, struct hf_bytes bytes)
 
     if (rv < 0)
         return rv;
-    if (record.id == 0)
+    if (record.id == 0 || note_epoch(core, record.id >> 40) < 0)
         return HF_EFORMAT;
-    note_epoch(core, record.id >> 40);
     if (!core->config.durable_locks) /* left from a time when they were */
         return hf_batch_delete(hf_core_gathering(core), HF_RECORD_LOCK, record.id);
     client = hf_client_find_id(core, record.client_id);

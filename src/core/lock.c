@@ -35,8 +35,10 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const s
     struct hf_client_mutable m = current(s->client, peer, args);
     struct hf_txn txn;
 
-    if (!hf_held_covers(s->file, want, true) && hf_limit_lock(core, s->client, s->file) < 0)
+    if (!hf_limit_room(core, s->client, s->file) && !hf_held_covers(s->file, want, true)) {
+        hf_limit_lock(core, s->client, s->file);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
     hf_txn_begin(&txn, core, now, s->file);
     if ((!args->unmonitored &&
          (hf_client_update(&txn, s->client, &m) < 0 || hf_client_register(&txn, s->client) < 0)) ||
@@ -46,6 +48,21 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const s
     }
     hf_waiters_wake_owner(core, s->owner, s->file);
     return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+}
+
+/* What the record of a client will say that is not registered before it is granted something. */
+static int introduce(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                     struct hf_client_mutable m)
+{
+    struct hf_txn txn;
+
+    hf_txn_begin(&txn, core, now, NULL);
+    if (hf_client_update(&txn, client, &m) < 0) {
+        hf_txn_abort(&txn);
+        return HF_ENOMEM;
+    }
+    hf_txn_commit(&txn);
+    return 0;
 }
 
 static struct hf_answer wait_for_it(struct hf_core *core, struct hf_now now,
@@ -58,8 +75,9 @@ static struct hf_answer wait_for_it(struct hf_core *core, struct hf_now now,
         core->counters.deadlocks++;
         return (struct hf_answer){HF_STAT_DEADLCK, s->file->seq};
     }
-    if (!s->client->registered)
-        s->client->m = current(s->client, peer, args);
+    if (!s->client->registered &&
+        introduce(core, now, s->client, current(s->client, peer, args)) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if (hf_waiter_add(core, now, peer, args, s->file, want) < 0) {
         core->counters.out_of_memory++;
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
@@ -76,7 +94,10 @@ static struct hf_answer asked_before(struct hf_core *core, struct hf_waiter *wai
         /* This answer tells the client. The callback must stop: to a client that no longer waits
          * it is wrong, and a DENIED to it would free a lock in use. */
         answer = (struct hf_answer){HF_STAT_GRANTED, waiter->file->seq};
-        hf_waiter_remove(core, waiter);
+        hf_waiter_confirm_range(core, waiter->owner, waiter->file, waiter->first, waiter->last);
+    } else if (hf_deadlock_is_closed(core, waiter)) {
+        waiter->passes = true; /* clients ask again every 30 s: often enough to look */
+        hf_waiters_wake(core, waiter->file, waiter->first, waiter->last);
     }
     return answer;
 }
@@ -90,6 +111,10 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
 
     if (before && (args->block || before->granting))
         return asked_before(core, before);
+    /* A process that waits asks for nothing else: it knows of an earlier grant, so that one's
+     * callback must stop. Clients compare the range but not the mode, and a DENIED would free a
+     * lock in use. */
+    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
     blocker = hf_held_conflict(s->file, want);
     if (!blocker && !hf_waiter_ahead(s->file, want, UINT64_MAX, NULL))
         return acquire(core, now, peer, args, s, want);

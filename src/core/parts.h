@@ -229,6 +229,10 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
 int hf_limit_client(struct hf_core *core);
 int hf_limit_monitor(struct hf_core *core);
 int hf_limit_lock(struct hf_core *core, const struct hf_client *client, const struct hf_file *file);
+
+/* The same question, asked without counting. */
+bool hf_limit_room(struct hf_core *core, const struct hf_client *client,
+                   const struct hf_file *file);
 int hf_limit_waiter(struct hf_core *core, const struct hf_file *file);
 
 /* --- waiters.c: first come, first served (NLM-03) --- */
@@ -270,6 +274,7 @@ void hf_waiter_fill(const struct hf_waiter *waiter, struct hf_call *out);
 
 bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
                              const struct hf_want *want);
+bool hf_deadlock_is_closed(struct hf_core *core, const struct hf_waiter *waiter);
 
 /* --- share.c --- */
 

@@ -33,6 +33,32 @@ void hf_client_set_registered(struct hf_core *core, struct hf_client *client, bo
     hf_client_unref(core, client); /* somebody who undoes or unregisters holds another one */
 }
 
+/* Keeps aside what a failed commit must bring back. */
+static int save(struct hf_txn *txn, struct hf_client *client)
+{
+    struct hf_core *core = txn->core;
+    struct hf_client_saved *saved;
+
+    if (hf_undo_reserve(core) < 0)
+        return HF_ENOMEM;
+    saved = hf_malloc(core->alloc, sizeof(*saved));
+    if (!saved)
+        return HF_ENOMEM;
+    *saved = (struct hf_client_saved){client, client->m, client->registered_at_ms, client->epoch};
+    client->refs++;
+    hf_undo_push(core, (struct hf_undo){HF_UNDO_CLIENT_CHANGED, .saved = saved});
+    return 0;
+}
+
+/*
+ * Not registered, but the disk may still say so, because that is not durable yet: if it is undone,
+ * the client must be as the disk has it.
+ */
+static bool is_leaving(const struct hf_core *core, const struct hf_client *client)
+{
+    return !client->registered && !hf_core_is_durable(core, client->seq);
+}
+
 int hf_client_register(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_core *core = txn->core;
@@ -42,6 +68,8 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
             txn->depends = true; /* a lock is worth nothing before its client is on disk */
         return 0;
     }
+    if (is_leaving(core, client) && save(txn, client) < 0)
+        return HF_ENOMEM;
     if (hf_undo_reserve(core) < 0)
         return HF_ENOMEM;
     client->registered_at_ms = txn->now.wall_ms;
@@ -77,25 +105,19 @@ static bool mutable_equal(const struct hf_client_mutable *a, const struct hf_cli
 int hf_client_update(struct hf_txn *txn, struct hf_client *client,
                      const struct hf_client_mutable *to)
 {
-    struct hf_core *core = txn->core;
-    struct hf_client_saved *saved;
-
     if (mutable_equal(&client->m, to))
         return 0;
-    if (!client->registered) {
-        client->m = *to; /* there is no record of it yet */
+    if (!client->registered && !is_leaving(txn->core, client)) {
+        client->m = *to; /* there is no record of it */
         return 0;
     }
-    if (hf_undo_reserve(core) < 0)
+    if (save(txn, client) < 0)
         return HF_ENOMEM;
-    saved = hf_malloc(core->alloc, sizeof(*saved));
-    if (!saved)
-        return HF_ENOMEM;
-    *saved = (struct hf_client_saved){client, client->m};
-    client->refs++;
-    hf_undo_push(core, (struct hf_undo){HF_UNDO_CLIENT_CHANGED, .saved = saved});
     client->m = *to;
-    return put_record(txn, client);
+    if (client->registered)
+        return put_record(txn, client);
+    txn->depends = true;
+    return 0;
 }
 
 int hf_core_client_learn(struct hf_core *core, struct hf_now now, uint64_t client_id,
@@ -150,8 +172,9 @@ void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_cl
 
     if (has_something(client))
         return; /* armed again when it has nothing left */
-    if (client->notice.state != HF_ERRAND_IDLE)
-        due_ms = now.mono_ms + core->config.linger_ms; /* it still has to hear of our restart */
+    /* It still has to hear of our restart, or may reclaim what we do not know of. */
+    if (client->notice.state != HF_ERRAND_IDLE || client->may_reclaim)
+        due_ms = now.mono_ms + core->config.linger_ms;
     if (due_ms > now.mono_ms) {
         hf_timer_arm(core, &client->linger, due_ms);
         return;

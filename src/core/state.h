@@ -128,6 +128,7 @@ struct hf_waiter {
     bool msg;
     bool exclusive;
     bool monitored;
+    bool passes;   /* queues behind nobody, because it would wait for itself (deadlock.c) */
     bool granting; /* holds the lock; the callback is to be made or under way */
     bool gone;     /* left, but an undo entry still refers to it */
     bool undoable; /* an undo entry refers to it */
@@ -209,10 +210,12 @@ struct hf_client {
     struct hf_doom doom;
 };
 
-/* That part as it was, for undo. */
+/* That part as it was, and what registering sets, for undo. */
 struct hf_client_saved {
     struct hf_client *client; /* a reference */
     struct hf_client_mutable m;
+    int64_t registered_at_ms;
+    uint64_t epoch;
 };
 
 /* Objects with a few bytes at their end: from a slab when those are short. */
@@ -281,6 +284,7 @@ struct hf_core {
     bool in_flight;     /* the other one is being committed */
     bool wanted;        /* the gathering batch is waited for, even if it has no operation */
     uint64_t durable;
+    uint64_t failed; /* the newest batch that was undone; 0: none */
 
     struct hf_itree timers;
     uint64_t redo_ms; /* when to try again what failed; UINT64_MAX: nothing to try */

@@ -56,6 +56,8 @@ static void fire(struct hf_core *core, struct hf_now now, struct hf_timer *timer
 static void redo(struct hf_core *core, struct hf_now now)
 {
     core->redo_ms = UINT64_MAX;
+    if (core->server_dirty)
+        core->wanted = true;
     hf_doom_redo(core, now);
     hf_grace_redo(core, now);
 }

@@ -17,9 +17,10 @@ struct hf_batch *hf_core_gathering(struct hf_core *core)
     return &core->batches[core->gathering];
 }
 
+/* A batch that failed leaves nothing to wait for: what it did is undone, the rest is durable. */
 bool hf_core_is_durable(const struct hf_core *core, uint64_t seq)
 {
-    return seq <= core->durable;
+    return seq <= core->durable || seq <= core->failed;
 }
 
 uint64_t hf_core_durable(const struct hf_core *core)
@@ -135,10 +136,11 @@ static void take_back(struct hf_core *core, struct hf_now now, uint64_t seq, int
     hf_batch_clear(hf_core_gathering(core));
     core->wanted = false;
     if (core->server_in_flight || core->server_dirty) {
-        core->server_dirty = true;
-        core->wanted = true;
+        core->server_dirty = true; /* goes with the next batch, at the latest with the redo */
         core->epoch_seq = hf_core_gathering(core)->seq;
     }
+    core->grace.drained_seq = 0; /* what had been reclaimed may be unclaimed again */
+    core->failed = seq;          /* not before: undoing asks what is durable */
     hf_redo_later(core, now);
 }
 

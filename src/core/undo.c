@@ -59,6 +59,8 @@ static void client_back(struct hf_core *core, struct hf_client_saved *saved)
     if (!hf_core_is_durable(core, client->told.seq))
         hf_errand_end(core, &client->told); /* it would tell of what did not happen yet */
     client->m = saved->m;
+    client->registered_at_ms = saved->registered_at_ms;
+    client->epoch = saved->epoch;
     forget_saved(core, saved);
 }
 
@@ -67,10 +69,12 @@ static void back_one(struct hf_core *core, const struct hf_undo *entry)
     switch (entry->kind) {
     case HF_UNDO_LOCK_ADDED:
         hf_lock_unlink(core, entry->lock);
+        hf_waiters_wake(core, entry->lock->file, entry->lock->node.first, entry->lock->node.last);
         hf_lock_forget(core, entry->lock);
         break;
     case HF_UNDO_LOCK_REMOVED:
         hf_lock_link(core, entry->lock);
+        hf_waiters_wake_owner(core, entry->lock->owner, entry->lock->file);
         break;
     case HF_UNDO_LOCK_CLAIMED:
         hf_lock_set_unclaimed(core, entry->lock, true);

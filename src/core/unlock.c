@@ -17,8 +17,10 @@ static struct hf_answer release(struct hf_core *core, struct hf_now now, const s
 {
     struct hf_txn txn;
 
-    if (splits(s, range) && hf_limit_lock(core, s->client, s->file) < 0)
+    if (!hf_limit_room(core, s->client, s->file) && splits(s, range)) {
+        hf_limit_lock(core, s->client, s->file);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
     hf_txn_begin(&txn, core, now, s->file);
     if (hf_held_clear(&txn, s->owner, range->first, range->last) < 0) {
         hf_txn_abort(&txn);

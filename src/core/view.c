@@ -5,11 +5,6 @@
  */
 #include "core/parts.h"
 
-static struct hf_addr addr_of(const struct hf_client *client)
-{
-    return client->protocol == HF_PROTOCOL_NSM ? client->callback_host : client->addr;
-}
-
 static void show_client(const struct hf_client *client, struct hf_view_client *row)
 {
     *row = (struct hf_view_client){
@@ -61,7 +56,7 @@ static void show_lock(const struct hf_core *core, const struct hf_lock *lock,
 {
     *row = (struct hf_view_lock){
         .client_name = lock->owner->client->name,
-        .client_addr = addr_of(lock->owner->client),
+        .client_addr = lock->owner->client->addr,
         .durable = lock->durable,
         .unreclaimed = lock->unclaimed,
         .n_waiters = lock->file->n_waiters,

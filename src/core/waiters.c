@@ -235,7 +235,7 @@ static int serve_file(struct hf_core *core, struct hf_now now, struct hf_file *f
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
         struct hf_want want = want_of(core, w);
         if (!hf_range_overlap(w->first, w->last, first, last) || hf_held_conflict(file, &want) ||
-            hf_waiter_ahead(file, &want, w->id, NULL))
+            (!w->passes && hf_waiter_ahead(file, &want, w->id, NULL)))
             continue;
         if (grant(core, now, w) < 0) {
             hf_waiters_wake(core, file, first, last);

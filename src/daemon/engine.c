@@ -44,19 +44,13 @@ static void settle(struct hf_engine *engine, uint64_t seq, int error)
         hf_later_reach(&engine->answers, hf_core_durable(engine->core));
 }
 
-static void log_health(struct hf_engine *engine)
+/* The store's thread logs what became of it; here it decides whether requests are let in. */
+static void note_health(struct hf_engine *engine)
 {
     struct hf_store_health health;
 
     hf_committer_health(&engine->committer, &health);
-    if (health.up == engine->store_up)
-        return;
     engine->store_up = health.up;
-    if (health.up)
-        hf_log(HF_LOG_INFO, "store is back");
-    else
-        hf_log(HF_LOG_ERROR, "store is down: requests are refused",
-               HF_STR("reason", health.reason));
 }
 
 static void collect(struct hf_engine *engine)
@@ -69,7 +63,7 @@ static void collect(struct hf_engine *engine)
         hf_histogram_observe(&engine->batch_sizes, result.batch->n_ops);
         settle(engine, result.batch->seq, result.status);
     }
-    log_health(engine);
+    note_health(engine);
 }
 
 static void on_committed(uv_async_t *async)
@@ -279,10 +273,25 @@ static int load(struct hf_engine *engine)
 
 static void init_programs(struct hf_engine *engine)
 {
-    struct hf_nlm_config nlm = {engine->core, engine->client, &engine->answers,
-                                now,          engine,         &hf_alloc_heap};
-    struct hf_nsm_config nsm = {engine->core, engine->client, &engine->answers, now,
-                                engine,       engine->loop,   &hf_alloc_heap};
+    struct hf_nlm_config nlm = {
+        .core = engine->core,
+        .client = engine->client,
+        .answers = &engine->answers,
+        .store_up = &engine->store_up,
+        .now = now,
+        .now_ctx = engine,
+        .alloc = &hf_alloc_heap,
+    };
+    struct hf_nsm_config nsm = {
+        .core = engine->core,
+        .client = engine->client,
+        .answers = &engine->answers,
+        .store_up = &engine->store_up,
+        .now = now,
+        .now_ctx = engine,
+        .loop = engine->loop,
+        .alloc = &hf_alloc_heap,
+    };
 
     hf_nlm_init(&engine->nlm, &nlm);
     hf_nsm_init(&engine->nsm, &nsm);

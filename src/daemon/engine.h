@@ -29,7 +29,7 @@ struct hf_engine {
     struct hf_store store;
     struct hf_committer committer;
     bool committing; /* the committer has a batch */
-    bool store_up;
+    bool store_up;   /* as of the last result; requests are refused while it is not */
     struct hf_later_queue answers;
     struct hf_rpc_client *client;
     struct hf_nlm nlm;

@@ -34,11 +34,18 @@ static const struct {
 
 void hf_event_log(const struct hf_event *event)
 {
+    static struct hf_log_limit limits[HF_COUNT_OF(LINES)];
+    enum hf_log_level level;
     struct hf_field fields[7];
+    uint64_t held_back = 0;
     unsigned n = 0;
 
     HF_ASSERT((size_t)event->kind < HF_COUNT_OF(LINES) && LINES[event->kind].text);
-    if (!hf_log_enabled(LINES[event->kind].level))
+    level = LINES[event->kind].level;
+    if (!hf_log_enabled(level))
+        return;
+    /* A warning is about what a peer did, and may do again as fast as it likes. */
+    if (level == HF_LOG_WARN && !hf_log_limit_pass(&limits[event->kind], &held_back))
         return;
     if (event->name_len > 0)
         fields[n++] = HF_BYTES("client", hf_bytes(event->name, event->name_len));
@@ -50,6 +57,8 @@ void hf_event_log(const struct hf_event *event)
         fields[n++] = HF_INT(LINES[event->kind].b, event->b);
     if (event->error < 0)
         fields[n++] = HF_STR("reason", hf_strerror(event->error));
+    if (held_back > 0)
+        fields[n++] = HF_UINT("held_back", held_back);
     fields[n] = (struct hf_field){.type = HF_FIELD_END};
-    hf_log_write(LINES[event->kind].level, LINES[event->kind].text, fields);
+    hf_log_write(level, LINES[event->kind].text, fields);
 }

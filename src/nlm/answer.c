@@ -115,6 +115,17 @@ static void send_res(struct hf_nlm *nlm, const struct answer *a)
     (void)hf_rpc_client_call(nlm->config.client, &request, on_res_done, NULL, NULL);
 }
 
+/*
+ * Where silence is the better refusal. A client that is told "no" to an UNLOCK forgets the lock all
+ * the same, and it would stay held here; unanswered, it asks again until the store is back. And a
+ * void answer cannot say "no".
+ */
+static bool better_unsaid(const struct answer *a)
+{
+    return a->stat == HF_STAT_DENIED_NOLOCKS &&
+           (a->kind == HF_NLM_UNLOCK || a->kind == HF_NLM_FREE_ALL);
+}
+
 /* call is NULL where the RPC call was answered before: a message. */
 static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a)
 {
@@ -124,7 +135,10 @@ static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct a
     nlm->answers[a->kind][a->stat]++;
     if (a->received_ns)
         hf_histogram_observe(&nlm->durations_ns[a->kind], uv_hrtime() - a->received_ns);
-    if (!call) {
+    if (better_unsaid(a)) {
+        if (call)
+            hf_rpc_reply_never(call);
+    } else if (!call) {
         send_res(nlm, a);
     } else if (a->kind == HF_NLM_FREE_ALL || a->kind == HF_NLM_SM_NOTIFY) {
         hf_rpc_reply_void(call);
@@ -156,10 +170,7 @@ static void on_reached(struct hf_later *later, bool durable)
     /* SPEC section 5: the store refused, so nothing is promised. */
     if (!durable)
         kept->answer.stat = HF_STAT_DENIED_NOLOCKS;
-    if (!durable && kept->call && kept->answer.kind == HF_NLM_FREE_ALL)
-        hf_rpc_reply_never(kept->call); /* a void answer would say that it was done */
-    else
-        deliver(kept->nlm, kept->call, &kept->answer);
+    deliver(kept->nlm, kept->call, &kept->answer);
     hf_list_add_head(&kept->nlm->spare, &kept->spare);
 }
 

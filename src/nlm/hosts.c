@@ -23,6 +23,10 @@ void on_free_all(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer;
     struct hf_answer answer;
 
+    if (!*nlm->config.store_up) {
+        answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
+        return;
+    }
     if (!peer_of(call, &a->name, &peer)) {
         answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_FAILED);
         return;

@@ -31,6 +31,8 @@ bool handle_is_possible(const nlm_obj *fh)
 static enum hf_stat open_request(const struct hf_rpc_call *call, const nlm4_lock *lock,
                                  struct hf_peer *peer, struct hf_lock_args *args)
 {
+    if (!*nlm_of(call)->config.store_up)
+        return HF_STAT_DENIED_NOLOCKS; /* SPEC section 5: nothing can be promised now */
     if (!peer_of(call, &lock->caller_name, peer))
         return HF_STAT_FAILED;
     if (!handle_is_possible(&lock->fh))

@@ -23,6 +23,7 @@ struct hf_nlm_config {
     struct hf_core *core;
     struct hf_rpc_client *client;   /* for GRANTED and the _RES calls */
     struct hf_later_queue *answers; /* what waits for a commit */
+    const bool *store_up;           /* while it is not, requests are refused at the door */
     struct hf_now (*now)(void *ctx);
     void *now_ctx;
     const struct hf_alloc *alloc;

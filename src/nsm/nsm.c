@@ -145,6 +145,22 @@ static struct hf_mon_args args_of(const my_id *id)
     };
 }
 
+/*
+ * SPEC section 5: while the store is down nothing can be registered or removed. True if the call
+ * was refused for that: SM_MON by STAT_FAIL, the others, which cannot say no, by silence.
+ */
+static bool refused(struct hf_rpc_call *call)
+{
+    struct hf_nsm *nsm = nsm_of(call);
+    struct hf_sm_answer answer = hf_core_sm_stat(nsm->config.core);
+
+    if (*nsm->config.store_up)
+        return false;
+    answer.ok = false;
+    deliver(nsm, call, answer);
+    return true;
+}
+
 /* ---- procedures ---- */
 
 static void on_null(struct hf_rpc_call *call, void *args)
@@ -170,6 +186,8 @@ static void on_mon(struct hf_rpc_call *call, void *raw)
     struct hf_sm_answer answer = hf_core_sm_stat(nsm->config.core);
     struct hf_peer peer = peer_of(call);
 
+    if (refused(call))
+        return;
     if (is_name(&id->mon_name) && is_name(&id->my_id.my_name) && may_be_called(args.prog)) {
         args.mon_name = from_string(&id->mon_name);
         memcpy(args.priv, a->priv, sizeof(args.priv));
@@ -191,6 +209,8 @@ static void on_unmon(struct hf_rpc_call *call, void *raw)
     struct hf_mon_args args = args_of(&a->my_id);
     struct hf_peer peer = peer_of(call);
 
+    if (refused(call))
+        return;
     args.mon_name = from_string(&a->mon_name);
     answer_when_durable(call, hf_core_sm_unmon(nsm->config.core, now_of(nsm), &peer, &args));
 }
@@ -201,6 +221,8 @@ static void on_unmon_all(struct hf_rpc_call *call, void *raw)
     struct hf_mon_args args = args_of(raw);
     struct hf_peer peer = peer_of(call);
 
+    if (refused(call))
+        return;
     answer_when_durable(call, hf_core_sm_unmon_all(nsm->config.core, now_of(nsm), &peer, &args));
 }
 
@@ -228,6 +250,8 @@ static void on_notify(struct hf_rpc_call *call, void *raw)
     const stat_chge *a = raw;
     struct hf_sm_answer answer = {.ok = true};
 
+    if (refused(call))
+        return; /* the peer says it again until it is heard */
     answer.seq = hf_core_sm_notify(nsm->config.core, now_of(nsm), &call->peer,
                                    from_string(&a->mon_name), a->state);
     answer_when_durable(call, answer);

@@ -21,6 +21,7 @@ struct hf_nsm_config {
     struct hf_core *core;
     struct hf_rpc_client *client;
     struct hf_later_queue *answers; /* what waits for a commit */
+    const bool *store_up;           /* while it is not, registrations are refused at the door */
     struct hf_now (*now)(void *ctx);
     void *now_ctx;
     uv_loop_t *loop; /* for resolving names, off the path of any request */

@@ -367,8 +367,7 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request
     call->deadline_ms = call->started_ms + request->timeout_ms;
     rv = build(client, &header, request->encode, request->args, &call->message);
     if (rv == 0)
-        rv = request->peer.port ? begin_call(call, request->peer.port)
-                                : begin_lookup(call, HF_RPC_UDP);
+        rv = port ? begin_call(call, port) : begin_lookup(call, HF_RPC_UDP);
     if (rv < 0)
         return rv; /* the call is still among the spare ones */
     hf_list_remove(&call->link);

@@ -14,7 +14,7 @@ static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
 
     if (call)
         hf_list_remove(&call->link);
-    else
+    else if (server->n_calls < CALLS_TOTAL_MAX)
         call = hf_malloc(server->config.alloc, sizeof(*call));
     if (!call)
         return NULL;
@@ -194,7 +194,7 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     }
     call = call_new(server, origin);
     if (!call)
-        return; /* out of memory: as if the network had lost it */
+        return; /* out of memory, or far too many under way: as if the network had lost it */
     call->header = header;
     if (server->config.timed)
         call->received_ns = uv_hrtime();

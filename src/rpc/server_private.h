@@ -16,6 +16,7 @@ enum {
     OUT_MAX = 64 * 1024,        /* unread answers at which a connection is no longer read from */
     OUT_LIMIT = 4 * OUT_MAX,    /* unread answers, to what it had asked before, that end it */
     CALLS_MAX = 1024,           /* requests under way at which it is no longer read from */
+    CALLS_TOTAL_MAX = 65536,    /* requests under way in all: what comes on top is dropped */
     SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
     REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
     REPLY_ROOM_MAX = 60 * 1024, /* and for a long list over TCP */

@@ -28,6 +28,14 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
+/* 0 when the moment has passed. */
+static uint64_t time_left_ns(uint64_t until_ns)
+{
+    uint64_t now = now_ns();
+
+    return now < until_ns ? until_ns - now : 0;
+}
+
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -74,27 +82,50 @@ static bool note_health(struct hf_committer *c, int code)
     return was_up != (code == 0);
 }
 
-/* Tries until the batch is durable, the failure is final, or the time is up. */
+static bool is_stopping(struct hf_committer *c)
+{
+    bool stopping;
+
+    pthread_mutex_lock(&c->mutex);
+    stopping = c->stopping;
+    pthread_mutex_unlock(&c->mutex);
+    return stopping;
+}
+
+/* Whether to report a failure, rather than try once more. */
+static bool is_final(struct hf_committer *c, int code, bool in_doubt, bool late)
+{
+    if (code == HF_EFENCED)
+        return true;
+    if (in_doubt) /* nobody may be told "not durable" before that is certain */
+        return late && is_stopping(c);
+    return late || !passes(code);
+}
+
+/* Tries until the batch is durable, or certain not to be. */
 static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, uint64_t give_up_ns,
                         bool *in_doubt)
 {
     uint64_t pause_ns = RETRY_FIRST_MS * NS_PER_MS;
-    uint64_t now;
     int rv;
 
     *in_doubt = false;
-    for (;;) {
-        rv = hf_store_apply(c->store, batch);
+    while ((rv = hf_store_apply(c->store, batch)) < 0) {
+        bool late = time_left_ns(give_up_ns) == 0;
+
         /* A later try that never reached the store settles nothing about an earlier one. */
-        *in_doubt = rv < 0 && (*in_doubt || hf_store_in_doubt(c->store));
-        now = now_ns();
-        if (!passes(rv) || now >= give_up_ns)
+        *in_doubt = *in_doubt || hf_store_in_doubt(c->store);
+        if (is_final(c, rv, *in_doubt, late))
             return rv;
+        if (late && note_health(c, rv))
+            c->config.wake(c->config.ctx);
         hf_log_limited(HF_LOG_WARN, "the store does not answer: trying again",
                        HF_STR("why", hf_store_error(c->store)));
-        sleep_ns(smaller(pause_ns, give_up_ns - now));
+        sleep_ns(late ? pause_ns : smaller(pause_ns, time_left_ns(give_up_ns)));
         pause_ns = smaller(pause_ns * 2, RETRY_LAST_MS * NS_PER_MS);
     }
+    *in_doubt = false;
+    return 0;
 }
 
 static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)

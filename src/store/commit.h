@@ -10,6 +10,10 @@
  * heals without a restart and without a request. A store taken over by another daemon
  * (HF_EFENCED) stays down.
  *
+ * A batch whose outcome is not known (the connection broke while it committed) is not refused, for
+ * it may be durable: the store counts as down after give_up_ms, but the batch stays in flight until
+ * a later try has settled it. So what is reported as failed is certain not to be durable.
+ *
  * Ownership: store and batch are the committer's between submit (for the store: init) and collect
  * (for the store: stop). It allocates nothing.
  */
@@ -32,9 +36,9 @@ struct hf_committer_config {
 };
 
 /*
- * What became of a batch. A failed one is not durable, unless in_doubt: then it may be found so
- * after a restart, or not. The owner takes it back in memory, and puts the opposite of each of its
- * operations in front of its next batch, which settles the matter either way.
+ * What became of a batch. One that failed is not durable; in_doubt is the exception, possible only
+ * when the committer was stopped, or the store lost to another daemon, before the outcome was
+ * known.
  */
 struct hf_commit_result {
     const struct hf_batch *batch;
@@ -69,8 +73,8 @@ int hf_committer_init(struct hf_committer *committer, struct hf_store *store,
                       const struct hf_committer_config *config);
 
 /*
- * Waits for the batch in flight, if any, to be durable or given up, ends the thread and gives the
- * store back. The result can be collected afterwards.
+ * Waits for the batch in flight, if any, to be durable or given up (now also one in doubt), ends
+ * the thread and gives the store back. The result can be collected afterwards.
  */
 void hf_committer_stop(struct hf_committer *committer);
 

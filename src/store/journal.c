@@ -110,9 +110,9 @@ int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch)
         .index = journal->index, .len = (uint32_t)bytes.len, .n_ops = batch->n_ops};
     size_t len = sizeof(header) + bytes.len;
     struct iovec iov[] = {
-        {&header,                       sizeof(header)   },
-        {(void *)(uintptr_t)bytes.data, bytes.len        },
-        {(void *)(uintptr_t)ZEROS,      padded(len) - len},
+        {&header, sizeof(header)},
+        {(void *)bytes.data, bytes.len},
+        {(void *)ZEROS, padded(len) - len},
     };
     ssize_t n;
 

@@ -70,7 +70,7 @@ static int write_op(MDB_cursor *cursor, struct tail *tail, const struct hf_op *o
 {
     uint64_t id = key_of(op->kind, op->id);
     MDB_val key = hf_lmdb_number(&id);
-    MDB_val value = {op->value.len, (void *)(uintptr_t)op->value.data};
+    MDB_val value = {op->value.len, (void *)op->value.data};
     int error;
 
     if (op->type == HF_OP_PUT) {
@@ -108,7 +108,7 @@ static int write_journal_key(struct hf_lmdb_env *env, MDB_txn *txn, const struct
 {
     uint64_t which = HF_LMDB_JOURNAL_KEY;
     MDB_val name = hf_lmdb_number(&which);
-    MDB_val value = {sizeof(*key), (void *)(uintptr_t)key};
+    MDB_val value = {sizeof(*key), (void *)key};
 
     return mdb_put(txn, env->state, &name, &value, 0);
 }

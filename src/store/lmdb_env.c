@@ -220,7 +220,8 @@ static int write_once(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
     rv = hf_lmdb_env_fail(env, error, "cannot commit");
     if (rv != HF_ELIMIT) {
         close_env(env);
-        env->store->in_doubt = true;
+        /* A full disk shows while pages are written, long before the meta page that counts. */
+        env->store->in_doubt = rv != HF_ENOSPC;
     }
     return rv;
 }

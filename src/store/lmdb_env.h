@@ -61,7 +61,8 @@ int hf_lmdb_env_ready(struct hf_lmdb_env *env);
 /*
  * Runs body in a write transaction and commits it; the map grows as needed, and body may run more
  * than once. HF_EFENCED if the store is no longer ours, which is found before body runs, or if the
- * file is no longer in its place, which is found after. A failure to commit sets in_doubt.
+ * file is no longer in its place, which is found after. A failure to commit sets in_doubt, unless
+ * it is certain that nothing was committed.
  */
 typedef int (*hf_lmdb_body)(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx);
 int hf_lmdb_env_write(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx);

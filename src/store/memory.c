@@ -78,7 +78,9 @@ static int memory_open(struct hf_store *store, const struct hf_store_config *con
 
 static bool drop(struct hf_map_node *node, void *ctx)
 {
-    hf_free(ctx, hf_container_of(node, struct entry, node));
+    const struct hf_store *store = ctx;
+
+    hf_free(store->alloc, hf_container_of(node, struct entry, node));
     return true;
 }
 
@@ -88,7 +90,7 @@ static void memory_close(struct hf_store *store)
 
     for (size_t i = 0; i < KINDS; i++) {
         if (memory->kinds[i].alloc)
-            hf_map_each(&memory->kinds[i], drop, (void *)(uintptr_t)store->alloc);
+            hf_map_each(&memory->kinds[i], drop, store);
         hf_map_free(&memory->kinds[i]);
     }
     hf_free(store->alloc, memory);

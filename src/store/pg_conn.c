@@ -72,20 +72,22 @@ static const struct {
     const char *state;
     int code;
 } STATES[] = {
-    {"HF001", HF_EFENCED},  {"08", HF_EUNREACH}, /* connection exception */
-    {"57P01", HF_EUNREACH},                      /* admin shutdown */
-    {"57P02", HF_EUNREACH},                      /* crash shutdown */
-    {"57P03", HF_EUNREACH},                      /* starting up */
-    {"53300", HF_EUNREACH},                      /* too many connections */
-    {"40001", HF_EBUSY},                         /* serialization failure */
-    {"40P01", HF_EBUSY},                         /* deadlock */
-    {"55P03", HF_EBUSY},                         /* lock timeout */
-    {"53100", HF_ENOSPC},                        /* disk full */
-    {"53200", HF_ENOMEM},   {"25006", HF_EROFS}, /* read-only transaction */
-    {"28", HF_EDENIED},                          /* authorization */
-    {"42501", HF_EDENIED},                       /* privilege */
-    {"42P01", HF_EFORMAT},                       /* undefined table */
-    {"42703", HF_EFORMAT},                       /* undefined column */
+    {"HF001", HF_EFENCED},  /* ours: migration 0002 */
+    {"08", HF_EUNREACH},    /* connection exception */
+    {"57P01", HF_EUNREACH}, /* admin shutdown */
+    {"57P02", HF_EUNREACH}, /* crash shutdown */
+    {"57P03", HF_EUNREACH}, /* starting up */
+    {"53300", HF_EUNREACH}, /* too many connections */
+    {"40001", HF_EBUSY},    /* serialization failure */
+    {"40P01", HF_EBUSY},    /* deadlock */
+    {"55P03", HF_EBUSY},    /* lock timeout */
+    {"53100", HF_ENOSPC},   /* disk full */
+    {"53200", HF_ENOMEM},   /* out of memory */
+    {"25006", HF_EROFS},    /* read-only transaction */
+    {"28", HF_EDENIED},     /* authorization */
+    {"42501", HF_EDENIED},  /* privilege */
+    {"42P01", HF_EFORMAT},  /* undefined table */
+    {"42703", HF_EFORMAT},  /* undefined column */
 };
 
 static int code_of_state(const char *state)
@@ -142,6 +144,19 @@ void hf_pg_disconnect(struct hf_pg *pg)
 {
     PQfinish(pg->conn);
     pg->conn = NULL;
+}
+
+/* An idle server says nothing, or a last word (which libpq swallows), or hangs up. */
+void hf_pg_drop_dead(struct hf_pg *pg)
+{
+    while (pg->conn) {
+        struct pollfd fd = {.fd = PQsocket(pg->conn), .events = POLLIN};
+
+        if (poll(&fd, 1, 0) <= 0)
+            return;
+        if (!PQconsumeInput(pg->conn))
+            hf_pg_disconnect(pg);
+    }
 }
 
 /* Waits until the socket can do one of events. */

@@ -30,6 +30,12 @@ void hf_pg_free(struct hf_pg *pg);
 int hf_pg_connect(struct hf_pg *pg);
 void hf_pg_disconnect(struct hf_pg *pg);
 
+/*
+ * Before something is sent on a connection that was idle: closes it if the server has. A batch that
+ * is never sent is certain not to be durable.
+ */
+void hf_pg_drop_dead(struct hf_pg *pg);
+
 /* Sends what libpq has gathered; reads meanwhile, so that neither side waits for the other. */
 int hf_pg_flush(struct hf_pg *pg);
 

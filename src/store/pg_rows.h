@@ -16,18 +16,6 @@
 
 enum { HF_PG_COLUMNS_MAX = 16 };
 
-/* The SQL of one kind of record. Statements are prepared under kind and verb: "put_clients". */
-struct hf_pg_table {
-    enum hf_record_kind kind;
-    unsigned n_columns;
-    const char *put;    /* columns as arrays */
-    const char *delete; /* $1: array of ids */
-    const char *list;   /* binary result, the columns in the order of put */
-    const char *get;    /* the same, $1: id */
-};
-
-const struct hf_pg_table *hf_pg_table_of(enum hf_record_kind kind);
-
 /* Rows under construction, column by column. */
 struct hf_pg_rows {
     struct hf_buf columns[HF_PG_COLUMNS_MAX];

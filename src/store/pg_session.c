@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "store/backend.h"
 #include "store/migrate.h"
-#include "store/pg_rows.h"
+#include "store/pg_tables.h"
 
 /* The two keys of our advisory lock: "HOLD", 1. Locks are per database. */
 #define LOCK_KEYS "1213156420, 1"
@@ -25,9 +25,9 @@ static const struct {
     const char *name;
     const char *sql;
 } FRAME[] = {
-    {"begin",  "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"},
-    {"fence",  "SELECT holdfast_check_fence(($1::int8[])[1])"   },
-    {"commit", "COMMIT"                                         },
+    {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"},
+    {"fence", "SELECT holdfast_check_fence(($1::int8[])[1])"},
+    {"commit", "COMMIT"},
 };
 
 /* Commits must reach the disk, whatever the database's default; a stronger setting stays. */
@@ -234,6 +234,7 @@ int hf_pg_session_ready(struct hf_pg_session *session)
 {
     int rv;
 
+    hf_pg_drop_dead(&session->pg);
     if (session->pg.conn)
         return 0;
     rv = session->fence == 0 ? start_first(session) : start_again(session);

@@ -13,6 +13,7 @@
 #include "store/changes.h"
 #include "store/pg_rows.h"
 #include "store/pg_session.h"
+#include "store/pg_tables.h"
 
 struct postgres {
     struct hf_pg_session session;

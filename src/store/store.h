@@ -33,7 +33,7 @@ struct hf_store_config {
     const char *backend; /* "memory", "lmdb" or "postgres" */
     const char *path;    /* lmdb: the directory; made if it is not there */
     const char *dsn;     /* postgres: libpq's connection string; NULL or "": PG* environment */
-    uint32_t timeout_ms; /* postgres: bound on one attempt at anything; 0: the default, 5 s */
+    uint32_t timeout_ms; /* postgres: bound on one attempt at anything; 0: the default, 3 s */
     size_t map_bytes;    /* lmdb: first size of the map, which grows; 0: the default */
     struct hf_alloc const *alloc; /* NULL: the heap */
 };

@@ -9,6 +9,7 @@ import tempfile
 
 from holdfast_test import netns, rpc, tap
 from holdfast_test.daemon import PORT, WAIT_S, Daemon, run
+from holdfast_test.xdr import Encoder
 
 NSM = 100024
 
@@ -258,6 +259,36 @@ def text_from_outside_cannot_forge_a_line():
         assert not [entry for entry in daemon.lines if entry.startswith("error")]
         if log_format == "json":
             assert json.loads(line)["name"].startswith("x\nerror")
+
+
+NASTY = b'x\nerror forged="1" \x1b[31m%s%n\\ \xff'
+
+
+@tap.test
+def names_from_the_network_are_escaped():
+    """CVE-2000-0666: given a crash notice in a nasty name, the log shows it escaped, on one line."""
+    notice = Encoder().opaque(NASTY).int(3).bytes()
+    for log_format in ("text", "json"):
+        with Daemon(f"log.format={log_format}", "log.level=debug") as daemon:
+            with rpc.Udp("127.0.0.1", PORT) as client:
+                client.call(NSM, 1, 6, notice)
+            line = daemon.wait_for_log("forged")
+        assert "\\u000a" in line and "\\u001b" in line and "%s%n" in line, line
+        assert "\x1b" not in line
+        assert not [entry for entry in daemon.lines if entry.startswith("error")]
+
+
+@tap.test
+def lines_a_peer_can_provoke_are_limited():
+    """Given 2,000 crash notices from a stranger, a few lines say so, not 2,000; the rest is counted."""
+    notice = Encoder().string("stranger").int(3).bytes()
+    with Daemon() as daemon:
+        with rpc.Tcp("192.0.2.1", PORT, source=("192.0.2.2", 0)) as client:
+            for _ in range(2000):
+                client.call(NSM, 1, 6, notice)
+        daemon.wait_for_log("stranger")
+    lines = [line for line in daemon.lines if "stranger" in line]
+    assert len(lines) <= 50, f"{len(lines)} lines"
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ static void note(int fd, enum event_type type, const struct iovec *iov, int coun
 
 ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
 {
-    struct iovec iov = {(void *)(uintptr_t)data, len};
+    struct iovec iov = {(void *)data, len};
 
     note(fd, EVENT_WRITE, &iov, 1, offset);
     return syscall(SYS_pwrite64, fd, data, len, offset);
@@ -111,7 +111,7 @@ ssize_t writev(int fd, const struct iovec *iov, int count)
 
 ssize_t write(int fd, const void *data, size_t len)
 {
-    struct iovec iov = {(void *)(uintptr_t)data, len};
+    struct iovec iov = {(void *)data, len};
     struct event event = {.type = EVENT_ACK, .len = len};
     char path[PATH_MAX];
 

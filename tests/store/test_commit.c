@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -157,10 +158,9 @@ static void a_store_that_stays_away_is_given_up(void **state)
     start(50);
     fake.code = HF_EUNREACH;
     fake.failures = -1;
-    fake.in_doubt = true; /* of the first try only; the doubt must outlast the later ones */
     result = commit();
     assert_int_equal(result.status, HF_EUNREACH);
-    assert_true(result.in_doubt);
+    assert_false(result.in_doubt);
     assert_true(fake.calls > 1);
     assert_false(is_up());
     hf_committer_health(&committer, &health);
@@ -171,6 +171,51 @@ static void a_store_that_stays_away_is_given_up(void **state)
     assert_int_equal(commit().status, HF_EUNREACH);
     assert_int_equal(fake.calls, 1);
     finish();
+}
+
+/* The first try may have been durable; what the later ones say about the store changes nothing. */
+static void a_batch_in_doubt_is_settled_not_refused(void **state)
+{
+    struct hf_commit_result result;
+
+    (void)state;
+    start(0);
+    fake.code = HF_EUNREACH;
+    fake.failures = -1;
+    fake.in_doubt = true;
+    hf_committer_submit(&committer, &batch);
+    while (is_up())
+        sem_wait(&woken);
+    fake.code = HF_ENOSPC;
+    while (fake.calls < 4)
+        usleep(1000);
+    assert_false(hf_committer_collect(&committer, &result));
+    fake.failures = 0;
+    while (!hf_committer_collect(&committer, &result))
+        sem_wait(&woken);
+    assert_int_equal(result.status, 0);
+    assert_false(result.in_doubt);
+    assert_true(is_up());
+    finish();
+}
+
+static void stopping_ends_a_doubt_as_such(void **state)
+{
+    struct hf_commit_result result;
+
+    (void)state;
+    start(0);
+    fake.code = HF_EUNREACH;
+    fake.failures = -1;
+    fake.in_doubt = true;
+    hf_committer_submit(&committer, &batch);
+    hf_committer_stop(&committer);
+    assert_true(hf_committer_collect(&committer, &result));
+    assert_int_equal(result.status, HF_EUNREACH);
+    assert_true(result.in_doubt);
+    hf_committer_free(&committer);
+    hf_batch_free(&batch);
+    sem_destroy(&woken);
 }
 
 static void it_heals_without_a_request(void **state)
@@ -242,6 +287,8 @@ int main(void)
         cmocka_unit_test(each_batch_is_reported_once),
         cmocka_unit_test(an_outage_that_passes_refuses_nobody),
         cmocka_unit_test(a_store_that_stays_away_is_given_up),
+        cmocka_unit_test(a_batch_in_doubt_is_settled_not_refused),
+        cmocka_unit_test(stopping_ends_a_doubt_as_such),
         cmocka_unit_test(it_heals_without_a_request),
         cmocka_unit_test(a_final_failure_is_not_tried_again),
         cmocka_unit_test(a_fenced_store_stays_down),

@@ -147,11 +147,11 @@ static void a_foreign_file_is_left_alone(void **state)
     close(fd);
 }
 
-/* Changes a number in the tree "state" behind the store's back. */
-static void set_state(uint64_t which, uint64_t number)
+/* Puts a value into a tree behind the store's back. */
+static void put_raw(const char *name, uint64_t id, void *data, size_t len)
 {
-    MDB_val key = {sizeof(which), &which};
-    MDB_val value = {sizeof(number), &number};
+    MDB_val key = {sizeof(id), &id};
+    MDB_val value = {len, data};
     MDB_env *env;
     MDB_txn *txn;
     MDB_dbi tree;
@@ -160,7 +160,7 @@ static void set_state(uint64_t which, uint64_t number)
     assert_int_equal(mdb_env_set_maxdbs(env, 3), 0);
     assert_int_equal(mdb_env_open(env, dir, 0, 0600), 0);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
-    assert_int_equal(mdb_dbi_open(txn, "state", MDB_INTEGERKEY, &tree), 0);
+    assert_int_equal(mdb_dbi_open(txn, name, MDB_INTEGERKEY, &tree), 0);
     assert_int_equal(mdb_put(txn, tree, &key, &value, 0), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
@@ -168,9 +168,24 @@ static void set_state(uint64_t which, uint64_t number)
 
 static void a_newer_format_is_refused(void **state)
 {
+    uint64_t version = 2;
+
     (void)state;
-    set_state(1, 2);
+    put_raw("state", 1, &version, sizeof(version));
     expect_refused(HF_EVERSION, "newer Holdfast");
+}
+
+static void a_newer_record_is_refused(void **state)
+{
+    uint8_t record[] = {HF_RECORD_LOCK, 99, 1, 2, 3};
+    struct digest d;
+
+    (void)state;
+    put_raw("locks", 2000, record, sizeof(record));
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(store_digest(&store, &d), HF_EVERSION);
+    assert_non_null(strstr(hf_store_error(&store), "newer Holdfast"));
+    hf_store_close(&store);
 }
 
 static void an_interrupted_first_start_is_forgotten(void **state)
@@ -342,6 +357,7 @@ int main(void)
         STORY(no_damage_crashes_the_daemon),
         STORY(a_foreign_file_is_left_alone),
         STORY(a_newer_format_is_refused),
+        STORY(a_newer_record_is_refused),
         STORY(an_interrupted_first_start_is_forgotten),
         STORY(a_daemon_that_was_robbed_writes_nothing_more),
         STORY(what_is_only_in_the_journal_is_there),

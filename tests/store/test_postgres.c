@@ -217,6 +217,22 @@ static void a_server_that_crashes_loses_and_refuses_nothing(void **state)
     restart_in_flight(SIGKILL);
 }
 
+/* Nothing was sent, so nothing is in doubt: the daemon may refuse. */
+static void a_server_that_went_while_idle_leaves_no_doubt(void **state)
+{
+    struct hf_record_server record = {.epoch = 5};
+
+    (void)state;
+    open_store(direct());
+    pg_server_stop(&server, SIGINT);
+    assert_int_equal(hf_store_put_server(&store, &record), HF_EUNREACH);
+    assert_false(hf_store_in_doubt(&store));
+    assert_int_equal(hf_store_probe(&store), HF_EUNREACH);
+    pg_server_again(&server);
+    assert_int_equal(hf_store_put_server(&store, &record), 0);
+    hf_store_close(&store);
+}
+
 static void expect_fenced(void)
 {
     struct hf_record_server record = {.epoch = 5};
@@ -247,7 +263,8 @@ static void a_daemon_that_was_overtaken_never_writes_again(void **state)
     sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE application_name LIKE 'holdfastd-%'");
     assert_int_equal(hf_store_open(&successor, &config), 0);
-    assert_int_equal(hf_store_probe(&store), HF_EUNREACH); /* it learns that it is cut off */
+    while (hf_store_probe(&store) == HF_EUNREACH)
+        continue; /* it learns that it was cut off */
     expect_fenced();
     hf_store_close(&successor);
     expect_fenced();
@@ -349,6 +366,32 @@ static void a_database_that_cannot_be_written_is_named(void **state)
     sql("BEGIN READ WRITE; ALTER ROLE holdfast RESET default_transaction_read_only; COMMIT");
 }
 
+/* The grants that docs/STORE.md names. */
+static void few_rights_are_enough(void **state)
+{
+    char dsn[sizeof(server.dsn) + 32];
+    struct hf_store_config config = direct();
+    uint8_t room[HF_NAME_MAX];
+    struct hf_record_client client = make_client(1, 1, room);
+    struct digest digest;
+
+    (void)state;
+    assert_int_equal(migrate(HF_MIGRATE_UP), 0);
+    sql("DROP ROLE IF EXISTS humble");
+    sql("CREATE ROLE humble LOGIN");
+    sql("GRANT USAGE ON SCHEMA public TO humble");
+    sql("GRANT SELECT, INSERT, UPDATE, DELETE ON nsm_client_registrations, nlm_locks TO humble");
+    sql("GRANT SELECT, UPDATE ON server_state TO humble");
+    sql("GRANT SELECT ON holdfast_migrations TO humble");
+    snprintf(dsn, sizeof(dsn), "%s user=humble", server.dsn);
+    config.dsn = dsn;
+    open_store(config);
+    assert_int_equal(hf_store_put_client(&store, &client), 0);
+    assert_int_equal(store_digest(&store, &digest), 0);
+    assert_int_equal(digest.count, 1);
+    hf_store_close(&store);
+}
+
 static void a_damaged_row_is_not_misread(void **state)
 {
     uint8_t room[HF_NAME_MAX];
@@ -396,12 +439,14 @@ int main(void)
         STORY(a_silent_network_is_left_behind),
         STORY(a_server_that_is_restarted_loses_and_refuses_nothing),
         STORY(a_server_that_crashes_loses_and_refuses_nothing),
+        STORY(a_server_that_went_while_idle_leaves_no_doubt),
         STORY(a_daemon_whose_number_is_old_never_writes_again),
         STORY(a_daemon_that_was_overtaken_never_writes_again),
         STORY(migrations_go_up_and_down),
         STORY(a_migration_that_fails_leaves_nothing),
         STORY(a_newer_schema_is_refused),
         STORY(a_database_that_cannot_be_written_is_named),
+        STORY(few_rights_are_enough),
         STORY(a_damaged_row_is_not_misread),
         STORY(no_password_is_ever_told),
     };

@@ -322,6 +322,43 @@ static void reclaim_undone(void **state)
     assert_int_equal(world_status(w).unreclaimed, 3);
 }
 
+/* A batch that failed leaves nothing to wait for. */
+static void nobody_waits_for_a_failed_batch(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 2, .off = 50, .len = 1, .shared = true);
+    world_commit(w);
+    LOCK(w, .client = 1, .shared = true);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(ASK(w, hf_core_test, .client = 3).seq, 0);
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 2, .off = 9, .len = 1).seq, 0);
+    assert_null(hf_core_take_batch(w->core));
+}
+
+/* A client on its way out that comes back: if both are undone, it is as the disk has it. */
+static void leaving_client_comes_back_as_on_disk(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+    struct hf_lock_args args = {.fh = hf_bytes_str("f"), .exclusive = true, .block = true};
+    uint64_t digest;
+
+    LOCK(w, .client = 1, .fh = "g");
+    UNLOCK(w, .client = 1, .fh = "g");
+    LOCK(w, .client = 2);
+    world_commit(w);
+    digest = hf_core_digest(w->core);
+    world_later(w, 300000); /* the registration goes, but not durably yet */
+    assert_int_not_equal(hf_core_digest(w->core), digest);
+    peer.local = world_addr(251);
+    assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, BLOCKED);
+    UNLOCK(w, .client = 2); /* granted, and registered anew */
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(hf_core_digest(w->core), digest);
+    world_commit(w);
+}
+
 /* --- memory --- */
 
 /* A story that touches everything; returns when an operation was refused for lack of memory. */
@@ -564,6 +601,8 @@ int main(void)
         T(end_of_grace_undone),
         T(early_end_of_grace_waits),
         T(reclaim_undone),
+        T(nobody_waits_for_a_failed_batch),
+        T(leaving_client_comes_back_as_on_disk),
         T(each_allocation_fails_in_turn),
         T(starting_without_memory),
         T(no_memory_for_the_epoch_record),

@@ -316,6 +316,21 @@ static void repeat_during_callback(void **state)
     assert_int_equal(TEST(w, .client = 1), DENIED);
 }
 
+/* An owner that asks for something else in the range does not wait any more: no callback. */
+static void other_request_stops_the_callback(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .shared = true, .block = true);
+    UNLOCK(w, .client = 1);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_int_equal(LOCK(w, .client = 2), GRANTED);
+    world_called(w, call.id, HF_CALL_DENIED); /* says nothing about the new lock */
+    assert_int_equal(TEST(w, .client = 1, .shared = true), DENIED);
+}
+
 /* SPEC 3: a GRANTED denied frees the lock at once; one that fails three times, after 15 s. */
 static void denied_and_failed_callbacks(void **state)
 {
@@ -671,6 +686,7 @@ int main(void)
         T(only_who_can_use_it_wakes),
         T(repeat_and_cancel),
         T(repeat_during_callback),
+        T(other_request_stops_the_callback),
         T(denied_and_failed_callbacks),
         T(granted_res),
         T(unlock_calls_off_the_callback),

@@ -433,8 +433,11 @@ static void notify_again(void **state)
 static void registration_lingers(void **state)
 {
     struct world *w = *state;
+    struct hf_event event;
 
     LOCK(w, .client = 1);
+    assert_true(world_event(w, HF_EVENT_CLIENT_REGISTERED, &event));
+    assert_memory_equal(event.name, "client1.example", event.name_len);
     UNLOCK(w, .client = 1);
     world_later(w, 200000);
     LOCK(w, .client = 1); /* busy when the timer fires */

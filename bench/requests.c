@@ -1,0 +1,225 @@
+#include <endian.h>
+#include <string.h>
+
+#include "load.h"
+
+enum {
+    NLM = 100021,
+    NSM = 100024,
+    PROC_NULL = 0,
+    PROC_TEST = 1,
+    PROC_LOCK = 2,
+    PROC_UNLOCK = 4,
+    PROC_MON = 2,
+    PROC_UNMON = 3,
+    STAT_GRANTED = 0,
+    STAT_DENIED = 1,
+    REPLY_HEAD = 24, /* xid, REPLY, accepted, verifier, status */
+    RANGE = 10,
+};
+
+static const char *const NAMES[MIXES] = {"lock", "test", "denied", "mon", "null"};
+
+const char *mix_name(enum mix mix)
+{
+    return NAMES[mix];
+}
+
+bool mix_parse(const char *name, enum mix *out)
+{
+    for (int i = 0; i < MIXES; i++) {
+        if (strcmp(name, NAMES[i]) == 0) {
+            *out = (enum mix)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned mix_steps(enum mix mix)
+{
+    return mix == MIX_LOCK || mix == MIX_MON ? 2 : 1;
+}
+
+/* ---- writing XDR ---- */
+
+static uint8_t *put32(uint8_t *p, uint32_t v)
+{
+    v = htobe32(v);
+    memcpy(p, &v, 4);
+    return p + 4;
+}
+
+static uint8_t *put64(uint8_t *p, uint64_t v)
+{
+    v = htobe64(v);
+    memcpy(p, &v, 8);
+    return p + 8;
+}
+
+static uint8_t *put_opaque(uint8_t *p, const void *data, uint32_t len)
+{
+    p = put32(p, len);
+    memcpy(p, data, len);
+    memset(p + len, 0, (4 - len % 4) % 4);
+    return p + (len + 3) / 4 * 4;
+}
+
+static uint8_t *put_head(uint8_t *p, uint32_t xid, uint32_t prog, uint32_t vers, uint32_t proc)
+{
+    p = put32(p, xid);
+    p = put32(p, 0); /* CALL */
+    p = put32(p, 2);
+    p = put32(p, prog);
+    p = put32(p, vers);
+    p = put32(p, proc);
+    memset(p, 0, 16); /* AUTH_NONE twice */
+    return p + 16;
+}
+
+/* The lock a slot wants, or, by the other owner, the one that stands in its way. */
+static uint8_t *put_lock(uint8_t *p, const struct target *t, bool other)
+{
+    static const char mine[] = "bench";
+    static const char others[] = "other";
+    char oh[16];
+
+    memset(oh, 'o', sizeof(oh));
+    memcpy(oh, &t->id, sizeof(t->id));
+    oh[15] = other ? 'b' : 'a';
+    p = put_opaque(p, other ? others : mine, sizeof(mine) - 1);
+    p = put_opaque(p, t->fh, t->fh_len);
+    p = put_opaque(p, oh, sizeof(oh));
+    p = put32(p, t->id);
+    p = put64(p, t->offset);
+    return put64(p, RANGE);
+}
+
+static uint8_t *put_cookie(uint8_t *p, uint32_t xid)
+{
+    return put_opaque(p, &xid, sizeof(xid));
+}
+
+static uint8_t *put_lockargs(uint8_t *p, uint32_t xid, const struct target *t, bool other)
+{
+    p = put_cookie(p, xid);
+    p = put32(p, 0); /* block */
+    p = put32(p, 1); /* exclusive */
+    p = put_lock(p, t, other);
+    p = put32(p, 0);    /* reclaim */
+    return put32(p, 1); /* state */
+}
+
+static uint8_t *put_mon_id(uint8_t *p, const struct target *t)
+{
+    char name[32] = "host-00000000.example";
+
+    for (int i = 0; i < 8; i++)
+        name[5 + i] = (char)('a' + (t->id >> (4 * i) & 15));
+    p = put_opaque(p, name, (uint32_t)strlen(name));
+    p = put_opaque(p, "bench", 5);
+    p = put32(p, NLM);
+    p = put32(p, 3);
+    return put32(p, 16);
+}
+
+static size_t finish(uint8_t *out, const uint8_t *end)
+{
+    size_t len = (size_t)(end - out) - MARK;
+
+    put32(out, 0x80000000U | (uint32_t)len);
+    return len + MARK;
+}
+
+size_t request_build(enum mix mix, unsigned step, uint32_t xid, const struct target *t,
+                     uint8_t out[REQUEST_MAX])
+{
+    uint8_t *p = out + MARK;
+
+    switch (mix) {
+    case MIX_LOCK:
+        if (step == 0) {
+            p = put_head(p, xid, NLM, 4, PROC_LOCK);
+            p = put_lockargs(p, xid, t, false);
+        } else {
+            p = put_head(p, xid, NLM, 4, PROC_UNLOCK);
+            p = put_cookie(p, xid);
+            p = put_lock(p, t, false);
+        }
+        break;
+    case MIX_TEST:
+        p = put_head(p, xid, NLM, 4, PROC_TEST);
+        p = put_cookie(p, xid);
+        p = put32(p, 1);
+        p = put_lock(p, t, false);
+        break;
+    case MIX_DENIED:
+        p = put_head(p, xid, NLM, 4, PROC_LOCK);
+        p = put_lockargs(p, xid, t, false);
+        break;
+    case MIX_MON:
+        p = put_head(p, xid, NSM, 1, step == 0 ? PROC_MON : PROC_UNMON);
+        p = put_mon_id(p, t);
+        if (step == 0) {
+            memset(p, 'p', 16);
+            p += 16;
+        }
+        break;
+    default:
+        p = put_head(p, xid, NLM, 4, PROC_NULL);
+    }
+    return finish(out, p);
+}
+
+size_t request_hold(uint32_t xid, const struct target *t, uint8_t out[REQUEST_MAX])
+{
+    uint8_t *p = put_head(out + MARK, xid, NLM, 4, PROC_LOCK);
+
+    return finish(out, put_lockargs(p, xid, t, true));
+}
+
+/* ---- checking ---- */
+
+static uint32_t get32(const uint8_t *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, 4);
+    return be32toh(v);
+}
+
+static bool head_is_success(uint32_t xid, const uint8_t *reply, size_t len)
+{
+    return len >= REPLY_HEAD && get32(reply) == xid && get32(reply + 4) == 1 &&
+           get32(reply + 8) == 0 && get32(reply + 20) == 0;
+}
+
+/* xid as cookie, echoed byte for byte, then the stat. */
+static bool nlm_stat_is(uint32_t xid, const uint8_t *reply, size_t len, uint32_t stat)
+{
+    return len >= REPLY_HEAD + 12 && get32(reply + REPLY_HEAD) == 4 &&
+           memcmp(reply + REPLY_HEAD + 4, &xid, 4) == 0 && get32(reply + REPLY_HEAD + 8) == stat;
+}
+
+bool reply_is_granted(uint32_t xid, const uint8_t *reply, size_t len)
+{
+    return head_is_success(xid, reply, len) && nlm_stat_is(xid, reply, len, STAT_GRANTED);
+}
+
+bool reply_check(enum mix mix, unsigned step, uint32_t xid, const uint8_t *reply, size_t len)
+{
+    if (!head_is_success(xid, reply, len))
+        return false;
+    switch (mix) {
+    case MIX_LOCK:
+    case MIX_TEST:
+        return nlm_stat_is(xid, reply, len, STAT_GRANTED);
+    case MIX_DENIED:
+        return nlm_stat_is(xid, reply, len, STAT_DENIED);
+    case MIX_MON: /* MON: STAT_SUCC and a state; UNMON: a state */
+        return step == 0 ? len == REPLY_HEAD + 8 && get32(reply + REPLY_HEAD) == 0
+                         : len == REPLY_HEAD + 4;
+    default:
+        return len == REPLY_HEAD;
+    }
+}

@@ -1,0 +1,712 @@
+/*
+ * The asynchronous client on a real loop, against peers played by plain sockets, one of them the
+ * peer's rpcbind on port 111 (so this runs in a network of its own: netns.py). NOT-01, NOT-02.
+ */
+#include "fake_peer.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+
+enum { PROG = 400000, VERS = 3, PROC = 7, RESULT = 4242, RPCBIND = 100000 };
+enum { LONG_MS = 15000, SHORT_MS = 150 };
+
+static const char PEER[] = "192.0.2.1";
+static const char PEER6[] = "2001:db8::1";
+
+/* ---- the peers ---- */
+
+static struct fake rpcbind, service, impostor;
+static uint16_t tcp_port, udp_port; /* what rpcbind has registered; 0: nothing */
+static bool deaf_udp, deaf_tcp;     /* rpcbind hears nothing there */
+
+/* GETPORT of version 2 over IPv4, GETADDR of version 4 over IPv6: RFC 1833. */
+static void behave_rpcbind(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
+{
+    uint32_t vers = word_at(call, 4);
+    bool wants_tcp = vers == 2 ? word_at(call, 12) == IPPROTO_TCP : type == SOCK_STREAM;
+    uint16_t port = wants_tcp ? tcp_port : udp_port;
+    char text[64] = "";
+
+    assert_int_equal(word_at(call, 3), RPCBIND);
+    assert_int_equal(word_at(call, 5), 3);
+    assert_int_equal(word_at(call, 10), PROG);
+    assert_int_equal(word_at(call, 11), VERS);
+    if (type == SOCK_DGRAM ? deaf_udp : deaf_tcp)
+        return;
+    assert_int_equal(vers, fake->at.family == HF_ADDR_IPV6 ? 4 : 2);
+    put_success(reply, word_at(call, 0), port);
+    if (vers == 4) {
+        reply->len -= 4;
+        if (port)
+            snprintf(text, sizeof(text), "%s.%d.%d", PEER6, port >> 8, port & 255);
+        opaque(reply, text, strlen(text));
+    }
+}
+
+static void behave_well(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
+{
+    (void)fake;
+    (void)type;
+    assert_int_equal(word_at(call, 3), PROG);
+    assert_int_equal(word_at(call, 4), VERS);
+    assert_int_equal(word_at(call, 5), PROC);
+    put_success(reply, word_at(call, 0), RESULT);
+}
+
+static void behave_silent(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
+{
+    (void)fake;
+    (void)call;
+    (void)type;
+    (void)reply;
+}
+
+static void behave_unavailable(struct fake *fake, struct hf_bytes call, int type,
+                               struct words *reply)
+{
+    const uint32_t words[] = {word_at(call, 0), 1, 0, 0, 0, 1};
+
+    (void)fake;
+    (void)type;
+    for (size_t i = 0; i < HF_COUNT_OF(words); i++)
+        word(reply, words[i]);
+}
+
+static void behave_nonsense(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
+{
+    (void)fake;
+    (void)type;
+    word(reply, word_at(call, 0));
+    word(reply, 1);
+    word(reply, 77);
+}
+
+/* Deaf to the first call it hears. */
+static void behave_forgetful(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
+{
+    if (fake->n_udp > 1)
+        behave_well(fake, call, type, reply);
+}
+
+/* ---- the client ---- */
+
+static struct faulty_heap heap;
+static struct hf_alloc alloc;
+static struct hf_rpc_client *client;
+static bool gone;
+
+struct outcome {
+    unsigned times;
+    int error;
+    uint32_t value;
+    struct hf_addr peer;
+    uint32_t elapsed_ms;
+};
+
+static struct outcome got;
+static unsigned n_done;
+
+static void on_gone(void *ctx)
+{
+    (void)ctx;
+    gone = true;
+}
+
+static void on_done(void *ctx, const struct hf_rpc_response *response)
+{
+    struct outcome *outcome = ctx;
+    u_int value = 0;
+
+    n_done++;
+    outcome->times++;
+    outcome->error = response->error;
+    outcome->peer = response->peer;
+    outcome->elapsed_ms = response->elapsed_ms;
+    if (response->error == 0 && response->results)
+        assert_true(xdr_u_int(response->results, &value));
+    outcome->value = value;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    heap = (struct faulty_heap){.after = 1000000};
+    alloc = faulty_alloc(&heap);
+    got = (struct outcome){0};
+    n_done = 0;
+    gone = deaf_udp = deaf_tcp = false;
+    loop_begin();
+    fake_open(&rpcbind, PEER, 111);
+    fake_open(&service, PEER, 0);
+    rpcbind.behave = behave_rpcbind;
+    service.behave = behave_well;
+    tcp_port = udp_port = service.at.port;
+    return hf_rpc_client_new(&loop, &alloc, &(struct hf_hash_key){1, 2}, &client);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    if (client) {
+        hf_rpc_client_close(client, on_gone, NULL);
+        TURN_UNTIL(gone);
+    }
+    fake_close(&rpcbind);
+    fake_close(&service);
+    fake_close(&impostor);
+    loop_end();
+    return heap.live == 0 ? 0 : -1;
+}
+
+static void serve_all(void)
+{
+    fake_serve(&rpcbind);
+    fake_serve(&service);
+    fake_serve(&impostor);
+}
+
+static struct hf_rpc_request request(enum hf_rpc_path path)
+{
+    return (struct hf_rpc_request){
+        .peer = address(PEER, 0),
+        .path = path,
+        .prog = PROG,
+        .vers = VERS,
+        .proc = PROC,
+        .timeout_ms = LONG_MS,
+    };
+}
+
+/* One call, to its end. */
+static void call(const struct hf_rpc_request *r)
+{
+    unsigned before = n_done;
+
+    assert_int_equal(hf_rpc_client_call(client, r, on_done, &got, NULL), 0);
+    assert_int_equal(n_done, before); /* never from within */
+    TURN_UNTIL((serve_all(), n_done > before));
+}
+
+static void expect_success(const struct hf_rpc_request *r)
+{
+    call(r);
+    assert_int_equal(got.error, 0);
+    assert_int_equal(got.value, RESULT);
+    assert_int_equal(got.peer.port, service.at.port);
+}
+
+static void expect_error(const struct hf_rpc_request *r, int error)
+{
+    call(r);
+    assert_string_equal(hf_strerror(got.error), hf_strerror(error));
+}
+
+/* ---- when all goes well ---- */
+
+/* The port is asked of the peer's rpcbind, once; then the program is called, once. */
+static void a_call_is_looked_up_and_answered(void **state)
+{
+    struct hf_rpc_request tcp = request(HF_RPC_BY_TCP);
+    struct hf_rpc_request udp = request(HF_RPC_BY_UDP);
+
+    (void)state;
+    expect_success(&tcp);
+    assert_true(rpcbind.n_udp == 1 && service.n_tcp == 1 && service.n_udp == 0);
+    expect_success(&udp);
+    assert_true(rpcbind.n_udp == 2 && service.n_tcp == 1 && service.n_udp == 1);
+    assert_int_equal(hf_rpc_client_active(client), 0);
+}
+
+static void a_known_port_is_not_looked_up(void **state)
+{
+    struct hf_rpc_request tcp = request(HF_RPC_BY_TCP);
+    struct hf_rpc_request udp = request(HF_RPC_BY_UDP);
+
+    (void)state;
+    tcp.peer.port = udp.peer.port = service.at.port;
+    expect_success(&tcp);
+    expect_success(&udp);
+    assert_true(rpcbind.n_udp == 0 && rpcbind.n_tcp == 0);
+}
+
+/* The arguments arrive as they were encoded, although they are gone when the call returns. */
+static void arguments_are_encoded_at_once(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+    u_int argument = 99;
+
+    (void)state;
+    r.encode = (xdrproc_t)xdr_u_int;
+    r.args = &argument;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, NULL), 0);
+    argument = 0;
+    TURN_UNTIL((serve_all(), n_done == 1));
+    assert_int_equal(got.value, RESULT);
+}
+
+/* Over IPv6 rpcbind is asked by version 4, over the transport that is wanted. */
+static void ipv6_is_looked_up_over_its_own_transport(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_TCP);
+
+    (void)state;
+    fake_close(&rpcbind);
+    fake_close(&service);
+    fake_open(&rpcbind, PEER6, 111);
+    fake_open(&service, PEER6, 0);
+    rpcbind.behave = behave_rpcbind;
+    service.behave = behave_well;
+    tcp_port = udp_port = service.at.port;
+    r.peer = address(PEER6, 0);
+    expect_success(&r);
+    assert_true(rpcbind.n_tcp == 1 && rpcbind.n_udp == 0 && service.n_tcp == 1);
+    r.path = HF_RPC_BY_UDP;
+    expect_success(&r);
+    assert_true(rpcbind.n_tcp == 1 && rpcbind.n_udp == 1 && service.n_udp == 1);
+    tcp_port = 0;
+    r.path = HF_RPC_BY_TCP_OR_UDP;
+    expect_success(&r);
+    assert_int_equal(service.n_udp, 2);
+}
+
+/* From an address and a reserved port of our choice: a kernel takes its monitor by these. */
+static void it_calls_from_where_it_is_told(void **state)
+{
+    static const enum hf_rpc_path paths[] = {HF_RPC_BY_TCP, HF_RPC_BY_UDP};
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_request r = request(paths[i]);
+
+        r.local = address("192.0.2.2", 0);
+        expect_success(&r);
+        assert_true(hf_addr_same_host(&service.asker, &r.local));
+        assert_true(hf_addr_same_host(&rpcbind.asker, &r.local));
+        assert_false(hf_addr_is_reserved_port(&service.asker));
+        r.reserved_port = true;
+        expect_success(&r);
+        assert_true(hf_addr_same_host(&service.asker, &r.local));
+        assert_true(hf_addr_is_reserved_port(&service.asker));
+    }
+}
+
+/* ---- other ways ---- */
+
+static void without_tcp_there_is_udp(void **state)
+{
+    struct hf_rpc_request either = request(HF_RPC_BY_TCP_OR_UDP);
+    struct hf_rpc_request tcp = request(HF_RPC_BY_TCP);
+
+    (void)state;
+    tcp_port = 0;
+    expect_success(&either);
+    assert_true(service.n_udp == 1 && service.n_tcp == 0);
+    expect_error(&tcp, HF_EUNREGISTERED);
+    udp_port = 0;
+    expect_error(&either, HF_EUNREGISTERED);
+}
+
+/* A TCP registration that nobody stands behind: UDP, within the same time. */
+static void a_dead_tcp_port_leads_to_udp(void **state)
+{
+    struct hf_rpc_request either = request(HF_RPC_BY_TCP_OR_UDP);
+    struct hf_rpc_request tcp = request(HF_RPC_BY_TCP);
+
+    (void)state;
+    close(service.tcp);
+    service.tcp = 0;
+    expect_success(&either);
+    assert_int_equal(service.n_udp, 1);
+    expect_error(&tcp, HF_EREFUSED);
+}
+
+static void an_rpcbind_deaf_on_udp_is_asked_over_tcp(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+
+    (void)state;
+    deaf_udp = true;
+    r.timeout_ms = 2000;
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_tcp, 1);
+}
+
+/* A remembered port that leads nowhere, or to somebody else, is looked up anew. */
+static void a_wrong_hint_is_looked_up_anew(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_TCP);
+
+    (void)state;
+    fake_open(&impostor, PEER, 0);
+    r.peer.port = impostor.at.port;
+    impostor.behave = behave_unavailable;
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 1);
+    r.path = HF_RPC_BY_UDP;
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 2);
+    fake_close(&impostor); /* now the port refuses */
+    r.path = HF_RPC_BY_TCP;
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 3);
+}
+
+static void an_unanswered_datagram_is_sent_again(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+
+    (void)state;
+    service.behave = behave_forgetful;
+    expect_success(&r);
+    assert_true(service.n_udp >= 2);
+}
+
+/* Looked up once, used again; when it leads nowhere any more, looked up once more. */
+static void a_port_can_be_remembered(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_TCP);
+
+    (void)state;
+    r.remember_port = true;
+    expect_success(&r);
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 1);
+    fake_close(&service);
+    fake_open(&service, PEER, 0); /* a client that was booted anew */
+    service.behave = behave_well;
+    tcp_port = service.at.port;
+    expect_success(&r);
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 2);
+    r.remember_port = false;
+    expect_success(&r);
+    assert_int_equal(rpcbind.n_udp, 3);
+}
+
+/* Where the answer is only a receipt, done waits for the end of the time; cancelled, it never is.
+ */
+static void a_call_can_wait_out_its_time(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+    struct hf_rpc_outcall *outcall;
+
+    (void)state;
+    r.wait_out = true;
+    r.timeout_ms = SHORT_MS;
+    call(&r);
+    assert_int_equal(got.error, 0);
+    assert_true(got.elapsed_ms + 1 >= SHORT_MS);
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, &outcall), 0);
+    TURN_UNTIL((serve_all(), service.n_udp == 2));
+    turn_a_while();
+    hf_rpc_client_cancel(outcall);
+    turn_a_while();
+    assert_int_equal(n_done, 1);
+}
+
+static const struct hf_rpc_program *const NO_PROGRAMS[] = {NULL};
+
+/* From the very port we serve on, and the answer finds its way back from there. */
+static void it_calls_from_the_port_it_serves_on(void **state)
+{
+    struct hf_rpc_server_config config = {.loop = &loop,
+                                          .alloc = &alloc,
+                                          .hash_key = {1, 2},
+                                          .max_connections = 8,
+                                          .idle_ms = LONG_MS,
+                                          .stall_ms = LONG_MS};
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+    struct hf_addr at = address("192.0.2.2", 0);
+    struct hf_rpc_server *server;
+
+    (void)state;
+    assert_int_equal(hf_rpc_server_new(&config, &server), 0);
+    assert_int_equal(hf_rpc_server_listen(server, &at, NO_PROGRAMS, 0), 0);
+    hf_rpc_client_attach(client, server);
+    r.local = at;
+    r.listening_port = true;
+    expect_success(&r);
+    assert_true(hf_addr_equal(&service.asker, &at));
+    hf_rpc_client_close(client, on_gone, NULL);
+    TURN_UNTIL(gone);
+    client = NULL;
+    gone = false;
+    hf_rpc_server_close(server, on_gone, NULL);
+    TURN_UNTIL(gone);
+}
+
+/* ---- when it does not go well ---- */
+
+/* One time for all of it, wherever the silence is: lookup, call, on either transport. */
+static void silence_ends_with_the_time_given(void **state)
+{
+    static const enum hf_rpc_path paths[] = {HF_RPC_BY_TCP, HF_RPC_BY_UDP, HF_RPC_BY_TCP_OR_UDP};
+
+    (void)state;
+    service.behave = behave_silent;
+    for (int deaf = 0; deaf < 2; deaf++) {
+        deaf_udp = deaf_tcp = deaf;
+        for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+            struct hf_rpc_request r = request(paths[i]);
+
+            r.timeout_ms = SHORT_MS;
+            expect_error(&r, HF_ETIMEDOUT);
+            assert_true(got.elapsed_ms + 1 >= SHORT_MS);
+            assert_true(got.elapsed_ms < PATIENCE_MS);
+        }
+    }
+}
+
+static void nobody_there_is_refused(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_TCP);
+
+    (void)state;
+    fake_close(&rpcbind);
+    r.timeout_ms = 1000; /* of which UDP, where silence is no refusal, has the first part */
+    expect_error(&r, HF_EREFUSED);
+}
+
+static void an_answer_without_sense_is_an_error(void **state)
+{
+    static const enum hf_rpc_path paths[] = {HF_RPC_BY_TCP, HF_RPC_BY_UDP};
+
+    (void)state;
+    service.behave = behave_nonsense;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_request r = request(paths[i]);
+        expect_error(&r, HF_EFORMAT);
+    }
+    service.behave = behave_unavailable;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_request r = request(paths[i]);
+        expect_error(&r, HF_EUNREGISTERED);
+    }
+}
+
+static struct hf_bytes heard;
+static uint8_t heard_bytes[256];
+
+/* Says nothing, and remembers the call. */
+static void behave_listening(struct fake *fake, struct hf_bytes call_bytes, int type,
+                             struct words *reply)
+{
+    (void)fake;
+    (void)type;
+    (void)reply;
+    assert_true(call_bytes.len <= sizeof(heard_bytes));
+    memcpy(heard_bytes, call_bytes.data, call_bytes.len);
+    heard = hf_bytes(heard_bytes, call_bytes.len);
+}
+
+static void send_to_asker(int fd, uint32_t xid, uint32_t value)
+{
+    struct sockaddr_storage sa;
+    unsigned len = hf_addr_to_sockaddr(&service.asker, &sa);
+    struct words reply = {.len = 0};
+
+    put_success(&reply, xid, value);
+    assert_true(sendto(fd, reply.bytes, reply.len, 0, (struct sockaddr *)&sa, len) > 0);
+}
+
+/* Another transaction id, another port, another address: none of it is the answer; then it comes.
+ */
+static void only_the_one_asked_can_answer(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+    struct hf_addr other = address("192.0.2.3", service.at.port);
+    int elsewhere = plain_socket(SOCK_DGRAM, &other);
+
+    (void)state;
+    fake_open(&impostor, PEER, 0);
+    impostor.behave = behave_silent;
+    service.behave = behave_listening;
+    heard.len = 0;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, NULL), 0);
+    TURN_UNTIL((serve_all(), heard.len > 0));
+    send_to_asker(service.udp, word_at(heard, 0) + 1, 666);
+    send_to_asker(impostor.udp, word_at(heard, 0), 666);
+    send_to_asker(elsewhere, word_at(heard, 0), 666);
+    turn_a_while();
+    assert_int_equal(n_done, 0);
+    send_to_asker(service.udp, word_at(heard, 0), RESULT);
+    TURN_UNTIL(n_done == 1);
+    assert_int_equal(got.value, RESULT);
+    close(elsewhere);
+}
+
+/* An answer to a call that has timed out is nobody's; the next call is not mistaken for it. */
+static void a_late_answer_is_nobodys(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_UDP);
+
+    (void)state;
+    r.timeout_ms = SHORT_MS;
+    service.behave = behave_listening;
+    heard.len = 0;
+    expect_error(&r, HF_ETIMEDOUT);
+    assert_true(heard.len > 0);
+    send_to_asker(service.udp, word_at(heard, 0), 666);
+    turn_a_while();
+    assert_int_equal(got.times, 1);
+    service.behave = behave_well;
+    r.timeout_ms = LONG_MS;
+    expect_success(&r);
+    send_to_asker(service.udp, word_at(heard, 0), 666); /* and once more */
+    turn_a_while();
+    assert_int_equal(got.times, 2);
+}
+
+static void an_address_that_is_not_ours_fails(void **state)
+{
+    struct hf_rpc_request r = request(HF_RPC_BY_TCP);
+
+    (void)state;
+    r.local = address("198.51.100.1", 0);
+    r.peer.port = service.at.port;
+    r.timeout_ms = 1000;
+    call(&r);
+    assert_true(got.error < 0);
+}
+
+/* ---- ends ---- */
+
+/* Cancelled while it looks up, and while it waits for the answer: never heard of again. */
+static void a_cancelled_call_is_over(void **state)
+{
+    static const enum hf_rpc_path paths[] = {HF_RPC_BY_TCP, HF_RPC_BY_UDP};
+    struct hf_rpc_outcall *outcall;
+
+    (void)state;
+    service.behave = behave_listening;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_request r = request(paths[i]);
+
+        assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, &outcall), 0);
+        hf_rpc_client_cancel(outcall);
+        heard.len = 0;
+        assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, &outcall), 0);
+        TURN_UNTIL((serve_all(), heard.len > 0));
+        hf_rpc_client_cancel(outcall);
+        assert_int_equal(hf_rpc_client_active(client), 0);
+        if (paths[i] == HF_RPC_BY_UDP)
+            send_to_asker(service.udp, word_at(heard, 0), 666);
+        turn_a_while();
+    }
+    assert_int_equal(n_done, 0);
+}
+
+/* Closed with calls at every stage: none is reported, and nothing is left behind. */
+static void closing_ends_all_calls(void **state)
+{
+    struct hf_rpc_request tcp = request(HF_RPC_BY_TCP);
+    struct hf_rpc_request udp = request(HF_RPC_BY_UDP);
+
+    (void)state;
+    service.behave = behave_listening;
+    heard.len = 0;
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(hf_rpc_client_call(client, &tcp, on_done, &got, NULL), 0);
+        assert_int_equal(hf_rpc_client_call(client, &udp, on_done, &got, NULL), 0);
+    }
+    TURN_UNTIL((serve_all(), service.n_tcp >= 10 && service.n_udp >= 10));
+    assert_int_equal(hf_rpc_client_call(client, &tcp, on_done, &got, NULL), 0);
+    assert_int_equal(hf_rpc_client_active(client), 21);
+    hf_rpc_client_close(client, on_gone, NULL);
+    TURN_UNTIL(gone);
+    client = NULL;
+    assert_int_equal(n_done, 0);
+    assert_int_equal(heap.live, 0);
+}
+
+/* ---- many ---- */
+
+/* 500 over TCP and 500 over UDP, all waiting at once; then all are answered. */
+static void a_thousand_calls_are_in_flight_at_once(void **state)
+{
+    enum { EACH = 500 };
+    static struct outcome outcomes[2 * EACH];
+    struct rlimit files;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    if (files.rlim_cur < 2000)
+        skip();
+    memset(outcomes, 0, sizeof(outcomes));
+    for (int i = 0; i < 2 * EACH; i++) {
+        struct hf_rpc_request r = request(i % 2 ? HF_RPC_BY_TCP : HF_RPC_BY_UDP);
+        assert_int_equal(hf_rpc_client_call(client, &r, on_done, &outcomes[i], NULL), 0);
+    }
+    assert_int_equal(hf_rpc_client_active(client), 2 * EACH);
+    TURN_UNTIL((serve_all(), n_done == 2 * EACH));
+    for (int i = 0; i < 2 * EACH; i++) {
+        assert_int_equal(outcomes[i].times, 1);
+        assert_int_equal(outcomes[i].error, 0);
+        assert_int_equal(outcomes[i].value, RESULT);
+    }
+    assert_true(service.n_tcp == EACH && service.n_udp >= EACH);
+}
+
+/* Whichever allocation fails, the call fails with it, once, and nothing is lost. */
+static void any_allocation_may_fail(void **state)
+{
+    bool all_went_well = false;
+
+    (void)state;
+    for (long after = 0; after < 100 && !all_went_well; after++) {
+        struct hf_rpc_request r = request(HF_RPC_BY_TCP);
+        unsigned before = n_done;
+
+        r.timeout_ms = 1000;
+        heap.after = after;
+        if (hf_rpc_client_call(client, &r, on_done, &got, NULL) == 0)
+            TURN_UNTIL((serve_all(), n_done > before));
+        all_went_well = n_done > before && got.error == 0;
+        assert_int_equal(hf_rpc_client_active(client), 0);
+        heap.after = 1000000;
+        hf_rpc_client_close(client, on_gone, NULL);
+        TURN_UNTIL(gone);
+        gone = false;
+        assert_int_equal(heap.live, 0);
+        assert_int_equal(hf_rpc_client_new(&loop, &alloc, &(struct hf_hash_key){1, 2}, &client), 0);
+    }
+    assert_true(all_went_well);
+}
+
+#define STORY(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(a_call_is_looked_up_and_answered),
+        STORY(a_known_port_is_not_looked_up),
+        STORY(arguments_are_encoded_at_once),
+        STORY(ipv6_is_looked_up_over_its_own_transport),
+        STORY(it_calls_from_where_it_is_told),
+        STORY(without_tcp_there_is_udp),
+        STORY(a_dead_tcp_port_leads_to_udp),
+        STORY(an_rpcbind_deaf_on_udp_is_asked_over_tcp),
+        STORY(a_wrong_hint_is_looked_up_anew),
+        STORY(an_unanswered_datagram_is_sent_again),
+        STORY(a_port_can_be_remembered),
+        STORY(a_call_can_wait_out_its_time),
+        STORY(it_calls_from_the_port_it_serves_on),
+        STORY(silence_ends_with_the_time_given),
+        STORY(nobody_there_is_refused),
+        STORY(an_answer_without_sense_is_an_error),
+        STORY(only_the_one_asked_can_answer),
+        STORY(a_late_answer_is_nobodys),
+        STORY(an_address_that_is_not_ours_fails),
+        STORY(a_cancelled_call_is_over),
+        STORY(closing_ends_all_calls),
+        STORY(a_thousand_calls_are_in_flight_at_once),
+        STORY(any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests_name("rpc_client", tests, NULL, NULL);
+}

@@ -1,0 +1,541 @@
+/*
+ * The RPC server on a real loop, with a small program of its own: time limits, answers that come
+ * later, repeats, and memory that runs out. What real sockets do to it is in tests/interop.
+ */
+#include "loop.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "rpc/marking.h"
+#include "rpc/server.h"
+#include "rpc_words.h"
+
+enum { PROG = 400000, LATER = 1, NEVER = 2, NOW = 3 };
+enum { FOREVER_MS = 3600 * 1000 };
+
+/* ---- the program ---- */
+
+enum { PENDING_MAX = 8192 };
+
+static struct hf_rpc_call *pending[PENDING_MAX];
+static unsigned n_pending;
+static unsigned n_handled;
+
+static void handle_null(struct hf_rpc_call *call, void *args)
+{
+    (void)args;
+    hf_rpc_reply_void(call);
+}
+
+/* Keeps the call until the test answers it, as a handler that waits for the disk would. */
+static void handle_later(struct hf_rpc_call *call, void *args)
+{
+    (void)args;
+    n_handled++;
+    assert_true(n_pending < PENDING_MAX);
+    pending[n_pending++] = call;
+}
+
+static void handle_never(struct hf_rpc_call *call, void *args)
+{
+    (void)args;
+    n_handled++;
+    hf_rpc_reply_never(call);
+}
+
+static void handle_now(struct hf_rpc_call *call, void *args)
+{
+    u_int count = ++n_handled;
+
+    (void)args;
+    hf_rpc_reply(call, (xdrproc_t)xdr_u_int, &count);
+}
+
+static const struct hf_rpc_procedure PROCEDURES[] = {
+    {"NULL", NULL, NULL, handle_null, false},
+    [LATER] = {"LATER", NULL, NULL, handle_later, true},
+    [NEVER] = {"NEVER", NULL, NULL, handle_never, true},
+    [NOW] = {"NOW", NULL, NULL, handle_now, true},
+};
+static const struct hf_rpc_version VERSIONS[] = {{1, PROCEDURES, HF_COUNT_OF(PROCEDURES)}};
+static const struct hf_rpc_program PROGRAM = {PROG, "test", VERSIONS, 1, NULL};
+static const struct hf_rpc_program *const PROGRAMS[] = {&PROGRAM};
+
+/* ---- the server ---- */
+
+static struct faulty_heap heap;
+static struct hf_alloc alloc;
+static struct hf_rpc_server *server;
+static struct hf_addr at;
+static bool gone;
+
+static void on_gone(void *ctx)
+{
+    (void)ctx;
+    gone = true;
+}
+
+static int server_begin(uint64_t idle_ms, uint64_t stall_ms)
+{
+    struct hf_rpc_server_config config = {
+        .loop = &loop,
+        .alloc = &alloc,
+        .hash_key = {1, 2},
+        .max_connections = 64,
+        .idle_ms = idle_ms,
+        .stall_ms = stall_ms,
+    };
+    int rv = hf_rpc_server_new(&config, &server);
+
+    at = address("127.0.0.1", 0);
+    gone = false;
+    return rv < 0 ? rv : hf_rpc_server_listen(server, &at, PROGRAMS, 1);
+}
+
+static void server_end(void)
+{
+    for (unsigned i = 0; i < n_pending; i++) {
+        if (pending[i])
+            hf_rpc_reply_never(pending[i]);
+    }
+    n_pending = 0;
+    hf_rpc_server_close(server, on_gone, NULL);
+    TURN_UNTIL(gone);
+    server = NULL;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    heap = (struct faulty_heap){.after = 1000000};
+    alloc = faulty_alloc(&heap);
+    n_pending = n_handled = 0;
+    loop_begin();
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    if (server)
+        server_end();
+    loop_end();
+    return heap.live == 0 ? 0 : -1;
+}
+
+static const struct hf_rpc_counters *counters(void)
+{
+    return hf_rpc_server_counters(server);
+}
+
+static void answer(unsigned i)
+{
+    u_int value = i;
+
+    hf_rpc_reply(pending[i], (xdrproc_t)xdr_u_int, &value);
+    pending[i] = NULL;
+}
+
+/* ---- its peers ---- */
+
+static void send_call(int fd, uint32_t xid, uint32_t proc)
+{
+    struct words w = plain_call(xid, PROG, 1, proc);
+    uint8_t record[HF_RPC_MARK_SIZE + sizeof(w.bytes)];
+
+    hf_marking_put(record, w.len);
+    memcpy(record + HF_RPC_MARK_SIZE, w.bytes, w.len);
+    plain_send(fd, hf_bytes(record, HF_RPC_MARK_SIZE + w.len));
+}
+
+static ssize_t received;
+static uint8_t inbox[1024 * 1024];
+
+/* One record or the end of the stream is there; both leave it in received and inbox. */
+static bool has_heard(int fd)
+{
+    received = recv(fd, inbox, 4, MSG_PEEK);
+    if (received < 0)
+        return errno == ECONNRESET;
+    if (received == 4) {
+        uint32_t len = word_at(hf_bytes(inbox, 4), 0) & ~HF_RPC_MARK_LAST;
+        received = recv(fd, inbox, 4 + len, 0);
+        assert_int_equal(received, 4 + len);
+    }
+    return received != 0 || recv(fd, inbox, 1, MSG_PEEK) == 0;
+}
+
+static bool is_closed(int fd)
+{
+    return has_heard(fd) && received <= 0;
+}
+
+static bool is_quiet(int fd)
+{
+    return recv(fd, inbox, 1, MSG_PEEK) < 0 && errno == EAGAIN;
+}
+
+/* The next answer on the connection is to xid, and carries value. */
+static void expect_answer(int fd, uint32_t xid, uint32_t value)
+{
+    TURN_UNTIL(has_heard(fd));
+    assert_int_equal(received, 4 + 24 + 4);
+    assert_int_equal(word_at(hf_bytes(inbox, 32), 1), xid);
+    assert_int_equal(word_at(hf_bytes(inbox, 32), 7), value);
+}
+
+static void expect_null_answer(int fd, uint32_t xid)
+{
+    send_call(fd, xid, 0);
+    TURN_UNTIL(has_heard(fd));
+    assert_int_equal(received, 4 + 24);
+    assert_int_equal(word_at(hf_bytes(inbox, 28), 1), xid);
+}
+
+/* ---- time ---- */
+
+/* A peer that owes the rest of a record is not waited for; one that owes nothing stays. */
+static void an_incomplete_record_is_not_waited_for(void **state)
+{
+    int idle, stalled;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, 1), 0);
+    idle = plain_connect(SOCK_STREAM, &at);
+    stalled = plain_connect(SOCK_STREAM, &at);
+    expect_null_answer(idle, 1);
+    plain_send(stalled, hf_bytes("\x80\0", 2));
+    TURN_UNTIL(is_closed(stalled));
+    assert_int_equal(counters()->timed_out, 1);
+    expect_null_answer(idle, 2);
+    close(idle);
+    close(stalled);
+}
+
+/* Sends a byte at each heartbeat; true once there is nobody to take it. */
+static bool trickled(int fd)
+{
+    static unsigned last;
+
+    if (heartbeats != last)
+        send(fd, "x", 1, MSG_NOSIGNAL);
+    last = heartbeats;
+    return counters()->timed_out > 0;
+}
+
+/* Nor does it help to send the record byte by byte: the clock runs from its beginning. */
+static void trickling_bytes_does_not_help(void **state)
+{
+    uint8_t mark[HF_RPC_MARK_SIZE];
+    int fd;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, 50), 0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    hf_marking_put(mark, HF_RPC_RECORD_MAX);
+    plain_send(fd, hf_bytes(mark, sizeof(mark)));
+    TURN_UNTIL(trickled(fd));
+    TURN_UNTIL(is_closed(fd));
+    assert_int_equal(counters()->timed_out, 1);
+    assert_int_equal(counters()->broken_records, 0);
+    close(fd);
+}
+
+/* A quiet connection goes after its time, but not while it waits for an answer. */
+static void an_idle_connection_is_closed(void **state)
+{
+    int idle, waiting;
+
+    (void)state;
+    assert_int_equal(server_begin(1, FOREVER_MS), 0);
+    idle = plain_connect(SOCK_STREAM, &at);
+    waiting = plain_connect(SOCK_STREAM, &at);
+    send_call(waiting, 1, LATER);
+    TURN_UNTIL(n_pending == 1);
+    TURN_UNTIL(is_closed(idle));
+    assert_true(is_quiet(waiting));
+    assert_int_equal(counters()->connections, 1);
+    answer(0);
+    expect_answer(waiting, 1, 0);
+    TURN_UNTIL(is_closed(waiting));
+    close(idle);
+    close(waiting);
+}
+
+/* A peer that takes none of its answers is closed in the end, and its requests are not read. */
+static void a_peer_that_reads_nothing_is_closed(void **state)
+{
+    static uint8_t calls[1000 * (HF_RPC_MARK_SIZE + HF_RPC_CALL_HEADER_SIZE)];
+    struct words w = plain_call(1, PROG, 1, 0);
+    int fd;
+
+    (void)state;
+    for (uint8_t *p = calls; p < calls + sizeof(calls); p += HF_RPC_MARK_SIZE + w.len) {
+        hf_marking_put(p, w.len);
+        memcpy(p + HF_RPC_MARK_SIZE, w.bytes, w.len);
+    }
+    assert_int_equal(server_begin(FOREVER_MS, 1), 0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    while (send(fd, calls, sizeof(calls), MSG_NOSIGNAL) == (ssize_t)sizeof(calls))
+        uv_run(&loop, UV_RUN_NOWAIT); /* until nothing fits between the two any more */
+    TURN_UNTIL(counters()->timed_out == 1);
+    assert_int_equal(counters()->connections, 0);
+    close(fd);
+}
+
+/* ---- answers that come later ---- */
+
+static void answers_may_come_in_another_order(void **state)
+{
+    int fd;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    for (uint32_t xid = 10; xid < 13; xid++)
+        send_call(fd, xid, LATER);
+    TURN_UNTIL(n_pending == 3);
+    assert_true(is_quiet(fd));
+    answer(2);
+    answer(0);
+    expect_answer(fd, 12, 2);
+    expect_answer(fd, 10, 0);
+    answer(1);
+    expect_answer(fd, 11, 1);
+    close(fd);
+}
+
+/* The same request again while the first is at work: done once, answered where it came from last.
+ */
+static void a_repeat_of_a_request_under_way_is_not_done_twice(void **state)
+{
+    struct words w = plain_call(7, PROG, 1, LATER);
+    int first, second, udp;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    first = plain_connect(SOCK_STREAM, &at);
+    second = plain_connect(SOCK_STREAM, &at);
+    udp = plain_connect(SOCK_DGRAM, &at);
+    send_call(first, 7, LATER);
+    TURN_UNTIL(n_pending == 1);
+    plain_send(udp, view(&w));
+    TURN_UNTIL(counters()->duplicates == 1);
+    send_call(second, 7, LATER);
+    TURN_UNTIL(counters()->duplicates == 2);
+    close(first);
+    turn_a_while();
+    answer(0);
+    expect_answer(second, 7, 0);
+    assert_int_equal(n_handled, 1);
+    assert_true(is_quiet(udp));
+    plain_send(udp, view(&w)); /* and by now the answer is known */
+    TURN_UNTIL((received = recv(udp, inbox, sizeof(inbox), 0)) > 0);
+    assert_int_equal(received, 28);
+    assert_int_equal(n_handled, 1);
+    close(second);
+    close(udp);
+}
+
+/* Given a connection that breaks before the answer, the next connection gets that answer. */
+static void an_answer_outlives_its_connection(void **state)
+{
+    int fd;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    send_call(fd, 7, LATER);
+    TURN_UNTIL(n_pending == 1);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+    close(fd); /* a reset */
+    TURN_UNTIL(counters()->connections == 0);
+    answer(0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    send_call(fd, 7, LATER);
+    expect_answer(fd, 7, 0);
+    assert_int_equal(n_handled, 1);
+    close(fd);
+}
+
+/* What was withheld is not remembered: the repeat is done anew. */
+static void a_withheld_answer_is_not_remembered(void **state)
+{
+    int fd;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    send_call(fd, 7, NEVER);
+    TURN_UNTIL(n_handled == 1);
+    send_call(fd, 7, NEVER);
+    TURN_UNTIL(n_handled == 2);
+    assert_true(is_quiet(fd));
+    close(fd);
+}
+
+/* A peer that ends its side and is owed an answer gets it; one that is owed none is closed. */
+static void the_end_waits_for_what_is_owed(void **state)
+{
+    int owed, done;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    owed = plain_connect(SOCK_STREAM, &at);
+    done = plain_connect(SOCK_STREAM, &at);
+    send_call(owed, 1, LATER);
+    send_call(done, 2, NEVER);
+    TURN_UNTIL(n_handled == 2);
+    shutdown(owed, SHUT_WR);
+    shutdown(done, SHUT_WR);
+    TURN_UNTIL(is_closed(done));
+    turn_a_while();
+    assert_true(is_quiet(owed));
+    answer(0);
+    expect_answer(owed, 1, 0);
+    TURN_UNTIL(is_closed(owed));
+    close(owed);
+    close(done);
+}
+
+/* Requests under way are bounded for each connection: the rest is read when some are answered. */
+static void requests_under_way_are_bounded(void **state)
+{
+    enum { SENT = 6000 };
+    unsigned answered = 0;
+    unsigned heard = 0;
+    int fd;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    for (uint32_t xid = 0; xid < SENT; xid++)
+        send_call(fd, xid, LATER);
+    TURN_UNTIL(n_pending >= 1024);
+    turn_a_while();
+    assert_true(n_pending < SENT); /* the limit, and what came in the same read */
+    while (heard < SENT) {
+        TURN_UNTIL(answered < n_pending);
+        for (; answered < n_pending; answered++)
+            answer(answered);
+        for (; heard < answered; heard++)
+            expect_answer(fd, heard, heard);
+    }
+    assert_int_equal(n_handled, SENT);
+    close(fd);
+}
+
+/* ---- memory and ports ---- */
+
+/* A connection for which there was no memory waits; it, and those after it, are served later. */
+static void a_connection_without_memory_is_served_later(void **state)
+{
+    int first, second;
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    heap.after = 0;
+    first = plain_connect(SOCK_STREAM, &at);
+    second = plain_connect(SOCK_STREAM, &at);
+    turn_a_while();
+    assert_int_equal(counters()->connections, 0);
+    heap.after = 1000000;
+    expect_null_answer(first, 1);
+    expect_null_answer(second, 2);
+    close(first);
+    close(second);
+}
+
+/* One call by each transport, answered or not. */
+static void try_both_transports(void)
+{
+    struct words w = plain_call(1, PROG, 1, NOW);
+    int tcp = plain_connect(SOCK_STREAM, &at);
+    int udp = plain_connect(SOCK_DGRAM, &at);
+
+    send_call(tcp, 2, NOW);
+    plain_send(udp, view(&w));
+    turn_a_while();
+    close(tcp);
+    close(udp);
+    turn_a_while();
+}
+
+/* Whichever allocation fails, nothing crashes and nothing is lost; in the end all is served. */
+static void any_allocation_may_fail(void **state)
+{
+    long after;
+
+    (void)state;
+    for (after = 0; after < 100; after++) {
+        int rv;
+
+        heap.after = after;
+        server = NULL;
+        rv = server_begin(FOREVER_MS, FOREVER_MS);
+        if (rv == 0)
+            try_both_transports();
+        else
+            assert_int_equal(rv, HF_ENOMEM);
+        if (server) {
+            server_end();
+        }
+        assert_int_equal(heap.live, 0);
+        if (heap.after > 0)
+            break; /* none failed any more */
+    }
+    assert_true(after > 3 && after < 100);
+    assert_true(n_handled >= 2);
+}
+
+static void a_taken_port_is_busy(void **state)
+{
+    struct hf_addr taken;
+    struct hf_addr elsewhere = address("198.51.100.1", 0);
+
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    taken = at;
+    assert_int_equal(hf_rpc_server_listen(server, &taken, PROGRAMS, 1), HF_EBUSY);
+    assert_int_equal(hf_rpc_server_listen(server, &elsewhere, PROGRAMS, 1), HF_EINVAL);
+    try_both_transports();
+    assert_int_equal(n_handled, 2);
+}
+
+/* Port 0 becomes one that is free on both transports. */
+static void any_port_is_the_same_on_both_transports(void **state)
+{
+    (void)state;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    assert_true(at.port != 0);
+    for (int i = 0; i < 20; i++) {
+        struct hf_addr more = address("127.0.0.1", 0);
+        assert_int_equal(hf_rpc_server_listen(server, &more, PROGRAMS, 1), 0);
+        assert_true(more.port != 0 && more.port != at.port);
+    }
+}
+
+#define STORY(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(an_incomplete_record_is_not_waited_for),
+        STORY(trickling_bytes_does_not_help),
+        STORY(an_idle_connection_is_closed),
+        STORY(a_peer_that_reads_nothing_is_closed),
+        STORY(answers_may_come_in_another_order),
+        STORY(a_repeat_of_a_request_under_way_is_not_done_twice),
+        STORY(an_answer_outlives_its_connection),
+        STORY(a_withheld_answer_is_not_remembered),
+        STORY(the_end_waits_for_what_is_owed),
+        STORY(requests_under_way_are_bounded),
+        STORY(a_connection_without_memory_is_served_later),
+        STORY(any_allocation_may_fail),
+        STORY(a_taken_port_is_busy),
+        STORY(any_port_is_the_same_on_both_transports),
+    };
+    return cmocka_run_group_tests_name("rpc_server", tests, NULL, NULL);
+}
