@@ -51,9 +51,14 @@ const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX])
 const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX])
 {
     const char *readable = ctl_text(owner, "text");
+    int svid = (int)ctl_number(owner, "svid");
+    size_t len = (size_t)snprintf(text, CTL_WORD_MAX, "%d@", svid);
 
-    snprintf(text, CTL_WORD_MAX, "%d %.280s", (int)ctl_number(owner, "svid"),
-             readable[0] ? readable : ctl_text(owner, "handle"));
+    if (strncmp(readable, text, len) == 0) /* Linux: PID@HOST says both */
+        snprintf(text, CTL_WORD_MAX, "%.300s", readable);
+    else
+        snprintf(text, CTL_WORD_MAX, "%d %.280s", svid,
+                 readable[0] ? readable : ctl_text(owner, "handle"));
     return text;
 }
 

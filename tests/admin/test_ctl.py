@@ -53,7 +53,7 @@ def looks():
         out = ctl_ok("clients")
         assert "alpha.example" in out and "192.0.2.2" in out and out.startswith("ID")
         out = ctl_ok("locks")
-        assert FILE.hex() in out and "whole file" in out and "7 7@alpha.example" in out, out
+        assert FILE.hex() in out and "whole file" in out and "7@alpha.example" in out, out
         out = ctl_ok("waiters")
         assert "beta.example (192.0.2.2)" in out and "lock " in out, out
         assert json.loads(ctl_ok("status", "--json"))["counts"]["locks"] == 1

@@ -32,7 +32,7 @@ function age(seconds) {
 }
 
 const range = r => r.first === "0" && r.last === null ? "whole file" : `bytes ${r.first} to ${r.last ?? "the end"}`;
-const ownerOf = o => `${o.svid} ${o.text ?? o.handle}`;
+const ownerOf = o => o.text?.startsWith(`${o.svid}@`) ? o.text : `${o.svid} ${o.text ?? o.handle}`;
 const short = hex => hex.length > 24 ? `${hex.slice(0, 12)}…${hex.slice(-8)}` : hex;
 const number = n => n.toLocaleString("en");
 

@@ -1,7 +1,7 @@
 // Small graphs: a line of the last two minutes, without axes. What matters is the shape.
 
 const SVG = "http://www.w3.org/2000/svg";
-const POINTS = 60;
+const POINTS = 60, POINTS_FIRST = 15; // the first half minute is drawn wider, not in a corner
 
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, tag);
@@ -20,7 +20,7 @@ export class Series {
 
   draw() {
     const top = Math.max(1e-9, ...this.values);
-    const step = 100 / (POINTS - 1);
+    const step = 100 / (Math.max(POINTS_FIRST, this.values.length) - 1);
     const left = 100 - (this.values.length - 1) * step;
     const at = (value, i) => `${(left + i * step).toFixed(2)},${(27 - 25 * value / top).toFixed(2)}`;
     const line = this.values.map(at).join(" L");

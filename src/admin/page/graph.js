@@ -27,7 +27,7 @@ function build(locks, waiters) {
     if (!target) continue;
     const from = nodeFor(nodes, waiter), to = nodeFor(nodes, target);
     if (from && to && from !== to && !from.out.some(edge => edge.to === to))
-      from.out.push({from, to, behind: !holder, cycle: false});
+      from.out.push({from, to, row: waiter, behind: !holder, cycle: false});
   }
   return [...nodes.values()];
 }
@@ -69,7 +69,8 @@ function drawEdge(edge) {
   const x1 = edge.from.x, y1 = edge.from.y + HEIGHT / 2;
   const x2 = edge.to.x + WIDTH, y2 = edge.to.y + HEIGHT / 2, bend = Math.max(40, Math.abs(x1 - x2) / 2);
   const kind = edge.cycle ? " cycle" : edge.behind ? " behind" : "";
-  return [svg("path", {class: "edge" + kind, d: `M${x1},${y1} C${x1 - bend},${y1} ${x2 + bend},${y2} ${x2 + 8},${y2}`}),
+  const title = svg("title", {}, `waits for ${edge.row.path ?? edge.row.file}, ${edge.row.mode}`);
+  return [svg("path", {class: "edge" + kind, d: `M${x1},${y1} C${x1 - bend},${y1} ${x2 + bend},${y2} ${x2 + 8},${y2}`}, title),
           svg("path", {class: "head" + kind, d: `M${x2 + 1},${y2} l9,-5 v10 Z`})];
 }
 
