@@ -1,7 +1,7 @@
 # Thin front for meson and the scripts; see CONTRIBUTING.md.
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
-.PHONY: build run check test coverage tidy format format-check install clean
+.PHONY: build run check test lab coverage tidy format format-check install clean
 
 build: | build/build.ninja
 	@ninja -C build
@@ -18,6 +18,12 @@ test: build format-check | build-asan/build.ninja
 	@scripts/bootstrap test
 	@ninja -C build-asan
 	@scripts/run-tests build-asan
+
+# Real Linux clients in virtual machines; as root.
+lab: | build/build.ninja
+	@scripts/bootstrap lab
+	@ninja -C build
+	@scripts/run-tests build --suite lab
 
 coverage: build
 	@scripts/coverage

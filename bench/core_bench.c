@@ -3,9 +3,10 @@
  * and on as many files (issue 3: the last within 4 times the first), and what a lock weighs.
  *
  * Locks are not durable here: it is the structures that are measured, not the records. Each pair
- * locks and unlocks a byte at a random place among those held. Time is processor time: the machine may
- * be shared.
+ * locks and unlocks a byte at a random place among those held. Time is processor time: the machine
+ * may be shared.
  */
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,27 +23,24 @@ struct counted {
     size_t bytes;
 };
 
+/* Through the daemon's own allocator, so that what it does for large blocks is measured, too. */
 static void *counted_resize(void *ctx, void *ptr, size_t size)
 {
     struct counted *counted = ctx;
-    size_t *block = ptr ? (size_t *)ptr - 2 : NULL;
-    size_t before = block ? block[0] : 0;
+    size_t before = ptr ? malloc_usable_size(ptr) : 0;
 
-    block = realloc(block, size + 2 * sizeof(size_t));
-    if (!block)
-        return NULL;
-    counted->bytes += size - before;
-    block[0] = size;
-    return block + 2;
+    ptr = hf_realloc(&hf_alloc_heap, ptr, size);
+    if (ptr)
+        counted->bytes += malloc_usable_size(ptr) - before;
+    return ptr;
 }
 
 static void counted_release(void *ctx, void *ptr)
 {
     struct counted *counted = ctx;
-    size_t *block = (size_t *)ptr - 2;
 
-    counted->bytes -= block[0];
-    free(block);
+    counted->bytes -= malloc_usable_size(ptr);
+    hf_free(&hf_alloc_heap, ptr);
 }
 
 static double now_ns(void)

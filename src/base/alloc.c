@@ -2,10 +2,26 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 * 1024 * 1024 };
+
+/* Large blocks go on huge pages where the kernel has them: the big tables are looked into at
+ * random. */
+static void *huge_alloc(size_t size)
+{
+    void *ptr = aligned_alloc(HUGE_PAGE, size);
+
+    if (ptr)
+        (void)madvise(ptr, size, MADV_HUGEPAGE);
+    return ptr;
+}
 
 static void *heap_resize(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
+    if (!ptr && size >= HUGE_PAGE && size % HUGE_PAGE == 0)
+        return huge_alloc(size);
     return realloc(ptr, size);
 }
 

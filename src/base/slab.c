@@ -6,11 +6,8 @@ enum {
     PER_CHUNK = 64,
     ALIGN = 64, /* objects of a cache line or more start on one */
     SMALL_ALIGN = 16,
-};
-
-struct hf_slab_chunk {
-    void *memory;  /* as allocated */
-    char *objects; /* aligned, inside memory */
+    SMALL_CHUNKS = 32,            /* chunks that are got one by one */
+    BLOCK_SIZE = 8 * 1024 * 1024, /* then as many as fit here */
 };
 
 /* What a free object holds: the cleared word, and the next free one. */
@@ -32,35 +29,55 @@ void hf_slab_init(struct hf_slab *slab, const struct hf_alloc *alloc, size_t siz
 
 void hf_slab_free(struct hf_slab *slab)
 {
-    for (size_t i = 0; i < slab->n_chunks; i++)
-        hf_free(slab->alloc, slab->chunks[i].memory);
+    for (size_t i = 0; i < slab->n_blocks; i++)
+        hf_free(slab->alloc, slab->blocks[i]);
+    hf_free(slab->alloc, slab->blocks);
     hf_free(slab->alloc, slab->chunks);
     *slab = (struct hf_slab){.alloc = slab->alloc, .size = slab->size};
 }
 
-static int add_chunk(struct hf_slab *slab)
+/* Room for n more pointers in a growing array. */
+static int make_room(const struct hf_slab *slab, void **array, size_t used, size_t n, size_t *room)
 {
-    struct hf_slab_chunk chunk;
+    size_t wanted = *room ? *room : 8;
+    void *bigger;
 
-    if (slab->n_chunks == slab->chunks_room) {
-        size_t room = slab->chunks_room ? slab->chunks_room * 2 : 8;
-        void *chunks = hf_realloc(slab->alloc, slab->chunks, room * sizeof(slab->chunks[0]));
-        if (!chunks)
-            return -1;
-        slab->chunks = chunks;
-        slab->chunks_room = room;
-    }
-    chunk.memory = hf_malloc(slab->alloc, slab->size * PER_CHUNK + ALIGN);
-    if (!chunk.memory)
+    while (wanted < used + n)
+        wanted *= 2;
+    if (wanted == *room)
+        return 0;
+    bigger = hf_realloc(slab->alloc, *array, wanted * sizeof(void *));
+    if (!bigger)
         return -1;
-    chunk.objects = (char *)align_up((uintptr_t)chunk.memory, ALIGN);
-    slab->chunks[slab->n_chunks++] = chunk;
+    *array = bigger;
+    *room = wanted;
+    return 0;
+}
+
+static int add_block(struct hf_slab *slab)
+{
+    size_t chunk_size = slab->size * PER_CHUNK;
+    size_t n = slab->n_chunks < SMALL_CHUNKS ? 1 : (BLOCK_SIZE - ALIGN) / chunk_size;
+    char *memory;
+
+    if (n == 0)
+        n = 1;
+    if (make_room(slab, (void **)&slab->chunks, slab->n_chunks, n, &slab->chunks_room) < 0 ||
+        make_room(slab, (void **)&slab->blocks, slab->n_blocks, 1, &slab->blocks_room) < 0)
+        return -1;
+    memory = hf_malloc(slab->alloc, n == 1 ? chunk_size + ALIGN : BLOCK_SIZE);
+    if (!memory)
+        return -1;
+    slab->blocks[slab->n_blocks++] = memory;
+    memory = (char *)align_up((uintptr_t)memory, ALIGN);
+    for (size_t i = 0; i < n; i++)
+        slab->chunks[slab->n_chunks++] = memory + i * chunk_size;
     return 0;
 }
 
 static void *slot(const struct hf_slab *slab, size_t index)
 {
-    return slab->chunks[index / PER_CHUNK].objects + index % PER_CHUNK * slab->size;
+    return slab->chunks[index / PER_CHUNK] + index % PER_CHUNK * slab->size;
 }
 
 void *hf_slab_take(struct hf_slab *slab)
@@ -70,7 +87,7 @@ void *hf_slab_take(struct hf_slab *slab)
     if (object) {
         slab->free = object->next;
     } else {
-        if (slab->used == slab->n_chunks * PER_CHUNK && add_chunk(slab) < 0)
+        if (slab->used == slab->n_chunks * PER_CHUNK && add_block(slab) < 0)
             return NULL;
         object = slot(slab, slab->used++);
     }

@@ -1,14 +1,16 @@
 /*
  * What the brain wants done: outgoing RPC calls, each attempt handed out once and reported back
- * once. Three kinds, one machine (SPEC section 3): an attempt has call_timeout_ms in all, owns that
- * much time even when it fails sooner, and after call_attempts of them
+ * once. Four kinds, one machine (SPEC section 3): an attempt has its time in all, owns that much
+ * even when it fails sooner, and after call_attempts of them
  *   - a GRANTED callback gives the lock to the next waiter;
+ *   - a probe gives up whatever its client waits for (probe.c);
  *   - SM_NOTIFY gives the client up as crashed (NOT-03), and is repeated in the background with
  *     growing pauses for retry_for_ms;
  *   - a `status` callback is repeated in the background likewise.
  *
  * A call is handed out only when everything it tells of is durable. At most notify_in_flight
- * notices and status callbacks are under way at a time; GRANTED callbacks never queue behind them.
+ * notices and status callbacks are under way at a time, and as many probes; GRANTED callbacks never
+ * queue behind them.
  */
 #ifndef HF_CORE_CALL_H
 #define HF_CORE_CALL_H
@@ -19,6 +21,7 @@ enum hf_call_kind {
     HF_CALL_GRANTED, /* NLM GRANTED (5) or, when msg, GRANTED_MSG (10) to a waiter */
     HF_CALL_NOTIFY,  /* NSM SM_NOTIFY (6) to a host: we have restarted */
     HF_CALL_STATUS,  /* a monitor's own procedure: the host it asked about has restarted */
+    HF_CALL_PROBE,   /* NLM NULL (0) to who waits: any answer will do */
 };
 
 /* All views and the structure itself are valid until the next call into the core. */

@@ -65,6 +65,8 @@ static void check_client(const struct hf_core *core, const struct hf_client *cli
     HF_ASSERT(client->n_locks == locks && client->n_unclaimed == unclaimed);
     HF_ASSERT(client->n_waiters == waiting && client->n_shares == shares);
     HF_ASSERT(client->registered || client->notice.state == HF_ERRAND_IDLE);
+    /* nobody is asked who does not wait */
+    HF_ASSERT(client->probe.state == HF_ERRAND_IDLE || !hf_list_empty(&client->waiters));
     totals->locks += locks;
     totals->unclaimed += unclaimed;
     totals->waiting += waiting;
@@ -129,6 +131,7 @@ void hf_core_check(const struct hf_core *core)
     HF_ASSERT(core->n_nlm_clients == totals.nlm && core->n_nsm_clients == totals.nsm);
     HF_ASSERT(core->n_unclaimed == totals.unclaimed + totals.may_reclaim);
     HF_ASSERT(core->notices_running <= core->config.notify_in_flight);
+    HF_ASSERT(core->probes_running <= core->config.notify_in_flight);
     HF_ASSERT(hf_core_state(core) % 2 == 1 || core->epoch == 0);
     hf_itree_check(&core->timers);
 }

@@ -262,6 +262,7 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     client->linger.kind = HF_TIMER_LINGER;
     hf_errand_init(&client->notice, HF_ERRAND_NOTICE);
     hf_errand_init(&client->told, HF_ERRAND_TOLD);
+    hf_errand_init(&client->probe, HF_ERRAND_PROBE);
     set_fields(client, r);
     client->monitors_us = names_us(core, r);
     if (set_names(core, client, r) < 0)
@@ -287,6 +288,7 @@ void hf_client_del(struct hf_core *core, struct hf_client *client)
     hf_timer_disarm(core, &client->linger);
     hf_errand_end(core, &client->notice);
     hf_errand_end(core, &client->told);
+    hf_errand_end(core, &client->probe);
     hf_list_remove(&client->doom.link);
     hf_list_remove(&client->all);
     hf_map_remove(&core->clients_by_identity, &client->by_identity);

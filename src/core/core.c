@@ -55,6 +55,7 @@ static void init_lists(struct hf_core *core)
     hf_list_init(&core->woken);
     hf_list_init(&core->doomed);
     hf_list_init(&core->ready_grants);
+    hf_list_init(&core->ready_probes);
     hf_list_init(&core->ready_notices);
     for (size_t i = 0; i < HF_COUNT_OF(core->batches); i++)
         hf_batch_init(&core->batches[i], core->alloc);

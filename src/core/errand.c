@@ -4,9 +4,12 @@
  * its owner ends it. An attempt owns call_timeout_ms even if it fails at once, so that three
  * attempts are fifteen seconds for a peer that refuses as for one that is silent.
  *
- * GRANTED callbacks go first and are not bounded; notices and status callbacks are, together.
+ * GRANTED callbacks go first and are not bounded; probes are; notices and status callbacks are,
+ * together.
  */
 #include "core/parts.h"
+
+enum { SLOW_SHARE = 5 }; /* a callback unanswered for this part of its time looks dead */
 
 void hf_errand_init(struct hf_errand *errand, enum hf_errand_role role)
 {
@@ -17,14 +20,32 @@ void hf_errand_init(struct hf_errand *errand, enum hf_errand_role role)
 
 static uint32_t *running(struct hf_core *core, const struct hf_errand *errand)
 {
-    return errand->role == HF_ERRAND_GRANT ? &core->grants_running : &core->notices_running;
+    switch (errand->role) {
+    case HF_ERRAND_GRANT:
+        return &core->grants_running;
+    case HF_ERRAND_PROBE:
+        return &core->probes_running;
+    default:
+        return &core->notices_running;
+    }
+}
+
+static struct hf_list *queue(struct hf_core *core, const struct hf_errand *errand)
+{
+    switch (errand->role) {
+    case HF_ERRAND_GRANT:
+        return &core->ready_grants;
+    case HF_ERRAND_PROBE:
+        return &core->ready_probes;
+    default:
+        return &core->ready_notices;
+    }
 }
 
 static void make_ready(struct hf_core *core, struct hf_errand *errand)
 {
     errand->state = HF_ERRAND_READY;
-    hf_list_add_tail(errand->role == HF_ERRAND_GRANT ? &core->ready_grants : &core->ready_notices,
-                     &errand->link);
+    hf_list_add_tail(queue(core, errand), &errand->link);
 }
 
 void hf_errand_begin(struct hf_core *core, struct hf_errand *errand, uint64_t seq)
@@ -69,8 +90,13 @@ void hf_errand_pause(struct hf_core *core, struct hf_now now, struct hf_errand *
     hf_timer_arm(core, &errand->timer, until_ms);
 }
 
-void hf_errand_due(struct hf_core *core, struct hf_errand *errand)
+void hf_errand_due(struct hf_core *core, struct hf_now now, struct hf_errand *errand)
 {
+    if (errand->state == HF_ERRAND_RUNNING) {
+        HF_ASSERT(errand->role == HF_ERRAND_GRANT);
+        hf_probe_behind(core, now, hf_container_of(errand, struct hf_waiter, errand));
+        return;
+    }
     HF_ASSERT(errand->state == HF_ERRAND_PAUSED);
     make_ready(core, errand);
 }
@@ -106,16 +132,22 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_errand *err
     if (errand->attempts++ == 0)
         errand->begun_ms = now.mono_ms;
     errand->attempt_ms = now.mono_ms;
-    if (errand->role == HF_ERRAND_GRANT)
+    if (errand->role == HF_ERRAND_GRANT) {
         core->counters.callbacks_started++;
-    else
+        hf_timer_arm(core, &errand->timer, now.mono_ms + core->config.call_timeout_ms / SLOW_SHARE);
+    } else if (errand->role == HF_ERRAND_PROBE) {
+        core->counters.probes_started++;
+    } else {
         core->counters.notices_started++;
+    }
 }
 
 bool hf_core_next_call(struct hf_core *core, struct hf_now now, struct hf_call *out)
 {
     struct hf_errand *errand = next_ready(core, &core->ready_grants);
 
+    if (!errand && core->probes_running < core->config.notify_in_flight)
+        errand = next_ready(core, &core->ready_probes);
     if (!errand && core->notices_running < core->config.notify_in_flight)
         errand = next_ready(core, &core->ready_notices);
     if (!errand)
@@ -124,10 +156,13 @@ bool hf_core_next_call(struct hf_core *core, struct hf_now now, struct hf_call *
     *out = (struct hf_call){
         .id = errand->id,
         .attempt = errand->attempts,
-        .timeout_ms = core->config.call_timeout_ms,
+        .timeout_ms = errand->role == HF_ERRAND_PROBE ? hf_probe_timeout_ms(core)
+                                                      : core->config.call_timeout_ms,
     };
     if (errand->role == HF_ERRAND_GRANT)
         hf_waiter_fill(hf_container_of(errand, struct hf_waiter, errand), out);
+    else if (errand->role == HF_ERRAND_PROBE)
+        hf_probe_fill(errand, out);
     else
         hf_notice_fill(core, errand, out);
     return true;
@@ -143,29 +178,59 @@ static void grant_over(struct hf_core *core, struct hf_now now, struct hf_errand
         hf_errand_pause(core, now, errand, now.mono_ms + core->config.call_timeout_ms);
 }
 
+/* To the next waiter; and whatever else this client waits for would fare no better. */
+static void grant_given_up(struct hf_core *core, struct hf_now now, struct hf_errand *errand)
+{
+    struct hf_client *client = hf_container_of(errand, struct hf_waiter, errand)->owner->client;
+
+    client->refs++;
+    hf_event_add(core, HF_EVENT_GRANT_FAILED, client, errand->attempts, 0, errand->error);
+    grant_over(core, now, errand, false);
+    hf_client_silent(core, now, client);
+    hf_client_unref(core, client);
+}
+
+static void grant_failed(struct hf_core *core, struct hf_now now, struct hf_errand *errand)
+{
+    core->counters.callbacks_failed++;
+    if (errand->attempts >= core->config.call_attempts) {
+        grant_given_up(core, now, errand);
+        return;
+    }
+    hf_errand_pause(core, now, errand, errand->attempt_ms + core->config.call_timeout_ms);
+    hf_probe_behind(core, now, hf_container_of(errand, struct hf_waiter, errand));
+}
+
 static void grant_done(struct hf_core *core, struct hf_now now, struct hf_errand *errand,
                        enum hf_call_outcome outcome)
 {
-    const struct hf_waiter *waiter = hf_container_of(errand, struct hf_waiter, errand);
+    struct hf_client *client = hf_container_of(errand, struct hf_waiter, errand)->owner->client;
 
-    switch (outcome) {
-    case HF_CALL_ACCEPTED:
+    if (outcome == HF_CALL_FAILED) {
+        grant_failed(core, now, errand);
+        return;
+    }
+    client->answered_ms = now.mono_ms;
+    if (outcome == HF_CALL_ACCEPTED)
         core->counters.callbacks_accepted++;
-        grant_over(core, now, errand, true);
-        break;
-    case HF_CALL_DENIED:
+    else
         core->counters.callbacks_denied++;
+    grant_over(core, now, errand, outcome == HF_CALL_ACCEPTED);
+}
+
+void hf_errand_cut_short(struct hf_core *core, struct hf_now now, struct hf_errand *errand)
+{
+    switch (errand->state) {
+    case HF_ERRAND_READY:
+        errand->attempts = core->config.call_attempts - 1;
+        break;
+    case HF_ERRAND_RUNNING:
+        errand->attempts = core->config.call_attempts;
+        break;
+    case HF_ERRAND_PAUSED:
         grant_over(core, now, errand, false);
         break;
-    case HF_CALL_FAILED:
-        core->counters.callbacks_failed++;
-        if (errand->attempts < core->config.call_attempts) {
-            hf_errand_pause(core, now, errand, errand->attempt_ms + core->config.call_timeout_ms);
-            break;
-        }
-        hf_event_add(core, HF_EVENT_GRANT_FAILED, waiter->owner->client, errand->attempts, 0,
-                     errand->error);
-        grant_over(core, now, errand, false); /* to the next waiter */
+    case HF_ERRAND_IDLE:
         break;
     }
 }
@@ -181,6 +246,8 @@ void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id
         errand->error = error;
     if (errand->role == HF_ERRAND_GRANT)
         grant_done(core, now, errand, outcome);
+    else if (errand->role == HF_ERRAND_PROBE)
+        hf_probe_called(core, now, errand, outcome != HF_CALL_FAILED);
     else
         hf_notice_called(core, now, errand, outcome != HF_CALL_FAILED);
     hf_core_settle(core, now);

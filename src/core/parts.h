@@ -294,9 +294,24 @@ void hf_grace_redo(struct hf_core *core, struct hf_now now);
 void hf_errand_init(struct hf_errand *errand, enum hf_errand_role role);
 void hf_errand_begin(struct hf_core *core, struct hf_errand *errand, uint64_t seq);
 void hf_errand_end(struct hf_core *core, struct hf_errand *errand);
-void hf_errand_due(struct hf_core *core, struct hf_errand *errand); /* its pause is over */
+void hf_errand_due(struct hf_core *core, struct hf_now now, struct hf_errand *errand); /* timer */
 void hf_errand_pause(struct hf_core *core, struct hf_now now, struct hf_errand *errand,
                      uint64_t until_ms);
+
+/* This attempt is its last, or it is over at once if none is under way. */
+void hf_errand_cut_short(struct hf_core *core, struct hf_now now, struct hf_errand *errand);
+
+/* --- probe.c: who waits, and is no longer there --- */
+
+/* The waiter's callback is not answered: asks all who wait behind it whether they are there. */
+void hf_probe_behind(struct hf_core *core, struct hf_now now, const struct hf_waiter *waiter);
+uint64_t hf_probe_timeout_ms(const struct hf_core *core);
+void hf_probe_fill(const struct hf_errand *errand, struct hf_call *out);
+void hf_probe_called(struct hf_core *core, struct hf_now now, struct hf_errand *errand,
+                     bool answered);
+
+/* A callback or probe to it was given up: none of its requests waits any more. */
+void hf_client_silent(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
 /* --- notice.c: telling of restarts --- */
 

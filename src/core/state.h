@@ -37,7 +37,7 @@ struct hf_timer {
 
 /*
  * An outgoing call that is attempted until it succeeds or is given up: see errand.c. It lives
- * inside a waiter (GRANTED) or a client (notice, told).
+ * inside a waiter (GRANTED) or a client (notice, told, probe).
  */
 enum hf_errand_state {
     HF_ERRAND_IDLE,
@@ -51,7 +51,12 @@ struct hf_errand {
     struct hf_map_node by_id;
     struct hf_list link; /* in core->ready_* when READY */
     struct hf_timer timer;
-    enum hf_errand_role { HF_ERRAND_GRANT, HF_ERRAND_NOTICE, HF_ERRAND_TOLD } role;
+    enum hf_errand_role {
+        HF_ERRAND_GRANT,
+        HF_ERRAND_NOTICE,
+        HF_ERRAND_TOLD,
+        HF_ERRAND_PROBE,
+    } role;
     enum hf_errand_state state;
     uint32_t attempts;
     int error;
@@ -206,7 +211,9 @@ struct hf_client {
     struct hf_timer linger;
     struct hf_errand notice; /* of our restart: NOTIFY, or STATUS if it monitors us */
     enum hf_notice_status notice_status;
-    struct hf_errand told; /* STATUS: the host it monitors has restarted */
+    struct hf_errand told;  /* STATUS: the host it monitors has restarted */
+    struct hf_errand probe; /* is it there, while it waits behind one that does not answer? */
+    uint64_t answered_ms;   /* its last answer to a callback or probe, mono_ms; 0: none yet */
     struct hf_doom doom;
 };
 
@@ -292,8 +299,9 @@ struct hf_core {
     struct hf_list doomed;
     struct hf_grace grace;
 
-    struct hf_list ready_grants, ready_notices;
+    struct hf_list ready_grants, ready_probes, ready_notices;
     uint32_t notices_running;
+    uint32_t probes_running;
     uint32_t grants_running;
 
     uint64_t n_locks, n_shares, n_waiters;

@@ -48,7 +48,7 @@ static void fire(struct hf_core *core, struct hf_now now, struct hf_timer *timer
         hf_client_linger_over(core, now, hf_container_of(timer, struct hf_client, linger));
         break;
     case HF_TIMER_ERRAND:
-        hf_errand_due(core, hf_container_of(timer, struct hf_errand, timer));
+        hf_errand_due(core, now, hf_container_of(timer, struct hf_errand, timer));
         break;
     }
 }

@@ -168,7 +168,7 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
         .owners = core->owners.count,
         .nlm_clients = core->n_nlm_clients,
         .nsm_clients = core->n_nsm_clients,
-        .calls_in_flight = core->grants_running + core->notices_running,
+        .calls_in_flight = core->grants_running + core->probes_running + core->notices_running,
     };
     hf_list_foreach (node, &core->clients) {
         const struct hf_client *client = hf_list_entry(node, struct hf_client, all);

@@ -103,6 +103,7 @@ struct hf_counters {
     uint64_t locks_cleaned; /* locks that went with their crashed client */
     uint64_t notifies_in, notifies_in_repeated, notifies_in_stranger, notifies_in_bad;
     uint64_t callbacks_started, callbacks_accepted, callbacks_denied, callbacks_failed;
+    uint64_t probes_started, probes_failed;                      /* is a waiter still there? */
     uint64_t notices_started, notices_delivered, notices_failed; /* SM_NOTIFY, status */
     uint64_t granted_res_stranger;
     uint64_t state_hints; /* LOCK with another state than recorded */
@@ -125,6 +126,7 @@ enum hf_event_kind {
     HF_EVENT_NOTICE_GIVEN_UP,  /* a: attempts; error */
     HF_EVENT_GRANT_FAILED,     /* a: attempts; error. The lock went to the next waiter */
     HF_EVENT_COMMIT_FAILED,    /* a: seq, b: changes undone */
+    HF_EVENT_WAITERS_DROPPED,  /* its client does not answer; b: how many waiters */
 };
 
 enum { HF_EVENT_NAME_MAX = 128 };

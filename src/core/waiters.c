@@ -144,6 +144,8 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
     }
     hf_list_remove(&w->in_owner);
     hf_list_remove(&w->in_client);
+    if (hf_list_empty(&w->owner->client->waiters))
+        hf_errand_end(core, &w->owner->client->probe);
     if (w->undoable)
         w->gone = true; /* the undo entry deletes it */
     else

@@ -100,6 +100,8 @@ static void start_calls(struct hf_engine *engine)
     while (hf_core_next_call(engine->core, now(engine), &call)) {
         if (call.kind == HF_CALL_GRANTED)
             hf_nlm_call_granted(&engine->nlm, &call);
+        else if (call.kind == HF_CALL_PROBE)
+            hf_nlm_call_probe(&engine->nlm, &call);
         else
             hf_nsm_call(&engine->nsm, &call);
     }
@@ -267,7 +269,7 @@ static int load(struct hf_engine *engine)
         return rv;
     }
     hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loading.clients),
-           HF_UINT("locks", loading.locks));
+           HF_UINT("locks", loading.locks), HF_UINT("digest", hf_core_digest(engine->core)));
     return 0;
 }
 
@@ -353,6 +355,16 @@ void hf_engine_start(struct hf_engine *engine)
     uv_prepare_start(&engine->prepare, pump);
 }
 
+/* To compare with what the next start loads. */
+static void log_state(struct hf_engine *engine, const char *text)
+{
+    struct hf_view_status status;
+
+    hf_core_view_status(engine->core, now(engine), &status);
+    hf_log(HF_LOG_INFO, text, HF_UINT("clients", status.nlm_clients + status.nsm_clients),
+           HF_UINT("locks", status.locks), HF_UINT("digest", hf_core_digest(engine->core)));
+}
+
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config)
 {
     struct hf_limits limits = {config->max_clients, config->max_locks_per_client,
@@ -360,6 +372,7 @@ void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *con
                                config->max_waiters_per_file};
 
     hf_core_set_limits(engine->core, &limits);
+    log_state(engine, "durable now");
 }
 
 /* ---- stopping ---- */
@@ -390,6 +403,7 @@ void hf_engine_stop(struct hf_engine *engine)
     collect(engine);
     hf_core_stop(engine->core, now(engine));
     commit_rest(engine);
+    log_state(engine, "durable at the end");
     hf_committer_free(&engine->committer);
     hf_store_close(&engine->store);
     uv_close((uv_handle_t *)&engine->prepare, NULL);

@@ -29,6 +29,8 @@ static const struct {
     [HF_EVENT_NOTICE_GIVEN_UP] = {HF_LOG_DEBUG, "notice given up", "attempts", NULL},
     [HF_EVENT_GRANT_FAILED] = {HF_LOG_WARN, "waiter could not be told of its lock", "attempts",
                                NULL},
+    [HF_EVENT_WAITERS_DROPPED] = {HF_LOG_WARN, "a client that does not answer waits no longer",
+                                  NULL, "waiters"},
     [HF_EVENT_COMMIT_FAILED] = {HF_LOG_ERROR, "commit failed", "batch", "changes_undone"},
 };
 

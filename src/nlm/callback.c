@@ -86,33 +86,66 @@ static xdrproc_t build(const struct hf_call *call, const uint64_t *cookie, union
     return (xdrproc_t)xdr_nlm_testargs;
 }
 
-void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call)
+/* Hands the call to the RPC client; what cannot even begin has failed. */
+static void start(struct hf_nlm *nlm, const struct hf_call *call,
+                  const struct hf_rpc_request *request, hf_rpc_done done)
 {
-    uint64_t cookie = htobe64(call->id);
-    union args args;
-    struct hf_rpc_request request = {
-        .peer = call->to[0],
-        .local = call->from,
-        .path = call->transport == HF_TRANSPORT_TCP ? HF_RPC_BY_TCP : HF_RPC_BY_UDP,
-        .remember_port = call->attempt == 1, /* what failed is looked up anew */
-        .wait_out = call->msg,
-        .prog = NLM_PROG,
-        .vers = call->vers,
-        .proc = call->msg ? NLM_GRANTED_MSG : NLM_GRANTED,
-        .timeout_ms = (uint32_t)call->timeout_ms,
-        .encode = build(call, &cookie, &args),
-        .args = &args,
-    };
     struct errand *errand = hf_malloc(nlm->config.alloc, sizeof(*errand));
     int rv = HF_ENOMEM;
 
     HF_ASSERT(call->n_to > 0);
     if (errand) {
         *errand = (struct errand){nlm, call->id, call->vers == NLM4_VERS, call->msg};
-        rv = hf_rpc_client_call(nlm->config.client, &request, on_done, errand, NULL);
+        rv = hf_rpc_client_call(nlm->config.client, request, done, errand, NULL);
     }
     if (rv < 0) {
         hf_free(nlm->config.alloc, errand);
         hf_core_call_done(nlm->config.core, now_of(nlm), call->id, HF_CALL_FAILED, rv);
     }
+}
+
+static struct hf_rpc_request request_to(const struct hf_call *call)
+{
+    return (struct hf_rpc_request){
+        .peer = call->to[0],
+        .local = call->from,
+        .path = call->transport == HF_TRANSPORT_TCP ? HF_RPC_BY_TCP : HF_RPC_BY_UDP,
+        .remember_port = call->attempt == 1, /* what failed is looked up anew */
+        .prog = NLM_PROG,
+        .vers = call->vers,
+        .timeout_ms = (uint32_t)call->timeout_ms,
+    };
+}
+
+void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call)
+{
+    struct hf_rpc_request request = request_to(call);
+    uint64_t cookie = htobe64(call->id);
+    union args args;
+
+    request.proc = call->msg ? NLM_GRANTED_MSG : NLM_GRANTED;
+    request.wait_out = call->msg;
+    request.encode = build(call, &cookie, &args);
+    request.args = &args;
+    start(nlm, call, &request, on_done);
+}
+
+/* Whatever it answers, it is there; except that no lock manager is. */
+static void on_probed(void *ctx, const struct hf_rpc_response *response)
+{
+    struct errand *errand = ctx;
+    struct hf_nlm *nlm = errand->nlm;
+    bool there = response->error == 0 || response->error == HF_EDENIED;
+
+    hf_core_call_done(nlm->config.core, now_of(nlm), errand->id,
+                      there ? HF_CALL_ACCEPTED : HF_CALL_FAILED, response->error);
+    hf_free(nlm->config.alloc, errand);
+}
+
+void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call)
+{
+    struct hf_rpc_request request = request_to(call);
+
+    request.proc = NLM_NULL;
+    start(nlm, call, &request, on_probed);
 }

@@ -72,4 +72,7 @@ const char *hf_nlm_stat_name(enum hf_stat stat);
  */
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call);
 
+/* One attempt at a probe (HF_CALL_PROBE): is the client's lock manager there? */
+void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call);
+
 #endif

@@ -6,28 +6,16 @@
 #include "base/error.h"
 #include "rpc/program.h"
 
-struct key {
-    const struct hf_addr *peer;
-    uint32_t xid;
-};
-
-static bool matches(const struct hf_map_node *node, const void *key)
-{
-    const struct hf_dup *entry = hf_container_of(node, const struct hf_dup, node);
-    const struct key *k = key;
-
-    return entry->xid == k->xid && hf_addr_same_host(&entry->peer, k->peer);
-}
-
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
                      const struct hf_alloc *alloc)
 {
     *cache = (struct hf_dupcache){.key = *key, .alloc = alloc};
-    cache->ring = hf_calloc(alloc, HF_DUP_ENTRIES, sizeof(cache->ring[0]));
-    if (!cache->ring)
+    cache->sets = hf_calloc(alloc, HF_DUP_SETS, sizeof(cache->sets[0]));
+    if (!cache->sets)
         return HF_ENOMEM;
-    if (hf_map_init(&cache->map, alloc) < 0) {
-        hf_free(alloc, cache->ring);
+    cache->entries = hf_calloc(alloc, HF_DUP_ENTRIES, sizeof(cache->entries[0]));
+    if (!cache->entries) {
+        hf_free(alloc, cache->sets);
         return HF_ENOMEM;
     }
     return 0;
@@ -36,73 +24,98 @@ int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
 void hf_dupcache_free(struct hf_dupcache *cache)
 {
     for (uint32_t i = 0; i < HF_DUP_ENTRIES; i++)
-        hf_free(cache->alloc, cache->ring[i].large);
-    hf_free(cache->alloc, cache->ring);
-    hf_map_free(&cache->map);
+        hf_free(cache->alloc, cache->entries[i].large);
+    hf_free(cache->alloc, cache->entries);
+    hf_free(cache->alloc, cache->sets);
 }
 
-static bool in_use(const struct hf_dup *entry)
+/*
+ * Host and bytes together, so that the same bytes from many (forged) hosts do not share a set.
+ * Never 0, which marks a free place.
+ */
+static uint64_t tag_of(const struct hf_dupcache *cache, const struct hf_addr *peer,
+                       struct hf_bytes message)
 {
-    return entry->peer.family != HF_ADDR_NONE;
+    uint64_t host[2];
+    uint64_t tag;
+
+    memcpy(host, peer->bytes, sizeof(host));
+    tag = hf_hash_u64(&cache->key, hf_hash(&cache->key, message.data, message.len) ^ host[0],
+                      host[1]);
+    return tag ? tag : 1;
+}
+
+static struct hf_dup *entry_at(struct hf_dupcache *cache, const struct hf_dup_set *set,
+                               unsigned way)
+{
+    return &cache->entries[(size_t)(set - cache->sets) * HF_DUP_WAYS + way];
+}
+
+/* The same hash is not yet the same request: host and transaction id must agree as well. */
+static struct hf_dup *find(struct hf_dupcache *cache, const struct hf_dup_set *set, uint64_t tag,
+                           const struct hf_addr *peer, uint32_t xid)
+{
+    for (unsigned way = 0; way < HF_DUP_WAYS; way++) {
+        struct hf_dup *entry;
+
+        if (set->tags[way] != tag)
+            continue;
+        entry = entry_at(cache, set, way);
+        if (entry->xid == xid && hf_addr_same_host(&entry->peer, peer))
+            return entry;
+    }
+    return NULL;
+}
+
+static uint64_t *tag_at(struct hf_dupcache *cache, const struct hf_dup *entry)
+{
+    size_t i = (size_t)(entry - cache->entries);
+
+    return &cache->sets[i / HF_DUP_WAYS].tags[i % HF_DUP_WAYS];
 }
 
 void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry)
 {
-    hf_map_remove(&cache->map, &entry->node);
+    *tag_at(cache, entry) = 0;
     hf_free(cache->alloc, entry->large);
     if (entry->call)
         entry->call->dup = NULL; /* it goes on, and its answer is not kept */
     entry->large = NULL;
     entry->call = NULL;
-    entry->peer.family = HF_ADDR_NONE;
 }
 
-/* The oldest place in the ring, made free. */
-static struct hf_dup *claim(struct hf_dupcache *cache)
+/* The oldest place of the set, made free. */
+static struct hf_dup *claim(struct hf_dupcache *cache, struct hf_dup_set *set, uint64_t tag)
 {
-    struct hf_dup *entry = &cache->ring[cache->next];
+    unsigned way = set->oldest;
+    struct hf_dup *entry = entry_at(cache, set, way);
 
-    cache->next = (cache->next + 1) % HF_DUP_ENTRIES;
-    if (in_use(entry))
+    set->oldest = (way + 1) % HF_DUP_WAYS;
+    if (set->tags[way])
         hf_dup_forget(cache, entry);
+    set->tags[way] = tag;
     return entry;
-}
-
-/* Host and bytes together, so that the same bytes from many (forged) hosts do not share a bucket.
- */
-static uint64_t hash_of(const struct hf_dupcache *cache, const struct hf_addr *peer,
-                        struct hf_bytes message)
-{
-    uint64_t host[2];
-
-    memcpy(host, peer->bytes, sizeof(host));
-    return hf_hash_u64(&cache->key, hf_hash(&cache->key, message.data, message.len) ^ host[0],
-                       host[1]);
 }
 
 enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms,
                                       const struct hf_addr *peer, uint32_t xid,
                                       struct hf_bytes message, struct hf_dup **out)
 {
-    struct key key = {peer, xid};
-    uint64_t hash = hash_of(cache, peer, message);
-    struct hf_map_node *node = hf_map_find(&cache->map, hash, matches, &key);
-    struct hf_dup *entry;
+    uint64_t tag = tag_of(cache, peer, message);
+    struct hf_dup_set *set = &cache->sets[tag % HF_DUP_SETS];
+    struct hf_dup *entry = find(cache, set, tag, peer, xid);
 
-    if (node) {
-        entry = hf_container_of(node, struct hf_dup, node);
-        if (now_ms - entry->born_ms <= HF_DUP_WINDOW_MS) {
-            *out = entry;
-            return entry->call ? HF_DUP_UNDERWAY : HF_DUP_ANSWERED;
-        }
-        hf_dup_forget(cache, entry);
+    if (entry && now_ms - entry->born_ms <= HF_DUP_WINDOW_MS) {
+        *out = entry;
+        return entry->call ? HF_DUP_UNDERWAY : HF_DUP_ANSWERED;
     }
-    entry = claim(cache);
+    if (entry)
+        hf_dup_forget(cache, entry);
+    entry = claim(cache, set, tag);
     entry->peer = *peer;
     entry->xid = xid;
     entry->len = 0;
     entry->born_ms = now_ms;
-    hf_map_insert(&cache->map, &entry->node, hash);
     *out = entry;
     return HF_DUP_NEW;
 }

@@ -7,7 +7,10 @@
  * The bytes are compared through a keyed 64-bit hash, which no peer can aim. The port is left out,
  * because a client that reconnects over TCP comes from another one.
  *
- * Bounded: a ring of entries, the oldest making way for the newest, and none older than the window.
+ * It is laid out like a processor's cache. The hash chooses a set; the hashes of a set's entries,
+ * its tags, lie side by side, so that a request never seen before, which nearly all are, costs a
+ * look at two cache lines and touches no other entry. Within a set the oldest makes way for the
+ * newest; and none is used beyond the window.
  */
 #ifndef HF_RPC_DUPCACHE_H
 #define HF_RPC_DUPCACHE_H
@@ -18,10 +21,11 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "base/map.h"
 
 enum {
-    HF_DUP_ENTRIES = 16384,
+    HF_DUP_SETS = 1024,
+    HF_DUP_WAYS = 16,
+    HF_DUP_ENTRIES = HF_DUP_SETS * HF_DUP_WAYS,
     HF_DUP_WINDOW_MS = 120 * 1000, /* beyond the longest retransmission pause of known clients */
     HF_DUP_INLINE = 96,            /* answers up to this size need no allocation */
 };
@@ -29,7 +33,6 @@ enum {
 struct hf_rpc_call;
 
 struct hf_dup {
-    struct hf_map_node node;
     struct hf_addr peer;
     uint32_t xid;
     uint32_t len; /* of the answer; 0 while there is none yet */
@@ -39,10 +42,14 @@ struct hf_dup {
     uint8_t small[HF_DUP_INLINE];
 };
 
+struct hf_dup_set {
+    uint64_t tags[HF_DUP_WAYS]; /* 0: free */
+    unsigned oldest;            /* way to be used next */
+};
+
 struct hf_dupcache {
-    struct hf_dup *ring;
-    uint32_t next;
-    struct hf_map map;
+    struct hf_dup_set *sets;
+    struct hf_dup *entries; /* HF_DUP_WAYS for each set, in order */
     struct hf_hash_key key;
     const struct hf_alloc *alloc;
 };

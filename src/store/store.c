@@ -233,6 +233,13 @@ static int condemn_client(struct condemned *c, struct hf_bytes bytes)
     return hf_batch_delete(c->batch, HF_RECORD_CLIENT, client.id);
 }
 
+static bool is_among(const struct hf_buf *ids, uint64_t id)
+{
+    size_t n = id_count(ids);
+
+    return n > 0 && bsearch(&id, hf_buf_view(ids).data, n, sizeof(id), compare_ids);
+}
+
 static int condemn_lock(struct condemned *c, struct hf_bytes bytes)
 {
     struct hf_record_lock lock;
@@ -240,8 +247,7 @@ static int condemn_lock(struct condemned *c, struct hf_bytes bytes)
 
     if (rv < 0)
         return rv;
-    if (c->client_ids && !bsearch(&lock.client_id, hf_buf_view(c->client_ids).data,
-                                  id_count(c->client_ids), sizeof(uint64_t), compare_ids))
+    if (c->client_ids && !is_among(c->client_ids, lock.client_id))
         return 0;
     return hf_batch_delete(c->batch, HF_RECORD_LOCK, lock.id);
 }

@@ -21,10 +21,7 @@ static int close_world(void **state)
 }
 
 static const struct hf_mon_args monitor = {
-    {(const uint8_t *)"10.0.0.7", 8},
-    {(const uint8_t *)"me",                           2},
-    100021, 3, 16, {1}
-};
+    {(const uint8_t *)"10.0.0.7", 8}, {(const uint8_t *)"me", 2}, 100021, 3, 16, {1}};
 
 /* Fills the batch to the brim with deletions, the smallest of records. */
 static void use_up_memory(struct world *w)

@@ -667,6 +667,166 @@ static void many_ranges_agree_with_bytes(void **state)
     }
 }
 
+/* Calls under way in a world where some clients are dead: those end when their time is over. */
+struct under_way {
+    struct hf_call calls[64];
+    uint64_t ends_ms[64];
+    size_t n;
+};
+
+static int number_of(const struct hf_call *call)
+{
+    return call->to[0].bytes[3];
+}
+
+/*
+ * Lets time pass until a GRANTED goes to a client that lives, and returns its call; clients up to
+ * last_dead are silent, probes of the others are answered.
+ */
+static struct hf_call run_until_granted(struct world *w, struct under_way *u, int last_dead)
+{
+    struct hf_call call;
+    uint64_t next_ms;
+
+    for (;;) {
+        while (hf_core_next_call(w->core, w->now, &call)) {
+            if (number_of(&call) <= last_dead) {
+                assert_true(u->n < HF_COUNT_OF(u->calls));
+                u->ends_ms[u->n] = w->now.mono_ms + call.timeout_ms;
+                u->calls[u->n++] = call;
+            } else if (call.kind == HF_CALL_PROBE) {
+                world_called(w, call.id, HF_CALL_ACCEPTED);
+            } else {
+                return call;
+            }
+        }
+        next_ms = hf_core_deadline(w->core);
+        for (size_t i = 0; i < u->n; i++)
+            next_ms = u->ends_ms[i] < next_ms ? u->ends_ms[i] : next_ms;
+        world_later(w, next_ms > w->now.mono_ms ? next_ms - w->now.mono_ms : 0);
+        for (size_t i = 0; i < u->n; i++) {
+            if (u->ends_ms[i] > w->now.mono_ms)
+                continue;
+            call = u->calls[i];
+            u->calls[i] = u->calls[--u->n];
+            u->ends_ms[i--] = u->ends_ms[u->n];
+            world_called(w, call.id, HF_CALL_FAILED);
+        }
+    }
+}
+
+/* SPEC 3: however many dead waiters stand in a row, they cost the time of one. */
+static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
+{
+    struct world *w = *state;
+    struct under_way under_way = {0};
+    struct hf_call call;
+    uint64_t begun_ms;
+
+    LOCK(w, .client = 1);
+    for (int i = 2; i <= 30; i++)
+        assert_int_equal(LOCK(w, .client = i, .block = true, .msg = i % 2 == 0), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 2, .svid = 2, .block = true), BLOCKED);
+    begun_ms = w->now.mono_ms;
+    UNLOCK(w, .client = 1);
+    call = run_until_granted(w, &under_way, 20);
+    assert_int_equal(number_of(&call), 21); /* the first that lives, in its turn */
+    assert_true(w->now.mono_ms - begun_ms <= 15000);
+    assert_int_equal(world_status(w).waiters, 9); /* the dead wait no longer */
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    for (int i = 21; i < 30; i++) { /* and from here on nobody is delayed */
+        UNLOCK(w, .client = i);
+        call = world_call_of(w, HF_CALL_GRANTED);
+        assert_int_equal(number_of(&call), i + 1);
+        world_called(w, call.id, HF_CALL_ACCEPTED);
+    }
+    assert_true(world_event(w, HF_EVENT_WAITERS_DROPPED, NULL));
+    assert_int_equal(hf_core_counters(w->core)->probes_failed, 3 * 18);
+}
+
+/* A callback that is answered soon makes nobody else be asked; nor is anybody asked twice. */
+static void probes_only_when_needed(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call, probe;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    LOCK(w, .client = 3, .block = true);
+    LOCK(w, .client = 4, .block = true, .off = 10, .len = 1);
+    UNLOCK(w, .client = 1);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    world_later(w, 900);
+    assert_false(hf_core_next_call(w->core, w->now, &probe));
+    world_later(w, 100);
+    for (int i = 3; i <= 4; i++) {
+        assert_true(hf_core_next_call(w->core, w->now, &probe));
+        assert_int_equal(probe.kind, HF_CALL_PROBE);
+        assert_int_equal(number_of(&probe), i);
+        assert_int_equal(probe.proc, 0);
+        world_called(w, probe.id, HF_CALL_ACCEPTED);
+    }
+    world_called(w, call.id, HF_CALL_FAILED);
+    assert_false(hf_core_next_call(w->core, w->now, &probe));
+    world_later(w, 5000);
+    call = world_call_of(w, HF_CALL_GRANTED); /* the second attempt */
+    world_later(w, 1000);
+    assert_false(hf_core_next_call(w->core, w->now, &probe));
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_int_equal(hf_core_counters(w->core)->probes_started, 2);
+}
+
+/* A probe given up while the GRANTED of the same client is under way: that attempt is the last. */
+static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
+{
+    struct world *w = *state;
+    struct hf_call first, probe, call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    LOCK(w, .client = 3, .block = true);
+    UNLOCK(w, .client = 1);
+    first = world_call_of(w, HF_CALL_GRANTED);
+    world_later(w, 1000);
+    for (int i = 1; i <= 3; i++) {
+        assert_true(hf_core_next_call(w->core, w->now, &probe));
+        assert_int_equal(probe.kind, HF_CALL_PROBE);
+        if (i == 3) { /* client 2 has just woken up, and lets go */
+            world_called(w, first.id, HF_CALL_ACCEPTED);
+            UNLOCK(w, .client = 2);
+            call = world_call_of(w, HF_CALL_GRANTED);
+            assert_int_equal(number_of(&call), 3);
+        }
+        world_later(w, 3750);
+        world_called(w, probe.id, HF_CALL_FAILED);
+        world_later(w, 0);
+    }
+    assert_int_equal(TEST(w, .client = 1),
+                     DENIED); /* it may have the lock: it is asked once more */
+    world_called(w, call.id, HF_CALL_FAILED);
+    assert_int_equal(TEST(w, .client = 1), GRANTED);
+}
+
+/* A client that waits no longer is not asked whether it is there. */
+static void probe_ends_with_the_last_waiter(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call, probe;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    LOCK(w, .client = 3, .block = true);
+    UNLOCK(w, .client = 1);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    world_later(w, 1000);
+    assert_true(hf_core_next_call(w->core, w->now, &probe));
+    assert_int_equal(CANCEL(w, .client = 3, .block = true), GRANTED);
+    world_called(w, probe.id, HF_CALL_FAILED); /* nobody's any more */
+    world_later(w, 3750);
+    assert_false(hf_core_next_call(w->core, w->now, &probe));
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
@@ -704,6 +864,10 @@ int main(void)
         T(free_all),
         T(reclaim_outside_grace),
         T(many_ranges_agree_with_bytes),
+        T(a_row_of_dead_waiters_costs_the_time_of_one),
+        T(probes_only_when_needed),
+        T(a_failed_probe_leaves_the_callback_one_attempt),
+        T(probe_ends_with_the_last_waiter),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

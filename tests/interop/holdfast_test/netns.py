@@ -21,9 +21,9 @@ def run(*command):
     subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def _prepare():
+def _prepare(addresses):
     run("ip", "link", "set", "lo", "up")
-    for address in ADDRESSES:
+    for address in addresses:
         ipv6 = ":" in address
         run("ip", "address", "add", address + ("/128" if ipv6 else "/32"), "dev", "lo",
             *(["nodad"] if ipv6 else []))
@@ -41,11 +41,11 @@ def _refusal():
     return done.stdout.decode().strip().replace("\n", " ") if done.returncode else None
 
 
-def enter(command=None):
+def enter(command=None, addresses=ADDRESSES):
     """Returns inside the namespace; outside, becomes the same program in there, and never returns."""
     if INSIDE in os.environ:
         if os.environ[INSIDE] != "ready":
-            _prepare()
+            _prepare(addresses)
             os.environ[INSIDE] = "ready"
         if command:
             os.execvp(command[0], command)

@@ -1,0 +1,183 @@
+"""What the guests boot: Debian's kernel, unpacked and not installed, and an initramfs around busybox.
+
+Both are kept in build/lab and made again only when something they are made of has changed.
+"""
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from holdfast_test.tap import Skip
+
+ROOT = Path(__file__).parents[3]
+CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", ROOT / "build/lab"))
+GUEST = Path(__file__).parents[1] / "guest"
+PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
+
+PROGRAMS = ["rpcbind", "rpcinfo", "rpc.statd", "sm-notify", "mount.nfs", "rpc.mountd", "rpc.nfsd",
+            "exportfs"]
+MODULES = ["virtio_pci", "virtio_net", "virtio_blk", "nfs", "nfsv3", "nfsd", "nfs_acl"]
+LIBRARIES = ["libnss_files.so.2"]
+FILES = {
+    "etc/passwd": "root:x:0:0::/:/bin/sh\n_rpc:x:101:65534::/run/rpcbind:/bin/false\n"
+                  "statd:x:102:65534::/var/lib/nfs:/bin/false\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\n"
+                         "protocols: files\nrpc: files\nnetgroup: files\n",
+}
+COPIED = ["etc/netconfig", "etc/services", "etc/protocols", "etc/rpc"]
+
+
+def find(name):
+    path = shutil.which(name, path=PATH)
+    if not path:
+        raise Skip(f"{name} is not installed: scripts/bootstrap lab")
+    return path
+
+
+def run(*command, **options):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+                          **options)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))}: {done.stderr.decode()[-2000:]}")
+    return done.stdout
+
+
+# ---- the kernel ----
+
+def _download(directory):
+    """The package that linux-image-cloud-amd64 depends on today."""
+    depends = run("apt-cache", "depends", "linux-image-cloud-amd64").decode()
+    package = re.search(r"Depends: (linux-image-\S+)", depends)
+    if not package:
+        raise Skip("apt knows no linux-image-cloud-amd64")
+    try:
+        run("apt-get", "-o", "APT::Sandbox::User=root", "download", package[1], cwd=directory)
+    except AssertionError as why:
+        raise Skip(f"the kernel package cannot be downloaded: {why}") from None
+    return next(directory.glob("linux-image-*.deb"))
+
+
+def kernel():
+    """Downloaded once: (vmlinuz, directory of its modules)."""
+    directory = CACHE / "kernel"
+    if not list(directory.glob("boot/vmlinuz-*")):
+        fresh = CACHE / "kernel.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        run("dpkg-deb", "-x", _download(fresh), fresh)
+        shutil.rmtree(directory, ignore_errors=True)
+        fresh.rename(directory)
+    return next(directory.glob("boot/vmlinuz-*")), next(directory.glob("lib/modules/*"))
+
+
+# ---- the initramfs ----
+
+def _libraries(program):
+    """The shared libraries of a program, and its loader, as ldd finds them."""
+    done = subprocess.run(["ldd", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return re.findall(r"(?:=>\s*|^\s*)(/\S+)", done.stdout.decode(), re.MULTILINE)
+
+
+def _copy(source, root, target=None):
+    target = root / (target or str(source).lstrip("/"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
+
+
+def _copy_program(name_or_path, root):
+    path = name_or_path if os.sep in str(name_or_path) else find(name_or_path)
+    _copy(path, root, "bin/" + os.path.basename(path))
+    for library in _libraries(path):
+        _copy(library, root)
+
+
+def _copy_modules(modules, root):
+    """The modules, and what each needs, by modules.dep of the whole tree."""
+    where = Path("lib/modules") / modules.name
+    run(find("depmod"), "-b", modules.parents[2], modules.name)
+    needs = {}
+    for line in (modules / "modules.dep").read_text().splitlines():
+        path, _, rest = line.partition(":")
+        needs[Path(path).name.removesuffix(".ko").replace("-", "_")] = [path, *rest.split()]
+    for name in MODULES:
+        for path in needs.get(name, []):
+            _copy(modules / path, root, where / path)
+    for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+        _copy(modules / name, root, where / name)
+    run(find("depmod"), "-b", root, modules.name)
+
+
+def _fill(root, agent, locker, daemon, modules):
+    for name in ("bin", "proc", "sys", "dev", "tmp", "run", "mnt", "etc", "var/lib/nfs"):
+        (root / name).mkdir(parents=True)
+    (root / "sbin").symlink_to("bin")
+    (root / "var/run").symlink_to("/run")
+    busybox = find("busybox")
+    _copy(busybox, root, "bin/busybox")
+    for applet in run(busybox, "--list").decode().split():
+        if not (root / "bin" / applet).exists():
+            (root / "bin" / applet).symlink_to("busybox")
+    (root / "usr").mkdir()
+    (root / "usr/sbin").symlink_to("/bin")
+    (root / "usr/bin").symlink_to("/bin")
+    for name in PROGRAMS:
+        _copy_program(name, root)
+    _copy(agent, root, "bin/agent")
+    _copy(locker, root, "bin/locker")
+    if daemon:
+        _copy_program(daemon, root)
+    for name in LIBRARIES:
+        for found in Path("/lib/x86_64-linux-gnu").glob(name):
+            _copy(found, root)
+    for name in COPIED:
+        _copy("/" + name, root)
+    for name, text in FILES.items():
+        (root / name).write_text(text)
+    _copy_modules(modules, root)
+    _copy(GUEST / "init", root, "init")
+    (root / "init").chmod(0o755)
+
+
+def _pack(root, archive):
+    names = run("find", ".", "-mindepth", "1", cwd=root)
+    data = run(find("cpio"), "-o", "-H", "newc", "--quiet", "-R", "0:0", cwd=root, input=names)
+    archive.write_bytes(data)  # not compressed: that would cost an emulated processor a second
+
+
+def _fingerprint(paths, hosts):
+    seen = [(str(p), os.stat(p).st_size, os.stat(p).st_mtime_ns) for p in paths]
+    return hashlib.sha256(json.dumps([seen, hosts, FILES, MODULES]).encode()).hexdigest()[:16]
+
+
+def initramfs(hosts, daemon=None):
+    """The root file system of every guest; with the daemon, also of those that run it."""
+    agent = os.environ.get("LAB_AGENT", ROOT / "build/tests/lab/lab-agent")
+    locker = os.environ.get("LAB_LOCKER", ROOT / "build/tests/lab/lab-locker")
+    _, modules = kernel()
+    FILES["etc/hosts"] = "127.0.0.1 localhost\n" + hosts
+    made_of = [agent, locker, GUEST / "init", Path(__file__), find("busybox"), modules,
+               *map(find, PROGRAMS), *([daemon] if daemon else [])]
+    name = "daemon" if daemon else "client"
+    archive = CACHE / f"{name}-{_fingerprint(made_of, hosts)}.cpio"
+    if not archive.exists():
+        for old in CACHE.glob(f"{name}-*.cpio"):
+            old.unlink()
+        root = CACHE / f"{name}.root"
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        _fill(root, agent, locker, daemon, modules)
+        _pack(root, archive.with_suffix(".new"))
+        archive.with_suffix(".new").rename(archive)
+        shutil.rmtree(root)
+    return archive
+
+
+def disk(path, mib=16):
+    """An empty file system for what must outlive a guest."""
+    with open(path, "wb") as file:
+        file.truncate(mib << 20)
+    run(find("mke2fs"), "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0", path)
