@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "core/record.h"
 
 enum { FH_BYTES_MAX = 64, LINE_BYTES_MAX = 8192 }; /* RFC 1813: a handle; a path and more */
 

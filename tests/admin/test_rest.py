@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """REST (ADM-01): every endpoint, filter and page, against what clients did; and its own description."""
 import json
+import signal
 import socket
 import tempfile
 
@@ -99,7 +100,6 @@ def filters_of_waiters():
 @tap.test
 def paths_come_from_the_map():
     """Given admin.fh_map, a handle has its path, and can be found by it; SIGHUP reads it again."""
-    import signal
     with tempfile.NamedTemporaryFile("w", suffix=".map") as file:
         file.write(f"# names\n{FILE_A.hex()} /export/projects/plan.txt\n")
         file.flush()

@@ -1,8 +1,8 @@
-"""Who uses the daemon in these tests: clients that lock, hosts that can be called back, HTTP."""
-import http.client
+"""Who uses the daemon in these tests: clients that lock, hosts that can be called back, curl."""
 import itertools
 import json
 import socket
+import subprocess
 import threading
 
 from holdfast_test import rpc
@@ -144,16 +144,14 @@ class Host:
 
 # ---- HTTP ----
 
-class _UnixConnection(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(SOCKET)
-
-
 class Answer:
-    def __init__(self, response):
-        self.status, self.headers = response.status, response.headers
-        self.body = response.read()
+    """What curl printed, with -i: status, headers, body."""
+
+    def __init__(self, output):
+        head, _, self.body = output.partition(b"\r\n\r\n")
+        first, *lines = head.decode().split("\r\n")
+        self.status = int(first.split()[1])
+        self.headers = dict(line.split(": ", 1) for line in lines)
 
     @property
     def json(self):
@@ -161,18 +159,20 @@ class Answer:
 
 
 def ask(method, path, body=None, host="127.0.0.1", source=None, unix=False, **headers):
-    """One request: over TCP, from an address if one is given, or over the unix socket."""
-    if unix:
-        connection = _UnixConnection("localhost", timeout=20)
-    else:
-        connection = http.client.HTTPConnection(host, ADMIN_PORT, timeout=20,
-                                                source_address=(source, 0) if source else None)
-    headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    try:
-        connection.request(method, path, body, headers)
-        return Answer(connection.getresponse())
-    finally:
-        connection.close()
+    """One request by curl: over TCP, from an address if one is given, or over the unix socket."""
+    command = ["curl", "-sS", "-i", "--path-as-is", "--max-time", "20", "-H", "Expect:"]
+    command += ["--head"] if method == "HEAD" else ["-X", method]
+    command += ["--unix-socket", SOCKET] if unix else []
+    command += ["--interface", source] if source else []
+    command += ["--data-binary", "@-"] if body is not None else []
+    for name, value in headers.items():
+        command += ["-H", f"{name.replace('_', '-')}: {value}"]
+    url = f"http://{'localhost' if unix else host}:{ADMIN_PORT}{path}"
+    done = subprocess.run([*command, url], input=(body or "").encode(), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE)
+    if done.returncode:
+        raise ConnectionError(done.stderr.decode())
+    return Answer(done.stdout)
 
 
 def get(path, **options):
