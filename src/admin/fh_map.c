@@ -109,7 +109,8 @@ int hf_fh_map_read(struct hf_fh_map *map, const char *path)
                HF_STR("reason", file ? "expected HEX PATH" : strerror(errno)));
         hf_fh_map_free(&fresh);
     } else {
-        qsort(fresh.names, fresh.count, sizeof(*fresh.names), compare);
+        if (fresh.count > 0)
+            qsort(fresh.names, fresh.count, sizeof(*fresh.names), compare);
         hf_fh_map_free(map);
         *map = fresh;
     }
