@@ -1,7 +1,7 @@
 # Thin front for meson and the scripts; see CONTRIBUTING.md.
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
-.PHONY: build run check test lab coverage tidy format format-check install clean
+.PHONY: build run check test lab bench coverage tidy format format-check install clean
 
 build: | build/build.ninja
 	@ninja -C build
@@ -24,6 +24,11 @@ lab: | build/build.ninja
 	@scripts/bootstrap lab
 	@ninja -C build
 	@scripts/run-tests build --suite lab
+
+# Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
+bench: build
+	@scripts/bootstrap test
+	@bench/run build --json build/bench.json
 
 coverage: build
 	@scripts/coverage

@@ -1,4 +1,5 @@
 #include <endian.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "load.h"
@@ -110,13 +111,14 @@ static uint8_t *put_lockargs(uint8_t *p, uint32_t xid, const struct target *t, b
     return put32(p, 1); /* state */
 }
 
+/* An address as name: rpc.statd would ask a resolver for any other. */
 static uint8_t *put_mon_id(uint8_t *p, const struct target *t)
 {
-    char name[32] = "host-00000000.example";
+    char name[32];
+    int len = snprintf(name, sizeof(name), "127.%u.%u.%u", 1 + (t->id >> 16 & 127),
+                       t->id >> 8 & 255, t->id & 255);
 
-    for (int i = 0; i < 8; i++)
-        name[5 + i] = (char)('a' + (t->id >> (4 * i) & 15));
-    p = put_opaque(p, name, (uint32_t)strlen(name));
+    p = put_opaque(p, name, (uint32_t)len);
     p = put_opaque(p, "bench", 5);
     p = put32(p, NLM);
     p = put32(p, 3);

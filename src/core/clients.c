@@ -2,8 +2,11 @@
  * The client tracker (TRK-01): hosts by identity, by id and by address, each in O(1).
  *
  * Identity of an NLM client is its name and the address it comes from, so nobody frees or steals
- * another host's locks by using its name. Identity of an SM_MON registration is the host it is
- * about and who wants to know: name, program, version, procedure, and the address it came from.
+ * another host's locks by using its name; and the address of ours that it uses. For a Linux kernel
+ * that mounts by two of our addresses we are two servers: it numbers its lock owners (svid) for
+ * each from 0, and reclaims from each only after a notice from that address. Identity of an SM_MON
+ * registration is the host it is about and who wants to know: name, program, version, procedure,
+ * and the address it came from.
  *
  * A client object lives as long as something refers to it: its registration, its owners and shares,
  * an undo entry. Its record is durable only while it is registered.
@@ -31,7 +34,8 @@ static uint64_t hash_addr(const struct hf_core *core, const struct hf_addr *addr
 struct identity {
     enum hf_protocol protocol;
     struct hf_bytes name;
-    struct hf_addr host; /* NLM: where it comes from; NSM: where the registration came from */
+    struct hf_addr host;  /* NLM: where it comes from; NSM: where the registration came from */
+    struct hf_addr local; /* NLM: the address of ours it talks to */
     struct hf_bytes my_name;
     uint32_t prog, vers, proc;
 };
@@ -43,6 +47,7 @@ static struct identity identity_of(const struct hf_record_client *r)
     return (struct identity){.protocol = r->protocol,
                              .name = r->name,
                              .host = host_of(nlm ? &r->addrs[0] : &r->callback_host),
+                             .local = host_of(&r->local),
                              .my_name = r->my_name,
                              .prog = r->prog,
                              .vers = r->vers,
@@ -74,7 +79,7 @@ static bool same_identity(const struct hf_map_node *node, const void *key)
     if (c->protocol != id->protocol || !hf_name_equal(c->name, id->name))
         return false;
     if (id->protocol == HF_PROTOCOL_NLM)
-        return hf_addr_same_host(&c->addr, &id->host);
+        return hf_addr_same_host(&c->addr, &id->host) && hf_addr_same_host(&c->m.local, &id->local);
     return c->prog == id->prog && c->vers == id->vers && c->proc == id->proc &&
            hf_name_equal(c->my_name, id->my_name) &&
            hf_addr_same_host(&c->callback_host, &id->host);
@@ -89,9 +94,14 @@ static struct hf_client *find(const struct hf_core *core, const struct identity 
 }
 
 struct hf_client *hf_client_find_nlm(struct hf_core *core, struct hf_bytes name,
-                                     const struct hf_addr *addr)
+                                     const struct hf_addr *addr, const struct hf_addr *local)
 {
-    struct identity id = {.protocol = HF_PROTOCOL_NLM, .name = name, .host = host_of(addr)};
+    struct identity id = {
+        .protocol = HF_PROTOCOL_NLM,
+        .name = name,
+        .host = host_of(addr),
+        .local = host_of(local),
+    };
 
     return find(core, &id);
 }
@@ -335,7 +345,7 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
 struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
                                     const struct hf_peer *peer)
 {
-    struct hf_client *client = hf_client_find_nlm(core, peer->name, &peer->addr);
+    struct hf_client *client = hf_client_find_nlm(core, peer->name, &peer->addr, &peer->local);
     struct hf_record_client record;
 
     if (client) {

@@ -128,6 +128,7 @@ void hf_core_del(struct hf_core *core)
         hf_slab_free(slabs[i]);
     hf_flex_free(&core->owner_flex);
     hf_flex_free(&core->file_flex);
+    hf_free(core->alloc, core->events);
     hf_free(core->alloc, core);
 }
 

@@ -30,18 +30,24 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
 }
 
 /* Waiters and shares: nothing durable about them. */
-static int64_t strip_volatile(struct hf_core *core, struct hf_client *client)
+static int64_t strip_volatile(struct hf_core *core, struct hf_client *client, uint64_t before_id)
 {
     int64_t n = 0;
 
     if (!HF_PLANTED(CRASH_KEEPS_WAITERS)) {
         hf_list_foreach_safe (node, &client->waiters) {
-            hf_waiter_remove(core, hf_list_entry(node, struct hf_waiter, in_client));
+            struct hf_waiter *waiter = hf_list_entry(node, struct hf_waiter, in_client);
+            if (waiter->id >= before_id)
+                continue;
+            hf_waiter_remove(core, waiter);
             n++;
         }
     }
     hf_list_foreach_safe (node, &client->shares) {
-        hf_share_drop(core, hf_list_entry(node, struct hf_share, in_client));
+        struct hf_share *share = hf_list_entry(node, struct hf_share, in_client);
+        if (share->id >= before_id)
+            continue;
+        hf_share_drop(core, share);
         n++;
     }
     return n;
@@ -73,7 +79,7 @@ int64_t hf_client_strip(struct hf_core *core, struct hf_now now, struct hf_clien
     int64_t n;
 
     client->refs++;
-    n = strip_volatile(core, client);
+    n = strip_volatile(core, client, all.before_id);
     n += strip_locks(core, now, client, &all, seq, &left);
     hf_client_bar_reclaim(core, client);
     hf_event_add(core, HF_EVENT_CLIENT_RELEASED, client, 0, n, 0);
@@ -129,7 +135,8 @@ static int64_t condemn(struct hf_core *core, struct hf_now now, struct hf_client
                        struct hf_doom doom)
 {
     hf_list_remove(&client->doom.link);
-    doom.before_id = core->next_id;
+    if (doom.before_id == 0)
+        doom.before_id = core->next_id;
     client->doom = doom;
     hf_list_add_tail(&core->doomed, &client->doom.link);
     core->counters.crashes_detected++;
@@ -140,12 +147,17 @@ static int64_t condemn(struct hf_core *core, struct hf_now now, struct hf_client
 void hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
                        int32_t state, uint64_t *seq)
 {
+    /* Where its new life began: with the first LOCK that told this state, or just now. */
+    bool hinted = client->hint_id != 0 && client->hint_state == state;
+    uint64_t before_id = hinted ? client->hint_id : core->next_id;
     int64_t n;
 
     client->refs++;
-    strip_volatile(core, client);
+    client->hint_state = 0;
+    client->hint_id = 0;
+    strip_volatile(core, client, before_id);
     hf_client_bar_reclaim(core, client);
-    n = condemn(core, now, client, (struct hf_doom){.state = state});
+    n = condemn(core, now, client, (struct hf_doom){.before_id = before_id, .state = state});
     hf_event_add(core, HF_EVENT_CLIENT_CRASHED, client, state, n, 0);
     if (client->doom.seq != UINT64_MAX) /* else it is tried again, whoever waits for it or not */
         *seq = later(*seq, client->doom.seq);
@@ -165,7 +177,7 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);
     n = condemn(core, now, client, (struct hf_doom){.unclaimed_only = true});
-    hf_event_add(core, HF_EVENT_CLIENT_CRASHED, client, client->m.state, n, 0);
+    hf_event_add(core, HF_EVENT_CLIENT_UNREACHABLE, client, client->m.state, n, 0);
 }
 
 void hf_doom_redo(struct hf_core *core, struct hf_now now)
@@ -193,12 +205,19 @@ void hf_doom_undone(struct hf_core *core)
 struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
                                   const struct hf_peer *peer)
 {
-    struct hf_client *client = NULL;
     struct hf_answer answer = {HF_STAT_GRANTED};
+    struct hf_alias *next;
 
-    if (peer->name.len <= HF_NAME_MAX)
-        client = hf_client_find_nlm(core, peer->name, &peer->addr); /* its own, only (NLM-05) */
-    if (client && hf_client_strip(core, now, client, &answer.seq) < 0)
-        answer.stat = HF_STAT_DENIED_NOLOCKS;
+    /* Its own, only (NLM-05); by whichever of our addresses it got them. */
+    for (struct hf_alias *alias = hf_alias_find(core, &peer->addr); alias; alias = next) {
+        struct hf_client *client = alias->client;
+        uint64_t seq = 0;
+        next = hf_alias_find_next(alias); /* a client without registration may go now */
+        if (client->protocol != HF_PROTOCOL_NLM || !hf_name_equal(client->name, peer->name))
+            continue;
+        if (hf_client_strip(core, now, client, &seq) < 0)
+            answer.stat = HF_STAT_DENIED_NOLOCKS;
+        answer.seq = later(answer.seq, seq);
+    }
     return hf_request_answer(core, now, answer);
 }

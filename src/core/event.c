@@ -1,13 +1,40 @@
-/* A short queue of things worth a line in the log; when nobody drains it, the newest are lost. */
+/*
+ * A queue of things worth a line in the log. It grows with what one moment brings (ten thousand
+ * clients that time out together); when nobody drains it, the newest are lost, and counted.
+ */
 #include "core/parts.h"
+
+enum { ROOM_FIRST = 64 };
+
+static bool grow(struct hf_core *core)
+{
+    uint32_t room = core->events_room ? core->events_room * 2 : ROOM_FIRST;
+    uint32_t tail = core->events_room - core->events_head; /* up to the end of the old ring */
+    struct hf_event *ring;
+
+    if (room > HF_EVENTS_MAX)
+        return false;
+    ring = hf_malloc(core->alloc, room * sizeof(*ring));
+    if (!ring)
+        return false;
+    if (core->events_n > 0) { /* the old ring is full: in two parts */
+        memcpy(ring, core->events + core->events_head, tail * sizeof(*ring));
+        memcpy(ring + tail, core->events, core->events_head * sizeof(*ring));
+    }
+    hf_free(core->alloc, core->events);
+    core->events = ring;
+    core->events_room = room;
+    core->events_head = 0;
+    return true;
+}
 
 static struct hf_event *next_free(struct hf_core *core)
 {
-    if (core->events_n == HF_EVENTS_MAX) {
+    if (core->events_n == core->events_room && !grow(core)) {
         core->counters.events_lost++;
         return NULL;
     }
-    return &core->events[(core->events_head + core->events_n++) % HF_EVENTS_MAX];
+    return &core->events[(core->events_head + core->events_n++) % core->events_room];
 }
 
 static void set_name(struct hf_event *event, struct hf_bytes name)
@@ -48,7 +75,7 @@ bool hf_core_next_event(struct hf_core *core, struct hf_event *out)
     if (core->events_n == 0)
         return false;
     *out = core->events[core->events_head];
-    core->events_head = (core->events_head + 1) % HF_EVENTS_MAX;
+    core->events_head = (core->events_head + 1) % core->events_room;
     core->events_n--;
     return true;
 }

@@ -291,9 +291,16 @@ struct whole {
     bool upgraded;
 };
 
+/* Of a life that its client has perhaps left behind: nothing of the new one is built on it. */
+static bool is_former(const struct hf_lock *lock)
+{
+    return lock->id < lock->owner->client->hint_id;
+}
+
 static bool alike(const struct hf_lock *lock, const struct hf_want *want)
 {
-    return lock->exclusive == want->exclusive && lock->durable == want->durable && !lock->unclaimed;
+    return lock->exclusive == want->exclusive && lock->durable == want->durable &&
+           !lock->unclaimed && !is_former(lock);
 }
 
 /* One of the owner's locks touches the whole: merge it, cut it, or, if it only borders, leave it.
@@ -303,7 +310,8 @@ static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole 
 {
     bool inside = lock->node.first >= asked->first && lock->node.last <= asked->last;
     bool merges = alike(lock, &whole->want);
-    bool donor = whole->id == 0 && lock->durable == whole->want.durable && (merges || inside);
+    bool donor = whole->id == 0 && lock->durable == whole->want.durable &&
+                 (merges || (inside && !is_former(lock)));
 
     if (!merges && !hf_range_overlap(lock->node.first, lock->node.last, asked->first, asked->last))
         return 0;

@@ -6,11 +6,20 @@
 #include "core/parts.h"
 
 /* A LOCK tells the client's state number; 0 means unknown, never changed (PROTOCOL). */
-static void note_state(struct hf_core *core, const struct hf_client *client, int32_t state)
+static bool tells_another_state(const struct hf_client *client, int32_t state)
 {
-    if (state == 0 || client->m.state == 0 || state == client->m.state)
+    return state != 0 && client->m.state != 0 && state != client->m.state;
+}
+
+static void note_state(struct hf_core *core, struct hf_client *client, int32_t state)
+{
+    if (!tells_another_state(client, state))
         return;
     core->counters.state_hints++; /* followed only if the client confirms it by SM_NOTIFY */
+    if (client->hint_state == state)
+        return; /* known, and told */
+    client->hint_state = state;
+    client->hint_id = core->next_id;
     hf_event_add(core, HF_EVENT_STATE_HINT, client, state, client->m.state, 0);
 }
 
@@ -125,6 +134,28 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
 }
 
+/*
+ * Nothing new (GRC-01). But a LOCK whose answer was lost with us is repeated as it was, not as a
+ * reclaim, and its owner holds just that: it is as good as reclaimed, and grace need not wait for
+ * it.
+ */
+static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
+                                        const struct hf_peer *peer, const struct hf_lock_args *args,
+                                        const struct hf_range *range)
+{
+    struct hf_answer answer = {HF_STAT_DENIED_GRACE_PERIOD};
+    struct hf_subject s;
+
+    if (!core->config.durable_locks || args->unmonitored ||
+        hf_subject_find(core, now, peer, args, &s) < 0)
+        return answer;
+    struct hf_want want = {s.owner, range->first, range->last, args->exclusive, true};
+    if (hf_held_covers(s.file, &want, true) && !tells_another_state(s.client, args->state))
+        answer = hf_reclaim(core, now, s.file, &want);
+    hf_subject_put(core, now, &s);
+    return answer;
+}
+
 struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                               const struct hf_lock_args *args)
 {
@@ -135,10 +166,8 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
     answer.stat = hf_request_check(peer, args, &range);
     if (answer.stat != HF_STAT_GRANTED)
         return hf_request_answer(core, now, answer);
-    if (!args->reclaim && core->grace.active && core->config.grace_mode == HF_GRACE_STRICT) {
-        answer.stat = HF_STAT_DENIED_GRACE_PERIOD; /* GRC-01 */
-        return hf_request_answer(core, now, answer);
-    }
+    if (!args->reclaim && core->grace.active && core->config.grace_mode == HF_GRACE_STRICT)
+        return hf_request_answer(core, now, in_strict_grace(core, now, peer, args, &range));
     if (hf_subject_get(core, now, peer, args, &s) < 0) {
         answer.stat = HF_STAT_DENIED_NOLOCKS;
         return hf_request_answer(core, now, answer);

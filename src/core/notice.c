@@ -135,18 +135,18 @@ static void failed(struct hf_core *core, struct hf_now now, struct hf_errand *er
 
     core->counters.notices_failed++;
     set_status(errand, HF_NOTICE_FAILING);
-    if (errand->attempts == core->config.call_attempts) {
-        hf_event_add(core, HF_EVENT_NOTICE_FAILED, client, errand->attempts, 0, errand->error);
-        if (errand->role == HF_ERRAND_NOTICE)
-            hf_client_unreachable(core, now, client); /* NOT-03 */
-    }
+    hf_event_add(core, HF_EVENT_NOTICE_FAILED, client, errand->attempts,
+                 (int64_t)(now.mono_ms - errand->begun_ms), errand->error);
+    if (errand->attempts == core->config.call_attempts && errand->role == HF_ERRAND_NOTICE)
+        hf_client_unreachable(core, now, client); /* NOT-03 */
     if (errand->attempts < core->config.call_attempts ||
         at_ms <= errand->begun_ms + core->config.retry_for_ms) {
         hf_errand_pause(core, now, errand, at_ms);
         return;
     }
     set_status(errand, HF_NOTICE_GIVEN_UP);
-    hf_event_add(core, HF_EVENT_NOTICE_GIVEN_UP, client, errand->attempts, 0, errand->error);
+    hf_event_add(core, HF_EVENT_NOTICE_GIVEN_UP, client, errand->attempts,
+                 (int64_t)(now.mono_ms - errand->begun_ms), errand->error);
     hf_errand_end(core, errand);
     hf_client_idle(core, now, client);
 }

@@ -127,7 +127,7 @@ void hf_undo_settle(struct hf_core *core, struct hf_undo_log *log, size_t from);
 /* --- clients.c: who there is (TRK-01) --- */
 
 struct hf_client *hf_client_find_nlm(struct hf_core *core, struct hf_bytes name,
-                                     const struct hf_addr *addr);
+                                     const struct hf_addr *addr, const struct hf_addr *local);
 struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_args *args,
                                      const struct hf_addr *callback_host);
 struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id);

@@ -33,7 +33,7 @@ no_owner:
 int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                     const struct hf_lock_args *args, struct hf_subject *out)
 {
-    out->client = hf_client_find_nlm(core, peer->name, &peer->addr);
+    out->client = hf_client_find_nlm(core, peer->name, &peer->addr, &peer->local);
     if (!out->client)
         return HF_ENOENT;
     out->owner = hf_owner_find(core, out->client, args->svid, args->oh);

@@ -140,7 +140,7 @@ struct hf_answer hf_core_unshare(struct hf_core *core, struct hf_now now,
     struct hf_share *share;
 
     if (makes_sense(peer, args))
-        client = hf_client_find_nlm(core, peer->name, &peer->addr);
+        client = hf_client_find_nlm(core, peer->name, &peer->addr, &peer->local);
     file = client ? hf_file_find(core, args->fh) : NULL;
     share = file ? find(file, client, args->oh) : NULL;
     if (share) {

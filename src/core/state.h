@@ -202,7 +202,13 @@ struct hf_client {
     uint64_t ttl_ms;
     uint32_t prog, vers, proc;
     struct hf_addr callback_host;
-    uint64_t seq; /* last batch that changed its record */
+    /*
+     * A LOCK told another state than recorded: perhaps a new life, whose notice has yet to come.
+     * What has a smaller id is of the old one, and goes when a notice confirms the state.
+     */
+    int32_t hint_state;
+    uint64_t hint_id; /* 0: no hint */
+    uint64_t seq;     /* last batch that changed its record */
     uint32_t refs;
     uint32_t n_locks, n_unclaimed, n_waiters, n_shares;
     struct hf_list locks, waiters, shares;
@@ -265,7 +271,7 @@ struct hf_grace {
     uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
 };
 
-enum { HF_EVENTS_MAX = 256 };
+enum { HF_EVENTS_MAX = 32768 }; /* three for each client, all at one moment */
 
 struct hf_core {
     const struct hf_alloc *alloc;
@@ -310,8 +316,8 @@ struct hf_core {
     uint64_t suspect_round;
 
     struct hf_counters counters;
-    struct hf_event events[HF_EVENTS_MAX];
-    uint32_t events_head, events_n;
+    struct hf_event *events; /* a ring that grows */
+    uint32_t events_room, events_head, events_n;
 };
 
 #endif

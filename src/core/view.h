@@ -115,18 +115,19 @@ const struct hf_counters *hf_core_counters(const struct hf_core *core);
 enum hf_event_kind {
     HF_EVENT_CLIENT_REGISTERED,
     HF_EVENT_CLIENT_UNREGISTERED,
-    HF_EVENT_CLIENT_CRASHED,   /* a: its new state, b: locks released */
-    HF_EVENT_CLIENT_RELEASED,  /* by FREE_ALL or the operator; b: locks released */
-    HF_EVENT_STATE_HINT,       /* a: state in the LOCK, b: recorded state */
-    HF_EVENT_NOTIFY_STRANGER,  /* a: state; the address and name are the sender's */
-    HF_EVENT_GRACE_BEGAN,      /* a: milliseconds, b: locks (clients) to reclaim */
-    HF_EVENT_GRACE_ENDED,      /* a: reclaimed, b: released unreclaimed */
-    HF_EVENT_NOTICE_DELIVERED, /* a: attempts, b: milliseconds since the first */
-    HF_EVENT_NOTICE_FAILED,    /* a: attempts so far; error */
-    HF_EVENT_NOTICE_GIVEN_UP,  /* a: attempts; error */
-    HF_EVENT_GRANT_FAILED,     /* a: attempts; error. The lock went to the next waiter */
-    HF_EVENT_COMMIT_FAILED,    /* a: seq, b: changes undone */
-    HF_EVENT_WAITERS_DROPPED,  /* its client does not answer; b: how many waiters */
+    HF_EVENT_CLIENT_CRASHED,     /* a: its new state, b: locks released */
+    HF_EVENT_CLIENT_UNREACHABLE, /* could not be told of our restart; a: state, b: locks released */
+    HF_EVENT_CLIENT_RELEASED,    /* by FREE_ALL or the operator; b: locks released */
+    HF_EVENT_STATE_HINT,         /* a: state in the LOCK, b: recorded state */
+    HF_EVENT_NOTIFY_STRANGER,    /* a: state; the address and name are the sender's */
+    HF_EVENT_GRACE_BEGAN,        /* a: milliseconds, b: locks (clients) to reclaim */
+    HF_EVENT_GRACE_ENDED,        /* a: reclaimed, b: released unreclaimed */
+    HF_EVENT_NOTICE_DELIVERED,   /* a: attempts, b: milliseconds since the first */
+    HF_EVENT_NOTICE_FAILED,      /* a: attempts so far, b: milliseconds since the first; error */
+    HF_EVENT_NOTICE_GIVEN_UP,    /* a: attempts, b: milliseconds since the first; error */
+    HF_EVENT_GRANT_FAILED,       /* a: attempts; error. The lock went to the next waiter */
+    HF_EVENT_COMMIT_FAILED,      /* a: seq, b: changes undone */
+    HF_EVENT_WAITERS_DROPPED,    /* its client does not answer; b: how many waiters */
 };
 
 enum { HF_EVENT_NAME_MAX = 128 };

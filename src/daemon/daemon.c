@@ -19,12 +19,14 @@
 enum {
     SERVICES_MAX = 2 * HF_CONFIG_LISTEN_MAX * 4, /* transports × addresses × versions */
     FILES_KEPT_BACK = 256,                       /* descriptors that are not connections */
+    STOP_MS = 3000,
 };
 
 struct daemon {
     struct hf_daemon_options *options;
     uv_loop_t loop;
     uv_signal_t sigterm, sigint, sighup;
+    uv_timer_t overdue; /* a stop that takes too long */
     struct hf_systemd systemd;
     struct hf_hash_key hash_key;
 
@@ -225,6 +227,17 @@ static int set_up_rpcbind(struct daemon *d)
 
 /* ---- signals ---- */
 
+/*
+ * Everything is recorded and closed, but something on another thread does not come back: a resolver
+ * that waits for a name server. There is nothing left to wait for.
+ */
+static void on_overdue(uv_timer_t *timer)
+{
+    (void)timer;
+    hf_log(HF_LOG_WARN, "stopped", HF_STR("reason", "a name lookup was still under way"));
+    _exit(EXIT_SUCCESS);
+}
+
 /* In the reverse order of start(): clients are sent away before what they were promised is closed.
  */
 static void shut_down(struct daemon *d)
@@ -243,6 +256,8 @@ static void shut_down(struct daemon *d)
     if (d->server)
         hf_rpc_server_close(d->server, NULL, NULL);
     d->server = NULL;
+    uv_timer_start(&d->overdue, on_overdue, STOP_MS, 0);
+    uv_unref((uv_handle_t *)&d->overdue);
 }
 
 static void on_stop_signal(uv_signal_t *handle, int number)
@@ -337,6 +352,7 @@ int hf_daemon_run(struct hf_daemon_options *options)
     watch(d, &d->sigint, SIGINT, on_stop_signal);
     watch(d, &d->sighup, SIGHUP, on_reload_signal);
     hf_systemd_init(&d->systemd, &d->loop);
+    uv_timer_init(&d->loop, &d->overdue);
 
     rv = start(d);
     if (rv == 0) {
@@ -347,6 +363,8 @@ int hf_daemon_run(struct hf_daemon_options *options)
     } else {
         shut_down(d);
     }
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&d->overdue, NULL);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_loop_close(&d->loop);
     if (d->engine_open)

@@ -7,7 +7,11 @@
 #include "base/error.h"
 #include "daemon/events.h"
 
-enum { LINGER_MS = 5 * 60 * 1000 }; /* SPEC section 4: a registration outlives its last lock */
+enum {
+    LINGER_MS = 5 * 60 * 1000, /* SPEC section 4: a registration outlives its last lock */
+    CALLS_PER_TURN = 512,      /* begun before requests, and the answers to calls, get their turn */
+    SUM_UP_MS = 1000,
+};
 
 /* ---- time ---- */
 
@@ -93,11 +97,17 @@ static void submit(struct hf_engine *engine)
 
 /* ---- once a turn ---- */
 
+/*
+ * A restart may want ten thousand of them at once: begun in one go they would keep requests
+ * waiting, and their answers would overflow the socket before anybody reads it.
+ */
 static void start_calls(struct hf_engine *engine)
 {
     struct hf_call call;
+    unsigned n = 0;
 
-    while (hf_core_next_call(engine->core, now(engine), &call)) {
+    while (n < CALLS_PER_TURN && hf_core_next_call(engine->core, now(engine), &call)) {
+        n++;
         if (call.kind == HF_CALL_GRANTED)
             hf_nlm_call_granted(&engine->nlm, &call);
         else if (call.kind == HF_CALL_PROBE)
@@ -105,6 +115,7 @@ static void start_calls(struct hf_engine *engine)
         else
             hf_nsm_call(&engine->nsm, &call);
     }
+    engine->more_calls = n == CALLS_PER_TURN;
 }
 
 /* A host registered by name only: its address is wanted before its first notice comes. */
@@ -116,34 +127,73 @@ static void resolve_if_needed(struct hf_engine *engine, uint64_t client_id)
         hf_nsm_resolve(&engine->nsm, client_id, client.record.name);
 }
 
+/* When nobody is left who has not been tried, once for each restart. */
 static void sum_up_notices(struct hf_engine *engine)
 {
     struct hf_view_status status;
 
     hf_core_view_status(engine->core, now(engine), &status);
-    if (status.notices[HF_NOTICE_PENDING] > 0)
+    engine->untold = status.notices[HF_NOTICE_PENDING];
+    engine->counted_ms = uv_now(engine->loop);
+    if (engine->untold > 0)
         return;
-    engine->notices_summed = true;
-    hf_log(HF_LOG_INFO, "clients told of our restart",
-           HF_UINT("delivered", status.notices[HF_NOTICE_DELIVERED]),
-           HF_UINT("failing", status.notices[HF_NOTICE_FAILING]),
-           HF_UINT("given_up", status.notices[HF_NOTICE_GIVEN_UP]));
+    engine->summed_up = status.state;
+    if (status.notices[HF_NOTICE_NONE] < status.nlm_clients + status.nsm_clients)
+        hf_log(HF_LOG_INFO, "clients told of our restart", HF_INT("state", status.state),
+               HF_UINT("delivered", status.notices[HF_NOTICE_DELIVERED]),
+               HF_UINT("failing", status.notices[HF_NOTICE_FAILING]),
+               HF_UINT("given_up", status.notices[HF_NOTICE_GIVEN_UP]));
+}
+
+/* Counting all clients costs too much to do it at every turn: only when all may have been told. */
+static void review_notices(struct hf_engine *engine, uint64_t told)
+{
+    bool due = uv_now(engine->loop) - engine->counted_ms >= SUM_UP_MS;
+
+    if (hf_core_sm_stat(engine->core).state == engine->summed_up)
+        return;
+    engine->untold -= told < engine->untold ? told : engine->untold;
+    if (engine->untold == 0 || due)
+        sum_up_notices(engine);
+}
+
+/* What one turn brought, where one line for each client would be too many. */
+struct tally {
+    uint64_t notices, unreachable, released;
+};
+
+static void count_event(struct tally *tally, const struct hf_event *event)
+{
+    switch (event->kind) {
+    case HF_EVENT_NOTICE_DELIVERED:
+    case HF_EVENT_NOTICE_FAILED:
+    case HF_EVENT_NOTICE_GIVEN_UP:
+        tally->notices++;
+        break;
+    case HF_EVENT_CLIENT_UNREACHABLE:
+        tally->unreachable++;
+        tally->released += (uint64_t)event->b;
+        break;
+    default:
+        break;
+    }
 }
 
 static void log_events(struct hf_engine *engine)
 {
+    struct tally tally = {0};
     struct hf_event event;
-    bool notices = false;
 
     while (hf_core_next_event(engine->core, &event)) {
         hf_event_log(&event);
+        count_event(&tally, &event);
         if (event.kind == HF_EVENT_CLIENT_REGISTERED)
             resolve_if_needed(engine, event.client_id);
-        notices |= event.kind == HF_EVENT_NOTICE_DELIVERED ||
-                   event.kind == HF_EVENT_NOTICE_FAILED || event.kind == HF_EVENT_NOTICE_GIVEN_UP;
     }
-    if (notices && !engine->notices_summed)
-        sum_up_notices(engine);
+    review_notices(engine, tally.notices);
+    if (tally.unreachable > 0)
+        hf_log(HF_LOG_INFO, "clients that could not be told are given up as crashed",
+               HF_UINT("clients", tally.unreachable), HF_UINT("locks_released", tally.released));
 }
 
 static void on_alarm(uv_timer_t *timer)
@@ -160,7 +210,7 @@ static void set_alarm(struct hf_engine *engine)
     enum { WALL_CLOCK_MS = 1000 };
     uint64_t deadline = hf_core_deadline(engine->core);
     uint64_t mono_ms = uv_now(engine->loop);
-    uint64_t pause = deadline > mono_ms ? deadline - mono_ms : 0;
+    uint64_t pause = deadline > mono_ms && !engine->more_calls ? deadline - mono_ms : 0;
 
     uv_timer_start(&engine->alarm, on_alarm, pause < WALL_CLOCK_MS ? pause : WALL_CLOCK_MS, 0);
 }
@@ -351,7 +401,10 @@ void hf_engine_start(struct hf_engine *engine)
     struct hf_view_status status;
 
     hf_core_view_status(engine->core, now(engine), &status);
-    engine->notices_summed = status.notices[HF_NOTICE_PENDING] == 0;
+    engine->untold = status.notices[HF_NOTICE_PENDING];
+    engine->counted_ms = uv_now(engine->loop);
+    if (engine->untold == 0)
+        engine->summed_up = status.state;
     uv_prepare_start(&engine->prepare, pump);
 }
 
@@ -399,6 +452,7 @@ void hf_engine_stop(struct hf_engine *engine)
 {
     uv_prepare_stop(&engine->prepare);
     hf_rpc_client_close(engine->client, NULL, NULL);
+    hf_nsm_stop(&engine->nsm);
     hf_committer_stop(&engine->committer);
     collect(engine);
     hf_core_stop(engine->core, now(engine));

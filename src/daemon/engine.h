@@ -38,7 +38,10 @@ struct hf_engine {
     uv_prepare_t prepare;
     uv_timer_t alarm;
     int64_t wall_offset_ms;          /* wall clock less the loop's clock */
-    bool notices_summed;             /* the outcome of the notices of this start is in the log */
+    bool more_calls;                 /* the core may have more calls to begin, in the next turn */
+    uint64_t untold;                 /* clients not yet tried since our restart, at most */
+    uint64_t counted_ms;             /* when they were counted */
+    int32_t summed_up;               /* the state number whose notices' outcome is in the log */
     struct hf_histogram commits_ns;  /* from submit to durable, or given up */
     struct hf_histogram batch_sizes; /* operations in a batch */
 };

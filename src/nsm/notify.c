@@ -9,12 +9,14 @@
  * `status`, "the host you asked about has restarted", to whoever registered by SM_MON.
  *
  * SM_NOTIFY goes out under our long name and then, where there is one, under the short name: a peer
- * may have monitored either. The first one answered is what counts; the second is a courtesy.
+ * may have monitored either. The first one answered is what counts; the second is a courtesy, in
+ * what is left of the attempt's time.
  */
 
 /* One attempt: what the core's call said, kept for as long as the attempt lasts. */
 struct errand {
     struct hf_nsm *nsm;
+    struct hf_list link; /* in nsm->errands */
     uint64_t id;
     uint64_t started_ms;
     struct hf_rpc_request request;
@@ -24,6 +26,12 @@ struct errand {
     char name[];
 };
 
+static void errand_del(struct errand *errand)
+{
+    hf_list_remove(&errand->link);
+    hf_free(errand->nsm->config.alloc, errand);
+}
+
 static void report(struct errand *errand, int error)
 {
     struct hf_nsm *nsm = errand->nsm;
@@ -32,7 +40,7 @@ static void report(struct errand *errand, int error)
     hf_histogram_observe(&nsm->notices_ns, spent_ms * 1000000);
     hf_core_call_done(nsm->config.core, now_of(nsm), errand->id,
                       error ? HF_CALL_FAILED : HF_CALL_ACCEPTED, error);
-    hf_free(nsm->config.alloc, errand);
+    errand_del(errand);
 }
 
 /* ---- status ---- */
@@ -62,33 +70,44 @@ static int begin_status(struct errand *errand, const struct hf_call *call)
 
 /* ---- SM_NOTIFY ---- */
 
-static void on_courtesy_done(void *ctx, const struct hf_rpc_response *response)
-{
-    (void)ctx;
-    (void)response;
-}
-
-static int send_notify(struct errand *errand, size_t name_len, hf_rpc_done done, void *ctx)
+static int send_notify(struct errand *errand, size_t name_len, hf_rpc_done done)
 {
     struct stat_chge change = {{(u_int)name_len, errand->name}, errand->state};
 
+    /* Registered from this very host, as a kernel does: what it is about need not be here. */
+    if (hf_addr_is_loopback(&errand->request.local) && !hf_addr_is_loopback(&errand->request.peer))
+        errand->request.local = (struct hf_addr){0};
     errand->request.prog = SM_PROG;
     errand->request.vers = SM_VERS;
     errand->request.proc = SM_NOTIFY;
     errand->request.encode = (xdrproc_t)xdr_stat_chge;
     errand->request.args = &change;
-    return hf_rpc_client_call(errand->nsm->config.client, &errand->request, done, ctx, NULL);
+    return hf_rpc_client_call(errand->nsm->config.client, &errand->request, done, errand, NULL);
+}
+
+static void on_courtesy_done(void *ctx, const struct hf_rpc_response *response)
+{
+    (void)response;
+    report(ctx, 0);
+}
+
+/* To the same port, by the same way, in the short name. */
+static bool send_courtesy(struct errand *errand, const struct hf_rpc_response *response)
+{
+    if (errand->short_len == 0 || response->elapsed_ms >= errand->request.timeout_ms)
+        return false;
+    errand->request.peer = response->peer;
+    errand->request.path = response->transport == HF_RPC_UDP ? HF_RPC_BY_UDP : HF_RPC_BY_TCP_OR_UDP;
+    errand->request.timeout_ms -= response->elapsed_ms;
+    return send_notify(errand, errand->short_len, on_courtesy_done) == 0;
 }
 
 static void on_notify_done(void *ctx, const struct hf_rpc_response *response)
 {
     struct errand *errand = ctx;
 
-    if (response->error == 0 && errand->short_len > 0) {
-        errand->request.peer = response->peer; /* the port is known now */
-        (void)send_notify(errand, errand->short_len, on_courtesy_done, NULL);
-    }
-    report(errand, response->error);
+    if (response->error < 0 || !send_courtesy(errand, response))
+        report(errand, response->error);
 }
 
 /* NOT-01: what the lookup took is gone from the time of the attempt. */
@@ -103,7 +122,7 @@ static void on_resolved(void *ctx, int error, const struct hf_addr *addrs, unsig
         HF_ASSERT(n > 0);
         errand->request.peer = addrs[0];
         errand->request.timeout_ms -= (uint32_t)spent;
-        error = send_notify(errand, errand->name_len, on_notify_done, errand);
+        error = send_notify(errand, errand->name_len, on_notify_done);
     }
     if (error < 0)
         report(errand, error);
@@ -113,7 +132,7 @@ static int begin_notify(struct errand *errand, const struct hf_call *call)
 {
     errand->request.path = HF_RPC_BY_TCP_OR_UDP;
     if (call->n_to > 0)
-        return send_notify(errand, errand->name_len, on_notify_done, errand);
+        return send_notify(errand, errand->name_len, on_notify_done);
     resolve_name(errand->nsm, call->client_id, call->host, errand->request.timeout_ms, on_resolved,
                  errand);
     return 0;
@@ -140,6 +159,7 @@ static struct errand *errand_new(struct hf_nsm *nsm, const struct hf_call *call)
     if (call->n_to > 0)
         errand->request.peer = call->to[(call->attempt - 1) % call->n_to];
     memcpy(errand->name, call->mon_name.data, call->mon_name.len);
+    hf_list_add_tail(&nsm->errands, &errand->link);
     return errand;
 }
 
@@ -152,8 +172,14 @@ void hf_nsm_call(struct hf_nsm *nsm, const struct hf_call *call)
         rv = begin_status(errand, call);
     else if (errand)
         rv = begin_notify(errand, call);
-    if (rv < 0) {
+    if (rv < 0 && errand)
+        report(errand, rv);
+    else if (rv < 0)
         hf_core_call_done(nsm->config.core, now_of(nsm), call->id, HF_CALL_FAILED, rv);
-        hf_free(nsm->config.alloc, errand);
-    }
+}
+
+void errands_del(struct hf_nsm *nsm)
+{
+    hf_list_foreach_safe (node, &nsm->errands)
+        errand_del(hf_list_entry(node, struct errand, link));
 }

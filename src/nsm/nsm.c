@@ -284,6 +284,14 @@ void hf_nsm_init(struct hf_nsm *nsm, const struct hf_nsm_config *config)
         .config = *config,
     };
     hf_list_init(&nsm->spare);
+    hf_list_init(&nsm->errands);
+    hf_list_init(&nsm->lookups);
+}
+
+void hf_nsm_stop(struct hf_nsm *nsm)
+{
+    resolve_stop(nsm);
+    errands_del(nsm);
 }
 
 void hf_nsm_free(struct hf_nsm *nsm)

@@ -36,7 +36,9 @@ enum hf_nsm_result { HF_NSM_SUCCESS, HF_NSM_FAILURE, HF_NSM_RESULTS };
 struct hf_nsm {
     struct hf_rpc_program program;
     struct hf_nsm_config config;
-    struct hf_list spare; /* kept answers, for reuse */
+    struct hf_list spare;   /* kept answers, for reuse */
+    struct hf_list errands; /* attempts under way */
+    struct hf_list lookups; /* names being looked up */
     uint64_t answers[HF_NSM_PROCEDURES][HF_NSM_RESULTS];
     struct hf_histogram durations_ns[HF_NSM_PROCEDURES]; /* from arrival to answer, where timed */
     struct hf_histogram notices_ns;                      /* of one attempt at a notice */
@@ -45,7 +47,13 @@ struct hf_nsm {
 
 void hf_nsm_init(struct hf_nsm *nsm, const struct hf_nsm_config *config);
 
-/* No answer may be waiting any more. */
+/*
+ * Ends what is under way, without a word to the core; the RPC client must have been closed before.
+ * A resolver that hangs cannot be ended: it keeps the loop alive until it comes back.
+ */
+void hf_nsm_stop(struct hf_nsm *nsm);
+
+/* No answer may be waiting any more, and the loop must have ended. */
 void hf_nsm_free(struct hf_nsm *nsm);
 
 const char *hf_nsm_procedure_name(unsigned procedure);

@@ -25,6 +25,12 @@ static inline sm_string to_string(struct hf_bytes bytes)
     return (sm_string){(u_int)bytes.len, (char *)(uintptr_t)bytes.data};
 }
 
+/* notify.c: forgets every attempt under way; the RPC client that makes them is closed already. */
+void errands_del(struct hf_nsm *nsm);
+
+/* resolve.c: nobody is told of what is being looked up any more. */
+void resolve_stop(struct hf_nsm *nsm);
+
 /*
  * resolve.c: looks up name and calls done, once, with 0 and the addresses or with an error; at the
  * latest after timeout_ms.

@@ -8,17 +8,20 @@
 /*
  * Names to addresses, on libuv's threads, for hosts that are registered by name only. The resolver
  * has no time limit that we could set, so whoever waits is told when its own time is over; what the
- * resolver says later is still learned, for the next attempt.
+ * resolver says later is still learned, for the next attempt. Nothing else uses those threads, so a
+ * resolver that hangs delays only other names.
  */
-enum { RESOLVING_MAX = 256 };
+enum { RESOLVING_MAX = 16384 }; /* about 1 KiB each; more than are ever registered by default */
 
 struct lookup {
     uv_getaddrinfo_t request;
     uv_timer_t timer;
     struct hf_nsm *nsm;
+    struct hf_list link; /* in nsm->lookups, until the resolver has spoken */
     uint64_t client_id;
     resolved done; /* NULL once called */
     void *ctx;
+    bool stopped;     /* the core is not to be told any more */
     unsigned pending; /* the request and the timer; freed when both are through */
 };
 
@@ -59,16 +62,19 @@ static void on_addresses(uv_getaddrinfo_t *request, int status, struct addrinfo 
     struct hf_addr addrs[HF_CLIENT_ADDRS_MAX];
     unsigned n = 0;
 
+    hf_list_remove(&lookup->link);
     for (struct addrinfo *a = list; a && n < HF_CLIENT_ADDRS_MAX; a = a->ai_next) {
         if (hf_addr_from_sockaddr(a->ai_addr, &addrs[n]) < 0)
             continue;
         addrs[n].port = 0;
-        (void)hf_core_client_learn(nsm->config.core, now_of(nsm), lookup->client_id, &addrs[n]);
+        if (!lookup->stopped)
+            (void)hf_core_client_learn(nsm->config.core, now_of(nsm), lookup->client_id, &addrs[n]);
         n++;
     }
     uv_freeaddrinfo(list);
     report(lookup, status == 0 && n > 0 ? 0 : HF_EUNREACH, addrs, n);
-    uv_close((uv_handle_t *)&lookup->timer, on_timer_closed);
+    if (!lookup->stopped)
+        uv_close((uv_handle_t *)&lookup->timer, on_timer_closed);
     let_go(lookup);
 }
 
@@ -100,9 +106,21 @@ void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, 
     lookup->ctx = ctx;
     lookup->pending = 2;
     nsm->resolving++;
+    hf_list_add_tail(&nsm->lookups, &lookup->link);
     uv_timer_init(nsm->config.loop, &lookup->timer);
     lookup->timer.data = lookup;
     uv_timer_start(&lookup->timer, on_timeout, timeout_ms, 0);
+}
+
+void resolve_stop(struct hf_nsm *nsm)
+{
+    hf_list_foreach (node, &nsm->lookups) {
+        struct lookup *lookup = hf_list_entry(node, struct lookup, link);
+        lookup->stopped = true;
+        lookup->done = NULL;
+        (void)uv_cancel((uv_req_t *)&lookup->request);
+        uv_close((uv_handle_t *)&lookup->timer, on_timer_closed);
+    }
 }
 
 static void nobody_waits(void *ctx, int error, const struct hf_addr *addrs, unsigned n)

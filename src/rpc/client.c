@@ -128,6 +128,7 @@ static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
         .error = error,
         .results = results,
         .peer = call->to,
+        .transport = call->wanted,
         .elapsed_ms = (uint32_t)(uv_now(call->client->loop) - call->started_ms),
     };
     hf_rpc_done done = call->done;

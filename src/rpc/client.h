@@ -22,6 +22,7 @@
 #include "base/addr.h"
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "rpc/program.h"
 
 struct hf_rpc_client;
 struct hf_rpc_outcall;
@@ -48,9 +49,10 @@ struct hf_rpc_request {
 };
 
 struct hf_rpc_response {
-    int error;           /* 0: answered; else a code of base/error.h */
-    XDR *results;        /* where error is 0: to be decoded before done returns */
-    struct hf_addr peer; /* with the port that was used in the end, worth keeping */
+    int error;                       /* 0: answered; else a code of base/error.h */
+    XDR *results;                    /* where error is 0: to be decoded before done returns */
+    struct hf_addr peer;             /* with the port that was used in the end, worth keeping */
+    enum hf_rpc_transport transport; /* that it was called by */
     uint32_t elapsed_ms;
 };
 

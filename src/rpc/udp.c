@@ -143,9 +143,12 @@ static int configure(int fd, const struct hf_addr *addr)
     if (setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &on,
                    sizeof(on)) < 0)
         return HF_EUNAVAIL;
-    /* A burst from thousands of clients at once must fit; less is no error. */
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    /* A burst from thousands of clients at once must fit; less is no error. Root gets what it asks
+     * for, others what net.core.rmem_max allows. */
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     return 0;
 }
 

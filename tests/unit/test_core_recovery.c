@@ -103,6 +103,26 @@ static void strict_grace(void **state)
     assert_int_equal(LOCK(w, .client = 3, .off = 20, .len = 1), GRANTED);
 }
 
+/* A LOCK whose answer was lost with us, repeated: its owner holds it, so grace need not go on. */
+static void strict_grace_grants_what_is_held(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .len = 10, .state = 5);
+    LOCK(w, .client = 2, .off = 20, .len = 10, .state = 5);
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 1, .len = 11, .state = 5), GRACE);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .shared = true, .state = 5), GRACE);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .svid = 2, .state = 5), GRACE);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .state = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 20, .len = 10, .state = 7),
+                     GRACE); /* a new life? */
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(LOCK(w, .client = 2, .off = 20, .len = 10, .block = true), GRANTED);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(world_status(w).locks, 2);
+}
+
 /* GRC-02: a reclaim of what nobody, or somebody else, held is denied; so is a stronger mode. */
 static void reclaims_are_checked(void **state)
 {
@@ -414,6 +434,7 @@ int main(void)
         T(state_numbers_and_clean_stop),
         T(epoch_follows_from_ids),
         T(strict_grace),
+        T(strict_grace_grants_what_is_held),
         T(reclaims_are_checked),
         T(reclaims_of_parts_and_several),
         T(conflict_mode),

@@ -287,6 +287,34 @@ static void state_hint(void **state)
     assert_int_equal(world_status(w).locks, 3);
 }
 
+/*
+ * The notice comes late, when the client has locked in its new life already: the old life's locks
+ * go, and only those; even where an owner of the same name now holds the same range.
+ */
+static void late_notice_spares_the_new_life(void **state)
+{
+    struct world *w = *state;
+    struct hf_addr from = world_addr(1);
+
+    LOCK(w, .client = 1, .off = 0, .len = 10, .state = 5);
+    LOCK(w, .client = 1, .off = 20, .len = 10, .state = 5);
+    SHARE(w, .client = 1, .fh = "s", .mode = 3, .access = 3);
+    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 10, .state = 7), HF_STAT_GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 5, .state = 7), HF_STAT_GRANTED);
+    assert_int_equal(SHARE(w, .client = 1, .fh = "t", .mode = 3, .access = 3), HF_STAT_GRANTED);
+    assert_int_equal(world_status(w).locks, 2);
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 7);
+    world_step(w);
+    assert_int_equal(TEST(w, .client = 2, .off = 0, .len = 15), HF_STAT_DENIED);
+    assert_int_equal(TEST(w, .client = 2, .off = 15), HF_STAT_GRANTED);
+    assert_int_equal(SHARE(w, .client = 2, .fh = "s", .access = 1), HF_STAT_GRANTED);
+    assert_int_equal(SHARE(w, .client = 2, .fh = "t", .access = 1), HF_STAT_DENIED);
+    LOCK(w, .client = 1, .off = 40, .len = 1, .state = 9); /* and a notice of yet another life: */
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 11);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 0); /* all of it */
+}
+
 /* NSM-07: after a restart everybody registered is told, from the address each talks to. */
 static void restart_notifies_everybody(void **state)
 {
@@ -483,7 +511,6 @@ static void record_follows_the_client(void **state)
     uint64_t cursor = 0;
 
     LOCK(w, .client = 1);
-    peer.local = world_addr(251);
     peer.transport = HF_TRANSPORT_UDP;
     args.state = 9;
     assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, GRANTED);
@@ -494,6 +521,48 @@ static void record_follows_the_client(void **state)
     assert_true(hf_addr_same_host(&row.record.local, &peer.local));
     assert_int_equal(row.record.state, 9);
     assert_int_equal(row.n_unreclaimed, 2);
+}
+
+/*
+ * For a Linux kernel that mounts by two of our addresses we are two servers: the same svid is
+ * another process, and each server's notice must come from its address. FREE_ALL and a crash are
+ * the host's.
+ */
+static void two_addresses_of_ours_are_two_servers(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer first = world_peer(w, 1), second = first;
+    struct hf_lock_args args = {.fh = hf_bytes_str("x"), .version = 4, .exclusive = true};
+    struct hf_addr from = world_addr(1);
+    struct hf_call one, other;
+
+    second.local = world_addr(251);
+    assert_int_equal(hf_core_lock(w->core, w->now, &first, &args).stat, GRANTED);
+    assert_int_equal(hf_core_lock(w->core, w->now, &second, &args).stat, DENIED);
+    args.fh = hf_bytes_str("y");
+    assert_int_equal(hf_core_lock(w->core, w->now, &second, &args).stat, GRANTED);
+    world_step(w);
+    world_restart(w);
+    one = world_call_of(w, HF_CALL_NOTIFY);
+    other = world_call_of(w, HF_CALL_NOTIFY);
+    assert_false(hf_addr_same_host(&one.from, &other.from));
+    assert_true(hf_addr_same_host(&one.from, &second.local) ||
+                hf_addr_same_host(&other.from, &second.local));
+    args.reclaim = true;
+    assert_int_equal(hf_core_lock(w->core, w->now, &second, &args).stat, GRANTED);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 2);
+    hf_core_free_all(w->core, w->now, &first);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 0);
+    args.reclaim = false;
+    assert_int_equal(hf_core_lock(w->core, w->now, &first, &args).stat, GRANTED);
+    args.fh = hf_bytes_str("z");
+    assert_int_equal(hf_core_lock(w->core, w->now, &second, &args).stat, GRANTED);
+    world_step(w);
+    hf_core_sm_notify(w->core, w->now, &from, first.name, 99);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 0);
 }
 
 /* ADM-01: the operator releases a lock, a file, a client; who waited is served. */
@@ -625,7 +694,20 @@ static void events_overflow(void **state)
     struct hf_event event;
 
     memset(name, 'n', sizeof(name) - 1);
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 300; i++) /* the queue grows while it is read */
+        notify(w, 66, "x", i + 1);
+    for (int i = 0; i < 200; i++) {
+        assert_true(hf_core_next_event(w->core, &event));
+        assert_int_equal(event.a, i + 1);
+    }
+    for (int i = 300; i < 1300; i++)
+        notify(w, 66, "x", i + 1);
+    for (int i = 200; i < 1300; i++) {
+        assert_true(hf_core_next_event(w->core, &event));
+        assert_int_equal(event.a, i + 1);
+    }
+    assert_int_equal(hf_core_counters(w->core)->events_lost, 0);
+    for (int i = 0; i < 32768 + 44; i++)
         notify(w, 66, i % 2 ? name : "x", 1);
     LOCK(w, .client = 1);
     notify(w, 1, "client1", 3); /* this event, too, finds no room */
@@ -671,6 +753,7 @@ int main(void)
         T(several_at_one_address),
         T(host_restarted),
         T(state_hint),
+        T(late_notice_spares_the_new_life),
         T(restart_notifies_everybody),
         T(unreachable_client_is_crashed),
         T(unreachable_client_is_kept),
@@ -679,6 +762,7 @@ int main(void)
         T(registration_lingers),
         T(linger_waits_for_the_notice),
         T(record_follows_the_client),
+        T(two_addresses_of_ours_are_two_servers),
         T(operator_releases),
         T(pages),
         T(leaving_monitor_is_not_shown),

@@ -49,6 +49,7 @@ class Daemon:
     # ---- life ----
 
     def start(self, wait=True):
+        self.process_started = time.monotonic()
         self.process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.reader = threading.Thread(target=self._read_log, daemon=True)

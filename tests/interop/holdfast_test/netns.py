@@ -5,9 +5,11 @@ added, and what a test leaves running ends with it. Run as root; otherwise the p
 
 Run as a program it does the same for another: netns.py PROGRAM [ARGUMENT]...
 """
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 
 INSIDE = "HOLDFAST_TEST_NAMESPACE"
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
@@ -30,6 +32,79 @@ def _prepare(addresses):
     run("mount", "-t", "tmpfs", "tmpfs", "/run")
     if os.path.isdir("/var/lib/nfs"):
         run("mount", "-t", "tmpfs", "tmpfs", "/var/lib/nfs")
+
+
+@contextlib.contextmanager
+def file(path, content):
+    """Another content for a file of the system, seen by nobody outside."""
+    path = os.path.realpath(path)
+    handle, own = tempfile.mkstemp(prefix="holdfast-")
+    os.write(handle, content.encode())
+    os.close(handle)
+    os.chmod(own, 0o644)
+    run("mount", "--bind", own, path)
+    try:
+        yield
+    finally:
+        run("umount", path)
+        os.unlink(own)
+
+
+@contextlib.contextmanager
+def names(text):
+    """A private /etc/hosts, and no name server."""
+    with file("/etc/hosts", f"127.0.0.1 localhost\n{text}\n"), \
+            file("/etc/nsswitch.conf", "hosts: files\n"):
+        yield
+
+
+class Neighbour:
+    """Another host: a network, a /run and a /var/lib/nfs of its own, joined to this one by a cable.
+
+        with Neighbour("10.9.0.1", "10.9.0.2") as client:     # here, there
+            client.run("rpcinfo", "-p")
+    """
+
+    def __init__(self, here, there, name="there"):
+        self.here, self.there, self.name = here, there, name
+        self.started = []
+
+    def __enter__(self):
+        script = ("mount -t tmpfs tmpfs /run && mkdir /run/rpcbind && "
+                  "mount -t tmpfs tmpfs /var/lib/nfs && ip link set lo up && "
+                  f"hostname {self.name} && echo ready && exec sleep infinity")
+        self.process = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--uts", "--propagation", "private", "sh", "-c", script],
+            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        assert self.process.stdout.readline() == b"ready\n"
+        self.inside = ["nsenter", "-t", str(self.process.pid), "--net", "--mount", "--uts"]
+        cable = f"hf{self.process.pid}"
+        run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0",
+            "netns", str(self.process.pid))
+        run("ip", "address", "add", self.here + "/24", "dev", cable)
+        run("ip", "link", "set", cable, "up")
+        self.run("ip", "address", "add", self.there + "/24", "dev", "eth0")
+        self.run("ip", "link", "set", "eth0", "up")
+        return self
+
+    def run(self, *command):
+        """Runs a command there; what it printed."""
+        done = subprocess.run([*self.inside, *command], stdin=subprocess.DEVNULL, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == 0, f"{command}: {done.stdout.decode()}"
+        return done.stdout.decode()
+
+    def start(self, *command, **options):
+        """Starts a program there; ended with the block."""
+        process = subprocess.Popen([*self.inside, *command], stdin=subprocess.DEVNULL, **options)
+        self.started.append(process)
+        return process
+
+    def __exit__(self, *_):
+        for process in reversed([*self.started, self.process]):
+            if process.poll() is None:
+                process.kill()
+            process.wait()
 
 
 def _refusal():

@@ -73,8 +73,6 @@ class Guest:
         except queue.Empty:
             raise AssertionError(f"{self.name} does not boot: see its console log") from None
         self.up = True
-        self.boot_s = self.watch.took
-        story.tell(self.name, f"is up, {self.boot_s:.1f} s after power on")
 
     def _connect(self, path):
         end = time.monotonic() + 10
@@ -107,6 +105,9 @@ class Guest:
             with line.makefile("r", encoding="utf-8", errors="replace") as lines:
                 for text in lines:
                     tag, _, rest = text.rstrip("\r\n").partition(" ")
+                    if tag == "agent":
+                        self.boot_s = self.watch.took
+                        story.tell(self.name, f"is up, {self.boot_s:.1f} s after power on")
                     if tag in jobs:
                         jobs[tag].put((rest[:1], rest[2:]))
         except (OSError, ValueError):

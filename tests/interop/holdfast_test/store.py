@@ -1,0 +1,55 @@
+"""A daemon that comes back: the same store and settings over any number of starts and kills.
+
+    with Server() as server:
+        ...
+        server.kill()          # kill -9
+        server.start()
+"""
+import shutil
+import signal
+import tempfile
+
+from .daemon import Daemon
+
+
+class Server:
+    def __init__(self, *sets, path=None, env=None):
+        self.own = path is None
+        self.path = path or tempfile.mkdtemp(prefix="holdfast-")
+        self.sets = ["store.backend=lmdb", f"store.path={self.path}", *sets]
+        self.env = env
+        self.daemon = None
+
+    def start(self, *more, wait=True):
+        self.daemon = Daemon(*self.sets, *more, env=self.env).start(wait)
+        return self.daemon
+
+    def kill(self):
+        self.daemon.stop(signal.SIGKILL)
+        self.daemon.check_sanitizers()
+
+    def stop(self):
+        status = self.daemon.stop()
+        self.daemon.check_sanitizers()
+        assert status == 0, f"exit status {status}\n{self.daemon.log()}"
+
+    def restart(self, *more):
+        """As after a crash."""
+        self.kill()
+        return self.start(*more)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, failure, *_):
+        try:
+            if self.daemon.process.poll() is None:
+                if failure:
+                    self.daemon.stop(signal.SIGKILL)
+                    self.daemon.check_sanitizers()
+                else:
+                    self.stop()
+        finally:
+            if self.own:
+                shutil.rmtree(self.path, ignore_errors=True)

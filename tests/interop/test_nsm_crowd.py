@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Ten thousand clients (NOT-02): all alive, half dead, all dead; and sm-notify with the same work.
+
+Each client is an address of its own with a lock of its own, registered over the wire. The living are
+played by nsm_peers; the dead are behind a cable whose far end takes every packet and says nothing.
+"""
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from holdfast_test import netns, nsm, rpc, tap
+from holdfast_test.daemon import PORT, WAIT_S, Daemon, wait_until
+from holdfast_test.xdr import Encoder
+
+CLIENTS = int(os.environ.get("CROWD", "10000"))
+SERVER = "10.0.0.1"
+ALIVE, MORTAL = 1, 2  # 10.1.x.y is always there; 10.2.x.y until it is buried
+TIMEOUT_S = 5
+IP_PKTINFO = 8
+
+
+def address(second, number):
+    return f"10.{second}.{number >> 8}.{number & 255}"
+
+
+# ---- the network ----
+
+def join_addresses():
+    """Every address of 10.1/16 and 10.2/16 is ours; 10.3/16 is a place from which nothing returns."""
+    netns.run("ip", "address", "add", SERVER + "/32", "dev", "lo")
+    for second in (ALIVE, MORTAL):
+        netns.run("ip", "route", "add", "local", f"10.{second}.0.0/16", "dev", "lo")
+    netns.run("ip", "link", "add", "grave0", "type", "veth", "peer", "name", "grave1")
+    for end in ("grave0", "grave1"):
+        netns.run("ip", "link", "set", end, "up")
+    netns.run("ip", "neighbour", "add", "10.254.0.1", "lladdr", "02:00:00:00:00:99", "dev", "grave0")
+
+
+def bury():
+    netns.run("ip", "route", "del", "local", f"10.{MORTAL}.0.0/16", "dev", "lo")
+    netns.run("ip", "route", "add", f"10.{MORTAL}.0.0/16", "via", "10.254.0.1", "dev", "grave0",
+              "onlink")
+
+
+def raise_from_the_dead():
+    netns.run("ip", "route", "del", f"10.{MORTAL}.0.0/16", "dev", "grave0")
+    netns.run("ip", "route", "add", "local", f"10.{MORTAL}.0.0/16", "dev", "lo")
+
+
+# ---- the clients ----
+
+class Peers:
+    """nsm_peers, which plays everybody who is alive."""
+
+    def __enter__(self):
+        path = os.environ.get("NSM_PEERS")
+        if not path:
+            raise tap.Skip("NSM_PEERS was not built")
+        self.process = subprocess.Popen([path, "10."], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdout.readline() == b"ready\n"
+        return self
+
+    def counts(self):
+        """(hosts notified, notices by TCP, by UDP, lookups)"""
+        self.process.stdin.write(b"?\n")
+        self.process.stdin.flush()
+        return [int(word) for word in self.process.stdout.readline().split()]
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(WAIT_S)
+
+
+def lock_args(number):
+    owner = b"1@client"
+    return (Encoder().opaque(b"c").bool(False, True).string(f"client{number}")
+            .opaque(b"file%06d" % number).opaque(owner).int(1).uhyper(0, 0).bool(False).int(3).bytes())
+
+
+def lock_all(addresses, window=200):
+    """A lock for each address, all through one socket that sends in the name of each."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    sock.settimeout(WAIT_S)
+    waiting = set()
+    with sock:
+        for number, text in enumerate(addresses):
+            info = struct.pack("=I4s4s", 0, socket.inet_aton(text), bytes(4))
+            message = rpc.call_message(number, nsm.NLM, 4, 2, lock_args(number))
+            sock.sendmsg([message], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, (SERVER, PORT))
+            waiting.add(number)
+            while len(waiting) > (window if number + 1 < len(addresses) else 0):
+                reply = rpc.parse_reply(sock.recv(4096))
+                d = reply.decode()
+                assert (d.opaque(), d.uint()) == (b"c", nsm.GRANTED)
+                waiting.discard(reply.xid)
+
+
+# ---- the server ----
+
+class Watch(threading.Thread):
+    """Asks SM_STAT and NLM NULL all the time, and looks what the daemon uses, until stopped."""
+
+    def __init__(self, daemon):
+        super().__init__(daemon=True)
+        self.pid = daemon.process.pid
+        self.stat, self.null, self.memory, self.files = [], [], 0, 0
+        self.running = True
+        self.start()
+
+    def run(self):
+        with nsm.connect(SERVER) as monitor, nsm.connect(SERVER, transport="udp") as locks:
+            while self.running:
+                began = time.monotonic()
+                monitor.stat()
+                between = time.monotonic()
+                locks.client.call(nsm.NLM, 4, 0)
+                self.stat.append(between - began)
+                self.null.append(time.monotonic() - between)
+                self.look()
+                time.sleep(0.005)
+
+    def look(self):
+        self.files = max(self.files, len(os.listdir(f"/proc/{self.pid}/fd")))
+        with open(f"/proc/{self.pid}/status") as status:
+            rss = re.search(r"VmRSS:\s+(\d+)", status.read())
+        self.memory = max(self.memory, int(rss[1]) if rss else 0)
+
+    def stop(self):
+        self.running = False
+        self.join()
+        return self
+
+    def text(self):
+        def of(name, times):
+            times = sorted(times)
+            return (f"{name} median {times[len(times) // 2] * 1000:.2f} ms, "
+                    f"worst {times[-1] * 1000:.1f} ms of {len(times)}")
+
+        return of("SM_STAT", self.stat) + "; " + of("NLM NULL", self.null)
+
+
+def release_build():
+    """The program to take times with: what sanitizers slow down is not worth measuring."""
+    beside = Path(__file__).parents[2] / "build/src/daemon/holdfastd"
+    if "HOLDFASTD_RELEASE" in os.environ:
+        os.environ["HOLDFASTD"] = os.environ["HOLDFASTD_RELEASE"]
+    elif beside.exists():
+        os.environ["HOLDFASTD"] = str(beside)
+
+
+def restart_with(addresses, what, buried, in_flight, expected):
+    """Registers a client at each address, restarts, and measures until each has had its attempt."""
+    path = tempfile.mkdtemp(prefix="holdfast-", dir=os.environ.get("CROWD_DIR"))
+    sets = ("store.backend=lmdb", f"store.path={path}", f"notify.in_flight={in_flight}",
+            f"notify.timeout={TIMEOUT_S}")
+    try:
+        daemon = Daemon(*sets).start()
+        lock_all(addresses)
+        watch = Watch(daemon)
+        time.sleep(0.3)
+        idle = watch.stop().text()
+        memory = daemon.memory_kib()
+        daemon.process.kill()
+        daemon.wait()
+        if buried:
+            bury()
+        began = time.monotonic()
+        daemon = Daemon(*sets).start()
+        ready = time.monotonic() - began
+        watch = Watch(daemon)
+        line = wait_for_summary(daemon)
+        took = time.monotonic() - began - ready
+        watch.stop()
+        cpu = cpu_seconds(daemon)
+        if buried:
+            raise_from_the_dead()
+        alive, dead = expected
+        assert f"delivered={alive} failing={dead}" in line, line
+        tap.note(f"{what}: {len(addresses)} clients, first attempts over in {took:.2f} s "
+                 f"({len(addresses) / took:.0f} clients/s), started in {ready * 1000:.0f} ms; "
+                 f"memory {memory // 1024} MiB before, {watch.memory // 1024} MiB at most; "
+                 f"open files {watch.files} at most; in_flight {in_flight}; {cpu:.2f} s of processor")
+        tap.note(f"{what}: meanwhile {watch.text()}")
+        tap.note(f"{what}: idle      {idle}")
+        began = time.monotonic()
+        assert daemon.stop() == 0
+        tap.note(f"{what}: stopped in {(time.monotonic() - began) * 1000:.0f} ms")
+        return took, ready
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def cpu_seconds(daemon):
+    with open(f"/proc/{daemon.process.pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_summary(daemon):
+    with daemon.news:
+        daemon.news.wait_for(lambda: any("clients told of our restart" in line for line in daemon.lines),
+                             60)
+    return daemon.wait_for_log("clients told of our restart")
+
+
+@tap.test
+def all_alive():
+    """Every client is told, in both names, each on connections of its own, without a second attempt."""
+    with Peers() as peers:
+        took, _ = restart_with([address(ALIVE, n) for n in range(CLIENTS)], "all alive", False, 2048,
+                               (CLIENTS, 0))
+        hosts, tcp, udp, lookups = peers.counts()
+        tap.note(f"all alive: {tcp} notices by TCP, {udp} by UDP, {lookups} lookups")
+        assert hosts == CLIENTS
+        assert tcp >= 2 * CLIENTS and udp == 0
+
+
+@tap.test
+def half_dead():
+    """The living are told as quickly as ever, the dead take one attempt's time, all at once."""
+    living = [address(ALIVE, n) for n in range(CLIENTS // 2)]
+    dead = [address(MORTAL, n) for n in range(CLIENTS // 2)]
+    mixed = [a for pair in zip(living, dead) for a in pair]
+    with Peers() as peers:
+        took, _ = restart_with(mixed, "half dead", True, CLIENTS, (len(living), len(dead)))
+        assert peers.counts()[0] == len(living)
+        assert took <= TIMEOUT_S * 1.2
+
+
+@tap.test
+def all_dead():
+    """NOT-02: ten thousand unreachable clients cost one attempt's time and a fifth, not hours."""
+    took, _ = restart_with([address(MORTAL, n) for n in range(CLIENTS)], "all dead", True, CLIENTS,
+                           (0, CLIENTS))
+    assert took <= TIMEOUT_S * 1.2, f"{took:.2f} s"
+
+
+# ---- sm-notify, with the same work ----
+
+SM_NOTIFY_HOSTS = 200
+
+
+@tap.test
+def sm_notify_with_the_same_work():
+    """The same hosts, told by sm-notify: ours are at least 50 times as many a second."""
+    program = shutil.which("sm-notify", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+    if not program:
+        raise tap.Skip("sm-notify is not installed")
+    with Peers() as peers, tempfile.TemporaryDirectory() as folder:
+        theirs = time_sm_notify(program, folder)
+        assert peers.counts()[0] == SM_NOTIFY_HOSTS
+    with Peers() as peers:
+        took, _ = restart_with([address(ALIVE, n) for n in range(CLIENTS)], "beside sm-notify", False,
+                               2048, (CLIENTS, 0))
+    ours = CLIENTS / took
+    tap.note(f"sm-notify: {theirs:.1f} hosts/s, Holdfast: {ours:.0f} hosts/s, {ours / theirs:.0f} times")
+    assert ours >= 50 * theirs
+
+
+def time_sm_notify(program, folder):
+    for name in ("sm", "sm.bak"):
+        os.mkdir(os.path.join(folder, name))
+    for number in range(SM_NOTIFY_HOSTS):
+        host = address(ALIVE, number)
+        with open(os.path.join(folder, "sm", host), "w") as file:
+            file.write(f"0100007f 000186b5 00000003 00000010 {'0' * 32} {host} server.example\n")
+    with open(os.path.join(folder, "state"), "wb") as file:
+        file.write(struct.pack("=I", 3))
+    subprocess.run(["chown", "-R", "statd", folder], check=True)
+    began = time.monotonic()
+    with netns.names(f"{SERVER} server.example server"):
+        subprocess.run([program, "-d", "-f", "-P", folder, "-v", "server.example"], check=True,
+                       timeout=120, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return SM_NOTIFY_HOSTS / (time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    release_build()
+    netns.enter()
+    join_addresses()
+    tap.main()

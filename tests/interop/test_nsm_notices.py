@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+"""Notices in and out (NSM-05, NSM-07, NOT-01..03, CRS-01, SPEC sections 2 and 3), with played hosts."""
+import contextlib
+import socket
+import time
+
+from holdfast_test import host as hosts
+from holdfast_test import netns, nsm, tap
+from holdfast_test.daemon import wait_until
+from holdfast_test.host import Host
+from holdfast_test.store import Server
+
+US = b"server.example"
+SERVER, CLIENT, OTHER = "192.0.2.1", "192.0.2.2", "192.0.2.3"
+SERVER6, CLIENT6 = "2001:db8::1", "2001:db8::2"
+FAST = ("notify.timeout=1",)
+DEBUG = ("log.level=debug",)
+
+
+def is_notice(call):
+    return (call.prog, call.vers, call.proc) == (nsm.PROG, 1, nsm.NOTIFY)
+
+
+def is_status(call):
+    return call.prog == nsm.TRANSIENT
+
+
+def notices_of(host):
+    return [nsm.Notice.decode(call.decode()) for call in host.calls_now() if is_notice(call)]
+
+
+def priv(number):
+    return number.to_bytes(16, "big")
+
+
+def lock_from(address, caller, server=SERVER, **arguments):
+    with nsm.connect(server, address) as client:
+        return client.lock(caller, **arguments)
+
+
+# ---- in ----
+
+@tap.test
+def a_notice_frees_the_locks_and_grants_the_waiter():
+    """CRS-01: given a holder that crashed, its notice frees its lock and the waiter is called."""
+    with Server(*FAST), Host(OTHER) as waiter:
+        assert lock_from(CLIENT, "client.example", state=3) == nsm.GRANTED
+        with nsm.connect(SERVER, OTHER) as other, nsm.connect(SERVER, CLIENT, "udp") as client:
+            assert other.lock("other", block=True) == nsm.BLOCKED
+            client.notify("client.example", 5)
+            granted = waiter.wait_for(lambda c: c.prog == nsm.NLM and c.proc in (5, 10))
+            assert granted.source[0] == SERVER
+            assert client.test("client.example") == nsm.DENIED, "the waiter has it"
+
+
+@tap.test
+def the_same_notice_again_is_no_news():
+    """NSM-05: long and short name, in any case, repeated: what was locked since the first stays."""
+    with Server(*FAST), nsm.connect(SERVER, CLIENT, "udp") as client, \
+            nsm.connect(SERVER, OTHER) as other:
+        assert client.lock("Client.Example", state=3) == nsm.GRANTED
+        client.notify("client.EXAMPLE", 5)
+        assert other.test("other") == nsm.GRANTED, "the lock went"
+        assert client.lock("Client.Example", state=5) == nsm.GRANTED
+        for name in ("client", "CLIENT.example", CLIENT, "client.example"):
+            client.notify(name, 5)
+        assert other.test("other") == nsm.DENIED, "the new lock stays"
+        client.notify("client", 7)
+        assert other.test("other") == nsm.GRANTED, "a new state is news"
+
+
+@tap.test
+def a_stranger_changes_nothing():
+    """NSM-05: an unknown name, a known one from another address, a state of 0, below 0: no lock goes."""
+    with Server(*FAST, *DEBUG) as server, nsm.connect(SERVER, CLIENT) as client, \
+            nsm.connect(SERVER, OTHER) as other, Host(CLIENT) as host:
+        assert client.lock("client", state=3) == nsm.GRANTED
+        assert client.mon("client", priv(1)).ok  # itself, by name: callbacks would be seen
+        other.notify("client", 5)
+        other.notify(CLIENT, 5)
+        other.notify("nobody", 5)
+        client.notify("other", 5)
+        for state in (0, -1, -2**31, 3):
+            client.notify("client", state)
+            client.notify(CLIENT, state)
+        assert other.test("other") == nsm.DENIED, "the lock is still there"
+        for count, address in ((3, OTHER), (1, CLIENT)):
+            server.daemon.wait_for_log(f"address={address}", times=count)
+        assert "crash notice from a stranger" in server.daemon.log()
+        assert not host.calls_now(), "nobody was called back"
+
+
+@tap.test
+def an_even_state_is_a_host_going_down():
+    """NSM-05: its locks go, as they would when it is up again."""
+    with Server(*FAST), nsm.connect(SERVER, CLIENT) as client, nsm.connect(SERVER, OTHER) as other:
+        assert client.lock("client", state=3) == nsm.GRANTED
+        client.notify("client", 4)
+        assert other.test("other") == nsm.GRANTED
+
+
+@tap.test
+def every_registration_gets_its_callback():
+    """NSM-05: a monitored host restarts; each of its registrations hears of it, with its own bytes."""
+    with Server(*FAST), Host(CLIENT) as client, Host(OTHER) as other:
+        with nsm.connect(SERVER, CLIENT) as monitor:
+            for number in range(1, 6):
+                assert monitor.mon("192.0.2.9", priv(number), proc=number).ok
+            assert monitor.mon("192.0.2.8", priv(99), proc=99).ok  # about somebody else
+        with nsm.connect(SERVER, OTHER) as monitor:
+            assert monitor.mon("192.0.2.9", priv(6), proc=6, my_name="whoever").ok
+        with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
+            restarted.notify("any.name.will.do", 17)
+            restarted.notify("any", 17)
+        other.wait_for(is_status)
+        client.wait_for(is_status, times=5)
+        with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
+            restarted.notify("any.name.will.do", 17)  # answered only after what it repeats
+        told = [(c.proc, nsm.Status.decode(c.decode())) for h in (client, other) for c in h.calls_now()]
+        assert sorted(told, key=lambda t: t[0]) == [
+            (number, nsm.Status(b"192.0.2.9", 17, priv(number))) for number in range(1, 7)]
+
+
+@tap.test
+def a_callback_is_retried_until_it_is_answered():
+    """A target that never answers, answers garbage, an error, or late: called again, with nobody else
+    waiting for it."""
+    answers = [hosts.never, hosts.garbage, hosts.system_error, hosts.late(1.5), hosts.answer_void]
+    given = []
+
+    def in_turn(call):
+        given.append(call)
+        return answers[len(given) - 1](call) if len(given) <= len(answers) else hosts.never(call)
+
+    with Server(*FAST, *DEBUG) as server, Host(CLIENT, answer=in_turn) as slow, Host(OTHER) as other:
+        for address in (CLIENT, OTHER):
+            with nsm.connect(SERVER, address) as monitor:
+                assert monitor.mon("192.0.2.9", priv(1)).ok
+        with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
+            restarted.notify("peer", 17)
+        assert other.wait_for(is_status).at - slow.wait_for(is_status).at < 1, "nobody waits for another"
+        slow.wait_for(is_status, times=5)
+        server.daemon.wait_for_log("notice delivered", times=2)
+        times = [call.at for call in slow.calls_now()]
+        for earlier, later in zip(times, times[1:]):
+            assert later - earlier >= 0.9, "an attempt owns its time"
+        time.sleep(1.2)
+        assert len(slow.calls_now()) == 5, "an answered callback is over"
+
+
+@tap.test
+def unmon_ends_the_callbacks():
+    """Given a callback that is being retried, UNMON ends it."""
+    with Server(*FAST), Host(CLIENT, answer=hosts.never) as deaf, nsm.connect(SERVER, CLIENT) as monitor:
+        assert monitor.mon("192.0.2.9").ok
+        with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
+            restarted.notify("peer", 17)
+        deaf.wait_for(is_status)
+        monitor.unmon("192.0.2.9")
+        before = len(deaf.calls_now())
+        time.sleep(2.5)
+        assert len(deaf.calls_now()) <= before + 1
+
+
+@tap.test
+def a_callback_that_was_due_survives_a_crash():
+    """Given a callback not yet answered when the server is killed: the registrant hears of the
+    server's own restart, and the host's new state is not forgotten."""
+    with Server(*FAST) as server, Host(CLIENT, answer=hosts.never) as deaf, Host("192.0.2.9") as peer:
+        with nsm.connect(SERVER, CLIENT) as monitor:
+            assert monitor.mon("192.0.2.9", priv(4)).ok
+        with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
+            restarted.notify("peer", 17)
+        deaf.wait_for(is_status)
+        server.restart()
+        peer.wait_for(is_notice)
+        deaf.forget()
+        with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
+            restarted.notify("peer", 17)
+        time.sleep(0.5)
+        assert not [c for c in deaf.calls_now() if is_status(c)], "state 17 is known"
+
+
+# ---- out ----
+
+@tap.test
+def a_restart_is_told_in_the_long_and_the_short_name():
+    """NSM-07: SM_NOTIFY with our state, from the address the client used, over TCP, long name first."""
+    with Server(*FAST) as server, Host(CLIENT) as host, Host(OTHER) as other:
+        assert lock_from(CLIENT, "client", "192.0.2.4") == nsm.GRANTED
+        assert lock_from(OTHER, "other", "192.0.2.5", svid=2, fh=b"another") == nsm.GRANTED
+        daemon = server.restart()
+        line = daemon.wait_for_log("clients told of our restart")
+        assert "delivered=2 failing=0" in line, line
+        with nsm.connect() as monitor:
+            state = monitor.stat().state
+        for played, address in ((host, "192.0.2.4"), (other, "192.0.2.5")):
+            assert notices_of(played) == [nsm.Notice(US, state), nsm.Notice(b"server", state)]
+            for call in played.calls_now():
+                assert call.transport == "tcp" and call.source[0] == address, call
+            assert all(lookup.source[0] == address for lookup in played.lookups)
+
+
+@tap.test
+def a_restart_is_told_over_ipv6():
+    """The same, to an IPv6 client: rpcbind version 4, TCP, from the address it used."""
+    with Server(*FAST) as server, Host(CLIENT6) as host:
+        assert lock_from(CLIENT6, "client", SERVER6) == nsm.GRANTED
+        server.restart().wait_for_log("clients told of our restart")
+        assert [n.mon_name for n in notices_of(host)] == [US, b"server"]
+        assert all(c.transport == "tcp" and c.source[0] == SERVER6 for c in host.calls_now())
+
+
+@tap.test
+def a_name_without_a_dot_is_told_once():
+    with Server(*FAST, "server.name=plain") as server, Host(CLIENT) as host:
+        assert lock_from(CLIENT, "client") == nsm.GRANTED
+        server.restart().wait_for_log("clients told of our restart")
+        assert [n.mon_name for n in notices_of(host)] == [b"plain"]
+
+
+@tap.test
+def udp_where_the_peer_offers_no_tcp():
+    """NOT-01: rpcbind knows only UDP: both names arrive by UDP, within the one attempt."""
+    for address, server_address in ((CLIENT, SERVER), (CLIENT6, SERVER6)):
+        with Server(*FAST) as server, Host(address, offers=("udp",)) as host:
+            assert lock_from(address, "client", server_address) == nsm.GRANTED
+            line = server.restart().wait_for_log("clients told of our restart")
+            assert "delivered=1 failing=0" in line, line
+            assert [n.mon_name for n in notices_of(host)] == [US, b"server"]
+            assert all(c.transport == "udp" and c.source[0] == server_address
+                       for c in host.calls_now())
+
+
+@tap.test
+def a_registered_tcp_port_that_refuses_is_no_tcp():
+    """Given a TCP port that rpcbind names and nobody serves, UDP is tried in the same attempt."""
+    class Half(Host):
+        def _open(self, transport, port, handler):
+            if transport == "tcp" and handler == self._on_service:
+                return port  # registered, but not there
+            return super()._open(transport, port, handler)
+
+    with Server(*FAST) as server, Half(CLIENT) as host:
+        assert lock_from(CLIENT, "client") == nsm.GRANTED
+        line = server.restart().wait_for_log("clients told of our restart")
+        assert "delivered=1 failing=0" in line, line
+        assert [c.transport for c in host.calls_now()] == ["udp", "udp"]
+
+
+@tap.test
+def an_rpcbind_that_speaks_one_transport_only():
+    """A peer whose rpcbind answers only TCP, or only UDP, is told all the same."""
+    for speaks in (("tcp",), ("udp",)):
+        with Server("notify.timeout=3") as server, Host(CLIENT, rpcbind=speaks) as host:
+            assert lock_from(CLIENT, "client") == nsm.GRANTED
+            line = server.restart().wait_for_log("clients told of our restart")
+            assert "delivered=1 failing=0" in line, line
+            assert [n.mon_name for n in notices_of(host)] == [US, b"server"]
+
+
+@tap.test
+def a_peer_that_cannot_be_told_is_crashed_after_three_attempts():
+    """NOT-03: given a holder that never answers, its lock goes after three attempts, and grace ends."""
+    with Server(*FAST) as server, Host(CLIENT, answer=hosts.never) as deaf:
+        assert lock_from(CLIENT, "client") == nsm.GRANTED
+        began = time.monotonic()
+        daemon = server.restart()
+        with nsm.connect(SERVER, OTHER) as other:
+            assert other.lock("other", fh=b"else") == nsm.DENIED_GRACE
+            line = daemon.wait_for_log("given up as crashed")
+            assert "clients=1 locks_released=1" in line, line
+            daemon.wait_for_log("grace period is over")
+            assert other.lock("other") == nsm.GRANTED
+        tap.note(f"a dead client's lock is free {time.monotonic() - began:.1f} s after the start "
+                 "(3 attempts of 1 s)")
+        assert len([c for c in deaf.calls_now() if is_notice(c)]) >= 3
+        deaf.answer = hosts.answer_void  # it hears of it at last, in the background
+        deaf.forget()
+        deaf.wait_for(is_notice)
+
+
+@tap.test
+def a_peer_that_cannot_be_told_may_be_kept():
+    """notify.on_failure=keep: the lock stays reclaimable until grace ends."""
+    with Server(*FAST, "notify.on_failure=keep", "grace.seconds=6", *DEBUG) as server, \
+            Host(CLIENT, answer=hosts.never):
+        assert lock_from(CLIENT, "client") == nsm.GRANTED
+        daemon = server.restart()
+        daemon.wait_for_log("notice failed", times=3)
+        with nsm.connect(SERVER, CLIENT) as client:
+            assert client.lock("client", reclaim=True) == nsm.GRANTED
+        with nsm.connect(SERVER, OTHER) as other:
+            assert other.test("other") == nsm.DENIED
+
+
+@tap.test
+def late_answers_and_strangers_answers_do_not_count():
+    """An answer after the attempt's time is no answer; the next attempt is."""
+    with Server(*FAST, *DEBUG) as server, Host(CLIENT, answer=hosts.late(1.3), offers=("udp",)) as host:
+        assert lock_from(CLIENT, "client") == nsm.GRANTED
+        daemon = server.restart()
+        daemon.wait_for_log("notice failed", times=2)
+        host.answer = hosts.answer_void
+        assert "client=client" in daemon.wait_for_log("notice delivered")
+
+
+@tap.test
+def one_dead_peer_delays_nobody():
+    """NOT-02: of three peers one is silent: the others are told at once."""
+    with Server("notify.timeout=5") as server, Host(CLIENT, answer=hosts.never) as deaf, \
+            Host(OTHER) as other, Host("192.0.2.4") as third:
+        for address in (CLIENT, OTHER, "192.0.2.4"):
+            assert lock_from(address, "c", fh=address.encode()) == nsm.GRANTED
+        server.restart()
+        first = deaf.wait_for(is_notice).at
+        for host in (other, third):
+            assert host.wait_for(is_notice, times=2).at - first < 2.5, "it waited for a dead one"
+
+
+# ---- names ----
+
+@tap.test
+def a_host_known_by_name_is_resolved_off_the_path():
+    """Given SM_MON for a name, its address is found: notices from it count, and ours go there."""
+    with netns.names(f"{OTHER} peer.example peer"), Server(*FAST) as server, Host(OTHER) as peer, \
+            Host(CLIENT) as registrant:
+        with nsm.connect(SERVER, CLIENT) as monitor:
+            for number, name in enumerate(("peer.example", "PEER", "missing.example"), 1):
+                assert monitor.mon(name, priv(number), proc=number).ok
+
+        def believed():
+            with nsm.connect(SERVER, OTHER, "udp") as sender:
+                sender.notify("peer", 7)
+            return len(registrant.calls_now()) >= 2
+
+        wait_until(believed, "the name is resolved")
+        told = {nsm.Status.decode(c.decode()) for c in registrant.calls_now()}
+        assert told == {nsm.Status(b"peer.example", 7, priv(1)), nsm.Status(b"PEER", 7, priv(2))}
+        line = server.restart().wait_for_log("clients told of our restart")
+        assert "delivered=2 failing=1" in line, line
+        assert {n.mon_name for n in notices_of(peer)} == {US, b"server"}
+
+
+@tap.test
+def an_address_is_a_name():
+    """SM_MON of "192.0.2.3" and of an IPv6 address, as Linux does: notices by any name from there."""
+    with Server(*FAST) as server, Host(CLIENT) as registrant, Host(OTHER) as peer, Host(CLIENT6) as peer6:
+        with nsm.connect(SERVER, CLIENT) as monitor:
+            assert monitor.mon(OTHER, priv(4), proc=4).ok
+            assert monitor.mon(CLIENT6, priv(6), proc=6).ok
+        with nsm.connect(SERVER, OTHER, "udp") as sender:
+            sender.notify("whatever.example", 9)
+        with nsm.connect(SERVER6, CLIENT6, "udp") as sender:
+            sender.notify("something", 11)
+        registrant.wait_for(is_status, times=2)
+        told = {nsm.Status.decode(c.decode()) for c in registrant.calls_now()}
+        assert told == {nsm.Status(OTHER.encode(), 9, priv(4)),
+                        nsm.Status(CLIENT6.encode(), 11, priv(6))}, told
+        server.restart().wait_for_log("clients told of our restart")
+        assert len(notices_of(peer)) == 2 and len(notices_of(peer6)) == 2
+
+
+@contextlib.contextmanager
+def hanging_resolver():
+    """A name server that takes every question and never answers."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
+        sink.bind(("127.0.0.1", 53))
+        with netns.file("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:30 attempts:5\n"), \
+                netns.file("/etc/nsswitch.conf", "hosts: dns\n"):
+            yield sink
+
+
+def slowest(monitor, count=200):
+    worst = 0
+    for _ in range(count):
+        began = time.monotonic()
+        monitor.stat()
+        worst = max(worst, time.monotonic() - began)
+    return worst * 1000
+
+
+@tap.test
+def a_resolver_that_hangs_delays_no_request_and_no_stop():
+    """Given 300 names and a dead name server: SM_STAT, SM_MON, a restart and a stop are as quick as ever."""
+    with hanging_resolver() as sink, Server(*FAST) as server, Host(CLIENT) as host:
+        with nsm.connect() as monitor:
+            idle = slowest(monitor)
+            for number in range(300):
+                assert monitor.mon(f"name{number}.example").ok
+            sink.settimeout(5)
+            sink.recv(512)  # it is being asked
+            assert monitor.mon(CLIENT).ok
+            busy = slowest(monitor)
+        tap.note(f"SM_STAT, the slowest of 200: {idle:.2f} ms idle, {busy:.2f} ms with 300 lookups "
+                 "that hang")
+        server.restart()
+        host.wait_for(is_notice)
+        with nsm.connect() as monitor:
+            monitor.stat()
+            again = slowest(monitor)
+        tap.note(f"after a restart, 300 notices waiting for the resolver: {again:.2f} ms")
+        began = time.monotonic()
+        server.stop()
+        took = time.monotonic() - began
+        tap.note(f"stopped in {took:.1f} s with lookups that hang")
+        assert took < 10, "the stop waited for the resolver (150 s)"
+        server.start()
+
+
+# ---- what is logged ----
+
+@tap.test
+def what_happened_to_whom_is_in_the_log():
+    """A line for each at debug, with host, address, attempts and time; a summary at info."""
+    for level, each in (("debug", True), ("info", False)):
+        with Server(*FAST, f"log.level={level}") as server, Host(CLIENT):
+            assert lock_from(CLIENT, "client.example") == nsm.GRANTED
+            daemon = server.restart()
+            daemon.wait_for_log("clients told of our restart")
+            lines = [line for line in daemon.log().splitlines() if "notice delivered" in line]
+            assert bool(lines) == each
+            for line in lines:
+                assert "client=client.example" in line and f"address={CLIENT}" in line, line
+                assert "attempts=1" in line and "ms=" in line, line
+
+
+if __name__ == "__main__":
+    netns.enter()
+    for address in ("192.0.2.4", "192.0.2.5", "192.0.2.8", "192.0.2.9"):
+        netns.run("ip", "address", "add", address + "/32", "dev", "lo")
+    tap.main()
