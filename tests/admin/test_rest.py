@@ -8,7 +8,7 @@ import tempfile
 from holdfast_test import netns, tap
 from holdfast_test.daemon import Daemon, wait_until
 from schema import Description, Mismatch
-from world import ADMIN_PORT, Host, Locker, ask, expect_problem, get, monitor
+from world import ADMIN_PORT, NLM, NSM, Host, Locker, ask, expect_problem, get, monitor
 
 FILE_A, FILE_B = bytes.fromhex("00a1b2c3") + b"A" * 12, b"B" * 16
 
@@ -177,7 +177,7 @@ def a_released_lock_goes_to_who_waited():
         lock = get("locks?client=alpha")["locks"][0]
         answer = ask("DELETE", f"/api/v1/locks/{lock['id']}").json
         assert answer["released"] == 1 and names(answer["granted"]) == ["beta"], answer
-        wait_until(lambda: (100021, 5) in beta_host.calls, "beta is told of its lock")
+        beta_host.wait_for(lambda call: (call.prog, call.proc) == (NLM, 5))
         wait_until(lambda: names(get("waiters")["waiters"]) == ["gamma"], "beta no longer waits")
         assert "does=\"release lock\"" in scene.daemon.wait_for_log("operator")
         expect_problem(ask("DELETE", f"/api/v1/locks/{lock['id']}"), 404)
@@ -238,11 +238,11 @@ def notices_are_sent_again():
             def delivered():
                 return get("notifications?status=delivered")["notifications"]
             wait_until(delivered, "beta was told")
-            before = host.calls.count((100024, 6))
+            before = host.count(NSM, 6)
             client = delivered()[0]["client"]["id"]
             answer = ask("POST", "/api/v1/notifications", json.dumps({"client": client}))
             assert answer.status == 202 and answer.json == {"client": client}
-            wait_until(lambda: host.calls.count((100024, 6)) > before, "beta was told again")
+            wait_until(lambda: host.count(NSM, 6) > before, "beta was told again")
             assert ask("POST", "/api/v1/notifications").status == 202
             for body in ("[]", "{", '{"client": 5}', '{"client": "x"}', '{"client": "0"}'):
                 expect_problem(ask("POST", "/api/v1/notifications", body), 400)
