@@ -49,8 +49,15 @@ static struct curl_slist *add_token(const struct ctl *ctl, struct curl_slist *he
     return curl_slist_append(headers, header);
 }
 
-static void say_unreachable(const struct ctl *ctl, const char *reason)
+/* curl knows TCP: what it says of a socket in the file system names a port that nobody asked for.
+ */
+static void say_unreachable(const struct ctl *ctl, CURL *curl, const char *reason)
 {
+    long code = 0;
+
+    curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &code);
+    if (!ctl->url && code != 0)
+        reason = strerror((int)code);
     fprintf(stderr, "holdfastctl: cannot reach holdfastd at %s: %s\n",
             ctl->url ? ctl->url : ctl->socket, reason);
     if (!ctl->url && access(ctl->socket, F_OK) < 0)
@@ -82,7 +89,7 @@ static int perform(CURL *curl, const struct ctl *ctl, json_t **out)
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
     code = curl_easy_perform(curl);
     if (code != CURLE_OK) {
-        say_unreachable(ctl, error[0] ? error : curl_easy_strerror(code));
+        say_unreachable(ctl, curl, error[0] ? error : curl_easy_strerror(code));
         free(answer.data);
         return CTL_UNREACHABLE;
     }
