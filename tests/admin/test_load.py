@@ -22,14 +22,17 @@ PAGE = ["/api/v1/" + path for path in ("status", "locks?limit=200", "clients?lim
 
 
 class Watchers:
-    """A scrape each second, and the requests of a page each two, on connections that are kept."""
+    """Ask for paths, over and over after a pause, each on a connection that is kept."""
+
+    def __init__(self, *what):
+        self.what, self.answers, self.bytes = what, 0, 0
 
     def __enter__(self):
         self.stop = threading.Event()
-        self.threads = [threading.Thread(target=self._ask, args=args)
-                        for args in ((1, ["/metrics"]), (2, PAGE))]
+        self.threads = [threading.Thread(target=self._ask, args=args) for args in self.what]
         for thread in self.threads:
             thread.start()
+        return self
 
     def __exit__(self, *_):
         self.stop.set()
@@ -42,7 +45,8 @@ class Watchers:
             for path in paths:
                 connection.request("GET", path)
                 answer = connection.getresponse()
-                answer.read()
+                self.bytes += len(answer.read())
+                self.answers += 1
                 assert answer.status == 200, path
         connection.close()
 
@@ -82,7 +86,7 @@ def looking_costs_little():
         load("--held", str(HELD), "--port", str(OFF_PORT))
         for _ in range(ROUNDS):
             alone.append(measure(on_daemon))
-            with Watchers():
+            with Watchers((1, ["/metrics"]), (2, PAGE)):
                 watched.append(measure(on_daemon))
             off.append(measure(off_daemon, OFF_PORT))
     base = medians(alone)
@@ -90,6 +94,23 @@ def looking_costs_little():
         rate, cost = medians(pairs)
         tap.note(f"{name}: {rate:.0f} requests/s ({100 * (rate / base[0] - 1):+.1f} %), "
                  f"{cost:.2f} µs of processor each ({100 * (cost / base[1] - 1):+.1f} %)")
+
+
+@tap.test
+def a_long_list_holds_up_nobody():
+    """Given 100,000 locks and somebody who lists them all over and over: what a lock's answer takes."""
+    if not BENCH or not os.path.exists(BENCH):
+        raise tap.Skip("the load generator was not built")
+    steady = ("--rate", "5000", "--in-flight", "4")
+    with Daemon("limits.locks_per_client=1000000", "limits.locks_per_file=1000000"):
+        load("--held", "100000")
+        quiet = [load(*steady) for _ in range(ROUNDS)]
+        with Watchers((0, ["/api/v1/locks?limit=1000000"])) as watchers:
+            listed = [load(*steady) for _ in range(ROUNDS)]
+    for name, results in (("quiet", quiet), ("while listing", listed)):
+        p50, p99 = (statistics.median(result[key] for result in results) for key in ("p50_us", "p99_us"))
+        tap.note(f"{name}: p50 {p50:.0f} µs, p99 {p99:.0f} µs")
+    tap.note(f"{watchers.answers} lists of {watchers.bytes / watchers.answers / 1e6:.0f} MB each meanwhile")
 
 
 if __name__ == "__main__":
