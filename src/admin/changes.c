@@ -57,13 +57,28 @@ struct news {
     json_t *granted;
 };
 
+/* A row as a value, for an answer that is none of the lists. */
+static json_t *waiter_json(const struct row_context *context, const struct hf_view_waiter *waiter)
+{
+    union row row = {.waiter = *waiter};
+    struct hf_buf buf;
+    struct writer writer = {.out = &buf};
+    json_t *json = NULL;
+
+    hf_buf_init(&buf, &hf_alloc_heap);
+    row_waiter(&writer, context, &row);
+    if (!writer.failed)
+        json = json_loadb((const char *)hf_buf_view(&buf).data, hf_buf_len(&buf), 0, NULL);
+    hf_buf_free(&buf);
+    return json;
+}
+
 static void tell_if_new(void *ctx, const struct hf_view_waiter *waiter)
 {
     struct news *news = ctx;
-    union row row = {.waiter = *waiter};
 
     if (!grants_has(news->before, waiter->id) && json_array_size(news->granted) < GRANTED_MAX)
-        json_array_append_new(news->granted, row_waiter(&news->context, &row));
+        json_array_append_new(news->granted, waiter_json(&news->context, waiter));
 }
 
 /* ---- releases ---- */

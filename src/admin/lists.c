@@ -13,9 +13,9 @@
 #include "base/check.h"
 
 enum {
-    ROWS_AT_ONCE = 64,
+    ROWS_AT_ONCE = 32,
     ROWS_PER_PIECE = 512,    /* looked at, shown or not */
-    BYTES_PER_PIECE = 16384, /* shown */
+    BYTES_PER_PIECE = 24576, /* shown */
     BLOCK_SIZE = 32768,      /* what libmicrohttpd sends at once */
     LIMIT_DEFAULT = 1000,
     LIMIT_MAX = 1000000,
@@ -25,7 +25,7 @@ struct kind {
     const char *name;
     size_t (*fetch)(const struct hf_core *core, uint64_t *cursor, union row *rows, size_t max);
     bool (*match)(const struct filter *filter, const union row *row);
-    json_t *(*show)(const struct row_context *context, const union row *row);
+    void (*show)(struct writer *w, const struct row_context *context, const union row *row);
 };
 
 struct list {
@@ -100,11 +100,6 @@ static bool match_reservation(const struct filter *f, const union row *row)
 
 /* ---- producing ---- */
 
-static int append_json(const char *text, size_t len, void *ctx)
-{
-    return hf_buf_append(ctx, text, len);
-}
-
 static bool put(struct list *list, const char *text)
 {
     return hf_buf_append(&list->out, text, strlen(text)) == 0;
@@ -112,13 +107,13 @@ static bool put(struct list *list, const char *text)
 
 static bool put_row(struct list *list, const struct row_context *context, const union row *row)
 {
-    json_t *json = list->kind->show(context, row);
-    bool ok = json && put(list, list->any ? ",\n" : "\n") &&
-              json_dump_callback(json, append_json, &list->out, JSON_COMPACT) == 0;
+    struct writer writer = {.out = &list->out};
 
-    json_decref(json);
+    if (!put(list, list->any ? ",\n" : "\n"))
+        return false;
     list->any = true;
-    return ok;
+    list->kind->show(&writer, context, row);
+    return !writer.failed;
 }
 
 static bool close_list(struct list *list, bool more)
@@ -294,11 +289,19 @@ enum MHD_Result on_client(struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
     struct row_context context = {&request->admin->map, ops->now(ops->ctx).wall_ms};
+    enum MHD_Result rv = MHD_NO;
+    struct hf_buf buf;
+    struct writer writer = {.out = &buf};
     union row row;
     uint64_t id;
 
     if (!parse_id(request->argument, &id) ||
         hf_core_view_client(request->admin->config.core, id, &row.client) < 0)
         return reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
-    return reply_json(request, MHD_HTTP_OK, row_client(&context, &row));
+    hf_buf_init(&buf, &hf_alloc_heap);
+    row_client(&writer, &context, &row);
+    if (!writer.failed)
+        rv = reply_text(request, MHD_HTTP_OK, "application/json", hf_buf_view(&buf));
+    hf_buf_free(&buf);
+    return rv;
 }

@@ -1,6 +1,5 @@
 #include "admin/rows.h"
 
-#include "admin/values.h"
 #include "base/error.h"
 
 static const char *const NOTICES[] = {
@@ -23,10 +22,13 @@ const struct hf_addr *row_client_addr(const struct hf_view_client *client)
     return client->record.n_addrs > 0 ? &client->record.addrs[0] : &NOWHERE;
 }
 
-static json_t *show_who(uint64_t id, struct hf_bytes name, const struct hf_addr *addr)
+static void put_who(struct writer *w, uint64_t id, struct hf_bytes name, const struct hf_addr *addr)
 {
-    return json_pack("{s:o, s:o, s:o}", "id", value_id(id), "name", value_text(name), "address",
-                     value_addr(addr));
+    write_open(w, "client", '{');
+    write_id(w, "id", id);
+    write_text(w, "name", name);
+    write_addr(w, "address", addr);
+    write_close(w, '}');
 }
 
 static bool is_printable(struct hf_bytes bytes)
@@ -39,23 +41,32 @@ static bool is_printable(struct hf_bytes bytes)
 }
 
 /* Linux makes its owner handle a text, PID@HOST; others do not. */
-static json_t *show_owner(int32_t svid, struct hf_bytes oh)
+static void put_owner(struct writer *w, int32_t svid, struct hf_bytes oh)
 {
-    return json_pack("{s:i, s:o, s:o}", "svid", svid, "handle", value_hex(oh), "text",
-                     is_printable(oh) ? value_text(oh) : json_null());
+    write_open(w, "owner", '{');
+    write_int(w, "svid", svid);
+    write_hex(w, "handle", oh);
+    write_text(w, "text", is_printable(oh) ? oh : hf_bytes(NULL, 0));
+    write_close(w, '}');
 }
 
-static json_t *show_range(uint64_t first, uint64_t last)
+static void put_range(struct writer *w, uint64_t first, uint64_t last)
 {
-    return json_pack("{s:o, s:o}", "first", value_id(first), "last",
-                     last == UINT64_MAX ? json_null() : value_id(last));
+    write_open(w, "range", '{');
+    write_id(w, "first", first);
+    if (last == UINT64_MAX)
+        write_null(w, "last");
+    else
+        write_id(w, "last", last);
+    write_close(w, '}');
 }
 
-static json_t *show_path(const struct row_context *context, struct hf_bytes fh)
+static void put_file(struct writer *w, const struct row_context *context, struct hf_bytes share,
+                     struct hf_bytes fh)
 {
-    const char *path = hf_fh_map_path(context->map, fh);
-
-    return path ? value_text(hf_bytes_str(path)) : json_null();
+    write_text(w, "share", share);
+    write_hex(w, "file", fh);
+    write_str(w, "path", hf_fh_map_path(context->map, fh));
 }
 
 static const char *mode(bool exclusive)
@@ -65,101 +76,132 @@ static const char *mode(bool exclusive)
 
 /* ---- clients ---- */
 
-static json_t *show_notice(const struct hf_view_client *client)
+static void put_notice(struct writer *w, const struct hf_view_client *client)
 {
-    return json_pack("{s:s, s:i, s:s?}", "status", NOTICES[client->notice], "attempts",
-                     (int)client->notice_attempts, "error",
-                     client->notice_error ? hf_strerror(client->notice_error) : NULL);
+    write_str(w, "status", NOTICES[client->notice]);
+    write_int(w, "attempts", client->notice_attempts);
+    write_str(w, "error", client->notice_error ? hf_strerror(client->notice_error) : NULL);
 }
 
-static json_t *show_callback(const struct hf_record_client *record)
+static void put_callback(struct writer *w, const struct hf_record_client *record)
 {
-    if (record->protocol != HF_PROTOCOL_NSM)
-        return json_null();
-    return json_pack("{s:o, s:I, s:I, s:I, s:o}", "name", value_text(record->my_name), "program",
-                     (json_int_t)record->prog, "version", (json_int_t)record->vers, "procedure",
-                     (json_int_t)record->proc, "address", value_addr(&record->callback_host));
+    if (record->protocol != HF_PROTOCOL_NSM) {
+        write_null(w, "callback");
+        return;
+    }
+    write_open(w, "callback", '{');
+    write_text(w, "name", record->my_name);
+    write_int(w, "program", record->prog);
+    write_int(w, "version", record->vers);
+    write_int(w, "procedure", record->proc);
+    write_addr(w, "address", &record->callback_host);
+    write_close(w, '}');
 }
 
-static json_t *show_addrs(const struct hf_record_client *record)
+static void put_identity(struct writer *w, const struct hf_view_client *client)
 {
-    json_t *array = json_array();
+    const struct hf_record_client *record = &client->record;
 
+    write_id(w, "id", record->id);
+    write_str(w, "protocol", record->protocol == HF_PROTOCOL_NSM ? "nsm" : "nlm");
+    write_text(w, "name", record->name);
+    write_addr(w, "address", row_client_addr(client));
+    write_open(w, "addresses", '[');
     for (unsigned i = 0; i < record->n_addrs; i++)
-        json_array_append_new(array, value_addr(&record->addrs[i]));
-    return array;
+        write_addr(w, NULL, &record->addrs[i]);
+    write_close(w, ']');
+    write_addr(w, "local_address", &record->local);
+    write_str(w, "transport", record->transport == HF_TRANSPORT_TCP ? "tcp" : "udp");
 }
 
-json_t *row_client(const struct row_context *context, const union row *row)
+void row_client(struct writer *w, const struct row_context *context, const union row *row)
 {
     const struct hf_view_client *c = &row->client;
 
-    return json_pack(
-        "{s:o, s:s, s:o, s:o, s:o, s:o, s:s, s:i, s:b, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, "
-        "s:o}",
-        "id", value_id(c->record.id), "protocol",
-        c->record.protocol == HF_PROTOCOL_NSM ? "nsm" : "nlm", "name", value_text(c->record.name),
-        "address", value_addr(row_client_addr(c)), "addresses", show_addrs(&c->record),
-        "local_address", value_addr(&c->record.local), "transport",
-        c->record.transport == HF_TRANSPORT_TCP ? "tcp" : "udp", "state", c->record.state,
-        "registered", c->registered, "locks", (int)c->n_locks, "reservations", (int)c->n_shares,
-        "waiters", (int)c->n_waiters, "unreclaimed", (int)c->n_unreclaimed, "first_seen",
-        value_time(c->first_seen_ms), "last_seen", value_time(c->last_seen_ms), "idle_seconds",
-        value_seconds(context->wall_ms - c->last_seen_ms), "notification", show_notice(c),
-        "callback", show_callback(&c->record));
+    write_open(w, NULL, '{');
+    put_identity(w, c);
+    write_int(w, "state", c->record.state);
+    write_bool(w, "registered", c->registered);
+    write_int(w, "locks", c->n_locks);
+    write_int(w, "reservations", c->n_shares);
+    write_int(w, "waiters", c->n_waiters);
+    write_int(w, "unreclaimed", c->n_unreclaimed);
+    write_time(w, "first_seen", c->first_seen_ms);
+    write_time(w, "last_seen", c->last_seen_ms);
+    write_seconds(w, "idle_seconds", context->wall_ms - c->last_seen_ms);
+    write_open(w, "notification", '{');
+    put_notice(w, c);
+    write_close(w, '}');
+    put_callback(w, &c->record);
+    write_close(w, '}');
 }
 
-json_t *row_notification(const struct row_context *context, const union row *row)
+void row_notification(struct writer *w, const struct row_context *context, const union row *row)
 {
     const struct hf_view_client *c = &row->client;
-    json_t *json = show_notice(c);
 
     (void)context;
-    if (json)
-        json_object_set_new(json, "client",
-                            show_who(c->record.id, c->record.name, row_client_addr(c)));
-    return json;
+    write_open(w, NULL, '{');
+    put_who(w, c->record.id, c->record.name, row_client_addr(c));
+    put_notice(w, c);
+    write_close(w, '}');
 }
 
 /* ---- locks and the like ---- */
 
-json_t *row_lock(const struct row_context *context, const union row *row)
+void row_lock(struct writer *w, const struct row_context *context, const union row *row)
 {
     const struct hf_view_lock *l = &row->lock;
     const struct hf_record_lock *r = &l->record;
 
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:b, s:b, s:i}", "id", value_id(r->id),
-        "client", show_who(r->client_id, l->client_name, &l->client_addr), "share",
-        value_text(r->share), "file", value_hex(r->fh), "path", show_path(context, r->fh), "owner",
-        show_owner(r->svid, r->oh), "range", show_range(r->first, r->last), "mode",
-        mode(r->exclusive), "acquired_at", value_time(r->acquired_at_ms), "held_seconds",
-        value_seconds(context->wall_ms - r->acquired_at_ms), "durable", l->durable, "unreclaimed",
-        l->unreclaimed, "waiters", (int)l->n_waiters);
+    write_open(w, NULL, '{');
+    write_id(w, "id", r->id);
+    put_who(w, r->client_id, l->client_name, &l->client_addr);
+    put_file(w, context, r->share, r->fh);
+    put_owner(w, r->svid, r->oh);
+    put_range(w, r->first, r->last);
+    write_str(w, "mode", mode(r->exclusive));
+    write_time(w, "acquired_at", r->acquired_at_ms);
+    write_seconds(w, "held_seconds", context->wall_ms - r->acquired_at_ms);
+    write_bool(w, "durable", l->durable);
+    write_bool(w, "unreclaimed", l->unreclaimed);
+    write_int(w, "waiters", l->n_waiters);
+    write_close(w, '}');
 }
 
-json_t *row_waiter(const struct row_context *context, const union row *row)
+void row_waiter(struct writer *w, const struct row_context *context, const union row *row)
 {
-    const struct hf_view_waiter *w = &row->waiter;
+    const struct hf_view_waiter *v = &row->waiter;
 
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:b, s:i, s:o}", "id", value_id(w->id),
-        "client", show_who(w->client_id, w->client_name, &w->client_addr), "share",
-        value_text(w->share), "file", value_hex(w->fh), "path", show_path(context, w->fh), "owner",
-        show_owner(w->svid, w->oh), "range", show_range(w->first, w->last), "mode",
-        mode(w->exclusive), "since", value_time(w->since_ms), "waiting_seconds",
-        value_seconds(context->wall_ms - w->since_ms), "granting", w->granting, "attempts",
-        (int)w->attempts, "blocked_by", w->blocked_by ? value_id(w->blocked_by) : json_null());
+    write_open(w, NULL, '{');
+    write_id(w, "id", v->id);
+    put_who(w, v->client_id, v->client_name, &v->client_addr);
+    put_file(w, context, v->share, v->fh);
+    put_owner(w, v->svid, v->oh);
+    put_range(w, v->first, v->last);
+    write_str(w, "mode", mode(v->exclusive));
+    write_time(w, "since", v->since_ms);
+    write_seconds(w, "waiting_seconds", context->wall_ms - v->since_ms);
+    write_bool(w, "granting", v->granting);
+    write_int(w, "attempts", v->attempts);
+    if (v->blocked_by)
+        write_id(w, "blocked_by", v->blocked_by);
+    else
+        write_null(w, "blocked_by");
+    write_close(w, '}');
 }
 
-json_t *row_reservation(const struct row_context *context, const union row *row)
+void row_reservation(struct writer *w, const struct row_context *context, const union row *row)
 {
     static const char *const BITS[] = {"none", "read", "write", "both"};
     const struct hf_view_share *s = &row->reservation;
 
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "id", value_id(s->id), "client",
-                     show_who(s->client_id, s->client_name, &s->client_addr), "share",
-                     value_text(s->share), "file", value_hex(s->fh), "path",
-                     show_path(context, s->fh), "owner_handle", value_hex(s->oh), "denies",
-                     BITS[s->mode & 3], "access", BITS[s->access & 3]);
+    write_open(w, NULL, '{');
+    write_id(w, "id", s->id);
+    put_who(w, s->client_id, s->client_name, &s->client_addr);
+    put_file(w, context, s->share, s->fh);
+    write_hex(w, "owner_handle", s->oh);
+    write_str(w, "denies", BITS[s->mode & 3]);
+    write_str(w, "access", BITS[s->access & 3]);
+    write_close(w, '}');
 }

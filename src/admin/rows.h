@@ -1,10 +1,9 @@
-/* One row of the core's view as JSON; each returns a new object, or NULL when memory runs out. */
+/* One row of the core's view, written as JSON. */
 #ifndef HF_ADMIN_ROWS_H
 #define HF_ADMIN_ROWS_H
 
-#include <jansson.h>
-
 #include "admin/fh_map.h"
+#include "admin/writer.h"
 #include "core/view.h"
 
 /* What a row needs beside itself. */
@@ -20,11 +19,11 @@ union row {
     struct hf_view_share reservation;
 };
 
-json_t *row_client(const struct row_context *context, const union row *row);
-json_t *row_lock(const struct row_context *context, const union row *row);
-json_t *row_waiter(const struct row_context *context, const union row *row);
-json_t *row_reservation(const struct row_context *context, const union row *row);
-json_t *row_notification(const struct row_context *context, const union row *row);
+void row_client(struct writer *w, const struct row_context *context, const union row *row);
+void row_lock(struct writer *w, const struct row_context *context, const union row *row);
+void row_waiter(struct writer *w, const struct row_context *context, const union row *row);
+void row_reservation(struct writer *w, const struct row_context *context, const union row *row);
+void row_notification(struct writer *w, const struct row_context *context, const union row *row);
 
 /* The address a client is known by; that of a registration is where it came from. */
 const struct hf_addr *row_client_addr(const struct hf_view_client *client);

@@ -10,23 +10,30 @@
 #include "base/error.h"
 #include "base/log.h"
 
+enum { LONG_ROUND_NS = 100 * 1000, REST_MS = 2 };
+
 /* ---- libmicrohttpd under the loop ---- */
 
 static void on_timer(uv_timer_t *timer);
 
 /*
  * One round: reads, handlers, one piece of each answer. What is left to do (an unfinished list, a
- * timeout) is for a later turn of the loop, so that locks get their turn in between.
+ * timeout) is for a later turn of the loop; after a round that took its time, not for the very next
+ * one, so that locks get the greater part of it however long a list is.
  */
 static void run(struct listener *listener)
 {
+    uint64_t start_ns = uv_hrtime();
     MHD_UNSIGNED_LONG_LONG pause_ms;
 
     MHD_run(listener->daemon);
-    if (MHD_get_timeout(listener->daemon, &pause_ms) == MHD_YES)
+    if (MHD_get_timeout(listener->daemon, &pause_ms) == MHD_YES) {
+        if (pause_ms == 0 && uv_hrtime() - start_ns > LONG_ROUND_NS)
+            pause_ms = REST_MS;
         uv_timer_start(&listener->timer, on_timer, pause_ms, 0);
-    else
+    } else {
         uv_timer_stop(&listener->timer);
+    }
 }
 
 static void on_timer(uv_timer_t *timer)

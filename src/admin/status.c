@@ -14,9 +14,9 @@ static struct hf_view_status view_status(const struct request *request)
 
 static json_t *show_grace(const struct hf_view_status *s)
 {
-    return json_pack("{s:b, s:o, s:I, s:I}", "active", s->grace_active, "remaining_seconds",
-                     value_seconds((int64_t)s->grace_remaining_ms), "reclaimed",
-                     (json_int_t)s->reclaimed, "unreclaimed", (json_int_t)s->unreclaimed);
+    return json_pack("{s:b, s:f, s:I, s:I}", "active", s->grace_active, "remaining_seconds",
+                     (double)s->grace_remaining_ms / 1000, "reclaimed", (json_int_t)s->reclaimed,
+                     "unreclaimed", (json_int_t)s->unreclaimed);
 }
 
 static json_t *show_notices(const struct hf_view_status *s)

@@ -16,7 +16,7 @@ from holdfast_test.daemon import PORT, Daemon
 from world import ADMIN_PORT
 
 BENCH = os.environ.get("HOLDFAST_BENCH")
-ROUNDS, SECONDS, HELD, OFF_PORT = 8, 2, 10000, 4046
+ROUNDS, SECONDS, HELD, OFF_PORT = 5, 2, 10000, 4046
 PAGE = ["/api/v1/" + path for path in ("status", "locks?limit=200", "clients?limit=200", "waiters?limit=500",
                                        "locks?limit=500&waited=true")]
 

@@ -1,4 +1,4 @@
-/* The small parts of the administration room: file handle map, filters, values, metrics, token. */
+/* The small parts of the administration room: file handle map, filters, rows, metrics, token. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "admin/fh_map.h"
 #include "admin/filter.h"
 #include "admin/token.h"
-#include "admin/values.h"
+#include "admin/writer.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -107,31 +107,59 @@ static void filters_find(void **state)
     assert_false(filter_owner(&f, 3, hf_bytes_str("x")));
 }
 
-static void expect_json(json_t *json, const char *expected)
-{
-    char *text = json_dumps(json, JSON_ENCODE_ANY);
-
-    assert_string_equal(text, expected);
-    free(text);
-    json_decref(json);
-}
-
 /* Numbers that JavaScript would round are text; bytes that are no text are still shown. */
-static void values_read_well(void **state)
+static void rows_are_written_as_json(void **state)
 {
+    static const char EXPECTED[] =
+        "{\"id\":\"18446744073709551615\",\"n\":-5,\"t\":\"2023-11-14T22:13:20.123Z\",\"none\":"
+        "null,"
+        "\"s\":1.500,\"back\":0.000,\"b\":true,\"hex\":\"01fe\",\"empty\":\"\",\"nowhere\":null,"
+        "\"a\":[\"plain \xc3\xa4\",\"\\\"\\\\ "
+        "\\\\xff\\\\x0a\\\\xe2\\\\x80\\\\xae.\"],\"nothing\":null}";
     struct hf_addr nowhere = {0};
+    struct hf_buf buf;
+    struct writer w = {.out = &buf};
 
     (void)state;
-    expect_json(value_id(UINT64_MAX), "\"18446744073709551615\"");
-    expect_json(value_time(1700000000123), "\"2023-11-14T22:13:20.123Z\"");
-    expect_json(value_time(0), "null");
-    expect_json(value_seconds(1500), "1.5");
-    expect_json(value_seconds(-20), "0.0");
-    expect_json(value_text(hf_bytes_str("plain \xc3\xa4")), "\"plain \xc3\xa4\"");
-    expect_json(value_text(hf_bytes("a\xff\n", 3)), "\"a\\\\xff\\\\x0a\"");
-    expect_json(value_hex(hf_bytes("\x01\xfe", 2)), "\"01fe\"");
-    expect_json(value_hex(hf_bytes(NULL, 0)), "\"\"");
-    expect_json(value_addr(&nowhere), "null");
+    hf_buf_init(&buf, &hf_alloc_heap);
+    write_open(&w, NULL, '{');
+    write_id(&w, "id", UINT64_MAX);
+    write_int(&w, "n", -5);
+    write_time(&w, "t", 1700000000123);
+    write_time(&w, "none", 0);
+    write_seconds(&w, "s", 1500);
+    write_seconds(&w, "back", -20);
+    write_bool(&w, "b", true);
+    write_hex(&w, "hex", hf_bytes("\x01\xfe", 2));
+    write_hex(&w, "empty", hf_bytes(NULL, 0));
+    write_addr(&w, "nowhere", &nowhere);
+    write_open(&w, "a", '[');
+    write_str(&w, NULL, "plain \xc3\xa4");
+    write_str(&w, NULL, "\"\\ \xff\n\xe2\x80\xae."); /* the last turns the direction of text */
+    write_close(&w, ']');
+    write_str(&w, "nothing", NULL);
+    write_close(&w, '}');
+    assert_false(w.failed);
+    assert_int_equal(hf_buf_append(&buf, "", 1), 0);
+    assert_string_equal((const char *)hf_buf_view(&buf).data, EXPECTED);
+    hf_buf_free(&buf);
+}
+
+/* Given no memory, a row is known not to be whole. */
+static void a_row_without_memory_fails(void **state)
+{
+    struct faulty_heap heap = {.after = 0};
+    struct hf_alloc alloc = faulty_alloc(&heap);
+    struct hf_buf buf;
+    struct writer w = {.out = &buf};
+
+    (void)state;
+    hf_buf_init(&buf, &alloc);
+    write_hex(&w, NULL, hf_bytes("\x01", 1));
+    write_str(&w, NULL, "text");
+    assert_true(w.failed);
+    hf_buf_free(&buf);
+    assert_int_equal(heap.live, 0);
 }
 
 /* Given values on both sides of a bound, each is counted in its bucket and in all above. */
@@ -202,7 +230,8 @@ int main(void)
         cmocka_unit_test(map_keeps_what_it_had),
         cmocka_unit_test(hex_is_even_and_bounded),
         cmocka_unit_test(filters_find),
-        cmocka_unit_test(values_read_well),
+        cmocka_unit_test(rows_are_written_as_json),
+        cmocka_unit_test(a_row_without_memory_fails),
         cmocka_unit_test(histograms_are_cumulative),
         cmocka_unit_test(metrics_without_memory_fail),
         cmocka_unit_test(token_is_the_whole_first_line),
