@@ -12,10 +12,23 @@
 
 struct errand {
     struct hf_nlm *nlm;
+    struct hf_list link; /* in nlm->errands */
     uint64_t id;
     bool v4;
     bool msg;
 };
+
+static void errand_del(struct errand *errand)
+{
+    hf_list_remove(&errand->link);
+    hf_free(errand->nlm->config.alloc, errand);
+}
+
+void callbacks_del(struct hf_nlm *nlm)
+{
+    hf_list_foreach_safe (node, &nlm->errands)
+        errand_del(hf_list_entry(node, struct errand, link));
+}
 
 static enum hf_call_outcome outcome_of(const struct errand *errand,
                                        const struct hf_rpc_response *response)
@@ -56,7 +69,7 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
     if (error == 0 && outcome == HF_CALL_FAILED)
         error = HF_EFORMAT;
     hf_core_call_done(nlm->config.core, now_of(nlm), errand->id, outcome, error);
-    hf_free(nlm->config.alloc, errand);
+    errand_del(errand);
 }
 
 union args {
@@ -95,11 +108,14 @@ static void start(struct hf_nlm *nlm, const struct hf_call *call,
 
     HF_ASSERT(call->n_to > 0);
     if (errand) {
-        *errand = (struct errand){nlm, call->id, call->vers == NLM4_VERS, call->msg};
+        *errand = (struct errand){
+            .nlm = nlm, .id = call->id, .v4 = call->vers == NLM4_VERS, .msg = call->msg};
+        hf_list_add_tail(&nlm->errands, &errand->link);
         rv = hf_rpc_client_call(nlm->config.client, request, done, errand, NULL);
     }
     if (rv < 0) {
-        hf_free(nlm->config.alloc, errand);
+        if (errand)
+            errand_del(errand);
         hf_core_call_done(nlm->config.core, now_of(nlm), call->id, HF_CALL_FAILED, rv);
     }
 }
@@ -139,7 +155,7 @@ static void on_probed(void *ctx, const struct hf_rpc_response *response)
 
     hf_core_call_done(nlm->config.core, now_of(nlm), errand->id,
                       there ? HF_CALL_ACCEPTED : HF_CALL_FAILED, response->error);
-    hf_free(nlm->config.alloc, errand);
+    errand_del(errand);
 }
 
 void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call)

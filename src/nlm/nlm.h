@@ -52,6 +52,7 @@ struct hf_nlm {
     struct hf_rpc_program program;
     struct hf_nlm_config config;
     struct hf_list spare;                           /* kept answers, for reuse */
+    struct hf_list errands;                         /* callbacks and probes under way */
     uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS];   /* sent, by outcome */
     uint64_t refused_callers;                       /* procedure 16 from where it may not come */
     struct hf_histogram durations_ns[HF_NLM_KINDS]; /* from arrival to answer, where timed */

@@ -23,6 +23,7 @@ struct answer {
     uint32_t vers;
     bool msg; /* asked by a message: answered by a _RES call, not by the RPC reply */
     enum hf_stat stat;
+    bool store_failed;      /* the store is why it is refused: it will be back */
     struct hf_bytes cookie; /* echoed byte for byte */
     struct hf_holder holder;
     struct hf_addr peer;
@@ -72,6 +73,9 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
                          const struct hf_answer *core_answer);
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                 enum hf_stat stat);
+
+/* callback.c: forgets the calls that were under way when the RPC client went. */
+void callbacks_del(struct hf_nlm *nlm);
 
 /* The handlers: locks.c, shares.c, hosts.c. */
 void on_null(struct hf_rpc_call *call, void *args);

@@ -72,4 +72,5 @@ void hf_nlm_init(struct hf_nlm *nlm, const struct hf_nlm_config *config)
         .config = *config,
     };
     hf_list_init(&nlm->spare);
+    hf_list_init(&nlm->errands);
 }

@@ -8,9 +8,9 @@
  * The calls of NSM: SM_NOTIFY, "we have restarted", to a host that held locks or is monitored; and
  * `status`, "the host you asked about has restarted", to whoever registered by SM_MON.
  *
- * SM_NOTIFY goes out under our long name and then, where there is one, under the short name: a peer
- * may have monitored either. The first one answered is what counts; the second is a courtesy, in
- * what is left of the attempt's time.
+ * SM_NOTIFY goes out under our long name and then, where there is one, under the short name, over
+ * the same connection: a peer may have monitored either. The first one answered is what counts; the
+ * second is a courtesy, in what is left of the attempt's time.
  */
 
 /* One attempt: what the core's call said, kept for as long as the attempt lasts. */
@@ -70,44 +70,28 @@ static int begin_status(struct errand *errand, const struct hf_call *call)
 
 /* ---- SM_NOTIFY ---- */
 
-static int send_notify(struct errand *errand, size_t name_len, hf_rpc_done done)
-{
-    struct stat_chge change = {{(u_int)name_len, errand->name}, errand->state};
-
-    /* Registered from this very host, as a kernel does: what it is about need not be here. */
-    if (hf_addr_is_loopback(&errand->request.local) && !hf_addr_is_loopback(&errand->request.peer))
-        errand->request.local = (struct hf_addr){0};
-    errand->request.prog = SM_PROG;
-    errand->request.vers = SM_VERS;
-    errand->request.proc = SM_NOTIFY;
-    errand->request.encode = (xdrproc_t)xdr_stat_chge;
-    errand->request.args = &change;
-    return hf_rpc_client_call(errand->nsm->config.client, &errand->request, done, errand, NULL);
-}
-
-static void on_courtesy_done(void *ctx, const struct hf_rpc_response *response)
-{
-    (void)response;
-    report(ctx, 0);
-}
-
-/* To the same port, by the same way, in the short name. */
-static bool send_courtesy(struct errand *errand, const struct hf_rpc_response *response)
-{
-    if (errand->short_len == 0 || response->elapsed_ms >= errand->request.timeout_ms)
-        return false;
-    errand->request.peer = response->peer;
-    errand->request.path = response->transport == HF_RPC_UDP ? HF_RPC_BY_UDP : HF_RPC_BY_TCP_OR_UDP;
-    errand->request.timeout_ms -= response->elapsed_ms;
-    return send_notify(errand, errand->short_len, on_courtesy_done) == 0;
-}
-
 static void on_notify_done(void *ctx, const struct hf_rpc_response *response)
 {
-    struct errand *errand = ctx;
+    report(ctx, response->error);
+}
 
-    if (response->error < 0 || !send_courtesy(errand, response))
-        report(errand, response->error);
+static int send_notify(struct errand *errand)
+{
+    struct stat_chge in_long = {{(u_int)errand->name_len, errand->name}, errand->state};
+    struct stat_chge in_short = {{(u_int)errand->short_len, errand->name}, errand->state};
+    struct hf_rpc_request *request = &errand->request;
+
+    /* Registered from this very host, as a kernel does: what it is about need not be here. */
+    if (hf_addr_is_loopback(&request->local) && !hf_addr_is_loopback(&request->peer))
+        request->local = (struct hf_addr){0};
+    request->prog = SM_PROG;
+    request->vers = SM_VERS;
+    request->proc = SM_NOTIFY;
+    request->path = HF_RPC_BY_TCP_OR_UDP;
+    request->encode = (xdrproc_t)xdr_stat_chge;
+    request->args = &in_long;
+    request->also = errand->short_len > 0 ? &in_short : NULL;
+    return hf_rpc_client_call(errand->nsm->config.client, request, on_notify_done, errand, NULL);
 }
 
 /* NOT-01: what the lookup took is gone from the time of the attempt. */
@@ -122,7 +106,7 @@ static void on_resolved(void *ctx, int error, const struct hf_addr *addrs, unsig
         HF_ASSERT(n > 0);
         errand->request.peer = addrs[0];
         errand->request.timeout_ms -= (uint32_t)spent;
-        error = send_notify(errand, errand->name_len, on_notify_done);
+        error = send_notify(errand);
     }
     if (error < 0)
         report(errand, error);
@@ -130,9 +114,8 @@ static void on_resolved(void *ctx, int error, const struct hf_addr *addrs, unsig
 
 static int begin_notify(struct errand *errand, const struct hf_call *call)
 {
-    errand->request.path = HF_RPC_BY_TCP_OR_UDP;
     if (call->n_to > 0)
-        return send_notify(errand, errand->name_len, on_notify_done);
+        return send_notify(errand);
     resolve_name(errand->nsm, call->client_id, call->host, errand->request.timeout_ms, on_resolved,
                  errand);
     return 0;

@@ -28,9 +28,8 @@ static int build(struct hf_rpc_client *client, const struct hf_rpc_header *heade
     return hf_buf_append(buf, client->scratch, len);
 }
 
-/* Sends message, under a new transaction id, to a port of the peer. */
-static int ask(struct hf_rpc_outcall *call, struct hf_bytes message, uint16_t port,
-               enum hf_rpc_transport via, uint64_t give_up_ms)
+/* Makes message, under a new transaction id, the question. */
+static int put_question(struct hf_rpc_outcall *call, struct hf_bytes message)
 {
     uint32_t xid = htonl(++call->client->next_xid);
 
@@ -42,6 +41,17 @@ static int ask(struct hf_rpc_outcall *call, struct hf_bytes message, uint16_t po
     }
     memcpy(call->question.data, &xid, sizeof(xid));
     call->xid = call->client->next_xid;
+    return 0;
+}
+
+/* Sends message to a port of the peer. */
+static int ask(struct hf_rpc_outcall *call, struct hf_bytes message, uint16_t port,
+               enum hf_rpc_transport via, uint64_t give_up_ms)
+{
+    int rv = put_question(call, message);
+
+    if (rv < 0)
+        return rv;
     call->to = call->request.peer;
     call->to.port = port;
     hf_rpc_exchange_begin(call, via, give_up_ms);
@@ -128,7 +138,6 @@ static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
         .error = error,
         .results = results,
         .peer = call->to,
-        .transport = call->wanted,
         .elapsed_ms = (uint32_t)(uv_now(call->client->loop) - call->started_ms),
     };
     hf_rpc_done done = call->done;
@@ -220,13 +229,36 @@ static void wait_out(struct hf_rpc_outcall *call)
     uv_timer_start(&call->timer, on_waited_out, left, 0);
 }
 
+/* Over the connection there is, or from the same socket. */
+static void begin_second(struct hf_rpc_outcall *call)
+{
+    struct hf_bytes second = hf_buf_view(&call->second);
+    uint16_t port = call->to.port;
+
+    call->phase = PHASE_SECOND;
+    if (call->via == HF_RPC_TCP && put_question(call, second) == 0 &&
+        hf_rpc_exchange_continue(call) == 0)
+        return;
+    hf_rpc_exchange_end(call);
+    if (ask(call, second, port, call->wanted, call->deadline_ms) < 0)
+        finish(call, 0, NULL);
+}
+
 void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes message)
 {
     size_t offset = 0;
     int rv = hf_rpc_parse_reply(message, &offset);
     XDR xdr;
 
+    if (rv == 0 && call->phase == PHASE_CALL && call->request.also) {
+        begin_second(call);
+        return;
+    }
     hf_rpc_exchange_end(call);
+    if (call->phase == PHASE_SECOND) {
+        finish(call, 0, NULL);
+        return;
+    }
     if (rv == HF_EUNREGISTERED && look_up_anew(call))
         return;
     if (rv < 0) {
@@ -265,7 +297,7 @@ void hf_rpc_outcall_failed(struct hf_rpc_outcall *call, int error)
     if (time_left && call->phase == PHASE_CALL && error == HF_EREFUSED &&
         (look_up_anew(call) || try_udp_instead(call)))
         return;
-    finish(call, error, NULL);
+    finish(call, call->phase == PHASE_SECOND ? 0 : error, NULL);
 }
 
 /* ---- the client ---- */
@@ -334,6 +366,7 @@ static struct hf_rpc_outcall *call_new(struct hf_rpc_client *client)
         return NULL;
     call->client = client;
     hf_buf_init(&call->message, client->alloc);
+    hf_buf_init(&call->second, client->alloc);
     hf_buf_init(&call->question, client->alloc);
     uv_timer_init(client->loop, &call->timer);
     call->timer.data = call;
@@ -367,6 +400,8 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request
     call->hinted = port != 0 && request->prog != RPCBIND_PROG;
     call->deadline_ms = call->started_ms + request->timeout_ms;
     rv = build(client, &header, request->encode, request->args, &call->message);
+    if (rv == 0 && request->also)
+        rv = build(client, &header, request->encode, request->also, &call->second);
     if (rv == 0)
         rv = port ? begin_call(call, port) : begin_lookup(call, HF_RPC_UDP);
     if (rv < 0)
@@ -400,6 +435,7 @@ static void client_del(struct hf_rpc_client *client)
     hf_list_foreach_safe (node, &client->spare) {
         struct hf_rpc_outcall *call = hf_list_entry(node, struct hf_rpc_outcall, link);
         hf_buf_free(&call->message);
+        hf_buf_free(&call->second);
         hf_buf_free(&call->question);
         hf_free(client->alloc, call);
     }

@@ -22,7 +22,6 @@
 #include "base/addr.h"
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "rpc/program.h"
 
 struct hf_rpc_client;
 struct hf_rpc_outcall;
@@ -46,13 +45,15 @@ struct hf_rpc_request {
     uint32_t timeout_ms;
     xdrproc_t encode; /* NULL: no arguments */
     const void *args;
+    /* Arguments of a second call of the same kind, made when the first is answered, over the same
+     * connection and in the same time; what becomes of it does not matter. NULL: there is none. */
+    const void *also;
 };
 
 struct hf_rpc_response {
-    int error;                       /* 0: answered; else a code of base/error.h */
-    XDR *results;                    /* where error is 0: to be decoded before done returns */
-    struct hf_addr peer;             /* with the port that was used in the end, worth keeping */
-    enum hf_rpc_transport transport; /* that it was called by */
+    int error;           /* 0: answered; else a code of base/error.h */
+    XDR *results;        /* where error is 0: to be decoded before done returns */
+    struct hf_addr peer; /* with the port that was used in the end, worth keeping */
     uint32_t elapsed_ms;
 };
 

@@ -24,13 +24,14 @@ enum {
 enum phase {
     PHASE_LOOKUP, /* asking the peer's rpcbind for the port */
     PHASE_CALL,   /* asking the program itself */
+    PHASE_SECOND, /* and once more: it is answered already */
 };
 
 struct tcp_exchange;
 
 struct hf_rpc_outcall {
     struct hf_rpc_client *client;
-    struct hf_rpc_request request; /* args are not valid any more: they are in message */
+    struct hf_rpc_request request; /* args and also are in message and second; not valid any more */
     hf_rpc_done done;
     void *ctx;
     struct hf_list link; /* in client->active or client->spare */
@@ -41,6 +42,7 @@ struct hf_rpc_outcall {
     uint64_t started_ms;
     uint64_t deadline_ms;
     struct hf_buf message; /* the call: header and arguments */
+    struct hf_buf second;  /* the second call */
 
     /* The exchange under way. */
     enum hf_rpc_transport via; /* 0: none */
@@ -93,6 +95,10 @@ void hf_rpc_exchange_reply(struct hf_rpc_client *client, const struct hf_addr *p
  */
 void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_rpc_transport via,
                            uint64_t give_up_ms);
+
+/* exchange.c: sends call->question over the TCP connection of an exchange that was answered.
+ * HF_ELIMIT: longer than what was sent before. */
+int hf_rpc_exchange_continue(struct hf_rpc_outcall *call);
 void hf_rpc_exchange_end(struct hf_rpc_outcall *call);
 void hf_rpc_exchange_close_sockets(struct hf_rpc_client *client);
 

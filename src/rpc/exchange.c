@@ -64,10 +64,10 @@ static int udp_socket(struct hf_rpc_client *client, const struct hf_rpc_outcall 
                       struct hf_udp **out)
 {
     bool ipv6 = call->to.family == HF_ADDR_IPV6;
-    bool reserved = call->request.reserved_port && call->phase == PHASE_CALL;
+    bool reserved = call->request.reserved_port && call->phase != PHASE_LOOKUP;
     unsigned i = (ipv6 ? 1U : 0U) + (reserved ? 2U : 0U);
 
-    if (call->request.listening_port && call->phase == PHASE_CALL && client->server) {
+    if (call->request.listening_port && call->phase != PHASE_LOOKUP && client->server) {
         *out = hf_rpc_server_socket(client->server, &call->request.local);
         if (*out)
             return 0;
@@ -134,7 +134,7 @@ static void on_timer(uv_timer_t *timer)
 struct tcp_exchange {
     uv_tcp_t tcp;
     uv_connect_t connect;
-    uv_write_t write;
+    uv_write_t write, again;
     struct hf_rpc_client *client;
     struct hf_rpc_outcall *call; /* NULL once the call has lost interest */
     struct hf_marking marking;
@@ -227,7 +227,7 @@ static void on_connect(uv_connect_t *request, int status)
 static int tcp_socket(const struct hf_rpc_outcall *call)
 {
     const struct hf_rpc_request *request = &call->request;
-    bool reserved = request->reserved_port && call->phase == PHASE_CALL;
+    bool reserved = request->reserved_port && call->phase != PHASE_LOOKUP;
     struct hf_addr from = request->local;
     int on = 1;
     int rv = 0;
@@ -238,7 +238,11 @@ static int tcp_socket(const struct hf_rpc_outcall *call)
     from.port = 0;
     if (from.family != call->to.family)
         from = (struct hf_addr){.family = call->to.family};
-    if (!reserved) {
+    if (reserved) {
+        /* There are 512: none may stay behind for a minute in TIME_WAIT. */
+        struct linger at_once = {1, 0};
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    } else {
         /* The port is chosen when the peer is known: the same one serves many peers. */
         (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
     }
@@ -292,6 +296,21 @@ static void tcp_begin(struct hf_rpc_outcall *call)
         fail_soon(call, HF_EUNREACH);
     else
         arm(call, UINT64_MAX);
+}
+
+int hf_rpc_exchange_continue(struct hf_rpc_outcall *call)
+{
+    struct hf_bytes question = hf_buf_view(&call->question);
+    struct tcp_exchange *x = call->tcp;
+    uv_buf_t buf = uv_buf_init((char *)x->record, (unsigned)(HF_RPC_MARK_SIZE + question.len));
+
+    /* What was in the record has been answered, so it has left. */
+    if (buf.len > x->len)
+        return HF_ELIMIT;
+    hf_marking_put(x->record, question.len);
+    memcpy(x->record + HF_RPC_MARK_SIZE, question.data, question.len);
+    x->again.data = x;
+    return uv_write(&x->again, (uv_stream_t *)&x->tcp, &buf, 1, on_write) < 0 ? HF_EUNREACH : 0;
 }
 
 /* ---- either ---- */

@@ -4,6 +4,7 @@ fifty clients with 5,000 locks that go on working over it."""
 import random
 import re
 import signal
+import statistics
 import tempfile
 import threading
 import time
@@ -129,6 +130,29 @@ def the_unclaimed_go_when_grace_is_over():
         expect(c.stat(LOCK), "GRANTED")
         expect(c.stat(LOCK, c.lock(fh=b"another")), "DENIED")
         expect(a.stat(LOCK, reclaim=True), "DENIED_GRACE_PERIOD")
+
+
+@tap.test
+def a_lock_that_was_waited_for_is_as_good():
+    """Given a client whose first lock came by GRANTED, it is registered with it: after kill -9 it is told of the
+    restart, its lock is held for it, and it reclaims; one that only waited is not told."""
+    with Network() as network, Killed(f"grace.seconds={GRACE_S}") as server:
+        a, b, c = three(network)
+        for transport, msg in (("tcp", False), ("udp", True)):
+            fh = b"waited for by " + transport.encode()
+            expect(a.stat(LOCK, a.lock(fh=fh)), "GRANTED")
+            expect(b.stat(LOCK, b.lock(fh=fh), block=True, transport=transport, msg=msg), "BLOCKED")
+            expect(c.stat(LOCK, c.lock(fh=fh), block=True), "BLOCKED")
+            expect(a.stat(UNLOCK, a.lock(fh=fh)), "GRANTED")
+            b.wait_for(GRANTED + nlm.MSG * msg)
+        server.restart((a, b, c))
+        b.wait_for(SM_NOTIFY, prog=NSM)
+        for transport in ("tcp", "udp"):
+            fh = b"waited for by " + transport.encode()
+            expect(c.ask(TEST, c.lock(fh=fh)).holder.oh, b.lock().oh)
+            expect(b.stat(LOCK, b.lock(fh=fh), reclaim=True), "GRANTED")
+        server.daemon.wait_for_log("grace period is over")
+        expect(c.received(SM_NOTIFY, NSM), [])
 
 
 @tap.test
@@ -307,6 +331,7 @@ def grant_after_a_quiet_restart(server, host):
     asking.start()
     server.start()
     asking.join()
+    expect(host.stat(UNLOCK, host.lock(fh=b"nobody's")), "GRANTED")
     return result[0]
 
 
@@ -347,9 +372,9 @@ def restart_under_load(mode):
                  f"grace over {took:.2f} s after the start (of {GRACE_S} s); {sum(w.turns for w in workers)} lock/unlock "
                  f"turns, {tries} attempts of rivals, none granted; digest {before} before, {after} after")
         if mode == "conflict":
-            quiet_ms = grant_after_a_quiet_restart(server, newcomer)
-            tap.note(f"conflict: a lock nobody held was granted {quiet_ms:.0f} ms after the process was started, "
-                     f"{unheld_ms:.0f} ms with all clients at work on the same two processors (wanted: {AT_ONCE_MS} ms)")
+            quiet_ms = statistics.median(grant_after_a_quiet_restart(server, newcomer) for _ in range(5))
+            tap.note(f"conflict: a lock nobody held was granted {quiet_ms:.0f} ms (median of 5) after the process was "
+                     f"started, {unheld_ms:.0f} ms with all clients at work on the same two processors (wanted: {AT_ONCE_MS} ms)")
             assert max(unheld_ms, quiet_ms) < AT_ONCE_MS * SLACK
             return  # the newcomer is registered now, so the whole is not what it was
         expect(after, before)

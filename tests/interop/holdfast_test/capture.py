@@ -11,14 +11,18 @@ from .daemon import PORT, wait_until
 
 
 class Capture:
-    """Everything that passes lo, in a file, until the block ends."""
+    """Everything that passes an interface, in a file, until the block ends."""
+
+    def __init__(self, interface="lo", beyond="127.0.0.1"):
+        self.interface = interface
+        self.beyond = beyond  # an address that is reached through it
 
     def __enter__(self):
         if not shutil.which("dumpcap") or not shutil.which("tshark"):
             raise tap.Skip("tshark is not installed")
         self.folder = tempfile.TemporaryDirectory(prefix="holdfast-")
         self.path = os.path.join(self.folder.name, "lo.pcapng")
-        self.dumpcap = subprocess.Popen(["dumpcap", "-q", "-i", "lo", "-w", self.path],
+        self.dumpcap = subprocess.Popen(["dumpcap", "-q", "-i", self.interface, "-w", self.path],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE)
         self.wait_until_it_sees()
@@ -31,7 +35,7 @@ class Capture:
                 self.folder.cleanup()
                 raise tap.Skip("capturing is not permitted: " +
                                self.dumpcap.stderr.read().decode().strip().splitlines()[-1])
-            with rpc.Udp("127.0.0.1", 9) as knock:
+            with rpc.Udp(self.beyond, 9) as knock:
                 knock.send(b"knock")
             return os.path.exists(self.path) and os.path.getsize(self.path) > 500
 
@@ -39,7 +43,7 @@ class Capture:
 
     def stop(self):
         """Waits until the last packet is in the file: a knock of its own kind."""
-        with rpc.Udp("127.0.0.1", 9) as knock:
+        with rpc.Udp(self.beyond, 9) as knock:
             knock.send(b"the last one")
 
         def seen():

@@ -1,0 +1,113 @@
+"""NFS-Ganesha with its own lock manager, to be measured beside ours: in a network of its own behind a
+veth, because it needs the system's rpcbind on port 111, and so does every host of peer.py.
+"""
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from . import netns, rpc
+from .daemon import PORT
+from .tap import Skip
+from .xdr import Encoder
+
+ADDRESS, OURS = "10.3.0.1", "10.3.0.2"
+INTERFACE = "hf-ganesha"  # our end of the veth
+
+CONFIG = """
+NFS_CORE_PARAM {{ Enable_NLM = true; Enable_RQUOTA = false; NFS_Protocols = 3; NFS_Port = 2049;
+                  MNT_Port = 20048; NLM_Port = {port}; Plugins_Dir = /usr/lib/x86_64-linux-gnu/ganesha; }}
+EXPORT {{ Export_Id = 1; Path = {path}; Pseudo = {path}; Access_Type = RW; Squash = No_Root_Squash;
+          Protocols = 3; SecType = sys; FSAL {{ Name = VFS; }} }}
+NFSV4 {{ Graceless = true; }}
+LOG {{ Default_Log_Level = EVENT; }}
+"""
+
+
+def _wait_for(port, process):
+    for _ in range(300):
+        if process.poll() is not None:
+            raise Skip(f"{process.args[4]} ended by itself ({process.returncode})")
+        with contextlib.suppress(OSError), rpc.Tcp(ADDRESS, port, timeout=1):
+            return
+        time.sleep(0.1)
+    raise Skip(f"{process.args[4]} does not listen on port {port}")
+
+
+class Ganesha:
+    """with Ganesha(folder) as ganesha: ganesha.fh is the handle of a file, NLM is at ADDRESS, port PORT."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.processes = []
+
+    def _start(self, *command, port):
+        if not shutil.which(command[0]):
+            raise Skip(f"{command[0]} is not installed")
+        process = subprocess.Popen(["nsenter", "-t", str(self.processes[0].pid), "-n", *command],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        self.processes.append(process)
+        _wait_for(port, process)
+
+    def _network(self):
+        self.processes.append(subprocess.Popen(["unshare", "--net", "sleep", "600"]))
+        pid = str(self.processes[0].pid)
+        ours = os.readlink("/proc/self/ns/net")
+        for _ in range(100):
+            if os.readlink(f"/proc/{pid}/ns/net") != ours:
+                break
+            time.sleep(0.02)
+        inside = ("nsenter", "-t", pid, "-n", "ip")
+        netns.run("ip", "link", "add", INTERFACE, "type", "veth", "peer", "name", "eth0", "netns", pid)
+        netns.run("ip", "address", "add", OURS + "/24", "dev", INTERFACE)
+        netns.run("ip", "link", "set", INTERFACE, "up")
+        netns.run(*inside, "address", "add", ADDRESS + "/24", "dev", "eth0")
+        netns.run(*inside, "link", "set", "eth0", "up")
+        netns.run(*inside, "link", "set", "lo", "up")
+        netns.run(*inside, "route", "add", "10.2.0.0/16", "via", OURS)
+
+    def _handle(self, export):
+        cred = rpc.auth_sys()
+        with rpc.Tcp(ADDRESS, 20048, timeout=3) as mount:
+            d = mount.call(100005, 3, 1, Encoder().string(str(export)).bytes(), cred=cred).decode()
+            assert d.uint() == 0, "MNT refused"
+            root = d.opaque()
+        with rpc.Tcp(ADDRESS, 2049, timeout=3) as nfs:
+            d = nfs.call(100003, 3, 3, Encoder().opaque(root).string("file").bytes(), cred=cred).decode()
+            assert d.uint() == 0, "LOOKUP refused"
+            return d.opaque()
+
+    def __enter__(self):
+        try:
+            return self._enter()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _enter(self):
+        export = self.folder / "export"
+        export.mkdir()
+        (export / "file").write_bytes(b"x")
+        config = self.folder / "ganesha.conf"
+        config.write_text(CONFIG.format(path=export, port=PORT))
+        for needed in ("/run/ganesha", "/run/rpcbind", "/var/lib/nfs/ganesha", "/var/lib/nfs/sm", "/var/lib/nfs/sm.bak"):
+            os.makedirs(needed, exist_ok=True)
+        self._network()
+        self._start("rpcbind", "-f", "-w", port=111)
+        self._start("rpc.statd", "-F", "-L", "-p", "4060", port=4060)
+        self._start("ganesha.nfsd", "-F", "-f", str(config), "-L", str(self.folder / "log"),
+                    "-p", str(self.folder / "pid"), port=PORT)
+        for _ in range(100):  # the export comes a little later
+            with contextlib.suppress(AssertionError, OSError):
+                self.fh = self._handle(export)
+                return self
+            time.sleep(0.1)
+        raise Skip("Ganesha exports nothing")
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()

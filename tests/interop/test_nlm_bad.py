@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""NLM and what it must not believe: handles, names, cookies and ranges at their ends and beyond, limits,
+and hosts that speak in another's name."""
+import itertools
+import os
+import time
+
+from holdfast_test import netns, nlm, rpc, tap
+from holdfast_test.daemon import PORT, Daemon
+from holdfast_test.nlm import CANCEL, GRANTED, LOCK, MSG, NM_LOCK, SHARE, TEST, UNLOCK, UNSHARE
+from holdfast_test.peer import SERVER, SILENCE, Network, add_addresses
+
+END = 2**64 - 1
+WAYS = [{"vers": vers, "transport": transport} for vers in nlm.VERSIONS for transport in rpc.TRANSPORTS]
+
+
+def expect(got, wanted):
+    assert got == wanted, f"{got}, not {wanted}"
+
+
+class World:
+    def __init__(self, *settings):
+        self.network = Network()
+        self.daemon = Daemon("notify.timeout=1", *settings)
+
+    def __enter__(self):
+        self.network.__enter__()
+        self.daemon.__enter__()
+        return [self.network.host(f"10.2.0.{i}", name) for i, name in enumerate(("alice", "bob", "carol"), 1)]
+
+    def __exit__(self, *failure):
+        try:
+            self.daemon.__exit__(*failure)
+        finally:
+            self.network.__exit__(*failure)
+
+
+def refused(vers, proc, stat):
+    """What a version says where version 4 says stat: 1 and 3 have DENIED, but a TEST denied names a holder."""
+    if vers == 4:
+        return stat
+    return "DENIED_NOLOCKS" if proc == TEST else "DENIED"
+
+
+def procs(vers):
+    return (TEST, LOCK, CANCEL, UNLOCK, *((NM_LOCK, SHARE, UNSHARE) if vers > 1 else ()))
+
+
+@tap.test
+def handles_of_any_size():
+    """Empty handles, and those longer than NFSv3 has (64), are stale; up to 64 they are files of their own;
+    beyond 1024 the arguments do not decode."""
+    with World() as (a, b, _):
+        for way in WAYS:
+            for proc in procs(way["vers"]):
+                for size in (0, 65, 255, 1024):
+                    expect(a.stat(proc, a.lock(fh=os.urandom(size)), **way), refused(way["vers"], proc, "STALE_FH"))
+                args = nlm.ARGS[proc](way["vers"], b"cookie", a.lock(fh=bytes(1025)))
+                expect(a.client(way["transport"]).call(nlm.PROG, way["vers"], proc, args).status, rpc.GARBAGE_ARGS)
+            for size in range(1, 65):
+                expect(a.stat(LOCK, a.lock(fh=b"h" * size), **way), "GRANTED")
+            expect(b.stat(LOCK, b.lock(fh=b"h" * 33), **way), "DENIED")
+            a.free_all()
+
+
+@tap.test
+def names_of_any_kind():
+    """A caller without a name, or with a NUL in it, is refused; any other name of up to 1024 bytes will do."""
+    with World() as (a, b, _):
+        for way in WAYS:
+            for proc in procs(way["vers"]):
+                for name in (b"", b"\0", b"a\0b"):
+                    expect(a.stat(proc, a.lock(caller=name), **way), refused(way["vers"], proc, "FAILED"))
+                args = nlm.ARGS[proc](way["vers"], b"cookie", a.lock(caller=b"n" * 1025))
+                expect(a.client(way["transport"]).call(nlm.PROG, way["vers"], proc, args).status, rpc.GARBAGE_ARGS)
+            for name in (b"n" * 1024, b"../../etc/passwd", b"%s%n%x", b"\xff\xfe\n\x1b[2J", b" "):
+                expect(a.stat(LOCK, a.lock(caller=name), **way), "GRANTED")
+                expect(b.stat(LOCK, **way), "DENIED")
+                expect(a.stat(UNLOCK, a.lock(caller=name), **way), "GRANTED")
+
+
+@tap.test
+def cookies_and_owner_handles_at_their_ends():
+    """33 and 1024 bytes are echoed; 1025 do not decode."""
+    with World() as (a, _, _):
+        for way, size in itertools.product(WAYS, (33, 1024)):
+            for proc in procs(way["vers"]):
+                a.stat(proc, a.lock(oh=os.urandom(size)), cookie=os.urandom(size), **way)  # ask() compares
+        for way in WAYS:
+            client = a.client(way["transport"])
+            for args in (nlm.lock_args(way["vers"], bytes(1025), a.lock()),
+                         nlm.lock_args(way["vers"], b"cookie", a.lock(oh=bytes(1025)))):
+                expect(client.call(nlm.PROG, way["vers"], LOCK, args).status, rpc.GARBAGE_ARGS)
+
+
+@tap.test
+def ranges_at_their_ends():
+    """Every pair of offsets and lengths around 0, 2^31, 2^32, 2^63 and 2^64: what fits is locked, found and
+    unlocked, and what does not is NLM4_FBIG."""
+    edges = sorted({edge + d for edge in (0, 2**31, 2**32, 2**63, 2**64) for d in (-2, -1, 0, 1)} - {-2, -1, 2**64, 2**64 + 1})
+    edges = [edge for edge in edges if 0 <= edge <= END]
+    with World() as (a, b, _):
+        for offset, length in itertools.product(edges, edges):
+            fits = length == 0 or offset + length - 1 <= END
+            lock, other = a.lock(offset=offset, length=length), b.lock(offset=offset, length=1)
+            for proc in (LOCK, TEST, UNLOCK, CANCEL):
+                stat = a.stat(proc, lock)
+                if proc == CANCEL or not fits:
+                    expect(stat, "GRANTED" if fits else "FBIG")
+                else:
+                    expect(stat, "GRANTED")
+                if proc == LOCK and fits:
+                    holder = b.ask(TEST, other).holder
+                    last = END if length == 0 else offset + length - 1
+                    got = END if holder.length == 0 else holder.offset + holder.length - 1
+                    expect((holder.offset, got), (offset, last))
+            expect(b.stat(TEST, b.lock()), "GRANTED")
+        for vers, (offset, length) in itertools.product((1, 3), itertools.product(edges, edges)):
+            if max(offset, length) < 2**32:
+                expect(a.stat(LOCK, a.lock(offset=offset, length=length), vers=vers), "GRANTED")
+                expect(a.stat(UNLOCK, a.lock(offset=offset, length=length), vers=vers), "GRANTED")
+        expect(b.stat(TEST, b.lock()), "GRANTED")
+
+
+@tap.test
+def every_argument_cut_short():
+    """Arguments cut at every word, or with one word too many, do not decode; modes beyond 3 are refused."""
+    with World() as (a, b, _):
+        for vers in nlm.VERSIONS:
+            client = a.client("tcp")
+            for proc in (*procs(vers), GRANTED):
+                args = nlm.ARGS[proc](vers, b"cookie", a.lock())
+                for form in (proc, proc + MSG) if proc <= GRANTED else (proc,):
+                    for end in range(0, len(args), 4):
+                        expect(client.call(nlm.PROG, vers, form, args[:end]).status, rpc.GARBAGE_ARGS)
+                    expect(client.call(nlm.PROG, vers, form, args + bytes(4)).status, rpc.GARBAGE_ARGS)
+        for vers, access in ((3, 4), (4, 2**31), (4, 2**32 - 1)):
+            expect(a.stat(SHARE, mode=access, access=0, vers=vers), refused(vers, SHARE, "FAILED"))
+            expect(a.stat(SHARE, mode=0, access=access, vers=vers), refused(vers, SHARE, "FAILED"))
+        expect(b.stat(LOCK), "GRANTED")
+
+
+# ---- limits ----
+
+@tap.test
+def a_host_at_the_limit_of_its_locks():
+    """A host that takes all it may have gets DENIED_NOLOCKS then; others are as before, on the same file too."""
+    with World("limits.locks_per_client=200") as (a, b, _):
+        for i in range(200):
+            expect(a.stat(LOCK, a.lock(offset=10 * i, length=5)), "GRANTED")
+        for way in WAYS:
+            expect(a.stat(LOCK, a.lock(offset=10000, length=5), **way), "DENIED_NOLOCKS")
+            expect(a.stat(LOCK, a.lock(fh=b"another"), **way), "DENIED_NOLOCKS")
+            expect(a.stat(UNLOCK, a.lock(offset=2, length=1), **way), "DENIED_NOLOCKS")  # one more by a split
+            expect(b.stat(LOCK, b.lock(offset=10005, length=5), **way), "GRANTED")
+            expect(b.stat(UNLOCK, b.lock(offset=10005, length=5), **way), "GRANTED")
+        expect(a.stat(LOCK, a.lock(length=5)), "GRANTED")  # what it has
+        expect(a.stat(UNLOCK, a.lock(length=5)), "GRANTED")
+        expect(a.stat(LOCK, a.lock(fh=b"another")), "GRANTED")
+
+
+@tap.test
+def a_file_at_its_limits():
+    """Locks and waiters per file: DENIED_NOLOCKS there, and other files as before."""
+    with World("limits.locks_per_file=100", "limits.waiters_per_file=3") as (a, b, c):
+        for i in range(100):
+            expect(a.stat(LOCK, a.lock(offset=10 * i, length=5)), "GRANTED")
+        expect(b.stat(LOCK, b.lock(offset=5000, length=1)), "DENIED_NOLOCKS")
+        expect(b.stat(LOCK, b.lock(fh=b"another")), "GRANTED")
+        for svid in range(3):
+            expect(c.stat(LOCK, c.lock(fh=b"another", svid=svid), block=True), "BLOCKED")
+        expect(c.stat(LOCK, c.lock(fh=b"another", svid=3), block=True), "DENIED_NOLOCKS")
+        expect(c.stat(LOCK, c.lock(fh=b"another", svid=2), block=True), "BLOCKED")  # its place is its place
+        expect(b.stat(LOCK, b.lock(fh=b"third")), "GRANTED")
+        expect(c.stat(LOCK, c.lock(fh=b"third"), block=True), "BLOCKED")
+
+
+@tap.test
+def all_clients_and_all_locks():
+    """A host that uses up the number of clients, or of locks in all: the clients that are there go on."""
+    with World("limits.clients=20") as (a, b, c):
+        expect(b.stat(LOCK, b.lock(fh=b"mine")), "GRANTED")
+        for i in range(19):
+            expect(a.stat(LOCK, a.lock(caller=b"name%d" % i, fh=b"f%d" % i)), "GRANTED")
+        expect(a.stat(LOCK, a.lock(caller=b"name19", fh=b"f19")), "DENIED_NOLOCKS")
+        expect(c.stat(LOCK, c.lock(fh=b"f19")), "DENIED_NOLOCKS")
+        expect(c.stat(TEST, c.lock(fh=b"f19")), "GRANTED")
+        expect(b.stat(LOCK, b.lock(fh=b"f19")), "GRANTED")
+    with World("limits.locks=50") as (a, b, _):
+        expect(b.stat(LOCK, b.lock(fh=b"mine")), "GRANTED")
+        for i in range(49):
+            expect(a.stat(LOCK, a.lock(offset=10 * i, length=5)), "GRANTED")
+        expect(a.stat(LOCK, a.lock(offset=10000, length=5)), "DENIED_NOLOCKS")
+        expect(b.stat(LOCK, b.lock(fh=b"mine")), "GRANTED")
+        expect(b.stat(UNLOCK, b.lock(fh=b"mine")), "GRANTED")
+        expect(b.stat(LOCK, b.lock(fh=b"mine")), "GRANTED")
+
+
+# ---- in another's name ----
+
+@tap.test
+def in_another_hosts_name():
+    """UNLOCK, CANCEL, LOCK, UNSHARE and FREE_ALL with the name and owner of another host, from an address that
+    is not its own: nothing of the other's is touched."""
+    with World() as (a, b, c):
+        for way in WAYS:
+            expect(a.stat(LOCK, **way), "GRANTED")
+            expect(b.stat(LOCK, block=True, **way), "BLOCKED")
+            expect(c.stat(UNLOCK, a.lock(), **way), "GRANTED")   # of nothing: it holds nothing
+            expect(c.stat(LOCK, a.lock(), **way), "DENIED")      # another owner
+            expect(c.stat(CANCEL, b.lock(), **way), "GRANTED")
+            if way["vers"] > 1:
+                expect(a.stat(SHARE, a.lock(fh=b"s"), mode=3, access=3, **way), "GRANTED")
+                expect(c.stat(UNSHARE, a.lock(fh=b"s"), **way), "GRANTED")
+                expect(c.stat(SHARE, c.lock(fh=b"s"), mode=0, access=1, **way), "DENIED")
+                c.free_all(a.name, **way)
+                c.free_all(b.name, **way)
+            expect(c.ask(TEST, **way).holder.oh, a.lock().oh)
+            before = len(b.received(GRANTED))
+            expect(a.stat(UNLOCK, **way), "GRANTED")
+            b.wait_for(GRANTED, before + 1)                      # it still waited
+            a.free_all()
+            b.free_all()
+
+
+@tap.test
+def granted_res_from_a_stranger():
+    """An answer to GRANTED_MSG counts only from the host that was called: neither a refusal nor a consent
+    of somebody else; nor one with a cookie that was never sent."""
+    with World() as (a, b, c):
+        b.answers = SILENCE
+        expect(a.stat(LOCK), "GRANTED")
+        expect(b.stat(LOCK, block=True, msg=True, transport="udp"), "BLOCKED")
+        expect(a.stat(UNLOCK), "GRANTED")
+        cookie = b.wait_for(GRANTED + MSG).granted()[0]
+        for wrong in (b"", b"x", cookie[:-1], cookie + b"\0", bytes(1024)):
+            b.send_granted_res(wrong, "DENIED")
+        c.send_granted_res(cookie, "DENIED")
+        time.sleep(0.1)
+        expect(a.ask(TEST).holder.oh, b.lock().oh)
+        c.send_granted_res(cookie, "GRANTED")
+        b.wait_for(GRANTED + MSG, 2)  # it is asked again: the stranger's consent is not its own
+        b.send_granted_res(cookie, "DENIED")
+        time.sleep(0.1)
+        expect(a.stat(TEST), "GRANTED")
+
+
+# ---- the same once more ----
+
+@tap.test
+def a_repeat_is_not_a_second_request():
+    """The same call again, with its transaction id: the same answer, and no second waiter."""
+    with World() as (a, b, c):
+        for transport in rpc.TRANSPORTS:
+            expect(a.stat(LOCK), "GRANTED")
+            client = b.client(transport)
+            xid, args = rpc.new_xid(), nlm.lock_args(4, b"repeated", b.lock(), block=True)
+            answers = {client.call(nlm.PROG, 4, LOCK, args, xid=xid).results for _ in range(3)}
+            expect([nlm.decode_result(LOCK, 4, answer).stat for answer in answers], ["BLOCKED"])
+            before = len(b.received(GRANTED))
+            expect(a.stat(UNLOCK), "GRANTED")
+            b.wait_for(GRANTED, before + 1)
+            late = client.call(nlm.PROG, 4, LOCK, args, xid=xid).results
+            expect(nlm.decode_result(LOCK, 4, late).stat, "BLOCKED")  # the same answer, once more
+            expect(b.stat(UNLOCK), "GRANTED")
+            expect(c.stat(LOCK), "GRANTED")  # nothing waits any more
+            expect(c.stat(UNLOCK), "GRANTED")
+            expect(len(b.received(GRANTED)), before + 1)
+
+
+if __name__ == "__main__":
+    netns.enter()
+    add_addresses()
+    tap.main()
