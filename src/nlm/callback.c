@@ -80,6 +80,7 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
     enum hf_call_outcome outcome = HF_CALL_FAILED;
     int error = response->error;
 
+    hf_histogram_observe(&nlm->callbacks_ns, (uint64_t)response->elapsed_ms * 1000000);
     if (error == 0 && errand->msg)
         error = HF_ETIMEDOUT; /* what counts comes by GRANTED_RES; that it has not is the news */
     else if (error == 0)

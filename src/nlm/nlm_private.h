@@ -29,6 +29,7 @@ struct answer {
     struct hf_addr peer;
     struct hf_addr local;
     enum hf_rpc_transport transport;
+    uint64_t received_ns; /* 0: not timed */
 };
 
 static inline struct hf_nlm *nlm_of(const struct hf_rpc_call *call)

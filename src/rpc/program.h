@@ -57,6 +57,8 @@ struct hf_rpc_call {
     struct hf_addr local; /* the address the peer sent this to, and expects the answer from */
     const struct hf_rpc_program *program;
     const struct hf_rpc_procedure *procedure;
+    uint64_t
+        received_ns; /* uv_hrtime() at its arrival, where the server is asked to time; else 0 */
 
     struct hf_rpc_server *server;
     struct hf_rpc_conn *conn; /* TCP: where the answer goes; NULL once the connection is gone */
