@@ -58,6 +58,8 @@ static void fill_notify(const struct hf_core *core, const struct hf_client *clie
 
     hf_client_record(client, &record);
     out->kind = HF_CALL_NOTIFY;
+    if (client->protocol == HF_PROTOCOL_NSM)
+        out->from = (struct hf_addr){0}; /* how the one who asked talks to us; mostly loopback */
     out->host = client->name;
     memcpy(out->to, record.addrs, sizeof(out->to));
     out->n_to = record.n_addrs;

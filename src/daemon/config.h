@@ -22,6 +22,7 @@ enum {
 };
 
 /* The values of enumerated keys, in the order of their names in config.c. */
+enum hf_programs { HF_PROGRAMS_ALL, HF_PROGRAMS_NSM };
 enum hf_rpcbind_mode { HF_RPCBIND_SYSTEM, HF_RPCBIND_EMBEDDED, HF_RPCBIND_NONE, HF_RPCBIND_AUTO };
 enum hf_backend { HF_BACKEND_MEMORY, HF_BACKEND_LMDB, HF_BACKEND_POSTGRES };
 
@@ -38,6 +39,7 @@ struct hf_config {
     struct hf_addr listen[HF_CONFIG_LISTEN_MAX];
     unsigned n_listen;
     uint32_t port;
+    uint32_t programs;
 
     uint32_t rpcbind_mode;
 

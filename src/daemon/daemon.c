@@ -32,6 +32,7 @@ struct daemon {
     struct hf_engine engine;
     bool engine_open;
     const struct hf_rpc_program *programs[2];
+    size_t n_programs;
     struct hf_rpc_server *server;
 
     struct hf_rpcbind_service services[SERVICES_MAX];
@@ -63,7 +64,7 @@ static unsigned raise_file_limit(void)
 
 static void add_services(struct daemon *d, const struct hf_addr *addr)
 {
-    for (size_t p = 0; p < HF_COUNT_OF(d->programs); p++) {
+    for (size_t p = 0; p < d->n_programs; p++) {
         for (size_t v = 0; v < d->programs[p]->n_versions; v++) {
             struct hf_rpcbind_service service = {
                 .prog = d->programs[p]->number,
@@ -103,7 +104,7 @@ static int listen_all(struct daemon *d)
         int rv;
 
         addr.port = (uint16_t)config->port;
-        rv = hf_rpc_server_listen(d->server, &addr, d->programs, HF_COUNT_OF(d->programs));
+        rv = hf_rpc_server_listen(d->server, &addr, d->programs, d->n_programs);
         /* A kernel without IPv6 is no reason not to serve IPv4. */
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr) && config->n_listen > 1) {
             hf_log(HF_LOG_WARN, "address family not available", HF_ADDR("address", &addr));
@@ -313,8 +314,10 @@ static int start(struct daemon *d)
     if (rv < 0)
         return rv;
     d->engine_open = true;
-    d->programs[0] = &d->engine.nlm.program;
-    d->programs[1] = &d->engine.nsm.program;
+    d->programs[d->n_programs++] = &d->engine.nsm.program;
+    /* On a host whose kernel locks files itself, program 100021 is the kernel's. */
+    if (d->options->config.programs == HF_PROGRAMS_ALL)
+        d->programs[d->n_programs++] = &d->engine.nlm.program;
     rv = hf_rpc_server_new(&server, &d->server);
     if (rv == 0)
         rv = listen_all(d);

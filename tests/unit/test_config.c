@@ -71,6 +71,7 @@ static void the_defaults_are_those_of_the_specification(void **state)
     assert_string_equal(hf_addr_format(&config.listen[0], text), "0.0.0.0");
     assert_string_equal(hf_addr_format(&config.listen[1], text), "::");
     assert_int_equal(config.port, 4045);
+    assert_int_equal(config.programs, HF_PROGRAMS_ALL);
     assert_int_equal(config.rpcbind_mode, HF_RPCBIND_AUTO);
     assert_int_equal(config.backend, HF_BACKEND_LMDB);
     assert_string_equal(config.path, "/var/lib/holdfast");

@@ -338,6 +338,7 @@ static void restart_notifies_everybody(void **state)
     world_called(w, call.id, HF_CALL_ACCEPTED);
     call = world_call_of(w, HF_CALL_NOTIFY);
     assert_true(hf_bytes_equal(call.host, hf_bytes_str("10.0.0.9")));
+    assert_int_equal(call.from.family, HF_ADDR_NONE); /* not whence SM_MON came: loopback, mostly */
     call = world_call_of(w, HF_CALL_STATUS);
     assert_int_equal(call.state, 3);
     assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("holdfast")));

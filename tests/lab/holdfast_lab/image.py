@@ -12,9 +12,9 @@ from pathlib import Path
 
 from holdfast_test.tap import Skip
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", ROOT / "build/lab"))
-GUEST = Path(__file__).parents[1] / "guest"
+GUEST = Path(__file__).resolve().parents[1] / "guest"
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 PROGRAMS = ["rpcbind", "rpcinfo", "rpc.statd", "sm-notify", "mount.nfs", "rpc.mountd", "rpc.nfsd",
@@ -176,7 +176,7 @@ def initramfs(hosts, daemon=None):
     return archive
 
 
-def disk(path, mib=16):
+def disk(path, mib=64):
     """An empty file system for what must outlive a guest."""
     with open(path, "wb") as file:
         file.truncate(mib << 20)

@@ -23,7 +23,8 @@ def check():
 
 
 class Lab:
-    def __init__(self, name, backend="lmdb"):
+    def __init__(self, name, backend="lmdb", server=True):
+        """server=False: only the network; the server is a guest."""
         self.directory = image.CACHE / "runs" / name
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
@@ -35,26 +36,23 @@ class Lab:
         network.open_bridge()
         self.capture = network.Capture(self.directory / "bridge.pcap")
         self.guests = {}
-        self.rpcbind = rpcbind.System()
-        self.rpcbind.__enter__()
-        self.ganesha = servers.Ganesha(self.directory, self.export)
-        self.postgres = servers.Postgres() if backend == "postgres" else None
-        self.holdfast = None
-        self.stores = 0
-        self.new_store()
+        self.holdfast = self.ganesha = self.postgres = self.rpcbind = None
+        if server:
+            self.rpcbind = rpcbind.System()
+            self.rpcbind.__enter__()
+            self.ganesha = servers.Ganesha(self.directory, self.export)
+            self.store = self._new_store(backend)
 
-    def new_store(self):
-        """An empty store for a story of its own."""
-        if self.postgres:
-            self.store = self.postgres.settings()
-        else:
-            self.stores += 1
-            path = self.directory / f"store-{self.stores}"
-            path.mkdir()
-            self.store = ("store.backend=lmdb", f"store.path={path}")
+    def _new_store(self, backend):
+        if backend == "postgres":
+            self.postgres = servers.Postgres()
+            return self.postgres.settings()
+        path = self.directory / "store"
+        path.mkdir()
+        return ("store.backend=lmdb", f"store.path={path}")
 
     def start(self, *sets, **options):
-        """Holdfast on the store it had, or on a new one."""
+        """Holdfast, on the one store of this lab."""
         self.holdfast = servers.Holdfast(self.directory, self.store, *sets, **options).start()
         return self.holdfast
 
@@ -67,10 +65,11 @@ class Lab:
             guest.stop()
         if self.holdfast and self.holdfast.process.poll() is None:
             self.holdfast.stop()
-        self.ganesha.stop()
-        if self.postgres:
-            self.postgres.stop()
-        self.rpcbind.__exit__()
+        for server in (self.ganesha, self.postgres):
+            if server:
+                server.stop()
+        if self.rpcbind:
+            self.rpcbind.__exit__()
         self.capture.close()
 
 
@@ -86,8 +85,8 @@ def main(open_lab, words):
             check()
             image.initramfs(HOSTS)  # may download, which it cannot inside
         netns.enter(addresses=())
-        if RELEASE.exists() and "HOLDFAST_LAB_DAEMON" not in os.environ:
-            os.environ["HOLDFASTD"] = str(RELEASE)  # what is installed, not what is sanitized
+        if RELEASE.exists():  # what is installed, not what is sanitized, unless told otherwise
+            os.environ["HOLDFASTD"] = os.environ.get("HOLDFAST_LAB_DAEMON", str(RELEASE))
         lab = open_lab()
     except tap.Skip as why:
         tap.skip_all(str(why))
