@@ -239,6 +239,7 @@ static void on_simu_crash(struct hf_rpc_call *call, void *args)
         hf_rpc_reply_error(call, HF_RPC_SYSTEM_ERR);
         return;
     }
+    hf_rpc_forget_answers(call);
     answer.seq = hf_core_simu_crash(nsm->config.core, now_of(nsm));
     answer_when_durable(call, answer);
 }

@@ -305,3 +305,8 @@ void hf_rpc_reply_never(struct hf_rpc_call *call)
 {
     reply_abandon(call);
 }
+
+void hf_rpc_forget_answers(struct hf_rpc_call *call)
+{
+    hf_dupcache_clear(&call->server->dups);
+}

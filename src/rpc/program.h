@@ -72,6 +72,12 @@ void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t encode, const void *result
 void hf_rpc_reply_void(struct hf_rpc_call *call);
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat);
 
+/*
+ * Forgets all answers kept for repeated requests, as a restart would: what they promised may hold
+ * no more. The call itself goes on.
+ */
+void hf_rpc_forget_answers(struct hf_rpc_call *call);
+
 /* No answer at all: what RPC asks of a server that cannot tell what an answer would promise. */
 void hf_rpc_reply_never(struct hf_rpc_call *call);
 
