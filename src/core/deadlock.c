@@ -58,12 +58,18 @@ static bool visit(struct search *s, const struct hf_file *file, const struct hf_
     return true;
 }
 
+/* Its place in the queue; one that may pass stands in front of everybody. */
+static uint64_t place_of(const struct hf_waiter *w)
+{
+    return w->passes ? 0 : w->id;
+}
+
 static bool visit_owner(struct search *s, const struct hf_owner *owner)
 {
     hf_list_foreach (node, &owner->waiters) {
         const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         struct hf_want want = {w->owner, w->first, w->last, w->exclusive, false};
-        if (!w->granting && !visit(s, w->file, &want, w->id))
+        if (!w->granting && !visit(s, w->file, &want, place_of(w)))
             return false;
     }
     return true;
@@ -104,5 +110,5 @@ bool hf_deadlock_is_closed(struct hf_core *core, const struct hf_waiter *w)
 {
     struct hf_want want = {w->owner, w->first, w->last, w->exclusive, false};
 
-    return leads_back(core, w->file, &want, w->id);
+    return leads_back(core, w->file, &want, place_of(w));
 }

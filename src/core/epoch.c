@@ -47,12 +47,26 @@ static void begin(struct hf_core *core, struct hf_now now)
         hf_client_idle(core, now, hf_list_entry(node, struct hf_client, all));
 }
 
+/*
+ * Whether those who asked about a host that restarted had heard of it before we went down is not
+ * recorded; so they are told again (NSM-05). The same state number again is no news to them.
+ */
+static void tell_again(struct hf_core *core)
+{
+    hf_list_foreach (node, &core->clients) {
+        struct hf_client *client = hf_list_entry(node, struct hf_client, all);
+        if (client->protocol == HF_PROTOCOL_NSM && client->registered && client->m.state != 0)
+            hf_told_begin(core, client, client->seq);
+    }
+}
+
 int hf_core_start(struct hf_core *core, struct hf_now now)
 {
     HF_ASSERT(core->epoch_seq == 0);
     if (!hf_buf_reserve(&hf_core_gathering(core)->buf, SERVER_RECORD_ROOM))
         return HF_ENOMEM;
     begin(core, now);
+    tell_again(core);
     hf_core_settle(core, now);
     return 0;
 }

@@ -235,6 +235,12 @@ void hf_errand_cut_short(struct hf_core *core, struct hf_now now, struct hf_erra
     }
 }
 
+/* No file, memory or reserved port left here: that says nothing about the peer. */
+static bool is_our_fault(int error)
+{
+    return error == HF_ENOMEM || error == HF_ELIMIT || error == HF_EBUSY;
+}
+
 void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
                        enum hf_call_outcome outcome, int error)
 {
@@ -242,8 +248,10 @@ void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id
 
     if (!errand || errand->state != HF_ERRAND_RUNNING)
         return; /* called off, or answered by GRANTED_RES meanwhile */
-    if (outcome == HF_CALL_FAILED)
+    if (outcome == HF_CALL_FAILED) {
         errand->error = error;
+        errand->attempts -= is_our_fault(error);
+    }
     if (errand->role == HF_ERRAND_GRANT)
         grant_done(core, now, errand, outcome);
     else if (errand->role == HF_ERRAND_PROBE)

@@ -104,8 +104,17 @@ static struct hf_answer asked_before(struct hf_core *core, struct hf_waiter *wai
          * it is wrong, and a DENIED to it would free a lock in use. */
         answer = (struct hf_answer){HF_STAT_GRANTED, waiter->file->seq};
         hf_waiter_confirm_range(core, waiter->owner, waiter->file, waiter->first, waiter->last);
-    } else if (hf_deadlock_is_closed(core, waiter)) {
-        waiter->passes = true; /* clients ask again every 30 s: often enough to look */
+        return answer;
+    }
+    /* Clients ask again every 30 s: often enough to look for a cycle that closed by itself. */
+    if (!hf_deadlock_is_closed(core, waiter))
+        return answer;
+    waiter->passes = true;
+    if (hf_deadlock_is_closed(core, waiter)) {
+        core->counters.deadlocks++;
+        answer = (struct hf_answer){HF_STAT_DEADLCK, waiter->file->seq};
+        hf_waiter_remove(core, waiter);
+    } else {
         hf_waiters_wake(core, waiter->file, waiter->first, waiter->last);
     }
     return answer;

@@ -47,8 +47,22 @@ static int claim(struct hf_txn *txn, const struct hf_want *want)
     return 0;
 }
 
+/* Granted since the restart: newer than anything a reclaim can know of, and not to be weakened. */
+static bool is_newer(const struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_held_own(file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->unclaimed)
+            return false;
+    }
+    return hf_held_covers(file, want, false);
+}
+
 static int take_again(struct hf_txn *txn, const struct hf_want *want)
 {
+    if (is_newer(txn->file, want))
+        return 0;
     if (as_recorded(txn->file, want))
         return claim(txn, want);
     if (!txn->core->config.durable_locks && hf_client_register(txn, want->owner->client) < 0)
@@ -92,9 +106,12 @@ struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_f
 {
     struct hf_answer answer = reclaim(core, now, file, want);
 
-    if (answer.stat == HF_STAT_GRANTED)
-        core->counters.reclaims_granted++;
-    else
+    if (answer.stat != HF_STAT_GRANTED) {
         core->counters.reclaims_denied++;
+        return answer;
+    }
+    core->counters.reclaims_granted++;
+    /* It may have changed what a callback under way would tell; the client will ask again. */
+    hf_waiter_confirm_range(core, want->owner, file, want->first, want->last);
     return answer;
 }

@@ -1,6 +1,7 @@
 #include "daemon/engine.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/check.h"
@@ -221,6 +222,19 @@ static void pump(uv_prepare_t *prepare)
 
 /* ---- opening ---- */
 
+/* Each may need a file, and clients' connections need theirs. */
+static uint32_t notify_in_flight(const struct hf_config *config)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur / 2 >= config->notify_in_flight)
+        return config->notify_in_flight;
+    hf_log(HF_LOG_WARN, "fewer notices at a time than notify.in_flight",
+           HF_UINT("in_flight", files.rlim_cur / 2),
+           HF_STR("advice", "raise the limit of open files (LimitNOFILE=)"));
+    return (uint32_t)(files.rlim_cur / 2);
+}
+
 static struct hf_core_config core_config(struct hf_engine *engine, const struct hf_config *config,
                                          const struct hf_hash_key *hash_key)
 {
@@ -236,7 +250,7 @@ static struct hf_core_config core_config(struct hf_engine *engine, const struct 
     core.linger_ms = LINGER_MS;
     core.call_timeout_ms = (uint64_t)config->notify_timeout * 1000;
     core.call_attempts = config->notify_attempts;
-    core.notify_in_flight = config->notify_in_flight;
+    core.notify_in_flight = notify_in_flight(config);
     core.on_failure = (enum hf_on_failure)config->notify_on_failure;
     core.retry_for_ms = (uint64_t)config->notify_retry_for * 1000;
     core.hash_key = *hash_key;

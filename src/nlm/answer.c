@@ -124,13 +124,13 @@ static void send_res(struct hf_nlm *nlm, const struct answer *a)
 
 /*
  * Where silence is the better refusal. A client that is told "no" to an UNLOCK forgets the lock all
- * the same, and it would stay held here; unanswered, it asks again until the store is back. And a
- * void answer cannot say "no".
+ * the same, and it would stay held here; unanswered, it asks again until the store is back. (Not
+ * so at a limit, which lasts: it would ask for ever.) And a void answer cannot say "no".
  */
 static bool better_unsaid(const struct answer *a)
 {
     return a->stat == HF_STAT_DENIED_NOLOCKS &&
-           (a->kind == HF_NLM_UNLOCK || a->kind == HF_NLM_FREE_ALL);
+           ((a->kind == HF_NLM_UNLOCK && a->store_failed) || a->kind == HF_NLM_FREE_ALL);
 }
 
 /* call is NULL where the RPC call was answered before: a message. */
@@ -173,8 +173,10 @@ static void on_reached(struct hf_later *later, bool durable)
     kept->answer.cookie.data = bytes.data;
     kept->answer.holder.oh.data = bytes.data + kept->answer.cookie.len;
     /* SPEC section 5: the store refused, so nothing is promised. */
-    if (!durable)
+    if (!durable) {
         kept->answer.stat = HF_STAT_DENIED_NOLOCKS;
+        kept->answer.store_failed = true;
+    }
     deliver(kept->nlm, kept->call, &kept->answer);
     hf_list_add_head(&kept->nlm->spare, &kept->spare);
 }
@@ -236,6 +238,7 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
         .vers = call->header.vers,
         .msg = call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM,
         .stat = core_answer->stat,
+        .store_failed = !*nlm->config.store_up,
         .cookie = from_obj(cookie),
         .peer = call->peer,
         .local = call->local,

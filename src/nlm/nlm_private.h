@@ -23,6 +23,7 @@ struct answer {
     uint32_t vers;
     bool msg; /* asked by a message: answered by a _RES call, not by the RPC reply */
     enum hf_stat stat;
+    bool store_failed;      /* the store is why it is refused: it will be back */
     struct hf_bytes cookie; /* echoed byte for byte */
     struct hf_holder holder;
     struct hf_addr peer;

@@ -238,7 +238,11 @@ static int tcp_socket(const struct hf_rpc_outcall *call)
     from.port = 0;
     if (from.family != call->to.family)
         from = (struct hf_addr){.family = call->to.family};
-    if (!reserved) {
+    if (reserved) {
+        /* There are 512: none may stay behind for a minute in TIME_WAIT. */
+        struct linger at_once = {1, 0};
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    } else {
         /* The port is chosen when the peer is known: the same one serves many peers. */
         (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
     }

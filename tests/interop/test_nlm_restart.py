@@ -133,6 +133,29 @@ def the_unclaimed_go_when_grace_is_over():
 
 
 @tap.test
+def a_lock_that_was_waited_for_is_as_good():
+    """Given a client whose first lock came by GRANTED, it is registered with it: after kill -9 it is told of the
+    restart, its lock is held for it, and it reclaims; one that only waited is not told."""
+    with Network() as network, Killed(f"grace.seconds={GRACE_S}") as server:
+        a, b, c = three(network)
+        for transport, msg in (("tcp", False), ("udp", True)):
+            fh = b"waited for by " + transport.encode()
+            expect(a.stat(LOCK, a.lock(fh=fh)), "GRANTED")
+            expect(b.stat(LOCK, b.lock(fh=fh), block=True, transport=transport, msg=msg), "BLOCKED")
+            expect(c.stat(LOCK, c.lock(fh=fh), block=True), "BLOCKED")
+            expect(a.stat(UNLOCK, a.lock(fh=fh)), "GRANTED")
+            b.wait_for(GRANTED + nlm.MSG * msg)
+        server.restart((a, b, c))
+        b.wait_for(SM_NOTIFY, prog=NSM)
+        for transport in ("tcp", "udp"):
+            fh = b"waited for by " + transport.encode()
+            expect(c.ask(TEST, c.lock(fh=fh)).holder.oh, b.lock().oh)
+            expect(b.stat(LOCK, b.lock(fh=fh), reclaim=True), "GRANTED")
+        server.daemon.wait_for_log("grace period is over")
+        expect(c.received(SM_NOTIFY, NSM), [])
+
+
+@tap.test
 def no_grace_without_need():
     """Given nothing held, or only what is not durable (NM_LOCK, SHARE), a restart has no grace."""
     with Network() as network, Killed() as server:

@@ -4,12 +4,12 @@ import statistics
 import tempfile
 import time
 
-from holdfast_test import netns, nlm, tap
+from holdfast_test import netns, rpc, tap
 from holdfast_test.capture import Capture
 from holdfast_test.daemon import PORT, Daemon
 from holdfast_test.ganesha import ADDRESS, INTERFACE, Ganesha
 from holdfast_test.nlm import GRANTED, LOCK, MSG, TEST, UNLOCK
-from holdfast_test.peer import SILENCE, Network, add_addresses
+from holdfast_test.peer import Network, add_addresses
 
 CLIENTS = 1000
 TIMEOUT_S, ATTEMPTS = 2, 3
@@ -133,6 +133,31 @@ def the_dead_delay_nobody_elsewhere():
         tap.note(f"with 200 callbacks to dead clients under way: unlock to GRANTED elsewhere median "
                  f"{statistics.median(waits) * 1000:.2f} ms, worst {worst:.1f} ms")
         assert worst < 500, f"{worst} ms"
+
+
+@tap.test
+def the_port_is_remembered_and_looked_up_anew():
+    """Given callbacks to a client, its rpcbind is asked once; when its lock manager has moved to another port,
+    it is asked again, and the callback gets through."""
+    for transport in rpc.TRANSPORTS:
+        with Network() as network, Daemon(*SETTINGS):
+            a, b = network.host("10.2.0.1", "a"), network.host("10.2.0.2", "b")
+
+            def grant(turn):
+                assert a.stat(LOCK) == "GRANTED"
+                assert b.stat(LOCK, block=True, transport=transport) == "BLOCKED"
+                assert a.stat(UNLOCK) == "GRANTED"
+                b.wait_for(GRANTED, turn, seconds=3 * TIMEOUT_S)
+                assert b.stat(UNLOCK) == "GRANTED"
+
+            for turn in range(1, 11):
+                grant(turn)
+            assert b.lookups == 1, f"{b.lookups} lookups for 10 callbacks"
+            b.move()
+            since = time.monotonic()
+            grant(11)
+            tap.note(f"{transport}: 10 callbacks, 1 lookup; after a move to another port through in "
+                     f"{(time.monotonic() - since) * 1000:.0f} ms")
 
 
 def ping_pong(one, two, turns, capture, fh=b"a file handle", callback=GRANTED, **how):

@@ -7,6 +7,7 @@ played by nsm_peers; the dead are behind a cable whose far end takes every packe
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -162,6 +163,7 @@ def restart_with(addresses, what, buried, in_flight, expected):
     path = tempfile.mkdtemp(prefix="holdfast-", dir=os.environ.get("CROWD_DIR"))
     sets = ("store.backend=lmdb", f"store.path={path}", f"notify.in_flight={in_flight}",
             f"notify.timeout={TIMEOUT_S}")
+    daemon = None
     try:
         daemon = Daemon(*sets).start()
         lock_all(addresses)
@@ -182,8 +184,6 @@ def restart_with(addresses, what, buried, in_flight, expected):
         took = time.monotonic() - began - ready
         watch.stop()
         ran, waited = (b - a for a, b in zip(before, processor(daemon.process.pid)))
-        if buried:
-            raise_from_the_dead()
         alive, dead = expected
         assert f"delivered={alive} failing={dead}" in line, line
         tap.note(f"{what}: {len(addresses)} clients, first attempts over in {took:.2f} s "
@@ -198,6 +198,10 @@ def restart_with(addresses, what, buried, in_flight, expected):
         tap.note(f"{what}: stopped in {(time.monotonic() - began) * 1000:.0f} ms")
         return took, took - waited
     finally:
+        if daemon and daemon.process.poll() is None:
+            daemon.stop(signal.SIGKILL)
+        if buried:
+            raise_from_the_dead()
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -243,6 +247,34 @@ def all_dead():
     took, _ = restart_with([address(MORTAL, n) for n in range(CLIENTS)], "all dead", True, CLIENTS,
                            (0, CLIENTS))
     assert took <= TIMEOUT_S * 1.2, f"{took:.2f} s"
+
+
+@tap.test
+def few_files():
+    """Given 512 files and 600 dead clients: notices leave enough of them for whoever comes anew, and
+    no client is called crashed because of what we lack."""
+    clients = 600
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as path:
+        sets = ("store.backend=lmdb", f"store.path={path}", "notify.timeout=1", "log.level=debug")
+        daemon = Daemon(*sets).start()
+        lock_all([address(MORTAL, n) for n in range(clients)])
+        daemon.process.kill()
+        daemon.wait()
+        bury()
+        try:
+            with Daemon(*sets, max_files=512) as daemon:
+                daemon.wait_for_log("fewer notices at a time")
+                answered = 0
+                while "clients told of our restart" not in daemon.log():
+                    with nsm.connect(SERVER) as newcomer:
+                        assert newcomer.stat().ok
+                    answered += 1
+                    time.sleep(0.01)
+                assert f"failing={clients}" in daemon.wait_for_log("clients told of our restart")
+                assert "a limit is reached" not in daemon.log()
+                tap.note(f"512 files, {clients} dead clients: {answered} newcomers served meanwhile")
+        finally:
+            raise_from_the_dead()
 
 
 # ---- sm-notify, with the same work ----

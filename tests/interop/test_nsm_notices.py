@@ -149,6 +149,25 @@ def a_callback_is_retried_until_it_is_answered():
 
 
 @tap.test
+def more_callbacks_than_there_are_reserved_ports():
+    """Given 1,500 registrations of this host about one that restarts, and 512 reserved ports: each is
+    called, on loopback, from a reserved port."""
+    count = 1500
+    with Server(*FAST, "log.level=debug") as server, Host("127.0.0.1") as here:
+        with nsm.connect(source=nsm.reserved()) as root:
+            for number in range(count):
+                assert root.mon("192.0.2.9", priv(number), proc=number).ok
+        began = time.monotonic()
+        with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
+            restarted.notify("peer", 17)
+        server.daemon.wait_for_log("notice delivered", times=count)
+        tap.note(f"{count} callbacks to loopback in {time.monotonic() - began:.2f} s")
+        calls = [call for call in here.calls_now() if is_status(call)]
+        assert {call.proc for call in calls} == set(range(count))
+        assert all(call.source[1] < 1024 and call.source[0] == "127.0.0.1" for call in calls)
+
+
+@tap.test
 def unmon_ends_the_callbacks():
     """Given a callback that is being retried, UNMON ends it."""
     with Server(*FAST), Host(CLIENT, answer=hosts.never) as deaf, nsm.connect(SERVER, CLIENT) as monitor:
@@ -164,21 +183,26 @@ def unmon_ends_the_callbacks():
 
 @tap.test
 def a_callback_that_was_due_survives_a_crash():
-    """Given a callback not yet answered when the server is killed: the registrant hears of the
-    server's own restart, and the host's new state is not forgotten."""
+    """Given a callback not yet answered when the server is killed: it is made after the restart, with
+    the state of then; and that state is not forgotten."""
     with Server(*FAST) as server, Host(CLIENT, answer=hosts.never) as deaf, Host("192.0.2.9") as peer:
         with nsm.connect(SERVER, CLIENT) as monitor:
             assert monitor.mon("192.0.2.9", priv(4)).ok
+            assert monitor.mon("192.0.2.8", priv(5), proc=5).ok  # has never restarted
         with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
             restarted.notify("peer", 17)
         deaf.wait_for(is_status)
-        server.restart()
-        peer.wait_for(is_notice)
+        server.kill()
         deaf.forget()
+        deaf.answer = hosts.answer_void
+        server.start()
+        peer.wait_for(is_notice)
+        call = deaf.wait_for(is_status)
+        assert nsm.Status.decode(call.decode()) == nsm.Status(b"192.0.2.9", 17, priv(4))
         with nsm.connect(SERVER, "192.0.2.9", "udp") as restarted:
             restarted.notify("peer", 17)
         time.sleep(0.5)
-        assert not [c for c in deaf.calls_now() if is_status(c)], "state 17 is known"
+        assert len([c for c in deaf.calls_now() if is_status(c)]) == 1, "state 17 is known"
 
 
 # ---- out ----

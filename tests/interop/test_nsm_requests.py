@@ -252,10 +252,10 @@ def a_full_disk_is_stat_fail():
                         break
                 assert refused, "never refused"
                 assert monitor.stat() == nsm.Answer(True, before)
-                server.daemon.wait_for_log("store is down")
+                server.daemon.wait_for_log("the store is down")
                 os.unlink(ballast)
                 wait_until_accepted(monitor, "server")
-                server.daemon.wait_for_log("store is back")
+                server.daemon.wait_for_log("the store is up again")
                 monitor.unmon_all()
                 assert monitor.mon(US, priv(1)).ok
             assert told(server, host) == [1]

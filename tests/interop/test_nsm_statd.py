@@ -110,8 +110,8 @@ def statd_is_told(host, server, mon_name, transport):
     assert int(port) < 1024, "rpc.statd itself calls from a reserved port"
     line = daemon.wait_for_log("notice delivered")
     assert "client=client.example" in line and "attempts=1" in line, line
-    tap.note(f"rpc.statd ({transport}) believed our notice and called its lockd {took * 1000:.0f} ms "
-             "after we saw the daemon up")
+    tap.note(f"rpc.statd ({transport}) believed our notice and called its lockd (by {way}) "
+             f"{took * 1000:.0f} ms after we saw the daemon up")
 
 
 @tap.test

@@ -386,6 +386,53 @@ static void unreachable_client_is_crashed(void **state)
     assert_true(world_event(w, HF_EVENT_NOTICE_GIVEN_UP, NULL));
 }
 
+/* NSM-05: a callback that was due when we went down is made after the start; nothing else is. */
+static void told_again_after_a_restart(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+    unsigned statuses = 0;
+
+    mon(w, "10.0.0.7");
+    mon(w, "10.0.0.8");
+    notify(w, 7, "host7", 17);
+    world_restart(w);
+    while (hf_core_next_call(w->core, w->now, &call)) {
+        if (call.kind == HF_CALL_STATUS) {
+            statuses++;
+            assert_int_equal(call.state, 17);
+            assert_int_equal(call.priv[0], 42);
+            assert_memory_equal(call.mon_name.data, "10.0.0.7", call.mon_name.len);
+        }
+        world_called(w, call.id, HF_CALL_ACCEPTED);
+    }
+    assert_int_equal(statuses, 1);
+}
+
+/* What we lack ourselves says nothing about a client: it is asked again, and keeps its locks. */
+static void our_own_lack_is_no_crash(void **state)
+{
+    static const int lacks[] = {HF_ENOMEM, HF_ELIMIT, HF_EBUSY};
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    world_restart(w);
+    for (int i = 0; i < 12; i++) {
+        assert_true(hf_core_next_call(w->core, w->now, &call));
+        assert_int_equal(call.attempt, 1);
+        hf_core_call_done(w->core, w->now, call.id, HF_CALL_FAILED, lacks[i % 3]);
+        assert_false(hf_core_next_call(w->core, w->now, &call));
+        world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
+    }
+    assert_int_equal(world_status(w).locks, 1);
+    assert_int_equal(world_status(w).notices[HF_NOTICE_FAILING], 1);
+    assert_true(hf_core_next_call(w->core, w->now, &call));
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_int_equal(world_status(w).notices[HF_NOTICE_DELIVERED], 1);
+    hf_core_check(w->core);
+}
+
 /* notify.on_failure = keep: the locks stay reclaimable until grace ends. */
 static void unreachable_client_is_kept(void **state)
 {
@@ -757,6 +804,8 @@ int main(void)
         T(late_notice_spares_the_new_life),
         T(restart_notifies_everybody),
         T(unreachable_client_is_crashed),
+        T(our_own_lack_is_no_crash),
+        T(told_again_after_a_restart),
         T(unreachable_client_is_kept),
         T(notices_in_flight_are_bounded),
         T(notify_again),

@@ -79,6 +79,7 @@ class Host:
         self.answers = "GRANTED"
         self.state = 1
         self.calls = []
+        self.lookups = 0  # questions to its rpcbind
         self.registered = {nlm.PROG, NSM}
         self.pace = 0  # seconds until it answers
         self._clients = {}
@@ -89,7 +90,7 @@ class Host:
         self.port = self.udp.getsockname()[1]
         if tcp:
             self._open("tcp", 111)
-            self._open("tcp", self.port)
+            self.tcp = self._open("tcp", self.port)
 
     def _open(self, transport, port):
         kind = socket.SOCK_DGRAM if transport == "udp" else socket.SOCK_STREAM
@@ -102,6 +103,17 @@ class Host:
         self._sockets.append(sock)
         self.network.watch(sock, self._on_datagram if transport == "udp" else self._on_connection)
         return sock
+
+    def move(self):
+        """Its lock manager starts again, on another port; its rpcbind knows."""
+        for sock in (self.udp, self.tcp):
+            self.network.forget(sock)
+            self._sockets.remove(sock)
+            sock.close()
+        before, self.udp = self.port, self._open("udp", 0)
+        self.port = self.udp.getsockname()[1]
+        assert self.port != before
+        self.tcp = self._open("tcp", self.port)
 
     def vanish(self):
         """It is gone: nothing listens any more at its address."""
@@ -153,6 +165,7 @@ class Host:
             return
         xid, prog, vers, proc, args = call
         if prog == rpcbind.PROG:
+            self.lookups += 1
             send(rpc.success_message(xid, self._rpcbind(vers, proc, args)))
             return
         with self.network.news:

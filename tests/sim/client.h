@@ -1,0 +1,96 @@
+/*
+ * A simulated client machine, with the manners of a Linux kernel's lockd and statd (PROTOCOL): it
+ * repeats what is not answered, polls a blocking lock every 30 s, may hear GRANTED before BLOCKED,
+ * cancels when its process is signalled, waits 5 s on DENIED_GRACE_PERIOD, reclaims one lock after
+ * the other when told that the server restarted, and drops without a word what it is not given
+ * back. When it is killed hard it comes back with a new NSM state number and says so, by its long
+ * and by its short name, until answered.
+ *
+ * What a client believes to hold is kept in the world (struct sim_world, believed): that is what
+ * the invariants are about.
+ */
+#ifndef HF_SIM_CLIENT_H
+#define HF_SIM_CLIENT_H
+
+#include "message.h"
+
+struct sim_world;
+
+/* One call that is under way; it is repeated until answered. */
+struct sim_slot {
+    bool active;
+    uint32_t generation; /* of the timer that repeats it */
+    uint32_t pause_ms;
+    uint64_t since_ms;
+    struct sim_message call;
+};
+
+enum {
+    SIM_SLOT_RECLAIM = SIM_PROCS, /* after one slot per process */
+    SIM_SLOT_NOTIFY_LONG,
+    SIM_SLOT_NOTIFY_SHORT,
+    SIM_SLOT_MISC,
+    SIM_SLOTS,
+};
+
+enum sim_phase {
+    SIM_IDLE,
+    SIM_CALLING, /* its slot is active */
+    SIM_WAITING, /* told BLOCKED; polls */
+    SIM_PAUSED,  /* told to come back after the grace period */
+};
+
+/* A process, which does one thing at a time. */
+struct sim_process {
+    enum sim_phase phase;
+    struct sim_message want; /* what it is doing, ready to be sent again */
+    bool listed;             /* among the kernel's waiting requests: GRANTED finds it */
+    bool granted;            /* GRANTED came while the call was still under way */
+    uint64_t granted_epoch;  /* by which server that was, which the client does not know */
+    uint32_t op;             /* running number of want */
+    uint32_t timer;          /* generation; one timer at a time */
+    uint64_t poll_ms;        /* when the next LOCK of a waiting process is due */
+    int32_t asked_at_state;  /* the server's state, as known when the LOCK was sent */
+    bool shy;                /* was told of a deadlock: lets go of everything next */
+    uint8_t tidied;          /* files let go of at the end */
+    bool finished;           /* the world is calm and this process has nothing left to do */
+};
+
+struct sim_reclaim {
+    uint8_t proc;
+    uint8_t mode; /* enum sim_mode */
+    struct sim_range range;
+};
+
+struct sim_host {
+    bool up;
+    bool dead;            /* and never comes back */
+    bool unmonitored;     /* uses NM_LOCK and SHARE only, as DOS clients do */
+    uint32_t life;        /* counts reboots */
+    uint32_t timer;       /* generation of the boot timer */
+    int32_t state;        /* own NSM state number, odd */
+    int32_t server_state; /* the server's, as last notified; 0: never */
+    uint32_t xid;
+    struct sim_process procs[SIM_PROCS];
+    struct sim_slot slots[SIM_SLOTS];
+    struct sim_reclaim reclaims[SIM_PROCS * SIM_FILES * SIM_CELLS];
+    unsigned n_reclaims;
+    unsigned next_reclaim;
+};
+
+void sim_client_start(struct sim_world *world, unsigned host);
+
+/* Killed hard. Comes back after down_ms, or never when that is 0. */
+void sim_client_crash(struct sim_world *world, unsigned host, uint32_t down_ms);
+
+void sim_client_on_message(struct sim_world *world, const struct sim_message *message);
+void sim_client_on_resend(struct sim_world *world, unsigned host, unsigned slot,
+                          uint32_t generation);
+void sim_client_on_process(struct sim_world *world, unsigned host, unsigned proc,
+                           uint32_t generation);
+void sim_client_on_boot(struct sim_world *world, unsigned host, uint32_t generation);
+
+/* True when this host has nothing under way and believes to hold nothing. */
+bool sim_client_is_done(const struct sim_world *world, unsigned host);
+
+#endif

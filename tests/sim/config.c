@@ -1,0 +1,87 @@
+#include "config.h"
+
+#include "oracle.h"
+
+/* Mostly nothing, else one of the given, so that worlds differ in kind and not only in degree. */
+static uint32_t mostly_none(struct sim_rng *rng, uint32_t one_in, uint32_t low, uint32_t high)
+{
+    return sim_rng_one_in(rng, one_in) ? sim_rng_range(rng, low, high) : 0;
+}
+
+static void draw_server(struct sim_config *c, struct sim_rng *rng)
+{
+    c->durable = !sim_rng_one_in(rng, 4);
+    c->conflict_mode = c->durable && sim_rng_one_in(rng, 3);
+    c->keep_on_failure = sim_rng_one_in(rng, 3);
+    c->grace_ms = sim_rng_one_in(rng, 3) ? 90000 : sim_rng_range(rng, 5000, 40000);
+    c->linger_ms = sim_rng_one_in(rng, 2) ? 300000 : sim_rng_range(rng, 100, 20000);
+    c->in_flight = sim_rng_one_in(rng, 3) ? sim_rng_range(rng, 1, 3) : 2048;
+    c->drift = (int8_t)(sim_rng_one_in(rng, 3) ? (int)sim_rng_range(rng, 0, 100) - 50 : 0);
+    c->max_clients = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 1, 4) : 100;
+    c->max_locks = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 2, 12) : 1000;
+    c->max_locks_per_client = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 1, 6) : 1000;
+    c->max_locks_per_file = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 1, 6) : 1000;
+    c->max_waiters = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 1, 3) : 1000;
+}
+
+static void draw_network(struct sim_config *c, struct sim_rng *rng)
+{
+    c->duplicate_cache = !sim_rng_one_in(rng, 4);
+    c->ordered = !c->duplicate_cache || sim_rng_one_in(rng, 4);
+    c->loss = (uint16_t)(sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 1, 150) : 0);
+    c->duplicate = (uint16_t)(sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 1, 150) : 0);
+    c->delay_ms = sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 1, 400) : 2;
+    c->late_ms = mostly_none(rng, 3, 500, 8000);
+    c->resend_ms = sim_rng_range(rng, 300, 3000);
+}
+
+static void draw_store(struct sim_config *c, struct sim_rng *rng)
+{
+    c->commit_ms = sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 1, 60) : 1;
+    c->commit_slow = (uint16_t)mostly_none(rng, 3, 10, 200);
+    c->commit_fails = (uint16_t)mostly_none(rng, 4, 5, 150);
+    c->commit_unknown = (uint16_t)mostly_none(rng, 4, 5, 100);
+}
+
+static void draw_faults(struct sim_config *c, struct sim_rng *rng)
+{
+    c->server_crash_ms = sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 10000, 150000) : 0;
+    c->server_stop_ms = mostly_none(rng, 5, 30000, 200000);
+    c->simu_crash_ms = mostly_none(rng, 8, 30000, 200000);
+    c->client_crash_ms = sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 10000, 150000) : 0;
+    c->partition_ms = mostly_none(rng, 3, 10000, 100000);
+    c->store_outage_ms = mostly_none(rng, 5, 10000, 100000);
+    c->wall_jump_ms = mostly_none(rng, 4, 10000, 100000);
+    c->operator_ms = mostly_none(rng, 6, 10000, 100000);
+    c->dead_for_good = (uint8_t)mostly_none(rng, 3, 1, 4);
+}
+
+static void draw_clients(struct sim_config *c, struct sim_rng *rng)
+{
+    c->signals = (uint16_t)mostly_none(rng, 2, 20, 300);
+    c->nm_locks = (uint16_t)mostly_none(rng, 5, 20, 200);
+    c->shares = (uint16_t)mostly_none(rng, 5, 20, 200);
+    c->tests = (uint16_t)sim_rng_range(rng, 20, 150);
+    c->mons = (uint16_t)mostly_none(rng, 4, 20, 150);
+    c->lies = (uint16_t)mostly_none(rng, 4, 20, 150);
+    c->free_alls = (uint16_t)mostly_none(rng, 6, 5, 30);
+}
+
+void sim_config_draw(struct sim_config *config, uint64_t seed)
+{
+    struct sim_rng rng;
+
+    *config = (struct sim_config){.seed = seed};
+    sim_rng_init(&rng, seed ^ 0x686f6c6466617374u); /* apart from the stream of the run itself */
+    config->hosts = (uint8_t)sim_rng_range(&rng, 2, SIM_HOSTS);
+    config->files = (uint8_t)sim_rng_range(&rng, 1, SIM_FILES);
+    config->layout = (uint8_t)sim_rng_below(&rng, SIM_LAYOUTS);
+    config->busy_ms = sim_rng_range(&rng, 20000, 300000);
+    config->think_ms = sim_rng_range(&rng, 200, 6000);
+    config->check_every = (uint8_t)(sim_rng_one_in(&rng, 4) ? 1 : 16);
+    draw_server(config, &rng);
+    draw_network(config, &rng);
+    draw_store(config, &rng);
+    draw_faults(config, &rng);
+    draw_clients(config, &rng);
+}

@@ -1,0 +1,77 @@
+/*
+ * What a seed decides before the first event: how the server is configured, how bad network and
+ * store are, what goes wrong and how often. Rates are chosen so that most worlds are bad in a few
+ * ways and quiet in the others; a world where everything fails at once shows little.
+ */
+#ifndef HF_SIM_CONFIG_H
+#define HF_SIM_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rng.h"
+
+struct sim_config {
+    uint64_t seed;
+
+    /* The world. */
+    uint8_t hosts;
+    uint8_t files;
+    uint8_t layout;       /* sim_layouts: where the cells begin */
+    uint32_t busy_ms;     /* how long clients work and faults happen; then everything heals */
+    uint32_t think_ms;    /* longest pause of a process between two requests */
+    bool duplicate_cache; /* only without it must the network keep the order */
+    uint8_t check_every;  /* hf_core_check() after every n-th event */
+
+    /* The server's configuration (SPEC section 6). */
+    bool durable;
+    bool conflict_mode;
+    bool keep_on_failure;
+    uint32_t grace_ms;
+    uint32_t linger_ms;
+    uint32_t in_flight;
+    int8_t drift; /* of the server's clock, per mille */
+    uint32_t max_clients;
+    uint32_t max_locks;
+    uint32_t max_locks_per_client;
+    uint32_t max_locks_per_file;
+    uint32_t max_waiters;
+
+    /* The network. Chances are per mille and message. */
+    uint16_t loss;
+    uint16_t duplicate;
+    bool ordered;
+    uint32_t delay_ms;
+    uint32_t late_ms; /* a few messages come this late */
+    uint32_t resend_ms;
+
+    /* The store. Chances are per mille and commit. */
+    uint32_t commit_ms;
+    uint16_t commit_slow;
+    uint16_t commit_fails;
+    uint16_t commit_unknown;
+
+    /* What clients do besides locking; per mille and step. */
+    uint16_t signals;
+    uint16_t nm_locks;
+    uint16_t shares;
+    uint16_t tests;
+    uint16_t mons;
+    uint16_t lies; /* a stranger uses another host's name */
+    uint16_t free_alls;
+
+    /* Mean pauses between faults of each kind; 0: never. */
+    uint32_t server_crash_ms;
+    uint32_t server_stop_ms;
+    uint32_t simu_crash_ms;
+    uint32_t client_crash_ms;
+    uint32_t partition_ms;
+    uint32_t store_outage_ms;
+    uint32_t wall_jump_ms;
+    uint32_t operator_ms;
+    uint8_t dead_for_good; /* one in n client crashes is the last; 0: none */
+};
+
+void sim_config_draw(struct sim_config *config, uint64_t seed);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * The server's door: a simulated message becomes a call of the core, and the core's answer a
+ * message. This is where src/nlm and src/nsm will stand; until then the two are joined directly.
+ *
+ * What the answer must be is worked out from the naive model before the core is asked
+ * (predict.h), and the model follows the answer.
+ */
+#ifndef HF_SIM_DOOR_H
+#define HF_SIM_DOOR_H
+
+#include "core/core.h"
+#include "message.h"
+
+struct sim_world;
+
+/* Executes a request and sees to its answer. */
+void sim_door_execute(struct sim_world *world, const struct sim_message *request);
+
+/* A host's NSM state as the server has it recorded; -1 if the server does not know the host. */
+int32_t sim_recorded_state(struct sim_world *world, unsigned host);
+
+/* Addresses and names of simulated machines; host config.hosts is the server's name. */
+struct hf_addr sim_host_addr(unsigned host);
+struct hf_addr sim_server_addr(void);
+struct hf_bytes sim_host_name(unsigned host, enum sim_name name);
+struct hf_bytes sim_server_name(void);
+struct hf_bytes sim_file_handle(unsigned file);
+struct hf_bytes sim_owner_handle(unsigned host, unsigned proc);
+
+/* Back again: -1 for one that is not of this world. */
+int sim_host_of_addr(const struct hf_addr *addr);
+int sim_file_of_handle(struct hf_bytes fh);
+
+#endif

@@ -1,0 +1,352 @@
+#include "invariants.h"
+
+#include <string.h>
+
+#include "world.h"
+
+/* ------------------------------------------------------------------ holders and beliefs */
+
+/* Two owners in one cell, one of them exclusive. -1 in *a if there are none. */
+static void find_conflict(const struct sim_oracle *oracle, const struct sim_oracle *except, int *a,
+                          int *b)
+{
+    *a = *b = -1;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            int shared = -1;
+            int exclusive = -1;
+
+            if (sim_cell_is_free(oracle->mode[f][c]))
+                continue;
+            for (int o = 0; o < SIM_OWNERS; o++) {
+                uint8_t mode = oracle->mode[f][c][o];
+
+                if (mode == SIM_FREE || (except && except->mode[f][c][o] != SIM_FREE))
+                    continue;
+                if (exclusive >= 0 || (mode == SIM_EXCLUSIVE && shared >= 0)) {
+                    *a = exclusive >= 0 ? exclusive : shared;
+                    *b = o;
+                    return;
+                }
+                if (mode == SIM_EXCLUSIVE)
+                    exclusive = o;
+                else
+                    shared = o;
+            }
+        }
+    }
+}
+
+static void check_conflicts(struct sim_world *world)
+{
+    int a;
+    int b;
+
+    if (world->model.causes.server_event) {
+        find_conflict(&world->model.held, NULL, &a, &b);
+        if (a >= 0)
+            sim_world_violation(world, "no two conflicting holders", "owners %d and %d", a, b);
+    }
+    find_conflict(&world->believed, &world->model.shaky, &a, &b);
+    if (a >= 0)
+        sim_world_violation(world, "no two conflicting received grants", "owners %d and %d", a, b);
+}
+
+/*
+ * Locks that are not recorded come back only by being reclaimed. Until grace is over the server
+ * need not know of them, as long as nobody else can get in their way.
+ */
+static bool waits_for_reclaim(struct sim_world *world, unsigned owner, unsigned f, unsigned c)
+{
+    struct sim_server *server = &world->server;
+    unsigned host = owner / SIM_PROCS;
+
+    bool unreachable =
+        server->notices_failed[host] >= world->call_attempts && !world->config.keep_on_failure;
+
+    if (world->config.durable)
+        return false;
+    if (world->model.seen.grace && !unreachable)
+        return true;
+    if (world->now_ms < server->grace_until_ms && !unreachable)
+        return false; /* there ought to be grace */
+    world->model.shaky.mode[f][c][owner] = SIM_EXCLUSIVE;
+    sim_world_fault(world, SIM_FAULT_LAPSED);
+    return true;
+}
+
+static void check_belief(struct sim_world *world, unsigned o, unsigned f, unsigned c)
+{
+    uint8_t mode = world->believed.mode[f][c][o];
+    unsigned host = o / SIM_PROCS;
+
+    if (world->server.core && world->model.held.mode[f][c][o] < mode &&
+        !waits_for_reclaim(world, o, f, c)) {
+        sim_world_violation(world, "a received grant is kept",
+                            "owner %u, file %u, cell %u: client %u, server %u", o, f, c, mode,
+                            world->model.held.mode[f][c][o]);
+        return;
+    }
+    if (world->hosts[host].unmonitored)
+        return;
+    if (!world->server.registered[host])
+        sim_world_violation(world, "a granted lock's client is durably registered", "host %u",
+                            host);
+    if (world->config.durable && world->server.disk.mode[f][c][o] < mode)
+        sim_world_violation(world, "nothing is granted before it is durable",
+                            "owner %u, file %u, cell %u: client %u, disk %u", o, f, c, mode,
+                            world->server.disk.mode[f][c][o]);
+}
+
+static void check_beliefs(struct sim_world *world)
+{
+    for (unsigned f = 0; f < world->config.files; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            if (sim_cell_is_free(world->believed.mode[f][c]))
+                continue;
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                if (world->believed.mode[f][c][o] == SIM_FREE)
+                    continue;
+                world->stats.beliefs++;
+                if (world->model.shaky.mode[f][c][o] == SIM_FREE)
+                    check_belief(world, o, f, c);
+                else
+                    world->stats.excused++;
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ waiters */
+
+/*
+ * "No waiter sleeps when it could be granted." Not while the store has just failed (the core tries
+ * again after a second), while grace is strict, or where a limit or a failed allocation may keep
+ * it.
+ */
+static void check_sleepers(struct sim_world *world)
+{
+    enum { TIGHT = 50 };
+    const struct sim_config *config = &world->config;
+    const struct sim_seen *seen = &world->model.seen;
+
+    if (seen->n_waiters == 0 || (seen->grace && !config->conflict_mode) ||
+        config->max_locks < TIGHT || config->max_locks_per_client < TIGHT ||
+        config->max_locks_per_file < TIGHT || config->max_clients < TIGHT ||
+        world->now_ms <= world->model.redo_until_ms)
+        return;
+    for (unsigned i = 0; i < seen->n_waiters; i++) {
+        const struct sim_waiter *w = &seen->waiters[i];
+        bool blocked = sim_oracle_conflict(&seen->held, w->owner, w->range, w->exclusive) >= 0;
+
+        for (unsigned j = 0; j < i && !blocked; j++)
+            blocked = sim_waiter_goes_first(&seen->held, &seen->waiters[j], w->owner, w->range,
+                                            w->exclusive);
+        if (!blocked)
+            sim_world_violation(world, "no waiter sleeps when it could be granted",
+                                "owner %u, file %u, cells %u-%u", w->owner, w->range.file,
+                                w->range.first, w->range.last);
+    }
+}
+
+void sim_check_event(struct sim_world *world)
+{
+    if (world->model.causes.server_event && world->server.core && !world->server.stopping) {
+        sim_model_reconcile(world);
+        check_sleepers(world);
+        if (world->config.check_every && world->stats.events % world->config.check_every == 0)
+            hf_core_check(world->server.core);
+    }
+    check_conflicts(world);
+    check_beliefs(world);
+    world->model.causes = (struct sim_causes){0};
+    world->heap.failed = false;
+}
+
+/* ------------------------------------------------------------------ at the moment itself */
+
+/*
+ * "A legitimate reclaim always succeeds": the client was granted it, told so, and never let go.
+ * Outside grace it must also be exactly what is held (SPEC section 4): a client that asked for a
+ * downgrade and was refused may think its lock weaker than it is.
+ */
+void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum hf_stat stat)
+{
+    const struct sim_host *host = &world->hosts[r->host];
+    unsigned owner = sim_owner(r->host, r->proc);
+    enum sim_mode mode = r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
+
+    /* Without recorded locks the limits are counted anew with each reclaim, and a file that was
+     * locked in the middle of a lock may have held two more than the limit. */
+    if (!world->config.durable && stat == HF_STAT_DENIED_NOLOCKS)
+        return;
+    if (!r->reclaim || r->proc >= SIM_PROCS || stat == HF_STAT_GRANTED || world->heap.failed ||
+        host->life != r->hidden.life || !host->slots[SIM_SLOT_RECLAIM].active ||
+        host->slots[SIM_SLOT_RECLAIM].call.xid != r->xid)
+        return;
+    for (unsigned c = r->range.first; c <= r->range.last; c++) {
+        if (world->model.shaky.mode[r->range.file][c][owner] != SIM_FREE ||
+            world->believed.mode[r->range.file][c][owner] == SIM_FREE)
+            return;
+    }
+    if (!world->model.seen.grace && !sim_oracle_holds(&world->model.held, owner, r->range, mode))
+        return;
+    sim_world_violation(world, "a legitimate reclaim succeeds",
+                        "owner %u, file %u, cells %u-%u: %s", owner, r->range.file, r->range.first,
+                        r->range.last, sim_stat_name(stat));
+}
+
+/*
+ * The epoch in which something was decided is on the disk before it leaves (NSM-06). What was
+ * decided before an SM_SIMU_CRASH may leave after it.
+ */
+static void check_epoch(struct sim_world *world, uint64_t epoch)
+{
+    if (epoch > world->server.durable_epoch)
+        sim_world_violation(world, "the epoch is durable before the first packet",
+                            "epoch %llu, on disk %llu", (unsigned long long)epoch,
+                            (unsigned long long)world->server.durable_epoch);
+}
+
+/* What is about to be promised is on the disk: the lock, and the registration of its client. */
+static void check_promise(struct sim_world *world, unsigned owner, struct sim_range range,
+                          bool exclusive)
+{
+    unsigned host = owner / SIM_PROCS;
+    enum sim_mode mode = exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
+    uint64_t durable = hf_core_durable(world->server.core);
+
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (!sim_model_is_granted(&world->model, owner, range.file, c, durable))
+            continue;
+        if (!world->server.registered[host])
+            sim_world_violation(world, "a granted lock's client is durably registered",
+                                "host %u is promised a lock", host);
+        if (world->config.durable && world->server.disk.mode[range.file][c][owner] < mode)
+            sim_world_violation(world, "nothing is granted before it is durable",
+                                "owner %u is promised file %u, cell %u", owner, range.file, c);
+    }
+    sim_model_promised(&world->model, owner, range, durable);
+}
+
+/*
+ * True if the client will take this answer for its own: it still waits for it, and has not heard of
+ * our restart since it asked. If it has, it will ask again whatever we answer (Linux,
+ * nlmclnt_lock), and its reclaim of what it had before may have weakened the same lock meanwhile.
+ */
+static bool is_awaited(const struct sim_world *world, const struct sim_message *answer)
+{
+    const struct sim_host *host = &world->hosts[answer->host];
+    const struct sim_slot *slot = &host->slots[answer->slot];
+
+    return slot->active && slot->call.xid == answer->xid &&
+           (answer->slot >= SIM_PROCS ||
+            host->procs[answer->slot].asked_at_state == host->server_state);
+}
+
+void sim_check_sent(struct sim_world *world, const struct sim_message *answer)
+{
+    check_epoch(world, answer->hidden.epoch);
+    if (answer->call == SIM_CALL_LOCK && answer->stat == HF_STAT_GRANTED &&
+        answer->proc < SIM_PROCS && is_awaited(world, answer))
+        check_promise(world, sim_owner(answer->host, answer->proc), answer->range,
+                      answer->exclusive);
+}
+
+void sim_check_call(struct sim_world *world, const struct hf_call *call,
+                    const struct sim_call_out *out)
+{
+    struct sim_server *server = &world->server;
+
+    check_epoch(world, server->epoch);
+    if (call->kind == HF_CALL_GRANTED) {
+        if (sim_model_is_wanted(world, out->owner, out->range, call->exclusive))
+            check_promise(world, out->owner, out->range, call->exclusive);
+        return;
+    }
+    if (call->kind != HF_CALL_NOTIFY)
+        return;
+    if (call->state % 2 != 1)
+        sim_world_violation(world, "the state number is odd while up", "%d", call->state);
+    if (call->state != (int32_t)(2 * server->durable_epoch - 1))
+        sim_world_violation(world, "the state number is that of the durable epoch",
+                            "%d, epoch %llu", call->state,
+                            (unsigned long long)server->durable_epoch);
+    if (call->state < server->highest_state)
+        sim_world_violation(world, "the state number increases", "%d after %d", call->state,
+                            server->highest_state);
+    if (call->state == server->highest_state && server->highest_run != server->run)
+        sim_world_violation(world, "the state number increases", "%d again after a restart",
+                            call->state);
+    server->highest_state = call->state;
+    server->highest_run = server->run;
+}
+
+/* ------------------------------------------------------------------ end and beginning */
+
+void sim_check_crashed(struct sim_world *world)
+{
+    for (unsigned h = 0; h < SIM_HOSTS; h++) {
+        if (!world->hosts[h].unmonitored)
+            continue;
+        for (unsigned p = 0; p < SIM_PROCS; p++) {
+            for (uint8_t f = 0; f < SIM_FILES; f++)
+                sim_model_lapse(&world->model, sim_owner(h, p),
+                                (struct sim_range){f, 0, SIM_CELLS - 1});
+        }
+    }
+}
+
+static bool anything_on_disk(const struct sim_server *server)
+{
+    static const struct sim_oracle nothing;
+
+    return memcmp(&server->disk, &nothing, sizeof(nothing)) != 0;
+}
+
+void sim_check_started(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+    struct hf_view_status status;
+
+    if (server->idle_at_crash && server->run > 1 &&
+        hf_core_digest(server->core) != server->idle_digest)
+        sim_world_violation(world, "after a crash the state is what was acknowledged",
+                            "the digest differs though nothing was under way");
+    hf_core_view_status(server->core, sim_now(world), &status);
+    server->epoch = status.epoch;
+    if (status.state % 2 != 1 || status.state <= server->highest_state)
+        sim_world_violation(world, "the state number increases", "%d after %d", status.state,
+                            server->highest_state);
+    if (world->config.durable && status.grace_active != anything_on_disk(server))
+        sim_world_violation(world, "grace if and only if there was something to lose",
+                            "grace is %d", status.grace_active);
+}
+
+void sim_check_calm(struct sim_world *world)
+{
+    struct hf_view_status status;
+
+    if (!world->server.core) {
+        sim_world_violation(world, "everything heals", "the server is down");
+        return;
+    }
+    hf_core_view_status(world->server.core, sim_now(world), &status);
+    if (status.grace_active)
+        sim_world_violation(world, "grace ends", "%llu left to reclaim",
+                            (unsigned long long)status.unreclaimed);
+    if (status.waiters || world->model.seen.n_waiters)
+        sim_world_violation(world, "every waiter is served", "%u still wait",
+                            world->model.seen.n_waiters);
+    if (status.notices[HF_NOTICE_PENDING] || status.notices[HF_NOTICE_FAILING])
+        sim_world_violation(world, "notices are delivered or given up", "%llu are not",
+                            (unsigned long long)(status.notices[HF_NOTICE_PENDING] +
+                                                 status.notices[HF_NOTICE_FAILING]));
+    for (unsigned h = 0; h < world->config.hosts; h++) {
+        if (!sim_client_is_done(world, h))
+            sim_world_violation(world, "every waiter is served", "host %u is not done", h);
+    }
+    if (status.locks)
+        sim_world_violation(world, "nothing is left behind", "%llu locks",
+                            (unsigned long long)status.locks);
+}

@@ -1,0 +1,43 @@
+/*
+ * What must be true, whatever happens (issue 3). Most of it is checked after every event; some at
+ * the very moment at which it could be broken: when an answer or a call leaves, when the server
+ * comes up, when everything has become calm.
+ *
+ * One exemption runs through them: a grant may have lapsed (model.shaky) for a cause that SPEC
+ * allows, while the client goes on believing in it. model.c lists the causes (may_lose); the others
+ * are marked where they arise:
+ *   - an old copy of a request was executed (door.c): nobody can tell it from a new one;
+ *   - NM_LOCK and SHARE do not survive a crash of the server, and nobody is told (SPEC section 4);
+ *   - a GRANTED call that was under way when its errand ended, or when the server died, reached a
+ *     client that was waiting for the same range again (clients do not compare the cookie);
+ *   - locks that are not recorded, and were not reclaimed before grace was over.
+ */
+#ifndef HF_SIM_INVARIANTS_H
+#define HF_SIM_INVARIANTS_H
+
+#include "core/core.h"
+#include "message.h"
+
+struct sim_world;
+struct sim_call_out;
+
+/* After every event. */
+void sim_check_event(struct sim_world *world);
+
+/* A request was answered: what only the moment of the answer can show. */
+void sim_check_answer(struct sim_world *world, const struct sim_message *request,
+                      enum hf_stat stat);
+
+/* A packet leaves the server. */
+void sim_check_sent(struct sim_world *world, const struct sim_message *answer);
+void sim_check_call(struct sim_world *world, const struct hf_call *call,
+                    const struct sim_call_out *out);
+
+/* The server has died, and has come up again. */
+void sim_check_crashed(struct sim_world *world);
+void sim_check_started(struct sim_world *world);
+
+/* The faults stopped long ago. */
+void sim_check_calm(struct sim_world *world);
+
+#endif

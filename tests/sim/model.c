@@ -1,0 +1,390 @@
+#include "model.h"
+
+#include <string.h>
+
+#include "predict.h"
+#include "world.h"
+
+/* The core tries again after a second what the store or the heap refused (core.h). */
+enum { REDO_MS = 1500 };
+
+void sim_model_init(struct sim_model *model)
+{
+    memset(model, 0, sizeof(*model));
+}
+
+static void set_fresh(struct sim_model *model, unsigned owner, struct sim_range range,
+                      uint64_t value)
+{
+    for (unsigned c = range.first; c <= range.last; c++)
+        model->fresh[range.file][c][owner] = value;
+}
+
+void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
+                      bool exclusive, uint64_t seq)
+{
+    sim_oracle_set(&model->held, owner, range, exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+    set_fresh(model, owner, range, seq + 1);
+}
+
+void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_range range,
+                        uint64_t durable)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (sim_model_is_granted(model, owner, range.file, c, durable))
+            model->shaky.mode[range.file][c][owner] = SIM_FREE;
+    }
+}
+
+void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    sim_oracle_set(&model->held, owner, range, SIM_FREE);
+    set_fresh(model, owner, range, 0);
+}
+
+static bool same_range(struct sim_range a, struct sim_range b)
+{
+    return a.file == b.file && a.first == b.first && a.last == b.last;
+}
+
+static int find(const struct sim_waiter *waiters, unsigned n, unsigned owner,
+                struct sim_range range, bool exclusive)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (waiters[i].owner == owner && waiters[i].exclusive == exclusive &&
+            same_range(waiters[i].range, range))
+            return (int)i;
+    }
+    return -1;
+}
+
+int sim_model_find_waiter(const struct sim_model *model, unsigned owner, struct sim_range range,
+                          bool exclusive)
+{
+    return find(model->waiters, model->n_waiters, owner, range, exclusive);
+}
+
+bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    const struct sim_seen *seen = &model->seen;
+
+    return find(seen->granting, seen->n_granting, owner, range, false) >= 0 ||
+           find(seen->granting, seen->n_granting, owner, range, true) >= 0;
+}
+
+void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
+                     bool exclusive)
+{
+    if (sim_model_find_waiter(model, owner, range, exclusive) >= 0 ||
+        model->n_waiters == SIM_WAITERS)
+        return;
+    model->waiters[model->n_waiters++] =
+        (struct sim_waiter){.owner = (uint8_t)owner, .exclusive = exclusive, .range = range};
+}
+
+void sim_model_remove_waiter(struct sim_model *model, unsigned place)
+{
+    model->n_waiters--;
+    memmove(&model->waiters[place], &model->waiters[place + 1],
+            (model->n_waiters - place) * sizeof(model->waiters[0]));
+}
+
+/* All of the range, in whatever mode. */
+static bool holds_all(const struct sim_oracle *held, unsigned owner, struct sim_range range)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (held->mode[range.file][c][owner] == SIM_FREE)
+            return false;
+    }
+    return true;
+}
+
+static bool waits_for(const struct sim_oracle *held, const struct sim_waiter *waiter,
+                      unsigned owner)
+{
+    for (unsigned c = waiter->range.first; c <= waiter->range.last; c++) {
+        uint8_t mode = held->mode[waiter->range.file][c][owner];
+
+        if (mode == SIM_EXCLUSIVE || (mode == SIM_SHARED && waiter->exclusive))
+            return true;
+    }
+    return false;
+}
+
+bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waiter *waiter,
+                           unsigned owner, struct sim_range range, bool exclusive)
+{
+    return waiter->owner != owner && (exclusive || waiter->exclusive) &&
+           sim_range_overlaps(waiter->range, range) && !waits_for(held, waiter, owner) &&
+           !holds_all(held, owner, range);
+}
+
+void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    sim_oracle_set(&model->shaky, owner, range, SIM_EXCLUSIVE);
+    set_fresh(model, owner, range, 0);
+}
+
+static void lapse_host(struct sim_model *model, unsigned host)
+{
+    for (unsigned p = 0; p < SIM_PROCS; p++) {
+        for (uint8_t f = 0; f < SIM_FILES; f++)
+            sim_model_lapse(model, sim_owner(host, p), (struct sim_range){f, 0, SIM_CELLS - 1});
+    }
+}
+
+void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once)
+{
+    model->gone[host] = true;
+    lapse_host(model, host);
+    if (!at_once)
+        return;
+    sim_oracle_drop_host(&model->held, host);
+    for (unsigned i = 0; i < model->n_waiters;) {
+        if (model->waiters[i].owner / SIM_PROCS == host)
+            sim_model_remove_waiter(model, i);
+        else
+            i++;
+    }
+}
+
+void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    model->refused[owner] = true;
+    model->refused_range[owner] = range;
+}
+
+/* ------------------------------------------------------------------ why a lock may be gone */
+
+/*
+ * The causes by which the server may take a lock from its owner without being asked (SPEC sections
+ * 3 and 4). Whoever still believes to hold it is not lied to by us: it was told, could not be told,
+ * or did not answer.
+ */
+static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, unsigned c)
+{
+    const struct sim_model *model = &world->model;
+    const struct sim_server *server = &world->server;
+    unsigned host = owner / SIM_PROCS;
+    struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
+
+    /* The host restarted, or freed all (CRS-01, NLM-05). */
+    if (model->gone[host])
+        return true;
+    /* The GRANTED callback was refused, or failed three times (section 3, last paragraph). */
+    if (model->refused[owner] && sim_range_overlaps(model->refused_range[owner], cell))
+        return true;
+    if (model->seen.unreclaimed.mode[f][c][owner] == SIM_FREE)
+        return false;
+    /* Held from before a restart and not reclaimed: until grace is over, or its client was not to
+     * be reached (GRC-03, NOT-03). */
+    return world->now_ms >= server->grace_until_ms ||
+           (server->notices_failed[host] >= world->call_attempts && !world->config.keep_on_failure);
+}
+
+/* ------------------------------------------------------------------ what else has changed */
+
+static void remember_granted(struct sim_model *model, const struct sim_waiter *waiter)
+{
+    model->granted[model->n_granted++ % SIM_WAITERS] = *waiter;
+}
+
+bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range,
+                         bool exclusive)
+{
+    const struct sim_host *host = &world->hosts[owner / SIM_PROCS];
+    const struct sim_process *process = &host->procs[owner % SIM_PROCS];
+
+    return host->up && process->listed && process->want.exclusive == exclusive &&
+           same_range(process->want.range, range);
+}
+
+/* Another waiter of the same owner is granted in the same event, and what it gives the owner may
+ * let this one pass; in which order does not show. */
+static bool granted_with_another(const struct sim_model *model, unsigned place,
+                                 const struct sim_seen *now)
+{
+    const struct sim_waiter *waiter = &model->waiters[place];
+
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (i != place && w->owner == waiter->owner && w->range.file == waiter->range.file &&
+            find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0)
+            return true;
+    }
+    return false;
+}
+
+/* A waiter of the model that the core does not list any more has its lock now, and nobody who
+ * stands in front of it was overtaken. */
+static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    struct sim_waiter waiter = model->waiters[place];
+    bool one_of_several = granted_with_another(model, place, now);
+
+    /* In whatever mode: two waiters of one owner, granted together, may overlap. */
+    if (!holds_all(&now->held, waiter.owner, waiter.range)) {
+        if (model->gone[waiter.owner / SIM_PROCS])
+            return;
+        sim_world_violation(world, "no waiter is lost",
+                            "owner %u was told BLOCKED and is forgotten", waiter.owner);
+        return;
+    }
+    for (unsigned i = 0; i < place && !one_of_several && !waiter.passes; i++) {
+        if (sim_waiter_goes_first(&model->held, &model->waiters[i], waiter.owner, waiter.range,
+                                  waiter.exclusive) &&
+            find(now->waiters, now->n_waiters, model->waiters[i].owner, model->waiters[i].range,
+                 model->waiters[i].exclusive) >= 0 &&
+            !sim_predict_is_deadlocked(model, place)) /* then it may pass */
+            sim_world_violation(world, "first in, first out", "owner %u overtook owner %u",
+                                waiter.owner, model->waiters[i].owner);
+    }
+    sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, 0);
+    for (unsigned c = waiter.range.first; one_of_several && c <= waiter.range.last; c++)
+        model->held.mode[waiter.range.file][c][waiter.owner] =
+            now->held.mode[waiter.range.file][c][waiter.owner];
+    /* Not wanted: what is left of an old copy of a request. Its grant will be refused, and until
+     * then stands where the owner's real locks may be. */
+    if (!sim_model_is_wanted(world, waiter.owner, waiter.range, waiter.exclusive))
+        sim_model_lapse(model, waiter.owner, waiter.range);
+    remember_granted(model, &waiter);
+}
+
+static void compare_waiters(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0)
+            grant_waiter(world, i, now);
+    }
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0)
+            model->waiters[kept++] = *w;
+    }
+    model->n_waiters = kept;
+    if (kept != now->n_waiters)
+        sim_world_violation(world, "one waiter per request", "%u wait, %u ought to", now->n_waiters,
+                            kept);
+}
+
+static void compare_cells(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+
+    if (memcmp(&model->held, &now->held, sizeof(now->held)) == 0)
+        return;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                uint8_t ours = model->held.mode[f][c][o];
+                uint8_t theirs = now->held.mode[f][c][o];
+
+                if (theirs == ours)
+                    continue;
+                if (theirs > ours || !may_lose(world, o, f, c))
+                    sim_world_violation(world, "the naive model agrees",
+                                        "owner %u, file %u, cell %u: core %u, model %u", o, f, c,
+                                        theirs, ours);
+                model->held.mode[f][c][o] = theirs;
+                model->shaky.mode[f][c][o] = SIM_EXCLUSIVE;
+                model->fresh[f][c][o] = 0;
+                sim_world_fault(world, SIM_FAULT_LAPSED);
+            }
+        }
+    }
+}
+
+/* Takes the core's list, which does not show who may pass. */
+static void keep_passes(struct sim_model *model, const struct sim_seen *now)
+{
+    struct sim_waiter waiters[SIM_WAITERS];
+
+    memcpy(waiters, now->waiters, sizeof(waiters));
+    for (unsigned i = 0; i < now->n_waiters; i++) {
+        int place =
+            sim_model_find_waiter(model, waiters[i].owner, waiters[i].range, waiters[i].exclusive);
+
+        waiters[i].passes = place < 0 || model->waiters[place].passes; /* granted: not known */
+    }
+    memcpy(model->waiters, waiters, sizeof(waiters));
+    model->n_waiters = now->n_waiters;
+}
+
+/*
+ * After a failed commit whoever waited still waits, and whoever was granted by it may wait again;
+ * nobody else.
+ */
+static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    unsigned ring = model->n_granted < SIM_WAITERS ? model->n_granted : SIM_WAITERS;
+
+    for (unsigned i = 0; i < model->n_waiters && !world->model.causes.restarted; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0 &&
+            !holds_all(&now->held, w->owner, w->range))
+            sim_world_violation(world, "no waiter is lost", "owner %u, by a failed commit",
+                                w->owner);
+    }
+    for (unsigned i = 0; i < now->n_waiters; i++) {
+        const struct sim_waiter *w = &now->waiters[i];
+
+        if (find(model->waiters, model->n_waiters, w->owner, w->range, w->exclusive) < 0 &&
+            find(model->granted, ring, w->owner, w->range, w->exclusive) < 0)
+            sim_world_violation(world, "one waiter per request",
+                                "owner %u waits again and never did before", w->owner);
+    }
+    keep_passes(model, now);
+}
+
+/*
+ * "Memory goes back to what is durable" (SPEC section 5), and a start begins from it. Compared only
+ * when nothing new is under way already, and not for hosts whose locks are never recorded.
+ */
+static void compare_with_disk(struct sim_world *world, const struct sim_seen *now)
+{
+    if (!world->config.durable || world->server.committing)
+        return;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                uint8_t disk = world->server.disk.mode[f][c][o];
+
+                if (!world->hosts[o / SIM_PROCS].unmonitored && now->held.mode[f][c][o] != disk)
+                    sim_world_violation(world, "after a failure memory is what is durable",
+                                        "owner %u, file %u, cell %u: core %u, disk %u", o, f, c,
+                                        now->held.mode[f][c][o], disk);
+            }
+        }
+    }
+}
+
+void sim_model_reconcile(struct sim_world *world)
+{
+    struct sim_model *model = &world->model;
+    struct sim_seen *now = &world->scratch[0];
+
+    sim_model_look(world, now);
+    if (model->causes.restarted || model->causes.rolled_back) {
+        compare_with_disk(world, now);
+        adopt_waiters(world, now);
+        model->held = now->held;
+    } else {
+        compare_waiters(world, now);
+        compare_cells(world, now);
+    }
+    if (model->causes.rolled_back || world->heap.failed)
+        model->redo_until_ms = world->now_ms + REDO_MS;
+    if (!world->server.committing && world->now_ms > model->redo_until_ms)
+        memset(model->gone, 0, sizeof(model->gone));
+    model->seen = *now;
+}

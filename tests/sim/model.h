@@ -1,0 +1,137 @@
+/*
+ * What the server ought to know, kept beside it: the naive oracle, the waiting requests, and which
+ * grants may have lapsed for a reason that the rules allow.
+ *
+ * After every event the core is read through its view and compared. Requests change the model by
+ * their own rules; whatever else differs must have a cause that the event allows (struct
+ * sim_causes): a lock appears only for a waiter whose turn it is, and disappears only when its
+ * client crashed, could not be reached, refused it, or did not reclaim it in time. A difference
+ * without a cause is a violation.
+ */
+#ifndef HF_SIM_MODEL_H
+#define HF_SIM_MODEL_H
+
+#include <stdio.h>
+
+#include "core/core.h"
+#include "message.h"
+
+struct sim_world;
+
+enum { SIM_WAITERS = 64, SIM_SHARES = 64 };
+
+struct sim_waiter {
+    uint8_t owner;
+    bool exclusive;
+    bool passes; /* was found in a cycle, and need not queue any more */
+    struct sim_range range;
+    uint64_t id; /* the core's, for the order; 0: not seen in the view yet */
+};
+
+struct sim_share {
+    uint8_t owner;
+    uint8_t file;
+    uint8_t mode;
+    uint8_t access;
+};
+
+/* What the core's view shows. */
+struct sim_seen {
+    struct sim_oracle held;
+    struct sim_oracle unreclaimed;          /* the same, but only what waits to be reclaimed */
+    struct sim_waiter waiters[SIM_WAITERS]; /* in the order of their ids: first in, first out */
+    unsigned n_waiters;
+    struct sim_waiter granting[SIM_WAITERS]; /* have the lock; their callback is under way */
+    unsigned n_granting;
+    struct sim_share shares[SIM_SHARES];
+    unsigned n_shares;
+    bool grace;
+};
+
+/* What the event under way allows; cleared before each event. */
+struct sim_causes {
+    bool server_event; /* the core was called */
+    bool restarted;    /* loaded from the store, or SM_SIMU_CRASH */
+    bool rolled_back;  /* a commit failed */
+};
+
+struct sim_model {
+    struct sim_oracle held;
+    struct sim_oracle shaky; /* not SIM_FREE: the client may believe in a grant that has lapsed */
+    /* Granted and not lapsed: one more than the batch that must be durable for it; 0: no grant. */
+    uint64_t fresh[SIM_FILES][SIM_CELLS][SIM_OWNERS];
+    struct sim_waiter waiters[SIM_WAITERS];
+    unsigned n_waiters;
+    struct sim_waiter granted[SIM_WAITERS]; /* a ring: may wait again if their commit fails */
+    unsigned n_granted;
+    struct sim_seen seen;
+    struct sim_causes causes;
+
+    /*
+     * Reasons that outlive their event, because the core tries again by itself what a failed
+     * commit undid: the host has restarted or freed all; a GRANTED callback was refused or failed.
+     */
+    bool gone[SIM_HOSTS];
+    bool refused[SIM_OWNERS];
+    struct sim_range refused_range[SIM_OWNERS];
+    uint64_t redo_until_ms; /* until then something refused by store or heap may be undone still */
+};
+
+void sim_model_init(struct sim_model *model);
+
+/* The request's own effect, as the answer says it had. */
+void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
+                      bool exclusive, uint64_t seq);
+void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range);
+void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
+                     bool exclusive);
+
+/* Everything of a host goes; not at once, if memory ran out on the way. */
+void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once);
+void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range range);
+
+/* The place among the waiters, or -1. */
+int sim_model_find_waiter(const struct sim_model *model, unsigned owner, struct sim_range range,
+                          bool exclusive);
+void sim_model_remove_waiter(struct sim_model *model, unsigned place);
+
+/*
+ * True if a request (by this owner, for this range) must not overtake the waiter: they conflict,
+ * the waiter does not itself wait for something this owner holds, and the owner does not hold all
+ * of the range already (request.h). Without the exceptions an owner would wait for itself.
+ */
+bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waiter *waiter,
+                           unsigned owner, struct sim_range range, bool exclusive);
+
+/* The grant leaves: from now on the client may count on it, unless it has lapsed meanwhile. */
+void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_range range,
+                        uint64_t durable);
+
+/* The newest grant of this cell needs no batch beyond the durable ones. */
+static inline bool sim_model_is_granted(const struct sim_model *model, unsigned owner, unsigned f,
+                                        unsigned c, uint64_t durable)
+{
+    return model->fresh[f][c][owner] != 0 && model->fresh[f][c][owner] - 1 <= durable;
+}
+
+/* The process waits for just this. */
+bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range,
+                         bool exclusive);
+
+/* A waiter of this owner has this range, and its callback is under way. */
+bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct sim_range range);
+
+/* What the client may still believe about these cells has no claim any more. */
+void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range range);
+
+/* Reads the core through its view (look.c). */
+void sim_model_look(struct sim_world *world, struct sim_seen *out);
+bool sim_seen_equal(const struct sim_seen *a, const struct sim_seen *b);
+
+/* Compares and reconciles model and core after an event; reports violations to the world. */
+void sim_model_reconcile(struct sim_world *world);
+
+/* Who holds, believes and waits for what, for the end of a trace. */
+void sim_model_print(const struct sim_world *world, FILE *out);
+
+#endif

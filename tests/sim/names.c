@@ -1,0 +1,82 @@
+/* How simulated machines, files and processes are called on the wire. */
+#include "door.h"
+
+#include "base/check.h"
+
+enum { FIRST_HOST_BYTE = 10, NAMES = SIM_HOSTS };
+
+struct hf_addr sim_host_addr(unsigned host)
+{
+    return (struct hf_addr){
+        .family = HF_ADDR_IPV4, .bytes = {192, 0, 2, (uint8_t)(FIRST_HOST_BYTE + host)}
+    };
+}
+
+struct hf_addr sim_server_addr(void)
+{
+    return (struct hf_addr){
+        .family = HF_ADDR_IPV4, .bytes = {192, 0, 2, 1}
+    };
+}
+
+int sim_host_of_addr(const struct hf_addr *addr)
+{
+    int host = addr->bytes[3] - FIRST_HOST_BYTE;
+
+    return addr->family == HF_ADDR_IPV4 && host >= 0 && host < SIM_HOSTS ? host : -1;
+}
+
+struct hf_bytes sim_host_name(unsigned host, enum sim_name name)
+{
+    static const char *const names[NAMES][2] = {
+        {"ant.lab.example", "ant"},
+        {"bee.lab.example", "bee"},
+        {"cat.lab.example", "cat"},
+        {"dog.lab.example", "dog"},
+        {"eel.lab.example", "eel"},
+        {"fox.lab.example", "fox"},
+    };
+
+    HF_ASSERT(host < NAMES);
+    return hf_bytes_str(names[host][name]);
+}
+
+struct hf_bytes sim_server_name(void)
+{
+    return hf_bytes_str("server.lab.example");
+}
+
+/* Handles of different lengths, one a prefix of the other, because such things have gone wrong. */
+struct hf_bytes sim_file_handle(unsigned file)
+{
+    static const uint8_t handle[] = {1, 0, 7, 0, 42, 0, 0, 9, 200, 13, 0, 5};
+    static const uint8_t lengths[SIM_FILES] = {12, 8, 4};
+
+    HF_ASSERT(file < SIM_FILES);
+    return hf_bytes(handle, lengths[file]);
+}
+
+int sim_file_of_handle(struct hf_bytes fh)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        if (hf_bytes_equal(fh, sim_file_handle(f)))
+            return (int)f;
+    }
+    return -1;
+}
+
+/* As Linux builds it: svid@nodename. Process SIM_PROCS is the liar of work.c. */
+struct hf_bytes sim_owner_handle(unsigned host, unsigned proc)
+{
+    static const char *const handles[NAMES][SIM_PROCS + 1] = {
+        {"0@ant", "1@ant", "2@ant"},
+        {"0@bee", "1@bee", "2@bee"},
+        {"0@cat", "1@cat", "2@cat"},
+        {"0@dog", "1@dog", "2@dog"},
+        {"0@eel", "1@eel", "2@eel"},
+        {"0@fox", "1@fox", "2@fox"},
+    };
+
+    HF_ASSERT(host < NAMES && proc <= SIM_PROCS);
+    return hf_bytes_str(handles[host][proc]);
+}

@@ -1,0 +1,121 @@
+#include "operator.h"
+
+#include "door.h"
+#include "world.h"
+
+static void end_grace(struct sim_world *world)
+{
+    world->server.grace_until_ms = world->now_ms; /* as if its time were over */
+    (void)hf_core_grace_end(world->server.core, sim_now(world));
+}
+
+/* A client of the view, by chance; NULL if there is none of this protocol. */
+static bool pick_client(struct sim_world *world, struct hf_view_client *out, int *host)
+{
+    struct hf_view_client row;
+    uint64_t cursor = 0;
+    uint32_t n = 0;
+
+    while (hf_core_view_clients(world->server.core, &cursor, &row, 1) > 0) {
+        if (row.record.protocol == HF_PROTOCOL_NLM && sim_rng_below(&world->rng, ++n) == 0)
+            *out = row;
+    }
+    if (n == 0)
+        return false;
+    *host = sim_host_of_addr(&out->record.addrs[0]);
+    return *host >= 0;
+}
+
+static void release_client(struct sim_world *world)
+{
+    struct hf_view_client client;
+    uint64_t seq;
+    int host;
+
+    if (!pick_client(world, &client, &host))
+        return;
+    (void)hf_core_release_client(world->server.core, sim_now(world), client.record.id, &seq);
+    sim_model_host_gone(&world->model, (unsigned)host, !world->heap.failed);
+}
+
+static void release_lock(struct sim_world *world)
+{
+    struct hf_view_lock row;
+    struct sim_range range = {0};
+    uint64_t cursor = 0;
+    uint64_t seq;
+    int host;
+    int file;
+
+    if (hf_core_view_locks(world->server.core, &cursor, &row, 1) == 0)
+        return;
+    host = sim_host_of_addr(&row.client_addr);
+    file = sim_file_of_handle(row.record.fh);
+    if (host < 0 || file < 0 ||
+        !sim_range_of_bytes(world->config.layout, row.record.first, row.record.last, &range))
+        return; /* the next look at the view reports it */
+    range.file = (uint8_t)file;
+    if (hf_core_release_lock(world->server.core, sim_now(world), row.record.id, &seq) < 0)
+        return;
+    sim_model_unlocked(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
+    sim_model_lapse(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
+}
+
+/* Whoever waits on the file is forgotten, too; it will ask again within 30 s. */
+static void release_file(struct sim_world *world)
+{
+    struct sim_range file = {(uint8_t)sim_rng_below(&world->rng, world->config.files), 0,
+                             SIM_CELLS - 1};
+    struct sim_model *model = &world->model;
+    uint64_t seq;
+
+    if (hf_core_release_file(world->server.core, sim_now(world), sim_file_handle(file.file), &seq) <
+        0)
+        return;
+    for (unsigned o = 0; o < SIM_OWNERS; o++) {
+        sim_model_unlocked(model, o, file);
+        sim_model_lapse(model, o, file);
+    }
+    for (unsigned i = 0; i < model->n_waiters;) {
+        if (model->waiters[i].range.file == file.file)
+            sim_model_remove_waiter(model, i);
+        else
+            i++;
+    }
+}
+
+/* The local status monitor has it that a host restarted; believed whatever its recorded state. */
+static void host_restarted(struct sim_world *world)
+{
+    unsigned h = sim_rng_below(&world->rng, world->config.hosts);
+    int32_t state = world->hosts[h].state;
+    int32_t recorded = sim_recorded_state(world, h);
+
+    (void)hf_core_host_restarted(world->server.core, sim_now(world),
+                                 sim_host_name(h, SIM_NAME_SHORT), state);
+    if (recorded >= 0 && recorded != state)
+        sim_model_host_gone(&world->model, h, !world->heap.failed);
+}
+
+void sim_operator_acts(struct sim_world *world)
+{
+    static void (*const acts[])(struct sim_world *) = {end_grace, release_client, release_lock,
+                                                       release_file, host_restarted};
+    unsigned which = sim_rng_below(&world->rng, 6);
+
+    if (!world->server.core || world->server.stopping)
+        return;
+    world->model.causes.server_event = true;
+    SIM_WORLD_TRACE(world, which, 0, 0, "operator: %s",
+                    which == 0   ? "ends grace"
+                    : which == 1 ? "releases a client"
+                    : which == 2 ? "releases a lock"
+                    : which == 3 ? "releases a file"
+                    : which == 4 ? "says that a host restarted"
+                                 : "sends the notices again");
+    if (which < 5)
+        acts[which](world);
+    else
+        (void)hf_core_notify_again(world->server.core, sim_now(world), 0);
+    sim_server_pump(world);
+}

@@ -1,0 +1,21 @@
+/*
+ * What the core may answer, worked out from the naive model: a set of stats, nearly always of one.
+ * More than one is allowed only where the specification leaves it open, and there the reason stands
+ * beside it.
+ */
+#ifndef HF_SIM_PREDICT_H
+#define HF_SIM_PREDICT_H
+
+#include "model.h"
+
+struct sim_world;
+
+#define SIM_STAT_BIT(stat) (1u << (stat))
+
+/* For TEST, LOCK, NM_LOCK, UNLOCK, CANCEL, SHARE, UNSHARE and FREE_ALL. */
+unsigned sim_predict(const struct sim_world *world, const struct sim_message *request);
+
+/* The waiter at this place waits, in however many steps, for itself. */
+bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place);
+
+#endif

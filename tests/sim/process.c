@@ -1,0 +1,307 @@
+#include "process.h"
+
+#include "work.h"
+#include "world.h"
+
+enum {
+    POLL_MS = 30000,       /* NLMCLNT_POLL_TIMEOUT */
+    GRACE_WAIT_MS = 5000,  /* NLMCLNT_GRACE_WAIT */
+    RECLAIM_WAIT_MS = 200, /* a process that finds the kernel reclaiming looks again after this */
+};
+
+static void set_timer(struct sim_world *world, unsigned h, unsigned p, uint32_t pause_ms)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+
+    sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + pause_ms,
+                                                     .kind = SIM_EVENT_PROCESS,
+                                                     .who = (uint16_t)h,
+                                                     .what = p,
+                                                     .generation = ++process->timer});
+}
+
+static void go_idle(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+
+    process->phase = SIM_IDLE;
+    process->listed = false;
+    process->granted = false;
+    process->want.call = SIM_CALL_NONE;
+    set_timer(world, h, p, sim_rng_range(&world->rng, 0, world->config.think_ms));
+}
+
+void sim_process_start(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+
+    process->finished = false;
+    process->tidied = 0;
+    process->op++;
+    go_idle(world, h, p);
+}
+
+void sim_process_stop(struct sim_process *process)
+{
+    process->phase = SIM_IDLE;
+    process->listed = process->granted = false;
+    process->want.call = SIM_CALL_NONE;
+    process->timer++;
+    process->op++;
+}
+
+/* Sends what the process wants, for the first time or again. */
+static void ask(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_host *host = &world->hosts[h];
+    struct sim_process *process = &host->procs[p];
+
+    process->phase = SIM_CALLING;
+    process->asked_at_state = host->server_state;
+    process->want.state = host->state;
+    process->timer++;
+    sim_client_call(world, h, p, process->want);
+}
+
+/* Who asks for a shared lock over its own exclusive one has given the exclusive one up. */
+static void soften(struct sim_world *world, unsigned owner, struct sim_range range)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        uint8_t *mode = &world->believed.mode[range.file][c][owner];
+
+        if (*mode == SIM_EXCLUSIVE)
+            *mode = SIM_SHARED;
+    }
+}
+
+static void begin(struct sim_world *world, unsigned h, unsigned p, struct sim_message want)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+
+    process->op++;
+    want.named = (uint8_t)h;
+    want.proc = (uint8_t)p;
+    want.hidden.op = process->op;
+    process->want = want;
+    process->granted = false;
+    /* Put on the list before the call is sent: GRANTED may overtake BLOCKED. */
+    process->listed = want.call == SIM_CALL_LOCK && want.block;
+    if ((want.call == SIM_CALL_LOCK || want.call == SIM_CALL_NM_LOCK) && !want.exclusive)
+        soften(world, sim_owner(h, p), want.range);
+    /* The kernel forgets the lock first and tells the server then. */
+    if (want.call == SIM_CALL_UNLOCK)
+        sim_oracle_set(&world->believed, sim_owner(h, p), want.range, SIM_FREE);
+    if (want.call == SIM_CALL_FREE_ALL)
+        sim_oracle_drop_host(&world->believed, h);
+    ask(world, h, p);
+}
+
+static void unlock(struct sim_world *world, unsigned h, unsigned p, struct sim_range range)
+{
+    begin(world, h, p, (struct sim_message){.call = SIM_CALL_UNLOCK, .range = range});
+}
+
+/* ------------------------------------------------------------------ how a lock call ends */
+
+static void got_lock(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+
+    /* "Check whether or not the server has rebooted": then the grant may not count any more. */
+    if (process->asked_at_state != world->hosts[h].server_state) {
+        process->granted = false;
+        process->phase = SIM_PAUSED; /* asks again, when the reclaimer has finished */
+        set_timer(world, h, p, 0);
+        return;
+    }
+    sim_oracle_set(&world->believed, sim_owner(h, p), process->want.range,
+                   process->want.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+    SIM_WORLD_TRACE(world, sim_owner(h, p), process->want.range.first, process->want.range.last,
+                    "h%u/%u believes to hold file %u cells %u-%u %s", h, p,
+                    process->want.range.file, process->want.range.first, process->want.range.last,
+                    process->want.exclusive ? "exclusive" : "shared");
+    go_idle(world, h, p);
+}
+
+static void wait_for_grant(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+    uint32_t pause_ms = POLL_MS;
+
+    process->phase = SIM_WAITING;
+    process->poll_ms = world->now_ms + POLL_MS;
+    if (!world->calm && sim_rng_chance(&world->rng, world->config.signals))
+        pause_ms = sim_rng_below(&world->rng, POLL_MS); /* before the poll is due: a signal */
+    set_timer(world, h, p, pause_ms);
+}
+
+/*
+ * GRANTED came first, then BLOCKED. Linux keeps the flag that GRANTED set until it looks at it,
+ * even over a restart of the server in between; then it believes in the grant of one server and is
+ * told BLOCKED by the next. The next one has promised nothing.
+ */
+static void granted_before(struct sim_world *world, unsigned h, unsigned p,
+                           const struct sim_message *answer)
+{
+    const struct sim_process *process = &world->hosts[h].procs[p];
+
+    if (process->granted_epoch != answer->hidden.epoch)
+        sim_model_lapse(&world->model, sim_owner(h, p), process->want.range);
+    got_lock(world, h, p);
+}
+
+/*
+ * The answer of an earlier server, so late that its lock, which was not recorded, could not be
+ * reclaimed in time. (A recorded one lapses when the new server releases it.)
+ */
+static void granted_late(struct sim_world *world, unsigned h, unsigned p,
+                         const struct sim_message *answer)
+{
+    unsigned owner = sim_owner(h, p);
+
+    if (!world->config.durable && world->server.core &&
+        answer->hidden.epoch != world->server.epoch && !world->model.seen.grace &&
+        sim_oracle_holds(&world->model.held, owner, answer->range, SIM_FREE))
+        sim_model_lapse(&world->model, owner, answer->range);
+}
+
+static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
+                          const struct sim_message *answer)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+
+    switch (answer->stat) {
+    case HF_STAT_GRANTED:
+        granted_late(world, h, p, answer);
+        got_lock(world, h, p);
+        break;
+    case HF_STAT_BLOCKED:
+        if (process->granted)
+            granted_before(world, h, p, answer);
+        else if (!process->want.block)
+            unlock(world, h, p, process->want.range);
+        else
+            wait_for_grant(world, h, p);
+        break;
+    case HF_STAT_DEADLCK:
+        process->shy = true; /* a sane program lets go of what it has before it tries again */
+        go_idle(world, h, p);
+        break;
+    default:
+        go_idle(world, h, p);
+        break;
+    }
+}
+
+void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
+                          const struct sim_message *answer)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+
+    if (answer->stat == HF_STAT_DENIED_GRACE_PERIOD && process->want.call != SIM_CALL_FREE_ALL) {
+        process->phase = SIM_PAUSED;
+        set_timer(world, h, p, GRACE_WAIT_MS);
+        return;
+    }
+    switch (process->want.call) {
+    case SIM_CALL_LOCK:
+    case SIM_CALL_NM_LOCK:
+        lock_answered(world, h, p, answer);
+        break;
+    case SIM_CALL_CANCEL:
+        /* DENIED means that the lock is ours already; the interrupted process must not keep it. */
+        if (answer->stat == HF_STAT_GRANTED)
+            go_idle(world, h, p);
+        else
+            unlock(world, h, p, process->want.range);
+        break;
+    case SIM_CALL_UNLOCK:
+    case SIM_CALL_FREE_ALL:
+        if (world->calm && answer->stat != HF_STAT_GRANTED)
+            process->tidied = 0; /* store or heap failed once more: nothing may be left behind */
+        go_idle(world, h, p);
+        break;
+    default:
+        go_idle(world, h, p);
+        break;
+    }
+}
+
+static bool same_range(struct sim_range a, struct sim_range b)
+{
+    return a.file == b.file && a.first == b.first && a.last == b.last;
+}
+
+uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *call)
+{
+    struct sim_process *process = &world->hosts[call->host].procs[call->proc];
+
+    /* Linux matches file handle, range and svid; neither the cookie nor the kind of lock. */
+    if (!process->listed || !same_range(process->want.range, call->range))
+        return HF_STAT_DENIED;
+    sim_world_callback_taken(world, call);
+    process->granted_epoch = call->hidden.epoch;
+    if (process->phase == SIM_WAITING)
+        got_lock(world, call->host, call->proc);
+    else
+        process->granted = true;
+    return HF_STAT_GRANTED;
+}
+
+void sim_process_repeat(struct sim_world *world, unsigned h, unsigned p)
+{
+    if (world->hosts[h].procs[p].phase == SIM_WAITING)
+        ask(world, h, p);
+}
+
+/* ------------------------------------------------------------------ timers */
+
+static void cancel(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_message want = world->hosts[h].procs[p].want;
+
+    want.call = SIM_CALL_CANCEL;
+    begin(world, h, p, want);
+}
+
+static void next_step(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_message want = sim_work_next(world, h, p);
+
+    if (want.call == SIM_CALL_NONE) {
+        if (!world->hosts[h].procs[p].finished)
+            set_timer(world, h, p, sim_rng_range(&world->rng, 1, world->config.think_ms));
+        return;
+    }
+    begin(world, h, p, want);
+}
+
+void sim_client_on_process(struct sim_world *world, unsigned h, unsigned p, uint32_t generation)
+{
+    struct sim_host *host = &world->hosts[h];
+    struct sim_process *process = &host->procs[p];
+
+    if (!host->up || process->timer != generation)
+        return;
+    /* The kernel's reclaimer holds everybody back who would change the list it walks. */
+    if (host->slots[SIM_SLOT_RECLAIM].active) {
+        set_timer(world, h, p, RECLAIM_WAIT_MS);
+        return;
+    }
+    switch (process->phase) {
+    case SIM_IDLE:
+        next_step(world, h, p);
+        break;
+    case SIM_WAITING:
+        if (world->now_ms < process->poll_ms)
+            cancel(world, h, p); /* the signal came first */
+        else
+            ask(world, h, p);
+        break;
+    case SIM_PAUSED:
+        ask(world, h, p);
+        break;
+    case SIM_CALLING:
+        break;
+    }
+}

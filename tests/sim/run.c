@@ -1,0 +1,147 @@
+#include "run.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+enum { SHOWN_MAX = 10 }; /* failing seeds that are printed one by one */
+
+/* For the handler of a panic in the core: which seed was under way. */
+static volatile uint64_t running_seed;
+
+void sim_print_replay(FILE *out, uint64_t seed)
+{
+    fprintf(out, "# to see it: hf-sim --seed %" PRIu64 " --trace\n", seed);
+}
+
+/* An assertion of the core does not hold: say for which seed, then die of it. */
+static void on_abort(int signal_number)
+{
+    char text[96];
+    int len = snprintf(text, sizeof(text), "# to see it: hf-sim --seed %" PRIu64 " --trace\n",
+                       running_seed);
+
+    (void)!write(STDERR_FILENO, text, (size_t)len);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+bool sim_run_seed(struct sim_world *world, uint64_t seed, FILE *trace)
+{
+    struct sim_config config;
+
+    signal(SIGABRT, on_abort);
+    running_seed = seed;
+    sim_config_draw(&config, seed);
+    sim_world_init(world, &config, trace);
+    return sim_world_run(world);
+}
+
+void sim_stats_add(struct sim_stats *sum, const struct sim_stats *stats)
+{
+    sum->events += stats->events;
+    sum->requests += stats->requests;
+    sum->grants += stats->grants;
+    sum->waits += stats->waits;
+    sum->reclaims += stats->reclaims;
+    sum->deadlocks += stats->deadlocks;
+    sum->beliefs += stats->beliefs;
+    sum->excused += stats->excused;
+    for (unsigned i = 0; i < SIM_FAULT_KINDS; i++)
+        sum->faults[i] += stats->faults[i];
+}
+
+static void print_summary(const struct sim_stats *s, uint64_t seeds, uint64_t failed,
+                          double seconds)
+{
+    static const char *const names[SIM_FAULT_KINDS] = {
+#define X(name, text) text,
+        SIM_FAULTS(X)
+#undef X
+    };
+
+    printf("# seeds %" PRIu64 ", events %" PRIu64 ", events/s %.0f, violations %" PRIu64 "\n",
+           seeds, s->events, (double)s->events / seconds, failed);
+    printf("# requests %" PRIu64 ", grants %" PRIu64 ", waits %" PRIu64 ", reclaims %" PRIu64
+           ", deadlocks %" PRIu64 "\n",
+           s->requests, s->grants, s->waits, s->reclaims, s->deadlocks);
+    printf("# beliefs checked %" PRIu64 ", excused because the grant had lapsed %.2f %%\n",
+           s->beliefs, s->beliefs ? 100.0 * (double)s->excused / (double)s->beliefs : 0.0);
+    for (unsigned i = 0; i < SIM_FAULT_KINDS; i++)
+        printf("#   %-28s %12" PRIu64 "\n", names[i], s->faults[i]);
+}
+
+/* Of the machine, for the rate in the summary only; no simulated world ever sees it. */
+static double seconds_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+int sim_run_seeds(uint64_t from, uint64_t count)
+{
+    static struct sim_world world;
+    struct sim_stats sum = {0};
+    uint64_t failed = 0;
+    double start = seconds_now();
+
+    for (uint64_t seed = from; seed < from + count; seed++) {
+        if (!sim_run_seed(&world, seed, NULL) && ++failed <= SHOWN_MAX) {
+            tap_result(false, "seed %" PRIu64 " event %" PRIu64 ": %s: %s", seed,
+                       world.stats.events, world.violation, world.detail);
+            sim_print_replay(stdout, seed);
+        }
+        sim_stats_add(&sum, &world.stats);
+        sim_world_free(&world);
+    }
+    print_summary(&sum, count, failed, seconds_now() - start);
+    tap_result(!failed, "seeds %" PRIu64 " to %" PRIu64 " without a violation", from,
+               from + count - 1);
+    return tap_done();
+}
+
+int sim_run_trace(uint64_t seed)
+{
+    static struct sim_world world;
+    bool good = sim_run_seed(&world, seed, stdout);
+
+    printf("# seed %" PRIu64 ": events %" PRIu64 ", hash %016" PRIx64 "\n", seed,
+           world.stats.events, world.trace.hash);
+    if (!good) {
+        printf("# %s: %s\n", world.violation, world.detail);
+        sim_model_print(&world, stdout);
+    }
+    sim_world_free(&world);
+    return !good;
+}
+
+int sim_run_same_hash(void)
+{
+    enum { SEEDS = 50 };
+    static struct sim_world world;
+    uint64_t last = 0;
+    unsigned differ = 0;
+    unsigned same_as_last = 0;
+
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        uint64_t first;
+
+        sim_run_seed(&world, seed, NULL);
+        first = world.trace.hash;
+        sim_world_free(&world);
+        sim_run_seed(&world, seed, NULL);
+        differ += world.trace.hash != first;
+        same_as_last += first == last;
+        last = first;
+        sim_world_free(&world);
+    }
+    tap_result(!differ, "%d seeds run twice have the same hash", SEEDS);
+    tap_result(!same_as_last, "different seeds have different hashes");
+    return tap_done();
+}

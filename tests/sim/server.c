@@ -1,0 +1,374 @@
+#include "server.h"
+
+#include <string.h>
+
+#include "answers.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "calls.h"
+#include "disk.h"
+#include "door.h"
+#include "invariants.h"
+#include "world.h"
+
+enum { RESTART_MS = 1000 };
+
+/* ------------------------------------------------------------------ time */
+
+/*
+ * The server's monotonic clock: begins anywhere, never runs backwards, and runs a little fast or
+ * slow against the world. Its wall clock jumps as the world likes.
+ */
+static uint64_t mono_at(const struct sim_world *world, uint64_t at_ms)
+{
+    int64_t drift = (int64_t)(at_ms - world->server.started_ms) * world->config.drift / 1000;
+
+    return world->server.mono_base_ms + (at_ms - world->server.started_ms) + (uint64_t)drift;
+}
+
+struct hf_now sim_now(const struct sim_world *world)
+{
+    return (struct hf_now){.mono_ms = mono_at(world, world->now_ms),
+                           .wall_ms =
+                               1700000000000 + (int64_t)world->now_ms + world->wall_offset_ms};
+}
+
+/* The first moment of the world at which the server's clock shows mono_ms. */
+static uint64_t world_at(const struct sim_world *world, uint64_t mono_ms)
+{
+    uint64_t at_ms = world->server.started_ms;
+
+    if (mono_ms > world->server.mono_base_ms)
+        at_ms +=
+            (mono_ms - world->server.mono_base_ms) * 1000 / (uint64_t)(1000 + world->config.drift);
+    while (mono_at(world, at_ms) < mono_ms)
+        at_ms++;
+    return at_ms;
+}
+
+/* ------------------------------------------------------------------ messages */
+
+void sim_server_on_message(struct sim_world *world, const struct sim_message *message)
+{
+    if (!world->server.core || world->server.stopping)
+        return;
+    if (message->answer) {
+        sim_calls_on_answer(world, message);
+    } else if (sim_answers_repeat(world, message)) {
+        return;
+    } else {
+        world->model.causes.server_event = true;
+        sim_door_execute(world, message);
+    }
+    sim_server_pump(world);
+}
+
+/* ------------------------------------------------------------------ commits */
+
+static uint32_t commit_time(struct sim_world *world, bool *in_doubt)
+{
+    const struct sim_config *config = &world->config;
+    uint32_t pause_ms = sim_rng_range(&world->rng, 0, config->commit_ms);
+
+    *in_doubt = !world->calm && sim_rng_chance(&world->rng, config->commit_unknown);
+    if (*in_doubt) { /* the store must ask or send again until it knows (core.h) */
+        sim_world_fault(world, SIM_FAULT_COMMIT_UNKNOWN);
+        pause_ms += sim_rng_below(&world->rng, 8000);
+    }
+    if (!world->calm && sim_rng_chance(&world->rng, config->commit_slow)) {
+        sim_world_fault(world, SIM_FAULT_COMMIT_SLOW);
+        pause_ms += sim_rng_below(&world->rng, 3000);
+    }
+    return pause_ms;
+}
+
+static void begin_commit(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+    bool in_doubt;
+    bool fails;
+    uint32_t pause_ms;
+
+    server->committing = hf_core_take_batch(server->core);
+    if (!server->committing)
+        return;
+    pause_ms = commit_time(world, &in_doubt);
+    server->commits++;
+    fails = server->outage ||
+            (world->fail_commit && server->commits - world->fail_commit < world->fail_commits) ||
+            (!world->calm && sim_rng_chance(&world->rng, world->config.commit_fails));
+    server->commit_result = !fails ? 0 : sim_rng_one_in(&world->rng, 2) ? HF_EIO : HF_ENOSPC;
+    server->commit_twice = in_doubt;
+    sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + pause_ms,
+                                                     .kind = SIM_EVENT_COMMIT,
+                                                     .generation = server->run});
+}
+
+static void write_to_disk(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    sim_image_apply(&server->image, server->committing);
+    if (server->commit_twice)
+        sim_image_apply(&server->image, server->committing); /* sent again: must change nothing */
+    sim_disk_read(world);
+}
+
+static void stop_if_done(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    if (server->stopping && hf_core_durable(server->core) >= server->stop_seq)
+        sim_server_crash(world);
+}
+
+void sim_server_on_commit(struct sim_world *world, uint32_t run)
+{
+    struct sim_server *server = &world->server;
+    uint64_t seq;
+    int result = server->commit_result;
+
+    if (!server->core || server->run != run || !server->committing)
+        return;
+    seq = server->committing->seq;
+    world->model.causes.server_event = true;
+    SIM_WORLD_TRACE(world, seq, (uint64_t)(int64_t)result, server->committing->n_ops,
+                    "server: batch %llu of %u operations %s", (unsigned long long)seq,
+                    server->committing->n_ops, result ? "failed" : "is durable");
+    if (result == 0)
+        write_to_disk(world);
+    server->committing = NULL;
+    if (result != 0) {
+        sim_world_fault(world, SIM_FAULT_COMMIT_FAILED);
+        world->model.causes.rolled_back = true;
+    }
+    hf_core_batch_done(server->core, sim_now(world), seq, result);
+    sim_answers_settle(world, result ? seq : 0);
+    if (result && server->stopping) {
+        sim_server_crash(world);
+        return;
+    }
+    sim_server_pump(world);
+    stop_if_done(world);
+}
+
+/* ------------------------------------------------------------------ running */
+
+static void schedule_wake(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+    uint64_t deadline = hf_core_deadline(server->core);
+    uint64_t at_ms;
+
+    if (deadline == UINT64_MAX)
+        return;
+    at_ms = world_at(world, deadline);
+    if (at_ms < world->now_ms)
+        at_ms = world->now_ms;
+    if (server->wake_at_ms > world->now_ms && server->wake_at_ms <= at_ms)
+        return; /* an earlier one is queued, and looks again */
+    server->wake_at_ms = at_ms;
+    sim_queue_push(
+        &world->queue,
+        (struct sim_event){.at_ms = at_ms, .kind = SIM_EVENT_WAKE, .generation = server->run});
+}
+
+static void read_events(struct sim_world *world)
+{
+    static const char *const names[] = {
+        [HF_EVENT_CLIENT_REGISTERED] = "client registered",
+        [HF_EVENT_CLIENT_UNREGISTERED] = "client unregistered",
+        [HF_EVENT_CLIENT_CRASHED] = "client crashed",
+        [HF_EVENT_CLIENT_RELEASED] = "client released",
+        [HF_EVENT_STATE_HINT] = "another state in a LOCK",
+        [HF_EVENT_NOTIFY_STRANGER] = "SM_NOTIFY of a stranger",
+        [HF_EVENT_GRACE_BEGAN] = "grace began",
+        [HF_EVENT_GRACE_ENDED] = "grace ended",
+        [HF_EVENT_NOTICE_DELIVERED] = "notice delivered",
+        [HF_EVENT_NOTICE_FAILED] = "notice failed",
+        [HF_EVENT_NOTICE_GIVEN_UP] = "notice given up",
+        [HF_EVENT_GRANT_FAILED] = "grant failed",
+        [HF_EVENT_COMMIT_FAILED] = "commit failed",
+    };
+    struct hf_event event;
+
+    while (hf_core_next_event(world->server.core, &event))
+        SIM_WORLD_TRACE(world, event.kind, event.a, event.b,
+                        "server: event: %s (client %llx: %lld, %lld)", names[event.kind],
+                        (unsigned long long)event.client_id, (long long)event.a,
+                        (long long)event.b);
+}
+
+void sim_server_pump(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    if (!server->core)
+        return;
+    if (!server->committing)
+        begin_commit(world);
+    sim_calls_begin(world);
+    read_events(world);
+    schedule_wake(world);
+}
+
+void sim_server_on_wake(struct sim_world *world, uint32_t run)
+{
+    struct sim_server *server = &world->server;
+
+    if (!server->core || server->run != run || server->stopping)
+        return;
+    if (server->wake_at_ms == world->now_ms)
+        server->wake_at_ms = 0;
+    world->model.causes.server_event = true;
+    hf_core_tick(server->core, sim_now(world));
+    sim_server_pump(world);
+}
+
+/* ------------------------------------------------------------------ start and end */
+
+static struct hf_core_config core_config(const struct sim_config *c)
+{
+    struct hf_core_config config = hf_core_config_default();
+
+    config.server_name = sim_server_name();
+    config.limits = (struct hf_limits){.clients = c->max_clients,
+                                       .locks_per_client = c->max_locks_per_client,
+                                       .locks_per_file = c->max_locks_per_file,
+                                       .locks = c->max_locks,
+                                       .waiters_per_file = c->max_waiters};
+    config.grace_mode = c->conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
+    config.grace_ms = c->grace_ms;
+    config.durable_locks = c->durable;
+    config.linger_ms = c->linger_ms;
+    config.on_failure = c->keep_on_failure ? HF_ON_FAILURE_KEEP : HF_ON_FAILURE_RELEASE;
+    config.notify_in_flight = c->in_flight;
+    config.hash_key = (struct hf_hash_key){c->seed, ~c->seed};
+    return config;
+}
+
+static int load(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    for (unsigned i = 0; i < server->image.count; i++) {
+        const struct sim_record *record = server->image.records[i];
+        int rv =
+            hf_core_load(server->core, (enum hf_record_kind)record->kind, sim_record_bytes(record));
+
+        if (rv == HF_ENOMEM)
+            return rv;
+        if (rv < 0)
+            sim_world_violation(world, "after a crash the state is what was acknowledged",
+                                "a stored record was refused: %s", hf_strerror(rv));
+    }
+    return hf_core_start(server->core, sim_now(world));
+}
+
+static void start_failed(struct sim_world *world)
+{
+    if (world->server.core)
+        hf_core_del(world->server.core);
+    world->server.core = NULL;
+    sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + RESTART_MS,
+                                                     .kind = SIM_EVENT_START});
+}
+
+void sim_server_start(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+    struct hf_core_config config = core_config(&world->config);
+
+    if (server->core)
+        return;
+    server->started_ms = world->now_ms;
+    server->mono_base_ms = sim_rng_below(&world->rng, 1000000);
+    server->core = hf_core_new(&config, &world->alloc);
+    if (!server->core || load(world) < 0) {
+        start_failed(world);
+        return;
+    }
+    server->run++;
+    server->stopping = false;
+    server->wake_at_ms = 0;
+    memset(server->notices_failed, 0, sizeof(server->notices_failed));
+    server->grace_until_ms = world_at(world, sim_now(world).mono_ms + world->config.grace_ms);
+    world->model.causes.server_event = true;
+    world->model.causes.restarted = true;
+    SIM_WORLD_TRACE(world, server->run, server->image.count, 0,
+                    "server: starts with %u records on disk", server->image.count);
+    sim_check_started(world);
+    sim_server_pump(world);
+}
+
+/* Of what was under way the disk has all or nothing: a batch is atomic. */
+static void lose_or_keep_batch(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    if (!server->committing)
+        return;
+    sim_world_fault(world, SIM_FAULT_CRASH_IN_COMMIT);
+    if (server->commit_result == 0 && sim_rng_one_in(&world->rng, 2))
+        write_to_disk(world);
+    server->committing = NULL;
+}
+
+void sim_server_crash(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    if (!server->core)
+        return;
+    SIM_WORLD_TRACE(world, server->run, server->stopping, server->n_pending,
+                    "server: %s with %u answers unsent", server->stopping ? "stops" : "is killed",
+                    server->n_pending);
+    server->idle_at_crash = !server->committing;
+    server->idle_digest = hf_core_digest(server->core);
+    lose_or_keep_batch(world);
+    hf_core_del(server->core);
+    server->core = NULL;
+    if (world->heap.live != 0)
+        sim_world_violation(world, "no leak", "%lld blocks are left after the core was deleted",
+                            (long long)world->heap.live);
+    server->n_pending = 0;
+    memset(server->cache, 0, sizeof(server->cache));
+    memset(server->calls, 0, sizeof(server->calls));
+    sim_check_crashed(world);
+    sim_queue_push(&world->queue,
+                   (struct sim_event){.at_ms = world->now_ms + sim_rng_range(&world->rng, 1, 4000),
+                                      .kind = SIM_EVENT_START});
+}
+
+void sim_server_stop(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    if (!server->core || server->stopping)
+        return;
+    world->model.causes.server_event = true;
+    server->stop_seq = hf_core_stop(server->core, sim_now(world));
+    server->stopping = true;
+    sim_server_pump(world);
+    stop_if_done(world);
+}
+
+void sim_server_simu_crash(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    if (!server->core || server->stopping)
+        return;
+    world->model.causes.server_event = true;
+    world->model.causes.restarted = true;
+    (void)hf_core_simu_crash(server->core, sim_now(world));
+    server->epoch++;
+    memset(server->cache, 0, sizeof(server->cache)); /* its answers are of another epoch */
+    sim_check_crashed(world);
+    /* Whom the core has given up already, and could not yet strip, stays given up. */
+    if (world->now_ms > world->model.redo_until_ms)
+        memset(server->notices_failed, 0, sizeof(server->notices_failed));
+    server->grace_until_ms = world_at(world, sim_now(world).mono_ms + world->config.grace_ms);
+    SIM_WORLD_TRACE(world, server->run, 0, 0, "server: SM_SIMU_CRASH");
+    sim_server_pump(world);
+}

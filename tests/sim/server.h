@@ -1,0 +1,101 @@
+/*
+ * The server's process around the core: what src/daemon, src/rpc and src/store will be. It answers
+ * when a batch is durable, commits one batch at a time, makes the outgoing calls that the core
+ * wants made, wakes it when it asks to be woken, and dies and comes back.
+ *
+ * The simulated disk (image) and nothing else survives a crash.
+ */
+#ifndef HF_SIM_SERVER_H
+#define HF_SIM_SERVER_H
+
+#include "core/core.h"
+#include "image.h"
+#include "message.h"
+
+struct sim_world;
+
+enum {
+    SIM_PENDING = 256,
+    SIM_CACHE = 64, /* entries of the duplicate request cache */
+    SIM_CALLS_OUT = 64,
+};
+
+/* An answer that waits for its batch. */
+struct sim_pending {
+    uint64_t seq;
+    struct sim_message answer;
+};
+
+/* The duplicate request cache: who asked what, and what was answered, once it was. */
+struct sim_cached {
+    bool used;
+    bool answered;
+    struct sim_message answer;
+};
+
+/* An attempt of an outgoing call. */
+struct sim_call_out {
+    bool used;
+    bool async;
+    uint8_t host;
+    uint8_t kind; /* enum hf_call_kind */
+    uint32_t attempt;
+    uint64_t call_id;
+    uint64_t cookie; /* of this attempt, unique in the world */
+    unsigned owner;
+    struct sim_range range;
+};
+
+struct sim_server {
+    struct hf_core *core; /* NULL: down */
+    uint32_t run;         /* counts starts; events of an earlier run are ignored */
+    struct sim_image image;
+    struct sim_pending pending[SIM_PENDING];
+    unsigned n_pending;
+    struct sim_cached cache[SIM_CACHE];
+    unsigned next_cached;
+    struct sim_call_out calls[SIM_CALLS_OUT];
+    uint64_t next_cookie;
+
+    const struct hf_batch *committing; /* belongs to the core; NULL: none */
+    int commit_result;
+    bool commit_twice; /* its outcome is in doubt, so it will be sent again */
+    bool outage;       /* the store fails everything */
+    bool stopping;
+    uint64_t stop_seq;
+
+    uint64_t started_ms; /* the world's clock and the server's own, at its start */
+    uint64_t mono_base_ms;
+    uint64_t epoch;             /* in memory */
+    uint64_t durable_epoch;     /* on the disk */
+    struct sim_oracle disk;     /* the locks on the disk */
+    bool registered[SIM_HOSTS]; /* clients on the disk */
+    uint64_t wake_at_ms;        /* for which an event is queued; 0: none */
+    uint64_t commits;           /* ever, to fail the n-th */
+
+    bool grace;                         /* as last seen */
+    uint64_t grace_until_ms;            /* its full length, counted from the start */
+    uint32_t notices_failed[SIM_HOSTS]; /* attempts, in this epoch */
+    int32_t highest_state;              /* that any notice carried, and in which run */
+    uint32_t highest_run;
+    uint64_t idle_digest; /* at the crash, when nothing was under way */
+    bool idle_at_crash;
+};
+
+/* Starts from what is on the disk; tries again later when memory runs out. */
+void sim_server_start(struct sim_world *world);
+void sim_server_crash(struct sim_world *world);
+void sim_server_stop(struct sim_world *world);
+void sim_server_simu_crash(struct sim_world *world);
+
+/* A request or an answer from the network. */
+void sim_server_on_message(struct sim_world *world, const struct sim_message *message);
+void sim_server_on_commit(struct sim_world *world, uint32_t run);
+void sim_server_on_wake(struct sim_world *world, uint32_t run);
+
+/* What the core wants done after it was called: commit, calls, events, wake-up. */
+void sim_server_pump(struct sim_world *world);
+
+struct hf_now sim_now(const struct sim_world *world);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * The scheduled faults: when each happens next, and what it does. Everything heals when the world
+ * becomes calm.
+ */
+#ifndef HF_SIM_TROUBLE_H
+#define HF_SIM_TROUBLE_H
+
+#include <stdint.h>
+
+struct sim_world;
+struct sim_event;
+
+void sim_trouble_init(struct sim_world *world);
+void sim_trouble_strikes(struct sim_world *world, const struct sim_event *event);
+void sim_trouble_heals(struct sim_world *world, const struct sim_event *event);
+
+/* The faults stop: what is cut is joined, what is broken works. */
+void sim_trouble_ends(struct sim_world *world);
+
+#endif

@@ -1,0 +1,179 @@
+#include "work.h"
+
+#include "process.h"
+#include "world.h"
+
+enum { LATEST_MS = 10000 }; /* more than the longest delay that config.c draws */
+
+static struct sim_range draw_range(struct sim_world *world)
+{
+    struct sim_rng *rng = &world->rng;
+    uint8_t first = (uint8_t)sim_rng_below(rng, SIM_CELLS);
+    uint8_t longest = (uint8_t)(SIM_CELLS - 1 - first);
+    uint8_t more = (uint8_t)sim_rng_below(rng, sim_rng_one_in(rng, 3) ? longest + 1u : 2);
+
+    if (more > longest)
+        more = longest;
+    return (struct sim_range){(uint8_t)sim_rng_below(rng, world->config.files), first,
+                              (uint8_t)(first + more)};
+}
+
+static struct sim_range whole_file(unsigned file)
+{
+    return (struct sim_range){(uint8_t)file, 0, SIM_CELLS - 1};
+}
+
+/* A lock the owner has, picked by chance; false if it has none. */
+static bool pick_held(struct sim_world *world, unsigned owner, struct sim_range *out)
+{
+    struct sim_range range = {0};
+    enum sim_mode mode = SIM_FREE;
+    uint32_t seen = 0;
+
+    while (sim_oracle_next_run(&world->believed, owner, &range, &mode)) {
+        if (sim_rng_below(&world->rng, ++seen) == 0)
+            *out = range;
+    }
+    return seen > 0;
+}
+
+/* The whole of a held lock, or a part: an end, or a hole in the middle. */
+static struct sim_message unlock_some(struct sim_world *world, struct sim_range held)
+{
+    struct sim_range range = held;
+
+    if (sim_rng_one_in(&world->rng, 3)) {
+        range.first = (uint8_t)sim_rng_range(&world->rng, held.first, held.last);
+        range.last = (uint8_t)sim_rng_range(&world->rng, range.first, held.last);
+    } else if (sim_rng_one_in(&world->rng, 6)) {
+        range = whole_file(held.file);
+    }
+    return (struct sim_message){.call = SIM_CALL_UNLOCK, .range = range};
+}
+
+static struct sim_message lock_some(struct sim_world *world, unsigned h)
+{
+    struct sim_rng *rng = &world->rng;
+
+    return (struct sim_message){
+        .call = world->hosts[h].unmonitored ? SIM_CALL_NM_LOCK : SIM_CALL_LOCK,
+        .range = draw_range(world),
+        .exclusive = sim_rng_below(rng, 5) < 3,
+        .block = !world->hosts[h].unmonitored && sim_rng_one_in(rng, 2),
+        .async = sim_rng_one_in(rng, 6),
+    };
+}
+
+static struct sim_message share_some(struct sim_world *world, unsigned h)
+{
+    struct sim_rng *rng = &world->rng;
+
+    return (struct sim_message){
+        .call = sim_rng_one_in(rng, 2) ? SIM_CALL_SHARE : SIM_CALL_UNSHARE,
+        .named = (uint8_t)h,
+        .range = {.file = (uint8_t)sim_rng_below(rng, world->config.files)},
+        .mode = (uint8_t)sim_rng_below(rng, 4),
+        .access = (uint8_t)sim_rng_range(rng, 1, 3),
+    };
+}
+
+static void monitor_some(struct sim_world *world, unsigned h)
+{
+    static const enum sim_call calls[] = {SIM_CALL_SM_MON, SIM_CALL_SM_MON, SIM_CALL_SM_UNMON,
+                                          SIM_CALL_SM_UNMON_ALL, SIM_CALL_SM_STAT};
+    struct sim_message call = {.call = (uint8_t)calls[sim_rng_below(&world->rng, 5)],
+                               .named =
+                                   (uint8_t)sim_rng_below(&world->rng, world->config.hosts + 1u)};
+
+    sim_client_call(world, h, SIM_SLOT_MISC, call);
+}
+
+/*
+ * What a hostile or confused host sends: another's name from its own address, or a reclaim of
+ * something it never had. None of it may change anything for anybody else.
+ */
+static void lie(struct sim_world *world, unsigned h)
+{
+    static const enum sim_call calls[] = {SIM_CALL_UNLOCK, SIM_CALL_CANCEL, SIM_CALL_FREE_ALL,
+                                          SIM_CALL_SM_NOTIFY, SIM_CALL_LOCK};
+    struct sim_rng *rng = &world->rng;
+    struct sim_message call = {
+        .call = (uint8_t)calls[sim_rng_below(rng, 5)],
+        .named = (uint8_t)sim_rng_below(rng, world->config.hosts),
+        .name = (uint8_t)sim_rng_below(rng, 2),
+        .proc = (uint8_t)sim_rng_below(rng, SIM_PROCS),
+        .range = draw_range(world),
+        .exclusive = sim_rng_one_in(rng, 2),
+        .state = (int32_t)(2 * sim_rng_below(rng, 50) + 1001),
+    };
+
+    if (call.call == SIM_CALL_LOCK) { /* honest name, dishonest claim */
+        call.named = (uint8_t)h;
+        call.reclaim = true;
+        call.proc = SIM_PROCS; /* an owner that never locks anything in earnest */
+        call.state = 0;
+        /* Without recorded locks a reclaim can only be checked per client: no lie to be found. */
+        if (world->hosts[h].unmonitored || !world->config.durable)
+            return;
+    } else if (call.named == h) {
+        return;
+    }
+    sim_client_call(world, h, SIM_SLOT_MISC, call);
+}
+
+static bool all_idle(const struct sim_host *host)
+{
+    for (unsigned p = 0; p < SIM_PROCS; p++) {
+        if (host->procs[p].phase != SIM_IDLE)
+            return false;
+    }
+    return true;
+}
+
+/* Every file is unlocked as a whole, also where nothing is held as far as this client knows: the
+ * server may have granted something whose answer never came. */
+static struct sim_message tidy(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_process *process = &world->hosts[h].procs[p];
+
+    if (world->hosts[h].unmonitored && process->tidied == 0) {
+        process->tidied = world->config.files; /* and this ends its shares as well */
+        return (struct sim_message){.call = SIM_CALL_FREE_ALL};
+    }
+    if (process->tidied == world->config.files) {
+        process->finished = true;
+        return (struct sim_message){.call = SIM_CALL_NONE};
+    }
+    return (struct sim_message){.call = SIM_CALL_UNLOCK, .range = whole_file(process->tidied++)};
+}
+
+struct sim_message sim_work_next(struct sim_world *world, unsigned h, unsigned p)
+{
+    const struct sim_config *config = &world->config;
+    struct sim_host *host = &world->hosts[h];
+    struct sim_process *process = &host->procs[p];
+    struct sim_rng *rng = &world->rng;
+    struct sim_range held;
+    bool misc_free = !host->slots[SIM_SLOT_MISC].active;
+
+    if (world->calm) /* not before the last late copy of a LOCK has come in */
+        return world->now_ms > world->calm_since_ms + LATEST_MS
+                   ? tidy(world, h, p)
+                   : (struct sim_message){.call = SIM_CALL_NONE};
+    if (misc_free && sim_rng_chance(rng, config->mons))
+        monitor_some(world, h);
+    else if (misc_free && sim_rng_chance(rng, config->lies))
+        lie(world, h);
+    if (sim_rng_chance(rng, config->free_alls) && all_idle(host))
+        return (struct sim_message){.call = SIM_CALL_FREE_ALL};
+    if (host->unmonitored && sim_rng_chance(rng, config->shares))
+        return share_some(world, h);
+    if (sim_rng_chance(rng, config->tests))
+        return (struct sim_message){
+            .call = SIM_CALL_TEST, .range = draw_range(world), .exclusive = sim_rng_one_in(rng, 2)};
+    if (pick_held(world, sim_owner(h, p), &held) && (process->shy || sim_rng_below(rng, 9) < 4))
+        return process->shy ? (struct sim_message){.call = SIM_CALL_UNLOCK, .range = held}
+                            : unlock_some(world, held);
+    process->shy = false;
+    return lock_some(world, h);
+}

@@ -1,0 +1,147 @@
+/*
+ * A whole simulated world: clients, network, server, disk and time, from one seed. The loop takes
+ * the next event, lets whoever it concerns act, and then checks the invariants; the first one that
+ * does not hold ends the run.
+ *
+ *     config rng queue trace      what a seed decides; chance, time, history
+ *     client process work         machines, the kernel's lock call, what programs want
+ *     net message                 between the two
+ *     server answers calls door   the process around the core; door is where the codecs will stand
+ *     image disk heap             what the core writes and what it allocates
+ *     trouble operator            faults, and the operator's hand
+ *     oracle model look predict   the naive model, how the core is read, what it must answer
+ *     invariants                  what must be true
+ *     run exhaustive faults planted   the modes of hf-sim
+ */
+#ifndef HF_SIM_WORLD_H
+#define HF_SIM_WORLD_H
+
+#include "base/alloc.h"
+#include "client.h"
+#include "config.h"
+#include "model.h"
+#include "net.h"
+#include "queue.h"
+#include "rng.h"
+#include "server.h"
+#include "trace.h"
+
+enum sim_event_kind {
+    SIM_EVENT_MESSAGE, /* what: slot of the network */
+    SIM_EVENT_RESEND,  /* who: host, what: slot of its calls */
+    SIM_EVENT_PROCESS, /* who: host, what: process */
+    SIM_EVENT_BOOT,    /* who: host */
+    SIM_EVENT_COMMIT,
+    SIM_EVENT_WAKE,
+    SIM_EVENT_CALL,  /* what: index of an outgoing call that times out */
+    SIM_EVENT_FAULT, /* what: enum sim_fault, the next of its kind is due */
+    SIM_EVENT_HEAL,  /* who: host, what: direction; a partition or (SIM_FAULT_OUTAGE) the store */
+    SIM_EVENT_START, /* the server comes up again */
+    SIM_EVENT_CALM,  /* the faults stop */
+};
+
+/* name in the summary; those down to PARTITION are scheduled, the others happen on the way */
+#define SIM_FAULTS(X)                             \
+    X(SERVER_CRASH, "server crashes")             \
+    X(SERVER_STOP, "server stops")                \
+    X(SIMU_CRASH, "simulated crashes")            \
+    X(CLIENT_CRASH, "client crashes")             \
+    X(PARTITION, "partitions")                    \
+    X(OUTAGE, "store outages")                    \
+    X(WALL_JUMP, "wall clock jumps")              \
+    X(OPERATOR, "operator interventions")         \
+    X(CLIENT_DEATH, "clients dead for good")      \
+    X(LOSS, "messages lost")                      \
+    X(CUT, "messages cut off")                    \
+    X(DUPLICATE, "messages duplicated")           \
+    X(REORDER, "messages overtaken")              \
+    X(DELAY, "messages late")                     \
+    X(COMMIT_FAILED, "commits failed")            \
+    X(COMMIT_SLOW, "commits slow")                \
+    X(COMMIT_UNKNOWN, "commits in doubt")         \
+    X(CRASH_IN_COMMIT, "crashes during a commit") \
+    X(ALLOC_FAILED, "allocations failed")         \
+    X(CALL_FAILED, "outgoing calls failed")       \
+    X(CALL_REFUSED, "GRANTED refused")            \
+    X(STALE, "stale requests executed")           \
+    X(RECLAIM_REFUSED, "reclaims refused")        \
+    X(LAPSED, "grants lapsed by the rules")       \
+    X(LIE, "requests under a false name")
+
+enum sim_fault {
+#define X(name, text) SIM_FAULT_##name,
+    SIM_FAULTS(X)
+#undef X
+        SIM_FAULT_KINDS
+};
+
+struct sim_stats {
+    uint64_t events;
+    uint64_t requests;
+    uint64_t grants;
+    uint64_t waits;
+    uint64_t reclaims;
+    uint64_t deadlocks;
+    uint64_t beliefs; /* cells that a client believed to hold, looked at after each event */
+    uint64_t excused; /* of these, those whose grant had lapsed by the rules */
+    uint64_t faults[SIM_FAULT_KINDS];
+};
+
+/* Counts allocations of the core and fails some of them. */
+struct sim_heap {
+    uint64_t count;
+    uint64_t fail_at; /* the number of the first that fails; 0: none */
+    uint64_t fail_n;  /* how many in a row do */
+    bool failed;      /* since the flag was last cleared */
+    int64_t live;
+};
+
+struct sim_world {
+    struct sim_config config;
+    struct sim_rng rng;
+    struct sim_queue queue;
+    struct sim_trace trace;
+    struct sim_stats stats;
+    struct sim_net net;
+    struct sim_server server;
+    struct sim_host hosts[SIM_HOSTS];
+    struct sim_model model;
+    struct sim_seen scratch[2]; /* too big for the stack of every check */
+    struct sim_oracle believed; /* by the clients, each for its own owners */
+    struct sim_heap heap;
+    struct hf_alloc alloc;
+    uint32_t call_attempts; /* of the core's configuration */
+    uint64_t fail_commit;   /* the number of the first commit that fails; 0: none */
+    uint64_t fail_commits;  /* how many in a row do */
+
+    uint64_t now_ms;
+    int64_t wall_offset_ms;
+    bool calm; /* the faults have stopped */
+    uint64_t calm_since_ms;
+    const char *violation; /* NULL: none so far */
+    char detail[256];
+};
+
+void sim_world_init(struct sim_world *world, const struct sim_config *config, FILE *trace);
+void sim_world_free(struct sim_world *world);
+
+/* Runs to the end, or to the first violation; true if there was none. */
+bool sim_world_run(struct sim_world *world);
+
+/* Counts a fault. */
+static inline void sim_world_fault(struct sim_world *world, enum sim_fault fault)
+{
+    world->stats.faults[fault]++;
+}
+
+/* Only the first violation counts; what comes after it may be its consequence. */
+__attribute__((format(printf, 3, 4))) void
+sim_world_violation(struct sim_world *world, const char *invariant, const char *format, ...);
+
+/* A client accepted a GRANTED callback. */
+void sim_world_callback_taken(struct sim_world *world, const struct sim_message *call);
+
+#define SIM_WORLD_TRACE(world, a, b, c, ...) \
+    SIM_TRACE(&(world)->trace, (world)->now_ms, a, b, c, __VA_ARGS__)
+
+#endif
