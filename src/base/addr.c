@@ -135,6 +135,31 @@ char *hf_addr_format_port(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX
     return text;
 }
 
+int hf_addr_parse_port(const char *text, struct hf_addr *out)
+{
+    char host[HF_ADDR_TEXT_MAX];
+    const char *colon = strrchr(text, ':');
+    bool brackets = text[0] == '[';
+    size_t len = colon ? (size_t)(colon - text) : 0;
+    struct hf_addr addr;
+    unsigned long port;
+    char *end;
+
+    if (len == 0 || len >= sizeof(host) || colon[1] < '0' || colon[1] > '9')
+        return HF_EINVAL;
+    port = strtoul(colon + 1, &end, 10);
+    if (*end || port > UINT16_MAX || (brackets && text[len - 1] != ']'))
+        return HF_EINVAL;
+    memcpy(host, text + brackets, len - 2 * (size_t)brackets);
+    host[len - 2 * (size_t)brackets] = '\0';
+    /* Without brackets the last group of an IPv6 address would pass for a port. */
+    if (hf_addr_parse(host, &addr) < 0 || brackets != (addr.family == HF_ADDR_IPV6))
+        return HF_EINVAL;
+    addr.port = (uint16_t)port;
+    *out = addr;
+    return 0;
+}
+
 /* Reads ".N" at the end of text as one byte of a port, and cuts it off. */
 static int cut_port_byte(char *text, unsigned *byte)
 {

@@ -61,6 +61,9 @@ unsigned hf_addr_to_sockaddr(const struct hf_addr *addr, struct sockaddr_storage
 /* Numeric text only ("192.0.2.1", "2001:db8::1", "fe80::1%2"); never asks a resolver. Port is 0. */
 int hf_addr_parse(const char *text, struct hf_addr *out);
 
+/* With its port, as hf_addr_format_port() writes it: "192.0.2.1:8049", "[::1]:8049". */
+int hf_addr_parse_port(const char *text, struct hf_addr *out);
+
 /* The address alone; and with its port, "192.0.2.1:4045" or "[::1]:4045". Both return text. */
 char *hf_addr_format(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX]);
 char *hf_addr_format_port(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX]);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 enum {
     LINE_MAX_BYTES = 4096, /* a longer line is cut, and says so */
@@ -73,30 +74,6 @@ static void put_str(struct line *line, const char *text)
     put(line, text, strlen(text));
 }
 
-/* Length of the valid UTF-8 sequence at p that is safe to print, 0 if there is none. */
-static size_t printable_utf8(const uint8_t *p, size_t left)
-{
-    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    uint32_t code;
-
-    if (p[0] < 0xc2 || p[0] > 0xf4 || len > left)
-        return 0;
-    code = p[0] & (0x7fU >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (p[i] & 0x3f);
-    }
-    if ((len == 3 && code < 0x800) || (len == 4 && code < 0x10000) || code > 0x10ffff)
-        return 0; /* overlong, or beyond Unicode */
-    if (code < 0xa0 || (code >= 0xd800 && code <= 0xdfff))
-        return 0; /* C1 controls, surrogates */
-    if ((code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-        (code >= 0x2066 && code <= 0x2069) || code == 0xfeff)
-        return 0; /* invisible, line breaks, text direction: a terminal would show a lie */
-    return len;
-}
-
 /* Both formats quote alike: JSON's rules are strict enough for the text form too. */
 static void put_quoted(struct line *line, struct hf_bytes bytes)
 {
@@ -113,7 +90,7 @@ static void put_quoted(struct line *line, struct hf_bytes bytes)
             put(line, (const char *)&bytes.data[i], 1);
             i++;
         } else {
-            size_t len = printable_utf8(bytes.data + i, bytes.len - i);
+            size_t len = hf_utf8_printable(bytes.data + i, bytes.len - i);
             if (len > 0) {
                 put(line, (const char *)&bytes.data[i], len);
                 i += len;

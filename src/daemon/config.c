@@ -58,8 +58,14 @@ static const struct key KEYS[] = {
     {"limits", "locks", NUMBER, AT(max_locks), "1000000", 1, 100000000, .live = true},
     {"limits", "waiters_per_file", NUMBER, AT(max_waiters_per_file), "1000", 1, 1000000,
      .live = true},
-    {"admin", "listen", TEXT, AT(admin_listen), "127.0.0.1:8049"},
-    {"admin", "token_file", TEXT, AT(admin_token_file), ""},
+    {"admin", "listen", TEXT, AT(admin_listen), "127.0.0.1:8049",
+     .comment = "ADDRESS:PORT of the page, REST and metrics; empty: none"},
+    {"admin", "socket", TEXT, AT(admin_socket), "auto",
+     .comment = "auto: /run/holdfast/admin.sock, or in store.path; empty: none"},
+    {"admin", "token_file", TEXT, AT(admin_token_file), "",
+     .comment = "holds the token that changes need"},
+    {"admin", "fh_map", TEXT, AT(admin_fh_map), "",
+     .comment = "lines of HEX PATH: names for file handles"},
     {"log", "level", CHOICE, AT(log_level), "info", .choices = "error|warn|info|debug",
      .live = true},
     {"log", "format", CHOICE, AT(log_format), "text", .choices = "text|json", .live = true},
@@ -379,6 +385,7 @@ void hf_config_init(struct hf_config *config)
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
     const char *what = NULL;
+    struct hf_addr admin;
 
     if (config->name[0] == '\0')
         what = "server.name is empty: clients need a name for us";
@@ -386,6 +393,8 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
         what = "grace.mode=conflict needs locks.durable=yes: it must know what was held";
     else if (config->backend == HF_BACKEND_LMDB && config->path[0] == '\0')
         what = "store.path is empty: the lmdb store needs a directory";
+    else if (config->admin_listen[0] && hf_addr_parse_port(config->admin_listen, &admin) < 0)
+        what = "admin.listen is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)";
     if (!what)
         return 0;
     snprintf(error, HF_CONFIG_ERROR_MAX, "%s", what);

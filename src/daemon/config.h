@@ -64,8 +64,10 @@ struct hf_config {
     uint32_t max_locks;
     uint32_t max_waiters_per_file;
 
-    char admin_listen[HF_CONFIG_TEXT_MAX];
+    char admin_listen[HF_CONFIG_TEXT_MAX]; /* ADDRESS:PORT; empty: no TCP */
+    char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
     char admin_token_file[HF_CONFIG_TEXT_MAX];
+    char admin_fh_map[HF_CONFIG_TEXT_MAX];
 
     uint32_t log_level;  /* enum hf_log_level */
     uint32_t log_format; /* enum hf_log_format */

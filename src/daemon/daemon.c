@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "daemon/admin_ops.h"
 #include "daemon/engine.h"
 #include "daemon/systemd.h"
 #include "rpc/rpcbind.h"
@@ -34,6 +35,7 @@ struct daemon {
     const struct hf_rpc_program *programs[2];
     size_t n_programs;
     struct hf_rpc_server *server;
+    struct hf_administration administration;
 
     struct hf_rpcbind_service services[SERVICES_MAX];
     size_t n_services;
@@ -247,6 +249,7 @@ static void shut_down(struct daemon *d)
     d->registered = false;
     if (d->engine_open)
         hf_engine_stop(&d->engine);
+    hf_administration_close(&d->administration);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     uv_close((uv_handle_t *)&d->sigint, NULL);
     uv_close((uv_handle_t *)&d->sighup, NULL);
@@ -285,6 +288,7 @@ static void on_reload_signal(uv_signal_t *handle, int number)
         hf_log_configure((enum hf_log_level)config->log_level,
                          (enum hf_log_format)config->log_format);
         hf_engine_reconfigure(&d->engine, config);
+        hf_administration_reload(&d->administration);
         hf_log(HF_LOG_INFO, "configuration reloaded");
     }
     hf_systemd_ready("serving");
@@ -308,6 +312,7 @@ static int start(struct daemon *d)
         .max_connections = raise_file_limit(),
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
         .stall_ms = HF_RPC_STALL_MS_DEFAULT,
+        .timed = hf_administration_wanted(&d->options->config),
     };
     int rv = hf_engine_open(&d->engine, &d->loop, &d->options->config, &d->hash_key);
 
@@ -323,6 +328,8 @@ static int start(struct daemon *d)
         rv = listen_all(d);
     if (rv == 0)
         rv = set_up_rpcbind(d);
+    if (rv == 0 && server.timed)
+        rv = hf_administration_open(&d->administration, &d->engine, d->server, &d->options->config);
     if (rv < 0)
         return rv;
     /* Only now, when clients can come back to us, are they told to (PROTOCOL: a reclaim that finds

@@ -26,12 +26,16 @@ static void update_wall_clock(struct hf_engine *engine)
 }
 
 /* The loop's own clock, read once a turn: no system call for each request. */
-static struct hf_now now(void *ctx)
+struct hf_now hf_engine_now(const struct hf_engine *engine)
 {
-    struct hf_engine *engine = ctx;
     uint64_t mono_ms = uv_now(engine->loop);
 
     return (struct hf_now){mono_ms, (int64_t)mono_ms + engine->wall_offset_ms};
+}
+
+static struct hf_now now(void *ctx)
+{
+    return hf_engine_now(ctx);
 }
 
 /* ---- the store ---- */
@@ -60,6 +64,8 @@ static void collect(struct hf_engine *engine)
 
     if (hf_committer_collect(&engine->committer, &result)) {
         engine->committing = false;
+        hf_histogram_observe(&engine->commits_ns, result.duration_ns);
+        hf_histogram_observe(&engine->batch_sizes, result.batch->n_ops);
         settle(engine, result.batch->seq, result.status);
     }
     note_health(engine);

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "base/hash.h"
+#include "base/histogram.h"
 #include "base/later.h"
 #include "core/core.h"
 #include "daemon/config.h"
@@ -36,11 +37,13 @@ struct hf_engine {
     uv_async_t committed;
     uv_prepare_t prepare;
     uv_timer_t alarm;
-    int64_t wall_offset_ms; /* wall clock less the loop's clock */
-    bool more_calls;        /* the core may have more calls to begin, in the next turn */
-    uint64_t untold;        /* clients not yet tried since our restart, at most */
-    uint64_t counted_ms;    /* when they were counted */
-    int32_t summed_up;      /* the state number whose notices' outcome is in the log */
+    int64_t wall_offset_ms;          /* wall clock less the loop's clock */
+    bool more_calls;                 /* the core may have more calls to begin, in the next turn */
+    uint64_t untold;                 /* clients not yet tried since our restart, at most */
+    uint64_t counted_ms;             /* when they were counted */
+    int32_t summed_up;               /* the state number whose notices' outcome is in the log */
+    struct hf_histogram commits_ns;  /* from submit to durable, or given up */
+    struct hf_histogram batch_sizes; /* operations in a batch */
 };
 
 /*
@@ -56,6 +59,9 @@ void hf_engine_start(struct hf_engine *engine);
 
 /* The store's name for a value of enum hf_backend. */
 const char *hf_engine_backend_name(uint32_t backend);
+
+/* The moment of this turn of the loop. */
+struct hf_now hf_engine_now(const struct hf_engine *engine);
 
 /* What of a new configuration can change while running. */
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config);

@@ -140,6 +140,8 @@ static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct a
     xdrproc_t encode;
 
     nlm->answers[a->kind][a->stat]++;
+    if (a->received_ns)
+        hf_histogram_observe(&nlm->durations_ns[a->kind], uv_hrtime() - a->received_ns);
     if (better_unsaid(a)) {
         if (call)
             hf_rpc_reply_never(call);
@@ -243,6 +245,7 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
         .peer = call->peer,
         .local = call->local,
         .transport = call->transport,
+        .received_ns = call->received_ns,
     };
 
     if (kind == HF_NLM_TEST && a.stat == HF_STAT_DENIED)

@@ -76,8 +76,9 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
     nlm->answers[HF_NLM_RES][HF_STAT_GRANTED]++;
     if (a->cookie.nlm_obj_len == sizeof(id)) {
         memcpy(&id, a->cookie.nlm_obj_val, sizeof(id));
-        hf_core_granted_res(nlm->config.core, now_of(nlm), &peer, be64toh(id),
-                            a->stat.stat == NLM4_GRANTED);
+        id = be64toh(id);
+        hf_core_granted_res(nlm->config.core, now_of(nlm), &peer, id,
+                            a->stat.stat == NLM4_GRANTED || !errand_may_be_denied(nlm, id));
     }
     hf_rpc_reply_void(call);
 }

@@ -13,6 +13,7 @@
 #ifndef HF_NLM_NLM_H
 #define HF_NLM_NLM_H
 
+#include "base/histogram.h"
 #include "base/later.h"
 #include "core/core.h"
 #include "rpc/client.h"
@@ -50,10 +51,12 @@ enum { HF_NLM_STATS = HF_STAT_FAILED + 1 };
 struct hf_nlm {
     struct hf_rpc_program program;
     struct hf_nlm_config config;
-    struct hf_list spare;                         /* kept answers, for reuse */
-    struct hf_list errands;                       /* callbacks and probes under way */
-    uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS]; /* sent, by outcome */
-    uint64_t refused_callers;                     /* procedure 16 from where it may not come */
+    struct hf_list spare;                           /* kept answers, for reuse */
+    struct hf_list errands;                         /* callbacks and probes under way */
+    uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS];   /* sent, by outcome */
+    uint64_t refused_callers;                       /* procedure 16 from where it may not come */
+    struct hf_histogram durations_ns[HF_NLM_KINDS]; /* from arrival to answer, where timed */
+    struct hf_histogram callbacks_ns;               /* of one attempt at GRANTED */
 };
 
 void hf_nlm_init(struct hf_nlm *nlm, const struct hf_nlm_config *config);

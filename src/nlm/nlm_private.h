@@ -29,6 +29,7 @@ struct answer {
     struct hf_addr peer;
     struct hf_addr local;
     enum hf_rpc_transport transport;
+    uint64_t received_ns; /* 0: not timed */
 };
 
 static inline struct hf_nlm *nlm_of(const struct hf_rpc_call *call)
@@ -75,6 +76,9 @@ void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *
 
 /* callback.c: forgets the calls that were under way when the RPC client went. */
 void callbacks_del(struct hf_nlm *nlm);
+
+/* callback.c: whether a client's DENIED to this errand is to be believed. */
+bool errand_may_be_denied(const struct hf_nlm *nlm, uint64_t id);
 
 /* The handlers: locks.c, shares.c, hosts.c. */
 void on_null(struct hf_rpc_call *call, void *args);

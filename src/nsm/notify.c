@@ -35,7 +35,9 @@ static void errand_del(struct errand *errand)
 static void report(struct errand *errand, int error)
 {
     struct hf_nsm *nsm = errand->nsm;
+    uint64_t spent_ms = now_of(nsm).mono_ms - errand->started_ms;
 
+    hf_histogram_observe(&nsm->notices_ns, spent_ms * 1000000);
     hf_core_call_done(nsm->config.core, now_of(nsm), errand->id,
                       error ? HF_CALL_FAILED : HF_CALL_ACCEPTED, error);
     errand_del(errand);

@@ -18,6 +18,15 @@ static stat_chge stat_chge_store = {.mon_name = {0, mon_name}};
 
 /* ---- answers ---- */
 
+static void count(struct hf_nsm *nsm, const struct hf_rpc_call *call, enum hf_nsm_result result)
+{
+    unsigned proc = call->header.proc;
+
+    nsm->answers[proc][result]++;
+    if (call->received_ns)
+        hf_histogram_observe(&nsm->durations_ns[proc], uv_hrtime() - call->received_ns);
+}
+
 /* What is said, in the core's terms; which of the three result types depends on the procedure. */
 static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_answer answer)
 {
@@ -25,7 +34,7 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
     struct sm_stat state = {answer.state};
     unsigned proc = call->header.proc;
 
-    nsm->answers[proc][answer.ok ? HF_NSM_SUCCESS : HF_NSM_FAILURE]++;
+    count(nsm, call, answer.ok ? HF_NSM_SUCCESS : HF_NSM_FAILURE);
     switch (proc) {
     case SM_STAT:
     case SM_MON:
@@ -157,7 +166,7 @@ static bool refused(struct hf_rpc_call *call)
 static void on_null(struct hf_rpc_call *call, void *args)
 {
     (void)args;
-    nsm_of(call)->answers[SM_NULL][HF_NSM_SUCCESS]++;
+    count(nsm_of(call), call, HF_NSM_SUCCESS);
     hf_rpc_reply_void(call);
 }
 
@@ -224,12 +233,13 @@ static void on_simu_crash(struct hf_rpc_call *call, void *args)
 
     (void)args;
     if (!is_local_root(call)) {
-        nsm->answers[SM_SIMU_CRASH][HF_NSM_FAILURE]++;
+        count(nsm, call, HF_NSM_FAILURE);
         hf_log_limited(HF_LOG_WARN, "refused: SM_SIMU_CRASH", HF_ADDR("from", &call->peer),
                        HF_STR("reason", "only from this host and a reserved port"));
         hf_rpc_reply_error(call, HF_RPC_SYSTEM_ERR);
         return;
     }
+    hf_rpc_forget_answers(call);
     answer.seq = hf_core_simu_crash(nsm->config.core, now_of(nsm));
     answer_when_durable(call, answer);
 }

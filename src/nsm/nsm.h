@@ -11,6 +11,7 @@
 #ifndef HF_NSM_NSM_H
 #define HF_NSM_NSM_H
 
+#include "base/histogram.h"
 #include "base/later.h"
 #include "core/core.h"
 #include "rpc/client.h"
@@ -39,7 +40,9 @@ struct hf_nsm {
     struct hf_list errands; /* attempts under way */
     struct hf_list lookups; /* names being looked up */
     uint64_t answers[HF_NSM_PROCEDURES][HF_NSM_RESULTS];
-    unsigned resolving; /* names being looked up now */
+    struct hf_histogram durations_ns[HF_NSM_PROCEDURES]; /* from arrival to answer, where timed */
+    struct hf_histogram notices_ns;                      /* of one attempt at a notice */
+    unsigned resolving;                                  /* names being looked up now */
 };
 
 void hf_nsm_init(struct hf_nsm *nsm, const struct hf_nsm_config *config);

@@ -139,6 +139,7 @@ static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
         .results = results,
         .peer = call->to,
         .elapsed_ms = (uint32_t)(uv_now(call->client->loop) - call->started_ms),
+        .repeated = call->sends > 1,
     };
     hf_rpc_done done = call->done;
     void *ctx = call->ctx;
@@ -390,6 +391,7 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request
     call->request.args = NULL;
     call->done = done;
     call->ctx = ctx;
+    call->sends = 0;
     call->wanted = request->path == HF_RPC_BY_UDP ? HF_RPC_UDP : HF_RPC_TCP;
     uv_update_time(client->loop);
     call->started_ms = uv_now(client->loop);

@@ -196,6 +196,8 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     if (!call)
         return; /* out of memory, or far too many under way: as if the network had lost it */
     call->header = header;
+    if (server->config.timed)
+        call->received_ns = uv_hrtime();
     server->counters.calls++;
     if (verdict != HF_RPC_OK) {
         refuse(call, verdict);
@@ -302,4 +304,9 @@ void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)
 void hf_rpc_reply_never(struct hf_rpc_call *call)
 {
     reply_abandon(call);
+}
+
+void hf_rpc_forget_answers(struct hf_rpc_call *call)
+{
+    hf_dupcache_clear(&call->server->dups);
 }

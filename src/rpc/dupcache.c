@@ -136,3 +136,12 @@ void hf_dup_answer(struct hf_dupcache *cache, struct hf_dup *entry, struct hf_by
     entry->len = (uint32_t)reply.len;
     entry->call = NULL;
 }
+
+void hf_dupcache_clear(struct hf_dupcache *cache)
+{
+    for (size_t i = 0; i < HF_DUP_ENTRIES; i++) {
+        struct hf_dup *entry = &cache->entries[i];
+        if (*tag_at(cache, entry))
+            hf_dup_forget(cache, entry);
+    }
+}

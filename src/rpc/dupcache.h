@@ -72,6 +72,9 @@ enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms
 void hf_dup_answer(struct hf_dupcache *cache, struct hf_dup *entry, struct hf_bytes reply);
 void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry);
 
+/* Forgets every answer; requests under way go on. */
+void hf_dupcache_clear(struct hf_dupcache *cache);
+
 static inline struct hf_bytes hf_dup_reply(const struct hf_dup *entry)
 {
     return hf_bytes(entry->large ? entry->large : entry->small, entry->len);

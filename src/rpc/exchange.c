@@ -109,6 +109,8 @@ static void udp_send(struct hf_rpc_outcall *call)
         fail_soon(call, rv);
         return;
     }
+    if (call->phase == PHASE_CALL)
+        call->sends++;
     memcpy(hf_udp_room(udp), question.data, question.len);
     hf_udp_queue(udp, &call->to, &call->request.local, question.len);
     arm(call, call->resend_pause_ms);

@@ -57,6 +57,8 @@ struct hf_rpc_call {
     struct hf_addr local; /* the address the peer sent this to, and expects the answer from */
     const struct hf_rpc_program *program;
     const struct hf_rpc_procedure *procedure;
+    uint64_t
+        received_ns; /* uv_hrtime() at its arrival, where the server is asked to time; else 0 */
 
     struct hf_rpc_server *server;
     struct hf_rpc_conn *conn; /* TCP: where the answer goes; NULL once the connection is gone */
@@ -69,6 +71,12 @@ struct hf_rpc_call {
 void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t encode, const void *results);
 void hf_rpc_reply_void(struct hf_rpc_call *call);
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat);
+
+/*
+ * Forgets all answers kept for repeated requests, as a restart would: what they promised may hold
+ * no more. The call itself goes on.
+ */
+void hf_rpc_forget_answers(struct hf_rpc_call *call);
 
 /* No answer at all: what RPC asks of a server that cannot tell what an answer would promise. */
 void hf_rpc_reply_never(struct hf_rpc_call *call);

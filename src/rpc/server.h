@@ -36,6 +36,7 @@ struct hf_rpc_server_config {
     unsigned max_connections;
     uint64_t idle_ms;  /* a quiet connection lives this long */
     uint64_t stall_ms; /* one that owes us bytes, or leaves our answers unread, this long */
+    bool timed;        /* note when each call arrives: for metrics, and only where they are on */
 };
 
 enum {

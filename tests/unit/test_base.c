@@ -212,6 +212,25 @@ static void uaddr_round_trips(void **state)
         assert_int_equal(hf_addr_parse_uaddr(bad[i], &addr), HF_EINVAL);
 }
 
+static void addr_with_port_round_trips(void **state)
+{
+    static const char *const GOOD[] = {"192.0.2.1:8049", "[2001:db8::1]:1", "0.0.0.0:65535"};
+    static const char *const BAD[] = {
+        "",      "192.0.2.1", ":80",     "192.0.2.1:",     "192.0.2.1:65536", "192.0.2.1:8x",
+        "::1:8", "[::1]",     "[::1:80", "[192.0.2.1]:80", "host:80",         "192.0.2.1:-1",
+    };
+    char text[HF_ADDR_TEXT_MAX];
+    struct hf_addr addr;
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(GOOD); i++) {
+        assert_int_equal(hf_addr_parse_port(GOOD[i], &addr), 0);
+        assert_string_equal(hf_addr_format_port(&addr, text), GOOD[i]);
+    }
+    for (size_t i = 0; i < HF_COUNT_OF(BAD); i++)
+        assert_int_equal(hf_addr_parse_port(BAD[i], &addr), HF_EINVAL);
+}
+
 static void addr_knows_loopback(void **state)
 {
     struct hf_addr addr;
@@ -337,6 +356,7 @@ int main(void)
         cmocka_unit_test(buf_survives_a_failed_allocation),
         cmocka_unit_test(addr_texts_round_trip),
         cmocka_unit_test(uaddr_round_trips),
+        cmocka_unit_test(addr_with_port_round_trips),
         cmocka_unit_test(addr_knows_loopback),
         cmocka_unit_test(errors_have_texts),
         cmocka_unit_test(log_escapes_what_peers_send),

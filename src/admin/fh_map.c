@@ -1,0 +1,132 @@
+#include "admin/fh_map.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+enum { FH_BYTES_MAX = 64, LINE_BYTES_MAX = 8192 }; /* RFC 1813: a handle; a path and more */
+
+struct hf_fh_name {
+    uint8_t fh[FH_BYTES_MAX];
+    size_t len;
+    char *path;
+};
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int hf_hex_decode(const char *text, size_t len, uint8_t *out, size_t max)
+{
+    if (len == 0 || len % 2 != 0 || len / 2 > max)
+        return -1;
+    for (size_t i = 0; i < len; i += 2) {
+        int high = hex_digit(text[i]);
+        int low = hex_digit(text[i + 1]);
+        if (high < 0 || low < 0)
+            return -1;
+        out[i / 2] = (uint8_t)(high << 4 | low);
+    }
+    return (int)(len / 2);
+}
+
+void hf_fh_map_init(struct hf_fh_map *map)
+{
+    *map = (struct hf_fh_map){0};
+}
+
+void hf_fh_map_free(struct hf_fh_map *map)
+{
+    for (size_t i = 0; i < map->count; i++)
+        free(map->names[i].path);
+    free(map->names);
+    hf_fh_map_init(map);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct hf_fh_name *x = a;
+    const struct hf_fh_name *y = b;
+    int order = memcmp(x->fh, y->fh, x->len < y->len ? x->len : y->len);
+
+    return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+static int add_line(struct hf_fh_map *map, char *line)
+{
+    size_t hex = strcspn(line, " \t\n");
+    char *path = line + hex + strspn(line + hex, " \t");
+    struct hf_fh_name name = {0};
+    struct hf_fh_name *names;
+    int len;
+
+    if (line[0] == '#' || line[0] == '\n')
+        return 0;
+    path[strcspn(path, "\n")] = '\0';
+    len = hf_hex_decode(line, hex, name.fh, sizeof(name.fh));
+    if (len < 0 || !path[0] || map->count == HF_FH_MAP_LINES_MAX)
+        return HF_EINVAL;
+    name.len = (size_t)len;
+    names = realloc(map->names, (map->count + 1) * sizeof(*names));
+    if (!names)
+        return HF_ENOMEM;
+    map->names = names;
+    name.path = strdup(path);
+    if (!name.path)
+        return HF_ENOMEM;
+    map->names[map->count++] = name;
+    return 0;
+}
+
+int hf_fh_map_read(struct hf_fh_map *map, const char *path)
+{
+    struct hf_fh_map fresh = {0};
+    char line[LINE_BYTES_MAX];
+    int64_t number = 0;
+    FILE *file = NULL;
+    int rv = 0;
+
+    if (path[0]) {
+        file = fopen(path, "re");
+        rv = file ? 0 : HF_EINVAL;
+    }
+    while (rv == 0 && file && fgets(line, sizeof(line), file)) {
+        number++;
+        rv = add_line(&fresh, line);
+    }
+    if (rv < 0) {
+        hf_log(HF_LOG_ERROR, "cannot use admin.fh_map", HF_STR("file", path),
+               HF_INT("line", number),
+               HF_STR("reason", file ? "expected HEX PATH" : strerror(errno)));
+        hf_fh_map_free(&fresh);
+    } else {
+        if (fresh.count > 0)
+            qsort(fresh.names, fresh.count, sizeof(*fresh.names), compare);
+        hf_fh_map_free(map);
+        *map = fresh;
+    }
+    if (file)
+        fclose(file);
+    return rv;
+}
+
+const char *hf_fh_map_path(const struct hf_fh_map *map, struct hf_bytes fh)
+{
+    struct hf_fh_name key = {.len = fh.len};
+    const struct hf_fh_name *found;
+
+    if (map->count == 0 || fh.len > sizeof(key.fh))
+        return NULL;
+    memcpy(key.fh, fh.data, fh.len);
+    found = bsearch(&key, map->names, map->count, sizeof(*map->names), compare);
+    return found ? found->path : NULL;
+}

@@ -1,0 +1,64 @@
+#include "admin/filter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static bool contains(struct hf_bytes haystack, const char *needle)
+{
+    size_t len = strlen(needle);
+
+    for (size_t i = 0; i + len <= haystack.len; i++) {
+        if (strncasecmp((const char *)haystack.data + i, needle, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool hex_contains(struct hf_bytes bytes, const char *needle)
+{
+    char hex[2 * HF_FH_MAX + 1];
+
+    if (bytes.len > HF_FH_MAX)
+        return false;
+    for (size_t i = 0; i < bytes.len; i++)
+        sprintf(hex + 2 * i, "%02x", bytes.data[i]);
+    return contains(hf_bytes(hex, bytes.len * 2), needle);
+}
+
+bool filter_client(const struct filter *filter, uint64_t id, struct hf_bytes name,
+                   const struct hf_addr *addr)
+{
+    char text[HF_ADDR_TEXT_MAX];
+
+    if (!filter->client[0])
+        return true;
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
+    return strcmp(text, filter->client) == 0 || contains(name, filter->client) ||
+           (addr->family != HF_ADDR_NONE &&
+            contains(hf_bytes_str(hf_addr_format(addr, text)), filter->client));
+}
+
+bool filter_file(const struct filter *filter, struct hf_bytes share, struct hf_bytes fh)
+{
+    const char *path;
+
+    if (filter->share[0] && !hf_bytes_equal(share, hf_bytes_str(filter->share)))
+        return false;
+    if (!filter->file[0] || hex_contains(fh, filter->file))
+        return true;
+    path = hf_fh_map_path(filter->map, fh);
+    return path && contains(hf_bytes_str(path), filter->file);
+}
+
+bool filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh)
+{
+    char text[16];
+
+    if (!filter->owner[0])
+        return true;
+    snprintf(text, sizeof(text), "%d", svid);
+    return strcmp(text, filter->owner) == 0 || contains(oh, filter->owner) ||
+           hex_contains(oh, filter->owner);
+}

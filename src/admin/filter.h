@@ -1,0 +1,31 @@
+/*
+ * Which rows are wanted. A client is named by its id, or by any part of its name or address; a file
+ * by any part of its handle in hex or of its path; a share by its name; an owner by its svid, or by
+ * any part of its handle, in hex or as text. Letters match without regard to case.
+ */
+#ifndef HF_ADMIN_FILTER_H
+#define HF_ADMIN_FILTER_H
+
+#include <stdbool.h>
+
+#include "admin/fh_map.h"
+#include "core/view.h"
+
+enum { HF_FILTER_TEXT_MAX = 256 };
+
+struct filter {
+    char client[HF_FILTER_TEXT_MAX]; /* each "": any */
+    char file[HF_FILTER_TEXT_MAX];
+    char share[HF_FILTER_TEXT_MAX];
+    char owner[HF_FILTER_TEXT_MAX];
+    char status[HF_FILTER_TEXT_MAX]; /* of a notification */
+    bool waited;                     /* only locks somebody waits for */
+    const struct hf_fh_map *map;
+};
+
+bool filter_client(const struct filter *filter, uint64_t id, struct hf_bytes name,
+                   const struct hf_addr *addr);
+bool filter_file(const struct filter *filter, struct hf_bytes share, struct hf_bytes fh);
+bool filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh);
+
+#endif

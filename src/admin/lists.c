@@ -1,0 +1,307 @@
+/*
+ * The lists: rows of the core's view that fit the filter, a page at a time. An answer is produced
+ * piece by piece while it is sent; each piece looks at a bounded number of rows, so that a list of
+ * a million locks holds up nobody. What comes or goes meanwhile may be shown or not; all else is
+ * shown exactly once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/filter.h"
+#include "admin/private.h"
+#include "admin/rows.h"
+#include "base/check.h"
+
+enum {
+    ROWS_AT_ONCE = 32,
+    ROWS_PER_PIECE = 512,    /* looked at, shown or not */
+    BYTES_PER_PIECE = 24576, /* shown */
+    BLOCK_SIZE = 32768,      /* what libmicrohttpd sends at once */
+    LIMIT_DEFAULT = 1000,
+    LIMIT_MAX = 1000000,
+};
+
+struct kind {
+    const char *name;
+    size_t (*fetch)(const struct hf_core *core, uint64_t *cursor, union row *rows, size_t max);
+    bool (*match)(const struct filter *filter, const union row *row);
+    void (*show)(struct writer *w, const struct row_context *context, const union row *row);
+};
+
+struct list {
+    const struct kind *kind;
+    struct hf_admin *admin;
+    struct filter filter;
+    uint64_t cursor;
+    uint64_t left; /* rows until the page is full */
+    bool opened, any, closed;
+    struct hf_buf out;
+    union row rows[ROWS_AT_ONCE];
+};
+
+/* ---- kinds of rows ---- */
+
+#define FETCH(name, member)                                                                   \
+    static size_t fetch_##name(const struct hf_core *core, uint64_t *cursor, union row *rows, \
+                               size_t max)                                                    \
+    {                                                                                         \
+        __typeof__(rows->member) found[ROWS_AT_ONCE];                                         \
+        size_t n = hf_core_view_##name(core, cursor, found, max);                             \
+        for (size_t i = 0; i < n; i++)                                                        \
+            rows[i].member = found[i];                                                        \
+        return n;                                                                             \
+    }
+
+FETCH(clients, client)
+FETCH(locks, lock)
+FETCH(waiters, waiter)
+FETCH(shares, reservation)
+
+static bool match_client(const struct filter *f, const union row *row)
+{
+    const struct hf_view_client *c = &row->client;
+
+    return filter_client(f, c->record.id, c->record.name, row_client_addr(c));
+}
+
+static bool match_notification(const struct filter *f, const union row *row)
+{
+    enum hf_notice_status status = row->client.notice;
+
+    return status != HF_NOTICE_NONE && match_client(f, row) &&
+           (!f->status[0] || strcmp(f->status, row_notice_name(status)) == 0);
+}
+
+static bool match_lock(const struct filter *f, const union row *row)
+{
+    const struct hf_view_lock *l = &row->lock;
+
+    return (!f->waited || l->n_waiters > 0) &&
+           filter_client(f, l->record.client_id, l->client_name, &l->client_addr) &&
+           filter_file(f, l->record.share, l->record.fh) &&
+           filter_owner(f, l->record.svid, l->record.oh);
+}
+
+static bool match_waiter(const struct filter *f, const union row *row)
+{
+    const struct hf_view_waiter *w = &row->waiter;
+
+    return filter_client(f, w->client_id, w->client_name, &w->client_addr) &&
+           filter_file(f, w->share, w->fh) && filter_owner(f, w->svid, w->oh);
+}
+
+static bool match_reservation(const struct filter *f, const union row *row)
+{
+    const struct hf_view_share *s = &row->reservation;
+
+    return filter_client(f, s->client_id, s->client_name, &s->client_addr) &&
+           filter_file(f, s->share, s->fh);
+}
+
+/* ---- producing ---- */
+
+static bool put(struct list *list, const char *text)
+{
+    return hf_buf_append(&list->out, text, strlen(text)) == 0;
+}
+
+static bool put_row(struct list *list, const struct row_context *context, const union row *row)
+{
+    struct writer writer = {.out = &list->out};
+
+    if (!put(list, list->any ? ",\n" : "\n"))
+        return false;
+    list->any = true;
+    list->kind->show(&writer, context, row);
+    return !writer.failed;
+}
+
+static bool close_list(struct list *list, bool more)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), more ? "\n],\"next\":\"%llu\"}\n" : "\n],\"next\":null}\n",
+             (unsigned long long)list->cursor);
+    list->closed = true;
+    return put(list, text);
+}
+
+static bool open_list(struct list *list)
+{
+    list->opened = true;
+    return put(list, "{\"") && put(list, list->kind->name) && put(list, "\":[");
+}
+
+/* Rows enough for one piece; false when memory runs out. */
+static bool produce(struct list *list)
+{
+    const struct hf_admin_ops *ops = &list->admin->config.ops;
+    struct row_context context = {&list->admin->map, ops->now(ops->ctx).wall_ms};
+
+    if (!list->opened && !open_list(list))
+        return false;
+    for (size_t seen = 0; seen < ROWS_PER_PIECE && hf_buf_len(&list->out) < BYTES_PER_PIECE;) {
+        size_t max = list->left < ROWS_AT_ONCE ? (size_t)list->left : ROWS_AT_ONCE;
+        size_t n =
+            max ? list->kind->fetch(list->admin->config.core, &list->cursor, list->rows, max) : 0;
+
+        if (n == 0)
+            return close_list(list, max == 0);
+        for (size_t i = 0; i < n; i++) {
+            if (!list->kind->match(&list->filter, &list->rows[i]))
+                continue;
+            if (!put_row(list, &context, &list->rows[i]))
+                return false;
+            list->left--;
+        }
+        seen += n;
+    }
+    /* JSON allows white space here, and libmicrohttpd wants something with each piece. */
+    return hf_buf_len(&list->out) > 0 || put(list, "\n");
+}
+
+static ssize_t read_list(void *ctx, uint64_t position, char *room, size_t max)
+{
+    struct list *list = ctx;
+    size_t len;
+
+    (void)position;
+    if (hf_buf_len(&list->out) == 0) {
+        if (list->closed)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        if (!produce(list))
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    len = hf_buf_len(&list->out) < max ? hf_buf_len(&list->out) : max;
+    memcpy(room, hf_buf_view(&list->out).data, len);
+    hf_buf_consume(&list->out, len);
+    return (ssize_t)len;
+}
+
+static void free_list(void *ctx)
+{
+    struct list *list = ctx;
+
+    hf_buf_free(&list->out);
+    hf_free(&hf_alloc_heap, list);
+}
+
+/* ---- what was asked ---- */
+
+static const char *query(const struct request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static bool take_text(const struct request *request, const char *name, char out[HF_FILTER_TEXT_MAX])
+{
+    const char *text = query(request, name);
+
+    if (text && strlen(text) >= HF_FILTER_TEXT_MAX)
+        return false;
+    strcpy(out, text ? text : "");
+    return true;
+}
+
+/* NULL, or what is wrong. */
+static const char *parse(const struct request *request, struct list *list)
+{
+    struct filter *f = &list->filter;
+    const char *limit = query(request, "limit");
+    const char *cursor = query(request, "cursor");
+    const char *waited = query(request, "waited");
+
+    list->left = LIMIT_DEFAULT;
+    if (limit && (!parse_id(limit, &list->left) || list->left == 0 || list->left > LIMIT_MAX))
+        return "limit is a number from 1 to 1000000.";
+    if (cursor && !parse_id(cursor, &list->cursor))
+        return "cursor is what the page before named as next.";
+    if (!take_text(request, "client", f->client) || !take_text(request, "file", f->file) ||
+        !take_text(request, "share", f->share) || !take_text(request, "owner", f->owner) ||
+        !take_text(request, "status", f->status))
+        return "A filter has at most 255 bytes.";
+    f->waited = waited && strcmp(waited, "true") == 0;
+    f->map = &request->admin->map;
+    return NULL;
+}
+
+static enum MHD_Result reply_list(struct request *request, const struct kind *kind)
+{
+    struct list *list = hf_calloc(&hf_alloc_heap, 1, sizeof(*list));
+    struct MHD_Response *response;
+    const char *wrong;
+
+    if (!list)
+        return MHD_NO;
+    list->kind = kind;
+    list->admin = request->admin;
+    hf_buf_init(&list->out, &hf_alloc_heap);
+    wrong = parse(request, list);
+    if (wrong) {
+        free_list(list);
+        return reply_problem(request, MHD_HTTP_BAD_REQUEST, wrong);
+    }
+    response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_SIZE, read_list, list, free_list);
+    if (!response)
+        free_list(list);
+    return reply_response(request, MHD_HTTP_OK, "application/json", response);
+}
+
+enum MHD_Result on_clients(struct request *request)
+{
+    static const struct kind CLIENTS = {"clients", fetch_clients, match_client, row_client};
+
+    return reply_list(request, &CLIENTS);
+}
+
+enum MHD_Result on_locks(struct request *request)
+{
+    static const struct kind LOCKS = {"locks", fetch_locks, match_lock, row_lock};
+
+    return reply_list(request, &LOCKS);
+}
+
+enum MHD_Result on_waiters(struct request *request)
+{
+    static const struct kind WAITERS = {"waiters", fetch_waiters, match_waiter, row_waiter};
+
+    return reply_list(request, &WAITERS);
+}
+
+enum MHD_Result on_reservations(struct request *request)
+{
+    static const struct kind RESERVATIONS = {"reservations", fetch_shares, match_reservation,
+                                             row_reservation};
+
+    return reply_list(request, &RESERVATIONS);
+}
+
+enum MHD_Result on_notifications(struct request *request)
+{
+    static const struct kind NOTIFICATIONS = {"notifications", fetch_clients, match_notification,
+                                              row_notification};
+
+    return reply_list(request, &NOTIFICATIONS);
+}
+
+enum MHD_Result on_client(struct request *request)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    struct row_context context = {&request->admin->map, ops->now(ops->ctx).wall_ms};
+    enum MHD_Result rv = MHD_NO;
+    struct hf_buf buf;
+    struct writer writer = {.out = &buf};
+    union row row;
+    uint64_t id;
+
+    if (!parse_id(request->argument, &id) ||
+        hf_core_view_client(request->admin->config.core, id, &row.client) < 0)
+        return reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+    hf_buf_init(&buf, &hf_alloc_heap);
+    row_client(&writer, &context, &row);
+    if (!writer.failed)
+        rv = reply_text(request, MHD_HTTP_OK, "application/json", hf_buf_view(&buf));
+    hf_buf_free(&buf);
+    return rv;
+}

@@ -1,0 +1,34 @@
+// Small graphs: a line of the last two minutes, without axes. What matters is the shape.
+
+const SVG = "http://www.w3.org/2000/svg";
+const POINTS = 60, POINTS_FIRST = 15; // the first half minute is drawn wider, not in a corner
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+export class Series {
+  values = [];
+
+  add(value) {
+    this.values.push(value);
+    if (this.values.length > POINTS) this.values.shift();
+  }
+
+  draw() {
+    const top = Math.max(1e-9, ...this.values);
+    const step = 100 / (Math.max(POINTS_FIRST, this.values.length) - 1);
+    const left = 100 - (this.values.length - 1) * step;
+    const at = (value, i) => `${(left + i * step).toFixed(2)},${(27 - 25 * value / top).toFixed(2)}`;
+    const line = this.values.map(at).join(" L");
+    const chart = svg("svg", {viewBox: "0 0 100 28", preserveAspectRatio: "none", class: "spark", "aria-hidden": "true"});
+    if (this.values.length > 1) {
+      chart.append(svg("path", {class: "area", d: `M${left},28 L${line} L100,28 Z`}),
+                   svg("path", {class: "line", d: `M${line}`}));
+    }
+    return chart;
+  }
+}

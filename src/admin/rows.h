@@ -1,0 +1,33 @@
+/* One row of the core's view, written as JSON. */
+#ifndef HF_ADMIN_ROWS_H
+#define HF_ADMIN_ROWS_H
+
+#include "admin/fh_map.h"
+#include "admin/writer.h"
+#include "core/view.h"
+
+/* What a row needs beside itself. */
+struct row_context {
+    const struct hf_fh_map *map;
+    int64_t wall_ms;
+};
+
+union row {
+    struct hf_view_client client;
+    struct hf_view_lock lock;
+    struct hf_view_waiter waiter;
+    struct hf_view_share reservation;
+};
+
+void row_client(struct writer *w, const struct row_context *context, const union row *row);
+void row_lock(struct writer *w, const struct row_context *context, const union row *row);
+void row_waiter(struct writer *w, const struct row_context *context, const union row *row);
+void row_reservation(struct writer *w, const struct row_context *context, const union row *row);
+void row_notification(struct writer *w, const struct row_context *context, const union row *row);
+
+/* The address a client is known by; that of a registration is where it came from. */
+const struct hf_addr *row_client_addr(const struct hf_view_client *client);
+
+const char *row_notice_name(enum hf_notice_status status);
+
+#endif

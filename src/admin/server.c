@@ -1,0 +1,303 @@
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "admin/private.h"
+#include "admin/token.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/log.h"
+
+enum { LONG_ROUND_NS = 100 * 1000, REST_MS = 2 };
+
+/* ---- libmicrohttpd under the loop ---- */
+
+static void on_timer(uv_timer_t *timer);
+
+/*
+ * One round: reads, handlers, one piece of each answer. What is left to do (an unfinished list, a
+ * timeout) is for a later turn of the loop; after a round that took its time, not for the very next
+ * one, so that locks get the greater part of it however long a list is.
+ */
+static void run(struct listener *listener)
+{
+    uint64_t start_ns = uv_hrtime();
+    MHD_UNSIGNED_LONG_LONG pause_ms;
+
+    MHD_run(listener->daemon);
+    if (MHD_get_timeout(listener->daemon, &pause_ms) == MHD_YES) {
+        if (pause_ms == 0 && uv_hrtime() - start_ns > LONG_ROUND_NS)
+            pause_ms = REST_MS;
+        uv_timer_start(&listener->timer, on_timer, pause_ms, 0);
+    } else {
+        uv_timer_stop(&listener->timer);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    run(timer->data);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    run(poll->data);
+}
+
+void listener_kick(struct listener *listener)
+{
+    uv_timer_start(&listener->timer, on_timer, 0, 0);
+}
+
+/* ---- a request ---- */
+
+static struct request *request_new(struct listener *listener, struct MHD_Connection *connection,
+                                   const char *url, const char *method)
+{
+    struct request *request = hf_calloc(&hf_alloc_heap, 1, sizeof(*request));
+
+    if (!request)
+        return NULL;
+    request->admin = listener->admin;
+    request->listener = listener;
+    request->connection = connection;
+    request->method = method;
+    request->path = url;
+    hf_buf_init(&request->body, &hf_alloc_heap);
+    hf_list_init(&request->link);
+    return request;
+}
+
+static void on_completed(void *ctx, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct request *request = *state;
+
+    (void)ctx;
+    (void)connection;
+    (void)code;
+    if (!request)
+        return;
+    hf_list_remove(&request->link);
+    json_decref(request->pending);
+    hf_buf_free(&request->body);
+    hf_free(&hf_alloc_heap, request);
+    *state = NULL;
+}
+
+/* An announced body that is too long is refused before any of it is read. */
+static bool announces_too_much(struct MHD_Connection *connection)
+{
+    const char *length =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t n;
+
+    return length && (!parse_id(length, &n) || n > BODY_MAX);
+}
+
+/* libmicrohttpd calls this with the headers, then for each part of the body, then to answer; and
+ * once more when a request that waited goes on. */
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **state)
+{
+    struct request *request = *state;
+
+    (void)version;
+    if (!request) {
+        request = request_new(ctx, connection, url, method);
+        if (!request)
+            return MHD_NO;
+        *state = request;
+        if (announces_too_much(connection))
+            return reply_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, "The body is too long.");
+        return MHD_YES;
+    }
+    if (*size > 0) {
+        if (hf_buf_len(&request->body) + *size > BODY_MAX ||
+            hf_buf_append(&request->body, data, *size) < 0)
+            return MHD_NO; /* it did not announce this: the connection is closed */
+        *size = 0;
+        return MHD_YES;
+    }
+    if (request->ready) {
+        json_t *json = request->pending;
+        request->pending = NULL;
+        return reply_json(request, request->pending_status, json);
+    }
+    return route(request);
+}
+
+/* ---- sockets ---- */
+
+static int listen_tcp(const char *text, int *out)
+{
+    struct sockaddr_storage sa;
+    struct hf_addr addr;
+    socklen_t len;
+    int on = 1;
+    int fd;
+
+    if (hf_addr_parse_port(text, &addr) < 0)
+        return -EINVAL;
+    len = hf_addr_to_sockaddr(&addr, &sa);
+    fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        bind(fd, (struct sockaddr *)&sa, len) < 0 || listen(fd, SOMAXCONN) < 0) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    *out = fd;
+    return 0;
+}
+
+/* A socket nobody listens on any more was left behind by a daemon that was killed. */
+static void remove_stale(const struct sockaddr_un *sun)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return;
+    if (connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) < 0 && errno == ECONNREFUSED)
+        (void)unlink(sun->sun_path);
+    close(fd);
+}
+
+static int listen_unix(const char *path, int *out)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    int fd;
+
+    if (strlen(path) >= sizeof(sun.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(sun.sun_path, path);
+    remove_stale(&sun);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    /* Everybody may look; who may change is decided by the peer's credentials (access.c). */
+    if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0666) < 0 ||
+        listen(fd, SOMAXCONN) < 0) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    *out = fd;
+    return 0;
+}
+
+/* ---- life ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct hf_admin *admin = ((struct listener *)handle->data)->admin;
+
+    if (--admin->open_handles > 0)
+        return;
+    hf_fh_map_free(&admin->map);
+    hf_free(&hf_alloc_heap, admin);
+}
+
+static int start(struct hf_admin *admin, struct listener *listener, int fd)
+{
+    const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
+    const union MHD_DaemonInfo *info;
+
+    listener->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, listener, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_END);
+    if (!listener->daemon)
+        return -ENOMEM;
+    info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    HF_ASSERT(info);
+    uv_poll_init(admin->config.loop, &listener->poll, info->epoll_fd);
+    uv_timer_init(admin->config.loop, &listener->timer);
+    listener->poll.data = listener->timer.data = listener;
+    uv_poll_start(&listener->poll, UV_READABLE, on_readable);
+    admin->open_handles += 2;
+    return 0;
+}
+
+/* What cannot be listened on is told, and done without. */
+static void open_listener(struct hf_admin *admin, struct listener *listener, const char *where)
+{
+    int fd = -1;
+    int rv;
+
+    if (!where[0])
+        return;
+    rv = listener->local ? listen_unix(where, &fd) : listen_tcp(where, &fd);
+    if (rv == 0) {
+        rv = start(admin, listener, fd);
+        if (rv < 0)
+            close(fd);
+    }
+    if (rv < 0)
+        hf_log(HF_LOG_WARN, "no administration here", HF_STR("at", where),
+               HF_STR("reason", strerror(-rv)),
+               HF_STR("advice", "locks are served all the same; see admin.listen, admin.socket"));
+    else
+        hf_log(HF_LOG_INFO, "administration", HF_STR("at", where));
+}
+
+int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
+{
+    struct hf_admin *admin = hf_calloc(&hf_alloc_heap, 1, sizeof(*admin));
+    int rv;
+
+    if (!admin)
+        return HF_ENOMEM;
+    admin->config = *config;
+    hf_list_init(&admin->waiting);
+    hf_fh_map_init(&admin->map);
+    rv = token_read(config->token_file, admin->token);
+    if (rv == 0)
+        rv = hf_fh_map_read(&admin->map, config->fh_map);
+    if (rv < 0) {
+        hf_fh_map_free(&admin->map);
+        hf_free(&hf_alloc_heap, admin);
+        return rv;
+    }
+    admin->listeners[0] = (struct listener){.admin = admin};
+    admin->listeners[1] = (struct listener){.admin = admin, .local = true};
+    open_listener(admin, &admin->listeners[0], config->listen);
+    open_listener(admin, &admin->listeners[1], config->socket);
+    *out = admin;
+    return 0;
+}
+
+void hf_admin_reload(struct hf_admin *admin)
+{
+    (void)hf_fh_map_read(&admin->map, admin->config.fh_map);
+}
+
+void hf_admin_close(struct hf_admin *admin)
+{
+    wait_abandon_all(admin);
+    for (size_t i = 0; i < HF_COUNT_OF(admin->listeners); i++) {
+        struct listener *listener = &admin->listeners[i];
+
+        if (!listener->daemon)
+            continue;
+        uv_poll_stop(&listener->poll);
+        MHD_run(listener->daemon); /* what was answered a moment ago still leaves */
+        if (listener->local)
+            (void)unlink(admin->config.socket);
+        MHD_stop_daemon(listener->daemon);
+        uv_close((uv_handle_t *)&listener->poll, on_closed);
+        uv_close((uv_handle_t *)&listener->timer, on_closed);
+    }
+    if (admin->open_handles == 0) {
+        hf_fh_map_free(&admin->map);
+        hf_free(&hf_alloc_heap, admin);
+    }
+}

@@ -1,0 +1,115 @@
+/* The state of the whole: status, grace, health, metrics. */
+#include "admin/private.h"
+#include "admin/rows.h"
+#include "admin/values.h"
+
+static struct hf_view_status view_status(const struct request *request)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    struct hf_view_status status;
+
+    hf_core_view_status(request->admin->config.core, ops->now(ops->ctx), &status);
+    return status;
+}
+
+static json_t *show_grace(const struct hf_view_status *s)
+{
+    return json_pack("{s:b, s:f, s:I, s:I}", "active", s->grace_active, "remaining_seconds",
+                     (double)s->grace_remaining_ms / 1000, "reclaimed", (json_int_t)s->reclaimed,
+                     "unreclaimed", (json_int_t)s->unreclaimed);
+}
+
+static json_t *show_notices(const struct hf_view_status *s)
+{
+    json_t *json = json_object();
+
+    for (int i = HF_NOTICE_PENDING; i <= HF_NOTICE_GIVEN_UP; i++)
+        json_object_set_new(json, row_notice_name((enum hf_notice_status)i),
+                            json_integer((json_int_t)s->notices[i]));
+    return json;
+}
+
+static json_t *show_counts(const struct hf_view_status *s)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "clients", (json_int_t)s->nlm_clients,
+                     "registrations", (json_int_t)s->nsm_clients, "locks", (json_int_t)s->locks,
+                     "waiters", (json_int_t)s->waiters, "reservations", (json_int_t)s->shares,
+                     "files", (json_int_t)s->files, "calls_in_flight",
+                     (json_int_t)s->calls_in_flight);
+}
+
+static json_t *show_totals(const struct hf_admin_ops *ops)
+{
+    struct hf_admin_totals t;
+
+    ops->totals(ops->ctx, &t);
+    return json_pack("{s:I, s:f, s:I, s:f, s:I}", "requests", (json_int_t)t.requests,
+                     "request_seconds", (double)t.requests_ns / 1e9, "commits",
+                     (json_int_t)t.commits, "commit_seconds", (double)t.commits_ns / 1e9,
+                     "callbacks", (json_int_t)t.callbacks);
+}
+
+static json_t *show_store(const struct hf_admin_ops *ops)
+{
+    struct hf_admin_health health;
+
+    ops->health(ops->ctx, &health);
+    return json_pack("{s:b, s:s?}", "up", health.store_up, "reason",
+                     health.store_up ? NULL : health.reason);
+}
+
+enum MHD_Result on_status(struct request *request)
+{
+    const struct hf_admin_config *config = &request->admin->config;
+    struct hf_view_status s = view_status(request);
+
+    return reply_json(request, MHD_HTTP_OK,
+                      json_pack("{s:s, s:s, s:o, s:o, s:i, s:b, s:b, s:o, s:o, s:o, s:o, s:o}",
+                                "version", HF_VERSION, "name", config->server_name, "time",
+                                value_time(config->ops.now(config->ops.ctx).wall_ms), "epoch",
+                                value_id(s.epoch), "state", s.state, "clean_start", s.was_clean,
+                                "token_needed", request->admin->token[0] != '\0', "grace",
+                                show_grace(&s), "counts", show_counts(&s), "notifications",
+                                show_notices(&s), "store", show_store(&config->ops), "totals",
+                                show_totals(&config->ops)));
+}
+
+enum MHD_Result on_grace(struct request *request)
+{
+    struct hf_view_status s = view_status(request);
+
+    return reply_json(request, MHD_HTTP_OK, show_grace(&s));
+}
+
+enum MHD_Result on_healthz(struct request *request)
+{
+    return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("alive\n"));
+}
+
+/* Ready is who can promise: a grace period is no reason to say no, a store that is down is. */
+enum MHD_Result on_readyz(struct request *request)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    struct hf_admin_health health;
+
+    ops->health(ops->ctx, &health);
+    if (!health.store_up)
+        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, health.reason);
+    return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("ready\n"));
+}
+
+enum MHD_Result on_metrics(struct request *request)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    enum MHD_Result rv = MHD_NO;
+    struct hf_buf buf;
+    struct hf_exposition out = {.out = &buf};
+
+    hf_buf_init(&buf, &hf_alloc_heap);
+    ops->metrics(ops->ctx, &out);
+    if (!out.failed)
+        rv = reply_text(request, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
+                        hf_buf_view(&buf));
+    hf_buf_free(&buf);
+    return rv;
+}

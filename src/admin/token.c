@@ -1,0 +1,55 @@
+#include "admin/token.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "admin/private.h"
+#include "base/error.h"
+#include "base/log.h"
+
+static int refuse(const char *path, const char *reason)
+{
+    hf_log(HF_LOG_ERROR, "cannot use admin.token_file", HF_STR("file", path),
+           HF_STR("reason", reason));
+    return HF_EINVAL;
+}
+
+int token_read(const char *path, char *token)
+{
+    FILE *file;
+    size_t len;
+
+    token[0] = '\0';
+    if (!path[0])
+        return 0;
+    file = fopen(path, "re");
+    if (!file)
+        return refuse(path, strerror(errno));
+    if (!fgets(token, TOKEN_MAX + 1, file))
+        token[0] = '\0';
+    fclose(file);
+    len = strcspn(token, " \t\r\n");
+    token[len] = '\0';
+    if (len < TOKEN_MIN)
+        return refuse(path, "its first line has fewer than 16 characters");
+    return 0;
+}
+
+bool token_matches(const char *token, const char *authorization)
+{
+    static const char SCHEME[] = "Bearer ";
+    unsigned different = 0;
+    size_t len = strlen(token);
+    const char *given;
+
+    if (!authorization || strncasecmp(authorization, SCHEME, strlen(SCHEME)) != 0)
+        return false;
+    given = authorization + strlen(SCHEME);
+    if (strlen(given) != len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        different |= (unsigned char)(given[i] ^ token[i]);
+    return different == 0;
+}

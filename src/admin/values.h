@@ -1,0 +1,15 @@
+/*
+ * Values as JSON shows them (SPEC section 7): 64-bit numbers as decimal strings, because JavaScript
+ * would round them; times as RFC 3339 in UTC. For answers made with jansson; writer.h has the same
+ * for lists.
+ */
+#ifndef HF_ADMIN_VALUES_H
+#define HF_ADMIN_VALUES_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+json_t *value_id(uint64_t id);
+json_t *value_time(int64_t wall_ms);
+
+#endif

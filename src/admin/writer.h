@@ -1,0 +1,40 @@
+/*
+ * JSON written straight into a buffer, for the rows of lists: a list may have a million of them on
+ * the loop that serves locks, and a tree of objects for each row costs ten times as much. Answers
+ * that are not lists are made with jansson (reply.c).
+ *
+ * The forms are those of values.h. key is NULL inside an array. When memory runs out the rest is
+ * dropped and failed is set.
+ */
+#ifndef HF_ADMIN_WRITER_H
+#define HF_ADMIN_WRITER_H
+
+#include <stdbool.h>
+
+#include "base/addr.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+
+struct writer {
+    struct hf_buf *out;
+    bool comma; /* something stands before, in the same object or array */
+    bool failed;
+};
+
+void write_open(struct writer *w, const char *key, char bracket);
+void write_close(struct writer *w, char bracket);
+
+void write_null(struct writer *w, const char *key);
+void write_bool(struct writer *w, const char *key, bool value);
+void write_int(struct writer *w, const char *key, int64_t value);
+void write_id(struct writer *w, const char *key, uint64_t value);
+void write_time(struct writer *w, const char *key, int64_t wall_ms);
+void write_seconds(struct writer *w, const char *key, int64_t ms);
+void write_addr(struct writer *w, const char *key, const struct hf_addr *addr);
+void write_hex(struct writer *w, const char *key, struct hf_bytes bytes);
+
+/* What a peer chose: what is not printable text is written \xNN. NULL in data: null. */
+void write_text(struct writer *w, const char *key, struct hf_bytes bytes);
+void write_str(struct writer *w, const char *key, const char *text);
+
+#endif

@@ -1,0 +1,237 @@
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+
+enum { ANSWER_MAX = 1 << 28, TIMEOUT_S = 120, PATH_MAX_BYTES = 2048, TOKEN_LINE_MAX = 300 };
+
+struct answer {
+    char *data;
+    size_t len;
+};
+
+static size_t on_data(char *data, size_t size, size_t n, void *ctx)
+{
+    struct answer *answer = ctx;
+    size_t len = size * n;
+    char *grown;
+
+    if (answer->len + len > ANSWER_MAX)
+        return 0;
+    grown = realloc(answer->data, answer->len + len + 1);
+    if (!grown)
+        return 0;
+    memcpy(grown + answer->len, data, len);
+    answer->data = grown;
+    answer->len += len;
+    return len;
+}
+
+static struct curl_slist *add_token(const struct ctl *ctl, struct curl_slist *headers)
+{
+    char line[TOKEN_LINE_MAX] = "";
+    char header[TOKEN_LINE_MAX + 32];
+    FILE *file;
+
+    if (!ctl->token_file)
+        return headers;
+    file = fopen(ctl->token_file, "re");
+    if (!file || !fgets(line, sizeof(line), file))
+        fprintf(stderr, "holdfastctl: %s: %s\n", ctl->token_file, strerror(errno));
+    if (file)
+        fclose(file);
+    line[strcspn(line, " \t\r\n")] = '\0';
+    snprintf(header, sizeof(header), "Authorization: Bearer %s", line);
+    return curl_slist_append(headers, header);
+}
+
+/* curl knows TCP: what it says of a socket in the file system names a port that nobody asked for.
+ */
+static void say_unreachable(const struct ctl *ctl, CURL *curl, const char *reason)
+{
+    long code = 0;
+
+    curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &code);
+    if (!ctl->url && code != 0)
+        reason = strerror((int)code);
+    fprintf(stderr, "holdfastctl: cannot reach holdfastd at %s: %s\n",
+            ctl->url ? ctl->url : ctl->socket, reason);
+    if (!ctl->url && access(ctl->socket, F_OK) < 0)
+        fprintf(stderr,
+                "Is it running? Its socket is named by admin.socket; see --socket, --url.\n");
+}
+
+static int judge(long status, const json_t *json)
+{
+    const char *detail = ctl_text(json, "detail");
+
+    if (status < 400)
+        return CTL_OK;
+    fprintf(stderr, "holdfastctl: %s\n", detail[0] ? detail : "the daemon refused, without a word");
+    return status == 404 ? CTL_NOT_FOUND : CTL_REFUSED;
+}
+
+static int perform(CURL *curl, const struct ctl *ctl, json_t **out)
+{
+    struct answer answer = {0};
+    char error[CURL_ERROR_SIZE] = "";
+    json_error_t where;
+    long status = 0;
+    CURLcode code;
+    int rv;
+
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    code = curl_easy_perform(curl);
+    if (code != CURLE_OK) {
+        say_unreachable(ctl, curl, error[0] ? error : curl_easy_strerror(code));
+        free(answer.data);
+        return CTL_UNREACHABLE;
+    }
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    *out = json_loadb(answer.data ? answer.data : "", answer.len, 0, &where);
+    free(answer.data);
+    if (!*out) {
+        fprintf(stderr, "holdfastctl: no holdfastd answers there (%s)\n", where.text);
+        return CTL_UNREACHABLE;
+    }
+    rv = judge(status, *out);
+    if (rv != CTL_OK) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return rv;
+}
+
+int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out)
+{
+    char url[PATH_MAX_BYTES];
+    struct curl_slist *headers = add_token(ctl, NULL);
+    CURL *curl = curl_easy_init();
+    int rv = CTL_REFUSED;
+
+    *out = NULL;
+    snprintf(url, sizeof(url), "%s/api/v1/%s", ctl->url ? ctl->url : "http://localhost", path);
+    if (curl) {
+        curl_easy_setopt(curl, CURLOPT_URL, url);
+        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
+        curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)TIMEOUT_S);
+        curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+        if (!ctl->url)
+            curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, ctl->socket);
+        if (body) {
+            headers = curl_slist_append(headers, "Content-Type: application/json");
+            curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+        }
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+        rv = perform(curl, ctl, out);
+    }
+    curl_easy_cleanup(curl);
+    curl_slist_free_all(headers);
+    return rv;
+}
+
+/* ---- lists ---- */
+
+static void add_query(char *path, const char *key, const char *value)
+{
+    size_t len = strlen(path);
+    char *escaped = value ? curl_easy_escape(NULL, value, 0) : NULL;
+
+    if (escaped)
+        snprintf(path + len, PATH_MAX_BYTES - len, "%c%s=%s", strchr(path, '?') ? '&' : '?', key,
+                 escaped);
+    curl_free(escaped);
+}
+
+static int ask_page(struct ctl *ctl, const char *name, const char *cursor, size_t limit,
+                    json_t **out)
+{
+    char path[PATH_MAX_BYTES];
+    char number[24];
+
+    snprintf(path, sizeof(path), "%s", name);
+    snprintf(number, sizeof(number), "%zu", limit);
+    add_query(path, "limit", number);
+    add_query(path, "cursor", cursor);
+    add_query(path, "client", ctl->client);
+    add_query(path, "file", ctl->file);
+    add_query(path, "share", ctl->share);
+    add_query(path, "owner", ctl->owner);
+    return ctl_ask(ctl, "GET", path, NULL, out);
+}
+
+int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out)
+{
+    enum { PAGE = 10000 };
+    size_t left = ctl->limit ? strtoull(ctl->limit, NULL, 10) : (size_t)-1;
+    json_t *rows = json_array();
+    char cursor[32] = "0";
+    int rv = CTL_OK;
+
+    while (left > 0 && cursor[0]) {
+        json_t *page;
+
+        rv = ask_page(ctl, name, cursor, left < PAGE ? left : PAGE, &page);
+        if (rv != CTL_OK) {
+            json_decref(rows);
+            return rv;
+        }
+        left -= json_array_size(json_object_get(page, name));
+        json_array_extend(rows, json_object_get(page, name));
+        snprintf(cursor, sizeof(cursor), "%s", ctl_text(page, "next"));
+        json_decref(page);
+    }
+    *out = rows;
+    return rv;
+}
+
+static bool is_named(const json_t *client, const char *word)
+{
+    return strcasecmp(ctl_text(client, "id"), word) == 0 ||
+           strcasecmp(ctl_text(client, "name"), word) == 0 ||
+           strcasecmp(ctl_text(client, "address"), word) == 0;
+}
+
+int ctl_find_client(struct ctl *ctl, const char *word, char id[32])
+{
+    struct ctl only = *ctl;
+    size_t matches = 0;
+    json_t *clients;
+    json_t *client;
+    size_t i;
+    int rv;
+
+    only.client = word;
+    only.file = only.share = only.owner = only.limit = NULL;
+    rv = ctl_ask_list(&only, "clients", &clients);
+    if (rv != CTL_OK)
+        return rv;
+    json_array_foreach(clients, i, client)
+    {
+        if (!is_named(client, word))
+            continue;
+        matches++;
+        snprintf(id, 32, "%s", ctl_text(client, "id"));
+    }
+    json_decref(clients);
+    if (matches == 1)
+        return CTL_OK;
+    fprintf(stderr,
+            matches ? "holdfastctl: \"%s\" names %zu clients: give the id instead (see "
+                      "holdfastctl clients)\n"
+                    : "holdfastctl: no client is called \"%s\" (%zu)\n",
+            word, matches);
+    return CTL_NOT_FOUND;
+}
+
+void ctl_print_json(const json_t *json)
+{
+    json_dumpf(json, stdout, JSON_INDENT(2));
+    putchar('\n');
+}

@@ -1,0 +1,60 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+
+static enum ctl_color color_of(const char *status)
+{
+    if (strcmp(status, "delivered") == 0)
+        return CTL_GREEN;
+    if (strcmp(status, "pending") == 0)
+        return CTL_YELLOW;
+    return strcmp(status, "none") == 0 ? CTL_DIM : CTL_RED;
+}
+
+static void add_row(struct ctl_table *table, const json_t *client)
+{
+    const json_t *notice = json_object_get(client, "notification");
+    const char *status = ctl_text(notice, "status");
+    const char *error = ctl_text(notice, "error");
+    char text[CTL_WORD_MAX];
+
+    ctl_table_add(table, ctl_text(client, "id"), CTL_DIM);
+    ctl_table_add(table, ctl_text(client, "name"), CTL_PLAIN);
+    ctl_table_add(table, ctl_text(client, "address"), CTL_PLAIN);
+    ctl_table_add(table, ctl_text(client, "protocol"), CTL_PLAIN);
+    snprintf(text, sizeof(text), "%.0f", ctl_number(client, "locks"));
+    ctl_table_add(table, text, CTL_PLAIN);
+    snprintf(text, sizeof(text), "%.0f", ctl_number(client, "waiters"));
+    ctl_table_add(table, text, CTL_PLAIN);
+    ctl_table_add(table, ctl_word_age(ctl_number(client, "idle_seconds"), text), CTL_PLAIN);
+    snprintf(text, sizeof(text), error[0] ? "%.40s: %.200s" : "%.40s", status, error);
+    ctl_table_add(table, text, color_of(status));
+}
+
+int ctl_clients(struct ctl *ctl, int argc, char **argv)
+{
+    static const char *const TITLES[] = {"ID",    "NAME",    "ADDRESS", "BY",
+                                         "LOCKS", "WAITING", "IDLE",    "NOTICE"};
+    struct ctl_table table;
+    json_t *clients;
+    json_t *client;
+    size_t i;
+    int rv;
+
+    (void)argv;
+    if (argc > 0)
+        return CTL_USAGE;
+    rv = ctl_ask_list(ctl, "clients", &clients);
+    if (rv != CTL_OK)
+        return rv;
+    if (ctl->json) {
+        ctl_print_json(clients);
+    } else {
+        ctl_table_init(&table, ctl, 8, TITLES);
+        json_array_foreach(clients, i, client) add_row(&table, client);
+        ctl_table_print(&table);
+    }
+    json_decref(clients);
+    return CTL_OK;
+}

@@ -1,0 +1,61 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/confirm.h"
+#include "ctl/ctl.h"
+#include "ctl/progress.h"
+
+static bool describe(const json_t *status, char text[CTL_WORD_MAX])
+{
+    const json_t *grace = json_object_get(status, "grace");
+    bool active = json_is_true(json_object_get(grace, "active"));
+    double reclaimed = ctl_number(grace, "reclaimed");
+    double all = reclaimed + ctl_number(grace, "unreclaimed");
+    char bar[CTL_WORD_MAX];
+
+    if (active)
+        snprintf(text, CTL_WORD_MAX, "grace %.40s %.0f of %.0f reclaimed, %.0f s left",
+                 ctl_bar(reclaimed, all, bar), reclaimed, all,
+                 ctl_number(grace, "remaining_seconds"));
+    else
+        snprintf(text, CTL_WORD_MAX, "no grace period: locks are granted as usual");
+    return active;
+}
+
+static int end(struct ctl *ctl)
+{
+    json_t *answer;
+    int rv;
+
+    if (!ctl_confirm(ctl, "End the grace period now? What is not reclaimed yet is released."))
+        return CTL_REFUSED;
+    rv = ctl_ask(ctl, "POST", "grace/end", "", &answer);
+    if (rv != CTL_OK)
+        return rv;
+    if (ctl->json)
+        ctl_print_json(answer);
+    else if (json_is_true(json_object_get(answer, "ended")))
+        printf("Ended; %.0f released unreclaimed.\n", ctl_number(answer, "released"));
+    else
+        puts("There was no grace period.");
+    json_decref(answer);
+    return CTL_OK;
+}
+
+int ctl_grace(struct ctl *ctl, int argc, char **argv)
+{
+    json_t *grace;
+    int rv;
+
+    if (argc == 1 && strcmp(argv[0], "end") == 0)
+        return end(ctl);
+    if (argc > 0)
+        return CTL_USAGE;
+    if (!ctl->json)
+        return ctl_follow(ctl, describe);
+    rv = ctl_ask(ctl, "GET", "grace", NULL, &grace);
+    if (rv == CTL_OK)
+        ctl_print_json(grace);
+    json_decref(grace);
+    return rv;
+}

@@ -1,0 +1,49 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+
+static void add_row(struct ctl_table *table, const json_t *lock)
+{
+    bool unreclaimed = json_is_true(json_object_get(lock, "unreclaimed"));
+    double waiters = ctl_number(lock, "waiters");
+    const char *mode = ctl_text(lock, "mode");
+    char text[CTL_WORD_MAX];
+
+    ctl_table_add(table, ctl_text(lock, "id"), CTL_DIM);
+    ctl_table_add(table, ctl_word_client(json_object_get(lock, "client"), text), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_file(lock, text), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_range(json_object_get(lock, "range"), text), CTL_PLAIN);
+    ctl_table_add(table, mode, strcmp(mode, "exclusive") == 0 ? CTL_BOLD : CTL_PLAIN);
+    ctl_table_add(table, ctl_word_owner(json_object_get(lock, "owner"), text), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_age(ctl_number(lock, "held_seconds"), text), CTL_PLAIN);
+    snprintf(text, sizeof(text), "%.0f%s", waiters, unreclaimed ? ", not reclaimed" : "");
+    ctl_table_add(table, text, waiters > 0 || unreclaimed ? CTL_YELLOW : CTL_PLAIN);
+}
+
+int ctl_locks(struct ctl *ctl, int argc, char **argv)
+{
+    static const char *const TITLES[] = {"ID",   "CLIENT", "FILE", "BYTES",
+                                         "MODE", "OWNER",  "HELD", "WAITERS"};
+    struct ctl_table table;
+    json_t *locks;
+    json_t *lock;
+    size_t i;
+    int rv;
+
+    (void)argv;
+    if (argc > 0)
+        return CTL_USAGE;
+    rv = ctl_ask_list(ctl, "locks", &locks);
+    if (rv != CTL_OK)
+        return rv;
+    if (ctl->json) {
+        ctl_print_json(locks);
+    } else {
+        ctl_table_init(&table, ctl, 8, TITLES);
+        json_array_foreach(locks, i, lock) add_row(&table, lock);
+        ctl_table_print(&table);
+    }
+    json_decref(locks);
+    return CTL_OK;
+}

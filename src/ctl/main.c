@@ -1,0 +1,166 @@
+#include <curl/curl.h>
+#include <getopt.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "ctl/ctl.h"
+
+#define DEFAULT_SOCKET "/run/holdfast/admin.sock"
+
+enum { WATCH_S = 2 };
+
+static const struct ctl_command COMMANDS[] = {
+    {"status", "", "state, grace, counts and notifications at a glance", ctl_status, true},
+    {"clients", "[--client WORD]", "who is known, and whether they were told of our restart",
+     ctl_clients, true},
+    {"locks", "[--client|--file|--share|--owner WORD] [--limit N]", "who holds what", ctl_locks,
+     true},
+    {"waiters", "[--client|--file|--share|--owner WORD]", "who waits, and for which lock",
+     ctl_waiters, true},
+    {"grace", "[end]", "follow the grace period; or end it now", ctl_grace, false},
+    {"release", "--client|--file|--lock WHICH [--yes]", "take locks away from whoever holds them",
+     ctl_release, false},
+    {"notify", "[CLIENT]", "send the notice of our restart again, and follow it", ctl_notify,
+     false},
+    {"check", "CLIENT", "can this client be called back? If not: why, and what to do", ctl_check,
+     false},
+};
+
+static const struct option OPTIONS[] = {
+    {"socket", required_argument, NULL, 's'},
+    {"url", required_argument, NULL, 'u'},
+    {"token-file", required_argument, NULL, 't'},
+    {"json", no_argument, NULL, 'j'},
+    {"yes", no_argument, NULL, 'y'},
+    {"watch", no_argument, NULL, 'w'},
+    {"client", required_argument, NULL, 'c'},
+    {"file", required_argument, NULL, 'f'},
+    {"share", required_argument, NULL, 'S'},
+    {"owner", required_argument, NULL, 'o'},
+    {"lock", required_argument, NULL, 'l'},
+    {"limit", required_argument, NULL, 'n'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {0},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("usage: holdfastctl [OPTION]... COMMAND [ARGUMENT]...\n\n", out);
+    for (size_t i = 0; i < HF_COUNT_OF(COMMANDS); i++)
+        fprintf(out, "  %-8s %s\n           %s\n", COMMANDS[i].name, COMMANDS[i].help,
+                COMMANDS[i].arguments);
+    fputs("\n"
+          "  --socket PATH      the daemon's socket (" DEFAULT_SOCKET "; or HOLDFAST_SOCKET)\n"
+          "  --url URL          ask over TCP instead: http://127.0.0.1:8049\n"
+          "  --token-file FILE  the token that changes over TCP need\n"
+          "  --json             JSON instead of tables\n"
+          "  --watch            again every two seconds, until Ctrl-C\n"
+          "  --yes              release and grace end: do not ask\n"
+          "\nExit status: 0 done, 1 refused, 2 wrong usage, 3 no daemon there, 4 nothing of that\n"
+          "name, 5 check found trouble. See holdfastctl(8).\n",
+          out);
+}
+
+static const char **text_option(struct ctl *ctl, int option)
+{
+    switch (option) {
+    case 's':
+        return &ctl->socket;
+    case 'u':
+        return &ctl->url;
+    case 't':
+        return &ctl->token_file;
+    case 'c':
+        return &ctl->client;
+    case 'f':
+        return &ctl->file;
+    case 'S':
+        return &ctl->share;
+    case 'o':
+        return &ctl->owner;
+    case 'l':
+        return &ctl->lock;
+    case 'n':
+        return &ctl->limit;
+    default:
+        return NULL;
+    }
+}
+
+/* Takes the options out of argv; what remains begins at optind. */
+static void parse_options(struct ctl *ctl, int argc, char **argv)
+{
+    int option;
+
+    while ((option = getopt_long(argc, argv, "hVjyw", OPTIONS, NULL)) != -1) {
+        const char **text = text_option(ctl, option);
+
+        if (text) {
+            *text = optarg;
+        } else if (option == 'h') {
+            print_help(stdout);
+            exit(CTL_OK);
+        } else if (option == 'V') {
+            puts("holdfastctl " HF_VERSION);
+            exit(CTL_OK);
+        } else if (option == '?') {
+            exit(CTL_USAGE);
+        }
+        ctl->json |= option == 'j';
+        ctl->yes |= option == 'y';
+        ctl->watch |= option == 'w';
+    }
+}
+
+static const struct ctl_command *find(const char *name)
+{
+    for (size_t i = 0; i < HF_COUNT_OF(COMMANDS); i++) {
+        if (strcmp(COMMANDS[i].name, name) == 0)
+            return &COMMANDS[i];
+    }
+    return NULL;
+}
+
+static int run(struct ctl *ctl, const struct ctl_command *command, int argc, char **argv)
+{
+    int rv = command->run(ctl, argc, argv);
+
+    while (ctl->watch && command->watchable && rv == CTL_OK) {
+        fflush(stdout);
+        sleep(WATCH_S);
+        if (!ctl->json)
+            fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n", stdout);
+        rv = command->run(ctl, argc, argv);
+    }
+    return rv;
+}
+
+int main(int argc, char **argv)
+{
+    const char *environment = getenv("HOLDFAST_SOCKET");
+    struct ctl ctl = {.socket = environment ? environment : DEFAULT_SOCKET};
+    const struct ctl_command *command;
+    int rv;
+
+    setlocale(LC_CTYPE, "");
+    ctl.color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    parse_options(&ctl, argc, argv);
+    command = optind < argc ? find(argv[optind]) : NULL;
+    if (!command) {
+        if (optind < argc)
+            fprintf(stderr, "holdfastctl: there is no command \"%s\"\n\n", argv[optind]);
+        print_help(stderr);
+        return CTL_USAGE;
+    }
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    rv = run(&ctl, command, argc - optind - 1, argv + optind + 1);
+    curl_global_cleanup();
+    if (rv == CTL_USAGE)
+        fprintf(stderr, "usage: holdfastctl %s %s\n", command->name, command->arguments);
+    return rv;
+}

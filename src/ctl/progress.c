@@ -1,0 +1,43 @@
+#include "ctl/progress.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BAR_WIDTH = 24 };
+
+const char *ctl_bar(double done, double all, char text[CTL_WORD_MAX])
+{
+    int full = all > 0 ? (int)(done / all * BAR_WIDTH) : BAR_WIDTH;
+
+    snprintf(text, CTL_WORD_MAX, "[%.*s%.*s]", full, "########################", BAR_WIDTH - full,
+             "........................");
+    return text;
+}
+
+int ctl_follow(struct ctl *ctl, ctl_describe describe)
+{
+    static const struct timespec PAUSE = {.tv_nsec = 300 * 1000 * 1000};
+    bool terminal = isatty(STDOUT_FILENO);
+    char text[CTL_WORD_MAX];
+    bool more;
+
+    do {
+        json_t *status;
+        int rv = ctl_ask(ctl, "GET", "status", NULL, &status);
+
+        if (rv != CTL_OK)
+            return rv;
+        more = describe(status, text);
+        json_decref(status);
+        if (terminal)
+            printf("\r\033[K%s", text);
+        else if (!more)
+            printf("%s", text);
+        fflush(stdout);
+        if (more)
+            nanosleep(&PAUSE, NULL);
+    } while (more);
+    putchar('\n');
+    return CTL_OK;
+}

@@ -1,0 +1,86 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/confirm.h"
+#include "ctl/ctl.h"
+
+/* What the command line names, as the path of a request and as a question. */
+static int target(struct ctl *ctl, char *path, size_t size, char *question, size_t question_size)
+{
+    char id[32];
+    int rv;
+
+    if (!!ctl->client + !!ctl->file + !!ctl->lock != 1)
+        return CTL_USAGE;
+    if (ctl->client) {
+        rv = ctl_find_client(ctl, ctl->client, id);
+        if (rv != CTL_OK)
+            return rv;
+        snprintf(path, size, "clients/%s", id);
+        snprintf(question, question_size,
+                 "Release every lock of client %.200s? It is not told, and may go on writing.",
+                 ctl->client);
+    } else if (ctl->file) {
+        if (strspn(ctl->file, "0123456789abcdefABCDEF") != strlen(ctl->file))
+            return CTL_USAGE;
+        snprintf(path, size, "files/%.256s", ctl->file);
+        snprintf(question, question_size,
+                 "Release every lock and waiter of file %.200s? Their owners are not told.",
+                 ctl->file);
+    } else {
+        if (strspn(ctl->lock, "0123456789") != strlen(ctl->lock))
+            return CTL_USAGE;
+        snprintf(path, size, "locks/%.32s", ctl->lock);
+        snprintf(question, question_size, "Release lock %.32s? Its owner is not told.", ctl->lock);
+    }
+    return CTL_OK;
+}
+
+static void print_granted(struct ctl *ctl, const json_t *granted)
+{
+    char client[CTL_WORD_MAX];
+    char file[CTL_WORD_MAX];
+    char range[CTL_WORD_MAX];
+    json_t *waiter;
+    size_t i;
+
+    json_array_foreach((json_t *)granted, i, waiter)
+    {
+        fputs("Granted in turn: ", stdout);
+        ctl_paint(ctl, CTL_GREEN, ctl_word_client(json_object_get(waiter, "client"), client));
+        fputs(", ", stdout);
+        ctl_paint(ctl, CTL_PLAIN, ctl_word_file(waiter, file));
+        printf(" %s %s\n", ctl_word_range(json_object_get(waiter, "range"), range),
+               ctl_text(waiter, "mode"));
+    }
+    if (i == 0)
+        puts("Nobody was waiting for it.");
+}
+
+int ctl_release(struct ctl *ctl, int argc, char **argv)
+{
+    char path[320];
+    char question[320];
+    json_t *answer;
+    int rv;
+
+    (void)argv;
+    if (argc > 0)
+        return CTL_USAGE;
+    rv = target(ctl, path, sizeof(path), question, sizeof(question));
+    if (rv != CTL_OK)
+        return rv;
+    if (!ctl_confirm(ctl, question))
+        return CTL_REFUSED;
+    rv = ctl_ask(ctl, "DELETE", path, NULL, &answer);
+    if (rv != CTL_OK)
+        return rv;
+    if (ctl->json) {
+        ctl_print_json(answer);
+    } else {
+        printf("Released %.0f.\n", ctl_number(answer, "released"));
+        print_granted(ctl, json_object_get(answer, "granted"));
+    }
+    json_decref(answer);
+    return CTL_OK;
+}

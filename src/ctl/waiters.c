@@ -1,0 +1,52 @@
+#include <stdio.h>
+
+#include "ctl/ctl.h"
+
+static void add_row(struct ctl_table *table, const json_t *waiter)
+{
+    bool granting = json_is_true(json_object_get(waiter, "granting"));
+    const char *blocker = ctl_text(waiter, "blocked_by");
+    char text[CTL_WORD_MAX];
+
+    ctl_table_add(table, ctl_word_client(json_object_get(waiter, "client"), text), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_file(waiter, text), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_range(json_object_get(waiter, "range"), text), CTL_PLAIN);
+    ctl_table_add(table, ctl_text(waiter, "mode"), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_owner(json_object_get(waiter, "owner"), text), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_age(ctl_number(waiter, "waiting_seconds"), text), CTL_YELLOW);
+    if (granting)
+        snprintf(text, sizeof(text), "granted; telling it, attempt %.0f",
+                 ctl_number(waiter, "attempts"));
+    else if (blocker[0])
+        snprintf(text, sizeof(text), "lock %s", blocker);
+    else
+        snprintf(text, sizeof(text), "waiters before it");
+    ctl_table_add(table, text, granting ? CTL_GREEN : CTL_PLAIN);
+}
+
+int ctl_waiters(struct ctl *ctl, int argc, char **argv)
+{
+    static const char *const TITLES[] = {"CLIENT", "FILE",   "BYTES", "MODE",
+                                         "OWNER",  "WAITED", "FOR"};
+    struct ctl_table table;
+    json_t *waiters;
+    json_t *waiter;
+    size_t i;
+    int rv;
+
+    (void)argv;
+    if (argc > 0)
+        return CTL_USAGE;
+    rv = ctl_ask_list(ctl, "waiters", &waiters);
+    if (rv != CTL_OK)
+        return rv;
+    if (ctl->json) {
+        ctl_print_json(waiters);
+    } else {
+        ctl_table_init(&table, ctl, 7, TITLES);
+        json_array_foreach(waiters, i, waiter) add_row(&table, waiter);
+        ctl_table_print(&table);
+    }
+    json_decref(waiters);
+    return CTL_OK;
+}

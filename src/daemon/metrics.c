@@ -1,0 +1,214 @@
+#include "daemon/metrics.h"
+
+#include <stdio.h>
+
+#include "base/check.h"
+
+/* Buckets of durations: 16 µs to 17 s. Of outgoing calls, which are timed in ms: 1 ms to 17 s. Of
+ * batches: 1 to 64 Ki operations. */
+enum { FAST_LOW = 14, CALL_LOW = 20, NS_HIGH = 34, SIZE_HIGH = 16 };
+
+static const double NS = 1e-9;
+
+static void expose_nlm(const struct hf_nlm *nlm, struct hf_exposition *out)
+{
+    char labels[96];
+
+    hf_expose_family(out, "nlm_requests_total", "counter", "NLM requests answered.");
+    for (int k = 0; k < HF_NLM_KINDS; k++) {
+        for (int s = 0; s < HF_NLM_STATS; s++) {
+            if (nlm->answers[k][s] == 0 && s != HF_STAT_GRANTED)
+                continue;
+            snprintf(labels, sizeof(labels), "procedure=\"%s\",result=\"%s\"",
+                     hf_nlm_kind_name((enum hf_nlm_kind)k), hf_nlm_stat_name((enum hf_stat)s));
+            hf_expose_uint(out, "nlm_requests_total", labels, nlm->answers[k][s]);
+        }
+    }
+    hf_expose_family(out, "nlm_request_duration_seconds", "histogram",
+                     "From the arrival of an NLM request to its answer.");
+    for (int k = 0; k < HF_NLM_KINDS; k++) {
+        if (hf_histogram_count(&nlm->durations_ns[k]) == 0)
+            continue;
+        snprintf(labels, sizeof(labels), "procedure=\"%s\"", hf_nlm_kind_name((enum hf_nlm_kind)k));
+        hf_expose_histogram(out, "nlm_request_duration_seconds", labels, &nlm->durations_ns[k],
+                            FAST_LOW, NS_HIGH, NS);
+    }
+}
+
+static void expose_nsm(const struct hf_nsm *nsm, struct hf_exposition *out)
+{
+    static const char *const RESULTS[] = {"success", "failure"};
+    char labels[96];
+
+    hf_expose_family(out, "nsm_requests_total", "counter", "NSM requests answered.");
+    for (unsigned p = 0; p < HF_NSM_PROCEDURES; p++) {
+        for (int r = 0; r < HF_NSM_RESULTS; r++) {
+            snprintf(labels, sizeof(labels), "procedure=\"%s\",result=\"%s\"",
+                     hf_nsm_procedure_name(p), RESULTS[r]);
+            hf_expose_uint(out, "nsm_requests_total", labels, nsm->answers[p][r]);
+        }
+    }
+    hf_expose_family(out, "nsm_request_duration_seconds", "histogram",
+                     "From the arrival of an NSM request to its answer.");
+    for (unsigned p = 0; p < HF_NSM_PROCEDURES; p++) {
+        if (hf_histogram_count(&nsm->durations_ns[p]) == 0)
+            continue;
+        snprintf(labels, sizeof(labels), "procedure=\"%s\"", hf_nsm_procedure_name(p));
+        hf_expose_histogram(out, "nsm_request_duration_seconds", labels, &nsm->durations_ns[p],
+                            FAST_LOW, NS_HIGH, NS);
+    }
+}
+
+/* A family whose samples differ in one label. */
+struct labelled {
+    const char *value;
+    uint64_t count;
+};
+
+static void expose_labelled(struct hf_exposition *out, const char *name, const char *help,
+                            const char *label, const struct labelled *samples, size_t n)
+{
+    char labels[96];
+
+    hf_expose_family(out, name, "counter", help);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(labels, sizeof(labels), "%s=\"%s\"", label, samples[i].value);
+        hf_expose_uint(out, name, labels, samples[i].count);
+    }
+}
+
+static void expose_calls(const struct hf_engine *engine, struct hf_exposition *out)
+{
+    const struct hf_counters *c = hf_core_counters(engine->core);
+    const struct labelled notices[] = {{"started", c->notices_started},
+                                       {"success", c->notices_delivered},
+                                       {"failed", c->notices_failed}};
+    const struct labelled callbacks[] = {{"started", c->callbacks_started},
+                                         {"accepted", c->callbacks_accepted},
+                                         {"denied", c->callbacks_denied},
+                                         {"failed", c->callbacks_failed}};
+
+    expose_labelled(out, "nsm_notifications_total",
+                    "Attempts to tell a host of a restart, ours or another's.", "result", notices,
+                    HF_COUNT_OF(notices));
+    hf_expose_family(out, "nsm_notification_duration_seconds", "histogram",
+                     "Of one such attempt: lookup, connection, answer.");
+    hf_expose_histogram(out, "nsm_notification_duration_seconds", NULL, &engine->nsm.notices_ns,
+                        CALL_LOW, NS_HIGH, NS);
+    expose_labelled(out, "nlm_callbacks_total", "Attempts to tell a waiter that it has its lock.",
+                    "result", callbacks, HF_COUNT_OF(callbacks));
+    hf_expose_family(out, "nlm_callback_duration_seconds", "histogram",
+                     "Of one attempt at a GRANTED callback.");
+    hf_expose_histogram(out, "nlm_callback_duration_seconds", NULL, &engine->nlm.callbacks_ns,
+                        CALL_LOW, NS_HIGH, NS);
+}
+
+static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
+{
+    const struct labelled limits[] = {{"clients", c->limit_clients},
+                                      {"monitors", c->limit_monitors},
+                                      {"locks_per_client", c->limit_locks_per_client},
+                                      {"locks_per_file", c->limit_locks_per_file},
+                                      {"locks", c->limit_locks},
+                                      {"waiters_per_file", c->limit_waiters}};
+    const struct labelled reclaims[] = {{"granted", c->reclaims_granted},
+                                        {"denied", c->reclaims_denied}};
+    const struct labelled inbound[] = {{"accepted", c->notifies_in},
+                                       {"repeated", c->notifies_in_repeated},
+                                       {"stranger", c->notifies_in_stranger},
+                                       {"bad", c->notifies_in_bad}};
+
+    hf_expose_counter(out, "nsm_crashes_detected_total",
+                      "Clients found to have restarted or to be gone.", c->crashes_detected);
+    hf_expose_counter(out, "nsm_crash_cleanups_total", "Crashed clients whose locks were released.",
+                      c->crash_cleanups);
+    hf_expose_counter(out, "nsm_locks_cleaned_on_crash_total",
+                      "Locks released because their client crashed.", c->locks_cleaned);
+    expose_labelled(out, "nsm_notifications_received_total", "SM_NOTIFY from other hosts.",
+                    "result", inbound, HF_COUNT_OF(inbound));
+    expose_labelled(out, "nlm_reclaims_total", "Locks claimed again after our restart.", "result",
+                    reclaims, HF_COUNT_OF(reclaims));
+    expose_labelled(out, "nlm_limit_hits_total", "Requests refused because of a limit.", "limit",
+                    limits, HF_COUNT_OF(limits));
+    hf_expose_counter(out, "nlm_deadlocks_total", "Requests refused to avoid a deadlock.",
+                      c->deadlocks);
+    hf_expose_counter(out, "holdfast_out_of_memory_total", "Requests refused for lack of memory.",
+                      c->out_of_memory);
+}
+
+static void expose_state(const struct hf_engine *engine, struct hf_exposition *out)
+{
+    struct hf_view_status s;
+
+    hf_core_view_status(engine->core, hf_engine_now(engine), &s);
+    hf_expose_gauge(out, "nsm_clients_registered", "Clients that are told of a restart.",
+                    (double)(s.nlm_clients + s.nsm_clients));
+    hf_expose_gauge(out, "nlm_locks_held", "Byte-range locks held.", (double)s.locks);
+    hf_expose_gauge(out, "nlm_blocked", "Requests that wait for a lock.", (double)s.waiters);
+    hf_expose_gauge(out, "nlm_unreclaimed", "Locks from before the restart, not yet reclaimed.",
+                    (double)s.unreclaimed);
+    hf_expose_gauge(out, "holdfast_grace_active", "1 while the grace period lasts.",
+                    s.grace_active);
+    hf_expose_gauge(out, "holdfast_grace_remaining_seconds", "Until the grace period ends.",
+                    (double)s.grace_remaining_ms / 1000);
+    hf_expose_gauge(out, "holdfast_epoch", "Restarts of this server, as its store counts them.",
+                    (double)s.epoch);
+}
+
+static void expose_store(struct hf_engine *engine, struct hf_exposition *out)
+{
+    struct hf_store_health health;
+
+    hf_committer_health(&engine->committer, &health);
+    hf_expose_gauge(out, "holdfast_store_up", "1 while the store takes changes.", health.up);
+    hf_expose_family(out, "holdfast_store_commit_seconds", "histogram",
+                     "From handing a batch to the store until it is durable.");
+    hf_expose_histogram(out, "holdfast_store_commit_seconds", NULL, &engine->commits_ns, FAST_LOW,
+                        NS_HIGH, NS);
+    hf_expose_family(out, "holdfast_store_batch_size", "histogram",
+                     "Changes that became durable together.");
+    hf_expose_histogram(out, "holdfast_store_batch_size", NULL, &engine->batch_sizes, 0, SIZE_HIGH,
+                        1);
+}
+
+static void expose_rpc(const struct hf_rpc_counters *c, struct hf_exposition *out)
+{
+    hf_expose_counter(out, "holdfast_rpc_calls_total", "Well-formed RPC calls.", c->calls);
+    hf_expose_counter(out, "holdfast_rpc_refused_total", "Calls answered with an error of RPC.",
+                      c->refused);
+    hf_expose_counter(out, "holdfast_rpc_undecodable_total", "Messages that were no RPC call.",
+                      c->undecodable);
+    hf_expose_counter(out, "holdfast_rpc_duplicates_total", "Repeats of a call, answered once.",
+                      c->duplicates);
+    hf_expose_gauge(out, "holdfast_rpc_connections", "TCP connections open.",
+                    (double)c->connections);
+}
+
+void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
+                       struct hf_exposition *out)
+{
+    expose_nsm(&engine->nsm, out);
+    expose_nlm(&engine->nlm, out);
+    expose_calls(engine, out);
+    expose_core(hf_core_counters(engine->core), out);
+    expose_state(engine, out);
+    expose_store(engine, out);
+    expose_rpc(rpc, out);
+}
+
+void hf_metrics_totals(const struct hf_engine *engine, struct hf_admin_totals *out)
+{
+    *out = (struct hf_admin_totals){
+        .commits = hf_histogram_count(&engine->commits_ns),
+        .commits_ns = engine->commits_ns.sum,
+        .callbacks = hf_core_counters(engine->core)->callbacks_started,
+    };
+    for (int k = 0; k < HF_NLM_KINDS; k++) {
+        out->requests += hf_histogram_count(&engine->nlm.durations_ns[k]);
+        out->requests_ns += engine->nlm.durations_ns[k].sum;
+    }
+    for (unsigned p = 0; p < HF_NSM_PROCEDURES; p++) {
+        out->requests += hf_histogram_count(&engine->nsm.durations_ns[p]);
+        out->requests_ns += engine->nsm.durations_ns[p].sum;
+    }
+}

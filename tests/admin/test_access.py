@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Who may change what (SPEC section 7): the token, other hosts, browsers, the unix socket, the log."""
+import os
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+
+from holdfast_test import netns, tap
+from holdfast_test.daemon import Daemon, run
+from world import ADMIN_PORT, SOCKET, Locker, ask, expect_problem, get
+
+TOKEN = "a-token-of-some-length"
+END = ("POST", "/api/v1/grace/end")
+CHANGES = (END, ("POST", "/api/v1/notifications"), ("DELETE", "/api/v1/locks/1"),
+           ("DELETE", "/api/v1/clients/1"), ("DELETE", "/api/v1/files/00"),
+           ("POST", "/api/v1/clients/1/check"))
+EVERYWHERE = f"admin.listen=0.0.0.0:{ADMIN_PORT}"
+
+
+class TokenFile:
+    def __init__(self, text=TOKEN + "\n"):
+        self.text = text
+
+    def __enter__(self):
+        self.file = tempfile.NamedTemporaryFile("w", suffix=".token")
+        self.file.write(self.text)
+        self.file.flush()
+        return f"admin.token_file={self.file.name}"
+
+    def __exit__(self, *_):
+        self.file.close()
+
+
+@tap.test
+def without_a_token_this_host_may_change():
+    """From 127.0.0.1, and from an address of this host to the same: done."""
+    with Daemon(EVERYWHERE):
+        assert ask(*END).status == 200
+        assert ask(*END, host="192.0.2.1", source="192.0.2.1").status == 200
+
+
+@tap.test
+def without_a_token_other_hosts_may_only_look():
+    """Every change from another address is refused with 403, and says what to configure."""
+    with Daemon(EVERYWHERE) as daemon:
+        for change in CHANGES:
+            detail = expect_problem(ask(*change, host="192.0.2.1", source="192.0.2.2"), 403)
+            assert "admin.token_file" in detail
+        assert get("status", host="192.0.2.1", source="192.0.2.2")
+        line = daemon.wait_for_log("operator refused")
+        assert "192.0.2.2" in line and "/api/v1/grace/end" in line, line
+
+
+@tap.test
+def with_a_token_changes_need_it():
+    """No token, a wrong one, one that is longer or shorter, another scheme: 401. The right one: done."""
+    with TokenFile() as setting, Daemon(setting, EVERYWHERE):
+        for change in CHANGES:
+            expect_problem(ask(*change), 401)
+        for value in ("Bearer wrong-token-of-any-length", "Bearer " + TOKEN + "x", "Bearer " + TOKEN[:-1],
+                      "Bearer ", "Basic " + TOKEN, TOKEN):
+            answer = ask(*END, Authorization=value)
+            expect_problem(answer, 401)
+            assert "Bearer" in answer.headers["WWW-Authenticate"]
+        assert ask(*END, Authorization="Bearer " + TOKEN).status == 200
+        assert ask(*END, host="192.0.2.1", source="192.0.2.2", Authorization="Bearer " + TOKEN).status == 200
+        assert get("status")["token_needed"] is True
+
+
+@tap.test
+def a_token_that_cannot_be_used_stops_the_start():
+    """A file that is missing, or a token that is too short: an error that names file and reason."""
+    with TokenFile("short\n") as short:
+        for setting, reason in ((short, "fewer than 16"), ("admin.token_file=/nonexistent", "No such file")):
+            status, _, log = run("--set", "store.backend=memory", "--set", "rpcbind.mode=none", "--set", setting)
+            assert status == 1 and "admin.token_file" in log and reason in log, log
+
+
+@tap.test
+def a_page_of_somebody_else_changes_nothing():
+    """A browser's Origin must be ours; without a token, so must the name in Host be no stranger's."""
+    with Daemon():
+        ours = f"127.0.0.1:{ADMIN_PORT}"
+        assert ask(*END, Host=ours, Origin="http://" + ours).status == 200
+        assert ask(*END, Host="localhost", Origin="http://localhost").status == 200
+        for host, origin in ((ours, "http://evil.example"), (ours, "null"), (ours, "https://" + ours),
+                             ("evil.example", "http://evil.example"), ("evil.example:8049", None)):
+            headers = {"Host": host} | ({"Origin": origin} if origin else {})
+            expect_problem(ask(*END, **headers), 403)
+
+
+@tap.test
+def the_unix_socket_trusts_root_and_itself():
+    """Root may change there, with or without a token configured; another user may only look."""
+    as_nobody = """if True:
+        import os
+        from world import ask
+        os.setuid(65534)
+        print(ask("GET", "/api/v1/status", unix=True).status, ask("POST", "/api/v1/grace/end", unix=True).status)
+    """
+    with TokenFile() as setting:
+        for settings, refusal in (([], 403), ([setting], 401)):
+            with Daemon(*settings) as daemon:
+                assert ask(*END, unix=True).status == 200
+                done = subprocess.run([sys.executable, "-c", as_nobody], stdout=subprocess.PIPE, check=True,
+                                      cwd=os.path.dirname(os.path.abspath(__file__)))
+                assert done.stdout.split() == [b"200", b"%d" % refusal], done.stdout
+                assert "uid 65534" in daemon.wait_for_log("operator refused")
+        assert not os.path.exists(SOCKET), "left behind"
+
+
+@tap.test
+def the_log_says_who_did_what():
+    """Each change leaves a line with who, what and to whom."""
+    with Daemon() as daemon, Locker("alpha.example", "192.0.2.1") as alpha:
+        assert alpha.lock(b"file") == "granted"
+        lock = get("locks")["locks"][0]["id"]
+        ask("DELETE", f"/api/v1/locks/{lock}")
+        line = daemon.wait_for_log("does=")
+        assert "who=127.0.0.1:" in line and "release lock" in line and lock in line, line
+        client = get("clients")["clients"][0]["id"]
+        ask("DELETE", f"/api/v1/clients/{client}", unix=True)
+        assert f"uid {os.getuid()} pid" in daemon.wait_for_log("does=", times=2)
+
+
+@tap.test
+def a_stale_socket_is_replaced_and_a_live_one_left_alone():
+    """What a killed daemon left is taken over; where one listens, the second does without."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "admin.sock")
+        left = socket.socket(socket.AF_UNIX)
+        left.bind(path)
+        left.close()
+        with Daemon(f"admin.socket={path}"):
+            assert stat.S_ISSOCK(os.stat(path).st_mode)
+            with Daemon(f"admin.socket={path}", "server.port=4046", "admin.listen=") as second:
+                assert path in second.wait_for_log("no administration here")
+
+
+@tap.test
+def off_means_off():
+    """With neither address nor socket, nothing listens, and nothing is timed."""
+    with Daemon("admin.listen=", "admin.socket=") as daemon:
+        try:
+            ask("GET", "/healthz")
+        except ConnectionError:
+            pass
+        else:
+            raise AssertionError("somebody listens")
+        assert not os.path.exists(SOCKET) and "administration" not in daemon.log()
+
+
+if __name__ == "__main__":
+    netns.enter()
+    tap.main()

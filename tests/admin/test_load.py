@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""What looking costs: lock load with and without a scrape each second and a page left open.
+
+Throughput on a busy machine says little, so the daemon's own processor time for a request is compared
+as well. Prints figures; judges nothing.
+"""
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import threading
+
+from holdfast_test import netns, tap
+from holdfast_test.daemon import PORT, Daemon
+from world import ADMIN_PORT
+
+BENCH = os.environ.get("HOLDFAST_BENCH")
+ROUNDS, SECONDS, HELD, OFF_PORT = 5, 2, 10000, 4046
+PAGE = ["/api/v1/" + path for path in ("status", "locks?limit=200", "clients?limit=200", "waiters?limit=500",
+                                       "locks?limit=500&waited=true")]
+
+
+class Watchers:
+    """Ask for paths, over and over after a pause, each on a connection that is kept."""
+
+    def __init__(self, *what):
+        self.what, self.answers, self.bytes = what, 0, 0
+
+    def __enter__(self):
+        self.stop = threading.Event()
+        self.threads = [threading.Thread(target=self._ask, args=args) for args in self.what]
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+
+    def _ask(self, pause_s, paths):
+        connection = http.client.HTTPConnection("127.0.0.1", ADMIN_PORT, timeout=20)
+        while not self.stop.wait(pause_s):
+            for path in paths:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                self.bytes += len(answer.read())
+                self.answers += 1
+                assert answer.status == 200, path
+        connection.close()
+
+
+def processor_s(daemon):
+    with open(f"/proc/{daemon.process.pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def load(*options):
+    done = subprocess.run([BENCH, "--seconds", str(SECONDS), "--warmup", "0", "--json", *options],
+                          stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def measure(daemon, port=PORT):
+    """(requests a second, microseconds of the daemon's processor time for each)"""
+    before = processor_s(daemon)
+    result = load("--port", str(port))
+    return result["per_second"], (processor_s(daemon) - before) * 1e6 / result["requests"]
+
+
+def medians(pairs):
+    return [statistics.median(column) for column in zip(*pairs)]
+
+
+@tap.test
+def looking_costs_little():
+    """Given lock load with 10,000 locks held, in turns with and without watchers: the medians."""
+    if not BENCH or not os.path.exists(BENCH):
+        raise tap.Skip("the load generator was not built")
+    alone, watched, off = [], [], []
+    with Daemon() as on_daemon, \
+            Daemon(f"server.port={OFF_PORT}", "admin.listen=", "admin.socket=") as off_daemon:
+        load("--held", str(HELD))
+        load("--held", str(HELD), "--port", str(OFF_PORT))
+        for _ in range(ROUNDS):
+            alone.append(measure(on_daemon))
+            with Watchers((1, ["/metrics"]), (2, PAGE)):
+                watched.append(measure(on_daemon))
+            off.append(measure(off_daemon, OFF_PORT))
+    base = medians(alone)
+    for name, pairs in (("unwatched", alone), ("watched", watched), ("administration off", off)):
+        rate, cost = medians(pairs)
+        tap.note(f"{name}: {rate:.0f} requests/s ({100 * (rate / base[0] - 1):+.1f} %), "
+                 f"{cost:.2f} µs of processor each ({100 * (cost / base[1] - 1):+.1f} %)")
+
+
+@tap.test
+def a_long_list_holds_up_nobody():
+    """Given 100,000 locks and somebody who lists them all over and over: what a lock's answer takes."""
+    if not BENCH or not os.path.exists(BENCH):
+        raise tap.Skip("the load generator was not built")
+    steady = ("--rate", "5000", "--in-flight", "4")
+    with Daemon("limits.locks_per_client=1000000", "limits.locks_per_file=1000000"):
+        load("--held", "100000")
+        quiet = [load(*steady) for _ in range(ROUNDS)]
+        with Watchers((0, ["/api/v1/locks?limit=1000000"])) as watchers:
+            listed = [load(*steady) for _ in range(ROUNDS)]
+    for name, results in (("quiet", quiet), ("while listing", listed)):
+        p50, p99 = (statistics.median(result[key] for result in results) for key in ("p50_us", "p99_us"))
+        tap.note(f"{name}: p50 {p50:.0f} µs, p99 {p99:.0f} µs")
+    tap.note(f"{watchers.answers} lists of {watchers.bytes / watchers.answers / 1e6:.0f} MB each meanwhile")
+
+
+if __name__ == "__main__":
+    netns.enter()
+    tap.main()

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Metrics (ADM-02): the names of SPEC section 7, what promtool says of them, and what they count."""
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from holdfast_test import netns, tap
+from holdfast_test.daemon import Daemon, wait_until
+from world import Host, Locker, ask, monitor
+
+ROOT = Path(__file__).parents[2]
+
+# Name, type, and the labels that SPEC gives each.
+SPEC = """
+nsm_requests_total counter procedure,result
+nsm_request_duration_seconds histogram procedure
+nsm_clients_registered gauge
+nsm_notifications_total counter result
+nsm_notification_duration_seconds histogram
+nsm_crashes_detected_total counter
+nsm_crash_cleanups_total counter
+nsm_locks_cleaned_on_crash_total counter
+nlm_requests_total counter procedure,result
+nlm_request_duration_seconds histogram procedure
+nlm_locks_held gauge
+nlm_blocked gauge
+nlm_callbacks_total counter result
+nlm_callback_duration_seconds histogram
+nlm_reclaims_total counter result
+nlm_limit_hits_total counter limit
+nlm_deadlocks_total counter
+holdfast_grace_active gauge
+holdfast_grace_remaining_seconds gauge
+holdfast_store_commit_seconds histogram
+holdfast_store_batch_size histogram
+holdfast_store_up gauge
+"""
+
+
+def scrape():
+    answer = ask("GET", "/metrics")
+    assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    return answer.body.decode()
+
+
+def samples(text):
+    """{(name, labels): value}"""
+    found = re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text, re.M)
+    return {(name, labels): float(value) for name, labels, value in found}
+
+
+def traffic():
+    """A lock, a waiter, a refused one, a registration: something of everything."""
+    with Locker("alpha.example", "192.0.2.1") as alpha, Locker("beta.example", "192.0.2.2") as beta:
+        assert alpha.lock(b"file") == "granted"
+        assert beta.lock(b"file", block=True) == "blocked"
+        assert beta.lock(b"file", svid=9) == "denied"
+        assert monitor("gamma.example") == 0
+        assert alpha.unlock(b"file") == "granted"
+
+
+@tap.test
+def every_metric_of_the_spec_is_there():
+    """Given some traffic, each has its name, type and labels."""
+    with Host("192.0.2.2"), Daemon():
+        traffic()
+        text = scrape()
+        labels_of = {}
+        for name, labels in samples(text):
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            keys = set(re.findall(r'(\w+)="', labels)) - {"le"}
+            labels_of.setdefault(name, keys)
+            labels_of.setdefault(base, keys)
+        for line in SPEC.split("\n"):
+            if not line:
+                continue
+            name, kind, *labels = line.split()
+            assert f"# TYPE {name} {kind}\n" in text, name
+            assert labels_of[name] == set(labels[0].split(",") if labels else []), (name, labels_of[name])
+
+
+@tap.test
+def promtool_accepts_them():
+    """promtool check metrics finds nothing to say; and would, about a bad name."""
+    if not shutil.which("promtool"):
+        raise tap.Skip("promtool is not installed (Debian: prometheus)")
+    with Host("192.0.2.2"), Daemon():
+        traffic()
+        for text, good in ((scrape(), True), (scrape() + "# TYPE bad_count gauge\nbad_count 1\n", False)):
+            done = subprocess.run(["promtool", "check", "metrics"], input=text.encode(),
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            assert (done.returncode == 0 and not done.stdout) == good, done.stdout.decode()
+
+
+@tap.test
+def they_count_what_happened():
+    """Requests by outcome, their durations, locks, waiters, callbacks, commits."""
+    with Host("192.0.2.2"), Daemon():
+        traffic()
+        wait_until(lambda: samples(scrape())["nlm_callbacks_total", 'result="accepted"'] == 1, "beta was called")
+        found = samples(scrape())
+        for name, labels, value in (
+                ("nlm_requests_total", 'procedure="LOCK",result="granted"', 1),
+                ("nlm_requests_total", 'procedure="LOCK",result="blocked"', 1),
+                ("nlm_requests_total", 'procedure="LOCK",result="denied"', 1),
+                ("nlm_requests_total", 'procedure="UNLOCK",result="granted"', 1),
+                ("nlm_request_duration_seconds_count", 'procedure="LOCK"', 3),
+                ("nsm_requests_total", 'procedure="MON",result="success"', 1),
+                ("nsm_request_duration_seconds_count", 'procedure="MON"', 1),
+                ("nlm_locks_held", "", 1), ("nlm_blocked", "", 0), ("nsm_clients_registered", "", 3),
+                ("nlm_callback_duration_seconds_count", "", 1),
+                ("holdfast_store_up", "", 1), ("holdfast_grace_active", "", 0)):
+            assert found[name, labels] == value, (name, labels, found.get((name, labels)))
+        assert found["holdfast_store_commit_seconds_count", ""] >= 1
+        assert found["holdfast_store_batch_size_sum", ""] >= 3
+        assert 0 < found["nlm_request_duration_seconds_sum", 'procedure="LOCK"'] < 10
+
+
+@tap.test
+def histograms_add_up():
+    """Buckets never fall, and the last is the count."""
+    with Daemon(), Locker("alpha.example", "192.0.2.1") as alpha:
+        for number in range(50):
+            alpha.lock(b"file %d" % number)
+        buckets = [(float(le.replace("+Inf", "inf")), float(value)) for le, value in re.findall(
+            r'nlm_request_duration_seconds_bucket\{procedure="LOCK",le="([^"]+)"\} (\d+)', scrape())]
+        assert buckets == sorted(buckets) and buckets[-1] == (float("inf"), 50)
+
+
+@tap.test
+def packaging_names_only_what_is_there():
+    """The alert rules are good for promtool; rules and dashboard use metrics that exist."""
+    rules = ROOT / "packaging/prometheus/holdfast.rules.yml"
+    dashboard = ROOT / "packaging/grafana/holdfast.json"
+    if shutil.which("promtool"):
+        subprocess.run(["promtool", "check", "rules", rules], check=True, stdout=subprocess.PIPE)
+    with Daemon():
+        known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
+    used = set(re.findall(r"\b((?:nlm|nsm|holdfast)_\w+)", rules.read_text() + dashboard.read_text()))
+    unknown = {name for name in used if re.sub(r"_(bucket|sum|count)$", "", name) not in known}
+    assert used and not unknown, unknown
+
+
+if __name__ == "__main__":
+    netns.enter()
+    tap.main()

@@ -1,0 +1,240 @@
+/* The small parts of the administration room: file handle map, filters, rows, metrics, token. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin/exposition.h"
+#include "admin/fh_map.h"
+#include "admin/filter.h"
+#include "admin/token.h"
+#include "admin/writer.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/* A file with this text, for the length of a test. */
+static const char *file_with(const char *text, char path[64])
+{
+    int fd;
+
+    strcpy(path, "/tmp/holdfast-unit-XXXXXX");
+    fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    return path;
+}
+
+static int read_map(struct hf_fh_map *map, const char *text)
+{
+    char path[64];
+    int rv = hf_fh_map_read(map, file_with(text, path));
+
+    unlink(path);
+    return rv;
+}
+
+/* Given lines in any order, with comments, each handle has its own path, spaces and all. */
+static void map_names_handles(void **state)
+{
+    struct hf_fh_map map;
+
+    (void)state;
+    hf_fh_map_init(&map);
+    assert_int_equal(read_map(&map, "# a comment\n\n0b0c /b and c\n0A /a\n0b /b\n"), 0);
+    assert_string_equal(hf_fh_map_path(&map, hf_bytes("\x0a", 1)), "/a");
+    assert_string_equal(hf_fh_map_path(&map, hf_bytes("\x0b", 1)), "/b");
+    assert_string_equal(hf_fh_map_path(&map, hf_bytes("\x0b\x0c", 2)), "/b and c");
+    assert_null(hf_fh_map_path(&map, hf_bytes("\x0c", 1)));
+    assert_int_equal(hf_fh_map_read(&map, ""), 0);
+    assert_null(hf_fh_map_path(&map, hf_bytes("\x0a", 1)));
+    hf_fh_map_free(&map);
+}
+
+/* Given a file that is missing or has a line that makes no sense, the names from before stay. */
+static void map_keeps_what_it_had(void **state)
+{
+    static const char *const BAD[] = {"0a\n", "xyz /path\n", "0 /odd\n", "0a /a\n /no handle\n"};
+    struct hf_fh_map map;
+
+    (void)state;
+    hf_fh_map_init(&map);
+    assert_int_equal(read_map(&map, "0a /a\n"), 0);
+    for (size_t i = 0; i < HF_COUNT_OF(BAD); i++)
+        assert_int_equal(read_map(&map, BAD[i]), HF_EINVAL);
+    assert_int_equal(hf_fh_map_read(&map, "/nonexistent"), HF_EINVAL);
+    assert_string_equal(hf_fh_map_path(&map, hf_bytes("\x0a", 1)), "/a");
+    hf_fh_map_free(&map);
+}
+
+static void hex_is_even_and_bounded(void **state)
+{
+    uint8_t out[2];
+
+    (void)state;
+    assert_int_equal(hf_hex_decode("aB09", 4, out, sizeof(out)), 2);
+    assert_int_equal(out[0], 0xab);
+    assert_int_equal(hf_hex_decode("", 0, out, sizeof(out)), -1);
+    assert_int_equal(hf_hex_decode("abc", 3, out, sizeof(out)), -1);
+    assert_int_equal(hf_hex_decode("ag", 2, out, sizeof(out)), -1);
+    assert_int_equal(hf_hex_decode("aabbcc", 6, out, sizeof(out)), -1);
+}
+
+/* A client is found by id, by part of its name in any case, and by its address. */
+static void filters_find(void **state)
+{
+    struct hf_fh_map map = {0};
+    struct filter any = {.map = &map};
+    struct filter f = {.map = &map};
+    struct hf_bytes name = hf_bytes_str("Alpha.example");
+    struct hf_addr addr;
+
+    (void)state;
+    assert_int_equal(hf_addr_parse("192.0.2.7", &addr), 0);
+    assert_true(filter_client(&any, 5, name, &addr));
+    for (const char **w = (const char *[]){"5", "alpha", "EXAMPLE", "2.0.2.7", NULL}; *w; w++) {
+        strcpy(f.client, *w);
+        assert_true(filter_client(&f, 5, name, &addr));
+    }
+    strcpy(f.client, "beta");
+    assert_false(filter_client(&f, 5, name, &addr));
+    strcpy(f.file, "B1c");
+    assert_true(filter_file(&f, name, hf_bytes("\x0a\xb1\xc2", 3)));
+    assert_false(filter_file(&f, name, hf_bytes("\x0a", 1)));
+    strcpy(f.owner, "-3");
+    assert_true(filter_owner(&f, -3, hf_bytes_str("x")));
+    assert_false(filter_owner(&f, 3, hf_bytes_str("x")));
+}
+
+/* Numbers that JavaScript would round are text; bytes that are no text are still shown. */
+static void rows_are_written_as_json(void **state)
+{
+    static const char EXPECTED[] =
+        "{\"id\":\"18446744073709551615\",\"n\":-5,\"t\":\"2023-11-14T22:13:20.123Z\",\"none\":"
+        "null,"
+        "\"s\":1.500,\"back\":0.000,\"b\":true,\"hex\":\"01fe\",\"empty\":\"\",\"nowhere\":null,"
+        "\"a\":[\"plain \xc3\xa4\",\"\\\"\\\\ "
+        "\\\\xff\\\\x0a\\\\xe2\\\\x80\\\\xae.\"],\"nothing\":null}";
+    struct hf_addr nowhere = {0};
+    struct hf_buf buf;
+    struct writer w = {.out = &buf};
+
+    (void)state;
+    hf_buf_init(&buf, &hf_alloc_heap);
+    write_open(&w, NULL, '{');
+    write_id(&w, "id", UINT64_MAX);
+    write_int(&w, "n", -5);
+    write_time(&w, "t", 1700000000123);
+    write_time(&w, "none", 0);
+    write_seconds(&w, "s", 1500);
+    write_seconds(&w, "back", -20);
+    write_bool(&w, "b", true);
+    write_hex(&w, "hex", hf_bytes("\x01\xfe", 2));
+    write_hex(&w, "empty", hf_bytes(NULL, 0));
+    write_addr(&w, "nowhere", &nowhere);
+    write_open(&w, "a", '[');
+    write_str(&w, NULL, "plain \xc3\xa4");
+    write_str(&w, NULL, "\"\\ \xff\n\xe2\x80\xae."); /* the last turns the direction of text */
+    write_close(&w, ']');
+    write_str(&w, "nothing", NULL);
+    write_close(&w, '}');
+    assert_false(w.failed);
+    assert_int_equal(hf_buf_append(&buf, "", 1), 0);
+    assert_string_equal((const char *)hf_buf_view(&buf).data, EXPECTED);
+    hf_buf_free(&buf);
+}
+
+/* Given no memory, a row is known not to be whole. */
+static void a_row_without_memory_fails(void **state)
+{
+    struct faulty_heap heap = {.after = 0};
+    struct hf_alloc alloc = faulty_alloc(&heap);
+    struct hf_buf buf;
+    struct writer w = {.out = &buf};
+
+    (void)state;
+    hf_buf_init(&buf, &alloc);
+    write_hex(&w, NULL, hf_bytes("\x01", 1));
+    write_str(&w, NULL, "text");
+    assert_true(w.failed);
+    hf_buf_free(&buf);
+    assert_int_equal(heap.live, 0);
+}
+
+/* Given values on both sides of a bound, each is counted in its bucket and in all above. */
+static void histograms_are_cumulative(void **state)
+{
+    struct hf_histogram h = {0};
+    struct hf_buf buf;
+    struct hf_exposition e = {.out = &buf};
+    const char *text;
+
+    (void)state;
+    for (const uint64_t *v = (const uint64_t[]){0, 1, 2, 3, 4, 5, UINT64_MAX / 2}; *v < 100; v++)
+        hf_histogram_observe(&h, *v);
+    hf_histogram_observe(&h, UINT64_C(1) << 50);
+    hf_buf_init(&buf, &hf_alloc_heap);
+    hf_expose_histogram(&e, "x", "l=\"1\"", &h, 0, 2, 1);
+    assert_int_equal(hf_buf_append(&buf, "", 1), 0);
+    text = (const char *)hf_buf_view(&buf).data;
+    assert_non_null(strstr(text, "x_bucket{l=\"1\",le=\"1\"} 2\n"));
+    assert_non_null(strstr(text, "x_bucket{l=\"1\",le=\"2\"} 3\n"));
+    assert_non_null(strstr(text, "x_bucket{l=\"1\",le=\"4\"} 5\n"));
+    assert_non_null(strstr(text, "x_bucket{l=\"1\",le=\"+Inf\"} 7\n"));
+    assert_non_null(strstr(text, "x_count{l=\"1\"} 7\n"));
+    assert_false(e.failed);
+    hf_buf_free(&buf);
+}
+
+/* Given no memory for the text, it says so instead of showing half of it. */
+static void metrics_without_memory_fail(void **state)
+{
+    struct faulty_heap heap = {.after = 0};
+    struct hf_alloc alloc = faulty_alloc(&heap);
+    struct hf_buf buf;
+    struct hf_exposition e = {.out = &buf};
+
+    (void)state;
+    hf_buf_init(&buf, &alloc);
+    hf_expose_counter(&e, "x_total", "X.", 1);
+    assert_true(e.failed);
+    hf_buf_free(&buf);
+}
+
+static void token_is_the_whole_first_line(void **state)
+{
+    char token[257];
+    char path[64];
+
+    (void)state;
+    assert_int_equal(token_read("", token), 0);
+    assert_string_equal(token, "");
+    assert_int_equal(token_read(file_with("0123456789abcdef  \nmore\n", path), token), 0);
+    unlink(path);
+    assert_true(token_matches(token, "Bearer 0123456789abcdef"));
+    assert_true(token_matches(token, "bearer 0123456789abcdef"));
+    assert_false(token_matches(token, "Bearer 0123456789abcdeF"));
+    assert_false(token_matches(token, "Bearer 0123456789abcde"));
+    assert_false(token_matches(token, "0123456789abcdef"));
+    assert_false(token_matches(token, NULL));
+    assert_int_equal(token_read(file_with("short\n", path), token), HF_EINVAL);
+    unlink(path);
+    assert_int_equal(token_read("/nonexistent", token), HF_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(map_names_handles),
+        cmocka_unit_test(map_keeps_what_it_had),
+        cmocka_unit_test(hex_is_even_and_bounded),
+        cmocka_unit_test(filters_find),
+        cmocka_unit_test(rows_are_written_as_json),
+        cmocka_unit_test(a_row_without_memory_fails),
+        cmocka_unit_test(histograms_are_cumulative),
+        cmocka_unit_test(metrics_without_memory_fail),
+        cmocka_unit_test(token_is_the_whole_first_line),
+    };
+    return cmocka_run_group_tests_name("admin", tests, NULL, NULL);
+}
