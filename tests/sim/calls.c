@@ -63,6 +63,7 @@ static void begin(struct sim_world *world, const struct hf_call *call)
     struct sim_call_out *out = &server->calls[index];
     int host = host_called(world, call);
     uint32_t ends_ms = (uint32_t)call->timeout_ms;
+    struct sim_message message;
 
     *out = (struct sim_call_out){.used = true,
                                  .async = call->kind == HF_CALL_GRANTED && call->msg,
@@ -77,17 +78,25 @@ static void begin(struct sim_world *world, const struct hf_call *call)
                     "server: calls h%d %s, attempt %u, state %d", host,
                     sim_call_name(call_of(call->kind)), call->attempt, call->state);
     sim_check_call(world, call, out);
+    message = (struct sim_message){.call = (uint8_t)call_of(call->kind),
+                                   .host = (uint8_t)host,
+                                   .proc = (uint8_t)(out->owner % SIM_PROCS),
+                                   .range = out->range,
+                                   .exclusive = call->exclusive,
+                                   .async = out->async,
+                                   .state = call->state,
+                                   .cookie = out->cookie,
+                                   .cookie_id = call->id,
+                                   .hidden.epoch = server->durable_epoch};
+    if (!sim_wire_call(world, call, out)) { /* no memory to begin with: the core knows */
+        out->used = false;
+        world->model.causes.server_event = true;
+        if (out->kind == HF_CALL_GRANTED)
+            sim_model_refused(&world->model, out->owner, out->range);
+        return;
+    }
     if (host >= 0 && world->hosts[host].up)
-        sim_net_send(world, &(struct sim_message){.call = (uint8_t)call_of(call->kind),
-                                                  .host = (uint8_t)host,
-                                                  .proc = (uint8_t)(out->owner % SIM_PROCS),
-                                                  .range = out->range,
-                                                  .exclusive = call->exclusive,
-                                                  .async = out->async,
-                                                  .state = call->state,
-                                                  .cookie = out->cookie,
-                                                  .cookie_id = call->id,
-                                                  .hidden.epoch = server->durable_epoch});
+        sim_net_send(world, &message);
     else if (!out->async && sim_rng_one_in(&world->rng, 3))
         ends_ms = sim_rng_below(&world->rng, 20); /* refused, or no route: known sooner */
     sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + ends_ms,
@@ -105,11 +114,28 @@ void sim_calls_begin(struct sim_world *world)
         begin(world, &call);
 }
 
-/* Tells the core, having noted what this may change. */
-static void end(struct sim_world *world, struct sim_call_out *out, enum hf_call_outcome outcome,
-                int error)
+/*
+ * What the core is to be told. To a repeat, DENIED may mean that the client took the lock when the
+ * first call arrived, whose answer was lost (src/nlm/callback.c): only a call that was made once is
+ * denied by it.
+ */
+static enum hf_call_outcome outcome_of(const struct sim_call_out *out, enum hf_stat stat, int error,
+                                       bool repeated)
+{
+    if (error || out->async)
+        return HF_CALL_FAILED;
+    if (out->kind != HF_CALL_GRANTED || stat == HF_STAT_GRANTED)
+        return HF_CALL_ACCEPTED;
+    return out->attempt > 1 || repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
+}
+
+/* Tells the handler, having noted what this may change. */
+static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat stat, int error)
 {
     struct sim_causes *causes = &world->model.causes;
+    /* Where nothing is lost, nothing is sent twice. */
+    bool repeated = !error && !world->calm && sim_rng_one_in(&world->rng, 8);
+    enum hf_call_outcome outcome = outcome_of(out, stat, error, repeated);
 
     out->used = false;
     causes->server_event = true;
@@ -131,25 +157,30 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_call_
                     outcome == HF_CALL_ACCEPTED ? "answered"
                     : outcome == HF_CALL_DENIED ? "denied"
                                                 : "failed");
-    hf_core_call_done(world->server.core, sim_now(world), out->call_id, outcome, error);
+    sim_wire_call_done(world, out, stat, error, repeated, outcome);
+}
+
+/* The same for the answer to a message. */
+static bool may_be_denied(const struct sim_server *server, uint64_t call_id)
+{
+    for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
+        if (server->calls[i].used && server->calls[i].call_id == call_id)
+            return server->calls[i].attempt == 1;
+    }
+    return true;
 }
 
 /* GRANTED_RES stands for itself: it may come late, twice, or after the errand is over. */
 static void granted_res(struct sim_world *world, const struct sim_message *answer)
 {
-    struct hf_peer peer = {.name = sim_host_name(answer->host, SIM_NAME_LONG),
-                           .addr = sim_host_addr(answer->host),
-                           .local = sim_server_addr(),
-                           .transport = HF_TRANSPORT_UDP};
     struct sim_causes *causes = &world->model.causes;
 
     causes->server_event = true;
-    if (answer->stat != HF_STAT_GRANTED) {
+    if (answer->stat != HF_STAT_GRANTED && may_be_denied(&world->server, answer->cookie_id)) {
         sim_model_refused(&world->model, sim_owner(answer->host, answer->proc), answer->range);
         sim_world_fault(world, SIM_FAULT_CALL_REFUSED);
     }
-    hf_core_granted_res(world->server.core, sim_now(world), &peer, answer->cookie_id,
-                        answer->stat == HF_STAT_GRANTED);
+    sim_wire_leave(sim_wire_ask(world, answer));
 }
 
 void sim_calls_on_answer(struct sim_world *world, const struct sim_message *answer)
@@ -164,7 +195,7 @@ void sim_calls_on_answer(struct sim_world *world, const struct sim_message *answ
         struct sim_call_out *out = &server->calls[i];
 
         if (out->used && out->cookie == answer->cookie) {
-            end(world, out, answer->stat == HF_STAT_GRANTED ? HF_CALL_ACCEPTED : HF_CALL_DENIED, 0);
+            end(world, out, (enum hf_stat)answer->stat, 0);
             return;
         }
     }
@@ -176,6 +207,7 @@ void sim_calls_on_timeout(struct sim_world *world, unsigned index, uint64_t cook
 
     if (!world->server.core || world->server.stopping || !out->used || out->cookie != cookie)
         return;
-    end(world, out, HF_CALL_FAILED, HF_ETIMEDOUT);
+    /* A receipt of a message, which may have come, is not its answer. */
+    end(world, out, HF_STAT_GRANTED, out->async && cookie % 2 ? 0 : HF_ETIMEDOUT);
     sim_server_pump(world);
 }

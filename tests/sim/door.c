@@ -1,68 +1,11 @@
 #include "door.h"
 
-#include <string.h>
-
-#include "answers.h"
+#include "decided.h"
 #include "invariants.h"
 #include "predict.h"
 #include "world.h"
 
 enum { REPEAT_ONE_IN = 8 };
-
-static struct hf_peer peer_of(const struct sim_message *r)
-{
-    return (struct hf_peer){.name = sim_host_name(r->named, SIM_NAME_LONG),
-                            .addr = sim_host_addr(r->host),
-                            .local = sim_server_addr(),
-                            .transport = HF_TRANSPORT_TCP};
-}
-
-static struct hf_lock_args args_of(const struct sim_world *world, const struct sim_message *r)
-{
-    unsigned layout = world->config.layout;
-    uint64_t first = sim_first_byte(layout, r->range);
-    uint64_t last = sim_last_byte(layout, r->range);
-
-    return (struct hf_lock_args){.fh = sim_file_handle(r->range.file),
-                                 .oh = sim_owner_handle(r->named, r->proc),
-                                 .svid = r->proc,
-                                 .offset = first,
-                                 .length = last == UINT64_MAX ? 0 : last - first + 1,
-                                 .exclusive = r->exclusive,
-                                 .block = r->block,
-                                 .reclaim = r->reclaim,
-                                 .unmonitored = r->call == SIM_CALL_NM_LOCK,
-                                 .state = r->state,
-                                 .version = 4,
-                                 .msg = r->async};
-}
-
-static struct hf_answer ask_core(struct sim_world *world, const struct sim_message *r)
-{
-    struct hf_core *core = world->server.core;
-    struct hf_now now = sim_now(world);
-    struct hf_peer peer = peer_of(r);
-    struct hf_lock_args args = args_of(world, r);
-    struct hf_share_args share = {
-        .fh = args.fh, .oh = args.oh, .mode = r->mode, .access = r->access, .reclaim = r->reclaim};
-
-    switch (r->call) {
-    case SIM_CALL_TEST:
-        return hf_core_test(core, now, &peer, &args);
-    case SIM_CALL_UNLOCK:
-        return hf_core_unlock(core, now, &peer, &args);
-    case SIM_CALL_CANCEL:
-        return hf_core_cancel(core, now, &peer, &args);
-    case SIM_CALL_SHARE:
-        return hf_core_share(core, now, &peer, &share);
-    case SIM_CALL_UNSHARE:
-        return hf_core_unshare(core, now, &peer, &share);
-    case SIM_CALL_FREE_ALL:
-        return hf_core_free_all(core, now, &peer);
-    default:
-        return hf_core_lock(core, now, &peer, &args);
-    }
-}
 
 /*
  * True if the sender has done something else since, or died: an old copy that slipped past the
@@ -230,11 +173,13 @@ static bool waits_for_else(const struct sim_model *model, const struct sim_messa
 }
 
 /* "A repeated request changes nothing": asked twice in one breath, it gives the same twice. */
-static void repeat(struct sim_world *world, const struct sim_message *r, struct hf_answer *answer)
+static void repeat(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
+                   struct sim_asked **asked)
 {
     struct sim_seen *before = &world->scratch[0];
     struct sim_seen *after = &world->scratch[1];
-    struct hf_answer second;
+    struct sim_asked *again;
+    enum hf_stat second;
     int place =
         sim_model_find_waiter(&world->model, sim_owner(r->host, r->proc), r->range, r->exclusive);
 
@@ -244,14 +189,17 @@ static void repeat(struct sim_world *world, const struct sim_message *r, struct 
     if (waits_for_else(&world->model, r))
         return; /* what this one gets may let the other pass */
     sim_model_look(world, before);
-    second = ask_core(world, r);
-    if (world->heap.failed)
+    again = sim_wire_ask(world, r);
+    second = sim_decided.answer.stat;
+    if (world->heap.failed) {
+        sim_wire_hush(again);
         return; /* it was the second that memory failed */
+    }
     sim_model_look(world, after);
-    if (second.stat != answer->stat)
+    if (second != stat)
         sim_world_violation(world, "a repeated request changes nothing", "%s: first %s, then %s",
-                            sim_call_name((enum sim_call)r->call), sim_stat_name(answer->stat),
-                            sim_stat_name(second.stat));
+                            sim_call_name((enum sim_call)r->call), sim_stat_name(stat),
+                            sim_stat_name(second));
     /* Not the digest: the repeat may find two touching locks of the owner, one of them reclaimed
      * just now, and make one record of the two. */
     if (!sim_seen_equal(before, after))
@@ -259,18 +207,22 @@ static void repeat(struct sim_world *world, const struct sim_message *r, struct 
                             "%s changed the state: waiters %u to %u, granting %u to %u",
                             sim_call_name((enum sim_call)r->call), before->n_waiters,
                             after->n_waiters, before->n_granting, after->n_granting);
-    answer->seq = second.seq; /* the one that would leave first, if it left too early */
+    sim_wire_hush(*asked); /* the second would leave first, if it left too early */
+    *asked = again;
 }
 
 static void execute_nlm(struct sim_world *world, const struct sim_message *r)
 {
     unsigned allowed = sim_predict(world, r);
-    struct sim_message reply = *r;
     bool waited = sim_model_find_waiter(&world->model, sim_owner(r->host, r->proc), r->range,
                                         r->exclusive) >= 0;
-    struct hf_answer answer;
+    struct sim_asked *asked = sim_wire_ask(world, r);
+    struct hf_answer answer = sim_decided.answer;
 
-    answer = ask_core(world, r);
+    if (!asked->decided) { /* the store is down: nothing came as far as the core */
+        sim_wire_leave(asked);
+        return;
+    }
     if (r->named == r->host && r->state != 0)
         world->model.told[r->host] = r->state;
     SIM_WORLD_TRACE(world, answer.stat, answer.seq, r->xid,
@@ -293,60 +245,24 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     if (world->now_ms > world->model.redo_until_ms && !world->heap.failed &&
         answer.stat != HF_STAT_DENIED_NOLOCKS && sim_rng_one_in(&world->rng, REPEAT_ONE_IN) &&
         !(waited && answer.stat == HF_STAT_DEADLCK)) /* it left the queue: that is a change */
-        repeat(world, r, &answer);
-    reply.answer = true;
-    reply.to_server = false;
-    reply.stat = (uint8_t)answer.stat;
-    sim_answers_send(world, &reply, answer.seq);
+        repeat(world, r, answer.stat, &asked);
+    sim_wire_leave(asked);
 }
 
 /* ------------------------------------------------------------------ NSM */
 
-static struct hf_mon_args mon_args(const struct sim_world *world, const struct sim_message *r)
-{
-    struct hf_mon_args args = {
-        .my_name = sim_host_name(r->host, SIM_NAME_LONG), .prog = 100021, .vers = 4, .proc = 16};
-
-    args.mon_name =
-        r->named < world->config.hosts ? sim_host_name(r->named, SIM_NAME_LONG) : sim_server_name();
-    memset(args.priv, r->host, sizeof(args.priv));
-    return args;
-}
-
-static struct hf_sm_answer ask_monitor(struct sim_world *world, const struct sim_message *r)
-{
-    struct hf_core *core = world->server.core;
-    struct hf_peer peer = {
-        .addr = sim_host_addr(r->host), .local = sim_server_addr(), .transport = HF_TRANSPORT_UDP};
-    struct hf_mon_args args = mon_args(world, r);
-
-    switch (r->call) {
-    case SIM_CALL_SM_MON:
-        return hf_core_sm_mon(core, sim_now(world), &peer, &args);
-    case SIM_CALL_SM_UNMON:
-        return hf_core_sm_unmon(core, sim_now(world), &peer, &args);
-    case SIM_CALL_SM_UNMON_ALL:
-        return hf_core_sm_unmon_all(core, sim_now(world), &peer, &args);
-    default:
-        return hf_core_sm_stat(core);
-    }
-}
-
 static void execute_sm(struct sim_world *world, const struct sim_message *r)
 {
-    struct sim_message reply = *r;
-    struct hf_sm_answer answer = ask_monitor(world, r);
+    struct sim_asked *asked = sim_wire_ask(world, r);
+    struct hf_sm_answer answer = sim_decided.sm;
 
     SIM_WORLD_TRACE(world, answer.ok, answer.seq, answer.state, "server: h%u %s -> %s, state %d",
                     r->host, sim_call_name((enum sim_call)r->call), answer.ok ? "ok" : "fail",
                     answer.state);
-    if (!answer.ok && world->config.max_clients > SIM_HOSTS * SIM_HOSTS && !world->heap.failed)
+    if (!answer.ok && asked->decided && world->config.max_clients > SIM_HOSTS * SIM_HOSTS &&
+        !world->heap.failed)
         sim_world_violation(world, "the naive model agrees", "SM_MON failed below its limit");
-    reply.answer = true;
-    reply.to_server = false;
-    reply.stat = !answer.ok;
-    reply.state = answer.state;
-    sim_answers_send(world, &reply, answer.seq);
+    sim_wire_leave(asked);
 }
 
 int32_t sim_recorded_state(struct sim_world *world, unsigned h)
@@ -373,23 +289,19 @@ int32_t sim_recorded_state(struct sim_world *world, unsigned h)
  */
 static void execute_notify(struct sim_world *world, const struct sim_message *r)
 {
-    struct hf_addr from = sim_host_addr(r->host);
-    struct sim_message reply = *r;
     int32_t recorded = sim_recorded_state(world, r->host);
-    uint64_t seq = hf_core_sm_notify(world->server.core, sim_now(world), &from,
-                                     sim_host_name(r->named, (enum sim_name)r->name), r->state);
+    struct sim_asked *asked = sim_wire_ask(world, r);
+    uint64_t seq = sim_decided.sm.seq;
 
     SIM_WORLD_TRACE(world, r->host, r->state, seq, "server: h%u SM_NOTIFY %s%.*s state %d (was %d)",
                     r->host, r->named == r->host ? "" : "lying ",
                     (int)sim_host_name(r->named, (enum sim_name)r->name).len,
                     (const char *)sim_host_name(r->named, (enum sim_name)r->name).data, r->state,
                     recorded);
-    if (r->named == r->host && recorded >= 0 && recorded != r->state)
+    if (asked->decided && r->named == r->host && recorded >= 0 && recorded != r->state)
         sim_model_host_gone(&world->model, r->host,
                             !world->heap.failed && world->model.told[r->host] != r->state);
-    reply.answer = true;
-    reply.to_server = false;
-    sim_answers_send(world, &reply, seq);
+    sim_wire_leave(asked);
 }
 
 void sim_door_execute(struct sim_world *world, const struct sim_message *r)

@@ -1,6 +1,6 @@
 /*
- * The server's door: a simulated message becomes a call of the core, and the core's answer a
- * message. This is where src/nlm and src/nsm will stand; until then the two are joined directly.
+ * The server's door: a simulated message goes through the handlers (wire.h) to the core, and the
+ * core's answer back through them.
  *
  * What the answer must be is worked out from the naive model before the core is asked
  * (predict.h), and the model follows the answer.

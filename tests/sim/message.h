@@ -1,8 +1,7 @@
 /*
  * What travels between a simulated client and the server: one request or one answer, in the
- * vocabulary of NLM and NSM but not yet in their encoding. This is the seam for the codecs: where
- * a message enters or leaves the server (door.c) it can be encoded and decoded on its way, and
- * neither the clients nor the core will notice.
+ * vocabulary of NLM and NSM. Where a message enters or leaves the server it is encoded and decoded
+ * (wire.h), and neither the clients nor the network notice.
  *
  * The last part of a message is never shown to the server. It is what the simulator knows and a
  * packet does not say: which life of the sender it is from, and whether its sender still wants it.

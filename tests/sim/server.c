@@ -143,7 +143,7 @@ void sim_server_on_commit(struct sim_world *world, uint32_t run)
         world->model.causes.rolled_back = true;
     }
     hf_core_batch_done(server->core, sim_now(world), seq, result);
-    sim_answers_settle(world, result ? seq : 0);
+    sim_wire_settle(world, result != 0);
     if (result && server->stopping) {
         sim_server_crash(world);
         return;
@@ -289,6 +289,7 @@ void sim_server_start(struct sim_world *world)
         start_failed(world);
         return;
     }
+    sim_wire_start(world);
     server->run++;
     server->stopping = false;
     server->wake_at_ms = 0;
@@ -321,18 +322,18 @@ void sim_server_crash(struct sim_world *world)
 
     if (!server->core)
         return;
-    SIM_WORLD_TRACE(world, server->run, server->stopping, server->n_pending,
-                    "server: %s with %u answers unsent", server->stopping ? "stops" : "is killed",
-                    server->n_pending);
+    SIM_WORLD_TRACE(world, server->run, server->stopping, hf_list_empty(&server->wire.asked),
+                    "server: %s%s", server->stopping ? "stops" : "is killed",
+                    hf_list_empty(&server->wire.asked) ? "" : " with answers unsent");
     server->idle_at_crash = !server->committing;
     server->idle_digest = hf_core_digest(server->core);
     lose_or_keep_batch(world);
+    sim_wire_stop(world);
     hf_core_del(server->core);
     server->core = NULL;
     if (world->heap.live != 0)
         sim_world_violation(world, "no leak", "%lld blocks are left after the core was deleted",
                             (long long)world->heap.live);
-    server->n_pending = 0;
     memset(server->cache, 0, sizeof(server->cache));
     memset(server->calls, 0, sizeof(server->calls));
     sim_check_crashed(world);
@@ -357,14 +358,15 @@ void sim_server_stop(struct sim_world *world)
 void sim_server_simu_crash(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
+    struct sim_asked *asked;
 
     if (!server->core || server->stopping)
         return;
     world->model.causes.server_event = true;
     world->model.causes.restarted = true;
-    (void)hf_core_simu_crash(server->core, sim_now(world));
+    asked = sim_wire_ask(world, &(struct sim_message){.call = SIM_CALL_SIMU_CRASH});
     server->epoch++;
-    memset(server->cache, 0, sizeof(server->cache)); /* its answers are of another epoch */
+    sim_wire_leave(asked);
     sim_check_crashed(world);
     /* Whom the core has given up already, and could not yet strip, stays given up. */
     if (world->now_ms > world->model.redo_until_ms)

@@ -1,7 +1,7 @@
 /*
- * The server's process around the core: what src/daemon, src/rpc and src/store will be. It answers
- * when a batch is durable, commits one batch at a time, makes the outgoing calls that the core
- * wants made, wakes it when it asks to be woken, and dies and comes back.
+ * The server's process around the core and its handlers: what src/daemon, src/rpc and src/store
+ * are. It lets answers go when a batch is durable, commits one batch at a time, makes the outgoing
+ * calls that the core wants made, wakes it when it asks to be woken, and dies and comes back.
  *
  * The simulated disk (image) and nothing else survives a crash.
  */
@@ -11,19 +11,13 @@
 #include "core/core.h"
 #include "image.h"
 #include "message.h"
+#include "wire.h"
 
 struct sim_world;
 
 enum {
-    SIM_PENDING = 256,
     SIM_CACHE = 64, /* entries of the duplicate request cache */
     SIM_CALLS_OUT = 64,
-};
-
-/* An answer that waits for its batch. */
-struct sim_pending {
-    uint64_t seq;
-    struct sim_message answer;
 };
 
 /* The duplicate request cache: who asked what, and what was answered, once it was. */
@@ -44,14 +38,16 @@ struct sim_call_out {
     uint64_t cookie; /* of this attempt, unique in the world */
     unsigned owner;
     struct sim_range range;
+    hf_rpc_done done; /* of the handler, or of its name lookup: how it is told of the end */
+    sim_resolved resolved;
+    void *done_ctx;
 };
 
 struct sim_server {
     struct hf_core *core; /* NULL: down */
     uint32_t run;         /* counts starts; events of an earlier run are ignored */
     struct sim_image image;
-    struct sim_pending pending[SIM_PENDING];
-    unsigned n_pending;
+    struct sim_wire wire; /* the handlers, and what they have under way */
     struct sim_cached cache[SIM_CACHE];
     unsigned next_cached;
     struct sim_call_out calls[SIM_CALLS_OUT];

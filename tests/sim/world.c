@@ -30,8 +30,10 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config, FI
 
 void sim_world_free(struct sim_world *world)
 {
-    if (world->server.core)
+    if (world->server.core) {
+        sim_wire_stop(world);
         hf_core_del(world->server.core);
+    }
     sim_image_free(&world->server.image);
     sim_net_free(&world->net);
     sim_queue_free(&world->queue);

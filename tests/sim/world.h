@@ -6,7 +6,8 @@
  *     config rng queue trace      what a seed decides; chance, time, history
  *     client process work         machines, the kernel's lock call, what programs want
  *     net message                 between the two
- *     server answers calls door   the process around the core; door is where the codecs will stand
+ *     server answers calls door   the process around the core and its handlers
+ *     wire decided speak xdr      the handlers and codecs themselves, and XDR written by hand
  *     image disk heap             what the core writes and what it allocates
  *     trouble operator            faults, and the operator's hand
  *     oracle model look predict   the naive model, how the core is read, what it must answer

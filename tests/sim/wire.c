@@ -1,0 +1,523 @@
+#include "wire.h"
+
+#include <stdlib.h>
+
+#include "answers.h"
+#include "base/error.h"
+#include "decided.h"
+#include "door.h"
+#include "nsm/nsm_private.h"
+#include "world.h"
+
+static struct sim_wire *wire_of(struct sim_world *world)
+{
+    return &world->server.wire;
+}
+
+static struct hf_now wire_now(void *ctx)
+{
+    return sim_now(ctx);
+}
+
+/* ---- answers ---- */
+
+static void asked_del(struct sim_asked *asked)
+{
+    hf_list_remove(&asked->link);
+    free(asked);
+}
+
+/* What is left of the answer when its batch has failed; false: better unsaid. */
+static bool refusal(const struct sim_asked *asked, struct sim_heard *out)
+{
+    *out = (struct sim_heard){.state = asked->expected.state};
+    switch (asked->reply.call) {
+    case SIM_CALL_SM_MON:
+    case SIM_CALL_SM_STAT:
+        out->stat = HF_STAT_DENIED;
+        return true;
+    case SIM_CALL_UNLOCK:
+    case SIM_CALL_FREE_ALL:
+    case SIM_CALL_SM_NOTIFY:
+    case SIM_CALL_SM_UNMON:
+    case SIM_CALL_SM_UNMON_ALL:
+    case SIM_CALL_SIMU_CRASH:
+        return false;
+    default:
+        out->stat = HF_STAT_DENIED_NOLOCKS;
+        return true;
+    }
+}
+
+static void check_said(struct sim_world *world, const struct sim_asked *asked)
+{
+    const struct sim_wire *wire = wire_of(world);
+    struct sim_heard expected = asked->expected;
+    bool refused = wire->failing || !asked->decided;
+
+    if (refused && !refusal(asked, &expected))
+        sim_world_violation(world, "the answer says what was decided",
+                            "%s is answered though nothing was done",
+                            sim_call_name((enum sim_call)asked->reply.call));
+    else if (!sim_speak_same(&asked->spoken, &asked->heard, &expected))
+        sim_world_violation(world, "the answer says what was decided",
+                            "%s, version %u: %s, state %d; it should be %s, state %d",
+                            sim_call_name((enum sim_call)asked->reply.call), asked->spoken.vers,
+                            sim_stat_name(asked->heard.stat), asked->heard.state,
+                            sim_stat_name(expected.stat), expected.state);
+}
+
+/* Silence is for what failed: the store, or memory. */
+static void check_unsaid(struct sim_world *world, const struct sim_asked *asked)
+{
+    const struct sim_wire *wire = wire_of(world);
+    struct sim_heard expected;
+
+    if (world->heap.failed || asked->hushed)
+        return;
+    if ((wire->failing || !asked->decided) && !refusal(asked, &expected))
+        return;
+    sim_world_violation(world, "every request is answered", "%s is not",
+                        sim_call_name((enum sim_call)asked->reply.call));
+}
+
+/* Who sent the others waits for no answer of ours. */
+static bool is_heard(const struct sim_message *reply)
+{
+    return reply->call != SIM_CALL_SIMU_CRASH && reply->call != SIM_CALL_GRANTED;
+}
+
+/* The answer is known, or that there is none: it leaves, and the request is over. */
+static void conclude(struct sim_asked *asked)
+{
+    struct sim_world *world = asked->world;
+    struct sim_wire *wire = wire_of(world);
+    struct sim_message reply = asked->reply;
+
+    if (asked->said && !wire->ending)
+        check_said(world, asked);
+    else if (!wire->ending)
+        check_unsaid(world, asked);
+    reply.stat = (uint8_t)asked->heard.stat;
+    reply.state = asked->heard.state;
+    /* Not even a refusal leaves before the epoch is on the disk (NSM-06). */
+    if (wire->failing && reply.hidden.epoch > world->server.durable_epoch)
+        asked->said = false;
+    if (!wire->ending && !asked->hushed && is_heard(&reply)) {
+        if (asked->said)
+            sim_answers_send(world, &reply);
+        else
+            sim_answers_forget(world, &reply);
+    }
+    asked_del(asked);
+}
+
+/* A handler has spoken. */
+static void on_said(struct sim_asked *asked, struct hf_bytes bytes)
+{
+    struct sim_world *world = asked->world;
+
+    if (!sim_speak_read(&asked->spoken, bytes, &asked->heard))
+        sim_world_violation(world, "the answer can be read", "%s, version %u",
+                            sim_call_name((enum sim_call)asked->reply.call), asked->spoken.vers);
+    asked->said = true;
+    if (wire_of(world)->asking != asked)
+        conclude(asked);
+}
+
+static struct hf_bytes encode(struct sim_xdr_out *room, xdrproc_t codec, const void *value)
+{
+    XDR xdr;
+
+    xdrmem_create(&xdr, (char *)room->data, sizeof(room->data), XDR_ENCODE);
+    HF_ASSERT(!codec || codec(&xdr, (void *)(uintptr_t)value));
+    return hf_bytes(room->data, xdr_getpos(&xdr));
+}
+
+static struct sim_asked *asked_of(struct hf_rpc_call *call)
+{
+    return hf_container_of(call, struct sim_asked, call);
+}
+
+void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t codec, const void *results)
+{
+    struct sim_xdr_out room;
+
+    on_said(asked_of(call), encode(&room, codec, results));
+}
+
+void hf_rpc_reply_void(struct hf_rpc_call *call)
+{
+    struct sim_asked *asked = asked_of(call);
+
+    if (asked->spoken.msg && !asked->receipt)
+        asked->receipt = true;
+    else
+        on_said(asked, hf_bytes(NULL, 0));
+}
+
+void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)
+{
+    struct sim_asked *asked = asked_of(call);
+
+    sim_world_violation(asked->world, "the answer can be read", "%s: RPC error %d",
+                        sim_call_name((enum sim_call)asked->reply.call), stat);
+}
+
+void hf_rpc_reply_never(struct hf_rpc_call *call)
+{
+    struct sim_asked *asked = asked_of(call);
+
+    if (wire_of(asked->world)->asking != asked)
+        conclude(asked);
+}
+
+void hf_rpc_forget_answers(struct hf_rpc_call *call)
+{
+    struct sim_server *server = &asked_of(call)->world->server;
+
+    memset(server->cache, 0, sizeof(server->cache));
+}
+
+/* ---- requests ---- */
+
+static const struct hf_rpc_procedure *find_procedure(const struct hf_rpc_program *program,
+                                                     const struct sim_spoken *spoken)
+{
+    for (size_t i = 0; i < program->n_versions; i++) {
+        const struct hf_rpc_version *version = &program->versions[i];
+
+        if (version->number == spoken->vers && spoken->proc < version->n_procedures &&
+            version->procedures[spoken->proc].name)
+            return &version->procedures[spoken->proc];
+    }
+    return NULL;
+}
+
+static struct hf_addr from_port(struct hf_addr addr, uint16_t port)
+{
+    addr.port = port;
+    return addr;
+}
+
+static struct sim_asked *asked_new(struct sim_world *world, const struct sim_message *r,
+                                   struct sim_xdr_out *args)
+{
+    enum { RESERVED_PORT = 700, SERVER_PORT = 4045 };
+    static const struct hf_addr loopback = {.family = HF_ADDR_IPV4, .bytes = {127, 0, 0, 1}};
+    struct sim_wire *wire = wire_of(world);
+    struct sim_asked *asked = calloc(1, sizeof(*asked));
+    bool local = r->call == SIM_CALL_SIMU_CRASH;
+    bool udp;
+
+    HF_ASSERT(asked);
+    sim_speak_request(world, r, ++wire->serial, &asked->spoken, args);
+    udp = asked->spoken.prog == SIM_NSM || asked->spoken.msg || asked->spoken.vers == 1 ||
+          r->call == SIM_CALL_GRANTED;
+    asked->world = world;
+    asked->reply = *r;
+    asked->reply.answer = true;
+    asked->reply.to_server = false;
+    asked->reply.hidden.epoch = world->server.epoch;
+    asked->call = (struct hf_rpc_call){
+        .header = {r->xid, asked->spoken.prog, asked->spoken.vers, asked->spoken.proc},
+        .transport = udp ? HF_RPC_UDP : HF_RPC_TCP,
+        .peer = from_port(local ? loopback : sim_host_addr(r->host), RESERVED_PORT),
+        .local = from_port(local ? loopback : sim_server_addr(), SERVER_PORT),
+        .program = asked->spoken.prog == SIM_NSM ? &wire->nsm.program : &wire->nlm.program,
+    };
+    asked->call.procedure = find_procedure(asked->call.program, &asked->spoken);
+    hf_list_init(&asked->call.link);
+    hf_list_add_tail(&wire->asked, &asked->link);
+    return asked;
+}
+
+static bool decode(const struct hf_rpc_procedure *procedure, struct hf_bytes bytes)
+{
+    XDR xdr;
+
+    if (!procedure->decode)
+        return bytes.len == 0;
+    xdrmem_create(&xdr, (char *)(uintptr_t)bytes.data, (u_int)bytes.len, XDR_DECODE);
+    return procedure->decode(&xdr, procedure->args) && xdr_getpos(&xdr) == bytes.len;
+}
+
+/* What the core's decision has to sound like. */
+static void expect(struct sim_asked *asked)
+{
+    bool says_state = asked->spoken.prog == SIM_NSM && asked->spoken.proc <= 4;
+
+    if (asked->spoken.prog == SIM_NSM)
+        asked->expected =
+            (struct sim_heard){.stat = sim_decided.sm.ok ? HF_STAT_GRANTED : HF_STAT_DENIED,
+                               .state = says_state ? sim_decided.sm.state : 0};
+    else if (asked->reply.call != SIM_CALL_FREE_ALL && asked->reply.call != SIM_CALL_GRANTED)
+        asked->expected = sim_speak_expected(&asked->spoken, &sim_decided.answer);
+}
+
+struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message *r)
+{
+    struct sim_wire *wire = wire_of(world);
+    struct sim_xdr_out args;
+    struct sim_asked *asked = asked_new(world, r, &args);
+    const struct hf_rpc_procedure *procedure = asked->call.procedure;
+    const struct hf_list *last = wire->answers.list.prev;
+
+    sim_decided = (struct sim_decided){.answer.stat = HF_STAT_DENIED_NOLOCKS, .sm.ok = true};
+    wire->store_up = !world->server.outage || world->server.epoch > world->server.durable_epoch;
+    if (!procedure || !decode(procedure, hf_bytes(args.data, args.len))) {
+        sim_world_violation(world, "a request is understood", "%s, version %u, procedure %u",
+                            sim_call_name((enum sim_call)r->call), asked->spoken.vers,
+                            asked->spoken.proc);
+    } else {
+        wire->asking = asked;
+        procedure->handle(&asked->call, procedure->args);
+        wire->asking = NULL;
+    }
+    asked->kept = wire->answers.list.prev != last;
+    asked->decided = wire->store_up || r->call == SIM_CALL_SM_STAT || r->call == SIM_CALL_SHARE ||
+                     r->call == SIM_CALL_UNSHARE || r->call == SIM_CALL_GRANTED ||
+                     r->call == SIM_CALL_SIMU_CRASH;
+    if (asked->decided && !sim_decided.asked && r->call < SIM_CALL_SIMU_CRASH)
+        sim_world_violation(world, "a request is understood", "%s does not come to the core",
+                            sim_call_name((enum sim_call)r->call));
+    expect(asked);
+    return asked;
+}
+
+void sim_wire_leave(struct sim_asked *asked)
+{
+    if (!asked->kept)
+        conclude(asked);
+}
+
+void sim_wire_hush(struct sim_asked *asked)
+{
+    asked->hushed = true;
+    if (!asked->kept)
+        conclude(asked);
+}
+
+void sim_wire_settle(struct sim_world *world, bool failed)
+{
+    struct sim_wire *wire = wire_of(world);
+
+    if (!failed) {
+        hf_later_reach(&wire->answers, hf_core_durable(world->server.core));
+        return;
+    }
+    wire->failing = true;
+    hf_later_fail(&wire->answers);
+    /* Nothing waits any more; these are the messages that are better not answered. */
+    hf_list_foreach_safe (node, &wire->asked)
+        conclude(hf_list_entry(node, struct sim_asked, link));
+    wire->failing = false;
+}
+
+/* ---- calls ---- */
+
+/* The answer to a message: which of them is told by the cookie. */
+static void on_res(struct sim_world *world, const struct hf_rpc_request *request,
+                   struct hf_bytes args)
+{
+    struct sim_wire *wire = wire_of(world);
+    struct sim_heard heard;
+
+    hf_list_foreach (node, &wire->asked) {
+        struct sim_asked *asked = hf_list_entry(node, struct sim_asked, link);
+
+        if (asked->receipt && !asked->said && asked->spoken.vers == request->vers &&
+            asked->spoken.proc + 5 == request->proc && request->prog == SIM_NLM &&
+            hf_addr_same_host(&asked->call.peer, &request->peer) &&
+            hf_addr_same_host(&asked->call.local, &request->local) &&
+            request->path == HF_RPC_BY_UDP && sim_speak_read(&asked->spoken, args, &heard)) {
+            on_said(asked, args);
+            return;
+        }
+    }
+    sim_world_violation(world, "the answer can be read",
+                        "procedure %u answers nothing that was asked", request->proc);
+}
+
+static enum hf_rpc_path path_of(const struct hf_call *call)
+{
+    if (call->kind == HF_CALL_NOTIFY)
+        return HF_RPC_BY_TCP_OR_UDP;
+    if (call->transport == HF_TRANSPORT_UDP)
+        return HF_RPC_BY_UDP;
+    return call->kind == HF_CALL_STATUS ? HF_RPC_BY_TCP_OR_UDP : HF_RPC_BY_TCP;
+}
+
+static bool is_procedure_of(const struct hf_call *call, const struct hf_rpc_request *request)
+{
+    switch (call->kind) {
+    case HF_CALL_GRANTED:
+        return request->prog == SIM_NLM && request->vers == call->vers &&
+               request->proc == (call->msg ? 10 : 5) && request->wait_out == call->msg;
+    case HF_CALL_PROBE:
+        return request->prog == SIM_NLM && request->vers == call->vers && request->proc == 0;
+    case HF_CALL_NOTIFY:
+        return request->prog == SIM_NSM && request->vers == 1 && request->proc == 6 &&
+               !request->also == (call->mon_name_short.len == 0);
+    default:
+        return request->prog == call->prog && request->vers == call->vers &&
+               request->proc == call->proc;
+    }
+}
+
+static void check_request(struct sim_world *world, const struct hf_rpc_request *request)
+{
+    const struct hf_call *call = wire_of(world)->calling;
+    struct sim_xdr_out room;
+    bool same =
+        is_procedure_of(call, request) && request->path == path_of(call) &&
+        request->timeout_ms <= call->timeout_ms && request->timeout_ms > 0 &&
+        (call->from.family == HF_ADDR_NONE || hf_addr_same_host(&request->local, &call->from)) &&
+        (call->n_to == 0 ||
+         hf_addr_same_host(&request->peer, &call->to[(call->attempt - 1) % call->n_to]));
+
+    same = same && sim_speak_is_call(call, false, encode(&room, request->encode, request->args));
+    if (same && request->also)
+        same = sim_speak_is_call(call, true, encode(&room, request->encode, request->also));
+    if (!same)
+        sim_world_violation(world, "a call says what the core wants said",
+                            "kind %d, version %u, procedure %u", call->kind, request->vers,
+                            request->proc);
+}
+
+int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request *request,
+                       hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out)
+{
+    struct sim_world *world = client->world;
+    struct sim_wire *wire = wire_of(world);
+    struct sim_xdr_out room;
+
+    HF_ASSERT(!out);
+    if (!wire->calling) { /* nobody waits for how a _RES fares: done has nothing to do */
+        if (!ctx)
+            on_res(world, request, encode(&room, request->encode, request->args));
+        return 0;
+    }
+    check_request(world, request);
+    wire->made = true;
+    wire->done = done;
+    wire->done_ctx = ctx;
+    return 0;
+}
+
+/* The resolver knows the hosts of this world by their long names; any other takes its time. */
+void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
+                  resolved done, void *ctx)
+{
+    struct sim_world *world = nsm->config.client->world;
+    struct sim_wire *wire = wire_of(world);
+
+    (void)client_id;
+    (void)timeout_ms;
+    for (unsigned h = 0; h < world->config.hosts; h++) {
+        struct hf_addr addr = sim_host_addr(h);
+
+        if (hf_bytes_equal(name, sim_host_name(h, SIM_NAME_LONG))) {
+            done(ctx, 0, &addr, 1);
+            return;
+        }
+    }
+    wire->made = true;
+    wire->resolved = done;
+    wire->done_ctx = ctx;
+}
+
+void resolve_stop(struct hf_nsm *nsm)
+{
+    (void)nsm;
+}
+
+bool sim_wire_call(struct sim_world *world, const struct hf_call *call, struct sim_call_out *out)
+{
+    struct sim_wire *wire = wire_of(world);
+
+    wire->calling = call;
+    wire->made = false;
+    wire->done = NULL;
+    wire->resolved = NULL;
+    sim_reported.n = 0;
+    if (call->kind == HF_CALL_GRANTED)
+        hf_nlm_call_granted(&wire->nlm, call);
+    else if (call->kind == HF_CALL_PROBE)
+        hf_nlm_call_probe(&wire->nlm, call);
+    else
+        hf_nsm_call(&wire->nsm, call);
+    wire->calling = NULL;
+    if (sim_reported.n != !wire->made || (!wire->made && !world->heap.failed))
+        sim_world_violation(world, "a call ends once", "kind %d, %u reports at its begin",
+                            out->kind, sim_reported.n);
+    out->done = wire->done;
+    out->resolved = wire->resolved;
+    out->done_ctx = wire->done_ctx;
+    return wire->made;
+}
+
+void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum hf_stat stat,
+                        int error, bool repeated, enum hf_call_outcome expected)
+{
+    struct hf_rpc_response response = {.error = error, .repeated = repeated};
+    uint64_t cookie = out->call_id;
+    struct sim_xdr_out room = {.len = 0};
+    XDR xdr;
+
+    if (out->kind == HF_CALL_GRANTED && !out->async) {
+        sim_xdr_put_opaque(&room, hf_bytes(&cookie, sizeof(cookie)));
+        sim_xdr_put32(&room, stat);
+    }
+    xdrmem_create(&xdr, (char *)room.data, (u_int)room.len, XDR_DECODE);
+    response.results = &xdr;
+    sim_reported.n = 0;
+    if (out->resolved)
+        out->resolved(out->done_ctx, error ? error : HF_ENOENT, NULL, 0);
+    else
+        out->done(out->done_ctx, &response);
+    if (sim_reported.n != 1 || sim_reported.id != out->call_id || sim_reported.outcome != expected)
+        sim_world_violation(world, "a call's end is reported as it was",
+                            "kind %d: %u reports, outcome %d, it should be %d", out->kind,
+                            sim_reported.n, sim_reported.outcome, expected);
+}
+
+/* ---- life and death ---- */
+
+void sim_wire_start(struct sim_world *world)
+{
+    struct sim_wire *wire = wire_of(world);
+    struct hf_nlm_config nlm = {.core = world->server.core,
+                                .client = &wire->client,
+                                .answers = &wire->answers,
+                                .store_up = &wire->store_up,
+                                .now = wire_now,
+                                .now_ctx = world,
+                                .alloc = &world->alloc};
+    struct hf_nsm_config nsm = {.core = world->server.core,
+                                .client = &wire->client,
+                                .answers = &wire->answers,
+                                .store_up = &wire->store_up,
+                                .now = wire_now,
+                                .now_ctx = world,
+                                .alloc = &world->alloc};
+
+    *wire = (struct sim_wire){.client = {world}, .store_up = true, .serial = wire->serial};
+    hf_later_init(&wire->answers);
+    hf_list_init(&wire->asked);
+    hf_nlm_init(&wire->nlm, &nlm);
+    hf_nsm_init(&wire->nsm, &nsm);
+}
+
+void sim_wire_stop(struct sim_world *world)
+{
+    struct sim_wire *wire = wire_of(world);
+
+    wire->ending = true;
+    hf_later_fail(&wire->answers);
+    hf_list_foreach_safe (node, &wire->asked)
+        asked_del(hf_list_entry(node, struct sim_asked, link));
+    hf_nsm_stop(&wire->nsm);
+    hf_nlm_free(&wire->nlm);
+    hf_nsm_free(&wire->nsm);
+}
