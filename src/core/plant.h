@@ -1,7 +1,7 @@
 /*
- * Bugs on purpose, for the simulator to find (issue 3: "it must be able to fail"). In the library
- * that ships, HF_PLANTED() is the constant 0 and leaves no code. In core_planted, which only tests
- * link, hf_planted selects one bug, or none.
+ * Bugs on purpose, for the simulator to find (issue 3: "it must be able to fail"). In the libraries
+ * that ship, HF_PLANTED() is the constant 0 and leaves no code. In core_planted, nlm_planted and
+ * nsm_planted, which only tests link, hf_planted selects one bug, or none.
  */
 #ifndef HF_CORE_PLANT_H
 #define HF_CORE_PLANT_H
@@ -25,7 +25,15 @@
     X(CRASH_KEEPS_WAITERS, "the waiters of a crashed client stay")                     \
     X(SHARED_IS_EXCLUSIVE_BLIND, "a shared lock is granted over an exclusive one")     \
     X(UPGRADE_NOT_RECORDED, "an upgrade to exclusive is not made durable")             \
-    X(DEADLOCK_UNSEEN, "a cycle of more than two owners is not seen")
+    X(DEADLOCK_UNSEEN, "a cycle of more than two owners is not seen")                  \
+    X(NLM_HOLDER_TRUNCATED, "a holder beyond 32 bits is truncated for version 3")      \
+    X(NLM_TO_END_IS_4G, "to the end, in version 3, is taken for 4 GiB")                \
+    X(NLM_COOKIE_UNSWAPPED, "the cookie of GRANTED is in the order of this machine")   \
+    X(NLM_ANSWER_AT_ONCE, "an answer does not wait in the queue of answers")           \
+    X(NLM_REFUSAL_UNSAID, "a failed commit does not change the answer")                \
+    X(NLM_REPEAT_DENIED, "DENIED to a repeated GRANTED takes the lock away")           \
+    X(NSM_FAILURE_UNSAID, "SM_MON says STAT_SUCC though the commit failed")            \
+    X(NSM_PRIV_LOST, "a status callback does not return the monitor's own bytes")
 
 enum hf_plant {
     HF_PLANT_NONE,

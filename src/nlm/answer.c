@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "core/plant.h"
 #include "nlm/nlm_private.h"
 
 enum { RES_TIMEOUT_MS = 5000 };
@@ -28,6 +29,9 @@ static nlm_holder holder_v3(const struct hf_holder *h)
 {
     uint64_t end = h->length == 0 ? UINT64_MAX : h->offset + h->length - 1;
 
+    if (HF_PLANTED(NLM_HOLDER_TRUNCATED))
+        return (nlm_holder){h->exclusive, h->svid, to_obj(h->oh), (u_int)h->offset,
+                            (u_int)h->length};
     return (nlm_holder){
         .exclusive = h->exclusive,
         .svid = h->svid,
@@ -175,7 +179,7 @@ static void on_reached(struct hf_later *later, bool durable)
     kept->answer.cookie.data = bytes.data;
     kept->answer.holder.oh.data = bytes.data + kept->answer.cookie.len;
     /* SPEC section 5: the store refused, so nothing is promised. */
-    if (!durable) {
+    if (!durable && !HF_PLANTED(NLM_REFUSAL_UNSAID)) {
         kept->answer.stat = HF_STAT_DENIED_NOLOCKS;
         kept->answer.store_failed = true;
     }
@@ -254,7 +258,7 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
         hf_rpc_reply_void(call); /* the message has arrived; that promises nothing */
         call = NULL;
     }
-    if (core_answer->seq > hf_core_durable(nlm->config.core))
+    if (core_answer->seq > hf_core_durable(nlm->config.core) && !HF_PLANTED(NLM_ANSWER_AT_ONCE))
         keep(nlm, call, &a, core_answer->seq);
     else
         deliver(nlm, call, &a);

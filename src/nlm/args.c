@@ -1,3 +1,4 @@
+#include "core/plant.h"
 #include "nlm/nlm_private.h"
 
 /*
@@ -47,7 +48,7 @@ static nlm4_lock lock_v4(const nlm_lock *lock)
         .oh = lock->oh,
         .svid = lock->svid,
         .l_offset = lock->l_offset,
-        .l_len = lock->l_len,
+        .l_len = HF_PLANTED(NLM_TO_END_IS_4G) && lock->l_len == 0 ? UINT32_MAX : lock->l_len,
     };
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "core/plant.h"
 #include "nlm/nlm_private.h"
 
 /*
@@ -58,6 +59,8 @@ static enum hf_call_outcome outcome_of(const struct errand *errand,
     case NLM4_DENIED_GRACE_PERIOD:
         return HF_CALL_FAILED; /* it is restarting itself: try again */
     default:
+        if (HF_PLANTED(NLM_REPEAT_DENIED))
+            return HF_CALL_DENIED;
         return errand->again || response->repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
     }
 }
@@ -158,7 +161,7 @@ static struct hf_rpc_request request_to(const struct hf_call *call)
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call)
 {
     struct hf_rpc_request request = request_to(call);
-    uint64_t cookie = htobe64(call->id);
+    uint64_t cookie = HF_PLANTED(NLM_COOKIE_UNSWAPPED) ? call->id : htobe64(call->id);
     union args args;
 
     request.proc = call->msg ? NLM_GRANTED_MSG : NLM_GRANTED;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "core/plant.h"
 #include "nsm/nsm_private.h"
 
 /*
@@ -54,7 +55,8 @@ static int begin_status(struct errand *errand, const struct hf_call *call)
 {
     struct sm_status status = {.mon_name = to_string(call->mon_name), .state = call->state};
 
-    memcpy(status.priv, call->priv, sizeof(status.priv));
+    if (!HF_PLANTED(NSM_PRIV_LOST))
+        memcpy(status.priv, call->priv, sizeof(status.priv));
     errand->request.prog = call->prog;
     errand->request.vers = call->vers;
     errand->request.proc = call->proc;

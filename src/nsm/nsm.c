@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "core/plant.h"
 #include "nsm/nsm_private.h"
 
 /* Preset storage for arguments (rpc/program.h); one call is decoded at a time. */
@@ -68,7 +69,7 @@ static void on_reached(struct hf_later *later, bool durable)
 {
     struct kept *kept = hf_container_of(later, struct kept, later);
 
-    if (!durable)
+    if (!durable && !HF_PLANTED(NSM_FAILURE_UNSAID))
         kept->answer.ok = false; /* NSM-02: what cannot be made durable is STAT_FAIL */
     deliver(kept->nsm, kept->call, kept->answer);
     hf_list_add_head(&kept->nsm->spare, &kept->spare);
