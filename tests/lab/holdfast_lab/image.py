@@ -158,7 +158,7 @@ def guest_programs():
 
 
 def _fingerprint(paths, hosts):
-    seen = [(str(p), os.stat(p).st_size, os.stat(p).st_mtime_ns) for p in paths]
+    seen = [(os.path.realpath(p), os.stat(p).st_size, os.stat(p).st_mtime_ns) for p in paths]
     return hashlib.sha256(json.dumps([seen, hosts, FILES, MODULES]).encode()).hexdigest()[:16]
 
 
