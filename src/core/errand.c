@@ -218,21 +218,10 @@ static void grant_done(struct hf_core *core, struct hf_now now, struct hf_errand
     grant_over(core, now, errand, outcome == HF_CALL_ACCEPTED);
 }
 
-void hf_errand_cut_short(struct hf_core *core, struct hf_now now, struct hf_errand *errand)
+void hf_errand_cut_short(const struct hf_core *core, struct hf_errand *errand)
 {
-    switch (errand->state) {
-    case HF_ERRAND_READY:
+    if (errand->state != HF_ERRAND_IDLE && errand->attempts + 1 < core->config.call_attempts)
         errand->attempts = core->config.call_attempts - 1;
-        break;
-    case HF_ERRAND_RUNNING:
-        errand->attempts = core->config.call_attempts;
-        break;
-    case HF_ERRAND_PAUSED:
-        grant_over(core, now, errand, false);
-        break;
-    case HF_ERRAND_IDLE:
-        break;
-    }
 }
 
 /* No file, memory or reserved port left here: that says nothing about the peer. */

@@ -298,8 +298,8 @@ void hf_errand_due(struct hf_core *core, struct hf_now now, struct hf_errand *er
 void hf_errand_pause(struct hf_core *core, struct hf_now now, struct hf_errand *errand,
                      uint64_t until_ms);
 
-/* This attempt is its last, or it is over at once if none is under way. */
-void hf_errand_cut_short(struct hf_core *core, struct hf_now now, struct hf_errand *errand);
+/* After the attempt under way, if one is, it has one more and no other. */
+void hf_errand_cut_short(const struct hf_core *core, struct hf_errand *errand);
 
 /* --- probe.c: who waits, and is no longer there --- */
 

@@ -11,8 +11,8 @@
  * callback that made them necessary is given up: a row of dead waiters costs no more than its
  * first.
  *
- * No lock changes hands by a probe. One that was granted meanwhile is not taken away under a
- * callback that may be arriving just now: that attempt becomes its last.
+ * No lock changes hands by a probe. One that was granted meanwhile is not taken away at once: its
+ * GRANTED may have arrived, and only the answer be lost. It has one more attempt.
  */
 #include "core/parts.h"
 
@@ -86,7 +86,7 @@ void hf_client_silent(struct hf_core *core, struct hf_now now, struct hf_client 
     hf_list_foreach_safe (node, &client->waiters) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_client);
         if (w->granting) {
-            hf_errand_cut_short(core, now, &w->errand);
+            hf_errand_cut_short(core, &w->errand);
         } else {
             hf_waiter_remove(core, w);
             n++;

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from holdfast_test import netns, nsm, rpc, tap
-from holdfast_test.daemon import PORT, WAIT_S, Daemon, wait_until
+from holdfast_test.daemon import PORT, WAIT_S, Daemon
 from holdfast_test.xdr import Encoder
 
 CLIENTS = int(os.environ.get("CROWD", "10000"))
@@ -148,13 +148,21 @@ class Watch(threading.Thread):
         return of("SM_STAT", self.stat) + "; " + of("NLM NULL", self.null)
 
 
-def release_build():
+def take_release_build():
     """The program to take times with: what sanitizers slow down is not worth measuring."""
     beside = Path(__file__).parents[2] / "build/src/daemon/holdfastd"
+    if "HOLDFASTD_RELEASE" not in os.environ and beside.exists():
+        os.environ["HOLDFASTD_RELEASE"] = str(beside)
     if "HOLDFASTD_RELEASE" in os.environ:
         os.environ["HOLDFASTD"] = os.environ["HOLDFASTD_RELEASE"]
-    elif beside.exists():
-        os.environ["HOLDFASTD"] = str(beside)
+
+
+def expect_in_time(condition, otherwise):
+    """A bound on time, where it is worth something."""
+    if "HOLDFASTD_RELEASE" in os.environ:
+        assert condition, otherwise
+    elif not condition:
+        tap.note(f"not counted, for want of a release build: {otherwise}")
 
 
 def restart_with(addresses, what, buried, in_flight, expected):
@@ -246,7 +254,7 @@ def all_dead():
     """NOT-02: ten thousand unreachable clients cost one attempt's time and a fifth, not hours."""
     took, _ = restart_with([address(MORTAL, n) for n in range(CLIENTS)], "all dead", True, CLIENTS,
                            (0, CLIENTS))
-    assert took <= TIMEOUT_S * 1.2, f"{took:.2f} s"
+    expect_in_time(took <= TIMEOUT_S * 1.2, f"all dead took {took:.2f} s")
 
 
 @tap.test
@@ -297,7 +305,7 @@ def sm_notify_with_the_same_work():
                                  2048, (CLIENTS, 0))
     tap.note(f"sm-notify: {theirs:.0f} hosts/s of {SM_NOTIFY_HOSTS}; Holdfast: {CLIENTS / own:.0f} hosts/s "
              f"of {CLIENTS} ({CLIENTS / took:.0f} as the clock saw it); {CLIENTS / own / theirs:.0f} times")
-    assert CLIENTS / own >= 50 * theirs * 0.8, "not 50 times as many, less a fifth"
+    expect_in_time(CLIENTS / own >= 50 * theirs * 0.8, "not 50 times as many, less a fifth")
 
 
 def write_sm_notify_state(folder):
@@ -331,7 +339,7 @@ def time_sm_notify(program, folder):
 
 
 if __name__ == "__main__":
-    release_build()
+    take_release_build()
     netns.enter()
     join_addresses()
     tap.main()

@@ -12,7 +12,7 @@ import tempfile
 import threading
 
 from holdfast_test import netns, nsm, rpc, tap
-from holdfast_test.daemon import PORT, Daemon
+from holdfast_test.daemon import PORT, Daemon, wait_until
 from holdfast_test.host import Host
 from holdfast_test.store import Server
 from holdfast_test.xdr import Encoder
@@ -274,7 +274,6 @@ def fill(path):
 
 
 def wait_until_accepted(monitor, name):
-    from holdfast_test.daemon import wait_until
     wait_until(lambda: monitor.mon(name).ok, "the store heals")
 
 

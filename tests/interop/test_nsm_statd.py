@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 from holdfast_test import netns, nsm, rpcbind, tap
-from holdfast_test.daemon import WAIT_S, Daemon, wait_until
+from holdfast_test.daemon import PORT, WAIT_S, wait_until
+from holdfast_test.host import Host
 from holdfast_test.store import Server
 
 HERE, THERE = "10.9.0.1", "10.9.0.2"
@@ -45,7 +46,8 @@ class Lines:
 
     def is_quiet(self, seconds):
         try:
-            return f"got: {self.queue.get(timeout=seconds)}" == ""
+            self.queue.get(timeout=seconds)
+            return False
         except queue.Empty:
             return True
 
@@ -53,7 +55,7 @@ class Lines:
 class StatdHost(netns.Neighbour):
     """A host with the real rpcbind and rpc.statd, and a lockd that we play."""
 
-    def __init__(self, state=None):
+    def __init__(self):
         super().__init__(HERE, THERE, "client.example")
         program("rpcbind"), program("rpc.statd"), program("sm-notify")
 
@@ -152,8 +154,7 @@ def sm_notify_is_recognised():
         host.run("cp", "-a", "/var/lib/nfs", folder)
         with nsm.connect(HERE, HERE) as other:
             assert other.test("other") == nsm.DENIED
-            rpcbind_here = PlayedRpcbind(HERE)
-            with rpcbind_here:
+            with PlayedRpcbind(HERE):
                 output = host.run("timeout", "30", program("sm-notify"), "-f", "-d", "-m", "1",
                                   "-P", folder, "-v", "client.example")
             line = server.daemon.wait_for_log("client has crashed")
@@ -167,11 +168,7 @@ class PlayedRpcbind:
     """An rpcbind on this host that names the daemon's port: Holdfast runs with rpcbind.mode=none."""
 
     def __init__(self, address):
-        from holdfast_test.daemon import PORT
-        from holdfast_test.host import Host
-        self.host = Host(address, offers=())
-        self.host.port = PORT
-        self.port = PORT
+        self.host = Host(address, offers=(), port=PORT)
 
     def __enter__(self):
         self.host.__enter__()

@@ -358,6 +358,29 @@ def s5_with_on_failure_keep_it_may_be_away_for_the_whole_grace_period():
 
 
 @tap.test
+def s5_in_conflict_mode_nobody_else_waits_for_a_client_that_is_cut_off():
+    """Given alpha cut off while Holdfast restarts with grace.mode=conflict, then gamma has what is in
+    nobody's way long before grace ends, and what alpha held is still alpha's when it is back."""
+    settings = ("grace.mode=conflict",)
+    serve(*settings)
+    alpha, gamma = guests("alpha", "gamma")
+    a, c = alpha.app("a", "s5-conflict"), gamma.app("c", "s5-conflict")
+    a.ask("set w 0 100", "granted")
+    c.ask("get w 500 1", "nobody")  # its connection is there, too
+    alpha.cable.cut()
+    lab.holdfast.crash()
+    holdfast = lab.start(*settings)
+    c.ask("set w 500 1", "granted", AT_ONCE)
+    took = holdfast.watch.took
+    assert not holdfast.has_logged("grace period is over"), "this shows nothing"
+    story.tell("network", "the link of alpha is back")
+    alpha.cable.mend()
+    holdfast.await_log("grace period is over reclaimed=1 released=0", 30)
+    c.ask("set w 0 100", "refused EAGAIN")
+    tap.note(f"lab: grace.mode=conflict: a new lock {took:.1f} s after the start, in grace")
+
+
+@tap.test
 def s5_a_client_back_too_late_has_lost_its_locks():
     """Given alpha cut off until it counts as crashed, then beta has its lock; and when the link is back,
     alpha's reclaim is refused: two never hold the same, by the server's book."""

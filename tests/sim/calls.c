@@ -117,6 +117,11 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_call_
         sim_model_refused(&world->model, out->owner, out->range);
     if (outcome == HF_CALL_FAILED) {
         sim_world_fault(world, SIM_FAULT_CALL_FAILED);
+        /* A GRANTED may be cut short by probes that failed, so any failed one may be the last. */
+        if (out->host < SIM_HOSTS &&
+            (out->kind == HF_CALL_GRANTED ||
+             (out->kind == HF_CALL_PROBE && out->attempt >= world->call_attempts)))
+            world->model.silent[out->host] = true;
         if (out->kind == HF_CALL_NOTIFY && out->host < SIM_HOSTS)
             world->server.notices_failed[out->host]++;
     } else if (outcome == HF_CALL_DENIED) {

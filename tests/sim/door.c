@@ -271,6 +271,8 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     struct hf_answer answer;
 
     answer = ask_core(world, r);
+    if (r->named == r->host && r->state != 0)
+        world->model.told[r->host] = r->state;
     SIM_WORLD_TRACE(world, answer.stat, answer.seq, r->xid,
                     "server: h%u%s/%u %s%s%s file %u cells %u-%u %s -> %s (batch %llu)", r->host,
                     r->named == r->host ? "" : " lying", r->proc,
@@ -366,8 +368,8 @@ int32_t sim_recorded_state(struct sim_world *world, unsigned h)
 
 /*
  * NSM-05: the same notice again is a no-op; one with another state, from the host's own address,
- * takes everything the host had. That includes what it locked since it came up, if the notice was
- * slower than its first LOCK: the host cannot be asked, so those grants lapse.
+ * takes everything the host had; but not what it locked since it came up, if the notice was slower
+ * than its first LOCK and that told the new state. (Which is which the model does not keep.)
  */
 static void execute_notify(struct sim_world *world, const struct sim_message *r)
 {
@@ -383,7 +385,8 @@ static void execute_notify(struct sim_world *world, const struct sim_message *r)
                     (const char *)sim_host_name(r->named, (enum sim_name)r->name).data, r->state,
                     recorded);
     if (r->named == r->host && recorded >= 0 && recorded != r->state)
-        sim_model_host_gone(&world->model, r->host, !world->heap.failed);
+        sim_model_host_gone(&world->model, r->host,
+                            !world->heap.failed && world->model.told[r->host] != r->state);
     reply.answer = true;
     reply.to_server = false;
     sim_answers_send(world, &reply, seq);

@@ -46,11 +46,7 @@ enum {
     SEEN_SIZE = 1 << 20,
 };
 
-static const struct sim_range ranges[RANGES] = {
-    {0, 0, 1},
-    {0, 2, 3},
-    {0, 1, 2}
-};
+static const struct sim_range ranges[RANGES] = {{0, 0, 1}, {0, 2, 3}, {0, 1, 2}};
 
 enum act { ACT_LOCK, ACT_UNLOCK, ACT_CANCEL, ACT_NOTIFY, ACTS };
 

@@ -37,18 +37,18 @@ enum {
 };
 
 static const struct option options[] = {
-    {"seeds",      required_argument, NULL, OPT_SEEDS     },
-    {"from",       required_argument, NULL, OPT_FROM      },
-    {"seed",       required_argument, NULL, OPT_SEED      },
-    {"trace",      no_argument,       NULL, OPT_TRACE     },
-    {"same-hash",  no_argument,       NULL, OPT_SAME      },
-    {"exhaustive", no_argument,       NULL, OPT_EXHAUSTIVE},
-    {"depth",      required_argument, NULL, OPT_DEPTH     },
-    {"faults",     no_argument,       NULL, OPT_FAULTS    },
-    {"planted",    no_argument,       NULL, OPT_PLANTED   },
-    {"plant",      required_argument, NULL, OPT_PLANT     },
-    {"help",       no_argument,       NULL, OPT_HELP      },
-    {NULL,         0,                 NULL, 0             },
+    {"seeds", required_argument, NULL, OPT_SEEDS},
+    {"from", required_argument, NULL, OPT_FROM},
+    {"seed", required_argument, NULL, OPT_SEED},
+    {"trace", no_argument, NULL, OPT_TRACE},
+    {"same-hash", no_argument, NULL, OPT_SAME},
+    {"exhaustive", no_argument, NULL, OPT_EXHAUSTIVE},
+    {"depth", required_argument, NULL, OPT_DEPTH},
+    {"faults", no_argument, NULL, OPT_FAULTS},
+    {"planted", no_argument, NULL, OPT_PLANTED},
+    {"plant", required_argument, NULL, OPT_PLANT},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 struct request {

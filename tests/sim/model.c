@@ -224,6 +224,10 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
     struct sim_waiter waiter = model->waiters[place];
     bool one_of_several = granted_with_another(model, place, now);
 
+    if (model->silent[waiter.owner / SIM_PROCS] &&
+        !sim_oracle_holds(&now->held, waiter.owner, waiter.range,
+                          waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+        return; /* its host does not answer: it waits no longer */
     /* In whatever mode: two waiters of one owner, granted together, may overlap. */
     if (!holds_all(&now->held, waiter.owner, waiter.range)) {
         if (model->gone[waiter.owner / SIM_PROCS])
@@ -386,5 +390,6 @@ void sim_model_reconcile(struct sim_world *world)
         model->redo_until_ms = world->now_ms + REDO_MS;
     if (!world->server.committing && world->now_ms > model->redo_until_ms)
         memset(model->gone, 0, sizeof(model->gone));
+    memset(model->silent, 0, sizeof(model->silent));
     model->seen = *now;
 }

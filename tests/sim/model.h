@@ -73,6 +73,8 @@ struct sim_model {
      */
     bool gone[SIM_HOSTS];
     bool refused[SIM_OWNERS];
+    int32_t told[SIM_HOSTS]; /* the state number in its latest LOCK */
+    bool silent[SIM_HOSTS];  /* all attempts of a callback or probe failed: it waits no longer */
     struct sim_range refused_range[SIM_OWNERS];
     uint64_t redo_until_ms; /* until then something refused by store or heap may be undone still */
 };

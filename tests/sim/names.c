@@ -7,16 +7,13 @@ enum { FIRST_HOST_BYTE = 10, NAMES = SIM_HOSTS };
 
 struct hf_addr sim_host_addr(unsigned host)
 {
-    return (struct hf_addr){
-        .family = HF_ADDR_IPV4, .bytes = {192, 0, 2, (uint8_t)(FIRST_HOST_BYTE + host)}
-    };
+    return (struct hf_addr){.family = HF_ADDR_IPV4,
+                            .bytes = {192, 0, 2, (uint8_t)(FIRST_HOST_BYTE + host)}};
 }
 
 struct hf_addr sim_server_addr(void)
 {
-    return (struct hf_addr){
-        .family = HF_ADDR_IPV4, .bytes = {192, 0, 2, 1}
-    };
+    return (struct hf_addr){.family = HF_ADDR_IPV4, .bytes = {192, 0, 2, 1}};
 }
 
 int sim_host_of_addr(const struct hf_addr *addr)
@@ -29,12 +26,8 @@ int sim_host_of_addr(const struct hf_addr *addr)
 struct hf_bytes sim_host_name(unsigned host, enum sim_name name)
 {
     static const char *const names[NAMES][2] = {
-        {"ant.lab.example", "ant"},
-        {"bee.lab.example", "bee"},
-        {"cat.lab.example", "cat"},
-        {"dog.lab.example", "dog"},
-        {"eel.lab.example", "eel"},
-        {"fox.lab.example", "fox"},
+        {"ant.lab.example", "ant"}, {"bee.lab.example", "bee"}, {"cat.lab.example", "cat"},
+        {"dog.lab.example", "dog"}, {"eel.lab.example", "eel"}, {"fox.lab.example", "fox"},
     };
 
     HF_ASSERT(host < NAMES);
@@ -69,12 +62,8 @@ int sim_file_of_handle(struct hf_bytes fh)
 struct hf_bytes sim_owner_handle(unsigned host, unsigned proc)
 {
     static const char *const handles[NAMES][SIM_PROCS + 1] = {
-        {"0@ant", "1@ant", "2@ant"},
-        {"0@bee", "1@bee", "2@bee"},
-        {"0@cat", "1@cat", "2@cat"},
-        {"0@dog", "1@dog", "2@dog"},
-        {"0@eel", "1@eel", "2@eel"},
-        {"0@fox", "1@fox", "2@fox"},
+        {"0@ant", "1@ant", "2@ant"}, {"0@bee", "1@bee", "2@bee"}, {"0@cat", "1@cat", "2@cat"},
+        {"0@dog", "1@dog", "2@dog"}, {"0@eel", "1@eel", "2@eel"}, {"0@fox", "1@fox", "2@fox"},
     };
 
     HF_ASSERT(host < NAMES && proc <= SIM_PROCS);

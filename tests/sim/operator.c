@@ -94,7 +94,7 @@ static void host_restarted(struct sim_world *world)
     (void)hf_core_host_restarted(world->server.core, sim_now(world),
                                  sim_host_name(h, SIM_NAME_SHORT), state);
     if (recorded >= 0 && recorded != state)
-        sim_model_host_gone(&world->model, h, !world->heap.failed);
+        sim_model_host_gone(&world->model, h, !world->heap.failed && world->model.told[h] != state);
 }
 
 void sim_operator_acts(struct sim_world *world)

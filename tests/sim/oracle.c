@@ -3,11 +3,11 @@
 #include <string.h>
 
 const uint64_t sim_layouts[SIM_LAYOUTS][SIM_CELLS] = {
-    {0, 1,          2,           3,                  4,                  5,                  6,           7                 },
-    {0, 10,         20,          30,                 31,                 32,                 4096,        65536             },
-    {0, 1,          0x7fffffff,  0x80000000,         0xfffffffe,         0xffffffff,         0x100000000, 0x7fffffffffffffff},
+    {0, 1, 2, 3, 4, 5, 6, 7},
+    {0, 10, 20, 30, 31, 32, 4096, 65536},
+    {0, 1, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 0x100000000, 0x7fffffffffffffff},
     {0, 0x80000000, 0x100000000, 0x7fffffffffffffff, 0x8000000000000000, 0xfffffffffffffffd,
-     0xfffffffffffffffe,                                                                                  UINT64_MAX        },
+     0xfffffffffffffffe, UINT64_MAX},
 };
 
 bool sim_range_of_bytes(unsigned layout, uint64_t first, uint64_t last, struct sim_range *range)

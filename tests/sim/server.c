@@ -188,6 +188,7 @@ static void read_events(struct sim_world *world)
         [HF_EVENT_NOTICE_FAILED] = "notice failed",
         [HF_EVENT_NOTICE_GIVEN_UP] = "notice given up",
         [HF_EVENT_GRANT_FAILED] = "grant failed",
+        [HF_EVENT_WAITERS_DROPPED] = "waiters dropped",
         [HF_EVENT_COMMIT_FAILED] = "commit failed",
     };
     struct hf_event event;

@@ -776,11 +776,12 @@ static void probes_only_when_needed(void **state)
     assert_int_equal(hf_core_counters(w->core)->probes_started, 2);
 }
 
-/* A probe given up while the GRANTED of the same client is under way: that attempt is the last. */
+/* A probe given up while the GRANTED of the same client is under way: it has one more attempt. */
 static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
 {
     struct world *w = *state;
-    struct hf_call first, probe, call;
+    struct hf_call first, probe;
+    struct hf_call call = {0};
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
@@ -801,8 +802,12 @@ static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
         world_called(w, probe.id, HF_CALL_FAILED);
         world_later(w, 0);
     }
-    assert_int_equal(TEST(w, .client = 1),
-                     DENIED); /* it may have the lock: it is asked once more */
+    assert_int_equal(TEST(w, .client = 1), DENIED);
+    world_called(w, call.id, HF_CALL_FAILED);
+    world_later(w, 5000);
+    assert_int_equal(TEST(w, .client = 1), DENIED); /* it may have it: it is asked once more */
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_int_equal(call.attempt, 3);
     world_called(w, call.id, HF_CALL_FAILED);
     assert_int_equal(TEST(w, .client = 1), GRANTED);
 }

@@ -248,6 +248,56 @@ static void arguments_are_encoded_at_once(void **state)
     assert_int_equal(got.value, RESULT);
 }
 
+/* A second call is made when the first is answered: over TCP on the same connection. */
+static void a_second_call_goes_the_same_way(void **state)
+{
+    static const enum hf_rpc_path paths[] = {HF_RPC_BY_TCP_OR_UDP, HF_RPC_BY_UDP};
+    u_int arguments[] = {1, 2};
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_request r = request(paths[i]);
+
+        r.encode = (xdrproc_t)xdr_u_int;
+        r.args = &arguments[0];
+        r.also = &arguments[1];
+        call(&r);
+        assert_int_equal(got.error, 0);
+    }
+    assert_true(service.n_tcp == 2 && service.n_udp == 2 && service.n_conns == 1);
+    assert_int_equal(rpcbind.n_udp, 2);
+    assert_int_equal(n_done, 2);
+}
+
+/* Answers the first call it hears over a transport, and no other. */
+static void behave_once(struct fake *fake, struct hf_bytes call, int type, struct words *reply)
+{
+    if ((type == SOCK_DGRAM ? fake->n_udp : fake->n_tcp) == 1)
+        behave_well(fake, call, type, reply);
+}
+
+/* What becomes of the second does not matter, but it takes no more time than there was. */
+static void a_second_call_need_not_be_answered(void **state)
+{
+    static const enum hf_rpc_path paths[] = {HF_RPC_BY_TCP, HF_RPC_BY_UDP};
+    u_int argument = 1;
+
+    (void)state;
+    service.behave = behave_once;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_request r = request(paths[i]);
+
+        r.timeout_ms = SHORT_MS;
+        r.encode = (xdrproc_t)xdr_u_int;
+        r.args = r.also = &argument;
+        call(&r);
+        assert_int_equal(got.error, 0);
+        assert_true(got.elapsed_ms + 1 >= SHORT_MS);
+    }
+    assert_int_equal(service.n_tcp, 2);
+    assert_int_equal(hf_rpc_client_active(client), 0);
+}
+
 /* Over IPv6 rpcbind is asked by version 4, over the transport that is wanted. */
 static void ipv6_is_looked_up_over_its_own_transport(void **state)
 {
@@ -662,8 +712,11 @@ static void any_allocation_may_fail(void **state)
     for (long after = 0; after < 100 && !all_went_well; after++) {
         struct hf_rpc_request r = request(HF_RPC_BY_TCP);
         unsigned before = n_done;
+        u_int argument = 1;
 
         r.timeout_ms = 1000;
+        r.encode = (xdrproc_t)xdr_u_int;
+        r.args = r.also = &argument;
         heap.after = after;
         if (hf_rpc_client_call(client, &r, on_done, &got, NULL) == 0)
             TURN_UNTIL((serve_all(), n_done > before));
@@ -686,6 +739,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(a_call_is_looked_up_and_answered),
         STORY(a_known_port_is_not_looked_up),
+        STORY(a_second_call_goes_the_same_way),
+        STORY(a_second_call_need_not_be_answered),
         STORY(arguments_are_encoded_at_once),
         STORY(ipv6_is_looked_up_over_its_own_transport),
         STORY(it_calls_from_where_it_is_told),

@@ -3,6 +3,7 @@
     with nsm.connect() as monitor:             # over TCP to the daemon on 127.0.0.1
         assert monitor.mon("host", priv=b"...").ok
 """
+import socket
 from dataclasses import dataclass
 
 from . import rpc
@@ -161,7 +162,6 @@ def connect(host="127.0.0.1", source=None, transport="tcp", timeout=rpc.TIMEOUT_
 
 def reserved(host="127.0.0.1"):
     """A source that only root can have: the first reserved port that is free."""
-    import socket
     for port in range(1023, 600, -1):
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             try:

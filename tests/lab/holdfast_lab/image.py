@@ -117,7 +117,7 @@ def _fill(root, agent, locker, daemon, modules):
     (root / "sbin").symlink_to("bin")
     (root / "var/run").symlink_to("/run")
     busybox = find("busybox")
-    _copy(busybox, root, "bin/busybox")
+    _copy_program(busybox, root)
     for applet in run(busybox, "--list").decode().split():
         if not (root / "bin" / applet).exists():
             (root / "bin" / applet).symlink_to("busybox")
@@ -148,6 +148,13 @@ def _pack(root, archive):
     archive.write_bytes(data)  # not compressed: that would cost an emulated processor a second
 
 
+def guest_programs():
+    """What meson built for the guests: the agent, and the application."""
+    built = ROOT / "build/tests/lab"
+    return (Path(os.environ.get("LAB_AGENT", built / "lab-agent")),
+            Path(os.environ.get("LAB_LOCKER", built / "lab-locker")))
+
+
 def _fingerprint(paths, hosts):
     seen = [(str(p), os.stat(p).st_size, os.stat(p).st_mtime_ns) for p in paths]
     return hashlib.sha256(json.dumps([seen, hosts, FILES, MODULES]).encode()).hexdigest()[:16]
@@ -155,8 +162,7 @@ def _fingerprint(paths, hosts):
 
 def initramfs(hosts, daemon=None):
     """The root file system of every guest; with the daemon, also of those that run it."""
-    agent = os.environ.get("LAB_AGENT", ROOT / "build/tests/lab/lab-agent")
-    locker = os.environ.get("LAB_LOCKER", ROOT / "build/tests/lab/lab-locker")
+    agent, locker = guest_programs()
     _, modules = kernel()
     FILES["etc/hosts"] = "127.0.0.1 localhost\n" + hosts
     made_of = [agent, locker, GUEST / "init", Path(__file__), find("busybox"), modules,

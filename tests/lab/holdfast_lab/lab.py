@@ -15,11 +15,18 @@ HOSTS += "192.0.2.1 server.example server\n"
 
 def check():
     """Raises Skip where the lab cannot be."""
+    if os.geteuid() != 0:
+        raise tap.Skip("needs root: a private network, tap devices, port 111")
     for name in ("qemu-system-x86_64", "busybox", "ganesha.nfsd", "rpcbind", "rpc.statd", "cpio",
                  "depmod", "mke2fs", "tcpdump"):
         image.find(name)
     if not os.path.exists("/dev/net/tun"):
         raise tap.Skip("no /dev/net/tun")
+    if os.uname().machine != "x86_64":
+        raise tap.Skip("the guests are x86_64")
+    for program in image.guest_programs():
+        if not program.exists():
+            raise tap.Skip(f"{program.name} is not built: no static C library here")
 
 
 class Lab:

@@ -18,7 +18,7 @@ def seconds():
 
 def tell(who, what, aloud=True):
     """aloud=False: only in the file."""
-    line = f"{seconds():7.2f}  {who:14} {what}"
+    line = f"{seconds():7.2f}  {who:14} " + " / ".join(what.rstrip().splitlines())
     with _lock:
         if _file:
             _file.write(line + "\n")
