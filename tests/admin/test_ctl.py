@@ -5,12 +5,14 @@ import os
 import pty
 import subprocess
 import tempfile
+from pathlib import Path
 
 from holdfast_test import netns, tap
 from holdfast_test.daemon import Daemon
 from world import NLM, NSM, Host, Locker, get, monitor
 
 CTL = os.environ.get("HOLDFASTCTL", "holdfastctl")
+COMPLETION = Path(__file__).parents[2] / "packaging/completion/holdfastctl.bash"
 OK, REFUSED, USAGE, UNREACHABLE, NOT_FOUND, TROUBLE = range(6)
 FILE = b"\x01\x02file-of-test"
 
@@ -223,6 +225,28 @@ def exit_codes():
     assert ctl("--help")[0] == OK and ctl("--version")[1].startswith("holdfastctl ")
     with Daemon():
         assert ctl("check", "nobody")[0] == NOT_FOUND
+
+
+def complete(*words):
+    """What bash offers for the last of the words."""
+    script = f'source "{COMPLETION}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfastctl; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", script, "bash", "holdfastctl", *words], stdout=subprocess.PIPE, check=True,
+                          env=os.environ | {"PATH": os.path.dirname(CTL) + ":" + os.environ["PATH"]})
+    return done.stdout.decode().split()
+
+
+@tap.test
+def bash_completes():
+    """Commands, options, and names from the daemon; a name that bash would expand is not offered."""
+    with Scene(), tempfile.TemporaryDirectory() as folder, \
+            Locker(f"$(touch {folder}/expanded)", "192.0.2.1") as hostile:
+        assert hostile.lock(b"another file") == "granted"
+        assert complete("st") == ["status"] and complete("--js") == ["--json"]
+        assert complete("grace", "") == ["end"]
+        assert sorted(complete("check", "")) == ["alpha.example", "beta.example"]
+        assert complete("release", "--client", "al") == ["alpha.example"]
+        assert complete("release", "--file", "0102") == [FILE.hex()]
+        assert not os.listdir(folder), "a name was run as a command"
 
 
 @tap.test

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import tempfile
 
 from holdfast_test import netns, tap
@@ -344,6 +345,36 @@ def slow_clients_hold_up_nobody():
         for connection in slow:
             connection.close()
         assert get("status")["counts"]["locks"] == 500
+
+
+@tap.test
+def a_stop_ends_what_still_waits():
+    """Given checks under way and half a request, SIGTERM stops it cleanly, and who waited is told."""
+    daemon = Daemon().start()
+    with Locker("beta.example", "192.0.2.2") as beta, socket.create_connection(("127.0.0.1", ADMIN_PORT)) as half:
+        assert beta.lock(FILE_A) == "granted"
+        url = f"http://127.0.0.1:{ADMIN_PORT}/api/v1/clients/{get('clients')['clients'][0]['id']}/check"
+        half.sendall(b"GET /api")
+        checks = [subprocess.Popen(["curl", "-s", "-X", "POST", url], stdout=subprocess.PIPE) for _ in range(3)]
+        daemon.wait_for_log("check client", times=3)
+        assert daemon.stop() == 0, daemon.log()
+        for check in checks:
+            told = check.communicate(timeout=20)[0]
+            assert b"stopping" in told or check.returncode, told
+    daemon.check_sanitizers()
+
+
+@tap.test
+def checks_are_bounded():
+    """Beyond sixteen at a time a check is refused with 429; when they have ended there is room again."""
+    with Scene("notify.timeout=2"):
+        client = get("clients?client=beta")["clients"][0]["id"]
+        url = f"http://127.0.0.1:{ADMIN_PORT}/api/v1/clients/{client}/check"
+        checks = [subprocess.Popen(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", url],
+                                   stdout=subprocess.PIPE) for _ in range(20)]
+        codes = sorted(check.communicate(timeout=60)[0] for check in checks)
+        assert codes == [b"200"] * 16 + [b"429"] * 4, codes
+        assert ask("POST", f"/api/v1/clients/{client}/check").status == 200
 
 
 # ---- the description ----

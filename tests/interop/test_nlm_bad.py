@@ -6,9 +6,9 @@ import os
 import time
 
 from holdfast_test import netns, nlm, rpc, tap
-from holdfast_test.daemon import PORT, Daemon
+from holdfast_test.daemon import Daemon, wait_until
 from holdfast_test.nlm import CANCEL, GRANTED, LOCK, MSG, NM_LOCK, SHARE, TEST, UNLOCK, UNSHARE
-from holdfast_test.peer import SERVER, SILENCE, Network, add_addresses
+from holdfast_test.peer import SILENCE, Network, add_addresses
 
 END = 2**64 - 1
 WAYS = [{"vers": vers, "transport": transport} for vers in nlm.VERSIONS for transport in rpc.TRANSPORTS]
@@ -240,9 +240,14 @@ def granted_res_from_a_stranger():
         expect(a.ask(TEST).holder.oh, b.lock().oh)
         c.send_granted_res(cookie, "GRANTED")
         b.wait_for(GRANTED + MSG, 2)  # it is asked again: the stranger's consent is not its own
-        b.send_granted_res(cookie, "DENIED")
-        time.sleep(0.1)
-        expect(a.stat(TEST), "GRANTED")
+        b.send_granted_res(cookie, "GRANTED")
+        wait_until(lambda: b.stat(CANCEL) == "DENIED", "it has the lock")
+        expect(b.stat(UNLOCK), "GRANTED")
+        expect(a.stat(LOCK), "GRANTED")
+        expect(b.stat(LOCK, block=True, msg=True, transport="udp"), "BLOCKED")
+        expect(a.stat(UNLOCK), "GRANTED")
+        b.send_granted_res(b.wait_for(GRANTED + MSG, 3).granted()[0], "DENIED")  # and its refusal is
+        wait_until(lambda: a.stat(TEST) == "GRANTED", "the lock is free")
 
 
 # ---- the same once more ----
