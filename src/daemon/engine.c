@@ -43,6 +43,7 @@ static struct hf_now now(void *ctx)
 static void settle(struct hf_engine *engine, uint64_t seq, int error)
 {
     hf_core_batch_done(engine->core, now(engine), seq, error);
+    engine->nlm.settled_ns = uv_hrtime();
     if (error < 0)
         hf_later_fail(&engine->answers);
     else

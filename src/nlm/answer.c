@@ -138,14 +138,15 @@ static bool better_unsaid(const struct answer *a)
 }
 
 /* call is NULL where the RPC call was answered before: a message. */
-static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a)
+static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a,
+                    uint64_t now_ns)
 {
     union results results;
     xdrproc_t encode;
 
     nlm->answers[a->kind][a->stat]++;
-    if (a->received_ns)
-        hf_histogram_observe(&nlm->durations_ns[a->kind], uv_hrtime() - a->received_ns);
+    if (a->received_ns && now_ns >= a->received_ns)
+        hf_histogram_observe(&nlm->durations_ns[a->kind], now_ns - a->received_ns);
     if (better_unsaid(a)) {
         if (call)
             hf_rpc_reply_never(call);
@@ -183,7 +184,7 @@ static void on_reached(struct hf_later *later, bool durable)
         kept->answer.stat = HF_STAT_DENIED_NOLOCKS;
         kept->answer.store_failed = true;
     }
-    deliver(kept->nlm, kept->call, &kept->answer);
+    deliver(kept->nlm, kept->call, &kept->answer, kept->nlm->settled_ns);
     hf_list_add_head(&kept->nlm->spare, &kept->spare);
 }
 
@@ -261,7 +262,7 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
     if (core_answer->seq > hf_core_durable(nlm->config.core) && !HF_PLANTED(NLM_ANSWER_AT_ONCE))
         keep(nlm, call, &a, core_answer->seq);
     else
-        deliver(nlm, call, &a);
+        deliver(nlm, call, &a, a.received_ns ? uv_hrtime() : 0);
 }
 
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,

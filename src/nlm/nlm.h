@@ -57,6 +57,8 @@ struct hf_nlm {
     uint64_t refused_callers;                       /* procedure 16 from where it may not come */
     struct hf_histogram durations_ns[HF_NLM_KINDS]; /* from arrival to answer, where timed */
     struct hf_histogram callbacks_ns;               /* of one attempt at GRANTED */
+    uint64_t
+        settled_ns; /* when the last commit was known to be done: the moment of all its answers */
 };
 
 void hf_nlm_init(struct hf_nlm *nlm, const struct hf_nlm_config *config);

@@ -201,6 +201,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         conn->ended = true; /* it may still want the answers it is owed */
     } else {
         conn->active_ms = uv_now(stream->loop);
+        hf_rpc_server_read(conn->listener->server);
         hf_list_remove(&conn->link);
         hf_list_add_tail(&conn->listener->server->conns, &conn->link);
         take_records(conn, hf_bytes(buf->base, (size_t)n));

@@ -196,8 +196,7 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     if (!call)
         return; /* out of memory, or far too many under way: as if the network had lost it */
     call->header = header;
-    if (server->config.timed)
-        call->received_ns = uv_hrtime();
+    call->received_ns = server->read_ns;
     server->counters.calls++;
     if (verdict != HF_RPC_OK) {
         refuse(call, verdict);

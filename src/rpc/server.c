@@ -95,6 +95,7 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
     struct hf_rpc_listener *listener = udp->ctx;
     struct hf_rpc_origin origin = {listener, NULL, peer, local};
 
+    hf_rpc_server_read(listener->server);
     hf_rpc_dispatch(listener->server, &origin, datagram);
 }
 

@@ -76,6 +76,7 @@ struct hf_rpc_server {
     struct hf_rpc_counters counters;
     void (*reply)(void *ctx, const struct hf_addr *peer, struct hf_bytes datagram);
     void *reply_ctx;
+    uint64_t read_ns;      /* when what is being dispatched arrived; 0: not timed */
     unsigned n_calls;      /* with handlers now */
     unsigned open_handles; /* the server is freed when the last one is closed */
     void (*closed)(void *ctx);
@@ -84,6 +85,13 @@ struct hf_rpc_server {
     uint8_t
         scratch[REPLY_ROOM_MAX]; /* an answer to a connection that is gone: for the cache only */
 };
+
+/* The clock is read once for all requests that came in one read. */
+static inline void hf_rpc_server_read(struct hf_rpc_server *server)
+{
+    if (server->config.timed)
+        server->read_ns = uv_hrtime();
+}
 
 /* server.c */
 void hf_rpc_server_handle_closed(struct hf_rpc_server *server);

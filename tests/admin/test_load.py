@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What looking costs: lock load with and without a scrape each second and a page left open.
 
-Throughput on a busy machine says little, so the daemon's own processor time for a request is compared
-as well. Prints figures; judges nothing.
+Throughput on a busy machine says little, so the daemon's own processor time is looked at as well: for a
+request under load, and for a scrape and a refresh of the page by themselves. Prints figures; judges
+nothing.
 """
 import http.client
 import json
@@ -16,7 +17,7 @@ from holdfast_test.daemon import PORT, Daemon
 from world import ADMIN_PORT
 
 BENCH = os.environ.get("HOLDFAST_BENCH")
-ROUNDS, SECONDS, HELD, OFF_PORT = 5, 2, 10000, 4046
+ROUNDS, SECONDS, HELD, OFF_PORT = 7, 2, 10000, 4046
 PAGE = ["/api/v1/" + path for path in ("status", "locks?limit=200", "clients?limit=200", "waiters?limit=500",
                                        "locks?limit=500&waited=true")]
 
@@ -70,6 +71,18 @@ def measure(daemon, port=PORT):
     return result["per_second"], (processor_s(daemon) - before) * 1e6 / result["requests"]
 
 
+def cost_ms(daemon, paths, times=200):
+    """The daemon's processor time for asking all the paths once, with nothing else to do."""
+    connection = http.client.HTTPConnection("127.0.0.1", ADMIN_PORT, timeout=20)
+    before = processor_s(daemon)
+    for _ in range(times):
+        for path in paths:
+            connection.request("GET", path)
+            connection.getresponse().read()
+    connection.close()
+    return (processor_s(daemon) - before) * 1000 / times
+
+
 def medians(pairs):
     return [statistics.median(column) for column in zip(*pairs)]
 
@@ -89,11 +102,14 @@ def looking_costs_little():
             with Watchers((1, ["/metrics"]), (2, PAGE)):
                 watched.append(measure(on_daemon))
             off.append(measure(off_daemon, OFF_PORT))
+        scrape, page = cost_ms(on_daemon, ["/metrics"]), cost_ms(on_daemon, PAGE)
     base = medians(alone)
     for name, pairs in (("unwatched", alone), ("watched", watched), ("administration off", off)):
         rate, cost = medians(pairs)
         tap.note(f"{name}: {rate:.0f} requests/s ({100 * (rate / base[0] - 1):+.1f} %), "
                  f"{cost:.2f} µs of processor each ({100 * (cost / base[1] - 1):+.1f} %)")
+    tap.note(f"a scrape takes {scrape:.2f} ms of processor, a refresh of the page {page:.2f} ms: one each second and "
+             f"one each two are {(scrape + page / 2) / 10:.2f} % of a core")
 
 
 @tap.test

@@ -324,4 +324,22 @@ static inline bool world_event(struct world *w, enum hf_event_kind kind, struct 
     return found;
 }
 
+/* A world that has started, as the fixture of a test. */
+static inline int open_world(void **state)
+{
+    struct world *w = test_malloc(sizeof(*w));
+
+    world_open(w);
+    world_start(w);
+    *state = w;
+    return 0;
+}
+
+static inline int close_world(void **state)
+{
+    world_close(*state);
+    test_free(*state);
+    return 0;
+}
+
 #endif

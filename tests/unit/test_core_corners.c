@@ -3,23 +3,6 @@
 
 enum { GRANTED = HF_STAT_GRANTED, DENIED = HF_STAT_DENIED, BLOCKED = HF_STAT_BLOCKED };
 
-static int open_world(void **state)
-{
-    struct world *w = test_malloc(sizeof(*w));
-
-    world_open(w);
-    world_start(w);
-    *state = w;
-    return 0;
-}
-
-static int close_world(void **state)
-{
-    world_close(*state);
-    test_free(*state);
-    return 0;
-}
-
 static const struct hf_mon_args monitor = {
     {(const uint8_t *)"10.0.0.7", 8}, {(const uint8_t *)"me", 2}, 100021, 3, 16, {1}};
 

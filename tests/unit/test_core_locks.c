@@ -9,23 +9,6 @@ enum {
     DEADLCK = HF_STAT_DEADLCK,
 };
 
-static int open_world(void **state)
-{
-    struct world *w = test_malloc(sizeof(*w));
-
-    world_open(w);
-    world_start(w);
-    *state = w;
-    return 0;
-}
-
-static int close_world(void **state)
-{
-    world_close(*state);
-    test_free(*state);
-    return 0;
-}
-
 static uint64_t locks_held(struct world *w)
 {
     return world_status(w).locks;

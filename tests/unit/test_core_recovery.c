@@ -8,23 +8,6 @@ enum {
     GRACE = HF_STAT_DENIED_GRACE_PERIOD,
 };
 
-static int open_world(void **state)
-{
-    struct world *w = test_malloc(sizeof(*w));
-
-    world_open(w);
-    world_start(w);
-    *state = w;
-    return 0;
-}
-
-static int close_world(void **state)
-{
-    world_close(*state);
-    test_free(*state);
-    return 0;
-}
-
 /* GRC-03: a first start, or one with nothing held, has no grace at all. */
 static void no_grace_when_nothing_was_held(void **state)
 {

@@ -3,23 +3,6 @@
 
 enum { GRANTED = HF_STAT_GRANTED, DENIED = HF_STAT_DENIED, BLOCKED = HF_STAT_BLOCKED };
 
-static int open_world(void **state)
-{
-    struct world *w = test_malloc(sizeof(*w));
-
-    world_open(w);
-    world_start(w);
-    *state = w;
-    return 0;
-}
-
-static int close_world(void **state)
-{
-    world_close(*state);
-    test_free(*state);
-    return 0;
-}
-
 static struct hf_mon_args mon_of(const char *host)
 {
     return (struct hf_mon_args){hf_bytes_str(host), hf_bytes_str("kernel"), 100021, 3, 16, {42}};

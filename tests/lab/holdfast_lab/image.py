@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from holdfast_test.tap import Skip
@@ -15,6 +16,7 @@ from holdfast_test.tap import Skip
 ROOT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", ROOT / "build/lab"))
 GUEST = Path(__file__).resolve().parents[1] / "guest"
+OLD_S = 3600
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 PROGRAMS = ["rpcbind", "rpcinfo", "rpc.statd", "sm-notify", "mount.nfs", "rpc.mountd", "rpc.nfsd",
@@ -156,23 +158,24 @@ def guest_programs():
 
 
 def _fingerprint(paths, hosts):
-    seen = [(str(p), os.stat(p).st_size, os.stat(p).st_mtime_ns) for p in paths]
+    seen = [(os.path.realpath(p), os.stat(p).st_size, os.stat(p).st_mtime_ns) for p in paths]
     return hashlib.sha256(json.dumps([seen, hosts, FILES, MODULES]).encode()).hexdigest()[:16]
 
 
 def initramfs(hosts, daemon=None):
     """The root file system of every guest; with the daemon, also of those that run it."""
     agent, locker = guest_programs()
-    _, modules = kernel()
+    vmlinuz, modules = kernel()
     FILES["etc/hosts"] = "127.0.0.1 localhost\n" + hosts
-    made_of = [agent, locker, GUEST / "init", Path(__file__), find("busybox"), modules,
+    made_of = [agent, locker, GUEST / "init", Path(__file__), find("busybox"), vmlinuz,
                *map(find, PROGRAMS), *([daemon] if daemon else [])]
     name = "daemon" if daemon else "client"
     archive = CACHE / f"{name}-{_fingerprint(made_of, hosts)}.cpio"
     if not archive.exists():
         for old in CACHE.glob(f"{name}-*.cpio"):
-            old.unlink()
-        root = CACHE / f"{name}.root"
+            if time.time() - old.stat().st_mtime > OLD_S:  # another lab may run on it
+                old.unlink()
+        root = CACHE / f"{name}-{os.getpid()}.root"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
         _fill(root, agent, locker, daemon, modules)
