@@ -369,7 +369,7 @@ void sim_server_simu_crash(struct sim_world *world)
     sim_wire_leave(asked);
     sim_check_crashed(world);
     /* Whom the core has given up already, and could not yet strip, stays given up. */
-    if (world->now_ms > world->model.redo_until_ms)
+    if (!server->committing && world->now_ms > world->model.redo_until_ms)
         memset(server->notices_failed, 0, sizeof(server->notices_failed));
     server->grace_until_ms = world_at(world, sim_now(world).mono_ms + world->config.grace_ms);
     SIM_WORLD_TRACE(world, server->run, 0, 0, "server: SM_SIMU_CRASH");
