@@ -7,8 +7,12 @@
 
 void hf_grace_begin(struct hf_core *core, struct hf_now now)
 {
+    /* After SM_SIMU_CRASH, what is being released may come back when its batch fails: until that is
+     * settled there is something to lose (hf_grace_review() then ends it at once). */
+    bool unsettled = core->undos[0].n > 0 || core->undos[1].n > 0;
+
     core->grace = (struct hf_grace){.end_ms = now.mono_ms + core->config.grace_ms};
-    if (core->n_unclaimed == 0)
+    if (core->n_unclaimed == 0 && !unsettled)
         return;
     core->grace.active = true;
     hf_event_add(core, HF_EVENT_GRACE_BEGAN, NULL, (int64_t)core->config.grace_ms,

@@ -402,6 +402,27 @@ static void story(struct world *w)
     world_later(w, 400000);
 }
 
+/*
+ * SM_SIMU_CRASH while the release of the last lock from before waits for its batch: if that fails
+ * the lock is back, and grace is there for its owner to reclaim it (GRC-01).
+ */
+static void what_comes_back_after_simu_crash_can_be_reclaimed(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .len = 10);
+    world_commit(w);
+    hf_core_simu_crash(w->core, w->now);
+    world_commit(w);
+    UNLOCK(w, .client = 1, .len = 10);
+    hf_core_simu_crash(w->core, w->now);
+    assert_true(world_commit_one(w, HF_EIO));
+    world_later(w, 2000);
+    world_commit(w);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
+}
+
 /* Each allocation failing in turn, for one moment: the state is consistent after every step. */
 static void each_allocation_fails_in_turn(void **state)
 {
@@ -582,6 +603,7 @@ int main(void)
         T(nothing_leaves_before_the_epoch),
         T(dependent_answers_wait),
         T(failed_commit_undoes_everything),
+        T(what_comes_back_after_simu_crash_can_be_reclaimed),
         T(undone_grant_waits_again),
         T(waiter_behind_an_undone_lock),
         T(undone_grant_of_a_waiter_that_left),
