@@ -242,15 +242,20 @@ static uint32_t notify_in_flight(const struct hf_config *config)
     return (uint32_t)(files.rlim_cur / 2);
 }
 
+static struct hf_limits limits_of(const struct hf_config *config)
+{
+    return (struct hf_limits){config->max_clients, config->max_locks_per_client,
+                              config->max_locks_per_file, config->max_locks,
+                              config->max_waiters_per_file};
+}
+
 static struct hf_core_config core_config(struct hf_engine *engine, const struct hf_config *config,
                                          const struct hf_hash_key *hash_key)
 {
     struct hf_core_config core = hf_core_config_default();
 
     core.server_name = hf_bytes_str(config->name);
-    core.limits = (struct hf_limits){config->max_clients, config->max_locks_per_client,
-                                     config->max_locks_per_file, config->max_locks,
-                                     config->max_waiters_per_file};
+    core.limits = limits_of(config);
     core.grace_mode = (enum hf_grace_mode)config->grace_mode;
     core.grace_ms = (uint64_t)config->grace_seconds * 1000;
     core.durable_locks = config->durable != 0;
@@ -305,8 +310,6 @@ static int open_store(struct hf_engine *engine, const struct hf_config *config)
     if (rv < 0)
         hf_log(HF_LOG_ERROR, "cannot open the store", HF_STR("backend", store.backend),
                HF_STR("reason", hf_store_error(&engine->store)));
-    else if (!hf_store_survives(&engine->store))
-        hf_log(HF_LOG_WARN, "store.backend=memory: nothing survives a restart");
     return rv;
 }
 
@@ -435,9 +438,7 @@ static void log_state(struct hf_engine *engine, const char *text)
 
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config)
 {
-    struct hf_limits limits = {config->max_clients, config->max_locks_per_client,
-                               config->max_locks_per_file, config->max_locks,
-                               config->max_waiters_per_file};
+    struct hf_limits limits = limits_of(config);
 
     hf_core_set_limits(engine->core, &limits);
     log_state(engine, "durable now");

@@ -243,7 +243,7 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
     struct answer a = {
         .kind = kind,
         .vers = call->header.vers,
-        .msg = call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM,
+        .msg = is_message(call),
         .stat = core_answer->stat,
         .store_failed = !*nlm->config.store_up,
         .cookie = from_obj(cookie),

@@ -44,7 +44,7 @@ static enum hf_stat open_request(const struct hf_rpc_call *call, const nlm4_lock
         .offset = lock->l_offset,
         .length = lock->l_len,
         .version = (uint8_t)call->header.vers,
-        .msg = call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM,
+        .msg = is_message(call),
     };
     return HF_STAT_GRANTED;
 }

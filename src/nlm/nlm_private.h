@@ -37,6 +37,12 @@ static inline struct hf_nlm *nlm_of(const struct hf_rpc_call *call)
     return call->program->ctx;
 }
 
+/* Asked by a message (6 to 10): answered by a _RES call, not by the RPC reply. */
+static inline bool is_message(const struct hf_rpc_call *call)
+{
+    return call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM;
+}
+
 static inline struct hf_now now_of(const struct hf_nlm *nlm)
 {
     return nlm->config.now(nlm->config.now_ctx);
