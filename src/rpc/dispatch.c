@@ -18,14 +18,15 @@ static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
         call = hf_malloc(server->config.alloc, sizeof(*call));
     if (!call)
         return NULL;
-    *call = (struct hf_rpc_call){
-        .transport = origin->conn ? HF_RPC_TCP : HF_RPC_UDP,
-        .peer = *origin->peer,
-        .local = *origin->local,
-        .server = server,
-        .conn = origin->conn,
-        .udp = origin->conn ? NULL : &origin->listener->udp,
-    };
+    call->transport = origin->conn ? HF_RPC_TCP : HF_RPC_UDP;
+    call->peer = *origin->peer;
+    call->local = *origin->local;
+    call->program = NULL;
+    call->procedure = NULL;
+    call->server = server;
+    call->conn = origin->conn;
+    call->udp = origin->conn ? NULL : &origin->listener->udp;
+    call->dup = NULL;
     hf_list_init(&call->link);
     server->n_calls++;
     if (call->conn) {

@@ -9,22 +9,31 @@
 #include "rpc/program.h"
 
 static_assert(sizeof(struct hf_dup) == 128 && offsetof(struct hf_dup, small) == 64 &&
-                  offsetof(struct hf_dup_set, entries) == 64,
+                  sizeof(struct hf_dup_set) == 64,
               "cache lines");
-static_assert(HF_DUP_SETS * sizeof(struct hf_dup_set) <= HF_DUP_BYTES, "one huge page");
+
+enum { PLACE_MASK = HF_DUP_ENTRIES - 1 };
 
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
                      const struct hf_alloc *alloc)
 {
     *cache = (struct hf_dupcache){.key = *key, .alloc = alloc};
-    cache->sets = hf_calloc(alloc, 1, HF_DUP_BYTES);
-    return cache->sets ? 0 : HF_ENOMEM;
+    cache->sets = hf_calloc(alloc, HF_DUP_SETS, sizeof(cache->sets[0]));
+    if (!cache->sets)
+        return HF_ENOMEM;
+    cache->entries = hf_calloc(alloc, HF_DUP_ENTRIES, sizeof(cache->entries[0]));
+    if (!cache->entries) {
+        hf_free(alloc, cache->sets);
+        return HF_ENOMEM;
+    }
+    return 0;
 }
 
 void hf_dupcache_free(struct hf_dupcache *cache)
 {
-    for (size_t i = 0; i < HF_DUP_ENTRIES; i++)
-        hf_free(cache->alloc, cache->sets[i / HF_DUP_WAYS].entries[i % HF_DUP_WAYS].large);
+    for (uint32_t i = 0; i < HF_DUP_ENTRIES; i++)
+        hf_free(cache->alloc, cache->entries[i].large);
+    hf_free(cache->alloc, cache->entries);
     hf_free(cache->alloc, cache->sets);
 }
 
@@ -33,10 +42,10 @@ static struct hf_dup_set *set_of(const struct hf_dupcache *cache, uint64_t hash)
     return &cache->sets[hash % HF_DUP_SETS];
 }
 
-/* Other bits than those that chose the set; never 0, which marks a free place. */
-static uint32_t tag_of(uint64_t hash)
+/* A slot for an entry with this hash, at whatever place: other bits than those of the set. */
+static uint32_t slot_of(uint64_t hash)
 {
-    return (uint32_t)(hash >> 32) | 1;
+    return (uint32_t)(hash >> 32) & ~(uint32_t)PLACE_MASK;
 }
 
 /* Host and bytes together, so that the same bytes from many (forged) hosts do not share a set. */
@@ -45,63 +54,55 @@ uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr 
 {
     uint64_t host[2];
     uint64_t hash = hf_hash(&cache->key, message.data, message.len);
-    const struct hf_dup_set *set;
-    const struct hf_dup *next;
 
     memcpy(host, peer->bytes, sizeof(host));
     hash = hf_hash_u64(&cache->key, hash ^ host[0], host[1]);
-    set = set_of(cache, hash);
-    next = &set->entries[set->oldest];
-    __builtin_prefetch(next, 1);
-    __builtin_prefetch(next->small, 1);
-    return hash;
+    __builtin_prefetch(set_of(cache, hash), 1);
+    return hash ? hash : 1;
 }
 
 /* The same hash is not yet the same request: host and transaction id must agree as well. */
-static struct hf_dup *find(struct hf_dup_set *set, uint64_t hash, const struct hf_addr *peer,
-                           uint32_t xid)
+static struct hf_dup *find(const struct hf_dupcache *cache, const struct hf_dup_set *set,
+                           uint64_t hash, const struct hf_addr *peer, uint32_t xid)
 {
-    uint32_t tag = tag_of(hash);
+    uint32_t slot = slot_of(hash);
 
     for (unsigned way = 0; way < HF_DUP_WAYS; way++) {
         struct hf_dup *entry;
 
-        if (set->tags[way] != tag)
+        if (((set->slots[way] ^ slot) & ~(uint32_t)PLACE_MASK) != 0)
             continue;
-        entry = &set->entries[way];
+        entry = &cache->entries[set->slots[way] & PLACE_MASK];
         if (entry->hash == hash && entry->xid == xid && hf_addr_same_host(&entry->peer, peer))
             return entry;
     }
     return NULL;
 }
 
-/* What an entry no longer in use left behind. */
-static void let_go(struct hf_dupcache *cache, struct hf_dup *entry)
+void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry)
 {
     hf_free(cache->alloc, entry->large);
     if (entry->call)
         entry->call->dup = NULL; /* it goes on, and its answer is not kept */
+    entry->hash = 0;
     entry->large = NULL;
     entry->call = NULL;
 }
 
-void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry)
-{
-    struct hf_dup_set *set = set_of(cache, entry->hash);
-
-    set->tags[entry - set->entries] = 0;
-    let_go(cache, entry);
-}
-
-/* The oldest place of the set, made free. */
+/* The oldest entry of all, made free, and a slot that leads to it. */
 static struct hf_dup *claim(struct hf_dupcache *cache, struct hf_dup_set *set, uint64_t hash)
 {
-    unsigned way = set->oldest;
-    struct hf_dup *entry = &set->entries[way];
+    uint32_t place = cache->next;
+    struct hf_dup *entry = &cache->entries[place];
+    const struct hf_dup *following;
 
-    set->oldest = way + 1 < HF_DUP_WAYS ? way + 1 : 0;
-    set->tags[way] = tag_of(hash);
-    let_go(cache, entry);
+    cache->next = (place + 1) & PLACE_MASK;
+    following = &cache->entries[cache->next];
+    __builtin_prefetch(following, 1);
+    __builtin_prefetch(following->small, 1);
+    set->slots[set->next] = slot_of(hash) | place;
+    set->next = set->next + 1 < HF_DUP_WAYS ? set->next + 1 : 0;
+    hf_dup_forget(cache, entry);
     return entry;
 }
 
@@ -110,7 +111,7 @@ enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms
                                       struct hf_dup **out)
 {
     struct hf_dup_set *set = set_of(cache, hash);
-    struct hf_dup *entry = find(set, hash, peer, xid);
+    struct hf_dup *entry = find(cache, set, hash, peer, xid);
 
     if (entry && now_ms - entry->born_ms <= HF_DUP_WINDOW_MS) {
         *out = entry;
@@ -147,11 +148,6 @@ void hf_dup_answer(struct hf_dupcache *cache, struct hf_dup *entry, struct hf_by
 
 void hf_dupcache_clear(struct hf_dupcache *cache)
 {
-    for (size_t i = 0; i < HF_DUP_SETS; i++) {
-        struct hf_dup_set *set = &cache->sets[i];
-
-        memset(set->tags, 0, sizeof(set->tags));
-        for (unsigned way = 0; way < HF_DUP_WAYS; way++)
-            let_go(cache, &set->entries[way]);
-    }
+    for (uint32_t i = 0; i < HF_DUP_ENTRIES; i++)
+        hf_dup_forget(cache, &cache->entries[i]);
 }
