@@ -17,7 +17,7 @@
 
 #include "histogram.h"
 
-enum { EVENTS = 256, RESEND_MS = 1000 };
+enum { EVENTS = 256, RESEND_MS = 1000, FINISH_MS = 10000 };
 
 struct slot {
     uint64_t due_ns;  /* what its latency counts from */
@@ -31,8 +31,8 @@ static struct slot *slots; /* in_flight for each connection */
 static int *idle_fds;
 static int epoll_fd;
 static struct histogram latencies;
-static uint64_t posted, answered;
-static bool counting;
+static uint64_t posted, received, answered; /* answered: those that count */
+static bool counting, finishing;
 static uint64_t turn_ns; /* now, when we turned to this connection */
 
 /* ---- one slot ---- */
@@ -66,7 +66,7 @@ static void post(struct conn *c, struct slot *s, uint64_t now)
 
 static void post_next(struct conn *c, struct slot *s, uint64_t due, uint64_t now)
 {
-    if (opt.requests && posted == opt.requests)
+    if ((opt.requests && posted == opt.requests) || (finishing && s->step == 0))
         return;
     posted++;
     s->due_ns = due;
@@ -95,13 +95,14 @@ static void take_reply(struct conn *c, const uint8_t *reply, size_t len)
         histogram_add(&latencies, now > s->due_ns ? now - s->due_ns : 0);
         answered++;
     }
+    received++;
     s->sent_ns = 0;
     s->xid += (uint32_t)opt.in_flight;
     if (++s->step == op_steps(s->op)) {
         s->step = 0;
         s->op = next_op();
     }
-    if (!opt.rate)
+    if (!opt.rate || finishing)
         post_next(c, s, now, now);
 }
 
@@ -246,6 +247,8 @@ static void check_idle(void)
 
 static bool is_over(uint64_t end)
 {
+    if (finishing)
+        return received == posted || turn_ns >= end;
     return opt.requests ? answered == opt.requests : turn_ns >= end;
 }
 
@@ -260,7 +263,7 @@ static void run_until(uint64_t end)
     while (!is_over(end)) {
         int n;
 
-        if (opt.rate)
+        if (opt.rate && !finishing)
             pace(pace_start, turn_ns);
         n = epoll_wait(epoll_fd, events, EVENTS, opt.rate ? 0 : 100);
         turn_ns = now_ns();
@@ -275,6 +278,22 @@ static void run_until(uint64_t end)
         if (opt.udp && n == 0)
             resend_lost(turn_ns);
     }
+}
+
+/* Every operation begun is brought to its end, so that no run leaves locks to the next. */
+static void finish(void)
+{
+    finishing = true;
+    counting = false;
+    for (uint64_t i = 0; i < opt.connections; i++) {
+        for (uint64_t k = 0; k < opt.in_flight; k++) {
+            struct slot *s = conn_slots(&conns[i]) + k;
+            if (!s->sent_ns)
+                post_next(&conns[i], s, turn_ns, turn_ns);
+        }
+        conn_flush(&conns[i]);
+    }
+    run_until(now_ns() + FINISH_MS * 1000000ULL);
 }
 
 static void report(double seconds)
@@ -320,5 +339,7 @@ int main(int argc, char **argv)
     run_until(start + (uint64_t)(opt.seconds * 1e9));
     report((double)(now_ns() - start) / 1e9);
     check_idle();
+    if (!opt.requests) /* exactly so many were wanted */
+        finish();
     return 0;
 }

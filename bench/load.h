@@ -38,8 +38,11 @@ struct options {
     double seconds, warmup;
     bool udp, json;
     uint64_t weights[OPS]; /* of the mix: how often which operation */
-    uint8_t fh[FH_MAX];    /* of the one file to lock ranges of; */
-    uint32_t fh_len;       /* 0: files that are made up */
+    struct file {
+        uint32_t len;
+        uint8_t fh[FH_MAX];
+    } * files;           /* to lock ranges of */
+    uint32_t file_count; /* 0: files that are made up, one for each slot */
 };
 
 extern struct options opt;

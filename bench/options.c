@@ -45,8 +45,8 @@ static const struct rule {
      "requests a second; latencies count from when each was due"},
     {"held", COUNT, &opt.held, 0, 100000000, "locks that another owner holds throughout (0)"},
     {"fh", TEXT, &opt.fh_text, 0, 0,
-     "lock ranges of the file with this handle, in hex, instead of files\n"
-     "                     that are made up; bench/handle asks a server for one"},
+     "lock ranges of the files with these handles (hex, with commas between),\n"
+     "                     which bench/handle asks a server for, not of files that are made up"},
     {"json", FLAG, &opt.json, 0, 0, "one line of JSON"},
 };
 
@@ -126,19 +126,34 @@ static bool parse_mix(const char *at)
     }
 }
 
-static bool parse_fh(const char *text)
+static bool parse_fh(const char *at, size_t len, struct file *out)
 {
-    size_t len = strlen(text);
-
-    if (len == 0 || len % 2 || len > (size_t)FH_MAX * 2)
+    if (len == 0 || len % 2 || len > (size_t)FH_MAX * 2 ||
+        strspn(at, "0123456789abcdefABCDEF") < len)
         return false;
-    for (; *text; text += 2) {
-        char digits[3] = {text[0], text[1], 0};
-        if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]))
-            return false;
-        opt.fh[opt.fh_len++] = (uint8_t)strtoul(digits, NULL, 16);
+    for (size_t i = 0; i < len; i += 2) {
+        char digits[3] = {at[i], at[i + 1], 0};
+        out->fh[out->len++] = (uint8_t)strtoul(digits, NULL, 16);
     }
     return true;
+}
+
+/* HEX[,HEX]... */
+static bool parse_fhs(const char *at)
+{
+    for (;; at++) {
+        size_t len = strcspn(at, ",");
+
+        opt.files = realloc(opt.files, (opt.file_count + 1) * sizeof(*opt.files));
+        if (!opt.files)
+            die("--fh");
+        opt.files[opt.file_count] = (struct file){0};
+        if (!parse_fh(at, len, &opt.files[opt.file_count++]))
+            return false;
+        at += len;
+        if (!*at)
+            return true;
+    }
 }
 
 void options_parse(int argc, char **argv)
@@ -167,6 +182,6 @@ void options_parse(int argc, char **argv)
         refuse("host", opt.host);
     if (!parse_mix(opt.mix_text))
         refuse("mix", opt.mix_text);
-    if (opt.fh_text && !parse_fh(opt.fh_text))
+    if (opt.fh_text && !parse_fhs(opt.fh_text))
         refuse("fh", opt.fh_text);
 }

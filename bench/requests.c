@@ -64,14 +64,16 @@ static uint8_t *put_head(uint8_t *p, uint32_t xid, uint32_t prog, uint32_t vers,
     return p + 16;
 }
 
-/* A file for each id, or a range of the one file that was given; another for each run, so that what
- * an earlier one left locked is not in the way. */
+/* A file for each id, or a range of one that was given; another for each run, so that what an
+ * earlier one left locked is not in the way. */
 static uint8_t *put_file(uint8_t *p, uint32_t id, uint32_t pid)
 {
     uint8_t made_up[32] = {0};
 
-    if (opt.fh_len)
-        return put_opaque(p, opt.fh, opt.fh_len);
+    if (opt.file_count) {
+        const struct file *file = &opt.files[id % opt.file_count];
+        return put_opaque(p, file->fh, file->len);
+    }
     memcpy(made_up + 24, &id, sizeof(id));
     memcpy(made_up + 28, &pid, sizeof(pid));
     return put_opaque(p, made_up, sizeof(made_up));
@@ -92,7 +94,7 @@ static uint8_t *put_lock(uint8_t *p, uint32_t id, bool other)
     p = put_file(p, id, pid);
     p = put_opaque(p, oh, sizeof(oh));
     p = put32(p, id);
-    p = put64(p, opt.fh_len ? ((uint64_t)pid << 32 | id) * 100 : 0);
+    p = put64(p, opt.file_count ? ((uint64_t)pid << 32 | id) * 100 : 0);
     return put64(p, RANGE);
 }
 

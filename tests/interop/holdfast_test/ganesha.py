@@ -27,12 +27,13 @@ LOG {{ Default_Log_Level = EVENT; }}
 
 
 class Ganesha:
-    """with Ganesha(folder) as ganesha: ganesha.fh is the handle of a file, NLM is at ganesha.address and
-    ganesha.port. With apart=False it is at 127.0.0.1, like any other server here."""
+    """with Ganesha(folder) as ganesha: ganesha.fh is the handle of a file, ganesha.fhs those of all; NLM is
+    at ganesha.address and ganesha.port. With apart=False it is at 127.0.0.1, like any other server here."""
 
-    def __init__(self, folder, apart=True, port=PORT):
+    def __init__(self, folder, apart=True, port=PORT, files=1):
         self.folder = Path(folder)
         self.port = port
+        self.files = [f"file{i}" for i in range(files)]
         self.address = ADDRESS if apart else "127.0.0.1"
         self.apart = apart
         self.inside = []  # what leads into its network
@@ -81,7 +82,8 @@ class Ganesha:
     def _enter(self):
         export = self.folder / "export"
         export.mkdir()
-        (export / "file").write_bytes(b"x")
+        for name in self.files:
+            (export / name).write_bytes(b"x")
         config = self.folder / "ganesha.conf"
         config.write_text(CONFIG.format(path=export, port=self.port))
         for needed in ("/run/ganesha", "/run/rpcbind", "/var/lib/nfs/ganesha", "/var/lib/nfs/sm",
@@ -95,7 +97,8 @@ class Ganesha:
                     "-p", str(self.folder / "pid"), port=self.port)
         for _ in range(100):  # the export comes a little later
             with contextlib.suppress(AssertionError, OSError):
-                self.fh = file_handle(self.address, export, "file")
+                self.fhs = [file_handle(self.address, export, name) for name in self.files]
+                self.fh = self.fhs[0]
                 return self
             time.sleep(0.1)
         raise Skip("Ganesha exports nothing")
