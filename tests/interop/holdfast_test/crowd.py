@@ -80,21 +80,21 @@ def lock_args(number, block):
             .opaque(file_of(number)).opaque(owner).int(1).uhyper(0, 0).bool(False).int(3).bytes())
 
 
-def lock_all(addresses, window=200, port=PORT, block=False):
+def lock_all(addresses, window=200, port=PORT, block=False, first=0):
     """A lock for each address, all through one socket that sends in the name of each. With block each
-    must wait: somebody else has the files."""
+    must wait: somebody else has the files. Clients and files are numbered from first."""
     expected = nsm.BLOCKED if block else nsm.GRANTED
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     sock.settimeout(WAIT_S)
     waiting = set()
     with sock:
-        for number, text in enumerate(addresses):
+        for number, text in enumerate(addresses, first):
             info = struct.pack("=I4s4s", 0, socket.inet_aton(text), bytes(4))
             message = rpc.call_message(number, nsm.NLM, 4, 2, lock_args(number, block))
             sock.sendmsg([message], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, (SERVER, port))
             waiting.add(number)
-            while len(waiting) > (window if number + 1 < len(addresses) else 0):
+            while len(waiting) > (window if number + 1 < first + len(addresses) else 0):
                 reply = rpc.parse_reply(sock.recv(4096))
                 d = reply.decode()
                 assert (d.opaque(), d.uint()) == (b"c", expected)
