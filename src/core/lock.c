@@ -110,7 +110,7 @@ static struct hf_answer asked_before(struct hf_core *core, struct hf_waiter *wai
     if (!hf_deadlock_is_closed(core, waiter))
         return answer;
     waiter->passes = true;
-    if (hf_deadlock_is_closed(core, waiter)) {
+    if (hf_deadlock_is_of_locks(core, waiter)) {
         core->counters.deadlocks++;
         answer = (struct hf_answer){HF_STAT_DEADLCK, waiter->file->seq};
         hf_waiter_remove(core, waiter);

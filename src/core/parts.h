@@ -274,7 +274,10 @@ void hf_waiter_fill(const struct hf_waiter *waiter, struct hf_call *out);
 
 bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
                              const struct hf_want *want);
+
+/* It waits for itself, by locks and by places in queues; by locks alone. */
 bool hf_deadlock_is_closed(struct hf_core *core, const struct hf_waiter *waiter);
+bool hf_deadlock_is_of_locks(struct hf_core *core, const struct hf_waiter *waiter);
 
 /* --- share.c --- */
 

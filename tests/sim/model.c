@@ -306,6 +306,19 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
+/* Whoever was let pass, and then granted, may still pass when it waits again. */
+static bool passed_before(const struct sim_model *model, const struct sim_waiter *waiter)
+{
+    for (unsigned n = model->n_granted; n > 0 && n + SIM_WAITERS > model->n_granted; n--) {
+        const struct sim_waiter *w = &model->granted[(n - 1) % SIM_WAITERS];
+
+        if (w->owner == waiter->owner && w->exclusive == waiter->exclusive &&
+            same_range(w->range, waiter->range))
+            return w->passes;
+    }
+    return false;
+}
+
 /* Takes the core's list, which does not show who may pass. */
 static void keep_passes(struct sim_model *model, const struct sim_seen *now)
 {
@@ -316,7 +329,8 @@ static void keep_passes(struct sim_model *model, const struct sim_seen *now)
         int place =
             sim_model_find_waiter(model, waiters[i].owner, waiters[i].range, waiters[i].exclusive);
 
-        waiters[i].passes = place < 0 || model->waiters[place].passes; /* granted: not known */
+        waiters[i].passes =
+            place >= 0 ? model->waiters[place].passes : passed_before(model, &waiters[i]);
     }
     memcpy(model->waiters, waiters, sizeof(waiters));
     model->n_waiters = now->n_waiters;
