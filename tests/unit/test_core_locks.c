@@ -344,6 +344,59 @@ static void denied_and_failed_callbacks(void **state)
     assert_int_equal(TEST(w, .client = 4), GRANTED);
 }
 
+/* What a grant did not give, its refusal does not take: the owner still reads, as it did before. */
+static void a_denied_upgrade_leaves_what_was_held(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .off = 0, .len = 10, .shared = true);
+    LOCK(w, .client = 2, .off = 0, .len = 10, .shared = true);
+    LOCK(w, .client = 2, .off = 20, .len = 10);
+    assert_int_equal(LOCK(w, .client = 2, .off = 0, .len = 10, .block = true), BLOCKED);
+    UNLOCK(w, .client = 1);
+    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 10), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 10, .shared = true), GRANTED);
+
+    /* With a part held before, all of it stays until it is unlocked. */
+    LOCK(w, .client = 1, .off = 15, .len = 1);
+    assert_int_equal(LOCK(w, .client = 2, .off = 15, .len = 10, .block = true), BLOCKED);
+    UNLOCK(w, .client = 1);
+    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 20, .len = 5, .shared = true), DENIED);
+    UNLOCK(w, .client = 2);
+    assert_int_equal(world_status(w).locks, 0);
+}
+
+/*
+ * Two threads of one process wait, and what they want overlaps: the second is granted when the
+ * client has heard of the first, so that it hears of them in the order in which they count; and
+ * what the client took by the first is not lost when it denies the second.
+ */
+static void overlapping_grants_of_one_owner_go_one_by_one(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .off = 0, .len = 10, .block = true);
+    LOCK(w, .client = 2, .off = 5, .len = 10, .shared = true, .block = true);
+    LOCK(w, .client = 2, .off = 50, .len = 10, .block = true); /* overlaps neither */
+    UNLOCK(w, .client = 1);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_int_equal(call.offset, 0);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).offset, 50);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_status(w).waiters, 1);
+
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_int_equal(call.offset, 5);
+    world_called(w, call.id, HF_CALL_DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 5, .shared = true), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 5), DENIED);
+}
+
 /* GRANTED_RES is taken from the client that was called, and from nobody else. */
 static void granted_res(void **state)
 {
@@ -879,6 +932,8 @@ int main(void)
         T(repeat_during_callback),
         T(other_request_stops_the_callback),
         T(denied_and_failed_callbacks),
+        T(a_denied_upgrade_leaves_what_was_held),
+        T(overlapping_grants_of_one_owner_go_one_by_one),
         T(granted_res),
         T(unlock_calls_off_the_callback),
         T(deadlocks),
