@@ -127,6 +127,11 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     struct hf_waiter *before = hf_waiter_find(s->file, want);
     const struct hf_lock *blocker;
 
+    if (before && !before->granting && hf_held_covers(s->file, want, true)) {
+        /* It has got it meanwhile, as part of another grant: no need to wait for its own. */
+        hf_waiter_remove(core, before);
+        before = NULL;
+    }
     if (before && (args->block || before->granting))
         return asked_before(core, before);
     /* A process that waits asks for nothing else: it knows of an earlier grant, so that one's

@@ -235,18 +235,15 @@ static bool granted_with_another(const struct sim_model *model, unsigned place,
     return false;
 }
 
-/* Its owner holds something of the range already; but not what it has just refused, which is what
- * made room for this one. */
-static bool held_before(const struct sim_model *model, const struct sim_waiter *waiter)
+/* Its owner holds something of the range already, and did not lose it in this very event, which is
+ * what may have made room. */
+static bool held_before(const struct sim_world *world, const struct sim_waiter *waiter)
 {
     struct sim_range range = waiter->range;
 
     for (unsigned c = range.first; c <= range.last; c++) {
-        struct sim_range cell = {range.file, (uint8_t)c, (uint8_t)c};
-
-        if (model->held.mode[range.file][c][waiter->owner] != SIM_FREE &&
-            !(model->refused[waiter->owner] && !model->refused_had[waiter->owner] &&
-              sim_range_overlaps(model->refused_range[waiter->owner], cell)))
+        if (world->model.held.mode[range.file][c][waiter->owner] != SIM_FREE &&
+            !may_lose(world, waiter->owner, range.file, c, SIM_FREE))
             return true;
     }
     return false;
@@ -281,7 +278,7 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
             sim_world_violation(world, "first in, first out", "owner %u overtook owner %u",
                                 waiter.owner, model->waiters[i].owner);
     }
-    waiter.had = held_before(model, &waiter);
+    waiter.had = held_before(world, &waiter);
     sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, 0);
     /* Not wanted: what is left of an old copy of a request. Its grant will be refused, and until
      * then stands where the owner's real locks may be. */

@@ -397,6 +397,23 @@ static void overlapping_grants_of_one_owner_go_one_by_one(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 5), DENIED);
 }
 
+/* What an owner holds already is granted, though it still waits to be told of it. */
+static void a_waiter_that_holds_it_by_another_grant_is_granted(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .off = 0, .len = 10, .block = true);
+    LOCK(w, .client = 2, .off = 5, .len = 2, .block = true);
+    LOCK(w, .client = 2, .off = 7, .len = 2, .shared = true, .block = true);
+    UNLOCK(w, .client = 1);
+    assert_int_equal(LOCK(w, .client = 2, .off = 7, .len = 2, .shared = true, .block = true),
+                     BLOCKED); /* held in another mode: in its turn */
+    assert_int_equal(LOCK(w, .client = 2, .off = 5, .len = 2, .block = true), GRANTED);
+    assert_int_equal(world_status(w).waiters, 0);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).offset, 7);
+}
+
 /* GRANTED_RES is taken from the client that was called, and from nobody else. */
 static void granted_res(void **state)
 {
@@ -934,6 +951,7 @@ int main(void)
         T(denied_and_failed_callbacks),
         T(a_denied_upgrade_leaves_what_was_held),
         T(overlapping_grants_of_one_owner_go_one_by_one),
+        T(a_waiter_that_holds_it_by_another_grant_is_granted),
         T(granted_res),
         T(unlock_calls_off_the_callback),
         T(deadlocks),
