@@ -15,14 +15,21 @@ struct hf_histogram {
     uint64_t sum;
 };
 
-static inline void hf_histogram_observe(struct hf_histogram *histogram, uint64_t value)
+/* The same value, n times. */
+static inline void hf_histogram_observe_n(struct hf_histogram *histogram, uint64_t value,
+                                          uint64_t n)
 {
     unsigned bucket = value <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(value - 1);
 
     if (bucket >= HF_HISTOGRAM_BUCKETS)
         bucket = HF_HISTOGRAM_BUCKETS - 1;
-    histogram->counts[bucket]++;
-    histogram->sum += value;
+    histogram->counts[bucket] += n;
+    histogram->sum += value * n;
+}
+
+static inline void hf_histogram_observe(struct hf_histogram *histogram, uint64_t value)
+{
+    hf_histogram_observe_n(histogram, value, 1);
 }
 
 static inline uint64_t hf_histogram_count(const struct hf_histogram *histogram)

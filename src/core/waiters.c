@@ -283,6 +283,8 @@ void hf_waiters_serve(struct hf_core *core, struct hf_now now)
     struct hf_list stalled;
     struct hf_crowd *crowd;
 
+    if (hf_list_empty(&core->woken))
+        return;
     if (core->grace.active && core->config.grace_mode == HF_GRACE_STRICT)
         return; /* nothing new is granted; they are looked at when it ends */
     hf_list_init(&stalled);

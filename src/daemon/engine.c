@@ -224,6 +224,7 @@ static void pump(uv_prepare_t *prepare)
     submit(engine);
     start_calls(engine);
     log_events(engine);
+    hf_nlm_turn_over(&engine->nlm);
     set_alarm(engine);
 }
 

@@ -95,6 +95,42 @@ static xdrproc_t build(const struct answer *a, union results *out)
     return (xdrproc_t)xdr_nlm_res;
 }
 
+/* ---- timing ---- */
+
+static void time_kept(struct hf_nlm *nlm, const struct answer *a)
+{
+    if (a->received_ns && nlm->settled_ns >= a->received_ns)
+        hf_histogram_observe(&nlm->durations_ns[a->kind], nlm->settled_ns - a->received_ns);
+}
+
+static void close_prompt(struct hf_nlm *nlm, uint64_t now_ns)
+{
+    struct hf_nlm_prompt *prompt = &nlm->prompt;
+
+    for (unsigned k = 0; k < HF_NLM_KINDS; k++) {
+        if (prompt->n[k] > 0)
+            hf_histogram_observe_n(&nlm->durations_ns[k], now_ns - prompt->received_ns,
+                                   prompt->n[k]);
+    }
+    *prompt = (struct hf_nlm_prompt){0};
+}
+
+static void time_prompt(struct hf_nlm *nlm, const struct answer *a)
+{
+    if (a->received_ns != nlm->prompt.received_ns) {
+        if (nlm->prompt.received_ns)
+            close_prompt(nlm, a->received_ns);
+        nlm->prompt.received_ns = a->received_ns;
+    }
+    nlm->prompt.n[a->kind] += a->received_ns != 0;
+}
+
+void hf_nlm_turn_over(struct hf_nlm *nlm)
+{
+    if (nlm->prompt.received_ns)
+        close_prompt(nlm, uv_hrtime());
+}
+
 /* ---- sending ---- */
 
 /* Nobody waits for how a _RES fared: a client that missed it asks again. */
@@ -138,15 +174,12 @@ static bool better_unsaid(const struct answer *a)
 }
 
 /* call is NULL where the RPC call was answered before: a message. */
-static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a,
-                    uint64_t now_ns)
+static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a)
 {
     union results results;
     xdrproc_t encode;
 
     nlm->answers[a->kind][a->stat]++;
-    if (a->received_ns && now_ns >= a->received_ns)
-        hf_histogram_observe(&nlm->durations_ns[a->kind], now_ns - a->received_ns);
     if (better_unsaid(a)) {
         if (call)
             hf_rpc_reply_never(call);
@@ -184,7 +217,8 @@ static void on_reached(struct hf_later *later, bool durable)
         kept->answer.stat = HF_STAT_DENIED_NOLOCKS;
         kept->answer.store_failed = true;
     }
-    deliver(kept->nlm, kept->call, &kept->answer, kept->nlm->settled_ns);
+    time_kept(kept->nlm, &kept->answer);
+    deliver(kept->nlm, kept->call, &kept->answer);
     hf_list_add_head(&kept->nlm->spare, &kept->spare);
 }
 
@@ -259,10 +293,12 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
         hf_rpc_reply_void(call); /* the message has arrived; that promises nothing */
         call = NULL;
     }
-    if (core_answer->seq > hf_core_durable(nlm->config.core) && !HF_PLANTED(NLM_ANSWER_AT_ONCE))
+    if (core_answer->seq > hf_core_durable(nlm->config.core) && !HF_PLANTED(NLM_ANSWER_AT_ONCE)) {
         keep(nlm, call, &a, core_answer->seq);
-    else
-        deliver(nlm, call, &a, a.received_ns ? uv_hrtime() : 0);
+    } else {
+        time_prompt(nlm, &a);
+        deliver(nlm, call, &a);
+    }
 }
 
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,

@@ -48,6 +48,15 @@ enum hf_nlm_kind {
 
 enum { HF_NLM_STATS = HF_STAT_FAILED + 1 };
 
+/*
+ * Requests of one read that were answered at once. They are timed together, when the next read or
+ * the end of the turn shows that their answers have left: no look at the clock for each.
+ */
+struct hf_nlm_prompt {
+    uint64_t received_ns; /* 0: none */
+    uint32_t n[HF_NLM_KINDS];
+};
+
 struct hf_nlm {
     struct hf_rpc_program program;
     struct hf_nlm_config config;
@@ -56,7 +65,8 @@ struct hf_nlm {
     uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS];   /* sent, by outcome */
     uint64_t refused_callers;                       /* procedure 16 from where it may not come */
     struct hf_histogram durations_ns[HF_NLM_KINDS]; /* from arrival to answer, where timed */
-    struct hf_histogram callbacks_ns;               /* of one attempt at GRANTED */
+    struct hf_nlm_prompt prompt;
+    struct hf_histogram callbacks_ns; /* of one attempt at GRANTED */
     uint64_t
         settled_ns; /* when the last commit was known to be done: the moment of all its answers */
 };
@@ -65,6 +75,9 @@ void hf_nlm_init(struct hf_nlm *nlm, const struct hf_nlm_config *config);
 
 /* No answer may be waiting any more. */
 void hf_nlm_free(struct hf_nlm *nlm);
+
+/* The answers of this turn of the loop have left. */
+void hf_nlm_turn_over(struct hf_nlm *nlm);
 
 const char *hf_nlm_kind_name(enum hf_nlm_kind kind);
 const char *hf_nlm_stat_name(enum hf_stat stat);
