@@ -303,6 +303,7 @@ struct reading {
     FILE *file;
     int line;       /* of the line read last */
     int error_line; /* where key and error belong; 0: nothing is wrong that we found ourselves */
+    int unreadable; /* errno of a read that failed: a directory can be opened, but not read */
     char key[128];
     char error[HF_CONFIG_ERROR_MAX];
 };
@@ -317,8 +318,12 @@ static char *next_line(char *text, int size, void *stream)
     size_t len;
     size_t indent;
 
-    if (r->error_line || !fgets(text, size, r->file))
+    if (r->error_line)
         return NULL;
+    if (!fgets(text, size, r->file)) {
+        r->unreadable = ferror(r->file) ? errno : 0;
+        return NULL;
+    }
     r->line++;
     len = strlen(text);
     if (len + 1 == (size_t)size && text[len - 1] != '\n') {
@@ -346,14 +351,19 @@ static int on_assignment(void *user, const char *section, const char *name, cons
 int hf_config_read(struct hf_config *config, const char *path, char error[HF_CONFIG_ERROR_MAX])
 {
     struct reading r = {.config = config, .file = fopen(path, "re")};
-    int bad_line;
+    int bad_line = 0;
 
-    if (!r.file) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "%.300s: cannot be read: %s", path, strerror(errno));
+    if (r.file) {
+        bad_line = ini_parse_stream(next_line, &r, on_assignment, &r);
+        fclose(r.file);
+    } else {
+        r.unreadable = errno;
+    }
+    if (r.unreadable) {
+        snprintf(error, HF_CONFIG_ERROR_MAX, "%.300s: cannot be read: %s", path,
+                 strerror(r.unreadable));
         return HF_EIO;
     }
-    bad_line = ini_parse_stream(next_line, &r, on_assignment, &r);
-    fclose(r.file);
     if (bad_line == 0 && r.error_line == 0)
         return 0;
     /* inih goes on behind a line it cannot read: the first thing wrong is the one to tell. */

@@ -177,6 +177,14 @@ static void a_file_that_is_not_there_is_an_error(void **state)
     assert_non_null(strstr(error, "/nonexistent/holdfast.conf"));
 }
 
+/* A directory can be opened; read as an empty file it would leave the defaults in force. */
+static void a_file_that_cannot_be_read_is_an_error(void **state)
+{
+    (void)state;
+    assert_true(hf_config_read(&config, "/tmp", error) < 0);
+    assert_string_equal(error, "/tmp: cannot be read: Is a directory");
+}
+
 static void set_does_the_same_for_one_key(void **state)
 {
     char text[HF_CONFIG_TEXT_MAX + 32] = "server.name=";
@@ -383,6 +391,7 @@ int main(void)
         STORY(the_first_error_is_the_one_reported),
         STORY(an_overlong_line_is_refused),
         STORY(a_file_that_is_not_there_is_an_error),
+        STORY(a_file_that_cannot_be_read_is_an_error),
         STORY(set_does_the_same_for_one_key),
         STORY(texts_are_bounded),
         STORY(shares_are_patterns_in_a_file_handle),
