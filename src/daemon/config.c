@@ -10,7 +10,8 @@
 #include "base/check.h"
 #include "base/error.h"
 
-enum type { TEXT, NUMBER, CHOICE, ADDRESSES };
+/* NAME is a text that may not be empty, ENDPOINT one that is ADDRESS:PORT or empty. */
+enum type { TEXT, NAME, ENDPOINT, NUMBER, CHOICE, ADDRESSES };
 
 /* One key. What can change while the daemon runs is marked; all else needs a restart. */
 struct key {
@@ -28,7 +29,7 @@ struct key {
 #define AT(field) offsetof(struct hf_config, field)
 
 static const struct key KEYS[] = {
-    {"server", "name", TEXT, AT(name), NULL, .comment = "what clients know us by in crash notices"},
+    {"server", "name", NAME, AT(name), NULL, .comment = "what clients know us by in crash notices"},
     {"server", "listen", ADDRESSES, AT(listen), "0.0.0.0,::", .comment = "addresses, with commas"},
     {"server", "port", NUMBER, AT(port), "4045", 1, 65535, .comment = "UDP and TCP, both programs"},
     {"server", "programs", CHOICE, AT(programs), "all", .choices = "all|nsm",
@@ -58,7 +59,7 @@ static const struct key KEYS[] = {
     {"limits", "locks", NUMBER, AT(max_locks), "1000000", 1, 100000000, .live = true},
     {"limits", "waiters_per_file", NUMBER, AT(max_waiters_per_file), "1000", 1, 1000000,
      .live = true},
-    {"admin", "listen", TEXT, AT(admin_listen), "127.0.0.1:8049",
+    {"admin", "listen", ENDPOINT, AT(admin_listen), "127.0.0.1:8049",
      .comment = "ADDRESS:PORT of the page, REST and metrics; empty: none"},
     {"admin", "socket", TEXT, AT(admin_socket), "auto",
      .comment = "auto: /run/holdfast/admin.sock, or in store.path; empty: none"},
@@ -141,6 +142,27 @@ static int set_text(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX]
     return 0;
 }
 
+static int set_name(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX])
+{
+    if (text[0] == '\0') {
+        snprintf(error, HF_CONFIG_ERROR_MAX, "empty: clients need a name for us");
+        return HF_EINVAL;
+    }
+    return set_text(text, out, error);
+}
+
+static int set_endpoint(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX])
+{
+    struct hf_addr addr;
+
+    if (text[0] && (hf_addr_parse_port(text, &addr) < 0 || addr.port == 0)) {
+        snprintf(error, HF_CONFIG_ERROR_MAX,
+                 "\"%.100s\" is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)", text);
+        return HF_EINVAL;
+    }
+    return set_text(text, out, error);
+}
+
 static int set_addresses(struct hf_config *config, const char *text,
                          char error[HF_CONFIG_ERROR_MAX])
 {
@@ -173,6 +195,10 @@ static int set_value(struct hf_config *config, const struct key *key, const char
     switch (key->type) {
     case TEXT:
         return set_text(text, field(config, key), error);
+    case NAME:
+        return set_name(text, field(config, key), error);
+    case ENDPOINT:
+        return set_endpoint(text, field(config, key), error);
     case NUMBER:
         return set_number(key, text, field(config, key), error);
     case CHOICE:
@@ -383,7 +409,7 @@ void hf_config_init(struct hf_config *config)
     char error[HF_CONFIG_ERROR_MAX];
 
     memset(config, 0, sizeof(*config));
-    if (gethostname(config->name, sizeof(config->name)) < 0)
+    if (gethostname(config->name, sizeof(config->name)) < 0 || config->name[0] == '\0')
         strcpy(config->name, "localhost");
     config->name[sizeof(config->name) - 1] = '\0';
     for (size_t i = 0; i < HF_COUNT_OF(KEYS); i++) {
@@ -395,16 +421,11 @@ void hf_config_init(struct hf_config *config)
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
     const char *what = NULL;
-    struct hf_addr admin;
 
-    if (config->name[0] == '\0')
-        what = "server.name is empty: clients need a name for us";
-    else if (config->grace_mode == 1 && !config->durable)
+    if (config->grace_mode == 1 && !config->durable)
         what = "grace.mode=conflict needs locks.durable=yes: it must know what was held";
     else if (config->backend == HF_BACKEND_LMDB && config->path[0] == '\0')
         what = "store.path is empty: the lmdb store needs a directory";
-    else if (config->admin_listen[0] && hf_addr_parse_port(config->admin_listen, &admin) < 0)
-        what = "admin.listen is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)";
     if (!what)
         return 0;
     snprintf(error, HF_CONFIG_ERROR_MAX, "%s", what);
@@ -420,6 +441,8 @@ static void print_value(const struct hf_config *config, const struct key *key, F
 
     switch (key->type) {
     case TEXT:
+    case NAME:
+    case ENDPOINT:
         if (key->offset == AT(dsn) && config->dsn[0])
             fputs(" ; set, but not shown: it may hold a password", out);
         else
@@ -469,6 +492,8 @@ static size_t field_size(const struct key *key)
 {
     switch (key->type) {
     case TEXT:
+    case NAME:
+    case ENDPOINT:
         return HF_CONFIG_TEXT_MAX;
     case ADDRESSES:
         return sizeof(((struct hf_config *)0)->listen);
@@ -479,7 +504,18 @@ static size_t field_size(const struct key *key)
     HF_UNREACHABLE();
 }
 
-/* Both sides were zeroed before their values were set, so bytes compare. */
+/* Both sides were zeroed before their values were set, so bytes compare; but a text may have been
+ * set over a longer one. */
+static bool is_same(const struct hf_config *a, const struct hf_config *b, const struct key *key)
+{
+    const void *x = field_const(a, key);
+    const void *y = field_const(b, key);
+
+    if (key->type == TEXT || key->type == NAME || key->type == ENDPOINT)
+        return strcmp(x, y) == 0;
+    return memcmp(x, y, field_size(key)) == 0;
+}
+
 void hf_config_reload(struct hf_config *config, const struct hf_config *fresh,
                       void (*report)(const char *key))
 {
@@ -487,13 +523,11 @@ void hf_config_reload(struct hf_config *config, const struct hf_config *fresh,
 
     for (size_t i = 0; i < HF_COUNT_OF(KEYS); i++) {
         const struct key *key = &KEYS[i];
-        size_t size = field_size(key);
 
-        if (key->type == TEXT ? strcmp(field(config, key), field_const(fresh, key)) == 0
-                              : memcmp(field(config, key), field_const(fresh, key), size) == 0)
+        if (is_same(config, fresh, key))
             continue;
         if (key->live) {
-            memcpy(field(config, key), field_const(fresh, key), size);
+            memcpy(field(config, key), field_const(fresh, key), field_size(key));
         } else {
             snprintf(name, sizeof(name), "%s.%s", key->section, key->name);
             report(name);
