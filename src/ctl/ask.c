@@ -222,11 +222,14 @@ int ctl_find_client(struct ctl *ctl, const char *word, char id[32])
     json_decref(clients);
     if (matches == 1)
         return CTL_OK;
-    fprintf(stderr,
-            matches ? "holdfastctl: \"%s\" names %zu clients: give the id instead (see "
-                      "holdfastctl clients)\n"
-                    : "holdfastctl: no client is called \"%s\" (%zu)\n",
-            word, matches);
+    if (matches == 0)
+        fprintf(stderr, "holdfastctl: no client is called \"%s\" (see holdfastctl clients)\n",
+                word);
+    else
+        fprintf(stderr,
+                "holdfastctl: \"%s\" names %zu clients: give the id instead (see holdfastctl "
+                "clients)\n",
+                word, matches);
     return CTL_NOT_FOUND;
 }
 

@@ -129,6 +129,18 @@ def release_asks_and_tells():
 
 
 @tap.test
+def release_does_not_widen_what_was_asked():
+    """Given a filter that release does not have, it refuses: it would release more than was meant."""
+    with Scene():
+        for narrower in (("--owner", "99"), ("--share", "other"), ("--limit", "1")):
+            status, out, err = ctl("release", "--client", "alpha.example", *narrower, "--yes")
+            assert status == USAGE and narrower[0] in err and not out, (status, out, err)
+        status, _, err = ctl("release", "--file", "plan.txt", "--yes")
+        assert status == USAGE and "in hex" in err, err
+        assert len(get("locks")["locks"]) == 1
+
+
+@tap.test
 def release_takes_yes_from_a_terminal():
     """At a terminal it asks: n changes nothing, y releases."""
     def answer(text):
@@ -220,7 +232,8 @@ def exit_codes():
     assert status == UNREACHABLE and "/run/holdfast/admin.sock" in err and "Is it running?" in err, err
     assert ctl("--url", "http://127.0.0.1:1", "status")[0] == UNREACHABLE
     for arguments in ([], ["frobnicate"], ["release"], ["release", "--lock", "x", "--yes"], ["check"],
-                      ["status", "now"], ["--nonsense"], ["grace", "begin"]):
+                      ["status", "now"], ["--nonsense"], ["grace", "begin"], ["locks", "--limit", "few"],
+                      ["locks", "--limit", ""], ["status", "--client", "x"], ["clients", "--lock", "1"]):
         assert ctl(*arguments)[0] == USAGE, arguments
     assert ctl("--help")[0] == OK and ctl("--version")[1].startswith("holdfastctl ")
     with Daemon():
