@@ -223,6 +223,18 @@ def check_of_a_registration():
         assert status == OK and steps["callback"]["ok"], steps
 
 
+@tap.test
+def check_of_a_registration_from_this_host():
+    """Given a kernel's SM_MON and no locks of ours: its peer is not called from 127.0.0.1, which would
+    not get there; and it is our status monitor that must be found, not a lock manager."""
+    with Host("192.0.2.2") as peer, Daemon("rpcbind.mode=embedded", "server.listen=192.0.2.1,127.0.0.1",
+                                           "server.programs=nsm"):
+        assert monitor("192.0.2.2", source="127.0.0.1", server="127.0.0.1") == 0
+        status, steps = check("192.0.2.2")
+        assert status == OK and "status monitor" in steps["reverse"]["finding"], steps
+        assert peer.wait_for(lambda c: c.prog == NSM).source[0] != "127.0.0.1"
+
+
 # ---- what can go wrong ----
 
 @tap.test
