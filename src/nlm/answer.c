@@ -134,7 +134,8 @@ static void send_res(struct hf_nlm *nlm, const struct answer *a)
 static bool better_unsaid(const struct answer *a)
 {
     return a->stat == HF_STAT_DENIED_NOLOCKS &&
-           ((a->kind == HF_NLM_UNLOCK && a->store_failed) || a->kind == HF_NLM_FREE_ALL);
+           ((a->kind == HF_NLM_UNLOCK && a->store_failed) || a->kind == HF_NLM_FREE_ALL ||
+            a->kind == HF_NLM_SM_NOTIFY);
 }
 
 /* call is NULL where the RPC call was answered before: a message. */
