@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/hex.h"
 
 /* NAME is a text that may not be empty, ENDPOINT one that is ADDRESS:PORT or empty. */
 enum type { TEXT, NAME, ENDPOINT, NUMBER, CHOICE, ADDRESSES };
@@ -211,32 +212,21 @@ static int set_value(struct hf_config *config, const struct key *key, const char
 
 /* ---- shares ---- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* OFFSET:HEXBYTES */
 static int parse_pattern(const char *text, struct hf_config_share *share)
 {
     char *end;
     unsigned long offset = strtoul(text, &end, 10);
+    int len;
 
     if (!isdigit((unsigned char)text[0]) || *end != ':' || offset >= HF_CONFIG_PATTERN_MAX)
         return HF_EINVAL;
+    len = hf_hex_decode(end + 1, strlen(end + 1), share->bytes, HF_CONFIG_PATTERN_MAX - offset);
+    if (len < 0)
+        return HF_EINVAL;
     share->offset = (unsigned)offset;
-    share->len = 0;
-    for (const char *p = end + 1; *p; p += 2) {
-        int high = hex_digit(p[0]);
-        int low = high < 0 ? -1 : hex_digit(p[1]);
-        if (low < 0 || share->offset + share->len == HF_CONFIG_PATTERN_MAX)
-            return HF_EINVAL;
-        share->bytes[share->len++] = (uint8_t)(high << 4 | low);
-    }
-    return share->len > 0 ? 0 : HF_EINVAL;
+    share->len = (unsigned)len;
+    return 0;
 }
 
 static int set_share(struct hf_config *config, const char *name, const char *key, const char *value,
