@@ -170,6 +170,15 @@ def packaging_names_only_what_is_there():
     assert used and not unknown, unknown
 
 
+@tap.test
+def every_metric_is_explained():
+    """docs/METRICS.md says what each means, and names none that is not there."""
+    with Daemon():
+        known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
+    told = set(re.findall(r"`((?:nlm|nsm|holdfast)_\w+)", (ROOT / "docs/METRICS.md").read_text()))
+    assert told == known, told ^ known
+
+
 if __name__ == "__main__":
     netns.enter()
     tap.main()
