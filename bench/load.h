@@ -1,9 +1,10 @@
 /*
- * The load generator's parts: the requests it makes and checks (requests.c), how long answers took
- * (histogram.h), and the connections that carry them (load.c).
+ * The load generator's parts: what is asked of it (options.c), the requests it makes and checks
+ * (requests.c), the connections that carry them (conn.c), how long answers took (histogram.h), and
+ * what it does when (load.c).
  *
- * A slot is one request in flight. It goes through its operation step by step for ever (LOCK,
- * UNLOCK, LOCK, ...), on a file and range of its own, so every answer is known beforehand and is
+ * A slot is one request in flight. It does one operation of the mix after the other, step by step
+ * (LOCK, UNLOCK), on a file or range of its own, so every answer is known beforehand and is
  * checked.
  */
 #ifndef HF_BENCH_LOAD_H
@@ -14,41 +15,83 @@
 #include <stdint.h>
 
 enum {
-    REQUEST_MAX = 512, /* bytes of a request with its record mark */
-    MARK = 4,
+    MARK = 4,          /* bytes of a record mark */
+    REQUEST_MAX = 256, /* bytes of a request with its mark */
+    REPLY_MAX = 256,   /* the same of an answer; right ones are shorter */
+    FH_MAX = 64,
 };
 
-enum mix {
-    MIX_LOCK,   /* LOCK, UNLOCK of a range nobody else wants */
-    MIX_TEST,   /* TEST of a free range */
-    MIX_DENIED, /* LOCK of what another owner holds */
-    MIX_MON,    /* SM_MON, SM_UNMON */
-    MIX_NULL,   /* NLM NULL */
-    MIXES,
+enum op {
+    OP_LOCK,   /* LOCK, then UNLOCK, of a range nobody else wants */
+    OP_TEST,   /* TEST of a free range */
+    OP_DENIED, /* LOCK of what another owner holds */
+    OP_MON,    /* SM_MON, then SM_UNMON */
+    OP_NULL,   /* NLM NULL */
+    OPS,
 };
 
-const char *mix_name(enum mix mix);
-bool mix_parse(const char *name, enum mix *out);
+/* ---- options.c ---- */
 
-/* What a slot works on. */
-struct target {
-    uint32_t id;    /* makes file handle, owner and range its own */
-    uint8_t fh[64]; /* the file handle, made up or from the server */
-    uint32_t fh_len;
-    uint64_t offset;
+struct options {
+    const char *host, *mix_text, *fh_text;
+    uint64_t port, connections, in_flight, idle, requests, rate, held;
+    double seconds, warmup;
+    bool udp, json;
+    uint64_t weights[OPS]; /* of the mix: how often which operation */
+    struct file {
+        uint32_t len;
+        uint8_t fh[FH_MAX];
+    } * files;           /* to lock ranges of */
+    uint32_t file_count; /* 0: files that are made up, one for each slot */
 };
 
-/* Writes the request for a step, with its record mark, and returns its length. */
-size_t request_build(enum mix mix, unsigned step, uint32_t xid, const struct target *target,
+extern struct options opt;
+
+void options_parse(int argc, char **argv);
+
+/* ---- requests.c ---- */
+
+/* Beyond the ids of slots: what another owner holds, beside each slot's own and at --held. */
+enum { ID_IN_THE_WAY = 0x40000000, ID_HELD = 0x10000000 };
+
+extern const char *const op_names[OPS];
+
+unsigned op_steps(enum op op);
+
+/* Writes the request for a step, with its record mark, and returns its length. The id makes file
+ * handle, owner and range the slot's own. */
+size_t request_build(enum op op, unsigned step, uint32_t xid, uint32_t id,
                      uint8_t out[REQUEST_MAX]);
 
 /* A single LOCK by another owner: to hold things before the measurement. */
-size_t request_hold(uint32_t xid, const struct target *target, uint8_t out[REQUEST_MAX]);
+size_t request_hold(uint32_t xid, uint32_t id, uint8_t out[REQUEST_MAX]);
 
 /* True if the reply (without mark) is the right answer to that step. */
-bool reply_check(enum mix mix, unsigned step, uint32_t xid, const uint8_t *reply, size_t len);
+bool reply_check(enum op op, unsigned step, uint32_t xid, const uint8_t *reply, size_t len);
 bool reply_is_granted(uint32_t xid, const uint8_t *reply, size_t len);
 
-unsigned mix_steps(enum mix mix);
+/* ---- conn.c ---- */
+
+struct conn {
+    int fd;
+    uint32_t number;
+    bool want_out;
+    size_t out_len, out_sent;
+    uint8_t *out; /* requests, each with its mark, that are to be sent at the next flush */
+    size_t left_len;
+    uint8_t left[MARK + REPLY_MAX]; /* TCP: the beginning of an answer that has not come whole */
+};
+
+uint64_t now_ns(void);
+_Noreturn void die(const char *what);   /* says why, by errno */
+_Noreturn void wrong(const char *what); /* the server's fault */
+
+int connect_to_server(bool udp);
+void conn_open(struct conn *c, uint32_t number, int epoll_fd);
+uint8_t *conn_room(struct conn *c); /* for a request; its length is then added to out_len */
+void conn_flush(struct conn *c);
+
+/* Reads what is there, calls take() for each answer, and sends what take() left to be sent. */
+void conn_read(struct conn *c, void (*take)(struct conn *c, const uint8_t *reply, size_t len));
 
 #endif

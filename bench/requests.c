@@ -1,6 +1,8 @@
+/* The requests of each operation, and what the answer to each must be. */
 #include <endian.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "load.h"
 
@@ -19,27 +21,11 @@ enum {
     RANGE = 10,
 };
 
-static const char *const NAMES[MIXES] = {"lock", "test", "denied", "mon", "null"};
+const char *const op_names[OPS] = {"lock", "test", "denied", "mon", "null"};
 
-const char *mix_name(enum mix mix)
+unsigned op_steps(enum op op)
 {
-    return NAMES[mix];
-}
-
-bool mix_parse(const char *name, enum mix *out)
-{
-    for (int i = 0; i < MIXES; i++) {
-        if (strcmp(name, NAMES[i]) == 0) {
-            *out = (enum mix)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-unsigned mix_steps(enum mix mix)
-{
-    return mix == MIX_LOCK || mix == MIX_MON ? 2 : 1;
+    return op == OP_LOCK || op == OP_MON ? 2 : 1;
 }
 
 /* ---- writing XDR ---- */
@@ -78,21 +64,37 @@ static uint8_t *put_head(uint8_t *p, uint32_t xid, uint32_t prog, uint32_t vers,
     return p + 16;
 }
 
-/* The lock a slot wants, or, by the other owner, the one that stands in its way. */
-static uint8_t *put_lock(uint8_t *p, const struct target *t, bool other)
+/* A file for each id, or a range of one that was given; another for each run, so that what an
+ * earlier one left locked is not in the way. */
+static uint8_t *put_file(uint8_t *p, uint32_t id, uint32_t pid)
 {
-    static const char mine[] = "bench";
-    static const char others[] = "other";
+    uint8_t made_up[32] = {0};
+
+    if (opt.file_count) {
+        const struct file *file = &opt.files[id % opt.file_count];
+        return put_opaque(p, file->fh, file->len);
+    }
+    memcpy(made_up + 24, &id, sizeof(id));
+    memcpy(made_up + 28, &pid, sizeof(pid));
+    return put_opaque(p, made_up, sizeof(made_up));
+}
+
+/* The lock a slot wants, or, by the other owner, the one that stands in its way. */
+static uint8_t *put_lock(uint8_t *p, uint32_t id, bool other)
+{
+    static uint32_t pid;
     char oh[16];
 
+    if (!pid)
+        pid = (uint32_t)getpid();
     memset(oh, 'o', sizeof(oh));
-    memcpy(oh, &t->id, sizeof(t->id));
+    memcpy(oh, &id, sizeof(id));
     oh[15] = other ? 'b' : 'a';
-    p = put_opaque(p, other ? others : mine, sizeof(mine) - 1);
-    p = put_opaque(p, t->fh, t->fh_len);
+    p = put_opaque(p, other ? "other" : "bench", 5);
+    p = put_file(p, id, pid);
     p = put_opaque(p, oh, sizeof(oh));
-    p = put32(p, t->id);
-    p = put64(p, t->offset);
+    p = put32(p, id);
+    p = put64(p, opt.file_count ? ((uint64_t)pid << 32 | id) * 100 : 0);
     return put64(p, RANGE);
 }
 
@@ -101,22 +103,22 @@ static uint8_t *put_cookie(uint8_t *p, uint32_t xid)
     return put_opaque(p, &xid, sizeof(xid));
 }
 
-static uint8_t *put_lockargs(uint8_t *p, uint32_t xid, const struct target *t, bool other)
+static uint8_t *put_lockargs(uint8_t *p, uint32_t xid, uint32_t id, bool other)
 {
     p = put_cookie(p, xid);
     p = put32(p, 0); /* block */
     p = put32(p, 1); /* exclusive */
-    p = put_lock(p, t, other);
+    p = put_lock(p, id, other);
     p = put32(p, 0);    /* reclaim */
     return put32(p, 1); /* state */
 }
 
 /* An address as name: rpc.statd would ask a resolver for any other. */
-static uint8_t *put_mon_id(uint8_t *p, const struct target *t)
+static uint8_t *put_mon_id(uint8_t *p, uint32_t id)
 {
     char name[32];
-    int len = snprintf(name, sizeof(name), "127.%u.%u.%u", 1 + (t->id >> 16 & 127),
-                       t->id >> 8 & 255, t->id & 255);
+    int len =
+        snprintf(name, sizeof(name), "127.%u.%u.%u", 1 + (id >> 16 & 127), id >> 8 & 255, id & 255);
 
     p = put_opaque(p, name, (uint32_t)len);
     p = put_opaque(p, "bench", 5);
@@ -133,35 +135,34 @@ static size_t finish(uint8_t *out, const uint8_t *end)
     return len + MARK;
 }
 
-size_t request_build(enum mix mix, unsigned step, uint32_t xid, const struct target *t,
-                     uint8_t out[REQUEST_MAX])
+size_t request_build(enum op op, unsigned step, uint32_t xid, uint32_t id, uint8_t out[REQUEST_MAX])
 {
     uint8_t *p = out + MARK;
 
-    switch (mix) {
-    case MIX_LOCK:
+    switch (op) {
+    case OP_LOCK:
         if (step == 0) {
             p = put_head(p, xid, NLM, 4, PROC_LOCK);
-            p = put_lockargs(p, xid, t, false);
+            p = put_lockargs(p, xid, id, false);
         } else {
             p = put_head(p, xid, NLM, 4, PROC_UNLOCK);
             p = put_cookie(p, xid);
-            p = put_lock(p, t, false);
+            p = put_lock(p, id, false);
         }
         break;
-    case MIX_TEST:
+    case OP_TEST:
         p = put_head(p, xid, NLM, 4, PROC_TEST);
         p = put_cookie(p, xid);
         p = put32(p, 1);
-        p = put_lock(p, t, false);
+        p = put_lock(p, id, false);
         break;
-    case MIX_DENIED:
+    case OP_DENIED:
         p = put_head(p, xid, NLM, 4, PROC_LOCK);
-        p = put_lockargs(p, xid, t, false);
+        p = put_lockargs(p, xid, id | ID_IN_THE_WAY, false);
         break;
-    case MIX_MON:
+    case OP_MON:
         p = put_head(p, xid, NSM, 1, step == 0 ? PROC_MON : PROC_UNMON);
-        p = put_mon_id(p, t);
+        p = put_mon_id(p, id);
         if (step == 0) {
             memset(p, 'p', 16);
             p += 16;
@@ -173,11 +174,11 @@ size_t request_build(enum mix mix, unsigned step, uint32_t xid, const struct tar
     return finish(out, p);
 }
 
-size_t request_hold(uint32_t xid, const struct target *t, uint8_t out[REQUEST_MAX])
+size_t request_hold(uint32_t xid, uint32_t id, uint8_t out[REQUEST_MAX])
 {
     uint8_t *p = put_head(out + MARK, xid, NLM, 4, PROC_LOCK);
 
-    return finish(out, put_lockargs(p, xid, t, true));
+    return finish(out, put_lockargs(p, xid, id, true));
 }
 
 /* ---- checking ---- */
@@ -208,17 +209,17 @@ bool reply_is_granted(uint32_t xid, const uint8_t *reply, size_t len)
     return head_is_success(xid, reply, len) && nlm_stat_is(xid, reply, len, STAT_GRANTED);
 }
 
-bool reply_check(enum mix mix, unsigned step, uint32_t xid, const uint8_t *reply, size_t len)
+bool reply_check(enum op op, unsigned step, uint32_t xid, const uint8_t *reply, size_t len)
 {
     if (!head_is_success(xid, reply, len))
         return false;
-    switch (mix) {
-    case MIX_LOCK:
-    case MIX_TEST:
+    switch (op) {
+    case OP_LOCK:
+    case OP_TEST:
         return nlm_stat_is(xid, reply, len, STAT_GRANTED);
-    case MIX_DENIED:
+    case OP_DENIED:
         return nlm_stat_is(xid, reply, len, STAT_DENIED);
-    case MIX_MON: /* MON: STAT_SUCC and a state; UNMON: a state */
+    case OP_MON: /* MON: STAT_SUCC and a state; UNMON: a state */
         return step == 0 ? len == REPLY_HEAD + 8 && get32(reply + REPLY_HEAD) == 0
                          : len == REPLY_HEAD + 4;
     default:

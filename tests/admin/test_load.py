@@ -10,46 +10,15 @@ import json
 import os
 import statistics
 import subprocess
-import threading
 
 from holdfast_test import netns, tap
 from holdfast_test.daemon import PORT, Daemon
-from world import ADMIN_PORT
+from holdfast_test.watchers import ADMIN_PORT, Watchers
 
 BENCH = os.environ.get("HOLDFAST_BENCH")
 ROUNDS, SECONDS, HELD, OFF_PORT = 7, 2, 10000, 4046
 PAGE = ["/api/v1/" + path for path in ("status", "locks?limit=200", "clients?limit=200", "waiters?limit=500",
                                        "locks?limit=500&waited=true")]
-
-
-class Watchers:
-    """Ask for paths, over and over after a pause, each on a connection that is kept."""
-
-    def __init__(self, *what):
-        self.what, self.answers, self.bytes = what, 0, 0
-
-    def __enter__(self):
-        self.stop = threading.Event()
-        self.threads = [threading.Thread(target=self._ask, args=args) for args in self.what]
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        for thread in self.threads:
-            thread.join()
-
-    def _ask(self, pause_s, paths):
-        connection = http.client.HTTPConnection("127.0.0.1", ADMIN_PORT, timeout=20)
-        while not self.stop.wait(pause_s):
-            for path in paths:
-                connection.request("GET", path)
-                answer = connection.getresponse()
-                self.bytes += len(answer.read())
-                self.answers += 1
-                assert answer.status == 200, path
-        connection.close()
 
 
 def processor_s(daemon):

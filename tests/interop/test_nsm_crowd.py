@@ -8,100 +8,18 @@ import os
 import re
 import shutil
 import signal
-import socket
-import struct
-import subprocess
 import tempfile
 import threading
 import time
 from pathlib import Path
 
-from holdfast_test import netns, nsm, rpc, tap
-from holdfast_test.daemon import PORT, WAIT_S, Daemon
-from holdfast_test.xdr import Encoder
+from holdfast_test import netns, nsm, tap
+from holdfast_test.crowd import (ALIVE, MORTAL, SERVER, Peers, address, bury, join_addresses, lock_all,
+                                  processor, raise_from_the_dead, time_sm_notify, wait_for_summary)
+from holdfast_test.daemon import Daemon
 
 CLIENTS = int(os.environ.get("CROWD", "10000"))
-SERVER = "10.0.0.1"
-ALIVE, MORTAL = 1, 2  # 10.1.x.y is always there; 10.2.x.y until it is buried
 TIMEOUT_S = 5
-IP_PKTINFO = 8
-
-
-def address(second, number):
-    return f"10.{second}.{number >> 8}.{number & 255}"
-
-
-# ---- the network ----
-
-def join_addresses():
-    """Every address of 10.1/16 and 10.2/16 is ours; 10.3/16 is a place from which nothing returns."""
-    netns.run("ip", "address", "add", SERVER + "/32", "dev", "lo")
-    for second in (ALIVE, MORTAL):
-        netns.run("ip", "route", "add", "local", f"10.{second}.0.0/16", "dev", "lo")
-    netns.run("ip", "link", "add", "grave0", "type", "veth", "peer", "name", "grave1")
-    for end in ("grave0", "grave1"):
-        netns.run("ip", "link", "set", end, "up")
-    netns.run("ip", "neighbour", "add", "10.254.0.1", "lladdr", "02:00:00:00:00:99", "dev", "grave0")
-
-
-def bury():
-    netns.run("ip", "route", "del", "local", f"10.{MORTAL}.0.0/16", "dev", "lo")
-    netns.run("ip", "route", "add", f"10.{MORTAL}.0.0/16", "via", "10.254.0.1", "dev", "grave0",
-              "onlink")
-
-
-def raise_from_the_dead():
-    netns.run("ip", "route", "del", f"10.{MORTAL}.0.0/16", "dev", "grave0")
-    netns.run("ip", "route", "add", "local", f"10.{MORTAL}.0.0/16", "dev", "lo")
-
-
-# ---- the clients ----
-
-class Peers:
-    """nsm_peers, which plays everybody who is alive."""
-
-    def __enter__(self):
-        path = os.environ.get("NSM_PEERS")
-        if not path:
-            raise tap.Skip("NSM_PEERS was not built")
-        self.process = subprocess.Popen([path, "10."], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.process.stdout.readline() == b"ready\n"
-        return self
-
-    def counts(self):
-        """(hosts notified, notices by TCP, by UDP, lookups)"""
-        self.process.stdin.write(b"?\n")
-        self.process.stdin.flush()
-        return [int(word) for word in self.process.stdout.readline().split()]
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait(WAIT_S)
-
-
-def lock_args(number):
-    owner = b"1@client"
-    return (Encoder().opaque(b"c").bool(False, True).string(f"client{number}")
-            .opaque(b"file%06d" % number).opaque(owner).int(1).uhyper(0, 0).bool(False).int(3).bytes())
-
-
-def lock_all(addresses, window=200):
-    """A lock for each address, all through one socket that sends in the name of each."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    sock.settimeout(WAIT_S)
-    waiting = set()
-    with sock:
-        for number, text in enumerate(addresses):
-            info = struct.pack("=I4s4s", 0, socket.inet_aton(text), bytes(4))
-            message = rpc.call_message(number, nsm.NLM, 4, 2, lock_args(number))
-            sock.sendmsg([message], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, (SERVER, PORT))
-            waiting.add(number)
-            while len(waiting) > (window if number + 1 < len(addresses) else 0):
-                reply = rpc.parse_reply(sock.recv(4096))
-                d = reply.decode()
-                assert (d.opaque(), d.uint()) == (b"c", nsm.GRANTED)
-                waiting.discard(reply.xid)
 
 
 # ---- the server ----
@@ -213,20 +131,6 @@ def restart_with(addresses, what, buried, in_flight, expected):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def processor(pid):
-    """(seconds it ran, seconds it could have run but the processor was busy with others)"""
-    with open(f"/proc/{pid}/schedstat") as stat:
-        ran, waited, _ = stat.read().split()
-    return int(ran) / 1e9, int(waited) / 1e9
-
-
-def wait_for_summary(daemon):
-    with daemon.news:
-        daemon.news.wait_for(lambda: any("clients told of our restart" in line for line in daemon.lines),
-                             60)
-    return daemon.wait_for_log("clients told of our restart")
-
-
 @tap.test
 def all_alive():
     """Every client is told, in both names, each on connections of its own, without a second attempt."""
@@ -298,7 +202,7 @@ def sm_notify_with_the_same_work():
     if not program:
         raise tap.Skip("sm-notify is not installed")
     with Peers() as peers, tempfile.TemporaryDirectory() as folder:
-        theirs = SM_NOTIFY_HOSTS / time_sm_notify(program, folder)
+        theirs = SM_NOTIFY_HOSTS / time_sm_notify(program, folder, SM_NOTIFY_HOSTS)
         assert peers.counts()[0] == SM_NOTIFY_HOSTS
     with Peers() as peers:
         took, own = restart_with([address(ALIVE, n) for n in range(CLIENTS)], "beside sm-notify", False,
@@ -306,36 +210,6 @@ def sm_notify_with_the_same_work():
     tap.note(f"sm-notify: {theirs:.0f} hosts/s of {SM_NOTIFY_HOSTS}; Holdfast: {CLIENTS / own:.0f} hosts/s "
              f"of {CLIENTS} ({CLIENTS / took:.0f} as the clock saw it); {CLIENTS / own / theirs:.0f} times")
     expect_in_time(CLIENTS / own >= 50 * theirs * 0.8, "not 50 times as many, less a fifth")
-
-
-def write_sm_notify_state(folder):
-    for name in ("sm", "sm.bak"):
-        os.mkdir(os.path.join(folder, name))
-    for number in range(SM_NOTIFY_HOSTS):
-        host = address(ALIVE, number)
-        with open(os.path.join(folder, "sm", host), "w") as file:
-            file.write(f"0100007f 000186b5 00000003 00000010 {'0' * 32} {host} server.example\n")
-    with open(os.path.join(folder, "state"), "wb") as file:
-        file.write(struct.pack("=I", 3))
-    netns.run("chown", "-R", "statd", folder)
-
-
-def time_sm_notify(program, folder):
-    """Seconds, without those it waited for a processor. Only with -d does it stay in the foreground."""
-    write_sm_notify_state(folder)
-    with netns.names(f"{SERVER} server.example server"):
-        began, waited = time.monotonic(), 0
-        process = subprocess.Popen([program, "-d", "-f", "-P", folder, "-v", "server.example"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None:
-            try:
-                waited = processor(process.pid)[1]
-            except (OSError, ValueError):
-                pass  # just gone
-            time.sleep(0.005)
-            assert time.monotonic() - began < 60, "sm-notify does not end"
-        assert process.returncode == 0
-        return time.monotonic() - began - waited
 
 
 if __name__ == "__main__":

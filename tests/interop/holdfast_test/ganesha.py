@@ -1,5 +1,5 @@
-"""NFS-Ganesha with its own lock manager, to be measured beside ours: in a network of its own behind a
-veth, because it needs the system's rpcbind on port 111, and so does every host of peer.py.
+"""NFS-Ganesha with its own lock manager, to be measured beside ours: by default in a network of its own
+behind a veth, because it needs the system's rpcbind on port 111, and so does every host of peer.py.
 """
 import contextlib
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from . import netns, rpc
 from .daemon import PORT
+from .mount import file_handle
 from .tap import Skip
-from .xdr import Encoder
 
 ADDRESS, OURS = "10.3.0.1", "10.3.0.2"
 INTERFACE = "hf-ganesha"  # our end of the veth
@@ -26,31 +26,35 @@ LOG {{ Default_Log_Level = EVENT; }}
 """
 
 
-def _wait_for(port, process):
-    for _ in range(300):
-        if process.poll() is not None:
-            raise Skip(f"{process.args[4]} ended by itself ({process.returncode})")
-        with contextlib.suppress(OSError), rpc.Tcp(ADDRESS, port, timeout=1):
-            return
-        time.sleep(0.1)
-    raise Skip(f"{process.args[4]} does not listen on port {port}")
-
-
 class Ganesha:
-    """with Ganesha(folder) as ganesha: ganesha.fh is the handle of a file, NLM is at ADDRESS, port PORT."""
+    """with Ganesha(folder) as ganesha: ganesha.fh is the handle of a file, ganesha.fhs those of all; NLM is
+    at ganesha.address and ganesha.port. With apart=False it is at 127.0.0.1, like any other server here."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, apart=True, port=PORT, files=1):
         self.folder = Path(folder)
+        self.port = port
+        self.files = [f"file{i}" for i in range(files)]
+        self.address = ADDRESS if apart else "127.0.0.1"
+        self.apart = apart
+        self.inside = []  # what leads into its network
         self.processes = []
+
+    def _wait_for(self, port, process, name):
+        for _ in range(300):
+            if process.poll() is not None:
+                raise Skip(f"{name} ended by itself ({process.returncode})")
+            with contextlib.suppress(OSError), rpc.Tcp(self.address, port, timeout=1):
+                return
+            time.sleep(0.1)
+        raise Skip(f"{name} does not listen on port {port}")
 
     def _start(self, *command, port):
         if not shutil.which(command[0]):
             raise Skip(f"{command[0]} is not installed")
-        process = subprocess.Popen(["nsenter", "-t", str(self.processes[0].pid), "-n", *command],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([*self.inside, *command], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.processes.append(process)
-        _wait_for(port, process)
+        self._wait_for(port, process, command[0])
 
     def _network(self):
         self.processes.append(subprocess.Popen(["unshare", "--net", "sleep", "600"]))
@@ -60,25 +64,13 @@ class Ganesha:
             if os.readlink(f"/proc/{pid}/ns/net") != ours:
                 break
             time.sleep(0.02)
-        inside = ("nsenter", "-t", pid, "-n", "ip")
+        self.inside = ["nsenter", "-t", pid, "-n"]
         netns.run("ip", "link", "add", INTERFACE, "type", "veth", "peer", "name", "eth0", "netns", pid)
         netns.run("ip", "address", "add", OURS + "/24", "dev", INTERFACE)
         netns.run("ip", "link", "set", INTERFACE, "up")
-        netns.run(*inside, "address", "add", ADDRESS + "/24", "dev", "eth0")
-        netns.run(*inside, "link", "set", "eth0", "up")
-        netns.run(*inside, "link", "set", "lo", "up")
-        netns.run(*inside, "route", "add", "10.2.0.0/16", "via", OURS)
-
-    def _handle(self, export):
-        cred = rpc.auth_sys()
-        with rpc.Tcp(ADDRESS, 20048, timeout=3) as mount:
-            d = mount.call(100005, 3, 1, Encoder().string(str(export)).bytes(), cred=cred).decode()
-            assert d.uint() == 0, "MNT refused"
-            root = d.opaque()
-        with rpc.Tcp(ADDRESS, 2049, timeout=3) as nfs:
-            d = nfs.call(100003, 3, 3, Encoder().opaque(root).string("file").bytes(), cred=cred).decode()
-            assert d.uint() == 0, "LOOKUP refused"
-            return d.opaque()
+        for command in (["address", "add", ADDRESS + "/24", "dev", "eth0"], ["link", "set", "eth0", "up"],
+                        ["link", "set", "lo", "up"], ["route", "add", "10.2.0.0/16", "via", OURS]):
+            netns.run(*self.inside, "ip", *command)
 
     def __enter__(self):
         try:
@@ -90,24 +82,30 @@ class Ganesha:
     def _enter(self):
         export = self.folder / "export"
         export.mkdir()
-        (export / "file").write_bytes(b"x")
+        for name in self.files:
+            (export / name).write_bytes(b"x")
         config = self.folder / "ganesha.conf"
-        config.write_text(CONFIG.format(path=export, port=PORT))
-        for needed in ("/run/ganesha", "/run/rpcbind", "/var/lib/nfs/ganesha", "/var/lib/nfs/sm", "/var/lib/nfs/sm.bak"):
+        config.write_text(CONFIG.format(path=export, port=self.port))
+        for needed in ("/run/ganesha", "/run/rpcbind", "/var/lib/nfs/ganesha", "/var/lib/nfs/sm",
+                       "/var/lib/nfs/sm.bak"):
             os.makedirs(needed, exist_ok=True)
-        self._network()
+        if self.apart:
+            self._network()
         self._start("rpcbind", "-f", "-w", port=111)
         self._start("rpc.statd", "-F", "-L", "-p", "4060", port=4060)
         self._start("ganesha.nfsd", "-F", "-f", str(config), "-L", str(self.folder / "log"),
-                    "-p", str(self.folder / "pid"), port=PORT)
+                    "-p", str(self.folder / "pid"), port=self.port)
         for _ in range(100):  # the export comes a little later
             with contextlib.suppress(AssertionError, OSError):
-                self.fh = self._handle(export)
+                self.fhs = [file_handle(self.address, export, name) for name in self.files]
+                self.fh = self.fhs[0]
                 return self
             time.sleep(0.1)
         raise Skip("Ganesha exports nothing")
 
     def __exit__(self, *_):
+        if self.inside:  # the kernel would do it, but some time after the last process there has ended
+            subprocess.run(["ip", "link", "delete", INTERFACE], stderr=subprocess.DEVNULL)
         for process in reversed(self.processes):
             process.kill()
             process.wait()

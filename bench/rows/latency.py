@@ -1,0 +1,76 @@
+"""How long answers take at half of what the server can do, and whether anything that happens beside
+changes it: clients that are dead, a scrape of metrics, a long list."""
+import contextlib
+import statistics
+
+import servers
+from holdfast_test import crowd, nsm
+from holdfast_test.watchers import Watchers
+from rows import shape
+
+HELD, DEAD = 100000, 100
+SHAPE = shape(128, 1)  # many clients, each of whom asks one thing: what comes at a given rate, comes singly
+SCRAPE = (0.1, ["/metrics"])
+LIST = (0, ["/api/v1/locks?limit=1000000"])
+
+
+def measure(bench):
+    """Two servers alike: one at peace, one that is always trying to reach the dead."""
+    with contextlib.ExitStack() as stack:
+        peace, dead = (stack.enter_context(servers.holdfast(
+            bench.build, bench.directory / f"latency{port}", "locks.durable=no", port=port))
+            for port in (4045, 4046))
+        for server in (peace, dead):
+            bench.load(server, "--held", HELD, "--requests", 1000)
+        rate = int(bench.rates({"peace": peace}, *SHAPE)["peace"] / 2)
+        figures = {"peace": [], "dead": [], "scrape": [], "list": []}
+        for number in range(bench.rounds):
+            one_round(bench, number, peace, dead, rate, figures)
+    report(bench, rate, figures)
+
+
+def one_round(bench, number, peace, dead, rate, figures):
+    def half(server, name):
+        figures[name].append(bench.load(server, *SHAPE, "--rate", rate))
+
+    half(peace, "peace")
+    with dead_waiters(dead, number):
+        half(dead, "dead")
+    half(peace, "peace")
+    with Watchers(SCRAPE, port=peace.port + 4000):
+        half(peace, "scrape")
+    half(peace, "peace")
+    with Watchers(LIST, port=peace.port + 4000) as watchers:
+        half(peace, "list")
+    assert watchers.answers > 0
+
+
+@contextlib.contextmanager
+def dead_waiters(server, number):
+    """Clients that wait for a lock, die, and are then granted it: nobody answers the callbacks."""
+    first = number * DEAD
+    addresses = [crowd.address(crowd.MORTAL, first + n) for n in range(DEAD)]
+    with nsm.connect(crowd.SERVER, port=server.port) as holder:
+        for n in range(first, first + DEAD):
+            assert holder.lock("holder", crowd.file_of(n)) == nsm.GRANTED
+        crowd.lock_all(addresses, port=server.port, block=True, first=first)
+        crowd.bury()
+        try:
+            for n in range(first, first + DEAD):
+                assert holder.unlock("holder", crowd.file_of(n)) == nsm.GRANTED
+            yield
+        finally:
+            crowd.raise_from_the_dead()
+
+
+def report(bench, rate, figures):
+    def median(name, key):
+        return statistics.median(figure[key] for figure in figures[name])
+
+    p99 = median("peace", "p99_us")
+    add = bench.results.add
+    add(f"p99 at half load, {rate:,}/s on 128 x 1", p99, "us", "p50", median("peace", "p50_us"), "< 10")
+    for name, what in (("dead", f"p99 with {DEAD} dead clients being called"),
+                       ("scrape", "p99 with a scrape each 100 ms"),
+                       ("list", f"p99 while {HELD:,} locks are listed")):
+        add(what, median(name, "p99_us"), "us", "p99 without", p99, "<= 1.2")

@@ -1,0 +1,109 @@
+"""The servers that are measured: started in this namespace, several at a time, stopped by process id."""
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast_test import netns, nsm, rpc
+from holdfast_test.ganesha import Ganesha
+
+NOTHING_PORT, GANESHA_PORT, STATD_PORT = 5000, 4050, 4060
+GANESHA_FILES = 128
+
+
+@dataclass
+class Server:
+    port: int
+    process: subprocess.Popen = None
+    arguments: tuple = ()  # for the load generator
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) * 1024
+
+
+def _answers(port):
+    """True if somebody serves there: takes a connection, and answers a call to NULL."""
+    try:
+        with rpc.Tcp("127.0.0.1", port, timeout=5) as client:
+            client.call(nsm.NLM, 4, 0)
+            return True
+    except (OSError, EOFError):
+        return False
+
+
+@contextlib.contextmanager
+def running(*command, port, serves=_answers):
+    """A server; waited for until it answers."""
+    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 60
+        while not serves(port):
+            if process.poll() is not None:
+                raise RuntimeError(f"{command[0]} ended by itself ({process.returncode})")
+            if time.monotonic() > end:
+                raise RuntimeError(f"{command[0]} does not serve port {port}")
+            time.sleep(0.005)
+        yield Server(port, process)
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def nothing(build):
+    return running(build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
+
+
+def holdfast(build, directory, *sets, port=4045):
+    """Its store is in the directory; its administration on the port + 4000."""
+    os.makedirs(directory, exist_ok=True)
+    command = [build / "src/daemon/holdfastd"]
+    for assignment in (f"server.port={port}", "rpcbind.mode=none", f"store.path={directory}",
+                       "log.level=error", f"admin.listen=127.0.0.1:{port + 4000}", "admin.socket=",
+                       "limits.clients=1000000", "limits.locks=3000000",
+                       "limits.locks_per_client=3000000", "limits.locks_per_file=3000000", *sets):
+        command += ["--set", assignment]
+    return running(*command, port=port)
+
+
+def _listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def statd(directory):
+    """rpcbind and rpc.statd, whose state is on the same disk as everybody's."""
+    for name in ("sm", "sm.bak"):
+        os.makedirs(Path(directory, name))
+    os.makedirs("/run/rpcbind", exist_ok=True)
+    netns.run("chown", "-R", "statd", str(directory))
+    netns.run("mount", "--bind", str(directory), "/var/lib/nfs")
+    try:
+        with running("rpcbind", "-f", "-w", port=111, serves=_listens), \
+                running("rpc.statd", "-F", "-L", "-p", STATD_PORT, port=STATD_PORT,
+                        serves=_listens) as server:
+            yield server
+    finally:
+        netns.run("umount", "/var/lib/nfs")
+
+
+@contextlib.contextmanager
+def ganesha(directory):
+    """Ganesha at its best: with a file for each request in flight, and one lock that is always held, for
+    with the last lock of a client it asks rpc.statd to forget him, and with the next to know him again."""
+    Path(directory).mkdir()
+    with Ganesha(directory, apart=False, port=GANESHA_PORT, files=GANESHA_FILES + 1) as server:
+        *files, kept = server.fhs
+        with nsm.connect(port=GANESHA_PORT) as keeper:
+            assert keeper.lock("keeper", kept) == nsm.GRANTED
+            yield Server(GANESHA_PORT, arguments=("--fh", ",".join(fh.hex() for fh in files)))
