@@ -108,15 +108,26 @@ static int perform(CURL *curl, const struct ctl *ctl, json_t **out)
     return rv;
 }
 
+/* Without the slashes at its end: the page's address, as a browser shows it, will do. */
+static int base_length(const char *base)
+{
+    size_t len = strlen(base);
+
+    while (len > 0 && base[len - 1] == '/')
+        len--;
+    return (int)len;
+}
+
 int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out)
 {
+    const char *base = ctl->url ? ctl->url : "http://localhost";
     char url[PATH_MAX_BYTES];
     struct curl_slist *headers = add_token(ctl, NULL);
     CURL *curl = curl_easy_init();
     int rv = CTL_REFUSED;
 
     *out = NULL;
-    snprintf(url, sizeof(url), "%s/api/v1/%s", ctl->url ? ctl->url : "http://localhost", path);
+    snprintf(url, sizeof(url), "%.*s/api/v1/%s", base_length(base), base, path);
     if (curl) {
         curl_easy_setopt(curl, CURLOPT_URL, url);
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);

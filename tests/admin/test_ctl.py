@@ -63,7 +63,8 @@ def looks():
         assert len(json.loads(ctl_ok("locks", "--json", "--client", "alpha"))) == 1
         assert json.loads(ctl_ok("locks", "--json", "--owner", "8@beta")) == []
         assert json.loads(ctl_ok("locks", "--json", "--file", "0102", "--limit", "1"))
-        assert "alpha.example" in ctl_ok("--url", "http://127.0.0.1:8049", "clients")
+        for url in ("http://127.0.0.1:8049", "http://127.0.0.1:8049/"):  # as the README and a browser write it
+            assert "alpha.example" in ctl_ok("--url", url, "clients")
 
 
 @tap.test
