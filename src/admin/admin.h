@@ -50,7 +50,7 @@ struct hf_admin_totals {
 
 struct hf_admin_health {
     bool store_up;
-    char reason[256]; /* why not */
+    char reason[640]; /* why not, and what to do: the whole of what the store says */
 };
 
 /* The daemon, as this room sees it. Releases return how many went, or an error (core/request.h). */

@@ -8,6 +8,7 @@
 #include "admin/rows.h"
 #include "admin/values.h"
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/log.h"
 
 enum { WAITERS_AT_ONCE = 64, GRANTED_MAX = 1000 };

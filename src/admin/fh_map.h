@@ -28,7 +28,4 @@ int hf_fh_map_read(struct hf_fh_map *map, const char *path);
 /* NULL if it has no name. */
 const char *hf_fh_map_path(const struct hf_fh_map *map, struct hf_bytes fh);
 
-/* Even, non-empty hex into at most max bytes: how many there are, or -1. */
-int hf_hex_decode(const char *text, size_t len, uint8_t *out, size_t max);
-
 #endif

@@ -32,6 +32,15 @@ static inline uint64_t load32(const uint8_t *p)
     return v;
 }
 
+/*
+ * b must be masked already, by k0 or by what came of it. A factor that a peer can make 0 would make
+ * all products 0, whatever the other factor and the key.
+ */
+static inline uint64_t finish(const struct hf_hash_key *key, uint64_t a, uint64_t b)
+{
+    return fold(fold(a ^ key->k1, b) ^ key->k0, key->k1 ^ LENGTH_MIX);
+}
+
 uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len)
 {
     const uint8_t *p = data;
@@ -52,12 +61,12 @@ uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len)
     } else if (left > 0) {
         a = (uint64_t)p[0] << 16 | (uint64_t)p[left / 2] << 8 | p[left - 1];
     }
-    return hf_hash_u64(key, a, b ^ h);
+    return finish(key, a, b ^ h);
 }
 
 uint64_t hf_hash_u64(const struct hf_hash_key *key, uint64_t a, uint64_t b)
 {
-    return fold(fold(a ^ key->k1, b ^ key->k0) ^ key->k0, key->k1 ^ LENGTH_MIX);
+    return finish(key, a, b ^ key->k0);
 }
 
 /* ---- for what leaves the process ---- */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/error.h"
 #include "base/utf8.h"
 
 enum {
@@ -38,22 +37,6 @@ void hf_log_configure(enum hf_log_level level, enum hf_log_format format)
 bool hf_log_enabled(enum hf_log_level level)
 {
     return level <= logger.level;
-}
-
-int hf_log_level_parse(const char *text, enum hf_log_level *out)
-{
-    for (int i = HF_LOG_ERROR; i <= HF_LOG_DEBUG; i++) {
-        if (strcmp(text, LEVELS[i]) == 0) {
-            *out = (enum hf_log_level)i;
-            return 0;
-        }
-    }
-    return HF_EINVAL;
-}
-
-const char *hf_log_level_name(enum hf_log_level level)
-{
-    return LEVELS[level];
 }
 
 static void put(struct line *line, const char *text, size_t len)

@@ -55,10 +55,6 @@ struct hf_field {
 void hf_log_configure(enum hf_log_level level, enum hf_log_format format);
 bool hf_log_enabled(enum hf_log_level level);
 
-/* Level names as in the configuration: error, warn, info, debug. HF_EINVAL for another. */
-int hf_log_level_parse(const char *text, enum hf_log_level *out);
-const char *hf_log_level_name(enum hf_log_level level);
-
 void hf_log_write(enum hf_log_level level, const char *event, const struct hf_field *fields);
 
 #define hf_log(level, ...) \

@@ -5,8 +5,8 @@
  *
  * Finding the owner's own locks. The file's tree finds those that overlap a range, whoever holds
  * them; that is slow where thousands share a range. The owner's list finds them, whatever the
- * range; that is slow for an owner of thousands. So: the list for owners of few locks, else the
- * tree.
+ * range; that is slow for an owner of thousands. So: the list for owners of few locks, else both in
+ * step, until one of them knows.
  *
  * Ids and records. A lock that is merely resized keeps its id, so its record is overwritten rather
  * than deleted and written anew.
@@ -51,42 +51,59 @@ struct hf_lock *hf_held_conflict_next(const struct hf_lock *lock, const struct h
     return first_in_the_way(hf_itree_overlap_next(&lock->node, want->first, want->last), want);
 }
 
-static struct hf_lock *own_in_list(const struct hf_file *file, const struct hf_owner *owner,
-                                   uint64_t first, uint64_t last, const struct hf_lock *after)
+/* What is asked for: the first of the owner's locks on the file in the range, behind one of them.
+ */
+struct own {
+    const struct hf_file *file;
+    const struct hf_owner *owner;
+    uint64_t first, last;
+    const struct hf_lock *after; /* NULL: from the beginning */
+};
+
+/* The better of this lock and the best so far. */
+static struct hf_lock *better(const struct own *own, struct hf_lock *lock, struct hf_lock *best)
+{
+    if (lock->file != own->file ||
+        !hf_range_overlap(lock->node.first, lock->node.last, own->first, own->last) ||
+        (own->after && lock->node.first <= own->after->node.first))
+        return best;
+    return !best || lock->node.first < best->node.first ? lock : best;
+}
+
+static struct hf_lock *own_in_list(const struct own *own)
 {
     struct hf_lock *best = NULL;
 
-    hf_list_foreach (node, &owner->locks) {
-        struct hf_lock *lock = hf_list_entry(node, struct hf_lock, in_owner);
-        if (lock->file != file ||
-            !hf_range_overlap(lock->node.first, lock->node.last, first, last) ||
-            (after && lock->node.first <= after->node.first))
-            continue;
-        if (!best || lock->node.first < best->node.first)
-            best = lock;
-    }
+    hf_list_foreach (node, &own->owner->locks)
+        best = better(own, hf_list_entry(node, struct hf_lock, in_owner), best);
     return best;
 }
 
-static struct hf_lock *own_in_tree(const struct hf_file *file, const struct hf_owner *owner,
-                                   uint64_t first, uint64_t last, const struct hf_lock *after)
+/* Costs twice the cheaper of the two: the owner's locks, or those in the range up to its first. */
+static struct hf_lock *own_in_either(const struct own *own)
 {
-    struct hf_itree_node *node = after ? hf_itree_overlap_next(&after->node, first, last)
-                                       : hf_itree_overlap(&file->locks, first, last);
+    struct hf_itree_node *node =
+        own->after ? hf_itree_overlap_next(&own->after->node, own->first, own->last)
+                   : hf_itree_overlap(&own->file->locks, own->first, own->last);
+    struct hf_lock *best = NULL;
 
-    while (node && lock_of(node)->owner != owner)
-        node = hf_itree_overlap_next(node, first, last);
-    return lock_of(node);
+    hf_list_foreach (link, &own->owner->locks) {
+        if (!node || lock_of(node)->owner == own->owner)
+            return lock_of(node);
+        node = hf_itree_overlap_next(node, own->first, own->last);
+        best = better(own, hf_list_entry(link, struct hf_lock, in_owner), best);
+    }
+    return best;
 }
 
 struct hf_lock *hf_held_own(const struct hf_file *file, const struct hf_owner *owner,
                             uint64_t first, uint64_t last, const struct hf_lock *after)
 {
+    const struct own own = {file, owner, first, last, after};
+
     if (owner->n_locks == 0)
         return NULL;
-    if (owner->n_locks <= OWNER_OF_FEW)
-        return own_in_list(file, owner, first, last, after);
-    return own_in_tree(file, owner, first, last, after);
+    return owner->n_locks <= OWNER_OF_FEW ? own_in_list(&own) : own_in_either(&own);
 }
 
 bool hf_held_covers(const struct hf_file *file, const struct hf_want *want, bool exact_mode)

@@ -86,7 +86,6 @@ static void tell_by_name(struct hf_core *core, struct hf_now now, struct hf_byte
 /* 0 is "unknown" and no host has a negative state; an even one is a host that is going down. */
 static bool sane(struct hf_core *core, struct hf_bytes name, int32_t state)
 {
-    core->counters.notifies_in++;
     if (state > 0 && name.len > 0 && name.len <= HF_NAME_MAX)
         return true;
     core->counters.notifies_in_bad++;
@@ -95,8 +94,12 @@ static bool sane(struct hf_core *core, struct hf_bytes name, int32_t state)
 
 static uint64_t finish(struct hf_core *core, struct hf_now now, const struct tally *tally)
 {
-    if (tally->known > 0 && tally->news == 0)
+    if (tally->known == 0)
+        core->counters.notifies_in_stranger++;
+    else if (tally->news == 0)
         core->counters.notifies_in_repeated++;
+    else
+        core->counters.notifies_in_accepted++;
     hf_core_settle(core, now);
     return hf_core_answer_seq(core, tally->seq);
 }
@@ -112,10 +115,8 @@ uint64_t hf_core_sm_notify(struct hf_core *core, struct hf_now now, const struct
         tell_by_name(core, now, mon_name, state, &tally);
     else
         tell_at_address(core, now, from, mon_name, state, &tally);
-    if (tally.known == 0) {
-        core->counters.notifies_in_stranger++;
+    if (tally.known == 0)
         hf_event_add_stranger(core, from, mon_name, state);
-    }
     return finish(core, now, &tally);
 }
 

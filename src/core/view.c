@@ -172,6 +172,7 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
     };
     hf_list_foreach (node, &core->clients) {
         const struct hf_client *client = hf_list_entry(node, struct hf_client, all);
+        out->registered += client->registered;
         if (shows_client(client))
             out->notices[client->notice_status]++;
     }

@@ -85,6 +85,7 @@ struct hf_view_status {
     uint64_t reclaimed;   /* since grace began */
     uint64_t locks, shares, waiters, files, owners;
     uint64_t nlm_clients, nsm_clients; /* NSM: registrations */
+    uint64_t registered;               /* of either: they are told of our restart */
     uint64_t notices[5];               /* clients by enum hf_notice_status */
     uint64_t calls_in_flight;
 };
@@ -101,7 +102,7 @@ struct hf_counters {
     uint64_t crashes_detected;      /* by a notice, or by silence */
     uint64_t crash_cleanups;
     uint64_t locks_cleaned; /* locks that went with their crashed client */
-    uint64_t notifies_in, notifies_in_repeated, notifies_in_stranger, notifies_in_bad;
+    uint64_t notifies_in_accepted, notifies_in_repeated, notifies_in_stranger, notifies_in_bad;
     uint64_t callbacks_started, callbacks_accepted, callbacks_denied, callbacks_failed;
     uint64_t probes_started, probes_failed;                      /* is a waiter still there? */
     uint64_t notices_started, notices_delivered, notices_failed; /* SM_NOTIFY, status */

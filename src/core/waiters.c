@@ -48,8 +48,8 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_file *file, const struct hf_wa
 {
     const struct hf_list *node = after ? after->in_file.next : file->crowd->waiters.next;
 
-    if (file->crowd->n_waiters == 0 || holds_all(file, want))
-        return NULL;
+    if (file->crowd->n_waiters == 0 || (!after && holds_all(file, want)))
+        return NULL; /* behind one that was ahead, it is known not to hold all */
     if (HF_PLANTED(OVERTAKE_WAITER) && ticket == UINT64_MAX)
         return NULL;
     for (; node != &file->crowd->waiters; node = node->next) {

@@ -108,15 +108,26 @@ static int perform(CURL *curl, const struct ctl *ctl, json_t **out)
     return rv;
 }
 
+/* Without the slashes at its end: the page's address, as a browser shows it, will do. */
+static int base_length(const char *base)
+{
+    size_t len = strlen(base);
+
+    while (len > 0 && base[len - 1] == '/')
+        len--;
+    return (int)len;
+}
+
 int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out)
 {
+    const char *base = ctl->url ? ctl->url : "http://localhost";
     char url[PATH_MAX_BYTES];
     struct curl_slist *headers = add_token(ctl, NULL);
     CURL *curl = curl_easy_init();
     int rv = CTL_REFUSED;
 
     *out = NULL;
-    snprintf(url, sizeof(url), "%s/api/v1/%s", ctl->url ? ctl->url : "http://localhost", path);
+    snprintf(url, sizeof(url), "%.*s/api/v1/%s", base_length(base), base, path);
     if (curl) {
         curl_easy_setopt(curl, CURLOPT_URL, url);
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
@@ -222,11 +233,14 @@ int ctl_find_client(struct ctl *ctl, const char *word, char id[32])
     json_decref(clients);
     if (matches == 1)
         return CTL_OK;
-    fprintf(stderr,
-            matches ? "holdfastctl: \"%s\" names %zu clients: give the id instead (see "
-                      "holdfastctl clients)\n"
-                    : "holdfastctl: no client is called \"%s\" (%zu)\n",
-            word, matches);
+    if (matches == 0)
+        fprintf(stderr, "holdfastctl: no client is called \"%s\" (see holdfastctl clients)\n",
+                word);
+    else
+        fprintf(stderr,
+                "holdfastctl: \"%s\" names %zu clients: give the id instead (see holdfastctl "
+                "clients)\n",
+                word, matches);
     return CTL_NOT_FOUND;
 }
 

@@ -37,6 +37,7 @@ struct ctl_command {
     const char *help;
     int (*run)(struct ctl *ctl, int argc, char **argv); /* arguments behind the name */
     bool watchable;
+    const char *filters; /* which of --client, --file, ... it takes, by their letters (main.c) */
 };
 
 int ctl_status(struct ctl *ctl, int argc, char **argv);

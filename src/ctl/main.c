@@ -14,20 +14,20 @@
 enum { WATCH_S = 2 };
 
 static const struct ctl_command COMMANDS[] = {
-    {"status", "", "state, grace, counts and notifications at a glance", ctl_status, true},
-    {"clients", "[--client WORD]", "who is known, and whether they were told of our restart",
-     ctl_clients, true},
+    {"status", "", "state, grace, counts and notifications at a glance", ctl_status, true, ""},
+    {"clients", "[--client WORD] [--limit N]",
+     "who is known, and whether they were told of our restart", ctl_clients, true, "cn"},
     {"locks", "[--client|--file|--share|--owner WORD] [--limit N]", "who holds what", ctl_locks,
-     true},
-    {"waiters", "[--client|--file|--share|--owner WORD]", "who waits, and for which lock",
-     ctl_waiters, true},
-    {"grace", "[end]", "follow the grace period; or end it now", ctl_grace, false},
+     true, "cfSon"},
+    {"waiters", "[--client|--file|--share|--owner WORD] [--limit N]",
+     "who waits, and for which lock", ctl_waiters, true, "cfSon"},
+    {"grace", "[end]", "follow the grace period; or end it now", ctl_grace, false, ""},
     {"release", "--client|--file|--lock WHICH [--yes]", "take locks away from whoever holds them",
-     ctl_release, false},
-    {"notify", "[CLIENT]", "send the notice of our restart again, and follow it", ctl_notify,
-     false},
+     ctl_release, false, "cfl"},
+    {"notify", "[CLIENT]", "send the notice of our restart again, and follow it", ctl_notify, false,
+     ""},
     {"check", "CLIENT", "can this client be called back? If not: why, and what to do", ctl_check,
-     false},
+     false, ""},
 };
 
 static const struct option OPTIONS[] = {
@@ -126,9 +126,30 @@ static const struct ctl_command *find(const char *name)
     return NULL;
 }
 
+/*
+ * A filter that the command would not look at must not pass for one: "release --client X --owner Y"
+ * would release what other owners hold, too.
+ */
+static bool takes_filters(struct ctl *ctl, const struct ctl_command *command)
+{
+    for (const struct option *option = OPTIONS; option->name; option++) {
+        const char **text = strchr("cfSoln", option->val) ? text_option(ctl, option->val) : NULL;
+
+        if (!text || !*text || strchr(command->filters, option->val))
+            continue;
+        fprintf(stderr, "holdfastctl: %s takes no --%s\n", command->name, option->name);
+        return false;
+    }
+    if (ctl->limit && (!*ctl->limit || ctl->limit[strspn(ctl->limit, "0123456789")])) {
+        fprintf(stderr, "holdfastctl: --limit takes a number, not \"%s\"\n", ctl->limit);
+        return false;
+    }
+    return true;
+}
+
 static int run(struct ctl *ctl, const struct ctl_command *command, int argc, char **argv)
 {
-    int rv = command->run(ctl, argc, argv);
+    int rv = takes_filters(ctl, command) ? command->run(ctl, argc, argv) : CTL_USAGE;
 
     while (ctl->watch && command->watchable && rv == CTL_OK) {
         fflush(stdout);

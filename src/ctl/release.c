@@ -21,8 +21,11 @@ static int target(struct ctl *ctl, char *path, size_t size, char *question, size
                  "Release every lock of client %.200s? It is not told, and may go on writing.",
                  ctl->client);
     } else if (ctl->file) {
-        if (strspn(ctl->file, "0123456789abcdefABCDEF") != strlen(ctl->file))
+        if (strspn(ctl->file, "0123456789abcdefABCDEF") != strlen(ctl->file)) {
+            fprintf(stderr, "holdfastctl: a file is released by its handle in hex (see holdfastctl "
+                            "locks --json)\n");
             return CTL_USAGE;
+        }
         snprintf(path, size, "files/%.256s", ctl->file);
         snprintf(question, question_size,
                  "Release every lock and waiter of file %.200s? Their owners are not told.",

@@ -23,7 +23,7 @@ static void health(void *ctx, struct hf_admin_health *out)
 
     hf_committer_health(&a->engine->committer, &store);
     out->store_up = store.up;
-    snprintf(out->reason, sizeof(out->reason), "The store is down: %.220s", store.reason);
+    snprintf(out->reason, sizeof(out->reason), "The store is down: %s", store.reason);
 }
 
 static void totals(void *ctx, struct hf_admin_totals *out)

@@ -37,12 +37,18 @@ static const struct step_kind CALLBACK_STEP = {
     "callback", "the program that asked to be told",
     "let this program's port pass the firewall of its host",
     "the program that registered is gone; SM_UNMON it, or release this registration"};
-static const struct step_kind REVERSE_STEP = {
-    "reverse", "our own lock manager, as the client finds it,",
-    "the client cannot reach us at this address; is it still an address of this host, and does "
-    "the firewall let port 111 and server.port pass?",
-    "our programs are not in this host's rpcbind: see rpcbind.mode, and restart holdfastd after "
-    "rpcbind was restarted"};
+#define UNREACHABLE_HERE                                                                         \
+    "the client cannot reach us at this address; is it still an address of this host, and does " \
+    "the firewall let port 111 and server.port pass?"
+#define UNREGISTERED_HERE                                                                         \
+    "our programs are not in this host's rpcbind: see rpcbind.mode, and restart holdfastd after " \
+    "rpcbind was restarted"
+static const struct step_kind REVERSE_NLM_STEP = {"reverse",
+                                                  "our own lock manager, as the client finds it,",
+                                                  UNREACHABLE_HERE, UNREGISTERED_HERE};
+static const struct step_kind REVERSE_NSM_STEP = {"reverse",
+                                                  "our own status monitor, as the client finds it,",
+                                                  UNREACHABLE_HERE, UNREGISTERED_HERE};
 
 struct probe {
     struct checking *checking;
@@ -142,22 +148,39 @@ static void begin(struct checking *checking, const struct target *target)
         checking->outstanding++;
 }
 
+static const struct hf_addr ANYWHERE = {0};
+
+static void begin_nlm(struct checking *checking, const struct hf_record_client *r)
+{
+    begin(checking, &(struct target){&NLM_STEP, r->addrs[0], r->local, NLM, 4, 0});
+    begin(checking, &(struct target){&NSM_STEP, r->addrs[0], r->local, NSM, 1, 0});
+    if (r->local.family != HF_ADDR_NONE)
+        begin(checking, &(struct target){&REVERSE_NLM_STEP, r->local, ANYWHERE, NLM, 4, 0});
+}
+
+/* Who asked is called from the address it talks to, mostly loopback; the host it asked about need
+ * not be reachable from there (core/notice.c). */
+static void begin_nsm(struct checking *checking, const struct hf_record_client *r)
+{
+    begin(checking,
+          &(struct target){&CALLBACK_STEP, r->callback_host, r->local, r->prog, r->vers, 0});
+    if (r->n_addrs > 0)
+        begin(checking, &(struct target){&NSM_STEP, r->addrs[0], ANYWHERE, NSM, 1, 0});
+    if (r->local.family != HF_ADDR_NONE)
+        begin(checking, &(struct target){&REVERSE_NSM_STEP, r->local, ANYWHERE, NSM, 1, 0});
+}
+
 static void begin_all(struct checking *checking, const struct hf_view_client *client)
 {
     const struct hf_record_client *r = &client->record;
     bool nsm = r->protocol == HF_PROTOCOL_NSM;
     struct hf_addr at = nsm ? r->callback_host : r->addrs[0];
-    struct hf_addr nowhere = {0};
 
     begin(checking, &(struct target){&RPCBIND_STEP, at, r->local, RPCBIND, 2, HF_RPCBIND_PORT});
     if (nsm)
-        begin(checking, &(struct target){&CALLBACK_STEP, at, r->local, r->prog, r->vers, 0});
+        begin_nsm(checking, r);
     else
-        begin(checking, &(struct target){&NLM_STEP, at, r->local, NLM, 4, 0});
-    if (r->n_addrs > 0)
-        begin(checking, &(struct target){&NSM_STEP, r->addrs[0], r->local, NSM, 1, 0});
-    if (r->local.family != HF_ADDR_NONE)
-        begin(checking, &(struct target){&REVERSE_STEP, r->local, nowhere, NLM, 4, 0});
+        begin_nlm(checking, r);
 }
 
 /* ---- life ---- */

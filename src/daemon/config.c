@@ -9,8 +9,10 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/hex.h"
 
-enum type { TEXT, NUMBER, CHOICE, ADDRESSES };
+/* NAME is a text that may not be empty, ENDPOINT one that is ADDRESS:PORT or empty. */
+enum type { TEXT, NAME, ENDPOINT, NUMBER, CHOICE, ADDRESSES };
 
 /* One key. What can change while the daemon runs is marked; all else needs a restart. */
 struct key {
@@ -28,7 +30,7 @@ struct key {
 #define AT(field) offsetof(struct hf_config, field)
 
 static const struct key KEYS[] = {
-    {"server", "name", TEXT, AT(name), NULL, .comment = "what clients know us by in crash notices"},
+    {"server", "name", NAME, AT(name), NULL, .comment = "what clients know us by in crash notices"},
     {"server", "listen", ADDRESSES, AT(listen), "0.0.0.0,::", .comment = "addresses, with commas"},
     {"server", "port", NUMBER, AT(port), "4045", 1, 65535, .comment = "UDP and TCP, both programs"},
     {"server", "programs", CHOICE, AT(programs), "all", .choices = "all|nsm",
@@ -58,7 +60,7 @@ static const struct key KEYS[] = {
     {"limits", "locks", NUMBER, AT(max_locks), "1000000", 1, 100000000, .live = true},
     {"limits", "waiters_per_file", NUMBER, AT(max_waiters_per_file), "1000", 1, 1000000,
      .live = true},
-    {"admin", "listen", TEXT, AT(admin_listen), "127.0.0.1:8049",
+    {"admin", "listen", ENDPOINT, AT(admin_listen), "127.0.0.1:8049",
      .comment = "ADDRESS:PORT of the page, REST and metrics; empty: none"},
     {"admin", "socket", TEXT, AT(admin_socket), "auto",
      .comment = "auto: /run/holdfast/admin.sock, or in store.path; empty: none"},
@@ -141,6 +143,27 @@ static int set_text(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX]
     return 0;
 }
 
+static int set_name(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX])
+{
+    if (text[0] == '\0') {
+        snprintf(error, HF_CONFIG_ERROR_MAX, "empty: clients need a name for us");
+        return HF_EINVAL;
+    }
+    return set_text(text, out, error);
+}
+
+static int set_endpoint(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX])
+{
+    struct hf_addr addr;
+
+    if (text[0] && (hf_addr_parse_port(text, &addr) < 0 || addr.port == 0)) {
+        snprintf(error, HF_CONFIG_ERROR_MAX,
+                 "\"%.100s\" is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)", text);
+        return HF_EINVAL;
+    }
+    return set_text(text, out, error);
+}
+
 static int set_addresses(struct hf_config *config, const char *text,
                          char error[HF_CONFIG_ERROR_MAX])
 {
@@ -173,6 +196,10 @@ static int set_value(struct hf_config *config, const struct key *key, const char
     switch (key->type) {
     case TEXT:
         return set_text(text, field(config, key), error);
+    case NAME:
+        return set_name(text, field(config, key), error);
+    case ENDPOINT:
+        return set_endpoint(text, field(config, key), error);
     case NUMBER:
         return set_number(key, text, field(config, key), error);
     case CHOICE:
@@ -185,32 +212,21 @@ static int set_value(struct hf_config *config, const struct key *key, const char
 
 /* ---- shares ---- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* OFFSET:HEXBYTES */
 static int parse_pattern(const char *text, struct hf_config_share *share)
 {
     char *end;
     unsigned long offset = strtoul(text, &end, 10);
+    int len;
 
     if (!isdigit((unsigned char)text[0]) || *end != ':' || offset >= HF_CONFIG_PATTERN_MAX)
         return HF_EINVAL;
+    len = hf_hex_decode(end + 1, strlen(end + 1), share->bytes, HF_CONFIG_PATTERN_MAX - offset);
+    if (len < 0)
+        return HF_EINVAL;
     share->offset = (unsigned)offset;
-    share->len = 0;
-    for (const char *p = end + 1; *p; p += 2) {
-        int high = hex_digit(p[0]);
-        int low = high < 0 ? -1 : hex_digit(p[1]);
-        if (low < 0 || share->offset + share->len == HF_CONFIG_PATTERN_MAX)
-            return HF_EINVAL;
-        share->bytes[share->len++] = (uint8_t)(high << 4 | low);
-    }
-    return share->len > 0 ? 0 : HF_EINVAL;
+    share->len = (unsigned)len;
+    return 0;
 }
 
 static int set_share(struct hf_config *config, const char *name, const char *key, const char *value,
@@ -303,6 +319,7 @@ struct reading {
     FILE *file;
     int line;       /* of the line read last */
     int error_line; /* where key and error belong; 0: nothing is wrong that we found ourselves */
+    int unreadable; /* errno of a read that failed: a directory can be opened, but not read */
     char key[128];
     char error[HF_CONFIG_ERROR_MAX];
 };
@@ -317,8 +334,12 @@ static char *next_line(char *text, int size, void *stream)
     size_t len;
     size_t indent;
 
-    if (r->error_line || !fgets(text, size, r->file))
+    if (r->error_line)
         return NULL;
+    if (!fgets(text, size, r->file)) {
+        r->unreadable = ferror(r->file) ? errno : 0;
+        return NULL;
+    }
     r->line++;
     len = strlen(text);
     if (len + 1 == (size_t)size && text[len - 1] != '\n') {
@@ -346,14 +367,19 @@ static int on_assignment(void *user, const char *section, const char *name, cons
 int hf_config_read(struct hf_config *config, const char *path, char error[HF_CONFIG_ERROR_MAX])
 {
     struct reading r = {.config = config, .file = fopen(path, "re")};
-    int bad_line;
+    int bad_line = 0;
 
-    if (!r.file) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "%.300s: cannot be read: %s", path, strerror(errno));
+    if (r.file) {
+        bad_line = ini_parse_stream(next_line, &r, on_assignment, &r);
+        fclose(r.file);
+    } else {
+        r.unreadable = errno;
+    }
+    if (r.unreadable) {
+        snprintf(error, HF_CONFIG_ERROR_MAX, "%.300s: cannot be read: %s", path,
+                 strerror(r.unreadable));
         return HF_EIO;
     }
-    bad_line = ini_parse_stream(next_line, &r, on_assignment, &r);
-    fclose(r.file);
     if (bad_line == 0 && r.error_line == 0)
         return 0;
     /* inih goes on behind a line it cannot read: the first thing wrong is the one to tell. */
@@ -373,7 +399,7 @@ void hf_config_init(struct hf_config *config)
     char error[HF_CONFIG_ERROR_MAX];
 
     memset(config, 0, sizeof(*config));
-    if (gethostname(config->name, sizeof(config->name)) < 0)
+    if (gethostname(config->name, sizeof(config->name)) < 0 || config->name[0] == '\0')
         strcpy(config->name, "localhost");
     config->name[sizeof(config->name) - 1] = '\0';
     for (size_t i = 0; i < HF_COUNT_OF(KEYS); i++) {
@@ -385,16 +411,11 @@ void hf_config_init(struct hf_config *config)
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
     const char *what = NULL;
-    struct hf_addr admin;
 
-    if (config->name[0] == '\0')
-        what = "server.name is empty: clients need a name for us";
-    else if (config->grace_mode == 1 && !config->durable)
+    if (config->grace_mode == 1 && !config->durable)
         what = "grace.mode=conflict needs locks.durable=yes: it must know what was held";
     else if (config->backend == HF_BACKEND_LMDB && config->path[0] == '\0')
         what = "store.path is empty: the lmdb store needs a directory";
-    else if (config->admin_listen[0] && hf_addr_parse_port(config->admin_listen, &admin) < 0)
-        what = "admin.listen is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)";
     if (!what)
         return 0;
     snprintf(error, HF_CONFIG_ERROR_MAX, "%s", what);
@@ -410,6 +431,8 @@ static void print_value(const struct hf_config *config, const struct key *key, F
 
     switch (key->type) {
     case TEXT:
+    case NAME:
+    case ENDPOINT:
         if (key->offset == AT(dsn) && config->dsn[0])
             fputs(" ; set, but not shown: it may hold a password", out);
         else
@@ -459,6 +482,8 @@ static size_t field_size(const struct key *key)
 {
     switch (key->type) {
     case TEXT:
+    case NAME:
+    case ENDPOINT:
         return HF_CONFIG_TEXT_MAX;
     case ADDRESSES:
         return sizeof(((struct hf_config *)0)->listen);
@@ -469,7 +494,18 @@ static size_t field_size(const struct key *key)
     HF_UNREACHABLE();
 }
 
-/* Both sides were zeroed before their values were set, so bytes compare. */
+/* Both sides were zeroed before their values were set, so bytes compare; but a text may have been
+ * set over a longer one. */
+static bool is_same(const struct hf_config *a, const struct hf_config *b, const struct key *key)
+{
+    const void *x = field_const(a, key);
+    const void *y = field_const(b, key);
+
+    if (key->type == TEXT || key->type == NAME || key->type == ENDPOINT)
+        return strcmp(x, y) == 0;
+    return memcmp(x, y, field_size(key)) == 0;
+}
+
 void hf_config_reload(struct hf_config *config, const struct hf_config *fresh,
                       void (*report)(const char *key))
 {
@@ -477,13 +513,11 @@ void hf_config_reload(struct hf_config *config, const struct hf_config *fresh,
 
     for (size_t i = 0; i < HF_COUNT_OF(KEYS); i++) {
         const struct key *key = &KEYS[i];
-        size_t size = field_size(key);
 
-        if (key->type == TEXT ? strcmp(field(config, key), field_const(fresh, key)) == 0
-                              : memcmp(field(config, key), field_const(fresh, key), size) == 0)
+        if (is_same(config, fresh, key))
             continue;
         if (key->live) {
-            memcpy(field(config, key), field_const(fresh, key), size);
+            memcpy(field(config, key), field_const(fresh, key), field_size(key));
         } else {
             snprintf(name, sizeof(name), "%s.%s", key->section, key->name);
             report(name);

@@ -48,8 +48,9 @@ void hf_event_log(const struct hf_event *event)
     level = LINES[event->kind].level;
     if (!hf_log_enabled(level))
         return;
-    /* A warning is about what a peer did, and may do again as fast as it likes. */
-    if (level == HF_LOG_WARN && !hf_log_limit_pass(&limits[event->kind], &held_back))
+    /* A warning is about what a peer did, and may do again as fast as it likes; an error about a
+     * store that may be down all night, and is tried again each second. */
+    if (level <= HF_LOG_WARN && !hf_log_limit_pass(&limits[event->kind], &held_back))
         return;
     if (event->name_len > 0)
         fields[n++] = HF_BYTES("client", hf_bytes(event->name, event->name_len));

@@ -113,7 +113,7 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
                                       {"waiters_per_file", c->limit_waiters}};
     const struct labelled reclaims[] = {{"granted", c->reclaims_granted},
                                         {"denied", c->reclaims_denied}};
-    const struct labelled inbound[] = {{"accepted", c->notifies_in},
+    const struct labelled inbound[] = {{"accepted", c->notifies_in_accepted},
                                        {"repeated", c->notifies_in_repeated},
                                        {"stranger", c->notifies_in_stranger},
                                        {"bad", c->notifies_in_bad}};
@@ -132,6 +132,12 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
                     limits, HF_COUNT_OF(limits));
     hf_expose_counter(out, "nlm_deadlocks_total", "Requests refused to avoid a deadlock.",
                       c->deadlocks);
+    hf_expose_counter(out, "nlm_state_hints_total",
+                      "LOCKs with another NSM state than recorded: a restart that went unnoticed?",
+                      c->state_hints);
+    hf_expose_counter(out, "nlm_granted_res_strangers_total",
+                      "GRANTED_RES that did not come from the client that was called.",
+                      c->granted_res_stranger);
     hf_expose_counter(out, "holdfast_out_of_memory_total", "Requests refused for lack of memory.",
                       c->out_of_memory);
 }
@@ -142,7 +148,7 @@ static void expose_state(const struct hf_engine *engine, struct hf_exposition *o
 
     hf_core_view_status(engine->core, hf_engine_now(engine), &s);
     hf_expose_gauge(out, "nsm_clients_registered", "Clients that are told of a restart.",
-                    (double)(s.nlm_clients + s.nsm_clients));
+                    (double)s.registered);
     hf_expose_gauge(out, "nlm_locks_held", "Byte-range locks held.", (double)s.locks);
     hf_expose_gauge(out, "nlm_blocked", "Requests that wait for a lock.", (double)s.waiters);
     hf_expose_gauge(out, "nlm_unreclaimed", "Locks from before the restart, not yet reclaimed.",

@@ -1,4 +1,3 @@
-#include <assert.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -6,12 +5,6 @@
 #include "nlm/nlm_private.h"
 
 enum { RES_TIMEOUT_MS = 5000 };
-
-/* The core's numbers are those of the wire; and no macro of rpcgen's may stand for one of them. */
-static_assert((int)NLM4_GRANTED == HF_STAT_GRANTED && (int)NLM4_FAILED == HF_STAT_FAILED, "stat");
-static_assert((int)LCK_GRANTED == HF_STAT_GRANTED &&
-                  (int)LCK_DENIED_GRACE_PERIOD == HF_STAT_DENIED_GRACE_PERIOD,
-              "stat");
 
 /* ---- the form of the version that asked ---- */
 
@@ -170,7 +163,8 @@ static void send_res(struct hf_nlm *nlm, const struct answer *a)
 static bool better_unsaid(const struct answer *a)
 {
     return a->stat == HF_STAT_DENIED_NOLOCKS &&
-           ((a->kind == HF_NLM_UNLOCK && a->store_failed) || a->kind == HF_NLM_FREE_ALL);
+           ((a->kind == HF_NLM_UNLOCK && a->store_failed) || a->kind == HF_NLM_FREE_ALL ||
+            a->kind == HF_NLM_SM_NOTIFY);
 }
 
 /* call is NULL where the RPC call was answered before: a message. */

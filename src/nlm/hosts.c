@@ -49,6 +49,10 @@ void on_sm_notify(struct hf_rpc_call *call, void *raw)
         hf_rpc_reply_error(call, HF_RPC_SYSTEM_ERR);
         return;
     }
+    if (!*nlm->config.store_up) {
+        answer_now(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
+        return;
+    }
     answer.seq = hf_core_host_restarted(
         nlm->config.core, now_of(nlm),
         hf_bytes(a->mon_name.nlm_string_val, a->mon_name.nlm_string_len), a->state);
@@ -74,7 +78,8 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
     uint64_t id;
 
     nlm->answers[HF_NLM_RES][HF_STAT_GRANTED]++;
-    if (a->cookie.nlm_obj_len == sizeof(id)) {
+    /* One that is in grace itself says neither yes nor no: it is asked again, as in callback.c. */
+    if (a->cookie.nlm_obj_len == sizeof(id) && a->stat.stat != NLM4_DENIED_GRACE_PERIOD) {
         memcpy(&id, a->cookie.nlm_obj_val, sizeof(id));
         id = be64toh(id);
         hf_core_granted_res(nlm->config.core, now_of(nlm), &peer, id,

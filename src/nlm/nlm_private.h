@@ -14,7 +14,8 @@ enum {
 /* The core's statuses are those of the wire; rpcgen's macros for procedures must not hide one. */
 _Static_assert((int)NLM4_GRANTED == HF_STAT_GRANTED && (int)NLM4_DENIED == HF_STAT_DENIED &&
                    (int)NLM4_DENIED_GRACE_PERIOD == HF_STAT_DENIED_GRACE_PERIOD &&
-                   (int)NLM4_FAILED == HF_STAT_FAILED,
+                   (int)NLM4_FAILED == HF_STAT_FAILED && (int)LCK_GRANTED == HF_STAT_GRANTED &&
+                   (int)LCK_DENIED_GRACE_PERIOD == HF_STAT_DENIED_GRACE_PERIOD,
                "nlm.x and core/request.h");
 
 /* What is to be said to whom, in the core's terms. */

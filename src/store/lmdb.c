@@ -174,10 +174,12 @@ static void forget(struct lmdb *lmdb, const struct hf_batch *batch)
 static int check_files(struct lmdb *lmdb)
 {
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;
+    int rv = hf_lmdb_dir_check(lmdb->env.store, dir);
 
-    if (!hf_journal_is_ours(&lmdb->journal, dir->path))
-        return hf_lmdb_env_fail_fenced(&lmdb->env);
-    return hf_lmdb_dir_check(lmdb->env.store, dir);
+    /* With the database in its place, a journal that is not ours is that of another daemon. */
+    if (rv == 0 && !hf_journal_is_ours(&lmdb->journal, dir->path))
+        rv = hf_lmdb_env_fail_fenced(&lmdb->env);
+    return rv;
 }
 
 static int write_journal(struct lmdb *lmdb, const struct hf_batch *batch)

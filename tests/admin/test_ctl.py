@@ -63,7 +63,8 @@ def looks():
         assert len(json.loads(ctl_ok("locks", "--json", "--client", "alpha"))) == 1
         assert json.loads(ctl_ok("locks", "--json", "--owner", "8@beta")) == []
         assert json.loads(ctl_ok("locks", "--json", "--file", "0102", "--limit", "1"))
-        assert "alpha.example" in ctl_ok("--url", "http://127.0.0.1:8049", "clients")
+        for url in ("http://127.0.0.1:8049", "http://127.0.0.1:8049/"):  # as the README and a browser write it
+            assert "alpha.example" in ctl_ok("--url", url, "clients")
 
 
 @tap.test
@@ -126,6 +127,18 @@ def release_asks_and_tells():
         assert ctl("release", "--lock", lock, "--yes")[0] == NOT_FOUND
         assert "Released" in ctl_ok("release", "--client", "beta.example", "--yes")
         assert ctl("release", "--client", "nobody", "--yes")[0] == NOT_FOUND
+
+
+@tap.test
+def release_does_not_widen_what_was_asked():
+    """Given a filter that release does not have, it refuses: it would release more than was meant."""
+    with Scene():
+        for narrower in (("--owner", "99"), ("--share", "other"), ("--limit", "1")):
+            status, out, err = ctl("release", "--client", "alpha.example", *narrower, "--yes")
+            assert status == USAGE and narrower[0] in err and not out, (status, out, err)
+        status, _, err = ctl("release", "--file", "plan.txt", "--yes")
+        assert status == USAGE and "in hex" in err, err
+        assert len(get("locks")["locks"]) == 1
 
 
 @tap.test
@@ -211,6 +224,18 @@ def check_of_a_registration():
         assert status == OK and steps["callback"]["ok"], steps
 
 
+@tap.test
+def check_of_a_registration_from_this_host():
+    """Given a kernel's SM_MON and no locks of ours: its peer is not called from 127.0.0.1, which would
+    not get there; and it is our status monitor that must be found, not a lock manager."""
+    with Host("192.0.2.2") as peer, Daemon("rpcbind.mode=embedded", "server.listen=192.0.2.1,127.0.0.1",
+                                           "server.programs=nsm"):
+        assert monitor("192.0.2.2", source="127.0.0.1", server="127.0.0.1") == 0
+        status, steps = check("192.0.2.2")
+        assert status == OK and "status monitor" in steps["reverse"]["finding"], steps
+        assert peer.wait_for(lambda c: c.prog == NSM).source[0] != "127.0.0.1"
+
+
 # ---- what can go wrong ----
 
 @tap.test
@@ -220,7 +245,8 @@ def exit_codes():
     assert status == UNREACHABLE and "/run/holdfast/admin.sock" in err and "Is it running?" in err, err
     assert ctl("--url", "http://127.0.0.1:1", "status")[0] == UNREACHABLE
     for arguments in ([], ["frobnicate"], ["release"], ["release", "--lock", "x", "--yes"], ["check"],
-                      ["status", "now"], ["--nonsense"], ["grace", "begin"]):
+                      ["status", "now"], ["--nonsense"], ["grace", "begin"], ["locks", "--limit", "few"],
+                      ["locks", "--limit", ""], ["status", "--client", "x"], ["clients", "--lock", "1"]):
         assert ctl(*arguments)[0] == USAGE, arguments
     assert ctl("--help")[0] == OK and ctl("--version")[1].startswith("holdfastctl ")
     with Daemon():

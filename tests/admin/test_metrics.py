@@ -5,9 +5,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from holdfast_test import netns, tap
-from holdfast_test.daemon import Daemon, wait_until
-from world import Host, Locker, ask, monitor
+from holdfast_test import netns, rpc, tap
+from holdfast_test.daemon import PORT, Daemon, wait_until
+from holdfast_test.xdr import Encoder
+from world import NSM, Host, Locker, ask, monitor
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,6 +118,33 @@ def they_count_what_happened():
         assert 0 < found["nlm_request_duration_seconds_sum", 'procedure="LOCK"'] < 10
 
 
+def notify(name, state, source):
+    """SM_NOTIFY, from a host that says it has restarted."""
+    with rpc.Udp("192.0.2.1", PORT, source=(source, 0)) as client:
+        client.call(NSM, 1, 6, Encoder().string(name).int(state).bytes())
+
+
+@tap.test
+def each_notice_is_counted_once():
+    """NSM-05: of a restart, its repeat, one from elsewhere and one without sense, only the first is accepted."""
+    with Daemon(), Locker("alpha.example", "192.0.2.2") as alpha:
+        assert alpha.lock(b"file") == "granted"
+        for name, state, source in (("alpha.example", 3, "192.0.2.2"), ("alpha", 3, "192.0.2.2"),
+                                    ("alpha.example", 5, "192.0.2.3"), ("alpha.example", 0, "192.0.2.2")):
+            notify(name, state, source)
+        found = samples(scrape())
+        for result in ("accepted", "repeated", "stranger", "bad"):
+            assert found["nsm_notifications_received_total", f'result="{result}"'] == 1, result
+
+
+@tap.test
+def who_is_not_told_is_not_registered():
+    """Given a client with a share only, which is neither durable nor monitored, nobody is registered."""
+    with Daemon(), Locker("alpha.example", "192.0.2.2") as alpha:
+        assert alpha.share(b"file") == "granted"
+        assert samples(scrape())["nsm_clients_registered", ""] == 0
+
+
 @tap.test
 def histograms_add_up():
     """Buckets never fall, and the last is the count."""
@@ -140,6 +168,15 @@ def packaging_names_only_what_is_there():
     used = set(re.findall(r"\b((?:nlm|nsm|holdfast)_\w+)", rules.read_text() + dashboard.read_text()))
     unknown = {name for name in used if re.sub(r"_(bucket|sum|count)$", "", name) not in known}
     assert used and not unknown, unknown
+
+
+@tap.test
+def every_metric_is_explained():
+    """docs/METRICS.md says what each means, and names none that is not there."""
+    with Daemon():
+        known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
+    told = set(re.findall(r"`((?:nlm|nsm|holdfast)_\w+)", (ROOT / "docs/METRICS.md").read_text()))
+    assert told == known, told ^ known
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ import os
 import time
 
 from holdfast_test import netns, nlm, rpc, tap
-from holdfast_test.daemon import Daemon, wait_until
+from holdfast_test.daemon import PORT, Daemon, wait_until
 from holdfast_test.nlm import CANCEL, GRANTED, LOCK, MSG, NM_LOCK, SHARE, TEST, UNLOCK, UNSHARE
-from holdfast_test.peer import SILENCE, Network, add_addresses
+from holdfast_test.peer import SERVER, SILENCE, Network, add_addresses
+from holdfast_test.store import fill, small_disk
 
 END = 2**64 - 1
 WAYS = [{"vers": vers, "transport": transport} for vers in nlm.VERSIONS for transport in rpc.TRANSPORTS]
@@ -248,6 +249,60 @@ def granted_res_from_a_stranger():
         expect(a.stat(UNLOCK), "GRANTED")
         b.send_granted_res(b.wait_for(GRANTED + MSG, 3).granted()[0], "DENIED")  # and its refusal is
         wait_until(lambda: a.stat(TEST) == "GRANTED", "the lock is free")
+
+
+@tap.test
+def granted_res_from_a_client_in_grace():
+    """A client that restarts just now can say neither yes nor no: it keeps the lock and is asked again."""
+    with World() as (a, b, _):
+        b.answers = "DENIED_GRACE_PERIOD"
+        expect(a.stat(LOCK), "GRANTED")
+        expect(b.stat(LOCK, block=True, msg=True, transport="udp"), "BLOCKED")
+        expect(a.stat(UNLOCK), "GRANTED")
+        b.wait_for(GRANTED + MSG)
+        time.sleep(0.1)
+        expect(a.stat(TEST), "DENIED")
+        b.answers = "GRANTED"
+        b.wait_for(GRANTED + MSG, 2)
+        expect(a.ask(TEST).holder.oh, b.lock().oh)
+
+
+# ---- a store that refuses ----
+
+def locks_until_refused(host):
+    for number in itertools.count():
+        stat = host.stat(LOCK, host.lock(fh=b"%064d" % number))
+        if stat != "GRANTED":
+            return stat
+
+
+def send(host, proc, args, port=0, server=SERVER):
+    """A call that may remain unanswered: whether it was answered."""
+    source = ("127.0.0.1" if server == "127.0.0.1" else host.address, port)
+    with rpc.Udp(server, PORT, source) as client:
+        client.send(rpc.call_message(rpc.new_xid(), nlm.PROG, 4, proc, args))
+        return not client.is_silent(1)
+
+
+@tap.test
+def a_full_disk_is_a_refusal():
+    """SPEC section 5: LOCK and TEST are refused. What cannot say no, or would be forgotten at a no, is not
+    answered, so that it is asked again: UNLOCK, FREE_ALL, procedure 16. With room, all of it works."""
+    unlock = nlm.unlock_args(4, b"cookie", nlm.Lock(b"alice", oh=b"1@alice"))
+    restarted = nlm.sm_notify_args(b"bob", 3)
+    with small_disk(4) as disk, World("store.backend=lmdb", f"store.path={disk}/store") as (a, b, c):
+        expect(a.stat(LOCK), "GRANTED")
+        expect(b.stat(LOCK, b.lock(fh=b"of bob")), "GRANTED")
+        fill(f"{disk}/ballast")
+        expect(locks_until_refused(c), "DENIED_NOLOCKS")
+        expect([c.stat(proc) for proc in (LOCK, TEST)], ["DENIED_NOLOCKS"] * 2)
+        expect([send(a, UNLOCK, unlock), send(c, nlm.FREE_ALL, nlm.free_all_args(b"carol")),
+                send(b, nlm.SM_NOTIFY, restarted, 999, "127.0.0.1")], [False] * 3)
+        os.unlink(f"{disk}/ballast")
+        wait_until(lambda: c.stat(TEST) != "DENIED_NOLOCKS", "the store heals")
+        expect(c.stat(TEST, c.lock(fh=b"of bob")), "DENIED")
+        expect([send(a, UNLOCK, unlock), send(b, nlm.SM_NOTIFY, restarted, 998, "127.0.0.1")], [True] * 2)
+        expect([c.stat(TEST), c.stat(TEST, c.lock(fh=b"of bob"))], ["GRANTED"] * 2)
 
 
 # ---- the same once more ----

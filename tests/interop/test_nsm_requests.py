@@ -14,7 +14,7 @@ import threading
 from holdfast_test import netns, nsm, rpc, tap
 from holdfast_test.daemon import PORT, Daemon, wait_until
 from holdfast_test.host import Host
-from holdfast_test.store import Server
+from holdfast_test.store import Server, fill, small_disk
 from holdfast_test.xdr import Encoder
 
 US = "server.example"
@@ -236,41 +236,26 @@ def the_limit_is_exact_under_concurrency():
 @tap.test
 def a_full_disk_is_stat_fail():
     """NSM-02: given a store on a disk that is full, STAT_FAIL; SM_STAT answers; it heals with room."""
-    path = tempfile.mkdtemp(prefix="holdfast-")
-    netns.run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", path)
-    try:
-        with Server(*FAST, path=path) as server, Host(CLIENT) as host:
-            with nsm.connect("192.0.2.1", CLIENT) as monitor:
-                before = monitor.stat().state
-                assert monitor.mon(US, priv(1)).ok
-                ballast = os.path.join(path, "ballast")
-                fill(ballast)
-                refused = 0
-                for number in range(2, 40000):  # until what the store kept in hand is used up
-                    if not monitor.mon("h" * 900 + str(number), priv(number)).ok:
-                        refused = number
-                        break
-                assert refused, "never refused"
-                assert monitor.stat() == nsm.Answer(True, before)
-                server.daemon.wait_for_log("the store is down")
-                os.unlink(ballast)
-                wait_until_accepted(monitor, "server")
-                server.daemon.wait_for_log("the store is up again")
-                monitor.unmon_all()
-                assert monitor.mon(US, priv(1)).ok
-            assert told(server, host) == [1]
-    finally:
-        netns.run("umount", path)
-        os.rmdir(path)
-
-
-def fill(path):
-    try:
-        with open(path, "wb", buffering=0) as file:
-            while file.write(bytes(4096)):
-                pass
-    except OSError:
-        pass  # full
+    with small_disk(2) as path, Server(*FAST, path=path) as server, Host(CLIENT) as host:
+        with nsm.connect("192.0.2.1", CLIENT) as monitor:
+            before = monitor.stat().state
+            assert monitor.mon(US, priv(1)).ok
+            ballast = os.path.join(path, "ballast")
+            fill(ballast)
+            refused = 0
+            for number in range(2, 40000):  # until what the store kept in hand is used up
+                if not monitor.mon("h" * 900 + str(number), priv(number)).ok:
+                    refused = number
+                    break
+            assert refused, "never refused"
+            assert monitor.stat() == nsm.Answer(True, before)
+            server.daemon.wait_for_log("the store is down")
+            os.unlink(ballast)
+            wait_until_accepted(monitor, "server")
+            server.daemon.wait_for_log("the store is up again")
+            monitor.unmon_all()
+            assert monitor.mon(US, priv(1)).ok
+        assert told(server, host) == [1]
 
 
 def wait_until_accepted(monitor, name):

@@ -6,11 +6,13 @@ import re
 import signal
 import socket
 import tempfile
+from pathlib import Path
 
 from holdfast_test import netns, rpc, tap
 from holdfast_test.daemon import PORT, WAIT_S, Daemon, run
 from holdfast_test.xdr import Encoder
 
+ROOT = Path(__file__).parents[2]
 NSM = 100024
 
 
@@ -245,6 +247,19 @@ def every_line_of_a_json_log_parses():
     for line in lines:
         entry = json.loads(line)
         assert {"time", "level", "event"} <= entry.keys()
+
+
+@tap.test
+def every_line_is_explained():
+    """docs/OPERATORS.md says what each line from info up means, and names none that is not there."""
+    sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.c"))
+    lines = set(re.findall(r'hf_log(?:_limited)?\(\s*HF_LOG_(?:ERROR|WARN|INFO),\s*"([^"]+)"', sources))
+    lines |= set(re.findall(r'\{HF_LOG_(?:ERROR|WARN|INFO),\s*"([^"]+)"', sources))  # daemon/events.c
+    table = (ROOT / "docs/OPERATORS.md").read_text().split("## The log")[1].split("\n## ")[0]
+    assert len(lines) > 30 and not (unsaid := {line for line in lines if line not in table}), unsaid
+    named = {re.sub(r" \w+=.*| ….*", "", words) for row in re.findall(r"^\| (`.*?) \|", table, re.M)
+             for words in re.findall("`([^`]+)`", row)}
+    assert not (gone := {name for name in named if name not in sources}), gone
 
 
 @tap.test

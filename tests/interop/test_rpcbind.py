@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """rpcbind, both ways: registered with the real one, or being it; asked by the real rpcinfo."""
 import os
+import re
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 from holdfast_test import netns, rpc, rpcbind, tap
 from holdfast_test.daemon import PORT, Daemon, wait_until
@@ -68,6 +70,18 @@ def list_addresses(host):
     found = {row[2]: row[3] for row in rows}
     assert found["inet/udp/clts"] == found["inet/tcp/cots_ord"] == rpcbind.uaddr(host, PORT), rows
     assert {"inet6/udp/clts", "inet6/tcp/cots_ord"} <= found.keys()
+
+
+@tap.test
+def what_make_run_says_to_try_works_without_an_rpcbind():
+    """Given none, as for an ordinary user, the commands that ask for one port find us (rpcinfo -n would not)."""
+    script = (Path(__file__).parents[2] / "scripts/run").read_text()
+    commands = re.findall(r"^    (rpcinfo -a .*?)  ", script, re.M)
+    assert len(commands) == 2, commands
+    with Daemon("rpcbind.mode=none"):
+        for command in commands:
+            words = command.replace("$here", f"127.0.0.1.{PORT >> 8}.{PORT & 255}").split()
+            assert "ready and waiting" in rpcinfo(*words[1:])
 
 
 # ---- embedded ----

@@ -253,6 +253,23 @@ static void a_daemon_that_was_robbed_writes_nothing_more(void **state)
     expect_fenced(1010);
 }
 
+/* Nobody has taken it over then: whoever looks for another daemon would look in vain. */
+static void a_directory_that_was_moved_away_is_told_as_that(void **state)
+{
+    char moved[PATH_MAX + 16];
+    uint8_t room[HF_FH_MAX];
+    struct hf_record_lock lock = make_lock(2000, 1, room);
+
+    (void)state;
+    snprintf(moved, sizeof(moved), "%s.moved", dir);
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(rename(dir, moved), 0);
+    assert_int_equal(hf_store_put_lock(&store, &lock), HF_EFENCED);
+    assert_non_null(strstr(hf_store_error(&store), "was removed or replaced"));
+    assert_int_equal(rename(moved, dir), 0);
+    hf_store_close(&store);
+}
+
 /* Three batches that only the journal has, then the end without a word. */
 static void die_with_a_full_journal(void)
 {
@@ -360,6 +377,7 @@ int main(void)
         STORY(a_newer_record_is_refused),
         STORY(an_interrupted_first_start_is_forgotten),
         STORY(a_daemon_that_was_robbed_writes_nothing_more),
+        STORY(a_directory_that_was_moved_away_is_told_as_that),
         STORY(what_is_only_in_the_journal_is_there),
         STORY(a_damaged_journal_is_noticed),
         STORY(a_journal_cut_short_is_noticed),

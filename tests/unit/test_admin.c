@@ -11,6 +11,7 @@
 #include "admin/token.h"
 #include "admin/writer.h"
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/log.h"
 
 /* A file with this text, for the length of a test. */

@@ -161,6 +161,30 @@ static void hash_sees_every_bit_and_the_length(void **state)
         assert_true(seen[i] != seen[i - 1]);
 }
 
+/*
+ * The key must not cancel out. With the length's own number at the end (the golden ratio times the
+ * length, which is no secret), whatever stands before it made no difference, under any key.
+ */
+static void hash_cannot_be_aimed_without_the_key(void **state)
+{
+    (void)state;
+    for (uint64_t k = 1; k <= 8; k++) {
+        struct hf_hash_key key = {k * 0x9fb21c651e98df25ULL, k * 0xd6e8feb86659fd93ULL};
+
+        for (size_t len = 16; len <= 64; len++) {
+            uint64_t mix = len * 0x9e3779b97f4a7c15ULL;
+            uint8_t data[64] = {0};
+            uint64_t first;
+
+            memcpy(data + len - sizeof(mix), &mix, sizeof(mix));
+            memcpy(data + 8, &mix, sizeof(mix)); /* and where the first factor would be */
+            first = hf_hash(&key, data, len);
+            data[0] = 1;
+            assert_true(hf_hash(&key, data, len) != first);
+        }
+    }
+}
+
 /* Counters in a file handle, as servers make them: no bucket gets far more than its part. */
 static void hash_spreads_over_buckets(void **state)
 {
@@ -409,6 +433,7 @@ int main(void)
         cmocka_unit_test(list_keeps_order),
         cmocka_unit_test(siphash_is_siphash_1_3),
         cmocka_unit_test(hash_sees_every_bit_and_the_length),
+        cmocka_unit_test(hash_cannot_be_aimed_without_the_key),
         cmocka_unit_test(hash_spreads_over_buckets),
         cmocka_unit_test(buf_slides_and_grows),
         cmocka_unit_test(buf_survives_a_failed_allocation),

@@ -574,6 +574,55 @@ static void deadlock_search_is_bounded(void **state)
     assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 1);
 }
 
+/*
+ * Given an owner of many locks elsewhere, and a file with many locks that some wait to write: that
+ * the owner holds nothing there is looked up anew for each who waits, and counts as work.
+ */
+static void deadlock_search_counts_what_it_looks_at(void **state)
+{
+    enum { MANY = 4000, WRITERS = 100 };
+    struct world *w = *state;
+    char fh[16];
+
+    w->unchecked = true;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(fh, sizeof(fh), "other%d", i);
+        assert_int_equal(LOCK(w, .client = 2, .fh = fh, .nm = true), GRANTED);
+        assert_int_equal(LOCK(w, .client = 1, .svid = 10 + i, .off = (uint64_t)i, .len = 1,
+                              .shared = true, .nm = true),
+                         GRANTED);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(LOCK(w, .client = 3, .svid = 10 + i, .len = 1, .block = true), BLOCKED);
+    assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 0);
+    assert_int_equal(LOCK(w, .client = 2, .shared = true, .block = true), BLOCKED);
+    assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 1);
+}
+
+/* An owner of many locks finds those in a range, on a file that others crowd as well. */
+static void an_owner_of_many_among_many(void **state)
+{
+    struct world *w = *state;
+    char fh[16];
+
+    for (int i = 0; i < 40; i++) {
+        snprintf(fh, sizeof(fh), "other%d", i);
+        assert_int_equal(LOCK(w, .client = 2, .fh = fh, .nm = true), GRANTED);
+        assert_int_equal(LOCK(w, .client = 1, .svid = 10 + i, .shared = true), GRANTED);
+    }
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(
+            LOCK(w, .client = 2, .off = 10 * (uint64_t)i + 1, .len = 2, .shared = true), GRANTED);
+    assert_int_equal(world_status(w).locks, 120);
+    assert_int_equal(LOCK(w, .client = 2, .off = 101, .len = 2, .shared = true), GRANTED);
+    assert_int_equal(UNLOCK(w, .client = 2, .off = 100, .len = 102), GRANTED);
+    assert_int_equal(world_status(w).locks, 110);
+    assert_int_equal(LOCK(w, .client = 2, .shared = true), GRANTED); /* all of it: one instead */
+    assert_int_equal(world_status(w).locks, 81);
+    assert_int_equal(UNLOCK(w, .client = 2), GRANTED);
+    assert_int_equal(world_status(w).locks, 80);
+}
+
 /* NM_LOCK: held, but not durable, and the client is not registered for it. */
 static void unmonitored_locks(void **state)
 {
@@ -960,6 +1009,8 @@ int main(void)
         T(a_new_lock_lets_a_waiter_pass),
         T(a_cycle_that_somebody_can_pass_is_no_deadlock),
         T(deadlock_search_is_bounded),
+        T(deadlock_search_counts_what_it_looks_at),
+        T(an_owner_of_many_among_many),
         T(unmonitored_locks),
         T(unmonitored_waiter),
         T(share_conflict_table),

@@ -628,6 +628,40 @@ static void operator_releases(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
+/* TRK-01: one tracker for whatever protocol brings a client; what it knows outlives a restart. */
+static void tracker_of_both_protocols(void **state)
+{
+    struct world *w = *state;
+    struct hf_view_client clients[3];
+    const struct hf_record_client *nlm = &clients[0].record;
+    const struct hf_record_client *nsm = &clients[1].record;
+    struct hf_addr host = world_addr(7);
+    struct hf_addr ours = world_addr(250);
+    uint64_t cursor = 0;
+    int64_t began_ms = w->now.wall_ms;
+
+    LOCK(w, .client = 7, .state = 5, .len = 1);
+    mon(w, "server9.example");
+    w->now.wall_ms += 1000;
+    LOCK(w, .client = 7, .state = 5, .off = 10, .len = 1);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, clients, 3), 2);
+    assert_true(nlm->protocol == HF_PROTOCOL_NLM && nsm->protocol == HF_PROTOCOL_NSM);
+    assert_true(nlm->id != 0 && nsm->id != 0 && nlm->id != nsm->id);
+    assert_true(hf_bytes_equal(nlm->name, hf_bytes_str("client7.example")));
+    assert_true(nlm->n_addrs == 1 && hf_addr_same_host(&nlm->addrs[0], &host));
+    assert_true(hf_addr_same_host(&nlm->local, &ours));
+    assert_true(nlm->state == 5 && clients[0].n_locks == 2 && clients[1].n_locks == 0);
+    assert_true(clients[0].first_seen_ms == began_ms && clients[0].last_seen_ms == began_ms + 1000);
+    assert_true(hf_bytes_equal(nsm->my_name, hf_bytes_str("kernel")) && nsm->prog == 100021);
+
+    world_crash(w);
+    world_start(w);
+    cursor = 0;
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, clients, 3), 2);
+    assert_true(nlm->state == 5 && clients[0].n_locks == 2 && clients[0].first_seen_ms == began_ms);
+    assert_true(hf_bytes_equal(nsm->my_name, hf_bytes_str("kernel")) && nsm->prog == 100021);
+}
+
 /* ADM-01: pages show everything exactly once, with shares by their pattern. */
 static void pages(void **state)
 {
@@ -797,6 +831,7 @@ int main(void)
         T(record_follows_the_client),
         T(two_addresses_of_ours_are_two_servers),
         T(operator_releases),
+        T(tracker_of_both_protocols),
         T(pages),
         T(leaving_monitor_is_not_shown),
         T(events_overflow),

@@ -5,11 +5,36 @@
         server.kill()          # kill -9
         server.start()
 """
+import contextlib
+import os
 import shutil
 import signal
 import tempfile
 
+from . import netns
 from .daemon import Daemon
+
+
+@contextlib.contextmanager
+def small_disk(megabytes):
+    """A directory on a file system of its own, that can be filled."""
+    path = tempfile.mkdtemp(prefix="holdfast-")
+    netns.run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", path)
+    try:
+        yield path
+    finally:
+        netns.run("umount", path)
+        os.rmdir(path)
+
+
+def fill(path):
+    """A file that takes all the room there is."""
+    try:
+        with open(path, "wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+    except OSError:
+        pass  # full
 
 
 class Server:
