@@ -24,7 +24,8 @@ struct hf_now {
 /*
  * SPEC section 4. Each is answered DENIED_NOLOCKS (SM_MON: STAT_FAIL) when hit, and counted. NLM
  * clients and SM_MON registrations are counted apart, so neither can starve the other. A share
- * (SHARE) and a waiter count as a lock of their client and in all.
+ * (SHARE) and a waiter count as a lock of their client and in all. UNLOCK and reclaims may go
+ * beyond the limits on locks (limits.c).
  */
 struct hf_limits {
     uint32_t clients;

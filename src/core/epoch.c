@@ -14,6 +14,11 @@ int32_t hf_core_state(const struct hf_core *core)
     return (int32_t)(2 * n - 1);
 }
 
+bool hf_core_state_is_durable(const struct hf_core *core)
+{
+    return hf_core_is_durable(core, core->epoch_seq);
+}
+
 static void write_server(struct hf_core *core)
 {
     core->server_dirty = true;

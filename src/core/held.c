@@ -287,6 +287,14 @@ static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint6
     return 0;
 }
 
+bool hf_held_splits(const struct hf_file *file, const struct hf_owner *owner,
+                    const struct hf_range *range)
+{
+    const struct hf_lock *lock = hf_held_own(file, owner, range->first, range->last, NULL);
+
+    return lock && lock->node.first < range->first && lock->node.last > range->last;
+}
+
 int hf_held_clear(struct hf_txn *txn, struct hf_owner *owner, uint64_t first, uint64_t last)
 {
     struct hf_lock *lock = hf_held_own(txn->file, owner, first, last, NULL);
@@ -359,21 +367,52 @@ static bool any_durable(const struct hf_file *file, const struct hf_want *want)
     return false;
 }
 
-int hf_held_set(struct hf_txn *txn, const struct hf_want *asked)
+/* The owner's first lock that overlaps or borders on what is asked, or the next one after it. */
+static struct hf_lock *own_around(const struct hf_file *file, const struct hf_want *asked,
+                                  const struct hf_lock *after)
 {
     uint64_t low = asked->first > 0 ? asked->first - 1 : 0;
     uint64_t high = asked->last < UINT64_MAX ? asked->last + 1 : UINT64_MAX;
+
+    return hf_held_own(file, asked->owner, low, high, after);
+}
+
+/* What is asked is part of this lock already. */
+static bool is_part_of(const struct hf_want *asked, const struct hf_lock *lock)
+{
+    return alike(lock, asked) && lock->node.first <= asked->first && lock->node.last >= asked->last;
+}
+
+int hf_held_growth(const struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_want asked = *want;
+    struct hf_lock *lock = NULL;
+    int growth = 1;
+
+    asked.durable = want->durable || any_durable(file, want);
+    while ((lock = own_around(file, &asked, lock)) != NULL) {
+        if (is_part_of(&asked, lock))
+            return 0;
+        if (alike(lock, &asked))
+            growth--;
+        else if (hf_range_overlap(lock->node.first, lock->node.last, asked.first, asked.last))
+            growth += (lock->node.first < asked.first) + (lock->node.last > asked.last) - 1;
+    }
+    return growth;
+}
+
+int hf_held_set(struct hf_txn *txn, const struct hf_want *asked)
+{
     struct whole whole = {.want = *asked, .acquired_at_ms = txn->now.wall_ms};
-    struct hf_lock *lock = hf_held_own(txn->file, asked->owner, low, high, NULL);
+    struct hf_lock *lock = own_around(txn->file, asked, NULL);
     struct hf_lock *next;
 
     if (lock && !asked->durable)
         whole.want.durable = any_durable(txn->file, asked);
-    if (lock && alike(lock, &whole.want) && lock->node.first <= asked->first &&
-        lock->node.last >= asked->last)
+    if (lock && is_part_of(&whole.want, lock))
         return 0; /* it holds just that already */
     for (; lock; lock = next) {
-        next = hf_held_own(txn->file, asked->owner, low, high, lock);
+        next = own_around(txn->file, asked, lock);
         if (absorb(txn, asked, &whole, lock) < 0)
             return HF_ENOMEM;
     }

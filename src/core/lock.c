@@ -44,10 +44,8 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const s
     struct hf_client_mutable m = current(s->client, peer, args);
     struct hf_txn txn;
 
-    if (!hf_limit_room(core, s->client, s->file) && !hf_held_covers(s->file, want, true)) {
-        hf_limit_lock(core, s->client, s->file);
+    if (hf_limit_lock(core, s->file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
-    }
     hf_txn_begin(&txn, core, now, s->file);
     if ((!args->unmonitored &&
          (hf_client_update(&txn, s->client, &m) < 0 || hf_client_register(&txn, s->client) < 0)) ||
@@ -78,7 +76,7 @@ static struct hf_answer wait_for_it(struct hf_core *core, struct hf_now now,
                                     const struct hf_peer *peer, const struct hf_lock_args *args,
                                     const struct hf_subject *s, const struct hf_want *want)
 {
-    if (hf_limit_waiter(core, s->file) < 0 || hf_limit_lock(core, s->client, s->file) < 0)
+    if (hf_limit_waiter(core, s->file) < 0 || hf_limit_one(core, s->client, s->file) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if (hf_deadlock_would_close(core, s->file, want)) {
         core->counters.deadlocks++;

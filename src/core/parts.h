@@ -211,7 +211,15 @@ bool hf_held_covers(const struct hf_file *file, const struct hf_want *want, bool
 /* The owner holds all of it now in the wanted mode: split, merge, upgrade, downgrade. */
 int hf_held_set(struct hf_txn *txn, const struct hf_want *want);
 
-/* The owner holds none of it any more. Splitting may hit a limit: HF_ELIMIT. */
+/* By how many locks hf_held_set() would make the owner's more, or fewer. */
+enum { HF_HELD_GROWTH_MAX = 2 };
+int hf_held_growth(const struct hf_file *file, const struct hf_want *want);
+
+/* Unlocking this makes two locks of one. */
+bool hf_held_splits(const struct hf_file *file, const struct hf_owner *owner,
+                    const struct hf_range *range);
+
+/* The owner holds none of it any more. */
 int hf_held_clear(struct hf_txn *txn, struct hf_owner *owner, uint64_t first, uint64_t last);
 
 /* One lock, whole. */
@@ -232,12 +240,18 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
 /* Each counts the hit. HF_ELIMIT or 0. */
 int hf_limit_client(struct hf_core *core);
 int hf_limit_monitor(struct hf_core *core);
-int hf_limit_lock(struct hf_core *core, const struct hf_client *client, const struct hf_file *file);
-
-/* The same question, asked without counting. */
-bool hf_limit_room(struct hf_core *core, const struct hf_client *client,
-                   const struct hf_file *file);
 int hf_limit_waiter(struct hf_core *core, const struct hf_file *file);
+
+enum { HF_LOCKS_BEYOND = 1000 }; /* what UNLOCK and reclaims may go beyond the limits on locks */
+
+/* One more, whatever it is. */
+int hf_limit_one(struct hf_core *core, const struct hf_client *client, const struct hf_file *file);
+
+/* As many more as this LOCK, reclaim or UNLOCK would make. */
+int hf_limit_lock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
+int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
+int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_owner *owner,
+                    const struct hf_range *range);
 
 /* --- waiters.c: first come, first served (NLM-03) --- */
 

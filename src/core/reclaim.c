@@ -89,7 +89,8 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
         return outside_grace(core, file, want);
     if (!may_have(core, file, want))
         return (struct hf_answer){HF_STAT_DENIED, file->seq};
-    if (!hf_held_covers(file, want, false) && hf_limit_lock(core, want->owner->client, file) < 0)
+    /* With durable locks it is held, and counted, already. */
+    if (!core->config.durable_locks && hf_limit_reclaim(core, file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     hf_txn_begin(&txn, core, now, file);
     if (take_again(&txn, want) < 0) {

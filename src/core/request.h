@@ -136,6 +136,9 @@ struct hf_sm_answer {
 };
 
 struct hf_sm_answer hf_core_sm_stat(struct hf_core *core);
+
+/* False: our state number is new, and must not be told, not even in a refusal (NSM-06). */
+bool hf_core_state_is_durable(const struct hf_core *core);
 struct hf_sm_answer hf_core_sm_mon(struct hf_core *core, struct hf_now now,
                                    const struct hf_peer *peer, const struct hf_mon_args *args);
 struct hf_sm_answer hf_core_sm_unmon(struct hf_core *core, struct hf_now now,

@@ -88,7 +88,7 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
         return HF_STAT_DENIED_GRACE_PERIOD;
     if (conflicts(file, share, args))
         return HF_STAT_DENIED;
-    if (!share && hf_limit_lock(core, client, file) < 0)
+    if (!share && hf_limit_one(core, client, file) < 0)
         return HF_STAT_DENIED_NOLOCKS;
     if (!share)
         share = add(core, client, file, args->oh);

@@ -4,23 +4,13 @@
  */
 #include "core/parts.h"
 
-/* Cutting the middle out of a lock makes two of one. */
-static bool splits(const struct hf_subject *s, const struct hf_range *range)
-{
-    const struct hf_lock *lock = hf_held_own(s->file, s->owner, range->first, range->last, NULL);
-
-    return lock && lock->node.first < range->first && lock->node.last > range->last;
-}
-
 static struct hf_answer release(struct hf_core *core, struct hf_now now, const struct hf_subject *s,
                                 const struct hf_range *range)
 {
     struct hf_txn txn;
 
-    if (!hf_limit_room(core, s->client, s->file) && splits(s, range)) {
-        hf_limit_lock(core, s->client, s->file);
+    if (hf_limit_unlock(core, s->file, s->owner, range) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
-    }
     hf_txn_begin(&txn, core, now, s->file);
     if (hf_held_clear(&txn, s->owner, range->first, range->last) < 0) {
         hf_txn_abort(&txn);

@@ -28,6 +28,16 @@ static void count(struct hf_nsm *nsm, const struct hf_rpc_call *call, enum hf_ns
         hf_histogram_observe(&nsm->durations_ns[proc], uv_hrtime() - call->received_ns);
 }
 
+/*
+ * NSM-06: a state number is durable before it leaves. What was decided well waits for its batch,
+ * and so for the epoch; a refusal is for when that has failed, and may find an epoch (after
+ * SM_SIMU_CRASH) that is yet to be written. Then it is better unsaid: the peer asks again.
+ */
+static bool may_leave(const struct hf_nsm *nsm, const struct hf_sm_answer *answer)
+{
+    return answer->ok || hf_core_state_is_durable(nsm->config.core);
+}
+
 /* What is said, in the core's terms; which of the three result types depends on the procedure. */
 static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_answer answer)
 {
@@ -39,7 +49,10 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
     switch (proc) {
     case SM_STAT:
     case SM_MON:
-        hf_rpc_reply(call, (xdrproc_t)xdr_sm_stat_res, &res);
+        if (may_leave(nsm, &answer))
+            hf_rpc_reply(call, (xdrproc_t)xdr_sm_stat_res, &res);
+        else
+            hf_rpc_reply_never(call);
         break;
     case SM_UNMON:
     case SM_UNMON_ALL:

@@ -158,6 +158,49 @@ static void check_holder(struct sim_world *world, const struct sim_message *r,
     sim_world_violation(world, "true holder", "TEST answers an owner that does not hold that");
 }
 
+static unsigned sum(const unsigned *counts, unsigned n)
+{
+    unsigned total = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        total += counts[i];
+    return total;
+}
+
+/*
+ * A LOCK never makes more locks than a limit allows. (What was more already, because an UNLOCK cut
+ * a lock in two, may stay; and in grace a part of what was held may be granted as if it were
+ * reclaimed.) Not looked at when it also let somebody pass who waited: who waits has been counted.
+ */
+static void check_limits(struct sim_world *world)
+{
+    const struct sim_config *c = &world->config;
+    const struct sim_seen *before = &world->model.seen;
+    struct sim_seen *after = &world->scratch[0];
+
+    if (!sim_predict_is_tight(c) || before->grace)
+        return;
+    sim_model_look(world, after);
+    if (after->n_waiters != before->n_waiters)
+        return;
+    for (unsigned h = 0; h < SIM_HOSTS; h++) {
+        if (after->locks_of_host[h] > before->locks_of_host[h] &&
+            after->locks_of_host[h] > c->max_locks_per_client)
+            sim_world_violation(world, "a limit is kept", "host %u has %u locks", h,
+                                after->locks_of_host[h]);
+    }
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        if (after->locks_of_file[f] > before->locks_of_file[f] &&
+            after->locks_of_file[f] > c->max_locks_per_file)
+            sim_world_violation(world, "a limit is kept", "file %u has %u locks", f,
+                                after->locks_of_file[f]);
+    }
+    if (sum(after->locks_of_host, SIM_HOSTS) > sum(before->locks_of_host, SIM_HOSTS) &&
+        sum(after->locks_of_host, SIM_HOSTS) > c->max_locks)
+        sim_world_violation(world, "a limit is kept", "%u locks in all",
+                            sum(after->locks_of_host, SIM_HOSTS));
+}
+
 /* The owner has another request in the queue: an old copy, or what is left of one. */
 static bool waits_for_else(const struct sim_model *model, const struct sim_message *r)
 {
@@ -239,6 +282,9 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
                             sim_stat_name(answer.stat), allowed);
     if (r->call == SIM_CALL_TEST && answer.stat == HF_STAT_DENIED)
         check_holder(world, r, &answer.holder);
+    if ((r->call == SIM_CALL_LOCK || r->call == SIM_CALL_NM_LOCK) && !r->reclaim &&
+        answer.stat == HF_STAT_GRANTED)
+        check_limits(world);
     sim_check_answer(world, r, answer.stat);
     follow(world, r, answer.stat, answer.seq);
     /* Not while the core still has something to try again, which it may do with any request. */

@@ -180,10 +180,6 @@ void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum
     unsigned owner = sim_owner(r->host, r->proc);
     enum sim_mode mode = r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
 
-    /* Without recorded locks the limits are counted anew with each reclaim, and a file that was
-     * locked in the middle of a lock may have held two more than the limit. */
-    if (!world->config.durable && stat == HF_STAT_DENIED_NOLOCKS)
-        return;
     if (!r->reclaim || r->proc >= SIM_PROCS || stat == HF_STAT_GRANTED || world->heap.failed ||
         host->life != r->hidden.life || !host->slots[SIM_SLOT_RECLAIM].active ||
         host->slots[SIM_SLOT_RECLAIM].call.xid != r->xid)

@@ -46,6 +46,8 @@ struct sim_seen {
     unsigned n_granting;
     struct sim_share shares[SIM_SHARES];
     unsigned n_shares;
+    unsigned locks_of_host[SIM_HOSTS]; /* records, for the limits */
+    unsigned locks_of_file[SIM_FILES];
     bool grace;
 };
 

@@ -12,16 +12,23 @@ enum {
     TIGHT = 50, /* a configured limit below this may be hit in a world of this size */
 };
 
-/* Limits are the only reason to refuse for want of room, besides an allocation that failed just
- * now (door.c). */
-static unsigned no_room(const struct sim_world *world)
+bool sim_predict_is_tight(const struct sim_config *c)
 {
-    const struct sim_config *c = &world->config;
-    bool tight = c->max_clients < TIGHT || c->max_locks < TIGHT ||
-                 c->max_locks_per_client < TIGHT || c->max_locks_per_file < TIGHT ||
-                 c->max_waiters < TIGHT;
+    return c->max_locks < TIGHT || c->max_locks_per_client < TIGHT ||
+           c->max_locks_per_file < TIGHT || c->max_waiters < TIGHT;
+}
 
-    return tight ? NOLOCKS : 0;
+/* Limits are the only reason to refuse for want of room, besides an allocation that failed just
+ * now (door.c). Nobody needs room to ask, to give back, or for what it held before a restart. */
+static unsigned no_room(const struct sim_world *world, const struct sim_message *r)
+{
+    bool locks = r->call == SIM_CALL_LOCK || r->call == SIM_CALL_NM_LOCK;
+
+    if (!locks && r->call != SIM_CALL_SHARE)
+        return 0;
+    if (world->config.max_clients < TIGHT)
+        return NOLOCKS;
+    return sim_predict_is_tight(&world->config) && !(locks && r->reclaim) ? NOLOCKS : 0;
 }
 
 /* Without recorded locks the server does not know in grace what is held: it may say so. */
@@ -180,7 +187,7 @@ static unsigned predict_share(const struct sim_world *world, const struct sim_me
 
 unsigned sim_predict(const struct sim_world *world, const struct sim_message *r)
 {
-    unsigned open = no_room(world);
+    unsigned open = no_room(world, r);
     bool false_name = r->named != r->host;
 
     switch (r->call) {

@@ -6,6 +6,7 @@
 #ifndef HF_SIM_PREDICT_H
 #define HF_SIM_PREDICT_H
 
+#include "config.h"
 #include "model.h"
 
 struct sim_world;
@@ -14,6 +15,9 @@ struct sim_world;
 
 /* For TEST, LOCK, NM_LOCK, UNLOCK, CANCEL, SHARE, UNSHARE and FREE_ALL. */
 unsigned sim_predict(const struct sim_world *world, const struct sim_message *request);
+
+/* A limit on locks or waiters is so low that a world of this size may hit it. */
+bool sim_predict_is_tight(const struct sim_config *config);
 
 /* The waiter at this place waits, in however many steps, for itself. */
 bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place);

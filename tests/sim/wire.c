@@ -67,7 +67,13 @@ static void check_said(struct sim_world *world, const struct sim_asked *asked)
                             sim_stat_name(expected.stat), expected.state);
 }
 
-/* Silence is for what failed: the store, or memory. */
+static bool carries_state(const struct sim_message *reply)
+{
+    return reply->call == SIM_CALL_SM_MON || reply->call == SIM_CALL_SM_STAT;
+}
+
+/* Silence is for what failed: the store, or memory. And for a state number that is not durable: not
+ * even a refusal leaves with it (NSM-06). */
 static void check_unsaid(struct sim_world *world, const struct sim_asked *asked)
 {
     const struct sim_wire *wire = wire_of(world);
@@ -76,6 +82,9 @@ static void check_unsaid(struct sim_world *world, const struct sim_asked *asked)
     if (world->heap.failed || asked->hushed)
         return;
     if ((wire->failing || !asked->decided) && !refusal(asked, &expected))
+        return;
+    if ((wire->failing || !asked->decided) && carries_state(&asked->reply) &&
+        world->server.epoch > world->server.durable_epoch)
         return;
     sim_world_violation(world, "every request is answered", "%s is not",
                         sim_call_name((enum sim_call)asked->reply.call));
@@ -100,9 +109,9 @@ static void conclude(struct sim_asked *asked)
         check_unsaid(world, asked);
     reply.stat = (uint8_t)asked->heard.stat;
     reply.state = asked->heard.state;
-    /* Not even a refusal leaves before the epoch is on the disk (NSM-06). */
-    if (wire->failing && reply.hidden.epoch > world->server.durable_epoch)
-        asked->said = false;
+    /* A refusal tells nothing of the epoch that failed with it, unless it carries our state. */
+    if (wire->failing && !carries_state(&reply) && reply.hidden.epoch > world->server.durable_epoch)
+        reply.hidden.epoch = world->server.durable_epoch;
     if (!wire->ending && !asked->hushed && is_heard(&reply)) {
         if (asked->said)
             sim_answers_send(world, &reply);

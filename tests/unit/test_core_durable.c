@@ -402,6 +402,25 @@ static void story(struct world *w)
     world_later(w, 400000);
 }
 
+/* NSM-06: a new state number is told by nobody before it is durable, however often that fails. */
+static void a_state_number_is_durable_before_it_is_told(void **state)
+{
+    struct world *w = *state;
+    struct hf_sm_answer answer;
+
+    assert_true(hf_core_state_is_durable(w->core));
+    w->by_hand = true;
+    hf_core_simu_crash(w->core, w->now);
+    assert_false(hf_core_state_is_durable(w->core));
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_false(hf_core_state_is_durable(w->core)); /* a refusal made now must not carry it */
+    answer = hf_core_sm_stat(w->core);
+    assert_true(answer.seq > hf_core_durable(w->core));
+    assert_true(world_commit_one(w, 0));
+    assert_true(hf_core_state_is_durable(w->core));
+    assert_true(answer.seq <= hf_core_durable(w->core));
+}
+
 /*
  * SM_SIMU_CRASH while the release of the last lock from before waits for its batch: if that fails
  * the lock is back, and grace is there for its owner to reclaim it (GRC-01).
@@ -603,6 +622,7 @@ int main(void)
         T(nothing_leaves_before_the_epoch),
         T(dependent_answers_wait),
         T(failed_commit_undoes_everything),
+        T(a_state_number_is_durable_before_it_is_told),
         T(what_comes_back_after_simu_crash_can_be_reclaimed),
         T(undone_grant_waits_again),
         T(waiter_behind_an_undone_lock),

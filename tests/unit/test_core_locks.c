@@ -713,8 +713,7 @@ static void limits(void **state)
     assert_int_equal(LOCK(w, .client = 1, .fh = "g"), NOLOCKS);
     assert_int_equal(SHARE(w, .client = 1, .fh = "g"), NOLOCKS);
     assert_int_equal(n->limit_locks_per_client, 2);
-    assert_int_equal(UNLOCK(w, .client = 1, .off = 1, .len = 1), NOLOCKS); /* a split is one more */
-    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 5), GRANTED);   /* held already */
+    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 5), GRANTED); /* held already */
     assert_int_equal(LOCK(w, .client = 2, .off = 100, .len = 1), GRANTED);
     assert_int_equal(LOCK(w, .client = 2, .off = 110, .len = 1), NOLOCKS);
     assert_int_equal(n->limit_locks_per_file, 1);
@@ -729,6 +728,54 @@ static void limits(void **state)
     assert_int_equal(n->limit_clients, 2);
     UNLOCK(w, .client = 1);
     assert_int_equal(LOCK(w, .client = 3, .fh = "h"), GRANTED);
+}
+
+/* A limit is about how many locks there are afterwards, and is kept to the last one. */
+static void limits_count_what_a_lock_makes(void **state)
+{
+    struct world *w = *state;
+
+    w->config.limits.locks_per_client = 3;
+    hf_core_set_limits(w->core, &w->config.limits);
+    assert_int_equal(LOCK(w, .off = 0, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .off = 20, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .off = 4, .len = 2, .shared = true), NOLOCKS); /* three of one: 4 */
+    assert_int_equal(TEST(w, .client = 2, .off = 4, .len = 2, .shared = true), DENIED);
+    assert_int_equal(LOCK(w, .off = 0, .len = 2, .shared = true), GRANTED); /* two of one: 3 */
+    assert_int_equal(LOCK(w, .off = 8, .len = 2, .shared = true), NOLOCKS);
+    assert_int_equal(LOCK(w, .off = 2, .len = 8, .shared = true), GRANTED); /* one of two: 2 */
+    assert_int_equal(LOCK(w, .off = 0, .len = 10), GRANTED);                /* upgraded */
+    assert_int_equal(LOCK(w, .off = 5, .len = 20), GRANTED);                /* one of all: 1 */
+    assert_int_equal(locks_held(w), 1);
+    assert_int_equal(hf_core_counters(w->core)->limit_locks_per_client, 2);
+}
+
+/*
+ * UNLOCK is not refused: the client forgets the lock whatever it is told. So it goes beyond the
+ * limit, and what was held so can be reclaimed. But not without end.
+ */
+static void unlock_and_reclaim_go_beyond_a_limit(void **state)
+{
+    struct world *w = *state;
+    uint64_t i;
+
+    world_crash(w);
+    w->config.limits.locks_per_client = 1;
+    w->config.durable_locks = false;
+    world_start(w);
+    assert_int_equal(LOCK(w, .off = 0, .len = 10000), GRANTED);
+    for (i = 1; i <= 1000; i++)
+        assert_int_equal(UNLOCK(w, .off = 2 * i, .len = 1), GRANTED);
+    assert_int_equal(UNLOCK(w, .off = 2 * i, .len = 1), NOLOCKS);
+    assert_int_equal(LOCK(w, .off = 20000, .len = 1), NOLOCKS);
+    assert_int_equal(locks_held(w), 1001);
+
+    world_restart(w);
+    assert_int_equal(LOCK(w, .off = 0, .len = 2, .reclaim = true), GRANTED);
+    for (i = 1; i <= 999; i++)
+        assert_int_equal(LOCK(w, .off = 2 * i + 1, .len = 1, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, .off = 2001, .len = 7999, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, .off = 20000, .len = 1, .reclaim = true), NOLOCKS);
 }
 
 /* A waiter's own limit: locks of its client count, too. */
@@ -1016,6 +1063,8 @@ int main(void)
         T(share_conflict_table),
         T(share_again_replaces),
         T(limits),
+        T(limits_count_what_a_lock_makes),
+        T(unlock_and_reclaim_go_beyond_a_limit),
         T(limit_of_locks_for_waiters),
         T(free_all),
         T(reclaim_outside_grace),
