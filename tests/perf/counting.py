@@ -21,8 +21,9 @@ WAIT_S = 60
 
 def compiler():
     """Who compiled the program, as it says itself: "GCC 12"."""
-    found = re.search(rb"GCC: \([^)]*\) (\d+)", Path(daemon.program()).read_bytes())
-    return f"GCC {found[1].decode()}" if found else "not GCC"
+    program = Path(daemon.program()).read_bytes()
+    found = re.search(rb"(clang) version (\d+)", program) or re.search(rb"(GCC): \([^)]*\) (\d+)", program)
+    return b" ".join(found.groups()).decode() if found else "unknown"
 
 
 def need(program):

@@ -7,6 +7,7 @@ A slow-down shows here on any machine, however busy. By hand:
     tests/perf/test_budget.py --update    # writes what is counted now as the budget
 """
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -96,6 +97,8 @@ def update():
 
 if __name__ == "__main__":
     take_release_build()
+    if "HOLDFASTD_RELEASE" not in os.environ:
+        tap.skip_all("there is no release build to count in: make build")
     netns.enter()
     if "--update" in sys.argv:
         update()
