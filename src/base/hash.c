@@ -3,6 +3,65 @@
 #include <endian.h>
 #include <string.h>
 
+/* ---- for tables ---- */
+
+/* Odd, with as many ones as zeros, spread: any such number serves. */
+#define LENGTH_MIX 0x9e3779b97f4a7c15ULL
+
+/* Both halves of the 128-bit product, folded into one. */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    __extension__ unsigned __int128 product = (unsigned __int128)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t load64(const uint8_t *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static inline uint64_t load32(const uint8_t *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len)
+{
+    const uint8_t *p = data;
+    uint64_t h = key->k0 ^ len * LENGTH_MIX;
+    uint64_t a = 0;
+    uint64_t b = 0;
+    size_t left;
+
+    for (left = len; left > 16; left -= 16, p += 16)
+        h = fold(load64(p) ^ key->k1, load64(p + 8) ^ h);
+    /* What is left, 16 bytes or fewer, in two words that may overlap: no loop over single bytes. */
+    if (left >= 8) {
+        a = load64(p);
+        b = load64(p + left - 8);
+    } else if (left >= 4) {
+        a = load32(p);
+        b = load32(p + left - 4);
+    } else if (left > 0) {
+        a = (uint64_t)p[0] << 16 | (uint64_t)p[left / 2] << 8 | p[left - 1];
+    }
+    return hf_hash_u64(key, a, b ^ h);
+}
+
+uint64_t hf_hash_u64(const struct hf_hash_key *key, uint64_t a, uint64_t b)
+{
+    return fold(fold(a ^ key->k1, b ^ key->k0) ^ key->k0, key->k1 ^ LENGTH_MIX);
+}
+
+/* ---- for what leaves the process ---- */
+
 struct sip {
     uint64_t v0, v1, v2, v3;
 };
@@ -52,7 +111,7 @@ static inline uint64_t sip_finish(struct sip *s)
     return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
 }
 
-uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len)
+uint64_t hf_siphash(const struct hf_hash_key *key, const void *data, size_t len)
 {
     const uint8_t *p = data;
     struct sip s = sip_init(key);
@@ -69,7 +128,7 @@ uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len)
     return sip_finish(&s);
 }
 
-uint64_t hf_hash_u64(const struct hf_hash_key *key, uint64_t a, uint64_t b)
+uint64_t hf_siphash_u64(const struct hf_hash_key *key, uint64_t a, uint64_t b)
 {
     struct sip s = sip_init(key);
 

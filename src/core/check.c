@@ -37,7 +37,8 @@ static void check_waiter(const struct hf_core *core, const struct hf_waiter *w)
     if (w->granting || strict || hf_list_linked(&w->file->woken))
         return; /* looked at later */
     /* no waiter sleeps when it could be granted */
-    HF_ASSERT(hf_held_conflict(w->file, &want) || hf_waiter_ahead(w->file, &want, w->id, NULL));
+    HF_ASSERT(hf_held_conflict(w->file, &want) || hf_waiter_ahead(w->file, &want, w->id, NULL) ||
+              hf_waiter_is_behind_own(w));
 }
 
 static void check_client(const struct hf_core *core, const struct hf_client *client,

@@ -17,7 +17,8 @@ struct search {
     const struct hf_owner *asker;
     struct hf_owner *queue; /* to be visited */
     unsigned steps;
-    unsigned depth; /* owners visited */
+    unsigned depth;  /* owners visited */
+    bool locks_only; /* as if nobody queued behind anybody */
     bool found;
 };
 
@@ -51,7 +52,7 @@ static bool visit(struct search *s, const struct hf_file *file, const struct hf_
         if (!suspect(s, lock->owner))
             return false;
     }
-    while ((w = hf_waiter_ahead(file, want, ticket, w)) != NULL) {
+    while (!s->locks_only && (w = hf_waiter_ahead(file, want, ticket, w)) != NULL) {
         if (!suspect(s, w->owner))
             return false;
     }
@@ -77,9 +78,9 @@ static bool visit_owner(struct search *s, const struct hf_owner *owner)
 
 /* True if following what this request waits for leads back to its owner. */
 static bool leads_back(struct hf_core *core, const struct hf_file *file, const struct hf_want *want,
-                       uint64_t ticket)
+                       uint64_t ticket, bool locks_only)
 {
-    struct search s = {.core = core, .asker = want->owner};
+    struct search s = {.core = core, .asker = want->owner, .locks_only = locks_only};
     bool more;
 
     core->suspect_round++;
@@ -97,7 +98,7 @@ static bool leads_back(struct hf_core *core, const struct hf_file *file, const s
 bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
                              const struct hf_want *want)
 {
-    return leads_back(core, file, want, UINT64_MAX);
+    return leads_back(core, file, want, UINT64_MAX, false);
 }
 
 /*
@@ -105,10 +106,24 @@ bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
  * holds (waiters.c); if it loses that while it waits (not reclaimed in time, taken by the
  * operator), it begins to queue behind somebody it need not have queued behind before. Such an edge
  * is only about fairness, and may be broken: the waiter passes.
+ *
+ * Nobody's request closed it, so nobody is told DEADLCK as long as there is such an edge left, be
+ * it another waiter's: that one passes when it asks again. Only where all wait for locks (those
+ * that a failed commit gave back) can nothing else help.
  */
-bool hf_deadlock_is_closed(struct hf_core *core, const struct hf_waiter *w)
+static bool leads_back_to(struct hf_core *core, const struct hf_waiter *w, bool locks_only)
 {
     struct hf_want want = {w->owner, w->first, w->last, w->exclusive, false};
 
-    return leads_back(core, w->file, &want, place_of(w));
+    return leads_back(core, w->file, &want, place_of(w), locks_only);
+}
+
+bool hf_deadlock_is_closed(struct hf_core *core, const struct hf_waiter *waiter)
+{
+    return leads_back_to(core, waiter, false);
+}
+
+bool hf_deadlock_is_of_locks(struct hf_core *core, const struct hf_waiter *waiter)
+{
+    return leads_back_to(core, waiter, true);
 }

@@ -25,7 +25,7 @@ static uint64_t hash_and_clear(struct hf_buf *buf)
 {
     static const struct hf_hash_key key = {0x686f6c6466617374ULL, 0x646967657374ULL};
     struct hf_bytes bytes = hf_buf_view(buf);
-    uint64_t hash = hf_hash(&key, bytes.data, bytes.len);
+    uint64_t hash = hf_siphash(&key, bytes.data, bytes.len);
 
     hf_buf_clear(buf);
     return hash;

@@ -47,17 +47,10 @@ struct owner_key {
 
 static uint64_t owner_hash(const struct hf_core *core, const struct owner_key *key)
 {
-    uint8_t bytes[sizeof(uint64_t) + sizeof(int32_t) + HF_OH_MAX];
-    size_t len = 0;
+    const struct hf_hash_key *hash_key = &core->config.hash_key;
+    uint64_t oh = hf_hash(hash_key, key->oh.data, key->oh.len);
 
-    HF_ASSERT(key->oh.len <= HF_OH_MAX);
-    memcpy(bytes, &key->client->id, sizeof(uint64_t));
-    len += sizeof(uint64_t);
-    memcpy(bytes + len, &key->svid, sizeof(int32_t));
-    len += sizeof(int32_t);
-    if (key->oh.len > 0)
-        memcpy(bytes + len, key->oh.data, key->oh.len);
-    return hf_hash(&core->config.hash_key, bytes, len + key->oh.len);
+    return hf_hash_u64(hash_key, oh ^ (uint32_t)key->svid, key->client->id);
 }
 
 static bool owner_matches(const struct hf_map_node *node, const void *k)

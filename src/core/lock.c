@@ -110,7 +110,7 @@ static struct hf_answer asked_before(struct hf_core *core, struct hf_waiter *wai
     if (!hf_deadlock_is_closed(core, waiter))
         return answer;
     waiter->passes = true;
-    if (hf_deadlock_is_closed(core, waiter)) {
+    if (hf_deadlock_is_of_locks(core, waiter)) {
         core->counters.deadlocks++;
         answer = (struct hf_answer){HF_STAT_DEADLCK, waiter->file->seq};
         hf_waiter_remove(core, waiter);
@@ -127,6 +127,11 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     struct hf_waiter *before = hf_waiter_find(s->file, want);
     const struct hf_lock *blocker;
 
+    if (before && !before->granting && hf_held_covers(s->file, want, true)) {
+        /* It has got it meanwhile, as part of another grant: no need to wait for its own. */
+        hf_waiter_remove(core, before);
+        before = NULL;
+    }
     if (before && (args->block || before->granting))
         return asked_before(core, before);
     /* A process that waits asks for nothing else: it knows of an earlier grant, so that one's

@@ -8,6 +8,8 @@ static uint8_t fold(uint8_t c)
 
 bool hf_name_equal(struct hf_bytes a, struct hf_bytes b)
 {
+    if (hf_bytes_equal(a, b))
+        return true; /* as nearly always: a host spells its name in one way */
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < a.len; i++) {

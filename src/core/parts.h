@@ -241,6 +241,9 @@ int hf_limit_waiter(struct hf_core *core, const struct hf_file *file);
 struct hf_waiter *hf_waiter_ahead(const struct hf_file *file, const struct hf_want *want,
                                   uint64_t ticket, const struct hf_waiter *after);
 struct hf_waiter *hf_waiter_find(const struct hf_file *file, const struct hf_want *want);
+
+/* Its owner is just being told of another grant that overlaps it. */
+bool hf_waiter_is_behind_own(const struct hf_waiter *waiter);
 int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                   const struct hf_lock_args *args, struct hf_file *file,
                   const struct hf_want *want);
@@ -264,8 +267,8 @@ void hf_waiters_wake_owner(struct hf_core *core, const struct hf_owner *owner,
 /* Grants whatever can be granted on files that were woken. */
 void hf_waiters_serve(struct hf_core *core, struct hf_now now);
 
-/* Its callback ended for good: accepted, or not, and then the lock goes to the next. HF_ENOMEM: the
- * lock could not be taken back yet. */
+/* Its callback ended for good: accepted, or not, and then what it was given goes to the next.
+ * HF_ENOMEM: that could not be taken back yet. */
 int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter,
                      bool accepted);
 void hf_waiter_fill(const struct hf_waiter *waiter, struct hf_call *out);
@@ -274,7 +277,10 @@ void hf_waiter_fill(const struct hf_waiter *waiter, struct hf_call *out);
 
 bool hf_deadlock_would_close(struct hf_core *core, const struct hf_file *file,
                              const struct hf_want *want);
+
+/* It waits for itself, by locks and by places in queues; by locks alone. */
 bool hf_deadlock_is_closed(struct hf_core *core, const struct hf_waiter *waiter);
+bool hf_deadlock_is_of_locks(struct hf_core *core, const struct hf_waiter *waiter);
 
 /* --- share.c --- */
 

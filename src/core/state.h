@@ -135,6 +135,11 @@ struct hf_waiter {
     bool monitored;
     bool passes;   /* queues behind nobody, because it would wait for itself (deadlock.c) */
     bool granting; /* holds the lock; the callback is to be made or under way */
+    enum hf_had {  /* what its owner held of the range when it was granted */
+                  HF_HAD_NOTHING,
+                  HF_HAD_SHARED, /* all of it, shared */
+                  HF_HAD_SOME,   /* anything else */
+    } had;
     bool gone;     /* left, but an undo entry still refers to it */
     bool undoable; /* an undo entry refers to it */
 };

@@ -10,7 +10,10 @@
  * among the waiters of that file, at those that overlap the range. So however many locks go at
  * once, there is one loop and no recursion (CRS-01).
  *
- * A granted waiter stays, out of the queue, as the carrier of its GRANTED callback.
+ * A granted waiter stays, out of the queue, as the carrier of its GRANTED callback. One owner can
+ * have several (threads of a process; an old copy of a request). Where they overlap the newest
+ * counts, so the client must hear of them in the order in which they were granted: the next is
+ * granted when the callback before it is over.
  */
 #include "core/parts.h"
 
@@ -70,6 +73,17 @@ struct hf_waiter *hf_waiter_find(const struct hf_file *file, const struct hf_wan
             return w;
     }
     return NULL;
+}
+
+bool hf_waiter_is_behind_own(const struct hf_waiter *waiter)
+{
+    hf_list_foreach (node, &waiter->owner->waiters) {
+        const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
+        if (w->granting && w->file == waiter->file &&
+            hf_range_overlap(w->first, w->last, waiter->first, waiter->last))
+            return true;
+    }
+    return false;
 }
 
 static void enter_queue(struct hf_core *core, struct hf_waiter *w)
@@ -144,6 +158,8 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
     }
     hf_list_remove(&w->in_owner);
     hf_list_remove(&w->in_client);
+    if (w->granting)
+        hf_waiters_wake_owner(core, w->owner, w->file); /* its turn to be told of the next */
     if (hf_list_empty(&w->owner->client->waiters))
         hf_errand_end(core, &w->owner->client->probe);
     if (w->undoable)
@@ -196,6 +212,16 @@ void hf_waiters_wake_owner(struct hf_core *core, const struct hf_owner *owner, s
     }
 }
 
+static enum hf_had had_of(const struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_want shared = *want;
+
+    if (!hf_held_own(file, want->owner, want->first, want->last, NULL))
+        return HF_HAD_NOTHING;
+    shared.exclusive = false;
+    return hf_held_covers(file, &shared, true) ? HF_HAD_SHARED : HF_HAD_SOME;
+}
+
 /*
  * The lock, and the registration of its client if that is its first, in one transaction (SPEC
  * section 2: "a lock granted to a waiter that was never monitored" is an old wound).
@@ -205,6 +231,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
     struct hf_want want = want_of(core, w);
     struct hf_txn txn;
 
+    w->had = had_of(w->file, &want);
     hf_txn_begin(&txn, core, now, w->file);
     if ((w->monitored && !HF_PLANTED(WAITED_UNREGISTERED) &&
          hf_client_register(&txn, w->owner->client) < 0) ||
@@ -237,7 +264,7 @@ static int serve_file(struct hf_core *core, struct hf_now now, struct hf_file *f
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
         struct hf_want want = want_of(core, w);
         if (!hf_range_overlap(w->first, w->last, first, last) || hf_held_conflict(file, &want) ||
-            (!w->passes && hf_waiter_ahead(file, &want, w->id, NULL)))
+            (!w->passes && hf_waiter_ahead(file, &want, w->id, NULL)) || hf_waiter_is_behind_own(w))
             continue;
         if (grant(core, now, w) < 0) {
             hf_waiters_wake(core, file, first, last);
@@ -269,6 +296,26 @@ void hf_waiters_serve(struct hf_core *core, struct hf_now now)
     hf_list_splice_tail(&core->woken, &stalled);
 }
 
+/*
+ * The client does not want it, or does not answer: what the grant gave is taken back, and not what
+ * the owner held before. That is in use, as far as we know. An upgrade goes back to shared; a part
+ * that was held is not told from the rest any more, so all of it stays until it is unlocked.
+ */
+static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
+{
+    struct hf_want shared = want_of(txn->core, w);
+
+    shared.exclusive = false;
+    switch (w->had) {
+    case HF_HAD_NOTHING:
+        return hf_held_clear(txn, w->owner, w->first, w->last);
+    case HF_HAD_SHARED:
+        return hf_held_set(txn, &shared);
+    default:
+        return 0;
+    }
+}
+
 int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *w, bool accepted)
 {
     struct hf_client *client = w->owner->client;
@@ -277,7 +324,7 @@ int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *
     HF_ASSERT(w->granting && !w->gone);
     if (!accepted) {
         hf_txn_begin(&txn, core, now, w->file);
-        if (hf_held_clear(&txn, w->owner, w->first, w->last) < 0) {
+        if (take_back(&txn, w) < 0) {
             hf_txn_abort(&txn);
             return HF_ENOMEM;
         }

@@ -324,7 +324,7 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
     client->alloc = alloc;
     client->hash_key = *hash_key;
     /* The first id is not to be guessed; the key is random, and so is what it hashes to. */
-    client->next_xid = (uint32_t)hf_hash_u64(hash_key, uv_hrtime(), 0);
+    client->next_xid = (uint32_t)hf_siphash_u64(hash_key, uv_hrtime(), 0);
     if (hf_map_init(&client->waiting, alloc) < 0)
         goto err_client;
     if (hf_portcache_init(&client->ports, hash_key, alloc) < 0)

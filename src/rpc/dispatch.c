@@ -18,14 +18,15 @@ static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
         call = hf_malloc(server->config.alloc, sizeof(*call));
     if (!call)
         return NULL;
-    *call = (struct hf_rpc_call){
-        .transport = origin->conn ? HF_RPC_TCP : HF_RPC_UDP,
-        .peer = *origin->peer,
-        .local = *origin->local,
-        .server = server,
-        .conn = origin->conn,
-        .udp = origin->conn ? NULL : &origin->listener->udp,
-    };
+    call->transport = origin->conn ? HF_RPC_TCP : HF_RPC_UDP;
+    call->peer = *origin->peer;
+    call->local = *origin->local;
+    call->program = NULL;
+    call->procedure = NULL;
+    call->server = server;
+    call->conn = origin->conn;
+    call->udp = origin->conn ? NULL : &origin->listener->udp;
+    call->dup = NULL;
     hf_list_init(&call->link);
     server->n_calls++;
     if (call->conn) {
@@ -140,14 +141,14 @@ static bool resolve(struct hf_rpc_call *call, const struct hf_rpc_listener *list
 }
 
 /* SPEC section 4: a retransmitted request gets the same answer once more. True if it was new. */
-static bool first_time(struct hf_rpc_call *call, struct hf_bytes message)
+static bool first_time(struct hf_rpc_call *call, uint64_t hash)
 {
     struct hf_rpc_server *server = call->server;
     struct hf_dup *entry;
     struct hf_bytes reply;
 
     switch (hf_dupcache_check(&server->dups, uv_now(server->config.loop), &call->peer,
-                              call->header.xid, message, &entry)) {
+                              call->header.xid, hash, &entry)) {
     case HF_DUP_NEW:
         entry->call = call;
         call->dup = entry;
@@ -183,6 +184,7 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     size_t args_offset;
     enum hf_rpc_verdict verdict = hf_rpc_parse_call(message, &header, &args_offset);
     struct hf_rpc_call *call;
+    uint64_t hash = 0;
 
     if (verdict == HF_RPC_DROP) {
         uint32_t xid;
@@ -204,11 +206,13 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     }
     if (!resolve(call, origin->listener))
         return;
+    if (call->procedure->once)
+        hash = hf_dupcache_hash(&server->dups, &call->peer, message);
     if (!decode(call->procedure, hf_bytes(message.data + args_offset, message.len - args_offset))) {
         hf_rpc_reply_error(call, HF_RPC_GARBAGE_ARGS);
         return;
     }
-    if (call->procedure->once && !first_time(call, message))
+    if (call->procedure->once && !first_time(call, hash))
         return;
     call->procedure->handle(call, call->procedure->args);
 }

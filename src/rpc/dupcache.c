@@ -1,10 +1,18 @@
 #include "rpc/dupcache.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "rpc/program.h"
+
+static_assert(sizeof(struct hf_dup) == 128 && offsetof(struct hf_dup, small) == 64 &&
+                  sizeof(struct hf_dup_set) == 64,
+              "cache lines");
+
+enum { PLACE_MASK = HF_DUP_ENTRIES - 1 };
 
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
                      const struct hf_alloc *alloc)
@@ -29,81 +37,81 @@ void hf_dupcache_free(struct hf_dupcache *cache)
     hf_free(cache->alloc, cache->sets);
 }
 
-/*
- * Host and bytes together, so that the same bytes from many (forged) hosts do not share a set.
- * Never 0, which marks a free place.
- */
-static uint64_t tag_of(const struct hf_dupcache *cache, const struct hf_addr *peer,
-                       struct hf_bytes message)
+static struct hf_dup_set *set_of(const struct hf_dupcache *cache, uint64_t hash)
 {
-    uint64_t host[2];
-    uint64_t tag;
-
-    memcpy(host, peer->bytes, sizeof(host));
-    tag = hf_hash_u64(&cache->key, hf_hash(&cache->key, message.data, message.len) ^ host[0],
-                      host[1]);
-    return tag ? tag : 1;
+    return &cache->sets[hash % HF_DUP_SETS];
 }
 
-static struct hf_dup *entry_at(struct hf_dupcache *cache, const struct hf_dup_set *set,
-                               unsigned way)
+/* A slot for an entry with this hash, at whatever place: other bits than those of the set. */
+static uint32_t slot_of(uint64_t hash)
 {
-    return &cache->entries[(size_t)(set - cache->sets) * HF_DUP_WAYS + way];
+    return (uint32_t)(hash >> 32) & ~(uint32_t)PLACE_MASK;
+}
+
+/* Host and bytes together, so that the same bytes from many (forged) hosts do not share a set. */
+uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr *peer,
+                          struct hf_bytes message)
+{
+    uint64_t host[2];
+    uint64_t hash = hf_hash(&cache->key, message.data, message.len);
+
+    memcpy(host, peer->bytes, sizeof(host));
+    hash = hf_hash_u64(&cache->key, hash ^ host[0], host[1]);
+    __builtin_prefetch(set_of(cache, hash), 1);
+    return hash ? hash : 1;
 }
 
 /* The same hash is not yet the same request: host and transaction id must agree as well. */
-static struct hf_dup *find(struct hf_dupcache *cache, const struct hf_dup_set *set, uint64_t tag,
-                           const struct hf_addr *peer, uint32_t xid)
+static struct hf_dup *find(const struct hf_dupcache *cache, const struct hf_dup_set *set,
+                           uint64_t hash, const struct hf_addr *peer, uint32_t xid)
 {
+    uint32_t slot = slot_of(hash);
+
     for (unsigned way = 0; way < HF_DUP_WAYS; way++) {
         struct hf_dup *entry;
 
-        if (set->tags[way] != tag)
+        if (((set->slots[way] ^ slot) & ~(uint32_t)PLACE_MASK) != 0)
             continue;
-        entry = entry_at(cache, set, way);
-        if (entry->xid == xid && hf_addr_same_host(&entry->peer, peer))
+        entry = &cache->entries[set->slots[way] & PLACE_MASK];
+        if (entry->hash == hash && entry->xid == xid && hf_addr_same_host(&entry->peer, peer))
             return entry;
     }
     return NULL;
 }
 
-static uint64_t *tag_at(struct hf_dupcache *cache, const struct hf_dup *entry)
-{
-    size_t i = (size_t)(entry - cache->entries);
-
-    return &cache->sets[i / HF_DUP_WAYS].tags[i % HF_DUP_WAYS];
-}
-
 void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry)
 {
-    *tag_at(cache, entry) = 0;
     hf_free(cache->alloc, entry->large);
     if (entry->call)
         entry->call->dup = NULL; /* it goes on, and its answer is not kept */
+    entry->hash = 0;
     entry->large = NULL;
     entry->call = NULL;
 }
 
-/* The oldest place of the set, made free. */
-static struct hf_dup *claim(struct hf_dupcache *cache, struct hf_dup_set *set, uint64_t tag)
+/* The oldest entry of all, made free, and a slot that leads to it. */
+static struct hf_dup *claim(struct hf_dupcache *cache, struct hf_dup_set *set, uint64_t hash)
 {
-    unsigned way = set->oldest;
-    struct hf_dup *entry = entry_at(cache, set, way);
+    uint32_t place = cache->next;
+    struct hf_dup *entry = &cache->entries[place];
+    const struct hf_dup *following;
 
-    set->oldest = (way + 1) % HF_DUP_WAYS;
-    if (set->tags[way])
-        hf_dup_forget(cache, entry);
-    set->tags[way] = tag;
+    cache->next = (place + 1) & PLACE_MASK;
+    following = &cache->entries[cache->next];
+    __builtin_prefetch(following, 1);
+    __builtin_prefetch(following->small, 1);
+    set->slots[set->next] = slot_of(hash) | place;
+    set->next = set->next + 1 < HF_DUP_WAYS ? set->next + 1 : 0;
+    hf_dup_forget(cache, entry);
     return entry;
 }
 
 enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms,
-                                      const struct hf_addr *peer, uint32_t xid,
-                                      struct hf_bytes message, struct hf_dup **out)
+                                      const struct hf_addr *peer, uint32_t xid, uint64_t hash,
+                                      struct hf_dup **out)
 {
-    uint64_t tag = tag_of(cache, peer, message);
-    struct hf_dup_set *set = &cache->sets[tag % HF_DUP_SETS];
-    struct hf_dup *entry = find(cache, set, tag, peer, xid);
+    struct hf_dup_set *set = set_of(cache, hash);
+    struct hf_dup *entry = find(cache, set, hash, peer, xid);
 
     if (entry && now_ms - entry->born_ms <= HF_DUP_WINDOW_MS) {
         *out = entry;
@@ -111,7 +119,8 @@ enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms
     }
     if (entry)
         hf_dup_forget(cache, entry);
-    entry = claim(cache, set, tag);
+    entry = claim(cache, set, hash);
+    entry->hash = hash;
     entry->peer = *peer;
     entry->xid = xid;
     entry->len = 0;
@@ -139,9 +148,6 @@ void hf_dup_answer(struct hf_dupcache *cache, struct hf_dup *entry, struct hf_by
 
 void hf_dupcache_clear(struct hf_dupcache *cache)
 {
-    for (size_t i = 0; i < HF_DUP_ENTRIES; i++) {
-        struct hf_dup *entry = &cache->entries[i];
-        if (*tag_at(cache, entry))
-            hf_dup_forget(cache, entry);
-    }
+    for (uint32_t i = 0; i < HF_DUP_ENTRIES; i++)
+        hf_dup_forget(cache, &cache->entries[i]);
 }

@@ -35,13 +35,18 @@ static int read_mark(struct hf_marking *m, struct hf_bytes *input)
 {
     uint32_t mark;
 
-    while (m->mark_len < HF_RPC_MARK_SIZE) {
-        if (input->len == 0)
-            return 0;
-        m->mark[m->mark_len++] = *input->data;
-        advance(input, 1);
+    if (m->mark_len == 0 && input->len >= HF_RPC_MARK_SIZE) {
+        memcpy(&mark, input->data, sizeof(mark)); /* whole, as nearly always */
+        advance(input, HF_RPC_MARK_SIZE);
+    } else {
+        while (m->mark_len < HF_RPC_MARK_SIZE) {
+            if (input->len == 0)
+                return 0;
+            m->mark[m->mark_len++] = *input->data;
+            advance(input, 1);
+        }
+        memcpy(&mark, m->mark, sizeof(mark));
     }
-    memcpy(&mark, m->mark, sizeof(mark));
     mark = be32toh(mark);
     m->mark_len = 0;
     m->last = (mark & HF_RPC_MARK_LAST) != 0;

@@ -252,8 +252,8 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
     HF_ASSERT(!committer->batch && !committer->done && !committer->stopping);
     committer->batch = batch;
     committer->submitted_ns = now_ns();
-    pthread_cond_signal(&committer->changed);
     pthread_mutex_unlock(&committer->mutex);
+    pthread_cond_signal(&committer->changed); /* now, or the thread wakes to find it locked */
 }
 
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out)

@@ -33,10 +33,10 @@ static size_t padded(size_t len)
 static uint64_t checksum(const struct hf_hash_key *key, const struct header *header,
                          const void *data)
 {
-    uint64_t sum = hf_hash(key, data, header->len);
+    uint64_t sum = hf_siphash(key, data, header->len);
 
-    sum = hf_hash_u64(key, sum, header->index);
-    return hf_hash_u64(key, sum, (uint64_t)header->len << 32 | header->n_ops);
+    sum = hf_siphash_u64(key, sum, header->index);
+    return hf_siphash_u64(key, sum, (uint64_t)header->len << 32 | header->n_ops);
 }
 
 void hf_journal_init(struct hf_journal *journal)

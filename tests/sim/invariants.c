@@ -139,6 +139,10 @@ static void check_sleepers(struct sim_world *world)
         const struct sim_waiter *w = &seen->waiters[i];
         bool blocked = sim_oracle_conflict(&seen->held, w->owner, w->range, w->exclusive) >= 0;
 
+        /* The grants of one owner are told one after the other where they overlap. */
+        for (unsigned j = 0; j < seen->n_granting && !blocked; j++)
+            blocked = seen->granting[j].owner == w->owner &&
+                      sim_range_overlaps(seen->granting[j].range, w->range);
         for (unsigned j = 0; j < i && !blocked; j++)
             blocked = sim_waiter_goes_first(&seen->held, &seen->waiters[j], w->owner, w->range,
                                             w->exclusive);

@@ -14,6 +14,7 @@ static const char help[] =
     "\n"
     "  --seeds N [--from S]  run the worlds of N seeds (from S, default 1) and print a summary\n"
     "  --seed N [--trace]    run one, with its history when --trace is given\n"
+    "  --known               run the seeds that once found something\n"
     "  --same-hash           check that a seed decides everything\n"
     "  --exhaustive [--depth D]  2 clients, 1 file, 3 ranges: every sequence of D operations "
     "(6)\n"
@@ -27,6 +28,7 @@ enum {
     OPT_FROM,
     OPT_SEED,
     OPT_TRACE,
+    OPT_KNOWN,
     OPT_SAME,
     OPT_EXHAUSTIVE,
     OPT_DEPTH,
@@ -41,6 +43,7 @@ static const struct option options[] = {
     {"from", required_argument, NULL, OPT_FROM},
     {"seed", required_argument, NULL, OPT_SEED},
     {"trace", no_argument, NULL, OPT_TRACE},
+    {"known", no_argument, NULL, OPT_KNOWN},
     {"same-hash", no_argument, NULL, OPT_SAME},
     {"exhaustive", no_argument, NULL, OPT_EXHAUSTIVE},
     {"depth", required_argument, NULL, OPT_DEPTH},
@@ -138,6 +141,8 @@ static int run(const struct request *r)
         return sim_run_seeds(r->from, r->count);
     case OPT_SEED:
         return r->trace ? sim_run_trace(r->seed) : sim_run_seeds(r->seed, 1);
+    case OPT_KNOWN:
+        return sim_run_known();
     case OPT_SAME:
         return sim_run_same_hash();
     case OPT_EXHAUSTIVE:

@@ -148,10 +148,26 @@ void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once)
     }
 }
 
+/* The newest grant of just this, in either mode; NULL: none that is remembered. */
+static const struct sim_waiter *granted_last(const struct sim_model *model, unsigned owner,
+                                             struct sim_range range)
+{
+    for (unsigned n = model->n_granted; n > 0 && n + SIM_WAITERS > model->n_granted; n--) {
+        const struct sim_waiter *w = &model->granted[(n - 1) % SIM_WAITERS];
+
+        if (w->owner == owner && same_range(w->range, range))
+            return w;
+    }
+    return NULL;
+}
+
 void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range range)
 {
+    const struct sim_waiter *granted = granted_last(model, owner, range);
+
     model->refused[owner] = true;
     model->refused_range[owner] = range;
+    model->refused_had[owner] = granted && granted->had;
 }
 
 /* ------------------------------------------------------------------ why a lock may be gone */
@@ -161,7 +177,8 @@ void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range
  * 3 and 4). Whoever still believes to hold it is not lied to by us: it was told, could not be told,
  * or did not answer.
  */
-static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, unsigned c)
+static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, unsigned c,
+                     uint8_t left)
 {
     const struct sim_model *model = &world->model;
     const struct sim_server *server = &world->server;
@@ -171,8 +188,10 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
     /* The host restarted, or freed all (CRS-01, NLM-05). */
     if (model->gone[host])
         return true;
-    /* The GRANTED callback was refused, or failed three times (section 3, last paragraph). */
-    if (model->refused[owner] && sim_range_overlaps(model->refused_range[owner], cell))
+    /* The GRANTED callback was refused, or failed three times (section 3, last paragraph): what it
+     * gave goes; of what the owner held before, no more than an upgrade. */
+    if (model->refused[owner] && sim_range_overlaps(model->refused_range[owner], cell) &&
+        (!model->refused_had[owner] || left == SIM_SHARED))
         return true;
     if (model->seen.unreclaimed.mode[f][c][owner] == SIM_FREE)
         return false;
@@ -216,6 +235,20 @@ static bool granted_with_another(const struct sim_model *model, unsigned place,
     return false;
 }
 
+/* Its owner holds something of the range already, and did not lose it in this very event, which is
+ * what may have made room. */
+static bool held_before(const struct sim_world *world, const struct sim_waiter *waiter)
+{
+    struct sim_range range = waiter->range;
+
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (world->model.held.mode[range.file][c][waiter->owner] != SIM_FREE &&
+            !may_lose(world, waiter->owner, range.file, c, SIM_FREE))
+            return true;
+    }
+    return false;
+}
+
 /* A waiter of the model that the core does not list any more has its lock now, and nobody who
  * stands in front of it was overtaken. */
 static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
@@ -228,8 +261,8 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
         !sim_oracle_holds(&now->held, waiter.owner, waiter.range,
                           waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return; /* its host does not answer: it waits no longer */
-    /* In whatever mode: two waiters of one owner, granted together, may overlap. */
-    if (!holds_all(&now->held, waiter.owner, waiter.range)) {
+    if (!sim_oracle_holds(&now->held, waiter.owner, waiter.range,
+                          waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED)) {
         if (model->gone[waiter.owner / SIM_PROCS])
             return;
         sim_world_violation(world, "no waiter is lost",
@@ -245,10 +278,8 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
             sim_world_violation(world, "first in, first out", "owner %u overtook owner %u",
                                 waiter.owner, model->waiters[i].owner);
     }
+    waiter.had = held_before(world, &waiter);
     sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, 0);
-    for (unsigned c = waiter.range.first; one_of_several && c <= waiter.range.last; c++)
-        model->held.mode[waiter.range.file][c][waiter.owner] =
-            now->held.mode[waiter.range.file][c][waiter.owner];
     /* Not wanted: what is left of an old copy of a request. Its grant will be refused, and until
      * then stands where the owner's real locks may be. */
     if (!sim_model_is_wanted(world, waiter.owner, waiter.range, waiter.exclusive))
@@ -293,7 +324,7 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
 
                 if (theirs == ours)
                     continue;
-                if (theirs > ours || !may_lose(world, o, f, c))
+                if (theirs > ours || !may_lose(world, o, f, c, theirs))
                     sim_world_violation(world, "the naive model agrees",
                                         "owner %u, file %u, cell %u: core %u, model %u", o, f, c,
                                         theirs, ours);
@@ -316,7 +347,11 @@ static void keep_passes(struct sim_model *model, const struct sim_seen *now)
         int place =
             sim_model_find_waiter(model, waiters[i].owner, waiters[i].range, waiters[i].exclusive);
 
-        waiters[i].passes = place < 0 || model->waiters[place].passes; /* granted: not known */
+        const struct sim_waiter *before =
+            place >= 0 ? &model->waiters[place]
+                       : granted_last(model, waiters[i].owner, waiters[i].range);
+
+        waiters[i].passes = before && before->passes; /* also when it waits again */
     }
     memcpy(model->waiters, waiters, sizeof(waiters));
     model->n_waiters = now->n_waiters;
@@ -388,8 +423,10 @@ void sim_model_reconcile(struct sim_world *world)
     }
     if (model->causes.rolled_back || world->heap.failed)
         model->redo_until_ms = world->now_ms + REDO_MS;
-    if (!world->server.committing && world->now_ms > model->redo_until_ms)
+    if (!world->server.committing && world->now_ms > model->redo_until_ms) {
         memset(model->gone, 0, sizeof(model->gone));
+        memset(model->refused, 0, sizeof(model->refused));
+    }
     memset(model->silent, 0, sizeof(model->silent));
     model->seen = *now;
 }

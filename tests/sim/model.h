@@ -24,6 +24,7 @@ struct sim_waiter {
     uint8_t owner;
     bool exclusive;
     bool passes; /* was found in a cycle, and need not queue any more */
+    bool had;    /* when it was granted, its owner held something of the range already */
     struct sim_range range;
     uint64_t id; /* the core's, for the order; 0: not seen in the view yet */
 };
@@ -76,6 +77,7 @@ struct sim_model {
     int32_t told[SIM_HOSTS]; /* the state number in its latest LOCK */
     bool silent[SIM_HOSTS];  /* all attempts of a callback or probe failed: it waits no longer */
     struct sim_range refused_range[SIM_OWNERS];
+    bool refused_had[SIM_OWNERS]; /* ... and what was held before that is not to be lost */
     uint64_t redo_until_ms; /* until then something refused by store or heap may be undone still */
 };
 

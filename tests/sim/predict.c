@@ -49,7 +49,7 @@ static void blockers(const struct sim_model *model, unsigned owner, struct sim_r
 }
 
 /* Follows "waits for" from the given owners until nothing new is found (NLM-06). */
-static bool reaches(const struct sim_model *model, uint32_t mask, unsigned target)
+static bool reaches(const struct sim_model *model, uint32_t mask, unsigned target, bool locks_only)
 {
     uint32_t before;
 
@@ -59,19 +59,25 @@ static bool reaches(const struct sim_model *model, uint32_t mask, unsigned targe
             const struct sim_waiter *w = &model->waiters[i];
 
             if (mask & 1u << w->owner)
-                blockers(model, w->owner, w->range, w->exclusive, w->passes ? 0 : i, &mask);
+                blockers(model, w->owner, w->range, w->exclusive, w->passes || locks_only ? 0 : i,
+                         &mask);
         }
     } while (mask != before);
     return mask & 1u << target;
 }
 
-bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place)
+static bool waits_for_itself(const struct sim_model *model, unsigned place, bool locks_only)
 {
     const struct sim_waiter *w = &model->waiters[place];
     uint32_t mask = 0;
 
-    blockers(model, w->owner, w->range, w->exclusive, w->passes ? 0 : place, &mask);
-    return reaches(model, mask, w->owner);
+    blockers(model, w->owner, w->range, w->exclusive, w->passes || locks_only ? 0 : place, &mask);
+    return reaches(model, mask, w->owner, locks_only);
+}
+
+bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place)
+{
+    return waits_for_itself(model, place, false);
 }
 
 /* The owner holds all of the range, in this mode or a stronger one. */
@@ -113,7 +119,7 @@ static unsigned predict_blocked(const struct sim_world *world, const struct sim_
     unsigned owner = sim_owner(r->host, r->proc);
 
     if (r->block)
-        return reaches(model, in_the_way, owner) ? DEADLCK : BLOCKED;
+        return reaches(model, in_the_way, owner, false) ? DEADLCK : BLOCKED;
     if (sim_oracle_conflict(&model->seen.unreclaimed, owner, r->range, r->exclusive) < 0)
         return DENIED;
     return GRACE | DENIED; /* a reclaimed lock may be in the way as well: either is true */
@@ -132,8 +138,8 @@ static unsigned predict_lock(const struct sim_world *world, const struct sim_mes
     if (model->seen.grace && !world->config.conflict_mode)
         return GRACE;
     if (place >= 0 && r->block)
-        /* Asked before: it keeps its place, unless a cycle has closed by itself since. */
-        return BLOCKED | (sim_predict_is_deadlocked(model, (unsigned)place) ? DEADLCK : 0);
+        /* Asked before: it keeps its place, unless a cycle of locks has closed by itself since. */
+        return waits_for_itself(model, (unsigned)place, true) ? DEADLCK : BLOCKED;
     blockers(model, owner, r->range, r->exclusive, ahead, &in_the_way);
     if (in_the_way == 0)
         return GRANTED;

@@ -17,6 +17,9 @@ bool sim_run_seed(struct sim_world *world, uint64_t seed, FILE *trace);
 /* Many seeds, with a summary. */
 int sim_run_seeds(uint64_t from, uint64_t count);
 
+/* Those that once found something. */
+int sim_run_known(void);
+
 /* One seed with its history on standard output. */
 int sim_run_trace(uint64_t seed);
 

@@ -113,7 +113,7 @@ static void list_keeps_order(void **state)
 }
 
 /* Reference values of SipHash-1-3 with the key 00..0f over 0, 1, 2, ... (its authors' vectors). */
-static void hash_is_siphash_1_3(void **state)
+static void siphash_is_siphash_1_3(void **state)
 {
     struct hf_hash_key key = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
     uint8_t data[16];
@@ -121,10 +121,66 @@ static void hash_is_siphash_1_3(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(data); i++)
         data[i] = (uint8_t)i;
-    assert_true(hf_hash(&key, data, 0) == 0xabac0158050fc4dcULL);
-    assert_true(hf_hash(&key, data, 1) == 0xc9f49bf37d57ca93ULL);
-    assert_true(hf_hash(&key, data, 8) != hf_hash(&key, data, 9));
-    assert_true(hf_hash_u64(&key, 1, 2) != hf_hash_u64(&key, 2, 1));
+    assert_true(hf_siphash(&key, data, 0) == 0xabac0158050fc4dcULL);
+    assert_true(hf_siphash(&key, data, 1) == 0xc9f49bf37d57ca93ULL);
+    assert_true(hf_siphash(&key, data, 8) != hf_siphash(&key, data, 9));
+    assert_true(hf_siphash_u64(&key, 1, 2) != hf_siphash_u64(&key, 2, 1));
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Every length up to 100, each bit flipped in turn, and zeros of each length: all differ. */
+static void hash_sees_every_bit_and_the_length(void **state)
+{
+    enum { LONGEST = 100 };
+    static uint64_t seen[LONGEST * LONGEST * 8 + LONGEST + 1];
+    struct hf_hash_key key = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
+    struct hf_hash_key other = {key.k0 ^ 1, key.k1};
+    size_t n = 0;
+
+    (void)state;
+    for (size_t len = 0; len <= LONGEST; len++) {
+        uint8_t data[LONGEST] = {0};
+
+        assert_true(hf_hash(&key, data, len) != hf_hash(&other, data, len));
+        seen[n++] = hf_hash(&key, data, len);
+        for (size_t bit = 0; bit < len * 8; bit++) {
+            data[bit / 8] ^= (uint8_t)(1U << bit % 8);
+            seen[n++] = hf_hash(&key, data, len);
+            data[bit / 8] = 0;
+        }
+    }
+    qsort(seen, n, sizeof(seen[0]), by_value);
+    for (size_t i = 1; i < n; i++)
+        assert_true(seen[i] != seen[i - 1]);
+}
+
+/* Counters in a file handle, as servers make them: no bucket gets far more than its part. */
+static void hash_spreads_over_buckets(void **state)
+{
+    enum { BUCKETS = 1024, EACH = 64 };
+    struct hf_hash_key key = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
+
+    (void)state;
+    for (unsigned stride = 1; stride <= 1U << 15; stride *= 2) {
+        unsigned low[BUCKETS] = {0};
+        unsigned high[BUCKETS] = {0};
+
+        for (uint32_t i = 0; i < BUCKETS * EACH; i++) {
+            uint32_t fh[8] = {1, 2, 3, 4, 5, 6, i * stride, 7};
+            uint64_t h = hf_hash(&key, fh, sizeof(fh));
+            low[h % BUCKETS]++;
+            high[h >> 54]++;
+        }
+        for (unsigned i = 0; i < BUCKETS; i++)
+            assert_true(low[i] < 2 * EACH && high[i] < 2 * EACH);
+    }
 }
 
 static void buf_slides_and_grows(void **state)
@@ -351,7 +407,9 @@ int main(void)
         cmocka_unit_test(map_finds_all_while_it_grows),
         cmocka_unit_test(map_works_without_memory_to_grow),
         cmocka_unit_test(list_keeps_order),
-        cmocka_unit_test(hash_is_siphash_1_3),
+        cmocka_unit_test(siphash_is_siphash_1_3),
+        cmocka_unit_test(hash_sees_every_bit_and_the_length),
+        cmocka_unit_test(hash_spreads_over_buckets),
         cmocka_unit_test(buf_slides_and_grows),
         cmocka_unit_test(buf_survives_a_failed_allocation),
         cmocka_unit_test(addr_texts_round_trip),
