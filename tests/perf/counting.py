@@ -40,7 +40,8 @@ def live(under, sets, load, requests):
 
 
 def per_request(count, few, many):
-    return (count(many) - count(few)) / (many - few)
+    base = count(few)
+    return (count(many) - base) / (many - few)
 
 
 # ---- instructions ----
