@@ -4,8 +4,8 @@
 
 enum {
     PER_CHUNK = 64,
-    ALIGN = 64, /* objects of a cache line or more start on one */
-    SMALL_ALIGN = 16,
+    ALIGN = 64, /* of the first object: those of whole cache lines all start on one */
+    SMALL_ALIGN = 8,
     SMALL_CHUNKS = 32,            /* chunks that are got one by one */
     BLOCK_SIZE = 8 * 1024 * 1024, /* then as many as fit here */
 };

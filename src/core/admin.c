@@ -74,11 +74,11 @@ int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_
     if (!file)
         return HF_ENOENT;
     file->refs++;
-    hf_list_foreach_safe (node, &file->waiters) {
+    hf_list_foreach_safe (node, &file->crowd->waiters) {
         hf_waiter_remove(core, hf_list_entry(node, struct hf_waiter, in_file));
         dropped++;
     }
-    hf_list_foreach_safe (node, &file->shares) {
+    hf_list_foreach_safe (node, &file->crowd->shares) {
         hf_share_drop(core, hf_list_entry(node, struct hf_share, in_file));
         dropped++;
     }

@@ -34,7 +34,7 @@ static void check_waiter(const struct hf_core *core, const struct hf_waiter *w)
     HF_ASSERT(!w->gone && w->id != 0);
     HF_ASSERT(w->granting == (w->errand.state != HF_ERRAND_IDLE));
     HF_ASSERT(w->granting != hf_list_linked(&w->in_file));
-    if (w->granting || strict || hf_list_linked(&w->file->woken))
+    if (w->granting || strict || hf_list_linked(&w->file->crowd->woken))
         return; /* looked at later */
     /* no waiter sleeps when it could be granted */
     HF_ASSERT(hf_held_conflict(w->file, &want) || hf_waiter_ahead(w->file, &want, w->id, NULL) ||
@@ -90,13 +90,13 @@ static bool check_file(struct hf_map_node *node, void *ctx)
         HF_ASSERT(lock->file == file);
         exclusive += lock->exclusive;
     }
-    hf_list_foreach (w, &file->waiters) {
+    hf_list_foreach (w, &file->crowd->waiters) {
         const struct hf_waiter *waiter = hf_list_entry(w, struct hf_waiter, in_file);
         HF_ASSERT(waiter->id > ticket); /* first come, first served */
         ticket = waiter->id;
         waiting++;
     }
-    HF_ASSERT(file->n_waiters == waiting && file->n_exclusive == exclusive);
+    HF_ASSERT(file->crowd->n_waiters == waiting && file->n_exclusive == exclusive);
     *(uint64_t *)ctx += file->n_locks;
     return true;
 }

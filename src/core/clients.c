@@ -163,7 +163,7 @@ int hf_client_add_alias(struct hf_core *core, struct hf_client *client, const st
 
     if (!alias)
         return HF_ENOMEM;
-    *alias = (struct hf_alias){.in_use = 1, .client = client, .addr = host_of(addr)};
+    *alias = (struct hf_alias){.client = client, .addr = host_of(addr)};
     alias->next = client->aliases;
     client->aliases = alias;
     client->n_addrs++;

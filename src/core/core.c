@@ -45,6 +45,8 @@ static void init_pools(struct hf_core *core)
     hf_slab_init(&core->lock_slab, core->alloc, sizeof(struct hf_lock));
     hf_slab_init(&core->waiter_slab, core->alloc, sizeof(struct hf_waiter));
     hf_slab_init(&core->share_slab, core->alloc, sizeof(struct hf_share));
+    hf_slab_init(&core->waiting_slab, core->alloc, sizeof(struct hf_waiting));
+    hf_slab_init(&core->crowd_slab, core->alloc, sizeof(struct hf_crowd));
     hf_flex_init(&core->owner_flex, core->alloc, sizeof(struct hf_owner));
     hf_flex_init(&core->file_flex, core->alloc, sizeof(struct hf_file));
 }
@@ -52,6 +54,8 @@ static void init_pools(struct hf_core *core)
 static void init_lists(struct hf_core *core)
 {
     hf_list_init(&core->clients);
+    hf_list_init(&core->at_rest.waiters);
+    hf_crowd_init(&core->nobody, NULL);
     hf_list_init(&core->woken);
     hf_list_init(&core->doomed);
     hf_list_init(&core->ready_grants);
@@ -114,8 +118,9 @@ void hf_core_del(struct hf_core *core)
                              &core->owners,
                              &core->files,
                              &core->errands};
-    struct hf_slab *slabs[] = {&core->client_slab, &core->alias_slab, &core->lock_slab,
-                               &core->waiter_slab, &core->share_slab};
+    struct hf_slab *slabs[] = {&core->client_slab, &core->alias_slab,   &core->lock_slab,
+                               &core->waiter_slab, &core->waiting_slab, &core->share_slab,
+                               &core->crowd_slab};
 
     del_objects(core);
     for (size_t i = 0; i < HF_COUNT_OF(core->undos); i++) {

@@ -33,9 +33,10 @@ static bool suspect(struct search *s, struct hf_owner *owner)
         s->core->counters.deadlock_searches_cut++;
         return false;
     }
-    if (!hf_list_empty(&owner->waiters) && owner->suspect_round != s->core->suspect_round) {
-        owner->suspect_round = s->core->suspect_round;
-        owner->suspect_next = s->queue;
+    if (!hf_list_empty(&owner->waiting->waiters) &&
+        owner->waiting->suspect_round != s->core->suspect_round) {
+        owner->waiting->suspect_round = s->core->suspect_round;
+        owner->waiting->suspect_next = s->queue;
         s->queue = owner;
     }
     return true;
@@ -67,7 +68,7 @@ static uint64_t place_of(const struct hf_waiter *w)
 
 static bool visit_owner(struct search *s, const struct hf_owner *owner)
 {
-    hf_list_foreach (node, &owner->waiters) {
+    hf_list_foreach (node, &owner->waiting->waiters) {
         const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         struct hf_want want = {w->owner, w->first, w->last, w->exclusive, false};
         if (!w->granting && !visit(s, w->file, &want, place_of(w)))
@@ -87,7 +88,7 @@ static bool leads_back(struct hf_core *core, const struct hf_file *file, const s
     more = visit(&s, file, want, ticket);
     while (more && s.queue) {
         struct hf_owner *owner = s.queue;
-        s.queue = owner->suspect_next;
+        s.queue = owner->waiting->suspect_next;
         if (HF_PLANTED(DEADLOCK_UNSEEN) && ++s.depth > 1)
             return false;
         more = visit_owner(&s, owner);

@@ -5,38 +5,42 @@
  */
 #include "core/parts.h"
 
-enum { SMALL = 32, MEDIUM = 64 /* the longest NFSv3 file handle */ };
-
 void hf_flex_init(struct hf_flex *flex, const struct hf_alloc *alloc, size_t base)
 {
     flex->base = base;
-    hf_slab_init(&flex->small, alloc, base + SMALL);
-    hf_slab_init(&flex->medium, alloc, base + MEDIUM);
+    for (size_t i = 0; i < HF_FLEX_SLABS; i++)
+        hf_slab_init(&flex->slabs[i], alloc, base + i * HF_FLEX_STEP);
 }
 
 void hf_flex_free(struct hf_flex *flex)
 {
-    hf_slab_free(&flex->small);
-    hf_slab_free(&flex->medium);
+    for (size_t i = 0; i < HF_FLEX_SLABS; i++)
+        hf_slab_free(&flex->slabs[i]);
+}
+
+/* The slab for so many bytes; NULL: they are too many for any. */
+static struct hf_slab *flex_slab(struct hf_flex *flex, size_t len)
+{
+    size_t i = (len + HF_FLEX_STEP - 1) / HF_FLEX_STEP;
+
+    return i < HF_FLEX_SLABS ? &flex->slabs[i] : NULL;
 }
 
 static void *flex_take(struct hf_flex *flex, size_t len)
 {
-    if (len <= SMALL)
-        return hf_slab_take(&flex->small);
-    if (len <= MEDIUM)
-        return hf_slab_take(&flex->medium);
-    return hf_malloc(flex->small.alloc, flex->base + len);
+    struct hf_slab *slab = flex_slab(flex, len);
+
+    return slab ? hf_slab_take(slab) : hf_malloc(flex->slabs[0].alloc, flex->base + len);
 }
 
 static void flex_give(struct hf_flex *flex, void *object, size_t len)
 {
-    if (len <= SMALL)
-        hf_slab_give(&flex->small, object);
-    else if (len <= MEDIUM)
-        hf_slab_give(&flex->medium, object);
+    struct hf_slab *slab = flex_slab(flex, len);
+
+    if (slab)
+        hf_slab_give(slab, object);
     else
-        hf_free(flex->small.alloc, object);
+        hf_free(flex->slabs[0].alloc, object);
 }
 
 struct owner_key {
@@ -96,12 +100,12 @@ struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, in
     owner = flex_take(&core->owner_flex, oh.len);
     if (!owner)
         return NULL;
-    *owner = (struct hf_owner){.in_use = 1, .client = client, .refs = 1, .svid = svid};
+    *owner =
+        (struct hf_owner){.client = client, .waiting = &core->at_rest, .refs = 1, .svid = svid};
     owner->oh_len = (uint32_t)oh.len;
     if (oh.len > 0)
         memcpy(owner->oh, oh.data, oh.len);
     hf_list_init(&owner->locks);
-    hf_list_init(&owner->waiters);
     client->refs++;
     hf_map_insert(&core->owners, &owner->node, hash);
     return owner;
@@ -112,10 +116,27 @@ void hf_owner_unref(struct hf_core *core, struct hf_owner *owner)
     HF_ASSERT(owner->refs > 0);
     if (--owner->refs > 0)
         return;
-    HF_ASSERT(owner->n_locks == 0 && hf_list_empty(&owner->waiters));
+    HF_ASSERT(owner->n_locks == 0 && hf_list_empty(&owner->waiting->waiters));
+    if (owner->waiting != &core->at_rest)
+        hf_slab_give(&core->waiting_slab, owner->waiting);
     hf_map_remove(&core->owners, &owner->node);
     hf_client_unref(core, owner->client);
     flex_give(&core->owner_flex, owner, owner->oh_len);
+}
+
+int hf_owner_waiting(struct hf_core *core, struct hf_owner *owner)
+{
+    struct hf_waiting *waiting;
+
+    if (owner->waiting != &core->at_rest)
+        return 0;
+    waiting = hf_slab_take(&core->waiting_slab);
+    if (!waiting)
+        return HF_ENOMEM;
+    *waiting = (struct hf_waiting){0};
+    hf_list_init(&waiting->waiters);
+    owner->waiting = waiting;
+    return 0;
 }
 
 static bool file_matches(const struct hf_map_node *node, const void *key)
@@ -175,15 +196,34 @@ struct hf_file *hf_file_get(struct hf_core *core, struct hf_bytes fh)
     file = flex_take(&core->file_flex, fh.len);
     if (!file)
         return NULL;
-    *file = (struct hf_file){.in_use = 1, .refs = 1, .fh_len = (uint16_t)fh.len};
+    *file = (struct hf_file){.crowd = &core->nobody, .refs = 1, .fh_len = (uint16_t)fh.len};
     if (fh.len > 0)
         memcpy(file->fh, fh.data, fh.len);
     file->share = share_of(core, fh);
-    hf_list_init(&file->waiters);
-    hf_list_init(&file->shares);
-    hf_list_init(&file->woken);
     hf_map_insert(&core->files, &file->node, hash);
     return file;
+}
+
+void hf_crowd_init(struct hf_crowd *crowd, struct hf_file *file)
+{
+    *crowd = (struct hf_crowd){.file = file};
+    hf_list_init(&crowd->waiters);
+    hf_list_init(&crowd->shares);
+    hf_list_init(&crowd->woken);
+}
+
+int hf_file_crowd(struct hf_core *core, struct hf_file *file)
+{
+    struct hf_crowd *crowd;
+
+    if (file->crowd != &core->nobody)
+        return 0;
+    crowd = hf_slab_take(&core->crowd_slab);
+    if (!crowd)
+        return HF_ENOMEM;
+    hf_crowd_init(crowd, file);
+    file->crowd = crowd;
+    return 0;
 }
 
 void hf_file_unref(struct hf_core *core, struct hf_file *file)
@@ -191,8 +231,12 @@ void hf_file_unref(struct hf_core *core, struct hf_file *file)
     HF_ASSERT(file->refs > 0);
     if (--file->refs > 0)
         return;
-    HF_ASSERT(file->n_locks == 0 && file->n_waiters == 0 && hf_list_empty(&file->shares));
-    hf_list_remove(&file->woken);
+    HF_ASSERT(file->n_locks == 0 && file->crowd->n_waiters == 0 &&
+              hf_list_empty(&file->crowd->shares));
+    if (file->crowd != &core->nobody) {
+        hf_list_remove(&file->crowd->woken);
+        hf_slab_give(&core->crowd_slab, file->crowd);
+    }
     hf_map_remove(&core->files, &file->node);
     flex_give(&core->file_flex, file, file->fh_len);
 }

@@ -28,7 +28,7 @@ static uint64_t *lock_limit(struct hf_core *core, const struct hf_client *client
     if ((uint64_t)client->n_locks + client->n_shares + client->n_waiters >=
         limits->locks_per_client)
         return &core->counters.limit_locks_per_client;
-    if ((uint64_t)file->n_locks + file->n_shares >= limits->locks_per_file)
+    if ((uint64_t)file->n_locks + file->crowd->n_shares >= limits->locks_per_file)
         return &core->counters.limit_locks_per_file;
     if (core->n_locks + core->n_shares + core->n_waiters >= limits->locks)
         return &core->counters.limit_locks;
@@ -52,7 +52,7 @@ int hf_limit_lock(struct hf_core *core, const struct hf_client *client, const st
 
 int hf_limit_waiter(struct hf_core *core, const struct hf_file *file)
 {
-    return check(file->n_waiters, core->config.limits.waiters_per_file,
+    return check(file->crowd->n_waiters, core->config.limits.waiters_per_file,
                  &core->counters.limit_waiters);
 }
 

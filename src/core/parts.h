@@ -172,11 +172,15 @@ struct hf_owner *hf_owner_find(struct hf_core *core, struct hf_client *client, i
 struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, int32_t svid,
                               struct hf_bytes oh);
 void hf_owner_unref(struct hf_core *core, struct hf_owner *owner);
+int hf_owner_waiting(struct hf_core *core,
+                     struct hf_owner *owner); /* makes owner->waiting its own */
 struct hf_bytes hf_owner_oh(const struct hf_owner *owner);
 
 struct hf_file *hf_file_find(struct hf_core *core, struct hf_bytes fh);
 struct hf_file *hf_file_get(struct hf_core *core, struct hf_bytes fh);
 void hf_file_unref(struct hf_core *core, struct hf_file *file);
+int hf_file_crowd(struct hf_core *core, struct hf_file *file); /* makes file->crowd its own */
+void hf_crowd_init(struct hf_crowd *crowd, struct hf_file *file);
 struct hf_bytes hf_file_fh(const struct hf_file *file);
 struct hf_bytes hf_file_share_name(const struct hf_core *core, const struct hf_file *file);
 

@@ -37,7 +37,7 @@ static bool answered_lately(const struct hf_core *core, struct hf_now now,
 
 void hf_probe_behind(struct hf_core *core, struct hf_now now, const struct hf_waiter *waiter)
 {
-    hf_list_foreach (node, &waiter->file->waiters) {
+    hf_list_foreach (node, &waiter->file->crowd->waiters) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
         struct hf_client *client = w->owner->client;
 

@@ -16,7 +16,7 @@ static bool same_owner(const struct hf_share *share, const struct hf_client *cli
 static struct hf_share *find(const struct hf_file *file, const struct hf_client *client,
                              struct hf_bytes oh)
 {
-    hf_list_foreach (node, &file->shares) {
+    hf_list_foreach (node, &file->crowd->shares) {
         struct hf_share *share = hf_list_entry(node, struct hf_share, in_file);
         if (same_owner(share, client, oh))
             return share;
@@ -27,7 +27,7 @@ static struct hf_share *find(const struct hf_file *file, const struct hf_client 
 static bool conflicts(const struct hf_file *file, const struct hf_share *own,
                       const struct hf_share_args *args)
 {
-    hf_list_foreach (node, &file->shares) {
+    hf_list_foreach (node, &file->crowd->shares) {
         const struct hf_share *share = hf_list_entry(node, struct hf_share, in_file);
         if (share != own && ((share->mode & args->access) || (share->access & args->mode)))
             return true;
@@ -38,8 +38,11 @@ static bool conflicts(const struct hf_file *file, const struct hf_share *own,
 static struct hf_share *add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                             struct hf_bytes oh)
 {
-    struct hf_share *share = hf_slab_take(&core->share_slab);
+    struct hf_share *share;
 
+    if (hf_file_crowd(core, file) < 0)
+        return NULL;
+    share = hf_slab_take(&core->share_slab);
     if (!share)
         return NULL;
     *share = (struct hf_share){.id = hf_core_new_id(core), .client = client, .file = file};
@@ -51,12 +54,12 @@ static struct hf_share *add(struct hf_core *core, struct hf_client *client, stru
     if (oh.len > 0)
         memcpy(share->oh, oh.data, oh.len);
     share->oh_len = (uint32_t)oh.len;
-    hf_list_add_tail(&file->shares, &share->in_file);
+    hf_list_add_tail(&file->crowd->shares, &share->in_file);
     hf_list_add_tail(&client->shares, &share->in_client);
     client->refs++;
     file->refs++;
     client->n_shares++;
-    file->n_shares++;
+    file->crowd->n_shares++;
     core->n_shares++;
     return share;
 }
@@ -66,7 +69,7 @@ void hf_share_drop(struct hf_core *core, struct hf_share *share)
     hf_list_remove(&share->in_file);
     hf_list_remove(&share->in_client);
     share->client->n_shares--;
-    share->file->n_shares--;
+    share->file->crowd->n_shares--;
     core->n_shares--;
     hf_file_unref(core, share->file);
     hf_client_unref(core, share->client);

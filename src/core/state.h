@@ -82,14 +82,33 @@ struct hf_lock {
     bool unclaimed; /* held from before the restart, and not reclaimed yet */
 };
 
-struct hf_owner {
-    uint64_t in_use;
-    struct hf_map_node node; /* in core->owners */
-    struct hf_client *client;
-    struct hf_list locks;
+/*
+ * What few owners and few files have is kept apart from them, for there may be millions: what an
+ * owner waits for, and who waits for a file or has a share of it. All that have nothing point at
+ * one that is always empty (core->at_rest, core->nobody), so a reader need not ask; whoever adds
+ * calls hf_owner_waiting() or hf_file_crowd() first.
+ */
+struct hf_waiting {
     struct hf_list waiters;        /* waiting and being granted */
     struct hf_owner *suspect_next; /* deadlock.c */
     uint64_t suspect_round;
+};
+
+struct hf_crowd {
+    struct hf_file *file;
+    struct hf_list waiters; /* first come, first served: in the order of their tickets */
+    struct hf_list shares;
+    struct hf_list woken; /* in core->woken, when a range got free that somebody waits for */
+    uint64_t woken_first, woken_last;
+    uint32_t n_waiters; /* in the queue */
+    uint32_t n_shares;
+};
+
+struct hf_owner {
+    struct hf_map_node node; /* in core->owners */
+    struct hf_client *client;
+    struct hf_list locks;
+    struct hf_waiting *waiting;
     uint32_t refs; /* locks, removed locks not yet forgotten, waiters, requests at work */
     uint32_t n_locks;
     int32_t svid;
@@ -98,20 +117,14 @@ struct hf_owner {
 };
 
 struct hf_file {
-    uint64_t in_use;
     struct hf_map_node node; /* in core->files */
     struct hf_itree locks;
-    struct hf_list waiters; /* first come, first served: in the order of their tickets */
-    struct hf_list shares;
-    struct hf_list woken; /* in core->woken, when a range got free that somebody waits for */
-    uint64_t woken_first, woken_last;
+    struct hf_crowd *crowd;
     uint64_t seq;  /* last batch that changed its locks */
     uint32_t refs; /* as for owners; shares as well */
     uint32_t n_locks;
     uint32_t n_exclusive; /* of n_locks: without any, shared requests have nothing to search */
-    uint32_t n_waiters;   /* in the queue */
-    uint32_t n_shares;
-    uint16_t share; /* index of its share rule; n_shares: the default share */
+    uint16_t share;       /* index of its share rule; n_shares: the default share */
     uint16_t fh_len;
     uint8_t fh[];
 };
@@ -157,7 +170,6 @@ struct hf_share {
 
 /* One more address a client is known by. */
 struct hf_alias {
-    uint64_t in_use;
     struct hf_map_node node; /* in core->aliases, by address: the first of its ring only */
     struct hf_list same;     /* ring of all aliases with this address */
     bool in_map;
@@ -236,10 +248,12 @@ struct hf_client_saved {
     uint64_t epoch;
 };
 
-/* Objects with a few bytes at their end: from a slab when those are short. */
+/* Objects with a few bytes at their end: from one of several slabs, by how many, unless many. */
+enum { HF_FLEX_STEP = 8, HF_FLEX_SLABS = 9 /* up to 64 bytes, the longest NFSv3 file handle */ };
+
 struct hf_flex {
     size_t base; /* size without the bytes */
-    struct hf_slab small, medium;
+    struct hf_slab slabs[HF_FLEX_SLABS];
 };
 
 struct hf_undo {
@@ -293,6 +307,9 @@ struct hf_core {
     struct hf_map clients_by_identity, clients_by_id, aliases, owners, files, errands;
     struct hf_list clients;
     struct hf_slab client_slab, alias_slab, lock_slab, waiter_slab, share_slab;
+    struct hf_slab waiting_slab, crowd_slab;
+    struct hf_waiting at_rest; /* of all owners that wait for nothing: never changes */
+    struct hf_crowd nobody;    /* of all files that nobody waits for: never changes */
     struct hf_flex owner_flex, file_flex;
 
     /* Durability: see txn.c. */

@@ -59,7 +59,7 @@ static void show_lock(const struct hf_core *core, const struct hf_lock *lock,
         .client_addr = lock->owner->client->addr,
         .durable = lock->durable,
         .unreclaimed = lock->unclaimed,
-        .n_waiters = lock->file->n_waiters,
+        .n_waiters = lock->file->crowd->n_waiters,
     };
     hf_lock_record(core, lock, &row->record);
 }

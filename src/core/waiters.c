@@ -46,13 +46,13 @@ static bool holds_all(const struct hf_file *file, const struct hf_want *want)
 struct hf_waiter *hf_waiter_ahead(const struct hf_file *file, const struct hf_want *want,
                                   uint64_t ticket, const struct hf_waiter *after)
 {
-    const struct hf_list *node = after ? after->in_file.next : file->waiters.next;
+    const struct hf_list *node = after ? after->in_file.next : file->crowd->waiters.next;
 
-    if (file->n_waiters == 0 || holds_all(file, want))
+    if (file->crowd->n_waiters == 0 || holds_all(file, want))
         return NULL;
     if (HF_PLANTED(OVERTAKE_WAITER) && ticket == UINT64_MAX)
         return NULL;
-    for (; node != &file->waiters; node = node->next) {
+    for (; node != &file->crowd->waiters; node = node->next) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
         if (w->id >= ticket)
             return NULL;
@@ -66,7 +66,7 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_file *file, const struct hf_wa
 
 struct hf_waiter *hf_waiter_find(const struct hf_file *file, const struct hf_want *want)
 {
-    hf_list_foreach (node, &want->owner->waiters) {
+    hf_list_foreach (node, &want->owner->waiting->waiters) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         if (w->file == file && w->first == want->first && w->last == want->last &&
             w->exclusive == want->exclusive && !(HF_PLANTED(DUPLICATE_WAITER) && !w->granting))
@@ -77,7 +77,7 @@ struct hf_waiter *hf_waiter_find(const struct hf_file *file, const struct hf_wan
 
 bool hf_waiter_is_behind_own(const struct hf_waiter *waiter)
 {
-    hf_list_foreach (node, &waiter->owner->waiters) {
+    hf_list_foreach (node, &waiter->owner->waiting->waiters) {
         const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         if (w->granting && w->file == waiter->file &&
             hf_range_overlap(w->first, w->last, waiter->first, waiter->last))
@@ -88,13 +88,13 @@ bool hf_waiter_is_behind_own(const struct hf_waiter *waiter)
 
 static void enter_queue(struct hf_core *core, struct hf_waiter *w)
 {
-    struct hf_list *place = w->file->waiters.prev;
+    struct hf_list *place = w->file->crowd->waiters.prev;
 
-    while (place != &w->file->waiters &&
+    while (place != &w->file->crowd->waiters &&
            hf_list_entry(place, struct hf_waiter, in_file)->id > w->id)
         place = place->prev; /* an undone grant: back to where it was */
     hf_list_add_after(place, &w->in_file);
-    w->file->n_waiters++;
+    w->file->crowd->n_waiters++;
     w->owner->client->n_waiters++;
     core->n_waiters++;
 }
@@ -102,7 +102,7 @@ static void enter_queue(struct hf_core *core, struct hf_waiter *w)
 static void leave_queue(struct hf_core *core, struct hf_waiter *w)
 {
     hf_list_remove(&w->in_file);
-    w->file->n_waiters--;
+    w->file->crowd->n_waiters--;
     w->owner->client->n_waiters--;
     core->n_waiters--;
 }
@@ -112,8 +112,10 @@ int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer 
 {
     struct hf_waiter *w;
 
-    if (HF_PLANTED(DROP_SECOND_WAITER) && file->n_waiters == 1)
+    if (HF_PLANTED(DROP_SECOND_WAITER) && file->crowd->n_waiters == 1)
         return 0;
+    if (hf_owner_waiting(core, want->owner) < 0 || hf_file_crowd(core, file) < 0)
+        return HF_ENOMEM;
     w = hf_slab_take(&core->waiter_slab);
     if (!w)
         return HF_ENOMEM;
@@ -136,7 +138,7 @@ int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer 
     hf_errand_init(&w->errand, HF_ERRAND_GRANT);
     want->owner->refs++;
     file->refs++;
-    hf_list_add_tail(&want->owner->waiters, &w->in_owner);
+    hf_list_add_tail(&want->owner->waiting->waiters, &w->in_owner);
     hf_list_add_tail(&want->owner->client->waiters, &w->in_client);
     enter_queue(core, w);
     return 0;
@@ -180,7 +182,7 @@ void hf_waiter_ungrant(struct hf_core *core, struct hf_waiter *w)
 void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struct hf_file *file,
                              uint64_t first, uint64_t last)
 {
-    hf_list_foreach_safe (node, &owner->waiters) {
+    hf_list_foreach_safe (node, &owner->waiting->waiters) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         if (w->granting && w->file == file && hf_range_overlap(w->first, w->last, first, last))
             hf_waiter_remove(core, w);
@@ -189,23 +191,23 @@ void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struc
 
 void hf_waiters_wake(struct hf_core *core, struct hf_file *file, uint64_t first, uint64_t last)
 {
-    if (file->n_waiters == 0 || HF_PLANTED(FORGET_WAKE))
+    if (file->crowd->n_waiters == 0 || HF_PLANTED(FORGET_WAKE))
         return;
-    if (!hf_list_linked(&file->woken)) {
-        hf_list_add_tail(&core->woken, &file->woken);
-        file->woken_first = first;
-        file->woken_last = last;
+    if (!hf_list_linked(&file->crowd->woken)) {
+        hf_list_add_tail(&core->woken, &file->crowd->woken);
+        file->crowd->woken_first = first;
+        file->crowd->woken_last = last;
         return;
     }
-    if (first < file->woken_first)
-        file->woken_first = first;
-    if (last > file->woken_last)
-        file->woken_last = last;
+    if (first < file->crowd->woken_first)
+        file->crowd->woken_first = first;
+    if (last > file->crowd->woken_last)
+        file->crowd->woken_last = last;
 }
 
 void hf_waiters_wake_owner(struct hf_core *core, const struct hf_owner *owner, struct hf_file *file)
 {
-    hf_list_foreach (node, &owner->waiters) {
+    hf_list_foreach (node, &owner->waiting->waiters) {
         const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         if (!w->granting && w->file == file)
             hf_waiters_wake(core, file, w->first, w->last);
@@ -252,15 +254,15 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
 static bool takes_all(const struct hf_waiter *w, uint64_t first, uint64_t last)
 {
     return w->exclusive && w->first <= first && w->last >= last &&
-           w->owner->waiters.next == w->owner->waiters.prev;
+           w->owner->waiting->waiters.next == w->owner->waiting->waiters.prev;
 }
 
 static int serve_file(struct hf_core *core, struct hf_now now, struct hf_file *file)
 {
-    uint64_t first = file->woken_first;
-    uint64_t last = file->woken_last;
+    uint64_t first = file->crowd->woken_first;
+    uint64_t last = file->crowd->woken_last;
 
-    hf_list_foreach_safe (node, &file->waiters) {
+    hf_list_foreach_safe (node, &file->crowd->waiters) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
         struct hf_want want = want_of(core, w);
         if (!hf_range_overlap(w->first, w->last, first, last) || hf_held_conflict(file, &want) ||
@@ -279,16 +281,16 @@ static int serve_file(struct hf_core *core, struct hf_now now, struct hf_file *f
 void hf_waiters_serve(struct hf_core *core, struct hf_now now)
 {
     struct hf_list stalled;
-    struct hf_file *file;
+    struct hf_crowd *crowd;
 
     if (core->grace.active && core->config.grace_mode == HF_GRACE_STRICT)
         return; /* nothing new is granted; they are looked at when it ends */
     hf_list_init(&stalled);
-    while ((file = hf_list_first(&core->woken, struct hf_file, woken)) != NULL) {
-        hf_list_remove(&file->woken);
-        if (serve_file(core, now, file) < 0) {
-            hf_list_remove(&file->woken);
-            hf_list_add_tail(&stalled, &file->woken);
+    while ((crowd = hf_list_first(&core->woken, struct hf_crowd, woken)) != NULL) {
+        hf_list_remove(&crowd->woken);
+        if (serve_file(core, now, crowd->file) < 0) {
+            hf_list_remove(&crowd->woken);
+            hf_list_add_tail(&stalled, &crowd->woken);
         }
     }
     if (!hf_list_empty(&stalled))

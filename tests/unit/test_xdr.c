@@ -104,7 +104,7 @@ static void bytes_without_storage_are_refused(void **state)
 {
     char in[] = {0, 0, 0, 1, 'x', 0, 0, 0};
     char *bytes = NULL;
-    u_int len;
+    u_int len = 0;
     XDR xdr;
 
     (void)state;
