@@ -28,6 +28,7 @@ ONE, LINE, MANY = ("--connections 1 --in-flight 1", "--connections 1 --in-flight
 INSTRUCTIONS = {
     "LOCK/UNLOCK 1 x 1, durable=no": (VOLATILE, ONE),
     "LOCK/UNLOCK 1 x 64, durable=no": (VOLATILE, LINE),
+    "LOCK/UNLOCK 1 x 64, durable=no, 5,000 held": (VOLATILE, "--held 5000 " + LINE),
     "TEST 1 x 64": (VOLATILE, "--mix test " + LINE),
     "SM_MON/UNMON 1 x 1, memory store": ((), "--mix mon " + ONE),
 }
