@@ -17,7 +17,7 @@
 
 #include "histogram.h"
 
-enum { EVENTS = 256, RESEND_MS = 1000, FINISH_MS = 10000 };
+enum { EVENTS = 256, RESEND_MS = 1000, SILENCE_MS = 30000 };
 
 struct slot {
     uint64_t due_ns;  /* what its latency counts from */
@@ -31,7 +31,7 @@ static struct slot *slots; /* in_flight for each connection */
 static int *idle_fds;
 static int epoll_fd;
 static struct histogram latencies;
-static uint64_t posted, received, answered; /* answered: those that count */
+static uint64_t posted, received, resent, answered; /* answered: those that count */
 static bool counting, finishing;
 static uint64_t turn_ns; /* now, when we turned to this connection */
 
@@ -130,6 +130,7 @@ static void resend_lost(uint64_t now)
             if (s->sent_ns && now - s->sent_ns > RESEND_MS * 1000000ULL) {
                 post(c, s, now);
                 conn_flush(c);
+                resent++;
             }
         }
     }
@@ -248,8 +249,25 @@ static void check_idle(void)
 static bool is_over(uint64_t end)
 {
     if (finishing)
-        return received == posted || turn_ns >= end;
+        return received == posted;
     return opt.requests ? answered == opt.requests : turn_ns >= end;
+}
+
+/* From time to time: what got lost, and whether the server is there at all. */
+static void look_around(void)
+{
+    static uint64_t looked_ns, heard_ns, heard;
+
+    if (turn_ns - looked_ns < RESEND_MS * 1000000ULL / 4)
+        return;
+    looked_ns = turn_ns;
+    if (opt.udp)
+        resend_lost(turn_ns);
+    if (received != heard || received == posted || !heard_ns)
+        heard_ns = turn_ns;
+    heard = received;
+    if (turn_ns - heard_ns > SILENCE_MS * 1000000ULL)
+        wrong("none for half a minute");
 }
 
 static void run_until(uint64_t end)
@@ -275,8 +293,7 @@ static void run_until(uint64_t end)
             if (events[i].events & ~(uint32_t)EPOLLOUT)
                 conn_read(c, take_reply);
         }
-        if (opt.udp && n == 0)
-            resend_lost(turn_ns);
+        look_around();
     }
 }
 
@@ -293,7 +310,7 @@ static void finish(void)
         }
         conn_flush(&conns[i]);
     }
-    run_until(now_ns() + FINISH_MS * 1000000ULL);
+    run_until(0);
 }
 
 static void report(double seconds)
@@ -306,10 +323,10 @@ static void report(double seconds)
 
     if (opt.json)
         printf("{\"mix\":\"%s\",\"transport\":\"%s\",\"connections\":%" PRIu64
-               ",\"in_flight\":%" PRIu64 ",\"requests\":%" PRIu64
+               ",\"in_flight\":%" PRIu64 ",\"requests\":%" PRIu64 ",\"resent\":%" PRIu64
                ",\"per_second\":%.0f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f}\n",
-               opt.mix_text, transport, opt.connections, opt.in_flight, answered, rate, p50, p99,
-               p999);
+               opt.mix_text, transport, opt.connections, opt.in_flight, answered, resent, rate, p50,
+               p99, p999);
     else
         printf("%-7s %s %5" PRIu64 " x %-4" PRIu64
                " %10.0f/s   p50 %8.1f us   p99 %8.1f us   p99.9 %8.1f us\n",
@@ -337,6 +354,8 @@ int main(int argc, char **argv)
         start = now_ns();
     counting = true;
     run_until(start + (uint64_t)(opt.seconds * 1e9));
+    if (answered == 0)
+        wrong("none at all");
     report((double)(now_ns() - start) / 1e9);
     check_idle();
     if (!opt.requests) /* exactly so many were wanted */

@@ -25,8 +25,8 @@ class Results:
         """A goal is a sign and a number, for the ratio: ">= 15"; "": it is only said."""
         ratio = figure / other if other else 0
         sign, _, bound = goal.partition(" ")
-        row = {"what": what, "figure": round(figure, 1), "unit": unit, "against": against,
-               "other": round(other, 1), "ratio": round(ratio, 3), "goal": goal,
+        row = {"what": what, "figure": round(figure, 3), "unit": unit, "against": against,
+               "other": round(other, 3), "ratio": round(ratio, 3), "goal": goal,
                "met": SIGNS[sign](ratio, float(bound)) if goal else None}
         self.rows.append(row)
         print(f"{what:42} {number(figure):>9} {unit:10} {number(ratio):>7} x {against} ({number(other)})"

@@ -37,7 +37,7 @@ class Bench:
     def rate(self, server, *arguments):
         return self.load(server, *arguments)["per_second"]
 
-    def rates(self, servers, *arguments, rounds=None):
+    def rates(self, servers, *arguments):
         """Requests a second of each of the named servers, in turns."""
-        return in_turns(rounds or self.rounds, {name: lambda server=server: self.rate(server, *arguments)
-                                                for name, server in servers.items()})
+        return in_turns(self.rounds, {name: lambda server=server: self.rate(server, *arguments)
+                                      for name, server in servers.items()})

@@ -83,12 +83,12 @@ def one_durable(bench, server):
 
 
 def in_flight(bench, every):
-    """For the plot: from one request in flight to thousands, 16 a connection. Once each, and shorter."""
+    """For the plot: from one request in flight to thousands, 16 a connection. So many, so each is short."""
     lines = {name: [] for name in every}
     for n in IN_FLIGHT:
         connections = max(1, n // 16)
-        rate = bench.rates(every, *shape(connections, n // connections), "--seconds", bench.seconds / 2,
-                           rounds=1)
+        rate = bench.rates(every, *shape(connections, n // connections), "--seconds", bench.seconds / 4,
+                           "--warmup", 0.2)
         for name in every:
             lines[name].append(rate[name])
     bench.results.add_series("in flight", IN_FLIGHT, **lines)

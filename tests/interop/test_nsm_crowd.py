@@ -11,12 +11,11 @@ import signal
 import tempfile
 import threading
 import time
-from pathlib import Path
 
 from holdfast_test import netns, nsm, tap
 from holdfast_test.crowd import (ALIVE, MORTAL, SERVER, Peers, address, bury, join_addresses, lock_all,
                                   processor, raise_from_the_dead, time_sm_notify, wait_for_summary)
-from holdfast_test.daemon import Daemon
+from holdfast_test.daemon import Daemon, take_release_build
 
 CLIENTS = int(os.environ.get("CROWD", "10000"))
 TIMEOUT_S = 5
@@ -64,15 +63,6 @@ class Watch(threading.Thread):
                     f"worst {times[-1] * 1000:.1f} ms of {len(times)}")
 
         return of("SM_STAT", self.stat) + "; " + of("NLM NULL", self.null)
-
-
-def take_release_build():
-    """The program to take times with: what sanitizers slow down is not worth measuring."""
-    beside = Path(__file__).parents[2] / "build/src/daemon/holdfastd"
-    if "HOLDFASTD_RELEASE" not in os.environ and beside.exists():
-        os.environ["HOLDFASTD_RELEASE"] = str(beside)
-    if "HOLDFASTD_RELEASE" in os.environ:
-        os.environ["HOLDFASTD"] = os.environ["HOLDFASTD_RELEASE"]
 
 
 def expect_in_time(condition, otherwise):
