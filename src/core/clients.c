@@ -93,14 +93,13 @@ static struct hf_client *find(const struct hf_core *core, const struct identity 
     return node ? hf_container_of(node, struct hf_client, by_identity) : NULL;
 }
 
-struct hf_client *hf_client_find_nlm(struct hf_core *core, struct hf_bytes name,
-                                     const struct hf_addr *addr, const struct hf_addr *local)
+struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf_peer *peer)
 {
     struct identity id = {
         .protocol = HF_PROTOCOL_NLM,
-        .name = name,
-        .host = host_of(addr),
-        .local = host_of(local),
+        .name = peer->name,
+        .host = host_of(&peer->addr),
+        .local = host_of(&peer->local),
     };
 
     return find(core, &id);
@@ -343,15 +342,14 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
 }
 
 struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
-                                    const struct hf_peer *peer)
+                                    const struct hf_peer *peer, struct hf_client *found)
 {
-    struct hf_client *client = hf_client_find_nlm(core, peer->name, &peer->addr, &peer->local);
     struct hf_record_client record;
 
-    if (client) {
-        client->refs++;
-        client->last_seen_ms = now.wall_ms;
-        return client;
+    if (found) {
+        found->refs++;
+        found->last_seen_ms = now.wall_ms;
+        return found;
     }
     if (hf_limit_client(core) < 0)
         return NULL;

@@ -151,14 +151,14 @@ struct hf_bytes hf_file_fh(const struct hf_file *file)
     return hf_bytes(file->fh, file->fh_len);
 }
 
-static struct hf_file *file_find(struct hf_core *core, struct hf_bytes fh, uint64_t hash)
+static struct hf_file *file_find(const struct hf_core *core, struct hf_bytes fh, uint64_t hash)
 {
     struct hf_map_node *node = hf_map_find(&core->files, hash, file_matches, &fh);
 
     return node ? hf_container_of(node, struct hf_file, node) : NULL;
 }
 
-struct hf_file *hf_file_find(struct hf_core *core, struct hf_bytes fh)
+struct hf_file *hf_file_find(const struct hf_core *core, struct hf_bytes fh)
 {
     return file_find(core, fh, hf_hash(&core->config.hash_key, fh.data, fh.len));
 }

@@ -35,8 +35,10 @@ static bool is_there(struct hf_core *core, const struct hf_record_client *record
 
     if (hf_client_find_id(core, record->id))
         return true;
+    struct hf_peer peer = {.name = record->name, .addr = record->addrs[0], .local = record->local};
+
     if (record->protocol == HF_PROTOCOL_NLM)
-        return hf_client_find_nlm(core, record->name, &record->addrs[0], &record->local) != NULL;
+        return hf_client_find_nlm(core, &peer) != NULL;
     return hf_client_find_nsm(core, &mon, &record->callback_host) != NULL;
 }
 

@@ -118,6 +118,15 @@ static struct hf_answer asked_before(struct hf_core *core, struct hf_waiter *wai
     return answer;
 }
 
+/* blocker is NULL where only those are in the way who wait already. */
+static struct hf_answer denied(const struct hf_core *core, const struct hf_file *file,
+                               const struct hf_lock *blocker)
+{
+    if (blocker && blocker->unclaimed && core->grace.active)
+        return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq}; /* conflict mode */
+    return (struct hf_answer){HF_STAT_DENIED, file->seq};
+}
+
 static struct hf_answer decide(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                                const struct hf_lock_args *args, const struct hf_subject *s,
                                const struct hf_want *want)
@@ -141,9 +150,23 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
         return acquire(core, now, peer, args, s, want);
     if (args->block)
         return wait_for_it(core, now, peer, args, s, want);
-    if (blocker && blocker->unclaimed && core->grace.active)
-        return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, s->file->seq}; /* conflict mode */
-    return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
+    return denied(core, s->file, blocker);
+}
+
+/*
+ * A client that has nothing, and asks again and again for what another holds: it is told so without
+ * being remembered in between. False: something else must be looked at.
+ */
+static bool denied_to_stranger(const struct hf_core *core, const struct hf_lock_args *args,
+                               const struct hf_range *range, struct hf_answer *answer)
+{
+    struct hf_want want = {NULL, range->first, range->last, args->exclusive, false};
+    const struct hf_file *file = args->block || args->reclaim ? NULL : hf_file_find(core, args->fh);
+    const struct hf_lock *blocker = file ? hf_held_conflict(file, &want) : NULL;
+
+    if (blocker)
+        *answer = denied(core, file, blocker);
+    return blocker != NULL;
 }
 
 /*
@@ -172,6 +195,7 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
                               const struct hf_lock_args *args)
 {
     struct hf_answer answer = {HF_STAT_DENIED_NOLOCKS};
+    struct hf_client *client;
     struct hf_subject s;
     struct hf_range range;
 
@@ -180,7 +204,10 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
         return hf_request_answer(core, now, answer);
     if (!args->reclaim && core->grace.active && core->config.grace_mode == HF_GRACE_STRICT)
         return hf_request_answer(core, now, in_strict_grace(core, now, peer, args, &range));
-    if (hf_subject_get(core, now, peer, args, &s) < 0) {
+    client = hf_client_find_nlm(core, peer);
+    if (!client && denied_to_stranger(core, args, &range, &answer))
+        return hf_request_answer(core, now, answer);
+    if (hf_subject_get(core, now, peer, args, client, &s) < 0) {
         answer.stat = HF_STAT_DENIED_NOLOCKS;
         return hf_request_answer(core, now, answer);
     }

@@ -60,7 +60,8 @@ struct hf_subject {
 
 /* Made if need be: HF_ENOMEM or HF_ELIMIT, with nothing left behind. */
 int hf_subject_get(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
-                   const struct hf_lock_args *args, struct hf_subject *out);
+                   const struct hf_lock_args *args, struct hf_client *found,
+                   struct hf_subject *out);
 
 /* HF_ENOENT if any of them is unknown. */
 int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
@@ -126,8 +127,7 @@ void hf_undo_settle(struct hf_core *core, struct hf_undo_log *log, size_t from);
 
 /* --- clients.c: who there is (TRK-01) --- */
 
-struct hf_client *hf_client_find_nlm(struct hf_core *core, struct hf_bytes name,
-                                     const struct hf_addr *addr, const struct hf_addr *local);
+struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf_peer *peer);
 struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_args *args,
                                      const struct hf_addr *callback_host);
 struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id);
@@ -138,9 +138,12 @@ void hf_client_unref(struct hf_core *core, struct hf_client *client);
 void hf_client_del(struct hf_core *core, struct hf_client *client);
 void hf_client_record(const struct hf_client *client, struct hf_record_client *out);
 
-/* With a reference for as long as the request lasts; made if need be. NULL: limit or memory. */
+/*
+ * With a reference for as long as the request lasts: the one that was found, or, if none was, a new
+ * one. NULL: limit or memory.
+ */
 struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
-                                    const struct hf_peer *peer);
+                                    const struct hf_peer *peer, struct hf_client *found);
 
 /* Registers it unless it is, and keeps its record up to date with how it talks to us. */
 int hf_client_register(struct hf_txn *txn, struct hf_client *client);
@@ -176,7 +179,7 @@ int hf_owner_waiting(struct hf_core *core,
                      struct hf_owner *owner); /* makes owner->waiting its own */
 struct hf_bytes hf_owner_oh(const struct hf_owner *owner);
 
-struct hf_file *hf_file_find(struct hf_core *core, struct hf_bytes fh);
+struct hf_file *hf_file_find(const struct hf_core *core, struct hf_bytes fh);
 struct hf_file *hf_file_get(struct hf_core *core, struct hf_bytes fh);
 void hf_file_unref(struct hf_core *core, struct hf_file *file);
 int hf_file_crowd(struct hf_core *core, struct hf_file *file); /* makes file->crowd its own */

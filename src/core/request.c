@@ -10,9 +10,9 @@ enum hf_stat hf_request_check(const struct hf_peer *peer, const struct hf_lock_a
 }
 
 int hf_subject_get(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
-                   const struct hf_lock_args *args, struct hf_subject *out)
+                   const struct hf_lock_args *args, struct hf_client *found, struct hf_subject *out)
 {
-    out->client = hf_client_get_nlm(core, now, peer);
+    out->client = hf_client_get_nlm(core, now, peer, found);
     if (!out->client)
         return HF_ENOMEM;
     out->owner = hf_owner_get(core, out->client, args->svid, args->oh);
@@ -33,7 +33,7 @@ no_owner:
 int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                     const struct hf_lock_args *args, struct hf_subject *out)
 {
-    out->client = hf_client_find_nlm(core, peer->name, &peer->addr, &peer->local);
+    out->client = hf_client_find_nlm(core, peer);
     if (!out->client)
         return HF_ENOENT;
     out->owner = hf_owner_find(core, out->client, args->svid, args->oh);

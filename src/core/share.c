@@ -122,7 +122,7 @@ struct hf_answer hf_core_share(struct hf_core *core, struct hf_now now, const st
         answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
         return hf_request_answer(core, now, answer);
     }
-    client = hf_client_get_nlm(core, now, peer);
+    client = hf_client_get_nlm(core, now, peer, hf_client_find_nlm(core, peer));
     if (!client)
         return hf_request_answer(core, now, answer);
     file = hf_file_get(core, args->fh);
@@ -143,7 +143,7 @@ struct hf_answer hf_core_unshare(struct hf_core *core, struct hf_now now,
     struct hf_share *share;
 
     if (makes_sense(peer, args))
-        client = hf_client_find_nlm(core, peer->name, &peer->addr, &peer->local);
+        client = hf_client_find_nlm(core, peer);
     file = client ? hf_file_find(core, args->fh) : NULL;
     share = file ? find(file, client, args->oh) : NULL;
     if (share) {

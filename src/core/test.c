@@ -31,7 +31,7 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
     }
     want.first = range.first;
     want.last = range.last;
-    client = hf_client_find_nlm(core, peer->name, &peer->addr, &peer->local);
+    client = hf_client_find_nlm(core, peer);
     if (client) {
         client->last_seen_ms = now.wall_ms;
         want.owner = hf_owner_find(core, client, args->svid, args->oh);
