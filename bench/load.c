@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "histogram.h"
 
-enum { EVENTS = 256, RESEND_MS = 1000, SILENCE_MS = 30000 };
+enum { EVENTS = 256, RESEND_MS = 1000, SILENCE_MS = 30000, IDLE_NS = 100 * 1000 * 1000 };
 
 struct slot {
     uint64_t due_ns;  /* what its latency counts from */
@@ -139,9 +140,10 @@ static void resend_lost(uint64_t now)
 /*
  * Sends as many requests as are due at the given rate, on slots that are free. A request is due at
  * its time whether a slot is free or not, and its latency counts from then: a server that stalls is
- * charged for all who would have come meanwhile (no coordinated omission).
+ * charged for all who would have come meanwhile (no coordinated omission). Returns how long it is
+ * until the next is due: between them the generator sleeps, and leaves its core to others.
  */
-static void pace(uint64_t start, uint64_t now)
+static uint64_t pace(uint64_t start, uint64_t now)
 {
     static uint64_t next, sent;
     uint64_t all = opt.connections * opt.in_flight;
@@ -152,7 +154,7 @@ static void pace(uint64_t start, uint64_t now)
         uint64_t due = start + (uint64_t)((double)sent * 1e9 / (double)opt.rate);
 
         if (due > now)
-            return;
+            return due - now;
         next = (next + 1) % all;
         if (s->sent_ns)
             continue;
@@ -160,6 +162,7 @@ static void pace(uint64_t start, uint64_t now)
         conn_flush(c);
         sent++;
     }
+    return IDLE_NS; /* all slots are taken: an answer ends the wait */
 }
 
 /* ---- setting up ---- */
@@ -279,11 +282,10 @@ static void run_until(uint64_t end)
     if (!pace_start)
         pace_start = turn_ns;
     while (!is_over(end)) {
-        int n;
+        uint64_t wait_ns = opt.rate && !finishing ? pace(pace_start, turn_ns) : IDLE_NS;
+        struct timespec wait = {.tv_nsec = (long)wait_ns};
+        int n = epoll_pwait2(epoll_fd, events, EVENTS, &wait, NULL);
 
-        if (opt.rate && !finishing)
-            pace(pace_start, turn_ns);
-        n = epoll_wait(epoll_fd, events, EVENTS, opt.rate ? 0 : 100);
         turn_ns = now_ns();
         for (int i = 0; i < n; i++) {
             struct conn *c = events[i].data.ptr;
@@ -339,6 +341,7 @@ int main(int argc, char **argv)
 
     options_parse(argc, argv);
     raise_file_limit();
+    prctl(PR_SET_TIMERSLACK, 1UL); /* what is due goes out when it is due */
     if (opt.weights[OP_DENIED])
         hold(ID_IN_THE_WAY | 1, opt.connections * opt.in_flight);
     if (opt.held)
