@@ -217,8 +217,22 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/*
+ * A multiple of the requests in flight, so that an id leads to its slot. It comes from the clock,
+ * which runs faster than ids are used: or a server would take a second run for repeats of the
+ * first, and answer from memory.
+ */
+static uint32_t first_xid(void)
+{
+    uint32_t microseconds = (uint32_t)(now_ns() / 1000) & 0x3fffffff; /* far from the end */
+
+    return microseconds - microseconds % (uint32_t)opt.in_flight;
+}
+
 static void open_connections(void)
 {
+    uint32_t xid = first_xid();
+
     conns = calloc(opt.connections, sizeof(*conns));
     slots = calloc(opt.connections * opt.in_flight, sizeof(*slots));
     idle_fds = calloc(opt.idle + 1, sizeof(*idle_fds));
@@ -231,7 +245,7 @@ static void open_connections(void)
         conn_open(&conns[i], (uint32_t)i, epoll_fd);
         for (uint64_t k = 0; k < opt.in_flight; k++) {
             struct slot *s = conn_slots(&conns[i]) + k;
-            s->xid = (uint32_t)(k + opt.in_flight);
+            s->xid = xid + (uint32_t)k;
             s->op = next_op();
         }
     }
