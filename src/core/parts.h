@@ -20,7 +20,8 @@ bool hf_name_equal(struct hf_bytes a, struct hf_bytes b);
 /* Equal, or one is the other cut at its first dot. */
 bool hf_name_same_host(struct hf_bytes a, struct hf_bytes b);
 
-/* Lower case into out, which has room for name.len bytes; returns name.len. */
+/* For a hash: names that are equal become the same bytes. out has room for name.len, as returned.
+ */
 size_t hf_name_fold(struct hf_bytes name, uint8_t *out);
 
 /* The name up to its first dot; empty if it has none. */
