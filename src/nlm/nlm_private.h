@@ -83,9 +83,6 @@ void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *
 /* callback.c: forgets the calls that were under way when the RPC client went. */
 void callbacks_del(struct hf_nlm *nlm);
 
-/* callback.c: whether a client's DENIED to this errand is to be believed. */
-bool errand_may_be_denied(const struct hf_nlm *nlm, uint64_t id);
-
 /* The handlers: locks.c, shares.c, hosts.c. */
 void on_null(struct hf_rpc_call *call, void *args);
 void on_test(struct hf_rpc_call *call, void *args);
