@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 enum {
@@ -95,7 +96,7 @@ static void put_quoted(struct line *line, struct hf_bytes bytes)
                 put(line, (const char *)&bytes.data[i], len);
                 i += len;
             } else {
-                snprintf(escape, sizeof(escape), "\\u%04x", c);
+                hf_format(escape, sizeof(escape), "\\u%04x", c);
                 put_str(line, escape);
                 i++;
             }
@@ -122,15 +123,15 @@ static void put_value(struct line *line, const struct hf_field *field, bool alwa
 
     switch (field->type) {
     case HF_FIELD_INT:
-        snprintf(text, sizeof(text), "%" PRId64, field->i);
+        hf_format(text, sizeof(text), "%" PRId64, field->i);
         put_str(line, text);
         return;
     case HF_FIELD_UINT:
-        snprintf(text, sizeof(text), "%" PRIu64, field->u);
+        hf_format(text, sizeof(text), "%" PRIu64, field->u);
         put_str(line, text);
         return;
     case HF_FIELD_REAL:
-        snprintf(text, sizeof(text), "%.6g", field->real);
+        hf_format(text, sizeof(text), "%.6g", field->real);
         put_str(line, text);
         return;
     case HF_FIELD_ADDR:
@@ -156,8 +157,8 @@ static void put_time(struct line *line)
 
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
-    strftime(whole, sizeof(whole), "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(text, sizeof(text), "%s.%03dZ", whole, (int)(now.tv_nsec / 1000000));
+    (void)strftime(whole, sizeof(whole), "%Y-%m-%dT%H:%M:%S", &tm);
+    hf_format(text, sizeof(text), "%s.%03dZ", whole, (int)(now.tv_nsec / 1000000));
     put_str(line, text);
 }
 
@@ -217,7 +218,7 @@ void hf_log_write(enum hf_log_level level, const char *event, const struct hf_fi
         }
     }
     line.text[line.len++] = '\n';
-    fwrite(line.text, 1, line.len, stderr);
+    (void)fwrite(line.text, 1, line.len, stderr);
     pthread_mutex_unlock(&logger.mutex);
 }
 

@@ -217,7 +217,7 @@ struct hf_lock *hf_held_own(const struct hf_file *file, const struct hf_owner *o
 bool hf_held_covers(const struct hf_file *file, const struct hf_want *want, bool exact_mode);
 
 /* The owner holds all of it now in the wanted mode: split, merge, upgrade, downgrade. */
-int hf_held_set(struct hf_txn *txn, const struct hf_want *want);
+int hf_held_set(struct hf_txn *txn, const struct hf_want *asked);
 
 /* By how many locks hf_held_set() would make the owner's more, or fewer. */
 enum { HF_HELD_GROWTH_MAX = 2 };
