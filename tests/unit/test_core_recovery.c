@@ -80,6 +80,7 @@ static void strict_grace(void **state)
     assert_int_equal(CANCEL(w, .client = 3), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED); /* repeated */
+    assert_int_equal(world_status(w).reclaimed, 1); /* and counted once */
     assert_true(world_status(w).grace_active);
     assert_int_equal(UNLOCK(w, .client = 2), GRANTED); /* the last unreclaimed one */
     assert_false(world_status(w).grace_active);
@@ -142,11 +143,13 @@ static void reclaims_of_parts_and_several(void **state)
     world_restart(w);
     assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 10, .reclaim = true), GRANTED);
     assert_int_equal(world_status(w).unreclaimed, 5); /* both rests of the first lock */
+    assert_int_equal(world_status(w).reclaimed, 1);
     assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 30, .reclaim = true), GRANTED);
     assert_int_equal(world_status(w).unreclaimed, 3);
     assert_int_equal(LOCK(w, .client = 1, .off = 40, .len = 20, .shared = true, .reclaim = true),
                      GRANTED);
     assert_int_equal(world_status(w).unreclaimed, 1);
+    assert_int_equal(world_status(w).reclaimed, 5); /* a rest is a lock; two in one go are two */
     world_later(w, 89000);
     assert_true(world_status(w).grace_active);
     assert_int_equal(world_status(w).grace_remaining_ms,
@@ -215,6 +218,7 @@ static void grace_without_durable_locks(void **state)
     assert_int_equal(world_status(w).unreclaimed, 3);
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+    assert_int_equal(world_status(w).reclaimed, 1);
     assert_int_equal(LOCK(w, .client = 2, .reclaim = true), DENIED); /* client 1 has it */
     assert_int_equal(LOCK(w, .client = 3, .fh = "x", .reclaim = true), DENIED);
     assert_int_equal(TEST(w, .client = 3, .fh = "x"), GRACE);
