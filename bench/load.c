@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "histogram.h"
 
-enum { EVENTS = 256, RESEND_MS = 1000, SILENCE_MS = 30000 };
+enum { EVENTS = 256, RESEND_MS = 1000, SILENCE_MS = 30000, IDLE_NS = 100 * 1000 * 1000 };
 
 struct slot {
     uint64_t due_ns;  /* what its latency counts from */
@@ -139,9 +140,10 @@ static void resend_lost(uint64_t now)
 /*
  * Sends as many requests as are due at the given rate, on slots that are free. A request is due at
  * its time whether a slot is free or not, and its latency counts from then: a server that stalls is
- * charged for all who would have come meanwhile (no coordinated omission).
+ * charged for all who would have come meanwhile (no coordinated omission). Returns how long it is
+ * until the next is due: between them the generator sleeps, and leaves its core to others.
  */
-static void pace(uint64_t start, uint64_t now)
+static uint64_t pace(uint64_t start, uint64_t now)
 {
     static uint64_t next, sent;
     uint64_t all = opt.connections * opt.in_flight;
@@ -152,7 +154,7 @@ static void pace(uint64_t start, uint64_t now)
         uint64_t due = start + (uint64_t)((double)sent * 1e9 / (double)opt.rate);
 
         if (due > now)
-            return;
+            return due - now;
         next = (next + 1) % all;
         if (s->sent_ns)
             continue;
@@ -160,6 +162,7 @@ static void pace(uint64_t start, uint64_t now)
         conn_flush(c);
         sent++;
     }
+    return IDLE_NS; /* all slots are taken: an answer ends the wait */
 }
 
 /* ---- setting up ---- */
@@ -214,8 +217,22 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/*
+ * A multiple of the requests in flight, so that an id leads to its slot. It comes from the clock,
+ * which runs faster than ids are used: or a server would take a second run for repeats of the
+ * first, and answer from memory.
+ */
+static uint32_t first_xid(void)
+{
+    uint32_t microseconds = (uint32_t)(now_ns() / 1000) & 0x3fffffff; /* far from the end */
+
+    return microseconds - microseconds % (uint32_t)opt.in_flight;
+}
+
 static void open_connections(void)
 {
+    uint32_t xid = first_xid();
+
     conns = calloc(opt.connections, sizeof(*conns));
     slots = calloc(opt.connections * opt.in_flight, sizeof(*slots));
     idle_fds = calloc(opt.idle + 1, sizeof(*idle_fds));
@@ -228,7 +245,7 @@ static void open_connections(void)
         conn_open(&conns[i], (uint32_t)i, epoll_fd);
         for (uint64_t k = 0; k < opt.in_flight; k++) {
             struct slot *s = conn_slots(&conns[i]) + k;
-            s->xid = (uint32_t)(k + opt.in_flight);
+            s->xid = xid + (uint32_t)k;
             s->op = next_op();
         }
     }
@@ -279,11 +296,10 @@ static void run_until(uint64_t end)
     if (!pace_start)
         pace_start = turn_ns;
     while (!is_over(end)) {
-        int n;
+        uint64_t wait_ns = opt.rate && !finishing ? pace(pace_start, turn_ns) : IDLE_NS;
+        struct timespec wait = {.tv_nsec = (long)wait_ns};
+        int n = epoll_pwait2(epoll_fd, events, EVENTS, &wait, NULL);
 
-        if (opt.rate && !finishing)
-            pace(pace_start, turn_ns);
-        n = epoll_wait(epoll_fd, events, EVENTS, opt.rate ? 0 : 100);
         turn_ns = now_ns();
         for (int i = 0; i < n; i++) {
             struct conn *c = events[i].data.ptr;
@@ -339,6 +355,7 @@ int main(int argc, char **argv)
 
     options_parse(argc, argv);
     raise_file_limit();
+    prctl(PR_SET_TIMERSLACK, 1UL); /* what is due goes out when it is due */
     if (opt.weights[OP_DENIED])
         hold(ID_IN_THE_WAY | 1, opt.connections * opt.in_flight);
     if (opt.held)

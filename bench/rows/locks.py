@@ -58,6 +58,9 @@ def datagrams(bench, every, tcp):
     add("LOCK/UNLOCK 8 x 16 over UDP, durable=no", rate["volatile"], "/s", "do-nothing over UDP",
         rate["nothing"])
     add("do-nothing over UDP, 8 x 16", rate["nothing"], "/s", "do-nothing over TCP", tcp["nothing"])
+    single = in_turns(bench.rounds, {way: lambda way=way: bench.rate(every["volatile"], *shape(8, 1), *way)
+                                     for way in ((), ("--udp",))})
+    add("LOCK/UNLOCK 8 x 1 over UDP, durable=no", single["--udp",], "/s", "TCP", single[()], ">= 0.8")
 
 
 def fdatasync_rate(directory):
