@@ -44,6 +44,7 @@ struct request {
     const char *method;
     const char *path;
     char argument[2 * HF_FH_MAX + 1]; /* what stands for the * of the route */
+    char allow[32];                   /* methods this path has: told with a 405 */
     struct hf_buf body;
 
     /* While it waits: what will be said, and what it waits for. */

@@ -29,6 +29,8 @@ enum MHD_Result reply_response(struct request *request, unsigned status, const c
     if (status == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
                                 "Bearer realm=\"holdfast\"");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, request->allow);
     rv = MHD_queue_response(request->connection, status, response);
     MHD_destroy_response(response);
     return rv;

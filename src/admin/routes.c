@@ -1,5 +1,6 @@
 /* What is where: one table. A * stands for one part of the path, which the handler gets. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,30 +11,31 @@ struct entry {
     const char *method;
     const char *path;
     enum MHD_Result (*handle)(struct request *request);
-    bool changes; /* something: not for everybody */
+    bool changes;     /* something: not for everybody */
+    const char *keys; /* of its query, as they are told; NULL: any will do */
 };
 
 static const struct entry ROUTES[] = {
-    {"GET", "/", on_file, false},
-    {"GET", "/page/*", on_file, false},
-    {"GET", "/healthz", on_healthz, false},
-    {"GET", "/readyz", on_readyz, false},
-    {"GET", "/metrics", on_metrics, false},
-    {"GET", "/api/v1/openapi.json", on_file, false},
-    {"GET", "/api/v1/status", on_status, false},
-    {"GET", "/api/v1/clients", on_clients, false},
-    {"GET", "/api/v1/clients/*", on_client, false},
-    {"DELETE", "/api/v1/clients/*", on_delete_client, true},
-    {"POST", "/api/v1/clients/*/check", on_check, true},
-    {"GET", "/api/v1/locks", on_locks, false},
-    {"DELETE", "/api/v1/locks/*", on_delete_lock, true},
-    {"DELETE", "/api/v1/files/*", on_delete_file, true},
-    {"GET", "/api/v1/waiters", on_waiters, false},
-    {"GET", "/api/v1/reservations", on_reservations, false},
-    {"GET", "/api/v1/grace", on_grace, false},
-    {"POST", "/api/v1/grace/end", on_end_grace, true},
-    {"GET", "/api/v1/notifications", on_notifications, false},
-    {"POST", "/api/v1/notifications", on_notify, true},
+    {"GET", "/", on_file, false, NULL},
+    {"GET", "/page/*", on_file, false, NULL},
+    {"GET", "/healthz", on_healthz, false, NULL},
+    {"GET", "/readyz", on_readyz, false, NULL},
+    {"GET", "/metrics", on_metrics, false, NULL},
+    {"GET", "/api/v1/openapi.json", on_file, false, ""},
+    {"GET", "/api/v1/status", on_status, false, ""},
+    {"GET", "/api/v1/clients", on_clients, false, "client, limit, cursor"},
+    {"GET", "/api/v1/clients/*", on_client, false, ""},
+    {"DELETE", "/api/v1/clients/*", on_delete_client, true, ""},
+    {"POST", "/api/v1/clients/*/check", on_check, true, ""},
+    {"GET", "/api/v1/locks", on_locks, false, "client, file, share, owner, waited, limit, cursor"},
+    {"DELETE", "/api/v1/locks/*", on_delete_lock, true, ""},
+    {"DELETE", "/api/v1/files/*", on_delete_file, true, ""},
+    {"GET", "/api/v1/waiters", on_waiters, false, "client, file, share, owner, limit, cursor"},
+    {"GET", "/api/v1/reservations", on_reservations, false, "client, file, share, limit, cursor"},
+    {"GET", "/api/v1/grace", on_grace, false, ""},
+    {"POST", "/api/v1/grace/end", on_end_grace, true, ""},
+    {"GET", "/api/v1/notifications", on_notifications, false, "client, status, limit, cursor"},
+    {"POST", "/api/v1/notifications", on_notify, true, ""},
 };
 
 bool parse_id(const char *text, uint64_t *out)
@@ -72,22 +74,92 @@ static bool same_method(const char *wanted, const char *given)
     return strcmp(wanted, given) == 0 || (strcmp(given, "HEAD") == 0 && strcmp(wanted, "GET") == 0);
 }
 
+/* ---- the query ---- */
+
+struct query {
+    const char *keys;    /* that there are */
+    const char *unknown; /* the first that is none of them */
+};
+
+static bool is_one_of(const char *keys, const char *key)
+{
+    size_t len = strlen(key);
+
+    for (const char *k = keys; *k; k += strspn(k, ", ")) {
+        size_t n = strcspn(k, ",");
+        if (n == len && memcmp(k, key, n) == 0)
+            return true;
+        k += n;
+    }
+    return false;
+}
+
+static enum MHD_Result see_key(void *ctx, enum MHD_ValueKind kind, const char *key,
+                               const char *value)
+{
+    struct query *query = ctx;
+
+    (void)kind;
+    (void)value;
+    if (is_one_of(query->keys, key))
+        return MHD_YES;
+    query->unknown = key;
+    return MHD_NO;
+}
+
+static enum MHD_Result reply_unknown_key(struct request *request, const struct query *query)
+{
+    char detail[256];
+    char key[64];
+    size_t n = 0;
+
+    /* It may be anything; JSON takes only UTF-8. */
+    for (; query->unknown[n] && n < sizeof(key) - 1; n++)
+        key[n] =
+            (char)(query->unknown[n] > ' ' && query->unknown[n] < 0x7f ? query->unknown[n] : '?');
+    key[n] = '\0';
+    if (query->keys[0])
+        snprintf(detail, sizeof(detail), "There is no key \"%s\" here; there are %s.", key,
+                 query->keys);
+    else
+        snprintf(detail, sizeof(detail), "There is no key \"%s\" here; this path takes none.", key);
+    return reply_problem(request, MHD_HTTP_BAD_REQUEST, detail);
+}
+
+/* ---- finding the way ---- */
+
+/* A mistyped filter must not pass for none, which would list everything. */
+static enum MHD_Result enter(struct request *request, const struct entry *entry)
+{
+    struct query query = {.keys = entry->keys};
+    enum MHD_Result answered = MHD_NO;
+
+    if (entry->changes && !access_may_change(request, &answered))
+        return answered;
+    if (entry->keys)
+        MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, see_key, &query);
+    return query.unknown ? reply_unknown_key(request, &query) : entry->handle(request);
+}
+
+/* For the Allow header, which RFC 9110 (section 15.5.6) asks for with a 405. */
+static void allow(struct request *request, const char *method)
+{
+    size_t len = strlen(request->allow);
+
+    snprintf(request->allow + len, sizeof(request->allow) - len, "%s%s", len ? ", " : "",
+             strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
+}
+
 enum MHD_Result route(struct request *request)
 {
-    enum MHD_Result answered = MHD_NO;
-    bool path_known = false;
-
     for (size_t i = 0; i < HF_COUNT_OF(ROUTES); i++) {
         if (!matches(ROUTES[i].path, request->path, request->argument, sizeof(request->argument)))
             continue;
-        path_known = true;
-        if (!same_method(ROUTES[i].method, request->method))
-            continue;
-        if (ROUTES[i].changes && !access_may_change(request, &answered))
-            return answered;
-        return ROUTES[i].handle(request);
+        if (same_method(ROUTES[i].method, request->method))
+            return enter(request, &ROUTES[i]);
+        allow(request, ROUTES[i].method);
     }
-    if (path_known)
+    if (request->allow[0])
         return reply_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED,
                              "This path is there, but not for this method.");
     return reply_problem(request, MHD_HTTP_NOT_FOUND,

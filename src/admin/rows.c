@@ -129,6 +129,11 @@ void row_client(struct writer *w, const struct row_context *context, const union
     write_time(w, "first_seen", c->first_seen_ms);
     write_time(w, "last_seen", c->last_seen_ms);
     write_seconds(w, "idle_seconds", context->wall_ms - c->last_seen_ms);
+    if (c->record.ttl_ms > 0)
+        write_seconds(w, "ttl_seconds",
+                      c->record.ttl_ms < INT64_MAX ? (int64_t)c->record.ttl_ms : INT64_MAX);
+    else
+        write_null(w, "ttl_seconds");
     write_open(w, "notification", '{');
     put_notice(w, c);
     write_close(w, '}');

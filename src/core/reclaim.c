@@ -70,6 +70,36 @@ static int take_again(struct hf_txn *txn, const struct hf_want *want)
     return hf_held_set(txn, want);
 }
 
+static uint32_t count_unclaimed(const struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+    uint32_t n = 0;
+
+    while ((lock = hf_held_own(file, want->owner, want->first, want->last, lock)) != NULL)
+        n += lock->unclaimed;
+    return n;
+}
+
+/* A repeat finds nothing unclaimed, changes nothing, and is not counted. */
+static int take_and_count(struct hf_txn *txn, const struct hf_want *want)
+{
+    struct hf_core *core = txn->core;
+    uint32_t n = count_unclaimed(txn->file, want);
+
+    if (take_again(txn, want) < 0)
+        return HF_ENOMEM;
+    if (core->undos[core->gathering].n == txn->begin.undo_n)
+        return 0;
+    if (hf_undo_reserve(core) < 0)
+        return HF_ENOMEM;
+    if (n == 0)
+        n = 1; /* locks that are not recorded come back one by one */
+    hf_undo_push(core,
+                 (struct hf_undo){HF_UNDO_RECLAIMED, .reclaimed = {(uint32_t)core->epoch, n}});
+    core->grace.reclaimed += n;
+    return 0;
+}
+
 static struct hf_answer outside_grace(const struct hf_core *core, const struct hf_file *file,
                                       const struct hf_want *want)
 {
@@ -93,12 +123,11 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
     if (!core->config.durable_locks && hf_limit_reclaim(core, file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     hf_txn_begin(&txn, core, now, file);
-    if (take_again(&txn, want) < 0) {
+    if (take_and_count(&txn, want) < 0) {
         hf_txn_abort(&txn);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     want->owner->client->reclaimed = true;
-    core->grace.reclaimed++;
     return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
 }
 

@@ -68,7 +68,7 @@ struct hf_record_client {
     unsigned n_addrs;
     struct hf_addr local;     /* our address that the client talks to; family NONE if unknown */
     int32_t state;            /* its last known NSM state number; 0: unknown */
-    uint64_t ttl_ms;          /* reconnect window; 0: none */
+    uint64_t ttl_ms;          /* reconnect window: how long it outlives its last lock; 0: none */
     int64_t registered_at_ms; /* wall clock, Unix time */
     uint64_t epoch;           /* of the server, when registered */
 

@@ -1,7 +1,8 @@
 /*
  * Registrations: the durable half of a client. A client is registered in the same batch as its
  * first monitored lock (SPEC section 2), or by SM_MON; its record follows how it talks to us; and
- * it goes when the linger time after its last lock is over (section 4), or by SM_UNMON.
+ * it goes when the linger time after its last lock is over (section 4; its own reconnect window, if
+ * it has one), or by SM_UNMON.
  */
 #include "core/parts.h"
 
@@ -153,6 +154,20 @@ static bool has_something(const struct hf_client *client)
 }
 
 /*
+ * How long it may stay away after its last lock before it is forgotten: its own reconnect window
+ * (TRK-01), or, where its protocol knows none (NLM and NSM do not), the linger time. A record may
+ * hold any number; a year is for ever.
+ */
+static uint64_t window_ms(const struct hf_core *core, const struct hf_client *client)
+{
+    const uint64_t year_ms = 366ULL * 24 * 3600 * 1000;
+
+    if (client->ttl_ms == 0)
+        return core->config.linger_ms;
+    return client->ttl_ms < year_ms ? client->ttl_ms : year_ms;
+}
+
+/*
  * The timer is not moved at each lock and unlock, which would cost more than the lock: it is left
  * alone while the client is busy, and looks, when it fires, since when the client is idle.
  */
@@ -162,12 +177,12 @@ void hf_client_idle(struct hf_core *core, struct hf_now now, struct hf_client *c
         return;
     client->idle_since_ms = now.mono_ms;
     if (!client->linger.armed)
-        hf_timer_arm(core, &client->linger, now.mono_ms + core->config.linger_ms);
+        hf_timer_arm(core, &client->linger, now.mono_ms + window_ms(core, client));
 }
 
 void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
-    uint64_t due_ms = client->idle_since_ms + core->config.linger_ms;
+    uint64_t due_ms = client->idle_since_ms + window_ms(core, client);
     struct hf_txn txn;
 
     if (has_something(client))

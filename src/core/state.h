@@ -262,6 +262,7 @@ struct hf_undo {
         HF_UNDO_LOCK_ADDED,
         HF_UNDO_LOCK_REMOVED,
         HF_UNDO_LOCK_CLAIMED,
+        HF_UNDO_RECLAIMED,
         HF_UNDO_WAITER_GRANTED,
         HF_UNDO_CLIENT_REGISTERED,
         HF_UNDO_CLIENT_UNREGISTERED,
@@ -274,6 +275,10 @@ struct hf_undo {
         struct hf_client *client;
         struct hf_client_saved *saved;
         struct hf_alias *alias;
+        struct {
+            uint32_t epoch; /* of its grace; fits, for the state number does */
+            uint32_t locks;
+        } reclaimed;
     };
 };
 
@@ -287,7 +292,7 @@ struct hf_undo_log {
 struct hf_grace {
     bool active;
     uint64_t end_ms;
-    uint64_t reclaimed;
+    uint64_t reclaimed;   /* locks, each once */
     uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
 };
 

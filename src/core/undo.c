@@ -79,6 +79,10 @@ static void back_one(struct hf_core *core, const struct hf_undo *entry)
     case HF_UNDO_LOCK_CLAIMED:
         hf_lock_set_unclaimed(core, entry->lock, true);
         break;
+    case HF_UNDO_RECLAIMED:
+        if (entry->reclaimed.epoch == core->epoch) /* SM_SIMU_CRASH began to count anew */
+            core->grace.reclaimed -= entry->reclaimed.locks;
+        break;
     case HF_UNDO_WAITER_GRANTED:
         waiter_back(core, entry->waiter);
         break;
@@ -107,6 +111,7 @@ static void settle_one(struct hf_core *core, const struct hf_undo *entry)
     switch (entry->kind) {
     case HF_UNDO_LOCK_ADDED:
     case HF_UNDO_LOCK_CLAIMED:
+    case HF_UNDO_RECLAIMED:
         break;
     case HF_UNDO_LOCK_REMOVED:
         hf_lock_forget(core, entry->lock);

@@ -82,7 +82,7 @@ struct hf_view_status {
     bool grace_active;
     uint64_t grace_remaining_ms;
     uint64_t unreclaimed; /* locks; clients when locks are not durable */
-    uint64_t reclaimed;   /* since grace began */
+    uint64_t reclaimed;   /* locks, since grace began; one that is repeated counts once */
     uint64_t locks, shares, waiters, files, owners;
     uint64_t nlm_clients, nsm_clients; /* NSM: registrations */
     uint64_t registered;               /* of either: they are told of our restart */

@@ -12,13 +12,13 @@
 #include "base/error.h"
 #include "daemon/admin_ops.h"
 #include "daemon/engine.h"
+#include "daemon/rpcbind_watch.h"
 #include "daemon/systemd.h"
 #include "rpc/rpcbind.h"
 #include "rpc/server.h"
 
 enum {
-    SERVICES_MAX = 2 * HF_CONFIG_LISTEN_MAX * 4, /* transports × addresses × versions */
-    FILES_KEPT_BACK = 256,                       /* descriptors that are not connections */
+    FILES_KEPT_BACK = 256, /* descriptors that are not connections */
     STOP_MS = 3000,
 };
 
@@ -32,14 +32,14 @@ struct daemon {
 
     struct hf_engine engine;
     bool engine_open;
-    const struct hf_rpc_program *programs[2];
+    const struct hf_rpc_program *programs[HF_PROGRAMS_MAX];
     size_t n_programs;
     struct hf_rpc_server *server;
     struct hf_administration administration;
 
-    struct hf_rpcbind_service services[SERVICES_MAX];
+    struct hf_rpcbind_service services[HF_SERVICES_MAX];
     size_t n_services;
-    bool registered; /* with the system's rpcbind */
+    struct hf_rpcbind_watch watch; /* open: registered with the system's rpcbind */
     struct hf_rpcbind *rpcbind;
     const struct hf_rpc_program *rpcbind_programs[1];
 };
@@ -73,7 +73,7 @@ static void add_services(struct daemon *d, const struct hf_addr *addr)
                 .vers = d->programs[p]->versions[v].number,
                 .addr = *addr,
             };
-            HF_ASSERT(d->n_services + 2 <= SERVICES_MAX);
+            HF_ASSERT(d->n_services + 2 <= HF_SERVICES_MAX);
             service.transport = HF_RPC_UDP;
             d->services[d->n_services++] = service;
             service.transport = HF_RPC_TCP;
@@ -195,7 +195,8 @@ static int register_with_system(struct daemon *d)
         hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", error));
         return rv;
     }
-    d->registered = true;
+    hf_rpcbind_watch_start(&d->watch, &d->loop, d->engine.client, &d->hash_key, d->services,
+                           d->n_services);
     hf_log(HF_LOG_INFO, "registered with the system's rpcbind", HF_UINT("services", d->n_services));
     return 0;
 }
@@ -230,12 +231,13 @@ static int set_up_rpcbind(struct daemon *d)
 
 /*
  * Everything is recorded and closed, but something on another thread does not come back: a resolver
- * that waits for a name server. There is nothing left to wait for.
+ * that waits for a name server, or a call to rpcbind. There is nothing left to wait for.
  */
 static void on_overdue(uv_timer_t *timer)
 {
     (void)timer;
-    hf_log(HF_LOG_WARN, "stopped", HF_STR("reason", "a name lookup was still under way"));
+    hf_log(HF_LOG_WARN, "stopped",
+           HF_STR("reason", "a name lookup or rpcbind was still under way"));
     _exit(EXIT_SUCCESS);
 }
 
@@ -244,9 +246,7 @@ static void on_overdue(uv_timer_t *timer)
 static void shut_down(struct daemon *d)
 {
     hf_systemd_stopping();
-    if (d->registered)
-        hf_rpcbind_system_unregister(d->services, d->n_services);
-    d->registered = false;
+    hf_rpcbind_watch_stop(&d->watch);
     if (d->engine_open)
         hf_engine_stop(&d->engine);
     hf_administration_close(&d->administration);
@@ -291,6 +291,7 @@ static void on_reload_signal(uv_signal_t *handle, int number)
         hf_administration_reload(&d->administration);
         hf_log(HF_LOG_INFO, "configuration reloaded");
     }
+    hf_rpcbind_watch_look(&d->watch);
     hf_systemd_ready("serving");
 }
 

@@ -44,7 +44,8 @@ static void print_help(FILE *out)
         "  -h, --help              print this help and exit\n"
         "\n"
         "Signals: SIGTERM and SIGINT stop, SIGHUP reloads what can change while running\n"
-        "(log.*, limits.*). See holdfastd(8) and holdfast.conf(5).\n",
+        "(log.*, limits.*) and looks whether rpcbind still knows us. See holdfastd(8) and\n"
+        "holdfast.conf(5).\n",
         DEFAULT_CONFIG);
 }
 

@@ -35,6 +35,9 @@ static void expose_nlm(const struct hf_nlm *nlm, struct hf_exposition *out)
         hf_expose_histogram(out, "nlm_request_duration_seconds", labels, &nlm->durations_ns[k],
                             FAST_LOW, NS_HIGH, NS);
     }
+    hf_expose_counter(out, "nlm_refused_callers_total",
+                      "Notices of a restart (procedure 16) from where they may not come.",
+                      nlm->refused_callers);
 }
 
 static void expose_nsm(const struct hf_nsm *nsm, struct hf_exposition *out)
@@ -89,6 +92,7 @@ static void expose_calls(const struct hf_engine *engine, struct hf_exposition *o
                                          {"accepted", c->callbacks_accepted},
                                          {"denied", c->callbacks_denied},
                                          {"failed", c->callbacks_failed}};
+    const struct labelled probes[] = {{"started", c->probes_started}, {"failed", c->probes_failed}};
 
     expose_labelled(out, "nsm_notifications_total",
                     "Attempts to tell a host of a restart, ours or another's.", "result", notices,
@@ -103,6 +107,9 @@ static void expose_calls(const struct hf_engine *engine, struct hf_exposition *o
                      "Of one attempt at a GRANTED callback.");
     hf_expose_histogram(out, "nlm_callback_duration_seconds", NULL, &engine->nlm.callbacks_ns,
                         CALL_LOW, NS_HIGH, NS);
+    expose_labelled(out, "nlm_probes_total",
+                    "Attempts to find out whether a client that waits is still there.", "result",
+                    probes, HF_COUNT_OF(probes));
 }
 
 static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
@@ -134,6 +141,9 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
                     limits, HF_COUNT_OF(limits));
     hf_expose_counter(out, "nlm_deadlocks_total", "Requests refused to avoid a deadlock.",
                       c->deadlocks);
+    hf_expose_counter(out, "nlm_deadlock_searches_cut_total",
+                      "Searches for a deadlock that were ended by their bound.",
+                      c->deadlock_searches_cut);
     hf_expose_counter(out, "nlm_state_hints_total",
                       "LOCKs with another NSM state than recorded: a restart that went unnoticed?",
                       c->state_hints);
@@ -142,6 +152,12 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
                       c->granted_res_stranger);
     hf_expose_counter(out, "holdfast_out_of_memory_total", "Requests refused for lack of memory.",
                       c->out_of_memory);
+    hf_expose_counter(out, "holdfast_store_commits_failed_total",
+                      "Batches that the store did not take: all in them was refused.",
+                      c->commits_failed);
+    hf_expose_counter(out, "holdfast_log_events_lost_total",
+                      "Events that did not get into the log: too many at one moment.",
+                      c->events_lost);
 }
 
 static void expose_state(const struct hf_engine *engine, struct hf_exposition *out)
@@ -181,6 +197,9 @@ static void expose_store(struct hf_engine *engine, struct hf_exposition *out)
 
 static void expose_rpc(const struct hf_rpc_counters *c, struct hf_exposition *out)
 {
+    const struct labelled closed[] = {
+        {"evicted", c->evicted}, {"timed_out", c->timed_out}, {"broken_record", c->broken_records}};
+
     hf_expose_counter(out, "holdfast_rpc_calls_total", "Well-formed RPC calls.", c->calls);
     hf_expose_counter(out, "holdfast_rpc_refused_total", "Calls answered with an error of RPC.",
                       c->refused);
@@ -190,6 +209,10 @@ static void expose_rpc(const struct hf_rpc_counters *c, struct hf_exposition *ou
                       c->duplicates);
     hf_expose_gauge(out, "holdfast_rpc_connections", "TCP connections open.",
                     (double)c->connections);
+    hf_expose_counter(out, "holdfast_rpc_connections_accepted_total", "TCP connections taken.",
+                      c->accepted);
+    expose_labelled(out, "holdfast_rpc_connections_closed_total", "TCP connections closed by us.",
+                    "reason", closed, HF_COUNT_OF(closed));
 }
 
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,

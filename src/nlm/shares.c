@@ -21,6 +21,12 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
         .reclaim = a->reclaim,
     };
 
+    /* SPEC section 5: nothing is granted while the store is down, durable or not, as with NM_LOCK.
+     * What needs no promise, UNSHARE, goes on. */
+    if (kind == HF_NLM_SHARE && !*nlm->config.store_up) {
+        answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
+        return;
+    }
     /* The codec lets any number through as an enumeration. */
     if (!peer_of(call, &a->share.caller_name, &peer) || args.mode > fsm_DRW ||
         args.access > fsa_RW) {

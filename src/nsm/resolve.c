@@ -8,8 +8,8 @@
 /*
  * Names to addresses, on libuv's threads, for hosts that are registered by name only. The resolver
  * has no time limit that we could set, so whoever waits is told when its own time is over; what the
- * resolver says later is still learned, for the next attempt. Nothing else uses those threads, so a
- * resolver that hangs delays only other names.
+ * resolver says later is still learned, for the next attempt. libuv gives lookups only half of
+ * those threads, so a resolver that hangs delays only other names.
  */
 enum { RESOLVING_MAX = 16384 }; /* about 1 KiB each; more than are ever registered by default */
 

@@ -32,7 +32,12 @@ struct hf_rpcbind_service {
     struct hf_addr addr;
 };
 
-/* ---- the system's rpcbind (these block for a moment: at start and stop only) ---- */
+/* "tcp", "udp6": what rpcbind calls its transport. */
+const char *hf_rpcbind_netid(const struct hf_rpcbind_service *service);
+
+/* ---- the system's rpcbind (these block for a moment: at start and stop, or on another thread)
+ * ----
+ */
 
 /* True if one answers on this host. */
 bool hf_rpcbind_system_present(const struct hf_hash_key *key);

@@ -18,7 +18,7 @@
  */
 enum { ASK_TIMEOUT_MS = 2000 };
 
-static const char *netid_of(const struct hf_rpcbind_service *service)
+const char *hf_rpcbind_netid(const struct hf_rpcbind_service *service)
 {
     bool ipv6 = service->addr.family == HF_ADDR_IPV6;
 
@@ -132,7 +132,7 @@ static bool is_served(const struct hf_rpcbind_service *service, uint16_t port,
 
 static bool set(const struct hf_rpcbind_service *service)
 {
-    struct netconfig *config = getnetconfigent(netid_of(service));
+    struct netconfig *config = getnetconfigent(hf_rpcbind_netid(service));
     struct sockaddr_storage sa;
     struct netbuf addr = {.buf = &sa};
     bool done;
@@ -147,7 +147,7 @@ static bool set(const struct hf_rpcbind_service *service)
 
 static void unset(const struct hf_rpcbind_service *service)
 {
-    struct netconfig *config = getnetconfigent(netid_of(service));
+    struct netconfig *config = getnetconfigent(hf_rpcbind_netid(service));
 
     if (config) {
         rpcb_unset(service->prog, service->vers, config);
@@ -167,11 +167,11 @@ static int check_owner(const struct hf_rpcbind_service *service, const struct hf
     hf_format(
         error, HF_RPCBIND_ERROR_MAX,
         "program %u version %u is already served by another process, on %s port %u. %s",
-        service->prog, service->vers, netid_of(service), port,
+        service->prog, service->vers, hf_rpcbind_netid(service), port,
         service->prog == 100021
             ? "If it is the kernel's lockd, unmount NFSv3 file systems and stop nfs-server; if it "
-              "is NFS-Ganesha, set Enable_NLM = false; then start again"
-            : "If it is rpc.statd, stop it (systemctl stop rpc-statd); then start again");
+              "is NFS-Ganesha, set Enable_NLM = false and restart it"
+            : "If it is rpc.statd, stop it (systemctl stop rpc-statd)");
     return HF_EBUSY;
 }
 
@@ -190,7 +190,7 @@ int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t
                 error, HF_RPCBIND_ERROR_MAX,
                 "rpcbind refuses program %u version %u on %s. Is it running, and may this user "
                 "register? (rpcinfo -p shows what it has; rpcbind.mode=none does without it)",
-                services[i].prog, services[i].vers, netid_of(&services[i]));
+                services[i].prog, services[i].vers, hf_rpcbind_netid(&services[i]));
             hf_rpcbind_system_unregister(services, i);
             return HF_EDENIED;
         }

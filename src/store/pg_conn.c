@@ -199,10 +199,23 @@ static void no_notice(void *ctx, const PGresult *result)
     (void)result;
 }
 
+/*
+ * A path that dies while nothing is sent is noticed by the kernel within half a minute, and the
+ * connection made anew before a batch is sent on it (hf_pg_drop_dead()); else that batch would be
+ * in doubt, and its requests would wait. What comes before dbname, the dsn may set otherwise.
+ */
 int hf_pg_connect(struct hf_pg *pg)
 {
-    const char *const keywords[] = {"dbname", "application_name", NULL};
-    const char *const values[] = {pg->dsn, pg->name, NULL};
+    const char *const keywords[] = {
+        "keepalives_idle",
+        "keepalives_interval",
+        "keepalives_count",
+        "tcp_user_timeout",
+        "dbname",
+        "application_name",
+        NULL,
+    };
+    const char *const values[] = {"10", "5", "3", "15000", pg->dsn, pg->name, NULL};
     int rv;
 
     HF_ASSERT(!pg->conn);

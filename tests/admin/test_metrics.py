@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast_test import netns, rpc, tap
 from holdfast_test.daemon import PORT, Daemon, wait_until
 from holdfast_test.xdr import Encoder
-from world import NSM, Host, Locker, ask, monitor
+from world import NLM, NSM, Host, Locker, ask, monitor
 
 ROOT = Path(__file__).parents[2]
 
@@ -177,6 +177,32 @@ def every_metric_is_explained():
         known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
     told = set(re.findall(r"`((?:nlm|nsm|holdfast)_\w+)", (ROOT / "docs/METRICS.md").read_text()))
     assert told == known, told ^ known
+
+
+def fields(header, struct):
+    """The members of a C structure of counters."""
+    body = (ROOT / "src" / header).read_text().split(f"struct {struct} {{")[1].split("};")[0]
+    return re.findall(r"\w+(?=[,;])", re.sub(r"/\*.*?\*/", "", body, flags=re.S))
+
+
+@tap.test
+def every_counter_is_a_metric():
+    """What core and RPC count can be seen; so can who was refused."""
+    source = (ROOT / "src/daemon/metrics.c").read_text()
+    counters = fields("core/view.h", "hf_counters") + fields("rpc/server.h", "hf_rpc_counters")
+    assert len(counters) > 35, counters
+    unseen = [name for name in (*counters, "refused_callers") if f"->{name}" not in source]
+    assert not unseen, unseen
+
+
+@tap.test
+def refused_callers_are_counted():
+    """Given procedure 16 from another host, the metric counts it."""
+    args = Encoder().string("victim").int(3).fixed(b"p" * 16).bytes()
+    with Daemon():
+        with rpc.Tcp("192.0.2.1", PORT, source=("192.0.2.2", 0)) as client:
+            client.call(NLM, 4, 16, args)
+        assert samples(scrape())["nlm_refused_callers_total", ""] == 1
 
 
 if __name__ == "__main__":

@@ -169,8 +169,39 @@ def bad_pages_and_filters_are_problems():
             expect_problem(ask("GET", "/api/v1/locks?" + query), 400)
         expect_problem(ask("GET", "/api/v1/nothing"), 404)
         expect_problem(ask("GET", "/page/../admin"), 404)
-        expect_problem(ask("DELETE", "/api/v1/locks"), 405)
-        expect_problem(ask("PUT", "/api/v1/status"), 405)
+
+
+@tap.test
+def a_method_that_is_not_there_is_told_which_are():
+    """RFC 9110, 15.5.6: a 405 has Allow, with every method of that path."""
+    with Daemon():
+        for method, path, allowed in (("DELETE", "locks", "GET, HEAD"), ("PUT", "status", "GET, HEAD"),
+                                      ("POST", "clients/1", "GET, HEAD, DELETE"), ("GET", "locks/1", "DELETE"),
+                                      ("PUT", "notifications", "GET, HEAD, POST"), ("GET", "grace/end", "POST")):
+            answer = ask(method, "/api/v1/" + path)
+            expect_problem(answer, 405)
+            assert answer.headers["Allow"] == allowed, (method, path, answer.headers)
+
+
+@tap.test
+def a_mistyped_key_does_not_pass_for_none():
+    """Given ?clinet=x: 400, naming it and those that are there, which are those of the description."""
+    with Scene():
+        for path, item in get("openapi.json")["paths"].items():
+            if not path.startswith("/api/"):
+                continue
+            for method, operation in item.items():
+                keys = [p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"]
+                real = path.replace("{id}", "1").replace("{file}", "00")
+                said = expect_problem(ask(method.upper(), real + "?clinet=x"), 400)
+                told = said.partition("there are ")[2].rstrip(".").split(", ") if keys else []
+                assert '"clinet"' in said and sorted(told) == sorted(keys), (method, path, said)
+                for key in keys:
+                    assert ask("GET", f"{real}?{key}=1").status == 200, (path, key)
+        assert '"?<x"' in expect_problem(ask("GET", "/api/v1/locks?%ff%3Cx=1"), 400)
+        for odd in ("c", "clients", "file,", ",", "client,%20file"):
+            expect_problem(ask("GET", f"/api/v1/locks?{odd}=x"), 400)
+        assert ask("GET", "/?x=1").status == ask("GET", "/healthz?x=1").status == 200
 
 
 @tap.test

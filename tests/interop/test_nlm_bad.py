@@ -288,21 +288,25 @@ def send(host, proc, args, port=0, server=SERVER):
 
 @tap.test
 def a_full_disk_is_a_refusal():
-    """SPEC section 5: LOCK and TEST are refused. What cannot say no, or would be forgotten at a no, is not
+    """SPEC section 5: LOCK, TEST, NM_LOCK and SHARE are refused; UNSHARE needs no promise and works. What cannot say no, or would be forgotten at a no, is not
     answered, so that it is asked again: UNLOCK, FREE_ALL, procedure 16. With room, all of it works."""
     unlock = nlm.unlock_args(4, b"cookie", nlm.Lock(b"alice", oh=b"1@alice"))
     restarted = nlm.sm_notify_args(b"bob", 3)
     with small_disk(4) as disk, World("store.backend=lmdb", f"store.path={disk}/store") as (a, b, c):
         expect(a.stat(LOCK), "GRANTED")
         expect(b.stat(LOCK, b.lock(fh=b"of bob")), "GRANTED")
+        expect(a.stat(SHARE, a.lock(fh=b"shared"), mode=3, access=3), "GRANTED")
         fill(f"{disk}/ballast")
         expect(locks_until_refused(c), "DENIED_NOLOCKS")
-        expect([c.stat(proc) for proc in (LOCK, TEST)], ["DENIED_NOLOCKS"] * 2)
+        expect([c.stat(proc) for proc in (LOCK, TEST, NM_LOCK)], ["DENIED_NOLOCKS"] * 3)
+        expect(c.stat(SHARE, c.lock(fh=b"other"), mode=3, access=3), "DENIED_NOLOCKS")
+        expect(a.stat(UNSHARE, a.lock(fh=b"shared")), "GRANTED")
         expect([send(a, UNLOCK, unlock), send(c, nlm.FREE_ALL, nlm.free_all_args(b"carol")),
                 send(b, nlm.SM_NOTIFY, restarted, 999, "127.0.0.1")], [False] * 3)
         os.unlink(f"{disk}/ballast")
         wait_until(lambda: c.stat(TEST) != "DENIED_NOLOCKS", "the store heals")
         expect(c.stat(TEST, c.lock(fh=b"of bob")), "DENIED")
+        expect(c.stat(SHARE, c.lock(fh=b"shared"), mode=3, access=3), "GRANTED")
         expect([send(a, UNLOCK, unlock), send(b, nlm.SM_NOTIFY, restarted, 998, "127.0.0.1")], [True] * 2)
         expect([c.stat(TEST), c.stat(TEST, c.lock(fh=b"of bob"))], ["GRANTED"] * 2)
 

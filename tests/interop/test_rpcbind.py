@@ -315,6 +315,89 @@ def system_rpc_statd_is_not_pushed_aside():
             statd.wait()
 
 
+# ---- the system's, restarted ----
+
+AGAIN = "registered with the system's rpcbind again"
+TAKEN = "another process has taken our place at rpcbind"
+
+
+@tap.test
+def system_restarted_is_told_again():
+    """Given an rpcbind that is killed and a fresh one that knows nobody: after SIGHUP we are there again."""
+    with rpcbind.System() as system:
+        with Daemon("rpcbind.mode=auto") as daemon:
+            system.stop()
+            system.start()
+            assert ours(rpcbind.dump()) == set(), "it has not forgotten"
+            daemon.send_signal(signal.SIGHUP)
+            assert "services=16" in daemon.wait_for_log(AGAIN)
+            expect_all_registered()
+            ask_with_rpcinfo()
+        assert ours(rpcbind.dump()) == set(), "still registered after the end"
+
+
+@tap.test
+def system_that_was_away_is_told_by_itself():
+    """Given a daemon that found rpcbind away, it asks more often, and needs nobody to register again."""
+    with rpcbind.System() as system, Daemon("rpcbind.mode=system") as daemon:
+        system.stop()
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_log("rpcbind does not answer")
+        with rpc.Tcp("127.0.0.1", PORT) as client:
+            client.call(NSM, 1, 0)  # it serves all the same
+        system.start()
+        daemon.wait_for_log(AGAIN)
+        expect_all_registered()
+        assert "rpcbind answers again" in daemon.log()
+        assert daemon.log().count("rpcbind does not answer") == 1
+
+
+@tap.test
+def system_one_lost_registration_comes_back():
+    """Given rpcinfo -d for one version, only that is registered again."""
+    with rpcbind.System(), Daemon("rpcbind.mode=system") as daemon:
+        rpcinfo("-d", str(NLM), "4")
+        assert rpcbind.getport(NLM, 1, "tcp") == PORT
+        daemon.send_signal(signal.SIGHUP)
+        assert "services=4" in daemon.wait_for_log(AGAIN)
+        expect_all_registered()
+
+
+@tap.test
+def system_taken_over_by_another_is_left_to_it():
+    """Given a live rpc.statd's kind in our place: said once, not fought, not unregistered; locks stay found."""
+    with rpcbind.System(), rpcbind.Service(NSM, (1,)) as statd:
+        with Daemon("rpcbind.mode=system") as daemon:
+            rpcinfo("-d", str(NSM), "1")
+            rpcinfo("-d", str(NLM), "4")
+            statd.register()
+            daemon.send_signal(signal.SIGHUP)
+            line = daemon.wait_for_log(TAKEN)
+            assert str(statd.port) in line and "systemctl stop rpc-statd" in line, line
+            daemon.wait_for_log(AGAIN)
+            assert rpcbind.getport(NLM, 4, "tcp") == PORT
+            rpcinfo("-d", str(NLM), "4")
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_for_log(AGAIN, 2)
+            assert daemon.log().count(TAKEN) == 1
+        assert rpcbind.getport(NSM, 1, "tcp") == statd.port, "taken away from the other"
+        assert rpcbind.getport(NLM, 4, "tcp") == 0
+
+
+@tap.test
+def system_taken_over_by_one_that_is_gone_is_taken_back():
+    """Given a registration that leads to nobody, it is replaced, as at the start."""
+    with rpcbind.System(), Daemon("rpcbind.mode=system") as daemon:
+        with rpcbind.Service(NSM, (1,)) as statd:
+            rpcinfo("-d", str(NSM), "1")
+            statd.register()
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_for_log(TAKEN)
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_log(AGAIN)
+        expect_all_registered()
+
+
 @tap.test
 def system_without_an_rpcbind_is_an_error():
     """Given mode=system and none running: it ends, and says so."""

@@ -284,9 +284,8 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
         wire->asking = NULL;
     }
     asked->kept = wire->answers.list.prev != last;
-    asked->decided = wire->store_up || r->call == SIM_CALL_SM_STAT || r->call == SIM_CALL_SHARE ||
-                     r->call == SIM_CALL_UNSHARE || r->call == SIM_CALL_GRANTED ||
-                     r->call == SIM_CALL_SIMU_CRASH;
+    asked->decided = wire->store_up || r->call == SIM_CALL_SM_STAT || r->call == SIM_CALL_UNSHARE ||
+                     r->call == SIM_CALL_GRANTED || r->call == SIM_CALL_SIMU_CRASH;
     if (asked->decided && !sim_decided.asked && r->call < SIM_CALL_SIMU_CRASH)
         sim_world_violation(world, "a request is understood", "%s does not come to the core",
                             sim_call_name((enum sim_call)r->call));

@@ -18,6 +18,7 @@
 #include "pg_proxy.h"
 #include "pg_server.h"
 #include "store/commit.h"
+#include "store/pg_conn.h"
 
 static const uint64_t SEED = 1969;
 
@@ -412,6 +413,48 @@ static void a_damaged_row_is_not_misread(void **state)
     hf_store_close(&store);
 }
 
+/* As libpq has it for a connection; "" where it has nothing. */
+static const char *option(const struct hf_pg *pg, const char *keyword)
+{
+    static char value[64];
+    PQconninfoOption *options = PQconninfo(pg->conn);
+
+    value[0] = '\0';
+    for (PQconninfoOption *o = options; o->keyword; o++) {
+        if (strcmp(o->keyword, keyword) == 0)
+            snprintf(value, sizeof(value), "%s", o->val ? o->val : "");
+    }
+    PQconninfoFree(options);
+    return value;
+}
+
+/* A dead path is noticed while nothing is sent; the operator's own values come first. */
+static void an_idle_connection_is_kept_an_eye_on(void **state)
+{
+    struct hf_store_config config = direct();
+    struct hf_store owner = {.alloc = &hf_alloc_heap};
+    char dsn[sizeof(server.dsn) + 64];
+    struct hf_pg pg;
+
+    (void)state;
+    assert_int_equal(hf_pg_init(&pg, &owner, &config), 0);
+    assert_int_equal(hf_pg_connect(&pg), 0);
+    assert_string_equal(option(&pg, "keepalives_idle"), "10");
+    assert_string_equal(option(&pg, "keepalives_interval"), "5");
+    assert_string_equal(option(&pg, "keepalives_count"), "3");
+    assert_string_equal(option(&pg, "tcp_user_timeout"), "15000");
+    hf_pg_free(&pg);
+
+    snprintf(dsn, sizeof(dsn), "%s keepalives_idle=77 tcp_user_timeout=0", server.dsn);
+    config.dsn = dsn;
+    assert_int_equal(hf_pg_init(&pg, &owner, &config), 0);
+    assert_int_equal(hf_pg_connect(&pg), 0);
+    assert_string_equal(option(&pg, "keepalives_idle"), "77");
+    assert_string_equal(option(&pg, "keepalives_interval"), "5");
+    assert_string_equal(option(&pg, "tcp_user_timeout"), "0");
+    hf_pg_free(&pg);
+}
+
 static void no_password_is_ever_told(void **state)
 {
     struct hf_store_config config = direct();
@@ -448,6 +491,7 @@ int main(void)
         STORY(a_database_that_cannot_be_written_is_named),
         STORY(few_rights_are_enough),
         STORY(a_damaged_row_is_not_misread),
+        STORY(an_idle_connection_is_kept_an_eye_on),
         STORY(no_password_is_ever_told),
     };
     int rv;

@@ -8,6 +8,7 @@
 #include "admin/exposition.h"
 #include "admin/fh_map.h"
 #include "admin/filter.h"
+#include "admin/rows.h"
 #include "admin/token.h"
 #include "admin/writer.h"
 #include "base/error.h"
@@ -163,6 +164,31 @@ static void a_row_without_memory_fails(void **state)
     assert_int_equal(heap.live, 0);
 }
 
+/* TRK-01: given a reconnect window, the client's row has it; null without one. */
+static void a_reconnect_window_is_shown(void **state)
+{
+    static const struct {
+        uint64_t ttl_ms;
+        const char *shown;
+    } CASES[] = {{0, "\"ttl_seconds\":null,"},
+                 {300500, "\"ttl_seconds\":300.500,"},
+                 {UINT64_MAX, "\"ttl_seconds\":9223372036854775.807,"}};
+    struct row_context context = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        union row row = {.client.record = {.ttl_ms = CASES[i].ttl_ms, .n_addrs = 1}};
+        struct hf_buf buf;
+        struct writer w = {.out = &buf};
+
+        hf_buf_init(&buf, &hf_alloc_heap);
+        row_client(&w, &context, &row);
+        assert_int_equal(hf_buf_append(&buf, "", 1), 0);
+        assert_non_null(strstr((const char *)hf_buf_view(&buf).data, CASES[i].shown));
+        hf_buf_free(&buf);
+    }
+}
+
 /* Given values on both sides of a bound, each is counted in its bucket and in all above. */
 static void histograms_are_cumulative(void **state)
 {
@@ -233,6 +259,7 @@ int main(void)
         cmocka_unit_test(filters_find),
         cmocka_unit_test(rows_are_written_as_json),
         cmocka_unit_test(a_row_without_memory_fails),
+        cmocka_unit_test(a_reconnect_window_is_shown),
         cmocka_unit_test(histograms_are_cumulative),
         cmocka_unit_test(metrics_without_memory_fail),
         cmocka_unit_test(token_is_the_whole_first_line),

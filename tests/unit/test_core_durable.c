@@ -308,8 +308,10 @@ static void reclaim_undone(void **state)
     assert_int_equal(ASK(w, hf_core_lock, .client = 1, .off = 20, .len = 10, .reclaim = true).seq,
                      2);
     assert_int_equal(world_status(w).unreclaimed, 2);
+    assert_int_equal(world_status(w).reclaimed, 1);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).unreclaimed, 3);
+    assert_int_equal(world_status(w).reclaimed, 0);
 }
 
 /* A batch that failed leaves nothing to wait for. */

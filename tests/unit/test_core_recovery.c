@@ -80,6 +80,7 @@ static void strict_grace(void **state)
     assert_int_equal(CANCEL(w, .client = 3), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED); /* repeated */
+    assert_int_equal(world_status(w).reclaimed, 1); /* and counted once */
     assert_true(world_status(w).grace_active);
     assert_int_equal(UNLOCK(w, .client = 2), GRANTED); /* the last unreclaimed one */
     assert_false(world_status(w).grace_active);
@@ -142,11 +143,13 @@ static void reclaims_of_parts_and_several(void **state)
     world_restart(w);
     assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 10, .reclaim = true), GRANTED);
     assert_int_equal(world_status(w).unreclaimed, 5); /* both rests of the first lock */
+    assert_int_equal(world_status(w).reclaimed, 1);
     assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 30, .reclaim = true), GRANTED);
     assert_int_equal(world_status(w).unreclaimed, 3);
     assert_int_equal(LOCK(w, .client = 1, .off = 40, .len = 20, .shared = true, .reclaim = true),
                      GRANTED);
     assert_int_equal(world_status(w).unreclaimed, 1);
+    assert_int_equal(world_status(w).reclaimed, 5); /* a rest is a lock; two in one go are two */
     world_later(w, 89000);
     assert_true(world_status(w).grace_active);
     assert_int_equal(world_status(w).grace_remaining_ms,
@@ -215,6 +218,7 @@ static void grace_without_durable_locks(void **state)
     assert_int_equal(world_status(w).unreclaimed, 3);
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+    assert_int_equal(world_status(w).reclaimed, 1);
     assert_int_equal(LOCK(w, .client = 2, .reclaim = true), DENIED); /* client 1 has it */
     assert_int_equal(LOCK(w, .client = 3, .fh = "x", .reclaim = true), DENIED);
     assert_int_equal(TEST(w, .client = 3, .fh = "x"), GRACE);
@@ -314,6 +318,43 @@ static int load_client(struct world *w, const struct hf_record_client *record)
     rv = hf_core_load(w->core, HF_RECORD_CLIENT, hf_buf_view(&buf));
     hf_buf_free(&buf);
     return rv;
+}
+
+/* TRK-01: a client with a reconnect window is forgotten after that, one without after the linger
+ * time. */
+static void a_reconnect_window_is_kept(void **state)
+{
+    static const struct {
+        uint64_t ttl_ms, stays_ms, goes_ms;
+    } CASES[] = {{0, 299999, 1}, {1000, 999, 1}, {900000, 899999, 1}, {UINT64_MAX, 1 << 30, 0}};
+    struct world *w = *state;
+    struct hf_record_client c = {.id = 5,
+                                 .protocol = HF_PROTOCOL_NLM,
+                                 .transport = HF_TRANSPORT_TCP,
+                                 .name = hf_bytes_str("client1.example"),
+                                 .addrs = {world_addr(1)},
+                                 .n_addrs = 1,
+                                 .local = world_addr(250)};
+
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct hf_call call;
+
+        world_crash(w);
+        world_forget(w);
+        w->core = hf_core_new(&w->config, &w->alloc);
+        c.ttl_ms = CASES[i].ttl_ms;
+        assert_int_equal(load_client(w, &c), 0);
+        assert_int_equal(hf_core_start(w->core, w->now), 0);
+        world_commit(w);
+        assert_true(hf_core_next_call(w->core, w->now, &call));
+        world_called(w, call.id, HF_CALL_ACCEPTED);
+        LOCK(w, .client = 1);
+        UNLOCK(w, .client = 1);
+        world_later(w, CASES[i].stays_ms);
+        assert_int_equal(world_status(w).nlm_clients, 1);
+        world_later(w, CASES[i].goes_ms);
+        assert_int_equal(world_status(w).nlm_clients, CASES[i].goes_ms ? 0 : 1);
+    }
 }
 
 /* Records come from a disk: nonsense is refused and leaves no trace. */
@@ -424,6 +465,7 @@ int main(void)
         T(unreachable_without_durable_locks),
         T(operator_ends_grace),
         T(digest_survives_a_restart),
+        T(a_reconnect_window_is_kept),
         T(bad_records_are_refused),
         T(simulated_crash),
         T(simulated_crash_without_durable_locks),

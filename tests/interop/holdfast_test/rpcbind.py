@@ -51,6 +51,10 @@ class System:
     """The real rpcbind, in the foreground, ended by its process id."""
 
     def __enter__(self):
+        self.start()
+        return self
+
+    def start(self):
         path = shutil.which("rpcbind", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
         if not path:
             raise Skip("rpcbind is not installed")
@@ -61,14 +65,17 @@ class System:
             try:
                 with rpc.Tcp("127.0.0.1", PORT) as client:
                     client.call(PROG, 2, 0)
-                return self
+                return
             except OSError:
                 assert self.process.poll() is None, "rpcbind ended at once"
                 time.sleep(0.02)
-        self.__exit__()
+        self.stop()
         raise AssertionError("rpcbind does not answer")
 
     def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
         self.process.terminate()
         self.process.wait()
         for name in ("/run/rpcbind.sock", "/run/rpcbind.lock"):
