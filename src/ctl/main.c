@@ -138,11 +138,11 @@ static bool takes_filters(struct ctl *ctl, const struct ctl_command *command)
 
         if (!text || !*text || strchr(command->filters, option->val))
             continue;
-        fprintf(stderr, "holdfastctl: %s takes no --%s\n", command->name, option->name);
+        (void)fprintf(stderr, "holdfastctl: %s takes no --%s\n", command->name, option->name);
         return false;
     }
     if (ctl->limit && (!*ctl->limit || ctl->limit[strspn(ctl->limit, "0123456789")])) {
-        fprintf(stderr, "holdfastctl: --limit takes a number, not \"%s\"\n", ctl->limit);
+        (void)fprintf(stderr, "holdfastctl: --limit takes a number, not \"%s\"\n", ctl->limit);
         return false;
     }
     return true;

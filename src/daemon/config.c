@@ -147,7 +147,7 @@ static int set_text(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX]
 static int set_name(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX])
 {
     if (text[0] == '\0') {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "empty: clients need a name for us");
+        hf_format(error, HF_CONFIG_ERROR_MAX, "empty: clients need a name for us");
         return HF_EINVAL;
     }
     return set_text(text, out, error);
@@ -158,8 +158,8 @@ static int set_endpoint(const char *text, char *out, char error[HF_CONFIG_ERROR_
     struct hf_addr addr;
 
     if (text[0] && (hf_addr_parse_port(text, &addr) < 0 || addr.port == 0)) {
-        snprintf(error, HF_CONFIG_ERROR_MAX,
-                 "\"%.100s\" is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)", text);
+        hf_format(error, HF_CONFIG_ERROR_MAX,
+                  "\"%.100s\" is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)", text);
         return HF_EINVAL;
     }
     return set_text(text, out, error);
