@@ -16,7 +16,7 @@ int32_t hf_core_state(const struct hf_core *core)
 
 bool hf_core_state_is_durable(const struct hf_core *core)
 {
-    return hf_core_is_durable(core, core->epoch_seq);
+    return hf_core_is_durable(core, core->state_seq);
 }
 
 static void write_server(struct hf_core *core)
@@ -44,6 +44,7 @@ static void begin(struct hf_core *core, struct hf_now now)
     core->epoch++;
     core->next_id = hf_record_first_id(core->epoch);
     write_server(core);
+    core->state_seq = core->epoch_seq;
     if (!core->config.durable_locks)
         let_clients_reclaim(core);
     hf_grace_begin(core, now);

@@ -304,6 +304,7 @@ struct hf_core {
 
     uint64_t epoch;
     uint64_t epoch_seq; /* batch that carries the epoch: nothing leaves before it is durable */
+    uint64_t state_seq; /* ... with this number; a clean stop is written once more */
     uint64_t next_id;
     bool was_clean; /* the run before */
     bool stopped;

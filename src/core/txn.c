@@ -138,6 +138,8 @@ static void take_back(struct hf_core *core, struct hf_now now, uint64_t seq, int
     if (core->server_in_flight || core->server_dirty) {
         core->server_dirty = true; /* goes with the next batch, at the latest with the redo */
         core->epoch_seq = hf_core_gathering(core)->seq;
+        if (!hf_core_state_is_durable(core))
+            core->state_seq = core->epoch_seq;
     }
     core->grace.drained_seq = 0; /* what had been reclaimed may be unclaimed again */
     core->failed = seq;          /* not before: undoing asks what is durable */

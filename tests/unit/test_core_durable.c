@@ -421,6 +421,11 @@ static void a_state_number_is_durable_before_it_is_told(void **state)
     assert_true(world_commit_one(w, 0));
     assert_true(hf_core_state_is_durable(w->core));
     assert_true(answer.seq <= hf_core_durable(w->core));
+
+    hf_core_stop(w->core, w->now); /* the same number, whether that is recorded or not */
+    assert_true(hf_core_state_is_durable(w->core));
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_true(hf_core_state_is_durable(w->core));
 }
 
 /*
