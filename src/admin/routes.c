@@ -119,10 +119,11 @@ static enum MHD_Result reply_unknown_key(struct request *request, const struct q
             (char)(query->unknown[n] > ' ' && query->unknown[n] < 0x7f ? query->unknown[n] : '?');
     key[n] = '\0';
     if (query->keys[0])
-        snprintf(detail, sizeof(detail), "There is no key \"%s\" here; there are %s.", key,
-                 query->keys);
+        (void)snprintf(detail, sizeof(detail), "There is no key \"%s\" here; there are %s.", key,
+                       query->keys);
     else
-        snprintf(detail, sizeof(detail), "There is no key \"%s\" here; this path takes none.", key);
+        (void)snprintf(detail, sizeof(detail), "There is no key \"%s\" here; this path takes none.",
+                       key);
     return reply_problem(request, MHD_HTTP_BAD_REQUEST, detail);
 }
 
@@ -146,8 +147,8 @@ static void allow(struct request *request, const char *method)
 {
     size_t len = strlen(request->allow);
 
-    snprintf(request->allow + len, sizeof(request->allow) - len, "%s%s", len ? ", " : "",
-             strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
+    (void)snprintf(request->allow + len, sizeof(request->allow) - len, "%s%s", len ? ", " : "",
+                   strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
 }
 
 enum MHD_Result route(struct request *request)

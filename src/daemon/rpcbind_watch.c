@@ -237,6 +237,6 @@ void hf_rpcbind_watch_stop(struct hf_rpcbind_watch *w)
     w->call = NULL;
     if (w->working)
         (void)uv_cancel((uv_req_t *)&w->work); /* on_registered() does the rest in any case */
-    else if (!w->away) /* libtirpc would wait a minute for each */
+    else if (!w->away)                         /* libtirpc would wait a minute for each */
         unregister(w);
 }
