@@ -55,5 +55,5 @@ build/build.ninja:
 
 build-asan/build.ninja:
 	@scripts/bootstrap test
-	@CC=clang meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false -Db_lto=false -Dfuzz=true \
-		-Dc_args=-fno-sanitize-recover=all >/dev/null
+	@CC=clang meson setup build-asan -Doptimization=2 -Db_sanitize=address,undefined -Db_lundef=false -Db_lto=false \
+		-Dfuzz=true -Dc_args=-fno-sanitize-recover=all >/dev/null

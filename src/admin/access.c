@@ -12,6 +12,7 @@
 #include "admin/private.h"
 #include "admin/token.h"
 #include "base/log.h"
+#include "base/text.h"
 
 static int socket_of(const struct request *request)
 {
@@ -127,10 +128,10 @@ const char *access_who(const struct request *request, char text[WHO_MAX])
     struct ucred cred;
 
     if (request->listener->local && peer_credentials(request, &cred))
-        snprintf(text, WHO_MAX, "uid %u pid %d", cred.uid, cred.pid);
+        hf_format(text, WHO_MAX, "uid %u pid %d", cred.uid, cred.pid);
     else if (end_of(socket_of(request), getpeername, &peer))
-        snprintf(text, WHO_MAX, "%s", hf_addr_format_port(&peer, address));
+        hf_format(text, WHO_MAX, "%s", hf_addr_format_port(&peer, address));
     else
-        snprintf(text, WHO_MAX, "somebody");
+        hf_format(text, WHO_MAX, "somebody");
     return text;
 }

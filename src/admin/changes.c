@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum { WAITERS_AT_ONCE = 64, GRANTED_MAX = 1000 };
 
@@ -210,7 +211,7 @@ enum MHD_Result on_notify(struct request *request)
     rv = ops->notify(ops->ctx, client);
     if (rv < 0)
         return reply_error(request, rv, "There is no such client, or nothing to tell it.");
-    snprintf(request->argument, sizeof(request->argument), "%llu", (unsigned long long)client);
+    hf_format(request->argument, sizeof(request->argument), "%llu", (unsigned long long)client);
     log_change(request, client ? "notify client" : "notify all", 0);
     return reply_json(request, MHD_HTTP_ACCEPTED,
                       json_pack("{s:o}", "client", client ? value_id(client) : json_null()));

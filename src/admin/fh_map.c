@@ -93,7 +93,7 @@ int hf_fh_map_read(struct hf_fh_map *map, const char *path)
         *map = fresh;
     }
     if (file)
-        fclose(file);
+        (void)fclose(file);
     return rv;
 }
 

@@ -1,4 +1,5 @@
 #include "admin/filter.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static bool hex_contains(struct hf_bytes bytes, const char *needle)
     if (bytes.len > HF_FH_MAX)
         return false;
     for (size_t i = 0; i < bytes.len; i++)
-        sprintf(hex + 2 * i, "%02x", bytes.data[i]);
+        (void)sprintf(hex + 2 * i, "%02x", bytes.data[i]);
     return contains(hf_bytes(hex, bytes.len * 2), needle);
 }
 
@@ -34,7 +35,7 @@ bool filter_client(const struct filter *filter, uint64_t id, struct hf_bytes nam
 
     if (!filter->client[0])
         return true;
-    snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
+    hf_format(text, sizeof(text), "%llu", (unsigned long long)id);
     return strcmp(text, filter->client) == 0 || contains(name, filter->client) ||
            (addr->family != HF_ADDR_NONE &&
             contains(hf_bytes_str(hf_addr_format(addr, text)), filter->client));
@@ -58,7 +59,7 @@ bool filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh)
 
     if (!filter->owner[0])
         return true;
-    snprintf(text, sizeof(text), "%d", svid);
+    hf_format(text, sizeof(text), "%d", svid);
     return strcmp(text, filter->owner) == 0 || contains(oh, filter->owner) ||
            hex_contains(oh, filter->owner);
 }

@@ -11,6 +11,7 @@
 #include "admin/private.h"
 #include "admin/rows.h"
 #include "base/check.h"
+#include "base/text.h"
 
 enum {
     ROWS_AT_ONCE = 32,
@@ -120,8 +121,8 @@ static bool close_list(struct list *list, bool more)
 {
     char text[64];
 
-    snprintf(text, sizeof(text), more ? "\n],\"next\":\"%llu\"}\n" : "\n],\"next\":null}\n",
-             (unsigned long long)list->cursor);
+    hf_format(text, sizeof(text), more ? "\n],\"next\":\"%llu\"}\n" : "\n],\"next\":null}\n",
+              (unsigned long long)list->cursor);
     list->closed = true;
     return put(list, text);
 }
@@ -197,10 +198,7 @@ static bool take_text(const struct request *request, const char *name, char out[
 {
     const char *text = query(request, name);
 
-    if (text && strlen(text) >= HF_FILTER_TEXT_MAX)
-        return false;
-    strcpy(out, text ? text : "");
-    return true;
+    return hf_text_copy(out, HF_FILTER_TEXT_MAX, text ? text : "");
 }
 
 /* NULL, or what is wrong. */

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum { LONG_ROUND_NS = 100 * 1000, REST_MS = 2 };
 
@@ -175,9 +176,8 @@ static int listen_unix(const char *path, int *out)
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     int fd;
 
-    if (strlen(path) >= sizeof(sun.sun_path))
+    if (!hf_text_copy(sun.sun_path, sizeof(sun.sun_path), path))
         return -ENAMETOOLONG;
-    strcpy(sun.sun_path, path);
     remove_stale(&sun);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)

@@ -29,7 +29,7 @@ int token_read(const char *path, char *token)
         return refuse(path, strerror(errno));
     if (!fgets(token, TOKEN_MAX + 1, file))
         token[0] = '\0';
-    fclose(file);
+    (void)fclose(file);
     len = strcspn(token, " \t\r\n");
     token[len] = '\0';
     if (len < TOKEN_MIN)

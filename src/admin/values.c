@@ -1,4 +1,5 @@
 #include "admin/values.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -7,7 +8,7 @@ json_t *value_id(uint64_t id)
 {
     char text[24];
 
-    snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
+    hf_format(text, sizeof(text), "%llu", (unsigned long long)id);
     return json_string(text);
 }
 
@@ -21,6 +22,6 @@ json_t *value_time(int64_t wall_ms)
     if (wall_ms <= 0 || !gmtime_r(&seconds, &utc))
         return json_null();
     len = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(text + len, sizeof(text) - len, ".%03dZ", (int)(wall_ms % 1000));
+    hf_format(text + len, sizeof(text) - len, ".%03dZ", (int)(wall_ms % 1000));
     return json_string(text);
 }

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 
 static const uint8_t MAPPED_PREFIX[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
@@ -115,13 +116,15 @@ char *hf_addr_format(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX])
 {
     char host[INET6_ADDRSTRLEN];
 
-    if (addr->family == HF_ADDR_NONE)
-        return strcpy(text, "none");
+    if (addr->family == HF_ADDR_NONE) {
+        hf_format(text, HF_ADDR_TEXT_MAX, "none");
+        return text;
+    }
     inet_ntop(addr->family == HF_ADDR_IPV4 ? AF_INET : AF_INET6, addr->bytes, host, sizeof(host));
     if (addr->scope)
-        snprintf(text, HF_ADDR_TEXT_MAX, "%s%%%u", host, addr->scope);
+        hf_format(text, HF_ADDR_TEXT_MAX, "%s%%%u", host, addr->scope);
     else
-        snprintf(text, HF_ADDR_TEXT_MAX, "%s", host);
+        hf_format(text, HF_ADDR_TEXT_MAX, "%s", host);
     return text;
 }
 
@@ -130,8 +133,8 @@ char *hf_addr_format_port(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX
     char host[HF_ADDR_TEXT_MAX];
     bool brackets = addr->family == HF_ADDR_IPV6;
 
-    snprintf(text, HF_ADDR_TEXT_MAX, "%s%.60s%s:%u", brackets ? "[" : "",
-             hf_addr_format(addr, host), brackets ? "]" : "", addr->port);
+    hf_format(text, HF_ADDR_TEXT_MAX, "%s%.60s%s:%u", brackets ? "[" : "",
+              hf_addr_format(addr, host), brackets ? "]" : "", addr->port);
     return text;
 }
 
@@ -184,9 +187,8 @@ int hf_addr_parse_uaddr(const char *text, struct hf_addr *out)
     unsigned low;
     unsigned high;
 
-    if (strlen(text) >= sizeof(copy))
+    if (!hf_text_copy(copy, sizeof(copy), text))
         return HF_EINVAL;
-    strcpy(copy, text);
     if (cut_port_byte(copy, &low) < 0 || cut_port_byte(copy, &high) < 0)
         return HF_EINVAL;
     if (hf_addr_parse(copy, &addr) < 0)
@@ -200,7 +202,7 @@ char *hf_addr_format_uaddr(const struct hf_addr *addr, char text[HF_ADDR_UADDR_M
 {
     char host[HF_ADDR_TEXT_MAX];
 
-    snprintf(text, HF_ADDR_UADDR_MAX, "%.46s.%u.%u", hf_addr_format(addr, host), addr->port >> 8,
-             addr->port & 0xff);
+    hf_format(text, HF_ADDR_UADDR_MAX, "%.46s.%u.%u", hf_addr_format(addr, host), addr->port >> 8,
+              addr->port & 0xff);
     return text;
 }

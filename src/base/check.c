@@ -5,6 +5,6 @@
 
 void hf_panic(const char *file, int line, const char *what)
 {
-    fprintf(stderr, "holdfast: invariant broken at %s:%d: %s\n", file, line, what);
+    (void)fprintf(stderr, "holdfast: invariant broken at %s:%d: %s\n", file, line, what);
     abort();
 }

@@ -41,12 +41,12 @@ static void replace_child(struct hf_itree *tree, struct hf_itree_node *parent,
 
 static int8_t greater(int8_t a, int8_t b)
 {
-    return a > b ? a : b;
+    return (int8_t)(a > b ? a : b);
 }
 
 static int8_t lesser(int8_t a, int8_t b)
 {
-    return a < b ? a : b;
+    return (int8_t)(a < b ? a : b);
 }
 
 /*
@@ -134,6 +134,7 @@ static void fix_max(struct hf_itree_node *node, bool left, const struct hf_itree
                     uint64_t lost)
 {
     for (; node != until; node = node->parent) {
+        HF_ASSERT(node); /* until is above it */
         if ((left ? node->left_max : node->last) > lost)
             return; /* somebody else's end is what counts, here and further up */
         if (left)

@@ -32,11 +32,13 @@ static inline void hf_later_init(struct hf_later_queue *queue)
 static inline void hf_later_add(struct hf_later_queue *queue, struct hf_later *later, uint64_t seq,
                                 void (*finish)(struct hf_later *later, bool reached))
 {
-    const struct hf_later *last = hf_list_last(&queue->list, struct hf_later, link);
+    uint64_t last = hf_list_empty(&queue->list)
+                        ? 0
+                        : hf_list_entry(queue->list.prev, struct hf_later, link)->seq;
 
     /* An answer may depend on an older batch than the one before it: then it waits a little longer
      * than it must, and the order stays. */
-    later->seq = last && last->seq > seq ? last->seq : seq;
+    later->seq = last > seq ? last : seq;
     later->finish = finish;
     hf_list_add_tail(&queue->list, &later->link);
 }

@@ -80,10 +80,10 @@ static inline void hf_list_splice_tail(struct hf_list *to, struct hf_list *from)
 
 /* The loop body must not remove the node it stands on; use the _safe form for that. */
 #define hf_list_foreach(node, list) \
-    for (struct hf_list *node = (list)->next; node != (list); node = node->next)
+    for (struct hf_list * (node) = (list)->next; (node) != (list); (node) = (node)->next)
 
-#define hf_list_foreach_safe(node, list)                                                 \
-    for (struct hf_list *node = (list)->next, *node##_next = node->next; node != (list); \
-         node = node##_next, node##_next = node->next)
+#define hf_list_foreach_safe(node, list)                                                        \
+    for (struct hf_list * (node) = (list)->next, *node##_next = (node)->next; (node) != (list); \
+         (node) = node##_next, node##_next = (node)->next)
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 enum {
@@ -78,7 +79,7 @@ static void put_quoted(struct line *line, struct hf_bytes bytes)
                 put(line, (const char *)&bytes.data[i], len);
                 i += len;
             } else {
-                snprintf(escape, sizeof(escape), "\\u%04x", c);
+                hf_format(escape, sizeof(escape), "\\u%04x", c);
                 put_str(line, escape);
                 i++;
             }
@@ -105,15 +106,15 @@ static void put_value(struct line *line, const struct hf_field *field, bool alwa
 
     switch (field->type) {
     case HF_FIELD_INT:
-        snprintf(text, sizeof(text), "%" PRId64, field->i);
+        hf_format(text, sizeof(text), "%" PRId64, field->i);
         put_str(line, text);
         return;
     case HF_FIELD_UINT:
-        snprintf(text, sizeof(text), "%" PRIu64, field->u);
+        hf_format(text, sizeof(text), "%" PRIu64, field->u);
         put_str(line, text);
         return;
     case HF_FIELD_REAL:
-        snprintf(text, sizeof(text), "%.6g", field->real);
+        hf_format(text, sizeof(text), "%.6g", field->real);
         put_str(line, text);
         return;
     case HF_FIELD_ADDR:
@@ -139,8 +140,8 @@ static void put_time(struct line *line)
 
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
-    strftime(whole, sizeof(whole), "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(text, sizeof(text), "%s.%03dZ", whole, (int)(now.tv_nsec / 1000000));
+    (void)strftime(whole, sizeof(whole), "%Y-%m-%dT%H:%M:%S", &tm);
+    hf_format(text, sizeof(text), "%s.%03dZ", whole, (int)(now.tv_nsec / 1000000));
     put_str(line, text);
 }
 
@@ -200,7 +201,7 @@ void hf_log_write(enum hf_log_level level, const char *event, const struct hf_fi
         }
     }
     line.text[line.len++] = '\n';
-    fwrite(line.text, 1, line.len, stderr);
+    (void)fwrite(line.text, 1, line.len, stderr);
     pthread_mutex_unlock(&logger.mutex);
 }
 

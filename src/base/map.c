@@ -10,7 +10,7 @@ enum {
 
 static int table_init(struct hf_map_table *table, size_t buckets, const struct hf_alloc *alloc)
 {
-    table->buckets = hf_calloc(alloc, buckets, sizeof(table->buckets[0]));
+    table->buckets = hf_calloc(alloc, buckets, sizeof(struct hf_map_node *));
     if (!table->buckets)
         return HF_ENOMEM;
     table->mask = buckets - 1;

@@ -56,9 +56,10 @@ struct hf_call {
 
 enum hf_call_outcome {
     HF_CALL_ACCEPTED, /* answered; GRANTED: with GRANTED */
-    HF_CALL_DENIED,   /* GRANTED only: answered that it does not want the lock; freed at once */
+    HF_CALL_DENIED,   /* GRANTED only: answered that it does not want the lock (errand.c) */
     HF_CALL_FAILED,   /* no answer, or not one of success; error says why. HF_ENOMEM, HF_ELIMIT and
                        * HF_EBUSY are our own lack: such an attempt is made again, and not counted */
+    HF_CALL_UNSENT,   /* failed likewise, and certain not to have arrived */
 };
 
 /*

@@ -5,11 +5,12 @@
  */
 #include "core/parts.h"
 
-static struct hf_answer take_back(struct hf_core *core, const struct hf_subject *s,
-                                  const struct hf_want *want)
+static struct hf_answer take_back(struct hf_core *core, struct hf_now now,
+                                  const struct hf_subject *s, const struct hf_want *want)
 {
     struct hf_waiter *waiter = hf_waiter_find(s->file, want);
 
+    (void)now;
     if (waiter && !waiter->granting) {
         hf_waiter_remove(core, waiter);
         return (struct hf_answer){HF_STAT_GRANTED};
@@ -22,15 +23,5 @@ static struct hf_answer take_back(struct hf_core *core, const struct hf_subject 
 struct hf_answer hf_core_cancel(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                                 const struct hf_lock_args *args)
 {
-    struct hf_answer answer = {HF_STAT_GRANTED};
-    struct hf_range range;
-    struct hf_subject s;
-
-    answer.stat = hf_request_check(peer, args, &range);
-    if (answer.stat != HF_STAT_GRANTED || hf_subject_find(core, now, peer, args, &s) < 0)
-        return hf_request_answer(core, now, answer);
-    struct hf_want want = {s.owner, range.first, range.last, args->exclusive, false};
-    answer = take_back(core, &s, &want);
-    hf_subject_put(core, now, &s);
-    return hf_request_answer(core, now, answer);
+    return hf_request_about(core, now, peer, args, take_back);
 }

@@ -57,7 +57,7 @@ static struct identity identity_of(const struct hf_record_client *r)
 static uint64_t hash_identity(const struct hf_core *core, const struct identity *id)
 {
     const struct hf_hash_key *key = &core->config.hash_key;
-    uint8_t bytes[2 * HF_NAME_MAX + sizeof(id->host.bytes)];
+    uint8_t bytes[(size_t)2 * HF_NAME_MAX + sizeof(id->host.bytes)];
     size_t len = 0;
 
     HF_ASSERT(id->name.len <= HF_NAME_MAX && id->my_name.len <= HF_NAME_MAX);

@@ -54,6 +54,7 @@ void hf_errand_begin(struct hf_core *core, struct hf_errand *errand, uint64_t se
     errand->id = hf_core_new_id(core);
     errand->seq = seq;
     errand->attempts = 0;
+    errand->arrived = 0;
     errand->error = 0;
     hf_map_insert(&core->errands, &errand->by_id,
                   hf_hash_u64(&core->config.hash_key, errand->id, 0));
@@ -201,11 +202,28 @@ static void grant_failed(struct hf_core *core, struct hf_now now, struct hf_erra
     hf_probe_behind(core, now, hf_container_of(errand, struct hf_waiter, errand));
 }
 
+/*
+ * A client says DENIED when it waits for no such lock. To the only call that can have arrived, that
+ * means that it does not want it. If another may have arrived before, it may as well mean that it
+ * took the lock then, and only its answer was lost (Linux forgets the wait when it takes the lock):
+ * the lock is in use, and giving it to another would make two holders. So that is not believed; a
+ * client that does not want the lock after all unlocks it.
+ */
+static bool is_believed(const struct hf_errand *errand)
+{
+    /* Answered late, after its time: then the call that is answered has been counted itself. */
+    uint32_t itself = errand->state == HF_ERRAND_RUNNING ? 0 : 1;
+
+    return errand->arrived <= itself || HF_PLANTED(REPEAT_DENIED);
+}
+
 static void grant_done(struct hf_core *core, struct hf_now now, struct hf_errand *errand,
                        enum hf_call_outcome outcome)
 {
     struct hf_client *client = hf_container_of(errand, struct hf_waiter, errand)->owner->client;
 
+    if (outcome == HF_CALL_DENIED && !is_believed(errand))
+        outcome = HF_CALL_ACCEPTED;
     if (outcome == HF_CALL_FAILED) {
         grant_failed(core, now, errand);
         return;
@@ -237,9 +255,11 @@ void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id
 
     if (!errand || errand->state != HF_ERRAND_RUNNING)
         return; /* called off, or answered by GRANTED_RES meanwhile */
-    if (outcome == HF_CALL_FAILED) {
+    if (outcome == HF_CALL_FAILED || outcome == HF_CALL_UNSENT) {
         errand->error = error;
         errand->attempts -= is_our_fault(error);
+        errand->arrived += outcome == HF_CALL_FAILED;
+        outcome = HF_CALL_FAILED;
     }
     if (errand->role == HF_ERRAND_GRANT)
         grant_done(core, now, errand, outcome);

@@ -287,12 +287,11 @@ static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint6
     return 0;
 }
 
-bool hf_held_splits(const struct hf_file *file, const struct hf_owner *owner,
-                    const struct hf_range *range)
+bool hf_held_splits(const struct hf_file *file, const struct hf_want *want)
 {
-    const struct hf_lock *lock = hf_held_own(file, owner, range->first, range->last, NULL);
+    const struct hf_lock *lock = hf_held_own(file, want->owner, want->first, want->last, NULL);
 
-    return lock && lock->node.first < range->first && lock->node.last > range->last;
+    return lock && lock->node.first < want->first && lock->node.last > want->last;
 }
 
 int hf_held_clear(struct hf_txn *txn, struct hf_owner *owner, uint64_t first, uint64_t last)

@@ -79,12 +79,11 @@ int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const str
     return limit_growth(core, file, want, HF_LOCKS_BEYOND);
 }
 
-int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_owner *owner,
-                    const struct hf_range *range)
+int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want)
 {
-    uint64_t *hits = limit_hit(core, owner->client, file, 1, HF_LOCKS_BEYOND);
+    uint64_t *hits = limit_hit(core, want->owner->client, file, 1, HF_LOCKS_BEYOND);
 
-    return hits && hf_held_splits(file, owner, range) ? count_hit(hits) : 0;
+    return hits && hf_held_splits(file, want) ? count_hit(hits) : 0;
 }
 
 int hf_limit_waiter(struct hf_core *core, const struct hf_file *file)

@@ -20,7 +20,8 @@ bool hf_name_equal(struct hf_bytes a, struct hf_bytes b);
 /* Equal, or one is the other cut at its first dot. */
 bool hf_name_same_host(struct hf_bytes a, struct hf_bytes b);
 
-/* Lower case into out, which has room for name.len bytes; returns name.len. */
+/* For a hash: names that are equal become the same bytes. out has room for name.len, as returned.
+ */
 size_t hf_name_fold(struct hf_bytes name, uint8_t *out);
 
 /* The name up to its first dot; empty if it has none. */
@@ -67,6 +68,18 @@ int hf_subject_get(struct hf_core *core, struct hf_now now, const struct hf_peer
 int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                     const struct hf_lock_args *args, struct hf_subject *out);
 void hf_subject_put(struct hf_core *core, struct hf_now now, const struct hf_subject *subject);
+
+/*
+ * The whole of a request about what there is (UNLOCK, CANCEL): when its client, owner or file is
+ * unknown there is nothing to do, which is GRANTED.
+ */
+struct hf_want;
+typedef struct hf_answer (*hf_request_part)(struct hf_core *core, struct hf_now now,
+                                            const struct hf_subject *subject,
+                                            const struct hf_want *want);
+struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
+                                  const struct hf_peer *peer, const struct hf_lock_args *args,
+                                  hf_request_part part);
 
 /* The answer as it leaves: waiters served, grace reviewed, seq settled. */
 struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now,
@@ -212,15 +225,14 @@ struct hf_lock *hf_held_own(const struct hf_file *file, const struct hf_owner *o
 bool hf_held_covers(const struct hf_file *file, const struct hf_want *want, bool exact_mode);
 
 /* The owner holds all of it now in the wanted mode: split, merge, upgrade, downgrade. */
-int hf_held_set(struct hf_txn *txn, const struct hf_want *want);
+int hf_held_set(struct hf_txn *txn, const struct hf_want *asked);
 
 /* By how many locks hf_held_set() would make the owner's more, or fewer. */
 enum { HF_HELD_GROWTH_MAX = 2 };
 int hf_held_growth(const struct hf_file *file, const struct hf_want *want);
 
 /* Unlocking this makes two locks of one. */
-bool hf_held_splits(const struct hf_file *file, const struct hf_owner *owner,
-                    const struct hf_range *range);
+bool hf_held_splits(const struct hf_file *file, const struct hf_want *want);
 
 /* The owner holds none of it any more. */
 int hf_held_clear(struct hf_txn *txn, struct hf_owner *owner, uint64_t first, uint64_t last);
@@ -253,8 +265,7 @@ int hf_limit_one(struct hf_core *core, const struct hf_client *client, const str
 /* As many more as this LOCK, reclaim or UNLOCK would make. */
 int hf_limit_lock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
-int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_owner *owner,
-                    const struct hf_range *range);
+int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 
 /* --- waiters.c: first come, first served (NLM-03) --- */
 

@@ -31,7 +31,7 @@
     X(NLM_COOKIE_UNSWAPPED, "the cookie of GRANTED is in the order of this machine")   \
     X(NLM_ANSWER_AT_ONCE, "an answer does not wait in the queue of answers")           \
     X(NLM_REFUSAL_UNSAID, "a failed commit does not change the answer")                \
-    X(NLM_REPEAT_DENIED, "DENIED to a repeated GRANTED takes the lock away")           \
+    X(REPEAT_DENIED, "DENIED to a repeated GRANTED takes the lock away")               \
     X(NSM_FAILURE_UNSAID, "SM_MON says STAT_SUCC though the commit failed")            \
     X(NSM_PRIV_LOST, "a status callback does not return the monitor's own bytes")
 

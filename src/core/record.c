@@ -203,7 +203,7 @@ static size_t client_size(const struct hf_record_client *c)
     for (unsigned i = 0; i < c->n_addrs; i++)
         size += addr_size(&c->addrs[i]);
     size += addr_size(&c->local) + 4 + 8 + 8 + 8;
-    return size + 2 + c->my_name.len + 3 * 4 + HF_PRIV_SIZE + addr_size(&c->callback_host);
+    return size + 2 + c->my_name.len + 4 + 4 + 4 + HF_PRIV_SIZE + addr_size(&c->callback_host);
 }
 
 static size_t lock_size(const struct hf_record_lock *l)

@@ -62,3 +62,20 @@ struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, stru
     answer.seq = hf_core_answer_seq(core, answer.seq);
     return answer;
 }
+
+struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
+                                  const struct hf_peer *peer, const struct hf_lock_args *args,
+                                  hf_request_part part)
+{
+    struct hf_answer answer = {HF_STAT_GRANTED};
+    struct hf_range range;
+    struct hf_subject s;
+
+    answer.stat = hf_request_check(peer, args, &range);
+    if (answer.stat == HF_STAT_GRANTED && hf_subject_find(core, now, peer, args, &s) == 0) {
+        struct hf_want want = {s.owner, range.first, range.last, args->exclusive, false};
+        answer = part(core, now, &s, &want);
+        hf_subject_put(core, now, &s);
+    }
+    return hf_request_answer(core, now, answer);
+}

@@ -29,7 +29,8 @@ static bool conflicts(const struct hf_file *file, const struct hf_share *own,
 {
     hf_list_foreach (node, &file->crowd->shares) {
         const struct hf_share *share = hf_list_entry(node, struct hf_share, in_file);
-        if (share != own && ((share->mode & args->access) || (share->access & args->mode)))
+        bool mine = own && share == own;
+        if (!mine && ((share->mode & args->access) || (share->access & args->mode)))
             return true;
     }
     return false;

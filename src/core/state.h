@@ -59,6 +59,7 @@ struct hf_errand {
     } role;
     enum hf_errand_state state;
     uint32_t attempts;
+    uint32_t arrived; /* of those that failed: may have arrived all the same */
     int error;
     uint64_t seq;        /* batch that must be durable first */
     uint64_t begun_ms;   /* first attempt */

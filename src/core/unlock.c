@@ -5,32 +5,23 @@
 #include "core/parts.h"
 
 static struct hf_answer release(struct hf_core *core, struct hf_now now, const struct hf_subject *s,
-                                const struct hf_range *range)
+                                const struct hf_want *want)
 {
     struct hf_txn txn;
 
-    if (hf_limit_unlock(core, s->file, s->owner, range) < 0)
+    if (hf_limit_unlock(core, s->file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     hf_txn_begin(&txn, core, now, s->file);
-    if (hf_held_clear(&txn, s->owner, range->first, range->last) < 0) {
+    if (hf_held_clear(&txn, s->owner, want->first, want->last) < 0) {
         hf_txn_abort(&txn);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
-    hf_waiter_confirm_range(core, s->owner, s->file, range->first, range->last);
+    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
     return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
 }
 
 struct hf_answer hf_core_unlock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                                 const struct hf_lock_args *args)
 {
-    struct hf_answer answer = {HF_STAT_GRANTED};
-    struct hf_range range;
-    struct hf_subject s;
-
-    answer.stat = hf_request_check(peer, args, &range);
-    if (answer.stat != HF_STAT_GRANTED || hf_subject_find(core, now, peer, args, &s) < 0)
-        return hf_request_answer(core, now, answer);
-    answer = release(core, now, &s, &range);
-    hf_subject_put(core, now, &s);
-    return hf_request_answer(core, now, answer);
+    return hf_request_about(core, now, peer, args, release);
 }

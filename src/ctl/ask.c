@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 
 enum { ANSWER_MAX = 1 << 28, TIMEOUT_S = 120, PATH_MAX_BYTES = 2048, TOKEN_LINE_MAX = 300 };
@@ -41,11 +42,11 @@ static struct curl_slist *add_token(const struct ctl *ctl, struct curl_slist *he
         return headers;
     file = fopen(ctl->token_file, "re");
     if (!file || !fgets(line, sizeof(line), file))
-        fprintf(stderr, "holdfastctl: %s: %s\n", ctl->token_file, strerror(errno));
+        (void)fprintf(stderr, "holdfastctl: %s: %s\n", ctl->token_file, strerror(errno));
     if (file)
-        fclose(file);
+        (void)fclose(file);
     line[strcspn(line, " \t\r\n")] = '\0';
-    snprintf(header, sizeof(header), "Authorization: Bearer %s", line);
+    hf_format(header, sizeof(header), "Authorization: Bearer %s", line);
     return curl_slist_append(headers, header);
 }
 
@@ -58,11 +59,11 @@ static void say_unreachable(const struct ctl *ctl, CURL *curl, const char *reaso
     curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &code);
     if (!ctl->url && code != 0)
         reason = strerror((int)code);
-    fprintf(stderr, "holdfastctl: cannot reach holdfastd at %s: %s\n",
-            ctl->url ? ctl->url : ctl->socket, reason);
+    (void)fprintf(stderr, "holdfastctl: cannot reach holdfastd at %s: %s\n",
+                  ctl->url ? ctl->url : ctl->socket, reason);
     if (!ctl->url && access(ctl->socket, F_OK) < 0)
-        fprintf(stderr,
-                "Is it running? Its socket is named by admin.socket; see --socket, --url.\n");
+        (void)fprintf(stderr,
+                      "Is it running? Its socket is named by admin.socket; see --socket, --url.\n");
 }
 
 static int judge(long status, const json_t *json)
@@ -71,7 +72,8 @@ static int judge(long status, const json_t *json)
 
     if (status < 400)
         return CTL_OK;
-    fprintf(stderr, "holdfastctl: %s\n", detail[0] ? detail : "the daemon refused, without a word");
+    (void)fprintf(stderr, "holdfastctl: %s\n",
+                  detail[0] ? detail : "the daemon refused, without a word");
     return status == 404 ? CTL_NOT_FOUND : CTL_REFUSED;
 }
 
@@ -97,7 +99,7 @@ static int perform(CURL *curl, const struct ctl *ctl, json_t **out)
     *out = json_loadb(answer.data ? answer.data : "", answer.len, 0, &where);
     free(answer.data);
     if (!*out) {
-        fprintf(stderr, "holdfastctl: no holdfastd answers there (%s)\n", where.text);
+        (void)fprintf(stderr, "holdfastctl: no holdfastd answers there (%s)\n", where.text);
         return CTL_UNREACHABLE;
     }
     rv = judge(status, *out);
@@ -127,7 +129,7 @@ int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *b
     int rv = CTL_REFUSED;
 
     *out = NULL;
-    snprintf(url, sizeof(url), "%.*s/api/v1/%s", base_length(base), base, path);
+    hf_format(url, sizeof(url), "%.*s/api/v1/%s", base_length(base), base, path);
     if (curl) {
         curl_easy_setopt(curl, CURLOPT_URL, url);
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
@@ -155,8 +157,8 @@ static void add_query(char *path, const char *key, const char *value)
     char *escaped = value ? curl_easy_escape(NULL, value, 0) : NULL;
 
     if (escaped)
-        snprintf(path + len, PATH_MAX_BYTES - len, "%c%s=%s", strchr(path, '?') ? '&' : '?', key,
-                 escaped);
+        hf_format(path + len, PATH_MAX_BYTES - len, "%c%s=%s", strchr(path, '?') ? '&' : '?', key,
+                  escaped);
     curl_free(escaped);
 }
 
@@ -166,8 +168,8 @@ static int ask_page(struct ctl *ctl, const char *name, const char *cursor, size_
     char path[PATH_MAX_BYTES];
     char number[24];
 
-    snprintf(path, sizeof(path), "%s", name);
-    snprintf(number, sizeof(number), "%zu", limit);
+    hf_format(path, sizeof(path), "%s", name);
+    hf_format(number, sizeof(number), "%zu", limit);
     add_query(path, "limit", number);
     add_query(path, "cursor", cursor);
     add_query(path, "client", ctl->client);
@@ -195,7 +197,7 @@ int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out)
         }
         left -= json_array_size(json_object_get(page, name));
         json_array_extend(rows, json_object_get(page, name));
-        snprintf(cursor, sizeof(cursor), "%s", ctl_text(page, "next"));
+        hf_format(cursor, sizeof(cursor), "%s", ctl_text(page, "next"));
         json_decref(page);
     }
     *out = rows;
@@ -228,19 +230,19 @@ int ctl_find_client(struct ctl *ctl, const char *word, char id[32])
         if (!is_named(client, word))
             continue;
         matches++;
-        snprintf(id, 32, "%s", ctl_text(client, "id"));
+        hf_format(id, 32, "%s", ctl_text(client, "id"));
     }
     json_decref(clients);
     if (matches == 1)
         return CTL_OK;
     if (matches == 0)
-        fprintf(stderr, "holdfastctl: no client is called \"%s\" (see holdfastctl clients)\n",
-                word);
+        (void)fprintf(stderr, "holdfastctl: no client is called \"%s\" (see holdfastctl clients)\n",
+                      word);
     else
-        fprintf(stderr,
-                "holdfastctl: \"%s\" names %zu clients: give the id instead (see holdfastctl "
-                "clients)\n",
-                word, matches);
+        (void)fprintf(stderr,
+                      "holdfastctl: \"%s\" names %zu clients: give the id instead (see holdfastctl "
+                      "clients)\n",
+                      word, matches);
     return CTL_NOT_FOUND;
 }
 

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 
 static void print_step(struct ctl *ctl, const json_t *step)
@@ -44,7 +45,7 @@ int ctl_check(struct ctl *ctl, int argc, char **argv)
     rv = ctl_find_client(ctl, argv[0], id);
     if (rv != CTL_OK)
         return rv;
-    snprintf(path, sizeof(path), "clients/%s/check", id);
+    hf_format(path, sizeof(path), "clients/%s/check", id);
     rv = ctl_ask(ctl, "POST", path, "", &answer);
     if (rv != CTL_OK)
         return rv;

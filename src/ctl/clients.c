@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 
 static enum ctl_color color_of(const char *status)
@@ -23,12 +24,12 @@ static void add_row(struct ctl_table *table, const json_t *client)
     ctl_table_add(table, ctl_text(client, "name"), CTL_PLAIN);
     ctl_table_add(table, ctl_text(client, "address"), CTL_PLAIN);
     ctl_table_add(table, ctl_text(client, "protocol"), CTL_PLAIN);
-    snprintf(text, sizeof(text), "%.0f", ctl_number(client, "locks"));
+    hf_format(text, sizeof(text), "%.0f", ctl_number(client, "locks"));
     ctl_table_add(table, text, CTL_PLAIN);
-    snprintf(text, sizeof(text), "%.0f", ctl_number(client, "waiters"));
+    hf_format(text, sizeof(text), "%.0f", ctl_number(client, "waiters"));
     ctl_table_add(table, text, CTL_PLAIN);
     ctl_table_add(table, ctl_word_age(ctl_number(client, "idle_seconds"), text), CTL_PLAIN);
-    snprintf(text, sizeof(text), error[0] ? "%.40s: %.200s" : "%.40s", status, error);
+    hf_format(text, sizeof(text), error[0] ? "%.40s: %.200s" : "%.40s", status, error);
     ctl_table_add(table, text, color_of(status));
 }
 

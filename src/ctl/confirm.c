@@ -10,10 +10,10 @@ bool ctl_confirm(const struct ctl *ctl, const char *question)
     if (ctl->yes)
         return true;
     if (!isatty(STDIN_FILENO)) {
-        fprintf(stderr, "holdfastctl: nobody to ask; say --yes if you mean it\n");
+        (void)fprintf(stderr, "holdfastctl: nobody to ask; say --yes if you mean it\n");
         return false;
     }
     printf("%s [y/N] ", question);
-    fflush(stdout);
+    (void)fflush(stdout);
     return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }

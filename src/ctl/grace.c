@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "ctl/confirm.h"
 #include "ctl/ctl.h"
 #include "ctl/progress.h"
@@ -14,11 +15,11 @@ static bool describe(const json_t *status, char text[CTL_WORD_MAX])
     char bar[CTL_WORD_MAX];
 
     if (active)
-        snprintf(text, CTL_WORD_MAX, "grace %.40s %.0f of %.0f reclaimed, %.0f s left",
-                 ctl_bar(reclaimed, all, bar), reclaimed, all,
-                 ctl_number(grace, "remaining_seconds"));
+        hf_format(text, CTL_WORD_MAX, "grace %.40s %.0f of %.0f reclaimed, %.0f s left",
+                  ctl_bar(reclaimed, all, bar), reclaimed, all,
+                  ctl_number(grace, "remaining_seconds"));
     else
-        snprintf(text, CTL_WORD_MAX, "no grace period: locks are granted as usual");
+        hf_format(text, CTL_WORD_MAX, "no grace period: locks are granted as usual");
     return active;
 }
 

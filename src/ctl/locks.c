@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 
 static void add_row(struct ctl_table *table, const json_t *lock)
@@ -17,7 +18,7 @@ static void add_row(struct ctl_table *table, const json_t *lock)
     ctl_table_add(table, mode, strcmp(mode, "exclusive") == 0 ? CTL_BOLD : CTL_PLAIN);
     ctl_table_add(table, ctl_word_owner(json_object_get(lock, "owner"), text), CTL_PLAIN);
     ctl_table_add(table, ctl_word_age(ctl_number(lock, "held_seconds"), text), CTL_PLAIN);
-    snprintf(text, sizeof(text), "%.0f%s", waiters, unreclaimed ? ", not reclaimed" : "");
+    hf_format(text, sizeof(text), "%.0f%s", waiters, unreclaimed ? ", not reclaimed" : "");
     ctl_table_add(table, text, waiters > 0 || unreclaimed ? CTL_YELLOW : CTL_PLAIN);
 }
 

@@ -50,20 +50,21 @@ static const struct option OPTIONS[] = {
 
 static void print_help(FILE *out)
 {
-    fputs("usage: holdfastctl [OPTION]... COMMAND [ARGUMENT]...\n\n", out);
+    (void)fputs("usage: holdfastctl [OPTION]... COMMAND [ARGUMENT]...\n\n", out);
     for (size_t i = 0; i < HF_COUNT_OF(COMMANDS); i++)
-        fprintf(out, "  %-8s %s\n           %s\n", COMMANDS[i].name, COMMANDS[i].help,
-                COMMANDS[i].arguments);
-    fputs("\n"
-          "  --socket PATH      the daemon's socket (" DEFAULT_SOCKET "; or HOLDFAST_SOCKET)\n"
-          "  --url URL          ask over TCP instead: http://127.0.0.1:8049\n"
-          "  --token-file FILE  the token that changes over TCP need\n"
-          "  --json             JSON instead of tables\n"
-          "  --watch            again every two seconds, until Ctrl-C\n"
-          "  --yes              release and grace end: do not ask\n"
-          "\nExit status: 0 done, 1 refused, 2 wrong usage, 3 no daemon there, 4 nothing of that\n"
-          "name, 5 check found trouble. See holdfastctl(8).\n",
-          out);
+        (void)fprintf(out, "  %-8s %s\n           %s\n", COMMANDS[i].name, COMMANDS[i].help,
+                      COMMANDS[i].arguments);
+    (void)fputs(
+        "\n"
+        "  --socket PATH      the daemon's socket (" DEFAULT_SOCKET "; or HOLDFAST_SOCKET)\n"
+        "  --url URL          ask over TCP instead: http://127.0.0.1:8049\n"
+        "  --token-file FILE  the token that changes over TCP need\n"
+        "  --json             JSON instead of tables\n"
+        "  --watch            again every two seconds, until Ctrl-C\n"
+        "  --yes              release and grace end: do not ask\n"
+        "\nExit status: 0 done, 1 refused, 2 wrong usage, 3 no daemon there, 4 nothing of that\n"
+        "name, 5 check found trouble. See holdfastctl(8).\n",
+        out);
 }
 
 static const char **text_option(struct ctl *ctl, int option)
@@ -137,11 +138,11 @@ static bool takes_filters(struct ctl *ctl, const struct ctl_command *command)
 
         if (!text || !*text || strchr(command->filters, option->val))
             continue;
-        fprintf(stderr, "holdfastctl: %s takes no --%s\n", command->name, option->name);
+        (void)fprintf(stderr, "holdfastctl: %s takes no --%s\n", command->name, option->name);
         return false;
     }
     if (ctl->limit && (!*ctl->limit || ctl->limit[strspn(ctl->limit, "0123456789")])) {
-        fprintf(stderr, "holdfastctl: --limit takes a number, not \"%s\"\n", ctl->limit);
+        (void)fprintf(stderr, "holdfastctl: --limit takes a number, not \"%s\"\n", ctl->limit);
         return false;
     }
     return true;
@@ -152,10 +153,10 @@ static int run(struct ctl *ctl, const struct ctl_command *command, int argc, cha
     int rv = takes_filters(ctl, command) ? command->run(ctl, argc, argv) : CTL_USAGE;
 
     while (ctl->watch && command->watchable && rv == CTL_OK) {
-        fflush(stdout);
+        (void)fflush(stdout);
         sleep(WATCH_S);
         if (!ctl->json)
-            fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n", stdout);
+            (void)fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "\n", stdout);
         rv = command->run(ctl, argc, argv);
     }
     return rv;
@@ -168,13 +169,13 @@ int main(int argc, char **argv)
     const struct ctl_command *command;
     int rv;
 
-    setlocale(LC_CTYPE, "");
+    (void)setlocale(LC_CTYPE, "");
     ctl.color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     parse_options(&ctl, argc, argv);
     command = optind < argc ? find(argv[optind]) : NULL;
     if (!command) {
         if (optind < argc)
-            fprintf(stderr, "holdfastctl: there is no command \"%s\"\n\n", argv[optind]);
+            (void)fprintf(stderr, "holdfastctl: there is no command \"%s\"\n\n", argv[optind]);
         print_help(stderr);
         return CTL_USAGE;
     }
@@ -182,6 +183,6 @@ int main(int argc, char **argv)
     rv = run(&ctl, command, argc - optind - 1, argv + optind + 1);
     curl_global_cleanup();
     if (rv == CTL_USAGE)
-        fprintf(stderr, "usage: holdfastctl %s %s\n", command->name, command->arguments);
+        (void)fprintf(stderr, "usage: holdfastctl %s %s\n", command->name, command->arguments);
     return rv;
 }

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 #include "ctl/progress.h"
 
@@ -11,10 +12,10 @@ static bool describe(const json_t *status, char text[CTL_WORD_MAX])
         ctl_number(n, "delivered") + ctl_number(n, "failing") + ctl_number(n, "given_up");
     char bar[CTL_WORD_MAX];
 
-    snprintf(text, CTL_WORD_MAX,
-             "notices %.40s %.0f delivered, %.0f pending, %.0f failing, %.0f given up",
-             ctl_bar(ended, ended + pending, bar), ctl_number(n, "delivered"), pending,
-             ctl_number(n, "failing"), ctl_number(n, "given_up"));
+    hf_format(text, CTL_WORD_MAX,
+              "notices %.40s %.0f delivered, %.0f pending, %.0f failing, %.0f given up",
+              ctl_bar(ended, ended + pending, bar), ctl_number(n, "delivered"), pending,
+              ctl_number(n, "failing"), ctl_number(n, "given_up"));
     return pending > 0;
 }
 
@@ -31,7 +32,7 @@ int ctl_notify(struct ctl *ctl, int argc, char **argv)
         rv = ctl_find_client(ctl, argv[0], id);
         if (rv != CTL_OK)
             return rv;
-        snprintf(body, sizeof(body), "{\"client\": \"%s\"}", id);
+        hf_format(body, sizeof(body), "{\"client\": \"%s\"}", id);
     }
     rv = ctl_ask(ctl, "POST", "notifications", body, &answer);
     if (rv != CTL_OK)

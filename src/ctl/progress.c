@@ -1,4 +1,5 @@
 #include "ctl/progress.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -10,14 +11,14 @@ const char *ctl_bar(double done, double all, char text[CTL_WORD_MAX])
 {
     int full = all > 0 ? (int)(done / all * BAR_WIDTH) : BAR_WIDTH;
 
-    snprintf(text, CTL_WORD_MAX, "[%.*s%.*s]", full, "########################", BAR_WIDTH - full,
-             "........................");
+    hf_format(text, CTL_WORD_MAX, "[%.*s%.*s]", full, "########################", BAR_WIDTH - full,
+              "........................");
     return text;
 }
 
 int ctl_follow(struct ctl *ctl, ctl_describe describe)
 {
-    static const struct timespec PAUSE = {.tv_nsec = 300 * 1000 * 1000};
+    static const struct timespec PAUSE = {.tv_nsec = 300000000};
     bool terminal = isatty(STDOUT_FILENO);
     char text[CTL_WORD_MAX];
     bool more;
@@ -34,7 +35,7 @@ int ctl_follow(struct ctl *ctl, ctl_describe describe)
             printf("\r\033[K%s", text);
         else if (!more)
             printf("%s", text);
-        fflush(stdout);
+        (void)fflush(stdout);
         if (more)
             nanosleep(&PAUSE, NULL);
     } while (more);

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "ctl/confirm.h"
 #include "ctl/ctl.h"
 
@@ -16,25 +17,26 @@ static int target(struct ctl *ctl, char *path, size_t size, char *question, size
         rv = ctl_find_client(ctl, ctl->client, id);
         if (rv != CTL_OK)
             return rv;
-        snprintf(path, size, "clients/%s", id);
-        snprintf(question, question_size,
-                 "Release every lock of client %.200s? It is not told, and may go on writing.",
-                 ctl->client);
+        hf_format(path, size, "clients/%s", id);
+        hf_format(question, question_size,
+                  "Release every lock of client %.200s? It is not told, and may go on writing.",
+                  ctl->client);
     } else if (ctl->file) {
         if (strspn(ctl->file, "0123456789abcdefABCDEF") != strlen(ctl->file)) {
-            fprintf(stderr, "holdfastctl: a file is released by its handle in hex (see holdfastctl "
-                            "locks --json)\n");
+            (void)fprintf(stderr,
+                          "holdfastctl: a file is released by its handle in hex (see holdfastctl "
+                          "locks --json)\n");
             return CTL_USAGE;
         }
-        snprintf(path, size, "files/%.256s", ctl->file);
-        snprintf(question, question_size,
-                 "Release every lock and waiter of file %.200s? Their owners are not told.",
-                 ctl->file);
+        hf_format(path, size, "files/%.256s", ctl->file);
+        hf_format(question, question_size,
+                  "Release every lock and waiter of file %.200s? Their owners are not told.",
+                  ctl->file);
     } else {
         if (strspn(ctl->lock, "0123456789") != strlen(ctl->lock))
             return CTL_USAGE;
-        snprintf(path, size, "locks/%.32s", ctl->lock);
-        snprintf(question, question_size, "Release lock %.32s? Its owner is not told.", ctl->lock);
+        hf_format(path, size, "locks/%.32s", ctl->lock);
+        hf_format(question, question_size, "Release lock %.32s? Its owner is not told.", ctl->lock);
     }
     return CTL_OK;
 }
@@ -49,9 +51,9 @@ static void print_granted(struct ctl *ctl, const json_t *granted)
 
     json_array_foreach((json_t *)granted, i, waiter)
     {
-        fputs("Granted in turn: ", stdout);
+        (void)fputs("Granted in turn: ", stdout);
         ctl_paint(ctl, CTL_GREEN, ctl_word_client(json_object_get(waiter, "client"), client));
-        fputs(", ", stdout);
+        (void)fputs(", ", stdout);
         ctl_paint(ctl, CTL_PLAIN, ctl_word_file(waiter, file));
         printf(" %s %s\n", ctl_word_range(json_object_get(waiter, "range"), range),
                ctl_text(waiter, "mode"));

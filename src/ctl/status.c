@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 
 static void print_line(const char *name, const char *text)
@@ -13,9 +14,9 @@ static void print_grace(struct ctl *ctl, const json_t *grace)
 
     printf("%-15s ", "grace");
     if (json_is_true(json_object_get(grace, "active"))) {
-        snprintf(text, sizeof(text), "%.0f s left, %.0f reclaimed, %.0f to go",
-                 ctl_number(grace, "remaining_seconds"), ctl_number(grace, "reclaimed"),
-                 ctl_number(grace, "unreclaimed"));
+        hf_format(text, sizeof(text), "%.0f s left, %.0f reclaimed, %.0f to go",
+                  ctl_number(grace, "remaining_seconds"), ctl_number(grace, "reclaimed"),
+                  ctl_number(grace, "unreclaimed"));
         ctl_paint(ctl, CTL_YELLOW, text);
     } else {
         ctl_paint(ctl, CTL_GREEN, "none");
@@ -51,26 +52,26 @@ int ctl_status(struct ctl *ctl, int argc, char **argv)
         json_decref(s);
         return CTL_OK;
     }
-    snprintf(text, sizeof(text), "%.200s, holdfastd %.40s", ctl_text(s, "name"),
-             ctl_text(s, "version"));
+    hf_format(text, sizeof(text), "%.200s, holdfastd %.40s", ctl_text(s, "name"),
+              ctl_text(s, "version"));
     print_line("server", text);
-    snprintf(text, sizeof(text), "%.0f (epoch %.24s, last stop %s)", ctl_number(s, "state"),
-             ctl_text(s, "epoch"),
-             json_is_true(json_object_get(s, "clean_start")) ? "clean" : "not clean, or none");
+    hf_format(text, sizeof(text), "%.0f (epoch %.24s, last stop %s)", ctl_number(s, "state"),
+              ctl_text(s, "epoch"),
+              json_is_true(json_object_get(s, "clean_start")) ? "clean" : "not clean, or none");
     print_line("state", text);
     print_store(ctl, json_object_get(s, "store"));
     print_grace(ctl, json_object_get(s, "grace"));
     counts = json_object_get(s, "counts");
-    snprintf(text, sizeof(text), "%.0f, and %.0f registered by SM_MON",
-             ctl_number(counts, "clients"), ctl_number(counts, "registrations"));
+    hf_format(text, sizeof(text), "%.0f, and %.0f registered by SM_MON",
+              ctl_number(counts, "clients"), ctl_number(counts, "registrations"));
     print_line("clients", text);
-    snprintf(text, sizeof(text), "%.0f on %.0f files, %.0f waiting", ctl_number(counts, "locks"),
-             ctl_number(counts, "files"), ctl_number(counts, "waiters"));
+    hf_format(text, sizeof(text), "%.0f on %.0f files, %.0f waiting", ctl_number(counts, "locks"),
+              ctl_number(counts, "files"), ctl_number(counts, "waiters"));
     print_line("locks", text);
     notices = json_object_get(s, "notifications");
-    snprintf(text, sizeof(text), "%.0f delivered, %.0f pending, %.0f failing, %.0f given up",
-             ctl_number(notices, "delivered"), ctl_number(notices, "pending"),
-             ctl_number(notices, "failing"), ctl_number(notices, "given_up"));
+    hf_format(text, sizeof(text), "%.0f delivered, %.0f pending, %.0f failing, %.0f given up",
+              ctl_number(notices, "delivered"), ctl_number(notices, "pending"),
+              ctl_number(notices, "failing"), ctl_number(notices, "given_up"));
     print_line("notifications", text);
     json_decref(s);
     return CTL_OK;

@@ -49,7 +49,7 @@ void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color col
     struct ctl_cell *cells = realloc(table->cells, (table->count + 1) * sizeof(*cells));
 
     if (!cells) {
-        fprintf(stderr, "holdfastctl: out of memory\n");
+        (void)fprintf(stderr, "holdfastctl: out of memory\n");
         exit(CTL_REFUSED);
     }
     cells[table->count].text = strdup(text);

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 
 static void add_row(struct ctl_table *table, const json_t *waiter)
@@ -15,12 +16,12 @@ static void add_row(struct ctl_table *table, const json_t *waiter)
     ctl_table_add(table, ctl_word_owner(json_object_get(waiter, "owner"), text), CTL_PLAIN);
     ctl_table_add(table, ctl_word_age(ctl_number(waiter, "waiting_seconds"), text), CTL_YELLOW);
     if (granting)
-        snprintf(text, sizeof(text), "granted; telling it, attempt %.0f",
-                 ctl_number(waiter, "attempts"));
+        hf_format(text, sizeof(text), "granted; telling it, attempt %.0f",
+                  ctl_number(waiter, "attempts"));
     else if (blocker[0])
-        snprintf(text, sizeof(text), "lock %s", blocker);
+        hf_format(text, sizeof(text), "lock %s", blocker);
     else
-        snprintf(text, sizeof(text), "waiters before it");
+        hf_format(text, sizeof(text), "waiters before it");
     ctl_table_add(table, text, granting ? CTL_GREEN : CTL_PLAIN);
 }
 

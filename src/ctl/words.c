@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "ctl/ctl.h"
 
 const char *ctl_text(const json_t *object, const char *key)
@@ -20,13 +21,13 @@ const char *ctl_word_age(double seconds, char text[CTL_WORD_MAX])
     long s = (long)seconds;
 
     if (s < 60)
-        snprintf(text, CTL_WORD_MAX, "%lds", s);
+        hf_format(text, CTL_WORD_MAX, "%lds", s);
     else if (s < 3600)
-        snprintf(text, CTL_WORD_MAX, "%ldm %02lds", s / 60, s % 60);
+        hf_format(text, CTL_WORD_MAX, "%ldm %02lds", s / 60, s % 60);
     else if (s < 86400)
-        snprintf(text, CTL_WORD_MAX, "%ldh %02ldm", s / 3600, s / 60 % 60);
+        hf_format(text, CTL_WORD_MAX, "%ldh %02ldm", s / 3600, s / 60 % 60);
     else
-        snprintf(text, CTL_WORD_MAX, "%ldd %02ldh", s / 86400, s / 3600 % 24);
+        hf_format(text, CTL_WORD_MAX, "%ldd %02ldh", s / 86400, s / 3600 % 24);
     return text;
 }
 
@@ -34,8 +35,8 @@ const char *ctl_word_client(const json_t *client, char text[CTL_WORD_MAX])
 {
     const char *address = ctl_text(client, "address");
 
-    snprintf(text, CTL_WORD_MAX, address[0] ? "%.250s (%.60s)" : "%.250s", ctl_text(client, "name"),
-             address);
+    hf_format(text, CTL_WORD_MAX, address[0] ? "%.250s (%.60s)" : "%.250s",
+              ctl_text(client, "name"), address);
     return text;
 }
 
@@ -44,7 +45,7 @@ const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX])
 {
     const char *path = ctl_text(row, "path");
 
-    snprintf(text, CTL_WORD_MAX, "%s", path[0] ? path : ctl_text(row, "file"));
+    hf_format(text, CTL_WORD_MAX, "%s", path[0] ? path : ctl_text(row, "file"));
     return text;
 }
 
@@ -55,10 +56,10 @@ const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX])
     size_t len = (size_t)snprintf(text, CTL_WORD_MAX, "%d@", svid);
 
     if (strncmp(readable, text, len) == 0) /* Linux: PID@HOST says both */
-        snprintf(text, CTL_WORD_MAX, "%.300s", readable);
+        hf_format(text, CTL_WORD_MAX, "%.300s", readable);
     else
-        snprintf(text, CTL_WORD_MAX, "%d %.280s", svid,
-                 readable[0] ? readable : ctl_text(owner, "handle"));
+        hf_format(text, CTL_WORD_MAX, "%d %.280s", svid,
+                  readable[0] ? readable : ctl_text(owner, "handle"));
     return text;
 }
 
@@ -68,8 +69,8 @@ const char *ctl_word_range(const json_t *range, char text[CTL_WORD_MAX])
     const char *last = ctl_text(range, "last");
 
     if (strcmp(first, "0") == 0 && !last[0])
-        snprintf(text, CTL_WORD_MAX, "whole file");
+        hf_format(text, CTL_WORD_MAX, "whole file");
     else
-        snprintf(text, CTL_WORD_MAX, "%s-%s", first, last[0] ? last : "end");
+        hf_format(text, CTL_WORD_MAX, "%s-%s", first, last[0] ? last : "end");
     return text;
 }

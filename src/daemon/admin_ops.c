@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "daemon/metrics.h"
 
 #define RUN_DIRECTORY "/run/holdfast"
@@ -23,7 +24,7 @@ static void health(void *ctx, struct hf_admin_health *out)
 
     hf_committer_health(&a->engine->committer, &store);
     out->store_up = store.up;
-    snprintf(out->reason, sizeof(out->reason), "The store is down: %s", store.reason);
+    hf_format(out->reason, sizeof(out->reason), "The store is down: %s", store.reason);
 }
 
 static void totals(void *ctx, struct hf_admin_totals *out)
@@ -121,14 +122,14 @@ bool hf_administration_wanted(const struct hf_config *config)
 static void choose_socket(const struct hf_config *config, char *out, size_t size)
 {
     if (strcmp(config->admin_socket, "auto") != 0) {
-        snprintf(out, size, "%s", config->admin_socket);
+        hf_format(out, size, "%s", config->admin_socket);
         return;
     }
     (void)mkdir(RUN_DIRECTORY, 0755);
     if (access(RUN_DIRECTORY, W_OK) == 0)
-        snprintf(out, size, RUN_DIRECTORY "/admin.sock");
+        hf_format(out, size, RUN_DIRECTORY "/admin.sock");
     else if (config->backend == HF_BACKEND_LMDB)
-        snprintf(out, size, "%s/admin.sock", config->path);
+        hf_format(out, size, "%s/admin.sock", config->path);
     else
         out[0] = '\0';
 }

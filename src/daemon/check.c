@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "rpc/rpcbind.h"
 
 enum { RPCBIND = 100000, NLM = 100021, NSM = 100024, NULL_PROCEDURE = 0 };
@@ -87,19 +88,19 @@ static void judge(struct probe *probe, int error)
     step->ok = error == 0;
     switch (error) {
     case 0:
-        snprintf(step->finding, sizeof(step->finding), "%s answers at %s", probe->kind->what, at);
+        hf_format(step->finding, sizeof(step->finding), "%s answers at %s", probe->kind->what, at);
         break;
     case HF_EUNREGISTERED:
-        snprintf(step->finding, sizeof(step->finding), "%s is not registered at %s",
-                 probe->kind->what, at);
+        hf_format(step->finding, sizeof(step->finding), "%s is not registered at %s",
+                  probe->kind->what, at);
         advice = probe->kind->unregistered;
         break;
     default:
-        snprintf(step->finding, sizeof(step->finding), "%s does not answer at %s: %s",
-                 probe->kind->what, at, hf_strerror(error));
+        hf_format(step->finding, sizeof(step->finding), "%s does not answer at %s: %s",
+                  probe->kind->what, at, hf_strerror(error));
         advice = probe->kind->unreachable;
     }
-    snprintf(step->advice, sizeof(step->advice), "%s", advice);
+    hf_format(step->advice, sizeof(step->advice), "%s", advice);
 }
 
 /* ---- the calls ---- */

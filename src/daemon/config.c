@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/hex.h"
+#include "base/text.h"
 
 /* NAME is a text that may not be empty, ENDPOINT one that is ADDRESS:PORT or empty. */
 enum type { TEXT, NAME, ENDPOINT, NUMBER, CHOICE, ADDRESSES };
@@ -96,8 +97,8 @@ static int set_number(const struct key *key, const char *text, uint32_t *out,
     errno = 0;
     value = strtoull(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end || errno || value < key->min || value > key->max) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "\"%.100s\" is not a number from %u to %u", text,
-                 key->min, key->max);
+        hf_format(error, HF_CONFIG_ERROR_MAX, "\"%.100s\" is not a number from %u to %u", text,
+                  key->min, key->max);
         return HF_EINVAL;
     }
     *out = (uint32_t)value;
@@ -107,6 +108,7 @@ static int set_number(const struct key *key, const char *text, uint32_t *out,
 /* The part of a list of choices at index, or NULL behind the last. */
 static const char *choice_at(const char *choices, uint32_t index, size_t *len)
 {
+    HF_ASSERT(choices);
     while (index-- > 0) {
         choices = strchr(choices, '|');
         if (!choices)
@@ -129,24 +131,23 @@ static int set_choice(const struct key *key, const char *text, uint32_t *out,
             return 0;
         }
     }
-    snprintf(error, HF_CONFIG_ERROR_MAX, "\"%.100s\" is none of %s", text, key->choices);
+    hf_format(error, HF_CONFIG_ERROR_MAX, "\"%.100s\" is none of %s", text, key->choices);
     return HF_EINVAL;
 }
 
 static int set_text(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX])
 {
-    if (strlen(text) >= HF_CONFIG_TEXT_MAX) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "longer than %d bytes", HF_CONFIG_TEXT_MAX - 1);
+    if (!hf_text_copy(out, HF_CONFIG_TEXT_MAX, text)) {
+        hf_format(error, HF_CONFIG_ERROR_MAX, "longer than %d bytes", HF_CONFIG_TEXT_MAX - 1);
         return HF_EINVAL;
     }
-    strcpy(out, text);
     return 0;
 }
 
 static int set_name(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX])
 {
     if (text[0] == '\0') {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "empty: clients need a name for us");
+        hf_format(error, HF_CONFIG_ERROR_MAX, "empty: clients need a name for us");
         return HF_EINVAL;
     }
     return set_text(text, out, error);
@@ -157,8 +158,8 @@ static int set_endpoint(const char *text, char *out, char error[HF_CONFIG_ERROR_
     struct hf_addr addr;
 
     if (text[0] && (hf_addr_parse_port(text, &addr) < 0 || addr.port == 0)) {
-        snprintf(error, HF_CONFIG_ERROR_MAX,
-                 "\"%.100s\" is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)", text);
+        hf_format(error, HF_CONFIG_ERROR_MAX,
+                  "\"%.100s\" is not ADDRESS:PORT (or [ADDRESS]:PORT for IPv6)", text);
         return HF_EINVAL;
     }
     return set_text(text, out, error);
@@ -179,11 +180,12 @@ static int set_addresses(struct hf_config *config, const char *text,
         part += strspn(part, " \t");
         part[strcspn(part, " \t")] = '\0';
         if (config->n_listen == HF_CONFIG_LISTEN_MAX) {
-            snprintf(error, HF_CONFIG_ERROR_MAX, "more than %d addresses", HF_CONFIG_LISTEN_MAX);
+            hf_format(error, HF_CONFIG_ERROR_MAX, "more than %d addresses", HF_CONFIG_LISTEN_MAX);
             return HF_EINVAL;
         }
         if (hf_addr_parse(part, &config->listen[config->n_listen++]) < 0) {
-            snprintf(error, HF_CONFIG_ERROR_MAX, "\"%.100s\" is not an IPv4 or IPv6 address", part);
+            hf_format(error, HF_CONFIG_ERROR_MAX, "\"%.100s\" is not an IPv4 or IPv6 address",
+                      part);
             return HF_EINVAL;
         }
     }
@@ -236,25 +238,24 @@ static int set_share(struct hf_config *config, const char *name, const char *key
     unsigned i;
 
     if (strcmp(key, "fh") != 0) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "unknown key (a share has only fh=OFFSET:HEXBYTES)");
+        hf_format(error, HF_CONFIG_ERROR_MAX, "unknown key (a share has only fh=OFFSET:HEXBYTES)");
         return HF_ENOENT;
     }
-    if (name[0] == '\0' || strlen(name) >= sizeof(share.name)) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "a share needs a name of 1 to %zu bytes",
-                 sizeof(share.name) - 1);
+    if (name[0] == '\0' || !hf_text_copy(share.name, sizeof(share.name), name)) {
+        hf_format(error, HF_CONFIG_ERROR_MAX, "a share needs a name of 1 to %zu bytes",
+                  sizeof(share.name) - 1);
         return HF_EINVAL;
     }
     if (parse_pattern(value, &share) < 0) {
-        snprintf(error, HF_CONFIG_ERROR_MAX,
-                 "\"%.100s\" is not OFFSET:HEXBYTES within the %d bytes of a file handle", value,
-                 HF_CONFIG_PATTERN_MAX);
+        hf_format(error, HF_CONFIG_ERROR_MAX,
+                  "\"%.100s\" is not OFFSET:HEXBYTES within the %d bytes of a file handle", value,
+                  HF_CONFIG_PATTERN_MAX);
         return HF_EINVAL;
     }
-    strcpy(share.name, name);
     for (i = 0; i < config->n_shares && strcmp(config->shares[i].name, name) != 0; i++)
         ;
     if (i == HF_CONFIG_SHARES_MAX) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "more than %d shares", HF_CONFIG_SHARES_MAX);
+        hf_format(error, HF_CONFIG_ERROR_MAX, "more than %d shares", HF_CONFIG_SHARES_MAX);
         return HF_ELIMIT;
     }
     config->shares[i] = share;
@@ -279,7 +280,7 @@ static int assign(struct hf_config *config, const char *section, const char *nam
         if (strcmp(KEYS[i].name, name) == 0)
             return set_value(config, &KEYS[i], value, error);
     }
-    snprintf(error, HF_CONFIG_ERROR_MAX, section_known ? "unknown key" : "unknown section");
+    hf_format(error, HF_CONFIG_ERROR_MAX, section_known ? "unknown key" : "unknown section");
     return HF_ENOENT;
 }
 
@@ -291,24 +292,23 @@ int hf_config_set(struct hf_config *config, const char *assignment, char error[H
     char *dot;
     int rv;
 
-    if (strlen(assignment) >= sizeof(copy)) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "--set: longer than %zu bytes", sizeof(copy) - 1);
+    if (!hf_text_copy(copy, sizeof(copy), assignment)) {
+        hf_format(error, HF_CONFIG_ERROR_MAX, "--set: longer than %zu bytes", sizeof(copy) - 1);
         return HF_EINVAL;
     }
-    strcpy(copy, assignment);
     equals = strchr(copy, '=');
     if (equals)
         *equals = '\0';
     dot = strrchr(copy, '.');
     if (!equals || !dot) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "--set %.200s: expected section.key=value",
-                 assignment);
+        hf_format(error, HF_CONFIG_ERROR_MAX, "--set %.200s: expected section.key=value",
+                  assignment);
         return HF_EINVAL;
     }
     *dot = '\0';
     rv = assign(config, copy, dot + 1, equals + 1, what);
     if (rv < 0)
-        snprintf(error, HF_CONFIG_ERROR_MAX, "--set %.100s.%.100s: %.700s", copy, dot + 1, what);
+        hf_format(error, HF_CONFIG_ERROR_MAX, "--set %.100s.%.100s: %.700s", copy, dot + 1, what);
     return rv;
 }
 
@@ -344,8 +344,8 @@ static char *next_line(char *text, int size, void *stream)
     len = strlen(text);
     if (len + 1 == (size_t)size && text[len - 1] != '\n') {
         r->error_line = r->line;
-        snprintf(r->error, sizeof(r->error),
-                 "line longer than %d characters (--set has no such limit)", size - 2);
+        hf_format(r->error, sizeof(r->error),
+                  "line longer than %d characters (--set has no such limit)", size - 2);
         return NULL;
     }
     indent = strspn(text, " \t");
@@ -360,7 +360,7 @@ static int on_assignment(void *user, const char *section, const char *name, cons
     if (assign(r->config, section, name, value, r->error) == 0)
         return 1;
     r->error_line = r->line;
-    snprintf(r->key, sizeof(r->key), "%s%s%s: ", section, section[0] ? "." : "", name);
+    hf_format(r->key, sizeof(r->key), "%s%s%s: ", section, section[0] ? "." : "", name);
     return 0;
 }
 
@@ -371,24 +371,24 @@ int hf_config_read(struct hf_config *config, const char *path, char error[HF_CON
 
     if (r.file) {
         bad_line = ini_parse_stream(next_line, &r, on_assignment, &r);
-        fclose(r.file);
+        (void)fclose(r.file);
     } else {
         r.unreadable = errno;
     }
     if (r.unreadable) {
-        snprintf(error, HF_CONFIG_ERROR_MAX, "%.300s: cannot be read: %s", path,
-                 strerror(r.unreadable));
+        hf_format(error, HF_CONFIG_ERROR_MAX, "%.300s: cannot be read: %s", path,
+                  strerror(r.unreadable));
         return HF_EIO;
     }
     if (bad_line == 0 && r.error_line == 0)
         return 0;
     /* inih goes on behind a line it cannot read: the first thing wrong is the one to tell. */
     if (r.error_line == 0 || (bad_line > 0 && bad_line < r.error_line))
-        snprintf(error, HF_CONFIG_ERROR_MAX,
-                 "%.300s:%d: not understood: expected [section] or key=value", path, bad_line);
+        hf_format(error, HF_CONFIG_ERROR_MAX,
+                  "%.300s:%d: not understood: expected [section] or key=value", path, bad_line);
     else
-        snprintf(error, HF_CONFIG_ERROR_MAX, "%.300s:%d: %s%.500s", path, r.error_line, r.key,
-                 r.error);
+        hf_format(error, HF_CONFIG_ERROR_MAX, "%.300s:%d: %s%.500s", path, r.error_line, r.key,
+                  r.error);
     return HF_EINVAL;
 }
 
@@ -418,7 +418,7 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
         what = "store.path is empty: the lmdb store needs a directory";
     if (!what)
         return 0;
-    snprintf(error, HF_CONFIG_ERROR_MAX, "%s", what);
+    hf_format(error, HF_CONFIG_ERROR_MAX, "%s", what);
     return HF_EINVAL;
 }
 
@@ -434,20 +434,20 @@ static void print_value(const struct hf_config *config, const struct key *key, F
     case NAME:
     case ENDPOINT:
         if (key->offset == AT(dsn) && config->dsn[0])
-            fputs(" ; set, but not shown: it may hold a password", out);
+            (void)fputs(" ; set, but not shown: it may hold a password", out);
         else
-            fputs(value, out);
+            (void)fputs(value, out);
         break;
     case NUMBER:
-        fprintf(out, "%u", *(const uint32_t *)value);
+        (void)fprintf(out, "%u", *(const uint32_t *)value);
         break;
     case CHOICE:
         choice = choice_at(key->choices, *(const uint32_t *)value, &len);
-        fprintf(out, "%.*s", (int)len, choice);
+        (void)fprintf(out, "%.*s", (int)len, choice);
         break;
     case ADDRESSES:
         for (unsigned i = 0; i < config->n_listen; i++)
-            fprintf(out, "%s%s", i ? "," : "", hf_addr_format(&config->listen[i], text));
+            (void)fprintf(out, "%s%s", i ? "," : "", hf_addr_format(&config->listen[i], text));
         break;
     }
 }
@@ -460,21 +460,22 @@ void hf_config_print(const struct hf_config *config, FILE *out)
         const struct key *key = &KEYS[i];
 
         if (strcmp(section, key->section) != 0)
-            fprintf(out, "%s[%s]\n", i ? "\n" : "", section = key->section);
+            (void)fprintf(out, "%s[%s]\n", i ? "\n" : "", section = key->section);
         if (key->comment || key->choices)
-            fprintf(out, "; %s%s%s\n", key->choices ? key->choices : "",
-                    key->choices && key->comment ? "; " : "", key->comment ? key->comment : "");
-        fprintf(out, "%s=", key->name);
+            (void)fprintf(out, "; %s%s%s\n", key->choices ? key->choices : "",
+                          key->choices && key->comment ? "; " : "",
+                          key->comment ? key->comment : "");
+        (void)fprintf(out, "%s=", key->name);
         print_value(config, key, out);
-        fputc('\n', out);
+        (void)fputc('\n', out);
     }
     for (unsigned i = 0; i < config->n_shares; i++) {
         const struct hf_config_share *share = &config->shares[i];
 
-        fprintf(out, "\n[share %s]\nfh=%u:", share->name, share->offset);
+        (void)fprintf(out, "\n[share %s]\nfh=%u:", share->name, share->offset);
         for (unsigned b = 0; b < share->len; b++)
-            fprintf(out, "%02x", share->bytes[b]);
-        fputc('\n', out);
+            (void)fprintf(out, "%02x", share->bytes[b]);
+        (void)fputc('\n', out);
     }
 }
 
@@ -519,7 +520,7 @@ void hf_config_reload(struct hf_config *config, const struct hf_config *fresh,
         if (key->live) {
             memcpy(field(config, key), field_const(fresh, key), field_size(key));
         } else {
-            snprintf(name, sizeof(name), "%s.%s", key->section, key->name);
+            hf_format(name, sizeof(name), "%s.%s", key->section, key->name);
             report(name);
         }
     }

@@ -351,7 +351,7 @@ int hf_daemon_run(struct hf_daemon_options *options)
         return EXIT_FAILURE;
     }
     d->options = options;
-    signal(SIGPIPE, SIG_IGN); /* a peer that hangs up must not end us (CVE-2004-1014) */
+    (void)signal(SIGPIPE, SIG_IGN); /* a peer that hangs up must not end us (CVE-2004-1014) */
     watch(d, &d->sigterm, SIGTERM, on_stop_signal);
     watch(d, &d->sigint, SIGINT, on_stop_signal);
     watch(d, &d->sighup, SIGHUP, on_reload_signal);

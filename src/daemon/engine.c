@@ -10,7 +10,7 @@
 
 enum {
     LINGER_MS = 5 * 60 * 1000, /* SPEC section 4: a registration outlives its last lock */
-    CALLS_PER_TURN = 512,      /* begun before requests, and the answers to calls, get their turn */
+    CALLS_PER_TURN = 64,       /* begun before requests, and the answers to calls, get their turn */
     SUM_UP_MS = 1000,
 };
 

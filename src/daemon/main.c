@@ -26,7 +26,7 @@ static struct {
 
 static void print_help(FILE *out)
 {
-    fprintf(
+    (void)fprintf(
         out,
         "Usage: holdfastd [OPTION]...\n"
         "Serve NLM (locks) and NSM (crash notices) beside an NFSv3 server.\n"
@@ -88,7 +88,7 @@ static int parse_options(int argc, char **argv)
             break;
         case 's':
             if (command.n_sets == SETS_MAX) {
-                fprintf(stderr, "holdfastd: more than %d --set options\n", SETS_MAX);
+                (void)fprintf(stderr, "holdfastd: more than %d --set options\n", SETS_MAX);
                 return EXIT_USAGE;
             }
             command.sets[command.n_sets++] = optarg;
@@ -109,13 +109,13 @@ static int parse_options(int argc, char **argv)
             print_help(stdout);
             return EXIT_SUCCESS;
         default:
-            fprintf(stderr, "Try 'holdfastd --help'.\n");
+            (void)fprintf(stderr, "Try 'holdfastd --help'.\n");
             return EXIT_USAGE;
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "holdfastd: unexpected argument '%s'\nTry 'holdfastd --help'.\n",
-                argv[optind]);
+        (void)fprintf(stderr, "holdfastd: unexpected argument '%s'\nTry 'holdfastd --help'.\n",
+                      argv[optind]);
         return EXIT_USAGE;
     }
     return -1;
@@ -142,10 +142,10 @@ static int migrate(const struct hf_config *config)
             continue;
         if (hf_store_migrate(&store, (enum hf_migrate)i, print_line, NULL, error) == 0)
             return EXIT_SUCCESS;
-        fprintf(stderr, "holdfastd: %s\n", error);
+        (void)fprintf(stderr, "holdfastd: %s\n", error);
         return EXIT_FAILURE;
     }
-    fprintf(stderr, "holdfastd: --migrate takes up, down or status\n");
+    (void)fprintf(stderr, "holdfastd: --migrate takes up, down or status\n");
     return EXIT_USAGE;
 }
 
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (load_config(&options.config, error) < 0) {
-        fprintf(stderr, "holdfastd: %s\n", error);
+        (void)fprintf(stderr, "holdfastd: %s\n", error);
         return EXIT_USAGE;
     }
     if (command.print_config)

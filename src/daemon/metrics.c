@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/text.h"
 
 /* Buckets of durations: 16 µs to 17 s. Of outgoing calls, which are timed in ms: 1 ms to 17 s. Of
  * batches: 1 to 64 Ki operations. */
@@ -19,8 +20,8 @@ static void expose_nlm(const struct hf_nlm *nlm, struct hf_exposition *out)
         for (int s = 0; s < HF_NLM_STATS; s++) {
             if (nlm->answers[k][s] == 0 && s != HF_STAT_GRANTED)
                 continue;
-            snprintf(labels, sizeof(labels), "procedure=\"%s\",result=\"%s\"",
-                     hf_nlm_kind_name((enum hf_nlm_kind)k), hf_nlm_stat_name((enum hf_stat)s));
+            hf_format(labels, sizeof(labels), "procedure=\"%s\",result=\"%s\"",
+                      hf_nlm_kind_name((enum hf_nlm_kind)k), hf_nlm_stat_name((enum hf_stat)s));
             hf_expose_uint(out, "nlm_requests_total", labels, nlm->answers[k][s]);
         }
     }
@@ -29,7 +30,8 @@ static void expose_nlm(const struct hf_nlm *nlm, struct hf_exposition *out)
     for (int k = 0; k < HF_NLM_KINDS; k++) {
         if (hf_histogram_count(&nlm->durations_ns[k]) == 0)
             continue;
-        snprintf(labels, sizeof(labels), "procedure=\"%s\"", hf_nlm_kind_name((enum hf_nlm_kind)k));
+        hf_format(labels, sizeof(labels), "procedure=\"%s\"",
+                  hf_nlm_kind_name((enum hf_nlm_kind)k));
         hf_expose_histogram(out, "nlm_request_duration_seconds", labels, &nlm->durations_ns[k],
                             FAST_LOW, NS_HIGH, NS);
     }
@@ -46,8 +48,8 @@ static void expose_nsm(const struct hf_nsm *nsm, struct hf_exposition *out)
     hf_expose_family(out, "nsm_requests_total", "counter", "NSM requests answered.");
     for (unsigned p = 0; p < HF_NSM_PROCEDURES; p++) {
         for (int r = 0; r < HF_NSM_RESULTS; r++) {
-            snprintf(labels, sizeof(labels), "procedure=\"%s\",result=\"%s\"",
-                     hf_nsm_procedure_name(p), RESULTS[r]);
+            hf_format(labels, sizeof(labels), "procedure=\"%s\",result=\"%s\"",
+                      hf_nsm_procedure_name(p), RESULTS[r]);
             hf_expose_uint(out, "nsm_requests_total", labels, nsm->answers[p][r]);
         }
     }
@@ -56,7 +58,7 @@ static void expose_nsm(const struct hf_nsm *nsm, struct hf_exposition *out)
     for (unsigned p = 0; p < HF_NSM_PROCEDURES; p++) {
         if (hf_histogram_count(&nsm->durations_ns[p]) == 0)
             continue;
-        snprintf(labels, sizeof(labels), "procedure=\"%s\"", hf_nsm_procedure_name(p));
+        hf_format(labels, sizeof(labels), "procedure=\"%s\"", hf_nsm_procedure_name(p));
         hf_expose_histogram(out, "nsm_request_duration_seconds", labels, &nsm->durations_ns[p],
                             FAST_LOW, NS_HIGH, NS);
     }
@@ -75,7 +77,7 @@ static void expose_labelled(struct hf_exposition *out, const char *name, const c
 
     hf_expose_family(out, name, "counter", help);
     for (size_t i = 0; i < n; i++) {
-        snprintf(labels, sizeof(labels), "%s=\"%s\"", label, samples[i].value);
+        hf_format(labels, sizeof(labels), "%s=\"%s\"", label, samples[i].value);
         hf_expose_uint(out, name, labels, samples[i].count);
     }
 }

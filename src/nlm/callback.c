@@ -17,7 +17,6 @@ struct errand {
     uint64_t id;
     bool v4;
     bool msg;
-    bool again; /* an attempt before this one may have arrived */
 };
 
 static void errand_del(struct errand *errand)
@@ -32,13 +31,6 @@ void callbacks_del(struct hf_nlm *nlm)
         errand_del(hf_list_entry(node, struct errand, link));
 }
 
-/*
- * A client says DENIED when it waits for no such lock. To a call that was made only once, that
- * means that it does not want it. To a repeat it may as well mean that it took the lock when an
- * earlier call arrived, whose answer was lost (Linux forgets the wait when it takes the lock): then
- * the lock is in use, and giving it to another would make two holders. So a repeat is not denied; a
- * client that does not want the lock after all unlocks it.
- */
 static enum hf_call_outcome outcome_of(const struct errand *errand,
                                        const struct hf_rpc_response *response)
 {
@@ -59,28 +51,16 @@ static enum hf_call_outcome outcome_of(const struct errand *errand,
     case NLM4_DENIED_GRACE_PERIOD:
         return HF_CALL_FAILED; /* it is restarting itself: try again */
     default:
-        if (HF_PLANTED(NLM_REPEAT_DENIED))
-            return HF_CALL_DENIED;
-        return errand->again || response->repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
+        /* Sent twice in this attempt: as for a second attempt (core/errand.c). */
+        return response->repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
     }
-}
-
-/* The same for the answer to a message. */
-bool errand_may_be_denied(const struct hf_nlm *nlm, uint64_t id)
-{
-    hf_list_foreach (node, &nlm->errands) {
-        const struct errand *errand = hf_list_entry(node, const struct errand, link);
-        if (errand->id == id)
-            return !errand->again;
-    }
-    return true; /* none of ours: the core will know what to make of it */
 }
 
 static void on_done(void *ctx, const struct hf_rpc_response *response)
 {
     struct errand *errand = ctx;
     struct hf_nlm *nlm = errand->nlm;
-    enum hf_call_outcome outcome = HF_CALL_FAILED;
+    enum hf_call_outcome outcome = response->sent ? HF_CALL_FAILED : HF_CALL_UNSENT;
     int error = response->error;
 
     hf_histogram_observe(&nlm->callbacks_ns, (uint64_t)response->elapsed_ms * 1000000);
@@ -130,18 +110,15 @@ static void start(struct hf_nlm *nlm, const struct hf_call *call,
 
     HF_ASSERT(call->n_to > 0);
     if (errand) {
-        *errand = (struct errand){.nlm = nlm,
-                                  .id = call->id,
-                                  .v4 = call->vers == NLM4_VERS,
-                                  .msg = call->msg,
-                                  .again = call->attempt > 1};
+        *errand = (struct errand){
+            .nlm = nlm, .id = call->id, .v4 = call->vers == NLM4_VERS, .msg = call->msg};
         hf_list_add_tail(&nlm->errands, &errand->link);
         rv = hf_rpc_client_call(nlm->config.client, request, done, errand, NULL);
     }
     if (rv < 0) {
         if (errand)
             errand_del(errand);
-        hf_core_call_done(nlm->config.core, now_of(nlm), call->id, HF_CALL_FAILED, rv);
+        hf_core_call_done(nlm->config.core, now_of(nlm), call->id, HF_CALL_UNSENT, rv);
     }
 }
 

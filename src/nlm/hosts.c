@@ -82,8 +82,7 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
     if (a->cookie.nlm_obj_len == sizeof(id) && a->stat.stat != NLM4_DENIED_GRACE_PERIOD) {
         memcpy(&id, a->cookie.nlm_obj_val, sizeof(id));
         id = be64toh(id);
-        hf_core_granted_res(nlm->config.core, now_of(nlm), &peer, id,
-                            a->stat.stat == NLM4_GRANTED || !errand_may_be_denied(nlm, id));
+        hf_core_granted_res(nlm->config.core, now_of(nlm), &peer, id, a->stat.stat == NLM4_GRANTED);
     }
     hf_rpc_reply_void(call);
 }

@@ -84,23 +84,20 @@ void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *
 /* callback.c: forgets the calls that were under way when the RPC client went. */
 void callbacks_del(struct hf_nlm *nlm);
 
-/* callback.c: whether a client's DENIED to this errand is to be believed. */
-bool errand_may_be_denied(const struct hf_nlm *nlm, uint64_t id);
-
 /* The handlers: locks.c, shares.c, hosts.c. */
 void on_null(struct hf_rpc_call *call, void *args);
-void on_test(struct hf_rpc_call *call, void *args);
-void on_lock(struct hf_rpc_call *call, void *args);
-void on_cancel(struct hf_rpc_call *call, void *args);
-void on_unlock(struct hf_rpc_call *call, void *args);
-void on_nm_lock(struct hf_rpc_call *call, void *args);
-void on_granted(struct hf_rpc_call *call, void *args);
-void on_granted_res(struct hf_rpc_call *call, void *args);
+void on_test(struct hf_rpc_call *call, void *raw);
+void on_lock(struct hf_rpc_call *call, void *raw);
+void on_cancel(struct hf_rpc_call *call, void *raw);
+void on_unlock(struct hf_rpc_call *call, void *raw);
+void on_nm_lock(struct hf_rpc_call *call, void *raw);
+void on_granted(struct hf_rpc_call *call, void *raw);
+void on_granted_res(struct hf_rpc_call *call, void *raw);
 void on_ignored_res(struct hf_rpc_call *call, void *args);
 void on_share(struct hf_rpc_call *call, void *args);
 void on_unshare(struct hf_rpc_call *call, void *args);
-void on_free_all(struct hf_rpc_call *call, void *args);
-void on_sm_notify(struct hf_rpc_call *call, void *args);
+void on_free_all(struct hf_rpc_call *call, void *raw);
+void on_sm_notify(struct hf_rpc_call *call, void *raw);
 
 /* locks.c: who asks; false if the name is not one (empty, or with a NUL in it). */
 bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out);

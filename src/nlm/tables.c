@@ -5,9 +5,9 @@
  * Versions 1 and 3 share codecs; 3 adds procedures 20 to 23. What must not be done twice goes
  * through the duplicate request cache; TEST, and what we merely take note of, need not.
  */
-#define PROC(name, type, store, handler, once)             \
-    {                                                      \
-        name, (xdrproc_t)xdr_##type, &store, handler, once \
+#define PROC(name, type, store, handler, once)               \
+    {                                                        \
+        name, (xdrproc_t)xdr_##type, &(store), handler, once \
     }
 
 #define COMMON(p)                                                                             \

@@ -139,6 +139,7 @@ static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
         .results = results,
         .peer = call->to,
         .elapsed_ms = (uint32_t)(uv_now(call->client->loop) - call->started_ms),
+        .sent = call->sends > 0,
         .repeated = call->sends > 1,
     };
     hf_rpc_done done = call->done;
@@ -260,8 +261,11 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
         finish(call, 0, NULL);
         return;
     }
-    if (rv == HF_EUNREGISTERED && look_up_anew(call))
-        return;
+    if (rv == HF_EUNREGISTERED) {
+        call->sends = 0; /* it came to somebody else, who did nothing with it */
+        if (look_up_anew(call))
+            return;
+    }
     if (rv < 0) {
         finish(call, rv, NULL);
         return;

@@ -55,7 +55,8 @@ struct hf_rpc_response {
     XDR *results;        /* where error is 0: to be decoded before done returns */
     struct hf_addr peer; /* with the port that was used in the end, worth keeping */
     uint32_t elapsed_ms;
-    bool repeated; /* the call was sent more than once: the answer may be to a repeat */
+    bool sent;     /* the call, not only a question to rpcbind, has left: it may have arrived */
+    bool repeated; /* it was sent more than once: the answer may be to a repeat */
 };
 
 typedef void (*hf_rpc_done)(void *ctx, const struct hf_rpc_response *response);

@@ -53,7 +53,7 @@ struct hf_rpc_outcall {
     struct tcp_exchange *tcp; /* TCP */
     uv_timer_t timer;         /* the next repeat, or the end */
     uint64_t resend_pause_ms;
-    unsigned sends;      /* of the call itself, over UDP */
+    unsigned sends;      /* of the call itself, as far as it may have arrived */
     uint64_t give_up_ms; /* when this exchange, not the call, has had its time */
     int pending_error;   /* failed before it began: reported from the loop */
 };

@@ -285,7 +285,9 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
 
     if (server->counters.connections >= server->config.max_connections) {
         server->counters.evicted++;
-        hf_rpc_conn_close(hf_list_first(&server->conns, struct hf_rpc_conn, link));
+        conn = hf_list_first(&server->conns, struct hf_rpc_conn, link);
+        HF_ASSERT(conn);
+        hf_rpc_conn_close(conn);
     }
     conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
     if (!conn) {

@@ -222,6 +222,7 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
 /* Where the answer is to be written; the size asked for is a bound, not a promise to fill it. */
 static uint8_t *reply_room(struct hf_rpc_call *call, size_t size)
 {
+    HF_ASSERT(call->server);
     if (call->conn)
         return hf_rpc_conn_room(call->conn, size);
     if (call->udp)

@@ -75,7 +75,7 @@ uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr 
 
 enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms,
                                       const struct hf_addr *peer, uint32_t xid, uint64_t hash,
-                                      struct hf_dup **entry);
+                                      struct hf_dup **out);
 
 /* Keeps the answer. Without memory for it the entry is forgotten, as if it had made way. */
 void hf_dup_answer(struct hf_dupcache *cache, struct hf_dup *entry, struct hf_bytes reply);

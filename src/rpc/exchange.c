@@ -219,8 +219,10 @@ static void on_connect(uv_connect_t *request, int status)
     x->write.data = x;
     if (status == 0)
         status = uv_read_start((uv_stream_t *)&x->tcp, on_alloc, on_read);
-    if (status == 0)
+    if (status == 0) {
+        x->call->sends += x->call->phase == PHASE_CALL;
         status = uv_write(&x->write, (uv_stream_t *)&x->tcp, &buf, 1, on_write);
+    }
     if (status < 0)
         tcp_failed(x, from_uv(status));
 }

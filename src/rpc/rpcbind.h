@@ -56,12 +56,12 @@ void hf_rpcbind_system_unregister(const struct hf_rpcbind_service *services, siz
 struct hf_rpcbind;
 
 int hf_rpcbind_new(const struct hf_alloc *alloc, struct hf_rpcbind **out);
-void hf_rpcbind_del(struct hf_rpcbind *rpcbind);
+void hf_rpcbind_del(struct hf_rpcbind *rb);
 
 /* Our own services; nobody else can take them away. HF_ELIMIT when full. */
-int hf_rpcbind_add(struct hf_rpcbind *rpcbind, const struct hf_rpcbind_service *service);
+int hf_rpcbind_add(struct hf_rpcbind *rb, const struct hf_rpcbind_service *service);
 
 /* The program table to serve on port 111; valid until hf_rpcbind_del(). */
-const struct hf_rpc_program *hf_rpcbind_program(struct hf_rpcbind *rpcbind);
+const struct hf_rpc_program *hf_rpcbind_program(struct hf_rpcbind *rb);
 
 #endif

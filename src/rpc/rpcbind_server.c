@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "proto/rpcbind.h"
 #include "rpc/rpcbind.h"
 
@@ -117,8 +118,8 @@ static int add(struct hf_rpcbind *rb, uint32_t prog, uint32_t vers, const char *
         return HF_ELIMIT;
     e = &rb->entries[rb->n++];
     *e = (struct entry){.prog = prog, .vers = vers, .owner = owner};
-    snprintf(e->netid, sizeof(e->netid), "%s", netid);
-    snprintf(e->uaddr, sizeof(e->uaddr), "%s", uaddr);
+    hf_format(e->netid, sizeof(e->netid), "%s", netid);
+    hf_format(e->uaddr, sizeof(e->uaddr), "%s", uaddr);
     return 0;
 }
 

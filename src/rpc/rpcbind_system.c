@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "proto/rpcbind.h"
 #include "rpc/client.h"
 #include "rpc/rpcbind.h"
@@ -163,7 +164,7 @@ static int check_owner(const struct hf_rpcbind_service *service, const struct hf
     /* Our own port, which we have just bound, means: left behind by our last run. */
     if (port == 0 || port == service->addr.port || !is_served(service, port, key))
         return 0;
-    snprintf(
+    hf_format(
         error, HF_RPCBIND_ERROR_MAX,
         "program %u version %u is already served by another process, on %s port %u. %s",
         service->prog, service->vers, hf_rpcbind_netid(service), port,
@@ -185,7 +186,7 @@ int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t
     for (size_t i = 0; i < n; i++) {
         unset(&services[i]);
         if (!set(&services[i])) {
-            snprintf(
+            hf_format(
                 error, HF_RPCBIND_ERROR_MAX,
                 "rpcbind refuses program %u version %u on %s. Is it running, and may this user "
                 "register? (rpcinfo -p shows what it has; rpcbind.mode=none does without it)",

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 
 /* Pauses double from the first to the last. */
 enum {
@@ -71,7 +72,7 @@ static bool note_health(struct hf_committer *c, int code)
     pthread_mutex_lock(&c->mutex);
     health->up = code == 0;
     health->code = code;
-    snprintf(health->reason, sizeof(health->reason), "%s", code ? hf_store_error(c->store) : "");
+    hf_format(health->reason, sizeof(health->reason), "%s", code ? hf_store_error(c->store) : "");
     pthread_mutex_unlock(&c->mutex);
 
     if (was_up && code < 0)

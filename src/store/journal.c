@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/text.h"
 
 #define NAME     "journal"
 #define OLD_NAME "journal.old"
@@ -133,7 +134,7 @@ bool hf_journal_is_ours(const struct hf_journal *journal, const char *path)
     char name[PATH_MAX];
     struct stat st;
 
-    snprintf(name, sizeof(name), "%s/" NAME, path);
+    hf_format(name, sizeof(name), "%s/" NAME, path);
     return stat(name, &st) == 0 && st.st_dev == journal->dev && st.st_ino == journal->ino;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 enum {
     META_PAGES = 2,
@@ -78,7 +79,7 @@ struct check {
 
 static int damaged(struct check *c, const char *what, uint64_t pgno)
 {
-    snprintf(c->reason, HF_LMDB_REASON_MAX, "%s (page %" PRIu64 ")", what, pgno);
+    hf_format(c->reason, HF_LMDB_REASON_MAX, "%s (page %" PRIu64 ")", what, pgno);
     return HF_EFORMAT;
 }
 
@@ -99,7 +100,7 @@ static int read_meta(struct check *c, uint64_t pgno, size_t page_size, struct me
     if (!(page.flags & P_META) || out->magic != META_MAGIC)
         return damaged(c, "not an LMDB database", pgno);
     if (out->version != META_VERSION) {
-        snprintf(c->reason, HF_LMDB_REASON_MAX, "LMDB data version %" PRIu32, out->version);
+        hf_format(c->reason, HF_LMDB_REASON_MAX, "LMDB data version %" PRIu32, out->version);
         return HF_EVERSION;
     }
     return 0;

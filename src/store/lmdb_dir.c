@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "store/backend.h"
 
 #define LOCK_NAME "holdfast.lock"
@@ -182,7 +183,7 @@ int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir)
     char name[PATH_MAX];
     struct stat st;
 
-    snprintf(name, sizeof(name), "%s/" DATA_NAME, dir->path);
+    hf_format(name, sizeof(name), "%s/" DATA_NAME, dir->path);
     if (stat(name, &st) == 0 && st.st_dev == dir->data_dev && st.st_ino == dir->data_ino)
         return 0;
     return hf_store_fail(store, HF_EFENCED,

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "store/backend.h"
 #include "store/lmdb_check.h"
 
@@ -282,7 +283,7 @@ static int create_file(struct hf_lmdb_env *env)
     int error;
     int rv;
 
-    snprintf(path, sizeof(path), "%s/" NEW_NAME, env->dir.path);
+    hf_format(path, sizeof(path), "%s/" NEW_NAME, env->dir.path);
     if (unlinkat(env->dir.fd, NEW_NAME, 0) < 0 && errno != ENOENT)
         return hf_lmdb_env_fail(env, errno, "cannot remove " NEW_NAME);
     error = start_env(env, path, MDB_NOSUBDIR | MDB_NOLOCK);

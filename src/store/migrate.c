@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "store/backend.h"
 #include "store/pg_session.h"
 
@@ -52,7 +53,7 @@ static void tell(hf_migrate_report report, void *ctx, const struct hf_migration 
 
     if (!report)
         return;
-    snprintf(line, sizeof(line), "%04d %s: %s", m->version, m->name, state);
+    hf_format(line, sizeof(line), "%04d %s: %s", m->version, m->name, state);
     report(ctx, line);
 }
 
@@ -63,7 +64,7 @@ static int step(struct hf_pg *pg, const struct hf_migration *m, bool up)
     const char *const params[] = {version, m->name};
     int rv = hf_pg_exec(pg, up ? m->up : m->down, WHAT, NULL);
 
-    snprintf(version, sizeof(version), "%d", m->version);
+    hf_format(version, sizeof(version), "%d", m->version);
     if (rv < 0)
         return rv;
     if (up)

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "store/backend.h"
 
 static bool mentions(const char *text, const char *secret)
@@ -41,7 +42,7 @@ static int fail(struct hf_pg *pg, int code, const char *what, const char *said)
     char text[HF_STORE_ERROR_MAX / 2];
     const char *password = pg->conn ? PQpass(pg->conn) : NULL;
 
-    snprintf(text, sizeof(text), "%s", said);
+    hf_format(text, sizeof(text), "%s", said);
     strike_out(text, password);
     flatten(text);
     switch (code) {
@@ -125,7 +126,7 @@ int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_c
     PQconninfoFree(options);
     if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
         return hf_store_fail(store, HF_EIO, "the kernel gives no random number");
-    snprintf(pg->name, sizeof(pg->name), "holdfastd-%016" PRIx64, nonce);
+    hf_format(pg->name, sizeof(pg->name), "holdfastd-%016" PRIx64, nonce);
     pg->dsn = hf_malloc(store->alloc, strlen(dsn) + 1);
     if (!pg->dsn)
         return hf_store_fail(store, HF_ENOMEM, "out of memory");

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "store/pg_tables.h"
 
 /* Types of array elements, from the server's pg_type; they never change. */
@@ -98,7 +99,7 @@ static void put_offset(struct row_writer *w, uint64_t offset)
 {
     char text[NUMBER_TEXT_MAX];
 
-    snprintf(text, sizeof(text), "%" PRIu64, offset);
+    hf_format(text, sizeof(text), "%" PRIu64, offset);
     put_text(w, text);
 }
 

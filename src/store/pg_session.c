@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "store/backend.h"
 #include "store/migrate.h"
 #include "store/pg_tables.h"
@@ -39,7 +40,7 @@ static int set_up(struct hf_pg *pg)
     bool safe;
     int rv;
 
-    snprintf(timeout, sizeof(timeout), "%" PRIu32, pg->timeout_ms * 3 / 4);
+    hf_format(timeout, sizeof(timeout), "%" PRIu32, pg->timeout_ms * 3 / 4);
     rv = hf_pg_exec_row(
         pg,
         "SELECT current_setting('fsync'), set_config('lock_timeout', $1, false),"
@@ -126,7 +127,7 @@ int hf_pg_session_check(struct hf_pg_session *session)
     char fence[24];
     const char *const params[] = {fence};
 
-    snprintf(fence, sizeof(fence), "%" PRIu64, session->fence);
+    hf_format(fence, sizeof(fence), "%" PRIu64, session->fence);
     return hf_pg_exec_params(&session->pg, "SELECT holdfast_check_fence($1)", 1, params,
                              "cannot use the store", NULL);
 }
@@ -134,7 +135,7 @@ int hf_pg_session_check(struct hf_pg_session *session)
 const char *hf_pg_statement_name(char name[HF_PG_STATEMENT_MAX], const char *verb,
                                  enum hf_record_kind kind)
 {
-    snprintf(name, HF_PG_STATEMENT_MAX, "%s_%s", verb, hf_store_kind_name(kind));
+    hf_format(name, HF_PG_STATEMENT_MAX, "%s_%s", verb, hf_store_kind_name(kind));
     return name;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "store/backend.h"
 #include "store/changes.h"
 #include "store/pg_rows.h"
@@ -235,7 +236,7 @@ static int postgres_get(struct hf_store *store, enum hf_record_kind kind, uint64
 
     if (rv < 0)
         return rv;
-    snprintf(text, sizeof(text), "%" PRId64, (int64_t)id);
+    hf_format(text, sizeof(text), "%" PRId64, (int64_t)id);
     if (!PQsendQueryParams(p->session.pg.conn, hf_pg_table_of(kind)->get, 1, NULL, params, NULL,
                            NULL, 1))
         return hf_pg_fail_send(&p->session.pg);

@@ -22,7 +22,7 @@ int hf_store_fail(struct hf_store *store, int code, const char *format, ...)
 
     HF_ASSERT(code < 0);
     va_start(args, format);
-    vsnprintf(store->error, sizeof(store->error), format, args);
+    (void)vsnprintf(store->error, sizeof(store->error), format, args);
     va_end(args);
     return code;
 }

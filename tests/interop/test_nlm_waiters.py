@@ -9,7 +9,7 @@ from holdfast_test.capture import Capture
 from holdfast_test.daemon import PORT, Daemon
 from holdfast_test.ganesha import ADDRESS, INTERFACE, Ganesha
 from holdfast_test.nlm import GRANTED, LOCK, MSG, TEST, UNLOCK
-from holdfast_test.peer import Network, add_addresses
+from holdfast_test.peer import SILENCE, Network, add_addresses
 
 CLIENTS = 1000
 TIMEOUT_S, ATTEMPTS = 2, 3
@@ -158,6 +158,37 @@ def the_port_is_remembered_and_looked_up_anew():
             grant(11)
             tap.note(f"{transport}: 10 callbacks, 1 lookup; after a move to another port through in "
                      f"{(time.monotonic() - since) * 1000:.0f} ms")
+
+
+@tap.test
+def denied_by_one_that_gave_up_while_it_was_cut_off():
+    """Given a waiter whose lock manager cannot be reached at first, and who has given up waiting by then: its DENIED is
+    believed, and the next gets the lock. If a call before may have arrived it is not: the lock may be in use."""
+    for transport in rpc.TRANSPORTS:
+        for msg in (False, True):
+            how, callback = {"transport": transport, "msg": msg}, GRANTED + MSG * msg
+            with Network() as network, Daemon(*SETTINGS):
+                a, b, c = (network.host(f"10.2.0.{i}", name) for i, name in enumerate("abc", 1))
+                for host, stat in ((a, "GRANTED"), (b, "BLOCKED"), (c, "BLOCKED")):
+                    assert host.stat(LOCK, block=host is not a, **how) == stat
+                b.answers, programs, b.registered = "DENIED", b.registered, set()
+                assert a.stat(UNLOCK) == "GRANTED"
+                while not b.lookups:
+                    time.sleep(0.01)
+                assert not grants(b)
+                b.registered = programs
+                c.wait_for(callback, seconds=3 * TIMEOUT_S)
+                assert len(grants(b)) == 1
+            with Network() as network, Daemon(*SETTINGS):
+                a, b = network.host("10.2.0.1", "a"), network.host("10.2.0.2", "b")
+                assert a.stat(LOCK) == "GRANTED" and b.stat(LOCK, block=True, **how) == "BLOCKED"
+                b.answers = SILENCE
+                assert a.stat(UNLOCK) == "GRANTED"
+                b.wait_for(callback)
+                time.sleep(TIMEOUT_S - 0.5)  # by UDP it is repeated within the attempt
+                b.answers = "DENIED"
+                b.wait_for(callback, len(grants(b)) + 1, seconds=3 * TIMEOUT_S)
+                assert a.stat(TEST) == "DENIED"
 
 
 def ping_pong(one, two, turns, capture, fh=b"a file handle", callback=GRANTED, **how):

@@ -68,6 +68,8 @@ static void begin(struct sim_world *world, const struct hf_call *call)
     *out = (struct sim_call_out){.used = true,
                                  .async = call->kind == HF_CALL_GRANTED && call->msg,
                                  .host = (uint8_t)(host < 0 ? SIM_HOSTS : host),
+                                 /* To a host that is down: by UDP it leaves all the same. */
+                                 .sent = (host >= 0 && world->hosts[host].up) || call->id % 2,
                                  .kind = (uint8_t)call->kind,
                                  .attempt = call->attempt,
                                  .call_id = call->id,
@@ -114,19 +116,35 @@ void sim_calls_begin(struct sim_world *world)
         begin(world, &call);
 }
 
+static struct sim_errand *errand_of(struct sim_server *server, uint64_t call_id)
+{
+    struct sim_errand *errand;
+
+    for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
+        if (server->errands[i].call_id == call_id)
+            return &server->errands[i];
+    }
+    errand = &server->errands[server->n_errands++ % SIM_CALLS_OUT];
+    *errand = (struct sim_errand){.call_id = call_id};
+    return errand;
+}
+
 /*
  * What the core is to be told. To a repeat, DENIED may mean that the client took the lock when the
- * first call arrived, whose answer was lost (src/nlm/callback.c): only a call that was made once is
- * denied by it.
+ * first call arrived, whose answer was lost: only the one call that can have arrived is denied by
+ * it. Of what was sent twice in one attempt the handler knows (src/nlm/callback.c), of earlier
+ * attempts the core (src/core/errand.c).
  */
 static enum hf_call_outcome outcome_of(const struct sim_call_out *out, enum hf_stat stat, int error,
                                        bool repeated)
 {
+    if (error && !out->sent && out->kind == HF_CALL_GRANTED)
+        return HF_CALL_UNSENT;
     if (error || out->async)
         return HF_CALL_FAILED;
     if (out->kind != HF_CALL_GRANTED || stat == HF_STAT_GRANTED)
         return HF_CALL_ACCEPTED;
-    return out->attempt > 1 || repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
+    return repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
 }
 
 /* Tells the handler, having noted what this may change. */
@@ -135,8 +153,15 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
     struct sim_causes *causes = &world->model.causes;
     /* Where nothing is lost, nothing is sent twice. */
     bool repeated = !error && !world->calm && sim_rng_one_in(&world->rng, 8);
-    enum hf_call_outcome outcome = outcome_of(out, stat, error, repeated);
+    enum hf_call_outcome told = outcome_of(out, stat, error, repeated);
+    enum hf_call_outcome outcome = told;
+    struct sim_errand *errand = errand_of(&world->server, out->call_id);
 
+    if (told == HF_CALL_DENIED && errand->arrived > 0)
+        outcome = HF_CALL_ACCEPTED;
+    if (told == HF_CALL_UNSENT)
+        outcome = HF_CALL_FAILED;
+    errand->arrived += told == HF_CALL_FAILED;
     out->used = false;
     causes->server_event = true;
     if (out->kind == HF_CALL_GRANTED && outcome != HF_CALL_ACCEPTED)
@@ -157,17 +182,19 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
                     outcome == HF_CALL_ACCEPTED ? "answered"
                     : outcome == HF_CALL_DENIED ? "denied"
                                                 : "failed");
-    sim_wire_call_done(world, out, stat, error, repeated, outcome);
+    sim_wire_call_done(world, out, stat, error, repeated, told);
 }
 
-/* The same for the answer to a message. */
-static bool may_be_denied(const struct sim_server *server, uint64_t call_id)
+/* The same for the answer to a message; if that comes after its time, it was counted itself. */
+static bool may_be_denied(struct sim_server *server, uint64_t call_id)
 {
+    unsigned arrived = errand_of(server, call_id)->arrived;
+
     for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
         if (server->calls[i].used && server->calls[i].call_id == call_id)
-            return server->calls[i].attempt == 1;
+            return arrived == 0;
     }
-    return true;
+    return arrived <= 1;
 }
 
 /* GRANTED_RES stands for itself: it may come late, twice, or after the errand is over. */
@@ -208,6 +235,6 @@ void sim_calls_on_timeout(struct sim_world *world, unsigned index, uint64_t cook
     if (!world->server.core || world->server.stopping || !out->used || out->cookie != cookie)
         return;
     /* A receipt of a message, which may have come, is not its answer. */
-    end(world, out, HF_STAT_GRANTED, out->async && cookie % 2 ? 0 : HF_ETIMEDOUT);
+    end(world, out, HF_STAT_GRANTED, out->async && out->sent && cookie % 2 ? 0 : HF_ETIMEDOUT);
     sim_server_pump(world);
 }

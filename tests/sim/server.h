@@ -33,6 +33,7 @@ struct sim_call_out {
     bool async;
     uint8_t host;
     uint8_t kind; /* enum hf_call_kind */
+    bool sent;    /* may arrive; otherwise it is certain not to */
     uint32_t attempt;
     uint64_t call_id;
     uint64_t cookie; /* of this attempt, unique in the world */
@@ -51,6 +52,11 @@ struct sim_server {
     struct sim_cached cache[SIM_CACHE];
     unsigned next_cached;
     struct sim_call_out calls[SIM_CALLS_OUT];
+    struct sim_errand { /* a ring: how many attempts failed that may have arrived */
+        uint64_t call_id;
+        unsigned arrived;
+    } errands[SIM_CALLS_OUT];
+    unsigned n_errands;
     uint64_t next_cookie;
 
     const struct hf_batch *committing; /* belongs to the core; NULL: none */

@@ -288,7 +288,7 @@ static inline struct hf_call world_call_of(struct world *w, enum hf_call_kind ki
 
 static inline void world_called(struct world *w, uint64_t id, enum hf_call_outcome outcome)
 {
-    hf_core_call_done(w->core, w->now, id, outcome, outcome == HF_CALL_FAILED ? HF_ETIMEDOUT : 0);
+    hf_core_call_done(w->core, w->now, id, outcome, outcome >= HF_CALL_FAILED ? HF_ETIMEDOUT : 0);
     world_step(w);
 }
 

@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/text.h"
 
 struct thing {
     struct hf_map_node node;
@@ -327,6 +328,20 @@ static void addr_knows_loopback(void **state)
     assert_false(hf_addr_is_loopback(&addr));
 }
 
+/* Formatted text is cut; copied text is whole, or not there. */
+static void texts_end_with_their_buffer(void **state)
+{
+    char text[6];
+
+    (void)state;
+    hf_format(text, sizeof(text), "%s-%d", "abc", 1234);
+    assert_string_equal(text, "abc-1");
+    assert_false(hf_text_copy(text, sizeof(text), "123456"));
+    assert_string_equal(text, "abc-1");
+    assert_true(hf_text_copy(text, sizeof(text), "12345"));
+    assert_string_equal(text, "12345");
+}
+
 static void errors_have_texts(void **state)
 {
     (void)state;
@@ -442,6 +457,7 @@ int main(void)
         cmocka_unit_test(addr_with_port_round_trips),
         cmocka_unit_test(addr_knows_loopback),
         cmocka_unit_test(errors_have_texts),
+        cmocka_unit_test(texts_end_with_their_buffer),
         cmocka_unit_test(log_escapes_what_peers_send),
         cmocka_unit_test(log_cuts_long_lines),
         cmocka_unit_test(log_limits_what_peers_provoke),

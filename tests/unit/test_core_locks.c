@@ -344,6 +344,56 @@ static void denied_and_failed_callbacks(void **state)
     assert_int_equal(TEST(w, .client = 4), GRANTED);
 }
 
+/*
+ * DENIED to a repeat may come from a client that took the lock by the call before, whose answer was
+ * lost: not believed. If none of the calls before can have arrived, it is.
+ */
+static void denied_is_believed_of_the_only_call_that_can_have_arrived(void **state)
+{
+    static const enum hf_call_outcome before[] = {HF_CALL_UNSENT, HF_CALL_FAILED};
+
+    for (unsigned i = 0; i < HF_COUNT_OF(before); i++) {
+        struct world *w = *state;
+        struct hf_call call;
+
+        LOCK(w, .client = 1);
+        LOCK(w, .client = 2, .block = true);
+        UNLOCK(w, .client = 1);
+        call = world_call_of(w, HF_CALL_GRANTED);
+        world_called(w, call.id, before[i]);
+        world_later(w, 5000);
+        call = world_call_of(w, HF_CALL_GRANTED);
+        assert_int_equal(call.attempt, 2);
+        world_called(w, call.id, HF_CALL_DENIED);
+        assert_int_equal(TEST(w, .client = 1), before[i] == HF_CALL_UNSENT ? GRANTED : DENIED);
+        UNLOCK(w, .client = 2);
+    }
+}
+
+/* The same where the answer is a message, which may come after its time. */
+static void denied_by_message_is_believed_likewise(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer client2 = world_peer(w, 2);
+    struct hf_call call;
+
+    for (unsigned calls = 1; calls <= 2; calls++) {
+        LOCK(w, .client = 1);
+        LOCK(w, .client = 2, .block = true, .msg = true);
+        UNLOCK(w, .client = 1);
+        for (unsigned i = 0; i < calls; i++) {
+            call = world_call_of(w, HF_CALL_GRANTED);
+            world_called(w, call.id, HF_CALL_FAILED);
+            if (i + 1 < calls)
+                world_later(w, 5000);
+        }
+        hf_core_granted_res(w->core, w->now, &client2, call.id, false);
+        world_step(w);
+        assert_int_equal(TEST(w, .client = 1), calls == 1 ? GRANTED : DENIED);
+        UNLOCK(w, .client = 2);
+    }
+}
+
 /* What a grant did not give, its refusal does not take: the owner still reads, as it did before. */
 static void a_denied_upgrade_leaves_what_was_held(void **state)
 {
@@ -1045,6 +1095,8 @@ int main(void)
         T(repeat_during_callback),
         T(other_request_stops_the_callback),
         T(denied_and_failed_callbacks),
+        T(denied_is_believed_of_the_only_call_that_can_have_arrived),
+        T(denied_by_message_is_believed_likewise),
         T(a_denied_upgrade_leaves_what_was_held),
         T(overlapping_grants_of_one_owner_go_one_by_one),
         T(a_waiter_that_holds_it_by_another_grant_is_granted),

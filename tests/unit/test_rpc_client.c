@@ -105,6 +105,7 @@ struct outcome {
     uint32_t value;
     struct hf_addr peer;
     uint32_t elapsed_ms;
+    bool sent;
 };
 
 static struct outcome got;
@@ -126,6 +127,7 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
     outcome->error = response->error;
     outcome->peer = response->peer;
     outcome->elapsed_ms = response->elapsed_ms;
+    outcome->sent = response->sent;
     if (response->error == 0 && response->results)
         assert_true(xdr_u_int(response->results, &value));
     outcome->value = value;
@@ -511,6 +513,33 @@ static void silence_ends_with_the_time_given(void **state)
     }
 }
 
+/* Whoever calls must know whether a call that failed can have arrived. */
+static void what_cannot_have_arrived_was_not_sent(void **state)
+{
+    static const enum hf_rpc_path paths[] = {HF_RPC_BY_TCP, HF_RPC_BY_UDP};
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_request r = request(paths[i]);
+
+        r.timeout_ms = SHORT_MS;
+        service.behave = behave_silent;
+        expect_error(&r, HF_ETIMEDOUT);
+        assert_true(got.sent);
+        deaf_udp = deaf_tcp = true; /* its rpcbind: nobody knows where to send it */
+        expect_error(&r, HF_ETIMEDOUT);
+        assert_false(got.sent);
+        deaf_udp = deaf_tcp = false;
+        service.behave = behave_unavailable; /* somebody else is at that port */
+        expect_error(&r, HF_EUNREGISTERED);
+        assert_false(got.sent);
+    }
+    fake_close(&service); /* refused before anything is sent */
+    struct hf_rpc_request r = request(HF_RPC_BY_TCP);
+    expect_error(&r, HF_EREFUSED);
+    assert_false(got.sent);
+}
+
 static void nobody_there_is_refused(void **state)
 {
     struct hf_rpc_request r = request(HF_RPC_BY_TCP);
@@ -753,6 +782,7 @@ int main(void)
         STORY(a_call_can_wait_out_its_time),
         STORY(it_calls_from_the_port_it_serves_on),
         STORY(silence_ends_with_the_time_given),
+        STORY(what_cannot_have_arrived_was_not_sent),
         STORY(nobody_there_is_refused),
         STORY(an_answer_without_sense_is_an_error),
         STORY(only_the_one_asked_can_answer),
