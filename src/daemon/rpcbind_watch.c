@@ -1,6 +1,5 @@
 #include "daemon/rpcbind_watch.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 from holdfast_test import netns, rpc, rpcbind, tap
@@ -396,6 +397,20 @@ def system_taken_over_by_one_that_is_gone_is_taken_back():
         daemon.send_signal(signal.SIGHUP)
         daemon.wait_for_log(AGAIN)
         expect_all_registered()
+
+
+@tap.test
+def system_stopped_while_it_registers_again_leaves_nothing():
+    """Given a stop at any moment of a look or of registering, nothing of ours stays at rpcbind."""
+    with rpcbind.System() as system:
+        for pause_ms in (0, 1, 2, 3, 5, 8, 13, 21):
+            with Daemon("rpcbind.mode=system") as daemon:
+                system.stop()
+                system.start()
+                daemon.send_signal(signal.SIGHUP)
+                daemon.wait_for_log("configuration reloaded")
+                time.sleep(pause_ms / 1000)
+            assert ours(rpcbind.dump()) == set(), f"stopped after {pause_ms} ms: still registered"
 
 
 @tap.test
