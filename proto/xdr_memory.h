@@ -3,7 +3,8 @@
  * libtirpc's do the same through three calls for each word, two of them through pointers, which is
  * a fifth of all instructions of a LOCK; these work on the same XDR, made by xdrmem_create(), whose
  * x_private is the place and x_handy the bytes left. Encoders and decoders of both kinds can be
- * mixed on one stream.
+ * mixed on one stream. No other kind of stream will do: who has one makes the codecs with
+ * HF_XDR_ANY_STREAM, and gets libtirpc's primitives.
  *
  * Opaques are decoded into preset storage only (rpc/program.h): nothing is allocated, and so there
  * is no XDR_FREE either.
