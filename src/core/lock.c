@@ -146,7 +146,8 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
      * lock in use. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
     blocker = hf_held_conflict(s->file, want);
-    if (!blocker && !hf_waiter_ahead(s->file, want, UINT64_MAX, NULL))
+    /* Who waits for just this, and now asks without waiting, has its place in the queue. */
+    if (!blocker && !hf_waiter_ahead(s->file, want, before ? before->id : UINT64_MAX, NULL))
         return acquire(core, now, peer, args, s, want);
     if (args->block)
         return wait_for_it(core, now, peer, args, s, want);

@@ -59,6 +59,10 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
     if (stat == HF_STAT_GRANTED && r->reclaim && is_newer(&world->model, r)) {
         world->stats.grants++;
     } else if (stat == HF_STAT_GRANTED) {
+        int place = sim_model_find_waiter(&world->model, owner, r->range, r->exclusive);
+
+        if (place >= 0 && r->block) /* it waited for that, and got it by another grant */
+            sim_model_remove_waiter(&world->model, (unsigned)place);
         sim_model_locked(&world->model, owner, r->range, r->exclusive, seq);
         world->stats.grants++;
     } else if (stat == HF_STAT_BLOCKED) {

@@ -404,6 +404,22 @@ static void story(struct world *w)
     world_later(w, 400000);
 }
 
+/* A grant was undone, and is yet to be made again: whoever waits first need not wait for the next.
+ */
+static void who_waits_first_may_ask_without_waiting(void **state)
+{
+    struct world *w = *state;
+
+    w->by_hand = true;
+    LOCK(w, .client = 1, .off = 5, .len = 1, .nm = true);
+    LOCK(w, .client = 2, .off = 5, .len = 1, .block = true);
+    LOCK(w, .client = 3, .off = 4, .len = 2, .block = true);
+    UNLOCK(w, .client = 1);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).waiters, 2);
+    assert_int_equal(LOCK(w, .client = 2, .off = 5, .len = 1), HF_STAT_GRANTED);
+}
+
 /* NSM-06: a new state number is told by nobody before it is durable, however often that fails. */
 static void a_state_number_is_durable_before_it_is_told(void **state)
 {
@@ -629,6 +645,7 @@ int main(void)
         T(nothing_leaves_before_the_epoch),
         T(dependent_answers_wait),
         T(failed_commit_undoes_everything),
+        T(who_waits_first_may_ask_without_waiting),
         T(a_state_number_is_durable_before_it_is_told),
         T(what_comes_back_after_simu_crash_can_be_reclaimed),
         T(undone_grant_waits_again),
