@@ -4,9 +4,9 @@
  *
  * hf_hash() is for tables in memory. It is built like wyhash (Wang Yi): sixteen bytes are masked
  * with the key and with what came before, and multiplied to 128 bits, whose halves are folded
- * into 64. That is several times as fast as SipHash on a request's few hundred bytes, and unaimable
- * as long as its values stay in the process; they do not depend on each other between two starts,
- * so they must not be stored either.
+ * into 64. That is several times as fast as SipHash on a request's few hundred bytes, and nobody
+ * can aim it as long as its values stay in the process. They are others at each start: not to be
+ * stored.
  *
  * hf_siphash() is for values that leave the process: what is written to disk, shown, or sent.
  * SipHash-1-3 (Aumasson and Bernstein).
