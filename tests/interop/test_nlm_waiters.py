@@ -165,23 +165,24 @@ def denied_by_one_that_gave_up_while_it_was_cut_off():
     """Given a waiter whose lock manager cannot be reached at first, and who has given up waiting by then: its DENIED is
     believed, and the next gets the lock. If a call before may have arrived it is not: the lock may be in use."""
     for transport in rpc.TRANSPORTS:
+        with Network() as network, Daemon(*SETTINGS):
+            a, b, c = (network.host(f"10.2.0.{i}", name) for i, name in enumerate("abc", 1))
+            for host, stat in ((a, "GRANTED"), (b, "BLOCKED"), (c, "BLOCKED")):
+                assert host.stat(LOCK, block=host is not a, transport=transport) == stat
+            b.answers, programs, b.registered = "DENIED", b.registered, set()
+            assert a.stat(UNLOCK) == "GRANTED"
+            while not b.lookups:
+                time.sleep(0.01)
+            assert not grants(b)
+            b.registered = programs
+            c.wait_for(GRANTED, seconds=3 * TIMEOUT_S)
+            assert len(grants(b)) == 1
         for msg in (False, True):
-            how, callback = {"transport": transport, "msg": msg}, GRANTED + MSG * msg
-            with Network() as network, Daemon(*SETTINGS):
-                a, b, c = (network.host(f"10.2.0.{i}", name) for i, name in enumerate("abc", 1))
-                for host, stat in ((a, "GRANTED"), (b, "BLOCKED"), (c, "BLOCKED")):
-                    assert host.stat(LOCK, block=host is not a, **how) == stat
-                b.answers, programs, b.registered = "DENIED", b.registered, set()
-                assert a.stat(UNLOCK) == "GRANTED"
-                while not b.lookups:
-                    time.sleep(0.01)
-                assert not grants(b)
-                b.registered = programs
-                c.wait_for(callback, seconds=3 * TIMEOUT_S)
-                assert len(grants(b)) == 1
+            callback = GRANTED + MSG * msg
             with Network() as network, Daemon(*SETTINGS):
                 a, b = network.host("10.2.0.1", "a"), network.host("10.2.0.2", "b")
-                assert a.stat(LOCK) == "GRANTED" and b.stat(LOCK, block=True, **how) == "BLOCKED"
+                assert a.stat(LOCK) == "GRANTED"
+                assert b.stat(LOCK, block=True, transport=transport, msg=msg) == "BLOCKED"
                 b.answers = SILENCE
                 assert a.stat(UNLOCK) == "GRANTED"
                 b.wait_for(callback)

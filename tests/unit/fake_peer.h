@@ -39,10 +39,16 @@ static inline void fake_open(struct fake *fake, const char *host, uint16_t port)
     struct hf_addr addr = address(host, port);
     int size = 8 * 1024 * 1024;
 
-    fake->udp = plain_socket(SOCK_DGRAM, &addr);
+    for (;;) {
+        fake->udp = plain_socket(SOCK_DGRAM, &addr);
+        fake->at = bound_address(fake->udp);
+        fake->tcp = plain_socket_if_free(SOCK_STREAM, &fake->at);
+        if (fake->tcp >= 0)
+            break;
+        assert_int_equal(port, 0); /* the kernel chose one that a connection has just left */
+        close(fake->udp);
+    }
     setsockopt(fake->udp, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
-    fake->at = bound_address(fake->udp);
-    fake->tcp = plain_socket(SOCK_STREAM, &fake->at);
     assert_int_equal(listen(fake->tcp, FAKE_CONNS), 0);
 }
 

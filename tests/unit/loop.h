@@ -72,7 +72,8 @@ static inline struct hf_addr address(const char *text, uint16_t port)
 
 /* ---- the other side, as plain sockets that never block ---- */
 
-static inline int plain_socket(int type, const struct hf_addr *bound)
+/* -1 where the address is taken. */
+static inline int plain_socket_if_free(int type, const struct hf_addr *bound)
 {
     struct sockaddr_storage sa;
     unsigned len = hf_addr_to_sockaddr(bound, &sa);
@@ -81,7 +82,17 @@ static inline int plain_socket(int type, const struct hf_addr *bound)
 
     assert_true(fd >= 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+    if (bind(fd, (struct sockaddr *)&sa, len) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static inline int plain_socket(int type, const struct hf_addr *bound)
+{
+    int fd = plain_socket_if_free(type, bound);
+
+    assert_true(fd >= 0);
     return fd;
 }
 
