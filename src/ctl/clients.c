@@ -37,25 +37,8 @@ int ctl_clients(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"ID",    "NAME",    "ADDRESS", "BY",
                                          "LOCKS", "WAITING", "IDLE",    "NOTICE"};
-    struct ctl_table table;
-    json_t *clients;
-    json_t *client;
-    size_t i;
-    int rv;
+    static const struct ctl_list LIST = {"clients", 8, TITLES, add_row};
 
     (void)argv;
-    if (argc > 0)
-        return CTL_USAGE;
-    rv = ctl_ask_list(ctl, "clients", &clients);
-    if (rv != CTL_OK)
-        return rv;
-    if (ctl->json) {
-        ctl_print_json(clients);
-    } else {
-        ctl_table_init(&table, ctl, 8, TITLES);
-        json_array_foreach(clients, i, client) add_row(&table, client);
-        ctl_table_print(&table);
-    }
-    json_decref(clients);
-    return CTL_OK;
+    return ctl_show_list(ctl, argc, &LIST);
 }

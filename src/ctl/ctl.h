@@ -89,6 +89,15 @@ void ctl_table_init(struct ctl_table *table, const struct ctl *ctl, size_t colum
 void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color color);
 void ctl_table_print(struct ctl_table *table); /* and frees */
 
+/* A command that lists something: what it asks the daemon for, and a row for each answer. */
+struct ctl_list {
+    const char *name;
+    size_t columns;
+    const char *const *titles;
+    void (*add_row)(struct ctl_table *table, const json_t *row);
+};
+int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list);
+
 /* Prints text in a colour, if there are colours. */
 void ctl_paint(const struct ctl *ctl, enum ctl_color color, const char *text);
 

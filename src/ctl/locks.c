@@ -26,25 +26,8 @@ int ctl_locks(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"ID",   "CLIENT", "FILE", "BYTES",
                                          "MODE", "OWNER",  "HELD", "WAITERS"};
-    struct ctl_table table;
-    json_t *locks;
-    json_t *lock;
-    size_t i;
-    int rv;
+    static const struct ctl_list LIST = {"locks", 8, TITLES, add_row};
 
     (void)argv;
-    if (argc > 0)
-        return CTL_USAGE;
-    rv = ctl_ask_list(ctl, "locks", &locks);
-    if (rv != CTL_OK)
-        return rv;
-    if (ctl->json) {
-        ctl_print_json(locks);
-    } else {
-        ctl_table_init(&table, ctl, 8, TITLES);
-        json_array_foreach(locks, i, lock) add_row(&table, lock);
-        ctl_table_print(&table);
-    }
-    json_decref(locks);
-    return CTL_OK;
+    return ctl_show_list(ctl, argc, &LIST);
 }

@@ -29,25 +29,8 @@ int ctl_waiters(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"CLIENT", "FILE",   "BYTES", "MODE",
                                          "OWNER",  "WAITED", "FOR"};
-    struct ctl_table table;
-    json_t *waiters;
-    json_t *waiter;
-    size_t i;
-    int rv;
+    static const struct ctl_list LIST = {"waiters", 7, TITLES, add_row};
 
     (void)argv;
-    if (argc > 0)
-        return CTL_USAGE;
-    rv = ctl_ask_list(ctl, "waiters", &waiters);
-    if (rv != CTL_OK)
-        return rv;
-    if (ctl->json) {
-        ctl_print_json(waiters);
-    } else {
-        ctl_table_init(&table, ctl, 7, TITLES);
-        json_array_foreach(waiters, i, waiter) add_row(&table, waiter);
-        ctl_table_print(&table);
-    }
-    json_decref(waiters);
-    return CTL_OK;
+    return ctl_show_list(ctl, argc, &LIST);
 }

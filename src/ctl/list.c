@@ -1,0 +1,25 @@
+#include "ctl/ctl.h"
+
+int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list)
+{
+    struct ctl_table table;
+    json_t *rows;
+    json_t *row;
+    size_t i;
+    int rv;
+
+    if (argc > 0)
+        return CTL_USAGE;
+    rv = ctl_ask_list(ctl, list->name, &rows);
+    if (rv != CTL_OK)
+        return rv;
+    if (ctl->json) {
+        ctl_print_json(rows);
+    } else {
+        ctl_table_init(&table, ctl, list->columns, list->titles);
+        json_array_foreach(rows, i, row) list->add_row(&table, row);
+        ctl_table_print(&table);
+    }
+    json_decref(rows);
+    return CTL_OK;
+}
