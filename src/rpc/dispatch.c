@@ -166,17 +166,6 @@ static bool first_time(struct hf_rpc_call *call, uint64_t hash)
     HF_UNREACHABLE();
 }
 
-/* Bytes behind the last argument are as wrong as missing ones. */
-static bool decode(const struct hf_rpc_procedure *procedure, struct hf_bytes bytes)
-{
-    XDR xdr;
-
-    if (!procedure->decode)
-        return bytes.len == 0;
-    xdrmem_create(&xdr, (char *)(uintptr_t)bytes.data, (u_int)bytes.len, XDR_DECODE);
-    return procedure->decode(&xdr, procedure->args) && xdr_getpos(&xdr) == bytes.len;
-}
-
 void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *origin,
                      struct hf_bytes message)
 {
@@ -208,7 +197,8 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
         return;
     if (call->procedure->once)
         hash = hf_dupcache_hash(&server->dups, &call->peer, message);
-    if (!decode(call->procedure, hf_bytes(message.data + args_offset, message.len - args_offset))) {
+    if (!hf_rpc_decode(call->procedure,
+                       hf_bytes(message.data + args_offset, message.len - args_offset))) {
         hf_rpc_reply_error(call, HF_RPC_GARBAGE_ARGS);
         return;
     }

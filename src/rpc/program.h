@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/addr.h"
+#include "base/bytes.h"
 #include "base/list.h"
 #include "rpc/message.h"
 
@@ -34,6 +35,17 @@ struct hf_rpc_procedure {
     void (*handle)(struct hf_rpc_call *call, void *args);
     bool once; /* not to be done twice: goes through the duplicate request cache */
 };
+
+/* Bytes behind the last argument are as wrong as missing ones. */
+static inline bool hf_rpc_decode(const struct hf_rpc_procedure *procedure, struct hf_bytes bytes)
+{
+    XDR xdr;
+
+    if (!procedure->decode)
+        return bytes.len == 0;
+    xdrmem_create(&xdr, (char *)(uintptr_t)bytes.data, (u_int)bytes.len, XDR_DECODE);
+    return procedure->decode(&xdr, procedure->args) && xdr_getpos(&xdr) == bytes.len;
+}
 
 struct hf_rpc_version {
     uint32_t number;

@@ -241,16 +241,6 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
     return asked;
 }
 
-static bool decode(const struct hf_rpc_procedure *procedure, struct hf_bytes bytes)
-{
-    XDR xdr;
-
-    if (!procedure->decode)
-        return bytes.len == 0;
-    xdrmem_create(&xdr, (char *)(uintptr_t)bytes.data, (u_int)bytes.len, XDR_DECODE);
-    return procedure->decode(&xdr, procedure->args) && xdr_getpos(&xdr) == bytes.len;
-}
-
 /* What the core's decision has to sound like. */
 static void expect(struct sim_asked *asked)
 {
@@ -274,7 +264,7 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
 
     sim_decided = (struct sim_decided){.answer.stat = HF_STAT_DENIED_NOLOCKS, .sm.ok = true};
     wire->store_up = !world->server.outage || world->server.epoch > world->server.durable_epoch;
-    if (!procedure || !decode(procedure, hf_bytes(args.data, args.len))) {
+    if (!procedure || !hf_rpc_decode(procedure, hf_bytes(args.data, args.len))) {
         sim_world_violation(world, "a request is understood", "%s, version %u, procedure %u",
                             sim_call_name((enum sim_call)r->call), asked->spoken.vers,
                             asked->spoken.proc);
