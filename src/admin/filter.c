@@ -1,4 +1,5 @@
 #include "admin/filter.h"
+#include "base/hex.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -19,12 +20,11 @@ static bool contains(struct hf_bytes haystack, const char *needle)
 
 static bool hex_contains(struct hf_bytes bytes, const char *needle)
 {
-    char hex[2 * HF_FH_MAX + 1];
+    char hex[2 * HF_FH_MAX];
 
     if (bytes.len > HF_FH_MAX)
         return false;
-    for (size_t i = 0; i < bytes.len; i++)
-        (void)sprintf(hex + 2 * i, "%02x", bytes.data[i]);
+    hf_hex_encode(bytes.data, bytes.len, hex);
     return contains(hf_bytes(hex, bytes.len * 2), needle);
 }
 

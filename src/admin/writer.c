@@ -4,9 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/hex.h"
 #include "base/utf8.h"
-
-static const char DIGITS[] = "0123456789abcdef";
 
 static void put(struct writer *w, const char *text, size_t len)
 {
@@ -115,10 +114,7 @@ void write_hex(struct writer *w, const char *key, struct hf_bytes bytes)
         w->failed = true;
         return;
     }
-    for (size_t i = 0; i < bytes.len; i++) {
-        room[2 * i] = (uint8_t)DIGITS[bytes.data[i] >> 4];
-        room[2 * i + 1] = (uint8_t)DIGITS[bytes.data[i] & 15];
-    }
+    hf_hex_encode(bytes.data, bytes.len, (char *)room);
     hf_buf_commit(w->out, 2 * bytes.len);
     put(w, "\"", 1);
 }

@@ -23,3 +23,13 @@ int hf_hex_decode(const char *text, size_t len, uint8_t *out, size_t max)
     }
     return (int)(len / 2);
 }
+
+void hf_hex_encode(const uint8_t *bytes, size_t len, char *out)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < len; i++) {
+        out[2 * i] = DIGITS[bytes[i] >> 4];
+        out[2 * i + 1] = DIGITS[bytes[i] & 15];
+    }
+}
