@@ -269,17 +269,23 @@ def s3_a_client_that_crashed_and_came_back_frees_its_locks():
 
 # ---- 4. a client is gone for good ----
 
-@tap.test
-def s4_a_client_that_never_comes_back_is_found_out_at_a_restart():
-    """Given alpha's lock and beta waiting, when alpha is gone for good and Holdfast is started again,
-    then its notices fail, it counts as crashed and beta has the lock; with default settings."""
+def gone_for_good(name):
+    """alpha's lock, and beta waiting for it, when alpha is no more: what waits."""
     serve()
     alpha, beta = guests("alpha", "beta")
-    a, b = alpha.app("a", "s4"), beta.app("b", "s4")
+    a, b = alpha.app("a", name), beta.app("b", name)
     a.ask("set w 0 100", "granted")
     b.wait_for("wait w 0 100")
     alpha.crash()
     b.still_waits(2)
+    return b
+
+
+@tap.test
+def s4_a_client_that_never_comes_back_is_found_out_at_a_restart():
+    """Given alpha's lock and beta waiting, when alpha is gone for good and Holdfast is started again,
+    then its notices fail, it counts as crashed and beta has the lock; with default settings."""
+    b = gone_for_good("s4")
     lab.holdfast.crash()
     holdfast = lab.start()
     b.expect("granted", 60)
@@ -295,13 +301,7 @@ def s4_the_operator_releases_the_locks_of_a_client_that_is_gone():
     ctl = Path(daemon.program()).parents[1] / "ctl/holdfastctl"
     if not ctl.exists():
         raise tap.Skip("there is no holdfastctl in this build")
-    serve()
-    alpha, beta = guests("alpha", "beta")
-    a, b = alpha.app("a", "s4-release"), beta.app("b", "s4-release")
-    a.ask("set w 0 100", "granted")
-    b.wait_for("wait w 0 100")
-    alpha.crash()
-    b.still_waits(2)
+    b = gone_for_good("s4-release")
     watch = story.Watch()
     said = subprocess.run([ctl, "--url", "http://127.0.0.1:8049", "--yes", "release", "--client",
                            "alpha.example"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
