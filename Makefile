@@ -1,21 +1,32 @@
 # Thin front for meson and the scripts; see CONTRIBUTING.md.
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
-.PHONY: build run check test lab bench coverage tidy format format-check install clean
+PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
+.PHONY: build all run demo check test lab bench bench-hostile deb coverage tidy format format-check install clean
 
+# The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
+	@ninja -C build $(PROGRAMS)
+
+# Everything in build/, the tests included, so that gcc sees them too.
+all: | build/build.ninja
+	@scripts/bootstrap test
+	@meson configure build -Dtests=enabled
 	@ninja -C build
 
 run: build
 	@scripts/run
+
+# The daemon with played clients that lock, wait, crash and come back, for a first look.
+demo: build
+	@demo/run
 
 # What a developer runs at each change: well under a minute.
 check: format-check | build-asan/build.ninja
 	@ninja -C build-asan
 	@scripts/run-tests build-asan --suite unit --suite rpc
 
-test: build format-check | build-asan/build.ninja
-	@scripts/bootstrap test
+test: all format-check | build-asan/build.ninja
 	@ninja -C build-asan
 	@scripts/run-tests build-asan
 
@@ -28,9 +39,23 @@ lab: | build/build.ninja
 # Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
 bench: build
 	@scripts/bootstrap test
+	@ninja -C build bench/holdfast-bench bench/nothing
 	@bench/run build --json build/bench.json
 
-coverage: build
+# What one hostile host can do to another client; as root. BESIDE: another holdfastd to compare with.
+bench-hostile: build
+	@scripts/bootstrap test
+	@ninja -C build bench/hostile
+	@bench/hostile build $(if $(BESIDE),--beside $(BESIDE)) --json build/hostile.json
+
+# The Debian packages, from the tracked files, into build/deb/.
+deb:
+	@scripts/bootstrap deb
+	@packaging/build-deb build/deb
+	@lintian --pedantic --display-info --allow-root --fail-on error,warning build/deb/*.changes
+
+coverage:
+	@scripts/bootstrap test
 	@scripts/coverage
 
 tidy: | build-asan/build.ninja
@@ -44,7 +69,7 @@ format-check:
 	@clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
 
 install: build
-	@meson install -C build
+	@meson install -C build --no-rebuild
 
 clean:
 	@rm -rf build build-asan build-cov run
@@ -56,4 +81,4 @@ build/build.ninja:
 build-asan/build.ninja:
 	@scripts/bootstrap test
 	@CC=clang meson setup build-asan -Doptimization=2 -Db_sanitize=address,undefined -Db_lundef=false -Db_lto=false \
-		-Dfuzz=true -Dc_args=-fno-sanitize-recover=all >/dev/null
+		-Dtests=enabled -Dfuzz=true -Dc_args=-fno-sanitize-recover=all >/dev/null

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,9 @@ int connect_to_server(bool udp)
     int fd = socket(AF_INET, udp ? SOCK_DGRAM : SOCK_STREAM, 0);
 
     inet_pton(AF_INET, opt.host, &addr.sin_addr);
+    /* SM_MON needs a reserved port on the server's own host (SEC-01). */
+    if (fd >= 0 && opt.weights[OP_MON] > 0 && bindresvport(fd, NULL) < 0)
+        die("a reserved port");
     if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
         die("connect");
     if (udp)

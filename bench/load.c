@@ -88,7 +88,7 @@ static void take_reply(struct conn *c, const uint8_t *reply, size_t len)
     if (s->xid != xid || !s->sent_ns) {
         if (opt.udp)
             return; /* the answer to a repeat */
-        wrong("to a request nobody made");
+        wrong("to a request that was not sent");
     }
     if (!reply_check(s->op, s->step, xid, reply, len))
         wrong(op_names[s->op]);
@@ -140,8 +140,8 @@ static void resend_lost(uint64_t now)
 /*
  * Sends as many requests as are due at the given rate, on slots that are free. A request is due at
  * its time whether a slot is free or not, and its latency counts from then: a server that stalls is
- * charged for all who would have come meanwhile (no coordinated omission). Returns how long it is
- * until the next is due: between them the generator sleeps, and leaves its core to others.
+ * charged for all requests that were due meanwhile (no coordinated omission). Returns how long it
+ * is until the next is due: between them the generator sleeps, and leaves its core to others.
  */
 static uint64_t pace(uint64_t start, uint64_t now)
 {
@@ -251,7 +251,7 @@ static void open_connections(void)
     }
 }
 
-/* Nobody may have closed or spoken on a connection that says nothing. */
+/* The server must neither have closed an idle connection nor have sent anything on it. */
 static void check_idle(void)
 {
     for (uint64_t i = 0; i < opt.idle; i++) {

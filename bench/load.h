@@ -22,7 +22,7 @@ enum {
 };
 
 enum op {
-    OP_LOCK,   /* LOCK, then UNLOCK, of a range nobody else wants */
+    OP_LOCK,   /* LOCK, then UNLOCK, of a range without conflicts */
     OP_TEST,   /* TEST of a free range */
     OP_DENIED, /* LOCK of what another owner holds */
     OP_MON,    /* SM_MON, then SM_UNMON */

@@ -1,10 +1,10 @@
 /* The requests of each operation, and what the answer to each must be. */
-#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "load.h"
+#include "put.h"
 
 enum {
     NLM = 100021,
@@ -26,42 +26,6 @@ const char *const op_names[OPS] = {"lock", "test", "denied", "mon", "null"};
 unsigned op_steps(enum op op)
 {
     return op == OP_LOCK || op == OP_MON ? 2 : 1;
-}
-
-/* ---- writing XDR ---- */
-
-static uint8_t *put32(uint8_t *p, uint32_t v)
-{
-    v = htobe32(v);
-    memcpy(p, &v, 4);
-    return p + 4;
-}
-
-static uint8_t *put64(uint8_t *p, uint64_t v)
-{
-    v = htobe64(v);
-    memcpy(p, &v, 8);
-    return p + 8;
-}
-
-static uint8_t *put_opaque(uint8_t *p, const void *data, uint32_t len)
-{
-    p = put32(p, len);
-    memcpy(p, data, len);
-    memset(p + len, 0, (4 - len % 4) % 4);
-    return p + (len + 3) / 4 * 4;
-}
-
-static uint8_t *put_head(uint8_t *p, uint32_t xid, uint32_t prog, uint32_t vers, uint32_t proc)
-{
-    p = put32(p, xid);
-    p = put32(p, 0); /* CALL */
-    p = put32(p, 2);
-    p = put32(p, prog);
-    p = put32(p, vers);
-    p = put32(p, proc);
-    memset(p, 0, 16); /* AUTH_NONE twice */
-    return p + 16;
 }
 
 /* A file for each id, or a range of one that was given; another for each run, so that what an
@@ -182,14 +146,6 @@ size_t request_hold(uint32_t xid, uint32_t id, uint8_t out[REQUEST_MAX])
 }
 
 /* ---- checking ---- */
-
-static uint32_t get32(const uint8_t *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, 4);
-    return be32toh(v);
-}
 
 static bool head_is_success(uint32_t xid, const uint8_t *reply, size_t len)
 {

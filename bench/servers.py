@@ -26,7 +26,7 @@ class Server:
 
 
 def _answers(port):
-    """True if somebody serves there: takes a connection, and answers a call to NULL."""
+    """True if a server answers there: it accepts a connection and answers a call of NULL."""
     try:
         with rpc.Tcp("127.0.0.1", port, timeout=5) as client:
             client.call(nsm.NLM, 4, 0)
@@ -82,7 +82,7 @@ def _listens(port):
 
 @contextlib.contextmanager
 def statd(directory):
-    """rpcbind and rpc.statd, whose state is on the same disk as everybody's."""
+    """rpcbind and rpc.statd, with its state on the same disk as that of the other servers."""
     for name in ("sm", "sm.bak"):
         os.makedirs(Path(directory, name))
     os.makedirs("/run/rpcbind", exist_ok=True)
@@ -99,8 +99,9 @@ def statd(directory):
 
 @contextlib.contextmanager
 def ganesha(directory):
-    """Ganesha at its best: with a file for each request in flight, and one lock that is always held, for
-    with the last lock of a client it asks rpc.statd to forget him, and with the next to know him again."""
+    """Ganesha in its best configuration: a file for each request in flight, and one lock that is always held,
+    because Ganesha unregisters a client at rpc.statd with its last lock and registers it again with the
+    next."""
     Path(directory).mkdir()
     with Ganesha(directory, apart=False, port=GANESHA_PORT, files=GANESHA_FILES + 1) as server:
         *files, kept = server.fhs

@@ -16,8 +16,8 @@ LIST = (0, ["/api/v1/locks?limit=1000000"])
 
 
 def measure(bench):
-    """Two servers alike: one at peace, one that is always trying to reach the dead. And one that does
-    nothing: how long its answers take is what the machine adds to everybody's."""
+    """Two servers alike: one undisturbed, one that always has dead clients to call. And a server that does
+    nothing: its answer times are what the machine adds to those of all servers."""
     with contextlib.ExitStack() as stack:
         nothing = stack.enter_context(servers.nothing(bench.build))
         peace, dead = (stack.enter_context(servers.holdfast(
@@ -52,7 +52,7 @@ def one_round(bench, number, nothing, peace, dead, rate, figures):
 
 @contextlib.contextmanager
 def dead_waiters(server, number):
-    """Clients that wait for a lock, die, and are then granted it: nobody answers the callbacks."""
+    """Clients that wait for a lock, die, and are then granted it: their callbacks stay unanswered."""
     first = number * DEAD
     addresses = [crowd.address(crowd.MORTAL, first + n) for n in range(DEAD)]
     with nsm.connect(crowd.SERVER, port=server.port) as holder:
@@ -70,7 +70,7 @@ def dead_waiters(server, number):
 
 def report(bench, rate, figures):
     def quartile(name, key):
-        """The lower one: what the machine adds to a tail it only ever adds."""
+        """The lower quartile: interference from the machine only ever lengthens a tail."""
         return statistics.quantiles((figure[key] for figure in figures[name]), n=4)[0]
 
     p99 = quartile("peace", "p99_us")

@@ -29,7 +29,7 @@ def registrations(bench):
         add("SM_MON/UNMON 8 x 16", many["holdfast"], "/s", "rpc.statd at its best",
             max(one["statd"], many["statd"]), ">= 30")
         for server in both.values():
-            with nsm.connect(port=server.port) as monitor:
+            with nsm.connect(source=nsm.reserved(), port=server.port) as monitor:
                 for n in range(REGISTERED):
                     answer = monitor.mon(f"127.200.{n >> 8}.{n & 255}", my_name="bench", prog=nsm.NLM,
                                          vers=3, proc=nsm.NLM_SM_NOTIFY)

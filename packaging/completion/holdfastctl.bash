@@ -15,12 +15,12 @@ for row in json.load(sys.stdin):
 _holdfastctl()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands="status clients locks waiters grace release notify check"
-    local options="--socket --url --token-file --json --watch --yes --client --file --share --owner --lock --limit --help --version"
+    local commands="status clients locks waiters grace release notify check doctor backup"
+    local options="--socket --url --token-file --json --wide --watch --yes --client --file --share --owner --lock --limit --help --version"
 
     COMPREPLY=()
     case $prev in
-    --socket | --token-file) compopt -o default ;;
+    --socket | --token-file | backup) compopt -o default ;;
     --url | --share | --owner | --limit) ;;
     --client | check | notify) _holdfastctl_ask clients name ;;
     --lock) _holdfastctl_ask locks id ;;

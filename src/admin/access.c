@@ -1,14 +1,17 @@
 /*
- * Who may change something (SPEC section 7). A browser is a special danger: any page it has open
- * can make it send requests to this host. So a change must come from our own page (Origin names the
- * same host as Host), and without a token only under an address or "localhost", so that no name a
- * stranger owns can be pointed at us.
+ * Decides whether a request may read, and whether it may change something (SEC-10).
+ *
+ * Over TCP any local user and any page in a browser on this host can reach us, so without the token
+ * a request may only read, and only under a name that is this host's own (host.h). A change needs
+ * the token; and if a browser sends it, it must come from our own page (Origin names the same host
+ * as Host). Over the unix socket the kernel names the peer's user: root and the daemon's own user
+ * may make changes, other users may read.
  */
-#include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "admin/host.h"
 #include "admin/private.h"
 #include "admin/token.h"
 #include "base/log.h"
@@ -37,22 +40,12 @@ static bool end_of(int fd, int (*name)(int, struct sockaddr *restrict, socklen_t
            hf_addr_from_sockaddr((struct sockaddr *)&sa, out) == 0;
 }
 
-static bool from_this_host(const struct request *request)
-{
-    struct hf_addr peer;
-    struct hf_addr local;
-
-    return end_of(socket_of(request), getpeername, &peer) &&
-           end_of(socket_of(request), getsockname, &local) &&
-           (hf_addr_is_loopback(&peer) || hf_addr_same_host(&peer, &local));
-}
-
 static const char *header(const struct request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
-/* No browser, or one that shows our own page. */
+/* True if the request does not come from a browser, or comes from our own page. */
 static bool same_origin(const struct request *request)
 {
     static const char SCHEME[] = "http://";
@@ -63,25 +56,30 @@ static bool same_origin(const struct request *request)
                        strcasecmp(origin + strlen(SCHEME), host) == 0);
 }
 
-static bool host_is_plain(const struct request *request)
-{
-    const char *host = header(request, MHD_HTTP_HEADER_HOST);
-    char text[HF_ADDR_TEXT_MAX + 8];
-    struct hf_addr addr;
-
-    if (!host)
-        return true;
-    if (strncasecmp(host, "localhost", 9) == 0 && (host[9] == '\0' || host[9] == ':'))
-        return true;
-    if (hf_addr_parse_port(host, &addr) == 0)
-        return true;
-    return snprintf(text, sizeof(text), "%s:80", host) < (int)sizeof(text) &&
-           hf_addr_parse_port(text, &addr) == 0;
-}
-
-static const char *refusal(const struct request *request, unsigned *status)
+static bool has_token(const struct request *request)
 {
     const char *token = request->admin->token;
+
+    return token[0] && token_matches(token, header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+}
+
+/* Why this request may not even look; NULL if it may. */
+static const char *look_refusal(const struct request *request)
+{
+    struct hf_addr local;
+
+    if (request->listener->local || has_token(request))
+        return NULL;
+    if (host_names_us(header(request, MHD_HTTP_HEADER_HOST),
+                      end_of(socket_of(request), getsockname, &local) ? &local : NULL,
+                      request->admin->config.server_name))
+        return NULL;
+    return "The Host header does not name this server. Ask under localhost, the address it listens "
+           "on or its server.name; or send the token.";
+}
+
+static const char *change_refusal(const struct request *request, unsigned *status)
+{
     struct ucred peer;
 
     *status = MHD_HTTP_FORBIDDEN;
@@ -90,35 +88,52 @@ static const char *refusal(const struct request *request, unsigned *status)
         return NULL;
     if (!same_origin(request))
         return "Changes are taken only from the page that this server serves itself.";
-    if (token[0]) {
+    if (has_token(request))
+        return NULL;
+    if (request->admin->token[0]) {
         *status = MHD_HTTP_UNAUTHORIZED;
-        return token_matches(token, header(request, MHD_HTTP_HEADER_AUTHORIZATION))
-                   ? NULL
-                   : "Changes need the token: Authorization: Bearer TOKEN.";
+        return "Changes need the token: Authorization: Bearer TOKEN.";
     }
     if (request->listener->local)
         return "On this socket only root and the daemon's own user may change something.";
-    if (!from_this_host(request))
-        return "No token is configured (admin.token_file), so changes are taken from this host "
-               "only.";
-    if (!host_is_plain(request))
-        return "Without a token, changes are taken under an address or localhost only.";
-    return NULL;
+    return "Changes over TCP need a token, and none is configured. Set admin.token_file; or use "
+           "holdfastctl on the server as root, which goes by the unix socket.";
 }
 
-bool access_may_change(struct request *request, enum MHD_Result *answered)
+static bool refuse(struct request *request, unsigned status, const char *reason,
+                   enum MHD_Result *answered)
 {
-    unsigned status;
-    const char *reason = refusal(request, &status);
     char who[WHO_MAX];
 
-    if (!reason)
-        return true;
     hf_log_limited(HF_LOG_WARN, "operator refused", HF_STR("who", access_who(request, who)),
                    HF_STR("method", request->method), HF_STR("path", request->path),
                    HF_STR("reason", reason));
     *answered = reply_problem(request, status, reason);
     return false;
+}
+
+bool access_may_look(struct request *request, enum MHD_Result *answered)
+{
+    const char *reason = look_refusal(request);
+
+    return !reason || refuse(request, MHD_HTTP_FORBIDDEN, reason, answered);
+}
+
+bool access_may_change(struct request *request, enum MHD_Result *answered)
+{
+    unsigned status;
+    const char *reason = change_refusal(request, &status);
+
+    return !reason || refuse(request, status, reason, answered);
+}
+
+const char *access_changes(const struct request *request)
+{
+    unsigned status;
+
+    if (!change_refusal(request, &status))
+        return "allowed";
+    return status == MHD_HTTP_UNAUTHORIZED ? "with_token" : "refused";
 }
 
 const char *access_who(const struct request *request, char text[WHO_MAX])
@@ -132,6 +147,6 @@ const char *access_who(const struct request *request, char text[WHO_MAX])
     else if (end_of(socket_of(request), getpeername, &peer))
         hf_format(text, WHO_MAX, "%s", hf_addr_format_port(&peer, address));
     else
-        hf_format(text, WHO_MAX, "somebody");
+        hf_format(text, WHO_MAX, "unknown");
     return text;
 }

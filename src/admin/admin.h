@@ -1,16 +1,18 @@
 /*
- * To see and steer the daemon over HTTP (ADM-01, ADM-02; SPEC section 7): REST under /api/v1,
- * Prometheus metrics, health, and one live page. libmicrohttpd on the daemon's own loop, without a
- * thread: a turn of the loop does one piece of work for each connection, and a long list is made a
- * few hundred rows at a time, so that no lock waits for somebody who looks.
+ * Administration over HTTP (ADM-01, ADM-02; SPEC section 7): REST under /api/v1, Prometheus
+ * metrics, health, and one live page. libmicrohttpd runs on the daemon's own loop, without a
+ * thread: a turn of the loop does one piece of work for each connection, and a long list is
+ * produced a few hundred rows at a time, so that lists do not delay lock requests.
  *
- * This room sees the core's read-only view. What changes something goes through hf_admin_ops, which
- * the daemon implements; such a request is answered when its change is durable.
+ * Lists are read from the core's view. A change is made in the core, as NLM and NSM do it, and
+ * answered when it is durable. What only the daemon knows comes through struct hf_admin_ops.
  *
- * Who may change: on TCP, whoever has the token; where none is set, this host only. On the unix
- * socket, root and the daemon's own user. Everybody who can connect may look.
+ * Access: over TCP a request may read if its Host header names this host, and change something if
+ * it carries the token. On the unix socket root and the daemon's own user may make changes, other
+ * users may read (access.c).
  *
- * Everything a peer can send or hold is bounded: connections, headers, body, time (server.c).
+ * Everything a peer can send or hold is bounded: connections, headers, body, time (server.c,
+ * connections.c).
  */
 #ifndef HF_ADMIN_ADMIN_H
 #define HF_ADMIN_ADMIN_H
@@ -18,18 +20,19 @@
 #include <uv.h>
 
 #include "admin/exposition.h"
-#include "base/later.h"
+#include "base/buf.h"
 #include "core/view.h"
+#include "service/service.h"
 
 enum { HF_ADMIN_STEPS_MAX = 4, HF_ADMIN_TEXT_MAX = 320 };
 
-/* One step of the way back to a client, and how it fared. */
+/* One step of the path to a client, and its outcome. */
 struct hf_admin_step {
     const char *name;
     bool ok;
     uint32_t elapsed_ms;
-    char finding[HF_ADMIN_TEXT_MAX]; /* what was seen, in plain words */
-    char advice[HF_ADMIN_TEXT_MAX];  /* what to do about it; "" where all is well */
+    char finding[HF_ADMIN_TEXT_MAX]; /* for the operator */
+    char advice[HF_ADMIN_TEXT_MAX];  /* what to do about it; "" if all is well */
 };
 
 /* Filled step by step; done is called once, when all steps have ended or with HF_ECANCELED. */
@@ -39,10 +42,17 @@ struct hf_admin_check {
     void (*done)(struct hf_admin_check *check, int error);
 };
 
-/* Sums since the start, from which a page makes rates and mean latencies. */
+/* A backup of all that is durable at one moment; done is called once, with 0 and the file's bytes
+ * or an error. */
+struct hf_admin_backup {
+    struct hf_buf out;
+    void (*done)(struct hf_admin_backup *backup, int error);
+};
+
+/* Sums since the start, from which the page computes rates and mean latencies. */
 struct hf_admin_totals {
     uint64_t requests;    /* answered, NLM and NSM */
-    uint64_t requests_ns; /* what they took, where timed */
+    uint64_t requests_ns; /* their durations, where timed */
     uint64_t commits;
     uint64_t commits_ns;
     uint64_t callbacks;
@@ -50,37 +60,33 @@ struct hf_admin_totals {
 
 struct hf_admin_health {
     bool store_up;
-    char reason[640]; /* why not, and what to do: the whole of what the store says */
+    char reason[640]; /* why not, and what to do: the store's full error message */
 };
 
-/* The daemon, as this room sees it. Releases return how many went, or an error (core/request.h). */
+/* What only the daemon knows. */
 struct hf_admin_ops {
     void *ctx;
-    struct hf_now (*now)(void *ctx);
     void (*health)(void *ctx, struct hf_admin_health *out);
     void (*totals)(void *ctx, struct hf_admin_totals *out);
     void (*metrics)(void *ctx, struct hf_exposition *out);
 
-    int64_t (*release_client)(void *ctx, uint64_t id, uint64_t *seq);
-    int64_t (*release_lock)(void *ctx, uint64_t id, uint64_t *seq);
-    int64_t (*release_file)(void *ctx, struct hf_bytes fh, uint64_t *seq);
-    uint64_t (*end_grace)(void *ctx);
-    int (*notify)(void *ctx, uint64_t client_id);
+    /* Whether the client can be called back. HF_ENOENT if its address is not known, HF_ELIMIT if
+     * too many checks are under way, HF_ENOMEM; otherwise check->done is called in a later turn. */
+    int (*check)(void *ctx, const struct hf_view_client *client, struct hf_admin_check *check);
 
-    bool (*is_durable)(void *ctx, uint64_t seq);
-    /* As hf_later_add(): finish is called later, once. */
-    void (*when_durable)(void *ctx, uint64_t seq, struct hf_later *later,
-                         void (*finish)(struct hf_later *later, bool reached));
-
-    /* HF_ENOENT, HF_ELIMIT when too many are under way, HF_ENOMEM; else done will be called. */
-    int (*check)(void *ctx, uint64_t client_id, struct hf_admin_check *check);
+    /* Begins a backup, with an initialised out. HF_ELIMIT if one is under way; otherwise done is
+     * called in a later turn. */
+    int (*backup)(void *ctx, struct hf_admin_backup *backup);
 };
 
 struct hf_admin_config {
     uv_loop_t *loop;
-    const struct hf_core *core;
+    struct hf_service *service;
     struct hf_admin_ops ops;
     const char *server_name;
+    const struct hf_addr *server_listen; /* where NLM and NSM are served */
+    unsigned n_server_listen;
+    uint16_t server_port;
     const char *listen;     /* ADDRESS:PORT; "": none */
     const char *socket;     /* path; "": none */
     const char *token_file; /* "": no token */
@@ -90,17 +96,17 @@ struct hf_admin_config {
 struct hf_admin;
 
 /*
- * HF_EINVAL, with the reason in the log, if the token or the map cannot be read. An address that
- * cannot be listened on is a warning in the log and no more: locks are served without a page.
+ * HF_EINVAL, with the reason in the log, if the token or the map cannot be read. If it cannot
+ * listen on an address it logs a warning and goes on: locks can be served without administration.
  */
 int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out);
 
-/* Reads the map of file handles again; what was there stays if it cannot be read. */
+/* Reads the map of file handles again; the old map stays in use if it cannot be read. */
 void hf_admin_reload(struct hf_admin *admin);
 
 /*
- * Closes all connections. Whatever a request waited for must have been finished before (answers
- * and checks); the handles on the loop are closing then, and admin is freed with the last.
+ * Closes all connections. No request may be waiting for a commit or a check any more. admin is
+ * freed when the last of its handles on the loop is closed.
  */
 void hf_admin_close(struct hf_admin *admin);
 

@@ -1,6 +1,6 @@
 /*
- * The operator's hand: every change is logged with who and what, and answered when it is durable.
- * Whoever was granted something because of it is named in the answer.
+ * Changes by an operator: each is logged with the operator's identity, and answered when it is
+ * durable. The answer to a release names the waiters that were granted a lock because of it.
  */
 #include <stdio.h>
 
@@ -14,52 +14,23 @@
 
 enum { WAITERS_AT_ONCE = 64, GRANTED_MAX = 1000 };
 
-/* Waiters that have their lock and are being told so. */
-struct grants {
-    uint64_t ids[GRANTED_MAX];
-    size_t count;
-};
-
-static bool grants_has(const struct grants *grants, uint64_t id)
+void log_change(const struct request *request, bool durable)
 {
-    for (size_t i = 0; i < grants->count; i++) {
-        if (grants->ids[i] == id)
-            return true;
-    }
-    return false;
+    char who[WHO_MAX];
+
+    if (durable)
+        hf_log(HF_LOG_INFO, "operator", HF_STR("who", access_who(request, who)),
+               HF_STR("does", request->change), HF_STR("to", request->argument),
+               HF_INT("released", request->released));
+    else
+        hf_log(HF_LOG_WARN, "operator's change undone", HF_STR("who", access_who(request, who)),
+               HF_STR("does", request->change), HF_STR("to", request->argument),
+               HF_STR("reason", "the store could not record it"));
 }
 
-typedef void (*see_grant)(void *ctx, const struct hf_view_waiter *waiter);
+/* ---- releases ---- */
 
-static void each_grant(const struct hf_core *core, see_grant see, void *ctx)
-{
-    struct hf_view_waiter rows[WAITERS_AT_ONCE];
-    uint64_t cursor = 0;
-    size_t n;
-
-    while ((n = hf_core_view_waiters(core, &cursor, rows, WAITERS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < n; i++) {
-            if (rows[i].granting)
-                see(ctx, &rows[i]);
-        }
-    }
-}
-
-static void remember(void *ctx, const struct hf_view_waiter *waiter)
-{
-    struct grants *grants = ctx;
-
-    if (grants->count < GRANTED_MAX)
-        grants->ids[grants->count++] = waiter->id;
-}
-
-struct news {
-    const struct grants *before;
-    struct row_context context;
-    json_t *granted;
-};
-
-/* A row as a value, for an answer that is none of the lists. */
+/* One row as a JSON value, for an answer that is not a list. */
 static json_t *waiter_json(const struct row_context *context, const struct hf_view_waiter *waiter)
 {
     union row row = {.waiter = *waiter};
@@ -75,107 +46,98 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
     return json;
 }
 
-static void tell_if_new(void *ctx, const struct hf_view_waiter *waiter)
+/* The waiters granted since the mark; at most GRANTED_MAX of them. */
+static json_t *granted_since(const struct request *request, uint64_t mark)
 {
-    struct news *news = ctx;
+    struct hf_service *service = request->admin->config.service;
+    struct row_context context = {&request->admin->map, hf_service_now(service).wall_ms};
+    struct hf_view_waiter rows[WAITERS_AT_ONCE];
+    json_t *granted = json_array();
+    size_t n;
 
-    if (!grants_has(news->before, waiter->id) && json_array_size(news->granted) < GRANTED_MAX)
-        json_array_append_new(news->granted, waiter_json(&news->context, waiter));
-}
-
-/* ---- releases ---- */
-
-typedef int64_t (*release)(struct request *request, uint64_t *seq);
-
-static void log_change(const struct request *request, const char *what, int64_t n)
-{
-    char who[WHO_MAX];
-
-    hf_log(HF_LOG_INFO, "operator", HF_STR("who", access_who(request, who)), HF_STR("does", what),
-           HF_STR("to", request->argument), HF_INT("released", n));
-}
-
-static enum MHD_Result reply_release(struct request *request, const char *what, release act)
-{
-    const struct hf_admin_config *config = &request->admin->config;
-    struct grants before = {.count = 0};
-    struct news news = {&before, {&request->admin->map, 0}, json_array()};
-    uint64_t seq = 0;
-    int64_t n;
-
-    each_grant(config->core, remember, &before);
-    n = act(request, &seq);
-    if (n < 0) {
-        json_decref(news.granted);
-        return reply_error(request, (int)n, "There is nothing of that name.");
+    while (json_array_size(granted) < GRANTED_MAX &&
+           (n = hf_core_view_granted(service->core, &mark, rows, WAITERS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < n && json_array_size(granted) < GRANTED_MAX; i++)
+            json_array_append_new(granted, waiter_json(&context, &rows[i]));
     }
-    news.context.wall_ms = config->ops.now(config->ops.ctx).wall_ms;
-    each_grant(config->core, tell_if_new, &news);
-    log_change(request, what, n);
-    return reply_when_durable(
-        request, seq, json_pack("{s:I, s:o}", "released", (json_int_t)n, "granted", news.granted));
+    return granted;
 }
 
-static int64_t release_client(struct request *request, uint64_t *seq)
+/* The outcome of a release in the core: its count or an error, and the batch to wait for. */
+static enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
+                                     int64_t released, uint64_t seq)
 {
-    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    if (released < 0)
+        return reply_error(request, (int)released, "There is nothing of that name.");
+    request->change = change;
+    request->released = released;
+    return reply_when_durable(request, seq,
+                              json_pack("{s:I, s:o}", "released", (json_int_t)released, "granted",
+                                        granted_since(request, mark)));
+}
+
+typedef int64_t (*release_by_id)(struct hf_core *core, struct hf_now now, uint64_t id,
+                                 uint64_t *seq);
+
+static enum MHD_Result delete_by_id(struct request *request, const char *change,
+                                    release_by_id release)
+{
+    struct hf_service *service = request->admin->config.service;
+    uint64_t mark = hf_core_view_grant_mark(service->core);
+    int64_t released = HF_ENOENT;
+    uint64_t seq = 0;
     uint64_t id;
 
-    return parse_id(request->argument, &id) ? ops->release_client(ops->ctx, id, seq) : HF_ENOENT;
-}
-
-static int64_t release_lock(struct request *request, uint64_t *seq)
-{
-    const struct hf_admin_ops *ops = &request->admin->config.ops;
-    uint64_t id;
-
-    return parse_id(request->argument, &id) ? ops->release_lock(ops->ctx, id, seq) : HF_ENOENT;
-}
-
-static int64_t release_file(struct request *request, uint64_t *seq)
-{
-    const struct hf_admin_ops *ops = &request->admin->config.ops;
-    uint8_t fh[HF_FH_MAX];
-    int len = hf_hex_decode(request->argument, strlen(request->argument), fh, sizeof(fh));
-
-    return len > 0 ? ops->release_file(ops->ctx, hf_bytes(fh, (size_t)len), seq) : HF_ENOENT;
+    if (parse_id(request->argument, &id))
+        released = release(service->core, hf_service_now(service), id, &seq);
+    return reply_release(request, change, mark, released, seq);
 }
 
 enum MHD_Result on_delete_client(struct request *request)
 {
-    return reply_release(request, "release client", release_client);
+    return delete_by_id(request, "release client", hf_core_release_client);
 }
 
 enum MHD_Result on_delete_lock(struct request *request)
 {
-    return reply_release(request, "release lock", release_lock);
+    return delete_by_id(request, "release lock", hf_core_release_lock);
 }
 
 enum MHD_Result on_delete_file(struct request *request)
 {
-    return reply_release(request, "release file", release_file);
+    struct hf_service *service = request->admin->config.service;
+    uint64_t mark = hf_core_view_grant_mark(service->core);
+    int64_t released = HF_ENOENT;
+    uint64_t seq = 0;
+    uint8_t fh[HF_FH_MAX];
+    int len = hf_hex_decode(request->argument, strlen(request->argument), fh, sizeof(fh));
+
+    if (len > 0)
+        released = hf_core_release_file(service->core, hf_service_now(service),
+                                        hf_bytes(fh, (size_t)len), &seq);
+    return reply_release(request, "release file", mark, released, seq);
 }
 
-/* ---- the rest ---- */
+/* ---- grace, notices, checks ---- */
 
 enum MHD_Result on_end_grace(struct request *request)
 {
-    const struct hf_admin_config *config = &request->admin->config;
+    struct hf_service *service = request->admin->config.service;
+    struct hf_now now = hf_service_now(service);
     struct hf_view_status status;
-    uint64_t seq;
 
-    hf_core_view_status(config->core, config->ops.now(config->ops.ctx), &status);
+    hf_core_view_status(service->core, now, &status);
     if (!status.grace_active)
         return reply_json(request, MHD_HTTP_OK,
                           json_pack("{s:b, s:i}", "ended", false, "released", 0));
-    seq = config->ops.end_grace(config->ops.ctx);
-    log_change(request, "end grace", (int64_t)status.unreclaimed);
+    request->change = "end grace";
+    request->released = (int64_t)status.unreclaimed;
     return reply_when_durable(
-        request, seq,
+        request, hf_core_grace_end(service->core, now),
         json_pack("{s:b, s:I}", "ended", true, "released", (json_int_t)status.unreclaimed));
 }
 
-/* The client named in the body, 0 for all of them; false if the body makes no sense. */
+/* The client named in the body, 0 for all clients; false if the body is not understood. */
 static bool client_of_body(const struct request *request, uint64_t *out)
 {
     struct hf_bytes body = hf_buf_view(&request->body);
@@ -201,28 +163,68 @@ static bool client_of_body(const struct request *request, uint64_t *out)
 
 enum MHD_Result on_notify(struct request *request)
 {
-    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    struct hf_service *service = request->admin->config.service;
     uint64_t client;
     int rv;
 
     if (!client_of_body(request, &client))
         return reply_problem(request, MHD_HTTP_BAD_REQUEST,
                              "The body is {\"client\": \"ID\"}, or empty for all clients.");
-    rv = ops->notify(ops->ctx, client);
+    rv = hf_core_notify_again(service->core, hf_service_now(service), client);
     if (rv < 0)
-        return reply_error(request, rv, "There is no such client, or nothing to tell it.");
+        return reply_error(request, rv, "There is no such client, or no notice to send to it.");
     hf_format(request->argument, sizeof(request->argument), "%llu", (unsigned long long)client);
-    log_change(request, client ? "notify client" : "notify all", 0);
+    request->change = client ? "notify client" : "notify all";
+    log_change(request, true);
     return reply_json(request, MHD_HTTP_ACCEPTED,
                       json_pack("{s:o}", "client", client ? value_id(client) : json_null()));
 }
 
 enum MHD_Result on_check(struct request *request)
 {
+    struct hf_view_client client;
     uint64_t id;
 
-    if (!parse_id(request->argument, &id))
+    if (!parse_id(request->argument, &id) ||
+        hf_core_view_client(request->admin->config.service->core, id, &client) < 0)
         return reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
-    log_change(request, "check client", 0);
-    return reply_when_checked(request, id);
+    request->change = "check client";
+    log_change(request, true);
+    return reply_when_checked(request, &client);
+}
+
+static bool address_of_body(const struct request *request, struct hf_addr *out)
+{
+    struct hf_bytes body = hf_buf_view(&request->body);
+    json_t *json = json_loadb((const char *)body.data, body.len, JSON_REJECT_DUPLICATES, NULL);
+    const char *text = json_string_value(json_object_get(json, "address"));
+    bool ok = text && hf_addr_parse(text, out) == 0;
+
+    json_decref(json);
+    return ok;
+}
+
+/* For a host that has not locked anything yet: the same path, from the address the kernel chooses.
+ */
+enum MHD_Result on_check_address(struct request *request)
+{
+    struct hf_view_client client = {
+        .record = {.protocol = HF_PROTOCOL_NLM, .n_addrs = 1},
+    };
+
+    if (!address_of_body(request, &client.record.addrs[0]))
+        return reply_problem(request, MHD_HTTP_BAD_REQUEST,
+                             "The body is {\"address\": \"ADDRESS\"}, IPv4 or IPv6.");
+    hf_addr_format(&client.record.addrs[0], request->argument);
+    request->change = "check address";
+    log_change(request, true);
+    return reply_when_checked(request, &client);
+}
+
+/* ---- backup ---- */
+
+/* It changes nothing, but contains all there is; so it needs the right to make changes. */
+enum MHD_Result on_backup(struct request *request)
+{
+    return reply_when_backed_up(request);
 }

@@ -1,6 +1,7 @@
 /*
  * The text format of Prometheus (version 0.0.4), written family by family into a buffer. Label
- * values are ours and need no escaping. When memory runs out the rest is dropped and failed is set.
+ * values are constants of ours and need no escaping. When memory runs out the rest is dropped and
+ * failed is set.
  */
 #ifndef HF_ADMIN_EXPOSITION_H
 #define HF_ADMIN_EXPOSITION_H
@@ -15,11 +16,11 @@ struct hf_exposition {
     bool failed;
 };
 
-/* Each family begins with what it is; its samples follow. */
+/* Begins a family with its help and type; its samples follow. */
 void hf_expose_family(struct hf_exposition *e, const char *name, const char *type,
                       const char *help);
 
-/* labels as in the format, without braces: procedure="LOCK"; NULL: none. */
+/* labels in the syntax of the format, without braces: procedure="LOCK"; NULL: none. */
 void hf_expose_uint(struct hf_exposition *e, const char *name, const char *labels, uint64_t value);
 void hf_expose_real(struct hf_exposition *e, const char *name, const char *labels, double value);
 

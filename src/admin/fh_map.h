@@ -1,7 +1,7 @@
 /*
- * Paths for file handles, as the operator wrote them down (admin.fh_map): lines of HEX PATH. File
- * handles are opaque to us, so only somebody who asked the NFS server can know. Comments begin with
- * '#'. Read whole at start and at SIGHUP, and bounded.
+ * Paths for file handles, from a file that the operator provides (admin.fh_map): lines of HEX PATH;
+ * comments begin with '#'. File handles are opaque to clients and to this daemon, so only the NFS
+ * server knows the paths. The file is read whole at start and at SIGHUP, and its size is bounded.
  */
 #ifndef HF_ADMIN_FH_MAP_H
 #define HF_ADMIN_FH_MAP_H
@@ -22,10 +22,11 @@ struct hf_fh_map {
 void hf_fh_map_init(struct hf_fh_map *map);
 void hf_fh_map_free(struct hf_fh_map *map);
 
-/* Replaces what is there; path "" is no map. HF_EINVAL, HF_ENOMEM: as before, the reason logged. */
+/* Replaces the map; path "": an empty map. HF_EINVAL, HF_ENOMEM: the map is unchanged, the reason
+ * is in the log. */
 int hf_fh_map_read(struct hf_fh_map *map, const char *path);
 
-/* NULL if it has no name. */
+/* NULL if the handle has no path. */
 const char *hf_fh_map_path(const struct hf_fh_map *map, struct hf_bytes fh);
 
 #endif

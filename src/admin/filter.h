@@ -1,7 +1,7 @@
 /*
- * Which rows are wanted. A client is named by its id, or by any part of its name or address; a file
- * by any part of its handle in hex or of its path; a share by its name; an owner by its svid, or by
- * any part of its handle, in hex or as text. Letters match without regard to case.
+ * Selects rows of a list. A client is named by its id, or by any part of its name or address; a
+ * file by any part of its handle in hex or of its path; a share by its name; an owner by its svid,
+ * or by any part of its handle, in hex or as text. Letters match without regard to case.
  */
 #ifndef HF_ADMIN_FILTER_H
 #define HF_ADMIN_FILTER_H
@@ -19,7 +19,7 @@ struct filter {
     char share[HF_FILTER_TEXT_MAX];
     char owner[HF_FILTER_TEXT_MAX];
     char status[HF_FILTER_TEXT_MAX]; /* of a notification */
-    bool waited;                     /* only locks somebody waits for */
+    bool waited;                     /* only locks on files with waiters */
     const struct hf_fh_map *map;
 };
 

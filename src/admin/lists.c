@@ -1,8 +1,8 @@
 /*
- * The lists: rows of the core's view that fit the filter, a page at a time. An answer is produced
+ * The lists: rows of the core's view that match the filter, a page at a time. An answer is produced
  * piece by piece while it is sent; each piece looks at a bounded number of rows, so that a list of
- * a million locks holds up nobody. What comes or goes meanwhile may be shown or not; all else is
- * shown exactly once.
+ * a million locks does not delay lock requests. A row that is created or deleted meanwhile may be
+ * shown or not; every other row is shown exactly once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,15 @@
 #include "admin/filter.h"
 #include "admin/private.h"
 #include "admin/rows.h"
-#include "base/check.h"
+#include "admin/sort.h"
+#include "base/assert.h"
 #include "base/text.h"
 
 enum {
     ROWS_AT_ONCE = 32,
-    ROWS_PER_PIECE = 512,    /* looked at, shown or not */
+    ROWS_PER_PIECE = 512,    /* looked at, whether shown or not */
     BYTES_PER_PIECE = 24576, /* shown */
-    BLOCK_SIZE = 32768,      /* what libmicrohttpd sends at once */
+    BLOCK_SIZE = 32768,      /* libmicrohttpd sends at once */
     LIMIT_DEFAULT = 1000,
     LIMIT_MAX = 1000000,
 };
@@ -27,6 +28,7 @@ struct kind {
     size_t (*fetch)(const struct hf_core *core, uint64_t *cursor, union row *rows, size_t max);
     bool (*match)(const struct filter *filter, const union row *row);
     void (*show)(struct writer *w, const struct row_context *context, const union row *row);
+    const struct sort_column *columns; /* it can be sorted by; NULL: none */
 };
 
 struct list {
@@ -35,6 +37,9 @@ struct list {
     struct filter filter;
     uint64_t cursor;
     uint64_t left; /* rows until the page is full */
+    struct sorter sorter;
+    size_t next; /* entry of the sorter to show */
+    bool sorted; /* every row was seen */
     bool opened, any, closed;
     struct hf_buf out;
     union row rows[ROWS_AT_ONCE];
@@ -99,7 +104,7 @@ static bool match_reservation(const struct filter *f, const union row *row)
            filter_file(f, s->share, s->fh);
 }
 
-/* ---- producing ---- */
+/* ---- producing an answer ---- */
 
 static bool put(struct list *list, const char *text)
 {
@@ -133,32 +138,95 @@ static bool open_list(struct list *list)
     return put(list, "{\"") && put(list, list->kind->name) && put(list, "\":[");
 }
 
-/* Rows enough for one piece; false when memory runs out. */
-static bool produce(struct list *list)
+/* Rows enough for one piece, in the core's order; false when memory runs out. */
+static bool produce_plain(struct list *list, const struct row_context *context)
 {
-    const struct hf_admin_ops *ops = &list->admin->config.ops;
-    struct row_context context = {&list->admin->map, ops->now(ops->ctx).wall_ms};
+    const struct hf_core *core = list->admin->config.service->core;
 
-    if (!list->opened && !open_list(list))
-        return false;
     for (size_t seen = 0; seen < ROWS_PER_PIECE && hf_buf_len(&list->out) < BYTES_PER_PIECE;) {
         size_t max = list->left < ROWS_AT_ONCE ? (size_t)list->left : ROWS_AT_ONCE;
-        size_t n =
-            max ? list->kind->fetch(list->admin->config.core, &list->cursor, list->rows, max) : 0;
+        size_t n = max ? list->kind->fetch(core, &list->cursor, list->rows, max) : 0;
 
         if (n == 0)
             return close_list(list, max == 0);
         for (size_t i = 0; i < n; i++) {
             if (!list->kind->match(&list->filter, &list->rows[i]))
                 continue;
-            if (!put_row(list, &context, &list->rows[i]))
+            if (!put_row(list, context, &list->rows[i]))
                 return false;
             list->left--;
         }
         seen += n;
     }
-    /* JSON allows white space here, and libmicrohttpd wants something with each piece. */
-    return hf_buf_len(&list->out) > 0 || put(list, "\n");
+    return true;
+}
+
+static bool fetch_one(struct list *list)
+{
+    const struct hf_core *core = list->admin->config.service->core;
+
+    return list->kind->fetch(core, &list->cursor, list->rows, 1) == 1;
+}
+
+static bool collect(struct list *list, const struct row_context *context)
+{
+    for (size_t seen = 0; seen < ROWS_PER_PIECE; seen++) {
+        if (!fetch_one(list)) {
+            sorter_finish(&list->sorter);
+            list->sorted = true;
+            return true;
+        }
+        /* A cursor is a slot number, and stands behind the row that was fetched last. */
+        if (list->kind->match(&list->filter, list->rows) &&
+            !sorter_add(&list->sorter, context, list->rows, list->cursor - 1))
+            return false;
+    }
+    return true;
+}
+
+static bool close_sorted(struct list *list)
+{
+    char text[64];
+
+    hf_format(text, sizeof(text), "\n],\"next\":null,\"total\":%llu}\n",
+              (unsigned long long)list->sorter.total);
+    list->closed = true;
+    return put(list, text);
+}
+
+/* A row may have gone since it was seen, and its slot may hold another by now. */
+static bool produce_sorted(struct list *list, const struct row_context *context)
+{
+    for (; hf_buf_len(&list->out) < BYTES_PER_PIECE; list->next++) {
+        uint64_t slot;
+
+        if (list->next >= list->sorter.count)
+            return close_sorted(list);
+        slot = list->cursor = list->sorter.entries[list->next].slot;
+        if (fetch_one(list) && list->cursor == slot + 1 &&
+            list->kind->match(&list->filter, list->rows) && !put_row(list, context, list->rows))
+            return false;
+    }
+    return true;
+}
+
+/* Produces one piece; false when memory runs out. */
+static bool produce(struct list *list)
+{
+    struct hf_service *service = list->admin->config.service;
+    struct row_context context = {&list->admin->map, hf_service_now(service).wall_ms};
+    bool ok;
+
+    if (!list->opened && !open_list(list))
+        return false;
+    if (!list->sorter.column)
+        ok = produce_plain(list, &context);
+    else if (!list->sorted)
+        ok = collect(list, &context);
+    else
+        ok = produce_sorted(list, &context);
+    /* libmicrohttpd must get at least one byte with each piece; JSON allows white space here. */
+    return ok && (hf_buf_len(&list->out) > 0 || put(list, "\n"));
 }
 
 static ssize_t read_list(void *ctx, uint64_t position, char *room, size_t max)
@@ -183,11 +251,12 @@ static void free_list(void *ctx)
 {
     struct list *list = ctx;
 
+    sorter_free(&list->sorter);
     hf_buf_free(&list->out);
     hf_free(&hf_alloc_heap, list);
 }
 
-/* ---- what was asked ---- */
+/* ---- the query ---- */
 
 static const char *query(const struct request *request, const char *name)
 {
@@ -201,7 +270,30 @@ static bool take_text(const struct request *request, const char *name, char out[
     return hf_text_copy(out, HF_FILTER_TEXT_MAX, text ? text : "");
 }
 
-/* NULL, or what is wrong. */
+/* Reads sort and offset; NULL, or what is wrong with them. */
+static const char *parse_sort(const struct request *request, struct list *list)
+{
+    const char *sort = query(request, "sort");
+    const char *text = query(request, "offset");
+    uint64_t offset = 0;
+
+    if (!sort)
+        return text ? "offset is for a sorted list; cursor pages through one that is not." : NULL;
+    if (!sorter_choose(&list->sorter, list->kind->columns, sort))
+        return "sort is the name of a column, with - in front for descending; the description at "
+               "/api/v1/openapi.json lists them.";
+    if (query(request, "cursor"))
+        return "cursor is for a list without sort; offset pages through a sorted one.";
+    if (text && !parse_id(text, &offset))
+        return "offset is a number.";
+    if (offset > SORT_ROWS_MAX || list->left > SORT_ROWS_MAX - offset)
+        return "offset and limit are at most 10000 together in a sorted list.";
+    list->next = (size_t)offset;
+    list->sorter.keep = (size_t)(offset + list->left);
+    return NULL;
+}
+
+/* Reads the query into list; NULL, or what is wrong with it. */
 static const char *parse(const struct request *request, struct list *list)
 {
     struct filter *f = &list->filter;
@@ -220,7 +312,7 @@ static const char *parse(const struct request *request, struct list *list)
         return "A filter has at most 255 bytes.";
     f->waited = waited && strcmp(waited, "true") == 0;
     f->map = &request->admin->map;
-    return NULL;
+    return parse_sort(request, list);
 }
 
 static enum MHD_Result reply_list(struct request *request, const struct kind *kind)
@@ -248,21 +340,22 @@ static enum MHD_Result reply_list(struct request *request, const struct kind *ki
 
 enum MHD_Result on_clients(struct request *request)
 {
-    static const struct kind CLIENTS = {"clients", fetch_clients, match_client, row_client};
+    static const struct kind CLIENTS = {"clients", fetch_clients, match_client, row_client,
+                                        SORT_CLIENTS};
 
     return reply_list(request, &CLIENTS);
 }
 
 enum MHD_Result on_locks(struct request *request)
 {
-    static const struct kind LOCKS = {"locks", fetch_locks, match_lock, row_lock};
+    static const struct kind LOCKS = {"locks", fetch_locks, match_lock, row_lock, SORT_LOCKS};
 
     return reply_list(request, &LOCKS);
 }
 
 enum MHD_Result on_waiters(struct request *request)
 {
-    static const struct kind WAITERS = {"waiters", fetch_waiters, match_waiter, row_waiter};
+    static const struct kind WAITERS = {"waiters", fetch_waiters, match_waiter, row_waiter, NULL};
 
     return reply_list(request, &WAITERS);
 }
@@ -270,7 +363,7 @@ enum MHD_Result on_waiters(struct request *request)
 enum MHD_Result on_reservations(struct request *request)
 {
     static const struct kind RESERVATIONS = {"reservations", fetch_shares, match_reservation,
-                                             row_reservation};
+                                             row_reservation, NULL};
 
     return reply_list(request, &RESERVATIONS);
 }
@@ -278,15 +371,15 @@ enum MHD_Result on_reservations(struct request *request)
 enum MHD_Result on_notifications(struct request *request)
 {
     static const struct kind NOTIFICATIONS = {"notifications", fetch_clients, match_notification,
-                                              row_notification};
+                                              row_notification, NULL};
 
     return reply_list(request, &NOTIFICATIONS);
 }
 
 enum MHD_Result on_client(struct request *request)
 {
-    const struct hf_admin_ops *ops = &request->admin->config.ops;
-    struct row_context context = {&request->admin->map, ops->now(ops->ctx).wall_ms};
+    struct hf_service *service = request->admin->config.service;
+    struct row_context context = {&request->admin->map, hf_service_now(service).wall_ms};
     enum MHD_Result rv = MHD_NO;
     struct hf_buf buf;
     struct writer writer = {.out = &buf};
@@ -294,7 +387,7 @@ enum MHD_Result on_client(struct request *request)
     uint64_t id;
 
     if (!parse_id(request->argument, &id) ||
-        hf_core_view_client(request->admin->config.core, id, &row.client) < 0)
+        hf_core_view_client(service->core, id, &row.client) < 0)
         return reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
     hf_buf_init(&buf, &hf_alloc_heap);
     row_client(&writer, &context, &row);

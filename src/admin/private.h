@@ -1,4 +1,4 @@
-/* What the files of this room share: the server, a request under way, and how it is answered. */
+/* What the files of src/admin share: the server, a request, and how it is answered. */
 #ifndef HF_ADMIN_PRIVATE_H
 #define HF_ADMIN_PRIVATE_H
 
@@ -6,15 +6,18 @@
 #include <microhttpd.h>
 
 #include "admin/admin.h"
+#include "admin/connections.h"
 #include "admin/fh_map.h"
 #include "base/buf.h"
 #include "base/list.h"
 
 enum {
-    BODY_MAX = 4096,           /* no request of ours needs more */
-    CONNECTION_MEMORY = 65536, /* headers in, pieces out */
-    CONNECTIONS_MAX = 64,
+    BODY_MAX = 4096,           /* more than any request of the API needs */
+    CONNECTION_MEMORY = 65536, /* request headers, pieces of the answer */
+    CONNECTIONS_MAX = 64,      /* of a listener; above, the slowest is closed */
+    CONNECTIONS_CLOSING = 64,  /* further ones that were cut and are about to be closed */
     CONNECTION_IDLE_S = 30,
+    CONNECTION_DEADLINE_S = 30, /* to send a request and take its answer, however busily */
     TOKEN_MIN = 16,
     TOKEN_MAX = 256,
 };
@@ -26,6 +29,7 @@ struct listener {
     bool local; /* the unix socket */
     uv_poll_t poll;
     uv_timer_t timer;
+    struct connections connections;
 };
 
 struct hf_admin {
@@ -43,22 +47,28 @@ struct request {
     struct MHD_Connection *connection;
     const char *method;
     const char *path;
-    char argument[2 * HF_FH_MAX + 1]; /* what stands for the * of the route */
-    char allow[32];                   /* methods this path has: told with a 405 */
+    char argument[2 * HF_FH_MAX + 1]; /* the part of the path that matches the * of the route */
+    char allow[32];                   /* the methods of this path, for a 405 */
     struct hf_buf body;
 
-    /* While it waits: what will be said, and what it waits for. */
-    struct hf_list link;
-    struct hf_later later;
+    /* An answer that waits for a commit or a check. */
+    struct hf_list link; /* in admin->waiting while libmicrohttpd leaves the connection alone */
+    struct hf_commit_waiter waiter;
     struct hf_admin_check check;
+    struct hf_admin_backup backup;
+    const char *change; /* what the operator does, for the log */
+    int64_t released;
     json_t *pending;
     unsigned pending_status;
-    bool ready;
+    bool ready; /* to be sent */
 };
 
-/* access.c: may this request change something? Answers it and returns false if not. */
+/* access.c: may this request look, or change something? Answers it and returns false if not. */
+bool access_may_look(struct request *request, enum MHD_Result *answered);
 bool access_may_change(struct request *request, enum MHD_Result *answered);
-/* Who asks, for the log: "uid 0" or "127.0.0.1:4711". */
+/* What would come of a change asked like this: "allowed", "with_token" or "refused". */
+const char *access_changes(const struct request *request);
+/* The operator, for the log: "uid 0 pid 7" or "127.0.0.1:4711". */
 enum { WHO_MAX = 96 };
 const char *access_who(const struct request *request, char text[WHO_MAX]);
 
@@ -72,12 +82,20 @@ enum MHD_Result reply_response(struct request *request, unsigned status, const c
                                struct MHD_Response *response);
 json_t *problem_json(unsigned status, const char *detail);
 
-/* wait.c: the answer leaves when seq is durable; or when a check has ended. */
+/* changes.c: logs request->change, which took effect or could not be made durable. */
+void log_change(const struct request *request, bool durable);
+
+/* wait.c: the answer leaves, and the change is logged, when seq is durable. */
 enum MHD_Result reply_when_durable(struct request *request, uint64_t seq, json_t *json);
-enum MHD_Result reply_when_checked(struct request *request, uint64_t client_id);
+/* The answer leaves when a check has ended. */
+enum MHD_Result reply_when_checked(struct request *request, const struct hf_view_client *client);
+/* The answer, which is the backup's bytes, leaves when a backup has been made. */
+enum MHD_Result reply_when_backed_up(struct request *request);
+/* Queues the answer of a request that waited. */
+enum MHD_Result reply_pending(struct request *request);
 void wait_abandon_all(struct hf_admin *admin);
 
-/* server.c: there may be work for libmicrohttpd: as soon as the loop comes round. */
+/* server.c: gives libmicrohttpd a turn as soon as possible, because it has work. */
 void listener_kick(struct listener *listener);
 
 /* routes.c */
@@ -101,9 +119,11 @@ enum MHD_Result on_delete_file(struct request *request);
 enum MHD_Result on_end_grace(struct request *request);
 enum MHD_Result on_notify(struct request *request);
 enum MHD_Result on_check(struct request *request);
+enum MHD_Result on_check_address(struct request *request);
+enum MHD_Result on_backup(struct request *request);
 enum MHD_Result on_file(struct request *request);
 
-/* A decimal number that fits 64 bits and nothing else. */
+/* True if text is a decimal number that fits 64 bits. */
 bool parse_id(const char *text, uint64_t *out);
 
 #endif

@@ -3,7 +3,7 @@
 #include "admin/private.h"
 #include "base/error.h"
 
-/* Nothing of this is for a cache; and nothing a peer named itself may pass for a script. */
+/* Answers must not be cached; and text from a peer must not be taken for a script. */
 static const struct {
     const char *name;
     const char *value;

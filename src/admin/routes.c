@@ -1,18 +1,18 @@
-/* What is where: one table. A * stands for one part of the path, which the handler gets. */
+/* The table of paths. A * matches one part of the path, which the handler gets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "admin/private.h"
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/text.h"
 
 struct entry {
     const char *method;
     const char *path;
     enum MHD_Result (*handle)(struct request *request);
-    bool changes;     /* something: not for everybody */
-    const char *keys; /* of its query, as they are told; NULL: any will do */
+    bool changes;     /* something, or shows everything, so access.c decides */
+    const char *keys; /* of its query, as shown to the user; NULL: any key is ignored */
 };
 
 static const struct entry ROUTES[] = {
@@ -23,17 +23,20 @@ static const struct entry ROUTES[] = {
     {"GET", "/metrics", on_metrics, false, NULL},
     {"GET", "/api/v1/openapi.json", on_file, false, ""},
     {"GET", "/api/v1/status", on_status, false, ""},
-    {"GET", "/api/v1/clients", on_clients, false, "client, limit, cursor"},
+    {"GET", "/api/v1/clients", on_clients, false, "client, sort, offset, limit, cursor"},
     {"GET", "/api/v1/clients/*", on_client, false, ""},
     {"DELETE", "/api/v1/clients/*", on_delete_client, true, ""},
+    {"POST", "/api/v1/check", on_check_address, true, ""},
     {"POST", "/api/v1/clients/*/check", on_check, true, ""},
-    {"GET", "/api/v1/locks", on_locks, false, "client, file, share, owner, waited, limit, cursor"},
+    {"GET", "/api/v1/locks", on_locks, false,
+     "client, file, share, owner, waited, sort, offset, limit, cursor"},
     {"DELETE", "/api/v1/locks/*", on_delete_lock, true, ""},
     {"DELETE", "/api/v1/files/*", on_delete_file, true, ""},
     {"GET", "/api/v1/waiters", on_waiters, false, "client, file, share, owner, limit, cursor"},
     {"GET", "/api/v1/reservations", on_reservations, false, "client, file, share, limit, cursor"},
     {"GET", "/api/v1/grace", on_grace, false, ""},
     {"POST", "/api/v1/grace/end", on_end_grace, true, ""},
+    {"GET", "/api/v1/backup", on_backup, true, ""},
     {"GET", "/api/v1/notifications", on_notifications, false, "client, status, limit, cursor"},
     {"POST", "/api/v1/notifications", on_notify, true, ""},
 };
@@ -77,8 +80,8 @@ static bool same_method(const char *wanted, const char *given)
 /* ---- the query ---- */
 
 struct query {
-    const char *keys;    /* that there are */
-    const char *unknown; /* the first that is none of them */
+    const char *keys;    /* allowed here */
+    const char *unknown; /* the first key that is not allowed */
 };
 
 static bool is_one_of(const char *keys, const char *key)
@@ -113,7 +116,7 @@ static enum MHD_Result reply_unknown_key(struct request *request, const struct q
     char key[64];
     size_t n = 0;
 
-    /* It may be anything; JSON takes only UTF-8. */
+    /* A peer can send any bytes, but JSON must be UTF-8. */
     for (; query->unknown[n] && n < sizeof(key) - 1; n++)
         key[n] =
             (char)(query->unknown[n] > ' ' && query->unknown[n] < 0x7f ? query->unknown[n] : '?');
@@ -127,9 +130,9 @@ static enum MHD_Result reply_unknown_key(struct request *request, const struct q
     return reply_problem(request, MHD_HTTP_BAD_REQUEST, detail);
 }
 
-/* ---- finding the way ---- */
+/* ---- routing ---- */
 
-/* A mistyped filter must not pass for none, which would list everything. */
+/* Unknown keys are refused: a mistyped filter, if ignored, would list everything. */
 static enum MHD_Result enter(struct request *request, const struct entry *entry)
 {
     struct query query = {.keys = entry->keys};
@@ -142,7 +145,7 @@ static enum MHD_Result enter(struct request *request, const struct entry *entry)
     return query.unknown ? reply_unknown_key(request, &query) : entry->handle(request);
 }
 
-/* For the Allow header, which RFC 9110 (section 15.5.6) asks for with a 405. */
+/* For the Allow header, which RFC 9110 (section 15.5.6) requires with a 405. */
 static void allow(struct request *request, const char *method)
 {
     size_t len = strlen(request->allow);
@@ -153,6 +156,10 @@ static void allow(struct request *request, const char *method)
 
 enum MHD_Result route(struct request *request)
 {
+    enum MHD_Result answered = MHD_NO;
+
+    if (!access_may_look(request, &answered))
+        return answered;
     for (size_t i = 0; i < HF_COUNT_OF(ROUTES); i++) {
         if (!matches(ROUTES[i].path, request->path, request->argument, sizeof(request->argument)))
             continue;

@@ -22,7 +22,8 @@ const struct hf_addr *row_client_addr(const struct hf_view_client *client)
     return client->record.n_addrs > 0 ? &client->record.addrs[0] : &NOWHERE;
 }
 
-static void put_who(struct writer *w, uint64_t id, struct hf_bytes name, const struct hf_addr *addr)
+static void put_client(struct writer *w, uint64_t id, struct hf_bytes name,
+                       const struct hf_addr *addr)
 {
     write_open(w, "client", '{');
     write_id(w, "id", id);
@@ -40,7 +41,7 @@ static bool is_printable(struct hf_bytes bytes)
     return bytes.len > 0;
 }
 
-/* Linux makes its owner handle a text, PID@HOST; others do not. */
+/* Linux uses text as owner handle, PID@HOST; other clients use any bytes. */
 static void put_owner(struct writer *w, int32_t svid, struct hf_bytes oh)
 {
     write_open(w, "owner", '{');
@@ -147,12 +148,12 @@ void row_notification(struct writer *w, const struct row_context *context, const
 
     (void)context;
     write_open(w, NULL, '{');
-    put_who(w, c->record.id, c->record.name, row_client_addr(c));
+    put_client(w, c->record.id, c->record.name, row_client_addr(c));
     put_notice(w, c);
     write_close(w, '}');
 }
 
-/* ---- locks and the like ---- */
+/* ---- locks, waiters, reservations ---- */
 
 void row_lock(struct writer *w, const struct row_context *context, const union row *row)
 {
@@ -161,7 +162,7 @@ void row_lock(struct writer *w, const struct row_context *context, const union r
 
     write_open(w, NULL, '{');
     write_id(w, "id", r->id);
-    put_who(w, r->client_id, l->client_name, &l->client_addr);
+    put_client(w, r->client_id, l->client_name, &l->client_addr);
     put_file(w, context, r->share, r->fh);
     put_owner(w, r->svid, r->oh);
     put_range(w, r->first, r->last);
@@ -180,7 +181,7 @@ void row_waiter(struct writer *w, const struct row_context *context, const union
 
     write_open(w, NULL, '{');
     write_id(w, "id", v->id);
-    put_who(w, v->client_id, v->client_name, &v->client_addr);
+    put_client(w, v->client_id, v->client_name, &v->client_addr);
     put_file(w, context, v->share, v->fh);
     put_owner(w, v->svid, v->oh);
     put_range(w, v->first, v->last);
@@ -203,7 +204,7 @@ void row_reservation(struct writer *w, const struct row_context *context, const 
 
     write_open(w, NULL, '{');
     write_id(w, "id", s->id);
-    put_who(w, s->client_id, s->client_name, &s->client_addr);
+    put_client(w, s->client_id, s->client_name, &s->client_addr);
     put_file(w, context, s->share, s->fh);
     write_hex(w, "owner_handle", s->oh);
     write_str(w, "denies", BITS[s->mode & 3]);

@@ -6,7 +6,7 @@
 #include "admin/writer.h"
 #include "core/view.h"
 
-/* What a row needs beside itself. */
+/* What rows need beside the view. */
 struct row_context {
     const struct hf_fh_map *map;
     int64_t wall_ms;
@@ -25,7 +25,7 @@ void row_waiter(struct writer *w, const struct row_context *context, const union
 void row_reservation(struct writer *w, const struct row_context *context, const union row *row);
 void row_notification(struct writer *w, const struct row_context *context, const union row *row);
 
-/* The address a client is known by; that of a registration is where it came from. */
+/* The address that identifies a client; for a registration by SM_MON, the address of its sender. */
 const struct hf_addr *row_client_addr(const struct hf_view_client *client);
 
 const char *row_notice_name(enum hf_notice_status status);

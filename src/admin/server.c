@@ -6,7 +6,7 @@
 
 #include "admin/private.h"
 #include "admin/token.h"
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -18,9 +18,9 @@ enum { LONG_ROUND_NS = 100 * 1000, REST_MS = 2 };
 static void on_timer(uv_timer_t *timer);
 
 /*
- * One round: reads, handlers, one piece of each answer. What is left to do (an unfinished list, a
- * timeout) is for a later turn of the loop; after a round that took its time, not for the very next
- * one, so that locks get the greater part of it however long a list is.
+ * One round of libmicrohttpd: reads, handlers, one piece of each answer. The rest (an unfinished
+ * list, a timeout) is left to a later turn of the loop. After a long round the next one is delayed,
+ * so that lock requests get most of the time however long a list is.
  */
 static void run(struct listener *listener)
 {
@@ -69,6 +69,7 @@ static struct request *request_new(struct listener *listener, struct MHD_Connect
     request->method = method;
     request->path = url;
     hf_buf_init(&request->body, &hf_alloc_heap);
+    hf_buf_init(&request->backup.out, &hf_alloc_heap);
     hf_list_init(&request->link);
     return request;
 }
@@ -78,14 +79,14 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
 {
     struct request *request = *state;
 
-    (void)ctx;
-    (void)connection;
     (void)code;
+    connections_completed(ctx, connection);
     if (!request)
         return;
     hf_list_remove(&request->link);
     json_decref(request->pending);
     hf_buf_free(&request->body);
+    hf_buf_free(&request->backup.out);
     hf_free(&hf_alloc_heap, request);
     *state = NULL;
 }
@@ -100,8 +101,8 @@ static bool announces_too_much(struct MHD_Connection *connection)
     return length && (!parse_id(length, &n) || n > BODY_MAX);
 }
 
-/* libmicrohttpd calls this with the headers, then for each part of the body, then to answer; and
- * once more when a request that waited goes on. */
+/* libmicrohttpd calls this with the headers, then for each part of the body, then for the answer;
+ * and once more when a suspended request is resumed. */
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *size, void **state)
@@ -121,16 +122,11 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     if (*size > 0) {
         if (hf_buf_len(&request->body) + *size > BODY_MAX ||
             hf_buf_append(&request->body, data, *size) < 0)
-            return MHD_NO; /* it did not announce this: the connection is closed */
+            return MHD_NO; /* longer than announced: the connection is closed */
         *size = 0;
         return MHD_YES;
     }
-    if (request->ready) {
-        json_t *json = request->pending;
-        request->pending = NULL;
-        return reply_json(request, request->pending_status, json);
-    }
-    return route(request);
+    return request->ready ? reply_pending(request) : route(request);
 }
 
 /* ---- sockets ---- */
@@ -159,7 +155,7 @@ static int listen_tcp(const char *text, int *out)
     return 0;
 }
 
-/* A socket nobody listens on any more was left behind by a daemon that was killed. */
+/* Removes a socket that a killed daemon left behind; one that still accepts connections stays. */
 static void remove_stale(const struct sockaddr_un *sun)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -182,7 +178,7 @@ static int listen_unix(const char *path, int *out)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    /* Everybody may look; who may change is decided by the peer's credentials (access.c). */
+    /* All users may read; access.c decides by the peer's credentials whether it may change. */
     if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0666) < 0 ||
         listen(fd, SOMAXCONN) < 0) {
         int error = errno;
@@ -193,7 +189,7 @@ static int listen_unix(const char *path, int *out)
     return 0;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -212,22 +208,25 @@ static int start(struct hf_admin *admin, struct listener *listener, int fd)
 
     listener->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, listener, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, &listener->connections,
+        MHD_OPTION_NOTIFY_CONNECTION, connections_notify, &listener->connections,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS_MAX + CONNECTIONS_CLOSING),
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_END);
     if (!listener->daemon)
         return -ENOMEM;
+    connections_init(&listener->connections, admin->config.loop);
     info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     HF_ASSERT(info);
     uv_poll_init(admin->config.loop, &listener->poll, info->epoll_fd);
     uv_timer_init(admin->config.loop, &listener->timer);
     listener->poll.data = listener->timer.data = listener;
     uv_poll_start(&listener->poll, UV_READABLE, on_readable);
-    admin->open_handles += 2;
+    admin->open_handles += 3;
     return 0;
 }
 
-/* What cannot be listened on is told, and done without. */
+/* Failing to listen is logged, and the daemon goes on without. */
 static void open_listener(struct hf_admin *admin, struct listener *listener, const char *where)
 {
     int fd = -1;
@@ -289,12 +288,14 @@ void hf_admin_close(struct hf_admin *admin)
         if (!listener->daemon)
             continue;
         uv_poll_stop(&listener->poll);
-        MHD_run(listener->daemon); /* what was answered a moment ago still leaves */
+        MHD_run(listener->daemon); /* sends the answers that are ready */
         if (listener->local)
             (void)unlink(admin->config.socket);
         MHD_stop_daemon(listener->daemon);
         uv_close((uv_handle_t *)&listener->poll, on_closed);
         uv_close((uv_handle_t *)&listener->timer, on_closed);
+        listener->connections.sweep.data = listener;
+        uv_close((uv_handle_t *)&listener->connections.sweep, on_closed);
     }
     if (admin->open_handles == 0) {
         hf_fh_map_free(&admin->map);

@@ -1,14 +1,14 @@
-/* The state of the whole: status, grace, health, metrics. */
+/* The state of the daemon as a whole: status, grace, health, metrics. */
 #include "admin/private.h"
 #include "admin/rows.h"
 #include "admin/values.h"
 
 static struct hf_view_status view_status(const struct request *request)
 {
-    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    struct hf_service *service = request->admin->config.service;
     struct hf_view_status status;
 
-    hf_core_view_status(request->admin->config.core, ops->now(ops->ctx), &status);
+    hf_core_view_status(service->core, hf_service_now(service), &status);
     return status;
 }
 
@@ -58,20 +58,31 @@ static json_t *show_store(const struct hf_admin_ops *ops)
                      health.store_up ? NULL : health.reason);
 }
 
+static json_t *show_listen(const struct hf_admin_config *config)
+{
+    json_t *json = json_array();
+    char text[HF_ADDR_TEXT_MAX];
+
+    for (unsigned i = 0; i < config->n_server_listen; i++)
+        json_array_append_new(json, json_string(hf_addr_format(&config->server_listen[i], text)));
+    return json;
+}
+
 enum MHD_Result on_status(struct request *request)
 {
     const struct hf_admin_config *config = &request->admin->config;
     struct hf_view_status s = view_status(request);
 
-    return reply_json(request, MHD_HTTP_OK,
-                      json_pack("{s:s, s:s, s:o, s:o, s:i, s:b, s:b, s:o, s:o, s:o, s:o, s:o}",
-                                "version", HF_VERSION, "name", config->server_name, "time",
-                                value_time(config->ops.now(config->ops.ctx).wall_ms), "epoch",
-                                value_id(s.epoch), "state", s.state, "clean_start", s.was_clean,
-                                "token_needed", request->admin->token[0] != '\0', "grace",
-                                show_grace(&s), "counts", show_counts(&s), "notifications",
-                                show_notices(&s), "store", show_store(&config->ops), "totals",
-                                show_totals(&config->ops)));
+    return reply_json(
+        request, MHD_HTTP_OK,
+        json_pack("{s:s, s:s, s:o, s:i, s:o, s:o, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o}",
+                  "version", HF_VERSION, "name", config->server_name, "listen", show_listen(config),
+                  "port", config->server_port, "time",
+                  value_time(hf_service_now(config->service).wall_ms), "epoch", value_id(s.epoch),
+                  "state", s.state, "clean_start", s.was_clean, "token_needed",
+                  request->admin->token[0] != '\0', "changes", access_changes(request), "grace",
+                  show_grace(&s), "counts", show_counts(&s), "notifications", show_notices(&s),
+                  "store", show_store(&config->ops), "totals", show_totals(&config->ops)));
 }
 
 enum MHD_Result on_grace(struct request *request)
@@ -86,7 +97,8 @@ enum MHD_Result on_healthz(struct request *request)
     return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("alive\n"));
 }
 
-/* Ready is who can promise: a grace period is no reason to say no, a store that is down is. */
+/* Not ready while the store is down, because nothing can be promised then; a grace period is no
+ * reason, because clients can reclaim. */
 enum MHD_Result on_readyz(struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;

@@ -1,13 +1,12 @@
 #include "admin/token.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "admin/private.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/secret.h"
 
 static int refuse(const char *path, const char *reason)
 {
@@ -18,22 +17,18 @@ static int refuse(const char *path, const char *reason)
 
 int token_read(const char *path, char *token)
 {
-    FILE *file;
-    size_t len;
+    const char *reason;
 
     token[0] = '\0';
     if (!path[0])
         return 0;
-    file = fopen(path, "re");
-    if (!file)
-        return refuse(path, strerror(errno));
-    if (!fgets(token, TOKEN_MAX + 1, file))
+    if (hf_secret_read(path, token, TOKEN_MAX + 1, &reason) < 0)
+        return refuse(path, reason);
+    token[strcspn(token, " \t")] = '\0';
+    if (strlen(token) < TOKEN_MIN) {
         token[0] = '\0';
-    (void)fclose(file);
-    len = strcspn(token, " \t\r\n");
-    token[len] = '\0';
-    if (len < TOKEN_MIN)
         return refuse(path, "its first line has fewer than 16 characters");
+    }
     return 0;
 }
 

@@ -1,5 +1,4 @@
-/* The token that changes need: read once from its file, compared without telling how far it fits.
- */
+/* The token that changes need: read once from its file, compared in constant time. */
 #ifndef HF_ADMIN_TOKEN_H
 #define HF_ADMIN_TOKEN_H
 

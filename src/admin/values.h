@@ -1,7 +1,7 @@
 /*
- * Values as JSON shows them (SPEC section 7): 64-bit numbers as decimal strings, because JavaScript
- * would round them; times as RFC 3339 in UTC. For answers made with jansson; writer.h has the same
- * for lists.
+ * Values in the forms of our JSON (SPEC section 7): 64-bit numbers as decimal strings, because
+ * JavaScript would round them; times as RFC 3339 in UTC. For answers made with jansson; writer.h
+ * has the same for lists.
  */
 #ifndef HF_ADMIN_VALUES_H
 #define HF_ADMIN_VALUES_H

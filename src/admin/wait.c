@@ -1,22 +1,51 @@
 /*
  * Requests that cannot be answered yet: a change waits until it is durable, a check until its calls
- * have ended. libmicrohttpd is told to leave the connection alone meanwhile.
+ * have ended, a backup until it is made. Meanwhile libmicrohttpd leaves the connection alone (it is
+ * suspended).
  */
 #include "admin/private.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/log.h"
 
-static void suspend(struct request *request)
+static enum MHD_Result suspend(struct request *request)
 {
     hf_list_add_tail(&request->admin->waiting, &request->link);
     MHD_suspend_connection(request->connection);
+    return MHD_YES;
 }
 
-static void resume(struct request *request)
+static void make_ready(struct request *request)
 {
-    hf_list_remove(&request->link);
     request->ready = true;
+    if (!hf_list_linked(&request->link))
+        return; /* it did not have to wait */
+    hf_list_remove(&request->link);
     MHD_resume_connection(request->connection);
     listener_kick(request->listener);
+}
+
+/* libmicrohttpd takes the memory over, and sends as much in each turn as the socket takes. */
+static enum MHD_Result reply_backup(struct request *request)
+{
+    struct hf_buf *buf = &request->backup.out;
+    struct MHD_Response *response;
+
+    HF_ASSERT(buf->start == 0);
+    response = MHD_create_response_from_buffer(hf_buf_len(buf), buf->data, MHD_RESPMEM_MUST_FREE);
+    if (response)
+        hf_buf_init(buf, &hf_alloc_heap);
+    return reply_response(request, MHD_HTTP_OK, "application/octet-stream", response);
+}
+
+enum MHD_Result reply_pending(struct request *request)
+{
+    json_t *json = request->pending;
+
+    if (!json && request->backup.done)
+        return reply_backup(request);
+    request->pending = NULL;
+    return reply_json(request, request->pending_status, json);
 }
 
 static void become_problem(struct request *request, unsigned status, const char *detail)
@@ -26,28 +55,25 @@ static void become_problem(struct request *request, unsigned status, const char 
     request->pending = problem_json(status, detail);
 }
 
-static void on_durable(struct hf_later *later, bool reached)
+static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
-    struct request *request = hf_container_of(later, struct request, later);
+    struct request *request = hf_container_of(waiter, struct request, waiter);
 
-    if (!reached)
+    log_change(request, durable);
+    if (!durable)
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                        "The store could not record this, so nothing was changed. Try again when "
                        "/readyz says ready.");
-    resume(request);
+    make_ready(request);
 }
 
 enum MHD_Result reply_when_durable(struct request *request, uint64_t seq, json_t *json)
 {
-    const struct hf_admin_ops *ops = &request->admin->config.ops;
-
-    if (ops->is_durable(ops->ctx, seq))
-        return reply_json(request, MHD_HTTP_OK, json);
     request->pending = json;
     request->pending_status = MHD_HTTP_OK;
-    suspend(request);
-    ops->when_durable(ops->ctx, seq, &request->later, on_durable);
-    return MHD_YES;
+    if (hf_service_when_durable(request->admin->config.service, seq, &request->waiter, on_durable))
+        return reply_pending(request);
+    return suspend(request);
 }
 
 static json_t *show_step(const struct hf_admin_step *step)
@@ -71,20 +97,45 @@ static void on_checked(struct hf_admin_check *check, int error)
     request->pending = json_pack("{s:b, s:o}", "reachable", ok, "steps", steps);
     if (error < 0)
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, "The daemon is stopping.");
-    resume(request);
+    make_ready(request);
 }
 
-enum MHD_Result reply_when_checked(struct request *request, uint64_t client_id)
+enum MHD_Result reply_when_checked(struct request *request, const struct hf_view_client *client)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
     int rv;
 
     request->check = (struct hf_admin_check){.done = on_checked};
-    rv = ops->check(ops->ctx, client_id, &request->check);
+    rv = ops->check(ops->ctx, client, &request->check);
     if (rv < 0)
-        return reply_error(request, rv, "There is no such client.");
-    suspend(request);
-    return MHD_YES;
+        return reply_error(request, rv, "The address of this client is not known yet.");
+    return suspend(request);
+}
+
+static void on_backed_up(struct hf_admin_backup *backup, int error)
+{
+    struct request *request = hf_container_of(backup, struct request, backup);
+    char who[WHO_MAX];
+
+    if (error < 0)
+        become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                       "The store could not be read, so there is no backup. Try again when /readyz "
+                       "says ready.");
+    hf_log(error < 0 ? HF_LOG_WARN : HF_LOG_INFO, "backup", HF_STR("who", access_who(request, who)),
+           HF_UINT("bytes", hf_buf_len(&backup->out)), HF_STR("result", hf_strerror(error)));
+    make_ready(request);
+}
+
+enum MHD_Result reply_when_backed_up(struct request *request)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    int rv;
+
+    request->backup.done = on_backed_up;
+    rv = ops->backup(ops->ctx, &request->backup);
+    if (rv < 0)
+        return reply_error(request, rv, "");
+    return suspend(request);
 }
 
 /* libmicrohttpd must not be stopped while a connection is suspended. */
@@ -93,6 +144,6 @@ void wait_abandon_all(struct hf_admin *admin)
     hf_list_foreach_safe (node, &admin->waiting) {
         struct request *request = hf_list_entry(node, struct request, link);
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, "The daemon is stopping.");
-        resume(request);
+        make_ready(request);
     }
 }

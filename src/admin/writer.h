@@ -17,7 +17,7 @@
 
 struct writer {
     struct hf_buf *out;
-    bool comma; /* something stands before, in the same object or array */
+    bool comma; /* the next value needs a comma before it */
     bool failed;
 };
 
@@ -33,7 +33,7 @@ void write_seconds(struct writer *w, const char *key, int64_t ms);
 void write_addr(struct writer *w, const char *key, const struct hf_addr *addr);
 void write_hex(struct writer *w, const char *key, struct hf_bytes bytes);
 
-/* What a peer chose: what is not printable text is written \xNN. NULL in data: null. */
+/* Text from a peer: bytes that are not printable are written \xNN. NULL in data: null. */
 void write_text(struct writer *w, const char *key, struct hf_bytes bytes);
 void write_str(struct writer *w, const char *key, const char *text);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -155,7 +155,7 @@ int hf_addr_parse_port(const char *text, struct hf_addr *out)
         return HF_EINVAL;
     memcpy(host, text + brackets, len - 2 * (size_t)brackets);
     host[len - 2 * (size_t)brackets] = '\0';
-    /* Without brackets the last group of an IPv6 address would pass for a port. */
+    /* Without brackets, the last group of an IPv6 address would be taken for a port. */
     if (hf_addr_parse(host, &addr) < 0 || brackets != (addr.family == HF_ADDR_IPV6))
         return HF_EINVAL;
     addr.port = (uint16_t)port;

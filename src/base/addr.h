@@ -1,7 +1,7 @@
 /*
- * An IP address with a port, small enough to be copied and compared without thought. An IPv4
- * address that came in mapped into IPv6 (::ffff:a.b.c.d) is kept as IPv4, so one host is one
- * address however it reached us.
+ * An IP address with a port, small enough to be passed and compared by value. An IPv4 address that
+ * arrived mapped into IPv6 (::ffff:a.b.c.d) is stored as IPv4, so that a host has the same address
+ * however it reached us.
  */
 #ifndef HF_BASE_ADDR_H
 #define HF_BASE_ADDR_H
@@ -27,7 +27,7 @@ enum {
     HF_ADDR_UADDR_MAX = 64,
 };
 
-/* The same host; ports do not matter. */
+/* True if both are addresses of the same host; ports are ignored. */
 static inline bool hf_addr_same_host(const struct hf_addr *a, const struct hf_addr *b)
 {
     return a->family == b->family && a->scope == b->scope && memcmp(a->bytes, b->bytes, 16) == 0;
@@ -38,7 +38,7 @@ static inline bool hf_addr_equal(const struct hf_addr *a, const struct hf_addr *
     return a->port == b->port && hf_addr_same_host(a, b);
 }
 
-/* The first port an ordinary user may bind. */
+/* The first port that an ordinary user may bind. */
 enum { HF_PORT_RESERVED_END = 1024 };
 
 static inline bool hf_addr_is_reserved_port(const struct hf_addr *addr)
@@ -52,19 +52,25 @@ bool hf_addr_is_loopback(const struct hf_addr *addr);
 /* 0.0.0.0 and :: */
 bool hf_addr_is_any(const struct hf_addr *addr);
 
-/* HF_EINVAL unless an AF_INET or AF_INET6 address. */
+/* HF_EINVAL unless sa is an AF_INET or AF_INET6 address. */
 int hf_addr_from_sockaddr(const struct sockaddr *sa, struct hf_addr *out);
 
 /* Returns the length of the socket address written. The family must not be HF_ADDR_NONE. */
 unsigned hf_addr_to_sockaddr(const struct hf_addr *addr, struct sockaddr_storage *out);
 
-/* Numeric text only ("192.0.2.1", "2001:db8::1", "fe80::1%2"); never asks a resolver. Port is 0. */
+/*
+ * Parses numeric text only ("192.0.2.1", "2001:db8::1", "fe80::1%2"); never asks a resolver. The
+ * port is 0.
+ */
 int hf_addr_parse(const char *text, struct hf_addr *out);
 
-/* With its port, as hf_addr_format_port() writes it: "192.0.2.1:8049", "[::1]:8049". */
+/*
+ * Parses an address with its port, as hf_addr_format_port() writes it: "192.0.2.1:8049",
+ * "[::1]:8049".
+ */
 int hf_addr_parse_port(const char *text, struct hf_addr *out);
 
-/* The address alone; and with its port, "192.0.2.1:4045" or "[::1]:4045". Both return text. */
+/* Formats the address alone, or with its port: "192.0.2.1:4045", "[::1]:4045". Both return text. */
 char *hf_addr_format(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX]);
 char *hf_addr_format_port(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX]);
 

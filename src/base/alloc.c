@@ -6,8 +6,10 @@
 
 enum { HUGE_PAGE = 2 * 1024 * 1024 };
 
-/* Large blocks go on huge pages where the kernel has them: the big tables are looked into at
- * random. */
+/*
+ * Ask for huge pages for large blocks: the big tables are accessed at random, and on small pages
+ * each access would miss the TLB too.
+ */
 static void *huge_alloc(size_t size)
 {
     void *ptr = aligned_alloc(HUGE_PAGE, size);

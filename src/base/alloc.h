@@ -1,9 +1,9 @@
 /*
- * Memory through a table of functions, so that a test can count allocations and make the n-th one
- * fail. Code that runs per request takes what it needs from pools that were filled before; this is
- * for what grows: tables, records, buffers.
+ * Memory allocation through a table of functions, so that a test can count allocations and make the
+ * n-th one fail. Code that runs per request takes objects from pools filled earlier; this interface
+ * is for what grows: tables, records, buffers.
  *
- * The allocator outlives everything made with it. hf_free(NULL) is allowed.
+ * The allocator outlives everything allocated with it. hf_free(NULL) is allowed.
  */
 #ifndef HF_BASE_ALLOC_H
 #define HF_BASE_ALLOC_H
@@ -16,7 +16,7 @@ struct hf_alloc {
     void *ctx;
 };
 
-/* malloc and friends. */
+/* The C library's allocator. */
 extern const struct hf_alloc hf_alloc_heap;
 
 static inline void *hf_malloc(const struct hf_alloc *alloc, size_t size)
@@ -35,7 +35,7 @@ static inline void hf_free(const struct hf_alloc *alloc, void *ptr)
         alloc->release(alloc->ctx, ptr);
 }
 
-/* Zeroed; NULL on failure or when count * size overflows. */
+/* Returns zeroed memory; NULL on failure or when count * size overflows. */
 void *hf_calloc(const struct hf_alloc *alloc, size_t count, size_t size);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 enum { FIRST_SIZE = 256 };
@@ -28,7 +28,10 @@ uint8_t *hf_buf_reserve(struct hf_buf *buf, size_t len)
     if (buf->data && buf->size - buf->end >= len)
         return buf->data + buf->end;
 
-    /* Sliding the bytes down is cheaper than growing, and keeps a queue from creeping upward. */
+    /*
+     * Move the bytes to the front if that makes enough room: it is cheaper than growing, and a
+     * queue that is never quite empty would grow forever otherwise.
+     */
     if (buf->data && buf->start > 0 && buf->size - used >= len) {
         memmove(buf->data, buf->data + buf->start, used);
         buf->start = 0;

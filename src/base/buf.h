@@ -1,6 +1,7 @@
 /*
- * A growable run of bytes with a read end and a write end: records gathered into a batch, bytes on
- * their way to a socket. It owns its memory; views of it are valid until the next change.
+ * A growable buffer of bytes with a read end and a write end, for example for the records of a
+ * batch or for the bytes still to be sent. It owns its memory; views of it are valid until the next
+ * change.
  */
 #ifndef HF_BASE_BUF_H
 #define HF_BASE_BUF_H
@@ -34,25 +35,25 @@ static inline struct hf_bytes hf_buf_view(const struct hf_buf *buf)
 }
 
 /*
- * Room for len more bytes at the end, or NULL. What was written there counts only after
- * hf_buf_commit().
+ * Returns room for len more bytes at the end, or NULL. The bytes written there become part of the
+ * buffer with hf_buf_commit().
  */
 uint8_t *hf_buf_reserve(struct hf_buf *buf, size_t len);
 void hf_buf_commit(struct hf_buf *buf, size_t len);
 
-/* HF_ENOMEM, with the buffer as it was, or 0. */
+/* Returns 0, or HF_ENOMEM with the buffer unchanged. */
 int hf_buf_append(struct hf_buf *buf, const void *data, size_t len);
 
 /* Drops len bytes from the front. */
 void hf_buf_consume(struct hf_buf *buf, size_t len);
 
-/* Takes back what was written after the first len bytes from the read end. */
+/* Drops everything after the first len bytes, counted from the read end. */
 static inline void hf_buf_truncate(struct hf_buf *buf, size_t len)
 {
     buf->end = buf->start + len;
 }
 
-/* Empty again, memory kept for reuse. */
+/* Empties the buffer and keeps its memory for reuse. */
 static inline void hf_buf_clear(struct hf_buf *buf)
 {
     buf->start = buf->end = 0;

@@ -1,4 +1,6 @@
-/* A view of bytes that somebody else owns: names, file handles, owner handles, encoded records. */
+/*
+ * A view of bytes that the view does not own: names, file handles, owner handles, encoded records.
+ */
 #ifndef HF_BASE_BYTES_H
 #define HF_BASE_BYTES_H
 

@@ -1,6 +1,7 @@
 /*
- * The one set of error codes. Functions that can fail return 0 or one of these, always negative;
- * outputs are the last parameters and untouched on failure unless said otherwise.
+ * The error codes of all of Holdfast. A function that can fail returns 0 or one of these, always
+ * negative. Outputs are the last parameters, and a failure leaves them unchanged unless the
+ * function says otherwise.
  */
 #ifndef HF_BASE_ERROR_H
 #define HF_BASE_ERROR_H
@@ -33,7 +34,7 @@ enum hf_error {
 #undef X
 };
 
-/* A short English text for a code; never NULL. 0 is "success". */
+/* Returns a short English text for a code; never NULL. The text for 0 is "success". */
 const char *hf_strerror(int code);
 
 #endif

@@ -3,12 +3,12 @@
 #include <endian.h>
 #include <string.h>
 
-/* ---- for tables ---- */
+/* ---- hash for tables in memory ---- */
 
-/* Odd, with as many ones as zeros, spread: any such number serves. */
+/* Arbitrary constants: odd, with 32 one bits spread over the word. */
 #define LENGTH_MIX 0x9e3779b97f4a7c15ULL
 
-/* Both halves of the 128-bit product, folded into one. */
+/* Multiplies to 128 bits and folds both halves into one. */
 static inline uint64_t fold(uint64_t a, uint64_t b)
 {
     __extension__ unsigned __int128 product = (unsigned __int128)a * b;
@@ -33,8 +33,8 @@ static inline uint64_t load32(const uint8_t *p)
 }
 
 /*
- * b must be masked already, by k0 or by what came of it. A factor that a peer can make 0 would make
- * all products 0, whatever the other factor and the key.
+ * b must already be masked by k0 or by a value derived from it. If a peer could make one factor 0,
+ * the product would be 0 whatever the other factor and the key are.
  */
 static inline uint64_t finish(const struct hf_hash_key *key, uint64_t a, uint64_t b)
 {
@@ -51,7 +51,10 @@ uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len)
 
     for (left = len; left > 16; left -= 16, p += 16)
         h = fold(load64(p) ^ key->k1, load64(p + 8) ^ h);
-    /* What is left, 16 bytes or fewer, in two words that may overlap: no loop over single bytes. */
+    /*
+     * Hash the last 16 bytes or fewer as two words that may overlap, which avoids a loop over
+     * bytes.
+     */
     if (left >= 8) {
         a = load64(p);
         b = load64(p + left - 8);
@@ -69,7 +72,7 @@ uint64_t hf_hash_u64(const struct hf_hash_key *key, uint64_t a, uint64_t b)
     return finish(key, a, b ^ key->k0);
 }
 
-/* ---- for what leaves the process ---- */
+/* ---- hash for values that leave the process ---- */
 
 struct sip {
     uint64_t v0, v1, v2, v3;

@@ -1,15 +1,14 @@
 /*
- * Keyed hashes for what comes from the network: without the key, which is drawn at start, nobody
- * can choose names or file handles that all fall into one bucket.
+ * Keyed hashes for input from the network. The key is drawn at random at start; without it a peer
+ * cannot choose names or file handles that all fall into one bucket.
  *
- * hf_hash() is for tables in memory. It is built like wyhash (Wang Yi): sixteen bytes are masked
- * with the key and with what came before, and multiplied to 128 bits, whose halves are folded
- * into 64. That is several times as fast as SipHash on a request's few hundred bytes, and nobody
- * can aim it as long as its values stay in the process. They are others at each start: not to be
- * stored.
+ * hf_hash() is for tables in memory. It is built like wyhash (Wang Yi): sixteen bytes at a time are
+ * masked with the key and with the state so far, multiplied to 128 bits, and the two halves are
+ * folded into 64 bits. On the few hundred bytes of a request it is several times as fast as
+ * SipHash. It resists attack only while its values stay inside the process; they differ at each
+ * start, so they must not be stored.
  *
- * hf_siphash() is for values that leave the process: what is written to disk, shown, or sent.
- * SipHash-1-3 (Aumasson and Bernstein).
+ * hf_siphash() is SipHash-1-3 (Aumasson and Bernstein), for values that are stored, shown or sent.
  */
 #ifndef HF_BASE_HASH_H
 #define HF_BASE_HASH_H
@@ -24,7 +23,7 @@ struct hf_hash_key {
 
 uint64_t hf_hash(const struct hf_hash_key *key, const void *data, size_t len);
 
-/* The same for a number, or for a hash joined with a further part of a composite key. */
+/* Hashes a number, or combines a hash with a further part of a composite key. */
 uint64_t hf_hash_u64(const struct hf_hash_key *key, uint64_t a, uint64_t b);
 
 uint64_t hf_siphash(const struct hf_hash_key *key, const void *data, size_t len);

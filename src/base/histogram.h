@@ -1,21 +1,21 @@
 /*
- * How values are spread, in buckets whose upper bounds are powers of two: finding the bucket is one
- * instruction, so that timing a request costs no more than reading the clock (ADM-02). Owned by
- * whoever observes; read by whoever shows it, on the same thread.
+ * A histogram whose bucket bounds are powers of two. Finding the bucket takes one instruction, so
+ * that timing a request costs little more than reading the clock (ADM-02). Not thread-safe: it is
+ * updated and read on one thread.
  */
 #ifndef HF_BASE_HISTOGRAM_H
 #define HF_BASE_HISTOGRAM_H
 
 #include <stdint.h>
 
-enum { HF_HISTOGRAM_BUCKETS = 36 }; /* the last one takes everything beyond 2^34: 17 s in ns */
+enum { HF_HISTOGRAM_BUCKETS = 36 }; /* the last one takes all values above 2^34: 17 s in ns */
 
 struct hf_histogram {
-    uint64_t counts[HF_HISTOGRAM_BUCKETS]; /* [i]: more than 2^(i-1), at most 2^i */
+    uint64_t counts[HF_HISTOGRAM_BUCKETS]; /* [i]: values above 2^(i-1), up to 2^i */
     uint64_t sum;
 };
 
-/* The same value, n times. */
+/* Counts the same value n times. */
 static inline void hf_histogram_observe_n(struct hf_histogram *histogram, uint64_t value,
                                           uint64_t n)
 {

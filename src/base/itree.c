@@ -2,20 +2,20 @@
 
 #include <stddef.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 
 static uint64_t greatest(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-/* The greatest last among the node and what is to its left. */
+/* The greatest last among the node and its left subtree. */
 static uint64_t max_with_left(const struct hf_itree_node *node)
 {
     return node->left ? greatest(node->left_max, node->last) : node->last;
 }
 
-/* The greatest last in a whole subtree: down its right edge. */
+/* The greatest last of a whole subtree, found along its right edge. */
 static uint64_t max_of(const struct hf_itree_node *node)
 {
     uint64_t max = 0;
@@ -25,7 +25,16 @@ static uint64_t max_of(const struct hf_itree_node *node)
     return max;
 }
 
-/* Puts with (which may be NULL) where node hangs. */
+/* The tag of all nodes of a subtree, from what its children know; NULL: they differ. */
+static const void *sole_of(const struct hf_itree_node *node)
+{
+    if ((node->left && node->left->sole != node->tag) ||
+        (node->right && node->right->sole != node->tag))
+        return NULL;
+    return node->tag;
+}
+
+/* Replaces node by with (which may be NULL) in its parent. */
 static void replace_child(struct hf_itree *tree, struct hf_itree_node *parent,
                           const struct hf_itree_node *node, struct hf_itree_node *with)
 {
@@ -49,9 +58,17 @@ static int8_t lesser(int8_t a, int8_t b)
     return (int8_t)(a < b ? a : b);
 }
 
+/* y has taken the place of x, which is now its child. */
+static void rotate_sole(struct hf_itree_node *x, struct hf_itree_node *y)
+{
+    y->sole = x->sole;
+    if (!x->sole)
+        x->sole = sole_of(x);
+}
+
 /*
- * The rotations move the child up and the node down on one side. The balances follow from the
- * heights, whatever they were, so single and double rotations need no case by case.
+ * A rotation moves the child up and the node down on one side. The new balances are computed from
+ * the heights, which covers single and double rotations alike.
  */
 static struct hf_itree_node *rotate_left(struct hf_itree *tree, struct hf_itree_node *x)
 {
@@ -66,6 +83,7 @@ static struct hf_itree_node *rotate_left(struct hf_itree *tree, struct hf_itree_
     x->parent = y;
     x->balance = (int8_t)(x->balance - 1 - greater(y->balance, 0));
     y->balance = (int8_t)(y->balance - 1 + lesser(x->balance, 0));
+    rotate_sole(x, y);
     return y;
 }
 
@@ -82,10 +100,11 @@ static struct hf_itree_node *rotate_right(struct hf_itree *tree, struct hf_itree
     x->parent = y;
     x->balance = (int8_t)(x->balance + 1 - lesser(y->balance, 0));
     y->balance = (int8_t)(y->balance + 1 + greater(x->balance, 0));
+    rotate_sole(x, y);
     return y;
 }
 
-/* Returns the new root of a subtree that leant too far. */
+/* Rebalances a subtree that is two levels deeper on one side; returns its new root. */
 static struct hf_itree_node *rebalance(struct hf_itree *tree, struct hf_itree_node *node)
 {
     if (node->balance > 0) {
@@ -106,6 +125,8 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
     HF_ASSERT(node->first <= node->last);
     while (*link) {
         parent = *link;
+        if (parent->sole != node->tag)
+            parent->sole = NULL;
         if (node->first < parent->first) {
             parent->left_max = parent->left ? greatest(parent->left_max, node->last) : node->last;
             link = &parent->left;
@@ -116,12 +137,13 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
     node->left = node->right = NULL;
     node->parent = parent;
     node->balance = 0;
+    node->sole = node->tag;
     *link = node;
 
     for (; parent; node = parent, parent = parent->parent) {
         parent->balance = (int8_t)(parent->balance + (node == parent->right ? 1 : -1));
         if (parent->balance == 0)
-            return; /* no higher than before */
+            return; /* the height is unchanged, so no ancestor needs rebalancing */
         if (parent->balance < -1 || parent->balance > 1) {
             rebalance(tree, parent);
             return;
@@ -129,27 +151,41 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
     }
 }
 
-/* From node up to until, a range that ended at lost is gone from the left, or the right, side. */
+/*
+ * Updates left_max from node up to until, after a range that ended at lost was removed from the
+ * left or right subtree of node.
+ */
 static void fix_max(struct hf_itree_node *node, bool left, const struct hf_itree_node *until,
                     uint64_t lost)
 {
     for (; node != until; node = node->parent) {
-        HF_ASSERT(node); /* until is above it */
+        HF_ASSERT(node); /* until is an ancestor of node */
         if ((left ? node->left_max : node->last) > lost)
-            return; /* somebody else's end is what counts, here and further up */
+            return; /* another range has the greatest last here, and so in all ancestors */
         if (left)
             node->left_max = max_of(node->left);
         left = node->parent && node->parent->left == node;
     }
 }
 
-/* The subtree on one side of node has become one lower; evens that out up the tree. */
+/* Updates sole from node up to until, after a range was removed from the subtree of node. */
+static void fix_sole(struct hf_itree_node *node, const struct hf_itree_node *until)
+{
+    for (; node != until; node = node->parent) {
+        const void *sole = sole_of(node);
+        if (sole == node->sole)
+            return; /* and so nothing changes for its ancestors */
+        node->sole = sole;
+    }
+}
+
+/* Rebalances upwards after the subtree on one side of node has become one level lower. */
 static void retrace_removal(struct hf_itree *tree, struct hf_itree_node *node, bool left)
 {
     while (node) {
         node->balance = (int8_t)(node->balance + (left ? 1 : -1));
         if (node->balance == 1 || node->balance == -1)
-            return; /* as high as before */
+            return; /* the height is unchanged */
         if (node->balance != 0) {
             node = rebalance(tree, node);
             if (node->balance != 0)
@@ -160,11 +196,11 @@ static void retrace_removal(struct hf_itree *tree, struct hf_itree_node *node, b
     }
 }
 
-/* A node with two children: its successor, which has no left child, takes its place. */
+/* Removes a node with two children: its successor, which has no left child, takes its place. */
 static void remove_inner(struct hf_itree *tree, struct hf_itree_node *node)
 {
     struct hf_itree_node *heir = node->right;
-    struct hf_itree_node *low; /* where the subtree got lower */
+    struct hf_itree_node *low; /* the lowest node whose subtree became lower */
     bool left;
 
     while (heir->left)
@@ -180,10 +216,14 @@ static void remove_inner(struct hf_itree *tree, struct hf_itree_node *node)
     heir->left->parent = heir;
     heir->left_max = node->left_max;
     heir->balance = node->balance;
+    heir->sole = node->sole;
     replace_child(tree, node->parent, node, heir);
 
-    if (left)
+    if (left) {
         fix_max(low, true, heir, heir->last);
+        fix_sole(low, heir);
+    }
+    fix_sole(heir, NULL);
     fix_max(heir->parent, heir->parent && heir->parent->left == heir, NULL, node->last);
     retrace_removal(tree, low, left);
 }
@@ -199,6 +239,7 @@ void hf_itree_remove(struct hf_itree *tree, struct hf_itree_node *node)
     }
     replace_child(tree, parent, node, node->left ? node->left : node->right);
     fix_max(parent, left, NULL, node->last);
+    fix_sole(parent, NULL);
     retrace_removal(tree, parent, left);
 }
 
@@ -224,9 +265,9 @@ struct hf_itree_node *hf_itree_next(const struct hf_itree_node *node)
 }
 
 /*
- * The first range in the subtree that reaches into [first, last]. Going left on left_max >= first
- * is safe: the range there that ends at or after first either begins at or before last, and is
- * found; or it begins after last, and then everything to the right does as well.
+ * Finds the first range in the subtree that overlaps [first, last]. Going left when left_max >=
+ * first is correct: the range there that ends at or after first either begins at or before last,
+ * and so overlaps; or it begins after last, and then so does everything to its right.
  */
 static struct hf_itree_node *overlap_in(struct hf_itree_node *node, uint64_t first, uint64_t last)
 {
@@ -257,7 +298,7 @@ struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, ui
 
         if (found)
             return found;
-        do { /* up, to the first ancestor that comes after us */
+        do { /* climb to the first ancestor that comes after node */
             child = node;
             node = node->parent;
         } while (node && node->right == child);
@@ -266,6 +307,62 @@ struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, ui
         if (node->last >= first)
             return (struct hf_itree_node *)(uintptr_t)node;
     }
+}
+
+/* The first node with another tag, in a subtree that has one. */
+static struct hf_itree_node *other_in(struct hf_itree_node *node, const void *tag)
+{
+    for (;;) {
+        if (node->left && node->left->sole != tag)
+            node = node->left;
+        else if (node->tag != tag)
+            return node;
+        else
+            node = node->right;
+    }
+}
+
+/* The next node, in order, with another tag. */
+static struct hf_itree_node *next_other(struct hf_itree_node *node, const void *tag)
+{
+    for (;;) {
+        const struct hf_itree_node *child;
+
+        if (node->right && node->right->sole != tag)
+            return other_in(node->right, tag);
+        do {
+            child = node;
+            node = node->parent;
+        } while (node && node->right == child);
+        if (!node || node->tag != tag)
+            return node;
+    }
+}
+
+/*
+ * Of the ranges with the tag that begin before first, only one can reach it, because they do not
+ * overlap. All ranges that begin between first and last overlap [first, last], so from there on
+ * only the tags matter.
+ */
+static struct hf_itree_node *skip_tag(struct hf_itree_node *node, uint64_t first, uint64_t last,
+                                      const void *tag)
+{
+    while (node && node->tag == tag)
+        node =
+            node->first < first ? hf_itree_overlap_next(node, first, last) : next_other(node, tag);
+    return node && node->first <= last ? node : NULL;
+}
+
+struct hf_itree_node *hf_itree_overlap_other(const struct hf_itree *tree, uint64_t first,
+                                             uint64_t last, const void *tag)
+{
+    return skip_tag(hf_itree_overlap(tree, first, last), first, last, tag);
+}
+
+struct hf_itree_node *hf_itree_overlap_other_next(const struct hf_itree_node *node, uint64_t first,
+                                                  uint64_t last, const void *tag)
+{
+    return skip_tag(hf_itree_overlap_next(node, first, last), first, last, tag);
 }
 
 static int check_subtree(const struct hf_itree_node *node, uint64_t *count)
@@ -277,6 +374,7 @@ static int check_subtree(const struct hf_itree_node *node, uint64_t *count)
     HF_ASSERT(!node->left || (node->left->parent == node && node->left->first <= node->first));
     HF_ASSERT(!node->right || (node->right->parent == node && node->right->first >= node->first));
     HF_ASSERT(!node->left || node->left_max == max_of(node->left));
+    HF_ASSERT(node->sole == sole_of(node));
     left = check_subtree(node->left, count);
     right = check_subtree(node->right, count);
     HF_ASSERT(right - left == node->balance);

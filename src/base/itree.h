@@ -1,15 +1,20 @@
 /*
- * Intrusive interval tree: ranges of 64-bit numbers, both ends included, in the order of their
- * first; ranges may overlap, and equal ones stay in the order they came. An AVL tree in which
- * every node also knows the greatest last to its left, so that all ranges overlapping a given one
- * are found in O(log n + found). That it is kept for the left side only, and not for the whole
- * subtree, lets a search decide its way by the node it stands on: in a big tree, where every node
- * looked at is a cache miss, that is half of them.
+ * Intrusive interval tree: ranges of 64-bit numbers, both ends included, ordered by their first
+ * number. Ranges may overlap; equal ones stay in insertion order. It is an AVL tree in which every
+ * node also knows the greatest last in its left subtree, so that all ranges overlapping a given one
+ * are found in O(log n + found). Keeping that maximum for the left subtree, and not for the whole
+ * one, lets a search choose its direction from the current node alone. In a big tree each visited
+ * node is a cache miss, and this halves their number.
  *
- * With first == last it is an ordered set, which is how timers use it.
+ * A node may carry a tag that says which of several parties it belongs to. Every node knows whether
+ * all of its subtree has one tag, so a search for ranges with any other tag skips such subtrees. If
+ * ranges with the same tag do not overlap each other, the first range with another tag is found in
+ * O(log n), however many ranges with the skipped tag are in between.
  *
- * The tree owns nothing, and no operation can fail. A node's first and last must not change while
- * it is in a tree.
+ * With first == last and no tags it is an ordered set; the timers use it that way.
+ *
+ * The tree does not own its nodes, and no operation can fail. A node's first, last and
+ * tag must not change while it is in a tree.
  */
 #ifndef HF_BASE_ITREE_H
 #define HF_BASE_ITREE_H
@@ -20,8 +25,10 @@
 struct hf_itree_node {
     struct hf_itree_node *left, *right, *parent;
     uint64_t first, last;
-    uint64_t left_max; /* greatest last in the left subtree; without meaning if there is none */
-    int8_t balance;    /* height of the right subtree less that of the left */
+    uint64_t left_max; /* greatest last in the left subtree; undefined if that is empty */
+    const void *sole;  /* the tag of all nodes of this subtree; NULL: they differ */
+    const void *tag;
+    int8_t balance; /* height of the right subtree less that of the left */
 };
 
 struct hf_itree {
@@ -31,16 +38,22 @@ struct hf_itree {
 void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node);
 void hf_itree_remove(struct hf_itree *tree, struct hf_itree_node *node);
 
-/* In the order of first; NULL at the end. */
+/* Iterates in the order of first; NULL at the end. */
 struct hf_itree_node *hf_itree_min(const struct hf_itree *tree);
 struct hf_itree_node *hf_itree_next(const struct hf_itree_node *node);
 
-/* The ranges that share a number with [first, last], in order; NULL when there are no more. */
+/* Iterates, in order, over the ranges that overlap [first, last]; NULL when there are no more. */
 struct hf_itree_node *hf_itree_overlap(const struct hf_itree *tree, uint64_t first, uint64_t last);
 struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, uint64_t first,
                                             uint64_t last);
 
-/* Panics unless order, balance, links and maxima are right; returns the number of nodes. */
+/* The same without the ranges that have this tag, which is not NULL. */
+struct hf_itree_node *hf_itree_overlap_other(const struct hf_itree *tree, uint64_t first,
+                                             uint64_t last, const void *tag);
+struct hf_itree_node *hf_itree_overlap_other_next(const struct hf_itree_node *node, uint64_t first,
+                                                  uint64_t last, const void *tag);
+
+/* Panics unless order, balance, links, maxima and tags are correct; returns the number of nodes. */
 uint64_t hf_itree_check(const struct hf_itree *tree);
 
 #endif

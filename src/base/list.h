@@ -1,7 +1,7 @@
 /*
  * Intrusive, circular, doubly linked list. A node is part of the object it links, so adding and
- * removing cannot fail; the list owns nothing. A node that was removed is linked to itself, and
- * hf_list_linked() tells it from one that is in a list.
+ * removing cannot fail; the list does not own its nodes. A removed node is linked to itself, which
+ * is how hf_list_linked() recognises it.
  */
 #ifndef HF_BASE_LIST_H
 #define HF_BASE_LIST_H
@@ -32,7 +32,7 @@ static inline bool hf_list_linked(const struct hf_list *node)
     return node->next != node;
 }
 
-/* Puts node right behind pos; with the list's head as pos: first. */
+/* Inserts node after pos; if pos is the head of the list, node becomes the first. */
 static inline void hf_list_add_after(struct hf_list *pos, struct hf_list *node)
 {
     node->prev = pos;
@@ -58,7 +58,7 @@ static inline void hf_list_remove(struct hf_list *node)
     hf_list_init(node);
 }
 
-/* Moves all nodes of from to the end of to; from is empty then. */
+/* Moves all nodes of from to the end of to, which leaves from empty. */
 static inline void hf_list_splice_tail(struct hf_list *to, struct hf_list *from)
 {
     if (hf_list_empty(from))
@@ -75,10 +75,7 @@ static inline void hf_list_splice_tail(struct hf_list *to, struct hf_list *from)
 #define hf_list_first(list, type, member) \
     (hf_list_empty(list) ? NULL : hf_list_entry((list)->next, type, member))
 
-#define hf_list_last(list, type, member) \
-    (hf_list_empty(list) ? NULL : hf_list_entry((list)->prev, type, member))
-
-/* The loop body must not remove the node it stands on; use the _safe form for that. */
+/* The loop body must not remove the current node; use the _safe form for that. */
 #define hf_list_foreach(node, list) \
     for (struct hf_list * (node) = (list)->next; (node) != (list); (node) = (node)->next)
 

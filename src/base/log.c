@@ -2,25 +2,36 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <time.h>
 
+#include "base/assert.h"
+#include "base/log_queue.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
 enum {
     LINE_MAX_BYTES = 4096, /* a longer line is cut, and says so */
-    BURST = 10,            /* lines of one kind per window */
-    WINDOW_S = 10,
+    WINDOW_S = 10,         /* a kind of line may pass "burst" times in each */
+    KINDS_MAX = 256,       /* a power of two, several times the number of events there are */
+    STOP_MS = 5000,        /* what a stalled reader of the log may cost at exit */
 };
 
 static const char *const LEVELS[] = {"error", "warn", "info", "debug"};
 
+/* One event name, and how many of its lines passed and were left out in the current window. */
+struct kind {
+    const char *event; /* NULL: a free slot */
+    uint64_t window_start_s;
+    uint32_t in_window;
+    uint32_t held_back;
+};
+
 static struct {
     enum hf_log_level level;
     enum hf_log_format format;
-    pthread_mutex_t mutex;
-} logger = {HF_LOG_INFO, HF_LOG_TEXT, PTHREAD_MUTEX_INITIALIZER};
+    pthread_mutex_t mutex; /* guards what follows; taken before the queue's own */
+    struct kind kinds[KINDS_MAX];
+} logger = {HF_LOG_INFO, HF_LOG_TEXT, PTHREAD_MUTEX_INITIALIZER, {{0}}};
 
 /* A line under construction; what does not fit is dropped, and cut is set. */
 struct line {
@@ -183,11 +194,61 @@ static void build_json(struct line *line, enum hf_log_level level, const char *e
     }
 }
 
-void hf_log_write(enum hf_log_level level, const char *event, const struct hf_field *fields)
+/* ---- at most so many lines of a kind ---- */
+
+static uint64_t now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec;
+}
+
+/* Events are string constants, so their address is their identity. */
+static struct kind *kind_of(const char *event)
+{
+    size_t slot = ((uintptr_t)event * 0x9e3779b97f4a7c15u) >> 56;
+
+    for (size_t i = 0; i < KINDS_MAX; i++) {
+        struct kind *kind = &logger.kinds[(slot + i) % KINDS_MAX];
+
+        if (kind->event == event)
+            return kind;
+        if (!kind->event) {
+            kind->event = event;
+            return kind;
+        }
+    }
+    HF_UNREACHABLE();
+}
+
+/* True if a line of this kind may pass now; *held_back then says how many did not since the last.
+ */
+static bool may_pass(struct kind *kind, unsigned burst, uint64_t *held_back)
+{
+    uint64_t now = now_s();
+
+    if (now >= kind->window_start_s + WINDOW_S) {
+        kind->window_start_s = now;
+        kind->in_window = 0;
+    }
+    if (kind->in_window >= burst) {
+        if (kind->held_back++ == 0)
+            hf_log_queue_want_report();
+        return false;
+    }
+    kind->in_window++;
+    *held_back = kind->held_back;
+    kind->held_back = 0;
+    return true;
+}
+
+/* ---- writing ---- */
+
+static void write_line(enum hf_log_level level, const char *event, const struct hf_field *fields)
 {
     static struct line line; /* under the mutex */
 
-    pthread_mutex_lock(&logger.mutex);
     line.len = 0;
     line.cut = false;
     if (logger.format == HF_LOG_JSON) {
@@ -201,29 +262,89 @@ void hf_log_write(enum hf_log_level level, const char *event, const struct hf_fi
         }
     }
     line.text[line.len++] = '\n';
-    (void)fwrite(line.text, 1, line.len, stderr);
+    hf_log_queue_put(line.text, line.len);
+}
+
+/* Fields are an array that ends with HF_FIELD_END; the count of lines left out goes behind them. */
+static void write_counted(enum hf_log_level level, const char *event, const struct hf_field *fields,
+                          uint64_t held_back)
+{
+    struct hf_field all[HF_LOG_FIELDS_MAX + 2];
+    size_t n = 0;
+
+    for (; fields[n].type != HF_FIELD_END; n++) {
+        HF_ASSERT(n < HF_LOG_FIELDS_MAX);
+        all[n] = fields[n];
+    }
+    all[n++] = HF_UINT("held_back", held_back);
+    all[n] = (struct hf_field){.type = HF_FIELD_END};
+    write_line(level, event, all);
+}
+
+void hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
+                  const struct hf_field *fields)
+{
+    uint64_t held_back = 0;
+
+    pthread_mutex_lock(&logger.mutex);
+    if (may_pass(kind_of(event), burst, &held_back)) {
+        if (held_back > 0)
+            write_counted(level, event, fields, held_back);
+        else
+            write_line(level, event, fields);
+    }
     pthread_mutex_unlock(&logger.mutex);
 }
 
-bool hf_log_limit_pass(struct hf_log_limit *limit, uint64_t *held_back)
+/* Says how many lines were left out, of each kind whose window is over, or (at the end) of all.
+ * True if some are still to be told. */
+static bool report_left_out(bool at_end)
 {
-    struct timespec now;
-    bool pass;
+    uint64_t now = now_s();
+    bool more = false;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    for (size_t i = 0; i < KINDS_MAX; i++) {
+        struct kind *kind = &logger.kinds[i];
+
+        if (kind->held_back == 0)
+            continue;
+        if (!at_end && now < kind->window_start_s + WINDOW_S) {
+            more = true;
+            continue;
+        }
+        write_line(HF_LOG_WARN, "log lines left out",
+                   (const struct hf_field[]){HF_STR("of", kind->event),
+                                             HF_UINT("lines", kind->held_back),
+                                             {.type = HF_FIELD_END}});
+        kind->held_back = 0;
+    }
+    return more;
+}
+
+static bool report(uint64_t lost)
+{
+    bool more;
+
     pthread_mutex_lock(&logger.mutex);
-    if ((uint64_t)now.tv_sec >= limit->window_start_s + WINDOW_S) {
-        limit->window_start_s = (uint64_t)now.tv_sec;
-        limit->in_window = 0;
-    }
-    pass = limit->in_window < BURST;
-    if (pass) {
-        limit->in_window++;
-        *held_back = limit->held_back;
-        limit->held_back = 0;
-    } else {
-        limit->held_back++;
-    }
+    if (lost > 0)
+        write_line(HF_LOG_WARN, "log lines lost",
+                   (const struct hf_field[]){HF_UINT("lines", lost),
+                                             HF_STR("reason", "the reader of the log was too slow"),
+                                             {.type = HF_FIELD_END}});
+    more = report_left_out(false);
     pthread_mutex_unlock(&logger.mutex);
-    return pass;
+    return more;
+}
+
+int hf_log_start(void)
+{
+    return hf_log_queue_start(report);
+}
+
+void hf_log_stop(void)
+{
+    pthread_mutex_lock(&logger.mutex);
+    (void)report_left_out(true);
+    pthread_mutex_unlock(&logger.mutex);
+    hf_log_queue_stop(STOP_MS);
 }

@@ -5,10 +5,14 @@
  *
  *     hf_log(HF_LOG_INFO, "client registered", HF_STR("name", name), HF_INT("locks", n));
  *
- * What a peer can provoke at will goes through hf_log_limited(), which lets a burst pass and then
- * counts what it keeps back, saying so with the next line that passes.
+ * Every kind of line (one event name) is limited to a burst in ten seconds, so that no peer can
+ * fill a disk; what is left out is counted, and the count is told with the next line that passes or
+ * by a line of its own. What a peer can provoke at will goes through hf_log_limited(), whose burst
+ * is small.
  *
- * One thread writes at a time; the lines of two threads never mix.
+ * Lines are written at once until hf_log_start(). From then on a thread writes them, so that a
+ * terminal, pipe or journal that does not take them never holds up the caller: lines wait in a
+ * bounded queue, and those that find it full are lost and counted. Any thread may log.
  */
 #ifndef HF_BASE_LOG_H
 #define HF_BASE_LOG_H
@@ -55,34 +59,34 @@ struct hf_field {
 void hf_log_configure(enum hf_log_level level, enum hf_log_format format);
 bool hf_log_enabled(enum hf_log_level level);
 
-void hf_log_write(enum hf_log_level level, const char *event, const struct hf_field *fields);
+/* Lines of one kind in ten seconds: of hf_log(), of hf_log_limited(), and at level debug. */
+enum { HF_LOG_BURST = 100, HF_LOG_BURST_LIMITED = 10, HF_LOG_BURST_DEBUG = 10000 };
 
-#define hf_log(level, ...) \
-    (hf_log_enabled(level) ? HF_LOG_EXPAND(level, __VA_ARGS__, {.type = HF_FIELD_END}) : (void)0)
-#define HF_LOG_EXPAND(level, event, ...) \
-    hf_log_write(level, event, (const struct hf_field[]){__VA_ARGS__})
+enum { HF_LOG_FIELDS_MAX = 16 };
 
-/* A burst of lines, then a slow drip; static storage, zero-initialised, one per place in the code.
+/* event is a string constant: it is kept by its address. */
+void hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
+                  const struct hf_field *fields);
+
+#define hf_log(level, ...)                                                                   \
+    (hf_log_enabled(level)                                                                   \
+         ? HF_LOG_EXPAND(level, (level) == HF_LOG_DEBUG ? HF_LOG_BURST_DEBUG : HF_LOG_BURST, \
+                         __VA_ARGS__, {.type = HF_FIELD_END})                                \
+         : (void)0)
+#define hf_log_limited(level, ...)                                                         \
+    (hf_log_enabled(level)                                                                 \
+         ? HF_LOG_EXPAND(level, HF_LOG_BURST_LIMITED, __VA_ARGS__, {.type = HF_FIELD_END}) \
+         : (void)0)
+#define HF_LOG_EXPAND(level, burst, event, ...) \
+    hf_log_write(level, burst, event, (const struct hf_field[]){__VA_ARGS__})
+
+/* From here on a thread writes. Without one (HF_EUNAVAIL) lines are written at once, as before. */
+int hf_log_start(void);
+
+/*
+ * Writes what waits, ends the thread, and goes back to writing at once. A reader that takes nothing
+ * for five seconds loses the rest: the daemon must be able to exit.
  */
-struct hf_log_limit {
-    uint64_t window_start_s;
-    uint32_t in_window;
-    uint32_t held_back;
-};
-
-/* True if a line may pass now; *held_back then says how many were kept back since the last one. */
-bool hf_log_limit_pass(struct hf_log_limit *limit, uint64_t *held_back);
-
-#define hf_log_limited(level, ...)                                             \
-    do {                                                                       \
-        static struct hf_log_limit hf_limit_;                                  \
-        uint64_t hf_held_;                                                     \
-        if (hf_log_enabled(level) && hf_log_limit_pass(&hf_limit_, &hf_held_)) \
-            HF_LOG_EXPAND(level, __VA_ARGS__,                                  \
-                          {.key = "held_back",                                 \
-                           .type = hf_held_ ? HF_FIELD_UINT : HF_FIELD_END,    \
-                           .u = hf_held_},                                     \
-                          {.type = HF_FIELD_END});                             \
-    } while (0)
+void hf_log_stop(void);
 
 #endif

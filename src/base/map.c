@@ -1,11 +1,12 @@
 #include "base/map.h"
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 enum {
     FIRST_BUCKETS = 16,
-    MOVE_PER_INSERT = 4, /* the old table is empty long before the new one is full */
+    MOVE_PER_INSERT =
+        4, /* moves fast enough that the old table is empty long before the new one is full */
 };
 
 static int table_init(struct hf_map_table *table, size_t buckets, const struct hf_alloc *alloc)
@@ -45,7 +46,7 @@ static void push(struct hf_map_table *table, struct hf_map_node *node)
     *bucket = node;
 }
 
-/* Empties a few more buckets of the old table. */
+/* Moves a few more buckets of the old table to the new one. */
 static void move_some(struct hf_map *map)
 {
     for (int i = 0; i < MOVE_PER_INSERT && map->old.buckets; i++) {
@@ -71,7 +72,7 @@ static void maybe_grow(struct hf_map *map)
     if (map->old.buckets || map->count <= map->now.mask)
         return;
     if (table_init(&bigger, (map->now.mask + 1) * 2, map->alloc) < 0)
-        return; /* longer chains, no failure */
+        return; /* without memory the chains get longer, and nothing fails */
     map->old = map->now;
     map->now = bigger;
     map->moved = 0;

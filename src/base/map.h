@@ -1,10 +1,10 @@
 /*
- * Intrusive hash map. A node is part of the object it indexes, and carries the full 64-bit hash, so
- * a lookup compares keys only where the hashes agree.
+ * Intrusive hash map. A node is part of the object it indexes and holds the full 64-bit hash, so
+ * that a lookup compares keys only when the hashes are equal.
  *
- * It grows without a pause: while it doubles, the old table stays beside the new one, and each
- * insertion moves a few buckets over. When no memory can be had for growing, chains
- * get longer and nothing fails; only hf_map_init() can fail.
+ * The map grows without a pause: the old table stays beside the new one, and each insertion moves a
+ * few buckets over. If there is no memory for a larger table, chains get longer and nothing fails;
+ * only hf_map_init() can fail.
  *
  * The map owns its tables, never the nodes.
  */
@@ -25,18 +25,18 @@ struct hf_map_node {
 
 struct hf_map_table {
     struct hf_map_node **buckets;
-    size_t mask; /* number of buckets - 1, a power of two less one */
+    size_t mask; /* number of buckets - 1; the number is a power of two */
 };
 
 struct hf_map {
-    struct hf_map_table now; /* where new nodes go */
-    struct hf_map_table old; /* being emptied into now; buckets NULL when not growing */
+    struct hf_map_table now; /* new nodes are inserted here */
+    struct hf_map_table old; /* being moved into now; buckets NULL when not growing */
     size_t moved;            /* buckets of old below this index are empty */
     size_t count;
     const struct hf_alloc *alloc;
 };
 
-/* True if the node's object has this key; called only where the hash agrees. */
+/* True if the node's object has this key; called only when the hashes are equal. */
 typedef bool (*hf_map_match)(const struct hf_map_node *node, const void *key);
 
 int hf_map_init(struct hf_map *map, const struct hf_alloc *alloc);
@@ -45,15 +45,15 @@ void hf_map_free(struct hf_map *map);
 struct hf_map_node *hf_map_find(const struct hf_map *map, uint64_t hash, hf_map_match match,
                                 const void *key);
 
-/* The caller has made sure that the key is not there yet. */
+/* The key must not be in the map yet. */
 void hf_map_insert(struct hf_map *map, struct hf_map_node *node, uint64_t hash);
 
 /* The node must be in the map. */
 void hf_map_remove(struct hf_map *map, struct hf_map_node *node);
 
 /*
- * Visits every node in no particular order; visit returns false to stop. The map must not change
- * meanwhile, but visit may remove the very node it is given.
+ * Visits every node in no particular order until visit returns false. The map must not change
+ * meanwhile, except that visit may remove the node it is given.
  */
 void hf_map_each(const struct hf_map *map, bool (*visit)(struct hf_map_node *node, void *ctx),
                  void *ctx);

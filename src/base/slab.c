@@ -1,16 +1,17 @@
 #include "base/slab.h"
 
-#include "base/check.h"
+#include "base/assert.h"
 
 enum {
     PER_CHUNK = 64,
-    ALIGN = 64, /* of the first object: those of whole cache lines all start on one */
+    ALIGN = 64, /* alignment of the first object: objects of whole cache lines then start on one */
     SMALL_ALIGN = 8,
-    SMALL_CHUNKS = 32,            /* chunks that are got one by one */
-    BLOCK_SIZE = 8 * 1024 * 1024, /* then as many as fit here */
+    SMALL_CHUNKS = 32, /* so many chunks are allocated one by one */
+    BLOCK_SIZE =
+        8 * 1024 * 1024, /* then each allocation holds as many chunks as fit in this size */
 };
 
-/* What a free object holds: the cleared word, and the next free one. */
+/* A free object: the cleared first word, and the next free object. */
 struct hf_slab_free {
     uint64_t in_use;
     struct hf_slab_free *next;
@@ -36,7 +37,7 @@ void hf_slab_free(struct hf_slab *slab)
     *slab = (struct hf_slab){.alloc = slab->alloc, .size = slab->size};
 }
 
-/* Room for n more pointers in a growing array. */
+/* Makes room for n more pointers in a growing array. */
 static int make_room(const struct hf_slab *slab, void **array, size_t used, size_t n, size_t *room)
 {
     size_t wanted = *room ? *room : 8;

@@ -1,6 +1,6 @@
 /*
- * Texts for people, in buffers of a fixed size: they are cut where the buffer ends, and always
- * terminated. Where a cut text would be wrong rather than short, use snprintf() and look at what it
+ * Texts for log lines and error messages in buffers of a fixed size: a text that is too long is
+ * cut, and always terminated. Where a cut text would be wrong, use snprintf() and check what it
  * returns.
  */
 #ifndef HF_BASE_TEXT_H
@@ -12,7 +12,7 @@
 void hf_format(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The whole text, or false if there is no room for it: then out is left alone. */
+/* Copies the whole text; false, with out unchanged, if it does not fit. */
 bool hf_text_copy(char *out, size_t size, const char *text);
 
 #endif

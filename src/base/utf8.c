@@ -19,6 +19,7 @@ size_t hf_utf8_printable(const uint8_t *p, size_t left)
         return 0; /* C1 controls, surrogates */
     if ((code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
         (code >= 0x2066 && code <= 0x2069) || code == 0xfeff)
-        return 0; /* invisible, line breaks, text direction: a terminal would show a lie */
+        return 0; /* invisible characters, line breaks and changes of direction could make a
+                     terminal show false text */
     return len;
 }

@@ -1,16 +1,17 @@
 /*
- * What the brain wants done: outgoing RPC calls, each attempt handed out once and reported back
- * once. Four kinds, one machine (SPEC section 3): an attempt has its time in all, owns that much
- * even when it fails sooner, and after call_attempts of them
- *   - a GRANTED callback gives the lock to the next waiter;
- *   - a probe gives up whatever its client waits for (probe.c);
- *   - SM_NOTIFY gives the client up as crashed (NOT-03), and is repeated in the background with
- *     growing pauses for retry_for_ms;
- *   - a `status` callback is repeated in the background likewise.
+ * Outgoing RPC calls that the core wants made. Each attempt is handed out once and reported back
+ * once. All kinds but SM_STAT follow the same rules (SPEC section 3): an attempt lasts its whole
+ * time even if it fails sooner, and after call_attempts failed attempts
+ *   - of a GRANTED callback, the lock is given to the next waiter;
+ *   - of a probe, all waiters of its client are removed (wait/probe.c);
+ *   - of SM_NOTIFY, the client counts as crashed (NOT-03), and the call is repeated with growing
+ *     pauses for retry_for_ms;
+ *   - of a `status` callback, the call is repeated likewise.
+ * SM_STAT is attempted once, in a shorter time.
  *
- * A call is handed out only when everything it tells of is durable. At most notify_in_flight
- * notices and status callbacks are under way at a time, and as many probes; GRANTED callbacks never
- * queue behind them.
+ * A call is handed out only when all that it tells of is durable. At most notify_in_flight notices
+ * and status callbacks are under way at a time, and as many probes; GRANTED callbacks never queue
+ * behind them.
  */
 #ifndef HF_CORE_CALL_H
 #define HF_CORE_CALL_H
@@ -21,12 +22,13 @@ enum hf_call_kind {
     HF_CALL_GRANTED, /* NLM GRANTED (5) or, when msg, GRANTED_MSG (10) to a waiter */
     HF_CALL_NOTIFY,  /* NSM SM_NOTIFY (6) to a host: we have restarted */
     HF_CALL_STATUS,  /* a monitor's own procedure: the host it asked about has restarted */
-    HF_CALL_PROBE,   /* NLM NULL (0) to who waits: any answer will do */
+    HF_CALL_PROBE,   /* NLM NULL (0) to the client of a waiter: any answer will do */
+    HF_CALL_STAT,    /* NSM SM_STAT (1) to a client: has it restarted, as a notice says (SEC-04)? */
 };
 
 /* All views and the structure itself are valid until the next call into the core. */
 struct hf_call {
-    uint64_t id; /* the same for each attempt of one errand; sent as cookie of GRANTED */
+    uint64_t id; /* the same for each attempt of one outcall; sent as cookie of GRANTED */
     enum hf_call_kind kind;
     uint64_t client_id;
     uint32_t attempt;     /* from 1 */
@@ -56,10 +58,10 @@ struct hf_call {
 
 enum hf_call_outcome {
     HF_CALL_ACCEPTED, /* answered; GRANTED: with GRANTED */
-    HF_CALL_DENIED,   /* GRANTED only: answered that it does not want the lock (errand.c) */
-    HF_CALL_FAILED,   /* no answer, or not one of success; error says why. HF_ENOMEM, HF_ELIMIT and
-                       * HF_EBUSY are our own lack: such an attempt is made again, and not counted */
-    HF_CALL_UNSENT,   /* failed likewise, and certain not to have arrived */
+    HF_CALL_DENIED,   /* GRANTED only: the client does not want the lock (wait/grant.c) */
+    HF_CALL_FAILED,   /* no answer, or one that is not success; error says why. HF_ENOMEM, HF_ELIMIT
+                       * and HF_EBUSY are shortages of this host: the attempt is not counted */
+    HF_CALL_UNSENT,   /* failed likewise, and certainly did not reach the peer */
 };
 
 /*
@@ -69,12 +71,16 @@ enum hf_call_outcome {
 bool hf_core_next_call(struct hf_core *core, struct hf_now now, struct hf_call *out);
 
 /*
- * The attempt ended; every attempt handed out is reported exactly once, errands that no longer
+ * The attempt ended; every attempt handed out is reported exactly once, outcalls that no longer
  * exist (the client unlocked, crashed, ...) included: those are ignored. For GRANTED_MSG the void
  * RPC answer is not the end; report HF_CALL_FAILED with HF_ETIMEDOUT when the time is over, and
  * hf_core_granted_res() when the answer comes.
  */
 void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
                        enum hf_call_outcome outcome, int error);
+
+/* The same for an answer to HF_CALL_STAT that names a state number. */
+void hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                           int32_t state);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * What an operator decides about the brain, and the notion of time it is given. A configuration is
- * copied when the core is made, except for the bytes it points to (names, share patterns), which
- * must outlive the core.
+ * The configuration of the core, and the time it is given. A configuration is copied when the core
+ * is made, except for the bytes it points to (names, export rules), which must outlive the core.
  */
 #ifndef HF_CORE_CONFIG_H
 #define HF_CORE_CONFIG_H
@@ -13,8 +12,8 @@
 #include "base/hash.h"
 
 /*
- * A moment, as the caller sees it. Every schedule uses mono_ms, which never runs backwards; wall_ms
- * (Unix time) only goes into records and views, so a clock that jumps changes nothing but a label.
+ * The time, as the caller sees it. Every schedule uses mono_ms, which never runs backwards. wall_ms
+ * (Unix time) is only stored and shown, so a wall clock that jumps does no harm.
  */
 struct hf_now {
     uint64_t mono_ms;
@@ -22,10 +21,10 @@ struct hf_now {
 };
 
 /*
- * SPEC section 4. Each is answered DENIED_NOLOCKS (SM_MON: STAT_FAIL) when hit, and counted. NLM
- * clients and SM_MON registrations are counted apart, so neither can starve the other. A share
- * (SHARE) and a waiter count as a lock of their client and in all. UNLOCK and reclaims may go
- * beyond the limits on locks (limits.c).
+ * SPEC section 4. A request that hits a limit is answered DENIED_NOLOCKS (SM_MON: STAT_FAIL), and
+ * counted. NLM clients and SM_MON registrations are counted apart, so neither can starve the other.
+ * A share (SHARE) and a waiter count as a lock of their client and in the total. UNLOCK and
+ * reclaims may exceed the limits on locks (table/limits.c).
  */
 struct hf_limits {
     uint32_t clients;
@@ -33,6 +32,22 @@ struct hf_limits {
     uint32_t locks_per_file;
     uint32_t locks;
     uint32_t waiters_per_file;
+    uint32_t waiters_per_owner;
+    uint32_t waiters_per_client;
+    uint32_t clients_per_host; /* these three: of one remote address, not of this host */
+    uint32_t locks_per_host;
+    uint32_t registrations_per_host;
+};
+
+/*
+ * Bounds on the work of one request or tick, in objects visited (hf_core_work()), so that no peer
+ * can make another wait. What is cut off is not lost: serving waiters and releasing locks continue
+ * at the next tick; a search for a deadlock is repeated when the client repeats its request.
+ */
+struct hf_budgets {
+    uint32_t search; /* one search for a circle of waiting owners */
+    uint32_t ahead;  /* looking for a waiter that a request queues behind: beyond, it need not */
+    uint32_t serve;  /* serving waiters, and reviewing circles of them */
 };
 
 enum hf_grace_mode {
@@ -40,12 +55,12 @@ enum hf_grace_mode {
     HF_GRACE_CONFLICT, /* only what conflicts with an unreclaimed lock; needs durable_locks */
 };
 
-/* What becomes of the locks of a client that could not be told of our restart (NOT-03). */
+/* What happens to the locks of a client that could not be told of our restart (NOT-03). */
 enum hf_on_failure { HF_ON_FAILURE_RELEASE, HF_ON_FAILURE_KEEP };
 
-/* A file whose handle has these bytes at this offset belongs to the named share; first rule wins.
- */
-struct hf_share_rule {
+/* A file whose handle has these bytes at this offset belongs to the named export; the first rule
+ * that fits wins. */
+struct hf_export_rule {
     struct hf_bytes name; /* at most HF_SHARE_NAME_MAX */
     size_t offset;
     struct hf_bytes match;
@@ -54,18 +69,20 @@ struct hf_share_rule {
 struct hf_core_config {
     struct hf_bytes server_name; /* what SM_NOTIFY calls us */
     struct hf_limits limits;
+    struct hf_budgets budgets;
     enum hf_grace_mode grace_mode;
     uint64_t grace_ms;
-    bool durable_locks;       /* no: only clients are recorded; reclaims are checked per client */
-    uint64_t linger_ms;       /* a registration outlives its last lock by this */
+    bool durable_locks; /* else only clients are recorded, and reclaims are checked per client */
+    uint64_t linger_ms; /* a registration outlives its last lock by this */
     uint64_t call_timeout_ms; /* of one attempt of any outgoing call */
-    uint32_t call_attempts;   /* then a client is given up as unreachable */
+    uint32_t call_attempts;   /* after so many, a client is unreachable */
     uint32_t notify_in_flight;
     enum hf_on_failure on_failure;
-    uint64_t retry_for_ms; /* how long a notice is still repeated in the background */
+    bool verify_notices;   /* ask a client's status monitor before a crash notice counts (SEC-04) */
+    uint64_t retry_for_ms; /* how long an unanswered notice is repeated */
     struct hf_hash_key hash_key;
-    const struct hf_share_rule *shares; /* what fits none belongs to the share "default" */
-    unsigned n_shares;
+    const struct hf_export_rule *export_rules; /* a file that fits none belongs to "default" */
+    unsigned n_export_rules;
 };
 
 /* The defaults of SPEC section 6; server_name and hash_key are the caller's to fill in. */

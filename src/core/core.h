@@ -1,8 +1,9 @@
 /*
- * The brain of Holdfast: clients, byte-range locks, waiters, shares, grace, recovery, and the
- * schedule of notices, for one server. Pure: no socket, file, clock, thread, log or environment.
- * Requests, moments and commit results go in; answers, batches of records, outgoing calls and
- * events come out. This header is the umbrella; the life of a core is:
+ * The core of Holdfast: clients, byte-range locks, waiters, shares, grace, recovery, and the
+ * schedule of notices, for one server. It is pure: it uses no socket, file, clock, thread, log or
+ * environment. Requests, the time and commit results go in; answers, batches of records, outgoing
+ * calls and events come out. This header includes the other public headers. A core is used like
+ * this:
  *
  *     hf_core_new()
  *     hf_core_load() for each stored record, clients before locks
@@ -16,19 +17,19 @@
  *         hf_core_next_event()            until false (view.h)
  *     hf_core_stop(), one last batch, hf_core_del()
  *
- * Durability. Changes gather in one batch while the one before commits. When a commit fails, its
- * changes and those gathered since are undone in reverse order, so memory is what is durable:
- *   - durable: registrations, and LOCKs when durable_locks. Exactly as in the store again.
- *   - not durable (NM_LOCK, SHARE, and every lock when !durable_locks): undone as well if it came
- *     to be because of something that is undone (a lock that fits only because of an UNLOCK that
- *     is undone, a lock of a client whose registration is undone); its answer waited likewise.
- *     Otherwise it stays.
- *   - waiters: one that was granted waits again, at its old place. One that came, or left by CANCEL
- *     or crash, stays so.
- *   - clients found to have crashed, the end of grace, and undone grants are tried again by
- *     themselves a second later (hf_core_deadline() says when).
+ * Durability. Changes gather in one batch while the batch before it commits. When a commit fails,
+ * its changes and those gathered since are undone in reverse order, so that memory holds again what
+ * is durable:
+ *   - Registrations, and locks when durable_locks: they are again exactly as in the store.
+ *   - What is not durable (NM_LOCK, SHARE, and every lock when !durable_locks) is undone as well if
+ *     it depends on a change that is undone (a lock that fits only because of an UNLOCK, a lock of
+ * a client whose registration is undone); its answer has waited for that change. Else it stays.
+ *   - A waiter that was granted waits again, at its old place. Waiters that came, or that left by
+ *     CANCEL or crash, are not affected.
+ *   - The release of crashed clients' locks, the end of grace and undone grants are retried a
+ * second later (hf_core_deadline() says when).
  *
- * When memory runs out, an operation leaves everything as it was and answers DENIED_NOLOCKS or
+ * When memory runs out, a request leaves everything as it was and is answered DENIED_NOLOCKS or
  * STAT_FAIL.
  */
 #ifndef HF_CORE_CORE_H
@@ -47,15 +48,15 @@ void hf_core_del(struct hf_core *core);
 
 /*
  * One stored record. HF_EFORMAT and HF_EVERSION from decoding; HF_ENOENT for a lock whose client
- * was not loaded before; HF_EEXIST for an id or identity that is there already, or a lock that
- * conflicts with one loaded before; HF_ENOMEM. A record that was refused is left alone.
+ * was not loaded before; HF_EEXIST for an id or identity that is known already, or a lock that
+ * conflicts with one loaded before; HF_ENOMEM. A record that was refused changes nothing.
  */
 int hf_core_load(struct hf_core *core, enum hf_record_kind kind, struct hf_bytes bytes);
 
 /*
  * Begins a new epoch: its record is the first thing in batch 1, and no answer or call leaves before
- * that is durable. Grace begins if there was something to lose (GRC-03); everybody registered is to
- * be notified (NSM-07). HF_ENOMEM: nothing was started.
+ * that is durable. Grace begins if there are locks to reclaim (GRC-03), and every registered client
+ * is to be notified (NSM-07). HF_ENOMEM: nothing was started.
  */
 int hf_core_start(struct hf_core *core, struct hf_now now);
 
@@ -63,13 +64,14 @@ int hf_core_start(struct hf_core *core, struct hf_now now);
  * after it. Locks and registrations stay as they are. */
 uint64_t hf_core_stop(struct hf_core *core, struct hf_now now);
 
-/* New limits, from now on; what is beyond them already stays. */
+/* New limits, from now on; locks and clients that exceed them already stay. */
 void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits);
 
 /*
  * The gathering batch, to be committed, or NULL if there is nothing to commit or one is in flight.
  * It belongs to the core and stays unchanged until hf_core_batch_done(). It may hold no operation
- * at all (n_ops 0): then something waits for its turn, and any store may call it done at once.
+ * at all (n_ops 0): then an answer waits for its sequence number only, and the store may report it
+ * as done at once.
  */
 const struct hf_batch *hf_core_take_batch(struct hf_core *core);
 
@@ -89,10 +91,17 @@ uint64_t hf_core_deadline(const struct hf_core *core);
 void hf_core_tick(struct hf_core *core, struct hf_now now);
 
 /*
- * Panics unless every invariant holds: counts, links in both directions, no two conflicting
- * holders, no waiter that could be granted, ... It walks the whole state; for tests and the
- * simulator.
+ * How many objects (locks, waiters, owners, shares, clients) all requests and ticks together have
+ * visited so far; looking something up in an index counts as one. The difference across a request
+ * is what it cost, so that a connection can be charged for it (SEC-05). A number, not a time, so
+ * that tests can rely on it.
  */
-void hf_core_check(const struct hf_core *core);
+uint64_t hf_core_work(const struct hf_core *core);
+
+/*
+ * Panics unless every invariant holds: counts, links in both directions, no two conflicting locks,
+ * no waiter that could be granted, ... It walks the whole state; for tests and the simulator.
+ */
+void hf_core_verify_invariants(const struct hf_core *core);
 
 #endif

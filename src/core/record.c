@@ -3,8 +3,9 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 /*
  * Encoded form: one byte kind, one byte format version, then the fields in the order of the
@@ -372,6 +373,13 @@ int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out)
     return close_record(&r);
 }
 
+uint64_t hf_record_hash(struct hf_bytes record)
+{
+    static const struct hf_hash_key key = {0x686f6c6466617374ULL, 0x646967657374ULL};
+
+    return hf_siphash(&key, record.data, record.len);
+}
+
 void hf_batch_init(struct hf_batch *batch, const struct hf_alloc *alloc)
 {
     *batch = (struct hf_batch){0};
@@ -437,6 +445,27 @@ int hf_batch_delete(struct hf_batch *batch, enum hf_record_kind kind, uint64_t i
     struct hf_op op = {HF_OP_DELETE, kind, id, {NULL, 0}};
 
     return begin_op(batch, &op);
+}
+
+int hf_batch_put_encoded(struct hf_batch *batch, enum hf_record_kind kind, struct hf_bytes record)
+{
+    struct hf_record_server server;
+    struct hf_record_client client;
+    struct hf_record_lock lock;
+    int rv;
+
+    switch (kind) {
+    case HF_RECORD_SERVER:
+        rv = hf_record_decode_server(record, &server);
+        return rv < 0 ? rv : hf_batch_put_server(batch, &server);
+    case HF_RECORD_CLIENT:
+        rv = hf_record_decode_client(record, &client);
+        return rv < 0 ? rv : hf_batch_put_client(batch, &client);
+    case HF_RECORD_LOCK:
+        rv = hf_record_decode_lock(record, &lock);
+        return rv < 0 ? rv : hf_batch_put_lock(batch, &lock);
+    }
+    return HF_EFORMAT;
 }
 
 bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *out)

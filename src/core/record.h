@@ -1,6 +1,6 @@
 /*
  * What is durable: clients (registrations), locks, and the server's own state, and the batch that
- * carries changes to them from the brain to a store. This is the one header of the core that a
+ * carries changes to them from the core to a store. This is the one header of the core that a
  * store may use.
  *
  * A record is encoded once, here, into bytes with a format version in front; a key-value store
@@ -8,8 +8,8 @@
  * 64-bit id; the server's record is the only one of its kind. Ids are never used twice, not even
  * over restarts: the epoch stands in their upper bits (hf_record_first_id).
  *
- * Putting the same record twice, or deleting one that is not there, changes nothing: a batch whose
- * outcome is unknown can be applied again (SPEC section 5).
+ * Putting the same record twice, or deleting one that does not exist, changes nothing. So a batch
+ * whose outcome is unknown can be applied again (SPEC section 5).
  *
  * Ownership: the structures here hold views; decoding points them into the encoded bytes. A batch
  * owns its bytes.
@@ -23,6 +23,7 @@
 #include "base/addr.h"
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "base/transport.h"
 
 /* Limits of the wire (LM_MAXSTRLEN, SM_MAXSTRLEN, MAXNETOBJ_SZ), kept by every layer above it. */
 enum {
@@ -43,9 +44,6 @@ enum hf_record_kind {
 /* The protocol that brought a client; part of its identity (TRK-01). Stored: never renumber. */
 enum hf_protocol { HF_PROTOCOL_NLM = 1, HF_PROTOCOL_NSM = 2 };
 
-/* How a client last talked to us, and so how it is called back. Stored: never renumber. */
-enum hf_transport { HF_TRANSPORT_UDP = 1, HF_TRANSPORT_TCP = 2 };
-
 /*
  * The server itself. The NSM state number is derived: 2 * epoch - 1 (NSM-06). clean is true between
  * a clean stop and the next start.
@@ -57,12 +55,12 @@ struct hf_record_server {
 
 /*
  * A client, which is to say a registration. An NLM client (name = caller_name) has no callback
- * part. An SM_MON registration (name = mon_name) has one: who wants to be told, and how.
+ * part. An SM_MON registration (name = mon_name) has one: the program to tell, and how.
  */
 struct hf_record_client {
     uint64_t id;
     enum hf_protocol protocol;
-    enum hf_transport transport;
+    enum hf_transport transport; /* the last one the client used; callbacks use it too */
     struct hf_bytes name;
     struct hf_addr addrs[HF_CLIENT_ADDRS_MAX]; /* ports are 0 */
     unsigned n_addrs;
@@ -84,7 +82,7 @@ struct hf_record_client {
 struct hf_record_lock {
     uint64_t id;
     uint64_t client_id;
-    struct hf_bytes share; /* name of the share the file belongs to */
+    struct hf_bytes share; /* name of the export the file belongs to */
     struct hf_bytes fh;
     struct hf_bytes oh;
     int32_t svid;
@@ -113,6 +111,13 @@ int hf_record_encode_lock(const struct hf_record_lock *record, struct hf_buf *bu
 int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out);
 int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out);
 int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out);
+
+/*
+ * The hash of an encoded record that goes into a digest of all records, which is their sum: it does
+ * not depend on the order. The key is fixed, so that digests can be compared over restarts and
+ * stores.
+ */
+uint64_t hf_record_hash(struct hf_bytes record);
 
 /* What one operation of a batch does. A put carries the encoded record, a delete only the id. */
 enum hf_op_type { HF_OP_PUT = 1, HF_OP_DELETE = 2 };
@@ -143,6 +148,9 @@ int hf_batch_put_server(struct hf_batch *batch, const struct hf_record_server *r
 int hf_batch_put_client(struct hf_batch *batch, const struct hf_record_client *record);
 int hf_batch_put_lock(struct hf_batch *batch, const struct hf_record_lock *record);
 int hf_batch_delete(struct hf_batch *batch, enum hf_record_kind kind, uint64_t id);
+
+/* Puts an encoded record of any kind. HF_EFORMAT or HF_EVERSION if it does not decode. */
+int hf_batch_put_encoded(struct hf_batch *batch, enum hf_record_kind kind, struct hf_bytes record);
 
 /* Walks the operations in order: start with *cursor = 0; false when there are no more. */
 bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *out);

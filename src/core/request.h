@@ -1,14 +1,14 @@
 /*
- * What is asked of the brain, and what it answers: one function per question of NLM and NSM, all in
- * the form of NLM version 4. Nothing here keeps a view it is given beyond the call.
+ * The requests of the core and their answers: one function for each procedure of NLM and NSM, all
+ * in the form of NLM version 4. No function keeps a view of the caller's bytes beyond the call.
  *
  * Each answer carries seq, the number of the batch that must be durable before the answer may
  * leave: 0, or a number that is durable already (hf_core_durable()), means now. When that batch
- * fails the answer is void, and the caller sends a refusal instead (LOCK and friends:
- * DENIED_NOLOCKS, SM_MON: STAT_FAIL; SM_NOTIFY: no answer, so that the peer asks again). It is
- * "nothing is promised before it is durable" (SPEC section 4) in one number.
+ * fails the answer is void, and the caller sends a refusal instead (LOCK and other NLM requests:
+ * DENIED_NOLOCKS; SM_MON: STAT_FAIL; SM_NOTIFY: no answer, so that the peer repeats it). So nothing
+ * is promised before it is durable (SPEC section 4).
  *
- * A BLOCKED never waits: waiters are not durable, and one that was there stays when a commit fails.
+ * BLOCKED waits for no batch: waiters are not durable, and a failed commit does not remove them.
  */
 #ifndef HF_CORE_REQUEST_H
 #define HF_CORE_REQUEST_H
@@ -32,11 +32,11 @@ enum hf_stat {
     HF_STAT_FAILED = 9,
 };
 
-/* Who asks. Name and address together are a client's identity; ports do not matter. */
+/* The peer that sends a request. Name and address together identify a client; ports do not. */
 struct hf_peer {
     struct hf_bytes name; /* caller_name; for NSM requests: unused */
     struct hf_addr addr;
-    struct hf_addr local; /* our address that it talked to; callbacks leave from here */
+    struct hf_addr local; /* the address of ours it sent to; callbacks leave from here */
     enum hf_transport transport;
 };
 
@@ -61,7 +61,7 @@ struct hf_lock_args {
     bool msg;         /* asked by LOCK_MSG, so GRANTED_MSG tells of the grant */
 };
 
-/* Who is in the way of a TEST. oh is valid until the next call into the core. */
+/* A lock that conflicts with a TEST. oh is valid until the next call into the core. */
 struct hf_holder {
     bool exclusive;
     int32_t svid;
@@ -74,16 +74,21 @@ struct hf_answer {
     enum hf_stat stat;
     uint64_t seq;
     struct hf_holder holder; /* TEST answered DENIED */
+    uint64_t decision;       /* FREE_ALL only; as in hf_sm_answer */
 };
 
 struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                               const struct hf_lock_args *args);
 
 /*
- * First come, first served: a request that conflicts with a waiter ahead of it queues behind that
- * waiter, even if no lock is in its way (not blocking: DENIED). Two exceptions, without which an
- * owner would wait for itself: it does not queue behind a waiter that waits for a lock of its own,
- * and with all of the range held already, in whatever mode, it queues behind nobody.
+ * Only held locks deny. A request that does not block is granted whenever no held lock of another
+ * owner conflicts with it, so TEST and LOCK agree; waiters do not matter to it.
+ *
+ * Blocking requests are served first come, first served: one that conflicts with a waiter ahead of
+ * it queues behind that waiter, even if no held lock is in its way. It does not queue behind a
+ * waiter that waits for a lock of its own; with all of the range held already, in whatever mode, it
+ * queues behind no waiter; and it is granted at once where queueing would close a circle. DEADLCK
+ * is the answer only where each owner of a circle waits for a lock that the next one holds.
  */
 struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                               const struct hf_lock_args *args);
@@ -110,9 +115,10 @@ struct hf_answer hf_core_unshare(struct hf_core *core, struct hf_now now,
                                  const struct hf_peer *peer, const struct hf_share_args *args);
 
 /* FREE_ALL of the client with this name *and* the caller's address (NLM-05). The stat is GRANTED
- * unless memory ran out on the way; the RPC result is void. */
+ * unless memory ran out on the way, or another claim is being verified: then the client must
+ * repeat it. The RPC result is void. state and proven: as for hf_core_sm_notify(). */
 struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
-                                  const struct hf_peer *peer);
+                                  const struct hf_peer *peer, int32_t state, bool proven);
 
 /*
  * GRANTED_RES for the call with this id (it is the cookie that was sent). Ignored, and counted,
@@ -121,7 +127,8 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
 void hf_core_granted_res(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                          uint64_t call_id, bool accepted);
 
-/* A registration by SM_MON: who (my_*, at the address it came from) wants to hear of whom. */
+/* A registration by SM_MON: the program to call (my_name, prog, vers, proc, at the address the
+ * request came from) when the host mon_name restarts. */
 struct hf_mon_args {
     struct hf_bytes mon_name;
     struct hf_bytes my_name;
@@ -133,11 +140,23 @@ struct hf_sm_answer {
     bool ok;       /* STAT_SUCC or STAT_FAIL; where the result is sm_stat alone: always true */
     int32_t state; /* of this server */
     uint64_t seq;
+    uint64_t decision; /* crash notices only. Not 0: nothing is decided; wait for this decision */
 };
+
+/* A crash notice that was verified has been decided: answers that waited for the decision with this
+ * id wait for batch seq now. */
+struct hf_decision {
+    uint64_t id;
+    uint64_t seq;
+};
+
+/* Takes out the oldest decision; false: none. Ask after anything that may have made one: a finished
+ * call or a tick. */
+bool hf_core_next_decision(struct hf_core *core, struct hf_decision *out);
 
 struct hf_sm_answer hf_core_sm_stat(struct hf_core *core);
 
-/* False: our state number is new, and must not be told, not even in a refusal (NSM-06). */
+/* False: our state number is new and not durable; even a refusal must not carry it (NSM-06). */
 bool hf_core_state_is_durable(const struct hf_core *core);
 struct hf_sm_answer hf_core_sm_mon(struct hf_core *core, struct hf_now now,
                                    const struct hf_peer *peer, const struct hf_mon_args *args);
@@ -147,15 +166,26 @@ struct hf_sm_answer hf_core_sm_unmon_all(struct hf_core *core, struct hf_now now
                                          const struct hf_peer *peer,
                                          const struct hf_mon_args *args);
 
-/* Inbound SM_NOTIFY from this address (NSM-05). Returns the seq its (void) answer waits for. */
-uint64_t hf_core_sm_notify(struct hf_core *core, struct hf_now now, const struct hf_addr *from,
-                           struct hf_bytes mon_name, int32_t state);
+/*
+ * Inbound SM_NOTIFY from this address (NSM-05). Unless it is proven to come from there, the
+ * client's status monitor is asked first (SEC-04), and the answer waits for a decision. Not ok:
+ * another claim about the client is being verified; send no answer, so that the peer repeats its
+ * notice.
+ */
+struct hf_sm_answer hf_core_sm_notify(struct hf_core *core, struct hf_now now,
+                                      const struct hf_addr *from, struct hf_bytes mon_name,
+                                      int32_t state, bool proven);
 
-/* NLM procedure 16 from the local status monitor: believed on its word, whatever the address. */
-uint64_t hf_core_host_restarted(struct hf_core *core, struct hf_now now, struct hf_bytes mon_name,
-                                int32_t state);
+/* NLM procedure 16 from the local status monitor, whatever address the host has. It is verified
+ * likewise, because that monitor may have believed a forged notice. */
+struct hf_sm_answer hf_core_host_restarted(struct hf_core *core, struct hf_now now,
+                                           struct hf_bytes mon_name, int32_t state);
 
-/* SM_SIMU_CRASH: what a restart would do, without one (epoch, grace, notices). */
+/* True if a host that sent its request to our address local means this server by the name. */
+bool hf_core_is_our_name(const struct hf_core *core, struct hf_bytes name,
+                         const struct hf_addr *local);
+
+/* SM_SIMU_CRASH: does what a restart would do (epoch, grace, notices). */
 uint64_t hf_core_simu_crash(struct hf_core *core, struct hf_now now);
 
 /*
@@ -165,8 +195,8 @@ uint64_t hf_core_simu_crash(struct hf_core *core, struct hf_now now);
 int hf_core_client_learn(struct hf_core *core, struct hf_now now, uint64_t client_id,
                          const struct hf_addr *addr);
 
-/* The operator's hand (ADM-01). Each returns how many locks, shares and waiters went, or HF_ENOENT
- * or HF_ENOMEM (some may have gone then); *seq is what the answer waits for. */
+/* Releases by the operator (ADM-01). Each returns how many locks, shares and waiters it released,
+ * or HF_ENOENT, or HF_ENOMEM (then some may have been released); the answer waits for *seq. */
 int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t client_id,
                                uint64_t *seq);
 int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,
@@ -174,7 +204,7 @@ int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t l
 int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_bytes fh,
                              uint64_t *seq);
 
-/* Ends grace now: what is unreclaimed is released. Returns the seq to wait for. */
+/* Ends grace now: locks that were not reclaimed are released. Returns the seq to wait for. */
 uint64_t hf_core_grace_end(struct hf_core *core, struct hf_now now);
 
 /* Sends the notice of our last restart again, to one client or (id 0) to all. HF_ENOENT. */

@@ -1,9 +1,9 @@
 /*
- * To look at the brain without touching it: counters, events for the log, pages over everything it
- * holds, and a digest of what is durable (ADM-01, ADM-02).
+ * The read-only view of the core: counters, events for the log, pages over everything it holds, and
+ * a digest of what is durable (ADM-01, ADM-02).
  *
  * Pages: start with cursor 0; each call fills up to max rows and moves the cursor on; it returns
- * how many rows it filled, 0 at the end. Whatever neither came nor went between two calls is seen
+ * how many rows it filled, 0 at the end. An object that exists during the whole listing is seen
  * exactly once. Views inside rows are valid until the next call into the core that is not a view.
  */
 #ifndef HF_CORE_VIEW_H
@@ -11,9 +11,9 @@
 
 #include "core/request.h"
 
-/* How the notice of our last restart to a client fares. */
+/* The state of the notice of our last restart to a client. */
 enum hf_notice_status {
-    HF_NOTICE_NONE, /* nothing to tell */
+    HF_NOTICE_NONE, /* there is none */
     HF_NOTICE_PENDING,
     HF_NOTICE_DELIVERED,
     HF_NOTICE_FAILING,
@@ -49,6 +49,7 @@ struct hf_view_waiter {
     uint64_t first, last;
     bool exclusive;
     bool granting; /* has the lock already; its GRANTED callback is under way */
+    bool passes;   /* does not queue behind other waiters: that would close a circle */
     uint32_t attempts;
     int64_t since_ms;    /* wall clock */
     uint64_t blocked_by; /* id of one lock in the way, 0 if it waits behind a waiter only */
@@ -72,6 +73,14 @@ size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor,
 size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, struct hf_view_share *rows,
                            size_t max);
 
+/*
+ * The waiters that a request granted: take the mark before the request, and page from there before
+ * the next hf_core_next_call(), in the order in which they were granted. Costs what it shows.
+ */
+uint64_t hf_core_view_grant_mark(const struct hf_core *core);
+size_t hf_core_view_granted(const struct hf_core *core, uint64_t *mark, struct hf_view_waiter *rows,
+                            size_t max);
+
 /* One client by id: HF_ENOENT if there is none. */
 int hf_core_view_client(const struct hf_core *core, uint64_t id, struct hf_view_client *out);
 
@@ -94,7 +103,8 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
 /* Monotonic counters for metrics. */
 struct hf_counters {
     uint64_t limit_clients, limit_monitors, limit_locks_per_client, limit_locks_per_file,
-        limit_locks, limit_waiters;
+        limit_locks, limit_waiters, limit_waiters_per_owner, limit_waiters_per_client,
+        limit_clients_per_host, limit_locks_per_host, limit_registrations_per_host;
     uint64_t out_of_memory;
     uint64_t reclaims_granted, reclaims_denied;
     uint64_t deadlocks;
@@ -102,7 +112,8 @@ struct hf_counters {
     uint64_t crashes_detected;      /* by a notice, or by silence */
     uint64_t crash_cleanups;
     uint64_t locks_cleaned; /* locks that went with their crashed client */
-    uint64_t notifies_in_accepted, notifies_in_repeated, notifies_in_stranger, notifies_in_bad;
+    uint64_t notifies_in_accepted, notifies_in_repeated, notifies_in_stranger, notifies_in_bad,
+        notifies_in_refuted; /* contradicted by the client's own status monitor */
     uint64_t callbacks_started, callbacks_accepted, callbacks_denied, callbacks_failed;
     uint64_t probes_started, probes_failed;                      /* is a waiter still there? */
     uint64_t notices_started, notices_delivered, notices_failed; /* SM_NOTIFY, status */
@@ -121,6 +132,7 @@ enum hf_event_kind {
     HF_EVENT_CLIENT_RELEASED,    /* by FREE_ALL or the operator; b: locks released */
     HF_EVENT_STATE_HINT,         /* a: state in the LOCK, b: recorded state */
     HF_EVENT_NOTIFY_STRANGER,    /* a: state; the address and name are the sender's */
+    HF_EVENT_NOTICE_REFUTED,     /* a: state it claims, b: state the client's monitor names */
     HF_EVENT_GRACE_BEGAN,        /* a: milliseconds, b: locks (clients) to reclaim */
     HF_EVENT_GRACE_ENDED,        /* a: reclaimed, b: released unreclaimed */
     HF_EVENT_NOTICE_DELIVERED,   /* a: attempts, b: milliseconds since the first */
@@ -143,12 +155,12 @@ struct hf_event {
     uint8_t name[HF_EVENT_NAME_MAX];
 };
 
-/* Takes the oldest event; false if there is none. What overflowed the queue is in events_lost. */
+/* Takes the oldest event; false if there is none. events_lost counts those that found no room. */
 bool hf_core_next_event(struct hf_core *core, struct hf_event *out);
 
 /*
- * A digest of every registered client and durable lock, whatever the order they came in: the same
- * before a stop and after the next start, when no batch is under way.
+ * A digest of every registered client and durable lock that does not depend on their order: the
+ * same before a stop and after the next start, when no batch is under way.
  */
 uint64_t hf_core_digest(const struct hf_core *core);
 

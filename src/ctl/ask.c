@@ -50,8 +50,7 @@ static struct curl_slist *add_token(const struct ctl *ctl, struct curl_slist *he
     return curl_slist_append(headers, header);
 }
 
-/* curl knows TCP: what it says of a socket in the file system names a port that nobody asked for.
- */
+/* curl's error text for a unix socket names a TCP port, which would mislead the user. */
 static void say_unreachable(const struct ctl *ctl, CURL *curl, const char *reason)
 {
     long code = 0;
@@ -73,31 +72,38 @@ static int judge(long status, const json_t *json)
     if (status < 400)
         return CTL_OK;
     (void)fprintf(stderr, "holdfastctl: %s\n",
-                  detail[0] ? detail : "the daemon refused, without a word");
+                  detail[0] ? detail : "the daemon refused and gave no reason");
     return status == 404 ? CTL_NOT_FOUND : CTL_REFUSED;
 }
 
-static int perform(CURL *curl, const struct ctl *ctl, json_t **out)
+/* One request and its answer. The reason of a failure has been printed. */
+static int fetch(CURL *curl, const struct ctl *ctl, struct answer *answer, long *status)
 {
-    struct answer answer = {0};
     char error[CURL_ERROR_SIZE] = "";
-    json_error_t where;
-    long status = 0;
     CURLcode code;
-    int rv;
 
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
     code = curl_easy_perform(curl);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, NULL);
     if (code != CURLE_OK) {
         say_unreachable(ctl, curl, error[0] ? error : curl_easy_strerror(code));
-        free(answer.data);
+        free(answer->data);
         return CTL_UNREACHABLE;
     }
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    *out = json_loadb(answer.data ? answer.data : "", answer.len, 0, &where);
-    free(answer.data);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, status);
+    return CTL_OK;
+}
+
+/* Takes the answer's memory. */
+static int judge_json(struct answer *answer, long status, json_t **out)
+{
+    json_error_t where;
+    int rv;
+
+    *out = json_loadb(answer->data ? answer->data : "", answer->len, 0, &where);
+    free(answer->data);
     if (!*out) {
         (void)fprintf(stderr, "holdfastctl: no holdfastd answers there (%s)\n", where.text);
         return CTL_UNREACHABLE;
@@ -110,7 +116,7 @@ static int perform(CURL *curl, const struct ctl *ctl, json_t **out)
     return rv;
 }
 
-/* Without the slashes at its end: the page's address, as a browser shows it, will do. */
+/* Without slashes at the end, so that the page's address can be copied from a browser. */
 static int base_length(const char *base)
 {
     size_t len = strlen(base);
@@ -120,7 +126,8 @@ static int base_length(const char *base)
     return (int)len;
 }
 
-int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out)
+static int request(struct ctl *ctl, const char *method, const char *path, const char *body,
+                   struct answer *answer, long *status)
 {
     const char *base = ctl->url ? ctl->url : "http://localhost";
     char url[PATH_MAX_BYTES];
@@ -128,7 +135,6 @@ int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *b
     CURL *curl = curl_easy_init();
     int rv = CTL_REFUSED;
 
-    *out = NULL;
     hf_format(url, sizeof(url), "%.*s/api/v1/%s", base_length(base), base, path);
     if (curl) {
         curl_easy_setopt(curl, CURLOPT_URL, url);
@@ -142,10 +148,36 @@ int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *b
             curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
         }
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-        rv = perform(curl, ctl, out);
+        rv = fetch(curl, ctl, answer, status);
     }
     curl_easy_cleanup(curl);
     curl_slist_free_all(headers);
+    return rv;
+}
+
+int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out)
+{
+    struct answer answer = {0};
+    long status = 0;
+    int rv = request(ctl, method, path, body, &answer, &status);
+
+    *out = NULL;
+    return rv == CTL_OK ? judge_json(&answer, status, out) : rv;
+}
+
+int ctl_download(struct ctl *ctl, const char *path, char **data, size_t *len)
+{
+    struct answer answer = {0};
+    json_t *problem;
+    long status = 0;
+    int rv = request(ctl, "GET", path, NULL, &answer, &status);
+
+    if (rv == CTL_OK && status >= 400) {
+        rv = judge_json(&answer, status, &problem);
+        return rv == CTL_OK ? CTL_REFUSED : rv;
+    }
+    *data = answer.data;
+    *len = answer.len;
     return rv;
 }
 
@@ -176,6 +208,7 @@ static int ask_page(struct ctl *ctl, const char *name, const char *cursor, size_
     add_query(path, "file", ctl->file);
     add_query(path, "share", ctl->share);
     add_query(path, "owner", ctl->owner);
+    add_query(path, "waited", ctl->waited);
     return ctl_ask(ctl, "GET", path, NULL, out);
 }
 
@@ -204,6 +237,15 @@ int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out)
     return rv;
 }
 
+int ctl_ask_waited(struct ctl *ctl, json_t **out)
+{
+    struct ctl waited = *ctl;
+
+    waited.client = waited.owner = waited.limit = NULL; /* these choose the waiters */
+    waited.waited = "true";
+    return ctl_ask_list(&waited, "locks", out);
+}
+
 static bool is_named(const json_t *client, const char *word)
 {
     return strcasecmp(ctl_text(client, "id"), word) == 0 ||
@@ -211,15 +253,15 @@ static bool is_named(const json_t *client, const char *word)
            strcasecmp(ctl_text(client, "address"), word) == 0;
 }
 
-int ctl_find_client(struct ctl *ctl, const char *word, char id[32])
+int ctl_match_clients(struct ctl *ctl, const char *word, char id[32], size_t *matches)
 {
     struct ctl only = *ctl;
-    size_t matches = 0;
     json_t *clients;
     json_t *client;
     size_t i;
     int rv;
 
+    *matches = 0;
     only.client = word;
     only.file = only.share = only.owner = only.limit = NULL;
     rv = ctl_ask_list(&only, "clients", &clients);
@@ -229,12 +271,20 @@ int ctl_find_client(struct ctl *ctl, const char *word, char id[32])
     {
         if (!is_named(client, word))
             continue;
-        matches++;
+        ++*matches;
         hf_format(id, 32, "%s", ctl_text(client, "id"));
     }
     json_decref(clients);
-    if (matches == 1)
-        return CTL_OK;
+    return CTL_OK;
+}
+
+int ctl_find_client(struct ctl *ctl, const char *word, char id[32])
+{
+    size_t matches;
+    int rv = ctl_match_clients(ctl, word, id, &matches);
+
+    if (rv != CTL_OK || matches == 1)
+        return rv;
     if (matches == 0)
         (void)fprintf(stderr, "holdfastctl: no client is called \"%s\" (see holdfastctl clients)\n",
                       word);

@@ -37,7 +37,7 @@ int ctl_clients(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"ID",    "NAME",    "ADDRESS", "BY",
                                          "LOCKS", "WAITING", "IDLE",    "NOTICE"};
-    static const struct ctl_list LIST = {"clients", 8, TITLES, add_row};
+    static const struct ctl_list LIST = {"clients", 8, TITLES, add_row, NULL};
 
     (void)argv;
     return ctl_show_list(ctl, argc, &LIST);

@@ -10,7 +10,8 @@ bool ctl_confirm(const struct ctl *ctl, const char *question)
     if (ctl->yes)
         return true;
     if (!isatty(STDIN_FILENO)) {
-        (void)fprintf(stderr, "holdfastctl: nobody to ask; say --yes if you mean it\n");
+        (void)fprintf(stderr,
+                      "holdfastctl: cannot ask for confirmation without a terminal; use --yes\n");
         return false;
     }
     printf("%s [y/N] ", question);

@@ -1,10 +1,10 @@
-/* Before something is taken away. */
+/* Confirmation by the user before a release. */
 #ifndef HF_CTL_CONFIRM_H
 #define HF_CTL_CONFIRM_H
 
 #include "ctl/ctl.h"
 
-/* True for --yes, or if the person at the terminal says so. */
+/* True with --yes, or if the user at the terminal confirms. */
 bool ctl_confirm(const struct ctl *ctl, const char *question);
 
 #endif

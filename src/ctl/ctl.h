@@ -1,7 +1,6 @@
 /*
- * holdfastctl: what the daemon's REST interface says, for people at a terminal and for scripts.
- * A table of commands, one file each; what they share is asking (ask.c), tables (table.c) and words
- * about time and bytes (words.c).
+ * holdfastctl: the daemon's REST interface for users at a terminal and for scripts. One file for
+ * each command; they share requests (ask.c), tables (table.c) and text for columns (words.c).
  */
 #ifndef HF_CTL_CTL_H
 #define HF_CTL_CTL_H
@@ -13,9 +12,9 @@
 /* For scripts; holdfastctl(8) explains them. */
 enum ctl_exit {
     CTL_OK = 0,
-    CTL_REFUSED = 1, /* the daemon said no, or something failed */
+    CTL_REFUSED = 1, /* the daemon refused, or something failed */
     CTL_USAGE = 2,
-    CTL_UNREACHABLE = 3, /* no daemon there */
+    CTL_UNREACHABLE = 3, /* no daemon answers */
     CTL_NOT_FOUND = 4,   /* no such client, lock or file */
     CTL_TROUBLE = 5,     /* check: the client cannot be called back */
 };
@@ -25,10 +24,12 @@ struct ctl {
     const char *url;    /* http://host:port, or NULL */
     const char *token_file;
     bool json;
-    bool yes;   /* do not ask */
-    bool watch; /* again and again */
+    bool wide;  /* tables may be wider than the terminal */
+    bool yes;   /* do not ask for confirmation */
+    bool watch; /* repeat until interrupted */
     bool color;
     const char *client, *file, *share, *owner, *lock, *limit; /* options of commands; NULL: none */
+    const char *waited; /* "true": of locks, only those on files that clients wait for */
 };
 
 struct ctl_command {
@@ -48,18 +49,29 @@ int ctl_grace(struct ctl *ctl, int argc, char **argv);
 int ctl_release(struct ctl *ctl, int argc, char **argv);
 int ctl_notify(struct ctl *ctl, int argc, char **argv);
 int ctl_check(struct ctl *ctl, int argc, char **argv);
+int ctl_doctor(struct ctl *ctl, int argc, char **argv);
+int ctl_backup(struct ctl *ctl, int argc, char **argv);
 
 /*
- * ask.c: one request. On success CTL_OK and *out, to be decref'd; else what was wrong has been said
- * on standard error. body NULL: none.
+ * ask.c: one request. On success CTL_OK and *out, which the caller decrefs; otherwise the reason
+ * has been printed on standard error. body NULL: none.
  */
 int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out);
 
-/* A list with the filters of the command line, all pages of it up to --limit: an array. */
+/* The bytes of an answer that is not JSON, which the caller frees. */
+int ctl_download(struct ctl *ctl, const char *path, char **data, size_t *len);
+
+/* A list with the filters of the command line, all its pages up to --limit, as an array. */
 int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out);
 
-/* The id of the one client that this names (id, name or address); CTL_NOT_FOUND said. */
+/* The locks on files that clients wait for, of the share and file of the command line: an array. */
+int ctl_ask_waited(struct ctl *ctl, json_t **out);
+
+/* The id of the client with this id, name or address. CTL_NOT_FOUND, printed, unless there is
+ * exactly one. */
 int ctl_find_client(struct ctl *ctl, const char *word, char id[32]);
+/* The same, but tells how many there are, and prints nothing about it. */
+int ctl_match_clients(struct ctl *ctl, const char *word, char id[32], size_t *matches);
 
 void ctl_print_json(const json_t *json);
 
@@ -73,7 +85,13 @@ const char *ctl_word_range(const json_t *range, char text[CTL_WORD_MAX]);
 const char *ctl_text(const json_t *object, const char *key); /* "" if there is none */
 double ctl_number(const json_t *object, const char *key);
 
-/* table.c: cells are kept until the table is printed, with every column as wide as it must be. */
+/* elide.c: the columns of the terminal that a text takes, not its bytes. */
+size_t ctl_width(const char *text);
+/* Writes text into out with its middle left out, so that it takes at most columns. */
+void ctl_elide(const char *text, size_t columns, char out[CTL_WORD_MAX]);
+
+/* table.c: holds all cells until it is printed, because columns are as wide as their widest cell.
+ */
 enum { CTL_COLUMNS_MAX = 10 };
 enum ctl_color { CTL_PLAIN, CTL_RED, CTL_GREEN, CTL_YELLOW, CTL_BOLD, CTL_DIM };
 
@@ -89,16 +107,17 @@ void ctl_table_init(struct ctl_table *table, const struct ctl *ctl, size_t colum
 void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color color);
 void ctl_table_print(struct ctl_table *table); /* and frees */
 
-/* A command that lists something: what it asks the daemon for, and a row for each answer. */
+/* A command that prints a list: its name in the API, and how a row is shown. */
 struct ctl_list {
     const char *name;
     size_t columns;
     const char *const *titles;
     void (*add_row)(struct ctl_table *table, const json_t *row);
+    int (*complete)(struct ctl *ctl, json_t *rows); /* adds what else a row needs; NULL: nothing */
 };
 int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list);
 
-/* Prints text in a colour, if there are colours. */
+/* Prints text in a colour, if colours are enabled. */
 void ctl_paint(const struct ctl *ctl, enum ctl_color color, const char *text);
 
 #endif

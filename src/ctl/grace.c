@@ -28,7 +28,8 @@ static int end(struct ctl *ctl)
     json_t *answer;
     int rv;
 
-    if (!ctl_confirm(ctl, "End the grace period now? What is not reclaimed yet is released."))
+    if (!ctl_confirm(ctl,
+                     "End the grace period now? Locks that are not reclaimed yet are released."))
         return CTL_REFUSED;
     rv = ctl_ask(ctl, "POST", "grace/end", "", &answer);
     if (rv != CTL_OK)
@@ -53,7 +54,7 @@ int ctl_grace(struct ctl *ctl, int argc, char **argv)
     if (argc > 0)
         return CTL_USAGE;
     if (!ctl->json)
-        return ctl_follow(ctl, describe);
+        return ctl_follow(ctl, "status", describe);
     rv = ctl_ask(ctl, "GET", "grace", NULL, &grace);
     if (rv == CTL_OK)
         ctl_print_json(grace);

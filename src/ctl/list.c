@@ -13,6 +13,13 @@ int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list)
     rv = ctl_ask_list(ctl, list->name, &rows);
     if (rv != CTL_OK)
         return rv;
+    if (list->complete) {
+        rv = list->complete(ctl, rows);
+        if (rv != CTL_OK) {
+            json_decref(rows);
+            return rv;
+        }
+    }
     if (ctl->json) {
         ctl_print_json(rows);
     } else {

@@ -26,7 +26,7 @@ int ctl_locks(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"ID",   "CLIENT", "FILE", "BYTES",
                                          "MODE", "OWNER",  "HELD", "WAITERS"};
-    static const struct ctl_list LIST = {"locks", 8, TITLES, add_row};
+    static const struct ctl_list LIST = {"locks", 8, TITLES, add_row, NULL};
 
     (void)argv;
     return ctl_show_list(ctl, argc, &LIST);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "ctl/ctl.h"
 
 #define DEFAULT_SOCKET "/run/holdfast/admin.sock"
@@ -16,18 +16,22 @@ enum { WATCH_S = 2 };
 static const struct ctl_command COMMANDS[] = {
     {"status", "", "state, grace, counts and notifications at a glance", ctl_status, true, ""},
     {"clients", "[--client WORD] [--limit N]",
-     "who is known, and whether they were told of our restart", ctl_clients, true, "cn"},
-    {"locks", "[--client|--file|--share|--owner WORD] [--limit N]", "who holds what", ctl_locks,
-     true, "cfSon"},
+     "all clients, and whether each was notified of the last restart", ctl_clients, true, "cn"},
+    {"locks", "[--client|--file|--share|--owner WORD] [--limit N]", "all locks and their holders",
+     ctl_locks, true, "cfSon"},
     {"waiters", "[--client|--file|--share|--owner WORD] [--limit N]",
-     "who waits, and for which lock", ctl_waiters, true, "cfSon"},
-    {"grace", "[end]", "follow the grace period; or end it now", ctl_grace, false, ""},
-    {"release", "--client|--file|--lock WHICH [--yes]", "take locks away from whoever holds them",
-     ctl_release, false, "cfl"},
-    {"notify", "[CLIENT]", "send the notice of our restart again, and follow it", ctl_notify, false,
-     ""},
-    {"check", "CLIENT", "can this client be called back? If not: why, and what to do", ctl_check,
+     "all waiting requests, and which client holds the lock", ctl_waiters, true, "cfSon"},
+    {"grace", "[end]", "follow the grace period, or end it now", ctl_grace, false, ""},
+    {"release", "--client|--file|--lock WHICH [--yes]",
+     "release locks without the consent of their holders", ctl_release, false, "cfl"},
+    {"notify", "[CLIENT]", "send the notice of the last restart again, and follow it", ctl_notify,
      false, ""},
+    {"check", "CLIENT|HOST", "whether a host can be called back; if not, why, and what to do",
+     ctl_check, false, ""},
+    {"doctor", "", "whether this host is set up well for the daemon; if not, what to do",
+     ctl_doctor, false, ""},
+    {"backup", "FILE", "write all that is durable now to a file, for holdfastd --restore",
+     ctl_backup, false, ""},
 };
 
 static const struct option OPTIONS[] = {
@@ -35,6 +39,7 @@ static const struct option OPTIONS[] = {
     {"url", required_argument, NULL, 'u'},
     {"token-file", required_argument, NULL, 't'},
     {"json", no_argument, NULL, 'j'},
+    {"wide", no_argument, NULL, 'W'},
     {"yes", no_argument, NULL, 'y'},
     {"watch", no_argument, NULL, 'w'},
     {"client", required_argument, NULL, 'c'},
@@ -57,13 +62,14 @@ static void print_help(FILE *out)
     (void)fputs(
         "\n"
         "  --socket PATH      the daemon's socket (" DEFAULT_SOCKET "; or HOLDFAST_SOCKET)\n"
-        "  --url URL          ask over TCP instead: http://127.0.0.1:8049\n"
+        "  --url URL          use TCP instead: http://127.0.0.1:8049\n"
         "  --token-file FILE  the token that changes over TCP need\n"
         "  --json             JSON instead of tables\n"
-        "  --watch            again every two seconds, until Ctrl-C\n"
-        "  --yes              release and grace end: do not ask\n"
-        "\nExit status: 0 done, 1 refused, 2 wrong usage, 3 no daemon there, 4 nothing of that\n"
-        "name, 5 check found trouble. See holdfastctl(8).\n",
+        "  --wide             whole texts, even where a table is wider than the terminal then\n"
+        "  --watch            repeat every two seconds, until Ctrl-C\n"
+        "  --yes              release and grace end: do not ask for confirmation\n"
+        "\nExit status: 0 done, 1 refused, 2 wrong usage, 3 no daemon answers, 4 no such client,\n"
+        "lock or file, 5 the client cannot be called back. See holdfastctl(8).\n",
         out);
 }
 
@@ -93,7 +99,7 @@ static const char **text_option(struct ctl *ctl, int option)
     }
 }
 
-/* Takes the options out of argv; what remains begins at optind. */
+/* Reads the options; the command and its arguments begin at optind. */
 static void parse_options(struct ctl *ctl, int argc, char **argv)
 {
     int option;
@@ -113,6 +119,7 @@ static void parse_options(struct ctl *ctl, int argc, char **argv)
             exit(CTL_USAGE);
         }
         ctl->json |= option == 'j';
+        ctl->wide |= option == 'W';
         ctl->yes |= option == 'y';
         ctl->watch |= option == 'w';
     }
@@ -128,8 +135,8 @@ static const struct ctl_command *find(const char *name)
 }
 
 /*
- * A filter that the command would not look at must not pass for one: "release --client X --owner Y"
- * would release what other owners hold, too.
+ * Refuses filters that the command does not have: if "release --client X --owner Y" ignored the
+ * owner, it would release the locks of other owners, too.
  */
 static bool takes_filters(struct ctl *ctl, const struct ctl_command *command)
 {

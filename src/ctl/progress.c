@@ -16,7 +16,7 @@ const char *ctl_bar(double done, double all, char text[CTL_WORD_MAX])
     return text;
 }
 
-int ctl_follow(struct ctl *ctl, ctl_describe describe)
+int ctl_follow(struct ctl *ctl, const char *path, ctl_describe describe)
 {
     static const struct timespec PAUSE = {.tv_nsec = 300000000};
     bool terminal = isatty(STDOUT_FILENO);
@@ -24,21 +24,22 @@ int ctl_follow(struct ctl *ctl, ctl_describe describe)
     bool more;
 
     do {
-        json_t *status;
-        int rv = ctl_ask(ctl, "GET", "status", NULL, &status);
+        json_t *answer;
+        int rv = ctl_ask(ctl, "GET", path, NULL, &answer);
 
         if (rv != CTL_OK)
             return rv;
-        more = describe(status, text);
-        json_decref(status);
-        if (terminal)
+        more = describe(answer, text);
+        json_decref(answer);
+        if (terminal && !ctl->json)
             printf("\r\033[K%s", text);
-        else if (!more)
+        else if (!more && !ctl->json)
             printf("%s", text);
         (void)fflush(stdout);
         if (more)
             nanosleep(&PAUSE, NULL);
     } while (more);
-    putchar('\n');
+    if (!ctl->json)
+        putchar('\n');
     return CTL_OK;
 }

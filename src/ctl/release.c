@@ -5,7 +5,7 @@
 #include "ctl/confirm.h"
 #include "ctl/ctl.h"
 
-/* What the command line names, as the path of a request and as a question. */
+/* The path of the request, and the question to confirm it, from the command line. */
 static int target(struct ctl *ctl, char *path, size_t size, char *question, size_t question_size)
 {
     char id[32];
@@ -19,7 +19,7 @@ static int target(struct ctl *ctl, char *path, size_t size, char *question, size
             return rv;
         hf_format(path, size, "clients/%s", id);
         hf_format(question, question_size,
-                  "Release every lock of client %.200s? It is not told, and may go on writing.",
+                  "Release every lock of client %.200s? It is not notified, and may go on writing.",
                   ctl->client);
     } else if (ctl->file) {
         if (strspn(ctl->file, "0123456789abcdefABCDEF") != strlen(ctl->file)) {
@@ -30,13 +30,14 @@ static int target(struct ctl *ctl, char *path, size_t size, char *question, size
         }
         hf_format(path, size, "files/%.256s", ctl->file);
         hf_format(question, question_size,
-                  "Release every lock and waiter of file %.200s? Their owners are not told.",
+                  "Release every lock and waiter of file %.200s? Their owners are not notified.",
                   ctl->file);
     } else {
         if (strspn(ctl->lock, "0123456789") != strlen(ctl->lock))
             return CTL_USAGE;
         hf_format(path, size, "locks/%.32s", ctl->lock);
-        hf_format(question, question_size, "Release lock %.32s? Its owner is not told.", ctl->lock);
+        hf_format(question, question_size, "Release lock %.32s? Its owner is not notified.",
+                  ctl->lock);
     }
     return CTL_OK;
 }
@@ -51,7 +52,7 @@ static void print_granted(struct ctl *ctl, const json_t *granted)
 
     json_array_foreach((json_t *)granted, i, waiter)
     {
-        (void)fputs("Granted in turn: ", stdout);
+        (void)fputs("Granted to: ", stdout);
         ctl_paint(ctl, CTL_GREEN, ctl_word_client(json_object_get(waiter, "client"), client));
         (void)fputs(", ", stdout);
         ctl_paint(ctl, CTL_PLAIN, ctl_word_file(waiter, file));
@@ -59,7 +60,7 @@ static void print_granted(struct ctl *ctl, const json_t *granted)
                ctl_text(waiter, "mode"));
     }
     if (i == 0)
-        puts("Nobody was waiting for it.");
+        puts("No waiter was granted a lock because of it.");
 }
 
 int ctl_release(struct ctl *ctl, int argc, char **argv)

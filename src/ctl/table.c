@@ -1,9 +1,16 @@
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wchar.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "ctl/ctl.h"
+
+enum {
+    GAP = 2,        /* between two columns */
+    WIDTH_MIN = 14, /* no column is cut below this: ids and numbers stay whole */
+};
 
 struct ctl_cell {
     char *text;
@@ -15,7 +22,7 @@ static const char *const CODES[] = {
     [CTL_YELLOW] = "\033[33m", [CTL_BOLD] = "\033[1m", [CTL_DIM] = "\033[2m",
 };
 
-/* Names are chosen by peers: nothing in them may steer the terminal. */
+/* Peers choose names, which must not send control sequences to the terminal. */
 static void neutralise(char *text)
 {
     for (unsigned char *p = (unsigned char *)text; *p; p++) {
@@ -61,14 +68,52 @@ void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color col
     table->count++;
 }
 
-/* In columns of the terminal, not bytes. */
-static size_t width(const char *text)
+static size_t total(const size_t *widths, size_t columns)
 {
-    wchar_t wide[CTL_WORD_MAX];
-    size_t n = mbstowcs(wide, text, CTL_WORD_MAX - 1);
-    int columns = n == (size_t)-1 ? -1 : wcswidth(wide, n);
+    size_t sum = (columns - 1) * GAP;
 
-    return columns < 0 ? strlen(text) : (size_t)columns;
+    for (size_t i = 0; i < columns; i++)
+        sum += widths[i];
+    return sum;
+}
+
+/* Takes from the widest column until the table fits, or no column has anything to give. */
+static void fit(size_t *widths, size_t columns, size_t room)
+{
+    while (total(widths, columns) > room) {
+        size_t widest = 0;
+
+        for (size_t i = 1; i < columns; i++) {
+            if (widths[i] > widths[widest])
+                widest = i;
+        }
+        if (widths[widest] <= WIDTH_MIN)
+            return;
+        widths[widest]--;
+    }
+}
+
+/* The width of the terminal; unlimited in a pipe or a file, so that scripts get whole texts. */
+static size_t room_of(const struct ctl *ctl)
+{
+    struct winsize size;
+
+    if (ctl->wide || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+        return SIZE_MAX;
+    return size.ws_col;
+}
+
+static void print_cell(const struct ctl_table *table, const struct ctl_cell *cell, size_t width,
+                       bool last)
+{
+    char text[CTL_WORD_MAX];
+
+    ctl_elide(cell->text, width, text);
+    ctl_paint(table->ctl, cell->color, text);
+    if (last)
+        putchar('\n');
+    else
+        printf("%*s", (int)(width - ctl_width(text) + GAP), "");
 }
 
 void ctl_table_print(struct ctl_table *table)
@@ -76,18 +121,15 @@ void ctl_table_print(struct ctl_table *table)
     size_t widths[CTL_COLUMNS_MAX] = {0};
 
     for (size_t i = 0; i < table->count; i++) {
-        size_t w = width(table->cells[i].text);
+        size_t w = ctl_width(table->cells[i].text);
         if (w > widths[i % table->columns])
             widths[i % table->columns] = w;
     }
+    fit(widths, table->columns, room_of(table->ctl));
     for (size_t i = 0; i < table->count; i++) {
-        bool last = i % table->columns == table->columns - 1;
+        size_t column = i % table->columns;
 
-        ctl_paint(table->ctl, table->cells[i].color, table->cells[i].text);
-        if (last)
-            putchar('\n');
-        else
-            printf("%*s", (int)(widths[i % table->columns] - width(table->cells[i].text) + 2), "");
+        print_cell(table, &table->cells[i], widths[column], column == table->columns - 1);
         free(table->cells[i].text);
     }
     free(table->cells);

@@ -3,33 +3,70 @@
 #include "base/text.h"
 #include "ctl/ctl.h"
 
+/* Gives each waiter the lock in its way, as "blocker": the API names only its id. */
+static int add_blockers(struct ctl *ctl, json_t *waiters)
+{
+    json_t *by_id = json_object();
+    json_t *locks;
+    json_t *row;
+    size_t i;
+    int rv = json_array_size(waiters) > 0 ? ctl_ask_waited(ctl, &locks) : CTL_OK;
+
+    if (rv != CTL_OK || json_array_size(waiters) == 0) {
+        json_decref(by_id);
+        return rv;
+    }
+    json_array_foreach(locks, i, row) json_object_set(by_id, ctl_text(row, "id"), row);
+    json_array_foreach(waiters, i, row)
+    {
+        json_t *blocker = json_object_get(by_id, ctl_text(row, "blocked_by"));
+
+        json_object_set_new(row, "blocker", blocker ? json_incref(blocker) : json_null());
+    }
+    json_decref(locks);
+    json_decref(by_id);
+    return CTL_OK;
+}
+
+/* The holder, and since when it holds; or why there is none to name. */
+static void add_holder(struct ctl_table *table, const json_t *waiter)
+{
+    const json_t *blocker = json_object_get(waiter, "blocker");
+    char text[CTL_WORD_MAX];
+
+    if (json_is_object(blocker)) {
+        ctl_table_add(table, ctl_word_client(json_object_get(blocker, "client"), text), CTL_BOLD);
+        ctl_table_add(table, ctl_word_age(ctl_number(blocker, "held_seconds"), text), CTL_PLAIN);
+        return;
+    }
+    if (json_is_true(json_object_get(waiter, "granting"))) {
+        hf_format(text, sizeof(text), "granted; callback attempt %.0f",
+                  ctl_number(waiter, "attempts"));
+        ctl_table_add(table, text, CTL_GREEN);
+    } else {
+        ctl_table_add(table, "behind other waiters", CTL_PLAIN);
+    }
+    ctl_table_add(table, "", CTL_PLAIN);
+}
+
 static void add_row(struct ctl_table *table, const json_t *waiter)
 {
-    bool granting = json_is_true(json_object_get(waiter, "granting"));
-    const char *blocker = ctl_text(waiter, "blocked_by");
     char text[CTL_WORD_MAX];
 
     ctl_table_add(table, ctl_word_client(json_object_get(waiter, "client"), text), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_owner(json_object_get(waiter, "owner"), text), CTL_PLAIN);
+    ctl_table_add(table, ctl_word_age(ctl_number(waiter, "waiting_seconds"), text), CTL_YELLOW);
     ctl_table_add(table, ctl_word_file(waiter, text), CTL_PLAIN);
     ctl_table_add(table, ctl_word_range(json_object_get(waiter, "range"), text), CTL_PLAIN);
     ctl_table_add(table, ctl_text(waiter, "mode"), CTL_PLAIN);
-    ctl_table_add(table, ctl_word_owner(json_object_get(waiter, "owner"), text), CTL_PLAIN);
-    ctl_table_add(table, ctl_word_age(ctl_number(waiter, "waiting_seconds"), text), CTL_YELLOW);
-    if (granting)
-        hf_format(text, sizeof(text), "granted; telling it, attempt %.0f",
-                  ctl_number(waiter, "attempts"));
-    else if (blocker[0])
-        hf_format(text, sizeof(text), "lock %s", blocker);
-    else
-        hf_format(text, sizeof(text), "waiters before it");
-    ctl_table_add(table, text, granting ? CTL_GREEN : CTL_PLAIN);
+    add_holder(table, waiter);
 }
 
 int ctl_waiters(struct ctl *ctl, int argc, char **argv)
 {
-    static const char *const TITLES[] = {"CLIENT", "FILE",   "BYTES", "MODE",
-                                         "OWNER",  "WAITED", "FOR"};
-    static const struct ctl_list LIST = {"waiters", 7, TITLES, add_row};
+    static const char *const TITLES[] = {"CLIENT", "OWNER", "WAITED",  "FOR FILE",
+                                         "BYTES",  "MODE",  "HELD BY", "HELD"};
+    static const struct ctl_list LIST = {"waiters", 8, TITLES, add_row, add_blockers};
 
     (void)argv;
     return ctl_show_list(ctl, argc, &LIST);

@@ -40,7 +40,7 @@ const char *ctl_word_client(const json_t *client, char text[CTL_WORD_MAX])
     return text;
 }
 
-/* The path where there is one; else the handle, whole: it is what release wants. */
+/* The path if it is known; otherwise the whole handle, which `release` needs. */
 const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX])
 {
     const char *path = ctl_text(row, "path");
@@ -55,7 +55,7 @@ const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX])
     int svid = (int)ctl_number(owner, "svid");
     size_t len = (size_t)snprintf(text, CTL_WORD_MAX, "%d@", svid);
 
-    if (strncmp(readable, text, len) == 0) /* Linux: PID@HOST says both */
+    if (strncmp(readable, text, len) == 0) /* Linux: PID@HOST includes the svid */
         hf_format(text, CTL_WORD_MAX, "%.300s", readable);
     else
         hf_format(text, CTL_WORD_MAX, "%d %.280s", svid,

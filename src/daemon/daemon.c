@@ -8,45 +8,53 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
-#include "daemon/admin_ops.h"
+#include "base/text.h"
+#include "daemon/administration.h"
+#include "daemon/confinement.h"
 #include "daemon/engine.h"
-#include "daemon/rpcbind_watch.h"
 #include "daemon/systemd.h"
-#include "rpc/rpcbind.h"
 #include "rpc/server.h"
+#include "rpcbind/server.h"
+#include "rpcbind/watch.h"
 
 enum {
     FILES_KEPT_BACK = 256, /* descriptors that are not connections */
     STOP_MS = 3000,
 };
+_Static_assert(HF_RPCBIND_SERVICES_MAX >= 2 * 4 * HF_CONFIG_LISTEN_MAX,
+               "room for each transport, each version of NSM and NLM, each address");
+_Static_assert((int)HF_CONFIG_ALLOW_MAX == (int)HF_RPC_NETWORKS_MAX, "config.h and rpc/server.h");
 
 struct daemon {
     struct hf_daemon_options *options;
     uv_loop_t loop;
     uv_signal_t sigterm, sigint, sighup;
-    uv_timer_t overdue; /* a stop that takes too long */
+    uv_timer_t overdue; /* ends a stop that takes too long */
     struct hf_systemd systemd;
     struct hf_hash_key hash_key;
+    char obstacle[HF_RPCBIND_ERROR_MAX]; /* why it cannot start, for the service manager */
+    bool hopeless;                       /* only an operator can remove the obstacle */
 
     struct hf_engine engine;
     bool engine_open;
-    const struct hf_rpc_program *programs[HF_PROGRAMS_MAX];
+    const struct hf_rpc_program *programs[HF_RPCBIND_PROGRAMS_MAX];
     size_t n_programs;
     struct hf_rpc_server *server;
     struct hf_administration administration;
+    struct hf_confinement confinement;
 
-    struct hf_rpcbind_service services[HF_SERVICES_MAX];
+    struct hf_rpcbind_service services[HF_RPCBIND_SERVICES_MAX];
     size_t n_services;
     struct hf_rpcbind_watch watch; /* open: registered with the system's rpcbind */
-    struct hf_rpcbind *rpcbind;
+    struct hf_rpcbind_server *rpcbind;
     const struct hf_rpc_program *rpcbind_programs[1];
 };
 
 /* ---- limits of the process ---- */
 
-/* As many files as the system lets us have; returns how many connections fit. */
+/* Raises the limit of open files as far as allowed; returns how many connections fit. */
 static unsigned raise_file_limit(void)
 {
     struct rlimit limit;
@@ -55,11 +63,25 @@ static unsigned raise_file_limit(void)
         return HF_RPC_CONNECTIONS_DEFAULT;
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur >= HF_RPC_CONNECTIONS_DEFAULT + FILES_KEPT_BACK)
-        return HF_RPC_CONNECTIONS_DEFAULT;
     if (limit.rlim_cur <= 2 * (rlim_t)FILES_KEPT_BACK)
         return FILES_KEPT_BACK;
+    if (limit.rlim_cur >= HF_RPC_CONNECTIONS_DEFAULT + FILES_KEPT_BACK)
+        return HF_RPC_CONNECTIONS_DEFAULT;
     return (unsigned)limit.rlim_cur - FILES_KEPT_BACK;
+}
+
+/* ---- access ---- */
+
+static struct hf_rpc_access access_of(const struct hf_config *config)
+{
+    struct hf_rpc_access access = {
+        .n_allow = config->allow.n,
+        .no_udp = !config->access_udp,
+        .reserved_ports = config->access_reserved_ports,
+    };
+
+    memcpy(access.allow, config->allow.list, sizeof(access.allow));
+    return access;
 }
 
 /* ---- listening ---- */
@@ -73,10 +95,10 @@ static void add_services(struct daemon *d, const struct hf_addr *addr)
                 .vers = d->programs[p]->versions[v].number,
                 .addr = *addr,
             };
-            HF_ASSERT(d->n_services + 2 <= HF_SERVICES_MAX);
-            service.transport = HF_RPC_UDP;
+            HF_ASSERT(d->n_services + 2 <= HF_RPCBIND_SERVICES_MAX);
+            service.transport = HF_TRANSPORT_UDP;
             d->services[d->n_services++] = service;
-            service.transport = HF_RPC_TCP;
+            service.transport = HF_TRANSPORT_TCP;
             d->services[d->n_services++] = service;
         }
     }
@@ -107,7 +129,7 @@ static int listen_all(struct daemon *d)
 
         addr.port = (uint16_t)config->port;
         rv = hf_rpc_server_listen(d->server, &addr, d->programs, d->n_programs);
-        /* A kernel without IPv6 is no reason not to serve IPv4. */
+        /* On a kernel without IPv6, serve IPv4 alone. */
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr) && config->n_listen > 1) {
             hf_log(HF_LOG_WARN, "address family not available", HF_ADDR("address", &addr));
             continue;
@@ -115,6 +137,8 @@ static int listen_all(struct daemon *d)
         if (rv < 0) {
             hf_log(HF_LOG_ERROR, "cannot listen", HF_ADDR("address", &addr),
                    HF_STR("reason", hf_strerror(rv)), HF_STR("advice", listen_advice(rv)));
+            hf_format(d->obstacle, sizeof(d->obstacle), "port %u: %s", config->port,
+                      hf_strerror(rv));
             return rv;
         }
         add_services(d, &addr);
@@ -128,16 +152,16 @@ static int listen_all(struct daemon *d)
 /* ---- rpcbind ---- */
 
 /*
- * The socket in the file system is what rpcinfo and rpcb_set() try first on the host itself. No
- * rpcbind answered, so one that is there was left behind. Not everybody may write there: then
- * programs go to port 111 instead.
+ * The socket in the file system is what rpcinfo and rpcb_set() try first on the host itself. A
+ * socket that was left behind is replaced. If another process serves it, or if we may not write
+ * there, programs go to port 111 instead.
  */
 static void serve_rpcbind_locally(struct daemon *d)
 {
-    int rv;
+    int rv = hf_rpcbind_socket_clear(HF_RPCBIND_SOCKET);
 
-    (void)unlink(HF_RPCBIND_SOCKET);
-    rv = hf_rpc_server_listen_local(d->server, HF_RPCBIND_SOCKET, d->rpcbind_programs, 1);
+    if (rv == 0)
+        rv = hf_rpc_server_listen_local(d->server, HF_RPCBIND_SOCKET, d->rpcbind_programs, 1);
     if (rv < 0)
         hf_log(HF_LOG_INFO, "no local rpcbind socket", HF_STR("path", HF_RPCBIND_SOCKET),
                HF_STR("reason", hf_strerror(rv)));
@@ -150,21 +174,21 @@ static void add_rpcbind_itself(struct daemon *d, const struct hf_addr *addr)
 
     for (size_t v = 0; v < program->n_versions; v++) {
         struct hf_rpcbind_service service = {program->number, program->versions[v].number,
-                                             HF_RPC_TCP, *addr};
-        (void)hf_rpcbind_add(d->rpcbind, &service);
-        service.transport = HF_RPC_UDP;
-        (void)hf_rpcbind_add(d->rpcbind, &service);
+                                             HF_TRANSPORT_TCP, *addr};
+        (void)hf_rpcbind_server_add(d->rpcbind, &service);
+        service.transport = HF_TRANSPORT_UDP;
+        (void)hf_rpcbind_server_add(d->rpcbind, &service);
     }
 }
 
 static int serve_rpcbind(struct daemon *d)
 {
     const struct hf_config *config = &d->options->config;
-    int rv = hf_rpcbind_new(&hf_alloc_heap, &d->rpcbind);
+    int rv = hf_rpcbind_server_new(&hf_alloc_heap, &d->rpcbind);
 
     if (rv < 0)
         return rv;
-    d->rpcbind_programs[0] = hf_rpcbind_program(d->rpcbind);
+    d->rpcbind_programs[0] = hf_rpcbind_server_program(d->rpcbind);
     for (unsigned i = 0; i < config->n_listen; i++) {
         struct hf_addr addr = config->listen[i];
 
@@ -177,7 +201,7 @@ static int serve_rpcbind(struct daemon *d)
         add_rpcbind_itself(d, &addr);
     }
     for (size_t i = 0; i < d->n_services; i++) {
-        rv = hf_rpcbind_add(d->rpcbind, &d->services[i]);
+        rv = hf_rpcbind_server_add(d->rpcbind, &d->services[i]);
         if (rv < 0)
             return rv;
     }
@@ -188,11 +212,10 @@ static int serve_rpcbind(struct daemon *d)
 
 static int register_with_system(struct daemon *d)
 {
-    char error[HF_RPCBIND_ERROR_MAX];
-    int rv = hf_rpcbind_system_register(d->services, d->n_services, &d->hash_key, error);
+    int rv = hf_rpcbind_system_register(d->services, d->n_services, &d->hash_key, d->obstacle);
 
     if (rv < 0) {
-        hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", error));
+        hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", d->obstacle));
         return rv;
     }
     hf_rpcbind_watch_start(&d->watch, &d->loop, d->engine.client, &d->hash_key, d->services,
@@ -220,29 +243,32 @@ static int set_up_rpcbind(struct daemon *d)
                HF_STR("advice", "start rpcbind, or run as root"));
         return 0;
     }
-    if (rv < 0)
+    if (rv < 0) {
         hf_log(HF_LOG_ERROR, "cannot serve rpcbind", HF_INT("port", HF_RPCBIND_PORT),
                HF_STR("reason", hf_strerror(rv)),
                HF_STR("advice", "set rpcbind.mode to system or none"));
+        hf_format(d->obstacle, sizeof(d->obstacle), "port %d (rpcbind): %s", HF_RPCBIND_PORT,
+                  hf_strerror(rv));
+    }
     return rv;
 }
 
 /* ---- signals ---- */
 
 /*
- * Everything is recorded and closed, but something on another thread does not come back: a resolver
- * that waits for a name server, or a call to rpcbind. There is nothing left to wait for.
+ * Everything is recorded and closed, but a blocking call on another thread has not returned: the
+ * resolver waits for a name server, or a call to rpcbind hangs. Its result is no longer needed.
  */
 static void on_overdue(uv_timer_t *timer)
 {
     (void)timer;
     hf_log(HF_LOG_WARN, "stopped",
            HF_STR("reason", "a name lookup or rpcbind was still under way"));
+    hf_log_stop();
     _exit(EXIT_SUCCESS);
 }
 
-/* In the reverse order of start(): clients are sent away before what they were promised is closed.
- */
+/* Closes in the reverse order of start(). */
 static void shut_down(struct daemon *d)
 {
     hf_systemd_stopping();
@@ -278,6 +304,7 @@ static void on_reload_signal(uv_signal_t *handle, int number)
     struct hf_config *config = &d->options->config;
     char error[HF_CONFIG_ERROR_MAX];
     struct hf_config fresh;
+    struct hf_rpc_access access;
 
     (void)number;
     hf_systemd_reloading();
@@ -288,6 +315,9 @@ static void on_reload_signal(uv_signal_t *handle, int number)
         hf_log_configure((enum hf_log_level)config->log_level,
                          (enum hf_log_format)config->log_format);
         hf_engine_reconfigure(&d->engine, config);
+        access = access_of(config);
+        hf_rpc_server_reconfigure(d->server, config->max_connections_per_host,
+                                  config->max_calls_per_host, &access);
         hf_administration_reload(&d->administration);
         hf_log(HF_LOG_INFO, "configuration reloaded");
     }
@@ -302,7 +332,33 @@ static void watch(struct daemon *d, uv_signal_t *handle, int number, uv_signal_c
     uv_signal_start(handle, handler, number);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
+
+/* The store is the user's who will write it: its files, and its sessions with PostgreSQL. */
+static int open_engine(struct daemon *d)
+{
+    const struct hf_confine_user *user = &d->confinement.confine.user;
+    int rv = hf_confinement_prepare(&d->confinement, &d->options->config, d->options->config_file);
+
+    if (rv < 0)
+        return rv;
+    rv = hf_confine_borrow_user(user);
+    if (rv == 0)
+        rv = hf_engine_open(&d->engine, &d->loop, &d->options->config, &d->hash_key);
+    hf_confine_return_user(user);
+    d->engine_open = rv == 0;
+    if (rv < 0) {
+        hf_format(d->obstacle, sizeof(d->obstacle), "the store: %s", hf_strerror(rv));
+        d->hopeless = rv == HF_EFORMAT || rv == HF_EVERSION || rv == HF_EINVAL;
+    }
+    return rv;
+}
+
+/* Requests that make the core visit many objects end their connection's slice of the turn. */
+static uint64_t core_work(void *ctx)
+{
+    return hf_core_work(((struct daemon *)ctx)->engine.service.core);
+}
 
 static int start(struct daemon *d)
 {
@@ -311,17 +367,21 @@ static int start(struct daemon *d)
         .alloc = &hf_alloc_heap,
         .hash_key = d->hash_key,
         .max_connections = raise_file_limit(),
+        .max_connections_per_host = d->options->config.max_connections_per_host,
+        .max_calls_per_host = d->options->config.max_calls_per_host,
+        .access = access_of(&d->options->config),
+        .work = core_work,
+        .work_ctx = d,
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
         .stall_ms = HF_RPC_STALL_MS_DEFAULT,
         .timed = hf_administration_wanted(&d->options->config),
     };
-    int rv = hf_engine_open(&d->engine, &d->loop, &d->options->config, &d->hash_key);
+    int rv = open_engine(d);
 
     if (rv < 0)
         return rv;
-    d->engine_open = true;
     d->programs[d->n_programs++] = &d->engine.nsm.program;
-    /* On a host whose kernel locks files itself, program 100021 is the kernel's. */
+    /* On a host whose kernel serves locks, program 100021 belongs to the kernel. */
     if (d->options->config.programs == HF_PROGRAMS_ALL)
         d->programs[d->n_programs++] = &d->engine.nlm.program;
     rv = hf_rpc_server_new(&server, &d->server);
@@ -331,18 +391,44 @@ static int start(struct daemon *d)
         rv = set_up_rpcbind(d);
     if (rv == 0 && server.timed)
         rv = hf_administration_open(&d->administration, &d->engine, d->server, &d->options->config);
+    if (rv == 0)
+        rv = hf_confinement_apply(&d->confinement, d->administration.socket,
+                                  d->rpcbind ? HF_RPCBIND_SOCKET : NULL);
     if (rv < 0)
         return rv;
-    /* Only now, when clients can come back to us, are they told to (PROTOCOL: a reclaim that finds
-     * nobody is given up silently). */
+    (void)hf_log_start(); /* without a thread a slow reader of the log delays requests, no more */
+    /* Notify clients only now that NLM serves: a Linux client silently gives up a reclaim that is
+     * refused (docs/PROTOCOL-NOTES.md). */
     hf_rpc_client_attach(d->engine.client, d->server);
-    hf_engine_start(&d->engine);
-    return 0;
+    return hf_engine_start(&d->engine);
+}
+
+/*
+ * The daemon does not wait for an obstacle to go away: it exits, and the service manager starts it
+ * again after a pause. Each attempt then begins with fresh sockets, a fresh look at the
+ * configuration and the store, and a signal stops it at once.
+ */
+static int give_up_start(struct daemon *d, int rv)
+{
+    const char *obstacle = d->obstacle[0] ? d->obstacle : hf_strerror(rv);
+
+    if (d->hopeless) {
+        hf_log(HF_LOG_ERROR, "cannot start until an operator repairs it",
+               HF_STR("obstacle", obstacle), HF_INT("status", HF_EXIT_HOPELESS));
+        hf_systemd_status("cannot start until an operator repairs it: ", obstacle);
+        return HF_EXIT_HOPELESS;
+    }
+    hf_log(HF_LOG_WARN, "cannot start yet", HF_STR("obstacle", obstacle),
+           HF_STR("advice", "systemd starts it again every 2 seconds; without systemd, start it "
+                            "again when the obstacle is gone"));
+    hf_systemd_status("waits to start again: ", obstacle);
+    return EXIT_FAILURE;
 }
 
 int hf_daemon_run(struct hf_daemon_options *options)
 {
     struct daemon *d = calloc(1, sizeof(*d));
+    int status = EXIT_SUCCESS;
     int rv;
 
     if (!d || getrandom(&d->hash_key, sizeof(d->hash_key), 0) < 0 || uv_loop_init(&d->loop) < 0) {
@@ -351,7 +437,9 @@ int hf_daemon_run(struct hf_daemon_options *options)
         return EXIT_FAILURE;
     }
     d->options = options;
-    (void)signal(SIGPIPE, SIG_IGN); /* a peer that hangs up must not end us (CVE-2004-1014) */
+    (void)signal(
+        SIGPIPE,
+        SIG_IGN); /* a peer that closes its connection must not end the daemon (CVE-2004-1014) */
     watch(d, &d->sigterm, SIGTERM, on_stop_signal);
     watch(d, &d->sigint, SIGINT, on_stop_signal);
     watch(d, &d->sighup, SIGHUP, on_reload_signal);
@@ -362,10 +450,11 @@ int hf_daemon_run(struct hf_daemon_options *options)
     if (rv == 0) {
         hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION),
                HF_STR("name", options->config.name),
-               HF_INT("state", hf_core_sm_stat(d->engine.core).state));
+               HF_INT("state", hf_core_sm_stat(d->engine.service.core).state));
         hf_systemd_ready("serving");
     } else {
         shut_down(d);
+        status = give_up_start(d, rv);
     }
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&d->overdue, NULL);
@@ -373,9 +462,10 @@ int hf_daemon_run(struct hf_daemon_options *options)
     uv_loop_close(&d->loop);
     if (d->engine_open)
         hf_engine_free(&d->engine);
-    hf_rpcbind_del(d->rpcbind);
+    hf_rpcbind_server_del(d->rpcbind);
     free(d);
     if (rv == 0)
         hf_log(HF_LOG_INFO, "stopped");
-    return rv == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    hf_log_stop();
+    return status;
 }

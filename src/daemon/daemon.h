@@ -1,5 +1,5 @@
 /*
- * The daemon: opens everything in order, runs the loop, and closes everything in reverse order.
+ * The daemon process: opens all rooms in order, runs the loop, and closes them in reverse order.
  */
 #ifndef HF_DAEMON_DAEMON_H
 #define HF_DAEMON_DAEMON_H
@@ -7,12 +7,23 @@
 #include "daemon/config.h"
 
 struct hf_daemon_options {
+    const char *config_file; /* read again on SIGHUP; NULL: none was named */
     struct hf_config config;
-    /* For a reload: reads the configuration again from where it came. */
+    /* For a reload: reads the configuration again from its file and the command line. */
     int (*reread)(struct hf_config *fresh, char error[HF_CONFIG_ERROR_MAX]);
 };
 
-/* Serves until told to stop. Returns the exit status; what went wrong is in the log. */
+/*
+ * Exit statuses, beside 0 after a clean stop and 2 for a wrong option or configuration (main.c):
+ * EXIT_FAILURE if it could not start but a later attempt may succeed (a port or registration of
+ * another process, PostgreSQL not reachable, a full disk), and this one if only an operator can
+ * help (a damaged or foreign store, or one written by a newer version). The unit does not restart
+ * the daemon after 2 and 3.
+ */
+enum { HF_EXIT_HOPELESS = 3 };
+
+/* Serves until a signal stops it. Returns the exit status; the reason of a failure is in the log.
+ */
 int hf_daemon_run(struct hf_daemon_options *options);
 
 #endif

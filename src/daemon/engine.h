@@ -1,10 +1,9 @@
 /*
- * What drives the brain: between the loop, the core and the store it carries batches out and
- * results in, starts the calls the core wants made, wakes it when it asked to be woken, and puts
- * into the log what it has to say. All on the loop thread; the store's thread only commits.
- *
- * Once a turn of the loop, before it sleeps, everything the turn brought about is carried on in one
- * go (pump): one batch for all requests of the turn, then the calls, the events, the next alarm.
+ * The engine: the core and the two protocols on the loop. It opens and closes them in order, and
+ * once a turn of the loop, before the loop sleeps, it carries on what the turn brought about: one
+ * batch to the store for all requests of the turn (commit_pump.h), then outgoing calls
+ * (outcalls.h), events (events.h), and the next alarm for the core. All of it runs on the loop
+ * thread.
  */
 #ifndef HF_DAEMON_ENGINE_H
 #define HF_DAEMON_ENGINE_H
@@ -12,38 +11,26 @@
 #include <uv.h>
 
 #include "base/hash.h"
-#include "base/histogram.h"
-#include "base/later.h"
-#include "core/core.h"
+#include "daemon/commit_pump.h"
 #include "daemon/config.h"
+#include "daemon/events.h"
 #include "nlm/nlm.h"
 #include "nsm/nsm.h"
 #include "rpc/client.h"
-#include "store/commit.h"
-#include "store/store.h"
+#include "service/service.h"
 
 struct hf_engine {
     uv_loop_t *loop;
-    struct hf_core *core;
-    struct hf_share_rule shares[HF_CONFIG_SHARES_MAX];
-    struct hf_store store;
-    struct hf_committer committer;
-    bool committing; /* the committer has a batch */
-    bool store_up;   /* as of the last result; requests are refused while it is not */
-    struct hf_later_queue answers;
+    struct hf_export_rule shares[HF_CONFIG_EXPORT_RULES_MAX];
+    struct hf_service service;
+    struct hf_commit_pump commits;
     struct hf_rpc_client *client;
     struct hf_nlm nlm;
     struct hf_nsm nsm;
-    uv_async_t committed;
+    struct hf_events events;
     uv_prepare_t prepare;
     uv_timer_t alarm;
-    int64_t wall_offset_ms;          /* wall clock less the loop's clock */
-    bool more_calls;                 /* the core may have more calls to begin, in the next turn */
-    uint64_t untold;                 /* clients not yet tried since our restart, at most */
-    uint64_t counted_ms;             /* when they were counted */
-    int32_t summed_up;               /* the state number whose notices' outcome is in the log */
-    struct hf_histogram commits_ns;  /* from submit to durable, or given up */
-    struct hf_histogram batch_sizes; /* operations in a batch */
+    bool more_calls; /* the core may have more calls to begin in the next turn */
 };
 
 /*
@@ -54,16 +41,13 @@ struct hf_engine {
 int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_config *config,
                    const struct hf_hash_key *hash_key);
 
-/* Begins to work: from now on calls go out. Only when the programs are being served (NSM-07). */
-void hf_engine_start(struct hf_engine *engine);
+/*
+ * Starts the store's thread and the outgoing calls. Only when the programs are being served
+ * (NSM-07). HF_EUNAVAIL, with a line in the log, if there can be no thread.
+ */
+int hf_engine_start(struct hf_engine *engine);
 
-/* The store's name for a value of enum hf_backend. */
-const char *hf_engine_backend_name(uint32_t backend);
-
-/* The moment of this turn of the loop. */
-struct hf_now hf_engine_now(const struct hf_engine *engine);
-
-/* What of a new configuration can change while running. */
+/* Applies those settings that can change while the daemon runs. */
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config);
 
 /*

@@ -1,13 +1,17 @@
 #include "daemon/events.h"
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
 
+enum { COUNT_MS = 1000 }; /* between two counts of all clients */
+
+/* ---- one event ---- */
+
 /*
- * How each kind of event reads. What happens to one client is a line of its own at debug, so that a
- * restart with ten thousand of them does not flood; what an operator must know is at info and
- * above.
+ * The log line of each kind of event. What happens to one client is logged at debug, so that a
+ * restart with ten thousand clients does not flood the log; what an operator must know is logged at
+ * info and above.
  */
 static const struct {
     enum hf_log_level level;
@@ -24,33 +28,40 @@ static const struct {
     [HF_EVENT_STATE_HINT] = {HF_LOG_WARN, "client may have restarted unnoticed", "state",
                              "recorded_state"},
     [HF_EVENT_NOTIFY_STRANGER] = {HF_LOG_WARN, "crash notice from a stranger", "state", NULL},
+    [HF_EVENT_NOTICE_REFUTED] = {HF_LOG_WARN,
+                                 "crash notice ignored: the client's status monitor contradicts it",
+                                 "state", "monitor_state"},
     [HF_EVENT_GRACE_BEGAN] = {HF_LOG_INFO, "grace period begins", "ms", "to_reclaim"},
     [HF_EVENT_GRACE_ENDED] = {HF_LOG_INFO, "grace period is over", "reclaimed", "released"},
     [HF_EVENT_NOTICE_DELIVERED] = {HF_LOG_DEBUG, "notice delivered", "attempts", "ms"},
     [HF_EVENT_NOTICE_FAILED] = {HF_LOG_DEBUG, "notice failed", "attempts", "ms"},
     [HF_EVENT_NOTICE_GIVEN_UP] = {HF_LOG_DEBUG, "notice given up", "attempts", "ms"},
-    [HF_EVENT_GRANT_FAILED] = {HF_LOG_WARN, "waiter could not be told of its lock", "attempts",
-                               NULL},
-    [HF_EVENT_WAITERS_DROPPED] = {HF_LOG_WARN, "a client that does not answer waits no longer",
+    [HF_EVENT_GRANT_FAILED] = {HF_LOG_WARN,
+                               "GRANTED callback failed: the lock goes to the next waiter",
+                               "attempts", NULL},
+    [HF_EVENT_WAITERS_DROPPED] = {HF_LOG_WARN, "client does not answer: its waiters are removed",
                                   NULL, "waiters"},
     [HF_EVENT_COMMIT_FAILED] = {HF_LOG_ERROR, "commit failed", "batch", "changes_undone"},
 };
 
-void hf_event_log(const struct hf_event *event)
+/* A peer can cause warnings as fast as it likes; and an error repeats each second while the store
+ * is down. */
+static unsigned burst_of(enum hf_log_level level)
 {
-    static struct hf_log_limit limits[HF_COUNT_OF(LINES)];
+    if (level <= HF_LOG_WARN)
+        return HF_LOG_BURST_LIMITED;
+    return level == HF_LOG_DEBUG ? HF_LOG_BURST_DEBUG : HF_LOG_BURST;
+}
+
+static void log_event(const struct hf_event *event)
+{
     enum hf_log_level level;
-    struct hf_field fields[7];
-    uint64_t held_back = 0;
+    struct hf_field fields[6];
     unsigned n = 0;
 
     HF_ASSERT((size_t)event->kind < HF_COUNT_OF(LINES) && LINES[event->kind].text);
     level = LINES[event->kind].level;
     if (!hf_log_enabled(level))
-        return;
-    /* A warning is about what a peer did, and may do again as fast as it likes; an error about a
-     * store that may be down all night, and is tried again each second. */
-    if (level <= HF_LOG_WARN && !hf_log_limit_pass(&limits[event->kind], &held_back))
         return;
     if (event->name_len > 0)
         fields[n++] = HF_BYTES("client", hf_bytes(event->name, event->name_len));
@@ -62,8 +73,101 @@ void hf_event_log(const struct hf_event *event)
         fields[n++] = HF_INT(LINES[event->kind].b, event->b);
     if (event->error < 0)
         fields[n++] = HF_STR("reason", hf_strerror(event->error));
-    if (held_back > 0)
-        fields[n++] = HF_UINT("held_back", held_back);
     fields[n] = (struct hf_field){.type = HF_FIELD_END};
-    hf_log_write(level, LINES[event->kind].text, fields);
+    hf_log_write(level, burst_of(level), LINES[event->kind].text, fields);
+}
+
+/* ---- the events of one turn ---- */
+
+/* Events of one turn, where one line for each client would be too many. */
+struct tally {
+    uint64_t notices, unreachable, released;
+};
+
+static void count_event(struct tally *tally, const struct hf_event *event)
+{
+    switch (event->kind) {
+    case HF_EVENT_NOTICE_DELIVERED:
+    case HF_EVENT_NOTICE_FAILED:
+    case HF_EVENT_NOTICE_GIVEN_UP:
+        tally->notices++;
+        break;
+    case HF_EVENT_CLIENT_UNREACHABLE:
+        tally->unreachable++;
+        tally->released += (uint64_t)event->b;
+        break;
+    default:
+        break;
+    }
+}
+
+/* A host registered by name only: looks up its address before a notice to it is due. */
+static void resolve_if_needed(struct hf_events *events, uint64_t client_id)
+{
+    struct hf_view_client client;
+
+    if (hf_core_view_client(events->service->core, client_id, &client) == 0 &&
+        client.record.n_addrs == 0)
+        hf_nsm_resolve(events->nsm, client_id, client.record.name);
+}
+
+static struct hf_view_status count_notices(struct hf_events *events)
+{
+    struct hf_now now = hf_service_now(events->service);
+    struct hf_view_status status;
+
+    hf_core_view_status(events->service->core, now, &status);
+    events->notices_pending = status.notices[HF_NOTICE_PENDING];
+    events->counted_ms = now.mono_ms;
+    if (events->notices_pending == 0)
+        events->summarized_state = status.state;
+    return status;
+}
+
+/*
+ * One line for each restart, when every client has been tried. Counting all clients costs too much
+ * to do it in every turn, so it is done when the last pending notice may have ended, or a second
+ * after the last count.
+ */
+static void summarize_notices(struct hf_events *events, uint64_t ended)
+{
+    struct hf_service *service = events->service;
+    struct hf_view_status status;
+
+    if (hf_core_sm_stat(service->core).state == events->summarized_state)
+        return;
+    events->notices_pending -= ended < events->notices_pending ? ended : events->notices_pending;
+    if (events->notices_pending > 0 &&
+        hf_service_now(service).mono_ms - events->counted_ms < COUNT_MS)
+        return;
+    status = count_notices(events);
+    if (events->notices_pending == 0 &&
+        status.notices[HF_NOTICE_NONE] < status.nlm_clients + status.nsm_clients)
+        hf_log(HF_LOG_INFO, "clients told of our restart", HF_INT("state", status.state),
+               HF_UINT("delivered", status.notices[HF_NOTICE_DELIVERED]),
+               HF_UINT("failing", status.notices[HF_NOTICE_FAILING]),
+               HF_UINT("given_up", status.notices[HF_NOTICE_GIVEN_UP]));
+}
+
+void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm)
+{
+    *events = (struct hf_events){.service = service, .nsm = nsm};
+    (void)count_notices(events);
+}
+
+void hf_events_handle(struct hf_events *events)
+{
+    struct tally tally = {0};
+    struct hf_event event;
+
+    while (hf_core_next_event(events->service->core, &event)) {
+        log_event(&event);
+        count_event(&tally, &event);
+        if (event.kind == HF_EVENT_CLIENT_REGISTERED)
+            resolve_if_needed(events, event.client_id);
+    }
+    summarize_notices(events, tally.notices);
+    if (tally.unreachable > 0)
+        hf_log(HF_LOG_INFO, "clients that could not be notified are given up as crashed",
+               HF_UINT("clients", tally.unreachable), HF_UINT("locks_released", tally.released));
 }

@@ -4,24 +4,27 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "daemon/commit_pump.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
-#include "daemon/engine.h"
+#include "daemon/store_tools.h"
 
 enum { SETS_MAX = 64, EXIT_USAGE = 2 };
 
 static const char DEFAULT_CONFIG[] = "/etc/holdfast/holdfast.conf";
 
-/* What the command line says; kept for a reload. */
+/* The command line, which a reload needs again. */
 static struct {
-    const char *config; /* NULL: the default file, if it is there */
+    const char *config; /* NULL: the default file, if it exists */
     const char *sets[SETS_MAX];
     unsigned n_sets;
     bool check_config;
     bool print_config;
-    const char *migrate; /* up, down, status; NULL: not asked */
+    const char *migrate; /* up, down, status; NULL: none */
+    bool verify_store;
+    const char *restore; /* a backup; NULL: none */
 } command;
 
 static void print_help(FILE *out)
@@ -38,18 +41,21 @@ static void print_help(FILE *out)
         "      --check-config      check the configuration and exit\n"
         "      --print-config      print every key with its value and exit\n"
         "      --migrate up|down|status\n"
-        "                          bring the PostgreSQL schema up to date, take back its newest\n"
-        "                          migration, or say where it stands, and exit\n"
+        "                          bring the PostgreSQL schema up to date, revert its newest\n"
+        "                          migration, or show its version, and exit\n"
+        "      --verify-store      check every record of a store that no daemon uses, and exit\n"
+        "      --restore FILE      fill an empty store from a backup that holdfastctl made, and\n"
+        "                          exit\n"
         "  -V, --version           print the version and exit\n"
         "  -h, --help              print this help and exit\n"
         "\n"
         "Signals: SIGTERM and SIGINT stop, SIGHUP reloads what can change while running\n"
-        "(log.*, limits.*) and looks whether rpcbind still knows us. See holdfastd(8) and\n"
-        "holdfast.conf(5).\n",
+        "(log.*, limits.*) and registers with rpcbind again if that has forgotten us. See\n"
+        "holdfastd(8) and holdfast.conf(5).\n",
         DEFAULT_CONFIG);
 }
 
-/* The file, then --set in order, then the whole. */
+/* Reads the file, then applies --set in order, then checks the result. */
 static int load_config(struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
     const char *path = command.config;
@@ -65,16 +71,18 @@ static int load_config(struct hf_config *config, char error[HF_CONFIG_ERROR_MAX]
     return rv < 0 ? rv : hf_config_check(config, error);
 }
 
-/* Fills command. Returns an exit status where the program ends here, or -1 to go on. */
+/* Fills command. Returns an exit status if the program must end, or -1 to go on. */
 static int parse_options(int argc, char **argv)
 {
-    enum { CHECK = 256, PRINT, MIGRATE };
+    enum { CHECK = 256, PRINT, MIGRATE, VERIFY, RESTORE };
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'},
         {"set", required_argument, NULL, 's'},
         {"check-config", no_argument, NULL, CHECK},
         {"print-config", no_argument, NULL, PRINT},
         {"migrate", required_argument, NULL, MIGRATE},
+        {"verify-store", no_argument, NULL, VERIFY},
+        {"restore", required_argument, NULL, RESTORE},
         {"version", no_argument, NULL, 'V'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -101,6 +109,12 @@ static int parse_options(int argc, char **argv)
             break;
         case MIGRATE:
             command.migrate = optarg;
+            break;
+        case VERIFY:
+            command.verify_store = true;
+            break;
+        case RESTORE:
+            command.restore = optarg;
             break;
         case 'V':
             printf("holdfastd %s\n", HF_VERSION);
@@ -130,13 +144,15 @@ static void print_line(void *ctx, const char *line)
 static int migrate(const struct hf_config *config)
 {
     static const char *const directions[] = {"up", "down", "status"};
-    struct hf_store_config store = {
-        .backend = hf_engine_backend_name(config->backend),
-        .path = config->path,
-        .dsn = config->dsn,
-    };
+    char dsn[HF_CONFIG_TEXT_MAX];
+    struct hf_store_config store;
     char error[HF_STORE_ERROR_MAX];
+    const char *reason;
 
+    if (hf_store_config_from(config, dsn, &store, &reason) < 0) {
+        (void)fprintf(stderr, "holdfastd: store.dsn_file %s: %s\n", config->dsn_file, reason);
+        return EXIT_FAILURE;
+    }
     for (int i = HF_MIGRATE_UP; i <= HF_MIGRATE_STATUS; i++) {
         if (strcmp(command.migrate, directions[i]) != 0)
             continue;
@@ -169,7 +185,12 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     if (command.migrate)
         return migrate(&options.config);
+    if (command.verify_store)
+        return hf_store_tools_verify(&options.config);
+    if (command.restore)
+        return hf_store_tools_restore(&options.config, command.restore);
     hf_log_configure((enum hf_log_level)options.config.log_level,
                      (enum hf_log_format)options.config.log_format);
+    options.config_file = command.config;
     return hf_daemon_run(&options);
 }

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/text.h"
 
 /* Buckets of durations: 16 µs to 17 s. Of outgoing calls, which are timed in ms: 1 ms to 17 s. Of
@@ -35,9 +35,10 @@ static void expose_nlm(const struct hf_nlm *nlm, struct hf_exposition *out)
         hf_expose_histogram(out, "nlm_request_duration_seconds", labels, &nlm->durations_ns[k],
                             FAST_LOW, NS_HIGH, NS);
     }
-    hf_expose_counter(out, "nlm_refused_callers_total",
-                      "Notices of a restart (procedure 16) from where they may not come.",
-                      nlm->refused_callers);
+    hf_expose_counter(
+        out, "nlm_refused_callers_total",
+        "Notices of a restart (procedure 16) refused because they came from another host.",
+        nlm->refused_callers);
 }
 
 static void expose_nsm(const struct hf_nsm *nsm, struct hf_exposition *out)
@@ -84,7 +85,7 @@ static void expose_labelled(struct hf_exposition *out, const char *name, const c
 
 static void expose_calls(const struct hf_engine *engine, struct hf_exposition *out)
 {
-    const struct hf_counters *c = hf_core_counters(engine->core);
+    const struct hf_counters *c = hf_core_counters(engine->service.core);
     const struct labelled notices[] = {{"started", c->notices_started},
                                        {"success", c->notices_delivered},
                                        {"failed", c->notices_failed}};
@@ -119,13 +120,19 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
                                       {"locks_per_client", c->limit_locks_per_client},
                                       {"locks_per_file", c->limit_locks_per_file},
                                       {"locks", c->limit_locks},
-                                      {"waiters_per_file", c->limit_waiters}};
+                                      {"waiters_per_file", c->limit_waiters},
+                                      {"waiters_per_owner", c->limit_waiters_per_owner},
+                                      {"waiters_per_client", c->limit_waiters_per_client},
+                                      {"clients_per_host", c->limit_clients_per_host},
+                                      {"locks_per_host", c->limit_locks_per_host},
+                                      {"registrations_per_host", c->limit_registrations_per_host}};
     const struct labelled reclaims[] = {{"granted", c->reclaims_granted},
                                         {"denied", c->reclaims_denied}};
     const struct labelled inbound[] = {{"accepted", c->notifies_in_accepted},
                                        {"repeated", c->notifies_in_repeated},
                                        {"stranger", c->notifies_in_stranger},
-                                       {"bad", c->notifies_in_bad}};
+                                       {"bad", c->notifies_in_bad},
+                                       {"refuted", c->notifies_in_refuted}};
 
     hf_expose_counter(out, "nsm_crashes_detected_total",
                       "Clients found to have restarted or to be gone.", c->crashes_detected);
@@ -160,12 +167,12 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
                       c->events_lost);
 }
 
-static void expose_state(const struct hf_engine *engine, struct hf_exposition *out)
+static void expose_state(struct hf_service *service, struct hf_exposition *out)
 {
     struct hf_view_status s;
 
-    hf_core_view_status(engine->core, hf_engine_now(engine), &s);
-    hf_expose_gauge(out, "nsm_clients_registered", "Clients that are told of a restart.",
+    hf_core_view_status(service->core, hf_service_now(service), &s);
+    hf_expose_gauge(out, "nsm_clients_registered", "Clients that are notified of a restart.",
                     (double)s.registered);
     hf_expose_gauge(out, "nlm_locks_held", "Byte-range locks held.", (double)s.locks);
     hf_expose_gauge(out, "nlm_blocked", "Requests that wait for a lock.", (double)s.waiters);
@@ -183,16 +190,47 @@ static void expose_store(struct hf_engine *engine, struct hf_exposition *out)
 {
     struct hf_store_health health;
 
-    hf_committer_health(&engine->committer, &health);
+    hf_committer_health(&engine->commits.committer, &health);
     hf_expose_gauge(out, "holdfast_store_up", "1 while the store takes changes.", health.up);
     hf_expose_family(out, "holdfast_store_commit_seconds", "histogram",
                      "From handing a batch to the store until it is durable.");
-    hf_expose_histogram(out, "holdfast_store_commit_seconds", NULL, &engine->commits_ns, FAST_LOW,
-                        NS_HIGH, NS);
+    hf_expose_histogram(out, "holdfast_store_commit_seconds", NULL, &engine->commits.commits_ns,
+                        FAST_LOW, NS_HIGH, NS);
     hf_expose_family(out, "holdfast_store_batch_size", "histogram",
                      "Changes that became durable together.");
-    hf_expose_histogram(out, "holdfast_store_batch_size", NULL, &engine->batch_sizes, 0, SIZE_HIGH,
-                        1);
+    hf_expose_histogram(out, "holdfast_store_batch_size", NULL, &engine->commits.batch_sizes, 0,
+                        SIZE_HIGH, 1);
+}
+
+/* SEC-02, SEC-03, SEC-05, SEC-06: what one host may not take from the others. */
+static void expose_defences(const struct hf_rpc_counters *c,
+                            const struct hf_rpc_client_counters *out_calls,
+                            struct hf_exposition *out)
+{
+    const struct labelled dropped[] = {{"access", c->denied},
+                                       {"quota", c->over_quota},
+                                       {"cost", c->too_costly},
+                                       {"unproven", c->too_long}};
+
+    expose_labelled(out, "holdfast_rpc_dropped_total",
+                    "Connections, requests and answers dropped to protect other hosts.", "reason",
+                    dropped, HF_COUNT_OF(dropped));
+    hf_expose_counter(out, "holdfast_rpc_gave_way_total",
+                      "Times that input of a connection had to wait for other connections.",
+                      c->gave_way);
+    hf_expose_counter(out, "holdfast_rpc_outgoing_calls_total", "Outgoing calls accepted.",
+                      out_calls->started);
+    hf_expose_counter(out, "holdfast_rpc_outgoing_refused_total",
+                      "Outgoing calls not made because too many were waiting or under way.",
+                      out_calls->refused);
+    hf_expose_counter(out, "holdfast_rpc_outgoing_gave_way_total",
+                      "Answers by _RES whose acknowledgement was no longer waited for.",
+                      out_calls->gave_way);
+    hf_expose_gauge(out, "holdfast_rpc_outgoing_running", "Outgoing conversations under way.",
+                    (double)out_calls->running);
+    hf_expose_gauge(out, "holdfast_rpc_outgoing_waiting",
+                    "Outgoing calls that wait for an earlier one to the same address.",
+                    (double)out_calls->waiting);
 }
 
 static void expose_rpc(const struct hf_rpc_counters *c, struct hf_exposition *out)
@@ -218,28 +256,14 @@ static void expose_rpc(const struct hf_rpc_counters *c, struct hf_exposition *ou
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
                        struct hf_exposition *out)
 {
+    struct hf_rpc_client_counters out_calls = hf_rpc_client_counters(engine->client);
+
     expose_nsm(&engine->nsm, out);
     expose_nlm(&engine->nlm, out);
     expose_calls(engine, out);
-    expose_core(hf_core_counters(engine->core), out);
-    expose_state(engine, out);
+    expose_core(hf_core_counters(engine->service.core), out);
+    expose_state(&engine->service, out);
     expose_store(engine, out);
     expose_rpc(rpc, out);
-}
-
-void hf_metrics_totals(const struct hf_engine *engine, struct hf_admin_totals *out)
-{
-    *out = (struct hf_admin_totals){
-        .commits = hf_histogram_count(&engine->commits_ns),
-        .commits_ns = engine->commits_ns.sum,
-        .callbacks = hf_core_counters(engine->core)->callbacks_started,
-    };
-    for (int k = 0; k < HF_NLM_KINDS; k++) {
-        out->requests += hf_histogram_count(&engine->nlm.durations_ns[k]);
-        out->requests_ns += engine->nlm.durations_ns[k].sum;
-    }
-    for (unsigned p = 0; p < HF_NSM_PROCEDURES; p++) {
-        out->requests += hf_histogram_count(&engine->nsm.durations_ns[p]);
-        out->requests_ns += engine->nsm.durations_ns[p].sum;
-    }
+    expose_defences(rpc, &out_calls, out);
 }

@@ -38,6 +38,11 @@ void hf_systemd_stopping(void)
     sd_notify(0, "STOPPING=1");
 }
 
+void hf_systemd_status(const char *what, const char *why)
+{
+    sd_notifyf(0, "STATUS=%s%s", what, why);
+}
+
 void hf_systemd_close(struct hf_systemd *systemd)
 {
     if (systemd->watching)

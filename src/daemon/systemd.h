@@ -1,5 +1,4 @@
-/* What systemd is told, where it asks (Type=notify, WatchdogSec=); elsewhere all of this does
- * nothing. */
+/* Reports to systemd (Type=notify, WatchdogSec=). Does nothing if systemd did not ask for it. */
 #ifndef HF_DAEMON_SYSTEMD_H
 #define HF_DAEMON_SYSTEMD_H
 
@@ -10,12 +9,15 @@ struct hf_systemd {
     int watching;
 };
 
-/* Begins to feed the watchdog, twice as often as asked: a loop that hangs is then noticed. */
+/* Starts to feed the watchdog, twice as often as required, so that systemd notices a loop that
+ * hangs. */
 void hf_systemd_init(struct hf_systemd *systemd, uv_loop_t *loop);
 
 void hf_systemd_ready(const char *status);
 void hf_systemd_reloading(void);
 void hf_systemd_stopping(void);
+/* What `systemctl status` shows, also after the daemon has ended: two parts of one line. */
+void hf_systemd_status(const char *what, const char *why);
 
 void hf_systemd_close(struct hf_systemd *systemd);
 

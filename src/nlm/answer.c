@@ -1,19 +1,19 @@
 #include <string.h>
 
-#include "base/check.h"
-#include "core/plant.h"
+#include "base/assert.h"
+#include "core/mutant.h"
 #include "nlm/nlm_private.h"
 
 enum { RES_TIMEOUT_MS = 5000 };
 
-/* ---- the form of the version that asked ---- */
+/* ---- encoding in the version of the request ---- */
 
-/* Versions 1 and 3 know the first five; whatever else went wrong is, to them, a denial. */
+/* Versions 1 and 3 have the first five statuses only; any other becomes a denial. */
 static nlm_stats stat_v3(const struct answer *a)
 {
     if (a->stat <= HF_STAT_DENIED_GRACE_PERIOD)
         return (nlm_stats)a->stat;
-    /* A denied TEST carries a holder, and here there is none. */
+    /* A denied TEST must name a holder, and here there is none. */
     return a->kind == HF_NLM_TEST ? LCK_DENIED_NOLOCKS : LCK_DENIED;
 }
 
@@ -22,7 +22,7 @@ static nlm_holder holder_v3(const struct hf_holder *h)
 {
     uint64_t end = h->length == 0 ? UINT64_MAX : h->offset + h->length - 1;
 
-    if (HF_PLANTED(NLM_HOLDER_TRUNCATED))
+    if (HF_MUTANT(NLM_HOLDER_TRUNCATED))
         return (nlm_holder){h->exclusive, h->svid, to_obj(h->oh), (u_int)h->offset,
                             (u_int)h->length};
     return (nlm_holder){
@@ -90,10 +90,13 @@ static xdrproc_t build(const struct answer *a, union results *out)
 
 /* ---- timing ---- */
 
-static void time_kept(struct hf_nlm *nlm, const struct answer *a)
+/* All answers that waited for one batch leave when its result arrives. */
+static void time_waited(struct hf_nlm *nlm, const struct answer *a)
 {
-    if (a->received_ns && nlm->settled_ns >= a->received_ns)
-        hf_histogram_observe(&nlm->durations_ns[a->kind], nlm->settled_ns - a->received_ns);
+    uint64_t done_ns = nlm->service->batch_done_ns;
+
+    if (a->received_ns && done_ns >= a->received_ns)
+        hf_histogram_observe(&nlm->durations_ns[a->kind], done_ns - a->received_ns);
 }
 
 static void close_prompt(struct hf_nlm *nlm, uint64_t now_ns)
@@ -118,7 +121,7 @@ static void time_prompt(struct hf_nlm *nlm, const struct answer *a)
     nlm->prompt.n[a->kind] += a->received_ns != 0;
 }
 
-void hf_nlm_turn_over(struct hf_nlm *nlm)
+void hf_nlm_end_turn(struct hf_nlm *nlm)
 {
     if (nlm->prompt.received_ns)
         close_prompt(nlm, uv_hrtime());
@@ -126,7 +129,7 @@ void hf_nlm_turn_over(struct hf_nlm *nlm)
 
 /* ---- sending ---- */
 
-/* Nobody waits for how a _RES fared: a client that missed it asks again. */
+/* The outcome of a _RES call is ignored: a client that did not get it repeats its request. */
 static void on_res_done(void *ctx, const struct hf_rpc_response *response)
 {
     (void)ctx;
@@ -136,12 +139,14 @@ static void on_res_done(void *ctx, const struct hf_rpc_response *response)
 static void send_res(struct hf_nlm *nlm, const struct answer *a)
 {
     union results results;
-    struct hf_rpc_request request = {
+    struct hf_rpc_call_args rpc = {
         .peer = a->peer,
         .local = a->local,
-        .path = a->transport == HF_RPC_TCP ? HF_RPC_BY_TCP : HF_RPC_BY_UDP,
+        .transport = a->transport,
         .remember_port = true,
         .listening_port = true,
+        .expendable = true,
+        .provoked = a->transport == HF_TRANSPORT_UDP,
         .prog = NLM_PROG,
         .vers = a->vers,
         .proc = (uint32_t)a->kind + RES_OFFSET,
@@ -150,31 +155,32 @@ static void send_res(struct hf_nlm *nlm, const struct answer *a)
         .args = &results,
     };
 
-    request.peer.port = 0;
-    request.local.port = 0;
-    (void)hf_rpc_client_call(nlm->config.client, &request, on_res_done, NULL, NULL);
+    rpc.peer.port = 0;
+    rpc.local.port = 0;
+    (void)hf_rpc_client_call(nlm->client, &rpc, on_res_done, NULL, NULL);
 }
 
 /*
- * Where silence is the better refusal. A client that is told "no" to an UNLOCK forgets the lock all
- * the same, and it would stay held here; unanswered, it asks again until the store is back. (Not
- * so at a limit, which lasts: it would ask for ever.) And a void answer cannot say "no".
+ * Refusals that are not sent. A client whose UNLOCK is refused forgets the lock all the same, and
+ * the server would hold it for ever; without an answer it repeats the UNLOCK until the store is
+ * back. (A refusal because of a limit is sent: a limit lasts, and the client would repeat for
+ * ever.) FREE_ALL and SM_NOTIFY have void results, which cannot express a refusal.
  */
-static bool better_unsaid(const struct answer *a)
+static bool is_left_unanswered(const struct answer *a)
 {
     return a->stat == HF_STAT_DENIED_NOLOCKS &&
            ((a->kind == HF_NLM_UNLOCK && a->store_failed) || a->kind == HF_NLM_FREE_ALL ||
             a->kind == HF_NLM_SM_NOTIFY);
 }
 
-/* call is NULL where the RPC call was answered before: a message. */
+/* call is NULL for a message, whose RPC call has been answered. */
 static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a)
 {
     union results results;
     xdrproc_t encode;
 
     nlm->answers[a->kind][a->stat]++;
-    if (better_unsaid(a)) {
+    if (is_left_unanswered(a)) {
         if (call)
             hf_rpc_reply_never(call);
     } else if (!call) {
@@ -187,111 +193,122 @@ static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct a
     }
 }
 
-/* ---- keeping ---- */
+/* ---- waiting ---- */
 
-/* An answer that waits for its batch, with its own copy of what it echoes. */
-struct kept {
-    struct hf_later later;
+/* An answer that may have to wait for its batch. Its waiter's link keeps it in nlm->pending. */
+struct pending_answer {
+    struct hf_commit_waiter waiter;
     struct hf_nlm *nlm;
-    struct hf_rpc_call *call;
+    struct hf_rpc_call *call; /* NULL: a message, whose RPC call has been answered */
     struct answer answer;
-    struct hf_buf bytes; /* cookie, then the holder's owner handle */
-    struct hf_list spare;
+    struct hf_buf copy; /* of the cookie, then of the holder's owner handle, while it waits */
 };
 
-static void on_reached(struct hf_later *later, bool durable)
+static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
-    struct kept *kept = hf_container_of(later, struct kept, later);
-    struct hf_bytes bytes = hf_buf_view(&kept->bytes);
+    struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
+    struct hf_nlm *nlm = pending->nlm;
 
-    kept->answer.cookie.data = bytes.data;
-    kept->answer.holder.oh.data = bytes.data + kept->answer.cookie.len;
+    if (waiter->seq == 0)
+        time_prompt(nlm, &pending->answer);
+    else
+        time_waited(nlm, &pending->answer);
     /* SPEC section 5: the store refused, so nothing is promised. */
-    if (!durable && !HF_PLANTED(NLM_REFUSAL_UNSAID)) {
-        kept->answer.stat = HF_STAT_DENIED_NOLOCKS;
-        kept->answer.store_failed = true;
+    if (!durable && !HF_MUTANT(NLM_REFUSAL_UNSAID)) {
+        pending->answer.stat = HF_STAT_DENIED_NOLOCKS;
+        pending->answer.store_failed = true;
     }
-    time_kept(kept->nlm, &kept->answer);
-    deliver(kept->nlm, kept->call, &kept->answer);
-    hf_list_add_head(&kept->nlm->spare, &kept->spare);
+    deliver(nlm, pending->call, &pending->answer);
+    hf_pool_give(&nlm->pending, pending);
 }
 
-static struct kept *kept_take(struct hf_nlm *nlm)
+static struct pending_answer *pending_take(struct hf_nlm *nlm)
 {
-    struct kept *kept = hf_list_first(&nlm->spare, struct kept, spare);
+    struct pending_answer *pending = hf_pool_take(&nlm->pending);
 
-    if (kept) {
-        hf_list_remove(&kept->spare);
-        hf_buf_clear(&kept->bytes);
-        return kept;
+    if (pending && !pending->nlm) { /* a new one */
+        pending->nlm = nlm;
+        hf_buf_init(&pending->copy, nlm->service->alloc);
     }
-    kept = hf_malloc(nlm->config.alloc, sizeof(*kept));
-    if (kept) {
-        kept->nlm = nlm;
-        hf_buf_init(&kept->bytes, nlm->config.alloc);
-    }
-    return kept;
+    return pending;
 }
 
-static void keep(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a, uint64_t seq)
+/* The arguments and the core's bytes, which the answer points to, do not outlive this request. */
+static void pending_copy(struct pending_answer *pending)
 {
-    struct kept *kept = kept_take(nlm);
+    struct hf_nlm *nlm = pending->nlm;
+    struct answer *a = &pending->answer;
 
-    if (!kept || hf_buf_append(&kept->bytes, a->cookie.data, a->cookie.len) < 0 ||
-        hf_buf_append(&kept->bytes, a->holder.oh.data, a->holder.oh.len) < 0) {
-        /* No memory to wait with: say nothing, and the client asks again. */
-        if (kept)
-            hf_list_add_head(&nlm->spare, &kept->spare);
-        if (call)
-            hf_rpc_reply_never(call);
+    hf_buf_clear(&pending->copy);
+    if (hf_buf_append(&pending->copy, a->cookie.data, a->cookie.len) < 0 ||
+        hf_buf_append(&pending->copy, a->holder.oh.data, a->holder.oh.len) < 0) {
+        /* Without memory for the copy, send no answer; the client repeats its request. */
+        hf_list_remove(&pending->waiter.link);
+        if (pending->call)
+            hf_rpc_reply_never(pending->call);
+        hf_pool_give(&nlm->pending, pending);
         return;
     }
-    kept->call = call;
-    kept->answer = *a;
-    hf_later_add(nlm->config.answers, &kept->later, seq, on_reached);
+    a->cookie.data = hf_buf_view(&pending->copy).data;
+    a->holder.oh.data = a->cookie.data + a->cookie.len;
+}
+
+void answers_init(struct hf_nlm *nlm)
+{
+    hf_pool_init(&nlm->pending, nlm->service->alloc, sizeof(struct pending_answer));
 }
 
 void hf_nlm_free(struct hf_nlm *nlm)
 {
+    struct pending_answer *pending;
+
     callbacks_del(nlm);
-    hf_list_foreach_safe (node, &nlm->spare) {
-        struct kept *kept = hf_list_entry(node, struct kept, spare);
-        hf_buf_free(&kept->bytes);
-        hf_free(nlm->config.alloc, kept);
+    while ((pending = hf_pool_pop(&nlm->pending))) {
+        hf_buf_free(&pending->copy);
+        hf_free(nlm->service->alloc, pending);
     }
-    hf_list_init(&nlm->spare);
 }
 
-/* ---- the two ways ---- */
+/* ---- answering ---- */
+
+static bool names_holder(enum hf_nlm_kind kind, const struct hf_answer *core_answer)
+{
+    return kind == HF_NLM_TEST && core_answer->stat == HF_STAT_DENIED;
+}
 
 void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                          const struct hf_answer *core_answer)
 {
     struct hf_nlm *nlm = nlm_of(call);
-    struct answer a = {
-        .kind = kind,
-        .vers = call->header.vers,
-        .msg = is_message(call),
-        .stat = core_answer->stat,
-        .store_failed = !*nlm->config.store_up,
-        .cookie = from_obj(cookie),
-        .peer = call->peer,
-        .local = call->local,
-        .transport = call->transport,
-        .received_ns = call->received_ns,
-    };
+    struct pending_answer *pending = pending_take(nlm);
+    uint64_t seq = HF_MUTANT(NLM_ANSWER_AT_ONCE) ? 0 : core_answer->seq;
+    struct answer *a;
 
-    if (kind == HF_NLM_TEST && a.stat == HF_STAT_DENIED)
-        a.holder = core_answer->holder;
-    if (a.msg) {
-        hf_rpc_reply_void(call); /* the message has arrived; that promises nothing */
-        call = NULL;
+    if (!pending) {
+        hf_rpc_reply_never(call); /* no memory: the client repeats its request */
+        return;
     }
-    if (core_answer->seq > hf_core_durable(nlm->config.core) && !HF_PLANTED(NLM_ANSWER_AT_ONCE)) {
-        keep(nlm, call, &a, core_answer->seq);
-    } else {
-        time_prompt(nlm, &a);
-        deliver(nlm, call, &a);
+    pending->call = call;
+    a = &pending->answer;
+    a->kind = kind;
+    a->vers = call->header.vers;
+    a->stat = core_answer->stat;
+    a->store_failed = !nlm->service->store_up;
+    a->cookie = from_obj(cookie);
+    a->holder = names_holder(kind, core_answer) ? core_answer->holder : (struct hf_holder){0};
+    a->peer = call->peer;
+    a->local = call->local;
+    a->transport = call->transport;
+    a->received_ns = call->received_ns;
+    if (is_message(call)) {
+        hf_rpc_reply_void(call); /* only says that the message has arrived; it promises nothing */
+        pending->call = NULL;
+    }
+    if (core_answer->decision != 0) {
+        hf_service_when_decided(nlm->service, core_answer->decision, &pending->waiter, on_durable);
+        pending_copy(pending);
+    } else if (!hf_service_when_durable(nlm->service, seq, &pending->waiter, on_durable)) {
+        pending_copy(pending);
     }
 }
 

@@ -1,9 +1,9 @@
-#include "core/plant.h"
+#include "core/mutant.h"
 #include "nlm/nlm_private.h"
 
 /*
- * Preset storage for arguments (rpc/program.h). One call is decoded at a time, whatever its type,
- * so all types share one set of buffers.
+ * Preset storage for arguments (rpc/program.h). One call is decoded at a time, so all types share
+ * one set of buffers.
  */
 static char cookie[LM_MAXNETOBJ];
 static char name[LM_MAXSTRLEN];
@@ -48,7 +48,7 @@ static nlm4_lock lock_v4(const nlm_lock *lock)
         .oh = lock->oh,
         .svid = lock->svid,
         .l_offset = lock->l_offset,
-        .l_len = HF_PLANTED(NLM_TO_END_IS_4G) && lock->l_len == 0 ? UINT32_MAX : lock->l_len,
+        .l_len = HF_MUTANT(NLM_TO_END_IS_4G) && lock->l_len == 0 ? UINT32_MAX : lock->l_len,
     };
 }
 

@@ -1,37 +1,38 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
-#include "core/plant.h"
+#include "core/mutant.h"
 #include "nlm/nlm_private.h"
 
 /*
- * GRANTED (procedure 5) and GRANTED_MSG (10): a waiter gets its lock. The cookie is the core's
- * number of the errand. It echoes what was asked byte for byte: some clients compare it so.
+ * GRANTED (procedure 5) and GRANTED_MSG (10): tells a waiter that it has its lock; and probes. The
+ * cookie is the core's id of the outcall. The arguments repeat those of the LOCK byte for byte,
+ * because some clients compare them so.
  */
 
-struct errand {
+struct outcall {
     struct hf_nlm *nlm;
-    struct hf_list link; /* in nlm->errands */
+    struct hf_list link; /* in nlm->outcalls */
     uint64_t id;
     bool v4;
     bool msg;
 };
 
-static void errand_del(struct errand *errand)
+static void outcall_del(struct outcall *outcall)
 {
-    hf_list_remove(&errand->link);
-    hf_free(errand->nlm->config.alloc, errand);
+    hf_list_remove(&outcall->link);
+    hf_free(outcall->nlm->service->alloc, outcall);
 }
 
 void callbacks_del(struct hf_nlm *nlm)
 {
-    hf_list_foreach_safe (node, &nlm->errands)
-        errand_del(hf_list_entry(node, struct errand, link));
+    hf_list_foreach_safe (node, &nlm->outcalls)
+        outcall_del(hf_list_entry(node, struct outcall, link));
 }
 
-static enum hf_call_outcome outcome_of(const struct errand *errand,
+static enum hf_call_outcome outcome_of(const struct outcall *outcall,
                                        const struct hf_rpc_response *response)
 {
     char cookie[LM_MAXNETOBJ];
@@ -39,9 +40,9 @@ static enum hf_call_outcome outcome_of(const struct errand *errand,
     nlm_res res3 = {.cookie = {0, cookie}};
     int stat;
 
-    if (errand->v4 && xdr_nlm4_res(response->results, &res4))
+    if (outcall->v4 && xdr_nlm4_res(response->results, &res4))
         stat = (int)res4.stat.stat;
-    else if (!errand->v4 && xdr_nlm_res(response->results, &res3))
+    else if (!outcall->v4 && xdr_nlm_res(response->results, &res3))
         stat = (int)res3.stat.stat;
     else
         return HF_CALL_FAILED;
@@ -49,29 +50,31 @@ static enum hf_call_outcome outcome_of(const struct errand *errand,
     case NLM4_GRANTED:
         return HF_CALL_ACCEPTED;
     case NLM4_DENIED_GRACE_PERIOD:
-        return HF_CALL_FAILED; /* it is restarting itself: try again */
+        return HF_CALL_FAILED; /* the client is in its own grace period: try again */
     default:
-        /* Sent twice in this attempt: as for a second attempt (core/errand.c). */
+        /* Sent twice in this attempt: a denial may answer the second copy of a call whose first was
+         * accepted, as with a second attempt (core/wait/grant.c). */
         return response->repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
     }
 }
 
 static void on_done(void *ctx, const struct hf_rpc_response *response)
 {
-    struct errand *errand = ctx;
-    struct hf_nlm *nlm = errand->nlm;
+    struct outcall *outcall = ctx;
+    struct hf_nlm *nlm = outcall->nlm;
     enum hf_call_outcome outcome = response->sent ? HF_CALL_FAILED : HF_CALL_UNSENT;
     int error = response->error;
 
     hf_histogram_observe(&nlm->callbacks_ns, (uint64_t)response->elapsed_ms * 1000000);
-    if (error == 0 && errand->msg)
-        error = HF_ETIMEDOUT; /* what counts comes by GRANTED_RES; that it has not is the news */
+    if (error == 0 && outcall->msg)
+        error = HF_ETIMEDOUT; /* the answer would be a GRANTED_RES, which has not come in time */
     else if (error == 0)
-        outcome = outcome_of(errand, response);
+        outcome = outcome_of(outcall, response);
     if (error == 0 && outcome == HF_CALL_FAILED)
         error = HF_EFORMAT;
-    hf_core_call_done(nlm->config.core, now_of(nlm), errand->id, outcome, error);
-    errand_del(errand);
+    hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), outcall->id, outcome,
+                      error);
+    outcall_del(outcall);
 }
 
 union args {
@@ -101,34 +104,36 @@ static xdrproc_t build(const struct hf_call *call, const uint64_t *cookie, union
     return (xdrproc_t)xdr_nlm_testargs;
 }
 
-/* Hands the call to the RPC client; what cannot even begin has failed. */
+/* Hands the call to the RPC client; a call that cannot begin is reported as not sent. */
 static void start(struct hf_nlm *nlm, const struct hf_call *call,
-                  const struct hf_rpc_request *request, hf_rpc_done done)
+                  const struct hf_rpc_call_args *rpc, hf_rpc_done done)
 {
-    struct errand *errand = hf_malloc(nlm->config.alloc, sizeof(*errand));
+    struct outcall *outcall = hf_malloc(nlm->service->alloc, sizeof(*outcall));
     int rv = HF_ENOMEM;
 
     HF_ASSERT(call->n_to > 0);
-    if (errand) {
-        *errand = (struct errand){
+    if (outcall) {
+        *outcall = (struct outcall){
             .nlm = nlm, .id = call->id, .v4 = call->vers == NLM4_VERS, .msg = call->msg};
-        hf_list_add_tail(&nlm->errands, &errand->link);
-        rv = hf_rpc_client_call(nlm->config.client, request, done, errand, NULL);
+        hf_list_add_tail(&nlm->outcalls, &outcall->link);
+        rv = hf_rpc_client_call(nlm->client, rpc, done, outcall, NULL);
     }
     if (rv < 0) {
-        if (errand)
-            errand_del(errand);
-        hf_core_call_done(nlm->config.core, now_of(nlm), call->id, HF_CALL_UNSENT, rv);
+        if (outcall)
+            outcall_del(outcall);
+        hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), call->id,
+                          HF_CALL_UNSENT, rv);
     }
 }
 
-static struct hf_rpc_request request_to(const struct hf_call *call)
+static struct hf_rpc_call_args rpc_args_of(const struct hf_call *call)
 {
-    return (struct hf_rpc_request){
+    return (struct hf_rpc_call_args){
         .peer = call->to[0],
         .local = call->from,
-        .path = call->transport == HF_TRANSPORT_TCP ? HF_RPC_BY_TCP : HF_RPC_BY_UDP,
-        .remember_port = call->attempt == 1, /* what failed is looked up anew */
+        .transport = call->transport,
+        .remember_port = call->attempt == 1, /* a failed attempt may have used an old port */
+        .provoked = call->transport == HF_TRANSPORT_UDP,
         .prog = NLM_PROG,
         .vers = call->vers,
         .timeout_ms = (uint32_t)call->timeout_ms,
@@ -137,33 +142,33 @@ static struct hf_rpc_request request_to(const struct hf_call *call)
 
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call)
 {
-    struct hf_rpc_request request = request_to(call);
-    uint64_t cookie = HF_PLANTED(NLM_COOKIE_UNSWAPPED) ? call->id : htobe64(call->id);
+    struct hf_rpc_call_args rpc = rpc_args_of(call);
+    uint64_t cookie = HF_MUTANT(NLM_COOKIE_UNSWAPPED) ? call->id : htobe64(call->id);
     union args args;
 
-    request.proc = call->msg ? NLM_GRANTED_MSG : NLM_GRANTED;
-    request.wait_out = call->msg;
-    request.encode = build(call, &cookie, &args);
-    request.args = &args;
-    start(nlm, call, &request, on_done);
+    rpc.proc = call->msg ? NLM_GRANTED_MSG : NLM_GRANTED;
+    rpc.wait_out = call->msg;
+    rpc.encode = build(call, &cookie, &args);
+    rpc.args = &args;
+    start(nlm, call, &rpc, on_done);
 }
 
-/* Whatever it answers, it is there; except that no lock manager is. */
+/* Any answer shows that the client's lock manager is alive; "program not available" does not. */
 static void on_probed(void *ctx, const struct hf_rpc_response *response)
 {
-    struct errand *errand = ctx;
-    struct hf_nlm *nlm = errand->nlm;
-    bool there = response->error == 0 || response->error == HF_EDENIED;
+    struct outcall *outcall = ctx;
+    struct hf_nlm *nlm = outcall->nlm;
+    bool alive = response->error == 0 || response->error == HF_EDENIED;
 
-    hf_core_call_done(nlm->config.core, now_of(nlm), errand->id,
-                      there ? HF_CALL_ACCEPTED : HF_CALL_FAILED, response->error);
-    errand_del(errand);
+    hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), outcall->id,
+                      alive ? HF_CALL_ACCEPTED : HF_CALL_FAILED, response->error);
+    outcall_del(outcall);
 }
 
 void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call)
 {
-    struct hf_rpc_request request = request_to(call);
+    struct hf_rpc_call_args rpc = rpc_args_of(call);
 
-    request.proc = NLM_NULL;
-    start(nlm, call, &request, on_probed);
+    rpc.proc = NLM_NULL;
+    start(nlm, call, &rpc, on_probed);
 }

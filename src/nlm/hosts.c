@@ -4,7 +4,8 @@
 #include "base/log.h"
 #include "nlm/nlm_private.h"
 
-/* What hosts say of themselves: FREE_ALL, "host restarted" (16), and answers to our callbacks. */
+/* Requests about a host instead of a lock: FREE_ALL, "host restarted" (16); and results of our
+ * callbacks. */
 
 static const nlm_obj NO_COOKIE = {0, NULL};
 
@@ -15,15 +16,15 @@ void on_null(struct hf_rpc_call *call, void *args)
     hf_rpc_reply_void(call);
 }
 
-/* NLM-05. Bound to the calling address: a name alone frees nobody's locks. */
+/* NLM-05. Frees only the locks of a client with the caller's address: names can be forged. */
 void on_free_all(struct hf_rpc_call *call, void *raw)
 {
-    struct hf_nlm *nlm = nlm_of(call);
+    struct hf_service *service = nlm_of(call)->service;
     const nlm_notify *a = raw;
     struct hf_peer peer;
     struct hf_answer answer;
 
-    if (!*nlm->config.store_up) {
+    if (!service->store_up) {
         answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
         return;
     }
@@ -31,16 +32,19 @@ void on_free_all(struct hf_rpc_call *call, void *raw)
         answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_FAILED);
         return;
     }
-    answer = hf_core_free_all(nlm->config.core, now_of(nlm), &peer);
+    answer = hf_core_free_all(service->core, hf_service_now(service), &peer, a->state,
+                              hf_rpc_call_is_authentic(call));
     answer_when_durable(call, HF_NLM_FREE_ALL, &NO_COOKIE, &answer);
 }
 
-/* Procedure 16, from the status monitor of this very host and nobody else. */
+/* Procedure 16: accepted only from the status monitor of this host. */
 void on_sm_notify(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nlm *nlm = nlm_of(call);
+    struct hf_service *service = nlm->service;
     const nlm_sm_status *a = raw;
     struct hf_answer answer = {.stat = HF_STAT_GRANTED};
+    struct hf_sm_answer decided;
 
     if (!hf_addr_is_loopback(&call->peer) || !hf_addr_is_reserved_port(&call->peer)) {
         nlm->refused_callers++;
@@ -49,17 +53,21 @@ void on_sm_notify(struct hf_rpc_call *call, void *raw)
         hf_rpc_reply_error(call, HF_RPC_SYSTEM_ERR);
         return;
     }
-    if (!*nlm->config.store_up) {
+    if (!service->store_up) {
         answer_now(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
         return;
     }
-    answer.seq = hf_core_host_restarted(
-        nlm->config.core, now_of(nlm),
+    decided = hf_core_host_restarted(
+        service->core, hf_service_now(service),
         hf_bytes(a->mon_name.nlm_string_val, a->mon_name.nlm_string_len), a->state);
+    if (!decided.ok)
+        answer.stat = HF_STAT_DENIED_NOLOCKS; /* left unanswered, so that the monitor repeats it */
+    answer.seq = decided.seq;
+    answer.decision = decided.decision;
     answer_when_durable(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, &answer);
 }
 
-/* We wait for no lock at any other server, so a grant is never for us. */
+/* This server never waits for a lock at another server, so a grant is never for it. */
 void on_granted(struct hf_rpc_call *call, void *raw)
 {
     nlm4_testargs store;
@@ -68,7 +76,7 @@ void on_granted(struct hf_rpc_call *call, void *raw)
     answer_now(call, HF_NLM_GRANTED, &a->cookie, HF_STAT_DENIED);
 }
 
-/* The answer to a GRANTED_MSG; its cookie is the one we made up (callback.c). */
+/* The answer to a GRANTED_MSG; its cookie is the id of our call (callback.c). */
 void on_granted_res(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nlm *nlm = nlm_of(call);
@@ -78,16 +86,18 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
     uint64_t id;
 
     nlm->answers[HF_NLM_RES][HF_STAT_GRANTED]++;
-    /* One that is in grace itself says neither yes nor no: it is asked again, as in callback.c. */
+    /* A client that is in its own grace period neither accepts nor denies: the callback is
+     * repeated, as in callback.c. */
     if (a->cookie.nlm_obj_len == sizeof(id) && a->stat.stat != NLM4_DENIED_GRACE_PERIOD) {
         memcpy(&id, a->cookie.nlm_obj_val, sizeof(id));
         id = be64toh(id);
-        hf_core_granted_res(nlm->config.core, now_of(nlm), &peer, id, a->stat.stat == NLM4_GRANTED);
+        hf_core_granted_res(nlm->service->core, hf_service_now(nlm->service), &peer, id,
+                            a->stat.stat == NLM4_GRANTED);
     }
     hf_rpc_reply_void(call);
 }
 
-/* The answers to messages that we never send. */
+/* Answers to messages that this server never sends. */
 void on_ignored_res(struct hf_rpc_call *call, void *args)
 {
     (void)args;

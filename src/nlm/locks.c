@@ -2,7 +2,7 @@
 
 #include "nlm/nlm_private.h"
 
-/* TEST, LOCK, CANCEL, UNLOCK, NM_LOCK: the arguments checked, and the core asked. */
+/* TEST, LOCK, CANCEL, UNLOCK, NM_LOCK: check the arguments and pass them to the core. */
 
 bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out)
 {
@@ -15,7 +15,7 @@ bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_p
         .name = hf_bytes(bytes, len),
         .addr = call->peer,
         .local = call->local,
-        .transport = call->transport == HF_RPC_TCP ? HF_TRANSPORT_TCP : HF_TRANSPORT_UDP,
+        .transport = call->transport,
     };
     out->addr.port = 0;
     out->local.port = 0;
@@ -27,11 +27,11 @@ bool handle_is_possible(const nlm_obj *fh)
     return fh->nlm_obj_len > 0 && fh->nlm_obj_len <= NFS3_FHSIZE;
 }
 
-/* What every request on a lock has in common. GRANTED: go on; anything else is the answer. */
+/* What all requests on a lock have in common. GRANTED: go on; any other status is the answer. */
 static enum hf_stat open_request(const struct hf_rpc_call *call, const nlm4_lock *lock,
                                  struct hf_peer *peer, struct hf_lock_args *args)
 {
-    if (!*nlm_of(call)->config.store_up)
+    if (!nlm_of(call)->service->store_up)
         return HF_STAT_DENIED_NOLOCKS; /* SPEC section 5: nothing can be promised now */
     if (!peer_of(call, &lock->caller_name, peer))
         return HF_STAT_FAILED;
@@ -55,8 +55,8 @@ typedef struct hf_answer (*ask_core)(struct hf_core *core, struct hf_now now,
 static void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                 ask_core core_function, const struct hf_peer *peer, const struct hf_lock_args *args)
 {
-    struct hf_nlm *nlm = nlm_of(call);
-    struct hf_answer answer = core_function(nlm->config.core, now_of(nlm), peer, args);
+    struct hf_service *service = nlm_of(call)->service;
+    struct hf_answer answer = core_function(service->core, hf_service_now(service), peer, args);
 
     answer_when_durable(call, kind, cookie, &answer);
 }

@@ -1,35 +1,23 @@
 /*
  * NLM, the Network Lock Manager, program 100021 versions 1, 3 and 4 (NLM-01): from the wire to the
- * core and back. Every procedure is turned into version 4's form at the door and served by one
- * implementation; what comes out is put into the form of the version that asked.
+ * core and back. Every request is converted to version 4 when it arrives and served by one
+ * implementation; the answer is encoded in the version of the request.
  *
  * An answer that promises something leaves only when the core's batch it depends on is durable
- * (SPEC section 4): until then it is kept in the queue of answers, which the daemon works off after
- * each commit.
+ * (SPEC section 4): until then it waits in the service's queue.
  *
- * The caller keeps struct hf_nlm, and all that its configuration names, alive as long as the server
- * that serves it.
+ * Service and RPC client outlive struct hf_nlm, which outlives the server that serves it.
  */
 #ifndef HF_NLM_NLM_H
 #define HF_NLM_NLM_H
 
 #include "base/histogram.h"
-#include "base/later.h"
-#include "core/core.h"
+#include "base/pool.h"
 #include "rpc/client.h"
 #include "rpc/program.h"
+#include "service/service.h"
 
-struct hf_nlm_config {
-    struct hf_core *core;
-    struct hf_rpc_client *client;   /* for GRANTED and the _RES calls */
-    struct hf_later_queue *answers; /* what waits for a commit */
-    const bool *store_up;           /* while it is not, requests are refused at the door */
-    struct hf_now (*now)(void *ctx);
-    void *now_ctx;
-    const struct hf_alloc *alloc;
-};
-
-/* Procedures as counted: the message forms count as what they ask for. */
+/* Procedures as counted: a message form (LOCK_MSG) counts as its procedure (LOCK). */
 enum hf_nlm_kind {
     HF_NLM_NULL,
     HF_NLM_TEST,
@@ -50,7 +38,7 @@ enum { HF_NLM_STATS = HF_STAT_FAILED + 1 };
 
 /*
  * Requests of one read that were answered at once. They are timed together, when the next read or
- * the end of the turn shows that their answers have left: no look at the clock for each.
+ * the end of the turn shows that their answers have left, so that the clock is not read for each.
  */
 struct hf_nlm_prompt {
     uint64_t received_ns; /* 0: none */
@@ -59,25 +47,24 @@ struct hf_nlm_prompt {
 
 struct hf_nlm {
     struct hf_rpc_program program;
-    struct hf_nlm_config config;
-    struct hf_list spare;                           /* kept answers, for reuse */
-    struct hf_list errands;                         /* callbacks and probes under way */
+    struct hf_service *service;
+    struct hf_rpc_client *client;                   /* for GRANTED and the _RES calls */
+    struct hf_pool pending;                         /* of struct pending_answer (answer.c) */
+    struct hf_list outcalls;                        /* callbacks and probes under way */
     uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS];   /* sent, by outcome */
-    uint64_t refused_callers;                       /* procedure 16 from where it may not come */
+    uint64_t refused_callers;                       /* procedure 16 from another host */
     struct hf_histogram durations_ns[HF_NLM_KINDS]; /* from arrival to answer, where timed */
     struct hf_nlm_prompt prompt;
     struct hf_histogram callbacks_ns; /* of one attempt at GRANTED */
-    uint64_t
-        settled_ns; /* when the last commit was known to be done: the moment of all its answers */
 };
 
-void hf_nlm_init(struct hf_nlm *nlm, const struct hf_nlm_config *config);
+void hf_nlm_init(struct hf_nlm *nlm, struct hf_service *service, struct hf_rpc_client *client);
 
 /* No answer may be waiting any more. */
 void hf_nlm_free(struct hf_nlm *nlm);
 
 /* The answers of this turn of the loop have left. */
-void hf_nlm_turn_over(struct hf_nlm *nlm);
+void hf_nlm_end_turn(struct hf_nlm *nlm);
 
 const char *hf_nlm_kind_name(enum hf_nlm_kind kind);
 const char *hf_nlm_stat_name(enum hf_stat stat);
@@ -88,7 +75,7 @@ const char *hf_nlm_stat_name(enum hf_stat stat);
  */
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call);
 
-/* One attempt at a probe (HF_CALL_PROBE): is the client's lock manager there? */
+/* One attempt at a probe (HF_CALL_PROBE): does the client's lock manager answer? */
 void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call);
 
 #endif

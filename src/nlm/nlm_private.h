@@ -1,7 +1,8 @@
-/* What the files of this room share. */
+/* What the files of src/nlm share. */
 #ifndef HF_NLM_PRIVATE_H
 #define HF_NLM_PRIVATE_H
 
+#include "base/programs.h"
 #include "nlm/nlm.h"
 #include "proto/nlm.h"
 
@@ -18,18 +19,19 @@ _Static_assert((int)NLM4_GRANTED == HF_STAT_GRANTED && (int)NLM4_DENIED == HF_ST
                    (int)LCK_DENIED_GRACE_PERIOD == HF_STAT_DENIED_GRACE_PERIOD,
                "nlm.x and core/request.h");
 
-/* What is to be said to whom, in the core's terms. */
+_Static_assert(NLM_PROG == HF_PROGRAM_NLM, "nlm.x and base/programs.h");
+
+/* An answer and where it goes, before it is encoded. */
 struct answer {
     enum hf_nlm_kind kind;
     uint32_t vers;
-    bool msg; /* asked by a message: answered by a _RES call, not by the RPC reply */
     enum hf_stat stat;
-    bool store_failed;      /* the store is why it is refused: it will be back */
+    bool store_failed;      /* refused because the store is down, which will pass */
     struct hf_bytes cookie; /* echoed byte for byte */
     struct hf_holder holder;
     struct hf_addr peer;
     struct hf_addr local;
-    enum hf_rpc_transport transport;
+    enum hf_transport transport;
     uint64_t received_ns; /* 0: not timed */
 };
 
@@ -38,15 +40,10 @@ static inline struct hf_nlm *nlm_of(const struct hf_rpc_call *call)
     return call->program->ctx;
 }
 
-/* Asked by a message (6 to 10): answered by a _RES call, not by the RPC reply. */
+/* A message form (6 to 10): answered by a _RES call, not by the RPC reply. */
 static inline bool is_message(const struct hf_rpc_call *call)
 {
     return call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM;
-}
-
-static inline struct hf_now now_of(const struct hf_nlm *nlm)
-{
-    return nlm->config.now(nlm->config.now_ctx);
 }
 
 static inline struct hf_bytes from_obj(const nlm_obj *obj)
@@ -64,8 +61,7 @@ static inline nlm_string to_string(struct hf_bytes bytes)
     return (nlm_string){(u_int)bytes.len, (char *)(uintptr_t)bytes.data};
 }
 
-/* args.c: the arguments as version 4 has them; store is filled only where they must be converted.
- */
+/* args.c: the arguments in the form of version 4; store is used only if they must be converted. */
 const nlm4_lockargs *lockargs_v4(const struct hf_rpc_call *call, void *args, nlm4_lockargs *store);
 const nlm4_cancargs *cancargs_v4(const struct hf_rpc_call *call, void *args, nlm4_cancargs *store);
 const nlm4_testargs *testargs_v4(const struct hf_rpc_call *call, void *args, nlm4_testargs *store);
@@ -75,13 +71,14 @@ const nlm4_shareargs *shareargs_v4(const struct hf_rpc_call *call, void *args,
                                    nlm4_shareargs *store);
 const nlm4_res *res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *store);
 
-/* answer.c: answers the call now, or when the batch seq is durable. */
+/* answer.c: answers the call when the batch core_answer->seq is durable; or now. */
 void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                          const struct hf_answer *core_answer);
+void answers_init(struct hf_nlm *nlm);
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                 enum hf_stat stat);
 
-/* callback.c: forgets the calls that were under way when the RPC client went. */
+/* callback.c: forgets the calls under way; the RPC client that made them is closed already. */
 void callbacks_del(struct hf_nlm *nlm);
 
 /* The handlers: locks.c, shares.c, hosts.c. */
@@ -99,7 +96,7 @@ void on_unshare(struct hf_rpc_call *call, void *args);
 void on_free_all(struct hf_rpc_call *call, void *raw);
 void on_sm_notify(struct hf_rpc_call *call, void *raw);
 
-/* locks.c: who asks; false if the name is not one (empty, or with a NUL in it). */
+/* locks.c: the client that sends the call; false if its name is empty or has a NUL in it. */
 bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out);
 bool handle_is_possible(const nlm_obj *fh);
 

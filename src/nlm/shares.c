@@ -8,7 +8,7 @@ typedef struct hf_answer (*ask_core)(struct hf_core *core, struct hf_now now,
 static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
                   ask_core core_function)
 {
-    struct hf_nlm *nlm = nlm_of(call);
+    struct hf_service *service = nlm_of(call)->service;
     nlm4_shareargs store;
     const nlm4_shareargs *a = shareargs_v4(call, raw, &store);
     struct hf_answer answer;
@@ -21,20 +21,20 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
         .reclaim = a->reclaim,
     };
 
-    /* SPEC section 5: nothing is granted while the store is down, durable or not, as with NM_LOCK.
-     * What needs no promise, UNSHARE, goes on. */
-    if (kind == HF_NLM_SHARE && !*nlm->config.store_up) {
+    /* SPEC section 5: nothing is granted while the store is down, even what is not durable, as with
+     * NM_LOCK. UNSHARE promises nothing and is served. */
+    if (kind == HF_NLM_SHARE && !service->store_up) {
         answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
         return;
     }
-    /* The codec lets any number through as an enumeration. */
+    /* The codec does not check the values of enumerations. */
     if (!peer_of(call, &a->share.caller_name, &peer) || args.mode > fsm_DRW ||
         args.access > fsa_RW) {
         answer_now(call, kind, &a->cookie, HF_STAT_FAILED);
     } else if (!handle_is_possible(&a->share.fh)) {
         answer_now(call, kind, &a->cookie, HF_STAT_STALE_FH);
     } else {
-        answer = core_function(nlm->config.core, now_of(nlm), &peer, &args);
+        answer = core_function(service->core, hf_service_now(service), &peer, &args);
         answer_when_durable(call, kind, &a->cookie, &answer);
     }
 }

@@ -1,9 +1,9 @@
-#include "base/check.h"
+#include "base/assert.h"
 #include "nlm/nlm_private.h"
 
 /*
- * Versions 1 and 3 share codecs; 3 adds procedures 20 to 23. What must not be done twice goes
- * through the duplicate request cache; TEST, and what we merely take note of, need not.
+ * Versions 1 and 3 share codecs; 3 adds procedures 20 to 23. Procedures that must not be executed
+ * twice go through the duplicate request cache; TEST, GRANTED and ignored results need not.
  */
 #define PROC(name, type, store, handler, once)               \
     {                                                        \
@@ -65,12 +65,13 @@ const char *hf_nlm_stat_name(enum hf_stat stat)
     return STATS[stat];
 }
 
-void hf_nlm_init(struct hf_nlm *nlm, const struct hf_nlm_config *config)
+void hf_nlm_init(struct hf_nlm *nlm, struct hf_service *service, struct hf_rpc_client *client)
 {
     *nlm = (struct hf_nlm){
         .program = {NLM_PROG, "nlm", nlm_versions, HF_COUNT_OF(nlm_versions), nlm},
-        .config = *config,
+        .service = service,
+        .client = client,
     };
-    hf_list_init(&nlm->spare);
-    hf_list_init(&nlm->errands);
+    hf_list_init(&nlm->outcalls);
+    answers_init(nlm);
 }

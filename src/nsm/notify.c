@@ -1,47 +1,49 @@
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
-#include "core/plant.h"
+#include "base/socket.h"
+#include "core/mutant.h"
 #include "nsm/nsm_private.h"
 
 /*
- * The calls of NSM: SM_NOTIFY, "we have restarted", to a host that held locks or is monitored; and
- * `status`, "the host you asked about has restarted", to whoever registered by SM_MON.
+ * The outgoing calls of NSM: SM_NOTIFY, "we have restarted", to a host that held locks or is
+ * monitored; `status`, "the host you monitor has restarted", to a program that registered by
+ * SM_MON; and SM_STAT, "which state have you", to a client whose crash notice is being verified.
  *
- * SM_NOTIFY goes out under our long name and then, where there is one, under the short name, over
- * the same connection: a peer may have monitored either. The first one answered is what counts; the
- * second is a courtesy, in what is left of the attempt's time.
+ * SM_NOTIFY goes out under our long name and then, if there is one, under our short name, over the
+ * same connection: a peer may have monitored either. The attempt succeeds when the first is
+ * answered; the second is sent in the time that is left.
  */
 
-/* One attempt: what the core's call said, kept for as long as the attempt lasts. */
-struct errand {
+/* One attempt, with a copy of what it needs of the core's call. */
+struct outcall {
     struct hf_nsm *nsm;
-    struct hf_list link; /* in nsm->errands */
+    struct hf_list link; /* in nsm->outcalls */
     uint64_t id;
     uint64_t started_ms;
-    struct hf_rpc_request request;
+    struct hf_rpc_call_args rpc;
     int state;
     size_t name_len;
     size_t short_len; /* 0: no short form */
     char name[];
 };
 
-static void errand_del(struct errand *errand)
+static void outcall_del(struct outcall *outcall)
 {
-    hf_list_remove(&errand->link);
-    hf_free(errand->nsm->config.alloc, errand);
+    hf_list_remove(&outcall->link);
+    hf_free(outcall->nsm->service->alloc, outcall);
 }
 
-static void report(struct errand *errand, int error)
+static void report(struct outcall *outcall, int error)
 {
-    struct hf_nsm *nsm = errand->nsm;
-    uint64_t spent_ms = now_of(nsm).mono_ms - errand->started_ms;
+    struct hf_nsm *nsm = outcall->nsm;
+    uint64_t spent_ms = hf_service_now(nsm->service).mono_ms - outcall->started_ms;
 
     hf_histogram_observe(&nsm->notices_ns, spent_ms * 1000000);
-    hf_core_call_done(nsm->config.core, now_of(nsm), errand->id,
+    hf_core_call_done(nsm->service->core, hf_service_now(nsm->service), outcall->id,
                       error ? HF_CALL_FAILED : HF_CALL_ACCEPTED, error);
-    errand_del(errand);
+    outcall_del(outcall);
 }
 
 /* ---- status ---- */
@@ -51,23 +53,26 @@ static void on_status_done(void *ctx, const struct hf_rpc_response *response)
     report(ctx, response->error);
 }
 
-static int begin_status(struct errand *errand, const struct hf_call *call)
+static int begin_status(struct outcall *outcall, const struct hf_call *call)
 {
     struct sm_status status = {.mon_name = to_string(call->mon_name), .state = call->state};
 
-    if (!HF_PLANTED(NSM_PRIV_LOST))
+    if (!HF_MUTANT(NSM_PRIV_LOST))
         memcpy(status.priv, call->priv, sizeof(status.priv));
-    errand->request.prog = call->prog;
-    errand->request.vers = call->vers;
-    errand->request.proc = call->proc;
-    errand->request.encode = (xdrproc_t)xdr_sm_status;
-    errand->request.args = &status;
-    /* A kernel believes its status monitor only from a reserved port. */
-    errand->request.reserved_port = hf_addr_is_loopback(&errand->request.peer);
-    errand->request.path =
-        call->transport == HF_TRANSPORT_UDP ? HF_RPC_BY_UDP : HF_RPC_BY_TCP_OR_UDP;
-    return hf_rpc_client_call(errand->nsm->config.client, &errand->request, on_status_done, errand,
-                              NULL);
+    outcall->rpc.prog = call->prog;
+    outcall->rpc.vers = call->vers;
+    outcall->rpc.proc = call->proc;
+    outcall->rpc.encode = (xdrproc_t)xdr_sm_status;
+    outcall->rpc.args = &status;
+    /* A kernel accepts this call only from a reserved port of its own host. */
+    outcall->rpc.reserved_port = hf_addr_is_loopback(&outcall->rpc.peer);
+    outcall->rpc.transport = call->transport;
+    outcall->rpc.udp_fallback = true;
+    /* SEC-01: a callback to ourselves would come from a caller that procedure 16 believes. */
+    if (outcall->nsm->own_port != 0 &&
+        (outcall->rpc.reserved_port || hf_socket_is_own_address(&outcall->rpc.peer)))
+        outcall->rpc.not_port = outcall->nsm->own_port;
+    return hf_rpc_client_call(outcall->nsm->client, &outcall->rpc, on_status_done, outcall, NULL);
 }
 
 /* ---- SM_NOTIFY ---- */
@@ -77,94 +82,135 @@ static void on_notify_done(void *ctx, const struct hf_rpc_response *response)
     report(ctx, response->error);
 }
 
-static int send_notify(struct errand *errand)
+static int send_notify(struct outcall *outcall)
 {
-    struct stat_chge in_long = {{(u_int)errand->name_len, errand->name}, errand->state};
-    struct stat_chge in_short = {{(u_int)errand->short_len, errand->name}, errand->state};
-    struct hf_rpc_request *request = &errand->request;
+    struct stat_chge in_long = {{(u_int)outcall->name_len, outcall->name}, outcall->state};
+    struct stat_chge in_short = {{(u_int)outcall->short_len, outcall->name}, outcall->state};
+    struct hf_rpc_call_args *rpc = &outcall->rpc;
 
-    /* Registered from this very host, as a kernel does: what it is about need not be here. */
-    if (hf_addr_is_loopback(&request->local) && !hf_addr_is_loopback(&request->peer))
-        request->local = (struct hf_addr){0};
-    request->prog = SM_PROG;
-    request->vers = SM_VERS;
-    request->proc = SM_NOTIFY;
-    request->path = HF_RPC_BY_TCP_OR_UDP;
-    request->encode = (xdrproc_t)xdr_stat_chge;
-    request->args = &in_long;
-    request->also = errand->short_len > 0 ? &in_short : NULL;
-    return hf_rpc_client_call(errand->nsm->config.client, request, on_notify_done, errand, NULL);
+    /* A kernel registers over loopback, but the host it monitors is elsewhere: call from any
+     * address. */
+    if (hf_addr_is_loopback(&rpc->local) && !hf_addr_is_loopback(&rpc->peer))
+        rpc->local = (struct hf_addr){0};
+    rpc->prog = SM_PROG;
+    rpc->vers = SM_VERS;
+    rpc->proc = SM_NOTIFY;
+    rpc->transport = HF_TRANSPORT_TCP;
+    rpc->udp_fallback = true;
+    rpc->encode = (xdrproc_t)xdr_stat_chge;
+    rpc->args = &in_long;
+    rpc->also = outcall->short_len > 0 ? &in_short : NULL;
+    return hf_rpc_client_call(outcall->nsm->client, rpc, on_notify_done, outcall, NULL);
 }
 
-/* NOT-01: what the lookup took is gone from the time of the attempt. */
+/* NOT-01: the time of an attempt includes the name lookup. */
 static void on_resolved(void *ctx, int error, const struct hf_addr *addrs, unsigned n)
 {
-    struct errand *errand = ctx;
-    uint64_t spent = now_of(errand->nsm).mono_ms - errand->started_ms;
+    struct outcall *outcall = ctx;
+    uint64_t spent = hf_service_now(outcall->nsm->service).mono_ms - outcall->started_ms;
 
-    if (error == 0 && spent >= errand->request.timeout_ms)
+    if (error == 0 && spent >= outcall->rpc.timeout_ms)
         error = HF_ETIMEDOUT;
     if (error == 0) {
         HF_ASSERT(n > 0);
-        errand->request.peer = addrs[0];
-        errand->request.timeout_ms -= (uint32_t)spent;
-        error = send_notify(errand);
+        outcall->rpc.peer = addrs[0];
+        outcall->rpc.timeout_ms -= (uint32_t)spent;
+        error = send_notify(outcall);
     }
     if (error < 0)
-        report(errand, error);
+        report(outcall, error);
 }
 
-static int begin_notify(struct errand *errand, const struct hf_call *call)
+static int begin_notify(struct outcall *outcall, const struct hf_call *call)
 {
     if (call->n_to > 0)
-        return send_notify(errand);
-    resolve_name(errand->nsm, call->client_id, call->host, errand->request.timeout_ms, on_resolved,
-                 errand);
+        return send_notify(outcall);
+    resolve_name(outcall->nsm, call->client_id, call->host, outcall->rpc.timeout_ms, on_resolved,
+                 outcall);
     return 0;
 }
 
-/* ---- either ---- */
+/* ---- SM_STAT ---- */
 
-static struct errand *errand_new(struct hf_nsm *nsm, const struct hf_call *call)
+/* An answer without a state number, or that is none, is as good as no answer. */
+static void on_stat_done(void *ctx, const struct hf_rpc_response *response)
 {
-    struct errand *errand = hf_malloc(nsm->config.alloc, sizeof(*errand) + call->mon_name.len);
+    struct outcall *outcall = ctx;
+    struct hf_service *service = outcall->nsm->service;
+    sm_stat_res res = {0};
 
-    if (!errand)
+    if (response->error == 0 && xdr_sm_stat_res(response->results, &res) && res.state > 0)
+        hf_core_stat_answered(service->core, hf_service_now(service), outcall->id, res.state);
+    else
+        hf_core_call_done(service->core, hf_service_now(service), outcall->id, HF_CALL_FAILED,
+                          response->error ? response->error : HF_EFORMAT);
+    outcall_del(outcall);
+}
+
+/* rpc.statd looks up the name in the question; an address costs it no time. */
+static int begin_stat(struct outcall *outcall)
+{
+    char text[HF_ADDR_TEXT_MAX];
+    struct sm_name name;
+
+    hf_addr_format(&outcall->rpc.peer, text);
+    name.mon_name = to_string(hf_bytes_str(text));
+    outcall->rpc.prog = SM_PROG;
+    outcall->rpc.vers = SM_VERS;
+    outcall->rpc.proc = SM_STAT;
+    outcall->rpc.transport = HF_TRANSPORT_TCP;
+    outcall->rpc.udp_fallback = true;
+    outcall->rpc.encode = (xdrproc_t)xdr_sm_name;
+    outcall->rpc.args = &name;
+    return hf_rpc_client_call(outcall->nsm->client, &outcall->rpc, on_stat_done, outcall, NULL);
+}
+
+/* ---- all ---- */
+
+static struct outcall *outcall_new(struct hf_nsm *nsm, const struct hf_call *call)
+{
+    struct outcall *outcall = hf_malloc(nsm->service->alloc, sizeof(*outcall) + call->mon_name.len);
+
+    if (!outcall)
         return NULL;
-    *errand = (struct errand){
+    *outcall = (struct outcall){
         .nsm = nsm,
         .id = call->id,
-        .started_ms = now_of(nsm).mono_ms,
-        .request = {.local = call->from, .timeout_ms = (uint32_t)call->timeout_ms},
+        .started_ms = hf_service_now(nsm->service).mono_ms,
+        .rpc = {.local = call->from, .timeout_ms = (uint32_t)call->timeout_ms},
         .state = call->state,
         .name_len = call->mon_name.len,
         .short_len = call->mon_name_short.len,
     };
-    /* A host with several addresses is tried at another one each time. */
+    /* Each attempt uses another address of the host. */
     if (call->n_to > 0)
-        errand->request.peer = call->to[(call->attempt - 1) % call->n_to];
-    memcpy(errand->name, call->mon_name.data, call->mon_name.len);
-    hf_list_add_tail(&nsm->errands, &errand->link);
-    return errand;
+        outcall->rpc.peer = call->to[(call->attempt - 1) % call->n_to];
+    if (call->mon_name.len > 0)
+        memcpy(outcall->name, call->mon_name.data, call->mon_name.len);
+    hf_list_add_tail(&nsm->outcalls, &outcall->link);
+    return outcall;
 }
 
 void hf_nsm_call(struct hf_nsm *nsm, const struct hf_call *call)
 {
-    struct errand *errand = errand_new(nsm, call);
+    struct outcall *outcall = outcall_new(nsm, call);
     int rv = HF_ENOMEM;
 
-    if (errand && call->kind == HF_CALL_STATUS)
-        rv = begin_status(errand, call);
-    else if (errand)
-        rv = begin_notify(errand, call);
-    if (rv < 0 && errand)
-        report(errand, rv);
+    if (outcall && call->kind == HF_CALL_STATUS)
+        rv = begin_status(outcall, call);
+    else if (outcall && call->kind == HF_CALL_STAT)
+        rv = begin_stat(outcall);
+    else if (outcall)
+        rv = begin_notify(outcall, call);
+    if (rv < 0 && outcall)
+        report(outcall, rv);
     else if (rv < 0)
-        hf_core_call_done(nsm->config.core, now_of(nsm), call->id, HF_CALL_FAILED, rv);
+        hf_core_call_done(nsm->service->core, hf_service_now(nsm->service), call->id,
+                          HF_CALL_FAILED, rv);
 }
 
-void errands_del(struct hf_nsm *nsm)
+void outcalls_del(struct hf_nsm *nsm)
 {
-    hf_list_foreach_safe (node, &nsm->errands)
-        errand_del(hf_list_entry(node, struct errand, link));
+    hf_list_foreach_safe (node, &nsm->outcalls)
+        outcall_del(hf_list_entry(node, struct outcall, link));
 }

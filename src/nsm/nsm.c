@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/log.h"
-#include "core/plant.h"
+#include "core/mutant.h"
 #include "nsm/nsm_private.h"
 
 /* Preset storage for arguments (rpc/program.h); one call is decoded at a time. */
@@ -29,16 +29,16 @@ static void count(struct hf_nsm *nsm, const struct hf_rpc_call *call, enum hf_ns
 }
 
 /*
- * NSM-06: a state number is durable before it leaves. What was decided well waits for its batch,
- * and so for the epoch; a refusal is for when that has failed, and may find an epoch (after
- * SM_SIMU_CRASH) that is yet to be written. Then it is better unsaid: the peer asks again.
+ * NSM-06: a state number is durable before it leaves. A success waits for its batch, and so for the
+ * epoch. A refusal does not wait, and after SM_SIMU_CRASH the new epoch may not be durable yet:
+ * then nothing is sent, and the peer repeats its request.
  */
 static bool may_leave(const struct hf_nsm *nsm, const struct hf_sm_answer *answer)
 {
-    return answer->ok || hf_core_state_is_durable(nsm->config.core);
+    return answer->ok || hf_core_state_is_durable(nsm->service->core);
 }
 
-/* What is said, in the core's terms; which of the three result types depends on the procedure. */
+/* Sends the answer in the result type of its procedure. */
 static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_answer answer)
 {
     sm_stat_res res = {answer.ok ? STAT_SUCC : STAT_FAIL, answer.state};
@@ -56,7 +56,7 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
         break;
     case SM_UNMON:
     case SM_UNMON_ALL:
-        /* The state number is all it can say: where nothing was done, it says nothing. */
+        /* The result is a state number alone, which cannot express a failure: send nothing. */
         if (answer.ok)
             hf_rpc_reply(call, (xdrproc_t)xdr_sm_stat, &state);
         else
@@ -70,49 +70,43 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
     }
 }
 
-struct kept {
-    struct hf_later later;
+/* An answer that may have to wait for its batch. Its waiter's link keeps it in nsm->pending. */
+struct pending_answer {
+    struct hf_commit_waiter waiter;
     struct hf_nsm *nsm;
     struct hf_rpc_call *call;
     struct hf_sm_answer answer;
-    struct hf_list spare;
 };
 
-static void on_reached(struct hf_later *later, bool durable)
+static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
-    struct kept *kept = hf_container_of(later, struct kept, later);
+    struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
 
-    if (!durable && !HF_PLANTED(NSM_FAILURE_UNSAID))
-        kept->answer.ok = false; /* NSM-02: what cannot be made durable is STAT_FAIL */
-    deliver(kept->nsm, kept->call, kept->answer);
-    hf_list_add_head(&kept->nsm->spare, &kept->spare);
+    if (!durable && !HF_MUTANT(NSM_FAILURE_UNSAID))
+        pending->answer.ok = false; /* NSM-02: what cannot be made durable is STAT_FAIL */
+    deliver(pending->nsm, pending->call, pending->answer);
+    hf_pool_give(&pending->nsm->pending, pending);
 }
 
 static void answer_when_durable(struct hf_rpc_call *call, struct hf_sm_answer answer)
 {
     struct hf_nsm *nsm = nsm_of(call);
-    struct kept *kept;
+    struct pending_answer *pending = hf_pool_take(&nsm->pending);
 
-    if (answer.seq <= hf_core_durable(nsm->config.core)) {
-        deliver(nsm, call, answer);
+    if (!pending) {
+        hf_rpc_reply_never(call); /* no memory: the peer repeats its request */
         return;
     }
-    kept = hf_list_first(&nsm->spare, struct kept, spare);
-    if (kept)
-        hf_list_remove(&kept->spare);
+    pending->nsm = nsm;
+    pending->call = call;
+    pending->answer = answer;
+    if (answer.decision != 0)
+        hf_service_when_decided(nsm->service, answer.decision, &pending->waiter, on_durable);
     else
-        kept = hf_malloc(nsm->config.alloc, sizeof(*kept));
-    if (!kept) {
-        hf_rpc_reply_never(call); /* no memory to wait with: the peer asks again */
-        return;
-    }
-    kept->nsm = nsm;
-    kept->call = call;
-    kept->answer = answer;
-    hf_later_add(nsm->config.answers, &kept->later, answer.seq, on_reached);
+        (void)hf_service_when_durable(nsm->service, answer.seq, &pending->waiter, on_durable);
 }
 
-/* ---- who and what may ask ---- */
+/* ---- access ---- */
 
 static bool is_name(const sm_string *s)
 {
@@ -120,15 +114,23 @@ static bool is_name(const sm_string *s)
 }
 
 /*
- * Which programs may be called back (SPEC section 2): lock managers, status monitors, and what has
- * no fixed number. Anything else would let a stranger aim our packets at a service of its choice
- * (CVE-1999-0493).
+ * Which programs may be called back (SPEC section 2): lock managers, status monitors, and programs
+ * with a transient number. With any other, a stranger could direct our packets at a service of its
+ * choice (CVE-1999-0493).
  */
 static bool may_be_called(uint32_t prog)
 {
-    enum { NLM = 100021, TRANSIENT_FIRST = 0x40000000, TRANSIENT_LAST = 0x5fffffff };
+    enum { TRANSIENT_FIRST = 0x40000000, TRANSIENT_LAST = 0x5fffffff };
 
-    return prog == NLM || prog == SM_PROG || (prog >= TRANSIENT_FIRST && prog <= TRANSIENT_LAST);
+    return prog == HF_PROGRAM_NLM || prog == HF_PROGRAM_NSM ||
+           (prog >= TRANSIENT_FIRST && prog <= TRANSIENT_LAST);
+}
+
+/* SEC-01. On this host only the kernel and root have a reserved port; another user could end the
+ * registrations of the kernel, or have a host of its choice called. */
+static bool may_monitor(const struct hf_rpc_call *call)
+{
+    return !hf_addr_is_loopback(&call->peer) || hf_addr_is_reserved_port(&call->peer);
 }
 
 static bool is_local_root(const struct hf_rpc_call *call)
@@ -141,7 +143,7 @@ static struct hf_peer peer_of(const struct hf_rpc_call *call)
     struct hf_peer peer = {
         .addr = call->peer,
         .local = call->local,
-        .transport = call->transport == HF_RPC_TCP ? HF_TRANSPORT_TCP : HF_TRANSPORT_UDP,
+        .transport = call->transport,
     };
 
     peer.addr.port = 0;
@@ -160,15 +162,16 @@ static struct hf_mon_args args_of(const my_id *id)
 }
 
 /*
- * SPEC section 5: while the store is down nothing can be registered or removed. True if the call
- * was refused for that: SM_MON by STAT_FAIL, the others, which cannot say no, by silence.
+ * SPEC section 5: while the store is down nothing can be registered or removed. Then refuses the
+ * call and returns true: SM_MON gets STAT_FAIL; the other procedures, whose results cannot express
+ * a refusal, get no answer.
  */
 static bool refused(struct hf_rpc_call *call)
 {
     struct hf_nsm *nsm = nsm_of(call);
-    struct hf_sm_answer answer = hf_core_sm_stat(nsm->config.core);
+    struct hf_sm_answer answer = hf_core_sm_stat(nsm->service->core);
 
-    if (*nsm->config.store_up)
+    if (nsm->service->store_up)
         return false;
     answer.ok = false;
     deliver(nsm, call, answer);
@@ -188,7 +191,25 @@ static void on_null(struct hf_rpc_call *call, void *args)
 static void on_stat(struct hf_rpc_call *call, void *args)
 {
     (void)args;
-    answer_when_durable(call, hf_core_sm_stat(nsm_of(call)->config.core));
+    answer_when_durable(call, hf_core_sm_stat(nsm_of(call)->service->core));
+}
+
+/* Why a registration is refused, or NULL. */
+static const char *mon_refusal(const struct hf_rpc_call *call, const struct mon_id *id)
+{
+    const struct hf_core *core = nsm_of(call)->service->core;
+
+    if (!may_monitor(call))
+        return "from this host only with a reserved port";
+    if (!is_name(&id->mon_name) || !is_name(&id->my_id.my_name))
+        return "empty or broken name";
+    if (!may_be_called((uint32_t)id->my_id.my_prog))
+        return "program not allowed";
+    /* SEC-01: else any host could have packets sent to any other. */
+    if (!hf_addr_is_loopback(&call->peer) &&
+        !hf_core_is_our_name(core, from_string(&id->mon_name), &call->local))
+        return "another host may monitor this server only";
+    return NULL;
 }
 
 static void on_mon(struct hf_rpc_call *call, void *raw)
@@ -197,23 +218,34 @@ static void on_mon(struct hf_rpc_call *call, void *raw)
     const mon *a = raw;
     const struct mon_id *id = &a->mon_id;
     struct hf_mon_args args = args_of(&id->my_id);
-    struct hf_sm_answer answer = hf_core_sm_stat(nsm->config.core);
+    struct hf_sm_answer answer = hf_core_sm_stat(nsm->service->core);
     struct hf_peer peer = peer_of(call);
+    const char *reason = mon_refusal(call, id);
 
     if (refused(call))
         return;
-    if (is_name(&id->mon_name) && is_name(&id->my_id.my_name) && may_be_called(args.prog)) {
-        args.mon_name = from_string(&id->mon_name);
-        memcpy(args.priv, a->priv, sizeof(args.priv));
-        answer = hf_core_sm_mon(nsm->config.core, now_of(nsm), &peer, &args);
-    } else {
+    if (reason) {
         answer.ok = false;
         hf_log_limited(HF_LOG_WARN, "refused: SM_MON", HF_ADDR("from", &call->peer),
-                       HF_UINT("program", args.prog),
-                       HF_STR("reason", may_be_called(args.prog) ? "empty or broken name"
-                                                                 : "program not allowed"));
+                       HF_UINT("program", args.prog), HF_STR("reason", reason));
+    } else {
+        args.mon_name = from_string(&id->mon_name);
+        memcpy(args.priv, a->priv, sizeof(args.priv));
+        answer = hf_core_sm_mon(nsm->service->core, hf_service_now(nsm->service), &peer, &args);
     }
     answer_when_durable(call, answer);
+}
+
+/* SM_UNMON and SM_UNMON_ALL, whose results cannot express a refusal. */
+static bool refuse_unmon(struct hf_rpc_call *call)
+{
+    if (may_monitor(call))
+        return false;
+    count(nsm_of(call), call, HF_NSM_FAILURE);
+    hf_log_limited(HF_LOG_WARN, "refused: SM_UNMON", HF_ADDR("from", &call->peer),
+                   HF_STR("reason", "from this host only with a reserved port"));
+    hf_rpc_reply_error(call, HF_RPC_SYSTEM_ERR);
+    return true;
 }
 
 static void on_unmon(struct hf_rpc_call *call, void *raw)
@@ -223,10 +255,11 @@ static void on_unmon(struct hf_rpc_call *call, void *raw)
     struct hf_mon_args args = args_of(&a->my_id);
     struct hf_peer peer = peer_of(call);
 
-    if (refused(call))
+    if (refuse_unmon(call) || refused(call))
         return;
     args.mon_name = from_string(&a->mon_name);
-    answer_when_durable(call, hf_core_sm_unmon(nsm->config.core, now_of(nsm), &peer, &args));
+    answer_when_durable(
+        call, hf_core_sm_unmon(nsm->service->core, hf_service_now(nsm->service), &peer, &args));
 }
 
 static void on_unmon_all(struct hf_rpc_call *call, void *raw)
@@ -235,9 +268,10 @@ static void on_unmon_all(struct hf_rpc_call *call, void *raw)
     struct hf_mon_args args = args_of(raw);
     struct hf_peer peer = peer_of(call);
 
-    if (refused(call))
+    if (refuse_unmon(call) || refused(call))
         return;
-    answer_when_durable(call, hf_core_sm_unmon_all(nsm->config.core, now_of(nsm), &peer, &args));
+    answer_when_durable(
+        call, hf_core_sm_unmon_all(nsm->service->core, hf_service_now(nsm->service), &peer, &args));
 }
 
 static void on_simu_crash(struct hf_rpc_call *call, void *args)
@@ -254,22 +288,21 @@ static void on_simu_crash(struct hf_rpc_call *call, void *args)
         return;
     }
     hf_rpc_forget_answers(call);
-    answer.seq = hf_core_simu_crash(nsm->config.core, now_of(nsm));
+    answer.seq = hf_core_simu_crash(nsm->service->core, hf_service_now(nsm->service));
     answer_when_durable(call, answer);
 }
 
-/* NSM-05. A stranger gets the same void answer as everybody: it learns nothing from it. */
+/* NSM-05. An unknown host gets the same void answer as a client, and so learns nothing from it. */
 static void on_notify(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nsm *nsm = nsm_of(call);
     const stat_chge *a = raw;
-    struct hf_sm_answer answer = {.ok = true};
 
     if (refused(call))
-        return; /* the peer says it again until it is heard */
-    answer.seq = hf_core_sm_notify(nsm->config.core, now_of(nsm), &call->peer,
-                                   from_string(&a->mon_name), a->state);
-    answer_when_durable(call, answer);
+        return; /* the peer repeats its notice until it is answered */
+    answer_when_durable(call, hf_core_sm_notify(nsm->service->core, hf_service_now(nsm->service),
+                                                &call->peer, from_string(&a->mon_name), a->state,
+                                                hf_rpc_call_is_authentic(call)));
 }
 
 /* ---- the table ---- */
@@ -292,27 +325,28 @@ const char *hf_nsm_procedure_name(unsigned procedure)
     return PROCEDURES[procedure].name;
 }
 
-void hf_nsm_init(struct hf_nsm *nsm, const struct hf_nsm_config *config)
+void hf_nsm_init(struct hf_nsm *nsm, struct hf_service *service, struct hf_rpc_client *client)
 {
     *nsm = (struct hf_nsm){
         .program = {SM_PROG, "nsm", VERSIONS, HF_COUNT_OF(VERSIONS), nsm},
-        .config = *config,
+        .service = service,
+        .client = client,
     };
-    hf_list_init(&nsm->spare);
-    hf_list_init(&nsm->errands);
+    hf_pool_init(&nsm->pending, service->alloc, sizeof(struct pending_answer));
+    hf_list_init(&nsm->outcalls);
     hf_list_init(&nsm->lookups);
 }
 
 void hf_nsm_stop(struct hf_nsm *nsm)
 {
     resolve_stop(nsm);
-    errands_del(nsm);
+    outcalls_del(nsm);
 }
 
 void hf_nsm_free(struct hf_nsm *nsm)
 {
-    hf_list_foreach_safe (node, &nsm->spare) {
-        hf_free(nsm->config.alloc, hf_list_entry(node, struct kept, spare));
-    }
-    hf_list_init(&nsm->spare);
+    struct pending_answer *pending;
+
+    while ((pending = hf_pool_pop(&nsm->pending)))
+        hf_free(nsm->service->alloc, pending);
 }

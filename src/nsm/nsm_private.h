@@ -1,18 +1,16 @@
-/* What the files of this room share. */
+/* What the files of src/nsm share. */
 #ifndef HF_NSM_PRIVATE_H
 #define HF_NSM_PRIVATE_H
 
+#include "base/programs.h"
 #include "nsm/nsm.h"
 #include "proto/nsm.h"
+
+_Static_assert(SM_PROG == HF_PROGRAM_NSM, "nsm.x and base/programs.h");
 
 static inline struct hf_nsm *nsm_of(const struct hf_rpc_call *call)
 {
     return call->program->ctx;
-}
-
-static inline struct hf_now now_of(const struct hf_nsm *nsm)
-{
-    return nsm->config.now(nsm->config.now_ctx);
 }
 
 static inline struct hf_bytes from_string(const sm_string *s)
@@ -25,10 +23,10 @@ static inline sm_string to_string(struct hf_bytes bytes)
     return (sm_string){(u_int)bytes.len, (char *)(uintptr_t)bytes.data};
 }
 
-/* notify.c: forgets every attempt under way; the RPC client that makes them is closed already. */
-void errands_del(struct hf_nsm *nsm);
+/* notify.c: forgets the attempts under way; the RPC client that made them is closed already. */
+void outcalls_del(struct hf_nsm *nsm);
 
-/* resolve.c: nobody is told of what is being looked up any more. */
+/* resolve.c: from now on lookups end without a report to the core or to an attempt. */
 void resolve_stop(struct hf_nsm *nsm);
 
 /*

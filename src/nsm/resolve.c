@@ -1,41 +1,41 @@
 #include <netdb.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "nsm/nsm_private.h"
 
 /*
  * Names to addresses, on libuv's threads, for hosts that are registered by name only. The resolver
- * has no time limit that we could set, so whoever waits is told when its own time is over; what the
- * resolver says later is still learned, for the next attempt. libuv gives lookups only half of
- * those threads, so a resolver that hangs delays only other names.
+ * has no time limit that we could set, so an attempt that waits for it ends when its own time is
+ * over; addresses that arrive later still go to the core, for the next attempt. libuv gives lookups
+ * only half of its threads, so a resolver that hangs delays nothing but other lookups.
  */
 enum { RESOLVING_MAX = 16384 }; /* about 1 KiB each; more than are ever registered by default */
 
 struct lookup {
-    uv_getaddrinfo_t request;
+    uv_getaddrinfo_t getaddrinfo;
     uv_timer_t timer;
     struct hf_nsm *nsm;
-    struct hf_list link; /* in nsm->lookups, until the resolver has spoken */
+    struct hf_list link; /* in nsm->lookups, until the resolver has answered */
     uint64_t client_id;
     resolved done; /* NULL once called */
     void *ctx;
-    bool stopped;     /* the core is not to be told any more */
-    unsigned pending; /* the request and the timer; freed when both are through */
+    bool stopped;     /* no report to the core any more */
+    unsigned pending; /* the lookup and the timer; freed when both have ended */
 };
 
-static void let_go(struct lookup *lookup)
+static void release(struct lookup *lookup)
 {
     if (--lookup->pending == 0) {
         lookup->nsm->resolving--;
-        hf_free(lookup->nsm->config.alloc, lookup);
+        hf_free(lookup->nsm->service->alloc, lookup);
     }
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    let_go(handle->data);
+    release(handle->data);
 }
 
 static void report(struct lookup *lookup, int error, const struct hf_addr *addrs, unsigned n)
@@ -51,13 +51,13 @@ static void on_timeout(uv_timer_t *timer)
 {
     struct lookup *lookup = timer->data;
 
-    (void)uv_cancel((uv_req_t *)&lookup->request); /* works where it has not begun */
+    (void)uv_cancel((uv_req_t *)&lookup->getaddrinfo); /* succeeds only if it has not begun */
     report(lookup, HF_ETIMEDOUT, NULL, 0);
 }
 
-static void on_addresses(uv_getaddrinfo_t *request, int status, struct addrinfo *list)
+static void on_addresses(uv_getaddrinfo_t *getaddrinfo, int status, struct addrinfo *list)
 {
-    struct lookup *lookup = request->data;
+    struct lookup *lookup = getaddrinfo->data;
     struct hf_nsm *nsm = lookup->nsm;
     struct hf_addr addrs[HF_CLIENT_ADDRS_MAX];
     unsigned n = 0;
@@ -68,14 +68,15 @@ static void on_addresses(uv_getaddrinfo_t *request, int status, struct addrinfo 
             continue;
         addrs[n].port = 0;
         if (!lookup->stopped)
-            (void)hf_core_client_learn(nsm->config.core, now_of(nsm), lookup->client_id, &addrs[n]);
+            (void)hf_core_client_learn(nsm->service->core, hf_service_now(nsm->service),
+                                       lookup->client_id, &addrs[n]);
         n++;
     }
     uv_freeaddrinfo(list);
     report(lookup, status == 0 && n > 0 ? 0 : HF_EUNREACH, addrs, n);
     if (!lookup->stopped)
         uv_close((uv_handle_t *)&lookup->timer, on_timer_closed);
-    let_go(lookup);
+    release(lookup);
 }
 
 void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
@@ -86,7 +87,7 @@ void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, 
     char text[HF_NAME_MAX + 1];
 
     if (nsm->resolving < RESOLVING_MAX)
-        lookup = hf_calloc(nsm->config.alloc, 1, sizeof(*lookup));
+        lookup = hf_calloc(nsm->service->alloc, 1, sizeof(*lookup));
     if (!lookup) {
         done(ctx, HF_ELIMIT, NULL, 0);
         return;
@@ -96,9 +97,10 @@ void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, 
     text[name.len] = '\0';
     lookup->nsm = nsm;
     lookup->client_id = client_id;
-    lookup->request.data = lookup;
-    if (uv_getaddrinfo(nsm->config.loop, &lookup->request, on_addresses, text, NULL, &hints) < 0) {
-        hf_free(nsm->config.alloc, lookup);
+    lookup->getaddrinfo.data = lookup;
+    if (uv_getaddrinfo(nsm->service->loop, &lookup->getaddrinfo, on_addresses, text, NULL, &hints) <
+        0) {
+        hf_free(nsm->service->alloc, lookup);
         done(ctx, HF_EUNREACH, NULL, 0);
         return;
     }
@@ -107,7 +109,7 @@ void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, 
     lookup->pending = 2;
     nsm->resolving++;
     hf_list_add_tail(&nsm->lookups, &lookup->link);
-    uv_timer_init(nsm->config.loop, &lookup->timer);
+    uv_timer_init(nsm->service->loop, &lookup->timer);
     lookup->timer.data = lookup;
     uv_timer_start(&lookup->timer, on_timeout, timeout_ms, 0);
 }
@@ -118,12 +120,13 @@ void resolve_stop(struct hf_nsm *nsm)
         struct lookup *lookup = hf_list_entry(node, struct lookup, link);
         lookup->stopped = true;
         lookup->done = NULL;
-        (void)uv_cancel((uv_req_t *)&lookup->request);
+        (void)uv_cancel((uv_req_t *)&lookup->getaddrinfo);
         uv_close((uv_handle_t *)&lookup->timer, on_timer_closed);
     }
 }
 
-static void nobody_waits(void *ctx, int error, const struct hf_addr *addrs, unsigned n)
+/* on_addresses() has told the core; nothing else waits for the result. */
+static void ignore_result(void *ctx, int error, const struct hf_addr *addrs, unsigned n)
 {
     (void)ctx;
     (void)error;
@@ -135,5 +138,5 @@ void hf_nsm_resolve(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name
 {
     enum { PATIENCE_MS = 60 * 1000 };
 
-    resolve_name(nsm, client_id, name, PATIENCE_MS, nobody_waits, NULL);
+    resolve_name(nsm, client_id, name, PATIENCE_MS, ignore_result, NULL);
 }

@@ -1,16 +1,20 @@
 #include "rpc/client.h"
 
 #include <string.h>
+#include <sys/random.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/programs.h"
 #include "proto/rpcbind.h"
 #include "rpc/client_private.h"
 #include "rpc/server.h"
 
 /* ---- questions ---- */
 
-/* Puts header and arguments into buf as one message; the transaction id is set when it is sent. */
+/*
+ * Encodes header and arguments into buf as one message. The transaction id is set when it is sent.
+ */
 static int build(struct hf_rpc_client *client, const struct hf_rpc_header *header, xdrproc_t encode,
                  const void *args, struct hf_buf *buf)
 {
@@ -28,60 +32,77 @@ static int build(struct hf_rpc_client *client, const struct hf_rpc_header *heade
     return hf_buf_append(buf, client->scratch, len);
 }
 
-/* Makes message, under a new transaction id, the question. */
+/*
+ * A transaction id that cannot be guessed from earlier ones (SEC-07), and that no other call waits
+ * for.
+ */
+static uint32_t new_xid(struct hf_rpc_client *client)
+{
+    uint32_t xid;
+
+    do
+        xid = (uint32_t)hf_siphash_u64(&client->xid_key, client->n_xids++, 0);
+    while (hf_rpc_exchange_is_awaited(client, xid));
+    return xid;
+}
+
+/* Makes message the question to send, with a new transaction id. */
 static int put_question(struct hf_rpc_outcall *call, struct hf_bytes message)
 {
-    uint32_t xid = htonl(++call->client->next_xid);
+    uint32_t xid = new_xid(call->client);
+    uint32_t wire = htonl(xid);
 
-    /* The question may be the very buffer that message views: then there is nothing to copy. */
+    /* If message is a view of the question buffer itself there is nothing to copy. */
     if (message.data != call->question.data) {
         hf_buf_clear(&call->question);
         if (hf_buf_append(&call->question, message.data, message.len) < 0)
             return HF_ENOMEM;
     }
-    memcpy(call->question.data, &xid, sizeof(xid));
-    call->xid = call->client->next_xid;
+    memcpy(call->question.data, &wire, sizeof(wire));
+    call->xid = xid;
     return 0;
 }
 
 /* Sends message to a port of the peer. */
 static int ask(struct hf_rpc_outcall *call, struct hf_bytes message, uint16_t port,
-               enum hf_rpc_transport via, uint64_t give_up_ms)
+               enum hf_transport via, uint64_t give_up_ms)
 {
     int rv = put_question(call, message);
 
     if (rv < 0)
         return rv;
-    call->to = call->request.peer;
+    call->to = call->call_args.peer;
     call->to.port = port;
     hf_rpc_exchange_begin(call, via, give_up_ms);
+    if (call->phase == PHASE_CALL && call->sends > 0)
+        hf_lanes_sent(call);
     return 0;
 }
 
-/* The question to version 2, which every port mapper speaks. */
+/* Builds GETPORT of version 2, which every port mapper speaks. */
 static int build_getport(struct hf_rpc_outcall *call)
 {
-    struct hf_rpc_header header = {0, RPCBIND_PROG, HF_PMAP_VERS, HF_PMAP_GETPORT};
+    struct hf_rpc_header header = {0, HF_PROGRAM_RPCBIND, HF_PMAP_VERS, HF_PMAP_GETPORT};
     hf_pmap map = {
-        .prog = call->request.prog,
-        .vers = call->request.vers,
-        .prot = call->wanted == HF_RPC_TCP ? IPPROTO_TCP : IPPROTO_UDP,
+        .prog = call->call_args.prog,
+        .vers = call->call_args.vers,
+        .prot = call->wanted == HF_TRANSPORT_TCP ? IPPROTO_TCP : IPPROTO_UDP,
     };
 
     return build(call->client, &header, (xdrproc_t)xdr_hf_pmap, &map, &call->question);
 }
 
-/* The question to version 4, for IPv6, which version 2 has no room for. */
+/* Builds GETADDR of version 4, because the arguments of version 2 cannot name an IPv6 transport. */
 static int build_getaddr(struct hf_rpc_outcall *call)
 {
     static char tcp6[] = "tcp6";
     static char udp6[] = "udp6";
     static char empty[] = "";
-    struct hf_rpc_header header = {0, RPCBIND_PROG, HF_RPCB_VERS4, HF_RPCB4_GETADDR};
+    struct hf_rpc_header header = {0, HF_PROGRAM_RPCBIND, HF_RPCB_VERS4, HF_RPCB4_GETADDR};
     hf_rpcb map = {
-        .prog = call->request.prog,
-        .vers = call->request.vers,
-        .netid = call->wanted == HF_RPC_TCP ? tcp6 : udp6,
+        .prog = call->call_args.prog,
+        .vers = call->call_args.vers,
+        .netid = call->wanted == HF_TRANSPORT_TCP ? tcp6 : udp6,
         .addr = empty,
         .owner = empty,
     };
@@ -90,25 +111,30 @@ static int build_getaddr(struct hf_rpc_outcall *call)
 }
 
 /*
- * Asks the peer's rpcbind for the port. Over IPv4 by UDP first and then, with the time left, by
- * TCP: some hosts let only that through. Over IPv6 by the transport that is wanted, because version
- * 4 answers for the transport the question came by (RFC 1833, section 2.2.1). Whatever comes second
- * is left some time.
+ * Asks the peer's rpcbind for the port. Over IPv4 the question goes by UDP first and then, with the
+ * time left, by TCP, because some firewalls pass only TCP. Over IPv6 it goes by the transport that
+ * is wanted, because version 4 answers for the transport of the question (RFC 1833, section 2.2.1).
+ * The first attempt leaves time for the second.
  */
-static int begin_lookup(struct hf_rpc_outcall *call, enum hf_rpc_transport via)
+static int begin_lookup(struct hf_rpc_outcall *call, enum hf_transport via)
 {
-    bool ipv6 = call->request.peer.family == HF_ADDR_IPV6;
+    bool ipv6 = call->call_args.peer.family == HF_ADDR_IPV6;
     uint64_t now = uv_now(call->client->loop);
     uint64_t left = call->deadline_ms > now ? call->deadline_ms - now : 0;
-    bool last = ipv6 ? call->wanted == HF_RPC_UDP || call->request.path == HF_RPC_BY_TCP
-                     : via == HF_RPC_TCP;
+    bool last = ipv6 ? call->wanted == HF_TRANSPORT_UDP || !call->call_args.udp_fallback
+                     : via == HF_TRANSPORT_TCP;
     int rv = ipv6 ? build_getaddr(call) : build_getport(call);
 
     if (rv < 0)
         return rv;
+    if (call->on_trial) {
+        via = HF_TRANSPORT_UDP; /* the kernel would repeat a SYN more often */
+        left = left < TRIAL_MS ? left : TRIAL_MS;
+        last = true;
+    }
     call->phase = PHASE_LOOKUP;
-    return ask(call, hf_buf_view(&call->question), RPCBIND_PORT, ipv6 ? call->wanted : via,
-               now + (last ? left : left * 2 / 5));
+    return ask(call, hf_buf_view(&call->question), RPCBIND_PORT,
+               ipv6 && !call->on_trial ? call->wanted : via, now + (last ? left : left * 2 / 5));
 }
 
 static int begin_call(struct hf_rpc_outcall *call, uint16_t port)
@@ -117,10 +143,11 @@ static int begin_call(struct hf_rpc_outcall *call, uint16_t port)
     return ask(call, hf_buf_view(&call->message), port, call->wanted, call->deadline_ms);
 }
 
-/* ---- ends ---- */
+/* ---- the end of a call ---- */
 
 static void recycle(struct hf_rpc_outcall *call)
 {
+    hf_lanes_leave(call);
     call->client->n_active--;
     hf_list_remove(&call->link);
     hf_list_add_head(&call->client->spare, &call->link);
@@ -128,8 +155,8 @@ static void recycle(struct hf_rpc_outcall *call)
 
 static struct hf_portcache_key port_key(const struct hf_rpc_outcall *call)
 {
-    return (struct hf_portcache_key){call->request.peer, call->request.prog, call->request.vers,
-                                     call->wanted};
+    return (struct hf_portcache_key){call->call_args.peer, call->call_args.prog,
+                                     call->call_args.vers, call->wanted};
 }
 
 static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
@@ -145,7 +172,7 @@ static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
     hf_rpc_done done = call->done;
     void *ctx = call->ctx;
 
-    if (error < 0 && call->request.remember_port) {
+    if (error < 0 && call->begun && call->call_args.remember_port) {
         struct hf_portcache_key key = port_key(call);
         hf_portcache_forget(&call->client->ports, &key);
     }
@@ -161,7 +188,7 @@ static void go_on_or_finish(struct hf_rpc_outcall *call, int begun)
 
 /* ---- answers ---- */
 
-/* The port in an answer of rpcbind: 0 if the program is not registered, or an error. */
+/* Returns the port in an answer of rpcbind, 0 if the program is not registered, or an error. */
 static int read_port(const struct hf_rpc_outcall *call, XDR *xdr)
 {
     char text[HF_RPCB_MAXADDR + 1];
@@ -169,7 +196,7 @@ static int read_port(const struct hf_rpc_outcall *call, XDR *xdr)
     struct hf_addr addr;
     u_int port;
 
-    if (call->request.peer.family != HF_ADDR_IPV6) {
+    if (call->call_args.peer.family != HF_ADDR_IPV6) {
         if (!xdr_u_int(xdr, &port) || port > UINT16_MAX)
             return HF_EFORMAT;
         return (int)port;
@@ -181,13 +208,13 @@ static int read_port(const struct hf_rpc_outcall *call, XDR *xdr)
     return hf_addr_parse_uaddr(text, &addr) < 0 ? HF_EFORMAT : addr.port;
 }
 
-/* This transport will not do; another may. */
+/* The peer does not serve TCP. Try UDP if the caller allows it. */
 static bool try_udp_instead(struct hf_rpc_outcall *call)
 {
-    if (call->wanted != HF_RPC_TCP || call->request.path != HF_RPC_BY_TCP_OR_UDP)
+    if (call->wanted != HF_TRANSPORT_TCP || !call->call_args.udp_fallback)
         return false;
-    call->wanted = HF_RPC_UDP;
-    go_on_or_finish(call, begin_lookup(call, HF_RPC_UDP));
+    call->wanted = HF_TRANSPORT_UDP;
+    go_on_or_finish(call, begin_lookup(call, HF_TRANSPORT_UDP));
     return true;
 }
 
@@ -195,7 +222,11 @@ static void lookup_answered(struct hf_rpc_outcall *call, XDR *xdr)
 {
     int port = read_port(call, xdr);
 
-    if (port > 0 && call->request.remember_port) {
+    if (port > 0 && port == call->call_args.not_port) {
+        finish(call, HF_EDENIED, NULL);
+        return;
+    }
+    if (port > 0 && call->call_args.remember_port) {
         struct hf_portcache_key key = port_key(call);
         hf_portcache_put(&call->client->ports, &key, (uint16_t)port, uv_now(call->client->loop));
     }
@@ -207,13 +238,16 @@ static void lookup_answered(struct hf_rpc_outcall *call, XDR *xdr)
         finish(call, HF_EUNREGISTERED, NULL);
 }
 
-/* The port the caller remembered leads nowhere: it has moved, so ask. */
+/*
+ * The port that the caller remembered does not answer as expected: the program has moved, so ask
+ * rpcbind.
+ */
 static bool look_up_anew(struct hf_rpc_outcall *call)
 {
     if (!call->hinted || call->phase != PHASE_CALL)
         return false;
     call->hinted = false;
-    go_on_or_finish(call, begin_lookup(call, HF_RPC_UDP));
+    go_on_or_finish(call, begin_lookup(call, HF_TRANSPORT_UDP));
     return true;
 }
 
@@ -222,23 +256,27 @@ static void on_waited_out(uv_timer_t *timer)
     finish(timer->data, 0, NULL);
 }
 
-/* The receipt is here; whoever called wants to know when the time is over. */
+/*
+ * The peer has acknowledged the call. Keep it until its time is over, as the caller asked
+ * (wait_out).
+ */
 static void wait_out(struct hf_rpc_outcall *call)
 {
     uint64_t now = uv_now(call->client->loop);
     uint64_t left = call->deadline_ms > now ? call->deadline_ms - now : 0;
 
+    hf_lanes_leave(call);
     uv_timer_start(&call->timer, on_waited_out, left, 0);
 }
 
-/* Over the connection there is, or from the same socket. */
+/* Sends the second call over the same connection, or from the same UDP socket. */
 static void begin_second(struct hf_rpc_outcall *call)
 {
     struct hf_bytes second = hf_buf_view(&call->second);
     uint16_t port = call->to.port;
 
     call->phase = PHASE_SECOND;
-    if (call->via == HF_RPC_TCP && put_question(call, second) == 0 &&
+    if (call->via == HF_TRANSPORT_TCP && put_question(call, second) == 0 &&
         hf_rpc_exchange_continue(call) == 0)
         return;
     hf_rpc_exchange_end(call);
@@ -252,7 +290,10 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
     int rv = hf_rpc_parse_reply(message, &offset);
     XDR xdr;
 
-    if (rv == 0 && call->phase == PHASE_CALL && call->request.also) {
+    if (call->client->server)
+        hf_rpc_server_prove(call->client->server, &call->to);
+    hf_lanes_answered(call);
+    if (rv == 0 && call->phase == PHASE_CALL && call->call_args.also) {
         begin_second(call);
         return;
     }
@@ -262,7 +303,7 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
         return;
     }
     if (rv == HF_EUNREGISTERED) {
-        call->sends = 0; /* it came to somebody else, who did nothing with it */
+        call->sends = 0; /* another program received it and did nothing with it */
         if (look_up_anew(call))
             return;
     }
@@ -274,29 +315,31 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
                   XDR_DECODE);
     if (call->phase == PHASE_LOOKUP)
         lookup_answered(call, &xdr);
-    else if (call->request.wait_out)
+    else if (call->call_args.wait_out)
         wait_out(call);
     else
         finish(call, 0, &xdr);
 }
 
-/* rpcbind did not answer: over IPv4 ask it by TCP, over IPv6 ask it for another transport. */
-static bool look_up_otherwise(struct hf_rpc_outcall *call, enum hf_rpc_transport failed)
+/* rpcbind did not answer: over IPv4 ask it by TCP, over IPv6 ask it for the other transport. */
+static bool look_up_otherwise(struct hf_rpc_outcall *call, enum hf_transport failed)
 {
-    if (call->request.peer.family == HF_ADDR_IPV6)
+    if (call->call_args.peer.family == HF_ADDR_IPV6)
         return try_udp_instead(call);
-    if (failed == HF_RPC_TCP)
+    if (failed == HF_TRANSPORT_TCP)
         return false;
-    go_on_or_finish(call, begin_lookup(call, HF_RPC_TCP));
+    go_on_or_finish(call, begin_lookup(call, HF_TRANSPORT_TCP));
     return true;
 }
 
 void hf_rpc_outcall_failed(struct hf_rpc_outcall *call, int error)
 {
     bool time_left = uv_now(call->client->loop) < call->deadline_ms;
-    enum hf_rpc_transport via = call->via;
+    enum hf_transport via = call->via;
 
     hf_rpc_exchange_end(call);
+    if (call->on_trial || !via)
+        time_left = false;
     if (time_left && call->phase == PHASE_LOOKUP && look_up_otherwise(call, via))
         return;
     if (time_left && call->phase == PHASE_CALL && error == HF_EREFUSED &&
@@ -309,12 +352,7 @@ void hf_rpc_outcall_failed(struct hf_rpc_outcall *call, int error)
 
 static void on_prepare(uv_prepare_t *handle)
 {
-    struct hf_rpc_client *client = handle->data;
-
-    for (unsigned i = 0; i < SOCKETS; i++) {
-        if (client->socket_open[i])
-            hf_udp_flush(&client->sockets[i]);
-    }
+    hf_rpc_exchange_flush(handle->data);
 }
 
 int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
@@ -327,21 +365,28 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
     client->loop = loop;
     client->alloc = alloc;
     client->hash_key = *hash_key;
-    /* The first id is not to be guessed; the key is random, and so is what it hashes to. */
-    client->next_xid = (uint32_t)hf_siphash_u64(hash_key, uv_hrtime(), 0);
+    /* A key of its own: transaction ids are sent, and must not tell anything about other hashes. */
+    if (getrandom(&client->xid_key, sizeof(client->xid_key), 0) < 0)
+        client->xid_key = (struct hf_hash_key){hf_siphash_u64(hash_key, uv_hrtime(), 1),
+                                               hf_siphash_u64(hash_key, uv_hrtime(), 2)};
     if (hf_map_init(&client->waiting, alloc) < 0)
         goto err_client;
     if (hf_portcache_init(&client->ports, hash_key, alloc) < 0)
         goto err_map;
+    if (hf_lanes_init(client) < 0)
+        goto err_ports;
     hf_list_init(&client->active);
     hf_list_init(&client->spare);
+    hf_list_init(&client->udp_ports);
     uv_prepare_init(loop, &client->prepare);
     client->prepare.data = client;
     uv_prepare_start(&client->prepare, on_prepare);
-    client->open_handles = 1;
+    client->open_handles = 2;
     *out = client;
     return 0;
 
+err_ports:
+    hf_portcache_free(&client->ports);
 err_map:
     hf_map_free(&client->waiting);
 err_client:
@@ -370,6 +415,7 @@ static struct hf_rpc_outcall *call_new(struct hf_rpc_client *client)
     if (!call)
         return NULL;
     call->client = client;
+    hf_list_init(&call->queued);
     hf_buf_init(&call->message, client->alloc);
     hf_buf_init(&call->second, client->alloc);
     hf_buf_init(&call->question, client->alloc);
@@ -380,38 +426,68 @@ static struct hf_rpc_outcall *call_new(struct hf_rpc_client *client)
     return call;
 }
 
-int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request *request,
+int hf_rpc_outcall_begin(struct hf_rpc_outcall *call)
+{
+    uint16_t port = call->call_args.peer.port;
+
+    call->begun = true;
+    if (port == 0 && call->call_args.remember_port) {
+        struct hf_portcache_key key = port_key(call);
+        port = hf_portcache_get(&call->client->ports, &key, uv_now(call->client->loop));
+    }
+    call->hinted = port != 0 && call->call_args.prog != HF_PROGRAM_RPCBIND;
+    return port ? begin_call(call, port) : begin_lookup(call, HF_TRANSPORT_UDP);
+}
+
+void hf_rpc_outcall_give_up(struct hf_rpc_outcall *call)
+{
+    call->client->counters.gave_way++;
+    hf_rpc_exchange_end(call);
+    finish(call, 0, NULL);
+}
+
+/* Encodes the message, or both. */
+static int encode(struct hf_rpc_outcall *call, const struct hf_rpc_call_args *call_args)
+{
+    struct hf_rpc_header header = {0, call_args->prog, call_args->vers, call_args->proc};
+    int rv = build(call->client, &header, call_args->encode, call_args->args, &call->message);
+
+    if (rv == 0 && call_args->also)
+        rv = build(call->client, &header, call_args->encode, call_args->also, &call->second);
+    return rv;
+}
+
+int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *call_args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out)
 {
-    struct hf_rpc_header header = {0, request->prog, request->vers, request->proc};
     struct hf_rpc_outcall *call = call_new(client);
-    uint16_t port = request->peer.port;
     int rv;
 
     if (!call)
         return HF_ENOMEM;
-    HF_ASSERT(request->peer.family != HF_ADDR_NONE);
-    call->request = *request;
-    call->request.args = NULL;
+    HF_ASSERT(call_args->peer.family != HF_ADDR_NONE);
+    HF_ASSERT(call_args->transport == HF_TRANSPORT_UDP || call_args->transport == HF_TRANSPORT_TCP);
+    call->call_args = *call_args;
+    call->call_args.args = NULL;
     call->done = done;
     call->ctx = ctx;
     call->sends = 0;
-    call->wanted = request->path == HF_RPC_BY_UDP ? HF_RPC_UDP : HF_RPC_TCP;
+    call->begun = false;
+    call->phase = PHASE_LOOKUP;
+    call->to = call_args->peer;
+    call->wanted = call_args->transport;
     uv_update_time(client->loop);
     call->started_ms = uv_now(client->loop);
-    if (port == 0 && request->remember_port) {
-        struct hf_portcache_key key = port_key(call);
-        port = hf_portcache_get(&client->ports, &key, call->started_ms);
-    }
-    call->hinted = port != 0 && request->prog != RPCBIND_PROG;
-    call->deadline_ms = call->started_ms + request->timeout_ms;
-    rv = build(client, &header, request->encode, request->args, &call->message);
-    if (rv == 0 && request->also)
-        rv = build(client, &header, request->encode, request->also, &call->second);
+    call->deadline_ms = call->started_ms + call_args->timeout_ms;
+    call->on_trial = call_args->provoked && client->server &&
+                     !hf_rpc_server_is_proven(client->server, &call_args->peer);
+    rv = encode(call, call_args);
     if (rv == 0)
-        rv = port ? begin_call(call, port) : begin_lookup(call, HF_RPC_UDP);
+        rv = hf_lanes_enter(call);
+    client->counters.refused += rv == HF_ELIMIT;
     if (rv < 0)
-        return rv; /* the call is still among the spare ones */
+        return rv; /* the call is still in the list of spare calls */
+    client->counters.started++;
     hf_list_remove(&call->link);
     hf_list_add_tail(&client->active, &call->link);
     client->n_active++;
@@ -424,6 +500,15 @@ void hf_rpc_client_cancel(struct hf_rpc_outcall *call)
 {
     hf_rpc_exchange_end(call);
     recycle(call);
+}
+
+struct hf_rpc_client_counters hf_rpc_client_counters(const struct hf_rpc_client *client)
+{
+    struct hf_rpc_client_counters counters = client->counters;
+
+    counters.running = client->lanes.running;
+    counters.waiting = client->lanes.queued;
+    return counters;
 }
 
 unsigned hf_rpc_client_active(const struct hf_rpc_client *client)
@@ -447,6 +532,7 @@ static void client_del(struct hf_rpc_client *client)
     }
     hf_map_free(&client->waiting);
     hf_portcache_free(&client->ports);
+    hf_lanes_free(client);
     hf_free(client->alloc, client);
     if (closed)
         closed(ctx);
@@ -466,7 +552,7 @@ static void on_timer_closed(uv_handle_t *handle)
     hf_rpc_client_handle_closed(call->client);
 }
 
-static void on_prepare_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
     hf_rpc_client_handle_closed(handle->data);
 }
@@ -484,6 +570,7 @@ void hf_rpc_client_close(struct hf_rpc_client *client, void (*closed)(void *ctx)
         uv_close((uv_handle_t *)&hf_list_entry(node, struct hf_rpc_outcall, link)->timer,
                  on_timer_closed);
     }
-    hf_rpc_exchange_close_sockets(client);
-    uv_close((uv_handle_t *)&client->prepare, on_prepare_closed);
+    hf_rpc_exchange_close_ports(client);
+    uv_close((uv_handle_t *)&client->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&client->lanes.timer, on_handle_closed);
 }

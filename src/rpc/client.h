@@ -1,15 +1,18 @@
 /*
- * Calls out: to the status monitor of a client, to its lock manager, to whoever asked to be told.
- * All on the loop, thousands at a time, none waiting for another (NOT-02).
+ * The RPC client: outgoing calls to the status monitor or the lock manager of a client, or to a
+ * program that asked for a status callback. All calls run on the loop, thousands at a time, and
+ * none waits for another (NOT-02), except that calls to the same address are made one after the
+ * other (lanes.h).
  *
  * One call is one attempt with one total time (NOT-01): ask the peer's rpcbind for the port,
- * connect, send, and get the answer, all within timeout_ms. Over TCP each call has a connection of
- * its own; over UDP it is repeated with growing pauses. rpcbind is asked over UDP, and over TCP
- * when that stays silent. An answer counts only if transaction id, address and port are those of
- * the call.
+ * connect, send and receive the answer, all within timeout_ms. Over TCP each call has its own
+ * connection; over UDP the client repeats the call with growing pauses. It asks rpcbind over UDP,
+ * and over TCP if UDP gets no answer. An answer is accepted only if transaction id, address and
+ * port match the call. Transaction ids and the ports that UDP calls leave from are random, so that
+ * a host that does not see the call cannot forge an answer (SEC-07).
  *
  * The arguments are encoded before hf_rpc_client_call() returns. done is called exactly once for
- * each call that was accepted, never from within hf_rpc_client_call() itself.
+ * each accepted call, and never from within hf_rpc_client_call() itself.
  */
 #ifndef HF_RPC_CLIENT_H
 #define HF_RPC_CLIENT_H
@@ -22,41 +25,53 @@
 #include "base/addr.h"
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/transport.h"
 
 struct hf_rpc_client;
 struct hf_rpc_outcall;
 struct hf_rpc_server;
 
-/* How to reach the peer. The last: TCP, or UDP where the peer offers no TCP. */
-enum hf_rpc_path { HF_RPC_BY_UDP, HF_RPC_BY_TCP, HF_RPC_BY_TCP_OR_UDP };
+/* Outgoing conversations have at most this part of the files that the process may open: a half. */
+enum { HF_RPC_CLIENT_FILES_SHARE = 2 };
 
-struct hf_rpc_request {
-    struct hf_addr
-        peer; /* port 0: ask its rpcbind. A port that turns out wrong is looked up anew */
-    struct hf_addr local; /* our address to call from; family NONE: any */
-    enum hf_rpc_path path;
-    bool reserved_port;  /* from a port below 1024, as a kernel expects of its status monitor */
-    bool listening_port; /* UDP: from the port we serve on, as macOS expects of a lock manager */
-    bool remember_port;  /* use what was looked up before, and keep what is looked up now */
-    bool wait_out; /* done is called only when the time is over: the answer is only a receipt */
+struct hf_rpc_call_args {
+    struct hf_addr peer;  /* port 0: ask its rpcbind, as also when the port is wrong */
+    struct hf_addr local; /* the local address to call from; family NONE: any */
+    enum hf_transport transport;
+    bool udp_fallback;  /* TCP: use UDP instead where the peer does not serve TCP */
+    bool reserved_port; /* call from a port below 1024, as a kernel expects of its status monitor */
+    bool listening_port; /* UDP: call from the port we serve on, as macOS expects of a lock manager
+                          */
+    bool remember_port;  /* use a port looked up earlier, and remember the one looked up now */
+    bool wait_out;       /* call done only when timeout_ms is over, because the answer is merely an
+                            acknowledgement */
+    bool expendable; /* the receiver asks again if this call is lost: it gives way to other calls */
+    bool provoked; /* caused by a datagram from the peer, whose source address may be forged. Until
+                      the address has proved itself (proven.h), it is sent no more than a lookup
+                      by UDP and one repeat */
+    uint16_t
+        not_port; /* fail with HF_EDENIED if rpcbind names this port, which is our own; 0: none */
     uint32_t prog;
     uint32_t vers;
     uint32_t proc;
     uint32_t timeout_ms;
     xdrproc_t encode; /* NULL: no arguments */
     const void *args;
-    /* Arguments of a second call of the same kind, made when the first is answered, over the same
-     * connection and in the same time; what becomes of it does not matter. NULL: there is none. */
+    /*
+     * Arguments of a second call to the same procedure, made when the first is answered, over the
+     * same connection and within the same time. Its outcome is not reported. NULL: no second call.
+     */
     const void *also;
 };
 
 struct hf_rpc_response {
-    int error;           /* 0: answered; else a code of base/error.h */
-    XDR *results;        /* where error is 0: to be decoded before done returns */
-    struct hf_addr peer; /* with the port that was used in the end, worth keeping */
+    int error;           /* 0: answered; otherwise a code of base/error.h */
+    XDR *results;        /* if error is 0: decode them before done returns */
+    struct hf_addr peer; /* with the port that was used in the end, for the caller to remember */
     uint32_t elapsed_ms;
-    bool sent;     /* the call, not only a question to rpcbind, has left: it may have arrived */
-    bool repeated; /* it was sent more than once: the answer may be to a repeat */
+    bool sent; /* the call itself, and not only a question to rpcbind, was sent and may have arrived
+                */
+    bool repeated; /* the call was sent more than once, so this may answer a repeat */
 };
 
 typedef void (*hf_rpc_done)(void *ctx, const struct hf_rpc_response *response);
@@ -67,17 +82,31 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
 /* Calls with listening_port go out through this server's sockets; it must outlive the client. */
 void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *server);
 
-/* HF_ENOMEM, HF_EFORMAT if the arguments do not encode. *out may be used to cancel; or NULL. */
-int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request *request,
+/*
+ * HF_ENOMEM; HF_EFORMAT if the arguments do not encode; HF_ELIMIT if too many calls wait, for this
+ * address or in all. out may be NULL; *out serves to cancel the
+ * call.
+ */
+int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *call_args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out);
 
-/* Ends a call that is not done; done is not called any more. */
+/* Ends a call that is not done; done will not be called. */
 void hf_rpc_client_cancel(struct hf_rpc_outcall *call);
 
-/* Calls under way now. */
+/* The number of calls in progress, those that wait for their address included. */
 unsigned hf_rpc_client_active(const struct hf_rpc_client *client);
 
-/* Cancels all; closed is called when the client is gone. */
+struct hf_rpc_client_counters {
+    uint64_t started;  /* calls accepted */
+    uint64_t refused;  /* calls not accepted because too many wait or are under way */
+    uint64_t gave_way; /* expendable calls that ended, sent but unanswered, to let another begin */
+    uint64_t running;  /* conversations under way now */
+    uint64_t waiting;  /* calls that wait for their address now */
+};
+
+struct hf_rpc_client_counters hf_rpc_client_counters(const struct hf_rpc_client *client);
+
+/* Cancels all calls; closed is called when the client has been freed. */
 void hf_rpc_client_close(struct hf_rpc_client *client, void (*closed)(void *ctx), void *ctx);
 
 #endif

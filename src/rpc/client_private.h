@@ -1,6 +1,6 @@
 /*
- * What the parts of the client share. client.c decides what to ask next (rpcbind, then the program
- * itself; TCP, then UDP); exchange.c carries one question to one port and brings the answer.
+ * What the files of the client share. client.c decides what to ask next (rpcbind, then the program
+ * itself; TCP, then UDP); exchange.c sends one question to one port and receives the answer.
  */
 #ifndef HF_RPC_CLIENT_PRIVATE_H
 #define HF_RPC_CLIENT_PRIVATE_H
@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "rpc/client.h"
+#include "rpc/lanes.h"
 #include "rpc/marking.h"
 #include "rpc/portcache.h"
 #include "rpc/program.h"
@@ -16,49 +17,59 @@
 
 enum {
     RPCBIND_PORT = 111,
-    RPCBIND_PROG = 100000,
     MESSAGE_MAX = HF_UDP_DATAGRAM_MAX,
-    RESEND_FIRST_MS = 500, /* then doubling */
+    RESEND_FIRST_MS = 500,   /* doubles with each repeat */
+    UDP_SOCKETS = 4,         /* kinds of sockets: IPv4 and IPv6, any port and reserved port */
+    UDP_PORTS = 8,           /* of each kind, */
+    UDP_PORT_MS = 20 * 1000, /* each for so long */
+    TRIAL_SENDS = 2,         /* datagrams to an address that has not proved itself */
+    TRIAL_MS = 1500,         /* and how long its answer is waited for */
 };
 
 enum phase {
     PHASE_LOOKUP, /* asking the peer's rpcbind for the port */
     PHASE_CALL,   /* asking the program itself */
-    PHASE_SECOND, /* and once more: it is answered already */
+    PHASE_SECOND, /* the second call; the first is answered already */
 };
 
 struct tcp_exchange;
+struct hf_rpc_udp_port;
 
 struct hf_rpc_outcall {
     struct hf_rpc_client *client;
-    struct hf_rpc_request request; /* args and also are in message and second; not valid any more */
+    struct hf_rpc_call_args call_args; /* its args and also are no longer valid: they are encoded in
+                                          message and second */
     hf_rpc_done done;
     void *ctx;
-    struct hf_list link; /* in client->active or client->spare */
+    struct hf_list link;      /* in client->active or client->spare */
+    struct hf_rpc_lane *lane; /* NULL: the conversation is over */
+    struct hf_list queued;    /* in the lane, while it waits */
+    bool begun;               /* its turn has come */
+    bool on_trial;            /* provoked, and the address has not proved itself */
 
     enum phase phase;
-    enum hf_rpc_transport wanted; /* the transport the call itself is to use */
-    bool hinted;                  /* the port came from the caller, and may be out of date */
+    enum hf_transport wanted; /* the transport the call itself is to use */
+    bool hinted; /* the port came from the caller or the cache and may be out of date */
     uint64_t started_ms;
     uint64_t deadline_ms;
     struct hf_buf message; /* the call: header and arguments */
     struct hf_buf second;  /* the second call */
 
-    /* The exchange under way. */
-    enum hf_rpc_transport via; /* 0: none */
-    struct hf_map_node node;   /* UDP: in client->waiting, by xid */
+    /* The current exchange: one question to one port. */
+    enum hf_transport via;   /* 0: none */
+    struct hf_map_node node; /* UDP: in client->waiting, by xid */
     uint32_t xid;
     struct hf_addr to;
-    struct hf_buf question;   /* what is being sent, for a repeat */
-    struct tcp_exchange *tcp; /* TCP */
-    uv_timer_t timer;         /* the next repeat, or the end */
+    struct hf_buf question;      /* the message being sent, kept for repeats */
+    struct tcp_exchange *tcp;    /* TCP */
+    struct hf_rpc_udp_port *udp; /* UDP from a random port */
+    unsigned datagrams;          /* sent in this exchange */
+    uv_timer_t timer;            /* fires at the next repeat, or at the end */
     uint64_t resend_pause_ms;
-    unsigned sends;      /* of the call itself, as far as it may have arrived */
-    uint64_t give_up_ms; /* when this exchange, not the call, has had its time */
-    int pending_error;   /* failed before it began: reported from the loop */
+    unsigned sends;      /* how often the call itself was sent and may have arrived */
+    uint64_t give_up_ms; /* when this exchange, though not yet the call, times out */
+    int pending_error;   /* the exchange failed before it began; reported from the loop */
 };
-
-enum { SOCKETS = 4 }; /* IPv4 and IPv6, any port and reserved port */
 
 struct hf_rpc_client {
     uv_loop_t *loop;
@@ -66,14 +77,17 @@ struct hf_rpc_client {
     struct hf_hash_key hash_key;
     struct hf_map waiting;
     struct hf_portcache ports;
-    struct hf_rpc_server *server; /* whose sockets listening_port means; NULL: none */
+    struct hf_rpc_server *server; /* the server whose sockets listening_port uses; NULL: none */
     struct hf_list active;
     struct hf_list spare;
     unsigned n_active;
-    uint32_t next_xid;
-    struct hf_udp sockets[SOCKETS];
-    bool socket_open[SOCKETS];
-    uv_prepare_t prepare; /* sends the datagrams queued since the last turn */
+    struct hf_rpc_lanes lanes;
+    struct hf_rpc_client_counters counters;
+    struct hf_rpc_udp_port *pool[UDP_SOCKETS][UDP_PORTS];
+    struct hf_list udp_ports; /* those of the pool, and those that some exchange still uses */
+    uv_prepare_t prepare;     /* sends the datagrams queued in this turn of the loop */
+    struct hf_hash_key xid_key;
+    uint64_t n_xids; /* transaction ids used; the id is a hash of the number */
     unsigned open_handles;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -86,21 +100,40 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
 void hf_rpc_outcall_failed(struct hf_rpc_outcall *call, int error);
 void hf_rpc_client_handle_closed(struct hf_rpc_client *client);
 
-/* exchange.c: a datagram that is a reply, from whichever socket it came. */
+/* client.c: the call's turn has come; it asks its first question. */
+int hf_rpc_outcall_begin(struct hf_rpc_outcall *call);
+
+/* client.c: ends an expendable call that has been sent, without waiting for its answer. */
+void hf_rpc_outcall_give_up(struct hf_rpc_outcall *call);
+
+/* exchange.c: a reply datagram, received on any of the sockets. */
 void hf_rpc_exchange_reply(struct hf_rpc_client *client, const struct hf_addr *peer,
                            struct hf_bytes datagram);
 
-/*
- * exchange.c: sends call->question to call->to over via and waits until give_up_ms. Fails only
- * through hf_rpc_outcall_failed(), and never before returning.
- */
-void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_rpc_transport via,
-                           uint64_t give_up_ms);
+/* exchange.c: sends what is queued; and closes all sockets, when no exchange uses them any more. */
+void hf_rpc_exchange_flush(struct hf_rpc_client *client);
+void hf_rpc_exchange_close_ports(struct hf_rpc_client *client);
 
-/* exchange.c: sends call->question over the TCP connection of an exchange that was answered.
- * HF_ELIMIT: longer than what was sent before. */
+/* exchange.c: true if a call waits for an answer with this transaction id. */
+bool hf_rpc_exchange_is_awaited(const struct hf_rpc_client *client, uint32_t xid);
+
+/*
+ * exchange.c: sends call->question to call->to over via and waits until give_up_ms. It reports
+ * failures only through hf_rpc_outcall_failed(), and only after it has returned.
+ */
+void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_transport via, uint64_t give_up_ms);
+
+/*
+ * exchange.c: sends call->question over the TCP connection of an exchange that has been answered.
+ * HF_ELIMIT if it is longer than the message sent before.
+ */
 int hf_rpc_exchange_continue(struct hf_rpc_outcall *call);
 void hf_rpc_exchange_end(struct hf_rpc_outcall *call);
-void hf_rpc_exchange_close_sockets(struct hf_rpc_client *client);
+
+/* exchange.c: reports a failure from the loop, because the caller is still running. */
+void hf_rpc_exchange_fail_soon(struct hf_rpc_outcall *call, int error);
+
+/* exchange.c: the call ends at until_ms, if it would not end earlier. */
+void hf_rpc_exchange_hurry(struct hf_rpc_outcall *call, uint64_t until_ms);
 
 #endif

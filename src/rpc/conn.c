@@ -1,10 +1,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "rpc/server_private.h"
 
-/* ---- output buffers, kept for reuse so that an idle connection holds none ---- */
+/* ---- output buffers, pooled so that an idle connection holds none ---- */
 
 static struct hf_buf buffer_take(struct hf_rpc_server *server)
 {
@@ -35,10 +35,24 @@ static void on_closed(uv_handle_t *handle)
     struct hf_rpc_listener *listener = conn->listener;
 
     hf_marking_free(&conn->marking);
+    buffer_give_back(listener->server, &conn->input);
     buffer_give_back(listener->server, &conn->out);
     buffer_give_back(listener->server, &conn->writing);
     hf_free(listener->server->config.alloc, conn);
     hf_rpc_listener_handle_closed(listener);
+}
+
+static void leave_host(struct hf_rpc_conn *conn)
+{
+    struct hf_rpc_server *server = conn->listener->server;
+
+    if (!conn->host)
+        return;
+    hf_list_remove(&conn->host_link);
+    if (--conn->host->n_conns == 0)
+        server->n_host_conns--;
+    hf_rpc_hosts_release(&server->hosts, conn->host);
+    conn->host = NULL;
 }
 
 void hf_rpc_conn_close(struct hf_rpc_conn *conn)
@@ -49,11 +63,16 @@ void hf_rpc_conn_close(struct hf_rpc_conn *conn)
     conn->listener->server->counters.connections--;
     hf_list_remove(&conn->link);
     hf_list_remove(&conn->dirty);
-    /* What is under way goes on: its answer is kept for the client's next connection. */
+    hf_list_remove(&conn->turn);
+    /*
+     * Requests in progress go on: the duplicate request cache keeps their answers for the client's
+     * next connection.
+     */
     hf_list_foreach_safe (node, &conn->calls) {
         hf_list_entry(node, struct hf_rpc_call, link)->conn = NULL;
         hf_list_remove(node);
     }
+    leave_host(conn);
     uv_close((uv_handle_t *)&conn->tcp.stream, on_closed);
 }
 
@@ -76,7 +95,10 @@ static void on_written(uv_write_t *request, int status)
     hf_rpc_conn_flush(conn);
 }
 
-/* What uv_try_write() left over: libuv finishes it when the peer reads on. */
+/*
+ * Hand the rest that uv_try_write() could not send to libuv, which sends it when the peer reads
+ * again.
+ */
 static void write_rest(struct hf_rpc_conn *conn)
 {
     struct hf_bytes rest;
@@ -135,7 +157,10 @@ void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len)
     hf_buf_commit(&conn->out, HF_RPC_MARK_SIZE + len);
     if (!hf_list_linked(&conn->dirty))
         hf_list_add_tail(&conn->listener->server->dirty, &conn->dirty);
-    /* One read can hold a thousand short questions with long answers: they cannot all wait here. */
+    /*
+     * One read can hold a thousand short requests with long answers, and not all of those answers
+     * can be buffered here.
+     */
     if (hf_buf_len(&conn->out) >= OUT_MAX)
         hf_rpc_conn_flush(conn);
     if (hf_buf_len(&conn->out) > OUT_LIMIT)
@@ -146,7 +171,10 @@ void hf_rpc_conn_answered(struct hf_rpc_conn *conn)
 {
     HF_ASSERT(conn->n_calls > 0);
     conn->n_calls--;
-    /* Even an answer that was withheld may have been all a paused or ended peer waited for. */
+    /*
+     * A paused connection, or one whose peer has ended it, may have waited for just this answer,
+     * even if the answer is never sent.
+     */
     if ((conn->paused || conn->ended) && !hf_list_linked(&conn->dirty))
         hf_list_add_tail(&conn->listener->server->dirty, &conn->dirty);
 }
@@ -158,33 +186,81 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     struct hf_rpc_conn *conn = handle->data;
 
     (void)suggested;
-    /* One buffer for all: what is read is used up, or copied, before the next read. */
-    *buf = uv_buf_init((char *)conn->listener->server->read_chunk, READ_CHUNK);
+    /*
+     * One buffer serves all connections: what is read is processed or copied before the next read.
+     * Without a buffer libuv does not read: the bytes stay in the kernel, and on_read() is told.
+     */
+    if (hf_rpc_host_left(conn->listener->server, conn->host) > 0)
+        *buf = uv_buf_init((char *)conn->listener->server->read_chunk, READ_CHUNK);
+    else
+        *buf = uv_buf_init(NULL, 0);
 }
 
-static void take_records(struct hf_rpc_conn *conn, struct hf_bytes input)
+/* Serves records until the input is used up, or until the connection or its host has to give way.
+ */
+static void take_records(struct hf_rpc_conn *conn, struct hf_bytes *input)
 {
     struct hf_rpc_server *server = conn->listener->server;
-    struct hf_rpc_origin origin = {conn->listener, conn, &conn->peer, &conn->local};
+    struct hf_rpc_origin origin = {conn->listener, conn, &conn->peer, &conn->local, conn->host};
+    unsigned host_left = hf_rpc_host_left(server, conn->host);
+    struct hf_rpc_slice slice;
     struct hf_bytes record;
     int rv;
 
-    while ((rv = hf_marking_next(&conn->marking, &input, &record)) > 0) {
+    hf_rpc_slice_begin(server, true, &slice);
+    while ((rv = hf_marking_next(&conn->marking, input, &record)) > 0) {
         hf_rpc_dispatch(server, &origin, record);
         if (conn->closing)
             return;
         conn->owes_ms = 0;
+        if (hf_rpc_slice_is_over(server, &slice) || slice.requests >= host_left)
+            break;
     }
+    conn->host->spent += slice.costly ? HOST_SLICE_REQUESTS : slice.requests;
+    if (rv > 0)
+        return;
     if (rv < 0) {
         server->counters.broken_records++;
         hf_rpc_conn_close(conn);
         return;
     }
-    /* The clock runs from the first byte of a record, so trickling bytes does not help. */
+    /*
+     * The time runs from the first byte of a record, so that a peer cannot extend it by sending
+     * byte by byte.
+     */
     if (!hf_marking_partial(&conn->marking))
         conn->owes_ms = 0;
     else if (conn->owes_ms == 0)
         conn->owes_ms = uv_now(conn->tcp.stream.loop);
+}
+
+/* Serves what was read. Input that has to wait for the next turn is kept in conn->input. */
+static void serve(struct hf_rpc_conn *conn, struct hf_bytes input)
+{
+    hf_rpc_server_read(conn->listener->server);
+    take_records(conn, &input);
+    if (conn->closing || input.len == 0)
+        return;
+    conn->input = buffer_take(conn->listener->server);
+    if (hf_buf_append(&conn->input, input.data, input.len) < 0)
+        hf_rpc_conn_close(conn);
+}
+
+void hf_rpc_conn_continue(struct hf_rpc_conn *conn)
+{
+    struct hf_bytes input = hf_buf_view(&conn->input);
+    size_t before = input.len;
+
+    if (before > 0) {
+        hf_rpc_server_read(conn->listener->server);
+        take_records(conn, &input);
+        if (conn->closing)
+            return;
+        hf_buf_consume(&conn->input, before - input.len);
+        if (input.len == 0)
+            buffer_give_back(conn->listener->server, &conn->input);
+    }
+    hf_rpc_conn_flush(conn);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
@@ -193,40 +269,52 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
     if (n == 0)
         return;
+    if (n == UV_ENOBUFS) {
+        hf_rpc_turn_wait(conn);
+        update_reading(conn);
+        return;
+    }
     if (n < 0) {
         if (n != UV_EOF) {
             hf_rpc_conn_close(conn);
             return;
         }
-        conn->ended = true; /* it may still want the answers it is owed */
+        conn->ended = true; /* the peer may still read the answers it waits for */
     } else {
         conn->active_ms = uv_now(stream->loop);
-        hf_rpc_server_read(conn->listener->server);
         hf_list_remove(&conn->link);
         hf_list_add_tail(&conn->listener->server->conns, &conn->link);
-        take_records(conn, hf_bytes(buf->base, (size_t)n));
+        serve(conn, hf_bytes(buf->base, (size_t)n));
     }
     if (!conn->closing)
         hf_rpc_conn_flush(conn);
 }
 
-/* Reads on or pauses by the limits; ends the connection when there is nothing left to say. */
+/*
+ * Resumes or pauses reading according to the limits; lets input that was read already wait for its
+ * turn; closes the connection when the peer has ended it and no answer is left to send.
+ */
 static void update_reading(struct hf_rpc_conn *conn)
 {
     size_t unread = hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
-    bool pause = conn->ended || unread >= OUT_MAX || conn->n_calls >= CALLS_MAX;
+    bool rest = hf_buf_len(&conn->input) > 0;
+    bool read;
 
-    if (conn->ended && conn->n_calls == 0 && unread == 0) {
+    if (conn->ended && !rest && conn->n_calls == 0 && unread == 0) {
         hf_rpc_conn_close(conn);
         return;
     }
-    if (pause && !conn->paused)
+    conn->paused = conn->ended || unread >= OUT_MAX || conn->n_calls >= CALLS_MAX;
+    if (rest && !conn->paused && !hf_list_linked(&conn->turn))
+        hf_rpc_turn_wait(conn);
+    read = !conn->paused && !rest && !hf_list_linked(&conn->turn);
+    if (!read && conn->reading)
         uv_read_stop(&conn->tcp.stream);
-    if (!pause && conn->paused && uv_read_start(&conn->tcp.stream, on_alloc, on_read) < 0) {
+    if (read && !conn->reading && uv_read_start(&conn->tcp.stream, on_alloc, on_read) < 0) {
         hf_rpc_conn_close(conn);
         return;
     }
-    conn->paused = pause;
+    conn->reading = read;
 }
 
 /* ---- accepting ---- */
@@ -243,8 +331,8 @@ static int endpoint(uv_tcp_t *tcp, int (*get)(const uv_tcp_t *, struct sockaddr 
 }
 
 /*
- * Who is behind the local socket: a caller there counts as one from loopback, and root as one from
- * a reserved port, which is what that port has always stood for.
+ * The identity of a caller on the local socket: it counts as a caller from loopback, and root as
+ * one from a reserved port, because a reserved port has always stood for root.
  */
 static int local_endpoints(struct hf_rpc_conn *conn)
 {
@@ -258,6 +346,7 @@ static int local_endpoints(struct hf_rpc_conn *conn)
     hf_addr_parse("127.0.0.1", &conn->local);
     conn->peer = conn->local;
     conn->peer.port = cred.uid == 0 ? 1 : UINT16_MAX;
+    conn->uid = cred.uid;
     return 0;
 }
 
@@ -269,38 +358,123 @@ static int tcp_endpoints(struct hf_rpc_conn *conn)
     return endpoint(&conn->tcp.tcp, uv_tcp_getsockname, &conn->local);
 }
 
+/* ---- quotas ---- */
+
+static unsigned conns_max(const struct hf_rpc_server *server, const struct hf_rpc_host *host)
+{
+    /* Loopback is this host with all its users. It leaves a quarter to the others. */
+    if (host->loopback)
+        return server->config.max_connections - server->config.max_connections / 4;
+    return server->config.max_connections_per_host;
+}
+
+/* The connection of the host, other than the new one, that has been silent longest; or NULL. */
+static struct hf_rpc_conn *most_silent_of(const struct hf_rpc_host *host,
+                                          const struct hf_rpc_conn *fresh)
+{
+    struct hf_rpc_conn *found = NULL;
+
+    hf_list_foreach (node, &host->conns) {
+        struct hf_rpc_conn *conn = hf_list_entry(node, struct hf_rpc_conn, host_link);
+        if (conn != fresh && (!found || conn->active_ms < found->active_ms))
+            found = conn;
+    }
+    return found;
+}
+
+/*
+ * All connections are taken: one of a host with more than an equal share makes way. It is that of
+ * the new connection if it has so many; otherwise one of the connections that have been silent
+ * longest belongs to such a host, and if not, the most silent one of all makes way.
+ */
+static struct hf_rpc_conn *find_victim(struct hf_rpc_server *server, struct hf_rpc_conn *fresh)
+{
+    enum { LOOKS = 256 };
+    uint64_t share = server->counters.connections / server->n_host_conns;
+    unsigned looks = 0;
+
+    if (fresh->host->n_conns > share && fresh->host->n_conns > 1)
+        return most_silent_of(fresh->host, fresh);
+    hf_list_foreach (node, &server->conns) {
+        struct hf_rpc_conn *conn = hf_list_entry(node, struct hf_rpc_conn, link);
+        if (conn != fresh && conn->host->n_conns > share)
+            return conn;
+        if (++looks == LOOKS)
+            break;
+    }
+    return hf_list_first(&server->conns, struct hf_rpc_conn, link);
+}
+
+/* Makes room for the new connection, which is counted already. */
+static void make_room(struct hf_rpc_conn *conn)
+{
+    struct hf_rpc_server *server = conn->listener->server;
+
+    if (conn->host->n_conns > conns_max(server, conn->host)) {
+        server->counters.over_quota++;
+        hf_rpc_conn_close(most_silent_of(conn->host, conn));
+    } else if (server->counters.connections > server->config.max_connections) {
+        server->counters.evicted++;
+        hf_rpc_conn_close(find_victim(server, conn));
+    }
+}
+
+/* ---- a new connection ---- */
+
+static bool join_host(struct hf_rpc_conn *conn)
+{
+    struct hf_rpc_server *server = conn->listener->server;
+    struct hf_rpc_host *host = hf_rpc_hosts_get(&server->hosts, &conn->peer);
+
+    if (!host)
+        return false;
+    if (host->n_conns++ == 0)
+        server->n_host_conns++;
+    hf_list_add_tail(&host->conns, &conn->host_link);
+    conn->host = host;
+    return true;
+}
+
 static bool start(struct hf_rpc_conn *conn)
 {
+    struct hf_rpc_server *server = conn->listener->server;
+
     if (uv_accept(&conn->listener->tcp.stream, &conn->tcp.stream) < 0)
-        return false; /* the peer is gone already */
+        return false; /* the peer has closed the connection already */
     if ((conn->listener->local ? local_endpoints(conn) : tcp_endpoints(conn)) < 0)
         return false;
-    return uv_read_start(&conn->tcp.stream, on_alloc, on_read) == 0;
+    if (!hf_rpc_access_allows(conn->listener, &conn->peer, false)) {
+        server->counters.denied++;
+        return false;
+    }
+    if (!join_host(conn))
+        return false;
+    make_room(conn);
+    hf_rpc_server_prove(server, &conn->peer);
+    conn->reading = uv_read_start(&conn->tcp.stream, on_alloc, on_read) == 0;
+    return conn->reading;
 }
 
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
 {
     struct hf_rpc_server *server = listener->server;
-    struct hf_rpc_conn *conn;
+    struct hf_rpc_conn *conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
 
-    if (server->counters.connections >= server->config.max_connections) {
-        server->counters.evicted++;
-        conn = hf_list_first(&server->conns, struct hf_rpc_conn, link);
-        HF_ASSERT(conn);
-        hf_rpc_conn_close(conn);
-    }
-    conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
     if (!conn) {
-        /* libuv takes no other before this one, so the sweep tries again. */
+        /* libuv accepts no further connection before this one, so the sweep tries again. */
         listener->backed_up = true;
         return;
     }
     conn->listener = listener;
+    conn->uid = HF_RPC_UID_UNKNOWN;
     conn->active_ms = uv_now(server->config.loop);
     hf_marking_init(&conn->marking, server->config.alloc);
+    hf_buf_init(&conn->input, server->config.alloc);
     hf_buf_init(&conn->out, server->config.alloc);
     hf_buf_init(&conn->writing, server->config.alloc);
     hf_list_init(&conn->dirty);
+    hf_list_init(&conn->turn);
+    hf_list_init(&conn->host_link);
     hf_list_init(&conn->calls);
     hf_list_add_tail(&server->conns, &conn->link);
     if (listener->local)
@@ -316,7 +490,7 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
         hf_rpc_conn_close(conn);
 }
 
-/* ---- silence ---- */
+/* ---- timeouts ---- */
 
 static bool overdue(const struct hf_rpc_conn *conn, uint64_t now_ms)
 {

@@ -2,33 +2,48 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "rpc/server_private.h"
 
-/* ---- the way in ---- */
+/* ---- requests ---- */
+
+/* True if the host has as many requests in progress as it may have; loopback has a larger share. */
+static bool is_over_quota(const struct hf_rpc_server *server, const struct hf_rpc_host *host)
+{
+    return host->n_calls > server->config.max_calls_per_host &&
+           (!host->loopback || host->n_calls > CALLS_TOTAL_MAX / 2);
+}
 
 static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
-                                    const struct hf_rpc_origin *origin)
+                                    const struct hf_rpc_origin *origin, struct hf_bytes message)
 {
     struct hf_rpc_call *call = hf_list_first(&server->spare_calls, struct hf_rpc_call, link);
 
+    if (is_over_quota(server, origin->host)) {
+        server->counters.over_quota++;
+        return NULL;
+    }
     if (call)
         hf_list_remove(&call->link);
     else if (server->n_calls < CALLS_TOTAL_MAX)
         call = hf_malloc(server->config.alloc, sizeof(*call));
     if (!call)
         return NULL;
-    call->transport = origin->conn ? HF_RPC_TCP : HF_RPC_UDP;
+    call->transport = origin->conn ? HF_TRANSPORT_TCP : HF_TRANSPORT_UDP;
     call->peer = *origin->peer;
     call->local = *origin->local;
     call->program = NULL;
     call->procedure = NULL;
     call->server = server;
+    call->host = origin->host;
+    call->asked = (uint32_t)message.len;
+    call->uid = origin->conn ? origin->conn->uid : HF_RPC_UID_UNKNOWN;
     call->conn = origin->conn;
     call->udp = origin->conn ? NULL : &origin->listener->udp;
     call->dup = NULL;
     hf_list_init(&call->link);
     server->n_calls++;
+    call->host->n_calls++;
     if (call->conn) {
         hf_list_add_tail(&call->conn->calls, &call->link);
         call->conn->n_calls++;
@@ -41,13 +56,18 @@ static void call_del(struct hf_rpc_call *call)
     struct hf_rpc_conn *conn = call->conn;
 
     call->server->n_calls--;
+    call->host->n_calls--;
     hf_list_remove(&call->link);
     hf_list_add_head(&call->server->spare_calls, &call->link);
     if (conn)
         hf_rpc_conn_answered(conn);
+    else
+        hf_rpc_hosts_release(&call->server->hosts, call->host);
 }
 
-/* A repeat of a request still under way: its answer goes where the repeat came from. */
+/*
+ * A repeat of a request that is still in progress: the answer goes to where the repeat came from.
+ */
 static void redirect(struct hf_rpc_call *first, struct hf_rpc_call *repeat)
 {
     struct hf_rpc_conn *old = first->conn;
@@ -116,7 +136,10 @@ static void refuse_version(struct hf_rpc_call *call, const struct hf_rpc_program
     send_header(call, header, hf_rpc_put_prog_mismatch(header, call->header.xid, low, high));
 }
 
-/* Program, version, procedure; answers and returns false where one of them is not served. */
+/*
+ * Finds program, version and procedure; answers with an error and returns false if one is not
+ * served.
+ */
 static bool resolve(struct hf_rpc_call *call, const struct hf_rpc_listener *listener)
 {
     const struct hf_rpc_version *version;
@@ -140,14 +163,17 @@ static bool resolve(struct hf_rpc_call *call, const struct hf_rpc_listener *list
     return true;
 }
 
-/* SPEC section 4: a retransmitted request gets the same answer once more. True if it was new. */
+/*
+ * SPEC section 4: a retransmitted request gets the same answer again. Returns true if the request
+ * is new.
+ */
 static bool first_time(struct hf_rpc_call *call, uint64_t hash)
 {
     struct hf_rpc_server *server = call->server;
     struct hf_dup *entry;
     struct hf_bytes reply;
 
-    switch (hf_dupcache_check(&server->dups, uv_now(server->config.loop), &call->peer,
+    switch (hf_dupcache_check(&server->dups, uv_now(server->config.loop), &call->host->dups,
                               call->header.xid, hash, &entry)) {
     case HF_DUP_NEW:
         entry->call = call;
@@ -183,9 +209,10 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
             server->counters.undecodable++;
         return;
     }
-    call = call_new(server, origin);
+    call = call_new(server, origin, message);
     if (!call)
-        return; /* out of memory, or far too many under way: as if the network had lost it */
+        return; /* out of memory or too many requests in progress: drop the request, as the network
+                   might have; the client repeats it */
     call->header = header;
     call->received_ns = server->read_ns;
     server->counters.calls++;
@@ -207,9 +234,9 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
     call->procedure->handle(call, call->procedure->args);
 }
 
-/* ---- the way out ---- */
+/* ---- answers ---- */
 
-/* Where the answer is to be written; the size asked for is a bound, not a promise to fill it. */
+/* Returns the place to encode the answer into. size is an upper bound. */
 static uint8_t *reply_room(struct hf_rpc_call *call, size_t size)
 {
     HF_ASSERT(call->server);
@@ -217,7 +244,7 @@ static uint8_t *reply_room(struct hf_rpc_call *call, size_t size)
         return hf_rpc_conn_room(call->conn, size);
     if (call->udp)
         return hf_udp_room(call->udp);
-    return call->server->scratch; /* the connection is gone; the answer is kept for a repeat */
+    return call->server->scratch; /* the connection is closed; the answer is kept for a repeat */
 }
 
 static void reply_commit(struct hf_rpc_call *call, const uint8_t *room, size_t len)
@@ -231,6 +258,19 @@ static void reply_commit(struct hf_rpc_call *call, const uint8_t *room, size_t l
     call_del(call);
 }
 
+/*
+ * SEC-03: over UDP the question may be forged, and the answer goes to a host that never asked. It
+ * must not be much longer than the question, unless the address has proved itself.
+ */
+static bool is_too_long(struct hf_rpc_call *call, size_t len)
+{
+    if (!call->udp || len <= HF_PROVEN_FACTOR * (size_t)call->asked ||
+        hf_rpc_server_is_proven(call->server, &call->peer))
+        return false;
+    call->server->counters.too_long++;
+    return true;
+}
+
 static void reply_abandon(struct hf_rpc_call *call)
 {
     if (call->dup)
@@ -240,7 +280,7 @@ static void reply_abandon(struct hf_rpc_call *call)
 
 static void send_header(struct hf_rpc_call *call, const uint8_t *header, size_t len)
 {
-    uint8_t *room = reply_room(call, len);
+    uint8_t *room = is_too_long(call, len) ? NULL : reply_room(call, len);
 
     if (!room) {
         reply_abandon(call);
@@ -250,7 +290,7 @@ static void send_header(struct hf_rpc_call *call, const uint8_t *header, size_t 
     reply_commit(call, room, len);
 }
 
-/* The length of the encoded reply, or 0 if it does not fit into size bytes. */
+/* Returns the length of the encoded reply, or 0 if it does not fit into size bytes. */
 static size_t encode_reply(uint8_t *room, size_t size, uint32_t xid, xdrproc_t encode,
                            const void *results)
 {
@@ -271,6 +311,8 @@ void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t encode, const void *result
         uint8_t *room = reply_room(call, sizes[i]);
         size_t len = room ? encode_reply(room, sizes[i], call->header.xid, encode, results) : 0;
 
+        if (len > 0 && is_too_long(call, len))
+            break;
         if (len > 0) {
             reply_commit(call, room, len);
             return;

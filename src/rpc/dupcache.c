@@ -1,27 +1,32 @@
 #include "rpc/dupcache.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "rpc/program.h"
 
-static_assert(sizeof(struct hf_dup) == 128 && offsetof(struct hf_dup, small) == 64 &&
-                  sizeof(struct hf_dup_set) == 64,
-              "cache lines");
+static_assert(sizeof(struct hf_dup) == 128 && sizeof(struct hf_dup_set) == 64, "cache lines");
 
-enum { PLACE_MASK = HF_DUP_ENTRIES - 1 };
+enum {
+    PLACE_MASK = HF_DUP_ENTRIES - 1,
+    LOOKS = 4,        /* entries looked at to find one that is out of date */
+    LOOKS_MAX = 1024, /* entries looked at to find a host with more than its share */
+};
+
+#define SLOT_USED 0x80000000U /* so that no slot in use is 0 */
 
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
-                     const struct hf_alloc *alloc)
+                     const struct hf_alloc *alloc,
+                     void (*emptied)(void *ctx, struct hf_dup_host *host), void *ctx)
 {
-    *cache = (struct hf_dupcache){.key = *key, .alloc = alloc};
+    *cache = (struct hf_dupcache){.key = *key, .alloc = alloc, .emptied = emptied, .ctx = ctx};
     cache->sets = hf_calloc(alloc, HF_DUP_SETS, sizeof(cache->sets[0]));
     if (!cache->sets)
         return HF_ENOMEM;
-    cache->entries = hf_calloc(alloc, HF_DUP_ENTRIES, sizeof(cache->entries[0]));
+    /* Not cleared, so that memory is used only as entries are. */
+    cache->entries = hf_malloc(alloc, HF_DUP_ENTRIES * sizeof(cache->entries[0]));
     if (!cache->entries) {
         hf_free(alloc, cache->sets);
         return HF_ENOMEM;
@@ -31,7 +36,7 @@ int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
 
 void hf_dupcache_free(struct hf_dupcache *cache)
 {
-    for (uint32_t i = 0; i < HF_DUP_ENTRIES; i++)
+    for (uint32_t i = 0; i < cache->n_used; i++)
         hf_free(cache->alloc, cache->entries[i].large);
     hf_free(cache->alloc, cache->entries);
     hf_free(cache->alloc, cache->sets);
@@ -42,13 +47,18 @@ static struct hf_dup_set *set_of(const struct hf_dupcache *cache, uint64_t hash)
     return &cache->sets[hash % HF_DUP_SETS];
 }
 
-/* A slot for an entry with this hash, at whatever place: other bits than those of the set. */
+/*
+ * The slot for an entry with this hash, without its place. It holds hash bits other than those that
+ * choose the set.
+ */
 static uint32_t slot_of(uint64_t hash)
 {
-    return (uint32_t)(hash >> 32) & ~(uint32_t)PLACE_MASK;
+    return ((uint32_t)(hash >> 32) & ~(uint32_t)PLACE_MASK) | SLOT_USED;
 }
 
-/* Host and bytes together, so that the same bytes from many (forged) hosts do not share a set. */
+/*
+ * Hash the host with the bytes, so that the same bytes from many forged hosts do not share a set.
+ */
 uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr *peer,
                           struct hf_bytes message)
 {
@@ -61,9 +71,9 @@ uint64_t hf_dupcache_hash(const struct hf_dupcache *cache, const struct hf_addr 
     return hash ? hash : 1;
 }
 
-/* The same hash is not yet the same request: host and transaction id must agree as well. */
+/* Equal hashes are not proof: host and transaction id must agree as well. */
 static struct hf_dup *find(const struct hf_dupcache *cache, const struct hf_dup_set *set,
-                           uint64_t hash, const struct hf_addr *peer, uint32_t xid)
+                           uint64_t hash, const struct hf_dup_host *host, uint32_t xid)
 {
     uint32_t slot = slot_of(hash);
 
@@ -73,45 +83,155 @@ static struct hf_dup *find(const struct hf_dupcache *cache, const struct hf_dup_
         if (((set->slots[way] ^ slot) & ~(uint32_t)PLACE_MASK) != 0)
             continue;
         entry = &cache->entries[set->slots[way] & PLACE_MASK];
-        if (entry->hash == hash && entry->xid == xid && hf_addr_same_host(&entry->peer, peer))
+        if (entry->hash == hash && entry->xid == xid && entry->host == host)
             return entry;
     }
     return NULL;
 }
 
+/* The entry stays in its host's list until its turn to make way comes. */
 void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry)
 {
-    hf_free(cache->alloc, entry->large);
+    if (entry->hash == 0)
+        return;
+    set_of(cache, entry->hash)->slots[entry->way] = 0;
+    if (entry->large)
+        hf_free(cache->alloc, entry->large);
     if (entry->call)
-        entry->call->dup = NULL; /* it goes on, and its answer is not kept */
+        entry->call->dup = NULL; /* the request goes on, but its answer will not be kept */
     entry->hash = 0;
     entry->large = NULL;
     entry->call = NULL;
 }
 
-/* The oldest entry of all, made free, and a slot that leads to it. */
-static struct hf_dup *claim(struct hf_dupcache *cache, struct hf_dup_set *set, uint64_t hash)
-{
-    uint32_t place = cache->next;
-    struct hf_dup *entry = &cache->entries[place];
-    const struct hf_dup *following;
+/* ---- the entries of a host ---- */
 
-    cache->next = (place + 1) & PLACE_MASK;
-    following = &cache->entries[cache->next];
-    __builtin_prefetch(following, 1);
-    __builtin_prefetch(following->small, 1);
-    set->slots[set->next] = slot_of(hash) | place;
-    set->next = set->next + 1 < HF_DUP_WAYS ? set->next + 1 : 0;
+static void append(struct hf_dupcache *cache, struct hf_dup_host *host, uint32_t place)
+{
+    if (host->n++ == 0) {
+        host->oldest = place;
+        cache->n_hosts++;
+    } else {
+        cache->entries[host->newest].newer = place;
+    }
+    host->newest = place;
+    if (!cache->largest || host->n > cache->largest->n)
+        cache->largest = host;
+    cache->entries[place].host = host;
+}
+
+/*
+ * Takes the host's oldest entry from it. The entry after it will be taken next time: its line, the
+ * set that its slot is in, and the entry after that, are fetched now.
+ */
+static uint32_t take_oldest(struct hf_dupcache *cache, struct hf_dup_host *host)
+{
+    uint32_t place = host->oldest;
+    struct hf_dup *entry = &cache->entries[place];
+
     hf_dup_forget(cache, entry);
-    return entry;
+    if (--host->n == 0) {
+        cache->n_hosts--;
+        if (cache->largest == host)
+            cache->largest = NULL;
+        return place;
+    }
+    host->oldest = entry->newer;
+    if (host->n > 1) {
+        const struct hf_dup *following = &cache->entries[host->oldest];
+        const struct hf_dup *after = &cache->entries[following->newer & PLACE_MASK];
+
+        __builtin_prefetch(set_of(cache, following->hash), 1);
+        __builtin_prefetch(following->small, 1);
+        __builtin_prefetch(after, 1);
+    }
+    return place;
+}
+
+/*
+ * A host with more than this share; NULL if there seems to be none. A search is rare: the host
+ * found is kept, and gives up entries until it has no more than its share.
+ */
+static struct hf_dup_host *find_large(struct hf_dupcache *cache, uint32_t share)
+{
+    for (unsigned i = 0; i < LOOKS_MAX && (!cache->largest || cache->largest->n <= share); i++) {
+        cache->largest = cache->entries[cache->hand].host;
+        cache->hand = (cache->hand + 1) & PLACE_MASK;
+    }
+    return cache->largest && cache->largest->n > share ? cache->largest : NULL;
+}
+
+/* All entries are in use: finds the host that gives one up for this host. */
+static struct hf_dup_host *find_giver(struct hf_dupcache *cache, struct hf_dup_host *host,
+                                      uint64_t now_ms)
+{
+    uint32_t share = HF_DUP_ENTRIES / (cache->n_hosts + (host->n == 0));
+    struct hf_dup_host *other;
+
+    for (unsigned i = 0; i < LOOKS; i++) {
+        other = cache->entries[cache->hand].host;
+
+        cache->hand = (cache->hand + 1) & PLACE_MASK;
+        if (now_ms - cache->entries[other->oldest].born_ms > HF_DUP_WINDOW_MS)
+            return other;
+    }
+    other = host->n < share ? find_large(cache, share) : NULL;
+    if (other)
+        return other;
+    return host->n > 0 ? host : cache->entries[cache->hand].host;
+}
+
+/* Finds an entry for the host and returns its position. */
+static uint32_t claim(struct hf_dupcache *cache, struct hf_dup_host *host, uint64_t now_ms)
+{
+    struct hf_dup_host *giver;
+    uint32_t place;
+
+    if (host->n >= HF_DUP_HOST_MAX)
+        return take_oldest(cache, host);
+    if (cache->n_used < HF_DUP_ENTRIES) {
+        cache->entries[cache->n_used].call = NULL;
+        cache->entries[cache->n_used].large = NULL;
+        return cache->n_used++;
+    }
+    giver = find_giver(cache, host, now_ms);
+    place = take_oldest(cache, giver);
+    if (giver->n == 0 && giver != host && cache->emptied)
+        cache->emptied(cache->ctx, giver);
+    return place;
+}
+
+/*
+ * A free slot of the set. If there is none, which is rare, the slot of the entry whose host has the
+ * most entries is freed.
+ */
+static uint32_t free_way(struct hf_dupcache *cache, struct hf_dup_set *set)
+{
+    struct hf_dup *victim = NULL;
+    uint32_t way = set->next;
+
+    for (unsigned i = 0; i < HF_DUP_WAYS; i++) {
+        struct hf_dup *entry;
+
+        if (set->slots[way] == 0)
+            return way;
+        entry = &cache->entries[set->slots[way] & PLACE_MASK];
+        if (!victim || entry->host->n > victim->host->n)
+            victim = entry;
+        way = way + 1 < HF_DUP_WAYS ? way + 1 : 0;
+    }
+    way = victim->way;
+    hf_dup_forget(cache, victim);
+    return way;
 }
 
 enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms,
-                                      const struct hf_addr *peer, uint32_t xid, uint64_t hash,
+                                      struct hf_dup_host *host, uint32_t xid, uint64_t hash,
                                       struct hf_dup **out)
 {
     struct hf_dup_set *set = set_of(cache, hash);
-    struct hf_dup *entry = find(cache, set, hash, peer, xid);
+    struct hf_dup *entry = find(cache, set, hash, host, xid);
+    uint32_t place;
 
     if (entry && now_ms - entry->born_ms <= HF_DUP_WINDOW_MS) {
         *out = entry;
@@ -119,9 +239,13 @@ enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms
     }
     if (entry)
         hf_dup_forget(cache, entry);
-    entry = claim(cache, set, hash);
+    place = claim(cache, host, now_ms);
+    append(cache, host, place);
+    entry = &cache->entries[place];
+    entry->way = free_way(cache, set);
+    set->slots[entry->way] = slot_of(hash) | place;
+    set->next = entry->way + 1 < HF_DUP_WAYS ? entry->way + 1 : 0;
     entry->hash = hash;
-    entry->peer = *peer;
     entry->xid = xid;
     entry->len = 0;
     entry->born_ms = now_ms;
@@ -148,6 +272,6 @@ void hf_dup_answer(struct hf_dupcache *cache, struct hf_dup *entry, struct hf_by
 
 void hf_dupcache_clear(struct hf_dupcache *cache)
 {
-    for (uint32_t i = 0; i < HF_DUP_ENTRIES; i++)
+    for (uint32_t i = 0; i < cache->n_used; i++)
         hf_dup_forget(cache, &cache->entries[i]);
 }

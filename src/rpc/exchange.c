@@ -3,15 +3,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/socket.h"
 #include "rpc/client_private.h"
 #include "rpc/server.h"
-#include "rpc/socket.h"
 
 static void on_timer(uv_timer_t *timer);
 
-/* Wakes the call at the next repeat or at its end, whichever is first; 0: at once. */
+/*
+ * Arms the timer for the next repeat or the end of the exchange, whichever comes first; 0: at once.
+ */
 static void arm(struct hf_rpc_outcall *call, uint64_t pause_ms)
 {
     uint64_t now = uv_now(call->client->loop);
@@ -20,101 +22,231 @@ static void arm(struct hf_rpc_outcall *call, uint64_t pause_ms)
     uv_timer_start(&call->timer, on_timer, pause_ms < left ? pause_ms : left, 0);
 }
 
-/* The loop reports it: whoever began the exchange is still at work. */
-static void fail_soon(struct hf_rpc_outcall *call, int error)
+void hf_rpc_exchange_fail_soon(struct hf_rpc_outcall *call, int error)
 {
     call->pending_error = error;
-    arm(call, 0);
+    uv_timer_start(&call->timer, on_timer, 0, 0);
 }
 
-/* ---- UDP: shared sockets, answers found by transaction id and sender ---- */
+void hf_rpc_exchange_hurry(struct hf_rpc_outcall *call, uint64_t until_ms)
+{
+    if (call->pending_error || call->deadline_ms <= until_ms)
+        return;
+    call->deadline_ms = until_ms;
+    if (call->give_up_ms > until_ms)
+        call->give_up_ms = until_ms;
+    arm(call, UINT64_MAX);
+}
+
+/* ---- UDP: shared sockets, answers found by transaction id, sender and socket ---- */
 
 static bool xid_matches(const struct hf_map_node *node, const void *key)
 {
     return hf_container_of(node, const struct hf_rpc_outcall, node)->xid == *(const uint32_t *)key;
 }
 
-void hf_rpc_exchange_reply(struct hf_rpc_client *client, const struct hf_addr *peer,
-                           struct hf_bytes datagram)
+static struct hf_rpc_outcall *find_by_xid(const struct hf_rpc_client *client, uint32_t xid)
+{
+    struct hf_map_node *node =
+        hf_map_find(&client->waiting, hf_hash_u64(&client->hash_key, xid, 0), xid_matches, &xid);
+
+    return node ? hf_container_of(node, struct hf_rpc_outcall, node) : NULL;
+}
+
+bool hf_rpc_exchange_is_awaited(const struct hf_rpc_client *client, uint32_t xid)
+{
+    return find_by_xid(client, xid);
+}
+
+/* udp is the socket that received the answer; NULL: that of the port we serve on. */
+static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_port *udp,
+                       const struct hf_addr *peer, struct hf_bytes datagram)
 {
     struct hf_rpc_outcall *call;
-    struct hf_map_node *node;
     uint32_t xid;
 
     if (hf_rpc_parse_reply_xid(datagram, &xid) < 0)
         return;
-    node = hf_map_find(&client->waiting, hf_hash_u64(&client->hash_key, xid, 0), xid_matches, &xid);
-    if (!node)
-        return; /* late, or nobody's */
-    call = hf_container_of(node, struct hf_rpc_outcall, node);
-    if (!hf_addr_equal(&call->to, peer))
-        return; /* an answer from whom we did not ask is no answer */
+    call = find_by_xid(client, xid);
+    if (!call)
+        return; /* late, or not an answer to any of our calls */
+    if (call->udp != udp || !hf_addr_equal(&call->to, peer))
+        return; /* not from the address, or to the port, of the call: possibly forged */
     hf_rpc_outcall_answered(call, datagram);
 }
+
+void hf_rpc_exchange_reply(struct hf_rpc_client *client, const struct hf_addr *peer,
+                           struct hf_bytes datagram)
+{
+    take_reply(client, NULL, peer, datagram);
+}
+
+/* ---- UDP from random ports ---- */
+
+/*
+ * SEC-07: each exchange leaves from one of a few ports, chosen at random. The kernel chooses the
+ * ports at random, too, and each is in use only for some seconds. A socket for each exchange would
+ * be less predictable still, but costs eight system calls, and the transaction id, which must be
+ * guessed as well, is random.
+ */
+struct hf_rpc_udp_port {
+    struct hf_udp udp;
+    struct hf_rpc_client *client;
+    struct hf_list link; /* in client->udp_ports */
+    uint64_t opened_ms;
+    unsigned users; /* exchanges that use it */
+    bool retired;   /* no new exchange uses it; it is closed after the last one */
+};
 
 static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
                         struct hf_bytes datagram)
 {
+    struct hf_rpc_udp_port *port = udp->ctx;
+
     (void)local;
-    hf_rpc_exchange_reply(udp->ctx, peer, datagram);
+    take_reply(port->client, port, peer, datagram);
 }
 
-/* The socket for this call, opened when first needed. */
-static int udp_socket(struct hf_rpc_client *client, const struct hf_rpc_outcall *call,
-                      struct hf_udp **out)
+static void on_udp_closed(struct hf_udp *udp)
 {
-    bool ipv6 = call->to.family == HF_ADDR_IPV6;
-    bool reserved = call->request.reserved_port && call->phase != PHASE_LOOKUP;
-    unsigned i = (ipv6 ? 1U : 0U) + (reserved ? 2U : 0U);
+    struct hf_rpc_udp_port *port = udp->ctx;
+    struct hf_rpc_client *client = port->client;
 
-    if (call->request.listening_port && call->phase != PHASE_LOOKUP && client->server) {
-        *out = hf_rpc_server_socket(client->server, &call->request.local);
-        if (*out)
-            return 0;
+    hf_free(client->alloc, port);
+    hf_rpc_client_handle_closed(client);
+}
+
+static void port_retire(struct hf_rpc_udp_port *port)
+{
+    port->retired = true;
+    if (port->users == 0) {
+        hf_list_remove(&port->link);
+        hf_udp_close(&port->udp, on_udp_closed);
     }
-    if (!client->socket_open[i]) {
-        struct hf_addr any = {.family = call->to.family};
-        int rv = hf_udp_open(&client->sockets[i], client->loop, &any, reserved, client->alloc,
-                             on_datagram, client);
-        if (rv < 0)
-            return rv;
-        client->socket_open[i] = true;
-        client->open_handles++;
+}
+
+static void port_release(struct hf_rpc_udp_port *port)
+{
+    port->users--;
+    if (port->retired)
+        port_retire(port);
+}
+
+static int port_open(struct hf_rpc_client *client, uint8_t family, bool reserved,
+                     struct hf_rpc_udp_port **out)
+{
+    struct hf_addr any = {.family = family};
+    struct hf_rpc_udp_port *port = hf_malloc(client->alloc, sizeof(*port));
+    int rv;
+
+    if (!port)
+        return HF_ENOMEM;
+    rv = hf_udp_open(&port->udp, client->loop, &any, reserved, client->alloc, on_datagram, port);
+    if (rv < 0) {
+        hf_free(client->alloc, port);
+        return rv;
     }
-    *out = &client->sockets[i];
+    port->client = client;
+    port->opened_ms = uv_now(client->loop);
+    port->users = 0;
+    port->retired = false;
+    hf_list_add_tail(&client->udp_ports, &port->link);
+    client->open_handles++;
+    *out = port;
     return 0;
 }
 
-static void on_socket_closed(struct hf_udp *udp)
+/* Chooses the socket for the exchange; opens it if there is none, or only an old one. */
+static int port_take(struct hf_rpc_outcall *call)
 {
-    hf_rpc_client_handle_closed(udp->ctx);
+    struct hf_rpc_client *client = call->client;
+    bool ipv6 = call->to.family == HF_ADDR_IPV6;
+    bool reserved = call->call_args.reserved_port && call->phase != PHASE_LOOKUP;
+    struct hf_rpc_udp_port **place =
+        &client->pool[(ipv6 ? 1U : 0U) + (reserved ? 2U : 0U)][call->xid % UDP_PORTS];
+
+    if (*place && uv_now(client->loop) - (*place)->opened_ms > UDP_PORT_MS) {
+        port_retire(*place);
+        *place = NULL;
+    }
+    if (!*place) {
+        int rv = port_open(client, call->to.family, reserved, place);
+        if (rv < 0)
+            return rv;
+    }
+    call->udp = *place;
+    call->udp->users++;
+    return 0;
 }
 
-void hf_rpc_exchange_close_sockets(struct hf_rpc_client *client)
+void hf_rpc_exchange_flush(struct hf_rpc_client *client)
 {
-    for (unsigned i = 0; i < SOCKETS; i++) {
-        if (client->socket_open[i])
-            hf_udp_close(&client->sockets[i], on_socket_closed);
-        client->socket_open[i] = false;
+    hf_list_foreach (node, &client->udp_ports) {
+        hf_udp_flush(&hf_list_entry(node, struct hf_rpc_udp_port, link)->udp);
     }
+}
+
+void hf_rpc_exchange_close_ports(struct hf_rpc_client *client)
+{
+    hf_list_foreach_safe (node, &client->udp_ports) {
+        port_retire(hf_list_entry(node, struct hf_rpc_udp_port, link));
+    }
+}
+
+/* ---- UDP, either ---- */
+
+/* The socket of the port we serve on, if the call is to leave from there; or NULL. */
+static struct hf_udp *shared_socket(const struct hf_rpc_outcall *call)
+{
+    if (!call->call_args.listening_port || call->phase == PHASE_LOOKUP || !call->client->server)
+        return NULL;
+    return hf_rpc_server_socket(call->client->server, &call->call_args.local);
+}
+
+static int udp_send_once(struct hf_rpc_outcall *call)
+{
+    struct hf_bytes question = hf_buf_view(&call->question);
+    struct hf_udp *udp = shared_socket(call);
+
+    if (!udp) {
+        int rv = call->udp ? 0 : port_take(call);
+        if (rv < 0)
+            return rv;
+        udp = &call->udp->udp;
+    }
+    memcpy(hf_udp_room(udp), question.data, question.len);
+    hf_udp_queue(udp, &call->to, &call->call_args.local, question.len);
+    return 0;
 }
 
 static void udp_send(struct hf_rpc_outcall *call)
 {
-    struct hf_bytes question = hf_buf_view(&call->question);
-    struct hf_udp *udp;
-    int rv = udp_socket(call->client, call, &udp);
+    int rv;
 
-    if (rv < 0) {
-        fail_soon(call, rv);
+    if (call->on_trial && call->datagrams == TRIAL_SENDS) {
+        arm(call, UINT64_MAX);
         return;
     }
+    rv = udp_send_once(call);
+    if (rv < 0) {
+        hf_rpc_exchange_fail_soon(call, rv);
+        return;
+    }
+    call->datagrams++;
     if (call->phase == PHASE_CALL)
         call->sends++;
-    memcpy(hf_udp_room(udp), question.data, question.len);
-    hf_udp_queue(udp, &call->to, &call->request.local, question.len);
     arm(call, call->resend_pause_ms);
     call->resend_pause_ms *= 2;
+}
+
+static void udp_begin(struct hf_rpc_outcall *call)
+{
+    struct hf_rpc_client *client = call->client;
+
+    call->resend_pause_ms = RESEND_FIRST_MS;
+    call->datagrams = 0;
+    hf_map_insert(&client->waiting, &call->node, hf_hash_u64(&client->hash_key, call->xid, 0));
+    udp_send(call);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -125,23 +257,23 @@ static void on_timer(uv_timer_t *timer)
         hf_rpc_outcall_failed(call, call->pending_error);
     else if (uv_now(timer->loop) >= call->give_up_ms)
         hf_rpc_outcall_failed(call, HF_ETIMEDOUT);
-    else if (call->via == HF_RPC_UDP)
+    else if (call->via == HF_TRANSPORT_UDP)
         udp_send(call);
     else
-        arm(call, UINT64_MAX); /* a timer may fire a little early */
+        arm(call, UINT64_MAX); /* the timer fired slightly early */
 }
 
-/* ---- TCP: a connection of its own for each exchange ---- */
+/* ---- TCP: one connection for each exchange ---- */
 
 struct tcp_exchange {
     uv_tcp_t tcp;
     uv_connect_t connect;
     uv_write_t write, again;
     struct hf_rpc_client *client;
-    struct hf_rpc_outcall *call; /* NULL once the call has lost interest */
+    struct hf_rpc_outcall *call; /* NULL once the call has ended or moved on */
     struct hf_marking marking;
     size_t len;
-    uint8_t record[]; /* mark and message, until written */
+    uint8_t record[]; /* record mark and message, until written */
 };
 
 static void on_tcp_closed(uv_handle_t *handle)
@@ -222,17 +354,19 @@ static void on_connect(uv_connect_t *request, int status)
     if (status == 0) {
         x->call->sends += x->call->phase == PHASE_CALL;
         status = uv_write(&x->write, (uv_stream_t *)&x->tcp, &buf, 1, on_write);
+        if (x->call->sends > 0)
+            hf_lanes_sent(x->call);
     }
     if (status < 0)
         tcp_failed(x, from_uv(status));
 }
 
-/* A socket bound to the address, and the kind of port, that the call asks for. */
+/* Opens a socket bound to the local address and the kind of port that the call asks for. */
 static int tcp_socket(const struct hf_rpc_outcall *call)
 {
-    const struct hf_rpc_request *request = &call->request;
-    bool reserved = request->reserved_port && call->phase != PHASE_LOOKUP;
-    struct hf_addr from = request->local;
+    const struct hf_rpc_call_args *call_args = &call->call_args;
+    bool reserved = call_args->reserved_port && call->phase != PHASE_LOOKUP;
+    struct hf_addr from = call_args->local;
     int on = 1;
     int rv = 0;
     int fd = hf_socket_open(&call->to, SOCK_STREAM);
@@ -243,11 +377,14 @@ static int tcp_socket(const struct hf_rpc_outcall *call)
     if (from.family != call->to.family)
         from = (struct hf_addr){.family = call->to.family};
     if (reserved) {
-        /* There are 512: none may stay behind for a minute in TIME_WAIT. */
+        /* There are only 512 reserved ports; none may stay in TIME_WAIT for a minute. */
         struct linger at_once = {1, 0};
         (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     } else {
-        /* The port is chosen when the peer is known: the same one serves many peers. */
+        /*
+         * Let the kernel choose the port at connect(), so that one port can serve connections to
+         * many peers.
+         */
         (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
     }
     if (reserved || !hf_addr_is_any(&from))
@@ -285,19 +422,19 @@ static void tcp_begin(struct hf_rpc_outcall *call)
     int fd = tcp_socket(call);
 
     if (fd < 0) {
-        fail_soon(call, fd);
+        hf_rpc_exchange_fail_soon(call, fd);
         return;
     }
     call->tcp = tcp_new(call);
     if (!call->tcp || uv_tcp_open(&call->tcp->tcp, fd) < 0) {
         close(fd);
-        fail_soon(call, HF_ENOMEM);
+        hf_rpc_exchange_fail_soon(call, HF_ENOMEM);
         return;
     }
     hf_addr_to_sockaddr(&call->to, &sa);
     if (uv_tcp_connect(&call->tcp->connect, &call->tcp->tcp, (struct sockaddr *)&sa, on_connect) <
         0)
-        fail_soon(call, HF_EUNREACH);
+        hf_rpc_exchange_fail_soon(call, HF_EUNREACH);
     else
         arm(call, UINT64_MAX);
 }
@@ -308,7 +445,7 @@ int hf_rpc_exchange_continue(struct hf_rpc_outcall *call)
     struct tcp_exchange *x = call->tcp;
     uv_buf_t buf = uv_buf_init((char *)x->record, (unsigned)(HF_RPC_MARK_SIZE + question.len));
 
-    /* What was in the record has been answered, so it has left. */
+    /* The previous message has been answered, so the record buffer is free. */
     if (buf.len > x->len)
         return HF_ELIMIT;
     hf_marking_put(x->record, question.len);
@@ -317,31 +454,29 @@ int hf_rpc_exchange_continue(struct hf_rpc_outcall *call)
     return uv_write(&x->again, (uv_stream_t *)&x->tcp, &buf, 1, on_write) < 0 ? HF_EUNREACH : 0;
 }
 
-/* ---- either ---- */
+/* ---- both transports ---- */
 
-void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_rpc_transport via,
-                           uint64_t give_up_ms)
+void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_transport via, uint64_t give_up_ms)
 {
-    struct hf_rpc_client *client = call->client;
-
     call->via = via;
     call->give_up_ms = give_up_ms;
     call->pending_error = 0;
-    if (via == HF_RPC_UDP) {
-        call->resend_pause_ms = RESEND_FIRST_MS;
-        hf_map_insert(&client->waiting, &call->node, hf_hash_u64(&client->hash_key, call->xid, 0));
-        udp_send(call);
-    } else {
+    if (via == HF_TRANSPORT_UDP)
+        udp_begin(call);
+    else
         tcp_begin(call);
-    }
 }
 
 void hf_rpc_exchange_end(struct hf_rpc_outcall *call)
 {
     uv_timer_stop(&call->timer);
-    if (call->via == HF_RPC_UDP)
+    call->pending_error = 0;
+    if (call->via == HF_TRANSPORT_UDP)
         hf_map_remove(&call->client->waiting, &call->node);
     call->via = 0;
+    if (call->udp)
+        port_release(call->udp);
+    call->udp = NULL;
     if (call->tcp) {
         call->tcp->call = NULL;
         uv_close((uv_handle_t *)&call->tcp->tcp, on_tcp_closed);

@@ -3,7 +3,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 void hf_marking_init(struct hf_marking *marking, const struct hf_alloc *alloc)
@@ -36,7 +36,7 @@ static int read_mark(struct hf_marking *m, struct hf_bytes *input)
     uint32_t mark;
 
     if (m->mark_len == 0 && input->len >= HF_RPC_MARK_SIZE) {
-        memcpy(&mark, input->data, sizeof(mark)); /* whole, as nearly always */
+        memcpy(&mark, input->data, sizeof(mark)); /* the header is complete, as nearly always */
         advance(input, HF_RPC_MARK_SIZE);
     } else {
         while (m->mark_len < HF_RPC_MARK_SIZE) {
@@ -52,7 +52,7 @@ static int read_mark(struct hf_marking *m, struct hf_bytes *input)
     m->last = (mark & HF_RPC_MARK_LAST) != 0;
     m->left = mark & ~HF_RPC_MARK_LAST;
     m->fragments++;
-    /* Judged before a byte of it is kept: a length is never believed. */
+    /* Check the length before storing a byte of the fragment. */
     if (m->left > HF_RPC_RECORD_MAX - hf_buf_len(&m->record) || m->fragments > HF_RPC_FRAGMENTS_MAX)
         return HF_EFORMAT;
     return 1;
@@ -71,7 +71,7 @@ static int gather(struct hf_marking *m, struct hf_bytes *input)
 
 int hf_marking_next(struct hf_marking *m, struct hf_bytes *input, struct hf_bytes *record)
 {
-    /* The record handed out last was put together here: it is done with now. */
+    /* The caller has finished with the record returned last, which was assembled in this buffer. */
     if (m->fragments == 0 && m->record.data)
         hf_buf_free(&m->record);
 
@@ -82,7 +82,8 @@ int hf_marking_next(struct hf_marking *m, struct hf_bytes *input, struct hf_byte
                 return rv;
         }
         if (m->fragments == 1 && m->last && hf_buf_len(&m->record) == 0 && input->len >= m->left) {
-            *record = hf_bytes(input->data, m->left); /* whole, and in place */
+            *record = hf_bytes(input->data,
+                               m->left); /* complete, so the caller gets a view of the input */
             advance(input, m->left);
             m->fragments = 0;
             return 1;

@@ -8,7 +8,7 @@
 enum { MSG_ACCEPTED = 0, MSG_DENIED = 1 };
 enum { RPC_MISMATCH = 0, AUTH_ERROR = 1 };
 
-/* Reads words until the message ends; then every further word is 0 and cut is set. */
+/* Reads words; after the end of the message every further word is 0 and cut is set. */
 struct words {
     const uint8_t *p;
     size_t left;
@@ -30,7 +30,7 @@ static uint32_t get(struct words *w)
     return be32toh(v);
 }
 
-/* Passes over an opaque of len bytes and its padding. */
+/* Skips an opaque of len bytes and its padding. */
 static void skip(struct words *w, size_t len)
 {
     size_t padded = (len + 3) & ~(size_t)3;
@@ -75,7 +75,8 @@ static enum hf_rpc_verdict judge_credentials(uint32_t flavor, struct hf_bytes bo
 {
     switch (flavor) {
     case HF_AUTH_NONE:
-        return HF_RPC_OK; /* the body is undefined and not looked at: RFC 5531, section 10.1 */
+        return HF_RPC_OK; /* RFC 5531, section 10.1 leaves the body of AUTH_NONE undefined, so it is
+                             ignored */
     case HF_AUTH_SYS:
         return auth_sys_is_sound(body) ? HF_RPC_OK : HF_RPC_BAD_CRED;
     default:
@@ -109,7 +110,7 @@ enum hf_rpc_verdict hf_rpc_parse_call(struct hf_bytes message, struct hf_rpc_hea
     cred = hf_bytes(w.p, len);
     skip(&w, len);
 
-    get(&w); /* flavour of the verifier: neither AUTH_NONE nor AUTH_SYS gives it a meaning */
+    get(&w); /* flavour of the verifier, to which neither AUTH_NONE nor AUTH_SYS gives a meaning */
     len = get(&w);
     if (w.cut || len > HF_RPC_AUTH_BYTES_MAX)
         return HF_RPC_DROP;

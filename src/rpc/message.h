@@ -1,11 +1,11 @@
 /*
- * RPC messages (RFC 5531, section 9): the header of a call, the header of a reply, both ways.
+ * RPC messages (RFC 5531, section 9): decodes and encodes the headers of calls and replies.
  *
- * These few words are read and written here rather than by libtirpc's xdr_callmsg(), which folds
- * "not RPC version 2", "bad credentials" and "cut short" into one FALSE; a server has to answer
- * each of them differently. Arguments and results go through the codecs made by rpcgen.
+ * libtirpc's xdr_callmsg() returns the same FALSE for "not RPC version 2", "bad credentials" and
+ * "cut short", but a server has to answer each of them differently. Arguments and results go
+ * through the codecs made by rpcgen.
  *
- * Nothing here allocates; nothing keeps a pointer into the message.
+ * These functions do not allocate and keep no pointer into the message.
  */
 #ifndef HF_RPC_MESSAGE_H
 #define HF_RPC_MESSAGE_H
@@ -22,7 +22,7 @@ enum hf_rpc_type { HF_RPC_CALL = 0, HF_RPC_REPLY = 1 };
 
 enum hf_rpc_flavor { HF_AUTH_NONE = 0, HF_AUTH_SYS = 1 };
 
-/* The numbers of RFC 5531, so that they go onto the wire as they are. */
+/* The numbers of RFC 5531, as they appear on the wire. */
 enum hf_rpc_accept {
     HF_RPC_SUCCESS = 0,
     HF_RPC_PROG_UNAVAIL = 1,
@@ -49,13 +49,13 @@ struct hf_rpc_header {
     uint32_t proc;
 };
 
-/* What a received message turned out to be, and so what to do with it. */
+/* The kind of a received message, and so what to do with it. */
 enum hf_rpc_verdict {
-    HF_RPC_OK,          /* a call; the arguments begin at args_offset */
-    HF_RPC_DROP,        /* not a call at all, or cut short: there is nothing to answer */
+    HF_RPC_OK,          /* a call; its arguments begin at args_offset */
+    HF_RPC_DROP,        /* not a call, or cut short: do not answer */
     HF_RPC_BAD_VERSION, /* answer RPC_MISMATCH */
     HF_RPC_BAD_CRED,    /* answer AUTH_ERROR: AUTH_BADCRED */
-    HF_RPC_TOO_WEAK,    /* answer AUTH_ERROR: AUTH_TOOWEAK, a flavour we do not take */
+    HF_RPC_TOO_WEAK,    /* answer AUTH_ERROR: AUTH_TOOWEAK; a flavour that we do not accept */
 };
 
 /* header->xid is set for every verdict but HF_RPC_DROP. */
@@ -72,19 +72,17 @@ size_t hf_rpc_put_rpc_mismatch(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xi
 size_t hf_rpc_put_auth_error(uint8_t out[HF_RPC_REPLY_HEADER_MAX], uint32_t xid,
                              enum hf_rpc_auth_stat why);
 
-/* The header of a call with AUTH_NONE. */
+/* Writes the header of a call with AUTH_NONE. */
 void hf_rpc_put_call(uint8_t out[HF_RPC_CALL_HEADER_SIZE], const struct hf_rpc_header *header);
 
-/*
- * The xid of a reply; HF_EFORMAT if the message is no reply.
- */
+/* Returns the xid of a reply; HF_EFORMAT if the message is not a reply. */
 int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid);
 
 /*
  * The results of a reply: 0 and the offset at which they begin, or
  * HF_EUNREGISTERED the peer does not serve this program, version or procedure,
- * HF_EDENIED       it refuses us (authentication, or its own failure),
- * HF_EFORMAT       it makes no sense, or it could make none of our arguments.
+ * HF_EDENIED       it refuses the call (authentication, or its own failure),
+ * HF_EFORMAT       the reply is malformed, or the peer could not decode our arguments.
  */
 int hf_rpc_parse_reply(struct hf_bytes message, size_t *results_offset);
 

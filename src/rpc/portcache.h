@@ -1,6 +1,7 @@
 /*
- * Where programs of other hosts were found: the answers of their rpcbinds, kept for a while so that
- * a GRANTED callback costs no lookup. Bounded: a ring, the oldest making way for the newest.
+ * The ports of programs on other hosts, as their rpcbinds answered, kept for a while so that a
+ * GRANTED callback needs no lookup. The cache is a ring of fixed size in which the newest entry
+ * replaces the oldest.
  */
 #ifndef HF_RPC_PORTCACHE_H
 #define HF_RPC_PORTCACHE_H
@@ -19,10 +20,10 @@ enum {
 };
 
 struct hf_portcache_key {
-    struct hf_addr host; /* the port does not matter */
+    struct hf_addr host; /* its port is ignored */
     uint32_t prog;
     uint32_t vers;
-    enum hf_rpc_transport transport;
+    enum hf_transport transport;
 };
 
 struct hf_portcache_entry;
@@ -39,7 +40,7 @@ int hf_portcache_init(struct hf_portcache *cache, const struct hf_hash_key *hash
                       const struct hf_alloc *alloc);
 void hf_portcache_free(struct hf_portcache *cache);
 
-/* 0 if it is not known. */
+/* Returns 0 if the port is not known. */
 uint16_t hf_portcache_get(struct hf_portcache *cache, const struct hf_portcache_key *key,
                           uint64_t now_ms);
 void hf_portcache_put(struct hf_portcache *cache, const struct hf_portcache_key *key, uint16_t port,

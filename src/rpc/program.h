@@ -1,15 +1,16 @@
 /*
- * What is served, as tables: a program has versions, a version has procedures, a procedure has a
- * name, the codec of its arguments, and a handler. The server looks up, checks, decodes and calls;
- * whoever writes a protocol writes a table.
+ * The programs that a server offers, as tables: a program has versions, a version has procedures,
+ * and a procedure has a name, the codec of its arguments and a handler. The server finds the
+ * procedure, decodes the arguments and calls the handler; to implement a protocol is to write such
+ * a table.
  *
- * Arguments are decoded into storage that the table names (`args`), with every string and opaque in
- * it already pointing at a buffer as large as its bound: libtirpc's codecs fill preset buffers and
- * then allocate nothing. One loop thread decodes one call at a time, so one such storage per
- * procedure is enough, and its contents last only as long as the handler runs.
+ * Arguments are decoded into storage that the table names (`args`). Every string and opaque in it
+ * already points at a buffer as large as its bound, because libtirpc's codecs fill preset buffers
+ * and then allocate nothing. The loop thread decodes one call at a time, so one storage per
+ * procedure is enough; its contents are valid only while the handler runs.
  *
- * A handler answers with one of the hf_rpc_reply functions, at once or later; until then it owns
- * the call. Each call is answered exactly once.
+ * A handler answers with one of the hf_rpc_reply functions, at once or later, and owns the call
+ * until then. Each call is answered exactly once.
  */
 #ifndef HF_RPC_PROGRAM_H
 #define HF_RPC_PROGRAM_H
@@ -22,21 +23,22 @@
 #include "base/addr.h"
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/transport.h"
 #include "rpc/message.h"
 
-enum hf_rpc_transport { HF_RPC_UDP = 1, HF_RPC_TCP = 2 };
-
 struct hf_rpc_call;
+
+#define HF_RPC_UID_UNKNOWN UINT32_MAX
 
 struct hf_rpc_procedure {
     const char *name; /* NULL: this number is not served */
     xdrproc_t decode; /* NULL: no arguments */
-    void *args;       /* preset storage for them */
+    void *args;       /* preset storage for the arguments */
     void (*handle)(struct hf_rpc_call *call, void *args);
-    bool once; /* not to be done twice: goes through the duplicate request cache */
+    bool once; /* must not be executed twice: goes through the duplicate request cache */
 };
 
-/* Bytes behind the last argument are as wrong as missing ones. */
+/* Decodes the arguments; false if bytes are missing or left over. */
 static inline bool hf_rpc_decode(const struct hf_rpc_procedure *procedure, struct hf_bytes bytes)
 {
     XDR xdr;
@@ -58,39 +60,54 @@ struct hf_rpc_program {
     const char *name;
     const struct hf_rpc_version *versions; /* in ascending order */
     size_t n_versions;
-    void *ctx; /* for the handlers: call->program->ctx */
+    void *ctx;     /* for the handlers: call->program->ctx */
+    bool any_port; /* serves callers without a reserved port even where the server demands one */
 };
 
-/* A request under way. The first part is for handlers to read, the second is the server's. */
+/* A request in progress. Handlers read the first part; the second is private to the server. */
 struct hf_rpc_call {
     struct hf_rpc_header header;
-    enum hf_rpc_transport transport;
+    enum hf_transport transport;
     struct hf_addr peer;
-    struct hf_addr local; /* the address the peer sent this to, and expects the answer from */
+    struct hf_addr local; /* the address that the peer sent it to and expects the answer from */
     const struct hf_rpc_program *program;
     const struct hf_rpc_procedure *procedure;
-    uint64_t
-        received_ns; /* uv_hrtime() at its arrival, where the server is asked to time; else 0 */
+    uint32_t uid; /* the user at the other end of a local socket; HF_RPC_UID_UNKNOWN elsewhere */
+    uint64_t received_ns; /* uv_hrtime() at its arrival if the server measures times, else 0 */
 
     struct hf_rpc_server *server;
-    struct hf_rpc_conn *conn; /* TCP: where the answer goes; NULL once the connection is gone */
-    struct hf_udp *udp;       /* UDP: the socket it came in on */
+    struct hf_rpc_host *host;
+    uint32_t asked;           /* UDP: the size of the request, which limits that of the answer */
+    struct hf_rpc_conn *conn; /* TCP: the connection for the answer; NULL once it is closed */
+    struct hf_udp *udp;       /* UDP: the socket that received it */
     struct hf_dup *dup;       /* its entry in the duplicate request cache, if it has one */
-    struct hf_list link;      /* among its connection's calls, or the server's spare ones */
+    struct hf_list link;      /* in the calls of its connection, or in the server's spare ones */
 };
 
-/* Each of these ends the call: it must not be touched afterwards. */
+/*
+ * True if root of the host at the peer's address sent the call: the handshake of TCP shows the
+ * address, and only root of that host has a reserved port. A UDP packet shows neither.
+ */
+static inline bool hf_rpc_call_is_authentic(const struct hf_rpc_call *call)
+{
+    return call->transport == HF_TRANSPORT_TCP && hf_addr_is_reserved_port(&call->peer);
+}
+
+/* Each of these ends the call; the handler must not use it afterwards. */
 void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t encode, const void *results);
 void hf_rpc_reply_void(struct hf_rpc_call *call);
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat);
 
 /*
- * Forgets all answers kept for repeated requests, as a restart would: what they promised may hold
- * no more. The call itself goes on.
+ * Forgets all answers kept for repeated requests, as a restart would, because what they promised
+ * may no longer be true. The call itself goes on.
  */
 void hf_rpc_forget_answers(struct hf_rpc_call *call);
 
-/* No answer at all: what RPC asks of a server that cannot tell what an answer would promise. */
+/*
+ * Ends the call without an answer, as RPC demands of a server that cannot know whether the answer
+ * would be true.
+ */
 void hf_rpc_reply_never(struct hf_rpc_call *call);
 
 #endif

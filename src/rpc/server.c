@@ -1,24 +1,29 @@
 #include "rpc/server.h"
 
+#include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/socket.h"
 #include "rpc/server_private.h"
-#include "rpc/socket.h"
 
 enum {
     SWEEP_MS = 1000,
-    BACKLOG = 4096,  /* thousands of clients reclaim at once after a restart */
-    PORT_TRIES = 16, /* to find a port that is free on UDP and on TCP */
+    BACKLOG = 4096,  /* thousands of clients reconnect at once after a restart */
+    PORT_TRIES = 16, /* attempts to find a port that is free on UDP and on TCP */
 };
 
-static void on_prepare(uv_prepare_t *handle)
+static void on_idle(uv_idle_t *idle)
 {
-    struct hf_rpc_server *server = handle->data;
+    (void)idle; /* an active idle handle keeps the loop from sleeping; on_prepare() does the work */
+}
 
+/* Writes all that has been answered. */
+static void flush(struct hf_rpc_server *server)
+{
     hf_list_foreach_safe (node, &server->dirty) {
         hf_rpc_conn_flush(hf_list_entry(node, struct hf_rpc_conn, dirty));
     }
@@ -29,9 +34,56 @@ static void on_prepare(uv_prepare_t *handle)
     }
 }
 
+/* Serves the datagrams left over from the last turn. */
+static void continue_udp(struct hf_rpc_server *server)
+{
+    server->udp_waits = false;
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        if (!listener->local && hf_udp_continue(&listener->udp))
+            server->udp_waits = true;
+    }
+}
+
+/* Begins a turn: serves the input left over from the last one, and writes what is answered. */
+static void on_prepare(uv_prepare_t *handle)
+{
+    struct hf_rpc_server *server = handle->data;
+    bool waited = server->udp_waits || !hf_list_empty(&server->waiting);
+
+    server->turn++;
+    if (waited) {
+        hf_rpc_turn_serve(server);
+        continue_udp(server);
+    }
+    flush(server);
+    if (!waited)
+        return; /* nothing that waits has come about since */
+    if (server->udp_waits || !hf_list_empty(&server->waiting))
+        uv_idle_start(&server->idle, on_idle);
+    else
+        uv_idle_stop(&server->idle);
+}
+
 static void on_sweep(uv_timer_t *timer)
 {
     hf_rpc_conn_sweep(timer->data);
+}
+
+static void on_dups_emptied(void *ctx, struct hf_dup_host *dups)
+{
+    struct hf_rpc_server *server = ctx;
+
+    hf_rpc_hosts_release(&server->hosts, hf_container_of(dups, struct hf_rpc_host, dups));
+}
+
+void hf_rpc_server_reconfigure(struct hf_rpc_server *server, unsigned max_connections_per_host,
+                               unsigned max_calls_per_host, const struct hf_rpc_access *access)
+{
+    server->config.max_connections_per_host =
+        max_connections_per_host ? max_connections_per_host : UINT_MAX;
+    server->config.max_calls_per_host = max_calls_per_host ? max_calls_per_host : UINT_MAX;
+    server->config.access = *access;
 }
 
 int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_server **out)
@@ -41,10 +93,17 @@ int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_s
     if (!server)
         return HF_ENOMEM;
     server->config = *config;
-    if (hf_dupcache_init(&server->dups, &config->hash_key, config->alloc) < 0) {
-        hf_free(config->alloc, server);
-        return HF_ENOMEM;
-    }
+    hf_rpc_server_reconfigure(server, config->max_connections_per_host, config->max_calls_per_host,
+                              &config->access);
+    server->proven.key = config->hash_key;
+    if (hf_rpc_hosts_init(&server->hosts, &config->hash_key, config->alloc) < 0)
+        goto err_server;
+    if (hf_dupcache_init(&server->dups, &config->hash_key, config->alloc, on_dups_emptied, server) <
+        0)
+        goto err_hosts;
+    hf_list_init(&server->waiting);
+    uv_idle_init(config->loop, &server->idle);
+    server->idle.data = server;
     hf_list_init(&server->listeners);
     hf_list_init(&server->conns);
     hf_list_init(&server->dirty);
@@ -55,9 +114,25 @@ int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_s
     uv_timer_init(config->loop, &server->sweep);
     server->sweep.data = server;
     uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
-    server->open_handles = 2;
+    server->open_handles = 3;
     *out = server;
     return 0;
+
+err_hosts:
+    hf_rpc_hosts_free(&server->hosts);
+err_server:
+    hf_free(config->alloc, server);
+    return HF_ENOMEM;
+}
+
+void hf_rpc_server_prove(struct hf_rpc_server *server, const struct hf_addr *peer)
+{
+    hf_proven_add(&server->proven, peer, uv_now(server->config.loop));
+}
+
+bool hf_rpc_server_is_proven(const struct hf_rpc_server *server, const struct hf_addr *peer)
+{
+    return hf_proven_has(&server->proven, peer, uv_now(server->config.loop));
 }
 
 const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server *server)
@@ -73,7 +148,8 @@ struct hf_udp *hf_rpc_server_socket(struct hf_rpc_server *server, const struct h
 
         if (!listener->local && bound->family == local->family &&
             (hf_addr_is_any(bound) || hf_addr_same_host(bound, local)))
-            return &listener->udp; /* the first: programs are listened for before rpcbind is */
+            return &listener->udp; /* the first listener: the daemon listens for its programs before
+                                      rpcbind */
     }
     return NULL;
 }
@@ -89,14 +165,75 @@ void hf_rpc_server_on_reply(struct hf_rpc_server *server,
 
 /* ---- listening ---- */
 
+bool hf_rpc_access_allows(const struct hf_rpc_listener *listener, const struct hf_addr *peer,
+                          bool udp)
+{
+    const struct hf_rpc_access *access = &listener->server->config.access;
+    bool allowed = access->n_allow == 0;
+
+    if (hf_addr_is_loopback(peer))
+        return true;
+    if ((udp && access->no_udp) ||
+        (access->reserved_ports && !listener->any_port && !hf_addr_is_reserved_port(peer)))
+        return false;
+    for (unsigned i = 0; i < access->n_allow && !allowed; i++)
+        allowed = hf_network_contains(&access->allow[i], peer);
+    return allowed;
+}
+
+/*
+ * The datagrams of all hosts come through one queue of the kernel, so a host cannot be made to wait
+ * without the others. Where its requests have cost more than a slice of work in this turn, its
+ * further datagrams are dropped, as an overloaded network would; clients repeat them.
+ */
+static void serve_datagram(const struct hf_rpc_origin *origin, struct hf_bytes datagram)
+{
+    struct hf_rpc_server *server = origin->listener->server;
+    struct hf_rpc_host *host = origin->host;
+    uint64_t before = hf_rpc_work(server);
+
+    if (host->costly == server->turn) {
+        server->counters.too_costly++;
+        return;
+    }
+    hf_rpc_dispatch(server, origin, datagram);
+    if (hf_rpc_work(server) - before >= SLICE_WORK && !host->loopback)
+        host->costly = server->turn;
+}
+
 static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
                         struct hf_bytes datagram)
 {
     struct hf_rpc_listener *listener = udp->ctx;
-    struct hf_rpc_origin origin = {listener, NULL, peer, local};
+    struct hf_rpc_server *server = listener->server;
+    struct hf_rpc_origin origin = {listener, NULL, peer, local, NULL};
 
-    hf_rpc_server_read(listener->server);
-    hf_rpc_dispatch(listener->server, &origin, datagram);
+    hf_rpc_server_read(server);
+    if (listener->slice_turn != server->turn) {
+        hf_rpc_slice_begin(server, false, &listener->slice);
+        listener->slice_turn = server->turn;
+    }
+    if (!hf_rpc_access_allows(listener, peer, true)) {
+        server->counters.denied++;
+        return;
+    }
+    origin.host = hf_rpc_hosts_get(&server->hosts, peer);
+    if (!origin.host)
+        return;
+    origin.host->n_calls++; /* keeps the record */
+    serve_datagram(&origin, datagram);
+    origin.host->n_calls--;
+    hf_rpc_hosts_release(&server->hosts, origin.host);
+}
+
+static bool udp_gives_way(struct hf_udp *udp)
+{
+    struct hf_rpc_listener *listener = udp->ctx;
+
+    if (!hf_rpc_slice_is_over(listener->server, &listener->slice))
+        return false;
+    listener->server->udp_waits = true;
+    return true;
 }
 
 static void on_connection(uv_stream_t *stream, int status)
@@ -126,7 +263,7 @@ static void on_udp_closed(struct hf_udp *udp)
     hf_rpc_listener_handle_closed(udp->ctx);
 }
 
-/* A listening socket at addr, in libuv's hands. */
+/* Opens a listening socket at addr and hands it to libuv. */
 static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr)
 {
     int on = 1;
@@ -135,7 +272,10 @@ static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr
 
     if (fd < 0)
         return fd;
-    /* A restart must not wait for old connections to time out: clients come back to this port. */
+    /*
+     * A restarted server must not wait until old connections time out, because clients return to
+     * this port.
+     */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     rv = hf_socket_bind(fd, addr, false);
     if (rv == 0 && uv_tcp_open(&listener->tcp.tcp, fd) < 0)
@@ -148,7 +288,7 @@ static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr
     return rv == UV_EADDRINUSE ? HF_EBUSY : rv < 0 ? HF_EUNAVAIL : 0;
 }
 
-/* The stream side is ready for libuv, and counted among what must be closed. */
+/* Initialises the stream handle and counts it among the handles to close. */
 static void stream_opened(struct hf_rpc_listener *listener)
 {
     listener->tcp.stream.data = listener;
@@ -163,7 +303,7 @@ static void listener_close(struct hf_rpc_listener *listener)
         hf_udp_close(&listener->udp, on_udp_closed);
 }
 
-/* Both sockets, or none: UDP first, and TCP on the port it got. */
+/* Opens both sockets or none: UDP first, then TCP on the same port. */
 static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
 {
     struct hf_rpc_server *server = listener->server;
@@ -173,6 +313,7 @@ static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
 
     if (rv < 0)
         return rv;
+    listener->udp.gives_way = udp_gives_way;
     listener->open_handles++;
     server->open_handles++;
     at.port = listener->udp.bound.port;
@@ -211,12 +352,15 @@ static struct hf_rpc_listener *listener_new(struct hf_rpc_server *server,
         listener->server = server;
         listener->programs = programs;
         listener->n_programs = n;
+        listener->any_port = n > 0;
+        for (size_t i = 0; i < n; i++)
+            listener->any_port = listener->any_port && programs[i]->any_port;
         hf_list_init(&listener->link);
     }
     return listener;
 }
 
-/* Takes the listener into service, or lets it go with the error it came with. */
+/* Adds the listener to the server, or closes it and returns the error. */
 static int listener_keep(struct hf_rpc_listener *listener, int error)
 {
     if (error == 0)
@@ -224,7 +368,7 @@ static int listener_keep(struct hf_rpc_listener *listener, int error)
     else if (listener->open_handles == 0)
         hf_free(listener->server->config.alloc, listener);
     else
-        listener_close(listener); /* and it is freed when its handles are closed */
+        listener_close(listener); /* it is freed when its handles are closed */
     return error;
 }
 
@@ -269,6 +413,7 @@ static void server_del(struct hf_rpc_server *server)
     while (server->n_spare_buffers > 0)
         hf_buf_free(&server->spare_buffers[--server->n_spare_buffers]);
     hf_dupcache_free(&server->dups);
+    hf_rpc_hosts_free(&server->hosts);
     hf_free(alloc, server);
     if (closed)
         closed(ctx);
@@ -291,7 +436,7 @@ void hf_rpc_server_close(struct hf_rpc_server *server, void (*closed)(void *ctx)
     HF_ASSERT(server->n_calls == 0);
     server->closed = closed;
     server->closed_ctx = ctx;
-    on_prepare(&server->prepare);
+    flush(server);
     hf_list_foreach_safe (node, &server->conns) {
         hf_rpc_conn_close(hf_list_entry(node, struct hf_rpc_conn, link));
     }
@@ -300,4 +445,5 @@ void hf_rpc_server_close(struct hf_rpc_server *server, void (*closed)(void *ctx)
     }
     uv_close((uv_handle_t *)&server->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&server->sweep, on_handle_closed);
+    uv_close((uv_handle_t *)&server->idle, on_handle_closed);
 }

@@ -1,18 +1,27 @@
 /*
  * The RPC server, on a libuv loop: UDP and TCP, IPv4 and IPv6, any number of programs on one port
- * (NSM-01, NLM-01). It frames, checks, decodes and dispatches; programs are tables (program.h).
+ * (NSM-01, NLM-01). It separates records, checks headers, decodes arguments and calls handlers;
+ * programs are tables (program.h).
  *
- * Nobody can make it hold more than a bounded amount, or wait longer than a bounded time:
- *  - connections: beyond the limit the one longest silent makes way for the newcomer;
- *  - silence: an idle connection is closed after a while, one in the middle of a record or with
- *    answers it does not read much sooner;
+ * A peer cannot make the server hold more than a bounded amount of memory, or keep a connection
+ * longer than a bounded time:
+ *  - connections: beyond the limit for its host, a new connection replaces the host's connection
+ *    that has been silent longest; beyond the limit for all, one of a host with more than its
+ * share;
+ *  - silence: an idle connection is closed after a while, and much sooner if it is in the middle
+ *    of a record or does not read its answers;
  *  - memory: records are bounded (marking.h); a connection with too many unread answers or too many
- *    requests under way is not read from until they have gone.
- * Requests that come in one read are answered in one write, and those answered later, when their
- * records are durable, in one write per connection and turn of the loop.
+ *    requests in progress is not read until their number has dropped.
  *
- * The server owns its sockets and connections; programs and their tables belong to the caller and
- * outlive it.
+ * Requests that arrive in one read are answered in one write. Answers that had to wait until their
+ * records were durable leave in one write per connection and turn of the loop.
+ *
+ * Hosts take turns (SEC-05): in one turn of the loop a connection is served a slice of requests and
+ * a host a few slices. What else has arrived stays where it is, for the most part in the kernel,
+ * and is continued in the next turn after the input of others.
+ *
+ * The server owns its sockets and connections. Programs and their tables belong to the caller and
+ * outlive the server.
  */
 #ifndef HF_RPC_SERVER_H
 #define HF_RPC_SERVER_H
@@ -25,69 +34,112 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/network.h"
 #include "rpc/program.h"
 
 struct hf_rpc_server;
+
+enum { HF_RPC_NETWORKS_MAX = 32 };
+
+/* Which callers are served at all. Callers on the loopback interface always are (SEC-06). */
+struct hf_rpc_access {
+    struct hf_network allow[HF_RPC_NETWORKS_MAX];
+    unsigned n_allow; /* 0: all networks */
+    bool no_udp;
+    bool reserved_ports; /* callers must use a port below 1024 */
+};
 
 struct hf_rpc_server_config {
     uv_loop_t *loop;
     const struct hf_alloc *alloc;
     struct hf_hash_key hash_key;
     unsigned max_connections;
-    uint64_t idle_ms;  /* a quiet connection lives this long */
-    uint64_t stall_ms; /* one that owes us bytes, or leaves our answers unread, this long */
-    bool timed;        /* note when each call arrives: for metrics, and only where they are on */
+    unsigned max_connections_per_host; /* loopback: three quarters of all; 0: no limit */
+    unsigned max_calls_per_host;       /* in progress; loopback: half of all; 0: no limit */
+    struct hf_rpc_access access;
+    /*
+     * The work that the programs have done so far, in nodes of their tables visited; NULL: not
+     * counted. A slice ends early when its requests were expensive.
+     */
+    uint64_t (*work)(void *ctx);
+    void *work_ctx;
+    uint64_t idle_ms;  /* an idle connection is closed after this time */
+    uint64_t stall_ms; /* a connection in the middle of a record, or with unread answers, is closed
+                          after this time */
+    bool timed;        /* record when each call arrives, for metrics */
 };
 
 enum {
     HF_RPC_CONNECTIONS_DEFAULT = 16384,
-    HF_RPC_IDLE_MS_DEFAULT = 6 * 60 * 1000, /* a Linux client closes its side after 5 minutes */
+    HF_RPC_CONNECTIONS_PER_HOST_DEFAULT = 256,
+    HF_RPC_CALLS_PER_HOST_DEFAULT = 4096,
+    HF_RPC_IDLE_MS_DEFAULT =
+        6 * 60 * 1000, /* a Linux client closes its idle connections after 5 minutes */
     HF_RPC_STALL_MS_DEFAULT = 30 * 1000,
 };
 
 struct hf_rpc_counters {
-    uint64_t calls;          /* well-formed calls, of any outcome */
-    uint64_t refused;        /* answered with an error of RPC itself */
-    uint64_t undecodable;    /* messages that were no RPC call: dropped */
-    uint64_t duplicates;     /* answered from the duplicate request cache, or already under way */
-    uint64_t accepted;       /* TCP connections taken */
-    uint64_t evicted;        /* closed to make room for others */
-    uint64_t timed_out;      /* closed for silence */
-    uint64_t broken_records; /* closed for a record beyond the limits */
+    uint64_t calls;          /* well-formed calls, whatever their outcome */
+    uint64_t refused;        /* answered with an error of the RPC layer */
+    uint64_t undecodable;    /* messages that were not RPC calls; dropped */
+    uint64_t duplicates;     /* answered from the duplicate request cache, or still in progress */
+    uint64_t accepted;       /* TCP connections accepted */
+    uint64_t evicted;        /* closed to make room for new ones */
+    uint64_t timed_out;      /* closed by a timeout */
+    uint64_t broken_records; /* closed because of a record that exceeds the limits */
     uint64_t connections;    /* open now */
+    uint64_t gave_way;       /* slices that ended before their input did */
+    uint64_t denied;         /* connections and datagrams refused by the access rules */
+    uint64_t over_quota; /* connections closed, and requests dropped, by a quota for their host */
+    uint64_t too_costly; /* datagrams dropped because their host's requests were expensive */
+    uint64_t too_long;   /* answers over UDP not sent because the address is unproven */
 };
 
 int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_server **out);
 
 /*
- * Serves programs (an array of n, which outlives the server) at addr, on UDP and TCP. Port 0 takes
- * any that is free on both, and is then written back to addr. Errors as of hf_socket_bind().
+ * Serves programs (an array of n, which outlives the server) at addr, on UDP and TCP. Port 0 means
+ * any port that is free on both; it is written back to addr. Errors are those of hf_socket_bind().
  */
 int hf_rpc_server_listen(struct hf_rpc_server *server, struct hf_addr *addr,
                          const struct hf_rpc_program *const *programs, size_t n);
 
 /*
- * The same on a stream socket in the file system, open to every user of this host. A caller there
- * counts as one from 127.0.0.1, root as one from a reserved port. HF_EBUSY if the path exists.
+ * Serves programs on a local stream socket that every user of this host may connect to. A caller
+ * there counts as one from 127.0.0.1, and root as one from a reserved port; hf_rpc_call.uid tells
+ * the user. HF_EBUSY if the path exists.
  */
 int hf_rpc_server_listen_local(struct hf_rpc_server *server, const char *path,
                                const struct hf_rpc_program *const *programs, size_t n);
 
-/* The UDP socket that serves this address, to call out from the port we listen on; or NULL. */
+/*
+ * Returns the UDP socket that serves this address, for outgoing calls from the port we listen on;
+ * or NULL.
+ */
 struct hf_udp *hf_rpc_server_socket(struct hf_rpc_server *server, const struct hf_addr *local);
 
-/* Who gets the replies to such calls; NULL: nobody. */
+/* Sets the receiver of replies to such calls; NULL: replies are dropped. */
 void hf_rpc_server_on_reply(struct hf_rpc_server *server,
                             void (*reply)(void *ctx, const struct hf_addr *peer,
                                           struct hf_bytes datagram),
                             void *ctx);
 
+/* Changes the limits for each host and the access rules while the server runs. */
+void hf_rpc_server_reconfigure(struct hf_rpc_server *server, unsigned max_connections_per_host,
+                               unsigned max_calls_per_host, const struct hf_rpc_access *access);
+
+/*
+ * For the client: an answer to one of its calls has come from this address, and: has the address
+ * proved itself (proven.h)?
+ */
+void hf_rpc_server_prove(struct hf_rpc_server *server, const struct hf_addr *peer);
+bool hf_rpc_server_is_proven(const struct hf_rpc_server *server, const struct hf_addr *peer);
+
 const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server *server);
 
 /*
- * Stops: no new connection, no new request; no call may be left with a handler. Answers already
- * written are still sent where the peer takes them at once. closed is called when all is done, and
- * the server is gone then.
+ * Stops accepting connections and requests; no handler may still own a call. Answers already
+ * written are sent if the peer takes them at once. closed is called when the server has been freed.
  */
 void hf_rpc_server_close(struct hf_rpc_server *server, void (*closed)(void *ctx), void *ctx);
 

@@ -1,28 +1,48 @@
 /*
- * What the parts of the server share: server.c (listening, time, closing), conn.c (TCP
- * connections), dispatch.c (from the bytes of a message to a handler, and back).
+ * What the files of the server share: server.c (listening, timeouts, closing), conn.c (TCP
+ * connections), turns.c (how long one connection or host is served before the others), dispatch.c
+ * (from the bytes of a message to its handler, and back).
  */
 #ifndef HF_RPC_SERVER_PRIVATE_H
 #define HF_RPC_SERVER_PRIVATE_H
 
 #include "base/buf.h"
 #include "rpc/dupcache.h"
+#include "rpc/host.h"
 #include "rpc/marking.h"
+#include "rpc/proven.h"
 #include "rpc/server.h"
 #include "rpc/udp.h"
 
 enum {
-    READ_CHUNK = 64 * 1024,     /* bytes taken from a connection in one read */
-    OUT_MAX = 64 * 1024,        /* unread answers at which a connection is no longer read from */
-    OUT_LIMIT = 4 * OUT_MAX,    /* unread answers, to what it had asked before, that end it */
-    CALLS_MAX = 1024,           /* requests under way at which it is no longer read from */
-    CALLS_TOTAL_MAX = 65536,    /* requests under way in all: what comes on top is dropped */
+    READ_CHUNK = 64 * 1024, /* bytes read from a connection at once */
+    OUT_MAX =
+        64 * 1024, /* bytes of unread answers at which the server stops reading from a connection */
+    OUT_LIMIT = 4 * OUT_MAX, /* bytes of unread answers, to requests read before that, at which it
+                                closes the connection */
+    CALLS_MAX = 1024, /* requests in progress at which the server stops reading from a connection */
+    CALLS_TOTAL_MAX =
+        65536, /* requests in progress on all connections; the server drops further ones */
+    SLICE_REQUESTS = 128,       /* of one connection in one turn of the loop */
+    HOST_SLICE_REQUESTS = 512,  /* of one host, over all its connections; loopback: no limit */
+    SLICE_WORK = 8192,          /* nodes visited for one connection, or for one host over UDP */
+    SLICE_NS = 500 * 1000,      /* time of one connection, or of one UDP socket */
+    SLICE_CHECK = 4,            /* requests between two looks at their cost; a power of two */
     SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
     REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
-    REPLY_ROOM_MAX = 60 * 1024, /* and for a long list over TCP */
+    REPLY_ROOM_MAX = 60 * 1024, /* enough for a long list over TCP */
 };
 
-/* A stream of either kind; libuv lets all of them be handled as uv_stream_t. */
+/* What one connection or UDP socket has used of its slice of the turn. */
+struct hf_rpc_slice {
+    unsigned requests;
+    uint64_t began_ns; /* 0: not read yet */
+    uint64_t work;     /* the programs' work at its begin */
+    bool counts_work;  /* it ends when the work is too much */
+    bool costly;       /* it ended because of its time or work, not because of its requests */
+};
+
+/* A TCP or local stream; libuv handles both as uv_stream_t. */
 union hf_rpc_stream {
     uv_stream_t stream;
     uv_tcp_t tcp;
@@ -33,11 +53,14 @@ struct hf_rpc_listener {
     struct hf_rpc_server *server;
     const struct hf_rpc_program *const *programs;
     size_t n_programs;
-    union hf_rpc_stream tcp; /* or, where local, the socket in the file system */
+    union hf_rpc_stream tcp; /* or the local socket */
     struct hf_udp udp;
-    bool local;            /* has no UDP side */
-    bool backed_up;        /* a connection waits that there was no memory for */
-    unsigned open_handles; /* these two and the connections; freed when all are closed */
+    struct hf_rpc_slice slice; /* of the UDP socket, */
+    uint64_t slice_turn;       /* and the turn that it belongs to */
+    bool any_port;             /* serves callers without a reserved port */
+    bool local;                /* a local socket; without UDP */
+    bool backed_up;            /* a connection waits to be accepted until there is memory for it */
+    unsigned open_handles;     /* these two and the connections; freed when all are closed */
     struct hf_list link;
 };
 
@@ -46,51 +69,82 @@ struct hf_rpc_conn {
     struct hf_rpc_listener *listener;
     struct hf_addr peer;
     struct hf_addr local;
-    struct hf_list link;  /* in server->conns, the longest silent first */
+    struct hf_rpc_host *host;
+    uint32_t uid;        /* of a caller on the local socket */
+    struct hf_list link; /* in server->conns, longest silent first */
+    struct hf_list host_link;
+    struct hf_list turn;  /* in server->waiting while it waits for the next turn */
     struct hf_list dirty; /* in server->dirty while there are answers to write */
-    struct hf_list calls; /* requests under way */
+    struct hf_list calls; /* requests in progress */
     unsigned n_calls;
     struct hf_marking marking;
+    struct hf_buf input;   /* what was read but not served in its slice */
     struct hf_buf out;     /* answers to write */
-    struct hf_buf writing; /* answers the kernel has not taken yet */
+    struct hf_buf writing; /* answers that the kernel has not taken yet */
     uv_write_t write;
-    uint64_t active_ms; /* last time anything came in */
-    uint64_t owes_ms;   /* since when a record is incomplete; 0: it is not */
-    uint64_t stuck_ms;  /* since when the kernel takes no answer; 0: it does */
-    bool paused;        /* not read from, for one of the limits above */
-    bool ended;         /* the peer sends no more */
+    uint64_t active_ms; /* time of the last read */
+    uint64_t owes_ms;   /* since when a record is incomplete; 0: none is */
+    uint64_t stuck_ms;  /* since when the kernel takes no more answers; 0: it does */
+    bool paused;        /* not served because of one of the limits above */
+    bool reading;       /* libuv reads from it */
+    bool ended;         /* the peer has closed its side */
     bool closing;
 };
 
 struct hf_rpc_server {
     struct hf_rpc_server_config config;
     struct hf_dupcache dups;
+    struct hf_rpc_hosts hosts;
+    unsigned n_host_conns; /* hosts that have connections */
+    struct hf_proven proven;
+    uint64_t turn;          /* the number of the current turn of the loop */
+    struct hf_list waiting; /* connections with input that has to wait for the next turn */
+    bool udp_waits;         /* and UDP sockets with such datagrams */
+    uv_idle_t idle;         /* active while input waits, so that the loop does not sleep */
     struct hf_list listeners;
     struct hf_list conns;
     struct hf_list dirty;
     struct hf_list spare_calls;
     struct hf_buf spare_buffers[SPARE_BUFFERS];
     unsigned n_spare_buffers;
-    uv_prepare_t prepare; /* writes the answers that came up since the last turn */
-    uv_timer_t sweep;     /* looks for silence, once a second */
+    uv_prepare_t prepare; /* writes the answers completed in this turn of the loop */
+    uv_timer_t sweep;     /* looks for timeouts once a second */
     struct hf_rpc_counters counters;
     void (*reply)(void *ctx, const struct hf_addr *peer, struct hf_bytes datagram);
     void *reply_ctx;
-    uint64_t read_ns;      /* when what is being dispatched arrived; 0: not timed */
-    unsigned n_calls;      /* with handlers now */
+    uint64_t read_ns;      /* when the current input arrived; 0: times are not measured */
+    unsigned n_calls;      /* calls that handlers own */
     unsigned open_handles; /* the server is freed when the last one is closed */
     void (*closed)(void *ctx);
     void *closed_ctx;
     uint8_t read_chunk[READ_CHUNK];
-    uint8_t
-        scratch[REPLY_ROOM_MAX]; /* an answer to a connection that is gone: for the cache only */
+    uint8_t scratch[REPLY_ROOM_MAX]; /* an answer for a closed connection, encoded only for the
+                                        duplicate request cache */
 };
 
-/* The clock is read once for all requests that came in one read. */
+/* Reads the clock once for all requests of one read. */
 static inline void hf_rpc_server_read(struct hf_rpc_server *server)
 {
     if (server->config.timed)
         server->read_ns = uv_hrtime();
+}
+
+/* turns.c */
+void hf_rpc_slice_begin(const struct hf_rpc_server *server, bool counts_work,
+                        struct hf_rpc_slice *slice);
+bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice);
+unsigned hf_rpc_host_left(const struct hf_rpc_server *server, struct hf_rpc_host *host);
+void hf_rpc_turn_wait(struct hf_rpc_conn *conn);
+void hf_rpc_turn_serve(struct hf_rpc_server *server);
+
+/* access rules: server.c */
+bool hf_rpc_access_allows(const struct hf_rpc_listener *listener, const struct hf_addr *peer,
+                          bool udp);
+
+/* The work that the programs have done so far; 0 if it is not counted. */
+static inline uint64_t hf_rpc_work(const struct hf_rpc_server *server)
+{
+    return server->config.work ? server->config.work(server->config.work_ctx) : 0;
 }
 
 /* server.c */
@@ -103,6 +157,7 @@ struct hf_rpc_origin {
     struct hf_rpc_conn *conn;
     const struct hf_addr *peer;
     const struct hf_addr *local;
+    struct hf_rpc_host *host;
 };
 void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *origin,
                      struct hf_bytes message);
@@ -111,9 +166,10 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener);
 void hf_rpc_conn_flush(struct hf_rpc_conn *conn);
 void hf_rpc_conn_close(struct hf_rpc_conn *conn);
-void hf_rpc_conn_answered(struct hf_rpc_conn *conn); /* a request of it is no longer under way */
+void hf_rpc_conn_answered(struct hf_rpc_conn *conn); /* one of its requests has been answered */
 uint8_t *hf_rpc_conn_room(struct hf_rpc_conn *conn, size_t size);
 void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len);
+void hf_rpc_conn_continue(struct hf_rpc_conn *conn); /* its turn has come */
 void hf_rpc_conn_sweep(struct hf_rpc_server *server);
 
 #endif

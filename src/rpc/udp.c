@@ -6,15 +6,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
-#include "rpc/socket.h"
+#include "base/socket.h"
 
 enum {
     BATCH = 32, /* datagrams per system call */
-    ROUNDS = 4, /* system calls before other sockets get their turn */
+    ROUNDS = 4, /* system calls before the loop serves other sockets */
     ARENA = 16 * HF_UDP_DATAGRAM_MAX,
-    KERNEL_BUFFER = 4 * 1024 * 1024, /* asked for; the kernel gives what it allows */
+    KERNEL_BUFFER = 4 * 1024 * 1024, /* requested size; the kernel may grant less */
 };
 
 struct control {
@@ -31,13 +31,15 @@ struct batch {
 struct hf_udp_io {
     struct batch in;
     struct batch out;
+    unsigned n_in;    /* datagrams received */
+    unsigned at_in;   /* the first of them that is not handed over yet */
     unsigned n_out;   /* datagrams queued */
-    size_t arena_len; /* bytes of them in the arena */
+    size_t arena_len; /* bytes of them, in the arena */
     uint8_t arena[ARENA];
     uint8_t received[BATCH][HF_UDP_DATAGRAM_MAX];
 };
 
-/* Which of our addresses the datagram was sent to. */
+/* Finds the local address that the datagram was sent to. */
 static void read_local(const struct hf_udp *udp, struct msghdr *msg, struct hf_addr *local)
 {
     *local = udp->bound;
@@ -55,7 +57,7 @@ static void read_local(const struct hf_udp *udp, struct msghdr *msg, struct hf_a
     }
 }
 
-/* Asks the kernel to send from local. */
+/* Tells the kernel to send from local. */
 static void write_local(struct msghdr *msg, const struct hf_addr *local)
 {
     struct cmsghdr *c;
@@ -97,9 +99,13 @@ static void take(struct hf_udp *udp, unsigned i)
     udp->received(udp, &peer, &local, hf_bytes(udp->io->received[i], udp->io->in.msgs[i].msg_len));
 }
 
-static int receive_batch(struct hf_udp *udp)
+/*
+ * An error here is a late ICMP report about an earlier datagram. Ignore it: senders repeat.
+ */
+static void receive_batch(struct hf_udp *udp)
 {
     struct batch *in = &udp->io->in;
+    int n;
 
     for (unsigned i = 0; i < BATCH; i++) {
         in->iovs[i] = (struct iovec){udp->io->received[i], HF_UDP_DATAGRAM_MAX};
@@ -112,7 +118,30 @@ static int receive_batch(struct hf_udp *udp)
             .msg_controllen = sizeof(in->controls[i]),
         };
     }
-    return recvmmsg(udp->fd, in->msgs, BATCH, MSG_DONTWAIT, NULL);
+    n = recvmmsg(udp->fd, in->msgs, BATCH, MSG_DONTWAIT, NULL);
+    udp->io->n_in = n > 0 ? (unsigned)n : 0;
+    udp->io->at_in = 0;
+}
+
+/* Hands over what was received; false if it had to give way before all of it was. */
+static bool drain(struct hf_udp *udp)
+{
+    struct hf_udp_io *io = udp->io;
+
+    while (io->at_in < io->n_in) {
+        take(udp, io->at_in++);
+        if (udp->gives_way && udp->gives_way(udp))
+            return false;
+    }
+    return true;
+}
+
+bool hf_udp_continue(struct hf_udp *udp)
+{
+    if (udp->io->at_in == udp->io->n_in)
+        return false;
+    (void)drain(udp);
+    return udp->io->at_in < udp->io->n_in;
 }
 
 static void on_poll(uv_poll_t *handle, int status, int events)
@@ -120,15 +149,11 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     struct hf_udp *udp = handle->data;
 
     (void)events;
-    if (status < 0)
-        return;
+    if (status < 0 || udp->io->at_in < udp->io->n_in)
+        return; /* hf_udp_continue() comes first */
     for (int round = 0; round < ROUNDS; round++) {
-        int n = receive_batch(udp);
-
-        /* An error here is a late ICMP report about something sent before: nobody waits for it. */
-        for (int i = 0; i < n; i++)
-            take(udp, (unsigned)i);
-        if (n < BATCH)
+        receive_batch(udp);
+        if (!drain(udp) || udp->io->n_in < BATCH)
             break;
     }
     hf_udp_flush(udp);
@@ -143,8 +168,10 @@ static int configure(int fd, const struct hf_addr *addr)
     if (setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &on,
                    sizeof(on)) < 0)
         return HF_EUNAVAIL;
-    /* A burst from thousands of clients at once must fit; less is no error. Root gets what it asks
-     * for, others what net.core.rmem_max allows. */
+    /*
+     * A burst from thousands of clients must fit into the buffer; a smaller one is no error. Root
+     * gets what it asks for, other users what net.core.rmem_max allows.
+     */
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
@@ -228,7 +255,10 @@ void hf_udp_flush(struct hf_udp *udp)
         if (n > 0) {
             sent += (unsigned)n;
         } else {
-            /* The first one cannot go (unreachable, or the buffer is full): drop just that. */
+            /*
+             * The first datagram cannot be sent (unreachable, or the buffer is full): drop only
+             * that one.
+             */
             udp->dropped++;
             sent++;
         }

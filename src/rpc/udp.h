@@ -1,12 +1,12 @@
 /*
- * A UDP socket that knows, for each datagram, which of our addresses it was sent to, and sends from
- * the address it is told (IP_PKTINFO, IPV6_PKTINFO): on a host with several addresses a client
- * takes an answer only from the one it asked. libuv's own uv_udp_t cannot do that, so this is a
- * plain socket under a uv_poll_t.
+ * A UDP socket that reports the local address each datagram was sent to, and sends from a given
+ * local address (IP_PKTINFO, IPV6_PKTINFO). On a host with several addresses a client accepts an
+ * answer only from the address it asked. libuv's uv_udp_t supports neither, so this is a plain
+ * socket under a uv_poll_t.
  *
- * Many datagrams move per system call: recvmmsg() in, and what is queued to go out leaves with one
- * sendmmsg() when hf_udp_flush() is called. A datagram that the kernel will not take is dropped, as
- * the network might have done; senders repeat.
+ * One system call moves many datagrams: recvmmsg() receives, and hf_udp_flush() sends everything
+ * queued with one sendmmsg(). A datagram that the kernel does not take is dropped, as the network
+ * might have done; senders repeat.
  *
  * The owner embeds or allocates struct hf_udp and keeps it until the close callback has run.
  */
@@ -31,32 +31,40 @@ typedef void (*hf_udp_received)(struct hf_udp *udp, const struct hf_addr *peer,
 struct hf_udp {
     uv_poll_t poll;
     int fd;
-    struct hf_addr bound; /* with the port that was chosen */
+    struct hf_addr bound; /* with the port that was bound */
     struct hf_udp_io *io;
     hf_udp_received received;
     void (*closed)(struct hf_udp *udp);
-    void *ctx; /* the owner's */
+    void *ctx; /* for the owner */
     const struct hf_alloc *alloc;
-    uint64_t dropped; /* datagrams too long, or not taken by the kernel */
+    /*
+     * Asked after each datagram; NULL: never. True: stop here. The datagrams received already are
+     * handed over by hf_udp_continue().
+     */
+    bool (*gives_way)(struct hf_udp *udp);
+    uint64_t dropped; /* datagrams that were too long, or that the kernel did not take */
 };
 
 /*
- * Binds and starts to listen. With reserved, the port is one below 1024 that is free (HF_EDENIED
- * without the privilege); otherwise addr->port, 0 meaning any.
+ * Binds and starts to receive. With reserved, the port is any free one below 1024 (HF_EDENIED
+ * without the privilege); otherwise it is addr->port, where 0 means any.
  */
 int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, bool reserved,
                 const struct hf_alloc *alloc, hf_udp_received received, void *ctx);
 
 /*
- * Room for one datagram of up to HF_UDP_DATAGRAM_MAX bytes, to be filled and then queued with
- * hf_udp_queue(). local may be NULL or of family NONE: then the kernel chooses.
+ * Returns room for one datagram of up to HF_UDP_DATAGRAM_MAX bytes, to be filled and then queued
+ * with hf_udp_queue(). If local is NULL or of family NONE, the kernel chooses the local address.
  */
 uint8_t *hf_udp_room(struct hf_udp *udp);
 void hf_udp_queue(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
                   size_t len);
 void hf_udp_flush(struct hf_udp *udp);
 
-/* Stops; closed is called from the loop once the memory may go. */
+/* Goes on with what was left when gives_way() said so; true if something is left again. */
+bool hf_udp_continue(struct hf_udp *udp);
+
+/* Stops; closed is called from the loop once the memory may be freed. */
 void hf_udp_close(struct hf_udp *udp, void (*closed)(struct hf_udp *udp));
 
 #endif

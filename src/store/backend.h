@@ -1,6 +1,6 @@
 /*
- * What a backend is: a table of functions (the manner of OpenSMTPD's queue_backend). Everything
- * else of store.h is written once, in store.c, in these terms. Private to this room.
+ * A backend is a table of functions (as OpenSMTPD's queue_backend is). store.c implements store.h
+ * once for all backends, on top of this table. Private to this room.
  */
 #ifndef HF_STORE_BACKEND_H
 #define HF_STORE_BACKEND_H
@@ -11,25 +11,34 @@ struct hf_store_backend {
     const char *name;
     bool survives;
 
-    /* Sets store->state; on failure leaves nothing behind but the error text. */
+    /* Sets store->state. After a failure there is nothing to close, and the error text is set. */
     int (*open)(struct hf_store *store, const struct hf_store_config *config);
     void (*close)(struct hf_store *store);
 
     int (*apply)(struct hf_store *store, const struct hf_batch *batch);
     int (*probe)(struct hf_store *store);
-    int (*get)(struct hf_store *store, enum hf_record_kind kind, uint64_t id, struct hf_buf *out);
 
-    /* All records of one kind, in no particular order. */
+    /* Visits all records of one kind, in no particular order. */
     int (*list)(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit, void *ctx);
+
+    /*
+     * Visits all records of a store that is not open, in the order of hf_store_load(), without
+     * changing it. NULL: open, list and close do that.
+     */
+    int (*read)(struct hf_store *store, const struct hf_store_config *config, hf_store_visit visit,
+                void *ctx);
 };
 
 extern const struct hf_store_backend hf_store_memory;
 extern const struct hf_store_backend hf_store_lmdb;
 extern const struct hf_store_backend hf_store_postgres;
 
-/* Sets the error text and returns code, so that a failure is one statement. */
+/* Sets the error text and returns code, so that reporting a failure takes one statement. */
 int hf_store_fail(struct hf_store *store, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Sets the error text for a record of this kind that does not decode, and returns code. */
+int hf_store_blame_record(struct hf_store *store, enum hf_record_kind kind, int code);
 
 /* "server", "clients", "locks" */
 const char *hf_store_kind_name(enum hf_record_kind kind);

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 void hf_changes_init(struct hf_changes *changes, const struct hf_alloc *alloc)
@@ -21,7 +21,10 @@ static bool same_record(const struct hf_op *a, const struct hf_op *b)
     return a->kind == b->kind && a->id == b->id;
 }
 
-/* Every operation's value, even an empty one, points into the batch: it tells which came first. */
+/*
+ * The value of every operation, even an empty one, points into the batch, so comparing the pointers
+ * tells which operation came first.
+ */
 static int compare(const void *x, const void *y)
 {
     const struct hf_op *a = x;

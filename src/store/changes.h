@@ -1,9 +1,11 @@
 /*
- * A batch boiled down to what it comes to: the last operation on each record, ordered by kind and
- * id. A lock taken and given back within one batch costs a store one delete of something that is
- * not there, instead of a write and a delete; and ascending ids touch each page of a tree once.
+ * The net effect of a batch: the last operation on each record, ordered by kind and id. A lock that
+ * is taken and released within one batch costs the store one delete of a record that does not
+ * exist, instead of a write and a delete; and with ascending ids, each page of a tree is touched
+ * once.
  *
- * A delete stays a delete even where the same batch put the record: an older put may be durable.
+ * A delete stays a delete even if the same batch put the record, because an older version of it may
+ * be durable.
  *
  * The array is reused from batch to batch; the operations in it are views of the batch.
  */
@@ -25,10 +27,10 @@ struct hf_changes {
 void hf_changes_init(struct hf_changes *changes, const struct hf_alloc *alloc);
 void hf_changes_free(struct hf_changes *changes);
 
-/* HF_ENOMEM, or 0. */
+/* Returns 0 or HF_ENOMEM. */
 int hf_changes_collapse(struct hf_changes *changes, const struct hf_batch *batch);
 
-/* The run of operations of one kind that starts at *from; *from then stands behind it. */
+/* Returns the run of operations of one kind that starts at *from, and moves *from behind it. */
 size_t hf_changes_run(const struct hf_changes *changes, size_t *from);
 
 #endif

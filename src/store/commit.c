@@ -5,16 +5,17 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/backup.h"
 
-/* Pauses double from the first to the last. */
+/* The pauses double, from the first value to the last. */
 enum {
-    RETRY_FIRST_MS = 10, /* between tries at one batch */
+    RETRY_FIRST_MS = 10, /* between attempts at one batch */
     RETRY_LAST_MS = 320,
-    PROBE_FIRST_MS = 100, /* between looks at a store that is down */
+    PROBE_FIRST_MS = 100, /* between probes of a store that is down */
     PROBE_LAST_MS = 1600,
 };
 
@@ -29,7 +30,7 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* 0 when the moment has passed. */
+/* Returns 0 when the moment has passed. */
 static uint64_t time_left_ns(uint64_t until_ns)
 {
     uint64_t now = now_ns();
@@ -42,7 +43,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Failures that time may heal. */
+/* Failures that may pass by themselves. */
 static bool passes(int code)
 {
     return code == HF_EUNREACH || code == HF_ETIMEDOUT || code == HF_EBUSY;
@@ -61,7 +62,10 @@ static void sleep_ns(uint64_t ns)
         continue;
 }
 
-/* Records what the last try at the store said; true if that is news for the loop. */
+/*
+ * Records the result of the last attempt at the store; true if the loop must be told that the
+ * health changed.
+ */
 static bool note_health(struct hf_committer *c, int code)
 {
     struct hf_store_health *health = &c->health;
@@ -93,12 +97,12 @@ static bool is_stopping(struct hf_committer *c)
     return stopping;
 }
 
-/* Whether to report a failure, rather than try once more. */
+/* True if a failure is final and must be reported; false to try again. */
 static bool is_final(struct hf_committer *c, int code, bool in_doubt, bool late)
 {
     if (code == HF_EFENCED)
         return true;
-    if (in_doubt) /* nobody may be told "not durable" before that is certain */
+    if (in_doubt) /* a batch must not be reported as failed before that is certain */
         return late && is_stopping(c);
     return late || !passes(code);
 }
@@ -114,7 +118,7 @@ static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, ui
     while ((rv = hf_store_apply(c->store, batch)) < 0) {
         bool late = time_left_ns(give_up_ns) == 0;
 
-        /* A later try that never reached the store settles nothing about an earlier one. */
+        /* An attempt that did not reach the store says nothing about an earlier one in doubt. */
         *in_doubt = *in_doubt || hf_store_in_doubt(c->store);
         if (is_final(c, rv, *in_doubt, late))
             return rv;
@@ -147,12 +151,23 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     c->config.wake(c->config.ctx);
 }
 
+static void handle_backup(struct hf_committer *c, bool stopping)
+{
+    int status =
+        stopping ? HF_ECANCELED : hf_backup_write(c->store, c->backup.wall_ms, c->backup.out);
+
+    pthread_mutex_lock(&c->mutex);
+    c->backup = (struct hf_commit_backup){.done = true, .status = status};
+    pthread_mutex_unlock(&c->mutex);
+    c->config.wake(c->config.ctx);
+}
+
 /*
- * Waits for a batch, or for the end. While the store is down it waits no longer than pause_ns. The
- * batch, or NULL.
+ * Waits for a batch, a backup or for the request to stop; while the store is down, for at most
+ * pause_ns. Returns the batch, or NULL.
  */
-static const struct hf_batch *wait_for_batch(struct hf_committer *c, uint64_t pause_ns,
-                                             bool *stopping)
+static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns, bool *backup,
+                                            bool *stopping)
 {
     bool probing = !c->health.up && c->health.code != HF_EFENCED;
     struct timespec until = timespec_of(now_ns() + pause_ns);
@@ -160,13 +175,14 @@ static const struct hf_batch *wait_for_batch(struct hf_committer *c, uint64_t pa
     int error = 0;
 
     pthread_mutex_lock(&c->mutex);
-    while (!c->batch && !c->stopping && error != ETIMEDOUT) {
+    while (!c->batch && !c->backup.out && !c->stopping && error != ETIMEDOUT) {
         if (probing)
             error = pthread_cond_timedwait(&c->changed, &c->mutex, &until);
         else
             error = pthread_cond_wait(&c->changed, &c->mutex);
     }
     batch = c->batch;
+    *backup = c->backup.out != NULL;
     *stopping = c->stopping;
     pthread_mutex_unlock(&c->mutex);
     return batch;
@@ -178,11 +194,14 @@ static void *commit_thread(void *arg)
     const uint64_t first_ns = PROBE_FIRST_MS * NS_PER_MS;
     uint64_t pause_ns = first_ns;
     bool stopping = false;
+    bool backup = false;
 
     for (;;) {
-        const struct hf_batch *batch = wait_for_batch(c, pause_ns, &stopping);
+        const struct hf_batch *batch = wait_for_work(c, pause_ns, &backup, &stopping);
 
-        if (batch) {
+        if (backup) {
+            handle_backup(c, stopping);
+        } else if (batch) {
             handle_batch(c, batch);
         } else if (stopping) {
             return NULL;
@@ -193,8 +212,8 @@ static void *commit_thread(void *arg)
     }
 }
 
-/* Signals are the loop's business: the thread starts with all of them blocked. */
-static int start_thread(struct hf_committer *c)
+/* The loop thread handles signals, so this thread starts with all of them blocked. */
+int hf_committer_start(struct hf_committer *c)
 {
     sigset_t all;
     sigset_t before;
@@ -204,6 +223,7 @@ static int start_thread(struct hf_committer *c)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&c->thread, NULL, commit_thread, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    c->running = error == 0;
     return error ? HF_EUNAVAIL : 0;
 }
 
@@ -220,14 +240,8 @@ int hf_committer_init(struct hf_committer *committer, struct hf_store *store,
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     rv = pthread_cond_init(&committer->changed, &attr) == 0 ? 0 : HF_ENOMEM;
     pthread_condattr_destroy(&attr);
-    if (rv < 0)
-        return rv;
-    pthread_mutex_init(&committer->mutex, NULL);
-    rv = start_thread(committer);
-    if (rv < 0) {
-        pthread_mutex_destroy(&committer->mutex);
-        pthread_cond_destroy(&committer->changed);
-    }
+    if (rv == 0)
+        pthread_mutex_init(&committer->mutex, NULL);
     return rv;
 }
 
@@ -237,7 +251,8 @@ void hf_committer_stop(struct hf_committer *committer)
     committer->stopping = true;
     pthread_cond_signal(&committer->changed);
     pthread_mutex_unlock(&committer->mutex);
-    pthread_join(committer->thread, NULL);
+    if (committer->running)
+        pthread_join(committer->thread, NULL);
 }
 
 void hf_committer_free(struct hf_committer *committer)
@@ -254,7 +269,8 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
     committer->batch = batch;
     committer->submitted_ns = now_ns();
     pthread_mutex_unlock(&committer->mutex);
-    pthread_cond_signal(&committer->changed); /* now, or the thread wakes to find it locked */
+    pthread_cond_signal(&committer->changed); /* signal after unlocking, or the thread would wake
+                                                 only to wait for the mutex */
 }
 
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out)
@@ -266,6 +282,27 @@ bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_resul
     if (done)
         *out = committer->result;
     committer->done = false;
+    pthread_mutex_unlock(&committer->mutex);
+    return done;
+}
+
+void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struct hf_buf *out)
+{
+    pthread_mutex_lock(&committer->mutex);
+    HF_ASSERT(!committer->backup.out && !committer->backup.done && !committer->stopping);
+    committer->backup = (struct hf_commit_backup){.out = out, .wall_ms = wall_ms};
+    pthread_cond_signal(&committer->changed);
+    pthread_mutex_unlock(&committer->mutex);
+}
+
+bool hf_committer_collect_backup(struct hf_committer *committer, int *status)
+{
+    bool done;
+
+    pthread_mutex_lock(&committer->mutex);
+    done = committer->backup.done;
+    *status = committer->backup.status;
+    committer->backup.done = false;
     pthread_mutex_unlock(&committer->mutex);
     return done;
 }

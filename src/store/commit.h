@@ -1,21 +1,22 @@
 /*
- * The group-commit thread. The loop thread hands over one batch, and goes on gathering the next
- * while that one is made durable; when it is done, wake() tells the loop to collect the result.
- * There is no delay to wait for company: a batch that is submitted is committed at once, and what
- * arrives meanwhile makes up the next one (SPEC section 4).
+ * The group-commit thread. The loop thread submits one batch and collects the next while that one
+ * is made durable; then wake() tells the loop to fetch the result. A batch is committed at once,
+ * without waiting for further requests to join it: the requests that arrive meanwhile form the next
+ * batch (SPEC section 4).
  *
- * When the store cannot be reached the thread sends the same batch again, with growing pauses, for
- * give_up_ms; only then is the batch refused and the store down (SPEC section 5). While it is down
- * each batch gets one try, and the thread looks by itself whether the store is back, so that it
- * heals without a restart and without a request. A store taken over by another daemon
- * (HF_EFENCED) stays down.
+ * When the store cannot be reached, the thread sends the same batch again, with growing pauses, for
+ * give_up_ms. Only then does it report the batch as failed and the store as down (SPEC section 5).
+ * While the store is down, each batch gets one attempt, and the thread probes the store by itself,
+ * so that service resumes without a restart and without a request. A store taken over by another
+ * daemon (HF_EFENCED) stays down.
  *
- * A batch whose outcome is not known (the connection broke while it committed) is not refused, for
- * it may be durable: the store counts as down after give_up_ms, but the batch stays in flight until
- * a later try has settled it. So what is reported as failed is certain not to be durable.
+ * A batch whose outcome is unknown (the connection broke during the commit) is not reported as
+ * failed, because it may be durable. After give_up_ms the store counts as down, but the batch stays
+ * in flight until a later attempt has decided its outcome. A batch reported as failed is therefore
+ * certain not to be durable.
  *
- * Ownership: store and batch are the committer's between submit (for the store: init) and collect
- * (for the store: stop). It allocates nothing.
+ * Ownership: the committer owns the batch from submit to collect, and the store from init to stop.
+ * It allocates nothing but for a backup.
  */
 #ifndef HF_STORE_COMMIT_H
 #define HF_STORE_COMMIT_H
@@ -24,70 +25,102 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "store/store.h"
 
-/* What the daemon uses: nobody is refused for an outage of 5 s, and a reconnect takes a moment. */
+/*
+ * The daemon's value: no request is refused because of an outage of 5 s, plus the time of a
+ * reconnect.
+ */
 enum { HF_COMMIT_GIVE_UP_MS = 6000 };
 
 struct hf_committer_config {
-    uint32_t give_up_ms;     /* how long an unreachable store is waited for; 0: not at all */
-    void (*wake)(void *ctx); /* from the commit thread, e.g. uv_async_send; must not block */
+    uint32_t give_up_ms; /* how long to keep trying to reach the store; 0: one attempt */
+    void (*wake)(
+        void *ctx); /* called on the commit thread, for example uv_async_send; must not block */
     void *ctx;
 };
 
 /*
- * What became of a batch. One that failed is not durable; in_doubt is the exception, possible only
- * when the committer was stopped, or the store lost to another daemon, before the outcome was
- * known.
+ * The result of a batch. A failed batch is not durable, except that in_doubt says its outcome is
+ * unknown. That is possible only when the committer was stopped, or another daemon took the store,
+ * before the outcome was known.
  */
 struct hf_commit_result {
     const struct hf_batch *batch;
-    int status; /* 0: all of it is durable */
+    int status; /* 0: the whole batch is durable */
     bool in_doubt;
-    uint64_t duration_ns; /* from submit to durable, or given up */
+    uint64_t duration_ns; /* from submit until it was durable or reported as failed */
+};
+
+/* A backup to be made between two batches. */
+struct hf_commit_backup {
+    struct hf_buf *out; /* NULL: none is wanted */
+    int64_t wall_ms;
+    bool done;
+    int status;
 };
 
 struct hf_store_health {
     bool up;
-    int code;                        /* why not, 0 when up */
-    char reason[HF_STORE_ERROR_MAX]; /* for people, "" when up */
+    int code;                        /* why the store is down; 0 when it is up */
+    char reason[HF_STORE_ERROR_MAX]; /* the error text; "" when the store is up */
 };
 
 struct hf_committer {
-    struct hf_store *store; /* the commit thread's */
+    struct hf_store *store; /* used by the commit thread only */
     struct hf_committer_config config;
     pthread_t thread;
 
-    pthread_mutex_t mutex; /* guards all that follows */
+    pthread_mutex_t mutex; /* protects everything below */
     pthread_cond_t changed;
     const struct hf_batch *batch; /* in flight */
     uint64_t submitted_ns;
-    bool done; /* result waits to be collected */
+    bool done; /* the result has not been collected yet */
+    struct hf_commit_backup backup;
     bool stopping;
+    bool running; /* the thread was started */
     struct hf_commit_result result;
     struct hf_store_health health;
 };
 
-/* Starts the thread. HF_ENOMEM or HF_EUNAVAIL if there can be none. */
+/* HF_ENOMEM. */
 int hf_committer_init(struct hf_committer *committer, struct hf_store *store,
                       const struct hf_committer_config *config);
 
+/* Starts the thread. HF_EUNAVAIL if there can be none. */
+int hf_committer_start(struct hf_committer *committer);
+
 /*
- * Waits for the batch in flight, if any, to be durable or given up (now also one in doubt), ends
- * the thread and gives the store back. The result can be collected afterwards.
+ * Waits until the batch in flight, if any, is durable or has failed (a batch in doubt counts as
+ * failed now), ends the thread and returns the store to the caller. The result can be collected
+ * afterwards.
  */
 void hf_committer_stop(struct hf_committer *committer);
 
-/* After stop. */
+/* Call it after stop. */
 void hf_committer_free(struct hf_committer *committer);
 
-/* One batch at a time: the one before must have been collected. */
+/* Submits a batch. The result of the previous one must have been collected. */
 void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *batch);
 
-/* True once for each batch, when it is done; false while there is nothing to collect. */
+/* Returns true once for each batch, when it is done; false while there is no result. */
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out);
 
-/* wake() is called when this changes, too. */
+/*
+ * Has the thread append a backup (store/backup.h) to out: all that is durable between two batches.
+ * Until it is done, which wake() announces, out belongs to the thread, and batches wait. One at a
+ * time.
+ */
+void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struct hf_buf *out);
+
+/*
+ * Returns true once for each backup, when it has ended: with 0, an error of the store, or
+ * HF_ECANCELED if the committer was stopped before.
+ */
+bool hf_committer_collect_backup(struct hf_committer *committer, int *status);
+
+/* Copies the state of the store. wake() is called when that changes, too. */
 void hf_committer_health(struct hf_committer *committer, struct hf_store_health *out);
 
 #endif

@@ -5,11 +5,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/text.h"
 
 #define NAME     "journal"
@@ -18,9 +19,17 @@
 
 enum { SECTOR = 512 };
 
-/* In front of each batch; native byte order, like LMDB's file. */
+/* The last sector of the file, behind the records, where versions that know no id do not look. */
+struct trailer {
+    char magic[8];
+    uint64_t id;
+};
+
+static const char MAGIC[] = "HFjourn1";
+
+/* The header of each batch; in native byte order, like LMDB's file. */
 struct header {
-    uint64_t checksum; /* of the rest of the header and the batch's bytes */
+    uint64_t checksum; /* over the rest of the header and the bytes of the batch */
     uint64_t index;
     uint32_t len;
     uint32_t n_ops;
@@ -61,30 +70,57 @@ static int write_zeros(int fd)
         if (n != (ssize_t)sizeof(ZEROS))
             return n < 0 ? errno : ENOSPC;
     }
-    return fsync(fd) < 0 ? errno : 0;
+    return 0;
+}
+
+static int write_id(int fd, uint64_t id)
+{
+    uint8_t sector[SECTOR] = {0};
+    struct trailer trailer = {.id = id};
+    ssize_t n;
+
+    memcpy(trailer.magic, MAGIC, sizeof(trailer.magic));
+    memcpy(sector, &trailer, sizeof(trailer));
+    n = pwrite(fd, sector, sizeof(sector), HF_JOURNAL_BYTES);
+    return n == (ssize_t)sizeof(sector) ? 0 : n < 0 ? errno : ENOSPC;
+}
+
+static int draw_id(uint64_t *out)
+{
+    do {
+        if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
+            return EIO;
+    } while (*out == 0);
+    return 0;
 }
 
 int hf_journal_create(struct hf_journal *journal, int dir_fd)
 {
     struct stat st;
-    int error;
+    uint64_t id;
+    int error = draw_id(&id);
     int fd;
 
     HF_ASSERT(journal->fd < 0);
+    if (error)
+        return error;
     if (unlinkat(dir_fd, OLD_NAME, 0) < 0 && errno != ENOENT)
         return errno;
     fd = openat(dir_fd, NEW_NAME, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
     error = write_zeros(fd);
-    if (!error &&
-        (fstat(fd, &st) < 0 || renameat(dir_fd, NEW_NAME, dir_fd, NAME) < 0 || fsync(dir_fd) < 0))
+    if (!error)
+        error = write_id(fd, id);
+    if (!error && (fsync(fd) < 0 || fstat(fd, &st) < 0 ||
+                   renameat(dir_fd, NEW_NAME, dir_fd, NAME) < 0 || fsync(dir_fd) < 0))
         error = errno;
     if (error) {
         close(fd);
         return error;
     }
     journal->fd = fd;
+    journal->id = id;
     journal->dev = st.st_dev;
     journal->ino = st.st_ino;
     return 0;
@@ -138,7 +174,9 @@ bool hf_journal_is_ours(const struct hf_journal *journal, const char *path)
     return stat(name, &st) == 0 && st.st_dev == journal->dev && st.st_ino == journal->ino;
 }
 
-/* The header of a valid record at this place in the file, with that number or a later one. */
+/*
+ * Returns the header of a valid record at this place in the file, with this number or a later one.
+ */
 static bool find_record(const uint8_t *file, size_t at, const struct hf_hash_key *key,
                         uint64_t index, struct header *out)
 {
@@ -152,9 +190,9 @@ static bool find_record(const uint8_t *file, size_t at, const struct hf_hash_key
 }
 
 /*
- * Takes all records from the start. The first that is not valid is the end: nothing there, or one
- * that was cut short before anybody was told of it. Then no valid one can come behind it, for each
- * was complete before the next was begun; if one does, the disk has forgotten something.
+ * Reads all records from the start. The first invalid one is the end: there is no record, or one
+ * that was cut short before its batch was acknowledged. No valid record can follow it, because each
+ * record was complete before the next was begun. If one does, the disk has lost data.
  */
 static int take_records(const uint8_t *file, const struct hf_hash_key *key, struct hf_batch *out)
 {
@@ -176,6 +214,19 @@ static int take_records(const uint8_t *file, const struct hf_hash_key *key, stru
     return 0;
 }
 
+/* Compares the file's id. A file without one was not made for this data.mdb. */
+static int check_id(int fd, uint64_t id)
+{
+    struct trailer trailer;
+    ssize_t n = pread(fd, &trailer, sizeof(trailer), HF_JOURNAL_BYTES);
+
+    if (n < 0)
+        return errno;
+    if (n != (ssize_t)sizeof(trailer) || memcmp(trailer.magic, MAGIC, sizeof(trailer.magic)) != 0)
+        return ESTALE;
+    return trailer.id == id ? 0 : ESTALE;
+}
+
 static int read_records(int fd, const struct hf_hash_key *key, struct hf_batch *out)
 {
     uint8_t *file = hf_malloc(out->buf.alloc, HF_JOURNAL_BYTES);
@@ -193,20 +244,39 @@ static int read_records(int fd, const struct hf_hash_key *key, struct hf_batch *
     return error;
 }
 
-int hf_journal_recover(int dir_fd, const struct hf_hash_key *key, struct hf_batch *out)
+int hf_journal_move_aside(int dir_fd)
 {
-    int error;
-    int fd;
-
-    /* Only one of the two names can hold records that are still valid: see the order in lmdb.c. */
+    /* Only one of the two files can hold records that are still valid; lmdb.c says why. */
     if (renameat(dir_fd, NAME, dir_fd, OLD_NAME) < 0 && errno != ENOENT)
         return errno;
-    if (fsync(dir_fd) < 0)
-        return errno;
-    fd = openat(dir_fd, OLD_NAME, O_RDONLY | O_CLOEXEC);
+    return fsync(dir_fd) < 0 ? errno : 0;
+}
+
+static int open_either(int dir_fd)
+{
+    int fd = openat(dir_fd, NAME, O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 && errno == ENOENT ? openat(dir_fd, OLD_NAME, O_RDONLY | O_CLOEXEC) : fd;
+}
+
+bool hf_journal_exists(int dir_fd)
+{
+    struct stat st;
+
+    return fstatat(dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+           fstatat(dir_fd, OLD_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int hf_journal_read(int dir_fd, const struct hf_hash_key *key, uint64_t id, struct hf_batch *out)
+{
+    int fd = open_either(dir_fd);
+    int error;
+
     if (fd < 0)
-        return errno == ENOENT ? 0 : errno;
+        return errno == ENOENT && id == 0 ? 0 : errno;
     error = read_records(fd, key, out);
+    if (!error && id != 0)
+        error = check_id(fd, id);
     close(fd);
     return error;
 }

@@ -1,22 +1,26 @@
 /*
  * The journal in front of LMDB: a file of fixed size to which batches are appended, each with one
- * write and one fdatasync. LMDB itself needs two flushes for a commit, one after the other; with
- * the journal a lock that comes alone is durable in half the time, and what was taken and given
- * back in between never reaches LMDB at all.
+ * write and one fdatasync. A commit of LMDB needs two flushes, one after the other. With the
+ * journal a single lock is durable in half the time, and a lock that is taken and released between
+ * two checkpoints never reaches LMDB.
  *
- * A record is a header and the batch's bytes. What makes it valid is a keyed checksum: the key is
- * random, is kept in LMDB, and is replaced by the same transaction that brings the journal's
- * contents into LMDB (a checkpoint). So that transaction empties the journal, without touching
- * the file; and nothing a peer sends can be made to look like a record.
+ * A record is a header and the bytes of a batch. A keyed checksum makes it valid. The key is random
+ * and kept in LMDB; the transaction that moves the journal's contents into LMDB (a checkpoint) also
+ * replaces the key. That transaction therefore empties the journal without touching the file, and a
+ * peer cannot send bytes that look like a record.
  *
- * Each record starts on a sector of its own: a write that is cut short cannot reach into one that
- * was acknowledged before.
+ * Each record starts on its own sector, so that a write that is cut short cannot damage a record
+ * that was acknowledged before.
  *
- * The file belongs to one daemon. The next one moves it aside before it reads it, and makes a new
- * one; the former owner sees, after its own sync and before it tells anybody, that the file is no
- * longer where it was (hf_journal_is_ours). What it acknowledged before that, the next one reads.
+ * The file belongs to one daemon. The next daemon moves it aside before reading it, and makes a new
+ * one. After each sync, and before it acknowledges a batch, a daemon checks that the file is still
+ * in its place (hf_journal_is_ours). Everything it acknowledged before the move, the next daemon
+ * reads.
  *
- * Calls that can fail return 0 or an errno.
+ * Behind the records stands the file's id, random and new for each file. LMDB holds the same id, so
+ * a journal that is missing, or belongs to another data.mdb, is noticed (lmdb_parts.h).
+ *
+ * Functions that can fail return 0 or an errno.
  */
 #ifndef HF_STORE_JOURNAL_H
 #define HF_STORE_JOURNAL_H
@@ -29,47 +33,58 @@
 #include "core/record.h"
 
 enum {
-    HF_JOURNAL_BYTES = 1 << 20,
-    HF_JOURNAL_BATCH_MAX = HF_JOURNAL_BYTES / 8, /* beyond this LMDB alone is as good */
+    HF_JOURNAL_BYTES = 1 << 20, /* of records */
+    HF_JOURNAL_BATCH_MAX =
+        HF_JOURNAL_BYTES /
+        8, /* a larger batch goes to LMDB directly: the journal would not be faster */
 };
 
 struct hf_journal {
     int fd; /* -1 when there is no file */
     dev_t dev;
     ino_t ino;
+    uint64_t id; /* in the file and in LMDB; 0 when there is no file */
     struct hf_hash_key key;
-    size_t end;     /* where the next record goes */
-    uint64_t index; /* its number since the last checkpoint, from 0 */
+    size_t end;     /* the offset of the next record */
+    uint64_t index; /* the number of the next record since the last checkpoint, from 0 */
 };
 
-/* No file yet. */
+/* Opens no file yet. */
 void hf_journal_init(struct hf_journal *journal);
 void hf_journal_close(struct hf_journal *journal);
 
-/*
- * What a former owner left: moves its journal aside and appends the operations of all records that
- * are valid under key to out. Without a journal that is none. EBADMSG if it is damaged.
- */
-int hf_journal_recover(int dir_fd, const struct hf_hash_key *key, struct hf_batch *out);
+/* Moves the journal of the previous owner aside, to journal.old, unless that happened before. */
+int hf_journal_move_aside(int dir_fd);
 
 /*
- * Makes the file, filled with zeros so that no later write has to allocate anything, and drops what
- * was moved aside.
+ * Appends the operations of all records that are valid under key to out, from journal or, without
+ * one, from journal.old. id is that of the file that must be there, or 0 if there need not be any.
+ * ENOENT if it is missing, ESTALE if there is another one, EBADMSG if it is damaged; then out has
+ * the operations from before the damage.
+ */
+int hf_journal_read(int dir_fd, const struct hf_hash_key *key, uint64_t id, struct hf_batch *out);
+
+/* True if there is a file that hf_journal_read() would read. */
+bool hf_journal_exists(int dir_fd);
+
+/*
+ * Creates the file, filled with zeros so that no later write has to allocate blocks, with a new id,
+ * and removes the one moved aside.
  */
 int hf_journal_create(struct hf_journal *journal, int dir_fd);
 
-/* After a checkpoint that stored key: the journal is empty. */
+/* Empties the journal, after a checkpoint that stored key. */
 void hf_journal_restart(struct hf_journal *journal, const struct hf_hash_key *key);
 
 bool hf_journal_has_room(const struct hf_journal *journal, const struct hf_batch *batch);
 
 /*
- * Durable on return. After a failure the record may or may not be there, and only a checkpoint can
- * make certain that it is not.
+ * Appends a batch, which is durable on return. After a failure the record may or may not be in the
+ * file; only a checkpoint makes certain that it is not.
  */
 int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch);
 
-/* Is it still the file of that name in the directory at path? */
+/* True if the file is still the one of that name in the directory at path. */
 bool hf_journal_is_ours(const struct hf_journal *journal, const char *path);
 
 #endif

@@ -1,50 +1,39 @@
 /*
  * The default store: LMDB (lmdb_env.h) behind a journal (journal.h).
  *
- * A batch is durable as soon as it is in the journal. Its operations are kept in memory as well,
- * and when the journal is full, or somebody wants to read, all of them go to LMDB in one
- * transaction: a checkpoint. That transaction also stores a new key for the journal, which empties
- * it. So at any moment LMDB and what is valid of the journal add up to everything acknowledged.
+ * A batch is durable as soon as it is in the journal. Its operations are also kept in memory. When
+ * the journal is full, or when the store is read, one transaction brings all of them into LMDB: a
+ * checkpoint. That transaction also stores a new key for the journal, which empties it. At any
+ * moment LMDB and the valid part of the journal together hold everything that was acknowledged.
  *
- * A batch too large for the journal goes to LMDB directly, together with what is pending.
+ * A batch too large for the journal goes to LMDB directly, together with the pending operations.
  */
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "store/backend.h"
 #include "store/changes.h"
 #include "store/journal.h"
 #include "store/lmdb_env.h"
+#include "store/lmdb_read.h"
 
 struct lmdb {
     struct hf_lmdb_env env;
     struct hf_journal journal;
-    struct hf_batch pending; /* what is durable in the journal alone */
+    struct hf_batch pending; /* operations that are durable in the journal only */
     struct hf_changes changes;
-    bool stale; /* the journal's last record is in doubt: nothing goes there before a checkpoint */
+    bool stale; /* the last record of the journal is in doubt: append nothing before the next
+                   checkpoint */
 };
-
-static MDB_dbi tree_of(const struct hf_lmdb_env *env, enum hf_record_kind kind)
-{
-    switch (kind) {
-    case HF_RECORD_SERVER:
-        return env->state;
-    case HF_RECORD_CLIENT:
-        return env->clients;
-    case HF_RECORD_LOCK:
-        return env->locks;
-    }
-    HF_UNREACHABLE();
-}
 
 static uint64_t key_of(enum hf_record_kind kind, uint64_t id)
 {
     return kind == HF_RECORD_SERVER ? HF_LMDB_SERVER : id;
 }
 
-/* The end of a tree: new records come with greater ids than any before, and are appended. */
+/* The greatest id of a tree. New records have greater ids and can be appended. */
 struct tail {
     bool empty;
     uint64_t last;
@@ -74,7 +63,7 @@ static int write_op(MDB_cursor *cursor, struct tail *tail, const struct hf_op *o
     int error;
 
     if (op->type == HF_OP_PUT) {
-        /* MDB_APPEND fills pages to the brim, where a plain put would leave each half empty. */
+        /* MDB_APPEND fills pages completely, where a plain put would leave each half empty. */
         error = mdb_cursor_put(cursor, &key, &value, beyond(tail, id) ? MDB_APPEND : 0);
         if (!error && beyond(tail, id))
             *tail = (struct tail){.last = id};
@@ -88,7 +77,7 @@ static int write_op(MDB_cursor *cursor, struct tail *tail, const struct hf_op *o
     return mdb_cursor_del(cursor, 0);
 }
 
-/* All operations of one kind; they are ordered by id. */
+/* Applies all operations of one kind, which are ordered by id. */
 static int write_run(MDB_txn *txn, MDB_dbi tree, const struct hf_op *ops, size_t count)
 {
     MDB_cursor *cursor;
@@ -104,50 +93,44 @@ static int write_run(MDB_txn *txn, MDB_dbi tree, const struct hf_op *ops, size_t
     return error;
 }
 
-static int write_journal_key(struct hf_lmdb_env *env, MDB_txn *txn, const struct hf_hash_key *key)
-{
-    uint64_t which = HF_LMDB_JOURNAL_KEY;
-    MDB_val name = hf_lmdb_number(&which);
-    MDB_val value = {sizeof(*key), (void *)key};
-
-    return mdb_put(txn, env->state, &name, &value, 0);
-}
-
 struct checkpoint {
     const struct hf_changes *changes;
-    struct hf_hash_key key;
+    struct hf_lmdb_parts parts;
 };
 
 static int write_checkpoint(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
 {
     const struct checkpoint *checkpoint = ctx;
     const struct hf_changes *changes = checkpoint->changes;
-    int error = write_journal_key(env, txn, &checkpoint->key);
+    int error = hf_lmdb_parts_write(txn, env->state, &checkpoint->parts);
 
     for (size_t from = 0; from < changes->count && !error;) {
         const struct hf_op *ops = &changes->ops[from];
-        error = write_run(txn, tree_of(env, ops->kind), ops, hf_changes_run(changes, &from));
+        error = write_run(txn, hf_lmdb_tree(env, ops->kind), ops, hf_changes_run(changes, &from));
     }
     return error ? hf_lmdb_env_fail(env, error, "cannot write") : 0;
 }
 
-/* Brings all that is pending into LMDB, and so empties the journal. */
+/* Brings all pending operations into LMDB, which empties the journal. */
 static int checkpoint(struct lmdb *lmdb)
 {
-    struct checkpoint checkpoint = {.changes = &lmdb->changes};
+    struct checkpoint checkpoint = {.changes = &lmdb->changes,
+                                    .parts = {.journal_id = lmdb->journal.id}};
+    struct hf_hash_key *key = &checkpoint.parts.journal_key;
     struct hf_store *store = lmdb->env.store;
     int rv;
 
-    if (getrandom(&checkpoint.key, sizeof(checkpoint.key), 0) != sizeof(checkpoint.key))
+    if (getrandom(key, sizeof(*key), 0) != sizeof(*key))
         return hf_store_fail(store, HF_EIO, "the kernel gives no random number");
     if (hf_changes_collapse(&lmdb->changes, &lmdb->pending) < 0)
         return hf_store_fail(store, HF_ENOMEM, "out of memory");
     rv = hf_lmdb_env_write(&lmdb->env, write_checkpoint, &checkpoint);
-    lmdb->stale = rv < 0; /* perhaps it was committed, and the journal's key is another now */
+    lmdb->stale =
+        rv < 0; /* the transaction may have been committed, and with it a new key for the journal */
     if (rv < 0)
         return rv;
     hf_batch_clear(&lmdb->pending);
-    hf_journal_restart(&lmdb->journal, &checkpoint.key);
+    hf_journal_restart(&lmdb->journal, key);
     return 0;
 }
 
@@ -168,15 +151,15 @@ static void forget(struct lmdb *lmdb, const struct hf_batch *batch)
 }
 
 /*
- * Nobody is told that a batch is durable before it is certain that the next daemon will find it:
- * neither file may have been moved away beneath us while it was written.
+ * Before a batch is acknowledged it must be certain that the next daemon will find it: neither file
+ * may have been moved away while the batch was written.
  */
 static int check_files(struct lmdb *lmdb)
 {
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;
     int rv = hf_lmdb_dir_check(lmdb->env.store, dir);
 
-    /* With the database in its place, a journal that is not ours is that of another daemon. */
+    /* The database is in its place, so a journal that is not ours belongs to another daemon. */
     if (rv == 0 && !hf_journal_is_ours(&lmdb->journal, dir->path))
         rv = hf_lmdb_env_fail_fenced(&lmdb->env);
     return rv;
@@ -201,7 +184,9 @@ static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
     bool large = hf_buf_len(&batch->buf) > HF_JOURNAL_BATCH_MAX;
     int rv = hf_lmdb_env_ready(&lmdb->env);
 
-    /* What is pending must go first, and must not be blamed on this batch. */
+    /*
+     * Bring the pending operations in first, so that their failure is not reported as this batch's.
+     */
     if (rv == 0 && (lmdb->stale || (!large && !hf_journal_has_room(&lmdb->journal, batch)))) {
         rv = checkpoint(lmdb);
         store->in_doubt = false;
@@ -216,7 +201,7 @@ static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
     return rv;
 }
 
-/* The only way to know whether the disk takes writes is to write. */
+/* Only a write can tell whether the disk accepts writes. */
 static int lmdb_probe(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
@@ -225,7 +210,7 @@ static int lmdb_probe(struct hf_store *store)
     return rv < 0 ? rv : checkpoint(lmdb);
 }
 
-/* Whoever reads, reads LMDB. */
+/* Begins a read transaction. Reads go to LMDB only, so pending operations must be there first. */
 static int begin_read(struct lmdb *lmdb, MDB_txn **out)
 {
     int rv = hf_lmdb_env_ready(&lmdb->env);
@@ -235,68 +220,23 @@ static int begin_read(struct lmdb *lmdb, MDB_txn **out)
     return rv < 0 ? rv : hf_lmdb_env_begin_read(&lmdb->env, out);
 }
 
-static int lmdb_get(struct hf_store *store, enum hf_record_kind kind, uint64_t id,
-                    struct hf_buf *out)
+static int lmdb_list(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit,
+                     void *ctx)
 {
     struct lmdb *lmdb = store->state;
-    uint64_t number = key_of(kind, id);
-    MDB_val key = hf_lmdb_number(&number);
-    MDB_val value;
     MDB_txn *txn;
-    int error;
     int rv = begin_read(lmdb, &txn);
 
     if (rv < 0)
         return rv;
-    error = mdb_get(txn, tree_of(&lmdb->env, kind), &key, &value);
-    if (error == MDB_NOTFOUND)
-        rv = hf_store_fail(store, HF_ENOENT, "there is no such record under \"%s\"",
-                           hf_store_kind_name(kind));
-    else if (error)
-        rv = hf_lmdb_env_fail(&lmdb->env, error, "cannot read");
-    else if (hf_buf_append(out, value.mv_data, value.mv_size) < 0)
-        rv = hf_store_fail(store, HF_ENOMEM, "out of memory");
+    rv = hf_lmdb_list(&lmdb->env, txn, kind, visit, ctx);
     mdb_txn_abort(txn);
     return rv;
 }
 
-static int list_tree(struct lmdb *lmdb, MDB_txn *txn, enum hf_record_kind kind,
-                     hf_store_visit visit, void *ctx)
-{
-    MDB_cursor *cursor;
-    MDB_val key;
-    MDB_val value;
-    int rv = 0;
-    int error = mdb_cursor_open(txn, tree_of(&lmdb->env, kind), &cursor);
-
-    if (error)
-        return hf_lmdb_env_fail(&lmdb->env, error, "cannot read");
-    while (rv == 0 && !(error = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))) {
-        uint64_t number;
-
-        memcpy(&number, key.mv_data, sizeof(number));
-        if (kind != HF_RECORD_SERVER || number == HF_LMDB_SERVER)
-            rv = visit(ctx, kind, hf_bytes(value.mv_data, value.mv_size));
-    }
-    mdb_cursor_close(cursor);
-    return rv == 0 && error != MDB_NOTFOUND ? hf_lmdb_env_fail(&lmdb->env, error, "cannot read")
-                                            : rv;
-}
-
-static int lmdb_list(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit,
-                     void *ctx)
-{
-    MDB_txn *txn;
-    int rv = begin_read(store->state, &txn);
-
-    if (rv < 0)
-        return rv;
-    rv = list_tree(store->state, txn, kind, visit, ctx);
-    mdb_txn_abort(txn);
-    return rv;
-}
-
-/* Best effort: what does not get into LMDB now is in the journal, and is found at the next start.
+/*
+ * Best effort: operations that cannot be brought into LMDB now stay in the journal, and the next
+ * start finds them.
  */
 static void lmdb_close(struct hf_store *store)
 {
@@ -311,21 +251,43 @@ static void lmdb_close(struct hf_store *store)
     hf_free(store->alloc, lmdb);
 }
 
+/* Appends what the previous owner's journal holds to pending. */
+static int read_journal(struct lmdb *lmdb)
+{
+    const struct hf_lmdb_dir *dir = &lmdb->env.dir;
+    const struct hf_lmdb_parts *parts = &lmdb->env.parts;
+    int error = hf_journal_move_aside(dir->fd);
+
+    if (error)
+        return hf_lmdb_env_fail(&lmdb->env, error, "cannot move the journal aside");
+    error = hf_journal_read(dir->fd, &parts->journal_key, parts->journal_id, &lmdb->pending);
+    if (!error || hf_lmdb_parts_loss_accepted(dir, error))
+        return 0;
+    /* Closing must not commit the part that was read, for that would void the rest. */
+    hf_batch_clear(&lmdb->pending);
+    return hf_lmdb_parts_fail(lmdb->env.store, dir, error);
+}
+
 /*
- * What the last owner left in its journal goes to LMDB, under a new key; from then on the old
- * journal is void, and a new one can take its place.
+ * Brings the journal of the previous owner into LMDB under a new key. After that the old journal is
+ * void, and a new one can replace it; the second checkpoint records its id (lmdb_parts.h).
  */
 static int recover(struct lmdb *lmdb)
 {
-    int dir_fd = lmdb->env.dir.fd;
-    int error = hf_journal_recover(dir_fd, &lmdb->env.journal_key, &lmdb->pending);
-    int rv =
-        error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot read the journal") : checkpoint(lmdb);
+    int rv = read_journal(lmdb);
+    int error;
 
+    if (rv == 0)
+        rv = checkpoint(lmdb);
     if (rv < 0)
         return rv;
-    error = hf_journal_create(&lmdb->journal, dir_fd);
-    return error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot make the journal") : 0;
+    error = hf_journal_create(&lmdb->journal, lmdb->env.dir.fd);
+    if (error)
+        return hf_lmdb_env_fail(&lmdb->env, error, "cannot make the journal");
+    rv = checkpoint(lmdb);
+    if (rv == 0)
+        hf_lmdb_parts_forget_loss(&lmdb->env.dir);
+    return rv;
 }
 
 static int lmdb_open(struct hf_store *store, const struct hf_store_config *config)
@@ -349,6 +311,8 @@ static int lmdb_open(struct hf_store *store, const struct hf_store_config *confi
     rv = recover(lmdb);
     if (rv < 0)
         lmdb_close(store);
+    else
+        hf_lmdb_dir_give(&lmdb->env.dir);
     return rv;
 }
 
@@ -359,6 +323,6 @@ const struct hf_store_backend hf_store_lmdb = {
     .close = lmdb_close,
     .apply = lmdb_apply,
     .probe = lmdb_probe,
-    .get = lmdb_get,
     .list = lmdb_list,
+    .read = hf_lmdb_read,
 };

@@ -11,7 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "store/backend.h"
@@ -21,10 +21,10 @@
 
 enum {
     NEARLY_FULL_BYTES = 1 << 20,
-    LONGEST_NAME = 32, /* of a file in the directory, with the slash before it */
+    LONGEST_NAME = 32, /* the longest file name in the directory, with the slash before it */
 };
 
-/* LMDB reports a write that was cut short as EIO; on a full file system that is what happened. */
+/* LMDB reports a short write as EIO; on a full file system the cause is ENOSPC. */
 static bool nearly_full(const struct hf_lmdb_dir *dir)
 {
     struct statvfs fs;
@@ -52,14 +52,9 @@ int hf_lmdb_dir_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int 
     case EACCES:
     case EPERM:
         return hf_store_fail(store, HF_EDENIED,
-                             "%s in %s: permission denied; give the directory to the user that "
-                             "holdfastd runs as",
-                             what, dir->path);
-    case EBADMSG:
-        return hf_store_fail(store, HF_EFORMAT,
-                             "%s in %s: it is damaged; restore the directory from a backup, or "
-                             "remove journal.old to go on without the newest changes",
-                             what, dir->path);
+                             "%s in %s: permission denied; give the directory and its files to the "
+                             "user that holdfastd runs as: chown -R %u:%u %s/",
+                             what, dir->path, geteuid(), getegid(), dir->path);
     case ENOMEM:
         return hf_store_fail(store, HF_ENOMEM, "%s in %s: out of memory", what, dir->path);
     case ENOENT:
@@ -81,7 +76,7 @@ static int sync_parent(const struct hf_lmdb_dir *dir)
     int rv;
 
     if (fd < 0)
-        return errno == EACCES ? 0 : -1; /* not ours to look into, so not ours to sync */
+        return errno == EACCES ? 0 : -1; /* we may not open it, so it is not ours to sync */
     rv = fsync(fd);
     close(fd);
     return rv;
@@ -127,7 +122,7 @@ static int take_lock(struct hf_store *store, struct hf_lmdb_dir *dir)
             return fail_busy(store, dir);
         return hf_lmdb_dir_fail(store, dir, errno, "cannot lock " LOCK_NAME);
     }
-    /* The number is for people only; a full disk must not keep us from starting. */
+    /* The process id only informs operators; a full disk must not prevent the start. */
     if (ftruncate(dir->lock_fd, 0) < 0 || pwrite(dir->lock_fd, pid, (size_t)len, 0) < 0)
         return errno == ENOSPC ? 0 : hf_lmdb_dir_fail(store, dir, errno, "cannot write " LOCK_NAME);
     return 0;
@@ -156,13 +151,37 @@ int hf_lmdb_dir_open(struct hf_store *store, const char *path, struct hf_lmdb_di
 
 void hf_lmdb_dir_close(struct hf_store *store, struct hf_lmdb_dir *dir)
 {
-    /* The lock file stays: removing it would let two daemons each hold a lock of that name. */
+    /*
+     * Keep the lock file: if it were removed, two daemons could each hold a lock on a file of that
+     * name.
+     */
     if (dir->lock_fd >= 0)
         close(dir->lock_fd);
     if (dir->fd >= 0)
         close(dir->fd);
     hf_free(store->alloc, dir->path);
     *dir = (struct hf_lmdb_dir){.fd = -1, .lock_fd = -1};
+}
+
+void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir)
+{
+    static const char *const NAMES[] = {DATA_NAME, "lock.mdb", LOCK_NAME, "journal"};
+    struct stat owner;
+
+    if (geteuid() != 0 || fstat(dir->fd, &owner) < 0 || owner.st_uid == 0)
+        return;
+    for (size_t i = 0; i < HF_COUNT_OF(NAMES); i++) {
+        /* O_PATH: to close another descriptor of lock.mdb would drop LMDB's own locks on it. */
+        int fd = openat(dir->fd, NAMES[i], O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        struct stat st;
+
+        if (fd < 0)
+            continue;
+        /* A link could lead to a file that is not the store's. */
+        if (fstat(fd, &st) == 0 && st.st_uid == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
+            (void)!fchownat(fd, "", owner.st_uid, owner.st_gid, AT_EMPTY_PATH);
+        close(fd);
+    }
 }
 
 int hf_lmdb_dir_settle(struct hf_store *store, struct hf_lmdb_dir *dir)

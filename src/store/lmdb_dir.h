@@ -1,7 +1,7 @@
 /*
- * The directory of an LMDB store, held by one daemon: made if need be, locked for as long as it is
- * open. Inside: holdfast.lock (the lock, and the holder's process id for people), and LMDB's own
- * data.mdb and lock.mdb.
+ * The directory of an LMDB store, created if necessary, and locked by one daemon for as long as it
+ * is open. It holds holdfast.lock (the lock, and the process id of its holder for operators), and
+ * LMDB's own data.mdb and lock.mdb.
  */
 #ifndef HF_STORE_LMDB_DIR_H
 #define HF_STORE_LMDB_DIR_H
@@ -13,22 +13,35 @@
 struct hf_lmdb_dir {
     char *path;
     int fd;         /* the directory */
-    int lock_fd;    /* its flock is the daemon's claim */
+    int lock_fd;    /* the flock on it makes the directory ours */
     dev_t data_dev; /* data.mdb as it was when opened */
     ino_t data_ino;
 };
 
-/* HF_EBUSY names the process that has it. Nothing to close after a failure. */
+/*
+ * HF_EBUSY with an error text that names the process that holds it. After a failure there is
+ * nothing to close.
+ */
 int hf_lmdb_dir_open(struct hf_store *store, const char *path, struct hf_lmdb_dir *out);
 void hf_lmdb_dir_close(struct hf_store *store, struct hf_lmdb_dir *dir);
 
-/* Once data.mdb is there: makes its name durable, and remembers which file it is. */
+/* Call it once data.mdb exists: makes its name durable and remembers which file it is. */
 int hf_lmdb_dir_settle(struct hf_store *store, struct hf_lmdb_dir *dir);
 
-/* HF_EFENCED once data.mdb is no longer the file we opened: what we write is then lost. */
+/*
+ * A daemon that root runs, once and by hand, makes files in a directory that belongs to the
+ * service's user: gives these files to that user, who could not open them otherwise. Best effort:
+ * if it fails, the service's error says what to do.
+ */
+void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir);
+
+/* HF_EFENCED if data.mdb is no longer the file we opened, so that our writes would be lost. */
 int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir);
 
-/* The code for an errno of the file system, and a sentence that begins with what was tried. */
+/*
+ * Sets an error text that begins with what was tried, and returns our code for an errno of the file
+ * system.
+ */
 int hf_lmdb_dir_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int error,
                      const char *what);
 

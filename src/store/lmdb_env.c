@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "store/backend.h"
-#include "store/lmdb_check.h"
+#include "store/lmdb_verify.h"
 
-#define DATA_NAME "data.mdb" /* LMDB's own choice */
+#define DATA_NAME "data.mdb" /* LMDB chooses this name */
 #define NEW_NAME  "data.new"
 
 enum {
@@ -25,7 +25,7 @@ enum {
     MAP_BYTES_FIRST = 64 << 20,
 };
 
-/* LMDB mixes errno values and codes of its own. */
+/* LMDB returns errno values and codes of its own. */
 int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what)
 {
     switch (error) {
@@ -52,7 +52,7 @@ int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what)
     }
 }
 
-/* Looks at the file before LMDB maps it; see lmdb_check.h. HF_ENOENT if there is none. */
+/* Verifies the file before LMDB maps it (lmdb_verify.h). HF_ENOENT if there is none. */
 static int check_file(struct hf_lmdb_env *env)
 {
     char reason[HF_LMDB_REASON_MAX];
@@ -61,7 +61,7 @@ static int check_file(struct hf_lmdb_env *env)
 
     if (fd < 0)
         return hf_lmdb_env_fail(env, errno, "cannot open " DATA_NAME);
-    rv = hf_lmdb_check(fd, env->store->alloc, reason);
+    rv = hf_lmdb_verify(fd, env->store->alloc, reason);
     close(fd);
     switch (rv) {
     case 0:
@@ -82,7 +82,7 @@ static int check_file(struct hf_lmdb_env *env)
     }
 }
 
-/* A number under a key of the state tree; 0 if there is none. */
+/* Reads the number under a key of the state tree; 0 if there is none. */
 static int get_number(MDB_txn *txn, MDB_dbi tree, uint64_t which, uint64_t *out)
 {
     MDB_val key = hf_lmdb_number(&which);
@@ -109,15 +109,14 @@ static int put_number(MDB_txn *txn, MDB_dbi tree, uint64_t which, uint64_t numbe
     return mdb_put(txn, tree, &key, &value, 0);
 }
 
-static int open_trees(struct hf_lmdb_env *env, MDB_txn *txn)
+static int open_trees(struct hf_lmdb_env *env, MDB_txn *txn, unsigned flags)
 {
-    const unsigned flags = MDB_CREATE | MDB_INTEGERKEY;
-    int error = mdb_dbi_open(txn, "state", flags, &env->state);
+    int error = mdb_dbi_open(txn, "state", flags | MDB_INTEGERKEY, &env->state);
 
     if (!error)
-        error = mdb_dbi_open(txn, "clients", flags, &env->clients);
+        error = mdb_dbi_open(txn, "clients", flags | MDB_INTEGERKEY, &env->clients);
     if (!error)
-        error = mdb_dbi_open(txn, "locks", flags, &env->locks);
+        error = mdb_dbi_open(txn, "locks", flags | MDB_INTEGERKEY, &env->locks);
     return error;
 }
 
@@ -139,7 +138,7 @@ static int check_owner(struct hf_lmdb_env *env, MDB_txn *txn)
     return owner == env->owner ? 0 : hf_lmdb_env_fail_fenced(env);
 }
 
-static int check_format(struct hf_lmdb_env *env, MDB_txn *txn)
+static int check_format(struct hf_lmdb_env *env, MDB_txn *txn, uint64_t *out)
 {
     uint64_t format;
     int error = get_number(txn, env->state, HF_LMDB_FORMAT, &format);
@@ -149,41 +148,37 @@ static int check_format(struct hf_lmdb_env *env, MDB_txn *txn)
                              "%s has format %" PRIu64 ", this program knows %d; run the newer "
                              "Holdfast that wrote it",
                              env->dir.path, format, FORMAT_VERSION);
-    if (!error && format < FORMAT_VERSION)
-        error = put_number(txn, env->state, HF_LMDB_FORMAT, FORMAT_VERSION);
+    if (error)
+        return hf_lmdb_env_fail(env, error, "cannot read the store");
+    *out = format;
+    return 0;
+}
+
+static int read_parts(struct hf_lmdb_env *env, MDB_txn *txn)
+{
+    int error = hf_lmdb_parts_read(txn, env->state, &env->parts);
+
     return error ? hf_lmdb_env_fail(env, error, "cannot read the store") : 0;
 }
 
-static int read_journal_key(struct hf_lmdb_env *env, MDB_txn *txn)
-{
-    uint64_t which = HF_LMDB_JOURNAL_KEY;
-    MDB_val key = hf_lmdb_number(&which);
-    MDB_val value;
-    int error = mdb_get(txn, env->state, &key, &value);
-
-    env->journal_key = (struct hf_hash_key){0};
-    if (!error && value.mv_size != sizeof(env->journal_key))
-        error = MDB_CORRUPTED;
-    if (!error)
-        memcpy(&env->journal_key, value.mv_data, sizeof(env->journal_key));
-    return error && error != MDB_NOTFOUND ? hf_lmdb_env_fail(env, error, "cannot read the store")
-                                          : 0;
-}
-
-/* The first transaction of an environment: makes what is missing, and the store ours. */
+/* The first transaction of an environment: creates the missing trees and makes the store ours. */
 static int take_over(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
 {
-    int error = open_trees(env, txn);
-    int rv = error ? hf_lmdb_env_fail(env, error, "cannot read the store") : check_format(env, txn);
+    int error = open_trees(env, txn, MDB_CREATE);
+    uint64_t format = 0;
+    int rv = error ? hf_lmdb_env_fail(env, error, "cannot read the store")
+                   : check_format(env, txn, &format);
 
     (void)ctx;
     if (rv == 0 && env->owned)
         rv = check_owner(env, txn);
     if (rv == 0)
-        rv = read_journal_key(env, txn);
+        rv = read_parts(env, txn);
     if (rv < 0)
         return rv;
     error = put_number(txn, env->state, HF_LMDB_OWNER, env->owner);
+    if (!error && format < FORMAT_VERSION)
+        error = put_number(txn, env->state, HF_LMDB_FORMAT, FORMAT_VERSION);
     return error ? hf_lmdb_env_fail(env, error, "cannot write the store") : 0;
 }
 
@@ -201,7 +196,7 @@ static int begin(struct hf_lmdb_env *env, unsigned flags, MDB_txn **out)
     return error ? hf_lmdb_env_fail(env, error, "cannot begin a transaction") : 0;
 }
 
-/* One write transaction. HF_ELIMIT: the map is too small for it, and nothing was written. */
+/* Runs one write transaction. HF_ELIMIT: the map is too small, and nothing was written. */
 static int write_once(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
 {
     MDB_txn *txn;
@@ -221,7 +216,10 @@ static int write_once(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
     rv = hf_lmdb_env_fail(env, error, "cannot commit");
     if (rv != HF_ELIMIT) {
         close_env(env);
-        /* A full disk shows while pages are written, long before the meta page that counts. */
+        /*
+         * A full disk is noticed while pages are written, before the meta page that would make them
+         * valid.
+         */
         env->store->in_doubt = rv != HF_ENOSPC;
     }
     return rv;
@@ -274,8 +272,8 @@ static int start_env(struct hf_lmdb_env *env, const char *path, unsigned flags)
 }
 
 /*
- * A new file is made whole under another name, and only then gets its own: whatever is called
- * data.mdb was once complete, and if it is not so now, it is damaged.
+ * Create a new file completely under another name and then rename it. A file called data.mdb was
+ * therefore complete once; if it is not now, it is damaged.
  */
 static int create_file(struct hf_lmdb_env *env)
 {
@@ -295,14 +293,17 @@ static int create_file(struct hf_lmdb_env *env)
     return rv;
 }
 
-/* Opens the environment; also after a failed commit, which closed it. */
+/* Opens the environment, also after a failed commit closed it. */
 static int open_env(struct hf_lmdb_env *env)
 {
     int error;
     int rv = check_file(env);
 
-    if (rv == HF_ENOENT && !env->owned)
-        rv = create_file(env);
+    if (rv == HF_ENOENT && !env->owned) {
+        rv = hf_lmdb_parts_check_new(env->store, &env->dir);
+        if (rv == 0)
+            rv = create_file(env);
+    }
     if (rv < 0)
         return rv;
     error = start_env(env, env->dir.path, 0);
@@ -322,7 +323,7 @@ int hf_lmdb_env_ready(struct hf_lmdb_env *env)
     return env->env ? 0 : open_env(env);
 }
 
-/* Joins the check of ownership with a caller's body. */
+/* Runs the ownership check and then the caller's body in one transaction. */
 struct owned_body {
     hf_lmdb_body body;
     void *ctx;
@@ -368,6 +369,48 @@ int hf_lmdb_env_open(struct hf_lmdb_env *env, struct hf_store *store,
     if (rv < 0)
         return rv;
     rv = open_env(env);
+    if (rv < 0)
+        hf_lmdb_env_close(env);
+    return rv;
+}
+
+/* Opens the trees and leaves them open for later transactions. */
+static int look_inside(struct hf_lmdb_env *env)
+{
+    uint64_t format;
+    MDB_txn *txn;
+    int error;
+    int rv = begin(env, MDB_RDONLY, &txn);
+
+    if (rv < 0)
+        return rv;
+    error = open_trees(env, txn, 0);
+    if (error == MDB_NOTFOUND)
+        error = MDB_CORRUPTED; /* the first commit makes all of them */
+    rv = error ? hf_lmdb_env_fail(env, error, "cannot read the store")
+               : check_format(env, txn, &format);
+    if (rv == 0)
+        rv = read_parts(env, txn);
+    (void)mdb_txn_commit(txn);
+    return rv;
+}
+
+int hf_lmdb_env_open_to_read(struct hf_lmdb_env *env, struct hf_store *store, const char *path)
+{
+    int error;
+    int rv;
+
+    *env = (struct hf_lmdb_env){.store = store, .map_bytes = MAP_BYTES_FIRST};
+    rv = hf_lmdb_dir_open(store, path, &env->dir);
+    if (rv < 0)
+        return rv;
+    rv = check_file(env);
+    if (rv == HF_ENOENT && hf_lmdb_parts_check_new(store, &env->dir) < 0)
+        rv = HF_EFORMAT;
+    if (rv == 0) {
+        error = start_env(env, env->dir.path, MDB_RDONLY | MDB_NOLOCK);
+        rv = error ? hf_lmdb_env_fail(env, error, "cannot open the store") : look_inside(env);
+    }
     if (rv < 0)
         hf_lmdb_env_close(env);
     return rv;

@@ -1,11 +1,11 @@
 /*
- * The store that forgets. It keeps the encoded bytes, as LMDB does, so that whatever is wrong with
- * a record shows here too; and it takes a batch whole or not at all, by making every copy it needs
- * before it changes the first record.
+ * The store in memory, whose records are lost when it is closed. It keeps the encoded bytes, as
+ * LMDB does, so that a faulty record fails here as it would there. It makes all the copies a batch
+ * needs before it changes the first record, so that a batch is applied completely or not at all.
  */
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/list.h"
@@ -23,10 +23,10 @@ struct entry {
 };
 
 struct memory {
-    struct hf_map kinds[KINDS]; /* by kind; number 0 stays empty */
+    struct hf_map kinds[KINDS]; /* by kind; kind 0 is not used */
 };
 
-/* Ids are our own numbers, not chosen by a peer: no secret key is needed. */
+/* The ids are chosen by the daemon and not by a peer, so the key need not be secret. */
 static uint64_t hash_id(uint64_t id)
 {
     static const struct hf_hash_key KEY = {0x9ae16a3b2f90404fULL, 0xc3a5c85c97cb3127ULL};
@@ -105,7 +105,7 @@ static void free_copies(const struct hf_alloc *alloc, struct entry *copies)
     }
 }
 
-/* Copies of all puts, in their order. */
+/* Copies the records of all puts, in order. */
 static int copy_puts(struct hf_store *store, const struct hf_batch *batch, struct entry **out)
 {
     struct entry *first = NULL;
@@ -159,19 +159,6 @@ static int memory_probe(struct hf_store *store)
     return 0;
 }
 
-static int memory_get(struct hf_store *store, enum hf_record_kind kind, uint64_t id,
-                      struct hf_buf *out)
-{
-    struct entry *entry = find(store->state, kind, id);
-
-    if (!entry)
-        return hf_store_fail(store, HF_ENOENT, "there is no such record under \"%s\"",
-                             hf_store_kind_name(kind));
-    if (hf_buf_append(out, entry->bytes, entry->len) < 0)
-        return hf_store_fail(store, HF_ENOMEM, "out of memory");
-    return 0;
-}
-
 struct listing {
     enum hf_record_kind kind;
     hf_store_visit visit;
@@ -205,6 +192,5 @@ const struct hf_store_backend hf_store_memory = {
     .close = memory_close,
     .apply = memory_apply,
     .probe = memory_probe,
-    .get = memory_get,
     .list = memory_list,
 };

@@ -15,7 +15,9 @@ static const char MAKE_TABLE[] = "CREATE TABLE IF NOT EXISTS holdfast_migrations
                                  " version integer PRIMARY KEY, name text NOT NULL,"
                                  " applied_at timestamptz NOT NULL DEFAULT now())";
 
-/* Looking needs no right to create anything, so a daemon with few rights can run on a ready schema.
+/*
+ * Reading the table needs no right to create one, so that a daemon with few privileges can run on a
+ * schema that is ready.
  */
 static int current_version(struct hf_pg *pg, int *out)
 {
@@ -57,7 +59,7 @@ static void tell(hf_migrate_report report, void *ctx, const struct hf_migration 
     report(ctx, line);
 }
 
-/* One step and its mark in the table. The caller holds the transaction. */
+/* Runs one migration and records it in the table, in the transaction of the caller. */
 static int step(struct hf_pg *pg, const struct hf_migration *m, bool up)
 {
     char version[16];

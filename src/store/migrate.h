@@ -1,6 +1,6 @@
 /*
- * PostgreSQL's schema, step by step: the files of migrations/, built into the program. The table
- * holdfast_migrations says which were applied. Private to this room; the program's way in is
+ * Migrations of the PostgreSQL schema: the files of migrations/, built into the program. The table
+ * holdfast_migrations records which were applied. Private to this room; other rooms call
  * hf_store_migrate().
  */
 #ifndef HF_STORE_MIGRATE_H
@@ -19,10 +19,13 @@ struct hf_migration {
 extern const struct hf_migration hf_migrations[];
 extern const int hf_n_migrations;
 
-/* All that are missing, in one transaction. HF_EVERSION if the database is ahead of the program. */
+/*
+ * Applies all missing migrations in one transaction. HF_EVERSION if the database is newer than the
+ * program.
+ */
 int hf_migrate_up(struct hf_pg *pg, hf_migrate_report report, void *ctx);
 
-/* Takes back the newest one. HF_ENOENT if there is none. */
+/* Reverts the newest migration. HF_ENOENT if there is none. */
 int hf_migrate_down(struct hf_pg *pg, hf_migrate_report report, void *ctx);
 
 int hf_migrate_status(struct hf_pg *pg, hf_migrate_report report, void *ctx);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "store/backend.h"
@@ -24,7 +24,7 @@ static void strike_out(char *text, const char *secret)
         memset(at, '*', strlen(secret));
 }
 
-/* libpq's texts come in several lines; the log wants one. */
+/* Makes one line of several. */
 static void flatten(char *text)
 {
     size_t len;
@@ -37,14 +37,18 @@ static void flatten(char *text)
         text[len - 1] = '\0';
 }
 
+void hf_pg_clean_text(struct hf_pg *pg, const char *said, char *out, size_t size)
+{
+    hf_format(out, size, "%s", said);
+    strike_out(out, pg->conn ? PQpass(pg->conn) : NULL);
+    flatten(out);
+}
+
 static int fail(struct hf_pg *pg, int code, const char *what, const char *said)
 {
     char text[HF_STORE_ERROR_MAX / 2];
-    const char *password = pg->conn ? PQpass(pg->conn) : NULL;
 
-    hf_format(text, sizeof(text), "%s", said);
-    strike_out(text, password);
-    flatten(text);
+    hf_pg_clean_text(pg, said, text, sizeof(text));
     switch (code) {
     case HF_EUNREACH:
         return hf_store_fail(
@@ -82,6 +86,7 @@ static const struct {
     {"40001", HF_EBUSY},    /* serialization failure */
     {"40P01", HF_EBUSY},    /* deadlock */
     {"55P03", HF_EBUSY},    /* lock timeout */
+    {"23505", HF_EBUSY},    /* unique violation: a row that we took for new; sent again as a put */
     {"53100", HF_ENOSPC},   /* disk full */
     {"53200", HF_ENOMEM},   /* out of memory */
     {"25006", HF_EROFS},    /* read-only transaction */
@@ -147,7 +152,10 @@ void hf_pg_disconnect(struct hf_pg *pg)
     pg->conn = NULL;
 }
 
-/* An idle server says nothing, or a last word (which libpq swallows), or hangs up. */
+/*
+ * A server has no reason to send anything on an idle connection, unless it is about to close it:
+ * read what there is, until there is nothing left or the end is found.
+ */
 void hf_pg_drop_dead(struct hf_pg *pg)
 {
     while (pg->conn) {
@@ -177,57 +185,26 @@ static int wait_socket(struct hf_pg *pg, short events)
                          pg->timeout_ms);
 }
 
-static int await_connection(struct hf_pg *pg)
+/* Notices (progress of a migration, for example) are of no interest; warnings are. */
+static void receive_notice(void *ctx, const PGresult *result)
 {
-    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
-    int rv;
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    struct hf_pg *pg = ctx;
 
-    while (status != PGRES_POLLING_OK) {
-        if (status == PGRES_POLLING_FAILED)
-            return fail_lost(pg, "cannot connect to PostgreSQL");
-        rv = wait_socket(pg, status == PGRES_POLLING_READING ? POLLIN : POLLOUT);
-        if (rv < 0)
-            return rv;
-        status = PQconnectPoll(pg->conn);
-    }
-    return 0;
+    if (severity && strcmp(severity, "WARNING") == 0)
+        pg->warned = true;
 }
 
-static void no_notice(void *ctx, const PGresult *result)
+int hf_pg_fail_unreplicated(struct hf_pg *pg)
 {
-    (void)ctx;
-    (void)result;
+    return hf_store_fail(pg->store, HF_EUNREACH,
+                         "PostgreSQL committed, but did not wait for its synchronous standby; it "
+                         "is tried again until the standby has confirmed it");
 }
 
-/*
- * A path that dies while nothing is sent is noticed by the kernel within half a minute, and the
- * connection made anew before a batch is sent on it (hf_pg_drop_dead()); else that batch would be
- * in doubt, and its requests would wait. What comes before dbname, the dsn may set otherwise.
- */
-int hf_pg_connect(struct hf_pg *pg)
+int hf_pg_begin(struct hf_pg *pg)
 {
-    const char *const keywords[] = {
-        "keepalives_idle",
-        "keepalives_interval",
-        "keepalives_count",
-        "tcp_user_timeout",
-        "dbname",
-        "application_name",
-        NULL,
-    };
-    const char *const values[] = {"10", "5", "3", "15000", pg->dsn, pg->name, NULL};
-    int rv;
-
-    HF_ASSERT(!pg->conn);
-    pg->conn = PQconnectStartParams(keywords, values, 1);
-    if (!pg->conn)
-        return hf_store_fail(pg->store, HF_ENOMEM, "out of memory");
-    if (PQstatus(pg->conn) == CONNECTION_BAD)
-        return fail_lost(pg, "cannot connect to PostgreSQL");
-    rv = await_connection(pg);
-    if (rv < 0)
-        return rv;
-    PQsetNoticeReceiver(pg->conn, no_notice, NULL);
+    PQsetNoticeReceiver(pg->conn, receive_notice, pg);
     if (PQsetnonblocking(pg->conn, 1) < 0)
         return fail_lost(pg, "cannot connect to PostgreSQL");
     return 0;
@@ -263,6 +240,23 @@ int hf_pg_next(struct hf_pg *pg, PGresult **out)
     return 0;
 }
 
+int hf_pg_next_copied(struct hf_pg *pg, char **out, size_t *len)
+{
+    int n;
+    int rv;
+
+    *out = NULL;
+    while ((n = PQgetCopyData(pg->conn, out, 1)) == 0) {
+        rv = wait_socket(pg, POLLIN);
+        if (rv < 0)
+            return rv;
+        if (!PQconsumeInput(pg->conn))
+            return fail_lost(pg, "the connection to PostgreSQL is lost");
+    }
+    *len = n > 0 ? (size_t)n : 0;
+    return n == -2 ? fail_lost(pg, "cannot read from PostgreSQL") : 0;
+}
+
 int hf_pg_check(struct hf_pg *pg, PGresult *result, const char *what)
 {
     int rv;
@@ -270,7 +264,7 @@ int hf_pg_check(struct hf_pg *pg, PGresult *result, const char *what)
     switch (PQresultStatus(result)) {
     case PGRES_COMMAND_OK:
     case PGRES_TUPLES_OK:
-    case PGRES_SINGLE_TUPLE:
+    case PGRES_COPY_OUT:
     case PGRES_PIPELINE_SYNC:
         return 0;
     default:
@@ -284,15 +278,16 @@ int hf_pg_check(struct hf_pg *pg, PGresult *result, const char *what)
     return rv;
 }
 
-/* Reads a query's results to the end, and keeps the last; the first failure is the one that counts.
- */
+/* Reads a query's results to the end and returns the last of them, or the first failure. */
 static int finish(struct hf_pg *pg, const char *what, PGresult **out)
 {
     PGresult *last = NULL;
     PGresult *result = NULL;
     int failed = 0;
-    int rv = hf_pg_flush(pg);
+    int rv;
 
+    pg->warned = false;
+    rv = hf_pg_flush(pg);
     while (rv == 0 && (rv = hf_pg_next(pg, &result)) == 0 && result) {
         int code = hf_pg_check(pg, result, what);
 

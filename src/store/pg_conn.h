@@ -1,10 +1,10 @@
 /*
- * A connection to PostgreSQL that never blocks for longer than it may: everything goes through
- * libpq's asynchronous calls, and whoever waits does so for timeout_ms without a sign of life at
- * most. A connection that failed is closed; the owner makes a new one.
+ * A connection to PostgreSQL on which no wait is longer than timeout_ms without a sign of life from
+ * the server: everything goes through libpq's asynchronous calls. A connection that failed is
+ * closed; the owner makes a new one.
  *
- * Errors are turned into our codes by SQLSTATE, and into sentences from which the password, should
- * the server ever repeat it, is struck out.
+ * Errors are turned into our codes by SQLSTATE, and into sentences. Should the server repeat the
+ * password, it is struck out.
  */
 #ifndef HF_STORE_PG_CONN_H
 #define HF_STORE_PG_CONN_H
@@ -20,6 +20,8 @@ struct hf_pg {
     PGconn *conn;           /* NULL when not connected */
     char *dsn;
     uint32_t timeout_ms;
+    unsigned last_host;        /* of the hosts in dsn, the one that we were last connected to */
+    bool warned;               /* the server sent a warning during the last statement */
     char name[HF_PG_NAME_MAX]; /* application_name: tells our own sessions from all others */
 };
 
@@ -27,6 +29,10 @@ struct hf_pg {
 int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_config *config);
 void hf_pg_free(struct hf_pg *pg);
 
+/*
+ * Connects to the first host of the connection string that can be used, trying all of them within
+ * timeout_ms (pg_connect.c). HF_ETIMEDOUT if all are silent, else HF_EUNREACH.
+ */
 int hf_pg_connect(struct hf_pg *pg);
 void hf_pg_disconnect(struct hf_pg *pg);
 
@@ -36,11 +42,24 @@ void hf_pg_disconnect(struct hf_pg *pg);
  */
 void hf_pg_drop_dead(struct hf_pg *pg);
 
+/*
+ * For a commit with a warning. When the wait for the synchronous standby ends early (an operator
+ * cancelled it, for example), PostgreSQL keeps the transaction on the primary and answers COMMIT as
+ * usual; only a warning before that says that the standby may not have it.
+ */
+int hf_pg_fail_unreplicated(struct hf_pg *pg);
+
 /* Sends what libpq has gathered; reads meanwhile, so that neither side waits for the other. */
 int hf_pg_flush(struct hf_pg *pg);
 
 /* The next result, or NULL at the end of a query's results; the caller clears it. */
 int hf_pg_next(struct hf_pg *pg, PGresult **out);
+
+/*
+ * The next message of a COPY ... TO STDOUT, which the caller frees with PQfreemem(); NULL at their
+ * end, after which the results follow.
+ */
+int hf_pg_next_copied(struct hf_pg *pg, char **out, size_t *len);
 
 /* 0 for a result that is a success. Clears it otherwise, and sets the error text. */
 int hf_pg_check(struct hf_pg *pg, PGresult *result, const char *what);
@@ -56,6 +75,12 @@ int hf_pg_exec_params(struct hf_pg *pg, const char *sql, int n, const char *cons
 /* The same, for what answers with exactly one row; HF_EFORMAT if it does not. */
 int hf_pg_exec_row(struct hf_pg *pg, const char *sql, int n, const char *const *params,
                    const char *what, PGresult **out);
+
+/* For pg_connect.c: a connection that libpq has just made is prepared for the calls above. */
+int hf_pg_begin(struct hf_pg *pg);
+
+/* libpq's text in one line and without the password. */
+void hf_pg_clean_text(struct hf_pg *pg, const char *said, char *out, size_t size);
 
 /* After a failure within a transaction; keeps the failure's text. */
 void hf_pg_rollback(struct hf_pg *pg);

@@ -1,21 +1,29 @@
 #include "store/pg_rows.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "store/pg_tables.h"
 
 /* Types of array elements, from the server's pg_type; they never change. */
-enum pg_type { TYPE_BYTEA = 17, TYPE_INT8 = 20, TYPE_TEXT = 25 };
+enum pg_type {
+    TYPE_BOOL = 16,
+    TYPE_BYTEA = 17,
+    TYPE_INT8 = 20,
+    TYPE_INT2 = 21,
+    TYPE_INT4 = 23,
+    TYPE_TEXT = 25,
+    TYPE_NUMERIC = 1700,
+};
 
-enum { ADDRS_TEXT_MAX = HF_CLIENT_ADDRS_MAX * HF_ADDR_TEXT_MAX, NUMBER_TEXT_MAX = 24 };
+enum {
+    ADDRS_TEXT_MAX = HF_CLIENT_ADDRS_MAX * HF_ADDR_TEXT_MAX,
+    NUMERIC_BASE = 10000,
+    NUMERIC_DIGITS_MAX = 5, /* of that base, in a number of 64 bits */
+};
 
 /* A binary array: dimensions, has-nulls, element type, then size and lower bound of dimension 1. */
 struct array_header {
@@ -74,15 +82,32 @@ static void put_element(struct row_writer *w, enum pg_type type, const void *dat
         w->no_memory = true;
 }
 
-static void put_number(struct row_writer *w, uint64_t number)
+static void put_i64(struct row_writer *w, int64_t number)
 {
-    number = htobe64(number);
-    put_element(w, TYPE_INT8, &number, sizeof(number));
+    uint64_t wire = htobe64((uint64_t)number);
+
+    put_element(w, TYPE_INT8, &wire, sizeof(wire));
 }
 
-static void put_signed(struct row_writer *w, int64_t number)
+static void put_i32(struct row_writer *w, int32_t number)
 {
-    put_number(w, (uint64_t)number);
+    uint32_t wire = htobe32((uint32_t)number);
+
+    put_element(w, TYPE_INT4, &wire, sizeof(wire));
+}
+
+static void put_u8(struct row_writer *w, uint8_t number)
+{
+    uint16_t wire = htobe16(number);
+
+    put_element(w, TYPE_INT2, &wire, sizeof(wire));
+}
+
+static void put_bool(struct row_writer *w, bool value)
+{
+    uint8_t wire = value;
+
+    put_element(w, TYPE_BOOL, &wire, sizeof(wire));
 }
 
 static void put_bytes(struct row_writer *w, struct hf_bytes bytes)
@@ -95,12 +120,23 @@ static void put_text(struct row_writer *w, const char *text)
     put_element(w, TYPE_TEXT, text, strlen(text));
 }
 
+/*
+ * numeric: the count of digits of base 10000, the power of the first one, sign, digits after the
+ * point, and the digits, the highest first.
+ */
 static void put_offset(struct row_writer *w, uint64_t offset)
 {
-    char text[NUMBER_TEXT_MAX];
+    uint16_t wire[4 + NUMERIC_DIGITS_MAX] = {0};
+    uint16_t *digits = wire + 4;
+    unsigned count = 0;
 
-    hf_format(text, sizeof(text), "%" PRIu64, offset);
-    put_text(w, text);
+    for (uint64_t rest = offset; rest > 0; rest /= NUMERIC_BASE)
+        count++;
+    wire[0] = htobe16((uint16_t)count);
+    wire[1] = htobe16((uint16_t)(count > 0 ? count - 1 : 0));
+    for (unsigned i = count; i > 0; i--, offset /= NUMERIC_BASE)
+        digits[i - 1] = htobe16((uint16_t)(offset % NUMERIC_BASE));
+    put_element(w, TYPE_NUMERIC, wire, (4 + count) * sizeof(wire[0]));
 }
 
 static void put_addrs(struct row_writer *w, const struct hf_addr *addrs, unsigned count)
@@ -121,43 +157,43 @@ static void put_addrs(struct row_writer *w, const struct hf_addr *addrs, unsigne
 
 static void put_server(struct row_writer *w, const struct hf_record_server *s)
 {
-    put_number(w, s->epoch);
-    put_number(w, s->clean);
+    put_i64(w, (int64_t)s->epoch);
+    put_bool(w, s->clean);
 }
 
 static void put_client(struct row_writer *w, const struct hf_record_client *c)
 {
-    put_number(w, c->id);
-    put_number(w, c->protocol);
-    put_number(w, c->transport);
+    put_i64(w, (int64_t)c->id);
+    put_u8(w, (uint8_t)c->protocol);
+    put_u8(w, (uint8_t)c->transport);
     put_bytes(w, c->name);
     put_addrs(w, c->addrs, c->n_addrs);
     put_addrs(w, &c->local, 1);
-    put_signed(w, c->state);
-    put_number(w, c->ttl_ms);
-    put_signed(w, c->registered_at_ms);
-    put_number(w, c->epoch);
+    put_i32(w, c->state);
+    put_i64(w, (int64_t)c->ttl_ms);
+    put_i64(w, c->registered_at_ms);
+    put_i64(w, (int64_t)c->epoch);
     put_bytes(w, c->my_name);
-    put_number(w, c->prog);
-    put_number(w, c->vers);
-    put_number(w, c->proc);
+    put_i64(w, c->prog);
+    put_i64(w, c->vers);
+    put_i64(w, c->proc);
     put_bytes(w, hf_bytes(c->priv, HF_PRIV_SIZE));
     put_addrs(w, &c->callback_host, 1);
 }
 
 static void put_lock(struct row_writer *w, const struct hf_record_lock *l)
 {
-    put_number(w, l->id);
-    put_number(w, l->client_id);
+    put_i64(w, (int64_t)l->id);
+    put_i64(w, (int64_t)l->client_id);
     put_bytes(w, l->share);
     put_bytes(w, l->fh);
     put_bytes(w, l->oh);
-    put_signed(w, l->svid);
+    put_i32(w, l->svid);
     put_offset(w, l->first);
     put_offset(w, l->last);
-    put_number(w, l->exclusive);
-    put_signed(w, l->acquired_at_ms);
-    put_number(w, l->epoch);
+    put_bool(w, l->exclusive);
+    put_i64(w, l->acquired_at_ms);
+    put_i64(w, (int64_t)l->epoch);
 }
 
 /* A row that did not fit leaves the columns unequal; its batch is not sent then. */
@@ -204,159 +240,6 @@ int hf_pg_rows_add_id(struct hf_pg_rows *rows, uint64_t id)
 {
     struct row_writer w = {.rows = rows};
 
-    put_number(&w, id);
+    put_i64(&w, (int64_t)id);
     return end_row(&w);
-}
-
-/* A row being read: a value that does not fit sets bad, once and for all. */
-struct row_reader {
-    const PGresult *result;
-    int row;
-    int column;
-    bool bad;
-};
-
-static struct hf_bytes get_bytes(struct row_reader *r, size_t max)
-{
-    int column = r->column++;
-    struct hf_bytes bytes = hf_bytes(PQgetvalue(r->result, r->row, column),
-                                     (size_t)PQgetlength(r->result, r->row, column));
-
-    if (PQgetisnull(r->result, r->row, column) || bytes.len > max)
-        r->bad = true;
-    return bytes;
-}
-
-static uint64_t get_number(struct row_reader *r)
-{
-    struct hf_bytes bytes = get_bytes(r, sizeof(uint64_t));
-    uint64_t number = 0;
-
-    if (bytes.len == sizeof(number))
-        memcpy(&number, bytes.data, sizeof(number));
-    else
-        r->bad = true;
-    return be64toh(number);
-}
-
-static uint64_t get_number_below(struct row_reader *r, uint64_t max)
-{
-    uint64_t number = get_number(r);
-
-    if (number > max)
-        r->bad = true;
-    return number;
-}
-
-static int32_t get_i32(struct row_reader *r)
-{
-    int64_t number = (int64_t)get_number(r);
-
-    if (number < INT32_MIN || number > INT32_MAX)
-        r->bad = true;
-    return (int32_t)number;
-}
-
-/* libpq ends every value with a NUL of its own. */
-static uint64_t get_offset(struct row_reader *r)
-{
-    struct hf_bytes bytes = get_bytes(r, NUMBER_TEXT_MAX);
-    char *end = NULL;
-    unsigned long long offset;
-
-    errno = 0;
-    offset = strtoull((const char *)bytes.data, &end, 10);
-    if (bytes.len == 0 || errno || *end || bytes.data[0] == '-')
-        r->bad = true;
-    return offset;
-}
-
-static unsigned get_addrs(struct row_reader *r, struct hf_addr *addrs, unsigned max)
-{
-    struct hf_bytes bytes = get_bytes(r, ADDRS_TEXT_MAX - 1);
-    char text[ADDRS_TEXT_MAX];
-    char *rest = text;
-    unsigned count = 0;
-
-    if (r->bad)
-        return 0;
-    memcpy(text, bytes.data, bytes.len);
-    text[bytes.len] = '\0';
-    for (char *one; (one = strtok_r(rest, " ", &rest));) {
-        if (count == max || hf_addr_parse(one, &addrs[count]) < 0)
-            r->bad = true;
-        else
-            count++;
-    }
-    return count;
-}
-
-static int encode_server(struct row_reader *r, struct hf_buf *out)
-{
-    struct hf_record_server s = {0};
-
-    s.epoch = get_number(r);
-    s.clean = get_number_below(r, 1);
-    return r->bad ? HF_EFORMAT : hf_record_encode_server(&s, out);
-}
-
-static int encode_client(struct row_reader *r, struct hf_buf *out)
-{
-    struct hf_record_client c = {0};
-    struct hf_bytes priv;
-
-    c.id = get_number(r);
-    c.protocol = (enum hf_protocol)get_number_below(r, UINT8_MAX);
-    c.transport = (enum hf_transport)get_number_below(r, UINT8_MAX);
-    c.name = get_bytes(r, HF_NAME_MAX);
-    c.n_addrs = get_addrs(r, c.addrs, HF_CLIENT_ADDRS_MAX);
-    get_addrs(r, &c.local, 1);
-    c.state = get_i32(r);
-    c.ttl_ms = get_number(r);
-    c.registered_at_ms = (int64_t)get_number(r);
-    c.epoch = get_number(r);
-    c.my_name = get_bytes(r, HF_NAME_MAX);
-    c.prog = (uint32_t)get_number_below(r, UINT32_MAX);
-    c.vers = (uint32_t)get_number_below(r, UINT32_MAX);
-    c.proc = (uint32_t)get_number_below(r, UINT32_MAX);
-    priv = get_bytes(r, HF_PRIV_SIZE);
-    get_addrs(r, &c.callback_host, 1);
-    if (r->bad || priv.len != HF_PRIV_SIZE)
-        return HF_EFORMAT;
-    memcpy(c.priv, priv.data, HF_PRIV_SIZE);
-    return hf_record_encode_client(&c, out);
-}
-
-static int encode_lock(struct row_reader *r, struct hf_buf *out)
-{
-    struct hf_record_lock l = {0};
-
-    l.id = get_number(r);
-    l.client_id = get_number(r);
-    l.share = get_bytes(r, HF_SHARE_NAME_MAX);
-    l.fh = get_bytes(r, HF_FH_MAX);
-    l.oh = get_bytes(r, HF_OH_MAX);
-    l.svid = get_i32(r);
-    l.first = get_offset(r);
-    l.last = get_offset(r);
-    l.exclusive = get_number_below(r, 1);
-    l.acquired_at_ms = (int64_t)get_number(r);
-    l.epoch = get_number(r);
-    return r->bad ? HF_EFORMAT : hf_record_encode_lock(&l, out);
-}
-
-int hf_pg_row_encode(const PGresult *result, int row, enum hf_record_kind kind, struct hf_buf *out)
-{
-    struct row_reader r = {result, row, 0, false};
-
-    HF_ASSERT(PQnfields(result) == (int)hf_pg_table_of(kind)->n_columns);
-    switch (kind) {
-    case HF_RECORD_SERVER:
-        return encode_server(&r, out);
-    case HF_RECORD_CLIENT:
-        return encode_client(&r, out);
-    case HF_RECORD_LOCK:
-        return encode_lock(&r, out);
-    }
-    HF_UNREACHABLE();
 }

@@ -1,15 +1,13 @@
 /*
- * Records as rows. Many records travel as one statement whose parameters are columns: binary arrays
- * that the server unnests. And back: a result's row becomes an encoded record.
+ * Records on their way into tables. Many records travel as one statement whose parameters are
+ * columns: binary arrays that the server unnests. The way back is pg_tuples.h.
  *
- * To keep it to three types, every number is sent and asked for as bigint (unsigned ones bit for
- * bit), every string that a peer chose is bytea, and what is text is ours. Byte offsets alone are
- * numeric, sent as text, because people will compare them.
+ * Each element has the type of its column, so that the server casts nothing: unsigned numbers of 64
+ * bits are bigint, bit for bit; every string that a peer chose is bytea, and what is text is ours.
+ * Byte offsets are numeric, because people will compare them.
  */
 #ifndef HF_STORE_PG_ROWS_H
 #define HF_STORE_PG_ROWS_H
-
-#include <libpq-fe.h>
 
 #include "base/buf.h"
 #include "core/record.h"
@@ -33,9 +31,5 @@ int hf_pg_rows_add_id(struct hf_pg_rows *rows, uint64_t id);
 
 /* Completes the arrays, ready to be sent. */
 void hf_pg_rows_finish(struct hf_pg_rows *rows);
-
-/* The encoded record of one row, appended to out. HF_EFORMAT for a row that no record looks like.
- */
-int hf_pg_row_encode(const PGresult *result, int row, enum hf_record_kind kind, struct hf_buf *out);
 
 #endif

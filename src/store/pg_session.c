@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -21,7 +21,7 @@
 
 static const enum hf_record_kind KINDS[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
 
-/* The plain statements of every transaction; those on records are in pg_rows.c. */
+/* The plain statements of every transaction; those on records are in pg_tables.c. */
 static const struct {
     const char *name;
     const char *sql;
@@ -31,30 +31,57 @@ static const struct {
     {"commit", "COMMIT"},
 };
 
-/* Commits must reach the disk, whatever the database's default; a stronger setting stays. */
+/*
+ * What every session of ours sets, one row each.
+ *
+ * lock_timeout: an answer comes before we stop waiting for one. client_min_messages: warnings reach
+ * us (see hf_pg_fail_unreplicated()), whatever the role's default. plan_cache_mode: the plans of
+ * our statements do not depend on their parameters, so none is made twice.
+ *
+ * The others make the server end our session within 5 s of the last packet from our host. Without
+ * them the session of a host that lost its power would keep the advisory lock, and a transaction
+ * that was half sent its row locks, for as long as the kernel's defaults say, which is hours. A
+ * daemon that is alive and merely cut off for that long makes a new session.
+ */
+static const char SET_UP[] =
+    "SELECT current_setting('fsync'),"
+    " set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
+    "  WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),"
+    " (SELECT count(set_config(name, wanted, false)) FROM pg_settings"
+    "  JOIN (VALUES ('lock_timeout', $1, true), ('client_min_messages', 'warning', true),"
+    "   ('plan_cache_mode', 'force_generic_plan', true),"
+    "   ('tcp_keepalives_idle', '2', false), ('tcp_keepalives_interval', '1', false),"
+    "   ('tcp_keepalives_count', '3', false), ('tcp_user_timeout', '5000', false))"
+    "  AS ours (name, wanted, always) USING (name)"
+    "  WHERE always OR source <> 'client')"; /* what store.dsn sets in "options" stays */
+
+/* A commit counts when it is on disk, on the synchronous standby's disk too if there is one. */
+static bool waits_for_commit(const char *synchronous_commit)
+{
+    return strcmp(synchronous_commit, "on") == 0 || strcmp(synchronous_commit, "remote_apply") == 0;
+}
+
 static int set_up(struct hf_pg *pg)
 {
     char timeout[16];
     const char *const params[] = {timeout};
     PGresult *result;
-    bool safe;
     int rv;
 
     hf_format(timeout, sizeof(timeout), "%" PRIu32, pg->timeout_ms * 3 / 4);
-    rv = hf_pg_exec_row(
-        pg,
-        "SELECT current_setting('fsync'), set_config('lock_timeout', $1, false),"
-        " set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
-        "  WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)",
-        1, params, "cannot set up the session", &result);
+    rv = hf_pg_exec_row(pg, SET_UP, 1, params, "cannot set up the session", &result);
     if (rv < 0)
         return rv;
-    safe = strcmp(PQgetvalue(result, 0, 0), "on") == 0;
-    PQclear(result);
-    if (!safe)
+    if (!waits_for_commit(PQgetvalue(result, 0, 1)))
+        rv = hf_store_fail(pg->store, HF_EINVAL,
+                           "PostgreSQL keeps synchronous_commit = %s for this session; it must be "
+                           "on or remote_apply",
+                           PQgetvalue(result, 0, 1));
+    else if (strcmp(PQgetvalue(result, 0, 0), "on") != 0)
         hf_log_limited(HF_LOG_WARN,
                        "PostgreSQL runs with fsync = off: locks do not survive a loss of power");
-    return 0;
+    PQclear(result);
+    return rv;
 }
 
 static int fail_busy(struct hf_pg *pg)
@@ -63,7 +90,7 @@ static int fail_busy(struct hf_pg *pg)
     int rv = hf_pg_exec(pg,
                         "SELECT l.pid, coalesce(host(a.client_addr), 'this host') FROM pg_locks l "
                         "JOIN pg_stat_activity a USING (pid) WHERE " LOCK_MATCH,
-                        "cannot see who has the store", &result);
+                        "cannot see which session has the store", &result);
 
     if (rv < 0)
         return rv;
@@ -79,21 +106,26 @@ static int fail_busy(struct hf_pg *pg)
 }
 
 /*
- * Takes the advisory lock. A session of ours that the server has not yet noticed to be dead may
- * still have it; it is ended, and by waiting for its lock we wait for its last transaction.
+ * Ends sessions that this very process lost, and that the server has not yet found dead: they may
+ * hold the advisory lock and, in the middle of a transaction, the row lock on the fence. The
+ * process's name has 64 random bits, so no other daemon's session can be meant.
  */
-static int take_lock(struct hf_pg *pg)
+static int end_lost_sessions(struct hf_pg *pg)
 {
     const char *const params[] = {pg->name};
-    int rv = hf_pg_exec_params(pg,
-                               "SELECT pg_terminate_backend(l.pid) FROM pg_locks l "
-                               "JOIN pg_stat_activity a USING (pid) WHERE " LOCK_MATCH
-                               " AND a.application_name = $1 AND l.pid <> pg_backend_pid()",
-                               1, params, "cannot end the old session", NULL);
 
-    if (rv < 0)
-        return rv;
-    rv = hf_pg_exec(pg, "SELECT pg_advisory_lock(" LOCK_KEYS ")", "cannot lock the store", NULL);
+    return hf_pg_exec_params(pg,
+                             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                             "WHERE application_name = $1 AND pid <> pg_backend_pid()",
+                             1, params, "cannot end the old session", NULL);
+}
+
+/* Once the lock is ours, the last transaction of the session that had it is over. */
+static int take_lock(struct hf_pg *pg)
+{
+    int rv =
+        hf_pg_exec(pg, "SELECT pg_advisory_lock(" LOCK_KEYS ")", "cannot lock the store", NULL);
+
     return rv == HF_EBUSY ? fail_busy(pg) : rv;
 }
 
@@ -117,19 +149,25 @@ static int take_fence(struct hf_pg_session *session)
 
     if (rv < 0)
         return rv;
-    session->fence = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+    /* A number that the standby does not have could be taken a second time after a failover. */
+    if (session->pg.warned)
+        rv = hf_pg_fail_unreplicated(&session->pg);
+    else
+        session->fence = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
     PQclear(result);
-    return 0;
+    return rv;
 }
 
 int hf_pg_session_check(struct hf_pg_session *session)
 {
     char fence[24];
     const char *const params[] = {fence};
+    int rv;
 
     hf_format(fence, sizeof(fence), "%" PRIu64, session->fence);
-    return hf_pg_exec_params(&session->pg, "SELECT holdfast_check_fence($1)", 1, params,
-                             "cannot use the store", NULL);
+    rv = hf_pg_exec_params(&session->pg, "SELECT holdfast_check_fence($1)", 1, params,
+                           "cannot use the store", NULL);
+    return rv == 0 && session->pg.warned ? hf_pg_fail_unreplicated(&session->pg) : rv;
 }
 
 const char *hf_pg_statement_name(char name[HF_PG_STATEMENT_MAX], const char *verb,
@@ -139,38 +177,54 @@ const char *hf_pg_statement_name(char name[HF_PG_STATEMENT_MAX], const char *ver
     return name;
 }
 
-int hf_pg_run_pipeline(struct hf_pg *pg, bool *committed)
+/*
+ * Judges one statement's result. A warning belongs to the result that follows it: libpq parses no
+ * further than to the next result before that one is fetched.
+ */
+static int judge_result(struct hf_pg *pg, PGresult *result, enum hf_pg_outcome *outcome)
 {
+    bool warned = pg->warned;
+    int rv = 0;
+
+    pg->warned = false;
+    /* A statement is aborted because an earlier one failed; that one has the reason. */
+    if (PQresultStatus(result) != PGRES_PIPELINE_ABORTED)
+        rv = hf_pg_check(pg, result, "cannot use PostgreSQL");
+    if (rv < 0)
+        return rv;
+    if (strcmp(PQcmdStatus(result), "COMMIT") == 0) {
+        *outcome = warned ? HF_PG_IN_DOUBT : HF_PG_COMMITTED;
+        rv = warned ? hf_pg_fail_unreplicated(pg) : 0;
+    }
+    PQclear(result);
+    return rv;
+}
+
+int hf_pg_run_pipeline(struct hf_pg *pg, enum hf_pg_outcome *outcome)
+{
+    enum hf_pg_outcome answered = HF_PG_NOT_COMMITTED;
+    ExecStatusType status = PGRES_COMMAND_OK;
     PGresult *result;
     int failed = 0;
     int rv;
 
+    *outcome = HF_PG_IN_DOUBT;
+    pg->warned = false;
     if (!PQpipelineSync(pg->conn))
         return hf_pg_fail_send(pg);
     rv = hf_pg_flush(pg);
-    while (rv == 0 && (rv = hf_pg_next(pg, &result)) == 0) {
-        ExecStatusType status = PQresultStatus(result);
-        int code = 0;
-
+    while (rv == 0 && status != PGRES_PIPELINE_SYNC && (rv = hf_pg_next(pg, &result)) == 0) {
         if (!result)
             continue; /* the end of one statement's results */
-        /* An aborted statement is not the cause of a failure, but what comes of it. */
-        if (status != PGRES_PIPELINE_ABORTED)
-            code = hf_pg_check(pg, result, "cannot use PostgreSQL");
-        if (code < 0) {
-            failed = failed ? failed : code;
-            if (!pg->conn)
-                break;
-            continue;
-        }
-        if (strcmp(PQcmdStatus(result), "COMMIT") == 0)
-            *committed = true;
-        PQclear(result);
-        if (status == PGRES_PIPELINE_SYNC) {
-            PQexitPipelineMode(pg->conn);
-            break;
-        }
+        status = PQresultStatus(result);
+        rv = judge_result(pg, result, &answered);
+        failed = failed ? failed : rv;
+        rv = pg->conn ? 0 : rv; /* after a statement that failed, the rest is still read */
     }
+    if (pg->conn)
+        PQexitPipelineMode(pg->conn);
+    if (pg->conn || answered == HF_PG_COMMITTED)
+        *outcome = answered;
     return failed ? failed : rv;
 }
 
@@ -193,6 +247,9 @@ static bool send_prepares(struct hf_pg *pg)
     for (size_t i = 0; i < HF_COUNT_OF(KINDS); i++) {
         const struct hf_pg_table *table = hf_pg_table_of(KINDS[i]);
 
+        if (table->add && !PQsendPrepare(pg->conn, hf_pg_statement_name(name, "add", KINDS[i]),
+                                         table->add, 0, NULL))
+            return false;
         if (!PQsendPrepare(pg->conn, hf_pg_statement_name(name, "put", KINDS[i]), table->put, 0,
                            NULL) ||
             !PQsendPrepare(pg->conn, hf_pg_statement_name(name, "delete", KINDS[i]), table->delete,
@@ -204,11 +261,11 @@ static bool send_prepares(struct hf_pg *pg)
 
 static int prepare(struct hf_pg *pg)
 {
-    bool committed;
+    enum hf_pg_outcome outcome;
 
     if (!PQenterPipelineMode(pg->conn) || !send_prepares(pg))
         return hf_pg_fail_send(pg);
-    return hf_pg_run_pipeline(pg, &committed);
+    return hf_pg_run_pipeline(pg, &outcome);
 }
 
 /* The first session makes the schema and takes the fence. */
@@ -221,11 +278,16 @@ static int start_first(struct hf_pg_session *session)
     return rv < 0 ? rv : take_fence(session);
 }
 
-/* A later one looks at the fence first: who was overtaken need not wait for the other's lock. */
+/*
+ * A later one looks at the fence before it waits for the lock: a daemon that was overtaken is told
+ * so at once, even while the other daemon has the lock.
+ */
 static int start_again(struct hf_pg_session *session)
 {
     int rv = hf_pg_session_connect(&session->pg, false);
 
+    if (rv == 0)
+        rv = end_lost_sessions(&session->pg);
     if (rv == 0)
         rv = hf_pg_session_check(session);
     return rv < 0 ? rv : take_lock(&session->pg);

@@ -5,7 +5,8 @@
  * Fencing has two parts. A session-level advisory lock keeps a second daemon out while we are
  * connected. And each daemon that opens the store takes the next fence number; every transaction
  * begins with a check that ours is still the newest (migration 0002), so one that was cut off long
- * enough for another to take over can never write again.
+ * enough for another to take over can never write again. The check locks a row, which is a change
+ * of its own: so every COMMIT waits for the synchronous standby, even if the batch changes nothing.
  *
  * After a lost connection the advisory lock must be ours again before anything is sent: only when
  * the old session is gone, which holds that lock, is the fate of its last transaction decided.
@@ -32,20 +33,27 @@ int hf_pg_session_ready(struct hf_pg_session *session);
 int hf_pg_session_check(struct hf_pg_session *session);
 
 /*
- * Connects and takes the advisory lock, unless it is only to look. For those who do not want the
- * store but its schema.
+ * Connects and sets the session up; takes the advisory lock if asked to. Migrations need no more
+ * than this: they change the schema without opening the store.
  */
 int hf_pg_session_connect(struct hf_pg *pg, bool lock);
 
-/* The name under which the statement that puts or deletes records of a kind is prepared. */
+/* The name under which a statement on records of one kind is prepared: "add_locks", ... */
 const char *hf_pg_statement_name(char name[HF_PG_STATEMENT_MAX], const char *verb,
                                  enum hf_record_kind kind);
 
+/* What became of the transaction that a pipeline carried. */
+enum hf_pg_outcome {
+    HF_PG_NOT_COMMITTED,
+    HF_PG_COMMITTED, /* and acknowledged by the synchronous standby, if there is one */
+    HF_PG_IN_DOUBT,  /* no answer came, or the server did not wait for the standby */
+};
+
 /*
- * Sends a pipeline off and reads what became of each statement; the first failure counts.
- * *committed becomes true when a COMMIT among them took effect, whatever happens after.
+ * Sends a pipeline off and reads the result of each statement. Returns the first failure; once the
+ * COMMIT among the statements took effect, a later failure does not change *outcome.
  */
-int hf_pg_run_pipeline(struct hf_pg *pg, bool *committed);
+int hf_pg_run_pipeline(struct hf_pg *pg, enum hf_pg_outcome *outcome);
 
 /* When libpq would not even queue a statement; the connection is closed. */
 int hf_pg_fail_send(struct hf_pg *pg);

@@ -1,26 +1,25 @@
 /*
- * The store for those who run PostgreSQL anyway: the schema of migrations/, one transaction per
- * batch, sent as one pipeline of prepared statements, so that a batch costs one round trip however
- * many records it carries. Everything in it may run twice (upserts and deletes by id), so a batch
- * whose outcome is unknown is simply sent again. Who may write is pg_session.h's business.
+ * The store in PostgreSQL: the schema of migrations/, one transaction per batch, sent as one
+ * pipeline of prepared statements, so that a batch costs one round trip however many records it
+ * carries. A batch may be applied twice (its records are replaced or deleted by id), so one whose
+ * outcome is unknown is sent again. pg_session.h keeps other daemons from writing.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "store/backend.h"
 #include "store/changes.h"
 #include "store/pg_rows.h"
 #include "store/pg_session.h"
 #include "store/pg_tables.h"
+#include "store/pg_tuples.h"
 
 struct postgres {
     struct hf_pg_session session;
     struct hf_changes changes;
     struct hf_pg_rows rows;
-    struct hf_buf record; /* scratch: one encoded record on its way to a visitor */
+    struct hf_buf record;                /* scratch: one encoded record on its way to a visitor */
+    uint64_t newest[HF_RECORD_LOCK + 1]; /* by kind: no higher id is in the table */
 };
 
 static void postgres_close(struct hf_store *store)
@@ -32,6 +31,22 @@ static void postgres_close(struct hf_store *store)
     hf_changes_free(&p->changes);
     hf_pg_free(&p->session.pg);
     hf_free(store->alloc, p);
+}
+
+/* The store is ours, so what is found stays true until we write. */
+static int read_newest(struct postgres *p)
+{
+    PGresult *result;
+    int rv =
+        hf_pg_exec_row(&p->session.pg, HF_PG_NEWEST_IDS, 0, NULL, "cannot use the store", &result);
+
+    if (rv < 0)
+        return rv;
+    p->newest[HF_RECORD_SERVER] = UINT64_MAX; /* its row is always there */
+    p->newest[HF_RECORD_CLIENT] = (uint64_t)strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    p->newest[HF_RECORD_LOCK] = (uint64_t)strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+    PQclear(result);
+    return 0;
 }
 
 static int postgres_open(struct hf_store *store, const struct hf_store_config *config)
@@ -48,6 +63,8 @@ static int postgres_open(struct hf_store *store, const struct hf_store_config *c
     rv = hf_pg_init(&p->session.pg, store, config);
     if (rv == 0)
         rv = hf_pg_session_ready(&p->session);
+    if (rv == 0)
+        rv = read_newest(p);
     if (rv < 0)
         postgres_close(store);
     return rv;
@@ -85,26 +102,52 @@ static int fail_record(struct hf_store *store, enum hf_record_kind kind, int cod
                          hf_store_kind_name(kind), hf_strerror(code));
 }
 
-/* The puts, or the deletes, of one kind. A kind is touched once by each, and they do not overlap.
+/* The three ways in which a batch changes a table. */
+enum way { WAY_DELETE, WAY_PUT, WAY_ADD };
+
+static const char *const VERBS[] = {"delete", "put", "add"};
+
+/*
+ * Ids grow and are never used twice, so a record with an id above all that the table has had is
+ * new, and need not be looked for.
  */
-static int send_ops(struct postgres *p, enum hf_op_type type, const struct hf_op *ops, size_t count)
+static enum way way_of(const struct postgres *p, const struct hf_op *op)
+{
+    if (op->type == HF_OP_DELETE)
+        return WAY_DELETE;
+    return op->id > p->newest[op->kind] ? WAY_ADD : WAY_PUT;
+}
+
+/* Those operations on one kind that go one way: one statement, or none. */
+static int send_ops(struct postgres *p, enum way way, const struct hf_op *ops, size_t count)
 {
     char name[HF_PG_STATEMENT_MAX];
     int rv = 0;
 
     hf_pg_rows_clear(&p->rows);
     for (size_t i = 0; i < count && rv == 0; i++) {
-        if (ops[i].type != type)
+        if (way_of(p, &ops[i]) != way)
             continue;
-        rv = type == HF_OP_PUT ? hf_pg_rows_add(&p->rows, ops[i].kind, ops[i].value)
-                               : hf_pg_rows_add_id(&p->rows, ops[i].id);
+        rv = way == WAY_DELETE ? hf_pg_rows_add_id(&p->rows, ops[i].id)
+                               : hf_pg_rows_add(&p->rows, ops[i].kind, ops[i].value);
     }
     if (rv < 0)
         return fail_record(p->session.pg.store, ops[0].kind, rv);
     if (p->rows.n_rows == 0)
         return 0;
-    hf_pg_statement_name(name, type == HF_OP_PUT ? "put" : "delete", ops[0].kind);
+    hf_pg_statement_name(name, VERBS[way], ops[0].kind);
     return send_rows(p, name) ? 0 : hf_pg_fail_send(&p->session.pg);
+}
+
+/* Whatever becomes of the batch, its records are not taken for new again. */
+static void note_ids(struct postgres *p)
+{
+    for (size_t i = 0; i < p->changes.count; i++) {
+        const struct hf_op *op = &p->changes.ops[i];
+
+        if (op->type == HF_OP_PUT && op->id > p->newest[op->kind])
+            p->newest[op->kind] = op->id;
+    }
 }
 
 static int send_fence(struct postgres *p)
@@ -115,6 +158,7 @@ static int send_fence(struct postgres *p)
     return send_rows(p, "fence") ? 0 : hf_pg_fail_send(&p->session.pg);
 }
 
+/* Everything but the COMMIT. */
 static int send_batch(struct postgres *p)
 {
     const struct hf_changes *changes = &p->changes;
@@ -126,17 +170,17 @@ static int send_batch(struct postgres *p)
         const struct hf_op *ops = &changes->ops[from];
         size_t count = hf_changes_run(changes, &from);
 
-        rv = send_ops(p, HF_OP_DELETE, ops, count);
-        if (rv == 0)
-            rv = send_ops(p, HF_OP_PUT, ops, count);
+        for (enum way way = WAY_DELETE; way <= WAY_ADD && rv == 0; way++)
+            rv = send_ops(p, way, ops, count);
     }
-    return rv < 0 ? rv : send_plain(p, "commit");
+    note_ids(p);
+    return rv;
 }
 
 static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
 {
     struct postgres *p = store->state;
-    bool committed = false;
+    enum hf_pg_outcome outcome;
     int rv = hf_pg_session_ready(&p->session);
 
     if (rv < 0)
@@ -146,17 +190,22 @@ static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
     if (!PQenterPipelineMode(p->session.pg.conn))
         return hf_pg_fail_send(&p->session.pg);
     rv = send_batch(p);
+    if (rv == 0) {
+        rv = send_plain(p, "commit");
+        store->in_doubt = rv < 0; /* libpq may have sent it nevertheless */
+    }
     if (rv < 0) {
         hf_pg_disconnect(&p->session.pg); /* a pipeline half built cannot be taken back */
         return rv;
     }
-    rv = hf_pg_run_pipeline(&p->session.pg, &committed);
-    if (committed)
+    rv = hf_pg_run_pipeline(&p->session.pg, &outcome);
+    if (outcome == HF_PG_COMMITTED)
         return 0;
     if (rv == 0)
         rv = hf_store_fail(store, HF_EIO, "PostgreSQL did not commit, and gave no reason");
-    store->in_doubt = !p->session.pg.conn; /* it went away without an answer */
-    hf_pg_rollback(&p->session.pg);
+    store->in_doubt = outcome == HF_PG_IN_DOUBT;
+    if (outcome == HF_PG_NOT_COMMITTED)
+        hf_pg_rollback(&p->session.pg);
     return rv;
 }
 
@@ -168,14 +217,16 @@ static int postgres_probe(struct hf_store *store)
     return rv < 0 ? rv : hf_pg_session_check(&p->session);
 }
 
-/* One row of an answer, to the visitor. */
-static int visit_row(struct postgres *p, const PGresult *result, enum hf_record_kind kind,
-                     hf_store_visit visit, void *ctx)
+/* One message of a COPY, which is one row, to the visitor. */
+static int visit_message(struct postgres *p, struct hf_bytes message, enum hf_record_kind kind,
+                         hf_store_visit visit, void *ctx)
 {
     int rv;
 
+    if (hf_pg_tuples_end(message))
+        return 0;
     hf_buf_clear(&p->record);
-    rv = hf_pg_row_encode(result, 0, kind, &p->record);
+    rv = hf_pg_tuple_encode(message, kind, &p->record);
     if (rv < 0)
         return hf_store_fail(p->session.pg.store, rv, "a row under \"%s\" cannot be read: %s",
                              hf_store_kind_name(kind), hf_strerror(rv));
@@ -183,21 +234,48 @@ static int visit_row(struct postgres *p, const PGresult *result, enum hf_record_
 }
 
 /*
- * Reads a query's rows one by one, so that a million locks need not fit into memory twice. When the
+ * Passes rows on as they come, so that a million locks need not fit into memory twice. When the
  * visitor has enough the rest is still read: the connection is needed afterwards.
  */
+static int read_copy(struct postgres *p, enum hf_record_kind kind, hf_store_visit visit, void *ctx,
+                     int *visited)
+{
+    struct hf_pg *pg = &p->session.pg;
+    bool first = true;
+    char *data = NULL;
+    size_t len;
+    int rv;
+
+    while ((rv = hf_pg_next_copied(pg, &data, &len)) == 0 && data) {
+        struct hf_bytes message = hf_bytes(data, len);
+
+        if (first && !hf_pg_tuples_skip_header(&message) && *visited == 0)
+            *visited = hf_store_fail(pg->store, HF_EFORMAT, "PostgreSQL sent no binary rows");
+        else if (*visited == 0)
+            *visited = visit_message(p, message, kind, visit, ctx);
+        first = false;
+        PQfreemem(data);
+    }
+    return rv;
+}
+
+/* Runs a COPY of one kind's records and visits them. */
 static int read_rows(struct postgres *p, enum hf_record_kind kind, hf_store_visit visit, void *ctx)
 {
+    struct hf_pg *pg = &p->session.pg;
     PGresult *result = NULL;
     int visited = 0;
-    int rv = hf_pg_flush(&p->session.pg);
+    int rv;
 
-    while (rv == 0 && (rv = hf_pg_next(&p->session.pg, &result)) == 0 && result) {
-        rv = hf_pg_check(&p->session.pg, result, "cannot read from PostgreSQL");
+    if (!PQsendQuery(pg->conn, hf_pg_table_of(kind)->list))
+        return hf_pg_fail_send(pg);
+    rv = hf_pg_flush(pg);
+    while (rv == 0 && (rv = hf_pg_next(pg, &result)) == 0 && result) {
+        rv = hf_pg_check(pg, result, "cannot read from PostgreSQL");
         if (rv < 0)
             break;
-        if (PQntuples(result) == 1 && visited == 0)
-            visited = visit_row(p, result, kind, visit, ctx);
+        if (PQresultStatus(result) == PGRES_COPY_OUT)
+            rv = read_copy(p, kind, visit, ctx, &visited);
         PQclear(result);
     }
     return rv < 0 ? rv : visited;
@@ -209,42 +287,7 @@ static int postgres_list(struct hf_store *store, enum hf_record_kind kind, hf_st
     struct postgres *p = store->state;
     int rv = hf_pg_session_ready(&p->session);
 
-    if (rv < 0)
-        return rv;
-    if (!PQsendQueryParams(p->session.pg.conn, hf_pg_table_of(kind)->list, 0, NULL, NULL, NULL,
-                           NULL, 1) ||
-        !PQsetSingleRowMode(p->session.pg.conn))
-        return hf_pg_fail_send(&p->session.pg);
-    return read_rows(p, kind, visit, ctx);
-}
-
-/* Takes the one record that get() is about. */
-static int take_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
-{
-    (void)kind;
-    return hf_buf_append(ctx, record.data, record.len);
-}
-
-static int postgres_get(struct hf_store *store, enum hf_record_kind kind, uint64_t id,
-                        struct hf_buf *out)
-{
-    struct postgres *p = store->state;
-    char text[24];
-    const char *const params[] = {text};
-    size_t before = hf_buf_len(out);
-    int rv = hf_pg_session_ready(&p->session);
-
-    if (rv < 0)
-        return rv;
-    hf_format(text, sizeof(text), "%" PRId64, (int64_t)id);
-    if (!PQsendQueryParams(p->session.pg.conn, hf_pg_table_of(kind)->get, 1, NULL, params, NULL,
-                           NULL, 1))
-        return hf_pg_fail_send(&p->session.pg);
-    rv = read_rows(p, kind, take_record, out);
-    if (rv == 0 && hf_buf_len(out) == before)
-        rv = hf_store_fail(store, HF_ENOENT, "there is no such record under \"%s\"",
-                           hf_store_kind_name(kind));
-    return rv;
+    return rv < 0 ? rv : read_rows(p, kind, visit, ctx);
 }
 
 const struct hf_store_backend hf_store_postgres = {
@@ -254,6 +297,5 @@ const struct hf_store_backend hf_store_postgres = {
     .close = postgres_close,
     .apply = postgres_apply,
     .probe = postgres_probe,
-    .get = postgres_get,
     .list = postgres_list,
 };

@@ -1,19 +1,21 @@
 /*
- * The store: where clients, locks and the server's own state survive (SPEC STO-01, STO-02).
+ * The store: clients, locks and the server's own state on stable storage (SPEC STO-01, STO-02).
  *
- * Three backends stand behind one interface: memory (nothing survives; for tests and for those who
- * want it), LMDB (embedded, the default) and PostgreSQL. All of them keep the records of
- * core/record.h, and change them only by whole batches: hf_store_apply() returns 0 when everything
- * in the batch is on stable storage, and not before. A batch may be applied twice.
+ * Three backends implement one interface: memory (nothing survives a restart; for tests and
+ * trials), LMDB (embedded, the default) and PostgreSQL. All of them keep the records of
+ * core/record.h and change them only by whole batches: hf_store_apply() returns 0 when everything
+ * in the batch is on stable storage, and not before. Applying a batch twice has the same effect as
+ * once.
  *
- * A store belongs to one daemon at a time. A second one is refused with HF_EBUSY; one that lost its
- * store to another gets HF_EFENCED from then on, and cannot write one more record.
+ * A store belongs to one daemon at a time. A second daemon is refused with HF_EBUSY. A daemon that
+ * lost its store to another gets HF_EFENCED from then on and cannot write another record.
  *
- * Every failure leaves a sentence in hf_store_error() that says what happened and what to do. No
- * password is ever part of it.
+ * Every failure sets a text, hf_store_error(), that says what happened and what the operator can
+ * do. It never contains a password.
  *
- * Ownership: the caller owns struct hf_store and keeps config's strings only until open returns.
- * One thread at a time may use a store; while a committer (store/commit.h) runs, it is that one.
+ * Ownership: the caller owns struct hf_store, and the strings of config, which open copies. Only
+ * one thread at a time may use a store; while a committer (store/commit.h) runs, that is its
+ * thread.
  */
 #ifndef HF_STORE_STORE_H
 #define HF_STORE_STORE_H
@@ -23,7 +25,6 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/bytes.h"
 #include "core/record.h"
 
@@ -31,11 +32,11 @@ enum { HF_STORE_ERROR_MAX = 512 };
 
 struct hf_store_config {
     const char *backend; /* "memory", "lmdb" or "postgres" */
-    const char *path;    /* lmdb: the directory; made if it is not there */
+    const char *path;    /* lmdb: the directory; created if it does not exist */
     const char *dsn;     /* postgres: libpq's connection string; NULL or "": PG* environment */
-    uint32_t timeout_ms; /* postgres: bound on one attempt at anything; 0: the default, 3 s */
-    size_t map_bytes;    /* lmdb: first size of the map, which grows; 0: the default */
-    struct hf_alloc const *alloc; /* NULL: the heap */
+    uint32_t timeout_ms; /* postgres: limit for one attempt at any operation; 0: the default, 3 s */
+    size_t map_bytes;    /* lmdb: initial size of the map, which grows; 0: the default */
+    struct hf_alloc const *alloc; /* NULL: hf_alloc_heap */
 };
 
 struct hf_store_backend;
@@ -43,20 +44,20 @@ struct hf_store_backend;
 struct hf_store {
     const struct hf_store_backend *backend; /* NULL when not open */
     const struct hf_alloc *alloc;
-    void *state; /* the backend's own */
+    void *state; /* private to the backend */
     bool in_doubt;
     char error[HF_STORE_ERROR_MAX];
 };
 
 /*
- * Sees one record in its encoded form, valid only during the call. A negative return ends the walk
- * and is what the walk returns.
+ * Receives one record in its encoded form, valid only during the call. A negative return value ends
+ * the walk, which then returns it.
  */
 typedef int (*hf_store_visit)(void *ctx, enum hf_record_kind kind, struct hf_bytes record);
 
 /*
- * Opens the store for this daemon alone, makes or upgrades the schema. On failure there is nothing
- * to close, and the error text is still there.
+ * Opens the store exclusively for this daemon and creates or upgrades the schema. After a failure
+ * there is nothing to close, and the error text is set.
  *
  *   HF_EBUSY     another daemon has it          HF_EVERSION  written by a newer Holdfast
  *   HF_EFORMAT   damaged                        HF_EINVAL    configuration
@@ -65,19 +66,24 @@ typedef int (*hf_store_visit)(void *ctx, enum hf_record_kind kind, struct hf_byt
 int hf_store_open(struct hf_store *store, const struct hf_store_config *config);
 void hf_store_close(struct hf_store *store);
 
-/* What the last failure was; "" when nothing failed yet. */
+/* The text of the last failure; "" if there was none. */
 const char *hf_store_error(const struct hf_store *store);
 
-/* False for the backend that forgets everything when it is closed. */
-bool hf_store_survives(const struct hf_store *store);
-
-/* Everything in one pass: the server's record first, if there is one, then clients, then locks. */
+/* Visits all records: the server's, if there is one, then clients, then locks. */
 int hf_store_load(struct hf_store *store, hf_store_visit visit, void *ctx);
 
 /*
- * Makes a batch durable, all of it or nothing. After a failure hf_store_in_doubt() tells whether
- * the batch may nevertheless be found durable later (the connection broke while it committed);
- * applying it again, or applying its opposite, settles that.
+ * Checks a store that no daemon has, and visits all its records in the order of hf_store_load(). An
+ * LMDB store is not changed. Returns the codes of hf_store_open(), and HF_ENOENT if there is no
+ * store. In any case the store is not open afterwards; its error text is set on failure.
+ */
+int hf_store_read(struct hf_store *store, const struct hf_store_config *config,
+                  hf_store_visit visit, void *ctx);
+
+/*
+ * Makes a batch durable, completely or not at all. After a failure hf_store_in_doubt() tells
+ * whether the batch may turn out to be durable nevertheless, because the connection broke during
+ * the commit. Applying the batch again, or its opposite, removes the doubt.
  *
  * HF_EUNREACH, HF_ETIMEDOUT and HF_EBUSY may pass by themselves; HF_EFENCED never does.
  */
@@ -88,34 +94,17 @@ static inline bool hf_store_in_doubt(const struct hf_store *store)
     return store->in_doubt;
 }
 
-/* Is the store usable now? Reconnects or writes, whatever it takes to know, but changes no record.
+/*
+ * Finds out whether the store is usable now, by reconnecting or by writing, without changing a
+ * record.
  */
 int hf_store_probe(struct hf_store *store);
 
 /*
- * Single records, for administration and tests; each change is durable when the call returns.
- * Deleting what is not there is no error. The counts are of what was there, and may be NULL.
- */
-int hf_store_put_server(struct hf_store *store, const struct hf_record_server *record);
-int hf_store_put_client(struct hf_store *store, const struct hf_record_client *record);
-int hf_store_put_lock(struct hf_store *store, const struct hf_record_lock *record);
-int hf_store_delete(struct hf_store *store, enum hf_record_kind kind, uint64_t id);
-int hf_store_delete_all(struct hf_store *store, enum hf_record_kind kind, size_t *count);
-
-/* Registrations for this monitored name; and the locks of every client of this name. */
-int hf_store_delete_clients_named(struct hf_store *store, struct hf_bytes name, size_t *count);
-int hf_store_delete_locks_named(struct hf_store *store, struct hf_bytes name, size_t *count);
-
-/* Appends the encoded record to out, or HF_ENOENT. */
-int hf_store_get(struct hf_store *store, enum hf_record_kind kind, uint64_t id, struct hf_buf *out);
-int hf_store_list(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit,
-                  void *ctx);
-
-/*
- * `holdfastd --migrate up|down|status`: PostgreSQL's schema, without opening the store. Up applies
- * all that are missing, down takes back the newest, each in one transaction; report sees one line
- * per migration done, or, for status, per migration known. HF_EINVAL for a backend that has none,
- * HF_EBUSY while a daemon has the store. error is filled on failure.
+ * `holdfastd --migrate up|down|status`: migrates PostgreSQL's schema without opening the store. Up
+ * applies all missing migrations, down reverts the newest, each in one transaction. report receives
+ * one line per migration done or, for status, per migration known. HF_EINVAL for a backend without
+ * migrations, HF_EBUSY while a daemon has the store. error is set on failure.
  */
 enum hf_migrate { HF_MIGRATE_UP, HF_MIGRATE_DOWN, HF_MIGRATE_STATUS };
 

@@ -1,10 +1,17 @@
 #!/usr/bin/env python3
-"""holdfastctl: each command, its tables, its JSON, its exit codes; check against hosts dead and alive."""
+"""holdfastctl (ADM-04): each command, its tables, its JSON, its exit codes; check against hosts dead and alive."""
+import contextlib
+import fcntl
 import json
 import os
 import pty
+import re
+import socket
+import struct
 import subprocess
 import tempfile
+import termios
+import unicodedata
 from pathlib import Path
 
 from holdfast_test import netns, tap
@@ -48,8 +55,8 @@ class Scene:
 
 
 @tap.test
-def looks():
-    """status, clients, locks and waiters say what is there, in tables and in JSON."""
+def status_clients_locks_and_waiters():
+    """status, clients, locks and waiters show the scene, in tables and in JSON."""
     with Scene():
         assert "server.example" in (out := ctl_ok("status")) and "1 on 1 files, 1 waiting" in out, out
         out = ctl_ok("clients")
@@ -57,7 +64,12 @@ def looks():
         out = ctl_ok("locks")
         assert FILE.hex() in out and "whole file" in out and "7@alpha.example" in out, out
         out = ctl_ok("waiters")
-        assert "beta.example (192.0.2.2)" in out and "lock " in out, out
+        head, row = out.splitlines()
+        assert head.split()[:3] == ["CLIENT", "OWNER", "WAITED"] and "HELD BY" in head, out
+        assert row.startswith("beta.example (192.0.2.2)  8@beta.example") and FILE.hex() in row, out
+        assert "exclusive  alpha.example (192.0.2.3)" in row and "behind" not in row, out
+        assert json.loads(ctl_ok("--json", "waiters"))[0]["blocker"]["client"]["name"] == "alpha.example"
+        assert "alpha.example" in ctl_ok("waiters", "--client", "beta", "--owner", "8")  # filters choose waiters
         assert json.loads(ctl_ok("status", "--json"))["counts"]["locks"] == 1
         assert json.loads(ctl_ok("--json", "waiters"))[0]["client"]["name"] == "beta.example"
         assert len(json.loads(ctl_ok("locks", "--json", "--client", "alpha"))) == 1
@@ -75,6 +87,45 @@ def tables_are_aligned():
         for title in ("NAME", "ADDRESS", "BY", "LOCKS", "NOTICE"):
             at = head.index(title)
             assert all(row[at - 1] == " " and row[at] != " " for row in rows), (title, head, rows)
+
+
+def on_terminal(columns, *arguments, **env):
+    """What is printed on a terminal of this width, without colours."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    subprocess.run([CTL, *arguments], stdin=subprocess.DEVNULL, stdout=slave, check=True,
+                   env=os.environ | {"NO_COLOR": "1", "LC_ALL": "C.UTF-8"} | env)
+    os.close(slave)
+    text = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(master, 65536):
+            text += piece
+    os.close(master)
+    return text.decode().replace("\r\n", "\n")
+
+
+@tap.test
+def tables_fit_the_terminal():
+    """On a narrow terminal long texts lose their middle; --wide, --json and a pipe have all of them."""
+    name = "render-node-0042.cluster-b.building-7.engineering.example.com"
+    handle = bytes(range(64))
+    with Daemon(), Locker(name, "192.0.2.2") as locker, Locker("straße-käse-日本語-" + "x" * 40 + ".example", "192.0.2.3") as other:
+        assert locker.lock(handle, svid=5) == "granted" and other.lock(b"other", svid=6) == "granted"
+        assert locker.lock(b"other", svid=7, block=True) == "blocked"
+        for command in ("locks", "clients", "waiters"):
+            for columns in (100, 140):
+                lines = on_terminal(columns, command).splitlines()
+                assert all(columns_of(line) <= columns for line in lines), "\n".join(lines)
+        out = on_terminal(120, "locks")
+        assert name not in out and re.search(r"render-\S*….*2\.0\.2\.2\)|render-\S*…\S* \(192\.0\.2\.2\)", out), out
+        assert [lock["id"] for lock in get("locks")["locks"] if lock["id"] not in out] == [], out
+        for whole in (on_terminal(120, "locks", "--wide"), on_terminal(500, "locks"), on_terminal(80, "--json", "locks"), ctl_ok("locks")):
+            assert name in whole and handle.hex() in whole, whole
+        assert "~" in on_terminal(100, "locks", LC_ALL="C")
+
+
+def columns_of(line):
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
 @tap.test
@@ -117,13 +168,14 @@ def watch_shows_it_again():
 
 @tap.test
 def release_asks_and_tells():
-    """Without --yes and without a terminal: refused. With it: released, and who was granted is named."""
+    """Without --yes and without a terminal: refused. With --yes: released, and the waiter that was granted is
+    named."""
     with Host("192.0.2.2"), Scene():
         lock = get("locks")["locks"][0]["id"]
         status, _, err = ctl("release", "--lock", lock)
         assert status == REFUSED and "--yes" in err and get("locks")["locks"][0]["id"] == lock
         out = ctl_ok("release", "--lock", lock, "--yes")
-        assert "Released 1." in out and "Granted in turn: beta.example (192.0.2.2)" in out, out
+        assert "Released 1." in out and "Granted to: beta.example (192.0.2.2)" in out, out
         assert ctl("release", "--lock", lock, "--yes")[0] == NOT_FOUND
         assert "Released" in ctl_ok("release", "--client", "beta.example", "--yes")
         assert ctl("release", "--client", "nobody", "--yes")[0] == NOT_FOUND
@@ -160,7 +212,8 @@ def release_takes_yes_from_a_terminal():
 
 @tap.test
 def grace_and_notify():
-    """grace follows to its end, grace end ends it; notify sends again and reports."""
+    """grace follows the period to its end, grace end ends it; notify sends the notice again and reports the
+    result."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, Host("192.0.2.2"):
         store = ("store.backend=lmdb", f"store.path={folder}")
         with Daemon(*store), Locker("beta.example", "192.0.2.2") as beta:
@@ -169,10 +222,27 @@ def grace_and_notify():
         with Daemon(*store):
             assert json.loads(ctl_ok("grace", "--json"))["active"] is True
             assert ctl("grace", "end")[0] == REFUSED
-            assert "1 delivered" in ctl_ok("notify", "beta.example") and "1 delivered" in ctl_ok("notify")
+            assert ": delivered" in ctl_ok("notify", "beta.example") and "1 delivered" in ctl_ok("notify")
             assert "1 released unreclaimed" in ctl_ok("grace", "end", "--yes")
             assert "There was no grace" in ctl_ok("grace", "end", "--yes")
             assert ctl("notify", "nobody")[0] == NOT_FOUND
+
+
+@tap.test
+def a_notice_that_fails_is_an_error():
+    """Given a client that is gone, notify CLIENT says why and exits with 5; so does notify, which tells all."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, Host("192.0.2.2"):
+        settings = ("store.backend=lmdb", f"store.path={folder}", "notify.timeout=1", "notify.attempts=1", "notify.on_failure=keep")
+        with Daemon(*settings), Locker("beta.example", "192.0.2.2") as beta, Locker("gone.example", "192.0.2.3") as gone:
+            assert beta.lock(FILE) == "granted" and gone.lock(b"other") == "granted"
+        with Daemon(*settings):
+            assert "notice to beta.example (192.0.2.2): delivered" in ctl_ok("notify", "beta.example")
+            status, out, _ = ctl("notify", "gone.example")
+            assert status == TROUBLE and "gone.example (192.0.2.3): failing" in out and "refused" in out, (status, out)
+            status, out, _ = ctl("notify", "gone.example", "--json")
+            assert status == TROUBLE and json.loads(out)["status"] == "failing", (status, out)
+            status, out, _ = ctl("notify")
+            assert status == TROUBLE and "1 delivered" in out and "1 failing" in out, (status, out)
 
 
 # ---- check ----
@@ -186,7 +256,7 @@ def check(client):
 
 @tap.test
 def check_of_a_client_that_is_well():
-    """Every step answers, and it says so."""
+    """Every step answers, and the summary says so."""
     with Host("192.0.2.2"), Scene():
         status, steps = check("beta.example")
         assert status == OK and all(step["ok"] for step in steps.values()), steps
@@ -196,13 +266,44 @@ def check_of_a_client_that_is_well():
 
 @tap.test
 def check_of_a_client_that_is_dead():
-    """Nothing answers: each step says what does not, and how to mend it; our own side is well."""
+    """Nothing answers: each step says what failed and how to repair it; our own side is fine."""
     with Scene():
         status, steps = check("beta.example")
         assert status == TROUBLE and not any(steps[name]["ok"] for name in ("rpcbind", "nlm", "nsm"))
-        assert "111" in steps["rpcbind"]["advice"] and steps["reverse"]["ok"], steps
+        assert "port 111: start rpcbind" in steps["rpcbind"]["advice"] and steps["reverse"]["ok"], steps
+        for name in ("rpcbind", "nlm", "nsm"):  # the host answers that nothing listens: no firewall is in the way
+            assert "refused" in steps[name]["finding"] and "firewall" not in steps[name]["advice"], steps[name]
         status, out, _ = ctl("check", "beta.example")
-        assert status == TROUBLE and "FAIL" in out and "to mend it" in out and "cannot be called back" in out
+        assert status == TROUBLE and "FAIL" in out and "advice: " in out and "cannot be called back" in out
+
+
+@tap.test
+def check_of_a_client_behind_a_firewall():
+    """Nothing comes back, not even a refusal: the advice names the firewall."""
+    with silent("192.0.2.2", 111), Scene():
+        _, steps = check("beta.example")
+        assert not steps["rpcbind"]["ok"] and "firewall" in steps["rpcbind"]["advice"], steps
+
+
+@contextlib.contextmanager
+def silent(address, port):
+    """UDP and TCP of a port that never answer, as behind a firewall that drops."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.create_server((address, port)):
+        udp.bind((address, port))
+        yield
+
+
+@tap.test
+def check_of_a_host_that_has_no_lock_yet():
+    """By address or by name, for a host that is no client: the same steps, and what is missing."""
+    with netns.names("192.0.2.2 later.example"), Host("192.0.2.2", programs=(NLM,)), Daemon():
+        for word in ("192.0.2.2", "later.example"):
+            status, steps = check(word)
+            assert status == TROUBLE and list(steps) == ["rpcbind", "nlm", "nsm"], steps
+            assert steps["rpcbind"]["ok"] and steps["nlm"]["ok"] and "rpc.statd" in steps["nsm"]["advice"], steps
+        assert "cannot be called back" in ctl("check", "later.example")[1]
+        status, _, err = ctl("check", "nowhere.example")
+        assert status == NOT_FOUND and "nor a name" in err, err
 
 
 @tap.test
@@ -216,9 +317,9 @@ def check_of_a_client_without_a_status_monitor():
 
 @tap.test
 def check_of_a_registration():
-    """An SM_MON is checked at the address it came from, with the program it named."""
+    """A registration by SM_MON is checked at the address it came from, with the program it named."""
     with Host("192.0.2.2", programs=(NSM,)), Scene():
-        assert monitor("192.0.2.2") == 0
+        assert monitor("server.example", source="192.0.2.2", server="192.0.2.1") == 0
         client = [c for c in get("clients")["clients"] if c["protocol"] == "nsm"][0]
         status, steps = check(client["id"])
         assert status == OK and steps["callback"]["ok"], steps
@@ -226,21 +327,96 @@ def check_of_a_registration():
 
 @tap.test
 def check_of_a_registration_from_this_host():
-    """Given a kernel's SM_MON and no locks of ours: its peer is not called from 127.0.0.1, which would
-    not get there; and it is our status monitor that must be found, not a lock manager."""
+    """Given a kernel's SM_MON and no locks of ours: the monitored host is not called from 127.0.0.1, which
+    would not reach it; and the step checks our status monitor, not a lock manager."""
     with Host("192.0.2.2") as peer, Daemon("rpcbind.mode=embedded", "server.listen=192.0.2.1,127.0.0.1",
                                            "server.programs=nsm"):
-        assert monitor("192.0.2.2", source="127.0.0.1", server="127.0.0.1") == 0
+        assert monitor("192.0.2.2") == 0
         status, steps = check("192.0.2.2")
         assert status == OK and "status monitor" in steps["reverse"]["finding"], steps
         assert peer.wait_for(lambda c: c.prog == NSM).source[0] != "127.0.0.1"
+
+
+# ---- doctor ----
+
+@contextlib.contextmanager
+def host_state(mounts="", commands=()):
+    """A /proc with these mounts and these programs, for doctor to look at."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        (Path(folder) / "self").mkdir()
+        (Path(folder) / "self/mounts").write_text("proc /proc proc rw 0 0\n" + mounts)
+        for pid, command in enumerate(commands, 100):
+            (Path(folder) / str(pid)).mkdir()
+            (Path(folder) / str(pid) / "comm").write_text(command + "\n")
+        yield {"HOLDFAST_PROC": folder}
+
+
+def doctor(env):
+    """(exit status, findings by check: a list of (level, finding and advice))"""
+    status, out, _ = ctl("doctor", "--json", env=env)
+    found = {}
+    for finding in json.loads(out):
+        assert (finding["advice"] is None) == (finding["level"] == "ok"), finding
+        found.setdefault(finding["check"], []).append((finding["level"], f"{finding['finding']}; {finding['advice']}"))
+    return status, found
+
+
+def levels(found):
+    return {check: {level for level, _ in findings} for check, findings in found.items()}
+
+
+WELL = ("rpcbind.mode=embedded", "server.listen=192.0.2.1,127.0.0.1", "server.name=server.example")
+
+
+@tap.test
+def doctor_finds_a_host_well():
+    """Everything in order: each check says ok, but the clock of a test machine is its own affair."""
+    with netns.names("192.0.2.1 server.example"), host_state() as env, Daemon(*WELL):
+        status, found = doctor(env)
+        assert status == OK, found
+        assert levels(found) | {"clocks": {"ok"}} == {check: {"ok"} for check in (
+            "daemon", "store", "ports", "rpcbind", "lock managers", "local mounts", "clocks", "name")}, found
+        assert len(found["rpcbind"]) == 4 and len(found["ports"]) == 2, found
+        shown = ctl("doctor", env=env)[1]
+        assert "ok    rpcbind        rpcbind sends clients to port 4045 for the lock manager (NLM) over UDP" in shown, shown
+
+
+@tap.test
+def doctor_names_each_trouble():
+    """No rpcbind; another lock manager at it; local NFSv3 mounts; a name without an address, or a loopback one; no daemon."""
+    with host_state() as env:
+        with Daemon("rpcbind.mode=none"), netns.names("127.0.1.1 server.example"):
+            status, found = doctor(env)
+            assert status == TROUBLE and found["rpcbind"] == [("FAIL", found["rpcbind"][0][1])], found
+            assert "no rpcbind runs" in found["rpcbind"][0][1] and "rpcbind.mode=embedded" in found["rpcbind"][0][1]
+            assert levels(found)["name"] == {"FAIL"} and "loopback address only" in found["name"][0][1], found
+        with Daemon("rpcbind.mode=none"), netns.names(""), Host("127.0.0.1"):  # programs of another process are registered
+            status, found = doctor(env)
+            assert status == TROUBLE and levels(found)["rpcbind"] == {"FAIL"}, found
+            assert "another lock manager" in found["rpcbind"][0][1] and "holdfastd is at 4045" in found["rpcbind"][0][1], found
+            assert "rpc-statd" in found["rpcbind"][2][1] and "cannot be resolved" in found["name"][0][1], found
+        with netns.names("192.0.2.200 server.example"), Daemon(*WELL):
+            status, found = doctor(env)
+            assert status == OK and "no address of this host" in found["name"][0][1], found
+        status, found = doctor(env)
+        assert status == TROUBLE and levels(found)["daemon"] == {"FAIL"} and "name" not in found, found
+    nfs = "filer:/export /mnt/data nfs rw,vers=3,addr=192.0.2.9 0 0\n"
+    for mounts, commands, check, level, words in (
+            (nfs, (), "local mounts", "FAIL", "/mnt/data by NFSv3"),
+            (nfs.replace("vers=3", "vers=3,nolock"), (), "local mounts", "ok", ""),
+            (nfs.replace("nfs rw,vers=3", "nfs4 rw,vers=4.2"), (), "local mounts", "ok", ""),
+            ("", ("bash", "rpc.statd"), "lock managers", "warn", "disable --now rpc-statd"),
+            ("", ("lockd",), "lock managers", "warn", "nolock")):
+        with host_state(mounts, commands) as env:
+            _, found = doctor(env)
+            assert levels(found)[check] == {level} and words in found[check][0][1], (mounts, commands, found)
 
 
 # ---- what can go wrong ----
 
 @tap.test
 def exit_codes():
-    """No daemon: 3. Wrong usage: 2. No such thing: 4."""
+    """No daemon: 3. Wrong usage: 2. No such object: 4."""
     status, _, err = ctl("status")
     assert status == UNREACHABLE and "/run/holdfast/admin.sock" in err and "Is it running?" in err, err
     assert ctl("--url", "http://127.0.0.1:1", "status")[0] == UNREACHABLE
@@ -277,7 +453,7 @@ def bash_completes():
 
 @tap.test
 def the_token_goes_along():
-    """Over TCP a change needs --token-file; the unix socket needs none."""
+    """ADM-03: over TCP a change needs --token-file; the unix socket needs none."""
     with tempfile.NamedTemporaryFile("w") as file:
         file.write("sixteen-or-more-characters\n")
         file.flush()

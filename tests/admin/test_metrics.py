@@ -12,7 +12,7 @@ from world import NLM, NSM, Host, Locker, ask, monitor
 
 ROOT = Path(__file__).parents[2]
 
-# Name, type, and the labels that SPEC gives each.
+# Name, type and labels of each metric in SPEC section 7.
 SPEC = """
 nsm_requests_total counter procedure,result
 nsm_request_duration_seconds histogram procedure
@@ -52,7 +52,7 @@ def samples(text):
 
 
 def traffic():
-    """A lock, a waiter, a refused one, a registration: something of everything."""
+    """A lock, a waiter, a refused request, a registration: something for each metric."""
     with Locker("alpha.example", "192.0.2.1") as alpha, Locker("beta.example", "192.0.2.2") as beta:
         assert alpha.lock(b"file") == "granted"
         assert beta.lock(b"file", block=True) == "blocked"
@@ -83,7 +83,7 @@ def every_metric_of_the_spec_is_there():
 
 @tap.test
 def promtool_accepts_them():
-    """promtool check metrics finds nothing to say; and would, about a bad name."""
+    """promtool check metrics has no complaint; and it would have one about a bad name."""
     if not shutil.which("promtool"):
         raise tap.Skip("promtool is not installed (Debian: prometheus)")
     with Host("192.0.2.2"), Daemon():
@@ -119,14 +119,15 @@ def they_count_what_happened():
 
 
 def notify(name, state, source):
-    """SM_NOTIFY, from a host that says it has restarted."""
+    """SM_NOTIFY, from a host that announces its restart."""
     with rpc.Udp("192.0.2.1", PORT, source=(source, 0)) as client:
         client.call(NSM, 1, 6, Encoder().string(name).int(state).bytes())
 
 
 @tap.test
 def each_notice_is_counted_once():
-    """NSM-05: of a restart, its repeat, one from elsewhere and one without sense, only the first is accepted."""
+    """NSM-05: of a restart, its repeat, one from an unknown host and one with an invalid state, only the first
+    is accepted."""
     with Daemon(), Locker("alpha.example", "192.0.2.2") as alpha:
         assert alpha.lock(b"file") == "granted"
         for name, state, source in (("alpha.example", 3, "192.0.2.2"), ("alpha", 3, "192.0.2.2"),
@@ -138,8 +139,9 @@ def each_notice_is_counted_once():
 
 
 @tap.test
-def who_is_not_told_is_not_registered():
-    """Given a client with a share only, which is neither durable nor monitored, nobody is registered."""
+def a_client_with_only_a_share_reservation_is_not_registered():
+    """NLM-11: given a client with only a share reservation, which is neither durable nor monitored, no client
+    counts as registered."""
     with Daemon(), Locker("alpha.example", "192.0.2.2") as alpha:
         assert alpha.share(b"file") == "granted"
         assert samples(scrape())["nsm_clients_registered", ""] == 0
@@ -158,7 +160,7 @@ def histograms_add_up():
 
 @tap.test
 def packaging_names_only_what_is_there():
-    """The alert rules are good for promtool; rules and dashboard use metrics that exist."""
+    """promtool accepts the alert rules; rules and dashboard use metrics that exist."""
     rules = ROOT / "packaging/prometheus/holdfast.rules.yml"
     dashboard = ROOT / "packaging/grafana/holdfast.json"
     if shutil.which("promtool"):
@@ -172,7 +174,7 @@ def packaging_names_only_what_is_there():
 
 @tap.test
 def every_metric_is_explained():
-    """docs/METRICS.md says what each means, and names none that is not there."""
+    """docs/METRICS.md explains each metric, and names none that does not exist."""
     with Daemon():
         known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
     told = set(re.findall(r"`((?:nlm|nsm|holdfast)_\w+)", (ROOT / "docs/METRICS.md").read_text()))
@@ -187,7 +189,7 @@ def fields(header, struct):
 
 @tap.test
 def every_counter_is_a_metric():
-    """What core and RPC count can be seen; so can who was refused."""
+    """Every counter of the core and of RPC is exported; so are refused callers."""
     source = (ROOT / "src/daemon/metrics.c").read_text()
     counters = fields("core/view.h", "hf_counters") + fields("rpc/server.h", "hf_rpc_counters")
     assert len(counters) > 35, counters

@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
-"""The live page in Debian's Chromium, driven by playwright-core (tests/page): three clients, waiters
-and a grace period running. Screenshots are kept in page-test/ of the build directory."""
+"""The live page (ADM-05) in Debian's Chromium, driven by playwright-core (tests/page), while clients are played here.
+Screenshots are kept in page-test/ of the build directory."""
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
 
+from demo_process import PAGE_PORT, Demo
 from holdfast_test import netns, tap
 from holdfast_test.daemon import Daemon
 from world import ADMIN_PORT, Host, Locker
 
 SOURCES = Path(__file__).parents[1] / "page"
 FOLDER = Path(os.environ.get("HOLDFAST_BUILD", "/tmp")) / "page-test"
+TOKEN = "the-token-of-this-page"
 PLAN, LATE, OLD_1, OLD_2 = b"plan" * 4, b"late" * 4, b"old1" * 4, b"old2" * 4
-MAP = f"{PLAN.hex()} /export/projects/plan.txt\n{LATE.hex()} /export/projects/late.txt\n"
+PATHS = {PLAN: "/export/projects/plan.txt", LATE: "/export/projects/late.txt"}
 
 
 def prepare():
-    """Before there is no network: playwright-core, as the lock file has it. Why not, or None."""
+    """Before the network is private: installs playwright-core as the lock file has it. The reason why not, or
+    None."""
     for program in ("node", "npm", "chromium"):
         if not shutil.which(program):
             return f"{program} is not installed"
@@ -38,21 +42,75 @@ def prepare():
     return None
 
 
-class World:
-    """The lock clients, and what they do when the page's driver asks for it."""
+class Server:
+    """The daemon on a store of its own, with a token and with paths for the given file handles."""
 
-    def __init__(self):
+    def __init__(self, paths, *settings, token=True):
+        self.folder = tempfile.TemporaryDirectory(prefix="holdfast-")
+        here = Path(self.folder.name)
+        (here / "map").write_text("".join(f"{fh.hex()} {path}\n" for fh, path in paths.items()))
+        (here / "store").mkdir()
+        self.settings = ["store.backend=lmdb", f"store.path={here}/store", f"admin.fh_map={here}/map", *settings]
+        if token:
+            (here / "token").write_text(TOKEN + "\n")
+            (here / "token").chmod(0o600)
+            self.settings.append(f"admin.token_file={here}/token")
+
+    def __enter__(self):
+        self.daemon = Daemon(*self.settings).start()
+        return self
+
+    def restart(self):
+        self.daemon = Daemon(*self.settings).start()
+
+    def __exit__(self, *failure):
+        try:
+            self.daemon.__exit__(*failure)
+        finally:
+            self.folder.cleanup()
+
+
+def drive(scenario, obey, host="127.0.0.1", port=ADMIN_PORT):
+    """Runs a scenario of tests/page to its end; obey is called with each word it asks for."""
+    driver = subprocess.Popen(["node", SOURCES / "drive.mjs", scenario, f"http://{host}:{port}", FOLDER],
+                              cwd=FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True)
+    stories = []
+    for line in driver.stdout:
+        kind, _, rest = line.strip().partition(": ")
+        if kind == "now":
+            obey(rest)
+            driver.stdin.write("done\n")
+            driver.stdin.flush()
+        elif kind == "ok":
+            stories.append(rest)
+        elif kind == "note":
+            tap.note(rest)
+        elif kind == "shot":
+            tap.comment(f"screenshot {FOLDER / rest}")
+    _, errors = driver.communicate()
+    assert driver.returncode == 0, f"after {stories[-1:]}: {errors}"
+    for story in stories:
+        tap.comment(story)
+    assert stories[-1] == "no error in the console", stories
+
+
+class Three:
+    """Three clients: what they hold before a restart, after it, and do when they are asked to."""
+
+    def __enter__(self):
         self.alpha = Locker("alpha.example", "192.0.2.1")
         self.beta = Locker("beta.example", "192.0.2.2")
         self.gamma = Locker("gamma.example", "192.0.2.3")
+        return self
 
-    def close(self):
+    def __exit__(self, *_):
         for locker in (self.alpha, self.beta, self.gamma):
             locker.client.close()
 
     def before_the_restart(self):
-        for file in (PLAN, OLD_1):
-            assert self.alpha.lock(file, svid=10) == "granted"
+        for fh in (PLAN, OLD_1):
+            assert self.alpha.lock(fh, svid=10) == "granted"
         assert self.beta.lock(OLD_2, svid=20) == "granted"
 
     def after_it(self):
@@ -74,47 +132,95 @@ class World:
             raise AssertionError(word)
 
 
-def drive(world):
-    """Runs the driver to its end; returns its stories."""
-    driver = subprocess.Popen(["node", SOURCES / "drive.mjs", f"http://127.0.0.1:{ADMIN_PORT}", FOLDER],
-                              cwd=FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True)
-    stories = []
-    for line in driver.stdout:
-        kind, _, rest = line.strip().partition(": ")
-        if kind == "now":
-            world.obey(rest)
-            driver.stdin.write("done\n")
-            driver.stdin.flush()
-        elif kind == "ok":
-            stories.append(rest)
-        elif kind == "shot":
-            tap.note(f"screenshot {FOLDER / rest}")
-    _, errors = driver.communicate()
-    assert driver.returncode == 0, f"after {stories[-1:]}: {errors}"
-    return stories
+@tap.test
+def few_locks_are_shown_and_steered():
+    """Given a restart with grace, waiters and clients told and untold, the page shows it all and obeys."""
+    with Server(PATHS, "grace.mode=conflict", "notify.on_failure=keep", "notify.timeout=1") as server:
+        with Three() as clients:
+            clients.before_the_restart()
+        assert server.daemon.stop() == 0
+        with Host("192.0.2.2"):
+            server.restart()
+            with Three() as clients:
+                clients.after_it()
+                drive("few", clients.obey)
 
 
 @tap.test
-def the_page_shows_and_steers():
-    """Given a restart with grace, waiters and clients told and untold, the page shows it all and obeys."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
-        (Path(folder) / "map").write_text(MAP)
-        settings = ("store.backend=lmdb", f"store.path={folder}/store", f"admin.fh_map={folder}/map",
-                    "grace.mode=conflict", "notify.on_failure=keep", "notify.timeout=1")
-        os.mkdir(f"{folder}/store")
-        with Daemon(*settings):
-            world = World()
-            world.before_the_restart()
-            world.close()
-        with Host("192.0.2.2"), Daemon(*settings):
-            world = World()
-            world.after_it()
-            stories = drive(world)
-            world.close()
-        for story in stories:
-            tap.comment(story)
-        assert len(stories) == 13, stories
+def a_daemon_that_is_gone_is_noticed():
+    """Given a page that is open, when the daemon dies or hangs, the page is grey under a red banner until it is back."""
+    with Server(PATHS, "grace.mode=conflict") as server, Locker("alpha.example", "192.0.2.1") as alpha:
+        assert alpha.lock(PLAN, svid=10) == "granted"
+
+        def obey(word):
+            if word == "kill":
+                server.daemon.stop(signal.SIGKILL)
+            elif word == "start":
+                server.restart()
+            else:
+                server.daemon.send_signal({"hang": signal.SIGSTOP, "go on": signal.SIGCONT}[word])
+
+        drive("gone", obey)
+
+
+@tap.test
+def crowds_and_long_names_fit():
+    """Given 50 locks, 27 waiters on three files and long names, the page is readable, wide and narrow."""
+    build, ledger, report = b"build" * 4, b"ledger" * 4, b"report" * 4
+    plain = {b"file%04d" % n * 2: f"/export/home/user{n % 7}/mail/box-{n}.mbox" for n in range(45)}
+    long_name = "render-node-0042.cluster-b.building-7.engineering.example.com"
+    long_path = "/export/projects/a-very-long-project-name/with/many/folders/inside/it/and-more/of-them/final-report.odt"
+    paths = {build: "/export/ci/build.lock", ledger: "/export/finance/ledger.db", report: long_path, **plain}
+    with Server(paths) as server:
+        addresses = ("192.0.2.1", "192.0.2.2", "192.0.2.3")
+        lockers = [Locker(f"node-{n:02}.example", addresses[n % 3]) for n in range(22)]
+        render = Locker(long_name, "192.0.2.3")
+        assert lockers[0].lock(build, svid=500) == "granted"
+        assert render.lock(report, svid=8) == "granted"
+        for n in range(3):
+            assert lockers[n + 1].lock(ledger, svid=60 + n, offset=100 * n, length=100, exclusive=n == 0) == "granted"
+        for n, fh in enumerate(plain):
+            assert lockers[n % 20].lock(fh, svid=1000 + n, exclusive=n % 3 > 0) == "granted"
+        for n in range(1, 22):
+            assert lockers[n].lock(build, svid=700 + n, block=True) == "blocked"
+        assert render.lock(build, svid=8, block=True) == "blocked"
+        for n in range(4):
+            assert lockers[4 + n].lock(ledger, svid=80, offset=50 * n, length=10, block=True) == "blocked"
+        assert lockers[9].lock(report, svid=90, block=True) == "blocked"
+        drive("crowded", None)
+        for locker in (*lockers, render):
+            locker.client.close()
+
+
+@tap.test
+def ten_thousand_locks_stay_quick():
+    """Given 10,000 locks of 20 clients, the page sorts, pages and searches, and loads no more than it shows."""
+    paths = {b"data%05d" % n: f"/export/data/{n:05}" for n in range(10000)}
+    with Server(paths, "store.backend=memory") as server:
+        lockers = [Locker(f"worker-{n:02}.example", ("192.0.2.1", "192.0.2.2", "192.0.2.3")[n % 3]) for n in range(20)]
+        for n, fh in enumerate(paths):
+            assert lockers[n % 20].lock(fh, svid=n) == "granted"
+        for n, fh in enumerate(list(paths)[4711:4713]):
+            for waiter in range(1, 5):
+                assert lockers[(4711 + n + waiter) % 20].lock(fh, svid=20000, block=True) == "blocked"
+        drive("thousands", None)
+        for locker in lockers:
+            locker.client.close()
+
+
+@tap.test
+def where_changes_are_refused_there_is_no_button():
+    """Given no token, and a way to the page by which changes are refused, it has no buttons, and says what to do."""
+    with Server(PATHS, token=False), Locker("alpha.example", "192.0.2.1") as alpha:
+        assert alpha.lock(PLAN, svid=10) == "granted"
+        drive("read_only", None, host="server.example")
+
+
+@tap.test
+def a_tour_of_the_demonstration():
+    """Given the demonstration, when its daemon is killed and started: the pictures of the README."""
+    with Demo() as demo:
+        drive("tour", lambda word: demo.press_enter(), port=PAGE_PORT)
 
 
 if __name__ == "__main__":

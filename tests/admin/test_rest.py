@@ -11,7 +11,7 @@ from holdfast_test import netns, tap
 from holdfast_test.daemon import Daemon, wait_until
 from holdfast_test.store import fill, small_disk
 from schema import Description, Mismatch
-from world import ADMIN_PORT, NLM, NSM, Host, Locker, ask, expect_problem, get, monitor
+from world import ADMIN_PORT, NLM, NSM, SOCKET, Host, Locker, ask, expect_problem, get, monitor
 
 FILE_A, FILE_B = bytes.fromhex("00a1b2c3") + b"A" * 12, b"B" * 16
 
@@ -45,7 +45,7 @@ def names(rows):
 
 @tap.test
 def status_counts_what_is_there():
-    """Given three clients, two locks and two waiters, status says so, with an odd state."""
+    """Given three clients, two locks and two waiters, status reports these numbers, with an odd state."""
     with Scene():
         status = get("status")
         assert status["name"] == "server.example" and status["state"] % 2 == 1
@@ -72,7 +72,7 @@ def locks_read_well():
 
 @tap.test
 def filters_of_locks():
-    """By client (id, part of name, address), file, share, owner (svid, part of the handle), waited."""
+    """NLM-10: by client (id, part of name, address), file, share, owner (svid, part of the handle), waited."""
     with Scene():
         alpha_id = get("clients?client=alpha")["clients"][0]["id"]
         for query, expected in (
@@ -89,7 +89,7 @@ def filters_of_locks():
 
 @tap.test
 def filters_of_waiters():
-    """The same filters; a waiter names the lock in its way, one behind a waiter names none or it."""
+    """The same filters; a waiter names the lock in its way, or none if only another waiter is before it."""
     with Scene():
         waiters = {w["client"]["name"]: w for w in get("waiters")["waiters"]}
         lock = get("locks?client=alpha")["locks"][0]
@@ -132,7 +132,7 @@ def one_client_by_id():
 def registrations_and_reservations_are_listed():
     """An SM_MON shows its callback; a SHARE shows what it denies."""
     with Scene() as scene:
-        assert monitor("alpha.example") == 0
+        assert monitor("server.example", source="192.0.2.2", server="192.0.2.1") == 0
         scene.beta.share(FILE_B)
         found = [c for c in get("clients")["clients"] if c["protocol"] == "nsm"]
         assert len(found) == 1 and found[0]["callback"]["program"] == 100024, found
@@ -185,19 +185,23 @@ def a_method_that_is_not_there_is_told_which_are():
 
 @tap.test
 def a_mistyped_key_does_not_pass_for_none():
-    """Given ?clinet=x: 400, naming it and those that are there, which are those of the description."""
+    """Given ?clinet=x: 400, naming it and the valid keys, which are those of the description."""
     with Scene():
         for path, item in get("openapi.json")["paths"].items():
             if not path.startswith("/api/"):
                 continue
             for method, operation in item.items():
-                keys = [p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"]
+                query = [p for p in operation.get("parameters", ()) if p["in"] == "query"]
+                keys = [p["name"] for p in query]
                 real = path.replace("{id}", "1").replace("{file}", "00")
-                said = expect_problem(ask(method.upper(), real + "?clinet=x"), 400)
+                said = expect_problem(ask(method.upper(), real + "?clinet=x", unix="security" in operation), 400)
                 told = said.partition("there are ")[2].rstrip(".").split(", ") if keys else []
                 assert '"clinet"' in said and sorted(told) == sorted(keys), (method, path, said)
-                for key in keys:
-                    assert ask("GET", f"{real}?{key}=1").status == 200, (path, key)
+                for p in query:
+                    asked = f"{p['name']}={p['schema'].get('enum', ['1'])[0]}"
+                    if p["name"] == "offset":
+                        asked += "&sort=client&limit=1"
+                    assert ask("GET", f"{real}?{asked}").status == 200, (path, asked)
         assert '"?<x"' in expect_problem(ask("GET", "/api/v1/locks?%ff%3Cx=1"), 400)
         for odd in ("c", "clients", "file,", ",", "client,%20file"):
             expect_problem(ask("GET", f"/api/v1/locks?{odd}=x"), 400)
@@ -205,8 +209,8 @@ def a_mistyped_key_does_not_pass_for_none():
 
 
 @tap.test
-def a_released_lock_goes_to_who_waited():
-    """DELETE of a lock names who is granted in turn, and that client is called back."""
+def a_released_lock_goes_to_the_next_waiter():
+    """DELETE of a lock names the waiter that is granted in turn, and that client is called back."""
     with Host("192.0.2.2") as beta_host, Scene() as scene:
         lock = get("locks?client=alpha")["locks"][0]
         answer = ask("DELETE", f"/api/v1/locks/{lock['id']}").json
@@ -220,7 +224,7 @@ def a_released_lock_goes_to_who_waited():
 
 @tap.test
 def a_released_client_has_nothing_left():
-    """DELETE of a client frees its locks and takes back what it waits for."""
+    """DELETE of a client releases its locks and removes its waiting requests."""
     with Host("192.0.2.2"), Scene():
         gamma = get("clients?client=gamma")["clients"][0]
         answer = ask("DELETE", f"/api/v1/clients/{gamma['id']}", unix=True).json
@@ -230,8 +234,8 @@ def a_released_client_has_nothing_left():
 
 
 @tap.test
-def a_released_file_has_nobody_left():
-    """DELETE of a file by its handle frees its locks and its queue."""
+def a_released_file_has_no_locks_or_waiters_left():
+    """DELETE of a file by its handle releases its locks and empties its queue."""
     with Scene():
         answer = ask("DELETE", f"/api/v1/files/{FILE_A.hex()}").json
         assert answer["released"] == 3 and answer["granted"] == [], answer
@@ -242,7 +246,7 @@ def a_released_file_has_nobody_left():
 
 @tap.test
 def grace_is_shown_and_ended():
-    """Given a restart that had locks, grace counts down, counts reclaims, and ends when told to."""
+    """Given a restart that had locks, grace counts down, counts reclaims, and ends on request."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         store = ("store.backend=lmdb", f"store.path={folder}", "notify.on_failure=keep")
         with Daemon(*store), Locker("alpha.example", "192.0.2.1") as alpha:
@@ -263,7 +267,8 @@ def grace_is_shown_and_ended():
 
 @tap.test
 def notices_are_sent_again():
-    """Given a restart, POST notifications tells a client again, one or all; a bad body is a problem."""
+    """NOT-05: given a restart, POST notifications notifies one client or all again; a bad body is a
+    problem."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, Host("192.0.2.2") as host:
         store = ("store.backend=lmdb", f"store.path={folder}")
         with Daemon(*store), Locker("beta.example", "192.0.2.2") as beta:
@@ -304,8 +309,8 @@ def health_and_readiness():
 
 @tap.test
 def a_store_that_is_down_is_told_and_heals():
-    """SPEC section 5: with the disk full, readyz and status say so, and a release is refused and undone;
-    with room again, all is well."""
+    """STO-04, SPEC section 5: with the disk full, readyz and status say so, and a release is refused and
+    undone; with room again, everything works."""
     with small_disk(4) as disk, Daemon("store.backend=lmdb", f"store.path={disk}/{'s' * 200}") as daemon, \
             Locker(b"n" * 1000, "192.0.2.1") as client:
         fill(f"{disk}/ballast")
@@ -318,12 +323,16 @@ def a_store_that_is_down_is_told_and_heals():
         lock = get("locks?limit=1")["locks"][0]["id"]
         assert "nothing was changed" in expect_problem(ask("DELETE", f"/api/v1/locks/{lock}"), 503)
         assert get("status")["counts"]["locks"] == locked
+        undone = daemon.wait_for_log("operator's change undone")
+        assert "does=\"release lock\"" in undone and f"to={lock}" in undone, undone
+        assert "operator who=" not in daemon.log(), "a change is logged as done before it is durable"
         for _ in range(40):
             ask("DELETE", f"/api/v1/locks/{lock}")
         assert daemon.log().count("commit failed") < 30, "an outage floods the log"
         os.unlink(f"{disk}/ballast")
         wait_until(lambda: ask("GET", "/readyz").status == 200, "it is ready again")
         assert ask("DELETE", f"/api/v1/locks/{lock}").json["released"] == 1
+        assert "released=1" in daemon.wait_for_log("operator who=")
 
 
 @tap.test
@@ -352,8 +361,8 @@ def too_much_is_refused():
 
 
 @tap.test
-def slow_clients_hold_up_nobody():
-    """Given many connections that say nothing, or read nothing of a long list, others are served."""
+def slow_clients_delay_no_other():
+    """Given many connections that send nothing, or read nothing of a long list, other clients are served."""
     with Daemon(), Locker("many.example", "192.0.2.1") as many:
         for number in range(500):
             many.lock(b"file-%04d" % number)
@@ -372,13 +381,15 @@ def slow_clients_hold_up_nobody():
 
 @tap.test
 def a_stop_ends_what_still_waits():
-    """Given checks under way and half a request, SIGTERM stops it cleanly, and who waited is told."""
+    """Given checks under way and half a request, SIGTERM stops the daemon cleanly, and pending requests are
+    answered."""
     daemon = Daemon().start()
     with Locker("beta.example", "192.0.2.2") as beta, socket.create_connection(("127.0.0.1", ADMIN_PORT)) as half:
         assert beta.lock(FILE_A) == "granted"
         url = f"http://127.0.0.1:{ADMIN_PORT}/api/v1/clients/{get('clients')['clients'][0]['id']}/check"
         half.sendall(b"GET /api")
-        checks = [subprocess.Popen(["curl", "-s", "-X", "POST", url], stdout=subprocess.PIPE) for _ in range(3)]
+        checks = [subprocess.Popen(["curl", "-s", "--unix-socket", SOCKET, "-X", "POST", url],
+                                   stdout=subprocess.PIPE) for _ in range(3)]
         daemon.wait_for_log("check client", times=3)
         assert daemon.stop() == 0, daemon.log()
         for check in checks:
@@ -389,12 +400,12 @@ def a_stop_ends_what_still_waits():
 
 @tap.test
 def checks_are_bounded():
-    """Beyond sixteen at a time a check is refused with 429; when they have ended there is room again."""
+    """Beyond sixteen at a time a check is refused with 429; when some have ended, new ones are accepted."""
     with Scene("notify.timeout=2"):
         client = get("clients?client=beta")["clients"][0]["id"]
         url = f"http://127.0.0.1:{ADMIN_PORT}/api/v1/clients/{client}/check"
-        checks = [subprocess.Popen(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", url],
-                                   stdout=subprocess.PIPE) for _ in range(20)]
+        checks = [subprocess.Popen(["curl", "-s", "--unix-socket", SOCKET, "-o", "/dev/null", "-w", "%{http_code}",
+                                    "-X", "POST", url], stdout=subprocess.PIPE) for _ in range(20)]
         codes = sorted(check.communicate(timeout=60)[0] for check in checks)
         assert codes == [b"200"] * 16 + [b"429"] * 4, codes
         assert ask("POST", f"/api/v1/clients/{client}/check").status == 200
@@ -404,7 +415,7 @@ def checks_are_bounded():
 
 @tap.test
 def answers_fit_the_description():
-    """openapi.json names every path, and the answer of each, problems too, fits its schema."""
+    """openapi.json names every path, and each answer, problems too, fits its schema."""
     with Host("192.0.2.2"), Scene() as scene:
         assert monitor("alpha.example") == 0
         scene.beta.share(FILE_B)
@@ -415,13 +426,16 @@ def answers_fit_the_description():
         for method, template, path, body in (
                 *(("GET", f"/api/v1/{name}", None, None) for name in (
                     "status", "clients", "locks", "waiters", "reservations", "grace", "notifications",
-                    "openapi.json")),
+                    "backup", "openapi.json")),
                 ("GET", "/healthz", None, None), ("GET", "/readyz", None, None), ("GET", "/metrics", None, None),
                 ("GET", "/api/v1/locks", "/api/v1/locks?limit=0", None),
                 ("GET", "/api/v1/clients/{id}", f"/api/v1/clients/{client}", None),
                 ("GET", "/api/v1/clients/{id}", "/api/v1/clients/1", None),
                 ("POST", "/api/v1/clients/{id}/check", f"/api/v1/clients/{client}/check", None),
                 ("POST", "/api/v1/clients/{id}/check", "/api/v1/clients/1/check", None),
+                ("POST", "/api/v1/check", None, '{"address": "192.0.2.2"}'),
+                ("POST", "/api/v1/check", None, '{"address": "somewhere"}'),
+                ("POST", "/api/v1/check", None, "nonsense"),
                 ("POST", "/api/v1/notifications", None, None),
                 ("POST", "/api/v1/notifications", None, "nonsense"),
                 ("POST", "/api/v1/notifications", None, "x" * 5000),
@@ -441,7 +455,7 @@ def answers_fit_the_description():
 
 @tap.test
 def the_check_of_the_description_can_fail():
-    """Given an answer with a missing, an extra or a mistyped member, the check sees it."""
+    """Given an answer with a missing, an extra or a mistyped member, the check reports it."""
     with Scene():
         described = Description(get("openapi.json"))
         good = get("status")

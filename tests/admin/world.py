@@ -1,9 +1,9 @@
-"""Who uses the daemon in these tests: clients that lock, hosts that can be called back, curl."""
+"""Users of the daemon in these tests: clients that lock, hosts that can be called back, curl."""
 import itertools
 import json
 import subprocess
 
-from holdfast_test import host, nlm, rpc
+from holdfast_test import host, nlm, nsm, rpc
 from holdfast_test.daemon import PORT
 from holdfast_test.xdr import Encoder
 
@@ -15,7 +15,7 @@ _cookies = itertools.count(1)
 
 
 class Locker:
-    """A client host: its name, its address, and what it asks of the lock manager."""
+    """A client host: its name, its address, and its requests to the lock manager."""
 
     def __init__(self, name, address, server="192.0.2.1"):
         self.name = name if isinstance(name, bytes) else name.encode()
@@ -46,10 +46,10 @@ class Locker:
         return self._call(nlm.SHARE, self._lock(fh, 1), mode=mode, access=access)
 
 
-def monitor(mon_name, my_name="watcher.example", source="192.0.2.2", server="192.0.2.1"):
-    """SM_MON, from a host that wants to be told."""
+def monitor(mon_name, my_name="watcher.example", source="127.0.0.1", server="127.0.0.1"):
+    """SM_MON: about any host from this one, as its kernel registers; from another one about this server only."""
     args = Encoder().string(mon_name).string(my_name).uint(NSM, 1, 6).fixed(b"p" * 16).bytes()
-    with rpc.Tcp(server, PORT, source=(source, 0)) as client:
+    with rpc.Tcp(server, PORT, source=nsm.reserved(source)) as client:
         return client.call(NSM, 1, 2, args).decode().uint()
 
 
@@ -60,7 +60,7 @@ def _answer(call):
 
 
 class Host(host.Host):
-    """What runs on a client: an rpcbind, a lock manager that takes what it is granted, a monitor."""
+    """What runs on a client: an rpcbind, a lock manager that accepts what it is granted, a status monitor."""
 
     def __init__(self, address, programs=None):
         super().__init__(address, programs=programs, answer=_answer)
@@ -88,15 +88,16 @@ class Answer:
         return json.loads(self.body)
 
 
-def ask(method, path, body=None, host="127.0.0.1", source=None, unix=False, **headers):
-    """One request by curl: over TCP, from an address if one is given, or over the unix socket."""
+def ask(method, path, body=None, host="127.0.0.1", source=None, unix=None, **headers):
+    """One request by curl. Unless told otherwise, looks go over TCP and changes over the unix socket, as root."""
+    unix = method in ("POST", "DELETE") if unix is None else unix
     command = ["curl", "-sS", "-i", "--path-as-is", "--max-time", "20", "-H", "Expect:"]
     command += ["--head"] if method == "HEAD" else ["-X", method]
     command += ["--unix-socket", SOCKET] if unix else []
     command += ["--interface", source] if source else []
     command += ["--data-binary", "@-"] if body is not None else []
     for name, value in headers.items():
-        command += ["-H", f"{name.replace('_', '-')}: {value}"]
+        command += ["-H", f"{name.replace('_', '-')}: {value}" if value else f"{name}:"]
     url = f"http://{'localhost' if unix else host}:{ADMIN_PORT}{path}"
     done = subprocess.run([*command, url], input=(body or "").encode(), stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE)

@@ -1,4 +1,4 @@
-/* What every fuzz target includes. A target returns; whatever is wrong aborts. */
+/* Included by every fuzz target. A target returns 0; a failed check aborts. */
 #ifndef HF_TESTS_FUZZ_H
 #define HF_TESTS_FUZZ_H
 
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
-#include "base/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

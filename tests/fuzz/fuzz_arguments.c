@@ -1,6 +1,6 @@
 /*
- * The arguments of every procedure that is served, through the very tables and preset buffers of
- * the daemon: decoding allocates nothing, and what was decoded, encoded again, decodes to the same.
+ * The arguments of every procedure that is served, through the tables and preset buffers of the
+ * daemon: decoding allocates nothing, and decoded arguments, encoded again, decode to the same.
  * The first byte of the input chooses the procedure.
  */
 #include "fuzz.h"
@@ -9,7 +9,7 @@
 
 #include "nlm/nlm.h"
 #include "nsm/nsm.h"
-#include "rpc/rpcbind.h"
+#include "rpcbind/server.h"
 
 enum { PROCEDURES_MAX = 256, ENCODED_MAX = 16 * 1024 };
 
@@ -47,16 +47,17 @@ static void collect(const struct hf_rpc_program *program)
 
 static void collect_all(void)
 {
+    static struct hf_service service;
     static struct hf_nsm nsm;
     static struct hf_nlm nlm;
-    static struct hf_rpcbind *rpcbind; /* stays for the life of the process */
+    static struct hf_rpcbind_server *rpcbind; /* stays for the life of the process */
 
-    hf_nsm_init(&nsm, &(struct hf_nsm_config){0});
-    hf_nlm_init(&nlm, &(struct hf_nlm_config){0});
-    HF_ASSERT(hf_rpcbind_new(&hf_alloc_heap, &rpcbind) == 0);
+    hf_nsm_init(&nsm, &service, NULL);
+    hf_nlm_init(&nlm, &service, NULL);
+    HF_ASSERT(hf_rpcbind_server_new(&hf_alloc_heap, &rpcbind) == 0);
     collect(&nsm.program);
     collect(&nlm.program);
-    collect(hf_rpcbind_program(rpcbind));
+    collect(hf_rpcbind_server_program(rpcbind));
     HF_ASSERT(n_procedures > 60);
     HF_ASSERT(__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free));
 }

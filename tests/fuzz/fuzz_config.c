@@ -1,6 +1,6 @@
 /*
- * A configuration file of any bytes: refused with a text that names the file, or accepted; and what
- * was accepted, printed, is accepted again.
+ * A configuration file of any bytes (CFG-01): refused with a text that names the file, or accepted;
+ * and an accepted one, printed, is accepted again.
  */
 #include "fuzz.h"
 
@@ -33,7 +33,7 @@ static void print_and_read(const struct hf_config *config)
     fclose(file);
     hf_config_init(&again);
     HF_ASSERT(hf_config_read(&again, path, error) == 0);
-    HF_ASSERT(again.port == config->port && again.n_shares == config->n_shares);
+    HF_ASSERT(again.port == config->port && again.n_export_rules == config->n_export_rules);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

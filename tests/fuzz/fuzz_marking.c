@@ -1,5 +1,5 @@
 /*
- * Record marking: however a stream is cut into reads, the same records come out of it, and it ends
+ * Record marking (RPC-02): however a stream is cut into reads, it gives the same records and ends
  * at the same place. The first byte of the input chooses the cuts, the rest is the stream.
  */
 #include "fuzz.h"

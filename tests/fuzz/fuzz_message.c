@@ -1,4 +1,4 @@
-/* The header of a call and of a reply: any bytes at all, and what is found lies within them. */
+/* The headers of calls and replies (RPC-02): from any bytes, views must lie within the input. */
 #include "fuzz.h"
 
 #include "base/error.h"

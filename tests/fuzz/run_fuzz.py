@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """run_fuzz.py PROGRAM TARGET [RUNS]: a fixed number of runs from a fixed seed, as one TAP case.
 
-It starts from a few good inputs, made here; what the fuzzer finds on its way is thrown away. To look
-for longer, run the program itself on a folder of your own.
+It starts from a few good inputs, made here or kept in the folder corpus (keep.py); what the fuzzer finds on its way is
+thrown away. To look for longer, run the program itself on a folder of your own. For a target with a corpus,
+then keep what is new:
+
+    fuzz-requests -max_len=4096 -max_total_time=3600 mine
+    tests/fuzz/keep.py fuzz-requests requests mine
 """
 import os
 import re
@@ -13,10 +17,12 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
+import keep  # noqa: E402
 from holdfast_test import rpc, rpcbind  # noqa: E402
 from holdfast_test.xdr import Encoder  # noqa: E402
 
 RUNS = 20000
+RUNS_OF = {"requests": 1000, "world": 300}  # these do much more in one run
 
 
 def marking():
@@ -75,12 +81,21 @@ def address():
                 b"::ffff:192.0.2.1")
 
 
-SEEDS = {f.__name__: f for f in (marking, message, arguments, record, config, address)}
+def requests():
+    return keep.read("requests")
+
+
+def world():
+    return keep.read("world")
+
+
+SEEDS = {f.__name__: f for f in (marking, message, arguments, record, config, address,
+                                 requests, world)}
 
 
 def main():
     program, target = sys.argv[1:3]
-    runs = sys.argv[3] if len(sys.argv) > 3 else RUNS
+    runs = sys.argv[3] if len(sys.argv) > 3 else RUNS_OF.get(target, RUNS)
     with tempfile.TemporaryDirectory(prefix="holdfast-fuzz-") as folder:
         for i, seed in enumerate(SEEDS[target]()):
             Path(folder, f"seed-{i}").write_bytes(seed)

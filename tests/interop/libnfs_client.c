@@ -10,7 +10,7 @@
 
 #include <nfsc/libnfs.h>
 
-/* This one leans on the one above. */
+/* This header needs the one above. */
 #include <nfsc/libnfs-raw.h>
 
 #include <nfsc/libnfs-raw-nlm.h>

@@ -2,7 +2,7 @@
 """A Linux lockd, played for a status monitor: lockd.py REGISTER [MON_NAME]...
 
 Registers program 100021 version 3 with the rpcbind of its host (REGISTER: "set"; "take": takes it
-over from whoever has it, as the kernel does), has the status monitor watch each MON_NAME the way the
+over from the program that has it, as the kernel does), has the status monitor watch each MON_NAME the way the
 kernel does (SM_MON over TCP from loopback and a reserved port, procedure 16), and prints each
 callback as a line: procedure, transport, source address and port, mon_name, state, priv.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""NLM and what it must not believe: handles, names, cookies and ranges at their ends and beyond, limits,
-and hosts that speak in another's name."""
+"""NLM and what it must not believe (NLM-07, NLM-09): handles, names, cookies and ranges at their ends and beyond,
+limits, and hosts that use another host's name."""
 import itertools
 import os
 import time
@@ -37,7 +37,8 @@ class World:
 
 
 def refused(vers, proc, stat):
-    """What a version says where version 4 says stat: 1 and 3 have DENIED, but a TEST denied names a holder."""
+    """The answer of versions 1 and 3 where version 4 says stat: DENIED, or DENIED_NOLOCKS to a TEST, whose
+    DENIED must name a holder."""
     if vers == 4:
         return stat
     return "DENIED_NOLOCKS" if proc == TEST else "DENIED"
@@ -66,7 +67,8 @@ def handles_of_any_size():
 
 @tap.test
 def names_of_any_kind():
-    """A caller without a name, or with a NUL in it, is refused; any other name of up to 1024 bytes will do."""
+    """A caller without a name, or with a NUL in it, is refused; any other name of up to 1024 bytes is
+    accepted."""
     with World() as (a, b, _):
         for way in WAYS:
             for proc in procs(way["vers"]):
@@ -96,8 +98,8 @@ def cookies_and_owner_handles_at_their_ends():
 
 @tap.test
 def ranges_at_their_ends():
-    """Every pair of offsets and lengths around 0, 2^31, 2^32, 2^63 and 2^64: what fits is locked, found and
-    unlocked, and what does not is NLM4_FBIG."""
+    """Every pair of offsets and lengths around 0, 2^31, 2^32, 2^63 and 2^64: a range that fits is locked,
+    found and unlocked, and one that does not is NLM4_FBIG (NLM-02)."""
     edges = sorted({edge + d for edge in (0, 2**31, 2**32, 2**63, 2**64) for d in (-2, -1, 0, 1)} - {-2, -1, 2**64, 2**64 + 1})
     edges = [edge for edge in edges if 0 <= edge <= END]
     with World() as (a, b, _):
@@ -145,7 +147,8 @@ def every_argument_cut_short():
 
 @tap.test
 def a_host_at_the_limit_of_its_locks():
-    """A host that takes all it may have gets DENIED_NOLOCKS then; others are as before, on the same file too."""
+    """NLM-09: a host that holds as many locks as it may gets DENIED_NOLOCKS; other hosts are served as before,
+    on the same file too."""
     with World("limits.locks_per_client=200") as (a, b, _):
         for i in range(200):
             expect(a.stat(LOCK, a.lock(offset=10 * i, length=5)), "GRANTED")
@@ -164,7 +167,8 @@ def a_host_at_the_limit_of_its_locks():
 
 @tap.test
 def a_file_at_its_limits():
-    """Locks and waiters per file: DENIED_NOLOCKS there, and other files as before."""
+    """NLM-09: locks and waiters per file: DENIED_NOLOCKS on that file, and other files are served as
+    before."""
     with World("limits.locks_per_file=100", "limits.waiters_per_file=3") as (a, b, c):
         for i in range(100):
             expect(a.stat(LOCK, a.lock(offset=10 * i, length=5)), "GRANTED")
@@ -180,7 +184,8 @@ def a_file_at_its_limits():
 
 @tap.test
 def all_clients_and_all_locks():
-    """A host that uses up the number of clients, or of locks in all: the clients that are there go on."""
+    """NLM-09: given a host that uses up the number of clients, or of locks in all, the clients that are known
+    are still served."""
     with World("limits.clients=20") as (a, b, c):
         expect(b.stat(LOCK, b.lock(fh=b"mine")), "GRANTED")
         for i in range(19):
@@ -203,8 +208,8 @@ def all_clients_and_all_locks():
 
 @tap.test
 def in_another_hosts_name():
-    """UNLOCK, CANCEL, LOCK, UNSHARE and FREE_ALL with the name and owner of another host, from an address that
-    is not its own: nothing of the other's is touched."""
+    """NLM-07: UNLOCK, CANCEL, LOCK, UNSHARE and FREE_ALL with the name and owner of another host, from another
+    address, change nothing of that host."""
     with World() as (a, b, c):
         for way in WAYS:
             expect(a.stat(LOCK, **way), "GRANTED")
@@ -227,9 +232,9 @@ def in_another_hosts_name():
 
 
 @tap.test
-def granted_res_from_a_stranger():
-    """An answer to GRANTED_MSG counts only from the host that was called: neither a refusal nor a consent
-    of somebody else; nor one with a cookie that was never sent."""
+def granted_res_from_another_host():
+    """NOT-04: an answer to GRANTED_MSG counts only from the host that was called: neither a refusal nor a
+    consent of another host counts, nor an answer with a cookie that was never sent."""
     with World() as (a, b, c):
         b.answers = SILENCE
         expect(a.stat(LOCK), "GRANTED")
@@ -255,7 +260,7 @@ def granted_res_from_a_stranger():
 
 @tap.test
 def granted_res_from_a_client_in_grace():
-    """A client that restarts just now can say neither yes nor no: it keeps the lock and is asked again."""
+    """A client that answers DENIED_GRACE_PERIOD is restarting: it keeps the lock and is called again."""
     with World() as (a, b, _):
         b.answers = "DENIED_GRACE_PERIOD"
         expect(a.stat(LOCK), "GRANTED")
@@ -288,8 +293,10 @@ def send(host, proc, args, port=0, server=SERVER):
 
 @tap.test
 def a_full_disk_is_a_refusal():
-    """SPEC section 5: LOCK, TEST, NM_LOCK and SHARE are refused; UNSHARE needs no promise and works. What cannot say no, or would be forgotten at a no, is not
-    answered, so that it is asked again: UNLOCK, FREE_ALL, procedure 16. With room, all of it works."""
+    """STO-04, SPEC section 5: LOCK, TEST, NM_LOCK and SHARE are refused; UNSHARE needs no promise and works. A
+    procedure that cannot express a refusal, or whose client would forget the lock when refused, is left
+    unanswered, so that the client asks again: UNLOCK, FREE_ALL, procedure 16. When the disk has room again,
+    all of them work."""
     unlock = nlm.unlock_args(4, b"cookie", nlm.Lock(b"alice", oh=b"1@alice"))
     restarted = nlm.sm_notify_args(b"bob", 3)
     with small_disk(4) as disk, World("store.backend=lmdb", f"store.path={disk}/store") as (a, b, c):
@@ -315,7 +322,8 @@ def a_full_disk_is_a_refusal():
 
 @tap.test
 def a_repeat_is_not_a_second_request():
-    """The same call again, with its transaction id: the same answer, and no second waiter."""
+    """RPC-01, NLM-08: the same call again, with its transaction id, gets the same answer and makes no second
+    waiter."""
     with World() as (a, b, c):
         for transport in rpc.TRANSPORTS:
             expect(a.stat(LOCK), "GRANTED")

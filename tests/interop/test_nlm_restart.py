@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The daemon is killed and started again (GRC-01..03, STO-02): what is asked in grace, in each mode; and
-fifty clients with 5,000 locks that go on working over it."""
+"""The daemon is killed and started again (GRC-01..03, STO-02, DUR-01, DUR-03): requests in grace, in each mode; and
+fifty clients with 5,000 locks that keep working over it."""
 import random
 import re
 import signal
@@ -16,7 +16,7 @@ from holdfast_test.peer import NSM, SERVER, SM_NOTIFY, Network, add_addresses
 
 CLIENTS, LOCKS_EACH, FILES = 50, 100, 20
 GRACE_S = 40
-AT_ONCE_MS = 100  # a lock nobody held, in conflict mode, after the restart
+AT_ONCE_MS = 100  # until a file without locks can be locked, in conflict mode, after the restart
 SLACK = 20
 
 
@@ -53,7 +53,7 @@ class Killed:
         self.start()
 
     def digest(self):
-        """Of what is durable now, as the daemon tells on SIGHUP."""
+        """Of what is durable now, as the daemon logs it on SIGHUP."""
         times = self.daemon.log().count("durable now") + 1
         self.daemon.send_signal(signal.SIGHUP)
         return re.search(r"digest=(\d+)", self.daemon.wait_for_log("durable now", times))[1]
@@ -74,8 +74,9 @@ def three(network):
 
 @tap.test
 def strict_grace_by_procedure():
-    """Given two locks and a restart, in every version and transport: nothing new is granted, TEST, UNLOCK
-    and CANCEL work, reclaims are checked one by one, and grace ends with the last one."""
+    """GRC-01, GRC-02, DUR-01: given two locks and a restart, in every version and transport: no new lock is
+    granted, TEST, UNLOCK and CANCEL work, reclaims are checked one by one, and grace ends with the last
+    one."""
     ways = [{"vers": vers, "transport": transport, "msg": msg} for vers in nlm.VERSIONS
             for transport in rpc.TRANSPORTS for msg in (False, True)]
     with Network() as network, Killed(f"grace.seconds={GRACE_S}") as server:
@@ -113,9 +114,9 @@ def strict_grace_by_procedure():
 
 
 @tap.test
-def the_unclaimed_go_when_grace_is_over():
-    """Given a client that does not come back, what it held is free when grace is over, and not before;
-    and those who hold something are told of the restart from the address they knew."""
+def unclaimed_locks_are_released_when_grace_is_over():
+    """GRC-03: given a client that does not come back, its locks are released when grace is over, and not
+    before; and clients that hold locks are notified of the restart from the address they knew."""
     with Network() as network, Killed("grace.seconds=3", "notify.on_failure=keep") as server:
         a, b, c = three(network)
         expect(a.stat(LOCK, server="10.1.0.2"), "GRANTED")
@@ -133,9 +134,9 @@ def the_unclaimed_go_when_grace_is_over():
 
 
 @tap.test
-def a_lock_that_was_waited_for_is_as_good():
-    """Given a client whose first lock came by GRANTED, it is registered with it: after kill -9 it is told of the
-    restart, its lock is held for it, and it reclaims; one that only waited is not told."""
+def a_lock_granted_by_callback_is_as_durable():
+    """STO-03: given a client whose first lock came by GRANTED, the client is registered with it: after kill -9
+    it is notified, its lock is held for it, and it reclaims. A client that only waited is not notified."""
     with Network() as network, Killed(f"grace.seconds={GRACE_S}") as server:
         a, b, c = three(network)
         for transport, msg in (("tcp", False), ("udp", True)):
@@ -157,7 +158,8 @@ def a_lock_that_was_waited_for_is_as_good():
 
 @tap.test
 def no_grace_without_need():
-    """Given nothing held, or only what is not durable (NM_LOCK, SHARE), a restart has no grace."""
+    """GRC-03, NLM-11: given nothing held, or only locks that are not durable (NM_LOCK, SHARE), a restart has
+    no grace."""
     with Network() as network, Killed() as server:
         a, b, c = three(network)
         expect(a.stat(NM_LOCK), "GRANTED")
@@ -170,7 +172,7 @@ def no_grace_without_need():
 
 @tap.test
 def conflict_mode_by_procedure():
-    """Given conflict mode, only what conflicts with something unreclaimed has to wait."""
+    """Given conflict mode, only a lock that conflicts with an unreclaimed one has to wait."""
     with Network() as network, Killed(f"grace.seconds={GRACE_S}", "grace.mode=conflict") as server:
         a, b, c = three(network)
         expect(a.stat(LOCK, a.lock(length=10)), "GRANTED")
@@ -189,7 +191,8 @@ def conflict_mode_by_procedure():
 
 @tap.test
 def locks_that_are_not_recorded():
-    """Given locks.durable=no, reclaims are checked by client, and TEST cannot know in grace."""
+    """DUR-03: given locks.durable=no, reclaims are checked by client, and TEST in grace is answered
+    DENIED_GRACE_PERIOD."""
     with Network() as network, Killed("locks.durable=no", f"grace.seconds={GRACE_S}") as server:
         a, b, c = three(network)
         expect(a.stat(LOCK, a.lock(length=10)), "GRANTED")
@@ -206,8 +209,8 @@ def locks_that_are_not_recorded():
 # ---- under load ----
 
 class Worker(threading.Thread):
-    """A client that locks and unlocks all the time, keeps some, and does what a real one does when the
-    server is gone: asks the same again until it is answered; and reclaims when it is told to."""
+    """A client that locks and unlocks all the time, keeps some locks, and behaves as a real one when the
+    server is gone: it repeats its request until it is answered, and reclaims when it is notified."""
 
     def __init__(self, network, number):
         super().__init__(daemon=True)
@@ -225,7 +228,7 @@ class Worker(threading.Thread):
                               offset=self.number * 100000 + k * 10, length=5)
 
     def ask(self, proc, lock, **fields):
-        """The answer, whatever it takes."""
+        """The answer, however often the request must be repeated."""
         while True:
             try:
                 stat = self.host.stat(proc, lock, **fields)
@@ -278,7 +281,7 @@ class Worker(threading.Thread):
 
 
 class Rival(threading.Thread):
-    """Tries all the time to get what a worker holds."""
+    """A client that tries all the time to lock what a worker holds."""
 
     def __init__(self, network, number, workers):
         super().__init__(daemon=True)
@@ -312,7 +315,7 @@ class Rival(threading.Thread):
 
 
 def first_grant_of_the_unheld(host, since):
-    """Asks for a lock nobody held until it is granted: milliseconds after the given moment."""
+    """Repeats a LOCK of a file without locks until it is granted: milliseconds after the given moment."""
     while time.monotonic() - since < 20:
         try:
             if host.stat(LOCK, host.lock(fh=b"nobody's")) == "GRANTED":
@@ -324,7 +327,7 @@ def first_grant_of_the_unheld(host, since):
 
 
 def grant_after_a_quiet_restart(server, host):
-    """The same when nothing else goes on."""
+    """The same while no other client is active."""
     server.kill()
     result = []
     asking = threading.Thread(target=lambda: result.append(first_grant_of_the_unheld(host, time.monotonic())))
@@ -373,7 +376,7 @@ def restart_under_load(mode):
                  f"turns, {tries} attempts of rivals, none granted; digest {before} before, {after} after")
         if mode == "conflict":
             quiet_ms = statistics.median(grant_after_a_quiet_restart(server, newcomer) for _ in range(5))
-            tap.note(f"conflict: a lock nobody held was granted {quiet_ms:.0f} ms (median of 5) after the process was "
+            tap.note(f"conflict: a lock on a file without locks was granted {quiet_ms:.0f} ms (median of 5) after the process was "
                      f"started, {unheld_ms:.0f} ms with all clients at work on the same two processors (wanted: {AT_ONCE_MS} ms)")
             assert max(unheld_ms, quiet_ms) < AT_ONCE_MS * SLACK
             return  # the newcomer is registered now, so the whole is not what it was
@@ -384,14 +387,14 @@ def restart_under_load(mode):
 
 @tap.test
 def killed_under_load_strict():
-    """Given 50 clients with 5,000 locks that go on, kill -9: all is reclaimed, no rival gets anything, grace
-    ends early, and what is durable is what it was."""
+    """DUR-01: given 50 clients with 5,000 locks under load, kill -9: all locks are reclaimed, no rival is
+    granted one, grace ends early, and the digest of what is durable is the same."""
     restart_under_load("strict")
 
 
 @tap.test
 def killed_under_load_conflict():
-    """Given the same in conflict mode: and a lock nobody held is granted at once."""
+    """The same in conflict mode; and a lock on a file without locks is granted at once."""
     restart_under_load("conflict")
 
 

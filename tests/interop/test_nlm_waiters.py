@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A thousand clients wait for one lock (NLM-03): in order, with a third of them dead, and how fast."""
+"""A thousand clients wait for one lock (NLM-03, NOT-04, NOT-06): in order, with a third of them dead, and how fast."""
 import statistics
 import tempfile
 import time
@@ -39,18 +39,19 @@ def grants(host):
 
 
 def wait_for_grant(network, hosts, seconds):
-    """Waits until one of the hosts is granted: which one, and when."""
+    """Waits until one of the hosts is granted the lock: which host, and when."""
     def found():
         return [host for host in hosts if any(call.proc in (GRANTED, GRANTED + MSG) for call in host.calls)]
 
     with network.news:
         hits = network.news.wait_for(found, seconds)
-    assert hits, "nobody is granted"
+    assert hits, "no host was granted the lock"
     return hits
 
 
 def serve(network, holder, hosts, living):
-    """Each that is granted unlocks; returns the waits in between, in seconds. In order, one at a time."""
+    """Each host that is granted unlocks; returns the times in between, in seconds. Grants must come in order,
+    one at a time."""
     waits = []
     assert holder.stat(UNLOCK) == "GRANTED"
     since = time.monotonic()
@@ -83,8 +84,8 @@ def a_thousand_waiters_in_order():
 
 @tap.test
 def a_third_of_them_is_dead():
-    """Given every third of them dead, silent or gone, the rest is served in order, and the dead cost all
-    of them together no more than one of them: timeout x attempts."""
+    """NOT-06: given every third of them dead (silent, or gone), the others are served in order, and all dead
+    ones together cost no more than one: timeout x attempts."""
     with Network() as network, Daemon(*SETTINGS) as daemon:
         holder, hosts = queue_up(network, CLIENTS)
         dead = [i for i in range(CLIENTS) if i % 3 == 1]
@@ -108,8 +109,8 @@ def a_third_of_them_is_dead():
 
 
 @tap.test
-def the_dead_delay_nobody_elsewhere():
-    """Given callbacks to 200 dead clients under way, a lock on another file is granted as fast as ever."""
+def dead_waiters_delay_no_lock_on_another_file():
+    """Given callbacks to 200 dead clients under way, a lock on another file is granted as fast as before."""
     with Network() as network, Daemon(*SETTINGS):
         dead = [network.host(f"10.2.50.{i}", f"dead{i}") for i in range(1, 201)]
         live = [network.host(f"10.2.51.{i}", f"live{i}") for i in (1, 2)]
@@ -137,8 +138,8 @@ def the_dead_delay_nobody_elsewhere():
 
 @tap.test
 def the_port_is_remembered_and_looked_up_anew():
-    """Given callbacks to a client, its rpcbind is asked once; when its lock manager has moved to another port,
-    it is asked again, and the callback gets through."""
+    """NOT-04: given callbacks to a client, its rpcbind is asked once; after its lock manager moved to another
+    port it is asked again, and the callback gets through."""
     for transport in rpc.TRANSPORTS:
         with Network() as network, Daemon(*SETTINGS):
             a, b = network.host("10.2.0.1", "a"), network.host("10.2.0.2", "b")
@@ -162,8 +163,9 @@ def the_port_is_remembered_and_looked_up_anew():
 
 @tap.test
 def denied_by_one_that_gave_up_while_it_was_cut_off():
-    """Given a waiter whose lock manager cannot be reached at first, and who has given up waiting by then: its DENIED is
-    believed, and the next gets the lock. If a call before may have arrived it is not: the lock may be in use."""
+    """NOT-04: given a waiter whose lock manager cannot be reached at first and that has stopped waiting by
+    then, its DENIED is believed, and the next waiter gets the lock. If an earlier call may have arrived, its
+    DENIED is not believed, because the lock may be in use."""
     for transport in rpc.TRANSPORTS:
         with Network() as network, Daemon(*SETTINGS):
             a, b, c = (network.host(f"10.2.0.{i}", name) for i, name in enumerate("abc", 1))
@@ -193,7 +195,7 @@ def denied_by_one_that_gave_up_while_it_was_cut_off():
 
 
 def ping_pong(one, two, turns, capture, fh=b"a file handle", callback=GRANTED, **how):
-    """Two clients hand a lock to and fro: milliseconds from UNLOCK to GRANTED, as seen on the wire."""
+    """Two clients pass a lock back and forth: milliseconds from UNLOCK to GRANTED, as seen on the wire."""
     for host in (one, two):
         host.calls.clear()
     stat = one.stat(LOCK, one.lock(fh=fh), **how)
@@ -224,7 +226,8 @@ def ping_pong(one, two, turns, capture, fh=b"a file handle", callback=GRANTED, *
 
 @tap.test
 def from_unlock_to_granted():
-    """Given two clients that hand a lock to and fro, GRANTED follows UNLOCK on the wire within 1 ms (median)."""
+    """Given two clients that pass a lock back and forth, GRANTED follows UNLOCK on the wire within 1 ms
+    (median)."""
     for transport in ("udp", "tcp"):
         with Network() as network, Daemon(*SETTINGS), Capture() as capture:
             one, two = network.host("10.2.0.1", "one"), network.host("10.2.0.2", "two")
@@ -237,7 +240,7 @@ def from_unlock_to_granted():
 
 @tap.test
 def from_unlock_to_granted_by_ganesha():
-    """Given Ganesha instead of us, the same two clients: to be printed beside our own."""
+    """The same two clients with Ganesha as the server: printed beside our own figures."""
     for transport in ("udp", "tcp"):
         with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, Network() as network, \
                 Ganesha(folder) as ganesha, Capture(INTERFACE, ADDRESS) as capture:

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""NLM on the wire (NLM-01..06): one table of stories, each told in every version, over every transport,
-by procedures and by messages, between hosts that have their own rpcbind, NLM and NSM; and tshark, which
-must be able to read every packet of it.
-"""
+"""NLM on the wire (NLM-01..06, NLM-08, NLM-11, NOT-04): one table of stories, each run in every version, over every
+transport, by procedures and by messages, between hosts that have their own rpcbind, NLM and NSM; and tshark, which
+must be able to read every packet of it."""
 import itertools
 import os
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ TIMEOUT_S = 1  # of a callback's attempt, as configured
 
 @dataclass
 class Way:
-    """How a question is put."""
+    """How a request is sent: version, transport, procedure or message form."""
     vers: int
     transport: str
     msg: bool = False
@@ -36,7 +35,7 @@ class Way:
         return END64 if self.vers == 4 else END32
 
     def refusal(self, stat):
-        """What versions 1 and 3, which know five answers, are told instead."""
+        """The answer of versions 1 and 3, which know only five, where version 4 has another."""
         return stat if self.vers == 4 else "DENIED"
 
 
@@ -53,7 +52,7 @@ cast = {}  # the hosts, by address family
 
 
 class Stage:
-    """Three hosts, a fresh file, and a way to ask."""
+    """Three hosts, a fresh file, and a way to send requests."""
 
     def __init__(self, way):
         self.way = way
@@ -69,12 +68,12 @@ class Stage:
         return self.ask(*arguments, **fields).stat
 
     def holds(self, host, other, offset=0, length=0):
-        """True if a TEST by the other host finds that host there."""
+        """True if a TEST by the other host finds that lock."""
         result = self.ask(other, TEST, offset, length, svid=99)
         return result.holder is not None and result.holder.oh.endswith(b"@" + host.name)
 
     def wait_for_grant(self, host, before):
-        """The GRANTED that follows those before: as it must be by the way of the LOCK."""
+        """The next GRANTED, which must use the version, transport and form of the LOCK."""
         proc = GRANTED + (MSG if self.way.msg else 0)
         call = host.wait_for(proc, before + 1)
         assert (call.vers, call.transport) == (self.way.vers, self.way.transport), call
@@ -116,7 +115,8 @@ def expect(got, wanted):
 
 @story(WAYS, IPV6)
 def conflict(s, a, b, c):
-    """Exclusive excludes all others, shared excludes exclusive; what does not overlap is free."""
+    """NLM-02: an exclusive lock excludes all others, a shared lock excludes exclusive ones; ranges that do not
+    overlap are free."""
     expect(s.stat(a, LOCK, 10, 10), "GRANTED")
     expect(s.stat(b, LOCK, 19, 1), "DENIED")
     expect(s.stat(b, LOCK, 10, 1, exclusive=False), "DENIED")
@@ -177,7 +177,8 @@ def ends_of_the_range(s, a, b, c):
 
 @story(WAYS, IPV6)
 def the_true_holder(s, a, b, c):
-    """TEST names who is in the way: mode, svid, owner handle and range; its own locks are not."""
+    """NLM-04: TEST names the holder in the way: mode, svid, owner handle and range. The caller's own locks are
+    not in the way."""
     oh = bytes(range(256)) * 2
     expect(s.stat(a, LOCK, 100, 50, svid=-7, oh=oh, exclusive=False), "GRANTED")
     expect(s.stat(b, TEST, 100, 50, exclusive=False), "GRANTED")
@@ -189,7 +190,8 @@ def the_true_holder(s, a, b, c):
 
 @story([way for way in WAYS if way.vers < 4])
 def a_holder_beyond_32_bits(s, a, b, c):
-    """What a version 4 client holds beyond 32 bits is clamped for versions 1 and 3, not truncated."""
+    """A lock that a version 4 client holds beyond 32 bits is clamped, not truncated, in answers to versions 1
+    and 3."""
     far = a.lock(fh=s.fh, offset=2**40 + 5, length=50)
     near = a.lock(fh=s.fh, offset=2**32 - 10, length=2**33)
     expect(a.stat(LOCK, far, server=s.way.server), "GRANTED")
@@ -214,20 +216,21 @@ def cookies_and_owners_are_echoed(s, a, b, c):
 
 @story(WAYS)
 def nothing_to_do_is_granted(s, a, b, c):
-    """UNLOCK of nothing, CANCEL of nothing: GRANTED; also on a file nobody knows."""
+    """NLM-08: UNLOCK of nothing and CANCEL of nothing are GRANTED, also on a file without any lock."""
     expect(s.stat(a, UNLOCK), "GRANTED")
     expect(s.stat(a, CANCEL), "GRANTED")
     expect(s.stat(b, LOCK, 0, 10), "GRANTED")
     expect(s.stat(a, UNLOCK, 0, 10), "GRANTED")
     expect(s.stat(a, CANCEL, 0, 10), "GRANTED")
-    assert s.holds(b, a, 0, 10), "somebody else's lock is gone"
+    assert s.holds(b, a, 0, 10), "another owner's lock is gone"
 
 
 # ---- blocking ----
 
 @story(WAYS, IPV6, OTHER_ADDRESS)
 def blocked_then_granted(s, a, b, c):
-    """BLOCKED; on release GRANTED by the way of the LOCK, with all it asked for echoed as it was."""
+    """NLM-03, NOT-04: BLOCKED; when the lock is free GRANTED comes by the version and transport of the LOCK
+    and echoes all of its arguments."""
     end = s.way.end
     for offset, length, exclusive in ((0, 0, True), (5, end - 4, False), (end, 1, True), (7, 3, False)):
         before = s.grants(b)
@@ -247,7 +250,8 @@ def blocked_then_granted(s, a, b, c):
 
 @story(WAYS)
 def first_come_first_served(s, a, b, c):
-    """Two wait: each unlock serves the next; a repeated LOCK keeps its place; nobody overtakes."""
+    """NLM-03: two clients wait: each unlock serves the next; a repeated LOCK keeps its place; no waiter
+    overtakes another."""
     expect(s.stat(a, LOCK), "GRANTED")
     expect(s.stat(b, LOCK, block=True), "BLOCKED")
     expect(s.stat(c, LOCK, block=True), "BLOCKED")
@@ -264,7 +268,7 @@ def first_come_first_served(s, a, b, c):
 
 @story(WAYS)
 def denied_frees_at_once(s, a, b, c):
-    """A GRANTED that is answered with DENIED gives the lock to the next waiter at once."""
+    """NOT-04: a GRANTED that is answered with DENIED gives the lock to the next waiter at once."""
     b.answers = "DENIED"
     expect(s.stat(a, LOCK), "GRANTED")
     expect(s.stat(b, LOCK, block=True), "BLOCKED")
@@ -278,7 +282,7 @@ def denied_frees_at_once(s, a, b, c):
 
 @story([Way(4, "tcp"), Way(3, "udp"), Way(4, "udp", True), Way(1, "tcp", True)])
 def asked_again_during_the_callback(s, a, b, c):
-    """A LOCK repeated while its callback is under way is GRANTED, and the callback is called off."""
+    """NLM-08: a LOCK repeated while its callback is under way is GRANTED, and the callback is stopped."""
     b.answers = SILENCE
     expect(s.stat(a, LOCK), "GRANTED")
     expect(s.stat(b, LOCK, block=True), "BLOCKED")
@@ -292,7 +296,7 @@ def asked_again_during_the_callback(s, a, b, c):
 
 @story([Way(4, "tcp"), Way(4, "udp", True)])
 def a_silent_client_loses_its_turn(s, a, b, c):
-    """Three attempts of a callback without an answer, then the next waiter gets the lock."""
+    """NOT-04: three attempts of a callback without an answer, then the next waiter gets the lock."""
     b.answers = SILENCE
     expect(s.stat(a, LOCK), "GRANTED")
     expect(s.stat(b, LOCK, block=True), "BLOCKED")
@@ -304,12 +308,12 @@ def a_silent_client_loses_its_turn(s, a, b, c):
     assert 2.9 * TIMEOUT_S <= waited <= 4.5 * TIMEOUT_S, f"after {waited:.2f} s"
     attempts = b.received(GRANTED + MSG * s.way.msg)[s.before[b]:] if s.way.vers == 4 else []
     cookies = {call.granted()[0] for call in attempts if call.granted()[2].fh == s.fh}
-    expect(len(cookies), 1)  # the same errand each time
+    expect(len(cookies), 1)  # the same outcall each time
 
 
 @story(WAYS)
 def cancel(s, a, b, c):
-    """CANCEL takes back exactly the request it names; of a lock that is held already: DENIED."""
+    """NLM-08: CANCEL takes back exactly the request it names; if the owner already holds that lock: DENIED."""
     expect(s.stat(a, LOCK, 0, 10), "GRANTED")
     expect(s.stat(b, LOCK, 0, 10, block=True), "BLOCKED")
     expect(s.stat(b, CANCEL, 0, 9), "GRANTED")                  # another range,
@@ -329,7 +333,8 @@ def cancel(s, a, b, c):
 
 @story(WAYS)
 def deadlock(s, a, b, c):
-    """The request that would close a cycle is refused, over two and over three."""
+    """NLM-06: the blocking request that would close a circle of held locks is refused, with two and with three
+    owners."""
     files = [os.urandom(28) for _ in range(3)]
     for host, fh in zip((a, b, c), files):
         expect(s.stat(host, LOCK, fh=fh), "GRANTED")
@@ -346,7 +351,8 @@ def deadlock(s, a, b, c):
 
 @story(EXTENDED)
 def share_table(s, a, b, c):
-    """SHARE: all 16 by 16 of what is denied and wanted; UNSHARE frees; asking again replaces."""
+    """NLM-11: SHARE: all 16 by 16 combinations of modes denied and accesses wanted; UNSHARE frees; SHARE again
+    replaces."""
     def share(host, mode, access, proc=SHARE):
         result = host.ask(proc, host.lock(fh=s.fh), vers=s.way.vers, transport=s.way.transport,
                           server=s.way.server, mode=mode, access=access)
@@ -367,7 +373,7 @@ def share_table(s, a, b, c):
 
 @story(EXTENDED)
 def nm_lock(s, a, b, c):
-    """NM_LOCK locks as LOCK does: against both kinds, and blocks."""
+    """NLM-11: NM_LOCK conflicts with locks of both kinds, and blocks, as LOCK does."""
     expect(s.stat(a, NM_LOCK, 0, 10), "GRANTED")
     expect(s.stat(b, LOCK, 0, 10), "DENIED")
     expect(s.stat(b, NM_LOCK, 5, 1), "DENIED")
@@ -379,7 +385,8 @@ def nm_lock(s, a, b, c):
 
 @story(EXTENDED)
 def free_all(s, a, b, c):
-    """FREE_ALL frees all that the calling host has and wakes who waits; a name alone frees nothing."""
+    """NLM-05: FREE_ALL releases everything the calling host holds and serves waiters; the name alone, from
+    another address, releases nothing."""
     other = os.urandom(28)
     expect(s.stat(a, LOCK, svid=1), "GRANTED")
     expect(s.stat(a, LOCK, svid=2, fh=other), "GRANTED")
@@ -409,7 +416,8 @@ def host_restarted(s, a, b, c):
 
 @story(PROCEDURES_ONLY)
 def a_client_restarts(s, a, b, c):
-    """Its SM_NOTIFY frees its locks and serves who waited; the same once more changes nothing."""
+    """NSM-05, CRS-01: the client's SM_NOTIFY releases its locks and serves waiters; the same notice again
+    changes nothing."""
     expect(s.stat(a, LOCK, 0, 10, state=a.state), "GRANTED")
     expect(s.stat(b, LOCK, 0, 10, block=True), "BLOCKED")
     a.state += 2
@@ -424,7 +432,8 @@ def a_client_restarts(s, a, b, c):
 
 @story([Way(4, "tcp"), Way(3, "udp"), Way(1, "udp", True)])
 def another_state_in_a_lock_is_a_hint(s, a, b, c):
-    """A LOCK with another state than recorded is logged, and nothing goes until the notice confirms it."""
+    """CRS-02: a LOCK with another state than the recorded one is logged, and nothing is released until the
+    notice confirms it."""
     text = f"client may have restarted unnoticed client={a.name.decode()}"
     seen = cast["daemon"].log().count(text)
     expect(s.stat(a, LOCK, 0, 10, state=a.state), "GRANTED")
@@ -443,13 +452,14 @@ def another_state_in_a_lock_is_a_hint(s, a, b, c):
 
 @story(WAYS)
 def a_grant_for_us_is_denied(s, a, b, c):
-    """We wait for nothing, so GRANTED to us is answered with DENIED: by procedure 5, or 10 and 15."""
+    """Holdfast itself waits for no lock, so GRANTED sent to it is answered with DENIED: by procedure 5, or by
+    10 and 15."""
     expect(s.stat(a, GRANTED), "DENIED")
 
 
 @story(PROCEDURES_ONLY)
 def answers_to_nothing_are_taken_note_of(s, a, b, c):
-    """The _RES procedures have a void result, whatever they say; NULL has, too."""
+    """The _RES procedures, and NULL, are answered with void, whatever their arguments say."""
     client = a.client(s.way.transport, s.way.server)
     holder = rpc.Encoder().opaque(b"cookie").uint(1).bool(True).int(1).opaque(b"oh")
     holder = holder.uhyper(0, 0) if s.way.vers == 4 else holder.uint(0, 0)
@@ -462,7 +472,7 @@ def answers_to_nothing_are_taken_note_of(s, a, b, c):
 
 @story([Way(4, "tcp"), Way(4, "udp")])
 def what_is_not_served(s, a, b, c):
-    """Version 2 is no version; version 1 ends at 16; nobody has 17 to 19, or more than 23."""
+    """There is no version 2; version 1 ends at procedure 16; no version has 17 to 19, or more than 23."""
     client = a.client(s.way.transport, s.way.server)
     reply = client.call(nlm.PROG, 2, 0)
     expect((reply.status, reply.range), (rpc.PROG_MISMATCH, (1, 4)))
@@ -474,7 +484,7 @@ def what_is_not_served(s, a, b, c):
 # ---- tshark ----
 
 def every_packet_is_understood():
-    """Given all of the above, tshark reads every packet as RPC, NLM and NSM, and has no complaint."""
+    """Given the traffic of all stories, tshark reads every packet as RPC, NLM and NSM without a complaint."""
     capture = cast["capture"]
     if isinstance(capture, tap.Skip):
         raise capture
@@ -513,7 +523,7 @@ def check_capture(capture):
 
 
 def tshark_would_see_a_fault():
-    """Given one answer cut short, one byte too many, and one call of nobody's: the same look finds them."""
+    """Given an answer cut short or a word too long, and a datagram that is no RPC: the same check finds a fault."""
     good = cast["ipv4"][0]
     for fault in (b"\0\0\0\x08cut", nlm.res(b"12345678", "GRANTED") + b"\0\0\0\x2a"):
         with Capture() as capture:
@@ -532,7 +542,7 @@ def main():
     add_addresses()
     tap.test(every_packet_is_understood)
     tap.test(tshark_would_see_a_fault)
-    with Network() as network, Daemon(f"notify.timeout={TIMEOUT_S}") as cast["daemon"]:
+    with Network() as network, Daemon(f"notify.timeout={TIMEOUT_S}", "notify.verify=no") as cast["daemon"]:
         cast["ipv4"] = [network.host(f"10.2.0.{i}", name) for i, name in enumerate(("alice", "bob", "carol"), 1)]
         cast["ipv6"] = [network.host(f"fd00:2::{i}", name) for i, name in enumerate(("dave", "eve", "frank"), 1)]
         try:

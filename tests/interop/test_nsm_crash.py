@@ -18,8 +18,8 @@ ROUNDS = int(os.environ.get("CRASH_ROUNDS", "25"))
 
 
 class Writer:
-    """Registers, changes and removes at random, and knows for each slot what may be true: a set of
-    marks (None: not registered), with one element when the last answer was received."""
+    """Registers, changes and removes at random, and knows for each slot what may be true: a set of marks
+    (None: not registered), with one element if the last answer was received."""
 
     def __init__(self, who, seed):
         self.who, self.rng = who, random.Random(seed)
@@ -65,7 +65,7 @@ class Writer:
         self.answers += 1
 
     def check(self, told):
-        """told: {slot: mark} of this writer. What is seen is what is true from now on."""
+        """told: {slot: mark} of this writer. What is seen becomes what is true."""
         for slot, possible in enumerate(self.slots):
             seen = told.get(slot)
             assert seen in possible, (f"writer {self.who}, slot {slot}: {seen} is registered, "
@@ -74,7 +74,7 @@ class Writer:
 
 
 def told_by(host):
-    """What the callbacks of the restart say is registered: {writer: {slot: mark}}."""
+    """The registrations that the callbacks of the restart reveal: {writer: {slot: mark}}."""
     told = {}
     for call in host.calls_now():
         status = nsm.Status.decode(call.decode())
@@ -88,8 +88,9 @@ def told_by(host):
 
 @tap.test
 def nothing_acknowledged_is_lost_and_nothing_returns():
-    """Given writers at work, killed at random moments again and again: each start tells of just what
-    was answered, one request in flight excepted, with a state number that is odd and greater."""
+    """Given writers under load, killed at random moments again and again: each start calls back exactly the
+    acknowledged registrations, except for one request in flight, with a state number that is odd and
+    greater."""
     rng = random.Random(5)
     with Server("notify.timeout=2") as server, Host(CLIENT) as host:
         with nsm.connect(SERVER, CLIENT) as monitor:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Ten thousand clients (NOT-02): all alive, half dead, all dead; and sm-notify with the same work.
 
-Each client is an address of its own with a lock of its own, registered over the wire. The living are
-played by nsm_peers; the dead are behind a cable whose far end takes every packet and says nothing.
+Each client is an address of its own with a lock of its own, registered over the wire. Living clients are
+played by nsm_peers; dead ones are behind a cable whose far end drops every packet.
 """
 import os
 import re
@@ -24,7 +24,7 @@ TIMEOUT_S = 5
 # ---- the server ----
 
 class Watch(threading.Thread):
-    """Asks SM_STAT and NLM NULL all the time, and looks what the daemon uses, until stopped."""
+    """Sends SM_STAT and NLM NULL all the time, and samples the daemon's resources, until stopped."""
 
     def __init__(self, daemon):
         super().__init__(daemon=True)
@@ -66,7 +66,7 @@ class Watch(threading.Thread):
 
 
 def expect_in_time(condition, otherwise):
-    """A bound on time, where it is worth something."""
+    """Checks a bound on time, where the build and the machine make it meaningful."""
     if "HOLDFASTD_RELEASE" in os.environ:
         assert condition, otherwise
     elif not condition:
@@ -74,8 +74,8 @@ def expect_in_time(condition, otherwise):
 
 
 def restart_with(addresses, what, buried, in_flight, expected):
-    """Registers a client at each address, restarts, and measures until each has had its attempt:
-    (seconds, the same without those it waited for a processor)."""
+    """Registers a client at each address, restarts, and measures until each has had its attempt: (seconds, the
+    same without those the daemon waited for a processor)."""
     path = tempfile.mkdtemp(prefix="holdfast-", dir=os.environ.get("CROWD_DIR"))
     sets = ("store.backend=lmdb", f"store.path={path}", f"notify.in_flight={in_flight}",
             f"notify.timeout={TIMEOUT_S}")
@@ -123,7 +123,8 @@ def restart_with(addresses, what, buried, in_flight, expected):
 
 @tap.test
 def all_alive():
-    """Every client is told, in both names, each on connections of its own, without a second attempt."""
+    """NOT-02: every client is notified, with both names, each on a connection of its own, without a second
+    attempt."""
     with Peers() as peers:
         restart_with([address(ALIVE, n) for n in range(CLIENTS)], "all alive", False, 2048, (CLIENTS, 0))
         hosts, tcp, udp, lookups = peers.counts()
@@ -134,7 +135,8 @@ def all_alive():
 
 @tap.test
 def half_dead():
-    """The living are told as quickly as ever, the dead take one attempt's time, all at once."""
+    """NOT-02: clients that are alive are notified as quickly as before; dead ones take the time of one
+    attempt, all in parallel."""
     living = [address(ALIVE, n) for n in range(CLIENTS // 2)]
     dead = [address(MORTAL, n) for n in range(CLIENTS // 2)]
     mixed = [a for pair in zip(living, dead) for a in pair]
@@ -153,8 +155,8 @@ def all_dead():
 
 @tap.test
 def few_files():
-    """Given 512 files and 600 dead clients: notices leave enough of them for whoever comes anew, and
-    no client is called crashed because of what we lack."""
+    """NOT-03: given 512 files and 600 dead clients, notices leave enough files for new connections, and no
+    client counts as crashed because the daemon lacked files."""
     clients = 600
     with tempfile.TemporaryDirectory(prefix="holdfast-") as path:
         sets = ("store.backend=lmdb", f"store.path={path}", "notify.timeout=1", "log.level=debug")
@@ -186,8 +188,8 @@ SM_NOTIFY_HOSTS = 300
 
 @tap.test
 def sm_notify_with_the_same_work():
-    """The same kind of hosts, told by sm-notify: ours are at least 50 times as many a second. (Time
-    spent waiting for a processor that is busy with others' work is taken out, of both.)"""
+    """The same kind of hosts, notified by sm-notify: Holdfast notifies at least 50 times as many a second.
+    (Time spent waiting for a busy processor is subtracted from both.)"""
     program = shutil.which("sm-notify", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
     if not program:
         raise tap.Skip("sm-notify is not installed")

@@ -65,10 +65,19 @@ class StatdHost(netns.Neighbour):
         self.wait_for_program(rpcbind.PROG)
         self.run("sh", "-c", "mkdir -p /var/lib/nfs/sm /var/lib/nfs/sm.bak && echo > /var/lib/nfs/rmtab"
                              " && chown -R statd /var/lib/nfs")
-        self.statd = self.start(program("rpc.statd"), "-F", "-L", "-d", "-n", THERE,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        self.wait_for_program(nsm.PROG)
+        self.start_statd("-L")
         return self
+
+    def start_statd(self, *options):
+        self.statd = self.start(program("rpc.statd"), "-F", "-d", "-n", THERE, *options,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_for_program(nsm.PROG)
+
+    def stop_statd(self):
+        """As a crash and a boot leave it: its files are there, and rpcbind has forgotten it."""
+        self.statd.kill()
+        self.statd.wait()
+        self.run("rpcinfo", "-d", str(nsm.PROG), "1")
 
     def wait_for_program(self, prog):
         def there():
@@ -90,7 +99,7 @@ class StatdHost(netns.Neighbour):
 
 
 def lock_from_there(host, fh="file", state=3):
-    """A lock of the neighbour's, through the wire."""
+    """A lock by the neighbouring host, over the wire."""
     script = (f"from holdfast_test import nsm; c = nsm.connect({HERE!r}); "
               f"print(c.lock('client.example', {fh!r}.encode(), state={state}))")
     answer = host.run("env", f"PYTHONPATH={Path(__file__).parent}", sys.executable, "-c", script)
@@ -118,7 +127,8 @@ def statd_is_told(host, server, mon_name, transport):
 
 @tap.test
 def rpc_statd_accepts_our_notice_over_tcp():
-    """Given rpc.statd that monitors us by address, as Linux does: restarted, it tells its lockd."""
+    """NSM-07: given rpc.statd that monitors us by address, as Linux does: after our restart it calls its
+    lockd."""
     with StatdHost() as host, Server("log.level=debug") as server:
         statd_is_told(host, server, HERE, "tcp")
 
@@ -137,21 +147,84 @@ def rpc_statd_accepts_our_notice_over_udp():
 
 @tap.test
 def rpc_statd_that_knows_us_by_name():
-    """Given rpc.statd that monitors us by name (nsm_use_hostnames): found in the long name we send."""
+    """Given rpc.statd that monitors us by name (nsm_use_hostnames): it finds us by the long name we send."""
     with StatdHost() as host, Server("log.level=debug", "server.name=server.example") as server:
         host.knows(f"{HERE} server.example server")
         statd_is_told(host, server, "server.example", "by name")
 
 
+def state_of(host):
+    """The state number that its rpc.statd answers SM_STAT with."""
+    listing = [line.split() for line in host.run("rpcinfo", "-p", "127.0.0.1").splitlines()]
+    port = next(int(line[3]) for line in listing if line[0] == str(nsm.PROG) and line[2] == "udp")
+    with nsm.connect(THERE, transport="udp", port=port) as monitor:
+        return monitor.stat("127.0.0.1").state
+
+
+def is_held():
+    with nsm.connect(HERE, HERE) as other:
+        return other.test("other") == nsm.DENIED
+
+
+def forge(host, state):
+    """A notice from the client's own address, which the client has not sent: by another of its users."""
+    script = (f"from holdfast_test import nsm; nsm.connect({HERE!r}, transport='udp')"
+              f".notify('client.example', {state})")
+    host.run("env", f"PYTHONPATH={Path(__file__).parent}", sys.executable, "-c", script)
+
+
+@tap.test
+def rpc_statd_contradicts_a_forged_notice():
+    """SEC-04: given a client whose rpc.statd runs: a notice with another state than rpc.statd names is ignored, and
+    one that claims the state the client has had all the time changes nothing. Without rpc.statd it is believed."""
+    with StatdHost() as host, Server() as server:
+        state = state_of(host)
+        assert state > 0 and state % 2 == 1
+        lock_from_there(host, state=state)
+        forge(host, state + 2)
+        line = server.daemon.wait_for_log("crash notice ignored")
+        assert f"state={state + 2}" in line and f"monitor_state={state}" in line, line
+        forge(host, state)
+        assert is_held(), "a forged notice released a lock"
+        host.stop_statd()
+        began = time.monotonic()
+        forge(host, state + 2)
+        took = time.monotonic() - began
+        server.daemon.wait_for_log("client has crashed")
+        assert not is_held()
+        tap.note(f"without its rpc.statd the client is believed after {took * 1000:.0f} ms")
+        assert took < 3
+
+
+@tap.test
+def rpc_statd_confirms_a_restart():
+    """SEC-04, NSM-05: given rpc.statd that starts as after a boot: it counts up the state and has sm-notify tell us;
+    the notice, which may come before it serves, is believed, and the locks of the old life are released."""
+    with StatdHost() as host, Server("log.level=debug") as server:
+        state = state_of(host)
+        lock_from_there(host, state=state)
+        host.knows(f"{THERE} client.example client")
+        host.lockd(HERE)  # has its rpc.statd monitor us
+        host.stop_statd()
+        with PlayedRpcbind(HERE):
+            host.start_statd()  # without -L: runs sm-notify
+            line = server.daemon.wait_for_log("client has crashed")
+        assert f"state={state + 2}" in line and "locks_released=1" in line, line
+        assert state_of(host) == state + 2 and not is_held()
+        assert "crash notice ignored" not in server.daemon.log()
+
+
 @tap.test
 def sm_notify_is_recognised():
-    """Given the real sm-notify on a client that booted again: its locks go, the same notice is no news."""
+    """NSM-05: given the real sm-notify on a client that booted again, before its rpc.statd runs: its locks are
+    released, and the repeated notice changes nothing."""
     with StatdHost() as host, Server("log.level=debug") as server:
         lock_from_there(host)
         host.knows(f"{THERE} client.example client")
         host.lockd(HERE)
         folder = "/run/nsm"  # what its rpc.statd has written, as it is found at the next boot
         host.run("cp", "-a", "/var/lib/nfs", folder)
+        host.stop_statd()
         with nsm.connect(HERE, HERE) as other:
             assert other.test("other") == nsm.DENIED
             with PlayedRpcbind(HERE):
@@ -182,8 +255,8 @@ class PlayedRpcbind:
 # ---- in the place of rpc.statd ----
 
 def hears(lines, mon_name, state, number):
-    """Passes over what our own notices bring about: here all hosts share one rpcbind, and so they
-    come back to ourselves."""
+    """Skips the calls that our own notices cause: here all hosts share one rpcbind, so the notices come back
+    to ourselves."""
     told = None
     while told != str(state):
         proc, way, address, port, name, told, mark = lines.next().split()
@@ -195,8 +268,8 @@ def hears(lines, mon_name, state, number):
 
 @tap.test
 def holdfast_serves_a_kernel_lockd_as_its_status_monitor():
-    """SM_MON over TCP from loopback with priv; the peer's notice ends in procedure 16 of 100021
-    version 3, on loopback from a reserved port, also after a restart of Holdfast."""
+    """NSM-08, NSM-09: SM_MON over TCP from loopback with priv; the peer's notice ends in procedure 16 of
+    100021 version 3, on loopback from a reserved port, also after a restart of Holdfast."""
     with rpcbind.System(), tempfile.TemporaryDirectory() as path:
         with Server("rpcbind.mode=system", "notify.timeout=1", path=path) as server:
             lockd = subprocess.Popen([sys.executable, LOCKD, "take", "192.0.2.3", "192.0.2.2"],
@@ -222,8 +295,8 @@ def holdfast_serves_a_kernel_lockd_as_its_status_monitor():
 
 @tap.test
 def a_host_monitored_from_loopback_is_told_of_our_restart():
-    """Given a lockd here that monitors a host elsewhere: the notice leaves by the address that leads
-    there, not by 127.0.0.1, where the registration came in."""
+    """NSM-08: given a lockd here that monitors a host elsewhere: the notice leaves from the address that
+    routing selects, not from 127.0.0.1, where the registration came in."""
     with StatdHost() as host, Server("log.level=debug") as server:
         with nsm.connect(source=nsm.reserved()) as root:
             assert root.mon(THERE, prog=nsm.NLM, vers=3, proc=nsm.NLM_SM_NOTIFY).ok
@@ -234,17 +307,17 @@ def a_host_monitored_from_loopback_is_told_of_our_restart():
 
 
 @tap.test
-def a_callback_to_100021_may_reach_ourselves_and_does_no_harm():
-    """Given that Holdfast itself is what rpcbind has as 100021 (no kernel lockd on this host): the
-    callback comes back to us as procedure 16, is taken for what we know already, and that is all."""
+def a_callback_to_100021_never_reaches_ourselves():
+    """SEC-01: given that rpcbind names Holdfast itself for 100021 (no kernel lockd on this host): the callback is not
+    made, and the notice of the client does what it does without a registration."""
     with rpcbind.System():
         with Server("rpcbind.mode=system", "log.level=debug", "notify.timeout=1") as server:
-            with nsm.connect(source=nsm.reserved()) as root:
+            with nsm.as_kernel() as root:
                 assert root.mon("192.0.2.2", prog=nsm.NLM, vers=3, proc=nsm.NLM_SM_NOTIFY).ok
             with nsm.connect("192.0.2.1", "192.0.2.2") as peer:
                 assert peer.lock("peer", state=5) == nsm.GRANTED
                 peer.notify("peer", 7)
-                server.daemon.wait_for_log("notice delivered")
+                assert "not permitted" in server.daemon.wait_for_log("notice failed")
                 assert peer.lock("peer", state=7) == nsm.GRANTED
                 peer.notify("peer", 7)
                 with nsm.connect("192.0.2.1", "192.0.2.3") as other:

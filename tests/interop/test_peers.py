@@ -103,7 +103,7 @@ def tshark_finds_nothing_malformed():
 
 @tap.test
 def tshark_would_find_what_is_malformed():
-    """Given a call with its argument cut short, the same question to tshark finds it."""
+    """Given a call with its argument cut short, the same check by tshark finds it."""
     with Daemon("rpcbind.mode=embedded"), Capture() as capture:
         traffic(good=False)
         capture.stop()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The process: signals, systemd's notifications, the command line, the log (SPEC section 6)."""
+"""The process: signals, systemd's notifications, the command line, the log (CFG-01, SPEC section 6)."""
 import json
 import os
 import re
@@ -73,7 +73,7 @@ def sigterm_and_sigint_stop_it():
 
 @tap.test
 def a_restart_takes_the_same_port_at_once():
-    """Given connections that were open at the stop, the next start need not wait for them."""
+    """Given connections that were open at the stop, the next start need not wait for them to expire."""
     for _ in range(3):
         with Daemon(), rpc.Tcp("127.0.0.1", PORT) as client:
             client.call(NSM, 1, 0)
@@ -81,7 +81,7 @@ def a_restart_takes_the_same_port_at_once():
 
 @tap.test
 def a_signal_during_the_start_is_no_crash():
-    """Given a SIGTERM as soon as it runs, it ends by it or with status 0, without a word of a fault."""
+    """Given a SIGTERM as soon as it runs, it ends by that signal or with status 0, and logs no error."""
     for _ in range(10):
         daemon = Daemon().start(wait=False)
         assert daemon.stop() in (0, -signal.SIGTERM)
@@ -90,7 +90,7 @@ def a_signal_during_the_start_is_no_crash():
 
 @tap.test
 def a_reset_while_answers_are_written_does_not_end_it():
-    """CVE-2004-1014: a peer that hangs up raises SIGPIPE in what writes to it."""
+    """CVE-2004-1014: a peer that closes its connection raises SIGPIPE in a process that writes to it."""
     calls = rpc.record(rpc.call_message(1, NSM, 1, 0)) * 1000
     with Daemon():
         for _ in range(20):
@@ -104,7 +104,7 @@ def a_reset_while_answers_are_written_does_not_end_it():
 
 @tap.test
 def sighup_changes_what_can_change():
-    """Given a file that is edited, SIGHUP takes the log's format over, and names what needs a restart."""
+    """CFG-01: given an edited file, SIGHUP applies the log's format and names the keys that need a restart."""
     with File("[log]\nlevel=info\nformat=text\n") as file, Daemon(config=file.path) as daemon:
         file.write("[log]\nlevel=debug\nformat=json\n[grace]\nseconds=7\n")
         daemon.send_signal(signal.SIGHUP)
@@ -120,7 +120,7 @@ def sighup_changes_what_can_change():
 
 @tap.test
 def a_bad_file_at_sighup_keeps_it_running():
-    """Given a broken file, SIGHUP says what is wrong and where, and the daemon serves on as before."""
+    """CFG-01: given a broken file, SIGHUP logs what is wrong and where, and the daemon serves on as before."""
     with File("[log]\nlevel=info\n") as file, Daemon(config=file.path) as daemon:
         file.write("[log]\nlevel=loud\n")
         daemon.send_signal(signal.SIGHUP)
@@ -178,7 +178,7 @@ def help_and_version_say_what_it_is():
 
 @tap.test
 def bad_usage_is_told_on_standard_error():
-    """An unknown option, a stray argument, a bad setting: status 2 and a line that names it."""
+    """CFG-01: an unknown option, a stray argument, a bad setting: status 2 and a line that names it."""
     for arguments, word in ((["--frobnicate"], "frobnicate"), (["stray"], "stray"),
                             (["--set", "server.prot=1"], "server.prot"),
                             (["--set", "nonsense"], "nonsense"),
@@ -190,7 +190,7 @@ def bad_usage_is_told_on_standard_error():
 
 @tap.test
 def check_config_checks():
-    """Good: status 0. Bad: status 2, with file, line and key. Nothing is opened for it."""
+    """CFG-01: good: status 0. Bad: status 2, with file, line and key. Nothing is opened for it."""
     with File("[server]\nport=1\n") as file:
         assert run("--config", file.path, "--check-config")[0] == 0
         file.write("[server]\n\nport=x\n")
@@ -200,7 +200,7 @@ def check_config_checks():
 
 @tap.test
 def print_config_prints_what_can_be_read_again():
-    """Given settings, what is printed is a file that gives the same again; settings win over the file."""
+    """CFG-01: given settings, the printed file gives the same settings again; --set wins over the file."""
     status, first, _ = run("--set", "server.port=5045", "--set", "share home.fh=4:00ff",
                            "--print-config")
     assert status == 0 and "port=5045\n" in first and "[share home]\nfh=4:00ff\n" in first
@@ -211,8 +211,8 @@ def print_config_prints_what_can_be_read_again():
 
 
 @tap.test
-def a_taken_port_is_said_so():
-    """Given a port that another process has, it ends with a non-zero status and advice."""
+def a_taken_port_is_reported():
+    """Given a port that another process has, the daemon exits with a non-zero status and advice."""
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         with socket.socket(socket.AF_INET, kind) as other:
             other.bind(("127.0.0.1", 5045))
@@ -226,8 +226,8 @@ def a_taken_port_is_said_so():
 
 
 @tap.test
-def an_address_of_another_host_is_said_so():
-    """Given a server.listen that this host does not have: non-zero, and the address named."""
+def an_address_of_another_host_is_reported():
+    """Given a server.listen that this host does not have: non-zero, and the address is named."""
     daemon = Daemon("server.listen=198.51.100.1").start(wait=False)
     assert daemon.wait() not in (0, 2)
     assert "198.51.100.1" in daemon.wait_for_log("cannot listen")
@@ -251,7 +251,7 @@ def every_line_of_a_json_log_parses():
 
 @tap.test
 def every_line_is_explained():
-    """docs/OPERATORS.md says what each line from info up means, and names none that is not there."""
+    """docs/OPERATORS.md explains each line from info up, and names no line that does not exist."""
     sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.c"))
     lines = set(re.findall(r'hf_log(?:_limited)?\(\s*HF_LOG_(?:ERROR|WARN|INFO),\s*"([^"]+)"', sources))
     lines |= set(re.findall(r'\{HF_LOG_(?:ERROR|WARN|INFO),\s*"([^"]+)"', sources))  # daemon/events.c
@@ -281,7 +281,7 @@ NASTY = b'x\nerror forged="1" \x1b[31m%s%n\\ \xff'
 
 @tap.test
 def names_from_the_network_are_escaped():
-    """CVE-2000-0666: given a crash notice in a nasty name, the log shows it escaped, on one line."""
+    """CVE-2000-0666: given a crash notice with a hostile name, the log shows it escaped, on one line."""
     notice = Encoder().opaque(NASTY).int(3).bytes()
     for log_format in ("text", "json"):
         with Daemon(f"log.format={log_format}", "log.level=debug") as daemon:
@@ -295,7 +295,7 @@ def names_from_the_network_are_escaped():
 
 @tap.test
 def lines_a_peer_can_provoke_are_limited():
-    """Given 2,000 crash notices from a stranger, a few lines say so, not 2,000; the rest is counted."""
+    """Given 2,000 crash notices from an unknown host, the log has a few lines and a count of the rest."""
     notice = Encoder().string("stranger").int(3).bytes()
     with Daemon() as daemon:
         with rpc.Tcp("192.0.2.1", PORT, source=("192.0.2.2", 0)) as client:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The wire: what is answered to good and bad calls, on UDP and TCP, IPv4 and IPv6 (NSM-01, NLM-01)."""
+"""The wire: answers to good and bad calls, on UDP and TCP, IPv4 and IPv6 (NSM-01, NLM-01, RPC-01, RPC-02)."""
 from holdfast_test import netns, rpc, rpcbind, tap
 from holdfast_test.daemon import PORT, Daemon
 from holdfast_test.xdr import Encoder
@@ -106,7 +106,7 @@ def credentials_are_judged():
 
 @tap.test
 def what_is_no_call_gets_no_answer():
-    """A reply, a call cut short, an empty message: dropped, and the next call is answered."""
+    """A reply, a call cut short, an empty message: each is dropped, and the next call is answered."""
     call = rpc.call_message(1, NSM, 1, 0)
     with Daemon():
         for client in everywhere():
@@ -189,13 +189,14 @@ def a_peer_that_ends_its_side_still_gets_its_answers():
 
 @tap.test
 def a_repeated_request_gets_the_same_answer():
-    """SPEC 4: SET done twice would be FALSE. The same call again is TRUE; under a new xid it is not.
-
-    The repeat counts over the other transport and from another port too: same host, same bytes.
-    """
+    """RPC-01, SPEC section 4: SET done twice would be FALSE. The same call again is TRUE; under a new xid it
+    is FALSE. The repeat is recognised over the other transport and from another port too: same host, same
+    bytes."""
     args = rpcbind.pmap(200100, 1, "tcp", 2049)
-    with Daemon("rpcbind.mode=embedded"), rpc.Udp("127.0.0.1", rpcbind.PORT) as client, \
-            rpc.Tcp("127.0.0.1", rpcbind.PORT) as other, rpc.Udp("127.0.0.1", rpcbind.PORT) as port:
+    with Daemon("rpcbind.mode=embedded"), \
+            rpc.Udp("127.0.0.1", rpcbind.PORT, source=("127.0.0.1", 700)) as client, \
+            rpc.Tcp("127.0.0.1", rpcbind.PORT, source=("127.0.0.1", 701)) as other, \
+            rpc.Udp("127.0.0.1", rpcbind.PORT, source=("127.0.0.1", 702)) as port:
         def set_it(via, xid):
             return via.call(rpcbind.PROG, 2, rpcbind.SET, args, xid=xid).decode().bool()
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "proto/nlm.h"
 #include "proto/nsm.h"
 

@@ -21,6 +21,7 @@ from holdfast_test import daemon, tap  # noqa: E402
 lab = None
 GRACE = 90     # the defaults of SPEC section 6, which the stories run with unless they say otherwise
 AT_ONCE = 8    # seconds: no waiting in it but that of a machine with too much to do
+STRESS_S = 240  # for a thousand locks and more in one emulated processor
 RETRY = 5 + AT_ONCE  # a Linux client told of a grace period asks again after 5 s
 
 
@@ -60,9 +61,9 @@ def serve(*sets):
 # ---- 1. two clients, one file ----
 
 @tap.test
-def s1_exclusive_keeps_everybody_out_and_shared_locks_share():
-    """Given alpha's exclusive lock, when beta asks for one of either kind, then it is refused; and
-    two shared locks stand side by side, with no exclusive one beside them."""
+def s1_exclusive_locks_exclude_and_shared_locks_share():
+    """NLM-02: given alpha's exclusive lock, when beta asks for one of either kind, then it is refused; and two
+    shared locks coexist, while an exclusive one beside them is refused."""
     serve()
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", "s1-modes"), beta.app("b", "s1-modes")
@@ -79,8 +80,8 @@ def s1_exclusive_keeps_everybody_out_and_shared_locks_share():
 
 @tap.test
 def s1_ranges_side_by_side_and_an_upgrade():
-    """Given ranges that touch and do not overlap, then both owners have theirs, up to the end of the
-    largest file; and a shared lock becomes exclusive as soon as nobody shares it."""
+    """NLM-02: given ranges that touch and do not overlap, then both owners have theirs, up to the end of the
+    largest file; and a shared lock can become exclusive once no other owner shares it."""
     serve()
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", "s1-ranges"), beta.app("b", "s1-ranges")
@@ -105,8 +106,8 @@ def s1_ranges_side_by_side_and_an_upgrade():
 
 @tap.test
 def s1_a_blocked_lock_is_granted_when_the_holder_lets_go():
-    """Given beta and then gamma waiting for alpha's lock, when alpha lets go, then beta has it at once,
-    and gamma after beta."""
+    """NLM-03, NOT-04: given beta and then gamma waiting for alpha's lock, when alpha unlocks, then beta has it
+    at once, and gamma after beta."""
     serve()
     alpha, beta, gamma = guests("alpha", "beta", "gamma")
     a, b, c = (guest.app(guest.name[0], "s1-wait") for guest in (alpha, beta, gamma))
@@ -142,8 +143,8 @@ def s1_a_wait_that_is_interrupted_is_cancelled():
 
 @tap.test
 def s1_f_getlk_names_the_holder():
-    """Given alpha's locks, when beta asks who is in the way, then it hears mode and range, of the first
-    in its way; and nobody where nobody is."""
+    """NLM-04: given alpha's locks, when beta asks for the holder in its way, then it gets mode and range of
+    the first one, and "nobody" where the range is free."""
     serve()
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", "s1-getlk"), beta.app("b", "s1-getlk")
@@ -161,8 +162,8 @@ def s1_f_getlk_names_the_holder():
 
 @tap.test
 def s1_a_deadlock_is_an_error_and_not_a_hang():
-    """Given alpha and beta, each with what the other waits for, then the one that closes the circle
-    gets EDEADLK, and the other its lock once the first lets go."""
+    """NLM-06: given alpha and beta, each with a lock that the other waits for, then the request that closes
+    the circle gets EDEADLK, and the other its lock once the first unlocks."""
     serve()
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", "s1-deadlock"), beta.app("b", "s1-deadlock")
@@ -192,9 +193,9 @@ def s1_flock_too():
 # ---- 2. the server crashes ----
 
 def server_crash(*sets):
-    """Alpha and beta hold, beta waits for alpha's; kill -9; start. Returns the times after the start:
-    the end of grace, and the first new grant (a Linux client that lost its connection waits about
-    3 s before it makes another)."""
+    """Alpha and beta hold locks, beta waits for one of alpha's; kill -9; start. Returns the times after the
+    start: the end of grace, and the first new grant (a Linux client that lost its connection waits about 3 s
+    before it makes another)."""
     serve(*sets)
     alpha, beta, gamma = guests("alpha", "beta", "gamma")
     file = f"s2-{len(sets)}"
@@ -205,7 +206,7 @@ def server_crash(*sets):
     b.ask("set w 200 100", "granted")
     b2.wait_for("wait w 0 100")
     lab.holdfast.crash()
-    c.say("set w 0 100")  # while nobody serves: the kernel goes on asking
+    c.say("set w 0 100")  # while the server is down: the kernel keeps asking
     time.sleep(1)
     holdfast = lab.start(*sets)
     holdfast.await_log("grace period is over", GRACE)
@@ -229,15 +230,17 @@ def server_crash(*sets):
 
 @tap.test
 def s2_a_server_crash_loses_no_lock():
-    """Given holders and a waiter, when Holdfast is killed and started again, then the kernels reclaim,
-    grace ends early, nobody else gets in, and the waiter is still served in its turn."""
+    """STO-02, GRC-01..03, DUR-01: given holders and a waiter, when Holdfast is killed and started again, then
+    the kernels reclaim, grace ends early, no other client gets in, and the waiter is still served in its
+    turn."""
     took = server_crash()
     tap.note(f"lab: server crash, grace.mode=strict: {took}")
 
 
 @tap.test
 def s2_in_conflict_mode_the_crash_is_hardly_noticed():
-    """The same with grace.mode=conflict: what is in nobody's way is granted in the grace period."""
+    """The same with grace.mode=conflict: a lock that conflicts with none is granted during the grace
+    period."""
     took = server_crash("grace.mode=conflict")
     tap.note(f"lab: server crash, grace.mode=conflict: {took}")
 
@@ -246,8 +249,8 @@ def s2_in_conflict_mode_the_crash_is_hardly_noticed():
 
 @tap.test
 def s3_a_client_that_crashed_and_came_back_frees_its_locks():
-    """Given alpha's lock and beta waiting, when alpha loses power, then beta waits on; and when alpha
-    boots, its notice frees the lock and beta has it at once."""
+    """NSM-05, CRS-01: given alpha's lock and beta waiting, when alpha loses power, then beta keeps waiting;
+    and when alpha boots, its notice releases the lock and beta has it at once."""
     holdfast = serve()
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", "s3"), beta.app("b", "s3")
@@ -270,7 +273,7 @@ def s3_a_client_that_crashed_and_came_back_frees_its_locks():
 # ---- 4. a client is gone for good ----
 
 def gone_for_good(name):
-    """alpha's lock, and beta waiting for it, when alpha is no more: what waits."""
+    """Given alpha's lock and beta waiting for it, alpha is destroyed: returns the application that waits."""
     serve()
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", name), beta.app("b", name)
@@ -283,7 +286,7 @@ def gone_for_good(name):
 
 @tap.test
 def s4_a_client_that_never_comes_back_is_found_out_at_a_restart():
-    """Given alpha's lock and beta waiting, when alpha is gone for good and Holdfast is started again,
+    """NOT-03: given alpha's lock and beta waiting, when alpha is gone for good and Holdfast is started again,
     then its notices fail, it counts as crashed and beta has the lock; with default settings."""
     b = gone_for_good("s4")
     lab.holdfast.crash()
@@ -297,14 +300,13 @@ def s4_a_client_that_never_comes_back_is_found_out_at_a_restart():
 
 @tap.test
 def s4_the_operator_releases_the_locks_of_a_client_that_is_gone():
-    """The same without a restart: holdfastctl release takes alpha's locks away, and beta has it."""
+    """The same without a restart: holdfastctl release removes alpha's locks, and beta has its lock."""
     ctl = Path(daemon.program()).parents[1] / "ctl/holdfastctl"
     if not ctl.exists():
         raise tap.Skip("there is no holdfastctl in this build")
     b = gone_for_good("s4-release")
     watch = story.Watch()
-    said = subprocess.run([ctl, "--url", "http://127.0.0.1:8049", "--yes", "release", "--client",
-                           "alpha.example"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = subprocess.run([ctl, "--yes", "release", "--client", "alpha.example"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     story.tell("operator", f"holdfastctl release --client alpha.example: {said.stdout.decode()}")
     assert said.returncode == 0
     b.expect("granted", AT_ONCE)
@@ -315,8 +317,8 @@ def s4_the_operator_releases_the_locks_of_a_client_that_is_gone():
 
 @tap.test
 def s5_a_client_cut_off_that_is_back_within_grace_keeps_its_locks():
-    """Given alpha cut off while Holdfast restarts, when its link is back before the third notice has
-    failed, then it is told, reclaims, and beta goes on waiting for it."""
+    """NOT-03: given alpha cut off while Holdfast restarts, when its link is back before the third notice has
+    failed, then it is notified, reclaims, and beta keeps waiting."""
     serve()
     alpha, beta = guests("alpha", "beta")
     a, b = alpha.app("a", "s5-within"), beta.app("b", "s5-within")
@@ -336,8 +338,8 @@ def s5_a_client_cut_off_that_is_back_within_grace_keeps_its_locks():
 
 @tap.test
 def s5_with_on_failure_keep_it_may_be_away_for_the_whole_grace_period():
-    """The same with notify.on_failure=keep and the link back after three failed notices: they are
-    repeated, and what alpha held is kept for it until grace ends."""
+    """The same with notify.on_failure=keep and the link back after three failed notices: notices are repeated,
+    and alpha's locks are kept for it until grace ends."""
     settings = ("notify.on_failure=keep", "notify.timeout=2")
     serve(*settings)
     alpha, beta = guests("alpha", "beta")
@@ -358,9 +360,9 @@ def s5_with_on_failure_keep_it_may_be_away_for_the_whole_grace_period():
 
 
 @tap.test
-def s5_in_conflict_mode_nobody_else_waits_for_a_client_that_is_cut_off():
-    """Given alpha cut off while Holdfast restarts with grace.mode=conflict, then gamma has what is in
-    nobody's way long before grace ends, and what alpha held is still alpha's when it is back."""
+def s5_in_conflict_mode_no_other_client_waits_for_one_that_is_cut_off():
+    """Given alpha cut off while Holdfast restarts with grace.mode=conflict, then gamma gets locks that
+    conflict with none long before grace ends, and alpha's locks are still alpha's when it is back."""
     settings = ("grace.mode=conflict",)
     serve(*settings)
     alpha, gamma = guests("alpha", "gamma")
@@ -385,7 +387,7 @@ def s5_in_conflict_mode_nobody_else_waits_for_a_client_that_is_cut_off():
 @tap.test
 def s5_a_client_back_too_late_has_lost_its_locks():
     """Given alpha cut off until it counts as crashed, then beta has its lock; and when the link is back,
-    alpha's reclaim is refused: two never hold the same, by the server's book."""
+    alpha's reclaim is refused: the server never has two holders."""
     settings = ("notify.timeout=2",)
     serve(*settings)
     alpha, beta, gamma = guests("alpha", "beta", "gamma")
@@ -485,8 +487,8 @@ def s8_a_second_address_of_the_server():
 
 @tap.test
 def s8_locks_by_both_addresses_of_the_server_are_all_reclaimed():
-    """Given one client with locks through mounts by two addresses, for its kernel two servers, when
-    Holdfast crashes, then both hear of it and both reclaim."""
+    """NLM-07: given one client with locks through mounts by two addresses, which its kernel sees as two
+    servers, when Holdfast crashes, then it is notified from both and reclaims from both."""
     serve()
     alpha, beta = guests("alpha", "beta")
     alpha.mount(SECOND, "/mnt-second")
@@ -507,8 +509,8 @@ def s8_locks_by_both_addresses_of_the_server_are_all_reclaimed():
 
 @tap.test
 def s8_the_same_number_by_another_address_is_another_process():
-    """Given a lock by the first address, when processes of the same client try by the second, where the
-    kernel numbers its owners (svid) from 0 again, then none of them is taken for the holder."""
+    """NLM-07: given a lock by the first address, when processes of the same client try by the second, where
+    the kernel numbers its owners (svid) from 0 again, then none of them is taken for the holder."""
     serve()
     gamma, beta = guests("gamma", "beta")  # gamma: it has had few applications so far
     gamma.mount(SECOND, "/mnt-second")
@@ -534,6 +536,69 @@ def s8_udp():
         raise tap.Skip("Debian's kernel has NFS_DISABLE_UDP_SUPPORT: " + said.splitlines()[0])
     alpha.run("umount /mnt-udp")
     lock_and_reclaim(SERVER, "/mnt-udp", "vers=3,udp")
+
+
+# ---- 9. only held locks deny ----
+
+@tap.test
+def s9_a_place_in_the_queue_is_no_deadlock():
+    """Given alpha that reads, beta that waits to write there, and gamma that holds what alpha waits
+    for, when gamma asks to read beside alpha, then it may: only a place in the queue would make it wait."""
+    serve()
+    a, b, c = (guest.app(guest.name[0], "s9-circle") for guest in guests("alpha", "beta", "gamma"))
+    a.ask("set r 100 10", "granted")
+    b.wait_for("wait w 100 10")
+    c.ask("set w 0 10", "granted")
+    a.wait_for("wait w 0 10")
+    c.ask("wait r 100 10", "waiting")
+    c.expect("granted", AT_ONCE)
+    c.ask("free 0 10", "freed")
+    a.expect("granted", AT_ONCE)
+    a.ask("free 100 10", "freed")
+    c.ask("free 100 10", "freed")
+    b.expect("granted", AT_ONCE)
+
+
+@tap.test
+def s9_a_lock_that_does_not_wait_is_refused_only_for_a_lock():
+    """Given [0,10) held and [5,15) waited for, when a third client asks for [12,20) without waiting, then
+    it has it, as F_GETLK says; and a read lock beside a read lock, though a writer waits."""
+    serve()
+    a, b, c = (guest.app(guest.name[0], "s9-now") for guest in guests("alpha", "beta", "gamma"))
+    a.ask("set w 0 10", "granted")
+    b.wait_for("wait w 5 10")
+    c.ask("get w 12 8", "nobody")
+    c.ask("set w 12 8", "granted")
+    a.ask("set r 1000 10", "granted")
+    a.ask("free 0 10", "freed")
+    b.still_waits()
+    c.ask("free 12 8", "freed")
+    b.expect("granted", AT_ONCE)
+    b.wait_for("wait w 1000 10")
+    c.ask("set r 1000 10", "granted")
+
+
+@tap.test
+def s9_many_threads_with_posix_and_ofd_locks():
+    """Given many threads of one process, POSIX and OFD locks on one file, waiting and not, then every
+    lock is granted in the end, none is called a deadlock, and what a lock covers does not change; first
+    from one guest, then with another guest's OFD locks beside it."""
+    serve()
+    alpha, beta = guests("alpha", "beta")
+    watch = story.Watch()
+    said = alpha.run("stress /mnt/s9-threads 24 30", within=STRESS_S)
+    tap.note(f"lab: 24 threads of one guest: {said}, in {watch.took:.0f} s")
+    watch = story.Watch()
+    _, other = beta.start("exec stress /mnt/s9-threads 24 30 ofd")
+    said = alpha.run("stress /mnt/s9-threads 24 30", within=STRESS_S)
+    lines = [said]
+    while True:
+        kind, text = other.get(timeout=STRESS_S)
+        if kind == "=":
+            break
+        lines.append(text)
+    tap.note(f"lab: two guests with 24 threads each: {', '.join(lines)}, in {watch.took:.0f} s")
+    assert text == "0", f"beta: {text}: {lines}"
 
 
 def opened(backend):

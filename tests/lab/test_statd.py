@@ -24,8 +24,8 @@ def monitor_log():
 
 @tap.test
 def s7_the_kernel_takes_holdfast_for_its_status_monitor():
-    """Given Holdfast alone as status monitor, when gamma's kernel locks for the first time, then it asks
-    Holdfast to watch the server, and program 100021 stays the kernel's."""
+    """NSM-08: given Holdfast alone as status monitor, when gamma's kernel locks for the first time, then it
+    asks Holdfast to monitor the server, and program 100021 stays the kernel's."""
     beta, gamma, delta = (lab.guests[name] for name in ("beta", "gamma", "delta"))
     for guest in (delta, beta, gamma):
         guest.wait_until_up()
@@ -40,8 +40,8 @@ def s7_the_kernel_takes_holdfast_for_its_status_monitor():
 
 @tap.test
 def s7_the_server_reboots_and_the_client_reclaims():
-    """Given gamma's lock on delta, when delta loses power and boots, then its notice reaches Holdfast,
-    Holdfast tells gamma's kernel, and that reclaims: after grace beta is still kept out."""
+    """NSM-08: given gamma's lock on delta, when delta loses power and boots, then its notice reaches Holdfast,
+    Holdfast calls gamma's kernel, and that reclaims: after grace beta is still refused."""
     beta, gamma, delta = (lab.guests[name] for name in ("beta", "gamma", "delta"))
     c, b = gamma.app("c", "s7-server"), beta.app("b", "s7-server")
     c.ask("set w 0 100", "granted")
@@ -63,8 +63,8 @@ def s7_the_server_reboots_and_the_client_reclaims():
 
 @tap.test
 def s7_the_client_reboots_and_the_server_hears_of_it():
-    """Given gamma's lock and beta waiting for it, when gamma loses power and boots, then Holdfast tells
-    delta, as rpc.statd would, and beta has the lock."""
+    """NSM-07, NSM-08: given gamma's lock and beta waiting for it, when gamma loses power and boots, then
+    Holdfast notifies delta, as rpc.statd would, and beta has the lock."""
     beta, gamma = lab.guests["beta"], lab.guests["gamma"]
     c, b = gamma.app("c", "s7-client"), beta.app("b", "s7-client")
     c.ask("set w 0 100", "granted")

@@ -29,7 +29,7 @@ def figures(*arguments, port=PORT):
 
 
 def locks_held():
-    """As the daemon tells who looks."""
+    """The number of locks, as the daemon's REST interface reports it."""
     with urllib.request.urlopen("http://127.0.0.1:8049/api/v1/status", timeout=20) as answer:
         return json.load(answer)["counts"]["locks"]
 
@@ -103,8 +103,8 @@ def nothing_is_answered_by_nothing():
 
 @tap.test
 def wrong_answers_are_noticed():
-    """Given a server that grants what another holds, or knows nothing of SM_MON, the run fails and says at
-    what; so it does where nobody listens."""
+    """Given a server that grants what another client holds, or does not know SM_MON, the run fails and names
+    the request; so it does where no server listens."""
     with nothing():
         for mix in ("denied", "mon", "lock,denied"):
             for transport in ((), ("--udp",)):

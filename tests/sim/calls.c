@@ -1,6 +1,6 @@
 #include "calls.h"
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "door.h"
 #include "invariants.h"
@@ -13,6 +13,8 @@ static enum sim_call call_of(enum hf_call_kind kind)
         return SIM_CALL_GRANTED;
     case HF_CALL_NOTIFY:
         return SIM_CALL_NOTIFY;
+    case HF_CALL_STAT:
+        return SIM_CALL_STAT;
     default:
         return SIM_CALL_STATUS;
     }
@@ -72,6 +74,7 @@ static void begin(struct sim_world *world, const struct hf_call *call)
                                  .sent = (host >= 0 && world->hosts[host].up) || call->id % 2,
                                  .kind = (uint8_t)call->kind,
                                  .attempt = call->attempt,
+                                 .local = call->n_to > 0 && hf_addr_is_loopback(&call->to[0]),
                                  .call_id = call->id,
                                  .cookie = ++server->next_cookie};
     if (call->kind == HF_CALL_GRANTED)
@@ -99,7 +102,7 @@ static void begin(struct sim_world *world, const struct hf_call *call)
     }
     if (host >= 0 && world->hosts[host].up)
         sim_net_send(world, &message);
-    else if (!out->async && sim_rng_one_in(&world->rng, 3))
+    else if (out->local || (!out->async && sim_rng_one_in(&world->rng, 3)))
         ends_ms = sim_rng_below(&world->rng, 20); /* refused, or no route: known sooner */
     sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + ends_ms,
                                                      .kind = SIM_EVENT_CALL,
@@ -116,24 +119,24 @@ void sim_calls_begin(struct sim_world *world)
         begin(world, &call);
 }
 
-static struct sim_errand *errand_of(struct sim_server *server, uint64_t call_id)
+static struct sim_outcall *outcall_of(struct sim_server *server, uint64_t call_id)
 {
-    struct sim_errand *errand;
+    struct sim_outcall *outcall;
 
     for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
-        if (server->errands[i].call_id == call_id)
-            return &server->errands[i];
+        if (server->outcalls[i].call_id == call_id)
+            return &server->outcalls[i];
     }
-    errand = &server->errands[server->n_errands++ % SIM_CALLS_OUT];
-    *errand = (struct sim_errand){.call_id = call_id};
-    return errand;
+    outcall = &server->outcalls[server->n_outcalls++ % SIM_CALLS_OUT];
+    *outcall = (struct sim_outcall){.call_id = call_id};
+    return outcall;
 }
 
 /*
  * What the core is to be told. To a repeat, DENIED may mean that the client took the lock when the
  * first call arrived, whose answer was lost: only the one call that can have arrived is denied by
  * it. Of what was sent twice in one attempt the handler knows (src/nlm/callback.c), of earlier
- * attempts the core (src/core/errand.c).
+ * attempts the core (src/core/wait/grant.c).
  */
 static enum hf_call_outcome outcome_of(const struct sim_call_out *out, enum hf_stat stat, int error,
                                        bool repeated)
@@ -155,17 +158,19 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
     bool repeated = !error && !world->calm && sim_rng_one_in(&world->rng, 8);
     enum hf_call_outcome told = outcome_of(out, stat, error, repeated);
     enum hf_call_outcome outcome = told;
-    struct sim_errand *errand = errand_of(&world->server, out->call_id);
+    struct sim_outcall *outcall = outcall_of(&world->server, out->call_id);
 
-    if (told == HF_CALL_DENIED && errand->arrived > 0)
+    if (told == HF_CALL_DENIED && outcall->arrived > 0)
         outcome = HF_CALL_ACCEPTED;
     if (told == HF_CALL_UNSENT)
         outcome = HF_CALL_FAILED;
-    errand->arrived += told == HF_CALL_FAILED;
+    outcall->arrived += told == HF_CALL_FAILED;
     out->used = false;
     causes->server_event = true;
     if (out->kind == HF_CALL_GRANTED && outcome != HF_CALL_ACCEPTED)
         sim_model_refused(&world->model, out->owner, out->range);
+    if (out->kind == HF_CALL_STAT && out->host < SIM_HOSTS)
+        sim_door_verified(world, out->host, error ? 0 : out->state);
     if (outcome == HF_CALL_FAILED) {
         sim_world_fault(world, SIM_FAULT_CALL_FAILED);
         /* A GRANTED may be cut short by probes that failed, so any failed one may be the last. */
@@ -188,7 +193,7 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
 /* The same for the answer to a message; if that comes after its time, it was counted itself. */
 static bool may_be_denied(struct sim_server *server, uint64_t call_id)
 {
-    unsigned arrived = errand_of(server, call_id)->arrived;
+    unsigned arrived = outcall_of(server, call_id)->arrived;
 
     for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
         if (server->calls[i].used && server->calls[i].call_id == call_id)
@@ -197,7 +202,7 @@ static bool may_be_denied(struct sim_server *server, uint64_t call_id)
     return arrived <= 1;
 }
 
-/* GRANTED_RES stands for itself: it may come late, twice, or after the errand is over. */
+/* GRANTED_RES stands for itself: it may come late, twice, or after the outcall is over. */
 static void granted_res(struct sim_world *world, const struct sim_message *answer)
 {
     struct sim_causes *causes = &world->model.causes;
@@ -222,6 +227,7 @@ void sim_calls_on_answer(struct sim_world *world, const struct sim_message *answ
         struct sim_call_out *out = &server->calls[i];
 
         if (out->used && out->cookie == answer->cookie) {
+            out->state = answer->state;
             end(world, out, (enum hf_stat)answer->stat, 0);
             return;
         }
@@ -235,6 +241,7 @@ void sim_calls_on_timeout(struct sim_world *world, unsigned index, uint64_t cook
     if (!world->server.core || world->server.stopping || !out->used || out->cookie != cookie)
         return;
     /* A receipt of a message, which may have come, is not its answer. */
-    end(world, out, HF_STAT_GRANTED, out->async && out->sent && cookie % 2 ? 0 : HF_ETIMEDOUT);
+    end(world, out, HF_STAT_GRANTED,
+        (out->async && out->sent && cookie % 2) || (out->local && cookie % 8) ? 0 : HF_ETIMEDOUT);
     sim_server_pump(world);
 }

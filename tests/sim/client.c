@@ -83,6 +83,9 @@ void sim_client_start(struct sim_world *world, unsigned h)
 
     host->up = true;
     host->state = (int32_t)(2 * host->life + 1);
+    host->monitor_ms = world->now_ms;
+    if (host->life > 0 && sim_rng_one_in(&world->rng, 3))
+        host->monitor_ms += sim_rng_below(&world->rng, 5000);
     host->server_state = 0;
     host->xid = (host->life << 20) + h * 7919u; /* a new life does not reuse the last one's */
     for (unsigned p = 0; p < SIM_PROCS; p++)
@@ -126,11 +129,12 @@ void sim_client_on_boot(struct sim_world *world, unsigned h, uint32_t generation
 
 /* ------------------------------------------------------------------ when the server restarts */
 
-/* The kernel goes through its own list of locks; requests with a state of 0 (PROTOCOL). */
+/* The kernel reclaims from its own list of locks, with state 0 (docs/PROTOCOL-NOTES.md). */
 static void list_reclaims(struct sim_world *world, unsigned h)
 {
     struct sim_host *host = &world->hosts[h];
 
+    host->slots[SIM_SLOT_RECLAIM].active = false; /* one under way is not waited for */
     host->n_reclaims = host->next_reclaim = 0;
     for (unsigned p = 0; p < SIM_PROCS; p++) {
         struct sim_range range = {0};
@@ -222,6 +226,12 @@ void sim_client_on_message(struct sim_world *world, const struct sim_message *me
         on_answer(world, message);
     } else if (message->call == SIM_CALL_GRANTED) {
         answer_call(world, message, sim_process_granted(world, message));
+    } else if (message->call == SIM_CALL_STAT) {
+        struct sim_message stat = *message;
+
+        stat.state = world->hosts[message->host].state;
+        if (world->now_ms >= world->hosts[message->host].monitor_ms)
+            answer_call(world, &stat, HF_STAT_GRANTED);
     } else {
         if (message->call == SIM_CALL_NOTIFY)
             server_restarted(world, message);

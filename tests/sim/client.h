@@ -1,10 +1,11 @@
 /*
- * A simulated client machine, with the manners of a Linux kernel's lockd and statd (PROTOCOL): it
- * repeats what is not answered, polls a blocking lock every 30 s, may hear GRANTED before BLOCKED,
- * cancels when its process is signalled, waits 5 s on DENIED_GRACE_PERIOD, reclaims one lock after
- * the other when told that the server restarted, and drops without a word what it is not given
- * back. When it is killed hard it comes back with a new NSM state number and says so, by its long
- * and by its short name, until answered.
+ * A simulated client machine that behaves as a Linux kernel's lockd and rpc.statd do
+ * (docs/PROTOCOL-NOTES.md): it repeats what is not answered, polls a blocking lock every 30 s, may
+ * hear GRANTED before BLOCKED, cancels when its process is signalled, waits 5 s on
+ * DENIED_GRACE_PERIOD, reclaims one lock after the other when told that the server restarted, and
+ * drops without a word what it is not given back. When it is killed hard it comes back with a new
+ * NSM state number and says so, by its long and by its short name, until answered. Its status
+ * monitor answers SM_STAT with that number; after a boot not always at once.
  *
  * What a client believes to hold is kept in the world (struct sim_world, believed): that is what
  * the invariants are about.
@@ -69,6 +70,7 @@ struct sim_host {
     uint32_t life;        /* counts reboots */
     uint32_t timer;       /* generation of the boot timer */
     int32_t state;        /* own NSM state number, odd */
+    uint64_t monitor_ms;  /* from when on its status monitor answers, after a boot */
     int32_t server_state; /* the server's, as last notified; 0: never */
     uint32_t xid;
     struct sim_process procs[SIM_PROCS];

@@ -21,10 +21,11 @@ struct sim_config {
     uint32_t busy_ms;     /* how long clients work and faults happen; then everything heals */
     uint32_t think_ms;    /* longest pause of a process between two requests */
     bool duplicate_cache; /* only without it must the network keep the order */
-    uint8_t check_every;  /* hf_core_check() after every n-th event */
+    uint8_t check_every;  /* hf_core_verify_invariants() after every n-th event */
 
     /* The server's configuration (SPEC section 6). */
     bool durable;
+    bool verify; /* crash notices are verified (SEC-04) */
     bool conflict_mode;
     bool keep_on_failure;
     uint32_t grace_ms;
@@ -35,7 +36,9 @@ struct sim_config {
     uint32_t max_locks;
     uint32_t max_locks_per_client;
     uint32_t max_locks_per_file;
+    uint32_t max_locks_per_host;
     uint32_t max_waiters;
+    uint32_t serve_budget; /* how much work one tick spends on serving waiters */
 
     /* The network. Chances are per mille and message. */
     uint16_t loss;

@@ -43,13 +43,13 @@ WRAP_NSM(sm_unmon)
 WRAP_NSM(sm_unmon_all)
 
 struct hf_answer __real_hf_core_free_all(struct hf_core *core, struct hf_now now,
-                                         const struct hf_peer *peer);
+                                         const struct hf_peer *peer, int32_t state, bool proven);
 struct hf_answer __wrap_hf_core_free_all(struct hf_core *core, struct hf_now now,
-                                         const struct hf_peer *peer);
+                                         const struct hf_peer *peer, int32_t state, bool proven);
 struct hf_answer __wrap_hf_core_free_all(struct hf_core *core, struct hf_now now,
-                                         const struct hf_peer *peer)
+                                         const struct hf_peer *peer, int32_t state, bool proven)
 {
-    sim_decided.answer = __real_hf_core_free_all(core, now, peer);
+    sim_decided.answer = __real_hf_core_free_all(core, now, peer, state, proven);
     sim_decided.asked = true;
     return sim_decided.answer;
 }
@@ -63,20 +63,19 @@ struct hf_sm_answer __wrap_hf_core_sm_stat(struct hf_core *core)
     return sim_decided.sm;
 }
 
-uint64_t __real_hf_core_sm_notify(struct hf_core *core, struct hf_now now,
-                                  const struct hf_addr *from, struct hf_bytes mon_name,
-                                  int32_t state);
-uint64_t __wrap_hf_core_sm_notify(struct hf_core *core, struct hf_now now,
-                                  const struct hf_addr *from, struct hf_bytes mon_name,
-                                  int32_t state);
-uint64_t __wrap_hf_core_sm_notify(struct hf_core *core, struct hf_now now,
-                                  const struct hf_addr *from, struct hf_bytes mon_name,
-                                  int32_t state)
+struct hf_sm_answer __real_hf_core_sm_notify(struct hf_core *core, struct hf_now now,
+                                             const struct hf_addr *from, struct hf_bytes mon_name,
+                                             int32_t state, bool proven);
+struct hf_sm_answer __wrap_hf_core_sm_notify(struct hf_core *core, struct hf_now now,
+                                             const struct hf_addr *from, struct hf_bytes mon_name,
+                                             int32_t state, bool proven);
+struct hf_sm_answer __wrap_hf_core_sm_notify(struct hf_core *core, struct hf_now now,
+                                             const struct hf_addr *from, struct hf_bytes mon_name,
+                                             int32_t state, bool proven)
 {
-    sim_decided.sm = (struct hf_sm_answer){
-        .ok = true, .seq = __real_hf_core_sm_notify(core, now, from, mon_name, state)};
+    sim_decided.sm = __real_hf_core_sm_notify(core, now, from, mon_name, state, proven);
     sim_decided.asked = true;
-    return sim_decided.sm.seq;
+    return sim_decided.sm;
 }
 
 void __real_hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
@@ -90,4 +89,17 @@ void __wrap_hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t 
     sim_reported.id = call_id;
     sim_reported.outcome = outcome;
     __real_hf_core_call_done(core, now, call_id, outcome, error);
+}
+
+void __real_hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                                  int32_t state);
+void __wrap_hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                                  int32_t state);
+void __wrap_hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                                  int32_t state)
+{
+    sim_reported.n++;
+    sim_reported.id = call_id;
+    sim_reported.outcome = HF_CALL_ACCEPTED;
+    __real_hf_core_stat_answered(core, now, call_id, state);
 }

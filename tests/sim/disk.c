@@ -5,12 +5,12 @@
 #include "door.h"
 #include "world.h"
 
-static void read_client(struct sim_world *world, const struct sim_record *record)
+static void read_client(struct sim_world *world, const struct stored_record *record)
 {
     struct hf_record_client client;
     int host;
 
-    if (hf_record_decode_client(sim_record_bytes(record), &client) < 0 || client.n_addrs == 0) {
+    if (hf_record_decode_client(record_bytes(record), &client) < 0 || client.n_addrs == 0) {
         if (record->len == 0)
             sim_world_violation(world, "records are well-formed", "an empty client record");
         return; /* an SM_MON registration may know no address */
@@ -24,21 +24,21 @@ static void read_client(struct sim_world *world, const struct sim_record *record
 /* The host of a lock is the one its client record names; the record must be there. */
 static int host_of_lock(struct sim_world *world, const struct hf_record_lock *lock)
 {
-    const struct sim_record *record =
-        sim_image_find(&world->server.image, HF_RECORD_CLIENT, lock->client_id);
+    const struct stored_record *record =
+        records_find(&world->server.records, HF_RECORD_CLIENT, lock->client_id);
     struct hf_record_client client;
 
-    if (!record || hf_record_decode_client(sim_record_bytes(record), &client) < 0 ||
+    if (!record || hf_record_decode_client(record_bytes(record), &client) < 0 ||
         client.n_addrs == 0)
         return -1;
     return sim_host_of_addr(&client.addrs[0]);
 }
 
-static void read_lock(struct sim_world *world, const struct sim_record *record)
+static void read_lock(struct sim_world *world, const struct stored_record *record)
 {
     struct hf_record_lock lock;
     struct sim_range range = {0};
-    int rv = hf_record_decode_lock(sim_record_bytes(record), &lock);
+    int rv = hf_record_decode_lock(record_bytes(record), &lock);
     int host = rv < 0 ? -1 : host_of_lock(world, &lock);
     int file = rv < 0 ? -1 : sim_file_of_handle(lock.fh);
 
@@ -61,14 +61,14 @@ void sim_disk_read(struct sim_world *world)
 
     memset(&server->disk, 0, sizeof(server->disk));
     memset(server->registered, 0, sizeof(server->registered));
-    for (unsigned i = 0; i < server->image.count; i++) {
-        const struct sim_record *record = server->image.records[i];
+    for (unsigned i = 0; i < server->records.count; i++) {
+        const struct stored_record *record = server->records.at[i];
 
         if (record->kind == HF_RECORD_CLIENT)
             read_client(world, record);
         else if (record->kind == HF_RECORD_LOCK)
             read_lock(world, record);
-        else if (hf_record_decode_server(sim_record_bytes(record), &decoded) == 0)
+        else if (hf_record_decode_server(record_bytes(record), &decoded) == 0)
             server->durable_epoch = decoded.epoch;
     }
 }

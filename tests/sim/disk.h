@@ -8,7 +8,7 @@
 
 struct sim_world;
 
-/* Brings disk, registered and durable_epoch of the server up to date with its image. */
+/* Brings disk, registered and durable_epoch of the server up to date with its records. */
 void sim_disk_read(struct sim_world *world);
 
 #endif

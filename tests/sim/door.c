@@ -40,15 +40,6 @@ static bool is_newer(const struct sim_model *model, const struct sim_message *r)
     return true;
 }
 
-/* Asked again by one that waits for itself: from now on it queues behind nobody. */
-static void let_pass(struct sim_model *model, unsigned owner, const struct sim_message *r)
-{
-    int place = sim_model_find_waiter(model, owner, r->range, r->exclusive);
-
-    if (place >= 0 && sim_predict_is_deadlocked(model, (unsigned)place))
-        model->waiters[place].passes = true;
-}
-
 static void follow_lock(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
                         uint64_t seq)
 {
@@ -63,11 +54,10 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
 
         if (place >= 0 && r->block) /* it waited for that, and got it by another grant */
             sim_model_remove_waiter(&world->model, (unsigned)place);
-        sim_model_locked(&world->model, owner, r->range, r->exclusive, seq);
+        sim_model_locked(&world->model, owner, r->range, r->exclusive, r->state, seq);
         world->stats.grants++;
     } else if (stat == HF_STAT_BLOCKED) {
-        sim_model_waits(&world->model, owner, r->range, r->exclusive);
-        let_pass(&world->model, owner, r);
+        sim_model_waits(&world->model, owner, r->range, r->exclusive, r->state);
         world->stats.waits++;
     } else if (stat == HF_STAT_DEADLCK) {
         int place = sim_model_find_waiter(&world->model, owner, r->range, r->exclusive);
@@ -189,7 +179,8 @@ static void check_limits(struct sim_world *world)
         return;
     for (unsigned h = 0; h < SIM_HOSTS; h++) {
         if (after->locks_of_host[h] > before->locks_of_host[h] &&
-            after->locks_of_host[h] > c->max_locks_per_client)
+            (after->locks_of_host[h] > c->max_locks_per_client ||
+             after->locks_of_host[h] > c->max_locks_per_host))
             sim_world_violation(world, "a limit is kept", "host %u has %u locks", h,
                                 after->locks_of_host[h]);
     }
@@ -205,18 +196,34 @@ static void check_limits(struct sim_world *world)
                             sum(after->locks_of_host, SIM_HOSTS));
 }
 
-/* The owner has another request in the queue: an old copy, or what is left of one. */
+/*
+ * The owner has another request in the queue: an old copy, or what is left of one. Also one for
+ * just this range: what an UNLOCK frees may go to it, and a second UNLOCK frees that again; and
+ * what a LOCK that does not wait gets, it is granted as well, and told so by a callback.
+ */
 static bool waits_for_else(const struct sim_model *model, const struct sim_message *r)
 {
     for (unsigned i = 0; i < model->n_waiters; i++) {
         const struct sim_waiter *w = &model->waiters[i];
 
         if (w->owner == sim_owner(r->host, r->proc) &&
-            (w->range.first != r->range.first || w->range.last != r->range.last ||
+            (!r->block || w->range.first != r->range.first || w->range.last != r->range.last ||
              w->exclusive != r->exclusive))
             return true;
     }
     return false;
+}
+
+/*
+ * A CANCEL may remove a waiter whose range its owner holds by another grant (an old copy of a
+ * request). Nothing is pending then: the repeat is DENIED, and the owner learns that it holds the
+ * lock (SPEC section 4).
+ */
+static bool cancelled_what_it_holds(const struct sim_seen *between, const struct sim_message *r,
+                                    enum hf_stat first, enum hf_stat second)
+{
+    return r->call == SIM_CALL_CANCEL && first == HF_STAT_GRANTED && second == HF_STAT_DENIED &&
+           sim_predict_covers(&between->held, sim_owner(r->host, r->proc), r->range, r->exclusive);
 }
 
 /* "A repeated request changes nothing": asked twice in one breath, it gives the same twice. */
@@ -227,15 +234,12 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
     struct sim_seen *after = &world->scratch[1];
     struct sim_asked *again;
     enum hf_stat second;
-    int place =
-        sim_model_find_waiter(&world->model, sim_owner(r->host, r->proc), r->range, r->exclusive);
 
-    if (place >= 0 && (world->model.waiters[place].passes ||
-                       sim_predict_is_deadlocked(&world->model, (unsigned)place)))
-        return; /* told BLOCKED, and let pass in the same breath */
     if (waits_for_else(&world->model, r))
         return; /* what this one gets may let the other pass */
     sim_model_look(world, before);
+    if (before->n_waiters != world->model.n_waiters)
+        return; /* it let a waiter pass, and what that one gave up may have become its own */
     again = sim_wire_ask(world, r);
     second = sim_decided.answer.stat;
     if (world->heap.failed) {
@@ -243,7 +247,7 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
         return; /* it was the second that memory failed */
     }
     sim_model_look(world, after);
-    if (second != stat)
+    if (second != stat && !cancelled_what_it_holds(before, r, stat, second))
         sim_world_violation(world, "a repeated request changes nothing", "%s: first %s, then %s",
                             sim_call_name((enum sim_call)r->call), sim_stat_name(stat),
                             sim_stat_name(second));
@@ -258,6 +262,16 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
     *asked = again;
 }
 
+/* A LOCK tells of a new life: until the notice comes, this is where it began. */
+static void note_told(struct sim_world *world, const struct sim_message *r)
+{
+    bool locks = r->call == SIM_CALL_LOCK || r->call == SIM_CALL_NM_LOCK;
+
+    if (locks && r->named == r->host && r->state != 0 && r->state != world->model.told[r->host] &&
+        r->state != sim_recorded_state(world, r->host))
+        world->model.told[r->host] = r->state;
+}
+
 static void execute_nlm(struct sim_world *world, const struct sim_message *r)
 {
     unsigned allowed = sim_predict(world, r);
@@ -270,8 +284,7 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
         sim_wire_leave(asked);
         return;
     }
-    if (r->named == r->host && r->state != 0)
-        world->model.told[r->host] = r->state;
+    note_told(world, r);
     SIM_WORLD_TRACE(world, answer.stat, answer.seq, r->xid,
                     "server: h%u%s/%u %s%s%s file %u cells %u-%u %s -> %s (batch %llu)", r->host,
                     r->named == r->host ? "" : " lying", r->proc,
@@ -332,10 +345,43 @@ int32_t sim_recorded_state(struct sim_world *world, unsigned h)
     return -1;
 }
 
+void sim_door_verifies(struct sim_world *world, unsigned host, int32_t claimed, int32_t recorded)
+{
+    struct sim_notice *notice = &world->model.notice[host];
+
+    if (!notice->pending) /* else it joins the one that is being verified */
+        *notice = (struct sim_notice){.pending = true,
+                                      .claimed = claimed,
+                                      .recorded = recorded,
+                                      .hinted = world->model.told[host] == claimed};
+}
+
+/*
+ * SEC-04: what the notice takes may go now, if the monitor confirms it or cannot be asked; if the
+ * monitor contradicts it nothing may go, and the model misses whatever does. What the host got
+ * since the notice came stays; the model does not know which that is, and lets all of it go.
+ */
+void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
+{
+    struct sim_notice *notice = &world->model.notice[host];
+
+    if (!notice->pending)
+        return;
+    notice->pending = false;
+    if (state != 0 && (state != notice->claimed || state == sim_recorded_state(world, host))) {
+        sim_world_fault(world, SIM_FAULT_REFUTED);
+        return;
+    }
+    sim_model_host_gone(&world->model, host, false);
+    if (notice->hinted && notice->recorded != 0)
+        sim_model_life_gone(&world->model, host, notice->recorded);
+}
+
 /*
  * NSM-05: the same notice again is a no-op; one with another state, from the host's own address,
  * takes everything the host had; but not what it locked since it came up, if the notice was slower
- * than its first LOCK and that told the new state. (Which is which the model does not keep.)
+ * than its first LOCK and that told the new state. What was asked with the old state goes in any
+ * case, also if it was asked late. (Of what was asked without one, the model does not know.)
  */
 static void execute_notify(struct sim_world *world, const struct sim_message *r)
 {
@@ -348,9 +394,16 @@ static void execute_notify(struct sim_world *world, const struct sim_message *r)
                     (int)sim_host_name(r->named, (enum sim_name)r->name).len,
                     (const char *)sim_host_name(r->named, (enum sim_name)r->name).data, r->state,
                     recorded);
-    if (asked->decided && r->named == r->host && recorded >= 0 && recorded != r->state)
-        sim_model_host_gone(&world->model, r->host,
-                            !world->heap.failed && world->model.told[r->host] != r->state);
+    if (asked->decided && sim_decided.sm.decision != 0) {
+        sim_door_verifies(world, r->host, r->state, recorded);
+    } else if (asked->decided && sim_decided.sm.ok && r->named == r->host && recorded >= 0 &&
+               recorded != r->state) {
+        bool hinted = world->model.told[r->host] == r->state;
+
+        sim_model_host_gone(&world->model, r->host, !world->heap.failed && !hinted);
+        if (!world->heap.failed && hinted && recorded != 0)
+            sim_model_life_gone(&world->model, r->host, recorded);
+    }
     sim_wire_leave(asked);
 }
 

@@ -14,6 +14,13 @@
 struct sim_world;
 
 /* Executes a request and sees to its answer. */
+/* A host's status monitor has named its state, or (0) could not be asked: a notice that waits for
+ * this is believed or not. */
+void sim_door_verified(struct sim_world *world, unsigned host, int32_t state);
+
+/* The core has begun to verify a notice of this host, or one forged in its name. */
+void sim_door_verifies(struct sim_world *world, unsigned host, int32_t claimed, int32_t recorded);
+
 void sim_door_execute(struct sim_world *world, const struct sim_message *request);
 
 /* A host's NSM state as the server has it recorded; -1 if the server does not know the host. */

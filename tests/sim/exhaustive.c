@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 
 #include "calls.h"
 #include "door.h"
@@ -16,6 +16,7 @@
  * touch and one that overlaps both), and every sequence of operations up to a depth:
  *
  *     LOCK, blocking, shared or exclusive     2 clients x 3 ranges x 2
+ *     LOCK, not blocking, beside a waiter     2 clients x 3 ranges x 2
  *     UNLOCK                                  2 clients x 3 ranges
  *     CANCEL of whatever waits                2 clients
  *     SM_NOTIFY with a new state              2 clients
@@ -27,11 +28,12 @@
  *   - TEST, LOCK without block where it is denied, repeated LOCKs, CANCEL of nothing: they change
  *     nothing, so instead of branching every one of them is asked at every state (probe), and the
  *     state compared;
- *   - LOCK without block where it is granted is the same as with block;
+ *   - LOCK without block where it is granted and no request waits is the same as with block;
  *   - from the fourth operation on, sequences that lead to the same state (who holds what, who
  *     waits in which order, who is known) are continued only once. That is a real saving, and rests
- *     on the core having no memory besides; hf_core_check() looks at what it has after every step.
- *     How many sequences are covered that way is counted, not guessed.
+ *     on the core having no memory besides, which hf_core_verify_invariants() checks after every
+ *     step. How many sequences are covered that way is counted, not guessed.
+ *
  * At every state, when it is first seen, the server is killed and started again: the state must be
  * the same, and every lock reclaimable by its owner and by nobody else.
  *
@@ -48,7 +50,7 @@ enum {
 
 static const struct sim_range ranges[RANGES] = {{0, 0, 1}, {0, 2, 3}, {0, 1, 2}};
 
-enum act { ACT_LOCK, ACT_UNLOCK, ACT_CANCEL, ACT_NOTIFY, ACTS };
+enum act { ACT_LOCK, ACT_LOCK_NOW, ACT_UNLOCK, ACT_CANCEL, ACT_NOTIFY, ACTS };
 
 struct step {
     uint8_t act;
@@ -91,6 +93,8 @@ static struct sim_config small_world(bool strict)
                                .max_locks = 1000,
                                .max_locks_per_client = 1000,
                                .max_locks_per_file = 1000,
+                               .max_locks_per_host = 1000,
+                               .serve_budget = 4000,
                                .max_waiters = 1000};
 }
 
@@ -153,11 +157,15 @@ static void start(struct search *search)
     settle(world);
 }
 
-/* True if the step makes sense here at all: CANCEL needs a waiter. */
+/* True if the step makes sense here at all: CANCEL needs a waiter, a LOCK beside one, too. */
 static bool applies(const struct search *search, const struct step *step)
 {
     const struct sim_model *model = &search->world.model;
 
+    if (step->act == ACT_LOCK_NOW)
+        return model->n_waiters > 0 &&
+               sim_oracle_conflict(&model->held, sim_owner(step->client, 0), ranges[step->range],
+                                   step->exclusive) < 0;
     return step->act != ACT_CANCEL ||
            sim_model_find_waiter(model, sim_owner(step->client, 0), ranges[step->range],
                                  step->exclusive) >= 0;
@@ -175,6 +183,9 @@ static void apply(struct search *search, const struct step *step)
     case ACT_LOCK:
         request.call = SIM_CALL_LOCK;
         request.block = true;
+        break;
+    case ACT_LOCK_NOW:
+        request.call = SIM_CALL_LOCK;
         break;
     case ACT_UNLOCK:
         request.call = SIM_CALL_UNLOCK;
@@ -260,7 +271,7 @@ static void crash(struct search *search)
 
 static void report(struct search *search, unsigned depth)
 {
-    static const char *const acts[ACTS] = {"lock", "unlock", "cancel", "restart"};
+    static const char *const acts[ACTS] = {"lock", "lock now", "unlock", "cancel", "restart"};
 
     if (search->failed++ >= 5)
         return;
@@ -283,7 +294,8 @@ static uint64_t key_of(const struct search *search, unsigned left)
                       model->held.mode[0][c][sim_owner(1, 0)], c);
     for (unsigned i = 0; i < model->n_waiters; i++)
         sim_trace_mix(&mix, model->waiters[i].owner, model->waiters[i].range.first,
-                      model->waiters[i].range.last * 2u + model->waiters[i].exclusive);
+                      model->waiters[i].range.last * 4u + model->waiters[i].passes * 2u +
+                          model->waiters[i].exclusive);
     sim_trace_mix(&mix, search->world.server.registered[0], search->world.server.registered[1], 0);
     return mix.hash | 1;
 }
@@ -389,7 +401,7 @@ static uint64_t extend(struct search *search, unsigned depth)
     for (uint8_t client = 0; client < (depth == 0 ? 1 : CLIENTS); client++) {
         for (uint8_t act = 0; act < ACTS; act++) {
             unsigned n_ranges = act == ACT_NOTIFY ? 1 : RANGES;
-            unsigned n_modes = act == ACT_LOCK || act == ACT_CANCEL ? 2 : 1;
+            unsigned n_modes = act == ACT_UNLOCK || act == ACT_NOTIFY ? 1 : 2;
 
             for (unsigned i = 0; i < n_ranges * n_modes; i++) {
                 struct step step = {act, client, (uint8_t)(i / n_modes), i % n_modes};

@@ -32,6 +32,8 @@ static struct sim_config scenario(unsigned i)
                                  .max_locks = 1000,
                                  .max_locks_per_client = 1000,
                                  .max_locks_per_file = 1000,
+                                 .max_locks_per_host = 1000,
+                                 .serve_budget = 4000,
                                  .max_waiters = 1000,
                                  .delay_ms = 5,
                                  .resend_ms = 1000,
@@ -59,7 +61,7 @@ static bool run_one(struct sim_world *world, unsigned i, struct failure failure)
 
     sim_world_init(world, &config, NULL);
     if (failure.allocations) {
-        world->heap.fail_at = failure.at;
+        world->heap.after = (long)failure.at - 1;
         world->heap.fail_n = failure.n;
     } else {
         world->fail_commit = failure.at;

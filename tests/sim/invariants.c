@@ -121,8 +121,8 @@ static void check_beliefs(struct sim_world *world)
 
 /*
  * "No waiter sleeps when it could be granted." Not while the store has just failed (the core tries
- * again after a second), while grace is strict, or where a limit or a failed allocation may keep
- * it.
+ * again after a second), while grace is strict, where a limit or a failed allocation may keep it,
+ * or while the core serves waiters in slices and asks for a tick at once to go on.
  */
 static void check_sleepers(struct sim_world *world)
 {
@@ -132,8 +132,9 @@ static void check_sleepers(struct sim_world *world)
 
     if (seen->n_waiters == 0 || (seen->grace && !config->conflict_mode) ||
         config->max_locks < TIGHT || config->max_locks_per_client < TIGHT ||
-        config->max_locks_per_file < TIGHT || config->max_clients < TIGHT ||
-        world->now_ms <= world->model.redo_until_ms)
+        config->max_locks_per_file < TIGHT || config->max_locks_per_host < TIGHT ||
+        config->max_clients < TIGHT || world->now_ms <= world->model.redo_until_ms ||
+        hf_core_deadline(world->server.core) == 0)
         return;
     for (unsigned i = 0; i < seen->n_waiters; i++) {
         const struct sim_waiter *w = &seen->waiters[i];
@@ -159,7 +160,7 @@ void sim_check_event(struct sim_world *world)
         sim_model_reconcile(world);
         check_sleepers(world);
         if (world->config.check_every && world->stats.events % world->config.check_every == 0)
-            hf_core_check(world->server.core);
+            hf_core_verify_invariants(world->server.core);
     }
     check_conflicts(world);
     check_beliefs(world);

@@ -82,7 +82,8 @@ static void look_at_waiters(struct sim_world *world, struct sim_seen *out)
     while ((n = hf_core_view_waiters(world->server.core, &cursor, rows, PAGE)) > 0) {
         for (size_t i = 0; i < n; i++) {
             const struct hf_view_waiter *w = &rows[i];
-            struct sim_waiter waiter = {.exclusive = w->exclusive, .id = w->id};
+            struct sim_waiter waiter = {
+                .exclusive = w->exclusive, .passes = w->passes, .id = w->id};
             int owner = owner_of(world, &w->client_addr, w->client_name, w->svid, "waiter");
 
             if (owner < 0 || !range_of(world, w->fh, w->first, w->last, &waiter.range))
@@ -148,7 +149,8 @@ static bool same_waiters(const struct sim_waiter *a, unsigned n_a, const struct 
     if (n_a != n_b)
         return false;
     for (unsigned i = 0; i < n_a; i++) {
-        if (a[i].id != b[i].id || a[i].owner != b[i].owner || a[i].exclusive != b[i].exclusive)
+        if (a[i].id != b[i].id || a[i].owner != b[i].owner || a[i].exclusive != b[i].exclusive ||
+            a[i].passes != b[i].passes)
             return false;
     }
     return true;

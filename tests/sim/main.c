@@ -19,8 +19,8 @@ static const char help[] =
     "  --exhaustive [--depth D]  2 clients, 1 file, 3 ranges: every sequence of D operations "
     "(6)\n"
     "  --faults              fail every allocation and every store write of a scenario in turn\n"
-    "  --planted             check that every planted bug is caught\n"
-    "  --plant NAME          switch a planted bug on (hf-sim-planted only), for the other modes\n"
+    "  --mutants             check that every mutant is caught\n"
+    "  --mutant NAME         switch a mutant on (hf-sim-mutants only), for the other modes\n"
     "  --help                this text\n";
 
 enum {
@@ -33,8 +33,8 @@ enum {
     OPT_EXHAUSTIVE,
     OPT_DEPTH,
     OPT_FAULTS,
-    OPT_PLANTED,
-    OPT_PLANT,
+    OPT_MUTANTS,
+    OPT_MUTANT,
     OPT_HELP
 };
 
@@ -48,8 +48,8 @@ static const struct option options[] = {
     {"exhaustive", no_argument, NULL, OPT_EXHAUSTIVE},
     {"depth", required_argument, NULL, OPT_DEPTH},
     {"faults", no_argument, NULL, OPT_FAULTS},
-    {"planted", no_argument, NULL, OPT_PLANTED},
-    {"plant", required_argument, NULL, OPT_PLANT},
+    {"mutants", no_argument, NULL, OPT_MUTANTS},
+    {"mutant", required_argument, NULL, OPT_MUTANT},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -91,9 +91,9 @@ static struct request parse(int argc, char **argv)
         case OPT_TRACE:
             r.trace = true;
             break;
-        case OPT_PLANT:
-            if (!sim_plant(optarg)) {
-                fprintf(stderr, "hf-sim: no planted bug '%s' in this program\n", optarg);
+        case OPT_MUTANT:
+            if (!sim_mutant(optarg)) {
+                fprintf(stderr, "hf-sim: no mutant '%s' in this program\n", optarg);
                 exit(2);
             }
             break;
@@ -115,10 +115,10 @@ static struct request parse(int argc, char **argv)
     return r;
 }
 
-#ifndef HF_PLANT
-/* The planted bugs are in a program of their own, beside this one, so that this one tests the
+#ifndef HF_WITH_MUTANTS
+/* The mutants are in a program of their own, beside this one, so that this one tests the
  * library that ships. */
-static int exec_planted(void)
+static int exec_mutants(void)
 {
     char path[PATH_MAX];
     char other[PATH_MAX + 32];
@@ -127,8 +127,8 @@ static int exec_planted(void)
     if (len < 0)
         return 2;
     path[len] = '\0';
-    snprintf(other, sizeof(other), "%s/hf-sim-planted", dirname(path));
-    execl(other, other, "--planted", (char *)NULL);
+    snprintf(other, sizeof(other), "%s/hf-sim-mutants", dirname(path));
+    execl(other, other, "--mutants", (char *)NULL);
     perror(other);
     return 2;
 }
@@ -149,11 +149,11 @@ static int run(const struct request *r)
         return sim_run_exhaustive(r->depth);
     case OPT_FAULTS:
         return sim_run_faults();
-    case OPT_PLANTED:
-#ifdef HF_PLANT
-        return sim_run_planted();
+    case OPT_MUTANTS:
+#ifdef HF_WITH_MUTANTS
+        return sim_run_mutants();
 #else
-        return exec_planted();
+        return exec_mutants();
 #endif
     default:
         fputs(help, stdout);

@@ -1,6 +1,6 @@
 #include "message.h"
 
-#include "base/check.h"
+#include "base/assert.h"
 
 const char *sim_call_name(enum sim_call call)
 {
@@ -14,6 +14,7 @@ const char *sim_call_name(enum sim_call call)
         [SIM_CALL_SM_STAT] = "SM_STAT",   [SIM_CALL_SM_UNMON_ALL] = "SM_UNMON_ALL",
         [SIM_CALL_GRANTED] = "GRANTED",   [SIM_CALL_SIMU_CRASH] = "SIMU_CRASH",
         [SIM_CALL_NOTIFY] = "NOTIFY",     [SIM_CALL_STATUS] = "STATUS",
+        [SIM_CALL_STAT] = "STAT",
     };
 
     HF_ASSERT(call < SIM_CALLS);

@@ -36,6 +36,7 @@ enum sim_call {
     SIM_CALL_GRANTED,
     SIM_CALL_NOTIFY, /* SM_NOTIFY: the server has restarted */
     SIM_CALL_STATUS, /* the callback of an SM_MON registration */
+    SIM_CALL_STAT,   /* SM_STAT: has this client restarted, as a notice says? */
     SIM_CALLS,
 };
 
@@ -65,7 +66,7 @@ struct sim_message {
     uint8_t access;
     int32_t state;      /* NSM state number */
     uint64_t cookie;    /* which attempt of an outgoing call this is or answers */
-    uint64_t cookie_id; /* GRANTED: what the wire carries, the core's id of the errand */
+    uint64_t cookie_id; /* GRANTED: what the wire carries, the core's id of the outcall */
 
     uint8_t stat; /* answers: enum hf_stat, or 0/1 for SM calls */
 

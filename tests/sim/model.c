@@ -20,9 +20,26 @@ static void set_fresh(struct sim_model *model, unsigned owner, struct sim_range 
         model->fresh[range.file][c][owner] = value;
 }
 
-void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
-                      bool exclusive, uint64_t seq)
+/*
+ * Which life of its client a lock belongs to: the one whose state number its LOCK told. Where the
+ * owner holds something by a LOCK that told another one, the two may have become one lock, and the
+ * rule leaves open to which life that belongs.
+ */
+static void set_life(struct sim_model *model, unsigned owner, struct sim_range range, int32_t state)
 {
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (model->held.mode[range.file][c][owner] != SIM_FREE &&
+            model->life[range.file][c][owner] != state)
+            state = 0;
+    }
+    for (unsigned c = range.first; c <= range.last; c++)
+        model->life[range.file][c][owner] = state;
+}
+
+void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
+                      bool exclusive, int32_t state, uint64_t seq)
+{
+    set_life(model, owner, range, state);
     sim_oracle_set(&model->held, owner, range, exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
     set_fresh(model, owner, range, seq + 1);
 }
@@ -73,13 +90,16 @@ bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct
 }
 
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
-                     bool exclusive)
+                     bool exclusive, int32_t state)
 {
-    if (sim_model_find_waiter(model, owner, range, exclusive) >= 0 ||
-        model->n_waiters == SIM_WAITERS)
+    int place = sim_model_find_waiter(model, owner, range, exclusive);
+
+    if (place >= 0 && state != 0)
+        model->waiters[place].state = state; /* the latest that asked for it */
+    if (place >= 0 || model->n_waiters == SIM_WAITERS)
         return;
-    model->waiters[model->n_waiters++] =
-        (struct sim_waiter){.owner = (uint8_t)owner, .exclusive = exclusive, .range = range};
+    model->waiters[model->n_waiters++] = (struct sim_waiter){
+        .owner = (uint8_t)owner, .exclusive = exclusive, .range = range, .state = state};
 }
 
 void sim_model_remove_waiter(struct sim_model *model, unsigned place)
@@ -142,6 +162,24 @@ void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once)
     sim_oracle_drop_host(&model->held, host);
     for (unsigned i = 0; i < model->n_waiters;) {
         if (model->waiters[i].owner / SIM_PROCS == host)
+            sim_model_remove_waiter(model, i);
+        else
+            i++;
+    }
+}
+
+void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
+                if (model->life[f][c][o] == state)
+                    model->held.mode[f][c][o] = SIM_FREE;
+            }
+        }
+    }
+    for (unsigned i = 0; i < model->n_waiters;) {
+        if (model->waiters[i].owner / SIM_PROCS == host && model->waiters[i].state == state)
             sim_model_remove_waiter(model, i);
         else
             i++;
@@ -235,6 +273,33 @@ static bool granted_with_another(const struct sim_model *model, unsigned place,
     return false;
 }
 
+/*
+ * What others were granted in the same event has made its place in the queue part of a circle.
+ * Looks at the model as if they all had their locks and it alone still waited.
+ */
+static bool is_in_circle_since(const struct sim_model *model, unsigned place,
+                               const struct sim_seen *now)
+{
+    static struct sim_model then;
+    unsigned mine = 0;
+
+    then = *model;
+    then.n_waiters = 0;
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (i == place)
+            mine = then.n_waiters;
+        else if (find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0) {
+            sim_oracle_set(&then.held, w->owner, w->range,
+                           w->exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+            continue;
+        }
+        then.waiters[then.n_waiters++] = *w;
+    }
+    return sim_predict_is_in_circle(&then, mine, false);
+}
+
 /* Its owner holds something of the range already, and did not lose it in this very event, which is
  * what may have made room. */
 static bool held_before(const struct sim_world *world, const struct sim_waiter *waiter)
@@ -269,17 +334,22 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                             "owner %u was told BLOCKED and is forgotten", waiter.owner);
         return;
     }
-    for (unsigned i = 0; i < place && !one_of_several && !waiter.passes; i++) {
+    for (unsigned i = 0; i < place && !waiter.may_pass; i++) {
         if (sim_waiter_goes_first(&model->held, &model->waiters[i], waiter.owner, waiter.range,
                                   waiter.exclusive) &&
             find(now->waiters, now->n_waiters, model->waiters[i].owner, model->waiters[i].range,
-                 model->waiters[i].exclusive) >= 0 &&
-            !sim_predict_is_deadlocked(model, place)) /* then it may pass */
+                 model->waiters[i].exclusive) >= 0) {
+            /* Noted for grants of several waiters, too: when their commit fails, this waiter passes
+             * again, and the next time perhaps without the others (seed 70100938). */
+            waiter.may_pass = is_in_circle_since(model, place, now);
+            if (waiter.may_pass || one_of_several)
+                break;
             sim_world_violation(world, "first in, first out", "owner %u overtook owner %u",
                                 waiter.owner, model->waiters[i].owner);
+        }
     }
     waiter.had = held_before(world, &waiter);
-    sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, 0);
+    sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, waiter.state, 0);
     /* Not wanted: what is left of an old copy of a request. Its grant will be refused, and until
      * then stands where the owner's real locks may be. */
     if (!sim_model_is_wanted(world, waiter.owner, waiter.range, waiter.exclusive))
@@ -287,11 +357,105 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
     remember_granted(model, &waiter);
 }
 
+/* Takes the core's list, with what only the model knows. */
+static void take_waiters(struct sim_model *model, const struct sim_seen *now)
+{
+    struct sim_waiter waiters[SIM_WAITERS];
+
+    memcpy(waiters, now->waiters, sizeof(waiters));
+    for (unsigned i = 0; i < now->n_waiters; i++) {
+        struct sim_waiter *w = &waiters[i];
+        int place = sim_model_find_waiter(model, w->owner, w->range, w->exclusive);
+        const struct sim_waiter *before =
+            place >= 0 ? &model->waiters[place] : granted_last(model, w->owner, w->range);
+
+        w->may_pass = before && before->may_pass; /* also when it waits again */
+        w->state = before ? before->state : 0;
+    }
+    memcpy(model->waiters, waiters, sizeof(waiters));
+    model->n_waiters = now->n_waiters;
+}
+
+/* From now on these may pass; which of them does is for the core to choose. */
+static void note_circles(struct sim_model *model)
+{
+    for (unsigned i = 1; i < model->n_waiters; i++) {
+        if (!model->waiters[i].may_pass)
+            model->waiters[i].may_pass = sim_predict_is_in_circle(model, i, false);
+    }
+}
+
+/* No held lock conflicts with the waiter, and it queues behind no other or passes them. */
+static bool can_be_granted(const struct sim_model *model, unsigned place, bool passes)
+{
+    const struct sim_waiter *w = &model->waiters[place];
+
+    if (sim_oracle_conflict(&model->held, w->owner, w->range, w->exclusive) >= 0)
+        return false;
+    for (unsigned i = 0; i < place && !passes; i++) {
+        if (sim_waiter_goes_first(&model->held, &model->waiters[i], w->owner, w->range,
+                                  w->exclusive))
+            return false;
+    }
+    return true;
+}
+
+/* Of the waiters that the core has granted in this event, the one that was next; -1: none is left
+ * that can be granted. Those that passed before the event come before those that may pass since. */
+static int next_granted(const struct sim_model *model, const struct sim_seen *now)
+{
+    int next = -1;
+
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0 ||
+            !sim_oracle_holds(&now->held, w->owner, w->range,
+                              w->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+            continue; /* still waits, or waits no longer because its host is silent or gone */
+        if (can_be_granted(model, i, w->passes))
+            return (int)i;
+        if (next < 0 && w->may_pass && can_be_granted(model, i, true))
+            next = (int)i;
+    }
+    return next;
+}
+
+/*
+ * A grant can close a circle that the next grant of the same event opens again (seed 80018261).
+ * The core lets a waiter pass in between; it may still wait when the event is over. So repeats the
+ * event's grants one by one and notes the circles after each.
+ */
+static void note_circles_between(struct sim_model *model, const struct sim_seen *now)
+{
+    static struct sim_model then;
+    int next;
+
+    then = *model;
+    while ((next = next_granted(&then, now)) >= 0) {
+        struct sim_waiter w = then.waiters[next];
+
+        sim_oracle_set(&then.held, w.owner, w.range, w.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+        sim_model_remove_waiter(&then, (unsigned)next);
+        note_circles(&then);
+    }
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        struct sim_waiter *w = &model->waiters[i];
+        int place = sim_model_find_waiter(&then, w->owner, w->range, w->exclusive);
+
+        if (place >= 0 && find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0)
+            w->may_pass = then.waiters[place].may_pass;
+    }
+}
+
 static void compare_waiters(struct sim_world *world, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
     unsigned kept = 0;
 
+    note_circles(model);
+    if (model->n_waiters > now->n_waiters + 1)
+        note_circles_between(model, now);
     for (unsigned i = 0; i < model->n_waiters; i++) {
         const struct sim_waiter *w = &model->waiters[i];
 
@@ -301,13 +465,12 @@ static void compare_waiters(struct sim_world *world, const struct sim_seen *now)
     for (unsigned i = 0; i < model->n_waiters; i++) {
         const struct sim_waiter *w = &model->waiters[i];
 
-        if (find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0)
-            model->waiters[kept++] = *w;
+        kept += find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0;
     }
-    model->n_waiters = kept;
     if (kept != now->n_waiters)
         sim_world_violation(world, "one waiter per request", "%u wait, %u ought to", now->n_waiters,
                             kept);
+    take_waiters(model, now);
 }
 
 static void compare_cells(struct sim_world *world, const struct sim_seen *now)
@@ -337,26 +500,6 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
-/* Takes the core's list, which does not show who may pass. */
-static void keep_passes(struct sim_model *model, const struct sim_seen *now)
-{
-    struct sim_waiter waiters[SIM_WAITERS];
-
-    memcpy(waiters, now->waiters, sizeof(waiters));
-    for (unsigned i = 0; i < now->n_waiters; i++) {
-        int place =
-            sim_model_find_waiter(model, waiters[i].owner, waiters[i].range, waiters[i].exclusive);
-
-        const struct sim_waiter *before =
-            place >= 0 ? &model->waiters[place]
-                       : granted_last(model, waiters[i].owner, waiters[i].range);
-
-        waiters[i].passes = before && before->passes; /* also when it waits again */
-    }
-    memcpy(model->waiters, waiters, sizeof(waiters));
-    model->n_waiters = now->n_waiters;
-}
-
 /*
  * After a failed commit whoever waited still waits, and whoever was granted by it may wait again;
  * nobody else.
@@ -382,7 +525,7 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
             sim_world_violation(world, "one waiter per request",
                                 "owner %u waits again and never did before", w->owner);
     }
-    keep_passes(model, now);
+    take_waiters(model, now);
 }
 
 /*
@@ -407,6 +550,25 @@ static void compare_with_disk(struct sim_world *world, const struct sim_seen *no
     }
 }
 
+/* NLM-03: a place in a queue is never part of a circle that lasts, and no other one is given up.
+ * Circles are looked for in slices; deadline 0 means that the next slice is due. */
+static void check_circles(struct sim_world *world)
+{
+    const struct sim_model *model = &world->model;
+    bool unfinished = hf_core_deadline(world->server.core) == 0;
+
+    for (unsigned i = 1; i < model->n_waiters; i++) { /* the first is behind no other */
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (!unfinished && sim_predict_is_in_circle(model, i, true))
+            sim_world_violation(world, "a place in a queue closes no circle",
+                                "owner %u waits for itself, and only for its turn", w->owner);
+        if (w->passes && !w->may_pass)
+            sim_world_violation(world, "first in, first out", "owner %u passes without a reason",
+                                w->owner);
+    }
+}
+
 void sim_model_reconcile(struct sim_world *world)
 {
     struct sim_model *model = &world->model;
@@ -421,6 +583,9 @@ void sim_model_reconcile(struct sim_world *world)
         compare_waiters(world, now);
         compare_cells(world, now);
     }
+    note_circles(model);
+    if (!model->causes.rolled_back && world->now_ms > model->redo_until_ms)
+        check_circles(world);
     if (model->causes.rolled_back || world->heap.failed)
         model->redo_until_ms = world->now_ms + REDO_MS;
     if (!world->server.committing && world->now_ms > model->redo_until_ms) {

@@ -23,10 +23,12 @@ enum { SIM_WAITERS = 64, SIM_SHARES = 64 };
 struct sim_waiter {
     uint8_t owner;
     bool exclusive;
-    bool passes; /* was found in a cycle, and need not queue any more */
-    bool had;    /* when it was granted, its owner held something of the range already */
+    bool passes;   /* the core says that it need not queue behind other waiters any more */
+    bool may_pass; /* at some time its place in the queue was part of a circle */
+    bool had;      /* when it was granted, its owner held something of the range already */
     struct sim_range range;
-    uint64_t id; /* the core's, for the order; 0: not seen in the view yet */
+    int32_t state; /* that its request told; 0: none, or unknown */
+    uint64_t id;   /* the core's, for the order; 0: not seen in the view yet */
 };
 
 struct sim_share {
@@ -76,8 +78,15 @@ struct sim_model {
      */
     bool gone[SIM_HOSTS];
     bool refused[SIM_OWNERS];
-    int32_t told[SIM_HOSTS]; /* the state number in its latest LOCK */
-    bool silent[SIM_HOSTS];  /* all attempts of a callback or probe failed: it waits no longer */
+    int32_t told[SIM_HOSTS]; /* the state number in its latest LOCK that told a new one */
+    int32_t life[SIM_FILES][SIM_CELLS][SIM_OWNERS]; /* told by the LOCK of the cell; 0: unknown */
+    struct sim_notice { /* from this host, or forged in its name: its monitor is being asked */
+        bool pending;
+        bool hinted;      /* a LOCK had told of the claimed state before the notice came */
+        int32_t claimed;  /* the state in the notice */
+        int32_t recorded; /* the state that the server knew */
+    } notice[SIM_HOSTS];
+    bool silent[SIM_HOSTS]; /* all attempts of a callback or probe failed: it waits no longer */
     struct sim_range refused_range[SIM_OWNERS];
     bool refused_had[SIM_OWNERS]; /* ... and what was held before that is not to be lost */
     uint64_t redo_until_ms; /* until then something refused by store or heap may be undone still */
@@ -87,13 +96,16 @@ void sim_model_init(struct sim_model *model);
 
 /* The request's own effect, as the answer says it had. */
 void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
-                      bool exclusive, uint64_t seq);
+                      bool exclusive, int32_t state, uint64_t seq);
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range);
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
-                     bool exclusive);
+                     bool exclusive, int32_t state);
 
 /* Everything of a host goes; not at once, if memory ran out on the way. */
 void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once);
+
+/* What the host got and waits for by requests that told this state goes. */
+void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state);
 void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range range);
 
 /* The place among the waiters, or -1. */
@@ -102,9 +114,9 @@ int sim_model_find_waiter(const struct sim_model *model, unsigned owner, struct 
 void sim_model_remove_waiter(struct sim_model *model, unsigned place);
 
 /*
- * True if a request (by this owner, for this range) must not overtake the waiter: they conflict,
- * the waiter does not itself wait for something this owner holds, and the owner does not hold all
- * of the range already (request.h). Without the exceptions an owner would wait for itself.
+ * True if a blocking request (by this owner, for this range) queues behind the waiter: they
+ * conflict, the waiter does not itself wait for something this owner holds, and the owner does not
+ * hold all of the range already (request.h). Without the exceptions an owner would wait for itself.
  */
 bool sim_waiter_goes_first(const struct sim_oracle *held, const struct sim_waiter *waiter,
                            unsigned owner, struct sim_range range, bool exclusive);

@@ -1,7 +1,7 @@
 /* How simulated machines, files and processes are called on the wire. */
 #include "door.h"
 
-#include "base/check.h"
+#include "base/assert.h"
 
 enum { FIRST_HOST_BYTE = 10, NAMES = SIM_HOSTS };
 

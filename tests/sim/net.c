@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 #include "world.h"
 
 void sim_net_init(struct sim_net *net)

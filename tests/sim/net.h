@@ -18,7 +18,8 @@ struct sim_net {
     uint32_t *free; /* stack of free slots */
     uint32_t n_free;
     uint32_t size;
-    uint64_t last_arrival[SIM_HOSTS][2]; /* ordered networks: nothing may arrive before this */
+    uint64_t last_arrival[SIM_HOSTS][2]; /* the latest so far; ordered networks: nothing
+                                          * may arrive before it */
     bool cut[SIM_HOSTS][2];              /* [host][to_server] */
 };
 

@@ -84,16 +84,19 @@ static void release_file(struct sim_world *world)
     }
 }
 
-/* The local status monitor has it that a host restarted; believed whatever its recorded state. */
+/* The local status monitor has it that a host restarted. */
 static void host_restarted(struct sim_world *world)
 {
     unsigned h = sim_rng_below(&world->rng, world->config.hosts);
     int32_t state = world->hosts[h].state;
     int32_t recorded = sim_recorded_state(world, h);
 
-    (void)hf_core_host_restarted(world->server.core, sim_now(world),
-                                 sim_host_name(h, SIM_NAME_SHORT), state);
-    if (recorded >= 0 && recorded != state)
+    struct hf_sm_answer answer = hf_core_host_restarted(world->server.core, sim_now(world),
+                                                        sim_host_name(h, SIM_NAME_LONG), state);
+
+    if (answer.decision != 0)
+        sim_door_verifies(world, h, state, recorded);
+    else if (answer.ok && recorded >= 0 && recorded != state)
         sim_model_host_gone(&world->model, h, !world->heap.failed && world->model.told[h] != state);
 }
 

@@ -15,7 +15,7 @@ enum {
 bool sim_predict_is_tight(const struct sim_config *c)
 {
     return c->max_locks < TIGHT || c->max_locks_per_client < TIGHT ||
-           c->max_locks_per_file < TIGHT || c->max_waiters < TIGHT;
+           c->max_locks_per_file < TIGHT || c->max_locks_per_host < TIGHT || c->max_waiters < TIGHT;
 }
 
 /* Limits are the only reason to refuse for want of room, besides an allocation that failed just
@@ -37,26 +37,50 @@ static unsigned blind_in_grace(const struct sim_world *world)
     return world->model.seen.grace && !world->config.durable ? GRACE : 0;
 }
 
-/* Adds to *mask, by owner, everybody in the way of a request that stands behind `ahead` waiters. */
-static void blockers(const struct sim_model *model, unsigned owner, struct sim_range range,
-                     bool exclusive, unsigned ahead, uint32_t *mask)
+/* By owner: those whose held locks are in the way of a request. */
+static uint32_t holders(const struct sim_model *model, unsigned owner, struct sim_range range,
+                        bool exclusive)
 {
+    uint32_t mask = 0;
+
     for (unsigned other = 0; other < SIM_OWNERS; other++) {
         for (unsigned c = range.first; c <= range.last && other != owner; c++) {
             uint8_t mode = model->held.mode[range.file][c][other];
 
             if (mode == SIM_EXCLUSIVE || (mode == SIM_SHARED && exclusive))
-                *mask |= 1u << other;
+                mask |= 1u << other;
         }
     }
+    return mask;
+}
+
+/* By owner: those of the first `ahead` waiters behind which a request queues. */
+static uint32_t queued(const struct sim_model *model, unsigned owner, struct sim_range range,
+                       bool exclusive, unsigned ahead)
+{
+    uint32_t mask = 0;
+
     for (unsigned i = 0; i < ahead; i++) {
         if (sim_waiter_goes_first(&model->held, &model->waiters[i], owner, range, exclusive))
-            *mask |= 1u << model->waiters[i].owner;
+            mask |= 1u << model->waiters[i].owner;
     }
+    return mask;
+}
+
+enum edges { LOCKS, LOCKS_AND_PLACES, LOCKS_AND_ALL_PLACES };
+
+/* The places count of those that do not pass, or of all. */
+static uint32_t places(const struct sim_model *model, unsigned i, enum edges edges)
+{
+    const struct sim_waiter *w = &model->waiters[i];
+
+    if (edges == LOCKS || (edges == LOCKS_AND_PLACES && w->passes))
+        return 0;
+    return queued(model, w->owner, w->range, w->exclusive, i);
 }
 
 /* Follows "waits for" from the given owners until nothing new is found (NLM-06). */
-static bool reaches(const struct sim_model *model, uint32_t mask, unsigned target, bool locks_only)
+static bool reaches(const struct sim_model *model, uint32_t mask, unsigned target, enum edges edges)
 {
     uint32_t before;
 
@@ -66,30 +90,22 @@ static bool reaches(const struct sim_model *model, uint32_t mask, unsigned targe
             const struct sim_waiter *w = &model->waiters[i];
 
             if (mask & 1u << w->owner)
-                blockers(model, w->owner, w->range, w->exclusive, w->passes || locks_only ? 0 : i,
-                         &mask);
+                mask |= holders(model, w->owner, w->range, w->exclusive) | places(model, i, edges);
         }
     } while (mask != before);
     return mask & 1u << target;
 }
 
-static bool waits_for_itself(const struct sim_model *model, unsigned place, bool locks_only)
+bool sim_predict_is_in_circle(const struct sim_model *model, unsigned place, bool as_it_is)
 {
-    const struct sim_waiter *w = &model->waiters[place];
-    uint32_t mask = 0;
+    enum edges edges = as_it_is ? LOCKS_AND_PLACES : LOCKS_AND_ALL_PLACES;
+    uint32_t mask = places(model, place, edges);
 
-    blockers(model, w->owner, w->range, w->exclusive, w->passes || locks_only ? 0 : place, &mask);
-    return reaches(model, mask, w->owner, locks_only);
+    return mask != 0 && reaches(model, mask, model->waiters[place].owner, edges);
 }
 
-bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place)
-{
-    return waits_for_itself(model, place, false);
-}
-
-/* The owner holds all of the range, in this mode or a stronger one. */
-static bool covers(const struct sim_oracle *held, unsigned owner, struct sim_range range,
-                   bool exclusive)
+bool sim_predict_covers(const struct sim_oracle *held, unsigned owner, struct sim_range range,
+                        bool exclusive)
 {
     for (unsigned c = range.first; c <= range.last; c++) {
         if (held->mode[range.file][c][owner] < (exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
@@ -111,46 +127,57 @@ static unsigned predict_reclaim(const struct sim_world *world, const struct sim_
                    ? GRANTED
                    : GRACE;
     if (world->config.durable) /* GRC-02 */
-        return covers(&model->held, owner, r->range, r->exclusive) ? GRANTED : DENIED;
+        return sim_predict_covers(&model->held, owner, r->range, r->exclusive) ? GRANTED : DENIED;
     /* Checked per client: denied if it conflicts, or if the client was not registered before the
      * restart, which the model does not keep. That a rightful one is granted is checked apart. */
     return sim_oracle_conflict(&model->held, owner, r->range, r->exclusive) < 0 ? GRANTED | DENIED
                                                                                 : DENIED;
 }
 
-/* Waiting, or not: and in conflict mode what is unreclaimed is refused for the time of grace. */
-static unsigned predict_blocked(const struct sim_world *world, const struct sim_message *r,
-                                uint32_t in_the_way)
+/* In conflict mode what is unreclaimed is refused for the time of grace. */
+static unsigned predict_denied(const struct sim_world *world, const struct sim_message *r)
+{
+    const struct sim_model *model = &world->model;
+
+    if (sim_oracle_conflict(&model->seen.unreclaimed, sim_owner(r->host, r->proc), r->range,
+                            r->exclusive) < 0)
+        return DENIED;
+    return GRACE | DENIED; /* a reclaimed lock may be in the way as well: either is true */
+}
+
+/*
+ * NLM-03 and NLM-06. Only held locks deny, and only a circle of held locks is a deadlock. A request
+ * that waits keeps its turn, unless that would close a circle.
+ */
+static unsigned predict_new_lock(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
+    uint32_t in_the_way = holders(model, owner, r->range, r->exclusive);
+    uint32_t ahead = queued(model, owner, r->range, r->exclusive, model->n_waiters);
 
-    if (r->block)
-        return reaches(model, in_the_way, owner, false) ? DEADLCK : BLOCKED;
-    if (sim_oracle_conflict(&model->seen.unreclaimed, owner, r->range, r->exclusive) < 0)
-        return DENIED;
-    return GRACE | DENIED; /* a reclaimed lock may be in the way as well: either is true */
+    if (!r->block)
+        return in_the_way ? predict_denied(world, r) : GRANTED;
+    if (in_the_way)
+        return reaches(model, in_the_way, owner, LOCKS) ? DEADLCK : BLOCKED;
+    return ahead && !reaches(model, ahead, owner, LOCKS_AND_PLACES) ? BLOCKED : GRANTED;
 }
 
 static unsigned predict_lock(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
-    int place = sim_model_find_waiter(model, owner, r->range, r->exclusive);
-    unsigned ahead = place >= 0 ? (unsigned)place : model->n_waiters;
-    uint32_t in_the_way = 0;
 
     if (sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return GRANTED | (model->seen.grace ? GRACE : 0); /* in grace: old or new, both true */
     if (model->seen.grace && !world->config.conflict_mode)
         return GRACE;
-    if (place >= 0 && r->block)
+    if (r->block && sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0)
         /* Asked before: it keeps its place, unless a cycle of locks has closed by itself since. */
-        return waits_for_itself(model, (unsigned)place, true) ? DEADLCK : BLOCKED;
-    blockers(model, owner, r->range, r->exclusive, ahead, &in_the_way);
-    if (in_the_way == 0)
-        return GRANTED;
-    return predict_blocked(world, r, in_the_way);
+        return reaches(model, holders(model, owner, r->range, r->exclusive), owner, LOCKS)
+                   ? DEADLCK
+                   : BLOCKED;
+    return predict_new_lock(world, r);
 }
 
 static unsigned predict_cancel(const struct sim_world *world, const struct sim_message *r)
@@ -174,7 +201,7 @@ static unsigned predict_share(const struct sim_world *world, const struct sim_me
     unsigned owner = sim_owner(r->host, r->proc);
 
     if (seen->grace)
-        return GRACE | DENIED | GRANTED; /* shares are not durable: SPEC says nothing of them */
+        return GRACE | DENIED | GRANTED; /* share reservations are not durable: any answer fits */
     for (unsigned i = 0; i < seen->n_shares; i++) {
         const struct sim_share *s = &seen->shares[i];
 

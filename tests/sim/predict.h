@@ -16,10 +16,17 @@ struct sim_world;
 /* For TEST, LOCK, NM_LOCK, UNLOCK, CANCEL, SHARE, UNSHARE and FREE_ALL. */
 unsigned sim_predict(const struct sim_world *world, const struct sim_message *request);
 
+/* The owner holds all of the range, in this mode or a stronger one. */
+bool sim_predict_covers(const struct sim_oracle *held, unsigned owner, struct sim_range range,
+                        bool exclusive);
+
 /* A limit on locks or waiters is so low that a world of this size may hit it. */
 bool sim_predict_is_tight(const struct sim_config *config);
 
-/* The waiter at this place waits, in however many steps, for itself. */
-bool sim_predict_is_deadlocked(const struct sim_model *model, unsigned place);
+/*
+ * The place of this waiter in the queue is part of a circle: a waiter ahead of it waits, in however
+ * many steps, for it. As it is, or as it would be if no waiter passed.
+ */
+bool sim_predict_is_in_circle(const struct sim_model *model, unsigned place, bool as_it_is);
 
 #endif

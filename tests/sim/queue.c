@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "base/check.h"
+#include "base/assert.h"
 
 void sim_queue_init(struct sim_queue *queue)
 {

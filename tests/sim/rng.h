@@ -1,16 +1,20 @@
 /*
  * The one source of chance in a simulated world: xoshiro256** (Blackman and Vigna), filled from one
  * 64-bit seed by splitmix64. Nothing else in the simulator may decide anything by chance, address,
- * hash order or wall clock, so a seed is a whole history.
+ * hash order or wall clock, so a seed is a whole history. A fuzzer gives a tape of bytes besides:
+ * as long as it lasts, each decision takes its next byte instead.
  */
 #ifndef HF_SIM_RNG_H
 #define HF_SIM_RNG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct sim_rng {
     uint64_t s[4];
+    const uint8_t *tape;
+    size_t tape_left;
 };
 
 static inline uint64_t sim_mix64(uint64_t x)
@@ -24,6 +28,7 @@ static inline uint64_t sim_mix64(uint64_t x)
 
 static inline void sim_rng_init(struct sim_rng *rng, uint64_t seed)
 {
+    rng->tape_left = 0;
     for (int i = 0; i < 4; i++) {
         seed += 0x9e3779b97f4a7c15u;
         rng->s[i] = sim_mix64(seed);
@@ -36,6 +41,10 @@ static inline uint64_t sim_rng_next(struct sim_rng *rng)
     uint64_t x = s[1] * 5;
     uint64_t t = s[1] << 17;
 
+    if (rng->tape_left > 0) {
+        rng->tape_left--;
+        return (uint64_t)*rng->tape++ * 0x0101010101010101u;
+    }
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];

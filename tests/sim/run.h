@@ -18,6 +18,8 @@ bool sim_run_seed(struct sim_world *world, uint64_t seed, FILE *trace);
 int sim_run_seeds(uint64_t from, uint64_t count);
 
 /* Those that once found something. */
+extern const uint64_t sim_known_seeds[];
+extern const size_t sim_n_known_seeds;
 int sim_run_known(void);
 
 /* One seed with its history on standard output. */
@@ -32,11 +34,11 @@ int sim_run_exhaustive(unsigned depth);
 /* Every allocation and every store write of a scenario fails in turn (faults.c). */
 int sim_run_faults(void);
 
-/* Every planted bug is caught (planted.c); only in a build with HF_PLANT. */
-int sim_run_planted(void);
+/* Every mutant is caught (mutants.c); only in a build with HF_WITH_MUTANTS. */
+int sim_run_mutants(void);
 
-/* Switches a planted bug on by its name; false if there is none of that name in this build. */
-bool sim_plant(const char *name);
+/* Switches a mutant on by its name; false if there is none of that name in this build. */
+bool sim_mutant(const char *name);
 
 /* Adds up; for summaries over many worlds. */
 void sim_stats_add(struct sim_stats *sum, const struct sim_stats *stats);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "answers.h"
-#include "base/check.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "calls.h"
 #include "disk.h"
@@ -108,9 +108,9 @@ static void write_to_disk(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
 
-    sim_image_apply(&server->image, server->committing);
+    records_apply(&server->records, server->committing);
     if (server->commit_twice)
-        sim_image_apply(&server->image, server->committing); /* sent again: must change nothing */
+        records_apply(&server->records, server->committing); /* sent again: must change nothing */
     sim_disk_read(world);
 }
 
@@ -142,8 +142,7 @@ void sim_server_on_commit(struct sim_world *world, uint32_t run)
         sim_world_fault(world, SIM_FAULT_COMMIT_FAILED);
         world->model.causes.rolled_back = true;
     }
-    hf_core_batch_done(server->core, sim_now(world), seq, result);
-    sim_wire_settle(world, result != 0);
+    sim_wire_batch_done(world, seq, result);
     if (result && server->stopping) {
         sim_server_crash(world);
         return;
@@ -179,9 +178,11 @@ static void read_events(struct sim_world *world)
         [HF_EVENT_CLIENT_REGISTERED] = "client registered",
         [HF_EVENT_CLIENT_UNREGISTERED] = "client unregistered",
         [HF_EVENT_CLIENT_CRASHED] = "client crashed",
+        [HF_EVENT_CLIENT_UNREACHABLE] = "client unreachable",
         [HF_EVENT_CLIENT_RELEASED] = "client released",
         [HF_EVENT_STATE_HINT] = "another state in a LOCK",
         [HF_EVENT_NOTIFY_STRANGER] = "SM_NOTIFY of a stranger",
+        [HF_EVENT_NOTICE_REFUTED] = "notice contradicted",
         [HF_EVENT_GRACE_BEGAN] = "grace began",
         [HF_EVENT_GRACE_ENDED] = "grace ended",
         [HF_EVENT_NOTICE_DELIVERED] = "notice delivered",
@@ -206,6 +207,7 @@ void sim_server_pump(struct sim_world *world)
 
     if (!server->core)
         return;
+    sim_wire_settle(world);
     if (!server->committing)
         begin_commit(world);
     sim_calls_begin(world);
@@ -237,13 +239,20 @@ static struct hf_core_config core_config(const struct sim_config *c)
                                        .locks_per_client = c->max_locks_per_client,
                                        .locks_per_file = c->max_locks_per_file,
                                        .locks = c->max_locks,
-                                       .waiters_per_file = c->max_waiters};
+                                       .waiters_per_file = c->max_waiters,
+                                       .waiters_per_owner = 1000,
+                                       .waiters_per_client = 1000,
+                                       .clients_per_host = 100,
+                                       .locks_per_host = c->max_locks_per_host,
+                                       .registrations_per_host = 100};
+    config.budgets.serve = c->serve_budget;
     config.grace_mode = c->conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     config.grace_ms = c->grace_ms;
     config.durable_locks = c->durable;
     config.linger_ms = c->linger_ms;
     config.on_failure = c->keep_on_failure ? HF_ON_FAILURE_KEEP : HF_ON_FAILURE_RELEASE;
     config.notify_in_flight = c->in_flight;
+    config.verify_notices = c->verify;
     config.hash_key = (struct hf_hash_key){c->seed, ~c->seed};
     return config;
 }
@@ -252,10 +261,9 @@ static int load(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
 
-    for (unsigned i = 0; i < server->image.count; i++) {
-        const struct sim_record *record = server->image.records[i];
-        int rv =
-            hf_core_load(server->core, (enum hf_record_kind)record->kind, sim_record_bytes(record));
+    for (unsigned i = 0; i < server->records.count; i++) {
+        const struct stored_record *record = server->records.at[i];
+        int rv = hf_core_load(server->core, record->kind, record_bytes(record));
 
         if (rv == HF_ENOMEM)
             return rv;
@@ -297,8 +305,8 @@ void sim_server_start(struct sim_world *world)
     server->grace_until_ms = world_at(world, sim_now(world).mono_ms + world->config.grace_ms);
     world->model.causes.server_event = true;
     world->model.causes.restarted = true;
-    SIM_WORLD_TRACE(world, server->run, server->image.count, 0,
-                    "server: starts with %u records on disk", server->image.count);
+    SIM_WORLD_TRACE(world, server->run, server->records.count, 0,
+                    "server: starts with %u records on disk", server->records.count);
     sim_check_started(world);
     sim_server_pump(world);
 }
@@ -336,6 +344,7 @@ void sim_server_crash(struct sim_world *world)
                             (long long)world->heap.live);
     memset(server->cache, 0, sizeof(server->cache));
     memset(server->calls, 0, sizeof(server->calls));
+    memset(world->model.notice, 0, sizeof(world->model.notice));
     sim_check_crashed(world);
     sim_queue_push(&world->queue,
                    (struct sim_event){.at_ms = world->now_ms + sim_rng_range(&world->rng, 1, 4000),

@@ -3,14 +3,14 @@
  * are. It lets answers go when a batch is durable, commits one batch at a time, makes the outgoing
  * calls that the core wants made, wakes it when it asks to be woken, and dies and comes back.
  *
- * The simulated disk (image) and nothing else survives a crash.
+ * The simulated disk (records) and nothing else survives a crash.
  */
 #ifndef HF_SIM_SERVER_H
 #define HF_SIM_SERVER_H
 
 #include "core/core.h"
-#include "image.h"
 #include "message.h"
+#include "support/records.h"
 #include "wire.h"
 
 struct sim_world;
@@ -32,8 +32,10 @@ struct sim_call_out {
     bool used;
     bool async;
     uint8_t host;
-    uint8_t kind; /* enum hf_call_kind */
-    bool sent;    /* may arrive; otherwise it is certain not to */
+    uint8_t kind;  /* enum hf_call_kind */
+    bool sent;     /* may arrive; otherwise it is certain not to */
+    bool local;    /* to a lockd on the server's own host, which is not simulated: it answers */
+    int32_t state; /* SM_STAT: the answer */
     uint32_t attempt;
     uint64_t call_id;
     uint64_t cookie; /* of this attempt, unique in the world */
@@ -47,16 +49,16 @@ struct sim_call_out {
 struct sim_server {
     struct hf_core *core; /* NULL: down */
     uint32_t run;         /* counts starts; events of an earlier run are ignored */
-    struct sim_image image;
+    struct records records;
     struct sim_wire wire; /* the handlers, and what they have under way */
     struct sim_cached cache[SIM_CACHE];
     unsigned next_cached;
     struct sim_call_out calls[SIM_CALLS_OUT];
-    struct sim_errand { /* a ring: how many attempts failed that may have arrived */
+    struct sim_outcall { /* a ring: how many attempts failed that may have arrived */
         uint64_t call_id;
         unsigned arrived;
-    } errands[SIM_CALLS_OUT];
-    unsigned n_errands;
+    } outcalls[SIM_CALLS_OUT];
+    unsigned n_outcalls;
     uint64_t next_cookie;
 
     const struct hf_batch *committing; /* belongs to the core; NULL: none */

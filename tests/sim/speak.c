@@ -314,6 +314,8 @@ bool sim_speak_is_call(const struct hf_call *call, bool also, struct hf_bytes ar
 
     if (call->kind == HF_CALL_GRANTED)
         same = is_granted(call, &in);
+    else if (call->kind == HF_CALL_STAT)
+        same = sim_xdr_get_opaque(&in).len > 0;
     else if (call->kind != HF_CALL_PROBE)
         same = is_notice(call, also, &in);
     return same && sim_xdr_complete(&in);

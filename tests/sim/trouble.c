@@ -154,13 +154,46 @@ void sim_trouble_heals(struct sim_world *world, const struct sim_event *event)
         memset(world->net.cut[event->who], false, sizeof(world->net.cut[event->who]));
 }
 
-static bool anybody_dead(const struct sim_world *world)
+/* From when on no message of a host that is dead for good is under way; 0: no host is dead. */
+static uint64_t last_of_the_dead_ms(const struct sim_world *world)
 {
+    uint64_t last_ms = 0;
+
     for (unsigned h = 0; h < world->config.hosts; h++) {
-        if (world->hosts[h].dead)
-            return true;
+        uint64_t arrival_ms = world->net.last_arrival[h][true];
+
+        if (world->hosts[h].dead && arrival_ms >= last_ms)
+            last_ms = arrival_ms + 1;
     }
-    return false;
+    return last_ms;
+}
+
+void sim_trouble_restarts(struct sim_world *world)
+{
+    world->restart_due = false;
+    sim_server_crash(world);
+}
+
+/*
+ * The server finds out that a silent host is dead only by its own restart, when the notice to the
+ * host fails. That releases what the host has not reclaimed, and no lock that it took since the
+ * restart: a host that locks is alive (SPEC section 3). A LOCK that was under way when the host
+ * died looks the same. So the restart waits until the last message of the dead host has arrived;
+ * then no lock of that host may be left.
+ */
+static void restart_for_the_dead(struct sim_world *world)
+{
+    uint64_t at_ms = last_of_the_dead_ms(world);
+
+    if (at_ms == 0)
+        return;
+    if (at_ms <= world->now_ms) {
+        sim_trouble_restarts(world);
+        return;
+    }
+    world->restart_due = true;
+    sim_queue_push(&world->queue,
+                   (struct sim_event){.at_ms = at_ms, .kind = SIM_EVENT_LAST_RESTART});
 }
 
 void sim_trouble_ends(struct sim_world *world)
@@ -170,7 +203,5 @@ void sim_trouble_ends(struct sim_world *world)
     world->server.outage = false;
     memset(world->net.cut, false, sizeof(world->net.cut));
     SIM_WORLD_TRACE(world, 0, 0, 0, "world: the faults stop");
-    /* Nobody ever hears that a silent machine is dead, except by not being able to notify it. */
-    if (anybody_dead(world))
-        sim_server_crash(world);
+    restart_for_the_dead(world);
 }

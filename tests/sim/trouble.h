@@ -17,4 +17,7 @@ void sim_trouble_heals(struct sim_world *world, const struct sim_event *event);
 /* The faults stop: what is cut is joined, what is broken works. */
 void sim_trouble_ends(struct sim_world *world);
 
+/* The server restarts once more, and so finds out which hosts are dead. */
+void sim_trouble_restarts(struct sim_world *world);
+
 #endif

@@ -14,9 +14,13 @@ static struct sim_wire *wire_of(struct sim_world *world)
     return &world->server.wire;
 }
 
-static struct hf_now wire_now(void *ctx)
+/* The time of this step, for the handlers. */
+static struct sim_wire *wire_at_now(struct sim_world *world)
 {
-    return sim_now(ctx);
+    struct sim_wire *wire = wire_of(world);
+
+    wire->service.now = sim_now(world);
+    return wire;
 }
 
 /* ---- answers ---- */
@@ -81,6 +85,8 @@ static void check_unsaid(struct sim_world *world, const struct sim_asked *asked)
 
     if (world->heap.failed || asked->hushed)
         return;
+    if (asked->reply.call == SIM_CALL_SM_NOTIFY && asked->expected.stat != HF_STAT_GRANTED)
+        return; /* another notice is being verified, and this one is to be repeated */
     if ((wire->failing || !asked->decided) && !refusal(asked, &expected))
         return;
     if ((wire->failing || !asked->decided) && carries_state(&asked->reply) &&
@@ -216,7 +222,10 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
     static const struct hf_addr loopback = {.family = HF_ADDR_IPV4, .bytes = {127, 0, 0, 1}};
     struct sim_wire *wire = wire_of(world);
     struct sim_asked *asked = calloc(1, sizeof(*asked));
-    bool local = r->call == SIM_CALL_SIMU_CRASH;
+    /* About other hosts only this host may ask (SEC-01). */
+    bool local = r->call == SIM_CALL_SIMU_CRASH ||
+                 (r->call >= SIM_CALL_SM_MON && r->call <= SIM_CALL_SM_UNMON_ALL &&
+                  r->named < world->config.hosts);
     bool udp;
 
     HF_ASSERT(asked);
@@ -230,7 +239,7 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
     asked->reply.hidden.epoch = world->server.epoch;
     asked->call = (struct hf_rpc_call){
         .header = {r->xid, asked->spoken.prog, asked->spoken.vers, asked->spoken.proc},
-        .transport = udp ? HF_RPC_UDP : HF_RPC_TCP,
+        .transport = udp ? HF_TRANSPORT_UDP : HF_TRANSPORT_TCP,
         .peer = from_port(local ? loopback : sim_host_addr(r->host), RESERVED_PORT),
         .local = from_port(local ? loopback : sim_server_addr(), SERVER_PORT),
         .program = asked->spoken.prog == SIM_NSM ? &wire->nsm.program : &wire->nlm.program,
@@ -256,14 +265,15 @@ static void expect(struct sim_asked *asked)
 
 struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message *r)
 {
-    struct sim_wire *wire = wire_of(world);
+    struct sim_wire *wire = wire_at_now(world);
     struct sim_xdr_out args;
     struct sim_asked *asked = asked_new(world, r, &args);
     const struct hf_rpc_procedure *procedure = asked->call.procedure;
-    const struct hf_list *last = wire->answers.list.prev;
+    const struct hf_list *last = wire->service.waiters.list.prev;
 
     sim_decided = (struct sim_decided){.answer.stat = HF_STAT_DENIED_NOLOCKS, .sm.ok = true};
-    wire->store_up = !world->server.outage || world->server.epoch > world->server.durable_epoch;
+    wire->service.store_up =
+        !world->server.outage || world->server.epoch > world->server.durable_epoch;
     if (!procedure || !hf_rpc_decode(procedure, hf_bytes(args.data, args.len))) {
         sim_world_violation(world, "a request is understood", "%s, version %u, procedure %u",
                             sim_call_name((enum sim_call)r->call), asked->spoken.vers,
@@ -273,9 +283,11 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
         procedure->handle(&asked->call, procedure->args);
         wire->asking = NULL;
     }
-    asked->kept = wire->answers.list.prev != last;
-    asked->decided = wire->store_up || r->call == SIM_CALL_SM_STAT || r->call == SIM_CALL_UNSHARE ||
-                     r->call == SIM_CALL_GRANTED || r->call == SIM_CALL_SIMU_CRASH;
+    asked->undecided = sim_decided.sm.decision != 0 || sim_decided.answer.decision != 0;
+    asked->waits = asked->undecided || wire->service.waiters.list.prev != last;
+    asked->decided = wire->service.store_up || r->call == SIM_CALL_SM_STAT ||
+                     r->call == SIM_CALL_UNSHARE || r->call == SIM_CALL_GRANTED ||
+                     r->call == SIM_CALL_SIMU_CRASH;
     if (asked->decided && !sim_decided.asked && r->call < SIM_CALL_SIMU_CRASH)
         sim_world_violation(world, "a request is understood", "%s does not come to the core",
                             sim_call_name((enum sim_call)r->call));
@@ -285,37 +297,44 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
 
 void sim_wire_leave(struct sim_asked *asked)
 {
-    if (!asked->kept)
+    if (!asked->waits)
         conclude(asked);
 }
 
 void sim_wire_hush(struct sim_asked *asked)
 {
     asked->hushed = true;
-    if (!asked->kept)
+    if (!asked->waits)
         conclude(asked);
 }
 
-void sim_wire_settle(struct sim_world *world, bool failed)
+void sim_wire_batch_done(struct sim_world *world, uint64_t seq, int error)
 {
-    struct sim_wire *wire = wire_of(world);
+    struct sim_wire *wire = wire_at_now(world);
 
-    if (!failed) {
-        hf_later_reach(&wire->answers, hf_core_durable(world->server.core));
+    wire->failing = error != 0;
+    hf_service_batch_done(&wire->service, seq, error);
+    if (!error)
         return;
-    }
-    wire->failing = true;
-    hf_later_fail(&wire->answers);
     /* Nothing waits any more; these are the messages that are better not answered. */
-    hf_list_foreach_safe (node, &wire->asked)
-        conclude(hf_list_entry(node, struct sim_asked, link));
+    hf_list_foreach_safe (node, &wire->asked) {
+        struct sim_asked *asked = hf_list_entry(node, struct sim_asked, link);
+
+        if (!asked->undecided)
+            conclude(asked);
+    }
     wire->failing = false;
+}
+
+void sim_wire_settle(struct sim_world *world)
+{
+    hf_service_settle(&wire_at_now(world)->service);
 }
 
 /* ---- calls ---- */
 
 /* The answer to a message: which of them is told by the cookie. */
-static void on_res(struct sim_world *world, const struct hf_rpc_request *request,
+static void on_res(struct sim_world *world, const struct hf_rpc_call_args *request,
                    struct hf_bytes args)
 {
     struct sim_wire *wire = wire_of(world);
@@ -328,7 +347,8 @@ static void on_res(struct sim_world *world, const struct hf_rpc_request *request
             asked->spoken.proc + 5 == request->proc && request->prog == SIM_NLM &&
             hf_addr_same_host(&asked->call.peer, &request->peer) &&
             hf_addr_same_host(&asked->call.local, &request->local) &&
-            request->path == HF_RPC_BY_UDP && sim_speak_read(&asked->spoken, args, &heard)) {
+            request->transport == HF_TRANSPORT_UDP &&
+            sim_speak_read(&asked->spoken, args, &heard)) {
             on_said(asked, args);
             return;
         }
@@ -337,16 +357,17 @@ static void on_res(struct sim_world *world, const struct hf_rpc_request *request
                         "procedure %u answers nothing that was asked", request->proc);
 }
 
-static enum hf_rpc_path path_of(const struct hf_call *call)
+static bool is_transport_of(const struct hf_call *call, const struct hf_rpc_call_args *request)
 {
-    if (call->kind == HF_CALL_NOTIFY)
-        return HF_RPC_BY_TCP_OR_UDP;
-    if (call->transport == HF_TRANSPORT_UDP)
-        return HF_RPC_BY_UDP;
-    return call->kind == HF_CALL_STATUS ? HF_RPC_BY_TCP_OR_UDP : HF_RPC_BY_TCP;
+    bool notify = call->kind == HF_CALL_NOTIFY || call->kind == HF_CALL_STAT;
+
+    if (!notify && call->transport == HF_TRANSPORT_UDP)
+        return request->transport == HF_TRANSPORT_UDP;
+    return request->transport == HF_TRANSPORT_TCP &&
+           request->udp_fallback == (notify || call->kind == HF_CALL_STATUS);
 }
 
-static bool is_procedure_of(const struct hf_call *call, const struct hf_rpc_request *request)
+static bool is_procedure_of(const struct hf_call *call, const struct hf_rpc_call_args *request)
 {
     switch (call->kind) {
     case HF_CALL_GRANTED:
@@ -363,12 +384,12 @@ static bool is_procedure_of(const struct hf_call *call, const struct hf_rpc_requ
     }
 }
 
-static void check_request(struct sim_world *world, const struct hf_rpc_request *request)
+static void check_request(struct sim_world *world, const struct hf_rpc_call_args *request)
 {
     const struct hf_call *call = wire_of(world)->calling;
     struct sim_xdr_out room;
     bool same =
-        is_procedure_of(call, request) && request->path == path_of(call) &&
+        is_procedure_of(call, request) && is_transport_of(call, request) &&
         request->timeout_ms <= call->timeout_ms && request->timeout_ms > 0 &&
         (call->from.family == HF_ADDR_NONE || hf_addr_same_host(&request->local, &call->from)) &&
         (call->n_to == 0 ||
@@ -383,7 +404,7 @@ static void check_request(struct sim_world *world, const struct hf_rpc_request *
                             request->proc);
 }
 
-int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request *request,
+int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *request,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out)
 {
     struct sim_world *world = client->world;
@@ -407,7 +428,7 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_request
 void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
                   resolved done, void *ctx)
 {
-    struct sim_world *world = nsm->config.client->world;
+    struct sim_world *world = nsm->client->world;
     struct sim_wire *wire = wire_of(world);
 
     (void)client_id;
@@ -432,7 +453,7 @@ void resolve_stop(struct hf_nsm *nsm)
 
 bool sim_wire_call(struct sim_world *world, const struct hf_call *call, struct sim_call_out *out)
 {
-    struct sim_wire *wire = wire_of(world);
+    struct sim_wire *wire = wire_at_now(world);
 
     wire->calling = call;
     wire->made = false;
@@ -463,6 +484,10 @@ void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum 
     struct sim_xdr_out room = {.len = 0};
     XDR xdr;
 
+    if (out->kind == HF_CALL_STAT) {
+        sim_xdr_put32(&room, cookie % 2); /* whether the name resolves there: not looked at */
+        sim_xdr_put32(&room, (uint32_t)out->state);
+    }
     if (out->kind == HF_CALL_GRANTED && !out->async) {
         sim_xdr_put_opaque(&room, hf_bytes(&cookie, sizeof(cookie)));
         sim_xdr_put32(&room, stat);
@@ -470,6 +495,7 @@ void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum 
     xdrmem_create(&xdr, (char *)room.data, (u_int)room.len, XDR_DECODE);
     response.results = &xdr;
     sim_reported.n = 0;
+    (void)wire_at_now(world);
     if (out->resolved)
         out->resolved(out->done_ctx, error ? error : HF_ENOENT, NULL, 0);
     else
@@ -485,26 +511,12 @@ void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum 
 void sim_wire_start(struct sim_world *world)
 {
     struct sim_wire *wire = wire_of(world);
-    struct hf_nlm_config nlm = {.core = world->server.core,
-                                .client = &wire->client,
-                                .answers = &wire->answers,
-                                .store_up = &wire->store_up,
-                                .now = wire_now,
-                                .now_ctx = world,
-                                .alloc = &world->alloc};
-    struct hf_nsm_config nsm = {.core = world->server.core,
-                                .client = &wire->client,
-                                .answers = &wire->answers,
-                                .store_up = &wire->store_up,
-                                .now = wire_now,
-                                .now_ctx = world,
-                                .alloc = &world->alloc};
 
-    *wire = (struct sim_wire){.client = {world}, .store_up = true, .serial = wire->serial};
-    hf_later_init(&wire->answers);
+    *wire = (struct sim_wire){.client = {world}, .serial = wire->serial};
     hf_list_init(&wire->asked);
-    hf_nlm_init(&wire->nlm, &nlm);
-    hf_nsm_init(&wire->nsm, &nsm);
+    hf_service_init(&wire->service, world->server.core, NULL, &world->alloc);
+    hf_nlm_init(&wire->nlm, &wire->service, &wire->client);
+    hf_nsm_init(&wire->nsm, &wire->service, &wire->client);
 }
 
 void sim_wire_stop(struct sim_world *world)
@@ -512,7 +524,7 @@ void sim_wire_stop(struct sim_world *world)
     struct sim_wire *wire = wire_of(world);
 
     wire->ending = true;
-    hf_later_fail(&wire->answers);
+    hf_service_fail_waiters(&wire->service);
     hf_list_foreach_safe (node, &wire->asked)
         asked_del(hf_list_entry(node, struct sim_asked, link));
     hf_nsm_stop(&wire->nsm);

@@ -36,11 +36,12 @@ struct sim_asked {
     struct sim_spoken spoken;
     struct sim_message reply; /* as far as it is known beforehand */
     struct sim_heard expected;
-    bool decided; /* by the core; otherwise it was refused at the door */
-    bool kept;    /* its answer waits for a commit */
-    bool receipt; /* of a message: the RPC reply, which is not the answer, has been given */
-    bool said;    /* heard is the answer */
-    bool hushed;  /* nobody is to hear it */
+    bool decided;   /* by the core; otherwise it was refused at the door */
+    bool waits;     /* its answer waits for a commit */
+    bool undecided; /* or for a notice to be verified, and then for a commit */
+    bool receipt;   /* of a message: the RPC reply, which is not the answer, has been given */
+    bool said;      /* heard is the answer */
+    bool hushed;    /* nobody is to hear it */
     struct sim_heard heard;
 };
 
@@ -48,8 +49,7 @@ struct sim_wire {
     struct hf_nlm nlm;
     struct hf_nsm nsm;
     struct hf_rpc_client client;
-    struct hf_later_queue answers;
-    bool store_up;
+    struct hf_service service;
     struct hf_list asked;
     uint32_t serial;
 
@@ -75,8 +75,11 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
 void sim_wire_leave(struct sim_asked *asked);
 void sim_wire_hush(struct sim_asked *asked);
 
-/* A commit has ended: as settle() in src/daemon/engine.c. */
-void sim_wire_settle(struct sim_world *world, bool failed);
+/* Answers whose notice has been verified go on, as at the end of a turn in src/daemon/engine.c. */
+void sim_wire_settle(struct sim_world *world);
+
+/* A commit has ended, as in src/daemon/commit_pump.c: tells the core, then completes answers. */
+void sim_wire_batch_done(struct sim_world *world, uint64_t seq, int error);
 
 /* One attempt of a call; false if it ended before it began, for want of memory. */
 bool sim_wire_call(struct sim_world *world, const struct hf_call *call, struct sim_call_out *out);

@@ -121,6 +121,31 @@ static void lie(struct sim_world *world, unsigned h)
     sim_client_call(world, h, SIM_SLOT_MISC, call);
 }
 
+/*
+ * A notice in the name of another host, in a packet that carries that host's address. Its answer
+ * goes to that host, which has not asked. While the host's status monitor answers, nothing may come
+ * of it (SEC-04).
+ */
+static void forge(struct sim_world *world)
+{
+    struct sim_rng *rng = &world->rng;
+    unsigned victim = sim_rng_below(rng, world->config.hosts);
+    struct sim_message notice = {
+        .call = SIM_CALL_SM_NOTIFY,
+        .host = (uint8_t)victim,
+        .named = (uint8_t)victim,
+        .name = (uint8_t)sim_rng_below(rng, 2),
+        .to_server = true,
+        .slot = SIM_SLOT_MISC,
+        .xid = 0x80000000u | sim_rng_below(rng, 0x40000000),
+        .state = (int32_t)(2 * sim_rng_below(rng, 50) + 1001),
+        .hidden.life = world->hosts[victim].life,
+    };
+
+    sim_world_fault(world, SIM_FAULT_FORGED);
+    sim_net_send(world, &notice);
+}
+
 static bool all_idle(const struct sim_host *host)
 {
     for (unsigned p = 0; p < SIM_PROCS; p++) {
@@ -163,7 +188,7 @@ struct sim_message sim_work_next(struct sim_world *world, unsigned h, unsigned p
     if (misc_free && sim_rng_chance(rng, config->mons))
         monitor_some(world, h);
     else if (misc_free && sim_rng_chance(rng, config->lies))
-        lie(world, h);
+        sim_rng_one_in(rng, 4) ? forge(world) : lie(world, h);
     if (sim_rng_chance(rng, config->free_alls) && all_idle(host))
         return (struct sim_message){.call = SIM_CALL_FREE_ALL};
     if (host->unmonitored && sim_rng_chance(rng, config->shares))

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "calls.h"
-#include "heap.h"
 #include "invariants.h"
 #include "trouble.h"
 
@@ -14,17 +13,22 @@ enum {
     REST_CHECK_EVERY = 32,
 };
 
+static void on_alloc_failure(void *ctx)
+{
+    sim_world_fault(ctx, SIM_FAULT_ALLOC_FAILED);
+}
+
 void sim_world_init(struct sim_world *world, const struct sim_config *config, FILE *trace)
 {
     memset(world, 0, sizeof(*world));
     world->config = *config;
     world->trace.out = trace;
-    world->alloc = sim_heap_alloc(world);
+    world->heap = (struct faulty_heap){.after = -1, .on_failure = on_alloc_failure, .ctx = world};
+    world->alloc = faulty_alloc(&world->heap);
     world->call_attempts = hf_core_config_default().call_attempts;
     sim_rng_init(&world->rng, config->seed);
     sim_queue_init(&world->queue);
     sim_net_init(&world->net);
-    sim_image_init(&world->server.image);
     sim_model_init(&world->model);
 }
 
@@ -34,7 +38,7 @@ void sim_world_free(struct sim_world *world)
         sim_wire_stop(world);
         hf_core_del(world->server.core);
     }
-    sim_image_free(&world->server.image);
+    records_free(&world->server.records);
     sim_net_free(&world->net);
     sim_queue_free(&world->queue);
 }
@@ -55,7 +59,7 @@ void sim_world_violation(struct sim_world *world, const char *invariant, const c
 }
 
 /*
- * Linux looks neither at the cookie of GRANTED nor at the kind of lock. When the errand it belongs
+ * Linux looks neither at the cookie of GRANTED nor at the kind of lock. When the outcall it belongs
  * to has ended, or its server has died, a client that waits for the same range again, perhaps in
  * another mode, takes it for its own.
  */
@@ -132,6 +136,9 @@ static void dispatch(struct sim_world *world, const struct sim_event *event)
     case SIM_EVENT_CALM:
         sim_trouble_ends(world);
         break;
+    case SIM_EVENT_LAST_RESTART:
+        sim_trouble_restarts(world);
+        break;
     }
 }
 
@@ -140,7 +147,7 @@ static bool at_rest(const struct sim_world *world)
 {
     struct hf_view_status status;
 
-    if (!world->calm || !world->server.core || world->server.committing)
+    if (!world->calm || world->restart_due || !world->server.core || world->server.committing)
         return false;
     for (unsigned h = 0; h < world->config.hosts; h++) {
         if (!sim_client_is_done(world, h))

@@ -8,11 +8,11 @@
  *     net message                 between the two
  *     server answers calls door   the process around the core and its handlers
  *     wire decided speak xdr      the handlers and codecs themselves, and XDR written by hand
- *     image disk heap             what the core writes and what it allocates
+ *     disk                        what the core has written
  *     trouble operator            faults, and the operator's hand
  *     oracle model look predict   the naive model, how the core is read, what it must answer
  *     invariants                  what must be true
- *     run exhaustive faults planted   the modes of hf-sim
+ *     run exhaustive faults mutants   the modes of hf-sim
  */
 #ifndef HF_SIM_WORLD_H
 #define HF_SIM_WORLD_H
@@ -25,6 +25,7 @@
 #include "queue.h"
 #include "rng.h"
 #include "server.h"
+#include "support/faulty_heap.h"
 #include "trace.h"
 
 enum sim_event_kind {
@@ -39,6 +40,7 @@ enum sim_event_kind {
     SIM_EVENT_HEAL,  /* who: host, what: direction; a partition or (SIM_FAULT_OUTAGE) the store */
     SIM_EVENT_START, /* the server comes up again */
     SIM_EVENT_CALM,  /* the faults stop */
+    SIM_EVENT_LAST_RESTART, /* the server finds out which hosts are dead */
 };
 
 /* name in the summary; those down to PARTITION are scheduled, the others happen on the way */
@@ -67,7 +69,9 @@ enum sim_event_kind {
     X(STALE, "stale requests executed")           \
     X(RECLAIM_REFUSED, "reclaims refused")        \
     X(LAPSED, "grants lapsed by the rules")       \
-    X(LIE, "requests under a false name")
+    X(LIE, "requests under a false name")         \
+    X(FORGED, "notices from a false address")     \
+    X(REFUTED, "notices contradicted")
 
 enum sim_fault {
 #define X(name, text) SIM_FAULT_##name,
@@ -88,15 +92,6 @@ struct sim_stats {
     uint64_t faults[SIM_FAULT_KINDS];
 };
 
-/* Counts allocations of the core and fails some of them. */
-struct sim_heap {
-    uint64_t count;
-    uint64_t fail_at; /* the number of the first that fails; 0: none */
-    uint64_t fail_n;  /* how many in a row do */
-    bool failed;      /* since the flag was last cleared */
-    int64_t live;
-};
-
 struct sim_world {
     struct sim_config config;
     struct sim_rng rng;
@@ -109,7 +104,7 @@ struct sim_world {
     struct sim_model model;
     struct sim_seen scratch[2]; /* too big for the stack of every check */
     struct sim_oracle believed; /* by the clients, each for its own owners */
-    struct sim_heap heap;
+    struct faulty_heap heap;    /* the core's memory */
     struct hf_alloc alloc;
     uint32_t call_attempts; /* of the core's configuration */
     uint64_t fail_commit;   /* the number of the first commit that fails; 0: none */
@@ -119,6 +114,7 @@ struct sim_world {
     int64_t wall_offset_ms;
     bool calm; /* the faults have stopped */
     uint64_t calm_since_ms;
+    bool restart_due;      /* SIM_EVENT_LAST_RESTART is still to come */
     const char *violation; /* NULL: none so far */
     char detail[256];
 };

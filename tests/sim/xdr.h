@@ -7,8 +7,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
-#include "base/check.h"
 
 enum { SIM_XDR_MAX = 512 };
 

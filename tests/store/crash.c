@@ -55,6 +55,7 @@ static _Noreturn void child(uint64_t seq)
                            &(struct hf_committer_config){.give_up_ms = HF_COMMIT_GIVE_UP_MS,
                                                          .wake = post,
                                                          .ctx = &woken}) == 0);
+    MUST(hf_committer_start(&committer) == 0);
     story_batch(SEED, seq, &batches[seq & 1]);
     for (;; seq++) {
         hf_committer_submit(&committer, &batches[seq & 1]);
@@ -104,8 +105,7 @@ static bool settle(struct hf_store *model, uint64_t *settled)
     return ok;
 }
 
-/* One life of the child, up to its violent end: any time after it was born, or after it got to
- * work.
+/* One run of the child until it is killed, at any time after its start, or after its first commit.
  */
 static void live_and_die(uint64_t settled, uint64_t life_us, bool working, bool kill_server)
 {

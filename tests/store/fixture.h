@@ -1,7 +1,7 @@
 /*
- * What the store's tests share: a scratch directory, records made from a number, batches made from
- * a seed, and a digest over a store's contents that does not depend on their order. With these two
- * stores can be compared at a glance, and a child process need not tell its parent what it wrote.
+ * What the tests of the store share: a scratch directory, records made from a number, batches made
+ * from a seed, and a digest of a store's contents that does not depend on their order. With these
+ * two stores can be compared, and a parent process knows what its child wrote.
  */
 #ifndef HF_TESTS_STORE_FIXTURE_H
 #define HF_TESTS_STORE_FIXTURE_H
@@ -13,12 +13,11 @@
 #include "core/record.h"
 #include "store/store.h"
 
-/* Makes an empty directory under TMPDIR (base NULL), or under base. Both stop the test on failure.
- */
+/* Creates an empty directory under TMPDIR (base NULL) or under base. A failure ends the test. */
 void scratch_make(char path[PATH_MAX], const char *base);
 void scratch_remove(const char *path);
 
-/* A small generator of numbers, the same on every machine. */
+/* A small random number generator that gives the same numbers on every machine. */
 struct dice {
     uint64_t state;
 };
@@ -30,7 +29,7 @@ uint64_t dice_below(struct dice *dice, uint64_t limit);
 struct hf_record_client make_client(uint64_t id, uint64_t salt, uint8_t room[HF_NAME_MAX]);
 struct hf_record_lock make_lock(uint64_t id, uint64_t salt, uint8_t room[HF_FH_MAX]);
 
-enum { STORY_IDS = 400 }; /* records a story is about */
+enum { STORY_IDS = 400 }; /* the number of record ids in a story */
 
 /* Batch number seq of a story: puts and deletes of clients, locks and the server's record. */
 void story_batch(uint64_t seed, uint64_t seq, struct hf_batch *out);
@@ -40,10 +39,13 @@ struct digest {
     size_t count;
 };
 
-/* Of everything in the store; also checks that each record decodes, and the order of the load. */
+/*
+ * Computes the digest of everything in the store; also checks that each record decodes, and the
+ * order of the load.
+ */
 int store_digest(struct hf_store *store, struct digest *out);
 
-/* Complains on standard error and exits: the tests' answer to what is not under test. */
+/* Prints a message on standard error and exits, for failures of what is not under test. */
 _Noreturn void give_up(const char *what);
 
 #define MUST(cond) ((cond) ? (void)0 : give_up(#cond))

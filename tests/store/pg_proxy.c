@@ -11,14 +11,11 @@
 
 enum { CHUNK = 65536, TICK_MS = 20 };
 
-/* libpq looks for a socket of this name; the number stands for a port. */
-#define SERVER_PORT "5432"
-#define PROXY_PORT  "5433"
-
-static struct sockaddr_un address(const struct pg_server *server, const char *port)
+/* libpq finds a Unix socket by this name; the proxy's socket has the next number. */
+static struct sockaddr_un address(const struct pg_server *server, unsigned port)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    int len = snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/.s.PGSQL.%s", server->dir, port);
+    int len = snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/.s.PGSQL.%u", server->dir, port);
 
     MUST(len > 0 && (size_t)len < sizeof(sun.sun_path));
     return sun;
@@ -26,7 +23,7 @@ static struct sockaddr_un address(const struct pg_server *server, const char *po
 
 static int dial(const struct pg_server *server)
 {
-    struct sockaddr_un sun = address(server, SERVER_PORT);
+    struct sockaddr_un sun = address(server, server->port);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
     MUST(fd >= 0);
@@ -57,7 +54,7 @@ static const char *find_commit(const char *data, size_t len)
     return at && at - data >= 5 && at[-5] == 'B' ? at - 5 : NULL;
 }
 
-/* Waits until the server has said CommandComplete for COMMIT, which then is nobody's secret. */
+/* Waits until the server has sent CommandComplete for COMMIT: from then on it is durable. */
 static void await_committed(int server_fd)
 {
     char data[CHUNK];
@@ -104,7 +101,7 @@ static bool answer(int client_fd, int server_fd)
     return n > 0 && send_all(client_fd, data, (size_t)n);
 }
 
-/* One connection, until somebody hangs up, we among them. */
+/* Serves one connection until either side, or the proxy itself, closes it. */
 static void serve(struct pg_proxy *proxy, int client_fd)
 {
     int server_fd = dial(proxy->server);
@@ -142,10 +139,10 @@ static void *run(void *arg)
 
 void pg_proxy_start(struct pg_proxy *proxy, const struct pg_server *server)
 {
-    struct sockaddr_un sun = address(server, PROXY_PORT);
+    struct sockaddr_un sun = address(server, server->port + 1);
 
     *proxy = (struct pg_proxy){.server = server};
-    snprintf(proxy->dsn, sizeof(proxy->dsn), "%s port=" PROXY_PORT, server->dsn);
+    snprintf(proxy->dsn, sizeof(proxy->dsn), "%s port=%u", server->dsn, server->port + 1);
     unlink(sun.sun_path);
     proxy->listener = socket(AF_UNIX, SOCK_STREAM, 0);
     MUST(proxy->listener >= 0);

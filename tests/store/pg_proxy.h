@@ -1,7 +1,7 @@
 /*
- * Stands between the store and PostgreSQL, on a Unix socket of its own, and cuts the connection
- * where it hurts: before the server has seen COMMIT, after it has seen it but before anybody knows
- * the outcome, and after it has answered but before the store has heard.
+ * A proxy between the store and PostgreSQL, on a Unix socket of its own, that cuts the connection
+ * at the critical moments: before the server has seen COMMIT, after it has seen it but before the
+ * outcome is known, and after it has answered but before the store has read the answer.
  */
 #ifndef HF_TESTS_STORE_PG_PROXY_H
 #define HF_TESTS_STORE_PG_PROXY_H
@@ -19,7 +19,7 @@ struct pg_proxy {
     pthread_t thread;
     int listener;
     _Atomic int cut;     /* enum cut: what to do at the next COMMIT; CUT_NONE again once done */
-    _Atomic bool silent; /* swallow whatever comes: a network that is gone without a word */
+    _Atomic bool silent; /* drop all bytes: a network path that died without a reset */
     _Atomic unsigned cuts;
     _Atomic bool stopping;
     char dsn[PATH_MAX + 256];

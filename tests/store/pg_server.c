@@ -5,19 +5,23 @@
 #include <glob.h>
 #include <grp.h>
 #include <libpq-fe.h>
+#include <netinet/in.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fixture.h"
 
-/* The newest of Debian's versions, or whatever pg_config names. */
+enum { DEFAULT_PORT = 5432 };
+
+/* The newest of Debian's versions, or the one that pg_config names. */
 static bool find_programs(char bindir[PATH_MAX])
 {
     char path[PATH_MAX + 16];
@@ -65,23 +69,43 @@ static void become_server(const struct pg_server *server)
     MUST(fd >= 0 && dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0 && chdir(server->dir) == 0);
 }
 
-static void init_database(const struct pg_server *server)
+/* Runs one of PostgreSQL's programs to its end. */
+static void run_program(const struct pg_server *server, const char *const argv[])
 {
-    char program[PATH_MAX + 16];
-    char data[PATH_MAX + 16];
+    char program[PATH_MAX + 32];
     int status;
     pid_t pid = fork();
 
     MUST(pid >= 0);
     if (pid == 0) {
         become_server(server);
-        snprintf(program, sizeof(program), "%s/initdb", server->bindir);
-        snprintf(data, sizeof(data), "%s/data", server->dir);
-        execl(program, "initdb", "-D", data, "-N", "-A", "trust", "-U", "holdfast", "--locale=C",
-              "-E", "UTF8", (char *)NULL);
+        snprintf(program, sizeof(program), "%s/%s", server->bindir, argv[0]);
+        execv(program, (char *const *)argv);
         _exit(127);
     }
     MUST(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void init_database(const struct pg_server *server)
+{
+    char data[PATH_MAX + 16];
+    const char *const argv[] = {"initdb", "-D",       data,         "-N", "-A",   "trust",
+                                "-U",     "holdfast", "--locale=C", "-E", "UTF8", NULL};
+
+    snprintf(data, sizeof(data), "%s/data", server->dir);
+    run_program(server, argv);
+}
+
+static void copy_database(const struct pg_server *server, const struct pg_server *primary)
+{
+    char data[PATH_MAX + 16];
+    char conninfo[PATH_MAX + 192];
+    const char *const argv[] = {"pg_basebackup", "-D", data,     "-R", "-X", "stream", "-N", "-c",
+                                "fast",          "-d", conninfo, NULL};
+
+    snprintf(data, sizeof(data), "%s/data", server->dir);
+    snprintf(conninfo, sizeof(conninfo), "%s application_name=standby", primary->dsn);
+    run_program(server, argv);
 }
 
 void pg_server_launch(struct pg_server *server)
@@ -89,6 +113,7 @@ void pg_server_launch(struct pg_server *server)
     char program[PATH_MAX + 16];
     char data[PATH_MAX + 16];
     char sockets[PATH_MAX + 32];
+    char port[16];
 
     server->pid = fork();
     MUST(server->pid >= 0);
@@ -97,9 +122,12 @@ void pg_server_launch(struct pg_server *server)
         snprintf(program, sizeof(program), "%s/postgres", server->bindir);
         snprintf(data, sizeof(data), "%s/data", server->dir);
         snprintf(sockets, sizeof(sockets), "unix_socket_directories=%s", server->dir);
+        snprintf(port, sizeof(port), "port=%u", server->port);
         /* No test here cuts the power, so the server need not sync; it only has to crash well. */
-        execl(program, "postgres", "-D", data, "-c", sockets, "-c", "listen_addresses=", "-c",
-              "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20", (char *)NULL);
+        execl(program, "postgres", "-D", data, "-c", sockets, "-c",
+              server->tcp ? "listen_addresses=127.0.0.1" : "listen_addresses=", "-c", port, "-c",
+              "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20", "-c",
+              "wal_retrieve_retry_interval=100ms", (char *)NULL);
         _exit(127);
     }
 }
@@ -123,22 +151,78 @@ void pg_server_again(struct pg_server *server)
     await_ready(server);
 }
 
-bool pg_server_start(struct pg_server *server)
+/* A port that is free now, and with luck still is when the server binds it. */
+static unsigned free_port(void)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    MUST(fd >= 0 && bind(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0);
+    MUST(getsockname(fd, (struct sockaddr *)&addr, &len) == 0);
+    close(fd);
+    return ntohs(addr.sin_port);
+}
+
+/* An empty directory that belongs to the server's user, and the connection string. */
+static bool make_place(struct pg_server *server, bool tcp)
 {
     const struct passwd *user = server_user();
 
-    *server = (struct pg_server){0};
+    *server = (struct pg_server){.port = tcp ? free_port() : DEFAULT_PORT, .tcp = tcp};
     if (!find_programs(server->bindir))
         return false;
     scratch_make(server->dir, NULL);
     MUST(chmod(server->dir, 0755) == 0);
     if (user)
         MUST(chown(server->dir, user->pw_uid, user->pw_gid) == 0);
-    snprintf(server->dsn, sizeof(server->dsn), "host=%s dbname=postgres user=holdfast",
-             server->dir);
+    snprintf(server->dsn, sizeof(server->dsn), "host=%s port=%u dbname=postgres user=holdfast",
+             server->dir, server->port);
+    return true;
+}
+
+static bool start(struct pg_server *server, bool tcp)
+{
+    if (!make_place(server, tcp))
+        return false;
     init_database(server);
     pg_server_again(server);
     return true;
+}
+
+bool pg_server_start(struct pg_server *server)
+{
+    return start(server, false);
+}
+
+bool pg_server_start_tcp(struct pg_server *server)
+{
+    return start(server, true);
+}
+
+void pg_server_start_standby(struct pg_server *standby, const struct pg_server *primary)
+{
+    MUST(make_place(standby, false));
+    copy_database(standby, primary);
+    pg_server_again(standby);
+}
+
+const char *pg_server_sql(const struct pg_server *server, const char *text)
+{
+    static char answer[256];
+    PGconn *conn = PQconnectdb(server->dsn);
+    PGresult *result;
+
+    PQclear(PQexec(conn, "SET client_min_messages = warning"));
+    result = PQexec(conn, text);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fprintf(stderr, "%s: %s", text, PQerrorMessage(conn));
+        give_up("SQL failed");
+    }
+    snprintf(answer, sizeof(answer), "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    PQfinish(conn);
+    return answer;
 }
 
 void pg_server_stop(struct pg_server *server, int sig)

@@ -1,6 +1,7 @@
 /*
- * A PostgreSQL server of one's own: in a temporary directory, on a Unix socket there, never on the
- * network, run by an unprivileged user when the test is root. It dies with the test.
+ * A PostgreSQL server for one test: in a temporary directory, on a Unix socket there, run by an
+ * unprivileged user when the test is root. It dies with the test. On request it also listens on
+ * the loopback interface, and a second server can be its streaming standby.
  */
 #ifndef HF_TESTS_STORE_PG_SERVER_H
 #define HF_TESTS_STORE_PG_SERVER_H
@@ -13,12 +14,27 @@ struct pg_server {
     char dir[PATH_MAX];    /* holds the data and the socket */
     char bindir[PATH_MAX]; /* where initdb and postgres are */
     pid_t pid;             /* 0 when it does not run */
+    unsigned port;         /* 127.0.0.1 and part of the socket's name */
+    bool tcp;              /* listens on 127.0.0.1, too */
     char dsn[PATH_MAX + 128];
 };
 
 /* False if PostgreSQL is not installed here; stops the test if it is, and does not start. */
 bool pg_server_start(struct pg_server *server);
+bool pg_server_start_tcp(struct pg_server *server);
 void pg_server_remove(struct pg_server *server);
+
+/*
+ * Makes and starts a streaming standby of a running server. Its application_name is "standby": the
+ * caller sets synchronous_standby_names to make it a synchronous one.
+ */
+void pg_server_start_standby(struct pg_server *standby, const struct pg_server *primary);
+
+/*
+ * Runs SQL on a connection of its own and returns the first column of the first row, or "". The
+ * text is valid until the next call. Fails the test when the SQL fails.
+ */
+const char *pg_server_sql(const struct pg_server *server, const char *text);
 
 /* SIGINT stops it in order, SIGQUIT at once, SIGKILL without a word to its children. */
 void pg_server_stop(struct pg_server *server, int sig);

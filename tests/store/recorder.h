@@ -1,4 +1,4 @@
-/* The record's form: one header per event, then len bytes. */
+/* The format of the recording: one header per event, then len bytes. */
 #ifndef HF_TESTS_STORE_RECORDER_H
 #define HF_TESTS_STORE_RECORDER_H
 
@@ -9,7 +9,7 @@ enum event_type {
     EVENT_WRITE = 1,         /* into the page cache */
     EVENT_WRITE_THROUGH = 2, /* durable when it returns (O_DSYNC) */
     EVENT_SYNC = 3,
-    EVENT_ACK = 4, /* a batch was reported durable; the bytes are its number, 64 bits */
+    EVENT_ACK = 4, /* a batch was acknowledged; the bytes are its number, 64 bits */
 };
 
 enum { STORE_FILES = 2 };

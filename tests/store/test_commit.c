@@ -1,6 +1,6 @@
 /*
- * The group-commit thread, over a store whose health is in the test's hands: order, retries, giving
- * up, healing by itself, fencing, draining at the end (SPEC sections 4 and 5).
+ * The group-commit thread, over a store whose failures the test controls: order, retries, giving
+ * up, recovery, fencing, draining at the end (STO-03, STO-04, STO-05; SPEC sections 4 and 5).
  */
 #include "../unit/unit.h"
 
@@ -81,6 +81,7 @@ static void start(uint32_t give_up_ms)
     assert_int_equal(hf_committer_init(&committer, &store,
                                        &(struct hf_committer_config){give_up_ms, post, &woken}),
                      0);
+    assert_int_equal(hf_committer_start(&committer), 0);
 }
 
 static void finish(void)
@@ -128,7 +129,7 @@ static void each_batch_is_reported_once(void **state)
     finish();
 }
 
-static void an_outage_that_passes_refuses_nobody(void **state)
+static void a_short_outage_refuses_no_request(void **state)
 {
     static const int PASSING[] = {HF_EUNREACH, HF_ETIMEDOUT, HF_EBUSY};
 
@@ -166,7 +167,7 @@ static void a_store_that_stays_away_is_given_up(void **state)
     hf_committer_health(&committer, &health);
     assert_string_equal(health.reason, "the fake store says no");
 
-    /* while it is down nobody waits: one try */
+    /* while it is down no batch waits: each gets one try */
     fake.calls = 0;
     assert_int_equal(commit().status, HF_EUNREACH);
     assert_int_equal(fake.calls, 1);
@@ -250,7 +251,7 @@ static void a_fenced_store_stays_down(void **state)
     (void)state;
     start(60000);
     fake.code = HF_EFENCED;
-    fake.failures = 1; /* even though it would say yes from then on */
+    fake.failures = 1; /* although it would succeed from then on */
     assert_int_equal(commit().status, HF_EFENCED);
     assert_int_equal(commit().status, HF_EFENCED);
     assert_int_equal(fake.calls, 1);
@@ -285,7 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_batch_is_reported_once),
-        cmocka_unit_test(an_outage_that_passes_refuses_nobody),
+        cmocka_unit_test(a_short_outage_refuses_no_request),
         cmocka_unit_test(a_store_that_stays_away_is_given_up),
         cmocka_unit_test(a_batch_in_doubt_is_settled_not_refused),
         cmocka_unit_test(stopping_ends_a_doubt_as_such),

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "fixture.h"
 #include "pg_server.h"
+#include "single.h"
 #include "store/store.h"
 
 static struct hf_store_config config = {.map_bytes = 1 << 20};
@@ -25,10 +26,16 @@ static void open_store(void)
         fail_msg("%s", hf_store_error(&store));
 }
 
+/* The store in memory forgets everything when it is closed. */
+static bool store_survives(void)
+{
+    return strcmp(config.backend, "memory") != 0;
+}
+
 /* Close and open again. What does not survive is not asked to. */
 static bool reopen_store(void)
 {
-    bool survives = hf_store_survives(&store);
+    bool survives = store_survives();
 
     if (survives) {
         hf_store_close(&store);
@@ -42,7 +49,7 @@ static int set_up(void **state)
     (void)state;
     open_store();
     for (int kind = HF_RECORD_SERVER; kind <= HF_RECORD_LOCK; kind++)
-        assert_int_equal(hf_store_delete_all(&store, (enum hf_record_kind)kind, NULL), 0);
+        assert_int_equal(store_delete_all(&store, (enum hf_record_kind)kind, NULL), 0);
     return 0;
 }
 
@@ -61,7 +68,7 @@ static void expect_client(const struct hf_record_client *want)
     hf_buf_init(&encoded, &hf_alloc_heap);
     hf_buf_init(&got, &hf_alloc_heap);
     assert_int_equal(hf_record_encode_client(want, &encoded), 0);
-    assert_int_equal(hf_store_get(&store, HF_RECORD_CLIENT, want->id, &got), 0);
+    assert_int_equal(store_get(&store, HF_RECORD_CLIENT, want->id, &got), 0);
     assert_true(hf_bytes_equal(hf_buf_view(&encoded), hf_buf_view(&got)));
     hf_buf_free(&encoded);
     hf_buf_free(&got);
@@ -73,7 +80,7 @@ static int get(enum hf_record_kind kind, uint64_t id)
     int rv;
 
     hf_buf_init(&got, &hf_alloc_heap);
-    rv = hf_store_get(&store, kind, id, &got);
+    rv = store_get(&store, kind, id, &got);
     hf_buf_free(&got);
     return rv;
 }
@@ -93,7 +100,7 @@ static void a_new_store_is_empty(void **state)
     assert_int_equal(get(HF_RECORD_SERVER, 0), HF_ENOENT);
     assert_int_equal(get(HF_RECORD_CLIENT, 1), HF_ENOENT);
     assert_int_equal(get(HF_RECORD_LOCK, 1), HF_ENOENT);
-    assert_int_equal(hf_store_delete(&store, HF_RECORD_LOCK, 1), 0);
+    assert_int_equal(store_delete(&store, HF_RECORD_LOCK, 1), 0);
 }
 
 static void what_was_put_is_there_after_reopening(void **state)
@@ -104,7 +111,7 @@ static void what_was_put_is_there_after_reopening(void **state)
     (void)state;
     for (uint64_t id = 1; id <= 50; id++) {
         client = make_client(id, 7, room);
-        assert_int_equal(hf_store_put_client(&store, &client), 0);
+        assert_int_equal(store_put_client(&store, &client), 0);
     }
     reopen_store();
     for (uint64_t id = 1; id <= 50; id++) {
@@ -120,10 +127,10 @@ static void a_second_put_replaces_the_first(void **state)
     struct hf_record_client client = make_client(9, 1, room);
 
     (void)state;
-    assert_int_equal(hf_store_put_client(&store, &client), 0);
+    assert_int_equal(store_put_client(&store, &client), 0);
     client = make_client(9, 2, room);
-    assert_int_equal(hf_store_put_client(&store, &client), 0);
-    assert_int_equal(hf_store_put_client(&store, &client), 0);
+    assert_int_equal(store_put_client(&store, &client), 0);
+    assert_int_equal(store_put_client(&store, &client), 0);
     expect_client(&client);
     assert_int_equal(count_all(), 1);
 }
@@ -154,15 +161,15 @@ static void the_largest_values_fit(void **state)
         bytes[i] = (uint8_t)i;
     for (unsigned i = 0; i < HF_CLIENT_ADDRS_MAX; i++)
         hf_addr_parse("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &client.addrs[i]);
-    assert_int_equal(hf_store_put_client(&store, &client), 0);
-    assert_int_equal(hf_store_put_lock(&store, &lock), 0);
+    assert_int_equal(store_put_client(&store, &client), 0);
+    assert_int_equal(store_put_lock(&store, &lock), 0);
     reopen_store();
     expect_client(&client);
     assert_int_equal(get(HF_RECORD_LOCK, UINT64_MAX), 0);
     /* again, now that the greatest of all ids is there */
-    assert_int_equal(hf_store_put_lock(&store, &lock), 0);
+    assert_int_equal(store_put_lock(&store, &lock), 0);
     lock.id = 0;
-    assert_int_equal(hf_store_put_lock(&store, &lock), 0);
+    assert_int_equal(store_put_lock(&store, &lock), 0);
     assert_int_equal(count_all(), 3);
 }
 
@@ -173,18 +180,18 @@ static void delete_all_leaves_the_other_kinds(void **state)
     size_t count = 0;
 
     (void)state;
-    assert_int_equal(hf_store_put_server(&store, &server_record), 0);
+    assert_int_equal(store_put_server(&store, &server_record), 0);
     for (uint64_t id = 1; id <= 5; id++) {
         struct hf_record_client client = make_client(id, 0, room);
         struct hf_record_lock lock;
-        assert_int_equal(hf_store_put_client(&store, &client), 0);
+        assert_int_equal(store_put_client(&store, &client), 0);
         lock = make_lock(id, 0, room);
-        assert_int_equal(hf_store_put_lock(&store, &lock), 0);
+        assert_int_equal(store_put_lock(&store, &lock), 0);
     }
-    assert_int_equal(hf_store_delete_all(&store, HF_RECORD_LOCK, &count), 0);
+    assert_int_equal(store_delete_all(&store, HF_RECORD_LOCK, &count), 0);
     assert_int_equal(count, 5);
     assert_int_equal(count_all(), 6);
-    assert_int_equal(hf_store_delete_all(&store, HF_RECORD_CLIENT, &count), 0);
+    assert_int_equal(store_delete_all(&store, HF_RECORD_CLIENT, &count), 0);
     assert_int_equal(count, 5);
     assert_int_equal(count_all(), 1);
     assert_int_equal(get(HF_RECORD_SERVER, 0), 0);
@@ -200,10 +207,10 @@ static void put_namesakes(void)
         struct hf_record_client client = make_client(id, 0, room);
         struct hf_record_lock lock;
         client.name = hf_bytes_str(NAMES[id - 1]);
-        assert_int_equal(hf_store_put_client(&store, &client), 0);
+        assert_int_equal(store_put_client(&store, &client), 0);
         lock = make_lock(id * 10, 0, room);
         lock.client_id = id;
-        assert_int_equal(hf_store_put_lock(&store, &lock), 0);
+        assert_int_equal(store_put_lock(&store, &lock), 0);
     }
 }
 
@@ -213,15 +220,15 @@ static void deleting_by_name_takes_all_of_that_name(void **state)
 
     (void)state;
     put_namesakes();
-    assert_int_equal(hf_store_delete_locks_named(&store, hf_bytes_str("alpha"), &count), 0);
+    assert_int_equal(store_delete_locks_named(&store, hf_bytes_str("alpha"), &count), 0);
     assert_int_equal(count, 2);
     assert_int_equal(get(HF_RECORD_LOCK, 10), HF_ENOENT);
     assert_int_equal(get(HF_RECORD_LOCK, 20), 0);
-    assert_int_equal(hf_store_delete_clients_named(&store, hf_bytes_str("alpha"), &count), 0);
+    assert_int_equal(store_delete_clients_named(&store, hf_bytes_str("alpha"), &count), 0);
     assert_int_equal(count, 2);
     assert_int_equal(get(HF_RECORD_CLIENT, 2), 0);
     assert_int_equal(get(HF_RECORD_CLIENT, 3), HF_ENOENT);
-    assert_int_equal(hf_store_delete_clients_named(&store, hf_bytes_str("gamma"), &count), 0);
+    assert_int_equal(store_delete_clients_named(&store, hf_bytes_str("gamma"), &count), 0);
     assert_int_equal(count, 0);
 }
 
@@ -233,7 +240,7 @@ static void within_a_batch_the_last_word_counts(void **state)
 
     (void)state;
     hf_batch_init(&batch, &hf_alloc_heap);
-    assert_int_equal(hf_store_put_lock(&store, &lock), 0);
+    assert_int_equal(store_put_lock(&store, &lock), 0);
 
     /* 5 was durable before, 6 was not: both are put and deleted here, and both must be gone */
     hf_batch_put_lock(&batch, &lock);
@@ -318,7 +325,7 @@ static void a_visitor_may_stop(void **state)
 
     (void)state;
     put_namesakes();
-    assert_int_equal(hf_store_list(&store, HF_RECORD_CLIENT, stop_at_second, &seen), HF_ECANCELED);
+    assert_int_equal(store_list(&store, HF_RECORD_CLIENT, stop_at_second, &seen), HF_ECANCELED);
     assert_int_equal(seen, 2);
     assert_int_equal(count_all(), 6);
 }
@@ -346,7 +353,7 @@ static void a_second_daemon_is_refused(void **state)
 
     (void)state;
     second_config.timeout_ms = 400;
-    if (!hf_store_survives(&store)) { /* a second one in memory is simply another store */
+    if (!store_survives()) { /* a second one in memory is simply another store */
         assert_int_equal(hf_store_open(&second, &second_config), 0);
         hf_store_close(&second);
         return;
@@ -379,7 +386,7 @@ static int use_store(const struct hf_alloc *alloc, const struct hf_batch *batch)
     if (rv == 0)
         rv = store_digest(&second, &digest);
     if (rv == 0)
-        rv = hf_store_delete_locks_named(&second, hf_bytes_str("alpha"), NULL);
+        rv = store_delete_locks_named(&second, hf_bytes_str("alpha"), NULL);
     hf_store_close(&second);
     return rv;
 }

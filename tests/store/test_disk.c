@@ -1,6 +1,6 @@
 /*
- * A full disk and a read-only one, made for the purpose: a small tmpfs in a mount namespace of this
- * process alone.
+ * A full disk and a read-only one (STO-04): a small tmpfs in a mount namespace of this process
+ * alone.
  */
 #include "../unit/unit.h"
 

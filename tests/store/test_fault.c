@@ -1,7 +1,7 @@
 /*
  * A disk that fails now and then: the n-th write or sync of the LMDB store is answered with EIO,
  * for every n in turn. A batch that failed is sent again, as the daemon would; in the end
- * everything is there that was acknowledged, and nothing else, whatever it was that failed.
+ * everything is there that was acknowledged, and nothing else, whichever call failed (STO-02).
  */
 #undef _FILE_OFFSET_BITS /* it would rename pwrite to pwrite64, and LMDB calls pwrite */
 

@@ -1,6 +1,6 @@
 /*
- * What can go wrong with LMDB's file and its disk: each gives an error that a person can act upon,
- * and loses nothing. And what must not go wrong: two daemons, a map that is too small.
+ * Faults of LMDB's file and its disk (STO-02): each gives an error that an operator can act upon,
+ * and loses nothing. Also: two daemons on one store (STO-05), and a map that is too small.
  */
 #include "../unit/unit.h"
 
@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "fixture.h"
+#include "single.h"
 #include "store/store.h"
 
 static char dir[PATH_MAX];
@@ -97,7 +98,7 @@ static void every_truncation_is_noticed(void **state)
     }
 }
 
-/* Whatever 64 bytes are overwritten, the store opens with all its records decoding, or says no. */
+/* With any 64 bytes overwritten, the store opens and all records decode, or it refuses to open. */
 static void no_damage_crashes_the_daemon(void **state)
 {
     struct dice dice = {42};
@@ -147,7 +148,7 @@ static void a_foreign_file_is_left_alone(void **state)
     close(fd);
 }
 
-/* Puts a value into a tree behind the store's back. */
+/* Puts a value into a tree directly, without the store. */
 static void put_raw(const char *name, uint64_t id, void *data, size_t len)
 {
     MDB_val key = {sizeof(id), &id};
@@ -194,7 +195,8 @@ static void an_interrupted_first_start_is_forgotten(void **state)
     int fd;
 
     (void)state;
-    assert_int_equal(unlink(data_path()), 0);
+    scratch_remove(dir);
+    MUST(mkdir(dir, 0700) == 0);
     snprintf(path, sizeof(path), "%s/data.new", dir);
     fd = open(path, O_WRONLY | O_CREAT, 0600);
     assert_int_equal(write(fd, "half", 4), 4);
@@ -230,31 +232,36 @@ static void rob(void)
     hf_store_close(&thief);
 }
 
-static void expect_fenced(size_t left)
+static void expect_fenced(void)
 {
     uint8_t room[HF_FH_MAX];
     struct hf_record_lock lock = make_lock(2000, 1, room);
 
-    assert_int_equal(hf_store_put_lock(&store, &lock), HF_EFENCED);
+    assert_int_equal(store_put_lock(&store, &lock), HF_EFENCED);
     assert_int_equal(hf_store_probe(&store), HF_EFENCED);
-    hf_store_close(&store);
-    assert_int_equal(hf_store_open(&store, config()), 0);
-    assert_int_equal(digest().count, left);
     hf_store_close(&store);
 }
 
-/* Somebody removes the lock file, thinking it stale, and starts a second daemon. */
-static void a_daemon_that_was_robbed_writes_nothing_more(void **state)
+static void expect_locks(size_t count)
+{
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(digest().count, count);
+    hf_store_close(&store);
+}
+
+/* STO-05: an operator removes the lock file as stale and starts a second daemon. */
+static void a_daemon_whose_lock_file_was_removed_writes_nothing_more(void **state)
 {
     (void)state;
     assert_int_equal(hf_store_open(&store, config()), 0);
     put_locks(1001, 1010); /* in the journal, and nowhere else */
     in_another_process(rob);
-    expect_fenced(1010);
+    expect_fenced();
+    expect_locks(1010);
 }
 
-/* Nobody has taken it over then: whoever looks for another daemon would look in vain. */
-static void a_directory_that_was_moved_away_is_told_as_that(void **state)
+/* The directory is lost, but no other daemon has taken it: the error must not name one. */
+static void a_directory_that_was_moved_away_is_reported_as_such(void **state)
 {
     char moved[PATH_MAX + 16];
     uint8_t room[HF_FH_MAX];
@@ -264,13 +271,13 @@ static void a_directory_that_was_moved_away_is_told_as_that(void **state)
     snprintf(moved, sizeof(moved), "%s.moved", dir);
     assert_int_equal(hf_store_open(&store, config()), 0);
     assert_int_equal(rename(dir, moved), 0);
-    assert_int_equal(hf_store_put_lock(&store, &lock), HF_EFENCED);
+    assert_int_equal(store_put_lock(&store, &lock), HF_EFENCED);
     assert_non_null(strstr(hf_store_error(&store), "was removed or replaced"));
     assert_int_equal(rename(moved, dir), 0);
     hf_store_close(&store);
 }
 
-/* Three batches that only the journal has, then the end without a word. */
+/* Three batches that only the journal has; then the process ends without a clean stop. */
 static void die_with_a_full_journal(void)
 {
     if (hf_store_open(&store, config()) < 0)
@@ -289,6 +296,14 @@ static char *journal_path(const char *suffix)
     return path;
 }
 
+static void touch(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+
+    assert_true(fd >= 0);
+    close(fd);
+}
+
 static void what_is_only_in_the_journal_is_there(void **state)
 {
     (void)state;
@@ -298,7 +313,7 @@ static void what_is_only_in_the_journal_is_there(void **state)
     hf_store_close(&store);
 }
 
-/* The first record is hit, but those behind it tell that there was more. */
+/* The first record is damaged; valid records after it prove that it existed. */
 static void a_damaged_journal_is_noticed(void **state)
 {
     int fd;
@@ -310,9 +325,32 @@ static void a_damaged_journal_is_noticed(void **state)
     close(fd);
     expect_refused(HF_EFORMAT, "journal.old");
     expect_refused(HF_EFORMAT, "journal.old");
-    assert_int_equal(unlink(journal_path(".old")), 0);
+    touch(journal_path(".lost"));
     assert_int_equal(hf_store_open(&store, config()), 0);
     assert_int_equal(digest().count, 1000);
+    hf_store_close(&store);
+}
+
+/* What stands before the damage must not be committed when the store is refused. */
+static void a_damaged_journal_is_noticed_every_time(void **state)
+{
+    static const uint8_t RUST[512] = {1};
+    off_t at = 0;
+    int fd;
+
+    (void)state;
+    in_another_process(die_with_a_full_journal);
+    fd = open(journal_path(""), O_RDWR);
+    /* the second of the three records: the first sector behind the first record's last byte */
+    for (uint64_t index = 0; index != 1; at += 512)
+        assert_int_equal(pread(fd, &index, sizeof(index), at + 512 + 8), sizeof(index));
+    assert_int_equal(pwrite(fd, RUST, sizeof(RUST), at), sizeof(RUST));
+    close(fd);
+    expect_refused(HF_EFORMAT, "damaged");
+    expect_refused(HF_EFORMAT, "damaged");
+    touch(journal_path(".lost"));
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(digest().count, 1010);
     hf_store_close(&store);
 }
 
@@ -335,7 +373,11 @@ static void a_file_replaced_by_a_backup_is_noticed(void **state)
     put_locks(1001, 1010);
     snprintf(command, sizeof(command), "mv %s.bak %s", data_path(), data_path());
     assert_int_equal(system(command), 0);
-    expect_fenced(1000);
+    expect_fenced();
+    /* The locks of the journal are acknowledged, and do not fit the older file. */
+    expect_refused(HF_EFORMAT, "does not belong");
+    touch(journal_path(".lost"));
+    expect_locks(1000);
 }
 
 static void the_map_grows_by_itself(void **state)
@@ -376,10 +418,11 @@ int main(void)
         STORY(a_newer_format_is_refused),
         STORY(a_newer_record_is_refused),
         STORY(an_interrupted_first_start_is_forgotten),
-        STORY(a_daemon_that_was_robbed_writes_nothing_more),
-        STORY(a_directory_that_was_moved_away_is_told_as_that),
+        STORY(a_daemon_whose_lock_file_was_removed_writes_nothing_more),
+        STORY(a_directory_that_was_moved_away_is_reported_as_such),
         STORY(what_is_only_in_the_journal_is_there),
         STORY(a_damaged_journal_is_noticed),
+        STORY(a_damaged_journal_is_noticed_every_time),
         STORY(a_journal_cut_short_is_noticed),
         STORY(a_file_replaced_by_a_backup_is_noticed),
         STORY(the_map_grows_by_itself),

@@ -367,7 +367,7 @@ int main(int argc, char **argv)
     printf("# %lu cuts, %lu of them kept the batch in flight\n", r.cuts, r.ahead);
     printf("%s 1 - after every cut: consistent, and all that was acknowledged\n",
            ok ? "ok" : "not ok");
-    /* Otherwise the cuts were not where they hurt. */
+    /* Otherwise no cut fell between a write and its sync. */
     printf("%s 2 - some cuts fell between durable and acknowledged\n",
            r.ahead > 0 ? "ok" : "not ok");
 

@@ -1,7 +1,7 @@
 /*
  * A small world around the core for unit tests: a heap that can fail, a clock that is turned by
- * hand, and a store that applies batches to an array and can refuse. Every operation is followed by
- * hf_core_check().
+ * hand, and records in memory as the store. Every operation is followed by
+ * hf_core_verify_invariants().
  */
 #ifndef HF_TESTS_CORE_WORLD_H
 #define HF_TESTS_CORE_WORLD_H
@@ -13,15 +13,7 @@
 
 #include "base/error.h"
 #include "core/core.h"
-
-enum { STORE_MAX = 4096 };
-
-struct stored {
-    enum hf_record_kind kind;
-    uint64_t id;
-    uint8_t *data;
-    size_t len;
-};
+#include "support/records.h"
 
 struct world {
     struct faulty_heap heap;
@@ -29,11 +21,10 @@ struct world {
     struct hf_core_config config;
     struct hf_core *core;
     struct hf_now now;
-    struct stored store[STORE_MAX];
-    size_t n_stored;
-    bool by_hand;      /* commits only when told */
-    bool unchecked;    /* no hf_core_check() after each step */
-    struct hf_addr at; /* when its family is set: requests come from here */
+    struct records records; /* what is durable */
+    bool by_hand;           /* commits only when told */
+    bool unchecked;         /* no hf_core_verify_invariants() after each step */
+    struct hf_addr at;      /* when its family is set: requests come from here */
 };
 
 /* What a test asks; what it leaves out is: client 1, svid 1, file "f", all of it, exclusive. */
@@ -75,40 +66,7 @@ static inline struct hf_peer world_peer(struct world *w, int n)
 static inline void world_check(struct world *w)
 {
     if (!w->unchecked)
-        hf_core_check(w->core);
-}
-
-static inline void world_store_put(struct world *w, const struct hf_op *op)
-{
-    size_t i;
-
-    for (i = 0; i < w->n_stored; i++) {
-        if (w->store[i].kind == op->kind && w->store[i].id == op->id)
-            break;
-    }
-    if (op->type == HF_OP_DELETE) {
-        if (i == w->n_stored)
-            return;
-        free(w->store[i].data);
-        w->store[i] = w->store[--w->n_stored];
-        return;
-    }
-    if (i == w->n_stored) {
-        assert_true(w->n_stored < STORE_MAX);
-        w->n_stored++;
-    } else {
-        free(w->store[i].data);
-    }
-    w->store[i] = (struct stored){op->kind, op->id, malloc(op->value.len), op->value.len};
-    memcpy(w->store[i].data, op->value.data, op->value.len);
-}
-
-static inline void world_apply(struct world *w, const struct hf_batch *batch)
-{
-    struct hf_op op;
-
-    for (size_t cursor = 0; hf_batch_next(batch, &cursor, &op);)
-        world_store_put(w, &op);
+        hf_core_verify_invariants(w->core);
 }
 
 /* Takes one batch, if there is one, and reports it; error 0: durable. */
@@ -119,7 +77,7 @@ static inline bool world_commit_one(struct world *w, int error)
     if (!batch)
         return false;
     if (error == 0)
-        world_apply(w, batch);
+        records_apply(&w->records, batch);
     hf_core_batch_done(w->core, w->now, batch->seq, error);
     world_check(w);
     return true;
@@ -140,27 +98,19 @@ static inline void world_step(struct world *w)
 
 static inline size_t world_count(const struct world *w, enum hf_record_kind kind)
 {
-    size_t n = 0;
-
-    for (size_t i = 0; i < w->n_stored; i++)
-        n += w->store[i].kind == kind;
-    return n;
+    return records_count(&w->records, kind);
 }
 
 static inline int world_load(struct world *w)
 {
-    static const enum hf_record_kind order[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
+    int rv = 0;
 
-    for (size_t k = 0; k < HF_COUNT_OF(order); k++) {
-        for (size_t i = 0; i < w->n_stored; i++) {
-            int rv = 0;
-            if (w->store[i].kind == order[k])
-                rv = hf_core_load(w->core, order[k], hf_bytes(w->store[i].data, w->store[i].len));
-            if (rv < 0)
-                return rv;
-        }
+    for (unsigned i = 0; i < w->records.count && rv == 0; i++) {
+        const struct stored_record *record = w->records.at[i];
+
+        rv = hf_core_load(w->core, record->kind, record_bytes(record));
     }
-    return 0;
+    return rv;
 }
 
 static inline void world_start(struct world *w)
@@ -177,6 +127,7 @@ static inline void world_open(struct world *w)
     *w = (struct world){.heap = {.after = -1}, .now = {1000, 1700000000000}};
     w->alloc = faulty_alloc(&w->heap);
     w->config = hf_core_config_default();
+    w->config.verify_notices = false; /* its own tests set it (test_core_verify.c) */
     w->config.server_name = hf_bytes_str("holdfast.example");
     w->config.hash_key = (struct hf_hash_key){1, 2};
 }
@@ -199,9 +150,7 @@ static inline void world_restart(struct world *w)
 /* A disk that was lost. */
 static inline void world_forget(struct world *w)
 {
-    for (size_t i = 0; i < w->n_stored; i++)
-        free(w->store[i].data);
-    w->n_stored = 0;
+    records_free(&w->records);
 }
 
 static inline void world_close(struct world *w)

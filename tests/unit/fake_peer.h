@@ -1,7 +1,7 @@
 /*
- * A peer played by plain sockets: a service on one address and port, UDP and TCP, that answers each
- * call as its behaviour says, and remembers who asked. Turned by the test, from between two turns
- * of the loop: fake_serve().
+ * A peer made of plain sockets: a service on one address and port, UDP and TCP, that answers each
+ * call as its behaviour function says and remembers the caller's address. The test calls
+ * fake_serve() between two turns of the loop.
  */
 #ifndef HF_TESTS_FAKE_PEER_H
 #define HF_TESTS_FAKE_PEER_H
@@ -18,10 +18,10 @@ struct fake {
     int udp, tcp;
     int conns[FAKE_CONNS];
     unsigned n_conns;
-    /* Writes the answer to a call into reply, whole; an empty one is silence. */
+    /* Writes the complete answer to a call into reply; an empty one means no answer. */
     void (*behave)(struct fake *fake, struct hf_bytes call, int type, struct words *reply);
-    unsigned n_udp, n_tcp; /* calls heard */
-    struct hf_addr asker;  /* of the last one */
+    unsigned n_udp, n_tcp; /* calls received */
+    struct hf_addr asker;  /* the caller of the last call */
     struct hf_addr at;
 };
 
@@ -45,7 +45,7 @@ static inline void fake_open(struct fake *fake, const char *host, uint16_t port)
         fake->tcp = plain_socket_if_free(SOCK_STREAM, &fake->at);
         if (fake->tcp >= 0)
             break;
-        assert_int_equal(port, 0); /* the kernel chose one that a connection has just left */
+        assert_int_equal(port, 0); /* the kernel may have chosen a TCP port that is still in use */
         close(fake->udp);
     }
     setsockopt(fake->udp, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
@@ -97,7 +97,7 @@ static inline void fake_accept(struct fake *fake)
     }
 }
 
-/* Calls are short: each comes whole in one read. */
+/* Calls are short, so each arrives in one read. */
 static inline void fake_serve_tcp(struct fake *fake)
 {
     uint8_t record[8192];

@@ -1,5 +1,5 @@
 /*
- * A real loop for tests: it turns until what is waited for has come true. Nothing depends on how
+ * A real event loop for tests: it runs until the awaited condition is true. No test depends on how
  * long that takes; PATIENCE_MS only ends a test that would hang.
  */
 #ifndef HF_TESTS_LOOP_H
@@ -19,7 +19,7 @@
 enum { PATIENCE_MS = 20000 };
 
 static uv_loop_t loop;
-static uv_timer_t heartbeat; /* so that a turn of the loop never waits long */
+static uv_timer_t heartbeat; /* keeps a turn of the loop from waiting long */
 static unsigned heartbeats;
 
 static inline void on_heartbeat(uv_timer_t *timer)
@@ -35,7 +35,7 @@ static inline void loop_begin(void)
     uv_timer_start(&heartbeat, on_heartbeat, 2, 2);
 }
 
-/* Everything on the loop must be closed, or closing, by now. */
+/* All handles on the loop must be closed or closing by now. */
 static inline void loop_end(void)
 {
     uv_close((uv_handle_t *)&heartbeat, NULL);
@@ -53,7 +53,7 @@ static inline void loop_end(void)
         }                                                       \
     } while (0)
 
-/* A few heartbeats, for what must not happen. */
+/* Runs the loop for a few heartbeats, to see that something does not happen. */
 static inline void turn_a_while(void)
 {
     unsigned until = heartbeats + 10;
@@ -70,9 +70,9 @@ static inline struct hf_addr address(const char *text, uint16_t port)
     return addr;
 }
 
-/* ---- the other side, as plain sockets that never block ---- */
+/* ---- the peer, as plain non-blocking sockets ---- */
 
-/* -1 where the address is taken. */
+/* Returns -1 if the address is taken. */
 static inline int plain_socket_if_free(int type, const struct hf_addr *bound)
 {
     struct sockaddr_storage sa;
@@ -107,7 +107,7 @@ static inline struct hf_addr bound_address(int fd)
     return addr;
 }
 
-/* Connected as far as it shows; the kernel completes it on loopback before anybody accepts. */
+/* The kernel completes a connection on loopback before the server accepts it. */
 static inline int plain_connect(int type, const struct hf_addr *to)
 {
     struct hf_addr any = {.family = to->family};

@@ -1,4 +1,4 @@
-/* A message under construction, word by word, as RFC 5531 writes it down. */
+/* An RPC message built word by word, in the notation of RFC 5531. */
 #ifndef HF_TESTS_RPC_WORDS_H
 #define HF_TESTS_RPC_WORDS_H
 
@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bytes.h"
-#include "base/check.h"
 
 struct words {
     uint8_t bytes[4096];
@@ -39,7 +39,7 @@ static inline struct hf_bytes view(const struct words *w)
     return hf_bytes(w->bytes, w->len);
 }
 
-/* xid, CALL, version 2, program, version, procedure: all that stands before the credentials. */
+/* xid, CALL, version 2, program, version, procedure: the header up to the credentials. */
 static inline struct words call_head(uint32_t xid, uint32_t prog, uint32_t vers, uint32_t proc)
 {
     struct words w = {.len = 0};
@@ -53,7 +53,7 @@ static inline struct words call_head(uint32_t xid, uint32_t prog, uint32_t vers,
     return w;
 }
 
-/* A whole call without arguments and with AUTH_NONE. */
+/* A complete call without arguments and with AUTH_NONE. */
 static inline struct words plain_call(uint32_t xid, uint32_t prog, uint32_t vers, uint32_t proc)
 {
     struct words w = call_head(xid, prog, vers, proc);

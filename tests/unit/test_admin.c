@@ -3,17 +3,21 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "admin/exposition.h"
 #include "admin/fh_map.h"
 #include "admin/filter.h"
+#include "admin/host.h"
 #include "admin/rows.h"
 #include "admin/token.h"
 #include "admin/writer.h"
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/log.h"
+#include "base/secret.h"
+#include <sys/stat.h>
 
 /* A file with this text, for the length of a test. */
 static const char *file_with(const char *text, char path[64])
@@ -250,6 +254,72 @@ static void token_is_the_whole_first_line(void **state)
     assert_int_equal(token_read("/nonexistent", token), HF_EINVAL);
 }
 
+/* Given what a Host header may hold, only this host's own names and addresses pass, whole. */
+static void host_names_only_us(void **state)
+{
+    static const char *const ours[] = {"localhost",        "LocalHost:8049", "127.0.0.1",
+                                       "127.0.0.1:1",      "127.9.9.9",      "[::1]",
+                                       "[::1]:8049",       "192.0.2.1:8049", "files.example",
+                                       "FILES.example:80", "files",          "files:8049"};
+    static const char *const others[] = {"",
+                                         "localhost.evil.example",
+                                         "localhost:8049.evil.example",
+                                         "localhost:",
+                                         "localhos",
+                                         "localhost.",
+                                         "localhost:123456",
+                                         "192.0.2.2",
+                                         "192.0.2.1.evil.example",
+                                         "[::1",
+                                         "[::1]x",
+                                         "[::1]:",
+                                         "[::2]",
+                                         "[localhost]",
+                                         "files.example.evil.example",
+                                         "file",
+                                         "files.",
+                                         "files.exampl",
+                                         ":8049",
+                                         "[]"};
+    struct hf_addr local;
+
+    (void)state;
+    assert_int_equal(hf_addr_parse("192.0.2.1", &local), 0);
+    for (size_t i = 0; i < HF_COUNT_OF(ours); i++)
+        assert_true(host_names_us(ours[i], &local, "files.example"));
+    for (size_t i = 0; i < HF_COUNT_OF(others); i++)
+        assert_false(host_names_us(others[i], &local, "files.example"));
+    assert_false(host_names_us(NULL, &local, "files.example"));
+    assert_false(host_names_us("192.0.2.1", NULL, "files.example"));
+}
+
+/* Given a file that other users can read, it is not used, and the reason says what to do. */
+static void secret_files_are_private(void **state)
+{
+    static const struct {
+        mode_t mode;
+        int rv;
+    } cases[] = {{0600, 0},         {0400, 0},         {0640, 0},
+                 {0644, HF_EINVAL}, {0620, HF_EINVAL}, {0601, HF_EINVAL}};
+    char path[64];
+    char text[32];
+    const char *reason;
+
+    (void)state;
+    (void)file_with("secret line \t\nmore\n", path);
+    for (size_t i = 0; i < HF_COUNT_OF(cases); i++) {
+        assert_int_equal(chmod(path, cases[i].mode), 0);
+        assert_int_equal(hf_secret_read(path, text, sizeof(text), &reason), cases[i].rv);
+        assert_string_equal(text, cases[i].rv == 0 ? "secret line" : "");
+        assert_true(cases[i].rv == 0 || strstr(reason, "chmod 0600"));
+    }
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(hf_secret_read(path, text, 8, &reason), HF_EINVAL);
+    assert_non_null(strstr(reason, "too long"));
+    unlink(path);
+    assert_int_equal(hf_secret_read("/dev/null", text, sizeof(text), &reason), HF_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +333,8 @@ int main(void)
         cmocka_unit_test(histograms_are_cumulative),
         cmocka_unit_test(metrics_without_memory_fail),
         cmocka_unit_test(token_is_the_whole_first_line),
+        cmocka_unit_test(host_names_only_us),
+        cmocka_unit_test(secret_files_are_private),
     };
     return cmocka_run_group_tests_name("admin", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -440,6 +441,73 @@ static void log_limits_what_peers_provoke(void **state)
     assert_true(lines >= 10 && lines <= 20); /* one window, or two if the clock turned meanwhile */
 }
 
+static int count_of(const char *text, const char *word)
+{
+    int n = 0;
+
+    for (const char *p = text; (p = strstr(p, word)); p++)
+        n++;
+    return n;
+}
+
+static void log_many(void)
+{
+    for (int i = 0; i < 20000; i++)
+        hf_log(HF_LOG_INFO, "not provoked", HF_INT("i", i));
+    hf_log_stop(); /* tells what is left to tell */
+}
+
+static void log_limits_every_kind_and_counts(void **state)
+{
+    static char text[262144];
+    const char *left_out;
+
+    (void)state;
+    assert_int_equal(hf_log_start(), 0);
+    capture(log_many, text, sizeof(text));
+    assert_in_range(count_of(text, "info  not provoked"), HF_LOG_BURST, 2 * HF_LOG_BURST);
+    left_out = strstr(text, "log lines left out of=\"not provoked\" lines=");
+    assert_non_null(left_out);
+    assert_in_range(atoi(strstr(left_out, "lines=") + 6), 20000 - 2 * HF_LOG_BURST,
+                    20000 - HF_LOG_BURST);
+}
+
+/* Given a pipe that nobody reads, callers are not held up; a reader that comes back gets what the
+ * queue had room for, in order, and the number of the lines it had not. */
+static void log_does_not_wait_for_its_reader(void **state)
+{
+    static char text[2 << 20];
+    int saved = dup(STDERR_FILENO);
+    size_t len = 0;
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    hf_log_configure(HF_LOG_DEBUG, HF_LOG_TEXT);
+    assert_int_equal(hf_log_start(), 0);
+    for (int i = 0; i < HF_LOG_BURST_DEBUG; i++)
+        hf_log(HF_LOG_DEBUG, "flood", HF_INT("i", i),
+               HF_STR("padding",
+                      "0123456789012345678901234567890123456789012345678901234567890123456"
+                      "7890123456789012345678901234567890123456789012345678901234567890"));
+    while (len < sizeof(text) - 1 && !strstr(text, "log lines lost")) {
+        ssize_t n = read(ends[0], text + len, sizeof(text) - 1 - len);
+        assert_true(n > 0);
+        len += (size_t)n;
+        text[len] = '\0';
+    }
+    hf_log_stop();
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(ends[0]);
+    hf_log_configure(HF_LOG_INFO, HF_LOG_TEXT);
+    assert_int_equal(count_of(text, " flood ") +
+                         atoi(strstr(strstr(text, "log lines lost"), "lines=") + 6),
+                     HF_LOG_BURST_DEBUG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +529,8 @@ int main(void)
         cmocka_unit_test(log_escapes_what_peers_send),
         cmocka_unit_test(log_cuts_long_lines),
         cmocka_unit_test(log_limits_what_peers_provoke),
+        cmocka_unit_test(log_limits_every_kind_and_counts),
+        cmocka_unit_test(log_does_not_wait_for_its_reader),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

@@ -82,6 +82,16 @@ static void the_defaults_are_those_of_the_specification(void **state)
     assert_true(config.max_clients == 10000 && config.max_locks_per_client == 100000);
     assert_true(config.max_locks_per_file == 100000 && config.max_locks == 1000000);
     assert_int_equal(config.max_waiters_per_file, 1000);
+    assert_int_equal(config.max_waiters_per_owner, 256);
+    assert_int_equal(config.max_waiters_per_client, 4096);
+    assert_int_equal(config.max_clients_per_host, 1000);
+    assert_int_equal(config.max_locks_per_host, 250000);
+    assert_int_equal(config.max_registrations_per_host, 1000);
+    assert_int_equal(config.max_connections_per_host, 256);
+    assert_int_equal(config.max_calls_per_host, 4096);
+    assert_int_equal(config.allow.n, 0);
+    assert_int_equal(config.access_udp, 1);
+    assert_int_equal(config.access_reserved_ports, 0);
     assert_string_equal(config.admin_listen, "127.0.0.1:8049");
     assert_true(config.log_level == HF_LOG_INFO && config.log_format == HF_LOG_TEXT);
     assert_int_equal(hf_config_check(&config, error), 0);
@@ -227,16 +237,16 @@ static void shares_are_patterns_in_a_file_handle(void **state)
     (void)state;
     assert_int_equal(read_text("[share home dirs]\nfh=4:DEad01\n"), 0);
     assert_int_equal(hf_config_set(&config, "share a.b.fh=63:ff", error), 0);
-    assert_int_equal(config.n_shares, 2);
-    assert_string_equal(config.shares[0].name, "home dirs");
-    assert_int_equal(config.shares[0].offset, 4);
-    assert_int_equal(config.shares[0].len, 3);
-    assert_memory_equal(config.shares[0].bytes, pattern, 3);
-    assert_string_equal(config.shares[1].name, "a.b");
+    assert_int_equal(config.n_export_rules, 2);
+    assert_string_equal(config.export_rules[0].name, "home dirs");
+    assert_int_equal(config.export_rules[0].offset, 4);
+    assert_int_equal(config.export_rules[0].len, 3);
+    assert_memory_equal(config.export_rules[0].bytes, pattern, 3);
+    assert_string_equal(config.export_rules[1].name, "a.b");
     /* The same name again replaces it. */
     assert_int_equal(hf_config_set(&config, "share a.b.fh=0:00", error), 0);
-    assert_int_equal(config.n_shares, 2);
-    assert_int_equal(config.shares[1].offset, 0);
+    assert_int_equal(config.n_export_rules, 2);
+    assert_int_equal(config.export_rules[1].offset, 0);
 }
 
 static void a_bad_share_is_refused(void **state)
@@ -253,7 +263,7 @@ static void a_bad_share_is_refused(void **state)
     expect_set_error("share .fh=0:00", "--set share .fh: a share needs a name");
     expect_set_error("share 1234567890123456789012345678901234567890.fh=0:00",
                      "--set share 1234567890123456789012345678901234567890.fh: a share needs");
-    assert_int_equal(config.n_shares, 0);
+    assert_int_equal(config.n_export_rules, 0);
 }
 
 static void shares_are_bounded(void **state)
@@ -261,7 +271,7 @@ static void shares_are_bounded(void **state)
     char text[64];
 
     (void)state;
-    for (int i = 0; i < HF_CONFIG_SHARES_MAX; i++) {
+    for (int i = 0; i < HF_CONFIG_EXPORT_RULES_MAX; i++) {
         snprintf(text, sizeof(text), "share s%d.fh=0:00", i);
         assert_int_equal(hf_config_set(&config, text, error), 0);
     }
@@ -302,7 +312,8 @@ static void what_is_printed_can_be_read(void **state)
         "server.port=5045",        "rpcbind.mode=none",
         "grace.mode=conflict",     "notify.on_failure=keep",
         "limits.locks=77",         "log.format=json",
-        "share a b.fh=3:00ff",
+        "share a b.fh=3:00ff",     "access.allow=192.0.2.0/24,2001:db8::/32,10.1.2.3",
+        "access.udp=no",           "limits.connections_per_host=7",
     };
     struct hf_config fresh;
 
@@ -350,8 +361,10 @@ static void a_reload_takes_what_can_change(void **state)
     reported[0] = '\0';
     assert_int_equal(hf_config_set(&fresh, "log.level=debug", error), 0);
     assert_int_equal(hf_config_set(&fresh, "limits.clients=5", error), 0);
+    assert_int_equal(hf_config_set(&fresh, "access.allow=192.0.2.0/24", error), 0);
     hf_config_reload(&config, &fresh, report);
     assert_string_equal(reported, "");
+    assert_int_equal(config.allow.n, 1);
     assert_int_equal(config.log_level, HF_LOG_DEBUG);
     assert_int_equal(config.max_clients, 5);
 
@@ -362,7 +375,40 @@ static void a_reload_takes_what_can_change(void **state)
     assert_string_equal(reported, "server.port store.path share ");
     assert_int_equal(config.port, 4045);
     assert_string_equal(config.path, "/var/lib/holdfast");
-    assert_int_equal(config.n_shares, 0);
+    assert_int_equal(config.n_export_rules, 0);
+}
+
+/* SEC-06: networks are written as they are everywhere; what cannot be meant is an error. */
+static void networks_are_checked(void **state)
+{
+    static const char *const bad[] = {"192.0.2.0/33",  "192.0.2.1/24",   "192.0.2.0/",
+                                      "/24",           "2001:db8::/129", "example.com",
+                                      "192.0.2.0/24,", "192.0.2.0/2x",   "2001:db8::1:0/32"};
+    struct hf_addr addr;
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(bad); i++) {
+        char text[64];
+
+        snprintf(text, sizeof(text), "access.allow=%s", bad[i]);
+        assert_int_equal(hf_config_set(&config, text, error), HF_EINVAL);
+        assert_non_null(strstr(error, "is not a network"));
+    }
+    assert_int_equal(hf_config_set(&config, "access.allow=192.0.2.128/25, 2001:db8::/33", error),
+                     0);
+    assert_int_equal(config.allow.n, 2);
+    hf_addr_parse("192.0.2.200", &addr);
+    assert_true(hf_network_contains(&config.allow.list[0], &addr));
+    assert_false(hf_network_contains(&config.allow.list[1], &addr));
+    hf_addr_parse("192.0.2.100", &addr);
+    assert_false(hf_network_contains(&config.allow.list[0], &addr));
+    hf_addr_parse("2001:db8:7fff::1", &addr);
+    assert_true(hf_network_contains(&config.allow.list[1], &addr));
+    hf_addr_parse("2001:db8:8000::1", &addr);
+    assert_false(hf_network_contains(&config.allow.list[1], &addr));
+    assert_int_equal(hf_config_set(&config, "access.allow=0.0.0.0/0", error), 0);
+    hf_addr_parse("198.51.100.1", &addr);
+    assert_true(hf_network_contains(&config.allow.list[0], &addr));
 }
 
 /* One address fewer is a change, too. */
@@ -398,6 +444,7 @@ int main(void)
         STORY(shares_are_bounded),
         STORY(values_that_do_not_go_together_are_refused),
         STORY(what_is_printed_can_be_read),
+        STORY(networks_are_checked),
         STORY(a_password_is_not_printed),
         STORY(a_reload_takes_what_can_change),
         STORY(a_reload_sees_every_change_of_addresses),

@@ -39,7 +39,8 @@ static void refused_without_memory(void **state)
     assert_int_equal(hf_core_client_learn(w->core, w->now, rows[0].record.id, &addr), HF_ENOMEM);
     assert_false(hf_core_sm_unmon(w->core, w->now, &peer, &monitor).ok);
     assert_false(hf_core_sm_unmon_all(w->core, w->now, &peer, &monitor).ok);
-    assert_int_equal(hf_core_free_all(w->core, w->now, &peer).stat, HF_STAT_DENIED_NOLOCKS);
+    assert_int_equal(hf_core_free_all(w->core, w->now, &peer, 0, false).stat,
+                     HF_STAT_DENIED_NOLOCKS);
     assert_int_equal(UNLOCK(w, .client = 2, .fh = "g"), HF_STAT_DENIED_NOLOCKS);
     assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("g"), &seq), HF_ENOMEM);
     peer = world_peer(w, 2);
@@ -80,7 +81,7 @@ static void crash_and_grace_without_memory(void **state)
     LOCK(w, .client = 2, .fh = "g");
     LOCK(w, .client = 1);
     use_up_memory(w);
-    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client2"), 5);
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client2"), 5, false);
     world_check(w);
     assert_int_equal(TEST(w, .client = 3, .fh = "g"), DENIED);
     w->heap.after = -1;
@@ -148,12 +149,12 @@ static void told_of_what_was_undone(void **state)
     hf_core_sm_mon(w->core, w->now, &peer, &monitor);
     world_step(w);
     w->by_hand = true;
-    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("10.0.0.7"), 3);
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("10.0.0.7"), 3, false);
     assert_int_equal(world_call_of(w, HF_CALL_STATUS).id, 0); /* not durable yet */
     assert_true(world_commit_one(w, HF_EIO));
     world_commit(w);
     assert_int_equal(world_call_of(w, HF_CALL_STATUS).id, 0);
-    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("10.0.0.7"), 3);
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("10.0.0.7"), 3, false);
     world_commit(w);
     assert_int_equal(world_call_of(w, HF_CALL_STATUS).state, 3);
 }
@@ -167,7 +168,7 @@ static void many_undone_at_once(void **state)
     for (uint64_t i = 0; i < 300; i++)
         LOCK(w, .client = 1, .off = 2 * i, .len = 1, .shared = i % 2);
     w->by_hand = true;
-    hf_core_free_all(w->core, w->now, &peer);
+    hf_core_free_all(w->core, w->now, &peer, 0, false);
     assert_int_equal(world_status(w).locks, 0);
     world_commit_one(w, HF_EIO);
     assert_int_equal(world_status(w).locks, 300);
@@ -251,21 +252,23 @@ static void damaged_records(void **state)
     hf_core_sm_mon(w->core, w->now, &peer, &monitor);
     LOCK(w, .client = 1);
     world_crash(w);
-    for (size_t i = 0; i < w->n_stored; i++) {
-        for (size_t at = 0; at < 2 * w->store[i].len; at++) {
+    for (unsigned i = 0; i < w->records.count; i++) {
+        const struct stored_record *record = w->records.at[i];
+
+        for (size_t at = 0; at < 2 * record->len; at++) {
             uint8_t bytes[4096];
-            size_t len = at < w->store[i].len ? at : w->store[i].len;
-            memcpy(bytes, w->store[i].data, w->store[i].len);
-            if (at >= w->store[i].len)
-                bytes[at - w->store[i].len] ^= 0xff;
+            size_t len = at < record->len ? at : record->len;
+            memcpy(bytes, record->value, record->len);
+            if (at >= record->len)
+                bytes[at - record->len] ^= 0xff;
             w->core = hf_core_new(&w->config, &w->alloc);
-            for (size_t k = 0; k < w->n_stored; k++) {
-                if (w->store[k].kind == HF_RECORD_CLIENT && k != i)
-                    hf_core_load(w->core, HF_RECORD_CLIENT,
-                                 hf_bytes(w->store[k].data, w->store[k].len));
+            for (unsigned k = 0; k < w->records.count; k++) {
+                const struct stored_record *other = w->records.at[k];
+                if (other->kind == HF_RECORD_CLIENT && k != i)
+                    hf_core_load(w->core, HF_RECORD_CLIENT, record_bytes(other));
             }
-            refused += hf_core_load(w->core, w->store[i].kind, hf_bytes(bytes, len)) < 0;
-            hf_core_check(w->core);
+            refused += hf_core_load(w->core, record->kind, hf_bytes(bytes, len)) < 0;
+            hf_core_verify_invariants(w->core);
             world_crash(w);
         }
     }

@@ -46,13 +46,9 @@ static void epoch_follows_from_ids(void **state)
 
     world_restart(w);
     LOCK(w, .client = 1);
-    for (size_t i = 0; i < w->n_stored; i++) {
-        if (w->store[i].kind == HF_RECORD_SERVER) {
-            free(w->store[i].data);
-            w->store[i] = w->store[--w->n_stored];
-            break;
-        }
-    }
+    assert_int_equal(world_count(w, HF_RECORD_SERVER), 1);
+    records_delete(&w->records, HF_RECORD_SERVER, w->records.at[0]->id);
+    assert_int_equal(world_count(w, HF_RECORD_SERVER), 0);
     world_restart(w);
     assert_int_equal(world_status(w).state, 5);
 }

@@ -21,7 +21,7 @@ static struct hf_sm_answer mon(struct world *w, const char *host)
 static uint64_t notify(struct world *w, int from, const char *name, int32_t state)
 {
     struct hf_addr addr = world_addr(from);
-    uint64_t seq = hf_core_sm_notify(w->core, w->now, &addr, hf_bytes_str(name), state);
+    uint64_t seq = hf_core_sm_notify(w->core, w->now, &addr, hf_bytes_str(name), state, false).seq;
 
     world_step(w);
     return seq;
@@ -242,13 +242,17 @@ static void host_restarted(void **state)
 
     LOCK(w, .client = 1, .state = 5);
     LOCK(w, .client = 2, .fh = "g", .state = 5);
-    hf_core_host_restarted(w->core, w->now, hf_bytes_str("CLIENT1"), 7);
+    hf_core_host_restarted(w->core, w->now, hf_bytes_str("CLIENT1"),
+                           7); /* another host may be called so */
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 2);
+    hf_core_host_restarted(w->core, w->now, hf_bytes_str("CLIENT1.example"), 7);
     world_step(w);
     assert_int_equal(world_status(w).locks, 1);
     hf_core_host_restarted(w->core, w->now, hf_bytes_str("10.0.0.2"), 7);
     world_step(w);
     assert_int_equal(world_status(w).locks, 0);
-    assert_int_equal(hf_core_host_restarted(w->core, w->now, hf_bytes_str("10.0.0.2"), 0), 0);
+    assert_int_equal(hf_core_host_restarted(w->core, w->now, hf_bytes_str("10.0.0.2"), 0).seq, 0);
     hf_core_host_restarted(w->core, w->now, hf_bytes_str("nobody"), 7);
 }
 
@@ -270,6 +274,125 @@ static void state_hint(void **state)
     assert_int_equal(world_status(w).locks, 3);
 }
 
+static void notice_of_client_1(struct world *w, int32_t state)
+{
+    struct hf_addr from = world_addr(1);
+
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), state, false);
+    world_step(w);
+}
+
+/*
+ * A LOCK of the old life that was under way for long comes after the first LOCK of the new one: the
+ * notice takes it as well, granted or waiting. What the new life holds is not touched, also where
+ * the delayed LOCK asks for the same or for what borders on it.
+ */
+static void a_delayed_lock_of_the_old_life_goes_with_it(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .fh = "old", .state = 5);
+    LOCK(w, .client = 2, .fh = "busy");
+    LOCK(w, .client = 1, .off = 10, .len = 10, .state = 7);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "late", .state = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "late", .state = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .off = 12, .len = 2, .state = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .off = 20, .len = 5, .state = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "busy", .block = true, .state = 5), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "unknown", .state = 0), GRANTED);
+    notice_of_client_1(w, 7);
+    assert_int_equal(TEST(w, .client = 3, .fh = "old"), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .fh = "late"), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .off = 20), GRANTED);
+    assert_int_equal(world_status(w).waiters, 0);
+    assert_int_equal(TEST(w, .client = 3, .off = 10, .len = 1), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 12, .len = 1), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 19, .len = 1), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .fh = "unknown"), DENIED); /* it may be of the new one */
+}
+
+/* The new life unlocks the middle of a lock of the old one: both ends are still the old life's. */
+static void both_ends_of_a_lock_of_the_old_life_go(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .off = 0, .len = 30, .state = 5);
+    LOCK(w, .client = 1, .off = 10, .len = 10, .state = 7);
+    UNLOCK(w, .client = 1, .off = 10, .len = 10);
+    notice_of_client_1(w, 7);
+    assert_int_equal(world_status(w).locks, 0);
+}
+
+/* The new life takes what a delayed LOCK of the old one got: from then on it is its own. */
+static void the_new_life_takes_over_a_delayed_lock(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .fh = "old", .state = 5);
+    LOCK(w, .client = 1, .fh = "new", .state = 7);
+    LOCK(w, .client = 1, .off = 0, .len = 10, .state = 5);
+    assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 5, .state = 7), GRANTED);
+
+    /* One that waits is granted over what the new life has got meanwhile. */
+    LOCK(w, .client = 2, .off = 29, .len = 1);
+    assert_int_equal(LOCK(w, .client = 1, .off = 20, .len = 10, .block = true, .state = 5),
+                     BLOCKED);
+    LOCK(w, .client = 1, .off = 20, .len = 5, .state = 7);
+    UNLOCK(w, .client = 2);
+    notice_of_client_1(w, 7);
+    assert_int_equal(TEST(w, .client = 3, .off = 4, .len = 1), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 15), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .off = 24, .len = 1), DENIED);
+}
+
+/* What a delayed LOCK waited for and got goes likewise, also when the release fails at first. */
+static void a_delayed_lock_that_waited_goes_when_a_commit_works(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .fh = "old", .state = 5);
+    LOCK(w, .client = 2, .fh = "busy");
+    LOCK(w, .client = 1, .fh = "new", .state = 7);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "busy", .block = true, .state = 5), BLOCKED);
+    UNLOCK(w, .client = 2, .fh = "busy");
+    assert_int_equal(TEST(w, .client = 3, .fh = "busy"), DENIED);
+    w->by_hand = true;
+    notice_of_client_1(w, 7);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(TEST(w, .client = 3, .fh = "busy"), DENIED);
+    w->by_hand = false;
+    world_later(w, 2000);
+    assert_int_equal(TEST(w, .client = 3, .fh = "busy"), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .fh = "old"), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .fh = "new"), DENIED);
+}
+
+/*
+ * What a request of the old life waited for, and got after the first LOCK of the new one, goes as
+ * well; unless the new life has asked for the same, before it was granted or during its callback.
+ */
+static void what_the_old_life_waited_for_goes_with_it(void **state)
+{
+    static const char *const files[] = {"before", "during", "never"};
+    struct world *w = *state;
+
+    for (size_t i = 0; i < HF_COUNT_OF(files); i++) {
+        LOCK(w, .client = 2, .fh = files[i]);
+        LOCK(w, .client = 1, .fh = files[i], .block = true, .state = 5);
+    }
+    LOCK(w, .client = 1, .fh = "new", .state = 7);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "before", .block = true, .state = 7), BLOCKED);
+    for (size_t i = 0; i < HF_COUNT_OF(files); i++)
+        UNLOCK(w, .client = 2, .fh = files[i]);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "during", .block = true, .state = 7), GRANTED);
+    notice_of_client_1(w, 7);
+    assert_int_equal(TEST(w, .client = 3, .fh = "before"), DENIED);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0); /* and it is told so */
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(TEST(w, .client = 3, .fh = "during"), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .fh = "never"), GRANTED);
+}
+
 /*
  * The notice comes late, when the client has locked in its new life already: the old life's locks
  * go, and only those; even where an owner of the same name now holds the same range.
@@ -286,14 +409,14 @@ static void late_notice_spares_the_new_life(void **state)
     assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 5, .state = 7), HF_STAT_GRANTED);
     assert_int_equal(SHARE(w, .client = 1, .fh = "t", .mode = 3, .access = 3), HF_STAT_GRANTED);
     assert_int_equal(world_status(w).locks, 2);
-    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 7);
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 7, false);
     world_step(w);
     assert_int_equal(TEST(w, .client = 2, .off = 0, .len = 15), HF_STAT_DENIED);
     assert_int_equal(TEST(w, .client = 2, .off = 15), HF_STAT_GRANTED);
     assert_int_equal(SHARE(w, .client = 2, .fh = "s", .access = 1), HF_STAT_GRANTED);
     assert_int_equal(SHARE(w, .client = 2, .fh = "t", .access = 1), HF_STAT_DENIED);
     LOCK(w, .client = 1, .off = 40, .len = 1, .state = 9); /* and a notice of yet another life: */
-    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 11);
+    hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client1.example"), 11, false);
     world_step(w);
     assert_int_equal(world_status(w).locks, 0); /* all of it */
 }
@@ -369,6 +492,30 @@ static void unreachable_client_is_crashed(void **state)
     assert_true(world_event(w, HF_EVENT_NOTICE_GIVEN_UP, NULL));
 }
 
+/* NOT-03: a client that cannot be reached but took a lock since our restart runs, and keeps it. */
+static void unreachable_client_keeps_new_locks(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 1, .fh = "g");
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+    assert_int_equal(hf_core_grace_end(w->core, w->now), hf_core_durable(w->core) + 1);
+    world_step(w);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "h"), GRANTED);
+    for (int i = 0; i < 3; i++) {
+        while (hf_core_next_call(w->core, w->now, &call))
+            world_called(w, call.id, HF_CALL_FAILED);
+        world_later(w, 5000);
+    }
+    assert_true(world_event(w, HF_EVENT_CLIENT_UNREACHABLE, NULL));
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g"), GRANTED); /* not reclaimed in grace */
+    assert_int_equal(LOCK(w, .client = 2), DENIED);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "h"), DENIED);
+}
+
 /* NSM-05: a callback that was due when we went down is made after the start; nothing else is. */
 static void told_again_after_a_restart(void **state)
 {
@@ -413,7 +560,7 @@ static void our_own_lack_is_no_crash(void **state)
     assert_true(hf_core_next_call(w->core, w->now, &call));
     world_called(w, call.id, HF_CALL_ACCEPTED);
     assert_int_equal(world_status(w).notices[HF_NOTICE_DELIVERED], 1);
-    hf_core_check(w->core);
+    hf_core_verify_invariants(w->core);
 }
 
 /* notify.on_failure = keep: the locks stay reclaimable until grace ends. */
@@ -583,7 +730,7 @@ static void two_addresses_of_ours_are_two_servers(void **state)
     assert_int_equal(hf_core_lock(w->core, w->now, &second, &args).stat, GRANTED);
     world_step(w);
     assert_int_equal(world_status(w).locks, 2);
-    hf_core_free_all(w->core, w->now, &first);
+    hf_core_free_all(w->core, w->now, &first, 0, false);
     world_step(w);
     assert_int_equal(world_status(w).locks, 0);
     args.reclaim = false;
@@ -591,7 +738,7 @@ static void two_addresses_of_ours_are_two_servers(void **state)
     args.fh = hf_bytes_str("z");
     assert_int_equal(hf_core_lock(w->core, w->now, &second, &args).stat, GRANTED);
     world_step(w);
-    hf_core_sm_notify(w->core, w->now, &from, first.name, 99);
+    hf_core_sm_notify(w->core, w->now, &from, first.name, 99, false);
     world_step(w);
     assert_int_equal(world_status(w).locks, 0);
 }
@@ -665,7 +812,7 @@ static void tracker_of_both_protocols(void **state)
 /* ADM-01: pages show everything exactly once, with shares by their pattern. */
 static void pages(void **state)
 {
-    static const struct hf_share_rule rules[] = {
+    static const struct hf_export_rule rules[] = {
         {{(const uint8_t *)"left", 4}, 0, {(const uint8_t *)"L", 1}},
         {{(const uint8_t *)"right", 5}, 2, {(const uint8_t *)"R", 1}},
     };
@@ -678,8 +825,8 @@ static void pages(void **state)
     size_t n, seen = 0, left = 0, right = 0;
 
     world_crash(w);
-    w->config.shares = rules;
-    w->config.n_shares = HF_COUNT_OF(rules);
+    w->config.export_rules = rules;
+    w->config.n_export_rules = HF_COUNT_OF(rules);
     world_start(w);
     LOCK(w, .client = 1, .fh = "Lxx");
     LOCK(w, .client = 2, .fh = "xxR");
@@ -726,6 +873,33 @@ static void pages(void **state)
     assert_int_equal(hf_core_view_waiters(w->core, &cursor, waiters, 3), 1);
     assert_int_equal(hf_core_view_client(w->core, clients[0].record.id, &clients[1]), 0);
     assert_int_equal(hf_core_view_client(w->core, 3, &clients[1]), HF_ENOENT);
+}
+
+/* ADM-01: of all waiters being granted, those of one release are listed, in order and in pages. */
+static void granted_waiters_are_listed(void **state)
+{
+    struct world *w = *state;
+    struct hf_view_waiter rows[2];
+    struct hf_view_client client;
+    uint64_t cursor = 0;
+    uint64_t mark;
+    uint64_t seq;
+
+    LOCK(w, .client = 1, .fh = "x");
+    LOCK(w, .client = 1, .len = 30);
+    LOCK(w, .client = 5, .fh = "x", .block = true);
+    for (int i = 0; i < 3; i++)
+        LOCK(w, .client = 2 + i, .off = 10 * (uint64_t)i, .len = 10, .block = true);
+    UNLOCK(w, .client = 1, .fh = "x"); /* granted to client 5 before the release */
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, &client, 1), 1);
+    mark = hf_core_view_grant_mark(w->core);
+    assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 0);
+    assert_int_equal(hf_core_release_client(w->core, w->now, client.record.id, &seq), 1);
+    assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 2);
+    assert_true(rows[0].granting && rows[0].first == 0 && rows[1].first == 10);
+    assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 1);
+    assert_int_equal(rows[0].first, 20);
+    assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 0);
 }
 
 /* An SM_MON that is being removed is not shown any more. */
@@ -818,9 +992,15 @@ int main(void)
         T(several_at_one_address),
         T(host_restarted),
         T(state_hint),
+        T(a_delayed_lock_of_the_old_life_goes_with_it),
+        T(what_the_old_life_waited_for_goes_with_it),
+        T(both_ends_of_a_lock_of_the_old_life_go),
+        T(the_new_life_takes_over_a_delayed_lock),
+        T(a_delayed_lock_that_waited_goes_when_a_commit_works),
         T(late_notice_spares_the_new_life),
         T(restart_notifies_everybody),
         T(unreachable_client_is_crashed),
+        T(unreachable_client_keeps_new_locks),
         T(our_own_lack_is_no_crash),
         T(told_again_after_a_restart),
         T(unreachable_client_is_kept),
@@ -833,6 +1013,7 @@ int main(void)
         T(operator_releases),
         T(tracker_of_both_protocols),
         T(pages),
+        T(granted_waiters_are_listed),
         T(leaving_monitor_is_not_shown),
         T(events_overflow),
         T(odd_names),

@@ -12,7 +12,15 @@ static struct faulty_heap heap;
 static struct hf_alloc alloc;
 static struct hf_dupcache cache;
 static struct hf_addr alice, bob;
+static struct hf_dup_host alice_dups, bob_dups;
+static struct hf_dup_host *last_emptied;
 static struct hf_rpc_call work; /* stands for whatever is at work on a request */
+
+static void on_emptied(void *ctx, struct hf_dup_host *host)
+{
+    assert_ptr_equal(ctx, &cache);
+    last_emptied = host;
+}
 
 static int begin(void **state)
 {
@@ -25,7 +33,9 @@ static int begin(void **state)
     hf_addr_parse("192.0.2.1", &alice);
     hf_addr_parse("2001:db8::2", &bob);
     alice.port = 700;
-    return hf_dupcache_init(&cache, &key, &alloc);
+    alice_dups = bob_dups = (struct hf_dup_host){0};
+    last_emptied = NULL;
+    return hf_dupcache_init(&cache, &key, &alloc, on_emptied, &cache);
 }
 
 static int end(void **state)
@@ -41,7 +51,8 @@ static enum hf_dup_verdict check(uint64_t now_ms, const struct hf_addr *peer, ui
     char bytes[64];
     int len = snprintf(bytes, sizeof(bytes), "%u %s", xid, message); /* the xid is part of both */
 
-    return hf_dupcache_check(&cache, now_ms, peer, xid,
+    return hf_dupcache_check(&cache, now_ms,
+                             hf_addr_same_host(peer, &alice) ? &alice_dups : &bob_dups, xid,
                              hf_dupcache_hash(&cache, peer, hf_bytes(bytes, (size_t)len)), entry);
 }
 
@@ -104,7 +115,7 @@ static void an_answer_lasts_for_the_window_and_no_longer(void **state)
     assert_int_equal(check(1000 + HF_DUP_WINDOW_MS + 1, &alice, 5, "lock", &entry), HF_DUP_NEW);
 }
 
-/* Given a full ring, its oldest makes way; if its call is still at work, it goes on without. */
+/* Given a host with as many as it may have, its oldest makes way; a call still at work goes on. */
 static void the_oldest_makes_way_for_the_newest(void **state)
 {
     struct hf_dup *first = ask_new(1000, 0, "lock");
@@ -113,25 +124,24 @@ static void the_oldest_makes_way_for_the_newest(void **state)
 
     (void)state;
     first->call = &unfinished;
-    for (uint32_t xid = 1; xid < HF_DUP_ENTRIES; xid++)
+    for (uint32_t xid = 1; xid < HF_DUP_HOST_MAX; xid++)
         hf_dup_answer(&cache, ask_new(1000, xid, "lock"), hf_bytes_str("granted"));
     assert_ptr_equal(unfinished.dup, first);
-    expect_answer(1000, HF_DUP_ENTRIES - 1, "lock", "granted");
-    hf_dup_answer(&cache, ask_new(1000, HF_DUP_ENTRIES, "lock"), hf_bytes_str("granted"));
+    expect_answer(1000, HF_DUP_HOST_MAX - 1, "lock", "granted");
+    hf_dup_answer(&cache, ask_new(1000, HF_DUP_HOST_MAX, "lock"), hf_bytes_str("granted"));
     assert_null(unfinished.dup);
     assert_int_equal(check(1000, &alice, 0, "lock", &entry), HF_DUP_NEW);
 }
 
-/* The index has room for nearly all that the ring holds, and where it has not, forgets the older.
- */
+/* The index has room for nearly all entries, and where it has not, one is forgotten. */
 static void nearly_all_that_fit_are_found_again(void **state)
 {
     uint32_t found = 0;
 
     (void)state;
-    for (uint32_t xid = 0; xid < HF_DUP_ENTRIES; xid++)
+    for (uint32_t xid = 0; xid < HF_DUP_HOST_MAX; xid++)
         hf_dup_answer(&cache, ask_new(1000, xid, "lock"), hf_bytes_str("granted"));
-    for (uint32_t xid = HF_DUP_ENTRIES; xid-- > 0;) {
+    for (uint32_t xid = HF_DUP_HOST_MAX; xid-- > 0;) {
         struct hf_dup *entry;
         enum hf_dup_verdict verdict = check(1000, &alice, xid, "lock", &entry);
 
@@ -140,20 +150,110 @@ static void nearly_all_that_fit_are_found_again(void **state)
         else
             found += verdict == HF_DUP_ANSWERED;
     }
-    assert_in_range(found, HF_DUP_ENTRIES * 9 / 10, HF_DUP_ENTRIES);
+    assert_in_range(found, HF_DUP_HOST_MAX * 9 / 10, HF_DUP_HOST_MAX);
 }
 
-/* Twice as many as there is room for: the cache holds no more than it has places. */
+/* Twice as many as a host may have: the cache holds no more for it. */
 static void the_cache_stays_bounded(void **state)
 {
     (void)state;
-    for (uint32_t xid = 0; xid < 2 * HF_DUP_ENTRIES; xid++) {
+    for (uint32_t xid = 0; xid < 2 * HF_DUP_HOST_MAX; xid++) {
         char large[HF_DUP_INLINE + 1];
 
         memset(large, 'x', sizeof(large));
         hf_dup_answer(&cache, ask_new(1000, xid, "lock"), hf_bytes(large, sizeof(large)));
-        assert_true(heap.live <= HF_DUP_ENTRIES + 2); /* large answers, sets and entries */
+        assert_true(heap.live <= HF_DUP_HOST_MAX + 2); /* large answers, sets and entries */
     }
+}
+
+/* ---- hosts ---- */
+
+enum { CROWD = 64 };
+
+static struct hf_dup_host crowd[CROWD];
+
+static enum hf_dup_verdict check_for(struct hf_dup_host *host, uint64_t now_ms, uint32_t number,
+                                     struct hf_dup **entry)
+{
+    uint32_t who = (uint32_t)(host - crowd);
+    uint32_t words[] = {who, number};
+
+    return hf_dupcache_check(&cache, now_ms, host, number,
+                             hf_dupcache_hash(&cache, &alice, hf_bytes(words, sizeof(words))),
+                             entry);
+}
+
+static void ask_for(struct hf_dup_host *host, uint64_t now_ms, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = first; i < first + n; i++) {
+        struct hf_dup *entry;
+
+        assert_int_equal(check_for(host, now_ms, i, &entry), HF_DUP_NEW);
+        hf_dup_answer(&cache, entry, hf_bytes_str("granted"));
+    }
+}
+
+static uint32_t found_of(struct hf_dup_host *host, uint64_t now_ms, uint32_t first, uint32_t n)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = first; i < first + n; i++) {
+        struct hf_dup *entry;
+
+        if (check_for(host, now_ms, i, &entry) == HF_DUP_ANSWERED)
+            found++;
+        else
+            hf_dup_forget(&cache, entry);
+    }
+    return found;
+}
+
+/* SEC-08: a host that floods the cache pushes out its own answers, not those of another host. */
+static void a_flood_of_one_host_leaves_the_answers_of_others(void **state)
+{
+    (void)state;
+    memset(crowd, 0, sizeof(crowd));
+    ask_for(&crowd[0], 1000, 0, 100);
+    ask_for(&crowd[1], 1000, 0, 3 * HF_DUP_ENTRIES);
+    assert_int_equal(found_of(&crowd[0], 1000, 0, 100), 100);
+    assert_true(crowd[1].n <= HF_DUP_HOST_MAX);
+}
+
+/* Nor do many hosts that fill the whole cache, while the host has no more than an equal share. */
+static void a_full_cache_is_shared(void **state)
+{
+    (void)state;
+    memset(crowd, 0, sizeof(crowd));
+    for (uint32_t i = 1; i < CROWD; i++)
+        ask_for(&crowd[i], 1000, 0, HF_DUP_ENTRIES / 8);
+    assert_int_equal(cache.n_used, HF_DUP_ENTRIES);
+    ask_for(&crowd[0], 1000, 0, 500);
+    for (uint32_t i = 1; i < CROWD; i++)
+        ask_for(&crowd[i], 1000, HF_DUP_ENTRIES / 8, 1000);
+    assert_in_range(found_of(&crowd[0], 1000, 0, 500), 495, 500); /* the index may lack a slot */
+}
+
+/* Hosts that have gone leave their room to those that come; their owner is told. */
+static void answers_out_of_date_make_way_first(void **state)
+{
+    uint64_t later = 1000 + HF_DUP_WINDOW_MS + 1;
+    uint32_t left = 0;
+
+    (void)state;
+    memset(crowd, 0, sizeof(crowd));
+    for (uint32_t i = 2; i < CROWD; i++)
+        ask_for(&crowd[i], 1000, 0, HF_DUP_ENTRIES / (CROWD - 2) + 1);
+    ask_for(&crowd[0], later, 0, HF_DUP_HOST_MAX);
+    assert_int_equal(crowd[0].n, HF_DUP_HOST_MAX);
+    for (uint32_t i = 1; i < 5; i++)
+        ask_for(&crowd[1], later, i * HF_DUP_HOST_MAX, HF_DUP_HOST_MAX);
+    for (uint32_t i = 2; i < CROWD; i++)
+        left += crowd[i].n;
+    assert_int_equal(left, HF_DUP_ENTRIES - crowd[0].n - crowd[1].n);
+    for (uint32_t n = 0; n < 4; n++)
+        ask_for(&bob_dups, later, n * HF_DUP_HOST_MAX, HF_DUP_HOST_MAX);
+    assert_non_null(last_emptied);
+    assert_int_equal(last_emptied->n, 0);
 }
 
 static void answers_of_every_size_come_back_whole(void **state)
@@ -208,7 +308,7 @@ static void it_does_not_start_without_memory(void **state)
     (void)state;
     for (long after = 0; after < 2; after++) {
         heap.after = after;
-        assert_int_equal(hf_dupcache_init(&other, &key, &alloc), HF_ENOMEM);
+        assert_int_equal(hf_dupcache_init(&other, &key, &alloc, NULL, NULL), HF_ENOMEM);
         assert_int_equal(heap.live, live);
     }
 }
@@ -224,6 +324,9 @@ int main(void)
         STORY(the_oldest_makes_way_for_the_newest),
         STORY(nearly_all_that_fit_are_found_again),
         STORY(the_cache_stays_bounded),
+        STORY(a_flood_of_one_host_leaves_the_answers_of_others),
+        STORY(a_full_cache_is_shared),
+        STORY(answers_out_of_date_make_way_first),
         STORY(answers_of_every_size_come_back_whole),
         STORY(an_answer_that_finds_no_memory_is_forgotten),
         STORY(a_forgotten_request_is_new_again),

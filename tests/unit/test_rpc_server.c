@@ -12,7 +12,7 @@
 #include "rpc/server.h"
 #include "rpc_words.h"
 
-enum { PROG = 400000, LATER = 1, NEVER = 2, NOW = 3 };
+enum { PROG = 400000, LATER = 1, NEVER = 2, NOW = 3, LONG = 4 };
 enum { FOREVER_MS = 3600 * 1000 };
 
 /* ---- the program ---- */
@@ -53,14 +53,26 @@ static void handle_now(struct hf_rpc_call *call, void *args)
     hf_rpc_reply(call, (xdrproc_t)xdr_u_int, &count);
 }
 
+/* An answer of 1,000 bytes. */
+static void handle_long(struct hf_rpc_call *call, void *args)
+{
+    static char bytes[1000];
+    struct netobj obj = {sizeof(bytes), bytes};
+
+    (void)args;
+    hf_rpc_reply(call, (xdrproc_t)xdr_netobj, &obj);
+}
+
 static const struct hf_rpc_procedure PROCEDURES[] = {
     {"NULL", NULL, NULL, handle_null, false},
     [LATER] = {"LATER", NULL, NULL, handle_later, true},
     [NEVER] = {"NEVER", NULL, NULL, handle_never, true},
     [NOW] = {"NOW", NULL, NULL, handle_now, true},
+    [LONG] = {"LONG", NULL, NULL, handle_long, false},
 };
 static const struct hf_rpc_version VERSIONS[] = {{1, PROCEDURES, HF_COUNT_OF(PROCEDURES)}};
-static const struct hf_rpc_program PROGRAM = {PROG, "test", VERSIONS, 1, NULL};
+static const struct hf_rpc_program PROGRAM = {
+    .number = PROG, .name = "test", .versions = VERSIONS, .n_versions = 1};
 static const struct hf_rpc_program *const PROGRAMS[] = {&PROGRAM};
 
 /* ---- the server ---- */
@@ -77,6 +89,10 @@ static void on_gone(void *ctx)
     gone = true;
 }
 
+/* Changes for one test to the configuration, and where to listen. */
+static struct hf_rpc_server_config special;
+static const char *listen_at;
+
 static int server_begin(uint64_t idle_ms, uint64_t stall_ms)
 {
     struct hf_rpc_server_config config = {
@@ -84,12 +100,16 @@ static int server_begin(uint64_t idle_ms, uint64_t stall_ms)
         .alloc = &alloc,
         .hash_key = {1, 2},
         .max_connections = 64,
+        .max_connections_per_host = special.max_connections_per_host,
+        .max_calls_per_host = special.max_calls_per_host,
+        .access = special.access,
+        .work = special.work,
         .idle_ms = idle_ms,
         .stall_ms = stall_ms,
     };
     int rv = hf_rpc_server_new(&config, &server);
 
-    at = address("127.0.0.1", 0);
+    at = address(listen_at, 0);
     gone = false;
     return rv < 0 ? rv : hf_rpc_server_listen(server, &at, PROGRAMS, 1);
 }
@@ -112,6 +132,8 @@ static int begin(void **state)
     heap = (struct faulty_heap){.after = 1000000};
     alloc = faulty_alloc(&heap);
     n_pending = n_handled = 0;
+    special = (struct hf_rpc_server_config){0};
+    listen_at = "127.0.0.1";
     loop_begin();
     return 0;
 }
@@ -214,7 +236,7 @@ static void an_incomplete_record_is_not_waited_for(void **state)
     close(stalled);
 }
 
-/* Sends a byte at each heartbeat; true once there is nobody to take it. */
+/* Sends a byte at each heartbeat; true once the server has closed the connection. */
 static bool trickled(int fd)
 {
     static unsigned last;
@@ -427,6 +449,283 @@ static void requests_under_way_are_bounded(void **state)
     close(fd);
 }
 
+/* ---- one host and the others ---- */
+
+static const char OTHERS[] = "192.0.2.1"; /* not a loopback address */
+
+/* A connection or socket from this address. */
+static int connect_from(int type, const char *from)
+{
+    struct hf_addr source = address(from, 0);
+    struct sockaddr_storage sa;
+    unsigned len = hf_addr_to_sockaddr(&at, &sa);
+    int fd = plain_socket(type, &source);
+
+    assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sa, len), 0);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+/* So many calls in one write. */
+static void send_calls(int fd, uint32_t first, unsigned n, uint32_t proc)
+{
+    static uint8_t bytes[64 * 1024];
+    size_t len = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        struct words w = plain_call(first + i, PROG, 1, proc);
+
+        assert_true(len + HF_RPC_MARK_SIZE + w.len <= sizeof(bytes));
+        hf_marking_put(bytes + len, w.len);
+        memcpy(bytes + len + HF_RPC_MARK_SIZE, w.bytes, w.len);
+        len += HF_RPC_MARK_SIZE + w.len;
+    }
+    plain_send(fd, hf_bytes(bytes, len));
+}
+
+/* The number of requests that were handled before this one. */
+static uint32_t handled_before(int fd, bool udp)
+{
+    uint32_t at_word = udp ? 6 : 7;
+
+    if (udp)
+        TURN_UNTIL((received = recv(fd, inbox, sizeof(inbox), 0)) > 0);
+    else
+        TURN_UNTIL(has_heard(fd));
+    assert_int_equal(received, 4 * (at_word + 1));
+    return word_at(hf_bytes(inbox, 32), at_word) - 1;
+}
+
+/* SEC-05: a thousand requests in one write do not all come before those of another connection. */
+static void connections_take_turns(void **state)
+{
+    enum { MANY = 1400 };
+    static const bool transports[] = {false, true};
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(transports); i++) {
+        struct words w = plain_call(1, PROG, 1, NOW);
+        bool udp = transports[i];
+        int greedy, victim;
+
+        assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+        greedy = plain_connect(SOCK_STREAM, &at);
+        victim = plain_connect(udp ? SOCK_DGRAM : SOCK_STREAM, &at);
+        expect_null_answer(greedy, 1);
+        n_handled = 0;
+        send_calls(greedy, 2, MANY, NOW);
+        if (udp)
+            plain_send(victim, view(&w));
+        else
+            send_call(victim, 1, NOW);
+        assert_true(handled_before(victim, udp) <= 300);
+        for (uint32_t xid = 2; xid < 2 + MANY; xid++) { /* all are answered, in order, once */
+            TURN_UNTIL(has_heard(greedy));
+            assert_int_equal(word_at(hf_bytes(inbox, 32), 1), xid);
+        }
+        assert_int_equal(n_handled, MANY + 1);
+        assert_true(counters()->gave_way >= 10);
+        close(greedy);
+        close(victim);
+        server_end();
+    }
+}
+
+static uint64_t work_of_handled(void *ctx)
+{
+    (void)ctx;
+    return (uint64_t)n_handled * 1000000;
+}
+
+/* Expensive requests end a slice sooner. */
+static void expensive_requests_take_shorter_turns(void **state)
+{
+    int greedy, victim;
+
+    (void)state;
+    special.work = work_of_handled;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    greedy = plain_connect(SOCK_STREAM, &at);
+    victim = plain_connect(SOCK_STREAM, &at);
+    expect_null_answer(greedy, 1);
+    send_calls(greedy, 2, 1000, NOW);
+    send_call(victim, 1, NOW);
+    assert_true(handled_before(victim, false) <= 10);
+    close(greedy);
+    close(victim);
+}
+
+/* Of a host that sends expensive requests by UDP, one is served in a turn, and others meanwhile. */
+static void expensive_datagrams_are_dropped(void **state)
+{
+    int greedy, victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    special.work = work_of_handled;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    greedy = connect_from(SOCK_DGRAM, "192.0.2.2");
+    victim = connect_from(SOCK_DGRAM, "192.0.2.3");
+    for (uint32_t xid = 0; xid < 100; xid++) {
+        struct words w = plain_call(xid, PROG, 1, NOW);
+        plain_send(xid < 99 ? greedy : victim, view(&w));
+    }
+    assert_true(handled_before(victim, true) < 50);
+    assert_true(counters()->too_costly > 0);
+    close(greedy);
+    close(victim);
+}
+
+/* All connections of a host together get a few slices of a turn. */
+static void hosts_take_turns(void **state)
+{
+    enum { GREEDY = 20, EACH = 1000 };
+    int greedy[GREEDY];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    for (unsigned i = 0; i < GREEDY; i++) {
+        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        expect_null_answer(greedy[i], 1);
+    }
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    expect_null_answer(victim, 1);
+    n_handled = 0;
+    for (unsigned i = 0; i < GREEDY; i++)
+        send_calls(greedy[i], 2 + i * EACH, EACH, NOW);
+    send_call(victim, 2, NOW);
+    assert_true(handled_before(victim, false) <= 1100);
+    TURN_UNTIL(n_handled == GREEDY * EACH + 1);
+    for (unsigned i = 0; i < GREEDY; i++)
+        close(greedy[i]);
+    close(victim);
+}
+
+/* SEC-02: beyond its number of connections, a host loses its own, not those of others. */
+static void a_host_replaces_its_own_connections(void **state)
+{
+    enum { LIMIT = 8 };
+    int others[LIMIT + 2];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    special.max_connections_per_host = LIMIT;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    expect_null_answer(victim, 1);
+    for (unsigned i = 0; i < HF_COUNT_OF(others); i++) {
+        others[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        expect_null_answer(others[i], 1);
+    }
+    TURN_UNTIL(is_closed(others[0]) && is_closed(others[1]));
+    assert_int_equal(counters()->over_quota, 2);
+    expect_null_answer(victim, 2);
+    for (unsigned i = 2; i < HF_COUNT_OF(others); i++)
+        expect_null_answer(others[i], 2);
+    for (unsigned i = 0; i < HF_COUNT_OF(others); i++)
+        close(others[i]);
+    close(victim);
+}
+
+/* When all connections are taken, a host with more than its share makes way. */
+static void a_greedy_host_makes_way_when_all_are_taken(void **state)
+{
+    enum { ALL = 64 };
+    int greedy[ALL];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    expect_null_answer(victim, 1); /* it is silent from now on */
+    for (unsigned i = 0; i < ALL; i++) {
+        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        expect_null_answer(greedy[i], 1);
+    }
+    assert_int_equal(counters()->evicted, 1);
+    expect_null_answer(victim, 2);
+    for (unsigned i = 0; i < ALL; i++)
+        close(greedy[i]);
+    close(victim);
+}
+
+/* Requests in progress are bounded for each host, over all its connections. */
+static void a_host_has_so_many_requests_in_progress(void **state)
+{
+    int greedy[2];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    special.max_calls_per_host = 10;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    for (uint32_t i = 0; i < 2; i++) {
+        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        send_calls(greedy[i], 100 * (i + 1), 20, LATER);
+    }
+    TURN_UNTIL(counters()->over_quota >= 29);
+    assert_int_equal(n_pending, 11);
+    send_call(victim, 1, LATER);
+    TURN_UNTIL(n_pending == 12);
+    close(greedy[0]);
+    close(greedy[1]);
+    close(victim);
+}
+
+/* SEC-03: to an address that has not proved itself, no answer is much longer than its question. */
+static void an_unproven_address_gets_no_long_answer(void **state)
+{
+    struct words w = plain_call(1, PROG, 1, LONG);
+    int udp, tcp;
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    udp = connect_from(SOCK_DGRAM, "192.0.2.2");
+    plain_send(udp, view(&w));
+    TURN_UNTIL((received = recv(udp, inbox, sizeof(inbox), 0)) > 0);
+    assert_true(received <= 3 * (ssize_t)w.len);
+    assert_int_equal(word_at(hf_bytes(inbox, 24), 5), 5); /* SYSTEM_ERR */
+    assert_int_equal(counters()->too_long, 1);
+    tcp = connect_from(SOCK_STREAM, "192.0.2.2"); /* the proof */
+    expect_null_answer(tcp, 1);
+    plain_send(udp, view(&w));
+    TURN_UNTIL((received = recv(udp, inbox, sizeof(inbox), 0)) > 0);
+    assert_true(received > 1000);
+    close(udp);
+    close(tcp);
+}
+
+/* SEC-06: from other networks nothing is taken, whatever it is. */
+static void only_networks_that_are_allowed_are_served(void **state)
+{
+    struct words w = plain_call(1, PROG, 1, NOW);
+    int denied, denied_udp, allowed;
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(hf_network_parse("192.0.2.2", &special.access.allow[0]), 0);
+    special.access.n_allow = 1;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    denied = connect_from(SOCK_STREAM, "192.0.2.3");
+    denied_udp = connect_from(SOCK_DGRAM, "192.0.2.3");
+    plain_send(denied_udp, view(&w));
+    allowed = connect_from(SOCK_STREAM, "192.0.2.2");
+    TURN_UNTIL(is_closed(denied));
+    expect_null_answer(allowed, 1);
+    TURN_UNTIL(counters()->denied == 2);
+    assert_int_equal(n_handled, 0);
+    close(denied);
+    close(denied_udp);
+    close(allowed);
+}
+
 /* ---- memory and ports ---- */
 
 /* A connection for which there was no memory waits; it, and those after it, are served later. */
@@ -532,6 +831,15 @@ int main(void)
         STORY(a_withheld_answer_is_not_remembered),
         STORY(the_end_waits_for_what_is_owed),
         STORY(requests_under_way_are_bounded),
+        STORY(connections_take_turns),
+        STORY(expensive_requests_take_shorter_turns),
+        STORY(expensive_datagrams_are_dropped),
+        STORY(hosts_take_turns),
+        STORY(a_host_replaces_its_own_connections),
+        STORY(a_greedy_host_makes_way_when_all_are_taken),
+        STORY(a_host_has_so_many_requests_in_progress),
+        STORY(an_unproven_address_gets_no_long_answer),
+        STORY(only_networks_that_are_allowed_are_served),
         STORY(a_connection_without_memory_is_served_later),
         STORY(any_allocation_may_fail),
         STORY(a_taken_port_is_busy),

@@ -141,6 +141,70 @@ static void itree_agrees_with_an_array(void **state)
     assert_int_equal(walk(&tree), count);
 }
 
+static bool overlaps_its_tag(const struct naive *n, const struct hf_itree_node *node)
+{
+    for (size_t i = 0; i < NODES; i++) {
+        const struct hf_itree_node *other = &n->nodes[i];
+        if (n->in[i] && other->tag == node->tag && other->first <= node->last &&
+            other->last >= node->first)
+            return true;
+    }
+    return false;
+}
+
+static void compare_others(const struct hf_itree *tree, const struct naive *n, uint64_t first,
+                           uint64_t last, const void *tag)
+{
+    size_t expected = 0;
+    size_t found = 0;
+
+    for (struct hf_itree_node *i = hf_itree_overlap_other(tree, first, last, tag); i;
+         i = hf_itree_overlap_other_next(i, first, last, tag)) {
+        assert_true(i->first <= last && i->last >= first && i->tag != tag);
+        found++;
+    }
+    for (size_t i = 0; i < NODES; i++)
+        expected += n->in[i] && n->nodes[i].tag != tag && n->nodes[i].first <= last &&
+                    n->nodes[i].last >= first;
+    assert_int_equal(found, expected);
+}
+
+/*
+ * Given ranges of five tags, where those of one tag do not overlap: a search that skips a tag finds
+ * all others. Most ranges have the first tag, so that whole subtrees have it, too.
+ */
+static void itree_skips_a_tag(void **state)
+{
+    static struct naive n;
+    static const char tags[5];
+    struct hf_itree tree = {NULL};
+    uint64_t seed = 4101842887655102017;
+
+    (void)state;
+    for (int step = 0; step < 20000; step++) {
+        uint64_t r = random_next(&seed);
+        size_t i = r % NODES;
+        struct hf_itree_node *node = &n.nodes[i];
+
+        if (n.in[i]) {
+            hf_itree_remove(&tree, node);
+            n.in[i] = false;
+        } else {
+            node->first = r >> 20 & 0x1ff;
+            node->last = node->first + (r >> 40 & (step % 2 ? 0x3 : 0x3f));
+            node->tag = &tags[(r >> 48) % 8 < 5 ? 0 : (r >> 52) % 5];
+            if (overlaps_its_tag(&n, node))
+                continue;
+            hf_itree_insert(&tree, node);
+            n.in[i] = true;
+        }
+        hf_itree_check(&tree);
+        for (size_t tag = 0; tag < HF_COUNT_OF(tags); tag++)
+            compare_others(&tree, &n, node->first, node->last + (r >> 58), &tags[tag]);
+        compare_others(&tree, &n, 0, UINT64_MAX, &tags[0]);
+    }
+}
+
 /* Given ranges that begin at the same place, they come out in the order they went in. */
 static void itree_keeps_the_order_of_equals(void **state)
 {
@@ -166,6 +230,7 @@ int main(void)
         cmocka_unit_test(slab_survives_lack_of_memory),
         cmocka_unit_test(itree_agrees_with_an_array),
         cmocka_unit_test(itree_keeps_the_order_of_equals),
+        cmocka_unit_test(itree_skips_a_tag),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

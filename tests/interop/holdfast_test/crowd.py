@@ -25,7 +25,7 @@ def address(second, number):
 # ---- the network ----
 
 def join_addresses():
-    """Every address of 10.1/16 and 10.2/16 is ours; a cable leads to where nothing returns from."""
+    """Makes every address of 10.1/16 and 10.2/16 ours, and adds a cable whose far end drops every packet."""
     netns.run("ip", "address", "add", SERVER + "/32", "dev", "lo")
     for second in (ALIVE, MORTAL):
         netns.run("ip", "route", "add", "local", f"10.{second}.0.0/16", "dev", "lo")
@@ -49,7 +49,7 @@ def raise_from_the_dead():
 # ---- the clients ----
 
 class Peers:
-    """nsm_peers, which plays everybody who is alive."""
+    """nsm_peers, the program that plays all hosts that are alive."""
 
     def __enter__(self):
         path = os.environ.get("NSM_PEERS")
@@ -81,8 +81,9 @@ def lock_args(number, block):
 
 
 def lock_all(addresses, window=200, port=PORT, block=False, first=0):
-    """A lock for each address, all through one socket that sends in the name of each. With block each
-    must wait: somebody else has the files. Clients and files are numbered from first."""
+    """Takes a lock for each address, through one socket that sends with the source address of each. With
+    block, each request must wait because another client holds the files. Clients and files are numbered from
+    first."""
     expected = nsm.BLOCKED if block else nsm.GRANTED
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -104,7 +105,7 @@ def lock_all(addresses, window=200, port=PORT, block=False, first=0):
 # ---- what happens at a restart ----
 
 def processor(pid):
-    """(seconds it ran, seconds it could have run but the processor was busy with others)"""
+    """(seconds of processor time, seconds it was ready to run but waited for a processor)"""
     with open(f"/proc/{pid}/schedstat") as stat:
         ran, waited, _ = stat.read().split()
     return int(ran) / 1e9, int(waited) / 1e9
@@ -132,7 +133,8 @@ def write_sm_notify_state(folder, hosts):
 
 
 def time_sm_notify(program, folder, hosts):
-    """Seconds, without those it waited for a processor. Only with -d does it stay in the foreground."""
+    """Seconds that sm-notify took, without the time it waited for a processor. Only -d keeps it in the
+    foreground."""
     write_sm_notify_state(folder, hosts)
     with netns.names(f"{SERVER} server.example server"):
         began, waited = time.monotonic(), 0

@@ -19,7 +19,8 @@ PORT = 4045
 WAIT_S = 20  # beyond any start or stop of a healthy daemon: reaching it is a failure
 SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "runtime error:", "invariant broken")
 
-DEFAULTS = ("store.backend=memory", "server.name=server.example", "rpcbind.mode=none")
+# Which users this host has must not decide what is tested: as started, unless a test says otherwise.
+DEFAULTS = ("store.backend=memory", "server.name=server.example", "rpcbind.mode=none", "server.user=")
 
 
 def program():

@@ -1,4 +1,4 @@
-"""Another host, played: at an address of its own, with an rpcbind and services, writing down who calls.
+"""Another host, played: at an address of its own, with an rpcbind and services, recording every call it gets.
 
     with Host("192.0.2.2") as host:
         call = host.wait_for(lambda c: c.prog == 100024 and c.proc == 6)
@@ -168,7 +168,7 @@ class Host:
         try:
             send(reply)
         except OSError:
-            pass  # whoever asked has gone
+            pass  # the caller has closed its socket
 
     # ---- services ----
 

@@ -36,7 +36,7 @@ def _prepare(addresses):
 
 @contextlib.contextmanager
 def file(path, content):
-    """Another content for a file of the system, seen by nobody outside."""
+    """Replaces the content of a file of the system, inside the private namespace only."""
     path = os.path.realpath(path)
     handle, own = tempfile.mkstemp(prefix="holdfast-")
     os.write(handle, content.encode())

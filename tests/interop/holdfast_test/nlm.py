@@ -31,7 +31,7 @@ def name(proc):
 
 @dataclass(frozen=True)
 class Lock:
-    """Who (caller, oh, svid) and what (fh, offset, length); length 0: to the end."""
+    """The owner (caller, oh, svid) and the range (fh, offset, length) of a lock; length 0 means to the end."""
     caller: bytes = b"client"
     fh: bytes = b"a file handle"
     oh: bytes = b"owner"

@@ -40,7 +40,7 @@ def stat_chge(mon_name, state):
     return Encoder().string(mon_name).int(state).bytes()
 
 
-# ---- what is said to those who asked, and to hosts ----
+# ---- what a status monitor sends: `status` to its registrations, SM_NOTIFY to hosts ----
 
 @dataclass(frozen=True)
 class Status:
@@ -78,7 +78,7 @@ class Answer:
 
 
 class Monitor:
-    """Whoever talks to a status monitor: a client of rpc.py, with NSM's results read to the end."""
+    """A caller of a status monitor: a client of rpc.py that reads NSM's results to their last byte."""
 
     def __init__(self, client):
         self.client = client
@@ -158,6 +158,11 @@ def connect(host="127.0.0.1", source=None, transport="tcp", timeout=rpc.TIMEOUT_
     if isinstance(source, str):
         source = (source, 0)
     return Monitor(rpc.TRANSPORTS[transport](host, port, source=source, timeout=timeout))
+
+
+def as_kernel(transport="tcp", host="127.0.0.1"):
+    """From this host and a reserved port, as its kernel registers: about any host (SEC-01)."""
+    return connect(host, reserved(host), transport)
 
 
 def reserved(host="127.0.0.1"):

@@ -40,7 +40,7 @@ def add_addresses():
 
 @dataclass
 class Call:
-    """Something that came in: who called what, by which way, and when."""
+    """An inbound call: its source, what it called, by which transport, and when."""
     prog: int
     vers: int
     proc: int
@@ -105,7 +105,7 @@ class Host:
         return sock
 
     def move(self):
-        """Its lock manager starts again, on another port; its rpcbind knows."""
+        """Its lock manager starts again on another port, and its rpcbind names the new one."""
         for sock in (self.udp, self.tcp):
             self.network.forget(sock)
             self._sockets.remove(sock)
@@ -116,7 +116,7 @@ class Host:
         self.tcp = self._open("tcp", self.port)
 
     def vanish(self):
-        """It is gone: nothing listens any more at its address."""
+        """The host is gone: nothing listens at its address any more."""
         for sock in self._sockets:
             self.network.forget(sock)
             sock.close()
@@ -272,7 +272,7 @@ class Host:
 
 
 class Network:
-    """The thread that serves all hosts, and the condition that tells of news."""
+    """The thread that serves all hosts, and the condition that wakes tests when a call comes in."""
 
     def __init__(self):
         self.news = threading.Condition()

@@ -75,7 +75,7 @@ def parse_reply(message):
             reply = Reply(xid, AUTH_STATS[d.uint()])
     else:
         assert verdict == ACCEPTED, f"reply status {verdict}"
-        assert (d.uint(), d.opaque()) == AUTH_NONE, "a verifier nobody asked for"
+        assert (d.uint(), d.opaque()) == AUTH_NONE, "a verifier that was not asked for"
         reply = Reply(xid, ACCEPT_STATS[d.uint()])
         if reply.status == SUCCESS:
             reply.results = d.rest()

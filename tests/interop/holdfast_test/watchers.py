@@ -1,4 +1,4 @@
-"""Those who look over HTTP while others work.
+"""HTTP clients that poll the daemon while lock clients work.
 
     with Watchers((1, ["/metrics"]), (2, PAGE)):    # each second; each two seconds
         ...
@@ -11,8 +11,9 @@ ADMIN_PORT = 8049
 
 
 class Watchers:
-    """Ask for paths, over and over after a pause, each on a connection that is kept. They are nice: what
-    their looking costs the daemon is of interest, not what they cost the machine themselves."""
+    """Clients that request paths over HTTP, again and again after a pause, each on a connection that is kept.
+    They run at low priority, because the test measures what they cost the daemon, not what they cost the
+    machine."""
 
     def __init__(self, *what, port=ADMIN_PORT):
         self.what, self.port, self.answers, self.bytes = what, port, 0, 0

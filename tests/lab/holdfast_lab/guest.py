@@ -88,7 +88,7 @@ class Guest:
                 time.sleep(0.05)
 
     def crash(self):
-        """Power off, without a word."""
+        """Power off, without warning."""
         story.tell(self.name, "power off")
         self.stop()
 
@@ -153,7 +153,7 @@ class Guest:
 
 
 class App:
-    """One locker process in a guest: told what to do, believed in what it says."""
+    """A locker process in a guest: it gets commands and reports their results."""
 
     def __init__(self, guest, name, path):
         self.guest, self.who = guest, f"{guest.name}/{name}"
@@ -165,7 +165,7 @@ class App:
         self.guest._send(f"in {self.tag} {command}")
 
     def next(self, within=COMMAND_S):
-        """The next thing it says; None if it says nothing."""
+        """The next line it prints; None if it prints nothing."""
         try:
             kind, text = self.said.get(timeout=within)
         except queue.Empty:

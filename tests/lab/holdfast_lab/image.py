@@ -113,7 +113,7 @@ def _copy_modules(modules, root):
     run(find("depmod"), "-b", root, modules.name)
 
 
-def _fill(root, agent, locker, daemon, modules):
+def _fill(root, programs, daemon, modules):
     for name in ("bin", "proc", "sys", "dev", "tmp", "run", "mnt", "etc", "var/lib/nfs"):
         (root / name).mkdir(parents=True)
     (root / "sbin").symlink_to("bin")
@@ -128,8 +128,8 @@ def _fill(root, agent, locker, daemon, modules):
     (root / "usr/bin").symlink_to("/bin")
     for name in PROGRAMS:
         _copy_program(name, root)
-    _copy(agent, root, "bin/agent")
-    _copy(locker, root, "bin/locker")
+    for program in programs:
+        _copy(program, root, "bin/" + program.name.removeprefix("lab-"))
     if daemon:
         _copy_program(daemon, root)
     for name in LIBRARIES:
@@ -151,10 +151,10 @@ def _pack(root, archive):
 
 
 def guest_programs():
-    """What meson built for the guests: the agent, and the application."""
+    """What meson built for the guests: the agent, and the applications."""
     built = ROOT / "build/tests/lab"
-    return (Path(os.environ.get("LAB_AGENT", built / "lab-agent")),
-            Path(os.environ.get("LAB_LOCKER", built / "lab-locker")))
+    return [Path(os.environ.get(f"LAB_{name.upper()}", built / f"lab-{name}"))
+            for name in ("agent", "locker", "stress")]
 
 
 def _fingerprint(paths, hosts):
@@ -164,10 +164,10 @@ def _fingerprint(paths, hosts):
 
 def initramfs(hosts, daemon=None):
     """The root file system of every guest; with the daemon, also of those that run it."""
-    agent, locker = guest_programs()
+    programs = guest_programs()
     vmlinuz, modules = kernel()
     FILES["etc/hosts"] = "127.0.0.1 localhost\n" + hosts
-    made_of = [agent, locker, GUEST / "init", Path(__file__), find("busybox"), vmlinuz,
+    made_of = [*programs, GUEST / "init", Path(__file__), find("busybox"), vmlinuz,
                *map(find, PROGRAMS), *([daemon] if daemon else [])]
     name = "daemon" if daemon else "client"
     archive = CACHE / f"{name}-{_fingerprint(made_of, hosts)}.cpio"
@@ -178,7 +178,7 @@ def initramfs(hosts, daemon=None):
         root = CACHE / f"{name}-{os.getpid()}.root"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        _fill(root, agent, locker, daemon, modules)
+        _fill(root, programs, daemon, modules)
         _pack(root, archive.with_suffix(".new"))
         archive.with_suffix(".new").rename(archive)
         shutil.rmtree(root)

@@ -40,7 +40,7 @@ class Cable:
 
 
 class Capture:
-    """Everything on the bridge, for whoever has to find out why a story ended badly."""
+    """Records everything on the bridge, to find out later why a story failed."""
 
     def __init__(self, path):
         self.process = subprocess.Popen(

@@ -1,0 +1,57 @@
+/*
+ * A list in an order that the operator chose: its first rows, and how many rows there are in all.
+ *
+ * The caller looks at every row of the core's view once, in as many turns of the loop as it takes,
+ * and hands each row that passes the filter to sorter_add(). A heap keeps the best of them as a
+ * fixed-size key and the slot in which the core has the row; the row itself is fetched again when
+ * it is written, so memory does not grow with the length of rows, and stays below SORT_ROWS_MAX
+ * entries.
+ */
+#ifndef HF_ADMIN_SORT_H
+#define HF_ADMIN_SORT_H
+
+#include "admin/rows.h"
+
+enum {
+    SORT_KEY_SIZE = 64,    /* texts are ordered by so many of their first bytes */
+    SORT_ROWS_MAX = 10000, /* offset and limit together */
+};
+
+struct sort_entry {
+    uint8_t key[SORT_KEY_SIZE]; /* compared byte by byte; equal keys are ordered by slot */
+    uint64_t slot;
+};
+
+/* A column that a list can be ordered by. */
+struct sort_column {
+    const char *name;
+    void (*key)(const struct row_context *context, const union row *row,
+                uint8_t key[SORT_KEY_SIZE]);
+};
+
+/* Tables end with an entry that has no name. */
+extern const struct sort_column SORT_LOCKS[];
+extern const struct sort_column SORT_CLIENTS[];
+
+struct sorter {
+    const struct sort_column *column; /* NULL: the list is not sorted */
+    bool descending;
+    size_t keep;    /* at most so many entries */
+    uint64_t total; /* rows seen */
+    struct sort_entry *entries;
+    size_t count, capacity;
+};
+
+/* Takes "NAME" or "-NAME"; false if the table has no such column. */
+bool sorter_choose(struct sorter *sorter, const struct sort_column *table, const char *text);
+
+/* False when memory runs out. */
+bool sorter_add(struct sorter *sorter, const struct row_context *context, const union row *row,
+                uint64_t slot);
+
+/* Puts the entries in order, after the last row was added. */
+void sorter_finish(struct sorter *sorter);
+
+void sorter_free(struct sorter *sorter);
+
+#endif

@@ -1,0 +1,15 @@
+#include "base/assert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log_queue.h"
+
+enum { PANIC_FLUSH_MS = 1000 };
+
+void hf_panic(const char *file, int line, const char *what)
+{
+    hf_log_queue_flush(PANIC_FLUSH_MS);
+    (void)fprintf(stderr, "holdfast: invariant broken at %s:%d: %s\n", file, line, what);
+    abort();
+}

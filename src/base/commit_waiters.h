@@ -1,0 +1,73 @@
+/*
+ * A queue of objects that wait for a batch to become durable: answers that may leave only when the
+ * change they promise is in the store. Batches have ascending numbers and become durable in that
+ * order, so the queue is sorted by itself and completing its head needs no search.
+ *
+ * A waiter is part of the object that waits. Its done function is called once and may reuse or free
+ * the object.
+ */
+#ifndef HF_BASE_COMMIT_WAITERS_H
+#define HF_BASE_COMMIT_WAITERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct hf_commit_waiter;
+typedef void (*hf_commit_done)(struct hf_commit_waiter *waiter, bool durable);
+
+struct hf_commit_waiter {
+    struct hf_list link;
+    uint64_t seq; /* the batch it waits for; 0: it did not have to wait */
+    hf_commit_done done;
+};
+
+struct hf_commit_waiters {
+    struct hf_list list;
+};
+
+static inline void hf_commit_waiters_init(struct hf_commit_waiters *waiters)
+{
+    hf_list_init(&waiters->list);
+}
+
+static inline void hf_commit_waiters_add(struct hf_commit_waiters *waiters,
+                                         struct hf_commit_waiter *waiter, uint64_t seq,
+                                         hf_commit_done done)
+{
+    uint64_t last = hf_list_empty(&waiters->list)
+                        ? 0
+                        : hf_list_entry(waiters->list.prev, struct hf_commit_waiter, link)->seq;
+
+    /* An answer may depend on an older batch than the answer queued before it. It then waits for
+     * the newer batch, a little longer than necessary, and the queue stays sorted. */
+    waiter->seq = last > seq ? last : seq;
+    waiter->done = done;
+    hf_list_add_tail(&waiters->list, &waiter->link);
+}
+
+/* All batches up to seq are durable: completes the waiters of these. */
+static inline void hf_commit_waiters_reached(struct hf_commit_waiters *waiters, uint64_t seq)
+{
+    struct hf_commit_waiter *waiter;
+
+    while ((waiter = hf_list_first(&waiters->list, struct hf_commit_waiter, link)) &&
+           waiter->seq <= seq) {
+        hf_list_remove(&waiter->link);
+        waiter->done(waiter, true);
+    }
+}
+
+/* A batch failed. The core has undone it and all that came after it, so every waiter fails. */
+static inline void hf_commit_waiters_failed(struct hf_commit_waiters *waiters)
+{
+    struct hf_commit_waiter *waiter;
+
+    while ((waiter = hf_list_first(&waiters->list, struct hf_commit_waiter, link))) {
+        hf_list_remove(&waiter->link);
+        waiter->done(waiter, false);
+    }
+}
+
+#endif

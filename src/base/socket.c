@@ -1,0 +1,96 @@
+#include "base/socket.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+int hf_socket_open(const struct hf_addr *addr, int type)
+{
+    bool ipv6 = addr->family == HF_ADDR_IPV6;
+    int on = 1;
+    int fd = socket(ipv6 ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE ? HF_ELIMIT : HF_EUNAVAIL;
+    if (ipv6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0) {
+        close(fd);
+        return HF_EUNAVAIL;
+    }
+    return fd;
+}
+
+static int bind_once(int fd, const struct hf_addr *addr)
+{
+    struct sockaddr_storage sa;
+    unsigned len = hf_addr_to_sockaddr(addr, &sa);
+
+    if (bind(fd, (const struct sockaddr *)&sa, len) == 0)
+        return 0;
+    switch (errno) {
+    case EADDRINUSE:
+        return HF_EBUSY;
+    case EACCES:
+    case EPERM:
+        return HF_EDENIED;
+    default:
+        return HF_EINVAL;
+    }
+}
+
+int hf_socket_bind(int fd, const struct hf_addr *addr, bool reserved)
+{
+    /* The range of bindresvport(3): services with well-known ports use the numbers below 512. */
+    enum { FIRST = 512, LAST = 1023, COUNT = LAST - FIRST + 1 };
+    struct hf_addr try = *addr;
+    uint16_t start = 0;
+
+    if (!reserved)
+        return bind_once(fd, addr);
+    if (getrandom(&start, sizeof(start), 0) < 0)
+        start = 0; /* the random start only spreads concurrent searches; any value is correct */
+    for (unsigned i = 0; i < COUNT; i++) {
+        int rv;
+
+        try.port = (uint16_t)(FIRST + (start + i) % COUNT);
+        rv = bind_once(fd, &try);
+        if (rv != HF_EBUSY)
+            return rv;
+    }
+    return HF_EBUSY;
+}
+
+/* For a destination on this host the kernel selects the destination itself as source. */
+static bool is_own_source(int fd, const struct hf_addr *addr)
+{
+    enum { ANY_PORT = 9 }; /* nothing is sent */
+    struct hf_addr to = *addr;
+    struct hf_addr from;
+    struct sockaddr_storage sa;
+    socklen_t len;
+
+    to.port = ANY_PORT;
+    len = hf_addr_to_sockaddr(&to, &sa);
+    if (connect(fd, (const struct sockaddr *)&sa, len) < 0)
+        return false;
+    len = sizeof(sa);
+    return getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
+           hf_addr_from_sockaddr((const struct sockaddr *)&sa, &from) == 0 &&
+           hf_addr_same_host(&from, addr);
+}
+
+bool hf_socket_is_own_address(const struct hf_addr *addr)
+{
+    int fd = hf_socket_open(addr, SOCK_DGRAM);
+    bool own;
+
+    if (fd < 0)
+        return false;
+    own = is_own_source(fd, addr);
+    close(fd);
+    return own;
+}

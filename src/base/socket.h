@@ -1,0 +1,29 @@
+/*
+ * Sockets created and bound before libuv takes them over, for the options that libuv cannot set:
+ * an IPv6 socket that refuses IPv4, and a reserved port.
+ */
+#ifndef HF_BASE_SOCKET_H
+#define HF_BASE_SOCKET_H
+
+#include <stdbool.h>
+
+#include "base/addr.h"
+
+/*
+ * Opens a non-blocking socket of the given type (SOCK_STREAM, SOCK_DGRAM) and of addr's family. An
+ * IPv6 socket accepts IPv6 only. Returns the descriptor, or HF_ELIMIT when the process has no
+ * descriptor left, or HF_EUNAVAIL when the kernel does not support the family.
+ */
+int hf_socket_open(const struct hf_addr *addr, int type);
+
+/*
+ * Binds to addr; with reserved, to any free port from 512 to 1023 instead of addr's port. HF_EBUSY:
+ * the address is in use; HF_EDENIED: the process lacks the privilege; HF_EINVAL: the host does not
+ * have this address.
+ */
+int hf_socket_bind(int fd, const struct hf_addr *addr, bool reserved);
+
+/* True if this host has the address; false also when that cannot be found out. */
+bool hf_socket_is_own_address(const struct hf_addr *addr);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * What the daemon may do once it serves (SPEC SEC-12). If an attacker takes over the process by a
+ * fault in it, this bounds the damage.
+ *
+ * The daemon starts with what it was given, opens what it needs, and then, while it still has only
+ * one thread (capabilities and Landlock belong to a thread and are inherited by new ones), gives up
+ * the rest for good, in this order:
+ *
+ *   1. its user, if it is root and has one of its own to become;
+ *   2. all capabilities but CAP_NET_BIND_SERVICE, to call clients back from reserved ports;
+ *   3. the way to new privileges by execve (no_new_privs);
+ *   4. the file system, but for what it reads and its own store (Landlock, where the kernel has
+ * it);
+ *   5. system calls it has no use for (seccomp).
+ *
+ * What the store is opened with must be the user of later, or its files and its sessions with
+ * PostgreSQL would be root's: hf_confine_borrow_user() is for that.
+ */
+#ifndef HF_CONFINE_CONFINE_H
+#define HF_CONFINE_CONFINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { HF_CONFINE_PATHS_MAX = 8, HF_CONFINE_ERROR_MAX = 512 };
+
+/* The user to become. */
+struct hf_confine_user {
+    bool change; /* false: stay as started */
+    uid_t uid;
+    gid_t gid;
+    char name[64];
+    char home[256];
+};
+
+struct hf_confine {
+    struct hf_confine_user user;
+    const char
+        *write[HF_CONFINE_PATHS_MAX]; /* directories whose files are made, changed, removed */
+    const char *remove[HF_CONFINE_PATHS_MAX]; /* directories in which a socket is removed at exit */
+    const char *read[HF_CONFINE_PATHS_MAX];   /* files that are read again while running */
+    /* Each list ends with NULL. */
+};
+
+/*
+ * wanted is a name or a number; "" to stay; "auto": the user holdfast where there is one. Without
+ * root, stays. HF_ENOENT, with the reason in error, if the user is not there.
+ */
+int hf_confine_find_user(const char *wanted, struct hf_confine_user *out,
+                         char error[HF_CONFINE_ERROR_MAX]);
+
+/*
+ * Makes a directory, if it is missing, and gives it to the user, with the files in it that have one
+ * of these names (NULL at the end), as far as they are root's: so a store that root made serves on.
+ */
+int hf_confine_give_directory(const struct hf_confine_user *user, const char *path,
+                              const char *const names[], char error[HF_CONFINE_ERROR_MAX]);
+
+/* For what follows, files and sockets are the user's; until it is given back. */
+int hf_confine_borrow_user(const struct hf_confine_user *user);
+void hf_confine_return_user(const struct hf_confine_user *user);
+
+/*
+ * For good, with the process's only thread; says in the log what could not be done. The process
+ * must end if this fails, which it does only where privileges could not be given up.
+ */
+int hf_confine(const struct hf_confine *confine);
+
+/* The parts of it. HF_EUNAVAIL if the kernel does not have it. */
+int hf_confine_files(const struct hf_confine *confine);
+int hf_confine_system_calls(void);
+
+#endif

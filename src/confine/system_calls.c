@@ -1,0 +1,262 @@
+/*
+ * seccomp: the system calls that the daemon and its libraries use.
+ *
+ * What an exploit needs and the daemon never does (to run a program, to become another user, to
+ * look into another process, to load code into the kernel) ends the process at once, and the
+ * kernel's audit log says which call it was. Any other call that is not listed here fails with
+ * ENOSYS, as on a kernel that does not have it, and is in the audit log, too: the C library of a
+ * later Debian then uses the older call that it replaces, where an end would cost every client its
+ * locks until the restart. In a build with sanitizers, which is what the tests use, it ends the
+ * process as well, so that a call that is missing here is found by the tests.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "confine/confine.h"
+
+#define CALL(name) SCMP_SYS(name)
+
+static const int ALLOWED[] = {
+    /* files that are open */
+    CALL(read), CALL(readv), CALL(pread64), CALL(preadv), CALL(preadv2), CALL(write), CALL(writev),
+    CALL(pwrite64), CALL(pwritev), CALL(pwritev2), CALL(close), CALL(close_range), CALL(lseek),
+    CALL(fsync), CALL(fdatasync), CALL(sync_file_range), CALL(ftruncate), CALL(fallocate),
+    CALL(fcntl), CALL(fcntl64), CALL(flock), CALL(dup), CALL(dup2), CALL(dup3), CALL(pipe),
+    CALL(pipe2), CALL(fadvise64), CALL(sendfile),
+    /* the file system */
+    CALL(open), CALL(openat), CALL(openat2), CALL(stat), CALL(fstat), CALL(lstat), CALL(newfstatat),
+    CALL(fstatat64), CALL(statx), CALL(statfs), CALL(fstatfs), CALL(access), CALL(faccessat),
+    CALL(faccessat2), CALL(readlink), CALL(readlinkat), CALL(getdents64), CALL(getcwd), CALL(mkdir),
+    CALL(mkdirat), CALL(unlink), CALL(unlinkat), CALL(rename), CALL(renameat), CALL(renameat2),
+    CALL(umask),
+    /* memory; mmap and mprotect have a rule of their own */
+    CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(msync), CALL(mincore),
+    CALL(membarrier),
+    /* threads and time; clone has a rule of its own */
+    CALL(set_robust_list), CALL(rseq), CALL(set_tid_address), CALL(gettid), CALL(futex),
+    CALL(futex_time64), CALL(sched_yield), CALL(sched_getaffinity), CALL(getcpu), CALL(nanosleep),
+    CALL(clock_nanosleep), CALL(clock_gettime), CALL(clock_getres), CALL(gettimeofday), CALL(time),
+    CALL(times), CALL(exit), CALL(exit_group), CALL(restart_syscall),
+    /* signals to ourselves */
+    CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(rt_sigpending),
+    CALL(rt_sigsuspend), CALL(rt_sigtimedwait), CALL(sigaltstack), CALL(pause),
+    /* events */
+    CALL(epoll_create), CALL(epoll_create1), CALL(epoll_ctl), CALL(epoll_wait), CALL(epoll_pwait),
+    CALL(epoll_pwait2), CALL(poll), CALL(ppoll), CALL(select), CALL(pselect6), CALL(eventfd),
+    CALL(eventfd2), CALL(timerfd_create), CALL(timerfd_settime),
+    /* sockets; socket has a rule of its own */
+    CALL(socketpair), CALL(bind), CALL(listen), CALL(accept), CALL(accept4), CALL(connect),
+    CALL(getsockname), CALL(getpeername), CALL(getsockopt), CALL(setsockopt), CALL(sendto),
+    CALL(sendmsg), CALL(sendmmsg), CALL(recvfrom), CALL(recvmsg), CALL(recvmmsg), CALL(shutdown),
+    /* questions */
+    CALL(getrandom), CALL(uname), CALL(sysinfo), CALL(getpid), CALL(getppid), CALL(getpgrp),
+    CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid), CALL(getgroups), CALL(getresuid),
+    CALL(getresgid), CALL(getrlimit), CALL(getrusage), CALL(capget)};
+
+/* What only an exploit would call. */
+static const int FATAL[] = {CALL(execve),
+                            CALL(execveat),
+                            CALL(fork),
+                            CALL(vfork),
+                            CALL(ptrace),
+                            CALL(process_vm_readv),
+                            CALL(process_vm_writev),
+                            CALL(kcmp),
+                            CALL(pidfd_getfd),
+                            CALL(setuid),
+                            CALL(setgid),
+                            CALL(setreuid),
+                            CALL(setregid),
+                            CALL(setresuid),
+                            CALL(setresgid),
+                            CALL(setfsuid),
+                            CALL(setfsgid),
+                            CALL(setgroups),
+                            CALL(capset),
+                            CALL(mount),
+                            CALL(umount2),
+                            CALL(pivot_root),
+                            CALL(chroot),
+                            CALL(unshare),
+                            CALL(setns),
+                            CALL(open_by_handle_at),
+                            CALL(name_to_handle_at),
+                            CALL(init_module),
+                            CALL(finit_module),
+                            CALL(delete_module),
+                            CALL(kexec_load),
+                            CALL(kexec_file_load),
+                            CALL(bpf),
+                            CALL(perf_event_open),
+                            CALL(userfaultfd),
+                            CALL(reboot),
+                            CALL(swapon),
+                            CALL(swapoff),
+                            CALL(settimeofday),
+                            CALL(clock_settime),
+                            CALL(adjtimex),
+                            CALL(clock_adjtime),
+                            CALL(sethostname),
+                            CALL(setdomainname),
+                            CALL(iopl),
+                            CALL(ioperm),
+                            CALL(chown),
+                            CALL(fchown),
+                            CALL(lchown),
+                            CALL(fchownat),
+                            CALL(chmod),
+                            CALL(fchmod),
+                            CALL(fchmodat),
+                            CALL(mknod),
+                            CALL(mknodat),
+                            CALL(symlink),
+                            CALL(symlinkat),
+                            CALL(link),
+                            CALL(linkat),
+                            CALL(personality),
+                            CALL(kill),
+                            CALL(tkill)};
+
+/* Tried by libraries that go on without them: not worth an end, nor allowed. clone3 takes its flags
+ * from memory, where a filter cannot look; the C library goes on with clone. */
+static const int ABSENT[] = {CALL(clone3),      CALL(io_uring_setup), CALL(add_key),
+                             CALL(request_key), CALL(keyctl),         CALL(memfd_create)};
+
+#ifdef HF_INSTRUMENTED
+/* The leak check clones a process that stops all threads and reads their memory; reports are made
+ * readable by a program of their own; coverage locks and renames its files. */
+static const int FOR_INSTRUMENTS[] = {CALL(ptrace),
+                                      CALL(process_vm_readv),
+                                      CALL(wait4),
+                                      CALL(execve),
+                                      CALL(fork),
+                                      CALL(vfork),
+                                      CALL(clone),
+                                      CALL(kill),
+                                      CALL(personality),
+                                      CALL(prctl),
+                                      CALL(prlimit64),
+                                      CALL(mprotect),
+                                      CALL(mmap),
+                                      CALL(tgkill),
+                                      CALL(rt_tgsigqueueinfo),
+                                      CALL(waitid),
+                                      CALL(ioctl),
+                                      CALL(setitimer),
+                                      CALL(getdents),
+                                      CALL(fchmod),
+                                      CALL(link)};
+static const uint32_t OTHERWISE = SCMP_ACT_KILL_PROCESS;
+#else
+static const int FOR_INSTRUMENTS[] = {CALL(read)};
+static const uint32_t OTHERWISE = SCMP_ACT_ERRNO(ENOSYS);
+#endif
+
+static int add_each(scmp_filter_ctx filter, uint32_t action, const int calls[], size_t n)
+{
+    int rv = 0;
+
+    for (size_t i = 0; rv == 0 && i < n; i++) {
+        rv = seccomp_rule_add(filter, action, calls[i], 0);
+        if (rv == -EACCES) /* the action is what happens anyway */
+            rv = 0;
+    }
+    return rv;
+}
+
+/* The first argument, or the second or third, has one of these values. */
+static int allow_values(scmp_filter_ctx filter, int call, unsigned argument,
+                        const scmp_datum_t values[], size_t n)
+{
+    int rv = 0;
+
+    for (size_t i = 0; rv == 0 && i < n; i++)
+        rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1,
+                              SCMP_CMP(argument, SCMP_CMP_EQ, values[i]));
+    return rv;
+}
+
+/* The bits of mask in an argument are these. */
+static int allow_bits(scmp_filter_ctx filter, int call, unsigned argument, scmp_datum_t mask,
+                      scmp_datum_t bits)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1,
+                            SCMP_CMP(argument, SCMP_CMP_MASKED_EQ, mask, bits));
+}
+
+/* Calls that are good or bad by what they are given. */
+static int add_conditions(scmp_filter_ctx filter)
+{
+    static const scmp_datum_t families[] = {AF_UNIX, AF_INET, AF_INET6};
+    static const scmp_datum_t ioctls[] = {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS};
+    static const scmp_datum_t prctls[] = {PR_SET_NAME, PR_GET_NAME, 0x53564d41 /* PR_SET_VMA */};
+    const scmp_datum_t pid = (scmp_datum_t)getpid();
+    int rv = allow_values(filter, CALL(socket), 0, families, HF_COUNT_OF(families));
+
+    if (rv == 0) /* the resolver asks which addresses this host has */
+        rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2,
+                              SCMP_CMP(0, SCMP_CMP_EQ, AF_NETLINK), SCMP_CMP(2, SCMP_CMP_EQ, 0));
+    if (rv == 0)
+        rv = allow_values(filter, CALL(ioctl), 1, ioctls, HF_COUNT_OF(ioctls));
+    if (rv == 0)
+        rv = allow_values(filter, CALL(prctl), 0, prctls, HF_COUNT_OF(prctls));
+    if (rv == 0)
+        rv = allow_values(filter, CALL(tgkill), 0, &pid, 1);
+    if (rv == 0) /* threads, but no processes */
+        rv = allow_bits(filter, CALL(clone), 0, CLONE_THREAD, CLONE_THREAD);
+    if (rv == 0) /* memory is written or executed, never both; shared libraries are loaded late */
+        rv = allow_bits(filter, CALL(mmap), 2, PROT_EXEC, 0);
+    if (rv == 0)
+        rv = allow_bits(filter, CALL(mmap), 2, PROT_EXEC | PROT_WRITE, PROT_EXEC);
+    if (rv == 0)
+        rv = allow_bits(filter, CALL(mprotect), 2, PROT_EXEC, 0);
+    if (rv == 0) /* to read a limit, not to set one */
+        rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(prlimit64), 1,
+                              SCMP_CMP(2, SCMP_CMP_EQ, 0));
+    return rv;
+}
+
+static int add_rules(scmp_filter_ctx filter)
+{
+    int rv = add_each(filter, SCMP_ACT_ALLOW, ALLOWED, HF_COUNT_OF(ALLOWED));
+
+    if (rv == 0)
+        rv = add_each(filter, SCMP_ACT_ALLOW, FOR_INSTRUMENTS, HF_COUNT_OF(FOR_INSTRUMENTS));
+    if (rv == 0)
+        rv = add_conditions(filter);
+    if (rv == 0)
+        rv = add_each(filter, SCMP_ACT_ERRNO(ENOSYS), ABSENT, HF_COUNT_OF(ABSENT));
+    for (size_t i = 0; rv == 0 && i < HF_COUNT_OF(FATAL); i++) {
+        rv = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, FATAL[i], 0);
+        if (rv == -EACCES || rv == -EEXIST) /* instruments need it, or it is fatal anyway */
+            rv = 0;
+    }
+    return rv;
+}
+
+int hf_confine_system_calls(void)
+{
+    scmp_filter_ctx filter = seccomp_init(OTHERWISE);
+    int rv;
+
+    if (!filter)
+        return HF_ENOMEM;
+    rv = add_rules(filter);
+    if (rv == 0)
+        rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
+    if (rv == 0) /* a tree instead of a list: fewer comparisons for each call */
+        rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    if (rv == 0)
+        rv = seccomp_load(filter);
+    seccomp_release(filter);
+    return rv < 0 ? HF_EUNAVAIL : 0;
+}

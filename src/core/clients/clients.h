@@ -1,0 +1,206 @@
+/*
+ * The client tracker (TRK-01): hosts by identity, by id and by address, each found in O(1), and
+ * their registrations.
+ *
+ * The identity of an NLM client is its name and the address it comes from, so that no host can free
+ * or take over another host's locks by using its name; and the address of ours that it uses. For a
+ * Linux client that mounts by two of our addresses we are two servers: it numbers its lock owners
+ * (svid) for each from 0, and reclaims from each only after a notice from that address. The
+ * identity of an SM_MON registration is the host it is about and the program that wants to know:
+ * name, program, version, procedure, and the address the registration came from.
+ *
+ * A client object lives as long as something refers to it (refs): its registration, its owners and
+ * shares, an undo entry, a request at work. Its record is durable only while it is registered. A
+ * client is registered in the same batch as its first monitored lock (SPEC section 2), or by
+ * SM_MON; its record follows how it talks to us. The registration ends when the linger time after
+ * its last lock is over (SPEC section 4), or by SM_UNMON.
+ */
+#ifndef HF_CORE_CLIENTS_CLIENTS_H
+#define HF_CORE_CLIENTS_CLIENTS_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/slab.h"
+#include "core/outcall/outcall.h"
+#include "core/view.h"
+
+struct hf_txn;
+
+/* One address a client is known by. */
+struct hf_alias {
+    struct hf_map_node node; /* in clients->aliases, by address: the first alias of its ring only */
+    struct hf_list same;     /* ring of all aliases with this address */
+    bool in_map;
+    struct hf_alias *next; /* of the same client */
+    struct hf_client *client;
+    struct hf_addr addr;
+};
+
+/*
+ * What the clients of one remote address have together (hosts.c). The limits per host do not apply
+ * to this host itself, whose clients are trusted like the file server.
+ */
+struct hf_host {
+    uint64_t id;             /* the slab's word; not used otherwise */
+    struct hf_map_node node; /* in clients->hosts */
+    struct hf_addr addr;
+    struct hf_list monitors;  /* SM_MON clients that registered from here */
+    uint32_t refs;            /* clients */
+    uint32_t n_clients;       /* NLM */
+    uint32_t n_registrations; /* SM_MON */
+    uint32_t n_held;          /* locks, shares and waiters */
+    bool is_local;
+};
+
+/* The part of a client's record that may change; the undo log keeps copies of it. */
+struct hf_client_mutable {
+    int32_t state;
+    enum hf_transport transport;
+    struct hf_addr local;
+    uint8_t priv[HF_PRIV_SIZE];
+};
+
+/*
+ * What a client found dead still holds: kept until the release of its locks is durable, and retried
+ * until then (recovery/pending_release.c). Locks granted to it afterwards, as a host that runs
+ * again, stay.
+ */
+struct hf_pending_release {
+    struct hf_list link; /* in recovery->pending_releases */
+    uint64_t before_id;  /* locks with smaller ids are released */
+    uint64_t late_id;    /* late locks (table/table.h) with smaller ids are released, too */
+    uint64_t seq;        /* batch that releases them; UINT64_MAX: none yet */
+    int32_t state;       /* the client's new state number; 0: as before */
+    bool unclaimed_only; /* only locks that the client has not reclaimed are released */
+};
+
+/* A crash notice whose truth the client's status monitor is asked for (recovery/verify.c). */
+struct hf_verification {
+    struct hf_outcall outcall; /* SM_STAT; while it is under way it holds a reference */
+    int32_t claimed;           /* the state in the notice */
+    bool free_all;             /* the notice is a FREE_ALL, which records no state */
+    uint64_t before_id;        /* what has a smaller id was granted before the notice came */
+    uint64_t asked_ms;         /* the last question; 0: none yet */
+    int32_t named;             /* the monitor's last answer, */
+    uint64_t named_ms;         /* and when it came; 0: none yet */
+    struct hf_list decided;    /* in recovery->decisions, until the decision is taken out */
+    struct hf_decision decision;
+};
+
+struct hf_client {
+    uint64_t id;
+    struct hf_map_node by_identity;
+    struct hf_map_node by_id;
+    struct hf_list all; /* in clients->all */
+    struct hf_host *host;
+    struct hf_list in_host; /* in host->monitors */
+    enum hf_protocol protocol;
+    struct hf_client_mutable m;
+    bool confirmed;   /* it has answered a notice or status callback since we started */
+    bool registered;  /* has a record; an SM_MON client without one counts for nothing */
+    bool may_reclaim; /* locks are not durable, and it was registered before the restart */
+    bool reclaimed;   /* it has reclaimed something since the restart */
+    bool monitors_us; /* SM_MON whose mon_name is this server (SPEC section 2, kind 2) */
+    uint8_t *bytes;   /* owns name and my_name */
+    struct hf_bytes name, my_name;
+    struct hf_addr addr; /* NLM: part of the identity */
+    struct hf_alias *aliases;
+    unsigned n_addrs;
+    int64_t registered_at_ms;
+    uint64_t epoch;
+    uint64_t ttl_ms;
+    uint32_t prog, vers, proc;
+    struct hf_addr callback_host;
+    /*
+     * A LOCK carried another state number than the recorded one: the client may have restarted, and
+     * its notice is yet to come. What has a smaller id than hint_id was granted before that, and is
+     * released when a notice confirms the state. So is what was granted afterwards to a request
+     * from before the restart, which was delayed or has waited ("late").
+     */
+    int32_t hint_state;
+    uint64_t hint_id; /* 0: no hint */
+    uint64_t seq;     /* last batch that changed its record */
+    uint32_t refs;
+    uint32_t n_locks, n_unclaimed, n_waiters, n_shares;
+    struct hf_list owners, waiters, shares;
+    int64_t first_seen_ms, last_seen_ms; /* wall clock */
+    uint64_t idle_since_ms;
+    struct hf_timer linger;
+    struct hf_outcall notice; /* of our restart: NOTIFY, or STATUS if it monitors us */
+    enum hf_notice_status notice_status;
+    struct hf_outcall status_call; /* STATUS: the host it monitors has restarted */
+    struct hf_outcall probe; /* is it alive, while it waits behind one that does not answer? */
+    uint64_t answered_ms;    /* its last answer to a callback or probe, mono_ms; 0: none yet */
+    struct hf_pending_release pending_release;
+    struct hf_verification verification;
+};
+
+struct hf_clients {
+    struct hf_map by_identity, by_id, aliases, hosts;
+    struct hf_list all;
+    struct hf_slab slab, alias_slab, host_slab;
+    uint32_t n_nlm, n_nsm;
+    uint64_t n_unclaimed; /* locks; clients that may reclaim when locks are not durable */
+};
+
+int hf_clients_init(struct hf_core *core);
+void hf_clients_free(struct hf_core *core);
+
+struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf_peer *peer);
+struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_args *args,
+                                     const struct hf_addr *callback_host);
+struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id);
+
+/* A new client with one reference, not registered; the caller has made sure that it is unknown. */
+struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *record);
+void hf_client_unref(struct hf_core *core, struct hf_client *client);
+void hf_client_del(struct hf_core *core, struct hf_client *client);
+void hf_client_record(const struct hf_client *client, struct hf_record_client *out);
+
+/*
+ * With a reference for as long as the request lasts: the client that was found or, if none was, a
+ * new one. NULL: limit or memory.
+ */
+struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
+                                    const struct hf_peer *peer, struct hf_client *found);
+
+/* HF_ELIMIT: no room for one more SM_MON registration. Counts the hit. */
+int hf_client_limit_nsm(struct hf_core *core, const struct hf_client *client);
+
+/* The clients of this address; NULL: none. */
+struct hf_host *hf_host_find(const struct hf_core *core, const struct hf_addr *addr);
+
+/* In a transaction; HF_ENOMEM: the caller aborts it. Registers the client unless it is registered;
+ * unregisters it; changes its record. */
+int hf_client_register(struct hf_txn *txn, struct hf_client *client);
+int hf_client_unregister(struct hf_txn *txn, struct hf_client *client);
+int hf_client_update(struct hf_txn *txn, struct hf_client *client,
+                     const struct hf_client_mutable *to);
+
+/* True if the name, as a client at our address local uses it, means this server. */
+bool hf_name_is_ours(const struct hf_core *core, struct hf_bytes name, const struct hf_addr *local);
+
+/* The registration of a client that was loaded: without a record and without undo. */
+void hf_client_set_registered(struct hf_core *core, struct hf_client *client, bool registered);
+
+/* The client is known by one more address; its record says so. HF_ELIMIT, HF_ENOMEM. */
+int hf_client_learn_addr(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                         const struct hf_addr *addr);
+
+/* The first alias with this address, and the next one after it; NULL: none. */
+struct hf_alias *hf_alias_find(struct hf_core *core, const struct hf_addr *addr);
+struct hf_alias *hf_alias_find_next(struct hf_alias *alias);
+
+/* If the client has nothing any more, its linger time begins: the registration ends with it. */
+void hf_client_idle(struct hf_core *core, struct hf_now now, struct hf_client *client);
+
+/* A request that carried this state is from before the restart that a hint tells of. */
+bool hf_client_left_state(const struct hf_client *client, int32_t state);
+
+/* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
+void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);
+
+void hf_client_event(struct hf_core *core, enum hf_event_kind kind, const struct hf_client *client,
+                     int64_t a, int64_t b, int error);
+
+#endif

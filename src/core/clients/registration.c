@@ -1,0 +1,290 @@
+/* Registrations: the durable half of a client, and the linger time after its last lock. */
+#include <string.h>
+
+#include "core/clients/private.h"
+#include "core/common/timer.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/outcall/outcall.h"
+
+static int put_record(struct hf_txn *txn, struct hf_client *client)
+{
+    struct hf_batch *batch = hf_durable_gathering(txn->core);
+    struct hf_record_client record;
+
+    hf_client_record(client, &record);
+    client->seq = batch->seq;
+    return hf_batch_put_client(batch, &record);
+}
+
+void hf_client_set_registered(struct hf_core *core, struct hf_client *client, bool registered)
+{
+    HF_ASSERT(client->registered != registered);
+    client->registered = registered;
+    if (client->protocol == HF_PROTOCOL_NSM) {
+        core->clients->n_nsm += registered ? 1 : UINT32_MAX;
+        client->host->n_registrations += registered ? 1 : UINT32_MAX;
+    }
+    if (registered) {
+        client->refs++;
+        return;
+    }
+    hf_timer_disarm(core, &client->linger);
+    hf_outcall_end(core, &client->notice);
+    hf_outcall_end(core, &client->status_call);
+    client->notice_status = HF_NOTICE_NONE;
+    hf_client_bar_reclaim(core, client);
+    hf_client_unref(core, client); /* not the last: the caller has another */
+}
+
+/* The changeable part of a client as it was, for undo. */
+struct saved {
+    struct hf_client *client; /* a reference */
+    struct hf_client_mutable m;
+    int64_t registered_at_ms;
+    uint64_t epoch;
+};
+
+static void forget_saved(struct hf_core *core, struct saved *saved)
+{
+    hf_client_unref(core, saved->client);
+    hf_free(core->alloc, saved);
+}
+
+static void revert_change(struct hf_core *core, const struct hf_undo *entry)
+{
+    struct saved *saved = entry->object;
+    struct hf_client *client = saved->client;
+
+    if (!hf_durable_has(core, client->status_call.seq))
+        hf_outcall_end(core, &client->status_call); /* it would tell of a restart that is undone */
+    client->m = saved->m;
+    client->registered_at_ms = saved->registered_at_ms;
+    client->epoch = saved->epoch;
+    forget_saved(core, saved);
+}
+
+static void keep_change(struct hf_core *core, const struct hf_undo *entry)
+{
+    forget_saved(core, entry->object);
+}
+
+static void revert_register(struct hf_core *core, const struct hf_undo *entry)
+{
+    hf_client_set_registered(core, entry->object, false);
+    hf_client_unref(core, entry->object);
+}
+
+static void revert_unregister(struct hf_core *core, const struct hf_undo *entry)
+{
+    hf_client_set_registered(core, entry->object, true);
+    hf_client_unref(core, entry->object);
+}
+
+static void keep_registration(struct hf_core *core, const struct hf_undo *entry)
+{
+    hf_client_unref(core, entry->object);
+}
+
+static void revert_alias(struct hf_core *core, const struct hf_undo *entry)
+{
+    struct hf_alias *alias = entry->object;
+    struct hf_client *client = alias->client;
+
+    hf_client_drop_alias(core, alias);
+    hf_client_unref(core, client);
+}
+
+static void keep_alias(struct hf_core *core, const struct hf_undo *entry)
+{
+    hf_client_unref(core, ((struct hf_alias *)entry->object)->client);
+}
+
+static const struct hf_undo_ops change_undo = {revert_change, keep_change};
+static const struct hf_undo_ops register_undo = {revert_register, keep_registration};
+static const struct hf_undo_ops unregister_undo = {revert_unregister, keep_registration};
+static const struct hf_undo_ops alias_undo = {revert_alias, keep_alias};
+
+/* Saves what a failed commit must bring back. */
+static int save(struct hf_txn *txn, struct hf_client *client)
+{
+    struct hf_core *core = txn->core;
+    struct saved *saved;
+
+    if (hf_undo_reserve(core) < 0)
+        return HF_ENOMEM;
+    saved = hf_malloc(core->alloc, sizeof(*saved));
+    if (!saved)
+        return HF_ENOMEM;
+    *saved = (struct saved){client, client->m, client->registered_at_ms, client->epoch};
+    client->refs++;
+    hf_undo_push(core, (struct hf_undo){&change_undo, .object = saved});
+    return 0;
+}
+
+/*
+ * The client was unregistered, and that is not durable yet. If it is undone, the client must again
+ * be as the store has it.
+ */
+static bool is_leaving(const struct hf_core *core, const struct hf_client *client)
+{
+    return !client->registered && !hf_durable_has(core, client->seq);
+}
+
+int hf_client_register(struct hf_txn *txn, struct hf_client *client)
+{
+    struct hf_core *core = txn->core;
+
+    if (client->registered) {
+        if (!hf_durable_has(core, client->seq))
+            txn->depends = true; /* no lock is durable before its client is */
+        return 0;
+    }
+    if (is_leaving(core, client) && save(txn, client) < 0)
+        return HF_ENOMEM;
+    if (hf_undo_reserve(core) < 0)
+        return HF_ENOMEM;
+    client->registered_at_ms = txn->now.wall_ms;
+    client->epoch = core->epoch;
+    hf_client_set_registered(core, client, true);
+    client->refs++;
+    hf_undo_push(core, (struct hf_undo){&register_undo, .object = client});
+    hf_client_event(core, HF_EVENT_CLIENT_REGISTERED, client, 0, 0, 0);
+    return put_record(txn, client);
+}
+
+int hf_client_unregister(struct hf_txn *txn, struct hf_client *client)
+{
+    struct hf_core *core = txn->core;
+
+    HF_ASSERT(client->registered && client->n_locks == 0);
+    if (hf_undo_reserve(core) < 0 ||
+        hf_batch_delete(hf_durable_gathering(core), HF_RECORD_CLIENT, client->id) < 0)
+        return HF_ENOMEM;
+    client->seq = hf_durable_gathering(core)->seq;
+    client->refs++;
+    hf_undo_push(core, (struct hf_undo){&unregister_undo, .object = client});
+    hf_client_set_registered(core, client, false);
+    return 0;
+}
+
+static bool mutable_equal(const struct hf_client_mutable *a, const struct hf_client_mutable *b)
+{
+    return a->state == b->state && a->transport == b->transport &&
+           hf_addr_same_host(&a->local, &b->local) && memcmp(a->priv, b->priv, HF_PRIV_SIZE) == 0;
+}
+
+int hf_client_update(struct hf_txn *txn, struct hf_client *client,
+                     const struct hf_client_mutable *to)
+{
+    if (mutable_equal(&client->m, to))
+        return 0;
+    if (!client->registered && !is_leaving(txn->core, client)) {
+        client->m = *to; /* it has no record */
+        return 0;
+    }
+    if (save(txn, client) < 0)
+        return HF_ENOMEM;
+    client->m = *to;
+    if (client->registered)
+        return put_record(txn, client);
+    txn->depends = true;
+    return 0;
+}
+
+int hf_client_learn_addr(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                         const struct hf_addr *addr)
+{
+    struct hf_txn txn;
+
+    for (const struct hf_alias *a = client->aliases; a; a = a->next) {
+        if (hf_addr_same_host(&a->addr, addr))
+            return 0;
+    }
+    if (client->n_addrs == HF_CLIENT_ADDRS_MAX)
+        return HF_ELIMIT;
+    hf_txn_begin(&txn, core, now, NULL);
+    if (hf_undo_reserve(core) < 0 || hf_client_add_alias(core, client, addr) < 0)
+        return HF_ENOMEM;
+    client->refs++;
+    hf_undo_push(core, (struct hf_undo){&alias_undo, .object = client->aliases});
+    if (put_record(&txn, client) < 0) {
+        hf_txn_abort(&txn);
+        return HF_ENOMEM;
+    }
+    hf_txn_commit(&txn);
+    return 0;
+}
+
+static bool has_something(const struct hf_client *client)
+{
+    return client->n_locks > 0 || client->n_shares > 0 || !hf_list_empty(&client->waiters);
+}
+
+/*
+ * How long the registration outlives the last lock: the client's own reconnect window (TRK-01) or,
+ * where its protocol has none (as NLM and NSM), the linger time. A record may hold any number, so
+ * it is bounded by a year.
+ */
+static uint64_t window_ms(const struct hf_core *core, const struct hf_client *client)
+{
+    const uint64_t year_ms = 366ULL * 24 * 3600 * 1000;
+
+    if (client->ttl_ms == 0)
+        return core->config.linger_ms;
+    return client->ttl_ms < year_ms ? client->ttl_ms : year_ms;
+}
+
+/*
+ * The timer is not moved at each lock and unlock, because that would cost more than the lock. It
+ * stays armed while the client has locks; when it fires, idle_since_ms tells whether the time is
+ * over.
+ */
+void hf_client_idle(struct hf_core *core, struct hf_now now, struct hf_client *client)
+{
+    if (client->protocol != HF_PROTOCOL_NLM || !client->registered || has_something(client))
+        return;
+    client->idle_since_ms = now.mono_ms;
+    if (!client->linger.armed)
+        hf_timer_arm(core, &client->linger, now.mono_ms + window_ms(core, client));
+}
+
+void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_timer *timer)
+{
+    struct hf_client *client = hf_container_of(timer, struct hf_client, linger);
+    uint64_t due_ms = client->idle_since_ms + window_ms(core, client);
+    struct hf_txn txn;
+
+    if (has_something(client))
+        return; /* hf_client_idle() arms the timer again */
+    /* It has yet to be told of our restart, or may still reclaim locks that were not recorded. */
+    if (client->notice.state != HF_OUTCALL_IDLE || client->may_reclaim)
+        due_ms = now.mono_ms + core->config.linger_ms;
+    if (due_ms > now.mono_ms) {
+        hf_timer_arm(core, &client->linger, due_ms);
+        return;
+    }
+    hf_txn_begin(&txn, core, now, NULL);
+    if (hf_client_unregister(&txn, client) < 0) {
+        hf_txn_abort(&txn);
+        hf_timer_arm(core, &client->linger, now.mono_ms + core->config.linger_ms);
+        return;
+    }
+    hf_client_event(core, HF_EVENT_CLIENT_UNREGISTERED, client, 0, 0, 0);
+    hf_txn_commit(&txn);
+}
+
+bool hf_client_left_state(const struct hf_client *client, int32_t state)
+{
+    return client->hint_id != 0 && state != 0 && state != client->hint_state &&
+           !HF_MUTANT(LATE_LOCK_STAYS);
+}
+
+void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client)
+{
+    if (!client->may_reclaim)
+        return;
+    client->may_reclaim = false;
+    HF_ASSERT(core->clients->n_unclaimed > 0);
+    core->clients->n_unclaimed--;
+}

@@ -1,0 +1,38 @@
+/*
+ * Timers, in a tree ordered by the moment they are due; timers for the same moment fire in the
+ * order in which they were armed. A timer is part of the object it is about and calls its fire
+ * function once. The core has no clock: hf_core_tick() brings the time.
+ */
+#ifndef HF_CORE_COMMON_TIMER_H
+#define HF_CORE_COMMON_TIMER_H
+
+#include <stdbool.h>
+
+#include "base/itree.h"
+#include "core/config.h"
+
+struct hf_core;
+
+struct hf_timer {
+    struct hf_itree_node node; /* first = last = the moment, mono_ms */
+    bool armed;
+    void (*fire)(struct hf_core *core, struct hf_now now, struct hf_timer *timer);
+};
+
+struct hf_timers {
+    struct hf_itree tree;
+    uint64_t retry_ms; /* when to retry what the store or the heap refused; UINT64_MAX: nothing */
+};
+
+void hf_timers_init(struct hf_core *core);
+void hf_timer_arm(struct hf_core *core, struct hf_timer *timer, uint64_t at_ms);
+void hf_timer_disarm(struct hf_core *core, struct hf_timer *timer);
+void hf_timers_fire_due(struct hf_core *core, struct hf_now now);
+
+/* The earliest moment at which a timer or a retry is due; UINT64_MAX: none. */
+uint64_t hf_timers_deadline(const struct hf_core *core);
+
+/* Asks for a tick in a second, to retry what the store or the heap refused. */
+void hf_retry_later(struct hf_core *core, struct hf_now now);
+
+#endif

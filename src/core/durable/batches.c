@@ -1,0 +1,145 @@
+/* The two batches: one gathers changes while the other commits. */
+#include "core/core.h"
+#include "core/durable/private.h"
+#include "core/internal.h"
+
+void hf_durable_init(struct hf_core *core)
+{
+    for (size_t i = 0; i < HF_COUNT_OF(core->durable->batches); i++)
+        hf_batch_init(&core->durable->batches[i], core->alloc);
+    core->durable->batches[0].seq = 1;
+}
+
+/* Final or not, no change is undone any more: lets go of what only the undo log refers to. */
+void hf_durable_close(struct hf_core *core)
+{
+    struct hf_durable *durable = core->durable;
+
+    hf_undo_keep(core, &durable->undos[durable->gathering ^ 1], 0);
+    hf_undo_keep(core, &durable->undos[durable->gathering], 0);
+}
+
+void hf_durable_free(struct hf_core *core)
+{
+    for (size_t i = 0; i < HF_COUNT_OF(core->durable->batches); i++) {
+        hf_free(core->alloc, core->durable->undos[i].entries);
+        hf_batch_free(&core->durable->batches[i]);
+    }
+}
+
+struct hf_batch *hf_durable_gathering(struct hf_core *core)
+{
+    return &core->durable->batches[core->durable->gathering];
+}
+
+bool hf_durable_has(const struct hf_core *core, uint64_t seq)
+{
+    return seq <= core->durable->seq || seq <= core->durable->failed_seq;
+}
+
+uint64_t hf_core_durable(const struct hf_core *core)
+{
+    return core->durable->seq;
+}
+
+uint64_t hf_durable_last_change(struct hf_core *core)
+{
+    const struct hf_durable *durable = core->durable;
+    uint64_t seq = hf_durable_gathering(core)->seq;
+
+    if (durable->wanted || durable->undos[durable->gathering].n > 0)
+        return seq;
+    return durable->in_flight ? seq - 1 : durable->seq;
+}
+
+size_t hf_durable_n_undo(const struct hf_core *core)
+{
+    return core->durable->undos[0].n + core->durable->undos[1].n;
+}
+
+uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq)
+{
+    if (HF_MUTANT(GRANT_BEFORE_DURABLE))
+        return 0;
+    if (seq < core->durable->epoch_seq)
+        seq = core->durable->epoch_seq; /* NSM-06: nothing leaves before the epoch is durable */
+    if (hf_durable_has(core, seq))
+        return 0;
+    if (seq == hf_durable_gathering(core)->seq)
+        core->durable->wanted = true; /* else the batch this answer waits for is never taken */
+    return seq;
+}
+
+void hf_durable_write_server(struct hf_core *core)
+{
+    core->durable->server_dirty = true;
+    core->durable->wanted = true;
+    core->durable->epoch_seq = hf_durable_gathering(core)->seq;
+}
+
+const struct hf_batch *hf_durable_take(struct hf_core *core, const struct hf_record_server *server)
+{
+    struct hf_durable *durable = core->durable;
+    struct hf_batch *batch = hf_durable_gathering(core);
+
+    if (durable->in_flight || !durable->wanted)
+        return NULL;
+    if (durable->server_dirty && hf_batch_put_server(batch, server) < 0)
+        return NULL; /* out of memory; the caller asks again after its next event */
+    durable->server_in_flight = durable->server_dirty;
+    durable->server_dirty = false;
+    durable->wanted = false;
+    durable->in_flight = true;
+    durable->gathering ^= 1;
+    HF_ASSERT(durable->undos[durable->gathering].n == 0);
+    hf_batch_clear(hf_durable_gathering(core));
+    hf_durable_gathering(core)->seq = batch->seq + 1;
+    return batch;
+}
+
+/* The batch that was in flight is no longer. */
+static void land(struct hf_core *core, uint64_t seq)
+{
+    struct hf_durable *durable = core->durable;
+
+    HF_ASSERT(durable->in_flight && durable->batches[durable->gathering ^ 1].seq == seq);
+    durable->in_flight = false;
+}
+
+void hf_durable_done(struct hf_core *core, uint64_t seq)
+{
+    land(core, seq);
+    core->durable->seq = seq;
+    core->durable->server_in_flight = false;
+    hf_undo_keep(core, &core->durable->undos[core->durable->gathering ^ 1], 0);
+}
+
+/* The gathering batch is undone first, because its changes came later. */
+void hf_durable_failed(struct hf_core *core, uint64_t seq)
+{
+    struct hf_durable *durable = core->durable;
+    struct hf_undo_log *later = &durable->undos[durable->gathering];
+    struct hf_undo_log *failed = &durable->undos[durable->gathering ^ 1];
+
+    land(core, seq);
+    if (HF_MUTANT(FORGET_UNDO)) {
+        hf_undo_keep(core, failed, 0);
+        hf_undo_keep(core, later, 0);
+    }
+    hf_undo_revert(core, later, 0);
+    hf_undo_revert(core, failed, 0);
+    hf_batch_clear(hf_durable_gathering(core));
+    durable->wanted = false;
+    if (durable->server_in_flight || durable->server_dirty) {
+        durable->server_dirty = true; /* goes with the next batch, at the latest with the retry */
+        durable->epoch_seq = hf_durable_gathering(core)->seq;
+    }
+    durable->server_in_flight = false;
+    durable->failed_seq = seq; /* not before: reverting asks what is durable */
+}
+
+void hf_durable_retry(struct hf_core *core)
+{
+    if (core->durable->server_dirty)
+        core->durable->wanted = true;
+}

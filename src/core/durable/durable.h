@@ -1,0 +1,123 @@
+/*
+ * Durability (SPEC sections 4 and 5): one batch of records gathers changes while the batch before
+ * it commits. A transaction is the changes of one request. It logs each change in the undo log of
+ * the gathering batch before making it, so the transaction can be undone when memory runs out
+ * half-way, and the whole batch when the store refuses it.
+ *
+ * What a transaction waits for. It waits for the gathering batch if it put a record there. It also
+ * waits if it changed an object (a file) that has changes which are not durable yet: if those are
+ * undone, this one must be undone with them, or two owners could hold one range. Every other
+ * transaction (an NM_LOCK on a quiet file, every lock of a known client when locks are not durable)
+ * is final at once and leaves no entry in the undo log.
+ *
+ * A batch is known by its sequence number, seq. An answer or a call that depends on a change
+ * carries the seq of its batch and leaves when that is durable.
+ */
+#ifndef HF_CORE_DURABLE_DURABLE_H
+#define HF_CORE_DURABLE_DURABLE_H
+
+#include "core/config.h"
+#include "core/record.h"
+
+struct hf_core;
+
+/*
+ * One change that can be undone. The module that makes the change owns it: revert() undoes it, and
+ * keep() lets go of what only the undo needed, once the change is final (NULL: nothing to let go).
+ */
+struct hf_undo;
+struct hf_undo_ops {
+    void (*revert)(struct hf_core *core, const struct hf_undo *entry);
+    void (*keep)(struct hf_core *core, const struct hf_undo *entry);
+};
+
+struct hf_undo {
+    const struct hf_undo_ops *ops;
+    union {
+        void *object;
+        uint32_t numbers[2];
+    };
+};
+
+/* The changes of one batch, oldest first. */
+struct hf_undo_log {
+    struct hf_undo *entries;
+    size_t n;
+    size_t room;
+};
+
+struct hf_durable {
+    struct hf_batch batches[2];
+    struct hf_undo_log undos[2];
+    unsigned gathering;  /* index into both; the other one is being committed, or is unused */
+    bool in_flight;      /* the other batch is being committed */
+    bool wanted;         /* something waits for the gathering batch, even if it has no operation */
+    uint64_t seq;        /* the newest durable batch */
+    uint64_t failed_seq; /* the newest batch that was undone; 0: none */
+    uint64_t
+        epoch_seq;     /* the batch with the server's record: nothing leaves before it is durable */
+    bool server_dirty; /* the server's record must go into the next batch taken */
+    bool server_in_flight; /* ... and is in the one being committed */
+};
+
+void hf_durable_init(struct hf_core *core);
+void hf_durable_free(struct hf_core *core);
+
+/* Makes all changes final, before the core is deleted. */
+void hf_durable_close(struct hf_core *core);
+
+/* The batch that takes records now. */
+struct hf_batch *hf_durable_gathering(struct hf_core *core);
+
+/* The changes of batch seq are durable, or were undone: nothing is left to wait for. */
+bool hf_durable_has(const struct hf_core *core, uint64_t seq);
+
+/* To wait for both of two batches is to wait for the later one. */
+static inline uint64_t hf_seq_later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The last batch with changes; when it is durable, all of the state is. */
+uint64_t hf_durable_last_change(struct hf_core *core);
+
+/* The seq an answer must carry, given the one its own change needs: never before the epoch. */
+uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq);
+
+/* The server's record goes into the gathering batch, and nothing leaves before it is durable. */
+void hf_durable_write_server(struct hf_core *core);
+
+/* Hands out the gathering batch, NULL if there is none to commit now; then it is done or failed. */
+const struct hf_batch *hf_durable_take(struct hf_core *core, const struct hf_record_server *server);
+void hf_durable_done(struct hf_core *core, uint64_t seq);
+
+/* Undoes the changes of the failed batch and of the gathering one. */
+void hf_durable_failed(struct hf_core *core, uint64_t seq);
+size_t hf_durable_n_undo(const struct hf_core *core); /* how many changes that would undo */
+
+/* After a failure: a server's record that is not durable yet is to be committed again. */
+void hf_durable_retry(struct hf_core *core);
+
+struct hf_txn {
+    struct hf_core *core;
+    struct hf_now now;
+    uint64_t *object_seq; /* where the changed object keeps the seq of its last change; or NULL */
+    bool depends;         /* on something not durable besides the object */
+    size_t undo_n;        /* the undo log and the batch as they were when it began */
+    size_t batch_end;
+    uint32_t n_ops;
+};
+
+void hf_txn_begin(struct hf_txn *txn, struct hf_core *core, struct hf_now now,
+                  uint64_t *object_seq);
+bool hf_txn_has_changes(const struct hf_txn *txn);
+uint64_t hf_txn_commit(struct hf_txn *txn); /* the seq to wait for; 0: nothing */
+
+/* Memory ran out: undoes what the transaction did so far, and counts it. */
+void hf_txn_abort(struct hf_txn *txn);
+
+/* Makes room for one more entry, which hf_undo_push() then takes without fail. */
+int hf_undo_reserve(struct hf_core *core);
+void hf_undo_push(struct hf_core *core, struct hf_undo entry);
+
+#endif

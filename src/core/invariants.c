@@ -1,0 +1,211 @@
+/*
+ * The invariants of the state. Each is checked from both sides: every list and count must say what
+ * a walk over all objects finds. For tests and the simulator.
+ */
+#include "core/clients/clients.h"
+#include "core/common/timer.h"
+#include "core/core.h"
+
+#include <string.h>
+
+#include "core/internal.h"
+#include "core/outcall/outcall.h"
+#include "core/recovery/recovery.h"
+#include "core/table/table.h"
+#include "core/wait/wait.h"
+
+/* What the walk over clients found, to compare with the totals. */
+struct totals {
+    uint64_t locks, shares, waiting, unclaimed, may_reclaim;
+    uint32_t nlm, nsm;
+};
+
+static void check_lock(const struct hf_core *core, const struct hf_lock *lock)
+{
+    struct hf_want want = {lock->owner, lock->node.first, lock->node.last, lock->exclusive, false};
+
+    HF_ASSERT(lock->id != 0 && lock->node.first <= lock->node.last);
+    HF_ASSERT(lock->held && lock->node.tag == lock->owner);
+    HF_ASSERT(!lock->durable || core->config.durable_locks);
+    HF_ASSERT(!lock->unclaimed || lock->durable);
+    /* a durable lock's client is registered, on the direct and on the waited path */
+    HF_ASSERT(!lock->durable || lock->owner->client->registered);
+    HF_ASSERT(!hf_table_conflict(core, lock->file, &want)); /* no two conflicting holders */
+    HF_ASSERT(hf_table_own(core, lock->file, lock->owner, lock->node.first, lock->node.last,
+                           NULL) == lock);
+    HF_ASSERT(
+        !hf_table_own(core, lock->file, lock->owner, lock->node.first, lock->node.last, lock));
+}
+
+static void check_waiter(const struct hf_core *core, const struct hf_waiter *w)
+{
+    struct hf_want want = {w->owner, w->first, w->last, w->exclusive, false};
+
+    HF_ASSERT(!w->gone && w->id != 0);
+    HF_ASSERT(w->granting == (w->outcall.state != HF_OUTCALL_IDLE));
+    HF_ASSERT(w->granting != hf_list_linked(&w->in_file));
+    if (w->granting || hf_grace_is_strict(core) || hf_list_linked(&w->file->queue->woken))
+        return; /* looked at later */
+    /* no waiter sleeps when it could be granted */
+    HF_ASSERT(hf_table_conflict(core, w->file, &want) || hf_waiter_is_behind_own(core, w) ||
+              (!w->passes && hf_waiter_ahead(core, w->file, &want, w->id, NULL)));
+}
+
+static void check_client(const struct hf_core *core, const struct hf_client *client,
+                         struct totals *totals)
+{
+    uint32_t locks = 0, unclaimed = 0, shares = 0, waiting = 0;
+
+    HF_ASSERT(client->id != 0 && client->refs > 0);
+    HF_ASSERT(hf_client_find_id(core, client->id) == client);
+    for (const struct hf_lock *lock = hf_client_next_lock(core, client, NULL); lock;
+         lock = hf_client_next_lock(core, client, lock)) {
+        HF_ASSERT(lock->owner->client == client);
+        check_lock(core, lock);
+        locks++;
+        unclaimed += lock->unclaimed;
+    }
+    hf_list_foreach (node, &client->waiters) {
+        const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_client);
+        HF_ASSERT(w->owner->client == client);
+        check_waiter(core, w);
+        waiting += !w->granting;
+    }
+    hf_list_foreach (node, &client->shares) {
+        const struct hf_share *share = hf_list_entry(node, struct hf_share, in_client);
+        HF_ASSERT(hf_share_find(core, share->file, client, hf_bytes(share->oh, share->oh_len)) ==
+                  share);
+        HF_ASSERT(!hf_share_conflicts(share->file, share, share->mode, share->access));
+        shares++;
+    }
+    HF_ASSERT(client->n_locks == locks && client->n_unclaimed == unclaimed);
+    HF_ASSERT(client->n_waiters == waiting && client->n_shares == shares);
+    HF_ASSERT(client->registered || client->notice.state == HF_OUTCALL_IDLE);
+    /* only clients of waiters are probed */
+    HF_ASSERT(client->probe.state == HF_OUTCALL_IDLE || !hf_list_empty(&client->waiters));
+    totals->locks += locks;
+    totals->unclaimed += unclaimed;
+    totals->waiting += waiting;
+    totals->shares += shares;
+    totals->may_reclaim += client->may_reclaim;
+    totals->nlm += client->protocol == HF_PROTOCOL_NLM;
+    totals->nsm += client->protocol == HF_PROTOCOL_NSM && client->registered;
+}
+
+static uint64_t check_tree(const struct hf_file *file, const struct hf_itree *tree, bool exclusive)
+{
+    for (struct hf_itree_node *n = hf_itree_min(tree); n; n = hf_itree_next(n)) {
+        const struct hf_lock *lock = hf_container_of(n, struct hf_lock, node);
+        HF_ASSERT(lock->file == file && lock->exclusive == exclusive);
+    }
+    return hf_itree_check(tree);
+}
+
+static void check_shares(const struct hf_file_queue *queue)
+{
+    uint32_t n_of[HF_SHARE_MODES][HF_SHARE_MODES] = {0};
+    uint32_t n = 0;
+
+    hf_list_foreach (node, &queue->shares) {
+        const struct hf_share *share = hf_list_entry(node, struct hf_share, in_file);
+        n_of[share->mode][share->access]++;
+        n++;
+    }
+    HF_ASSERT(n == queue->n_shares && memcmp(n_of, queue->n_shares_of, sizeof(n_of)) == 0);
+}
+
+static bool check_file(struct hf_map_node *node, void *ctx)
+{
+    const struct hf_file *file = hf_container_of(node, struct hf_file, node);
+    uint32_t waiting = 0;
+    uint64_t ticket = 0;
+
+    HF_ASSERT(file->refs > 0);
+    HF_ASSERT(check_tree(file, &file->exclusive, true) + check_tree(file, &file->shared, false) ==
+              file->n_locks);
+    hf_list_foreach (w, &file->queue->waiters) {
+        const struct hf_waiter *waiter = hf_list_entry(w, struct hf_waiter, in_file);
+        HF_ASSERT(waiter->id > ticket); /* first come, first served */
+        ticket = waiter->id;
+        waiting++;
+    }
+    check_shares(file->queue);
+    HF_ASSERT(file->queue->n_waiters == waiting);
+    HF_ASSERT(hf_list_linked(&file->queue->woken) ==
+              (file->queue->has_range || file->queue->resume));
+    *(uint64_t *)ctx += file->n_locks;
+    return true;
+}
+
+/* The number of locks in a subtree of an owner's tree. */
+static uint64_t check_own(const struct hf_owner *owner, const struct hf_lock *lock)
+{
+    const struct hf_lock *const children[] = {lock->own_left, lock->own_right};
+    uint64_t n = 1;
+
+    HF_ASSERT(lock->owner == owner && !lock->recent);
+    for (size_t i = 0; i < HF_COUNT_OF(children); i++) {
+        HF_ASSERT(!children[i] || children[i]->own_priority <= lock->own_priority);
+        n += children[i] ? check_own(owner, children[i]) : 0;
+    }
+    return n;
+}
+
+static bool check_owner(struct hf_map_node *node, void *ctx)
+{
+    const struct hf_owner *owner = hf_container_of(node, struct hf_owner, node);
+
+    const struct hf_lock *lock = owner->recent;
+
+    HF_ASSERT(owner->refs > 0 && (owner->n_recent > 0) == (owner->recent != NULL));
+    for (unsigned n = 0; n < owner->n_recent; n++, lock = lock->own_right)
+        HF_ASSERT(lock->owner == owner && lock->recent && lock->own_right->own_left == lock);
+    HF_ASSERT(lock == owner->recent);
+    *(uint64_t *)ctx += owner->n_recent + (owner->locks ? check_own(owner, owner->locks) : 0);
+    return true;
+}
+
+/* What the clients of a host have together. */
+static bool check_host(struct hf_map_node *node, void *ctx)
+{
+    const struct hf_host *host = hf_container_of(node, struct hf_host, node);
+    const struct hf_core *core = ctx;
+    uint32_t refs = 0, clients = 0, registrations = 0, held = 0;
+
+    hf_list_foreach (link, &core->clients->all) {
+        const struct hf_client *client = hf_list_entry(link, struct hf_client, all);
+        if (client->host != host)
+            continue;
+        refs++;
+        clients += client->protocol == HF_PROTOCOL_NLM;
+        registrations += client->protocol == HF_PROTOCOL_NSM && client->registered;
+        held += client->n_locks + client->n_shares + client->n_waiters;
+    }
+    HF_ASSERT(host->refs == refs && host->n_clients == clients);
+    HF_ASSERT(host->n_registrations == registrations && host->n_held == held);
+    return true;
+}
+
+void hf_core_verify_invariants(const struct hf_core *core)
+{
+    struct totals totals = {0};
+    uint64_t in_files = 0;
+    uint64_t of_owners = 0;
+
+    hf_list_foreach (node, &core->clients->all)
+        check_client(core, hf_list_entry(node, struct hf_client, all), &totals);
+    hf_map_each(&core->table->files, check_file, &in_files);
+    hf_map_each(&core->table->owners, check_owner, &of_owners);
+    hf_map_each(&core->clients->hosts, check_host, (void *)(uintptr_t)core);
+    HF_ASSERT(core->table->n_locks == totals.locks && in_files == totals.locks);
+    HF_ASSERT(of_owners == totals.locks);
+    HF_ASSERT(core->table->n_waiters == totals.waiting && core->table->n_shares == totals.shares);
+    HF_ASSERT(core->clients->n_nlm == totals.nlm && core->clients->n_nsm == totals.nsm);
+    HF_ASSERT(core->clients->n_unclaimed == totals.unclaimed + totals.may_reclaim);
+    HF_ASSERT(core->outcalls->queues[HF_OUTCALL_NOTICES].running <= core->config.notify_in_flight);
+    HF_ASSERT(core->outcalls->queues[HF_OUTCALL_PROBES].running <= core->config.notify_in_flight);
+    HF_ASSERT(core->outcalls->queues[HF_OUTCALL_VERIFICATIONS].running <=
+              core->config.notify_in_flight);
+    HF_ASSERT(hf_epoch_state(core) % 2 == 1 || core->epoch == 0);
+    hf_itree_check(&core->timers->tree);
+}

@@ -1,0 +1,182 @@
+/*
+ * An attempt owns its whole time even if it fails at once, because its owner pauses the outcall
+ * until that time is over: three attempts last as long for a peer that refuses as for one that is
+ * silent.
+ */
+#include "core/outcall/outcall.h"
+
+#include "core/common/timer.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+
+int hf_outcalls_init(struct hf_core *core)
+{
+    for (size_t i = 0; i < HF_OUTCALL_QUEUES; i++)
+        hf_list_init(&core->outcalls->queues[i].ready);
+    return hf_map_init(&core->outcalls->by_id, core->alloc);
+}
+
+void hf_outcalls_free(struct hf_core *core)
+{
+    hf_map_free(&core->outcalls->by_id);
+}
+
+uint32_t hf_outcalls_running(const struct hf_core *core)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < HF_OUTCALL_QUEUES; i++)
+        n += core->outcalls->queues[i].running;
+    return n;
+}
+
+static void make_ready(struct hf_core *core, struct hf_outcall *outcall)
+{
+    outcall->state = HF_OUTCALL_READY;
+    hf_list_add_tail(&core->outcalls->queues[outcall->ops->queue].ready, &outcall->link);
+}
+
+static void timer_fired(struct hf_core *core, struct hf_now now, struct hf_timer *timer)
+{
+    struct hf_outcall *outcall = hf_container_of(timer, struct hf_outcall, timer);
+
+    if (outcall->state == HF_OUTCALL_RUNNING) {
+        outcall->ops->overdue(core, now, outcall);
+        return;
+    }
+    HF_ASSERT(outcall->state == HF_OUTCALL_PAUSED);
+    make_ready(core, outcall);
+}
+
+void hf_outcall_init(struct hf_outcall *outcall)
+{
+    *outcall = (struct hf_outcall){.timer.fire = timer_fired};
+    hf_list_init(&outcall->link);
+}
+
+void hf_outcall_begin(struct hf_core *core, struct hf_outcall *outcall,
+                      const struct hf_outcall_ops *ops, uint64_t seq)
+{
+    hf_outcall_end(core, outcall);
+    outcall->id = hf_core_new_id(core);
+    outcall->ops = ops;
+    outcall->seq = seq;
+    outcall->attempts = 0;
+    outcall->arrived = 0;
+    outcall->error = 0;
+    hf_map_insert(&core->outcalls->by_id, &outcall->by_id,
+                  hf_hash_u64(&core->config.hash_key, outcall->id, 0));
+    make_ready(core, outcall);
+}
+
+/* Leaves whatever state the outcall is in. The result of an attempt under way will be ignored. */
+static void leave_state(struct hf_core *core, struct hf_outcall *outcall)
+{
+    if (outcall->state == HF_OUTCALL_RUNNING)
+        core->outcalls->queues[outcall->ops->queue].running--;
+    hf_list_remove(&outcall->link);
+    hf_timer_disarm(core, &outcall->timer);
+}
+
+void hf_outcall_end(struct hf_core *core, struct hf_outcall *outcall)
+{
+    if (outcall->state == HF_OUTCALL_IDLE)
+        return;
+    leave_state(core, outcall);
+    hf_map_remove(&core->outcalls->by_id, &outcall->by_id);
+    outcall->state = HF_OUTCALL_IDLE;
+}
+
+void hf_outcall_pause(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                      uint64_t until_ms)
+{
+    leave_state(core, outcall);
+    if (until_ms <= now.mono_ms) {
+        make_ready(core, outcall);
+        return;
+    }
+    outcall->state = HF_OUTCALL_PAUSED;
+    hf_timer_arm(core, &outcall->timer, until_ms);
+}
+
+void hf_outcall_cut_short(const struct hf_core *core, struct hf_outcall *outcall)
+{
+    if (outcall->state != HF_OUTCALL_IDLE && outcall->attempts + 1 < core->config.call_attempts)
+        outcall->attempts = core->config.call_attempts - 1;
+}
+
+static bool same_id(const struct hf_map_node *node, const void *key)
+{
+    return hf_container_of(node, struct hf_outcall, by_id)->id == *(const uint64_t *)key;
+}
+
+struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t id)
+{
+    struct hf_map_node *node = hf_map_find(
+        &core->outcalls->by_id, hf_hash_u64(&core->config.hash_key, id, 0), same_id, &id);
+
+    return node ? hf_container_of(node, struct hf_outcall, by_id) : NULL;
+}
+
+/* The first outcall of a queue, if it may start now. */
+static struct hf_outcall *next_ready(const struct hf_core *core, enum hf_outcall_queue queue)
+{
+    uint64_t epoch_seq = core->durable->epoch_seq;
+    struct hf_outcall *outcall =
+        hf_list_first(&core->outcalls->queues[queue].ready, struct hf_outcall, link);
+
+    if (!outcall || (queue != HF_OUTCALL_GRANTS &&
+                     core->outcalls->queues[queue].running >= core->config.notify_in_flight))
+        return NULL;
+    if (!hf_durable_has(core, outcall->seq > epoch_seq ? outcall->seq : epoch_seq) &&
+        !HF_MUTANT(GRANT_BEFORE_DURABLE))
+        return NULL;
+    return outcall;
+}
+
+static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                  struct hf_call *out)
+{
+    hf_list_remove(&outcall->link);
+    outcall->state = HF_OUTCALL_RUNNING;
+    core->outcalls->queues[outcall->ops->queue].running++;
+    if (outcall->attempts++ == 0)
+        outcall->begun_ms = now.mono_ms;
+    outcall->attempt_ms = now.mono_ms;
+    *out = (struct hf_call){
+        .id = outcall->id,
+        .attempt = outcall->attempts,
+        .timeout_ms = core->config.call_timeout_ms,
+    };
+    outcall->ops->start(core, now, outcall, out);
+}
+
+bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *out)
+{
+    for (unsigned queue = 0; queue < HF_OUTCALL_QUEUES; queue++) {
+        struct hf_outcall *outcall = next_ready(core, (enum hf_outcall_queue)queue);
+        if (outcall) {
+            start(core, now, outcall, out);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* This host lacked files, memory or reserved ports: that says nothing about the peer. */
+static bool is_our_fault(int error)
+{
+    return error == HF_ENOMEM || error == HF_ELIMIT || error == HF_EBUSY;
+}
+
+void hf_outcall_attempt_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                             enum hf_call_outcome outcome, int error)
+{
+    if (outcome == HF_CALL_FAILED || outcome == HF_CALL_UNSENT) {
+        outcall->error = error;
+        outcall->attempts -= is_our_fault(error);
+        outcall->arrived += outcome == HF_CALL_FAILED;
+        outcome = HF_CALL_FAILED;
+    }
+    outcall->ops->done(core, now, outcall, outcome);
+}

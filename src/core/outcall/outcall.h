@@ -1,0 +1,102 @@
+/*
+ * Outgoing calls (SPEC section 3): a machine that attempts a call, pauses, and attempts it again,
+ * until the module that began the call ends it. It is the same for all kinds of calls; a kind is a
+ * table of operations.
+ *
+ *     IDLE -> READY -> RUNNING -> PAUSED -> READY ...
+ *
+ * READY calls wait in the queue of their kind until the changes they tell of are durable and there
+ * is room. Queues are served in the order of enum hf_outcall_queue. GRANTED callbacks are not
+ * bounded; of the others, notify_in_flight of each queue run at a time. An outcall lives inside the
+ * object it is about: a waiter or a client.
+ */
+#ifndef HF_CORE_OUTCALL_OUTCALL_H
+#define HF_CORE_OUTCALL_OUTCALL_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "core/call.h"
+#include "core/common/timer.h"
+
+struct hf_outcall;
+
+enum hf_outcall_queue {
+    HF_OUTCALL_GRANTS,
+    HF_OUTCALL_VERIFICATIONS,
+    HF_OUTCALL_PROBES,
+    HF_OUTCALL_NOTICES, /* SM_NOTIFY and status callbacks */
+    HF_OUTCALL_QUEUES,
+};
+
+struct hf_outcall_ops {
+    enum hf_outcall_queue queue;
+
+    /* An attempt starts: count it and fill in the call. id, attempt and timeout_ms are set, and may
+     * be changed. */
+    void (*start)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                  struct hf_call *out);
+
+    /* The attempt ended (never with HF_CALL_UNSENT): end the outcall or pause it. */
+    void (*done)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                 enum hf_call_outcome outcome);
+
+    /* The timer that start() armed has fired before the attempt ended. NULL if start() arms none.
+     */
+    void (*overdue)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall);
+};
+
+enum hf_outcall_state {
+    HF_OUTCALL_IDLE,
+    HF_OUTCALL_READY,
+    HF_OUTCALL_RUNNING, /* an attempt is under way */
+    HF_OUTCALL_PAUSED,  /* until its timer fires */
+};
+
+struct hf_outcall {
+    uint64_t id; /* of the calls; a new one each time the outcall begins */
+    const struct hf_outcall_ops *ops;
+    struct hf_map_node by_id;
+    struct hf_list link; /* in its queue when READY */
+    struct hf_timer timer;
+    enum hf_outcall_state state;
+    uint32_t attempts;
+    uint32_t arrived;    /* failed attempts that may have reached the peer all the same */
+    int error;           /* of the last failed attempt */
+    uint64_t seq;        /* batch that must be durable first */
+    uint64_t begun_ms;   /* first attempt */
+    uint64_t attempt_ms; /* latest attempt */
+};
+
+struct hf_outcalls {
+    struct hf_map by_id;
+    struct {
+        struct hf_list ready;
+        uint32_t running;
+    } queues[HF_OUTCALL_QUEUES];
+};
+
+int hf_outcalls_init(struct hf_core *core);
+void hf_outcalls_free(struct hf_core *core);
+uint32_t hf_outcalls_running(const struct hf_core *core);
+
+void hf_outcall_init(struct hf_outcall *outcall);
+
+/* Begins anew if it is under way already. */
+void hf_outcall_begin(struct hf_core *core, struct hf_outcall *outcall,
+                      const struct hf_outcall_ops *ops, uint64_t seq);
+void hf_outcall_end(struct hf_core *core, struct hf_outcall *outcall);
+void hf_outcall_pause(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                      uint64_t until_ms);
+
+/* After the attempt under way, if there is one, only one more is made. */
+void hf_outcall_cut_short(const struct hf_core *core, struct hf_outcall *outcall);
+
+/* The outcall that is under way with this id, or NULL. */
+struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t id);
+
+/* The next attempt that may start now; false: none. */
+bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *out);
+void hf_outcall_attempt_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                             enum hf_call_outcome outcome, int error);
+
+#endif

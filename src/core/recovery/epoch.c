@@ -1,0 +1,99 @@
+/*
+ * Epochs (NSM-06, NSM-07): each start begins one, and so does SM_SIMU_CRASH. A new epoch brings a
+ * new state number, new ids, a grace period if there is something to reclaim, and a notice to every
+ * registered client. Its record must be durable before any answer or call leaves.
+ */
+#include "core/clients/clients.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/recovery/private.h"
+#include "core/table/table.h"
+#include "core/wait/wait.h"
+
+enum { SERVER_RECORD_ROOM = 64 };
+
+int32_t hf_epoch_state(const struct hf_core *core)
+{
+    uint64_t n = HF_MUTANT(REUSE_STATE_NUMBER) ? (core->epoch + 1) / 2 : core->epoch;
+
+    return (int32_t)(2 * n - 1);
+}
+
+/* Locks are not recorded: a reclaim can only be checked against the registered clients. */
+static void let_clients_reclaim(struct hf_core *core)
+{
+    hf_list_foreach (node, &core->clients->all) {
+        struct hf_client *client = hf_list_entry(node, struct hf_client, all);
+        if (client->protocol == HF_PROTOCOL_NLM && client->registered && !client->may_reclaim) {
+            client->may_reclaim = true;
+            core->clients->n_unclaimed++;
+        }
+        client->reclaimed = false;
+    }
+}
+
+static void begin(struct hf_core *core, struct hf_now now)
+{
+    core->epoch++;
+    core->next_id = hf_record_first_id(core->epoch);
+    hf_durable_write_server(core);
+    core->recovery->state_seq = core->durable->epoch_seq;
+    if (!core->config.durable_locks)
+        let_clients_reclaim(core);
+    hf_grace_begin(core, now);
+    hf_notice_begin_all(core);
+    hf_list_foreach (node, &core->clients->all)
+        hf_client_idle(core, now, hf_list_entry(node, struct hf_client, all));
+}
+
+/*
+ * It is not recorded whether a monitor had been told of a host's restart before we went down, so
+ * each is told again (NSM-05). A monitor ignores a state number it knows.
+ */
+static void repeat_status_calls(struct hf_core *core)
+{
+    hf_list_foreach (node, &core->clients->all) {
+        struct hf_client *client = hf_list_entry(node, struct hf_client, all);
+        if (client->protocol == HF_PROTOCOL_NSM && client->registered && client->m.state != 0)
+            hf_status_call_begin(core, client, client->seq);
+    }
+}
+
+int hf_epoch_start(struct hf_core *core, struct hf_now now)
+{
+    HF_ASSERT(core->durable->epoch_seq == 0);
+    if (!hf_buf_reserve(&hf_durable_gathering(core)->buf, SERVER_RECORD_ROOM))
+        return HF_ENOMEM;
+    begin(core, now);
+    repeat_status_calls(core);
+    return 0;
+}
+
+/* A restart forgets waiters, shares and locks without a record; all other locks become unclaimed.
+ */
+static void forget_volatile(struct hf_core *core, struct hf_now now, struct hf_client *client)
+{
+    struct hf_lock *lock, *next;
+    uint64_t seq = 0;
+
+    client->refs++;
+    hf_list_foreach_safe (node, &client->waiters)
+        hf_waiter_remove(core, hf_list_entry(node, struct hf_waiter, in_client));
+    hf_list_foreach_safe (node, &client->shares)
+        hf_share_drop(core, hf_list_entry(node, struct hf_share, in_client));
+    for (lock = hf_client_next_lock(core, client, NULL); lock; lock = next) {
+        next = hf_client_next_lock(core, client, lock);
+        if (lock->durable)
+            hf_lock_set_unclaimed(core, lock, true);
+        else
+            hf_lock_release(core, now, lock, &seq);
+    }
+    hf_client_unref(core, client);
+}
+
+void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now)
+{
+    hf_list_foreach_safe (node, &core->clients->all)
+        forget_volatile(core, now, hf_list_entry(node, struct hf_client, all));
+    begin(core, now);
+}

@@ -1,0 +1,123 @@
+/*
+ * Loading what was durable before a restart. Clients are registered again; locks are held again, as
+ * unclaimed, from the first moment (GRC-02). Records come from a disk, so each is checked.
+ */
+#include "core/clients/clients.h"
+#include "core/core.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/recovery/recovery.h"
+#include "core/table/table.h"
+
+/* The last epoch that can be followed by another (hf_record_first_id). */
+enum { EPOCH_MAX = (1 << 24) - 2 };
+
+/* Ids contain the epoch they were made in. The new epoch must be later than that of any record. */
+static int note_epoch(struct hf_core *core, uint64_t epoch)
+{
+    if (epoch > EPOCH_MAX)
+        return HF_EFORMAT;
+    if (epoch > core->epoch)
+        core->epoch = epoch;
+    return 0;
+}
+
+static int load_server(struct hf_core *core, struct hf_bytes bytes)
+{
+    struct hf_record_server record;
+    int rv = hf_record_decode_server(bytes, &record);
+
+    if (rv < 0)
+        return rv;
+    core->recovery->was_clean = record.clean;
+    return note_epoch(core, record.epoch);
+}
+
+static bool is_known(struct hf_core *core, const struct hf_record_client *record)
+{
+    struct hf_mon_args mon = {record->name, record->my_name, record->prog,
+                              record->vers, record->proc,    {0}};
+
+    if (hf_client_find_id(core, record->id))
+        return true;
+    struct hf_peer peer = {.name = record->name, .addr = record->addrs[0], .local = record->local};
+
+    if (record->protocol == HF_PROTOCOL_NLM)
+        return hf_client_find_nlm(core, &peer) != NULL;
+    return hf_client_find_nsm(core, &mon, &record->callback_host) != NULL;
+}
+
+static int load_client(struct hf_core *core, struct hf_bytes bytes)
+{
+    struct hf_record_client record;
+    struct hf_client *client;
+    int rv = hf_record_decode_client(bytes, &record);
+
+    if (rv < 0)
+        return rv;
+    if (record.id == 0 || (record.protocol == HF_PROTOCOL_NLM && record.n_addrs == 0))
+        return HF_EFORMAT;
+    if (is_known(core, &record))
+        return HF_EEXIST;
+    rv = note_epoch(core, record.id >> 40);
+    if (rv < 0)
+        return rv;
+    client = hf_client_new(core, &record);
+    if (!client)
+        return HF_ENOMEM;
+    hf_client_set_registered(core, client, true);
+    hf_client_unref(core, client);
+    return 0;
+}
+
+static int hold(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
+                const struct hf_record_lock *record)
+{
+    struct hf_want want = {owner, record->first, record->last, record->exclusive, true};
+
+    if (hf_table_conflict(core, file, &want) ||
+        hf_table_own(core, file, owner, record->first, record->last, NULL))
+        return HF_EEXIST;
+    return hf_lock_load(core, file, owner, record);
+}
+
+static int load_lock(struct hf_core *core, struct hf_bytes bytes)
+{
+    struct hf_record_lock record;
+    struct hf_client *client;
+    struct hf_owner *owner;
+    struct hf_file *file;
+    int rv = hf_record_decode_lock(bytes, &record);
+
+    if (rv < 0)
+        return rv;
+    if (record.id == 0 || note_epoch(core, record.id >> 40) < 0)
+        return HF_EFORMAT;
+    if (!core->config.durable_locks) /* recorded when locks were durable */
+        return hf_batch_delete(hf_durable_gathering(core), HF_RECORD_LOCK, record.id);
+    client = hf_client_find_id(core, record.client_id);
+    if (!client || client->protocol != HF_PROTOCOL_NLM)
+        return HF_ENOENT;
+    owner = hf_owner_get(core, client, record.svid, record.oh);
+    if (!owner)
+        return HF_ENOMEM;
+    file = hf_file_get(core, record.fh);
+    rv = file ? hold(core, file, owner, &record) : HF_ENOMEM;
+    if (file)
+        hf_file_unref(core, file);
+    hf_owner_unref(core, owner);
+    return rv;
+}
+
+int hf_core_load(struct hf_core *core, enum hf_record_kind kind, struct hf_bytes bytes)
+{
+    switch (kind) {
+    case HF_RECORD_SERVER:
+        return load_server(core, bytes);
+    case HF_RECORD_CLIENT:
+        return load_client(core, bytes);
+    case HF_RECORD_LOCK:
+        return load_lock(core, bytes);
+    }
+    return HF_EFORMAT;
+}

@@ -1,0 +1,220 @@
+/*
+ * Notices of restarts (NSM-07, NOT-01..03, SPEC section 2). When we restart, every registered
+ * client gets SM_NOTIFY, except that a registration about this server gets its `status` callback.
+ * When a monitored host restarts, every SM_MON registration about it gets its `status` callback
+ * (NSM-05).
+ */
+#include <string.h>
+
+#include "base/programs.h"
+#include "core/clients/clients.h"
+#include "core/common/names.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/outcall/outcall.h"
+#include "core/recovery/private.h"
+
+enum { PAUSE_MAX_MS = 120000 };
+
+/* SM_NOTIFY, to the host itself. */
+static void fill_notify(const struct hf_core *core, const struct hf_client *client,
+                        struct hf_call *out)
+{
+    struct hf_record_client record;
+
+    hf_client_record(client, &record);
+    out->kind = HF_CALL_NOTIFY;
+    if (client->protocol == HF_PROTOCOL_NSM)
+        out->from = (struct hf_addr){
+            0}; /* not the address that its local monitor used, which is mostly loopback */
+    out->host = client->name;
+    memcpy(out->to, record.addrs, sizeof(out->to));
+    out->n_to = record.n_addrs;
+    out->prog = HF_PROGRAM_NSM;
+    out->vers = 1;
+    out->proc = 6;
+    out->mon_name = core->config.server_name;
+    out->mon_name_short = hf_name_short(core->config.server_name);
+    out->state = hf_epoch_state(core);
+}
+
+/* Only ever to the address the registration came from (CVE-1999-0493). */
+static void fill_status(const struct hf_client *client, int32_t state, struct hf_call *out)
+{
+    out->kind = HF_CALL_STATUS;
+    out->host = client->my_name;
+    out->to[0] = client->callback_host;
+    out->n_to = 1;
+    out->prog = client->prog;
+    out->vers = client->vers;
+    out->proc = client->proc;
+    out->mon_name = client->name;
+    out->state = state;
+    memcpy(out->priv, client->m.priv, HF_PRIV_SIZE);
+}
+
+static void fill_common(struct hf_core *core, const struct hf_client *client, struct hf_call *out)
+{
+    core->counters.notices_started++;
+    out->client_id = client->id;
+    out->from = client->m.local;
+    out->transport = client->m.transport;
+}
+
+/* When to try again; the pauses grow once call_attempts have failed. */
+static uint64_t next_attempt_ms(const struct hf_core *core, const struct hf_outcall *outcall)
+{
+    uint64_t pause_ms = core->config.call_timeout_ms;
+
+    for (uint32_t n = core->config.call_attempts; n <= outcall->attempts && pause_ms < PAUSE_MAX_MS;
+         n++)
+        pause_ms *= 2;
+    return outcall->attempt_ms + (pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS);
+}
+
+/* Schedules the next attempt after a failed one; false: there is none any more. */
+static bool try_again(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall)
+{
+    uint64_t at_ms = next_attempt_ms(core, outcall);
+
+    if (outcall->attempts >= core->config.call_attempts &&
+        at_ms > outcall->begun_ms + core->config.retry_for_ms)
+        return false;
+    hf_outcall_pause(core, now, outcall, at_ms);
+    return true;
+}
+
+static void log_result(struct hf_core *core, struct hf_now now, enum hf_event_kind kind,
+                       const struct hf_client *client, const struct hf_outcall *outcall)
+{
+    hf_client_event(core, kind, client, outcall->attempts,
+                    (int64_t)(now.mono_ms - outcall->begun_ms),
+                    kind == HF_EVENT_NOTICE_DELIVERED ? 0 : outcall->error);
+}
+
+static void end(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                struct hf_outcall *outcall)
+{
+    hf_outcall_end(core, outcall);
+    hf_client_idle(core, now, client);
+}
+
+/*
+ * A registration about this server from another host that has not answered once: any host can make
+ * one in another's name, so it ends with the first round of calls that fails (SEC-02). If memory
+ * runs out, it ends with the next.
+ */
+static void expire(struct hf_core *core, struct hf_now now, struct hf_client *client)
+{
+    struct hf_txn txn;
+
+    if (!client->monitors_us || client->confirmed || client->host->is_local || !client->registered)
+        return;
+    hf_txn_begin(&txn, core, now, NULL);
+    if (hf_client_unregister(&txn, client) < 0) {
+        hf_txn_abort(&txn);
+        return;
+    }
+    hf_client_event(core, HF_EVENT_CLIENT_UNREGISTERED, client, 0, 0, 0);
+    hf_txn_commit(&txn);
+}
+
+/* --- of our restart --- */
+
+static void notice_start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                         struct hf_call *out)
+{
+    const struct hf_client *client = hf_container_of(outcall, struct hf_client, notice);
+
+    (void)now;
+    fill_common(core, client, out);
+    if (client->monitors_us)
+        fill_status(client, hf_epoch_state(core), out);
+    else
+        fill_notify(core, client, out);
+}
+
+static void notice_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                        enum hf_call_outcome outcome)
+{
+    struct hf_client *client = hf_container_of(outcall, struct hf_client, notice);
+
+    if (outcome != HF_CALL_FAILED) {
+        core->counters.notices_delivered++;
+        client->confirmed = true;
+        client->notice_status = HF_NOTICE_DELIVERED;
+        log_result(core, now, HF_EVENT_NOTICE_DELIVERED, client, outcall);
+        end(core, now, client, outcall);
+        return;
+    }
+    core->counters.notices_failed++;
+    client->notice_status = HF_NOTICE_FAILING;
+    log_result(core, now, HF_EVENT_NOTICE_FAILED, client, outcall);
+    if (outcall->attempts == core->config.call_attempts)
+        hf_client_unreachable(core, now, client); /* NOT-03 */
+    if (try_again(core, now, outcall))
+        return;
+    client->notice_status = HF_NOTICE_GIVEN_UP;
+    log_result(core, now, HF_EVENT_NOTICE_GIVEN_UP, client, outcall);
+    end(core, now, client, outcall);
+    expire(core, now, client);
+}
+
+static const struct hf_outcall_ops notice_ops = {HF_OUTCALL_NOTICES, notice_start, notice_done,
+                                                 NULL};
+
+/* --- of the restart of a monitored host --- */
+
+static void status_start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                         struct hf_call *out)
+{
+    const struct hf_client *client = hf_container_of(outcall, struct hf_client, status_call);
+
+    (void)now;
+    fill_common(core, client, out);
+    fill_status(client, client->m.state, out);
+}
+
+static void status_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                        enum hf_call_outcome outcome)
+{
+    struct hf_client *client = hf_container_of(outcall, struct hf_client, status_call);
+
+    if (outcome != HF_CALL_FAILED) {
+        core->counters.notices_delivered++;
+        client->confirmed = true;
+        log_result(core, now, HF_EVENT_NOTICE_DELIVERED, client, outcall);
+        end(core, now, client, outcall);
+        return;
+    }
+    core->counters.notices_failed++;
+    log_result(core, now, HF_EVENT_NOTICE_FAILED, client, outcall);
+    if (try_again(core, now, outcall))
+        return;
+    log_result(core, now, HF_EVENT_NOTICE_GIVEN_UP, client, outcall);
+    end(core, now, client, outcall);
+    expire(core, now, client);
+}
+
+static const struct hf_outcall_ops status_ops = {HF_OUTCALL_NOTICES, status_start, status_done,
+                                                 NULL};
+
+void hf_notice_begin(struct hf_core *core, struct hf_client *client)
+{
+    hf_outcall_begin(core, &client->notice, &notice_ops, client->seq);
+    client->notice_status = HF_NOTICE_PENDING;
+}
+
+void hf_notice_begin_all(struct hf_core *core)
+{
+    hf_list_foreach (node, &core->clients->all) {
+        struct hf_client *client = hf_list_entry(node, struct hf_client, all);
+        if (client->registered)
+            hf_notice_begin(core, client);
+    }
+}
+
+void hf_status_call_begin(struct hf_core *core, struct hf_client *client, uint64_t seq)
+{
+    hf_outcall_begin(core, &client->status_call, &status_ops, seq);
+}

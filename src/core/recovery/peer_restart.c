@@ -1,0 +1,168 @@
+/*
+ * Another host says that it has restarted (NSM-05). The notice counts if it gives a name that we
+ * know a client by, and comes from an address of that client. Even that may be forged, so before an
+ * NLM client's locks are released its status monitor is asked (verify.c). A registration by SM_MON
+ * gets its `status` callback without that question, as from rpc.statd: nothing of ours is released,
+ * and on an NFS client the notice is about a server, whose address may have moved to a host with
+ * another state number. Real peers send each notice twice, with their
+ * long and their short name; the second finds the state number recorded already and changes
+ * nothing.
+ */
+#include "core/clients/clients.h"
+#include "core/common/event.h"
+#include "core/common/names.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/recovery/private.h"
+#include "core/table/table.h"
+
+/* The host calls itself by our name for it, in the long or short form, or by its address. */
+static bool known_as(const struct hf_client *client, struct hf_bytes name,
+                     const struct hf_addr *from)
+{
+    struct hf_addr addr;
+
+    if (hf_name_same_host(client->name, name))
+        return true;
+    if (hf_name_is_addr(client->name, &addr) && hf_addr_same_host(&addr, from))
+        return true; /* monitored by address, as Linux does: any name will do */
+    return hf_name_is_addr(name, &addr) && hf_addr_same_host(&addr, from);
+}
+
+/* The local status monitor names a host as the client was registered, whatever its address. A short
+ * form would hit another host with the same short name (SEC-01). */
+static bool named(const struct hf_client *client, struct hf_bytes name)
+{
+    struct hf_addr addr;
+
+    return hf_name_equal(client->name, name) ||
+           (hf_name_is_addr(name, &addr) && hf_addr_same_host(&addr, &client->addr));
+}
+
+/* An SM_MON client without a registration does not count. */
+static bool counts(const struct hf_client *client)
+{
+    return client->registered || client->protocol == HF_PROTOCOL_NLM;
+}
+
+/* A notice, and what it concerned: clients known by that name, those of them that have restarted,
+ * and those whose verification decides. */
+struct notice {
+    struct hf_bytes name;
+    int32_t state;
+    bool proven;
+    unsigned known, news, pending;
+    struct hf_notice_answer answer;
+};
+
+static void restarted(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                      struct notice *notice)
+{
+    hf_client_crashed(core, now, client, notice->state, core->next_id, &notice->answer.seq);
+    if (client->protocol == HF_PROTOCOL_NSM)
+        hf_status_call_begin(core, client, notice->answer.seq);
+    notice->news++;
+}
+
+/* If several clients are verified, the answer waits for the one that was asked last. */
+static void consider(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                     struct notice *notice)
+{
+    enum hf_verify_result result = HF_VERIFY_BELIEVED;
+
+    notice->known++;
+    if (client->m.state == notice->state) {
+        /* A repeat waits for what it repeats. */
+        notice->answer.seq = hf_seq_later(notice->answer.seq, client->seq);
+        return;
+    }
+    if (!notice->proven && client->protocol == HF_PROTOCOL_NLM)
+        result = hf_verify(core, now, client, notice->state, false, &notice->answer.decision);
+    if (result == HF_VERIFY_BELIEVED)
+        restarted(core, now, client, notice);
+    else
+        notice->pending++;
+    notice->answer.busy |= result == HF_VERIFY_BUSY;
+}
+
+static void restart_by_address(struct hf_core *core, struct hf_now now, const struct hf_addr *from,
+                               struct notice *notice)
+{
+    struct hf_alias *next;
+
+    for (struct hf_alias *alias = hf_alias_find(core, from); alias; alias = next) {
+        struct hf_client *client = alias->client;
+        core->table->work++;
+        next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
+        if (counts(client) && known_as(client, notice->name, from))
+            consider(core, now, client, notice);
+    }
+}
+
+static void restart_by_name(struct hf_core *core, struct hf_now now, struct notice *notice)
+{
+    hf_list_foreach_safe (node, &core->clients->all) {
+        struct hf_client *client = hf_list_entry(node, struct hf_client, all);
+        core->table->work++;
+        if (counts(client) && named(client, notice->name))
+            consider(core, now, client, notice);
+    }
+}
+
+/* State 0 means unknown, and no host has a negative one. An even state: the host is going down. */
+static bool is_valid(struct hf_core *core, struct hf_bytes name, int32_t state)
+{
+    if (state > 0 && name.len > 0 && name.len <= HF_NAME_MAX)
+        return true;
+    core->counters.notifies_in_bad++;
+    return false;
+}
+
+/* A verification counts its result itself, when it ends. */
+static struct hf_notice_answer count(struct hf_core *core, const struct notice *notice)
+{
+    if (notice->known == 0)
+        core->counters.notifies_in_stranger++;
+    else if (notice->news > 0)
+        core->counters.notifies_in_accepted++;
+    else if (notice->pending == 0)
+        core->counters.notifies_in_repeated++;
+    return notice->answer;
+}
+
+static void log_stranger(struct hf_core *core, const struct hf_addr *from,
+                         const struct notice *notice)
+{
+    struct hf_event *event = hf_event_add(core, HF_EVENT_NOTIFY_STRANGER, notice->state, 0, 0);
+
+    if (event)
+        hf_event_set_host(event, from, notice->name);
+}
+
+struct hf_notice_answer hf_peer_notified(struct hf_core *core, struct hf_now now,
+                                         const struct hf_addr *from, struct hf_bytes mon_name,
+                                         int32_t state, bool proven)
+{
+    struct notice notice = {.name = mon_name, .state = state, .proven = proven};
+
+    if (!is_valid(core, mon_name, state))
+        return notice.answer;
+    if (HF_MUTANT(NOTIFY_ANY_ADDRESS))
+        restart_by_name(core, now, &notice);
+    else
+        restart_by_address(core, now, from, &notice);
+    if (notice.known == 0)
+        log_stranger(core, from, &notice);
+    return count(core, &notice);
+}
+
+struct hf_notice_answer hf_peer_restarted(struct hf_core *core, struct hf_now now,
+                                          struct hf_bytes mon_name, int32_t state)
+{
+    struct notice notice = {.name = mon_name, .state = state};
+
+    if (!is_valid(core, mon_name, state))
+        return notice.answer;
+    restart_by_name(core, now, &notice);
+    return count(core, &notice);
+}

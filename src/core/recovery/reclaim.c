@@ -1,0 +1,162 @@
+/*
+ * Reclaims (GRC-01, GRC-02): after our restart a client requests the locks it held once more, with
+ * the reclaim flag. With durable locks, each reclaim is checked against the recorded lock, which is
+ * held as unclaimed from the start: the same owner must hold all of the range, in the same mode or
+ * a stronger one. A reclaim may cover a part of a lock, all of it, or several. Without durable
+ * locks, the client must have been registered before the restart, and no other owner may hold a
+ * conflicting lock.
+ *
+ * Outside grace, a reclaim is granted only if the owner still holds the lock.
+ */
+#include "core/clients/clients.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/recovery/recovery.h"
+#include "core/table/table.h"
+#include "core/wait/wait.h"
+
+static bool may_have(const struct hf_core *core, const struct hf_file *file,
+                     const struct hf_want *want)
+{
+    if (HF_MUTANT(RECLAIM_UNCHECKED))
+        return true;
+    if (core->config.durable_locks)
+        return hf_table_covers(core, file, want, false);
+    return want->owner->client->may_reclaim && !hf_table_conflict(core, file, want);
+}
+
+/* Each lock in the range is reclaimed whole and in its mode, so no record changes. */
+static bool as_recorded(const struct hf_core *core, const struct hf_file *file,
+                        const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->exclusive != want->exclusive || lock->node.first < want->first ||
+            lock->node.last > want->last)
+            return false;
+    }
+    return hf_table_covers(core, file, want, true);
+}
+
+static int claim(struct hf_txn *txn, const struct hf_file *file, const struct hf_want *want)
+{
+    const struct hf_core *core = txn->core;
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->unclaimed && hf_lock_claim(txn, lock) < 0)
+            return HF_ENOMEM;
+    }
+    return 0;
+}
+
+/* All of the range was granted after the restart: a reclaim must not weaken those locks. */
+static bool is_newer(const struct hf_core *core, const struct hf_file *file,
+                     const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->unclaimed)
+            return false;
+    }
+    return hf_table_covers(core, file, want, false);
+}
+
+static int take_again(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
+{
+    if (is_newer(txn->core, file, want))
+        return 0;
+    if (as_recorded(txn->core, file, want))
+        return claim(txn, file, want);
+    if (!txn->core->config.durable_locks && hf_client_register(txn, want->owner->client) < 0)
+        return HF_ENOMEM;
+    return hf_table_set(txn, file, want);
+}
+
+static uint32_t count_unclaimed(const struct hf_core *core, const struct hf_file *file,
+                                const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+    uint32_t n = 0;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL)
+        n += lock->unclaimed;
+    return n;
+}
+
+/* numbers: the epoch in which the locks were reclaimed, and how many. */
+static void revert_count(struct hf_core *core, const struct hf_undo *entry)
+{
+    if (entry->numbers[0] == core->epoch) /* else SM_SIMU_CRASH has begun to count anew */
+        core->recovery->grace.reclaimed -= entry->numbers[1];
+}
+
+static const struct hf_undo_ops count_undo = {revert_count, NULL};
+
+/* A repeat finds nothing unclaimed, changes nothing, and is not counted. */
+static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_core *core = txn->core;
+    uint32_t n = count_unclaimed(core, file, want);
+
+    if (take_again(txn, file, want) < 0)
+        return HF_ENOMEM;
+    if (!hf_txn_has_changes(txn))
+        return 0;
+    if (hf_undo_reserve(core) < 0)
+        return HF_ENOMEM;
+    if (n == 0)
+        n = 1; /* without durable locks, each reclaim adds one */
+    hf_undo_push(core, (struct hf_undo){&count_undo, .numbers = {(uint32_t)core->epoch, n}});
+    core->recovery->grace.reclaimed += n;
+    return 0;
+}
+
+static struct hf_answer outside_grace(const struct hf_core *core, const struct hf_file *file,
+                                      const struct hf_want *want)
+{
+    if (hf_table_covers(core, file, want, true))
+        return (struct hf_answer){HF_STAT_GRANTED, file->seq};
+    if (HF_MUTANT(RECLAIM_AFTER_GRACE) && !hf_table_conflict(core, file, want))
+        return (struct hf_answer){HF_STAT_GRANTED, core->durable->seq};
+    return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq};
+}
+
+static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
+                                const struct hf_want *want)
+{
+    struct hf_txn txn;
+
+    if (!core->recovery->grace.active)
+        return outside_grace(core, file, want);
+    if (!may_have(core, file, want))
+        return (struct hf_answer){HF_STAT_DENIED, file->seq};
+    /* With durable locks the lock is held and counted already. */
+    if (!core->config.durable_locks && hf_limit_reclaim(core, file, want) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    hf_txn_begin(&txn, core, now, &file->seq);
+    if (take_and_count(&txn, file, want) < 0) {
+        hf_txn_abort(&txn);
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
+    want->owner->client->reclaimed = true;
+    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+}
+
+struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
+                            const struct hf_want *want)
+{
+    struct hf_answer answer = reclaim(core, now, file, want);
+
+    if (answer.stat != HF_STAT_GRANTED) {
+        core->counters.reclaims_denied++;
+        return answer;
+    }
+    core->counters.reclaims_granted++;
+    /* A callback under way may now tell of the wrong mode, so it ends; the client repeats its LOCK.
+     */
+    hf_waiter_confirm_range(core, want->owner, file, want->first, want->last);
+    return answer;
+}

@@ -1,0 +1,102 @@
+/*
+ * Recovery. After a restart of ours: a new epoch, notices to all registered clients, and a grace
+ * period in which they reclaim their locks. After a restart of a client: its old locks are
+ * released, and all monitors of that host are told. A release that fails is retried until it is
+ * durable.
+ */
+#ifndef HF_CORE_RECOVERY_RECOVERY_H
+#define HF_CORE_RECOVERY_RECOVERY_H
+
+#include "base/list.h"
+#include "core/request.h"
+
+struct hf_client;
+struct hf_file;
+struct hf_lock;
+struct hf_outcall;
+struct hf_want;
+
+struct hf_grace {
+    bool active;
+    uint64_t end_ms;
+    uint64_t reclaimed;   /* locks, each once */
+    uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
+};
+
+struct hf_recovery {
+    struct hf_grace grace;
+    struct hf_list pending_releases; /* clients found dead whose release is not durable yet */
+    struct hf_list decisions;        /* clients whose verification has ended */
+    uint64_t state_seq;              /* batch that makes our state number durable */
+    bool was_clean;                  /* the run before this one was stopped cleanly */
+    bool stopped;
+};
+
+void hf_recovery_init(struct hf_core *core);
+
+/* A commit made everything up to now durable; a commit failed and was undone. */
+void hf_recovery_committed(struct hf_core *core);
+void hf_recovery_commit_failed(struct hf_core *core, struct hf_now now);
+
+/* Retries the releases that the store or the heap refused. */
+void hf_recovery_retry(struct hf_core *core, struct hf_now now);
+
+/* Our NSM state number (NSM-06). */
+int32_t hf_epoch_state(const struct hf_core *core);
+
+/* A new epoch: for a start, and for SM_SIMU_CRASH. HF_ENOMEM: nothing was started. */
+int hf_epoch_start(struct hf_core *core, struct hf_now now);
+void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now);
+
+/* Grace is active and every new lock is refused. */
+bool hf_grace_is_strict(const struct hf_core *core);
+uint64_t hf_grace_end(struct hf_core *core, struct hf_now now); /* the seq to wait for */
+void hf_grace_review(struct hf_core *core, struct hf_now now);  /* ends it if nothing is left */
+
+struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
+                            const struct hf_want *want);
+
+/* Releases one lock, whole, with its GRANTED callback. 1, or HF_ENOMEM. */
+int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, uint64_t *seq);
+
+/* Releases all the client has. How many locks, shares and waiters; HF_ENOMEM: not all. */
+int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                              uint64_t *seq);
+
+/* The same, but keeps what has before_id or a greater id. */
+int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                                 uint64_t before_id, uint64_t *seq);
+
+/* What the answer to a crash notice waits for. */
+struct hf_notice_answer {
+    bool busy;         /* not decided, and no memory of it is kept: the peer must repeat it */
+    uint64_t seq;      /* as in hf_sm_answer */
+    uint64_t decision; /* likewise */
+};
+
+/* The restart of another host, from its SM_NOTIFY or from the local status monitor (NSM-05).
+ * proven: the notice cannot be forged, and is not verified. */
+struct hf_notice_answer hf_peer_notified(struct hf_core *core, struct hf_now now,
+                                         const struct hf_addr *from, struct hf_bytes mon_name,
+                                         int32_t state, bool proven);
+struct hf_notice_answer hf_peer_restarted(struct hf_core *core, struct hf_now now,
+                                          struct hf_bytes mon_name, int32_t state);
+
+/*
+ * Begins to verify that the client has restarted and has this state now (SEC-04), or joins the
+ * verification that is under way. PENDING: what the notice asks for is done, or not, when the
+ * decision is made. BUSY: another claim is being verified. BELIEVED: the caller acts at once.
+ */
+enum hf_verify_result { HF_VERIFY_BELIEVED, HF_VERIFY_PENDING, HF_VERIFY_BUSY };
+enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                                int32_t state, bool free_all, uint64_t *decision);
+
+/* The client's status monitor has named its state; ignored unless the outcall is a verification. */
+void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                        int32_t state);
+
+/* Notices of our restart. */
+void hf_notice_begin(struct hf_core *core, struct hf_client *client);
+void hf_notice_begin_all(struct hf_core *core);
+
+#endif

@@ -1,0 +1,165 @@
+/*
+ * Verification of crash notices (SEC-04). A notice is one packet whose source address is its only
+ * credential, and a forged one would release the locks of a client that is alive. So the status
+ * monitor of that client is asked for its state number (SM_STAT), at the address we know:
+ *   - it names the state that the notice claims: the client has restarted;
+ *   - it names another state: the notice is ignored, counted and logged;
+ *   - it cannot be asked (no answer in time, refused, not registered): the notice counts, because a
+ *     client that is booting may have no monitor yet.
+ *
+ * A client is asked once at a time, and once a second at most, so that forged notices cannot be
+ * used to flood it. What the client gets after its notice has arrived belongs to its new life and
+ * stays, however long the verification takes (before_id).
+ */
+#include "base/programs.h"
+#include "core/clients/clients.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/outcall/outcall.h"
+#include "core/recovery/private.h"
+
+enum {
+    TIMEOUT_MS = 2000, /* sm-notify repeats its notice after this time */
+    PAUSE_MS = 1000,   /* between two questions to the same client */
+    RECENT_MS = 5000,  /* a state that the monitor has named so lately is not asked for again */
+    SM_STAT_PROC = 1,
+};
+
+static struct hf_client *client_of(struct hf_outcall *outcall)
+{
+    return hf_container_of(outcall, struct hf_client, verification.outcall);
+}
+
+static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                  struct hf_call *out)
+{
+    struct hf_client *client = client_of(outcall);
+
+    client->verification.asked_ms = now.mono_ms;
+    out->kind = HF_CALL_STAT;
+    out->client_id = client->id;
+    out->host = client->name;
+    out->to[0] = client->addr;
+    out->n_to = 1;
+    out->from = client->m.local;
+    out->transport = HF_TRANSPORT_TCP;
+    out->prog = HF_PROGRAM_NSM;
+    out->vers = 1;
+    out->proc = SM_STAT_PROC;
+    if (core->config.call_timeout_ms > TIMEOUT_MS)
+        out->timeout_ms = TIMEOUT_MS;
+}
+
+/* The client has restarted, as the notice says. */
+static void believe(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                    uint64_t *seq)
+{
+    const struct hf_verification *v = &client->verification;
+
+    if (v->free_all)
+        (void)hf_client_release_before(core, now, client, v->before_id, seq);
+    else
+        hf_client_crashed(core, now, client, v->claimed, v->before_id, seq);
+    core->counters.notifies_in_accepted++;
+}
+
+/* The reference that the verification holds goes when the decision has been taken out. */
+static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client, bool believed)
+{
+    struct hf_verification *v = &client->verification;
+
+    v->decision.id = v->outcall.id;
+    v->decision.seq = 0;
+    hf_outcall_end(core, &v->outcall);
+    if (believed)
+        believe(core, now, client, &v->decision.seq);
+    v->decision.seq = hf_durable_answer_seq(core, v->decision.seq);
+    hf_list_add_tail(&core->recovery->decisions, &v->decided);
+}
+
+/* The client cannot be asked. A shortage of this host (attempts is 0 then) says nothing about the
+ * client; if it counted, a flood that uses up our files would make forged notices believed. */
+static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                 enum hf_call_outcome outcome)
+{
+    (void)outcome;
+    if (outcall->attempts == 0)
+        hf_outcall_pause(core, now, outcall, now.mono_ms + PAUSE_MS);
+    else
+        decide(core, now, client_of(outcall), !HF_MUTANT(VERIFY_NEVER_BELIEVES));
+}
+
+static const struct hf_outcall_ops verify_ops = {HF_OUTCALL_VERIFICATIONS, start, done, NULL};
+
+/* A FREE_ALL of the recorded state is contradicted as well: the client has not restarted since it
+ * got its locks. */
+static bool confirms(const struct hf_client *client, int32_t state)
+{
+    return state == client->verification.claimed && state != client->m.state;
+}
+
+void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                        int32_t state)
+{
+    struct hf_client *client = client_of(outcall);
+    struct hf_verification *v = &client->verification;
+    bool believed;
+
+    if (outcall->ops != &verify_ops)
+        return;
+    believed = confirms(client, state) || HF_MUTANT(VERIFY_IGNORED);
+    v->named = state;
+    v->named_ms = now.mono_ms;
+    if (!believed) {
+        core->counters.notifies_in_refuted++;
+        hf_client_event(core, HF_EVENT_NOTICE_REFUTED, client, v->claimed, state, 0);
+    }
+    decide(core, now, client, believed);
+}
+
+/* When the client restarted: before the first LOCK that carried this state, or now. */
+static uint64_t since(const struct hf_core *core, const struct hf_client *client, int32_t state)
+{
+    return client->hint_id != 0 && client->hint_state == state ? client->hint_id : core->next_id;
+}
+
+enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                                int32_t state, bool free_all, uint64_t *decision)
+{
+    struct hf_verification *v = &client->verification;
+    bool recent = v->named_ms != 0 && now.mono_ms < v->named_ms + RECENT_MS;
+
+    if (!core->config.verify_notices || (recent && v->named == state && state != client->m.state))
+        return HF_VERIFY_BELIEVED;
+    if (v->outcall.state != HF_OUTCALL_IDLE) {
+        if (v->claimed != state)
+            return HF_VERIFY_BUSY;
+        v->free_all = v->free_all && free_all;
+        *decision = v->outcall.id;
+        return HF_VERIFY_PENDING;
+    }
+    if (hf_list_linked(&v->decided))
+        return HF_VERIFY_BUSY; /* its last decision is about to be taken out */
+    client->refs++;
+    v->claimed = state;
+    v->free_all = free_all;
+    v->before_id = since(core, client, state);
+    hf_outcall_begin(core, &v->outcall, &verify_ops, 0);
+    if (v->asked_ms != 0)
+        hf_outcall_pause(core, now, &v->outcall, v->asked_ms + PAUSE_MS);
+    *decision = v->outcall.id;
+    return HF_VERIFY_PENDING;
+}
+
+bool hf_core_next_decision(struct hf_core *core, struct hf_decision *out)
+{
+    struct hf_client *client =
+        hf_list_first(&core->recovery->decisions, struct hf_client, verification.decided);
+
+    if (!client)
+        return false;
+    *out = client->verification.decision;
+    hf_list_remove(&client->verification.decided);
+    hf_client_unref(core, client);
+    return true;
+}

@@ -1,0 +1,49 @@
+/* Outgoing calls: handed out and reported back (call.h); and GRANTED_RES, which answers one. */
+#include "core/clients/clients.h"
+#include "core/internal.h"
+#include "core/outcall/outcall.h"
+#include "core/recovery/recovery.h"
+#include "core/requests/requests.h"
+#include "core/table/table.h"
+#include "core/wait/wait.h"
+
+bool hf_core_next_call(struct hf_core *core, struct hf_now now, struct hf_call *out)
+{
+    return hf_outcall_next(core, now, out);
+}
+
+void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                       enum hf_call_outcome outcome, int error)
+{
+    struct hf_outcall *outcall = hf_outcall_find(core, call_id);
+
+    if (!outcall || outcall->state != HF_OUTCALL_RUNNING)
+        return; /* ended meanwhile, or answered by GRANTED_RES */
+    hf_outcall_attempt_done(core, now, outcall, outcome, error);
+    hf_turn_end(core, now);
+}
+
+void hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint64_t call_id, int32_t state)
+{
+    struct hf_outcall *outcall = hf_outcall_find(core, call_id);
+
+    if (!outcall || outcall->state != HF_OUTCALL_RUNNING)
+        return;
+    hf_verify_answered(core, now, outcall, state);
+    hf_turn_end(core, now);
+}
+
+void hf_core_granted_res(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                         uint64_t call_id, bool accepted)
+{
+    struct hf_waiter *waiter = hf_grant_find(core, call_id);
+
+    if (!waiter)
+        return; /* too late, or with a cookie that we never sent */
+    if (!hf_addr_same_host(&waiter->owner->client->addr, &peer->addr)) {
+        core->counters.granted_res_stranger++;
+        return;
+    }
+    hf_grant_answered(core, now, waiter, accepted);
+    hf_turn_end(core, now);
+}

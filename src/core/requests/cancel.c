@@ -1,0 +1,30 @@
+/*
+ * CANCEL: removes the waiter of that owner, file, range and mode. Without such a waiter the answer
+ * is GRANTED as well, unless the owner holds the lock already: then it is DENIED, from which the
+ * client learns that it owns the lock (docs/PROTOCOL-NOTES.md, "Other clients").
+ */
+#include "core/internal.h"
+#include "core/requests/requests.h"
+#include "core/table/table.h"
+#include "core/wait/wait.h"
+
+static struct hf_answer take_back(struct hf_core *core, struct hf_now now,
+                                  const struct hf_subject *s, const struct hf_want *want)
+{
+    struct hf_waiter *waiter = hf_waiter_find(core, s->file, want);
+
+    (void)now;
+    if (waiter && !waiter->granting) {
+        hf_waiter_remove(core, waiter);
+        return (struct hf_answer){HF_STAT_GRANTED};
+    }
+    if (hf_table_covers(core, s->file, want, false))
+        return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
+    return (struct hf_answer){HF_STAT_GRANTED, s->file->seq};
+}
+
+struct hf_answer hf_core_cancel(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                                const struct hf_lock_args *args)
+{
+    return hf_request_about(core, now, peer, args, take_back);
+}

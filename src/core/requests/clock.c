@@ -1,0 +1,36 @@
+/* The passing of time: when the core wants to be called, and what is due then. */
+#include "core/common/timer.h"
+#include "core/core.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/recovery/recovery.h"
+#include "core/requests/requests.h"
+#include "core/wait/wait.h"
+
+uint64_t hf_core_deadline(const struct hf_core *core)
+{
+    const struct hf_grace *grace = &core->recovery->grace;
+    uint64_t at_ms = hf_timers_deadline(core);
+
+    if (core->wait->unfinished && !hf_grace_is_strict(core))
+        return 0; /* at once */
+    return grace->active && grace->end_ms < at_ms ? grace->end_ms : at_ms;
+}
+
+static void retry(struct hf_core *core, struct hf_now now)
+{
+    core->timers->retry_ms = UINT64_MAX;
+    hf_durable_retry(core);
+    hf_recovery_retry(core, now);
+}
+
+void hf_core_tick(struct hf_core *core, struct hf_now now)
+{
+    hf_timers_fire_due(core, now);
+    if (core->recovery->grace.active && core->recovery->grace.end_ms <= now.mono_ms)
+        hf_core_grace_end(core, now);
+    if (core->timers->retry_ms <= now.mono_ms)
+        retry(core, now);
+    core->wait->unfinished = false; /* go on with it */
+    hf_turn_end(core, now);
+}

@@ -1,0 +1,45 @@
+/*
+ * FREE_ALL (NLM-05): the client has restarted or shut down, and releases all it has. Only its own,
+ * by name and address; and on whichever of our addresses it got them. Unless it is proven to come
+ * from there, it is verified as a crash notice is (SEC-04).
+ */
+#include "core/clients/clients.h"
+#include "core/common/names.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/recovery/recovery.h"
+#include "core/requests/requests.h"
+#include "core/table/table.h"
+
+static void free_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                        struct hf_answer *answer)
+{
+    uint64_t seq = 0;
+
+    if (hf_client_release_all(core, now, client, &seq) < 0)
+        answer->stat = HF_STAT_DENIED_NOLOCKS;
+    answer->seq = hf_seq_later(answer->seq, seq);
+}
+
+struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
+                                  const struct hf_peer *peer, int32_t state, bool proven)
+{
+    struct hf_answer answer = {HF_STAT_GRANTED};
+    struct hf_alias *next;
+
+    for (struct hf_alias *alias = hf_alias_find(core, &peer->addr); alias; alias = next) {
+        struct hf_client *client = alias->client;
+        enum hf_verify_result result = HF_VERIFY_BELIEVED;
+        core->table->work++;
+        next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
+        if (client->protocol != HF_PROTOCOL_NLM || !hf_name_equal(client->name, peer->name))
+            continue;
+        if (!proven)
+            result = hf_verify(core, now, client, state, true, &answer.decision);
+        if (result == HF_VERIFY_BELIEVED)
+            free_client(core, now, client, &answer);
+        else if (result == HF_VERIFY_BUSY)
+            answer.stat = HF_STAT_DENIED_NOLOCKS;
+    }
+    return hf_request_answer(core, now, answer);
+}

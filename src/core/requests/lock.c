@@ -1,0 +1,252 @@
+/*
+ * LOCK and NM_LOCK (NLM-02, NLM-03, SPEC section 4). A request is, in this order: refused in strict
+ * grace; a reclaim; a repetition of one that waits or has just been granted; granted now; or made
+ * to wait, unless that would be a deadlock.
+ */
+#include "core/clients/clients.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/recovery/recovery.h"
+#include "core/requests/requests.h"
+#include "core/table/table.h"
+#include "core/wait/wait.h"
+
+/* A LOCK carries the client's state number. 0 means unknown, and is not a change: Linux sends it in
+ * reclaims (docs/PROTOCOL-NOTES.md). */
+static bool carries_other_state(const struct hf_client *client, int32_t state)
+{
+    return state != 0 && client->m.state != 0 && state != client->m.state;
+}
+
+static void note_state(struct hf_core *core, struct hf_client *client, int32_t state)
+{
+    if (!carries_other_state(client, state))
+        return;
+    core->counters.state_hints++; /* followed only if the client confirms it by SM_NOTIFY */
+    if (client->hint_state == state)
+        return; /* noted and logged already */
+    client->hint_state = state;
+    client->hint_id = core->next_id;
+    hf_client_event(core, HF_EVENT_STATE_HINT, client, state, client->m.state, 0);
+}
+
+/* The client's record with the addresses and the transport of this request. */
+static struct hf_client_mutable current(const struct hf_client *client, const struct hf_peer *peer,
+                                        const struct hf_lock_args *args)
+{
+    struct hf_client_mutable m = client->m;
+
+    m.local = peer->local;
+    m.local.port = 0;
+    m.transport = peer->transport;
+    if (m.state == 0)
+        m.state = args->state;
+    return m;
+}
+
+static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                                const struct hf_lock_args *args, const struct hf_subject *s,
+                                const struct hf_want *want)
+{
+    struct hf_client_mutable m = current(s->client, peer, args);
+    struct hf_txn txn;
+
+    if (hf_limit_lock(core, s->file, want) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    hf_txn_begin(&txn, core, now, &s->file->seq);
+    if ((!args->unmonitored &&
+         (hf_client_update(&txn, s->client, &m) < 0 || hf_client_register(&txn, s->client) < 0)) ||
+        hf_table_set(&txn, s->file, want) < 0) {
+        hf_txn_abort(&txn);
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
+    hf_owner_wake(core, s->owner, s->file);
+    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+}
+
+/* A client that is not registered yet waits: notes what its record will say once it is. */
+static int note_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                       struct hf_client_mutable m)
+{
+    struct hf_txn txn;
+
+    hf_txn_begin(&txn, core, now, NULL);
+    if (hf_client_update(&txn, client, &m) < 0) {
+        hf_txn_abort(&txn);
+        return HF_ENOMEM;
+    }
+    hf_txn_commit(&txn);
+    return 0;
+}
+
+/* blocker is NULL if the request only waits for its turn: that closes no circle. */
+static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
+                                      const struct hf_peer *peer, const struct hf_lock_args *args,
+                                      const struct hf_subject *s, const struct hf_want *want,
+                                      const struct hf_lock *blocker)
+{
+    if (hf_limit_waiter(core, s->owner, s->file) < 0 || hf_limit_one(core, s->client, s->file) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    if ((blocker || HF_MUTANT(DEADLOCK_BY_QUEUE)) && hf_deadlock_of_locks(core, s->file, want)) {
+        core->counters.deadlocks++;
+        return (struct hf_answer){HF_STAT_DEADLCK, s->file->seq};
+    }
+    if (!s->client->registered &&
+        note_client(core, now, s->client, current(s->client, peer, args)) < 0)
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    if (hf_waiter_add(core, now, peer, args, s->file, want) < 0) {
+        core->counters.out_of_memory++;
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
+    if (blocker)
+        hf_owner_review_later(core, s->owner);
+    return (struct hf_answer){HF_STAT_BLOCKED};
+}
+
+/* A repeated request: the first one still waits, or its callback is under way. */
+static struct hf_answer repeated(struct hf_core *core, struct hf_waiter *waiter,
+                                 const struct hf_lock_args *args, const struct hf_want *want)
+{
+    struct hf_answer answer = {HF_STAT_BLOCKED};
+
+    if (waiter->granting) {
+        /* This answer tells the client of the grant, so the callback must end: the client no longer
+         * waits, would answer DENIED, and so free a lock in use. */
+        answer = (struct hf_answer){HF_STAT_GRANTED, waiter->file->seq};
+        hf_waiter_confirm_range(core, waiter->owner, waiter->file, waiter->first, waiter->last);
+        return answer;
+    }
+    if (args->state != 0)
+        waiter->state = args->state; /* the client waits again after its restart */
+    /* A circle of locks can close after the request was looked at: a failed commit gave a lock
+     * back, or a thread of a process that waits got one. Clients ask again every 30 s, which is
+     * often enough to look for it, and for what a search that was cut has missed. */
+    if (hf_deadlock_of_locks(core, waiter->file, want)) {
+        core->counters.deadlocks++;
+        answer = (struct hf_answer){HF_STAT_DEADLCK, waiter->file->seq};
+        hf_waiter_remove(core, waiter);
+    } else {
+        hf_owner_review_later(core, waiter->owner);
+    }
+    return answer;
+}
+
+static struct hf_answer denied(const struct hf_core *core, const struct hf_file *file,
+                               const struct hf_lock *blocker)
+{
+    if (blocker->unclaimed && core->recovery->grace.active)
+        return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq}; /* conflict mode */
+    return (struct hf_answer){HF_STAT_DENIED, file->seq};
+}
+
+/* No held lock conflicts with the request, and it does not wait just to keep its turn. */
+static bool may_have_now(struct hf_core *core, const struct hf_lock_args *args,
+                         const struct hf_file *file, const struct hf_want *want)
+{
+    if (!args->block || !hf_waiter_ahead(core, file, want, UINT64_MAX, NULL))
+        return true;
+    return !HF_MUTANT(DEADLOCK_BY_QUEUE) && hf_deadlock_by_queueing(core, file, want);
+}
+
+static struct hf_answer decide(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                               const struct hf_lock_args *args, const struct hf_subject *s,
+                               const struct hf_want *want)
+{
+    struct hf_waiter *before = hf_waiter_find(core, s->file, want);
+    const struct hf_lock *blocker;
+
+    if (before && !before->granting && hf_table_covers(core, s->file, want, true)) {
+        /* The owner has got it meanwhile, as part of another grant, and need not wait any more. */
+        hf_waiter_remove(core, before);
+        before = NULL;
+    }
+    if (before && before->granting && hf_waiter_is_former(before) && !want->late) {
+        /* Granted before a restart of the client; from now on it is a lock from after the restart.
+         */
+        hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
+        return acquire(core, now, peer, args, s, want);
+    }
+    if (before && (args->block || before->granting))
+        return repeated(core, before, args, want);
+    /* A process that waits makes no other request. So it knows of an earlier grant in this range,
+     * and the callback for that must end: clients compare the range but not the mode, and their
+     * DENIED would free a lock in use. */
+    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
+    blocker = hf_table_conflict(core, s->file, want);
+    if (HF_MUTANT(QUEUE_DENIES) && !args->block &&
+        hf_waiter_ahead(core, s->file, want, before ? before->id : UINT64_MAX, NULL))
+        return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
+    if (!blocker && may_have_now(core, args, s->file, want))
+        return acquire(core, now, peer, args, s, want);
+    if (args->block)
+        return begin_to_wait(core, now, peer, args, s, want, blocker);
+    return denied(core, s->file, blocker);
+}
+
+/*
+ * A client without any lock that asks again and again for what another holds: the answer is DENIED
+ * without making and deleting a client object each time. False: the request must be looked at.
+ */
+static bool denied_to_stranger(const struct hf_core *core, const struct hf_lock_args *args,
+                               const struct hf_range *range, struct hf_answer *answer)
+{
+    struct hf_want want = {NULL, range->first, range->last, args->exclusive, false};
+    const struct hf_file *file = args->block || args->reclaim ? NULL : hf_file_find(core, args->fh);
+    const struct hf_lock *blocker = file ? hf_table_conflict(core, file, &want) : NULL;
+
+    if (blocker)
+        *answer = denied(core, file, blocker);
+    return blocker != NULL;
+}
+
+/*
+ * New locks are refused (GRC-01). But a client whose LOCK was granted just before our restart, and
+ * whose answer was lost, repeats it without the reclaim flag. If the owner holds exactly that lock,
+ * the request counts as its reclaim.
+ */
+static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
+                                        const struct hf_peer *peer, const struct hf_lock_args *args,
+                                        const struct hf_range *range)
+{
+    struct hf_answer answer = {HF_STAT_DENIED_GRACE_PERIOD};
+    struct hf_subject s;
+
+    if (!core->config.durable_locks || args->unmonitored ||
+        hf_subject_find(core, now, peer, args, &s) < 0)
+        return answer;
+    struct hf_want want = {s.owner, range->first, range->last, args->exclusive, true};
+    if (hf_table_covers(core, s.file, &want, true) && !carries_other_state(s.client, args->state))
+        answer = hf_reclaim(core, now, s.file, &want);
+    hf_subject_put(core, now, &s);
+    return answer;
+}
+
+struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                              const struct hf_lock_args *args)
+{
+    struct hf_answer answer = {HF_STAT_DENIED_NOLOCKS};
+    struct hf_client *client;
+    struct hf_subject s;
+    struct hf_range range;
+
+    answer.stat = hf_request_check(peer, args, &range);
+    if (answer.stat != HF_STAT_GRANTED)
+        return hf_request_answer(core, now, answer);
+    if (!args->reclaim && hf_grace_is_strict(core))
+        return hf_request_answer(core, now, in_strict_grace(core, now, peer, args, &range));
+    client = hf_client_find_nlm(core, peer);
+    if (!client && denied_to_stranger(core, args, &range, &answer))
+        return hf_request_answer(core, now, answer);
+    if (hf_subject_get(core, now, peer, args, client, &s) < 0) {
+        answer.stat = HF_STAT_DENIED_NOLOCKS;
+        return hf_request_answer(core, now, answer);
+    }
+    struct hf_want want = {s.owner, range.first, range.last, args->exclusive,
+                           !args->unmonitored && core->config.durable_locks};
+    note_state(core, s.client, args->state);
+    want.late = hf_client_left_state(s.client, args->state);
+    answer = args->reclaim ? hf_reclaim(core, now, s.file, &want)
+                           : decide(core, now, peer, args, &s, &want);
+    hf_subject_put(core, now, &s);
+    return hf_request_answer(core, now, answer);
+}

@@ -1,0 +1,124 @@
+/* Requests of the operator (ADM-01): releases, the end of grace, notices once more, new limits. */
+#include "core/clients/clients.h"
+#include "core/core.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/recovery/recovery.h"
+#include "core/requests/requests.h"
+#include "core/table/table.h"
+#include "core/wait/wait.h"
+
+static int64_t finish(struct hf_core *core, struct hf_now now, int64_t n, uint64_t *seq)
+{
+    hf_turn_end(core, now);
+    *seq = hf_durable_answer_seq(core, *seq);
+    return n;
+}
+
+int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t client_id,
+                               uint64_t *seq)
+{
+    struct hf_client *client = hf_client_find_id(core, client_id);
+
+    *seq = 0;
+    if (!client)
+        return HF_ENOENT;
+    return finish(core, now, hf_client_release_all(core, now, client, seq), seq);
+}
+
+/* Releases one lock, and lets its client linger if that was its last. */
+static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, uint64_t *seq)
+{
+    struct hf_client *client = lock->owner->client;
+    int64_t n;
+
+    client->refs++;
+    n = hf_lock_release(core, now, lock, seq);
+    hf_client_idle(core, now, client);
+    hf_client_unref(core, client);
+    return n;
+}
+
+/* There is no index of locks by id: only an operator needs it, and looking at each is fast enough.
+ */
+int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,
+                             uint64_t *seq)
+{
+    *seq = 0;
+    for (size_t i = 0; i < core->table->lock_slab.used; i++) {
+        struct hf_lock *lock = hf_slab_at(&core->table->lock_slab, i);
+        if (lock && lock->id == lock_id && lock->held)
+            return finish(core, now, release(core, now, lock, seq), seq);
+    }
+    return HF_ENOENT;
+}
+
+static int64_t release_tree(struct hf_core *core, struct hf_now now, const struct hf_itree *tree,
+                            uint64_t *seq, bool *left)
+{
+    struct hf_itree_node *next;
+    int64_t n = 0;
+
+    for (struct hf_itree_node *node = hf_itree_min(tree); node; node = next) {
+        next = hf_itree_next(node);
+        if (release(core, now, hf_container_of(node, struct hf_lock, node), seq) < 0)
+            *left = true;
+        else
+            n++;
+    }
+    return n;
+}
+
+int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_bytes fh,
+                             uint64_t *seq)
+{
+    struct hf_file *file = hf_file_find(core, fh);
+    bool left = false;
+    int64_t n = 0;
+
+    *seq = 0;
+    if (!file)
+        return HF_ENOENT;
+    file->refs++;
+    hf_list_foreach_safe (node, &file->queue->waiters) {
+        hf_waiter_remove(core, hf_list_entry(node, struct hf_waiter, in_file));
+        n++;
+    }
+    hf_list_foreach_safe (node, &file->queue->shares) {
+        hf_share_drop(core, hf_list_entry(node, struct hf_share, in_file));
+        n++;
+    }
+    n += release_tree(core, now, &file->exclusive, seq, &left);
+    n += release_tree(core, now, &file->shared, seq, &left);
+    hf_file_unref(core, file);
+    return finish(core, now, left ? HF_ENOMEM : n, seq);
+}
+
+uint64_t hf_core_grace_end(struct hf_core *core, struct hf_now now)
+{
+    uint64_t seq = hf_grace_end(core, now);
+
+    hf_turn_end(core, now);
+    return hf_durable_answer_seq(core, seq);
+}
+
+int hf_core_notify_again(struct hf_core *core, struct hf_now now, uint64_t client_id)
+{
+    struct hf_client *client;
+
+    (void)now;
+    if (client_id == 0) {
+        hf_notice_begin_all(core);
+        return 0;
+    }
+    client = hf_client_find_id(core, client_id);
+    if (!client || !client->registered)
+        return HF_ENOENT;
+    hf_notice_begin(core, client);
+    return 0;
+}
+
+void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits)
+{
+    core->config.limits = *limits;
+}

@@ -1,0 +1,60 @@
+/*
+ * What the requests share. Each request of request.h has its file in this folder: it finds the
+ * client, owner and file it is about, lets the modules below do the work, and ends its turn.
+ * Private to core/requests.
+ */
+#ifndef HF_CORE_REQUESTS_REQUESTS_H
+#define HF_CORE_REQUESTS_REQUESTS_H
+
+#include "core/common/range.h"
+#include "core/request.h"
+
+struct hf_client;
+struct hf_file;
+struct hf_owner;
+struct hf_want;
+
+/*
+ * Ends every call from outside that may have changed something: serves the waiters for which a
+ * range became free, and ends grace if nothing is left to reclaim.
+ */
+void hf_turn_end(struct hf_core *core, struct hf_now now);
+
+/* GRANTED if the arguments are valid, else what to answer. */
+enum hf_stat hf_request_check(const struct hf_peer *peer, const struct hf_lock_args *args,
+                              struct hf_range *range);
+
+/* The client, owner and file of a request, with a reference to each until hf_subject_put(). */
+struct hf_subject {
+    struct hf_client *client;
+    struct hf_owner *owner;
+    struct hf_file *file;
+};
+
+/* Makes those that are unknown; found is the client, if the caller knows it. HF_ENOMEM: limit or
+ * memory; nothing is left behind. */
+int hf_subject_get(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                   const struct hf_lock_args *args, struct hf_client *found,
+                   struct hf_subject *out);
+
+/* HF_ENOENT if any of them is unknown. */
+int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                    const struct hf_lock_args *args, struct hf_subject *out);
+void hf_subject_put(struct hf_core *core, struct hf_now now, const struct hf_subject *subject);
+
+/*
+ * A whole request about locks or waiters that exist (UNLOCK, CANCEL). When its client, owner or
+ * file is unknown there is nothing to do, and the answer is GRANTED; else action() decides.
+ */
+typedef struct hf_answer (*hf_request_action)(struct hf_core *core, struct hf_now now,
+                                              const struct hf_subject *subject,
+                                              const struct hf_want *want);
+struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
+                                  const struct hf_peer *peer, const struct hf_lock_args *args,
+                                  hf_request_action action);
+
+/* Ends the turn; the answer gets the seq it must wait for. */
+struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now,
+                                   struct hf_answer answer);
+
+#endif

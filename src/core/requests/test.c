@@ -1,0 +1,53 @@
+/* TEST (NLM-04): would a LOCK be granted, and if not, which lock conflicts? Changes nothing. */
+#include "core/clients/clients.h"
+#include "core/common/range.h"
+#include "core/internal.h"
+#include "core/recovery/recovery.h"
+#include "core/requests/requests.h"
+#include "core/table/table.h"
+
+static struct hf_holder holder_of(const struct hf_lock *lock)
+{
+    return (struct hf_holder){
+        .exclusive = lock->exclusive,
+        .svid = lock->owner->svid,
+        .oh = hf_owner_oh(lock->owner),
+        .offset = lock->node.first,
+        .length = hf_range_wire_length(lock->node.first, lock->node.last),
+    };
+}
+
+struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                              const struct hf_lock_args *args)
+{
+    struct hf_client *client;
+    const struct hf_file *file;
+    const struct hf_lock *lock;
+    struct hf_answer answer = {HF_STAT_GRANTED};
+    struct hf_range range;
+    struct hf_want want = {.exclusive = args->exclusive};
+
+    answer.stat = hf_request_check(peer, args, &range);
+    if (answer.stat != HF_STAT_GRANTED)
+        return hf_request_answer(core, now, answer);
+    if (core->recovery->grace.active && !core->config.durable_locks) {
+        answer.stat =
+            HF_STAT_DENIED_GRACE_PERIOD; /* held locks are unknown until clients reclaim them */
+        return hf_request_answer(core, now, answer);
+    }
+    want.first = range.first;
+    want.last = range.last;
+    client = hf_client_find_nlm(core, peer);
+    if (client) {
+        client->last_seen_ms = now.wall_ms;
+        want.owner = hf_owner_find(core, client, args->svid, args->oh);
+    }
+    file = hf_file_find(core, args->fh);
+    lock = file ? hf_table_conflict(core, file, &want) : NULL;
+    if (lock) {
+        answer.stat = HF_STAT_DENIED;
+        answer.holder = holder_of(lock);
+    }
+    answer.seq = file ? file->seq : 0;
+    return hf_request_answer(core, now, answer);
+}

@@ -1,0 +1,212 @@
+/*
+ * Lock objects: in the trees and counts of their owner, client and file; their records; and the
+ * changes that can be undone.
+ */
+#include "core/clients/clients.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/table/private.h"
+
+static struct hf_lock *new_lock(struct hf_core *core, uint64_t id, struct hf_file *file,
+                                const struct hf_want *want, int64_t acquired_at_ms)
+{
+    struct hf_lock *lock = hf_slab_take(&core->table->lock_slab);
+
+    if (!lock)
+        return NULL;
+    *lock = (struct hf_lock){
+        .id = id,
+        .node = {.first = want->first, .last = want->last, .tag = want->owner},
+        .owner = want->owner,
+        .file = file,
+        .acquired_at_ms = acquired_at_ms,
+        .exclusive = want->exclusive,
+        .durable = want->durable,
+        .late = want->late,
+    };
+    want->owner->refs++;
+    file->refs++;
+    return lock;
+}
+
+static void free_lock(struct hf_core *core, struct hf_lock *lock)
+{
+    hf_owner_unref(core, lock->owner);
+    hf_file_unref(core, lock->file);
+    hf_slab_give(&core->table->lock_slab, lock);
+}
+
+static void count_unclaimed(struct hf_core *core, const struct hf_lock *lock, bool more)
+{
+    if (!lock->unclaimed)
+        return;
+    HF_ASSERT(more || (core->clients->n_unclaimed > 0 && lock->owner->client->n_unclaimed > 0));
+    core->clients->n_unclaimed += more ? 1 : UINT64_MAX;
+    lock->owner->client->n_unclaimed += more ? 1 : UINT32_MAX;
+}
+
+static struct hf_itree *tree_of(const struct hf_lock *lock)
+{
+    return lock->exclusive ? &lock->file->exclusive : &lock->file->shared;
+}
+
+static void link_lock(struct hf_core *core, struct hf_lock *lock)
+{
+    struct hf_client *client = lock->owner->client;
+
+    hf_itree_insert(tree_of(lock), &lock->node);
+    hf_own_insert(core, lock);
+    lock->held = true;
+    core->table->work++;
+    lock->file->n_locks++;
+    client->n_locks++;
+    client->host->n_held++;
+    core->table->n_locks++;
+    count_unclaimed(core, lock, true);
+    hf_owner_review_later(core, lock->owner);
+}
+
+static void unlink_lock(struct hf_core *core, struct hf_lock *lock)
+{
+    struct hf_client *client = lock->owner->client;
+
+    hf_itree_remove(tree_of(lock), &lock->node);
+    hf_own_remove(lock);
+    lock->held = false;
+    core->table->work++;
+    lock->file->n_locks--;
+    client->n_locks--;
+    client->host->n_held -= !HF_MUTANT(QUOTA_NOT_RETURNED);
+    core->table->n_locks--;
+    count_unclaimed(core, lock, false);
+    hf_file_wake(core, lock->file, lock->node.first, lock->node.last);
+    hf_owner_review_later(core, lock->owner);
+}
+
+void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed)
+{
+    count_unclaimed(core, lock, false);
+    lock->unclaimed = unclaimed;
+    count_unclaimed(core, lock, true);
+}
+
+void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
+                    struct hf_record_lock *out)
+{
+    *out = (struct hf_record_lock){
+        .id = lock->id,
+        .client_id = lock->owner->client->id,
+        .share = hf_file_export_name(core, lock->file),
+        .fh = hf_file_fh(lock->file),
+        .oh = hf_owner_oh(lock->owner),
+        .svid = lock->owner->svid,
+        .first = lock->node.first,
+        .last = lock->node.last,
+        .exclusive = lock->exclusive,
+        .acquired_at_ms = lock->acquired_at_ms,
+        .epoch = lock->id >> 40, /* hf_record_first_id() */
+    };
+}
+
+int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
+                 const struct hf_record_lock *record)
+{
+    struct hf_want want = {owner, record->first, record->last, record->exclusive, true};
+    struct hf_lock *lock = new_lock(core, record->id, file, &want, record->acquired_at_ms);
+
+    if (!lock)
+        return HF_ENOMEM;
+    lock->unclaimed = true;
+    link_lock(core, lock);
+    return 0;
+}
+
+void hf_lock_discard(struct hf_core *core, struct hf_lock *lock)
+{
+    unlink_lock(core, lock);
+    free_lock(core, lock);
+}
+
+/* --- changes that can be undone --- */
+
+static void revert_add(struct hf_core *core, const struct hf_undo *entry)
+{
+    hf_lock_discard(core, entry->object);
+}
+
+/* The owner's own waiters may pass a waiter that waits for this lock, now that it is held again. */
+static void revert_remove(struct hf_core *core, const struct hf_undo *entry)
+{
+    struct hf_lock *lock = entry->object;
+
+    link_lock(core, lock);
+    if (!hf_list_empty(&lock->owner->waiting->waiters))
+        hf_file_wake(core, lock->file, 0, UINT64_MAX);
+}
+
+static void keep_remove(struct hf_core *core, const struct hf_undo *entry)
+{
+    free_lock(core, entry->object);
+}
+
+static void revert_claim(struct hf_core *core, const struct hf_undo *entry)
+{
+    hf_lock_set_unclaimed(core, entry->object, true);
+}
+
+static const struct hf_undo_ops add_undo = {revert_add, NULL};
+static const struct hf_undo_ops remove_undo = {revert_remove, keep_remove};
+static const struct hf_undo_ops claim_undo = {revert_claim, NULL};
+
+int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock)
+{
+    if (hf_undo_reserve(txn->core) < 0)
+        return HF_ENOMEM;
+    hf_lock_set_unclaimed(txn->core, lock, false);
+    hf_undo_push(txn->core, (struct hf_undo){&claim_undo, .object = lock});
+    return 0;
+}
+
+int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want, uint64_t id,
+                int64_t acquired_at_ms, bool unclaimed, bool recorded)
+{
+    struct hf_core *core = txn->core;
+    struct hf_record_lock record;
+    struct hf_lock *lock;
+
+    if (hf_undo_reserve(core) < 0)
+        return HF_ENOMEM;
+    lock = new_lock(core, id, file, want, acquired_at_ms);
+    if (!lock)
+        return HF_ENOMEM;
+    lock->unclaimed = unclaimed;
+    link_lock(core, lock);
+    hf_undo_push(core, (struct hf_undo){&add_undo, .object = lock});
+    if (!lock->durable || !recorded)
+        return 0;
+    hf_lock_record(core, lock, &record);
+    return hf_batch_put_lock(hf_durable_gathering(core), &record);
+}
+
+/*
+ * The undo log owns the lock until the removal is final. What can fail comes first: a lock that
+ * could not be removed keeps its place in the trees, so that loops over them end.
+ */
+int hf_lock_take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record)
+{
+    struct hf_core *core = txn->core;
+
+    if (hf_undo_reserve(core) < 0)
+        return HF_ENOMEM;
+    if (lock->durable && !keep_record &&
+        hf_batch_delete(hf_durable_gathering(core), HF_RECORD_LOCK, lock->id) < 0)
+        return HF_ENOMEM;
+    unlink_lock(core, lock);
+    hf_undo_push(core, (struct hf_undo){&remove_undo, .object = lock});
+    return 0;
+}
+
+int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock)
+{
+    return hf_lock_take_out(txn, lock, false);
+}

@@ -1,0 +1,294 @@
+/*
+ * The locks of one owner, ordered by file and first byte. On one file they never overlap, so an
+ * owner's locks in a range are found in O(log n), in order, whatever else the owner or the file
+ * holds.
+ *
+ * The order is kept in a treap: a binary tree in which every lock also has a random priority, and
+ * no lock has a smaller priority than its children. Its depth is logarithmic as long as the order
+ * in which locks come does not depend on their priorities. So that a client cannot arrange that,
+ * priorities are keyed hashes of the locks' ids. A treap needs two pointers for each lock, which is
+ * less than any balanced tree with links to parents.
+ *
+ * Most locks are released soon, so putting each into the tree would cost more than it is worth. The
+ * newest locks of an owner are in a ring instead, the newest first; when it is full, the oldest of
+ * them moves to the tree. The ring may be empty while the tree is not.
+ *
+ * Files are ordered by their hash and not by their address, so that runs of the simulator can be
+ * repeated.
+ */
+#include "core/clients/clients.h"
+#include "core/internal.h"
+#include "core/table/private.h"
+
+enum { FEW = 4, RECENT_MAX = 8 };
+
+/* Less than, equal to or greater than 0, as for memcmp(). */
+static int compare_files(const struct hf_file *a, const struct hf_file *b)
+{
+    if (a == b)
+        return 0;
+    if (a->node.hash != b->node.hash)
+        return a->node.hash < b->node.hash ? -1 : 1;
+    return (uintptr_t)a < (uintptr_t)b ? -1 : 1;
+}
+
+static bool is_before(const struct hf_lock *a, const struct hf_lock *b)
+{
+    int order = compare_files(a->file, b->file);
+
+    return order < 0 || (order == 0 && a->node.first < b->node.first);
+}
+
+/* Divides a tree into the locks before this one and those after it. */
+static void split(struct hf_lock *tree, const struct hf_lock *lock, struct hf_lock **before,
+                  struct hf_lock **after)
+{
+    while (tree) {
+        if (is_before(tree, lock)) {
+            *before = tree;
+            before = &tree->own_right;
+            tree = tree->own_right;
+        } else {
+            *after = tree;
+            after = &tree->own_left;
+            tree = tree->own_left;
+        }
+    }
+    *before = *after = NULL;
+}
+
+/* Puts two trees together at link; all locks of the first come before those of the second. */
+static void join(struct hf_lock **link, struct hf_lock *a, struct hf_lock *b)
+{
+    while (a && b) {
+        if (a->own_priority >= b->own_priority) {
+            *link = a;
+            link = &a->own_right;
+            a = a->own_right;
+        } else {
+            *link = b;
+            link = &b->own_left;
+            b = b->own_left;
+        }
+    }
+    *link = a ? a : b;
+}
+
+static void tree_insert(struct hf_core *core, struct hf_lock *lock)
+{
+    struct hf_lock **link = &lock->owner->locks;
+
+    lock->own_priority = (uint32_t)hf_hash_u64(&core->config.hash_key, lock->id, 1);
+    while (*link && (*link)->own_priority >= lock->own_priority)
+        link = is_before(*link, lock) ? &(*link)->own_right : &(*link)->own_left;
+    split(*link, lock, &lock->own_left, &lock->own_right);
+    *link = lock;
+}
+
+static void tree_remove(struct hf_lock *lock)
+{
+    struct hf_lock **link = &lock->owner->locks;
+
+    while (*link != lock)
+        link = is_before(*link, lock) ? &(*link)->own_right : &(*link)->own_left;
+    join(link, lock->own_left, lock->own_right);
+}
+
+static void ring_insert(struct hf_lock *lock)
+{
+    struct hf_owner *owner = lock->owner;
+    struct hf_lock *next = owner->recent ? owner->recent : lock;
+    struct hf_lock *prev = owner->recent ? owner->recent->own_left : lock;
+
+    lock->own_right = next;
+    lock->own_left = prev;
+    prev->own_right = next->own_left = lock;
+    owner->recent = lock;
+    owner->n_recent++;
+    lock->recent = true;
+}
+
+static void ring_remove(struct hf_lock *lock)
+{
+    struct hf_owner *owner = lock->owner;
+
+    lock->own_left->own_right = lock->own_right;
+    lock->own_right->own_left = lock->own_left;
+    owner->n_recent--;
+    if (owner->recent == lock)
+        owner->recent = owner->n_recent > 0 ? lock->own_right : NULL;
+    lock->recent = false;
+}
+
+void hf_own_insert(struct hf_core *core, struct hf_lock *lock)
+{
+    struct hf_owner *owner = lock->owner;
+
+    if (owner->n_recent == RECENT_MAX) {
+        struct hf_lock *oldest = owner->recent->own_left;
+        ring_remove(oldest);
+        tree_insert(core, oldest);
+    }
+    ring_insert(lock);
+}
+
+void hf_own_remove(struct hf_lock *lock)
+{
+    if (lock->recent)
+        ring_remove(lock);
+    else
+        tree_remove(lock);
+}
+
+/* The first lock in the tree on the file that ends at or after this byte; NULL: none. */
+static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const struct hf_owner *owner,
+                                          uint64_t first)
+{
+    struct hf_lock *lock = owner->locks;
+    struct hf_lock *best = NULL;
+
+    while (lock) {
+        int order = compare_files(lock->file, file);
+
+        if (order > 0 || (order == 0 && lock->node.last >= first)) {
+            if (order == 0)
+                best = lock;
+            lock = lock->own_left;
+        } else {
+            lock = lock->own_right;
+        }
+    }
+    return best;
+}
+
+/* The lock in the ring that comes first on the file, of those that end at or after this byte. */
+static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_owner *owner,
+                                    uint64_t first)
+{
+    struct hf_lock *lock = owner->recent;
+    struct hf_lock *best = NULL;
+
+    for (unsigned n = 0; n < owner->n_recent; n++, lock = lock->own_right) {
+        if (lock->file == file && lock->node.last >= first &&
+            (!best || lock->node.first < best->node.first))
+            best = lock;
+    }
+    return best;
+}
+
+/* The same for all locks of the owner. */
+static struct hf_lock *find_from(const struct hf_file *file, const struct hf_owner *owner,
+                                 uint64_t first)
+{
+    struct hf_lock *recent = find_in_ring(file, owner, first);
+    struct hf_lock *other = find_in_owner_tree(file, owner, first);
+
+    if (!recent || (other && other->node.first < recent->node.first))
+        return other;
+    return recent;
+}
+
+/*
+ * The owner's first lock among those of a file's tree in the range, or NULL. Where more than a few
+ * locks of other owners come first, false: not known.
+ */
+static bool find_in_tree(const struct hf_itree *tree, const struct hf_owner *owner, uint64_t first,
+                         uint64_t last, struct hf_lock **out)
+{
+    struct hf_itree_node *node = hf_itree_overlap(tree, first, last);
+
+    for (int n = 0; node && node->tag != owner; n++) {
+        if (n == FEW)
+            return false;
+        node = hf_itree_overlap_next(node, first, last);
+    }
+    *out = node ? hf_container_of(node, struct hf_lock, node) : NULL;
+    return true;
+}
+
+/*
+ * In a range that few others have locked, the file's trees answer sooner than the owner's own: a
+ * request has just searched them for conflicts, so they are in the processor's cache.
+ */
+static bool find_among_few(const struct hf_file *file, const struct hf_owner *owner, uint64_t first,
+                           uint64_t last, struct hf_lock **out)
+{
+    struct hf_lock *shared;
+
+    if (!find_in_tree(&file->exclusive, owner, first, last, out) ||
+        !find_in_tree(&file->shared, owner, first, last, &shared))
+        return false;
+    if (!*out || (shared && shared->node.first < (*out)->node.first))
+        *out = shared;
+    return true;
+}
+
+struct hf_lock *hf_table_own(const struct hf_core *core, const struct hf_file *file,
+                             const struct hf_owner *owner, uint64_t first, uint64_t last,
+                             const struct hf_lock *after)
+{
+    struct hf_lock *lock;
+
+    core->table->work++;
+    if (!hf_owner_has_locks(owner) || (after && after->node.last >= last))
+        return NULL;
+    if (after && after->node.last >= first)
+        first = after->node.last + 1;
+    if (find_among_few(file, owner, first, last, &lock))
+        return lock;
+    lock = find_from(file, owner, first);
+    return lock && lock->node.first <= last ? lock : NULL;
+}
+
+static struct hf_lock *first_in_tree(const struct hf_owner *owner)
+{
+    struct hf_lock *lock = owner->locks;
+
+    while (lock && lock->own_left)
+        lock = lock->own_left;
+    return lock;
+}
+
+static struct hf_lock *next_in_tree(const struct hf_lock *after)
+{
+    struct hf_lock *lock = after->owner->locks;
+    struct hf_lock *best = NULL;
+
+    while (lock) {
+        if (is_before(after, lock)) {
+            best = lock;
+            lock = lock->own_left;
+        } else {
+            lock = lock->own_right;
+        }
+    }
+    return best;
+}
+
+/* First those in the ring, then those in the tree. */
+static struct hf_lock *first_of(const struct hf_owner *owner)
+{
+    return owner->recent ? owner->recent : first_in_tree(owner);
+}
+
+static struct hf_lock *next_of(const struct hf_lock *after)
+{
+    if (!after->recent)
+        return next_in_tree(after);
+    return after->own_right != after->owner->recent ? after->own_right
+                                                    : first_in_tree(after->owner);
+}
+
+struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_client *client,
+                                    const struct hf_lock *after)
+{
+    struct hf_lock *lock = after ? next_of(after) : NULL;
+    const struct hf_list *link = after ? after->owner->in_client.next : client->owners.next;
+
+    core->table->work++;
+    for (; !lock && link != &client->owners; link = link->next) {
+        core->table->work++;
+        lock = first_of(hf_list_entry(link, struct hf_owner, in_client));
+    }
+    return lock;
+}

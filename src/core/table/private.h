@@ -1,0 +1,28 @@
+/* What the files of core/table share with each other only. */
+#ifndef HF_CORE_TABLE_PRIVATE_H
+#define HF_CORE_TABLE_PRIVATE_H
+
+#include "core/table/table.h"
+
+void hf_file_queue_init(struct hf_file_queue *queue, struct hf_file *file);
+
+/* The owner's tree of its locks (own.c). */
+void hf_own_insert(struct hf_core *core, struct hf_lock *lock);
+void hf_own_remove(struct hf_lock *lock);
+
+/* Adds a lock, or removes one, in a transaction; the record follows unless it is not to be written,
+ * or is to be kept for another lock that takes over the id. HF_ENOMEM. */
+int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want, uint64_t id,
+                int64_t acquired_at_ms, bool unclaimed, bool recorded);
+int hf_lock_take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record);
+
+/* By how many locks hf_table_set() would increase the owner's number; may be negative. */
+enum { HF_TABLE_GROWTH_MAX = 2 };
+int hf_table_growth(const struct hf_core *core, const struct hf_file *file,
+                    const struct hf_want *want);
+
+/* hf_table_clear() would split one lock into two. */
+bool hf_table_splits(const struct hf_core *core, const struct hf_file *file,
+                     const struct hf_want *want);
+
+#endif

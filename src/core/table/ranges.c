@@ -1,0 +1,205 @@
+/*
+ * The POSIX rules for the locks of one owner on one file (NLM-02): a new lock replaces whatever the
+ * owner held in the range, in one step; what is left over on either side stays (split); neighbours
+ * that are alike become one (merge).
+ *
+ * A lock that is merely resized keeps its id, so its record is overwritten rather than deleted and
+ * written anew.
+ */
+#include "core/clients/clients.h"
+#include "core/common/range.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/table/private.h"
+
+/* The lock may be from before a restart of its client (hint_id in clients.h). */
+static bool is_former(const struct hf_lock *lock)
+{
+    return lock->late || lock->id < lock->owner->client->hint_id;
+}
+
+/* Adds what is left of a lock that was taken out, under the given id. A new id does not make it a
+ * lock from after a restart. */
+static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id, uint64_t first,
+                    uint64_t last)
+{
+    struct hf_want rest = {lock->owner,     first,         last,
+                           lock->exclusive, lock->durable, is_former(lock)};
+
+    return hf_lock_add(txn, lock->file, &rest, id, lock->acquired_at_ms, lock->unclaimed, true);
+}
+
+/* Cuts [first, last] out of a lock. With donor the record is left for another lock to take over. */
+static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint64_t last,
+                 bool donor)
+{
+    bool left = lock->node.first < first && !HF_MUTANT(UNLOCK_WHOLE);
+    bool right = lock->node.last > last && !HF_MUTANT(UNLOCK_WHOLE);
+    uint64_t right_id = left ? hf_core_new_id(txn->core) : lock->id;
+
+    if (hf_lock_take_out(txn, lock, left || right || donor) < 0 ||
+        (left && add_rest(txn, lock, lock->id, lock->node.first, first - 1) < 0) ||
+        (right && add_rest(txn, lock, right_id, last + 1, lock->node.last) < 0))
+        return HF_ENOMEM;
+    return 0;
+}
+
+bool hf_table_splits(const struct hf_core *core, const struct hf_file *file,
+                     const struct hf_want *want)
+{
+    const struct hf_lock *lock =
+        hf_table_own(core, file, want->owner, want->first, want->last, NULL);
+
+    return lock && lock->node.first < want->first && lock->node.last > want->last;
+}
+
+int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *owner, uint64_t first,
+                   uint64_t last)
+{
+    const struct hf_core *core = txn->core;
+    struct hf_lock *lock = hf_table_own(core, file, owner, first, last, NULL);
+    struct hf_lock *next;
+
+    for (; lock; lock = next) {
+        next = hf_table_own(core, file, owner, first, last, lock);
+        if (carve(txn, lock, first, last, false) < 0)
+            return HF_ENOMEM;
+    }
+    return 0;
+}
+
+/* The lock being put together by hf_table_set(). */
+struct whole {
+    struct hf_want want;
+    uint64_t id; /* taken over from a lock it replaces; 0: from none */
+    int64_t acquired_at_ms;
+    bool upgraded;
+};
+
+/* Locks from before and from after a restart are kept apart, because only the former are released
+ * when a notice confirms the restart. */
+static bool same_incarnation(const struct hf_lock *lock, const struct hf_want *want)
+{
+    return is_former(lock) == want->late;
+}
+
+static bool alike(const struct hf_lock *lock, const struct hf_want *want)
+{
+    return lock->exclusive == want->exclusive && lock->durable == want->durable &&
+           !lock->unclaimed && same_incarnation(lock, want);
+}
+
+/* One of the owner's locks overlaps or borders on the whole: it is merged, cut, or left alone. */
+static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole *whole,
+                  struct hf_lock *lock)
+{
+    bool inside = lock->node.first >= asked->first && lock->node.last <= asked->last;
+    bool merges = alike(lock, &whole->want);
+    bool donor = whole->id == 0 && lock->durable == whole->want.durable &&
+                 (merges || (inside && same_incarnation(lock, &whole->want)));
+
+    if (!merges && !hf_range_overlap(lock->node.first, lock->node.last, asked->first, asked->last))
+        return 0;
+    if (donor) {
+        whole->id = lock->id;
+        whole->upgraded = asked->exclusive && !lock->exclusive;
+        if (merges)
+            whole->acquired_at_ms = lock->acquired_at_ms;
+    }
+    if (!merges)
+        return carve(txn, lock, asked->first, asked->last, donor);
+    if (lock->node.first < whole->want.first)
+        whole->want.first = lock->node.first;
+    if (lock->node.last > whole->want.last)
+        whole->want.last = lock->node.last;
+    return hf_lock_take_out(txn, lock, donor);
+}
+
+/* An NM_LOCK over what the owner holds durably does not make that less durable. */
+static bool any_durable(const struct hf_core *core, const struct hf_file *file,
+                        const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->durable)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * A delayed request from before a restart that overlaps a lock from after it counts as one from
+ * after it: losing that lock with the notice would be worse than keeping what was requested late.
+ */
+static bool all_former(const struct hf_core *core, const struct hf_file *file,
+                       const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (!is_former(lock))
+            return false;
+    }
+    return true;
+}
+
+/* The owner's first lock that overlaps or borders on what is asked, or the next one after it. */
+static struct hf_lock *own_around(const struct hf_core *core, const struct hf_file *file,
+                                  const struct hf_want *asked, const struct hf_lock *after)
+{
+    uint64_t low = asked->first > 0 ? asked->first - 1 : 0;
+    uint64_t high = asked->last < UINT64_MAX ? asked->last + 1 : UINT64_MAX;
+
+    return hf_table_own(core, file, asked->owner, low, high, after);
+}
+
+/* The lock covers all that is asked, in the same mode. */
+static bool is_part_of(const struct hf_want *asked, const struct hf_lock *lock)
+{
+    return alike(lock, asked) && lock->node.first <= asked->first && lock->node.last >= asked->last;
+}
+
+int hf_table_growth(const struct hf_core *core, const struct hf_file *file,
+                    const struct hf_want *want)
+{
+    struct hf_want asked = *want;
+    struct hf_lock *lock = NULL;
+    int growth = 1;
+
+    asked.durable = want->durable || any_durable(core, file, want);
+    asked.late = want->late && all_former(core, file, want);
+    while ((lock = own_around(core, file, &asked, lock)) != NULL) {
+        if (is_part_of(&asked, lock))
+            return 0;
+        if (alike(lock, &asked))
+            growth--;
+        else if (hf_range_overlap(lock->node.first, lock->node.last, asked.first, asked.last))
+            growth += (lock->node.first < asked.first) + (lock->node.last > asked.last) - 1;
+    }
+    return growth;
+}
+
+int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked)
+{
+    const struct hf_core *core = txn->core;
+    struct whole whole = {.want = *asked, .acquired_at_ms = txn->now.wall_ms};
+    struct hf_lock *lock = own_around(core, file, asked, NULL);
+    struct hf_lock *next;
+
+    if (lock && !asked->durable)
+        whole.want.durable = any_durable(core, file, asked);
+    if (lock && asked->late)
+        whole.want.late = all_former(core, file, asked);
+    if (lock && is_part_of(&whole.want, lock))
+        return 0; /* the owner holds all of it already */
+    for (; lock; lock = next) {
+        next = own_around(core, file, asked, lock);
+        if (absorb(txn, asked, &whole, lock) < 0)
+            return HF_ENOMEM;
+    }
+    if (whole.id == 0)
+        whole.id = hf_core_new_id(txn->core);
+    return hf_lock_add(txn, file, &whole.want, whole.id, whole.acquired_at_ms, false,
+                       !(HF_MUTANT(UPGRADE_NOT_RECORDED) && whole.upgraded));
+}

@@ -1,0 +1,63 @@
+/* Finding locks of other owners that conflict, and whether an owner holds all of a range. */
+#include "core/internal.h"
+#include "core/table/table.h"
+
+static struct hf_lock *lock_of(struct hf_itree_node *node)
+{
+    return node ? hf_container_of(node, struct hf_lock, node) : NULL;
+}
+
+/* A lock of another owner in the range of the request, in one of the file's trees. */
+static struct hf_itree_node *find(const struct hf_core *core, const struct hf_itree *tree,
+                                  const struct hf_want *want)
+{
+    struct hf_itree_node *node = hf_itree_overlap_other(tree, want->first, want->last, want->owner);
+
+    core->table->work++;
+    if (HF_MUTANT(SKIPS_WHOLE_CLIENT) && node && want->owner &&
+        lock_of(node)->owner->client == want->owner->client)
+        return NULL;
+    return HF_MUTANT(RANGE_OFF_BY_ONE) && node && node->last == want->first ? NULL : node;
+}
+
+struct hf_lock *hf_table_conflict(const struct hf_core *core, const struct hf_file *file,
+                                  const struct hf_want *want)
+{
+    struct hf_itree_node *node;
+
+    if (HF_MUTANT(SHARED_IS_EXCLUSIVE_BLIND) && !want->exclusive)
+        return NULL;
+    node = find(core, &file->exclusive, want);
+    if (!node && want->exclusive)
+        node = find(core, &file->shared, want);
+    return lock_of(node);
+}
+
+struct hf_lock *hf_table_conflict_next(const struct hf_core *core, const struct hf_lock *lock,
+                                       const struct hf_want *want)
+{
+    struct hf_itree_node *node =
+        hf_itree_overlap_other_next(&lock->node, want->first, want->last, want->owner);
+
+    core->table->work++;
+    if (!node && want->exclusive && lock->exclusive)
+        node = find(core, &lock->file->shared, want);
+    return lock_of(node);
+}
+
+bool hf_table_covers(const struct hf_core *core, const struct hf_file *file,
+                     const struct hf_want *want, bool exact_mode)
+{
+    uint64_t next = want->first; /* everything before this byte is held */
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->node.first > next || (want->exclusive && !lock->exclusive) ||
+            (exact_mode && want->exclusive != lock->exclusive))
+            return false;
+        if (lock->node.last >= want->last)
+            return true;
+        next = lock->node.last + 1;
+    }
+    return false;
+}

@@ -1,0 +1,115 @@
+/*
+ * Shares: reservations by SHARE, found by file and owner, and counted by what they want and deny,
+ * so that neither finding one nor testing for a conflict looks at the others.
+ */
+#include <string.h>
+
+#include "core/clients/clients.h"
+#include "core/internal.h"
+#include "core/table/table.h"
+
+struct share_key {
+    const struct hf_file *file;
+    const struct hf_client *client;
+    struct hf_bytes oh;
+};
+
+static uint64_t share_hash(const struct hf_core *core, const struct share_key *key)
+{
+    const struct hf_hash_key *secret = &core->config.hash_key;
+
+    return hf_hash_u64(secret, hf_hash(secret, key->oh.data, key->oh.len),
+                       key->file->node.hash ^ key->client->id);
+}
+
+static bool share_matches(const struct hf_map_node *node, const void *ctx)
+{
+    const struct hf_share *share = hf_container_of(node, struct hf_share, node);
+    const struct share_key *key = ctx;
+
+    return share->file == key->file && share->client == key->client &&
+           hf_bytes_equal(hf_bytes(share->oh, share->oh_len), key->oh);
+}
+
+struct hf_share *hf_share_find(const struct hf_core *core, const struct hf_file *file,
+                               const struct hf_client *client, struct hf_bytes oh)
+{
+    const struct share_key key = {file, client, oh};
+    struct hf_map_node *node =
+        hf_map_find(&core->table->shares, share_hash(core, &key), share_matches, &key);
+
+    core->table->work++;
+    return node ? hf_container_of(node, struct hf_share, node) : NULL;
+}
+
+bool hf_share_conflicts(const struct hf_file *file, const struct hf_share *own, uint32_t mode,
+                        uint32_t access)
+{
+    for (uint32_t m = 0; m < HF_SHARE_MODES; m++) {
+        for (uint32_t a = 0; a < HF_SHARE_MODES; a++) {
+            bool mine = own && own->mode == m && own->access == a;
+            if (((m & access) || (a & mode)) && file->queue->n_shares_of[m][a] > mine)
+                return true;
+        }
+    }
+    return false;
+}
+
+void hf_share_set(struct hf_share *share, uint32_t mode, uint32_t access)
+{
+    struct hf_file_queue *queue = share->file->queue;
+
+    queue->n_shares_of[share->mode][share->access]--;
+    queue->n_shares_of[mode][access]++;
+    share->mode = (uint8_t)mode;
+    share->access = (uint8_t)access;
+}
+
+struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
+                              struct hf_bytes oh)
+{
+    struct hf_share *share;
+
+    if (hf_file_ensure_queue(core, file) < 0)
+        return NULL;
+    share = hf_slab_take(&core->table->share_slab);
+    if (!share)
+        return NULL;
+    *share = (struct hf_share){.id = hf_core_new_id(core), .client = client, .file = file};
+    share->oh = hf_malloc(core->alloc, oh.len + 1);
+    if (!share->oh) {
+        hf_slab_give(&core->table->share_slab, share);
+        return NULL;
+    }
+    if (oh.len > 0)
+        memcpy(share->oh, oh.data, oh.len);
+    share->oh_len = (uint32_t)oh.len;
+    hf_map_insert(&core->table->shares, &share->node,
+                  share_hash(core, &(struct share_key){file, client, oh}));
+    hf_list_add_tail(&file->queue->shares, &share->in_file);
+    hf_list_add_tail(&client->shares, &share->in_client);
+    client->refs++;
+    file->refs++;
+    client->n_shares++;
+    client->host->n_held++;
+    file->queue->n_shares++;
+    file->queue->n_shares_of[0][0]++;
+    core->table->n_shares++;
+    return share;
+}
+
+void hf_share_drop(struct hf_core *core, struct hf_share *share)
+{
+    hf_map_remove(&core->table->shares, &share->node);
+    hf_list_remove(&share->in_file);
+    hf_list_remove(&share->in_client);
+    share->client->n_shares--;
+    share->client->host->n_held--;
+    share->file->queue->n_shares--;
+    share->file->queue->n_shares_of[share->mode][share->access]--;
+    core->table->n_shares--;
+    hf_file_unref(core, share->file);
+    hf_client_unref(core, share->client);
+    hf_free(core->alloc, share->oh);
+    hf_slab_give(&core->table->share_slab, share);
+}

@@ -1,0 +1,261 @@
+/*
+ * The lock table: owners, files, byte-range locks and shares.
+ *
+ *     client --< owner --< lock >-- file
+ *        |         |----< waiter >---|        (waiting: in the file's queue; wait/wait.h)
+ *        |--------------< share >----|
+ *
+ * An owner is a client + svid + owner handle. A lock is a range of a file that an owner holds.
+ * Locks of one owner on one file never overlap; two that touch and are alike are merged into one.
+ *
+ * Every walk is indexed. A file has one interval tree for its exclusive locks and one for its
+ * shared locks: exclusive ranges never overlap, a shared request searches only the former, and a
+ * search skips the locks of its own owner (base/itree.h). An owner has a tree of its locks, ordered
+ * by file and first byte, except for its few newest ones (own.c). So a conflict, and an owner's own
+ * lock in a range, are found in O(log n), whatever else is locked. What still has to visit many
+ * objects counts them in table->work, so that its caller can be charged, or can stop.
+ *
+ * Owners, files and clients count their references (refs). A lock refers to its owner and file even
+ * after it was removed, until the removal is final, so that whatever an undo needs still exists.
+ */
+#ifndef HF_CORE_TABLE_TABLE_H
+#define HF_CORE_TABLE_TABLE_H
+
+#include "base/itree.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "core/common/flex.h"
+#include "core/record.h"
+
+struct hf_client;
+struct hf_core;
+struct hf_txn;
+
+/*
+ * 128 bytes, so that a million locks take 128 MB: the id and what a search in the file's tree reads
+ * fill one cache line, the rest another.
+ */
+struct hf_lock {
+    uint64_t id; /* the slab's word, too; its upper bits are the epoch it was granted in */
+    struct hf_itree_node node; /* in file->exclusive or file->shared; its tag is the owner */
+    struct hf_owner *owner;
+    struct hf_file *file;
+    struct hf_lock *own_left, *own_right; /* in owner->locks, or its neighbours in owner->recent */
+    int64_t acquired_at_ms;
+    uint32_t own_priority;
+    bool recent : 1; /* in owner->recent */
+    bool held : 1;   /* else it was removed, and is only kept for undo */
+    bool exclusive : 1;
+    bool durable : 1;   /* has a record */
+    bool unclaimed : 1; /* held from before the restart, and not reclaimed yet */
+    bool late : 1; /* granted after a hint of a restart, to a request from before it (clients.h) */
+};
+
+/*
+ * There may be millions of owners and files, and few of them have waiters or shares. So what
+ * belongs to waiting is kept apart from them. All owners that wait for nothing share one empty
+ * hf_waiting (table->no_waiting), and all files without waiters and shares one empty hf_file_queue
+ * (table->no_queue), so a reader need not test for NULL. Call hf_owner_ensure_waiting() or
+ * hf_file_ensure_queue() before adding to either.
+ */
+struct hf_waiting {
+    struct hf_owner *owner;
+    struct hf_list waiters; /* waiting and being granted */
+    uint32_t n_waiters;     /* in that list */
+    struct hf_list review;  /* in table->review */
+
+    /* For one search for a circle (wait/deadlock.c). */
+    struct hf_owner *suspect_next;
+    uint64_t suspect_round;
+    struct hf_waiter *suspect_via;
+    bool suspect_queued;
+};
+
+enum { HF_SHARE_MODES = 4 }; /* none, read, write, both */
+
+struct hf_file_queue {
+    struct hf_file *file;
+    struct hf_list waiters; /* first come, first served: ordered by id */
+    struct hf_list shares;
+
+    /*
+     * Serving (wait/serve.c). The queue is in table->woken when a range became free that a waiter
+     * may want. A pass over the waiters can take several ticks; a range that becomes free meanwhile
+     * waits for the next pass, so that a file which is woken all the time is still served to the
+     * end of its queue.
+     */
+    struct hf_list woken;
+    uint64_t woken_first, woken_last; /* for the next pass, if has_range */
+    uint64_t pass_first, pass_last;   /* of the pass under way */
+    struct hf_list *resume; /* the next waiter of the pass under way; NULL: none is under way */
+    bool has_range;
+
+    uint32_t n_waiters; /* in the queue */
+    uint32_t n_shares;
+    uint32_t n_shares_of[HF_SHARE_MODES][HF_SHARE_MODES]; /* with each mode and access */
+};
+
+struct hf_owner {
+    struct hf_map_node node; /* in table->owners */
+    struct hf_client *client;
+    struct hf_list in_client; /* in client->owners */
+    struct hf_lock *recent;   /* its newest locks, in a ring (own.c); NULL: none */
+    struct hf_lock *locks;    /* the root of the tree of its other locks */
+    struct hf_waiting *waiting;
+    uint32_t refs; /* locks, removed locks that an undo may bring back, waiters, requests at work */
+    int32_t svid;
+    uint16_t oh_len;
+    uint8_t n_recent;
+    uint8_t oh[];
+};
+
+struct hf_file {
+    struct hf_map_node node;           /* in table->files */
+    struct hf_itree exclusive, shared; /* locks */
+    struct hf_file_queue *queue;
+    uint64_t seq;  /* last batch that changed its locks */
+    uint32_t refs; /* as for owners; shares as well */
+    uint32_t n_locks;
+    uint16_t export_rule; /* index of the rule that fits; n_export_rules: none, "default" */
+    uint16_t fh_len;
+    uint8_t fh[];
+};
+
+/* A reservation by SHARE: what its owner may do with the file, and what others may not. */
+struct hf_share {
+    uint64_t id;
+    struct hf_map_node node; /* in table->shares, by file, client and owner handle */
+    struct hf_list in_file;
+    struct hf_list in_client;
+    struct hf_client *client;
+    struct hf_file *file;
+    uint8_t *oh; /* owned */
+    uint32_t oh_len;
+    uint8_t mode, access;
+};
+
+struct hf_table {
+    struct hf_map owners, files, shares;
+    struct hf_list woken;  /* of hf_file_queue: files with waiters to look at */
+    struct hf_list review; /* of hf_waiting: owners whose waits may have closed a circle */
+    struct hf_slab lock_slab, share_slab, waiting_slab, queue_slab;
+    struct hf_flex owner_flex, file_flex;
+    struct hf_waiting no_waiting;  /* always empty */
+    struct hf_file_queue no_queue; /* always empty */
+    uint64_t n_locks, n_shares, n_waiters;
+    uint64_t work; /* locks, waiters, owners, shares and clients visited so far (hf_core_work()) */
+};
+
+int hf_table_init(struct hf_core *core);
+void hf_table_free(struct hf_core *core);
+
+/* Owners and files: find returns NULL if there is none; get makes it and returns a reference. */
+struct hf_owner *hf_owner_find(struct hf_core *core, struct hf_client *client, int32_t svid,
+                               struct hf_bytes oh);
+struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, int32_t svid,
+                              struct hf_bytes oh);
+void hf_owner_unref(struct hf_core *core, struct hf_owner *owner);
+int hf_owner_ensure_waiting(struct hf_core *core, struct hf_owner *owner);
+
+/* The owner began to wait, or got or lost a lock: hf_waiters_serve() looks for circles of waiters.
+ */
+void hf_owner_review_later(struct hf_core *core, struct hf_owner *owner);
+struct hf_bytes hf_owner_oh(const struct hf_owner *owner);
+
+static inline bool hf_owner_has_locks(const struct hf_owner *owner)
+{
+    return owner->recent || owner->locks;
+}
+
+struct hf_file *hf_file_find(const struct hf_core *core, struct hf_bytes fh);
+struct hf_file *hf_file_get(struct hf_core *core, struct hf_bytes fh);
+void hf_file_unref(struct hf_core *core, struct hf_file *file);
+int hf_file_ensure_queue(struct hf_core *core, struct hf_file *file);
+struct hf_bytes hf_file_fh(const struct hf_file *file);
+struct hf_bytes hf_file_export_name(const struct hf_core *core, const struct hf_file *file);
+
+/* Waiters that want part of this range are looked at when the request at work ends. */
+void hf_file_wake(struct hf_core *core, struct hf_file *file, uint64_t first, uint64_t last);
+
+/* What a request wants of a file. */
+struct hf_want {
+    struct hf_owner *owner;
+    uint64_t first, last;
+    bool exclusive;
+    bool durable;
+    bool late; /* as in hf_lock */
+};
+
+/*
+ * A lock of another owner that conflicts, and the next one after it; NULL: none. Exclusive locks
+ * come before shared ones, and each kind is in the order of its first byte.
+ */
+struct hf_lock *hf_table_conflict(const struct hf_core *core, const struct hf_file *file,
+                                  const struct hf_want *want);
+struct hf_lock *hf_table_conflict_next(const struct hf_core *core, const struct hf_lock *lock,
+                                       const struct hf_want *want);
+
+/* The owner's own locks that overlap [first, last], in order; after NULL: the first one. */
+struct hf_lock *hf_table_own(const struct hf_core *core, const struct hf_file *file,
+                             const struct hf_owner *owner, uint64_t first, uint64_t last,
+                             const struct hf_lock *after);
+
+/* All locks of a client, owner by owner; after NULL: the first one. */
+struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_client *client,
+                                    const struct hf_lock *after);
+
+/* The owner holds all of the range in this mode; exclusive also serves shared, unless exact_mode.
+ */
+bool hf_table_covers(const struct hf_core *core, const struct hf_file *file,
+                     const struct hf_want *want, bool exact_mode);
+
+/*
+ * Changes, in a transaction on the file; HF_ENOMEM: the caller aborts it. Afterwards the owner
+ * holds all of the range in the wanted mode (split, merge, upgrade, downgrade); none of it; not
+ * this lock.
+ */
+int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked);
+int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *owner, uint64_t first,
+                   uint64_t last);
+int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock);
+
+/* The client has reclaimed this lock (in a transaction); the lock is to be reclaimed (without). */
+int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock);
+void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed);
+
+/* A lock that was recorded before the restart: unclaimed, without a record or undo. HF_ENOMEM. */
+int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
+                 const struct hf_record_lock *record);
+
+/* The lock ends with the core: without a record or undo. */
+void hf_lock_discard(struct hf_core *core, struct hf_lock *lock);
+void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
+                    struct hf_record_lock *out);
+
+struct hf_share *hf_share_find(const struct hf_core *core, const struct hf_file *file,
+                               const struct hf_client *client, struct hf_bytes oh);
+
+/* A share with this mode and access conflicts with another one than own (NULL: with any). */
+bool hf_share_conflicts(const struct hf_file *file, const struct hf_share *own, uint32_t mode,
+                        uint32_t access);
+
+/* A new share has mode and access 0. */
+struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
+                              struct hf_bytes oh);
+void hf_share_set(struct hf_share *share, uint32_t mode, uint32_t access);
+void hf_share_drop(struct hf_core *core, struct hf_share *share);
+
+/*
+ * Limits on all that peers can make grow (SPEC section 4): 0, or HF_ELIMIT, which is counted. By
+ * one waiter of the owner in the queue; by one share or waiter of the client; by as many locks as a
+ * LOCK, a reclaim or an UNLOCK would add. UNLOCK and reclaims may exceed the limits on locks by
+ * HF_LOCKS_BEYOND.
+ */
+enum { HF_LOCKS_BEYOND = 1000 };
+int hf_limit_waiter(struct hf_core *core, const struct hf_owner *owner, const struct hf_file *file);
+int hf_limit_one(struct hf_core *core, const struct hf_client *client, const struct hf_file *file);
+int hf_limit_lock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
+int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
+int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
+
+#endif

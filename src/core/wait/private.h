@@ -1,0 +1,34 @@
+/* What the files of core/wait share with each other only. */
+#ifndef HF_CORE_WAIT_PRIVATE_H
+#define HF_CORE_WAIT_PRIVATE_H
+
+#include "core/table/table.h"
+#include "core/wait/wait.h"
+
+void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *waiter);
+void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *waiter);
+void hf_waiter_del(struct hf_core *core, struct hf_waiter *waiter);
+struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter *waiter);
+
+/* Breaks each circle that leads through a place in a queue: the waiter there passes. It leaves the
+ * rest of the list for later when table->work has reached work_end. */
+void hf_deadlock_review(struct hf_core *core, uint64_t work_end);
+
+/* The waiter holds the lock as soon as batch seq is durable: begins its GRANTED callback. */
+void hf_grant_begin(struct hf_core *core, struct hf_waiter *waiter, uint64_t seq);
+
+/* Fills in the GRANTED callback of a waiter. */
+void hf_grant_fill(const struct hf_waiter *waiter, struct hf_call *out);
+
+/* The callback ended for good. Not accepted: what the grant gave goes to the next waiter.
+ * HF_ENOMEM: the lock could not be taken back yet. */
+int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter,
+                     bool accepted);
+
+/* The callback of this waiter is not answered: probes the clients of all waiters behind it. */
+void hf_probe_behind(struct hf_core *core, struct hf_now now, const struct hf_waiter *waiter);
+
+/* A callback or probe to the client was given up: removes all its waiters. */
+void hf_client_silent(struct hf_core *core, struct hf_now now, struct hf_client *client);
+
+#endif

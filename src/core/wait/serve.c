@@ -1,0 +1,230 @@
+/*
+ * Serving waiters: granting locks in the order of the queue, and taking back what a client does not
+ * want.
+ *
+ * A waiter is granted when no lock of another owner conflicts with it and there is no waiter that
+ * it queues behind. When a range becomes free, its file is put on the list of woken files, and
+ * hf_waiters_serve() looks at those of the file's waiters that overlap the range. It does a bounded
+ * amount of work; ticks do the rest, a file at a time, in turns.
+ *
+ * A granted waiter leaves the queue and carries its GRANTED callback. One owner can have several
+ * (threads of a process; an old copy of a request). Where they overlap the newest one counts, so
+ * the client must be told of them in the order in which they were granted: the next waiter of the
+ * owner is granted when the callback before it has ended.
+ */
+#include "core/clients/clients.h"
+#include "core/common/range.h"
+#include "core/common/timer.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/outcall/outcall.h"
+#include "core/table/table.h"
+#include "core/wait/private.h"
+
+/* A grant changes records and begins a callback, and so takes as long as visiting many objects. */
+enum { GRANT_WORK = 16 };
+
+/* Takes back a grant: the waiter waits again, at its old place. */
+static void ungrant(struct hf_core *core, struct hf_waiter *w)
+{
+    HF_ASSERT(w->granting);
+    hf_outcall_end(core, &w->outcall);
+    w->granting = false;
+    hf_waiter_enter_queue(core, w);
+    hf_owner_review_later(core, w->owner);
+    hf_file_wake(core, w->file, w->first, w->last);
+}
+
+static void revert_grant(struct hf_core *core, const struct hf_undo *entry)
+{
+    struct hf_waiter *w = entry->object;
+
+    w->undoable = false;
+    if (w->gone)
+        hf_waiter_del(core, w);
+    else
+        ungrant(core, w);
+}
+
+static void keep_grant(struct hf_core *core, const struct hf_undo *entry)
+{
+    struct hf_waiter *w = entry->object;
+
+    w->undoable = false;
+    if (w->gone)
+        hf_waiter_del(core, w);
+}
+
+static const struct hf_undo_ops grant_undo = {revert_grant, keep_grant};
+
+static enum hf_had had_of(const struct hf_core *core, const struct hf_file *file,
+                          const struct hf_want *want)
+{
+    struct hf_want shared = *want;
+
+    if (!hf_table_own(core, file, want->owner, want->first, want->last, NULL))
+        return HF_HAD_NOTHING;
+    shared.exclusive = false;
+    return hf_table_covers(core, file, &shared, true) ? HF_HAD_SHARED : HF_HAD_SOME;
+}
+
+/*
+ * Grants the lock and registers its client, if this is its first lock, in one transaction: a lock
+ * that was granted after a wait must not stay unmonitored (SPEC section 2).
+ */
+static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
+{
+    struct hf_want want = hf_waiter_want(core, w);
+    struct hf_txn txn;
+
+    w->had = had_of(core, w->file, &want);
+    hf_txn_begin(&txn, core, now, &w->file->seq);
+    if ((w->monitored && !HF_MUTANT(WAITED_UNREGISTERED) &&
+         hf_client_register(&txn, w->owner->client) < 0) ||
+        hf_table_set(&txn, w->file, &want) < 0 || hf_undo_reserve(core) < 0) {
+        hf_txn_abort(&txn);
+        return HF_ENOMEM;
+    }
+    hf_undo_push(core, (struct hf_undo){&grant_undo, .object = w});
+    hf_waiter_leave_queue(core, w);
+    w->granting = true;
+    w->undoable = true;
+    hf_grant_begin(core, w, hf_txn_commit(&txn));
+    hf_owner_wake(core, w->owner, w->file);
+    return 0;
+}
+
+/* No waiter further back can be granted any part of the range. */
+static bool takes_all(const struct hf_waiter *w, uint64_t first, uint64_t last)
+{
+    return w->exclusive && w->first <= first && w->last >= last &&
+           w->owner->waiting->waiters.next == w->owner->waiting->waiters.prev;
+}
+
+static bool can_be_granted(const struct hf_core *core, const struct hf_waiter *w)
+{
+    struct hf_want want = hf_waiter_want(core, w);
+
+    return !hf_table_conflict(core, w->file, &want) &&
+           (w->passes || !hf_waiter_ahead(core, w->file, &want, w->id, NULL)) &&
+           !hf_waiter_is_behind_own(core, w);
+}
+
+enum served {
+    SERVED_ALL,
+    SERVED_SOME,    /* the rest of the pass is for the next tick */
+    SERVED_STALLED, /* memory ran out: to be retried later */
+};
+
+/* Goes on with the pass over the file's waiters, or begins one. */
+static enum served serve_file(struct hf_core *core, struct hf_now now, struct hf_file_queue *queue,
+                              uint64_t work_end)
+{
+    if (!queue->resume) {
+        queue->pass_first = queue->woken_first;
+        queue->pass_last = queue->woken_last;
+        queue->has_range = false;
+        queue->resume = queue->waiters.next;
+    }
+    while (queue->resume != &queue->waiters) {
+        struct hf_waiter *w = hf_list_entry(queue->resume, struct hf_waiter, in_file);
+        if (core->table->work++ >= work_end)
+            return SERVED_SOME;
+        queue->resume = queue->resume->next;
+        if (!hf_range_overlap(w->first, w->last, queue->pass_first, queue->pass_last) ||
+            !can_be_granted(core, w))
+            continue;
+        if (grant(core, now, w) < 0) {
+            queue->resume = NULL;
+            hf_file_wake(core, queue->file, queue->pass_first, queue->pass_last);
+            return SERVED_STALLED;
+        }
+        core->table->work += GRANT_WORK;
+        if (takes_all(w, queue->pass_first, queue->pass_last))
+            break;
+    }
+    queue->resume = NULL;
+    return SERVED_ALL;
+}
+
+/* Each file in turn, until all are served or the work is enough; what is left stays in the list. */
+static void serve_woken(struct hf_core *core, struct hf_now now, struct hf_list *stalled,
+                        uint64_t work_end)
+{
+    struct hf_file_queue *queue;
+
+    while (core->table->work < work_end &&
+           (queue = hf_list_first(&core->table->woken, struct hf_file_queue, woken)) != NULL) {
+        enum served served;
+
+        hf_list_remove(&queue->woken);
+        served = serve_file(core, now, queue, work_end);
+        if ((served == SERVED_ALL && !queue->has_range) ||
+            (served == SERVED_SOME && HF_MUTANT(SLICE_FORGETS_REST)))
+            continue;
+        hf_list_remove(&queue->woken); /* a grant may have woken the file again */
+        hf_list_add_tail(served == SERVED_STALLED ? stalled : &core->table->woken, &queue->woken);
+    }
+}
+
+/* A grant can close a circle, and breaking a circle lets a waiter pass: repeat until neither
+ * happens. */
+void hf_waiters_serve(struct hf_core *core, struct hf_now now)
+{
+    uint64_t work_end = core->table->work + core->config.budgets.serve;
+    struct hf_list stalled;
+
+    hf_list_init(&stalled);
+    do {
+        serve_woken(core, now, &stalled, work_end);
+        hf_deadlock_review(core, work_end);
+    } while (core->table->work < work_end &&
+             (!hf_list_empty(&core->table->woken) || !hf_list_empty(&core->table->review)));
+    core->wait->unfinished =
+        !hf_list_empty(&core->table->woken) || !hf_list_empty(&core->table->review);
+    if (!hf_list_empty(&stalled))
+        hf_retry_later(core, now);
+    hf_list_splice_tail(&core->table->woken, &stalled);
+}
+
+/*
+ * The client does not want the lock, or does not answer: takes back what the grant gave, but not
+ * what the owner held before, because that may be in use. An upgrade becomes shared again. If the
+ * owner held a part of the range, that part is no longer known, so all of the lock stays until it
+ * is unlocked.
+ */
+static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
+{
+    struct hf_want shared = hf_waiter_want(txn->core, w);
+
+    shared.exclusive = false;
+    switch (w->had) {
+    case HF_HAD_NOTHING:
+        return hf_table_clear(txn, w->file, w->owner, w->first, w->last);
+    case HF_HAD_SHARED:
+        return hf_table_set(txn, w->file, &shared);
+    default:
+        return 0;
+    }
+}
+
+int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *w, bool accepted)
+{
+    struct hf_client *client = w->owner->client;
+    struct hf_txn txn;
+
+    HF_ASSERT(w->granting && !w->gone);
+    if (!accepted) {
+        hf_txn_begin(&txn, core, now, &w->file->seq);
+        if (take_back(&txn, w) < 0) {
+            hf_txn_abort(&txn);
+            return HF_ENOMEM;
+        }
+        hf_txn_commit(&txn);
+    }
+    client->refs++;
+    hf_waiter_remove(core, w);
+    hf_client_idle(core, now, client);
+    hf_client_unref(core, client);
+    return 0;
+}

@@ -1,0 +1,235 @@
+/*
+ * The queue: waiters enter it, leave it, and are found in it.
+ *
+ * A waiter queues behind another if the two conflict, unless the other one waits for a lock of the
+ * first one's owner: an owner must not queue behind a waiter that waits for it (an upgrade, say).
+ * An owner that holds all of the range already, in whatever mode, queues behind no waiter. Nor does
+ * a waiter that passes, because its place in the queue would be part of a circle (deadlock.c).
+ *
+ * Only requests that wait are subject to the order of the queue. A LOCK that does not wait is
+ * granted whenever no held lock conflicts with it, as TEST says.
+ */
+#include "core/clients/clients.h"
+#include "core/common/range.h"
+#include "core/internal.h"
+#include "core/outcall/outcall.h"
+#include "core/table/table.h"
+#include "core/wait/private.h"
+
+void hf_wait_init(struct hf_core *core)
+{
+    hf_slab_init(&core->wait->slab, core->alloc, sizeof(struct hf_waiter));
+}
+
+void hf_wait_free(struct hf_core *core)
+{
+    hf_slab_free(&core->wait->slab);
+}
+
+bool hf_waiter_is_former(const struct hf_waiter *w)
+{
+    const struct hf_client *client = w->owner->client;
+
+    return w->state == 0 ? w->id < client->hint_id : hf_client_left_state(client, w->state);
+}
+
+struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter *w)
+{
+    return (struct hf_want){w->owner,
+                            w->first,
+                            w->last,
+                            w->exclusive,
+                            w->monitored && core->config.durable_locks,
+                            hf_waiter_is_former(w)};
+}
+
+/* The owner holds a lock that the waiter waits for; or finding out would take too long. */
+static bool waits_for(const struct hf_core *core, const struct hf_waiter *w,
+                      const struct hf_owner *owner, uint64_t work_end)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, w->file, owner, w->first, w->last, lock)) != NULL) {
+        if (w->exclusive || lock->exclusive || core->table->work > work_end)
+            return true;
+    }
+    return false;
+}
+
+/* The owner holds all of the range, in whatever mode; or finding out would take too long. */
+static bool holds_all(const struct hf_core *core, const struct hf_file *file,
+                      const struct hf_want *want, uint64_t work_end)
+{
+    uint64_t next = want->first; /* everything before this byte is held */
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL &&
+           lock->node.first <= next) {
+        if (lock->node.last >= want->last || core->table->work > work_end)
+            return true;
+        next = lock->node.last + 1;
+    }
+    return false;
+}
+
+struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_file *file,
+                                  const struct hf_want *want, uint64_t ticket,
+                                  const struct hf_waiter *after)
+{
+    const struct hf_list *node = after ? after->in_file.next : file->queue->waiters.next;
+    const uint64_t work_end = core->table->work + core->config.budgets.ahead;
+
+    if (file->queue->n_waiters == 0 || (!after && holds_all(core, file, want, work_end)))
+        return NULL; /* with after set, the caller knows already that it does not hold all */
+    if (HF_MUTANT(OVERTAKE_WAITER) && ticket == UINT64_MAX)
+        return NULL;
+    for (; node != &file->queue->waiters; node = node->next) {
+        struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
+        if (w->id >= ticket || core->table->work++ > work_end)
+            return NULL;
+        if (w->owner != want->owner && (w->exclusive || want->exclusive) &&
+            hf_range_overlap(w->first, w->last, want->first, want->last) &&
+            !waits_for(core, w, want->owner, work_end))
+            return w;
+    }
+    return NULL;
+}
+
+struct hf_waiter *hf_waiter_find(const struct hf_core *core, const struct hf_file *file,
+                                 const struct hf_want *want)
+{
+    hf_list_foreach (node, &want->owner->waiting->waiters) {
+        struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
+        core->table->work++;
+        if (w->file == file && w->first == want->first && w->last == want->last &&
+            w->exclusive == want->exclusive && !(HF_MUTANT(DUPLICATE_WAITER) && !w->granting))
+            return w;
+    }
+    return NULL;
+}
+
+bool hf_waiter_is_behind_own(const struct hf_core *core, const struct hf_waiter *waiter)
+{
+    hf_list_foreach (node, &waiter->owner->waiting->waiters) {
+        const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
+        core->table->work++;
+        if (w->granting && w->file == waiter->file &&
+            hf_range_overlap(w->first, w->last, waiter->first, waiter->last))
+            return true;
+    }
+    return false;
+}
+
+void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *w)
+{
+    struct hf_list *place = w->file->queue->waiters.prev;
+
+    while (place != &w->file->queue->waiters &&
+           hf_list_entry(place, struct hf_waiter, in_file)->id > w->id) {
+        place = place->prev; /* a grant that was undone: back to its old place */
+        core->table->work++;
+    }
+    hf_list_add_after(place, &w->in_file);
+    w->file->queue->n_waiters++;
+    w->owner->client->n_waiters++;
+    w->owner->client->host->n_held++;
+    core->table->n_waiters++;
+}
+
+void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *w)
+{
+    if (w->file->queue->resume == &w->in_file)
+        w->file->queue->resume = w->in_file.next;
+    hf_list_remove(&w->in_file);
+    w->file->queue->n_waiters--;
+    w->owner->client->n_waiters--;
+    w->owner->client->host->n_held--;
+    core->table->n_waiters--;
+}
+
+int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+                  const struct hf_lock_args *args, struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_waiter *w;
+
+    if (HF_MUTANT(DROP_SECOND_WAITER) && file->queue->n_waiters == 1)
+        return 0;
+    if (hf_owner_ensure_waiting(core, want->owner) < 0 || hf_file_ensure_queue(core, file) < 0)
+        return HF_ENOMEM;
+    w = hf_slab_take(&core->wait->slab);
+    if (!w)
+        return HF_ENOMEM;
+    *w = (struct hf_waiter){
+        .id = hf_core_new_id(core),
+        .owner = want->owner,
+        .file = file,
+        .first = want->first,
+        .last = want->last,
+        .offset = args->offset,
+        .length = args->length,
+        .since_ms = now.wall_ms,
+        .local = peer->local,
+        .transport = peer->transport,
+        .version = args->version,
+        .msg = args->msg,
+        .exclusive = args->exclusive,
+        .monitored = !args->unmonitored,
+        .state = args->state,
+    };
+    hf_outcall_init(&w->outcall);
+    want->owner->refs++;
+    file->refs++;
+    hf_list_add_tail(&want->owner->waiting->waiters, &w->in_owner);
+    want->owner->waiting->n_waiters++;
+    hf_list_add_tail(&want->owner->client->waiters, &w->in_client);
+    hf_waiter_enter_queue(core, w);
+    return 0;
+}
+
+void hf_waiter_del(struct hf_core *core, struct hf_waiter *w)
+{
+    hf_owner_unref(core, w->owner);
+    hf_file_unref(core, w->file);
+    hf_slab_give(&core->wait->slab, w);
+}
+
+void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
+{
+    hf_outcall_end(core, &w->outcall);
+    if (!w->granting) {
+        hf_waiter_leave_queue(core, w);
+        hf_file_wake(core, w->file, w->first, w->last); /* for the waiters behind it */
+    }
+    hf_list_remove(&w->in_owner);
+    w->owner->waiting->n_waiters--;
+    hf_list_remove(&w->in_client);
+    if (w->granting)
+        hf_owner_wake(core, w->owner, w->file); /* the owner's next grant can be called back now */
+    if (hf_list_empty(&w->owner->client->waiters))
+        hf_outcall_end(core, &w->owner->client->probe);
+    if (w->undoable)
+        w->gone = true; /* the undo entry deletes it */
+    else
+        hf_waiter_del(core, w);
+}
+
+void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struct hf_file *file,
+                             uint64_t first, uint64_t last)
+{
+    hf_list_foreach_safe (node, &owner->waiting->waiters) {
+        struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
+        core->table->work++;
+        if (w->granting && w->file == file && hf_range_overlap(w->first, w->last, first, last))
+            hf_waiter_remove(core, w);
+    }
+}
+
+void hf_owner_wake(struct hf_core *core, const struct hf_owner *owner, struct hf_file *file)
+{
+    hf_list_foreach (node, &owner->waiting->waiters) {
+        const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
+        core->table->work++;
+        if (!w->granting && w->file == file)
+            hf_file_wake(core, file, w->first, w->last);
+    }
+}

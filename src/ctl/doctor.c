@@ -1,0 +1,102 @@
+#include "ctl/doctor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static const char *const LEVELS[] = {
+    [DOCTOR_OK] = "ok", [DOCTOR_WARN] = "warn", [DOCTOR_FAIL] = "FAIL"};
+static const enum ctl_color COLORS[] = {
+    [DOCTOR_OK] = CTL_GREEN, [DOCTOR_WARN] = CTL_YELLOW, [DOCTOR_FAIL] = CTL_RED};
+
+void doctor_find(struct doctor *doctor, const char *check, enum doctor_level level,
+                 const char *finding, const char *advice)
+{
+    json_array_append_new(doctor->findings,
+                          json_pack("{s:s, s:s, s:s, s:s?}", "check", check, "level", LEVELS[level],
+                                    "finding", finding, "advice", advice));
+    if (level > doctor->worst)
+        doctor->worst = level;
+}
+
+static void find_store(struct doctor *doctor)
+{
+    const json_t *store = json_object_get(doctor->status, "store");
+
+    if (json_is_true(json_object_get(store, "up")))
+        doctor_find(doctor, "store", DOCTOR_OK, "the store takes changes", NULL);
+    else
+        doctor_find(
+            doctor, "store", DOCTOR_FAIL, ctl_text(store, "reason"),
+            "no lock is granted until the store is back; see \"The store\" in the operators' "
+            "guide");
+}
+
+static void find_daemon(struct doctor *doctor, const struct ctl *ctl)
+{
+    char text[CTL_WORD_MAX];
+
+    if (!doctor->status) {
+        doctor_find(doctor, "daemon", DOCTOR_FAIL, "holdfastd does not answer",
+                    "start it: systemctl start holdfastd; why it stopped: journalctl -u holdfastd");
+        return;
+    }
+    hf_format(text, sizeof(text), "holdfastd %s answers at %.200s",
+              ctl_text(doctor->status, "version"), ctl->url ? ctl->url : ctl->socket);
+    doctor_find(doctor, "daemon", DOCTOR_OK, text, NULL);
+}
+
+static void print_findings(const struct ctl *ctl, const struct doctor *doctor)
+{
+    json_t *finding;
+    size_t i;
+
+    if (ctl->json) {
+        ctl_print_json(doctor->findings);
+        return;
+    }
+    json_array_foreach(doctor->findings, i, finding)
+    {
+        const char *level = ctl_text(finding, "level");
+        const char *advice = ctl_text(finding, "advice");
+        char text[CTL_WORD_MAX];
+        size_t k = DOCTOR_OK;
+
+        while (k < DOCTOR_FAIL && strcmp(LEVELS[k], level) != 0)
+            k++;
+        hf_format(text, sizeof(text), "%-5s", level);
+        ctl_paint(ctl, COLORS[k], text);
+        printf(" %-14s ", ctl_text(finding, "check"));
+        ctl_paint(ctl, CTL_PLAIN, ctl_text(finding, "finding"));
+        putchar('\n');
+        if (advice[0])
+            printf("                     advice: %s\n", advice);
+    }
+}
+
+int ctl_doctor(struct ctl *ctl, int argc, char **argv)
+{
+    struct doctor doctor = {.findings = json_array()};
+    json_t *status = NULL;
+
+    (void)argv;
+    if (argc > 0)
+        return CTL_USAGE;
+    (void)ctl_ask(ctl, "GET", "status", NULL, &status); /* says on standard error why not */
+    doctor.status = status;
+    find_daemon(&doctor, ctl);
+    if (status) {
+        find_store(&doctor);
+        doctor_ports(&doctor);
+        doctor_name(&doctor);
+    }
+    doctor_rpcbind(&doctor);
+    doctor_lock_managers(&doctor);
+    doctor_mounts(&doctor);
+    doctor_clock(&doctor);
+    print_findings(ctl, &doctor);
+    json_decref(doctor.findings);
+    json_decref(status);
+    return doctor.worst == DOCTOR_FAIL ? CTL_TROUBLE : CTL_OK;
+}

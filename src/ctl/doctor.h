@@ -1,0 +1,34 @@
+/*
+ * holdfastctl doctor: what commonly goes wrong on the server's own host, each with what to do.
+ * Every check adds findings; none changes anything.
+ */
+#ifndef HF_CTL_DOCTOR_H
+#define HF_CTL_DOCTOR_H
+
+#include <stdint.h>
+
+#include "ctl/ctl.h"
+
+enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
+
+struct doctor {
+    const json_t *status; /* of the daemon */
+    json_t *findings;
+    enum doctor_level worst;
+};
+
+/* advice NULL: none is needed. */
+void doctor_find(struct doctor *doctor, const char *check, enum doctor_level level,
+                 const char *finding, const char *advice);
+
+/* doctor_rpc.c: are NLM and NSM served, and does rpcbind send clients there? */
+void doctor_ports(struct doctor *doctor);
+void doctor_rpcbind(struct doctor *doctor);
+
+/* doctor_host.c: other lock managers, NFS mounts, the clock, our own name. */
+void doctor_lock_managers(struct doctor *doctor);
+void doctor_mounts(struct doctor *doctor);
+void doctor_clock(struct doctor *doctor);
+void doctor_name(struct doctor *doctor);
+
+#endif

@@ -1,0 +1,144 @@
+#include "daemon/administration.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "daemon/metrics.h"
+
+/* ---- what only the daemon knows ---- */
+
+static void health(void *ctx, struct hf_admin_health *out)
+{
+    struct hf_administration *a = ctx;
+    struct hf_store_health store;
+
+    hf_committer_health(&a->engine->commits.committer, &store);
+    out->store_up = store.up;
+    hf_format(out->reason, sizeof(out->reason), "The store is down: %s", store.reason);
+}
+
+static void totals(void *ctx, struct hf_admin_totals *out)
+{
+    const struct hf_engine *engine = ((struct hf_administration *)ctx)->engine;
+
+    *out = (struct hf_admin_totals){
+        .commits = hf_histogram_count(&engine->commits.commits_ns),
+        .commits_ns = engine->commits.commits_ns.sum,
+        .callbacks = hf_core_counters(engine->service.core)->callbacks_started,
+    };
+    for (int k = 0; k < HF_NLM_KINDS; k++) {
+        out->requests += hf_histogram_count(&engine->nlm.durations_ns[k]);
+        out->requests_ns += engine->nlm.durations_ns[k].sum;
+    }
+    for (unsigned p = 0; p < HF_NSM_PROCEDURES; p++) {
+        out->requests += hf_histogram_count(&engine->nsm.durations_ns[p]);
+        out->requests_ns += engine->nsm.durations_ns[p].sum;
+    }
+}
+
+static void metrics(void *ctx, struct hf_exposition *out)
+{
+    struct hf_administration *a = ctx;
+
+    hf_metrics_expose(a->engine, hf_rpc_server_counters(a->server), out);
+}
+
+static int check(void *ctx, const struct hf_view_client *client, struct hf_admin_check *out)
+{
+    return hf_path_checks_start(&((struct hf_administration *)ctx)->checks, client, out);
+}
+
+static void on_backed_up(struct hf_backup_request *request, int status)
+{
+    struct hf_administration *a = hf_container_of(request, struct hf_administration, backup);
+
+    a->asked->out = request->out;
+    a->asked->done(a->asked, status);
+}
+
+static int backup(void *ctx, struct hf_admin_backup *out)
+{
+    struct hf_administration *a = ctx;
+    struct hf_commit_pump *pump = &a->engine->commits;
+
+    if (pump->backup)
+        return HF_ELIMIT;
+    a->asked = out;
+    a->backup = (struct hf_backup_request){.out = out->out, .done = on_backed_up};
+    return hf_commit_pump_back_up(pump, &a->backup);
+}
+
+static const struct hf_admin_ops OPS = {
+    .health = health,
+    .totals = totals,
+    .metrics = metrics,
+    .check = check,
+    .backup = backup,
+};
+
+/* ---- opening and closing ---- */
+
+bool hf_administration_wanted(const struct hf_config *config)
+{
+    return config->admin_listen[0] || config->admin_socket[0];
+}
+
+/* "auto": where holdfastctl looks for it, if the directory is writable; otherwise beside the store.
+ */
+static void choose_socket(const struct hf_config *config, char *out, size_t size)
+{
+    if (strcmp(config->admin_socket, "auto") != 0) {
+        hf_format(out, size, "%s", config->admin_socket);
+        return;
+    }
+    (void)mkdir(HF_RUN_DIRECTORY, 0755);
+    if (access(HF_RUN_DIRECTORY, W_OK) == 0)
+        hf_format(out, size, HF_RUN_DIRECTORY "/admin.sock");
+    else if (config->backend == HF_BACKEND_LMDB)
+        hf_format(out, size, "%s/admin.sock", config->path);
+    else
+        out[0] = '\0';
+}
+
+int hf_administration_open(struct hf_administration *a, struct hf_engine *engine,
+                           const struct hf_rpc_server *server, const struct hf_config *config)
+{
+    struct hf_admin_config admin = {
+        .loop = engine->loop,
+        .service = &engine->service,
+        .ops = OPS,
+        .server_name = config->name,
+        .server_listen = config->listen,
+        .n_server_listen = config->n_listen,
+        .server_port = (uint16_t)config->port,
+        .listen = config->admin_listen,
+        .socket = a->socket,
+        .token_file = config->admin_token_file,
+        .fh_map = config->admin_fh_map,
+    };
+
+    a->engine = engine;
+    a->server = server;
+    hf_path_checks_init(&a->checks, engine->client, config->notify_timeout * 1000);
+    choose_socket(config, a->socket, sizeof(a->socket));
+    admin.ops.ctx = a;
+    return hf_admin_new(&admin, &a->admin);
+}
+
+void hf_administration_reload(struct hf_administration *a)
+{
+    if (a->admin)
+        hf_admin_reload(a->admin);
+}
+
+void hf_administration_close(struct hf_administration *a)
+{
+    if (!a->admin)
+        return;
+    hf_path_checks_stop(&a->checks);
+    hf_admin_close(a->admin);
+    a->admin = NULL;
+}

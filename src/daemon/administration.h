@@ -1,0 +1,38 @@
+/*
+ * Opens the administration interface (src/admin) as configured, and gives it what only the daemon
+ * knows: the state of the store, metrics of all rooms, checks of the path to a client, and backups.
+ */
+#ifndef HF_DAEMON_ADMINISTRATION_H
+#define HF_DAEMON_ADMINISTRATION_H
+
+#include "admin/admin.h"
+#include "daemon/callback_path.h"
+#include "daemon/config.h"
+#include "daemon/engine.h"
+#include "rpc/server.h"
+
+/* Where holdfastctl looks for the socket. */
+#define HF_RUN_DIRECTORY "/run/holdfast"
+
+struct hf_administration {
+    struct hf_engine *engine;
+    const struct hf_rpc_server *server;
+    struct hf_path_checks checks;
+    struct hf_backup_request backup;
+    struct hf_admin_backup *asked; /* the request that gets the backup under way */
+    struct hf_admin *admin;        /* NULL: off */
+    char socket[HF_CONFIG_TEXT_MAX + 16];
+};
+
+/* False: it is switched off, and requests need not be timed either (ADM-02). */
+bool hf_administration_wanted(const struct hf_config *config);
+
+/* Engine, server and config outlive it. */
+int hf_administration_open(struct hf_administration *a, struct hf_engine *engine,
+                           const struct hf_rpc_server *server, const struct hf_config *config);
+void hf_administration_reload(struct hf_administration *a);
+
+/* After the engine was stopped: then no request waits for a commit. */
+void hf_administration_close(struct hf_administration *a);
+
+#endif

@@ -1,0 +1,229 @@
+#include "daemon/commit_pump.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/secret.h"
+#include "base/text.h"
+
+/* ---- results ---- */
+
+/*
+ * Requests are refused while the store is down. A batch that became durable shows that it is up;
+ * only after a failure, or news without a result, must the committer be asked.
+ */
+static void collect(struct hf_commit_pump *pump)
+{
+    struct hf_store_health health;
+    struct hf_commit_result result;
+
+    if (hf_committer_collect(&pump->committer, &result)) {
+        pump->committing = false;
+        hf_histogram_observe(&pump->commits_ns, result.duration_ns);
+        hf_histogram_observe(&pump->batch_sizes, result.batch->n_ops);
+        hf_service_batch_done(pump->service, result.batch->seq, result.status);
+        if (result.status == 0) {
+            pump->service->store_up = true;
+            return;
+        }
+    }
+    hf_committer_health(&pump->committer, &health);
+    pump->service->store_up = health.up;
+}
+
+static void collect_backup(struct hf_commit_pump *pump)
+{
+    struct hf_backup_request *request = pump->backup;
+    int status;
+
+    if (!hf_committer_collect_backup(&pump->committer, &status))
+        return;
+    pump->backup = NULL;
+    request->done(request, status);
+}
+
+static void on_committed(uv_async_t *async)
+{
+    collect(async->data);
+    collect_backup(async->data);
+}
+
+int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request)
+{
+    if (pump->backup)
+        return HF_ELIMIT;
+    pump->backup = request;
+    hf_committer_back_up(&pump->committer, hf_service_now(pump->service).wall_ms, &request->out);
+    return 0;
+}
+
+/* Runs on the store's thread. */
+static void wake(void *ctx)
+{
+    uv_async_send(&((struct hf_commit_pump *)ctx)->committed);
+}
+
+void hf_commit_pump_submit(struct hf_commit_pump *pump)
+{
+    const struct hf_batch *batch;
+
+    while (!pump->committing && (batch = hf_core_take_batch(pump->service->core))) {
+        if (batch->n_ops == 0) {
+            hf_service_batch_done(pump->service, batch->seq, 0);
+            continue;
+        }
+        pump->committing = true;
+        hf_committer_submit(&pump->committer, batch);
+    }
+}
+
+/* ---- opening ---- */
+
+static const char *backend_name(uint32_t backend)
+{
+    static const char *const names[] = {"memory", "lmdb", "postgres"};
+
+    HF_ASSERT(backend < HF_COUNT_OF(names));
+    return names[backend];
+}
+
+int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT_MAX],
+                         struct hf_store_config *out, const char **reason)
+{
+    int rv = 0;
+
+    hf_format(dsn, HF_CONFIG_TEXT_MAX, "%s", config->dsn);
+    if (config->dsn_file[0])
+        rv = hf_secret_read(config->dsn_file, dsn, HF_CONFIG_TEXT_MAX, reason);
+    *out = (struct hf_store_config){
+        .backend = backend_name(config->backend),
+        .path = config->path,
+        .dsn = dsn,
+    };
+    return rv;
+}
+
+int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config)
+{
+    char dsn[HF_CONFIG_TEXT_MAX];
+    struct hf_store_config store;
+    const char *reason;
+    int rv = hf_store_config_from(config, dsn, &store, &reason);
+
+    if (rv < 0) {
+        hf_log(HF_LOG_ERROR, "cannot use store.dsn_file", HF_STR("file", config->dsn_file),
+               HF_STR("reason", reason));
+        return rv;
+    }
+    rv = hf_store_open(&pump->store, &store);
+    if (rv < 0)
+        hf_log(HF_LOG_ERROR, "cannot open the store", HF_STR("backend", store.backend),
+               HF_STR("reason", hf_store_error(&pump->store)));
+    return rv;
+}
+
+struct loading {
+    struct hf_core *core;
+    uint64_t clients, locks;
+};
+
+static int load_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
+{
+    struct loading *loading = ctx;
+
+    loading->clients += kind == HF_RECORD_CLIENT;
+    loading->locks += kind == HF_RECORD_LOCK;
+    return hf_core_load(loading->core, kind, record);
+}
+
+/* The thread is not running yet: the epoch is committed here. */
+static int begin_epoch(struct hf_commit_pump *pump)
+{
+    struct hf_service *service = pump->service;
+    int rv = hf_core_start(service->core, hf_service_now(service));
+    const struct hf_batch *batch;
+
+    while (rv == 0 && (batch = hf_core_take_batch(service->core))) {
+        rv = hf_store_apply(&pump->store, batch);
+        hf_service_batch_done(service, batch->seq, rv);
+    }
+    return rv;
+}
+
+int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
+{
+    struct loading loading = {.core = service->core};
+    int rv = hf_store_load(&pump->store, load_record, &loading);
+
+    pump->service = service;
+    if (rv < 0) {
+        const char *why = hf_store_error(&pump->store);
+        hf_log(HF_LOG_ERROR, "cannot load the store",
+               HF_STR("reason", why[0] ? why : hf_strerror(rv)));
+        return rv;
+    }
+    rv = begin_epoch(pump);
+    if (rv < 0) {
+        hf_log(HF_LOG_ERROR, "cannot record the new epoch", HF_STR("reason", hf_strerror(rv)),
+               HF_STR("detail", hf_store_error(&pump->store)));
+        return rv;
+    }
+    hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loading.clients),
+           HF_UINT("locks", loading.locks), HF_UINT("digest", hf_core_digest(service->core)));
+    return 0;
+}
+
+int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop)
+{
+    struct hf_committer_config config = {HF_COMMIT_GIVE_UP_MS, wake, pump};
+    int rv;
+
+    uv_async_init(loop, &pump->committed, on_committed);
+    pump->committed.data = pump;
+    rv = hf_committer_init(&pump->committer, &pump->store, &config);
+    if (rv < 0)
+        uv_close((uv_handle_t *)&pump->committed, NULL);
+    return rv;
+}
+
+int hf_commit_pump_start(struct hf_commit_pump *pump)
+{
+    return hf_committer_start(&pump->committer);
+}
+
+/* ---- closing ---- */
+
+/* The thread has ended: the remaining batches, the clean stop among them, are committed here. */
+static void commit_rest(struct hf_commit_pump *pump)
+{
+    const struct hf_batch *batch;
+
+    while ((batch = hf_core_take_batch(pump->service->core))) {
+        int rv = batch->n_ops ? hf_store_apply(&pump->store, batch) : 0;
+
+        hf_service_batch_done(pump->service, batch->seq, rv);
+        if (rv < 0) {
+            hf_log(HF_LOG_ERROR, "cannot record the clean stop",
+                   HF_STR("reason", hf_store_error(&pump->store)));
+            break;
+        }
+    }
+    hf_service_fail_waiters(pump->service);
+}
+
+void hf_commit_pump_stop(struct hf_commit_pump *pump)
+{
+    hf_committer_stop(&pump->committer);
+    collect(pump);
+    collect_backup(pump);
+    hf_core_stop(pump->service->core, hf_service_now(pump->service));
+    commit_rest(pump);
+    hf_committer_free(&pump->committer);
+    hf_store_close(&pump->store);
+    uv_close((uv_handle_t *)&pump->committed, NULL);
+}
+
+void hf_commit_pump_close(struct hf_commit_pump *pump)
+{
+    hf_store_close(&pump->store);
+}

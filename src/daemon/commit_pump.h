@@ -1,0 +1,74 @@
+/*
+ * Carries batches from the core to the store and their results back. At most one batch is with the
+ * store at a time; the core gathers the next one meanwhile. The store's own thread commits, all the
+ * rest happens on the loop thread.
+ */
+#ifndef HF_DAEMON_COMMIT_PUMP_H
+#define HF_DAEMON_COMMIT_PUMP_H
+
+#include <uv.h>
+
+#include "base/histogram.h"
+#include "daemon/config.h"
+#include "service/service.h"
+#include "store/commit.h"
+#include "store/store.h"
+
+/* A backup of all that is durable at one moment. done is called once, on the loop thread. */
+struct hf_backup_request {
+    struct hf_buf out; /* initialised by the caller, who owns it again when done is called */
+    void (*done)(struct hf_backup_request *request, int status);
+};
+
+struct hf_commit_pump {
+    struct hf_service *service;
+    struct hf_store store;
+    struct hf_committer committer;
+    bool committing;                  /* the committer has a batch */
+    struct hf_backup_request *backup; /* under way; NULL: none */
+    uv_async_t committed;             /* the committer has news */
+    struct hf_histogram commits_ns;   /* from submit to durable, or given up */
+    struct hf_histogram batch_sizes;  /* operations in a batch */
+};
+
+/*
+ * The store that the configuration names. dsn is room for the connection string, which
+ * store.dsn_file may hold. HF_EINVAL, with the reason, if that file cannot be used.
+ */
+int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT_MAX],
+                         struct hf_store_config *out, const char **reason);
+
+/* Opens the store. On failure the reason is in the log. */
+int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config);
+
+/*
+ * Loads the store into the service's core, starts the core, and makes the new epoch durable:
+ * nothing may be served before that (NSM-06). On failure the reason is in the log.
+ */
+int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service);
+
+/* Prepares the committer, whose results arrive on this loop. */
+int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop);
+
+/* Starts the thread that commits. HF_EUNAVAIL if there can be none. */
+int hf_commit_pump_start(struct hf_commit_pump *pump);
+
+/*
+ * Begins a backup on the store's thread. Commits wait until it is made: the records are copied to
+ * memory at the speed of the store. HF_ELIMIT if one is under way.
+ */
+int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request);
+
+/* Hands the gathered changes to the store, unless it is busy: once a turn of the loop. */
+void hf_commit_pump_submit(struct hf_commit_pump *pump);
+
+/*
+ * Ends the thread, records a clean stop, completes all waiting answers and closes the store. The
+ * handle on the loop is closing when it returns.
+ */
+void hf_commit_pump_stop(struct hf_commit_pump *pump);
+
+/* Closes a store whose thread was not started. */
+void hf_commit_pump_close(struct hf_commit_pump *pump);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * What the files of the configuration share: config_keys.c is the table of all keys,
+ * config_values.c reads and writes one value as text, config_file.c reads assignments from a file
+ * and from --set, and config.c handles configurations as a whole.
+ */
+#ifndef HF_DAEMON_CONFIG_PRIVATE_H
+#define HF_DAEMON_CONFIG_PRIVATE_H
+
+#include <stddef.h>
+
+#include "daemon/config.h"
+
+enum hf_config_type {
+    TEXT,
+    NAME,     /* a text that must not be empty */
+    ENDPOINT, /* ADDRESS:PORT, or empty */
+    NUMBER,
+    CHOICE,
+    ADDRESSES,
+    NETWORKS,
+};
+
+struct hf_config_key {
+    const char *section;
+    const char *name;
+    enum hf_config_type type;
+    size_t offset;       /* of the value in struct hf_config */
+    const char *initial; /* the default, as a file would give it; NULL: hf_config_init() sets it */
+    uint32_t min, max;   /* NUMBER */
+    const char *choices; /* CHOICE: names separated by '|'; the value is the index */
+    bool live;           /* a reload takes it over; all other keys need a restart */
+    const char *comment; /* what hf_config_print() explains */
+};
+
+extern const struct hf_config_key hf_config_keys[];
+extern const size_t hf_config_n_keys;
+
+static inline void *hf_config_field(struct hf_config *config, const struct hf_config_key *key)
+{
+    return (char *)config + key->offset;
+}
+
+static inline const void *hf_config_field_const(const struct hf_config *config,
+                                                const struct hf_config_key *key)
+{
+    return (const char *)config + key->offset;
+}
+
+/* Sets a key from text. On failure error says what is wrong with the value. */
+int hf_config_value_parse(struct hf_config *config, const struct hf_config_key *key,
+                          const char *text, char error[HF_CONFIG_ERROR_MAX]);
+void hf_config_value_print(const struct hf_config *config, const struct hf_config_key *key,
+                           FILE *out);
+
+/* Adds the export rule of section [share NAME], or replaces the one of that name. */
+int hf_config_export_rule_set(struct hf_config *config, const char *name, const char *key,
+                              const char *value, char error[HF_CONFIG_ERROR_MAX]);
+
+#endif

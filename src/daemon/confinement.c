@@ -1,0 +1,71 @@
+#include "daemon/confinement.h"
+
+#include <libgen.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "daemon/administration.h"
+
+/* What is in the directory of the lmdb store, and in that of the administration's socket. */
+static const char *const STORE_FILES[] = {
+    "data.mdb", "lock.mdb", "holdfast.lock", "journal", "journal.old", "journal.new", NULL};
+static const char *const NO_FILES[] = {NULL};
+
+static int prepare_paths(struct hf_confinement *c, const struct hf_config *config,
+                         char error[HF_CONFINE_ERROR_MAX])
+{
+    const struct hf_confine_user *user = &c->confine.user;
+    int rv = 0;
+
+    if (config->backend == HF_BACKEND_LMDB) {
+        c->confine.write[0] = config->path;
+        rv = hf_confine_give_directory(user, config->path, STORE_FILES, error);
+    }
+    /* Only to remove the socket at exit; one that is left behind is replaced at the next start. */
+    if (rv == 0 && strcmp(config->admin_socket, "auto") == 0)
+        (void)hf_confine_give_directory(user, HF_RUN_DIRECTORY, NO_FILES, error);
+    return rv;
+}
+
+int hf_confinement_prepare(struct hf_confinement *c, const struct hf_config *config,
+                           const char *config_file)
+{
+    char error[HF_CONFINE_ERROR_MAX] = "";
+    unsigned n = 0;
+    int rv;
+
+    *c = (struct hf_confinement){.wanted = config->confine};
+    if (!c->wanted) {
+        hf_log(HF_LOG_WARN, "not confined", HF_STR("reason", "server.confine=no"));
+        return 0;
+    }
+    if (config_file)
+        c->confine.read[n++] = config_file;
+    c->confine.read[n++] = config->admin_fh_map;
+    rv = hf_confine_find_user(config->user, &c->confine.user, error);
+    if (rv == 0)
+        rv = prepare_paths(c, config, error);
+    if (rv < 0)
+        hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", error));
+    return rv;
+}
+
+int hf_confinement_apply(struct hf_confinement *c, const char *socket, const char *rpcbind_socket)
+{
+    static char rpcbind_directory[HF_CONFIG_TEXT_MAX];
+    unsigned n = 0;
+
+    if (!c->wanted)
+        return 0;
+    if (socket[0]) {
+        hf_format(c->socket_directory, sizeof(c->socket_directory), "%s", socket);
+        c->confine.remove[n++] = dirname(c->socket_directory);
+    }
+    if (rpcbind_socket) {
+        hf_format(rpcbind_directory, sizeof(rpcbind_directory), "%s", rpcbind_socket);
+        c->confine.remove[n++] = dirname(rpcbind_directory);
+    }
+    return hf_confine(&c->confine);
+}

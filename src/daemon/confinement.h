@@ -1,0 +1,28 @@
+/* The daemon's confinement (confine/confine.h), as its configuration has it. */
+#ifndef HF_DAEMON_CONFINEMENT_H
+#define HF_DAEMON_CONFINEMENT_H
+
+#include "confine/confine.h"
+#include "daemon/config.h"
+
+struct hf_confinement {
+    bool wanted;
+    struct hf_confine confine;
+    char socket_directory[HF_CONFIG_TEXT_MAX];
+};
+
+/*
+ * Before anything is opened: finds the user, and gives it the store's directory and that of the
+ * socket. Failures are in the log. config and config_file (NULL: none) must live as long.
+ */
+int hf_confinement_prepare(struct hf_confinement *c, const struct hf_config *config,
+                           const char *config_file);
+
+/*
+ * When everything is open and before there is a second thread. socket is the path of the
+ * administration's ("": none), rpcbind_socket that of the embedded rpcbind (NULL: none); both are
+ * removed at exit.
+ */
+int hf_confinement_apply(struct hf_confinement *c, const char *socket, const char *rpcbind_socket);
+
+#endif

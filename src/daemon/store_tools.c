@@ -1,0 +1,186 @@
+#include "daemon/store_tools.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "confine/confine.h"
+#include "daemon/commit_pump.h"
+#include "daemon/confinement.h"
+#include "store/backup.h"
+
+enum { RESTORE_TIMEOUT_MS = 10 * 60 * 1000 }; /* one transaction holds all records */
+
+static int complain(const char *what, const char *reason)
+{
+    (void)fprintf(stderr, "holdfastd: %s: %s\n", what, reason);
+    return EXIT_FAILURE;
+}
+
+/* dsn is room for the connection string. False, and said why, if it cannot be read. */
+static bool configure(const struct hf_config *config, char dsn[HF_CONFIG_TEXT_MAX],
+                      struct hf_store_config *out)
+{
+    const char *reason;
+
+    if (hf_store_config_from(config, dsn, out, &reason) == 0)
+        return true;
+    (void)complain(config->dsn_file, reason);
+    return false;
+}
+
+static const char *place_of(const struct hf_config *config)
+{
+    return config->backend == HF_BACKEND_LMDB ? config->path : "its database";
+}
+
+/* ---- verify ---- */
+
+struct sum {
+    struct hf_record_server server;
+    uint64_t clients, locks, digest;
+};
+
+static int decode(enum hf_record_kind kind, struct hf_bytes record, struct sum *sum)
+{
+    struct hf_record_client client;
+    struct hf_record_lock lock;
+
+    switch (kind) {
+    case HF_RECORD_SERVER:
+        return hf_record_decode_server(record, &sum->server);
+    case HF_RECORD_CLIENT:
+        sum->clients++;
+        return hf_record_decode_client(record, &client);
+    case HF_RECORD_LOCK:
+        sum->locks++;
+        return hf_record_decode_lock(record, &lock);
+    }
+    return HF_EFORMAT;
+}
+
+static int add(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
+{
+    struct sum *sum = ctx;
+
+    if (kind != HF_RECORD_SERVER)
+        sum->digest += hf_record_hash(record);
+    return decode(kind, record, sum);
+}
+
+int hf_store_tools_verify(const struct hf_config *config)
+{
+    char dsn[HF_CONFIG_TEXT_MAX];
+    struct hf_store_config settings;
+    struct hf_store store;
+    struct sum sum = {0};
+    int rv;
+
+    if (!configure(config, dsn, &settings))
+        return EXIT_FAILURE;
+    rv = hf_store_read(&store, &settings, add, &sum);
+    if (rv < 0) {
+        const char *why = hf_store_error(&store);
+        return complain("the store is not good", why[0] ? why : hf_strerror(rv));
+    }
+    printf("store    %s in %s\nepoch    %" PRIu64 ", %s\nclients  %" PRIu64 "\nlocks    %" PRIu64
+           "\ndigest   %" PRIu64 "\nThe store is good.\n",
+           settings.backend, place_of(config), sum.server.epoch,
+           sum.server.clean ? "stopped cleanly" : "not stopped cleanly", sum.clients, sum.locks,
+           sum.digest);
+    return EXIT_SUCCESS;
+}
+
+/* ---- restore ---- */
+
+static int read_file(const char *path, struct hf_buf *out)
+{
+    enum { PIECE = 1 << 16 };
+    FILE *file = fopen(path, "re");
+    uint8_t *room;
+    size_t n = 0;
+    int rv;
+
+    if (!file)
+        return complain(path, strerror(errno));
+    while ((room = hf_buf_reserve(out, PIECE)) && (n = fread(room, 1, PIECE, file)) > 0)
+        hf_buf_commit(out, n);
+    rv = !room          ? complain(path, "out of memory")
+         : ferror(file) ? complain(path, strerror(errno))
+                        : EXIT_SUCCESS;
+    (void)fclose(file);
+    return rv;
+}
+
+static void print_content(const struct hf_backup_content *content)
+{
+    char when[32] = "";
+    time_t seconds = content->made_at_ms / 1000;
+    struct tm tm;
+
+    if (gmtime_r(&seconds, &tm))
+        (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    printf("backup   of %s\nclients  %" PRIu64 "\nlocks    %" PRIu64 "\ndigest   %" PRIu64 "\n",
+           when, content->clients, content->locks, content->digest);
+}
+
+/* Opens the store as the user that the daemon will be, to whom its files must belong. */
+static int fill_store(const struct hf_config *config, const struct hf_backup_content *content,
+                      struct hf_batch *records)
+{
+    struct hf_confinement confinement;
+    char dsn[HF_CONFIG_TEXT_MAX];
+    struct hf_store_config settings;
+    struct hf_store store;
+    int rv;
+
+    if (!configure(config, dsn, &settings) ||
+        hf_confinement_prepare(&confinement, config, NULL) < 0)
+        return EXIT_FAILURE;
+    if (config->backend == HF_BACKEND_MEMORY)
+        return complain("cannot restore", "store.backend=memory keeps nothing");
+    settings.timeout_ms = RESTORE_TIMEOUT_MS;
+    if (hf_confine_borrow_user(&confinement.confine.user) < 0)
+        return complain("cannot restore", "cannot become server.user");
+    rv = hf_store_open(&store, &settings);
+    if (rv == 0)
+        rv = hf_backup_restore(&store, content, records);
+    if (rv < 0) {
+        const char *why = hf_store_error(&store);
+        (void)complain("nothing was restored", why[0] ? why : hf_strerror(rv));
+    }
+    hf_store_close(&store);
+    hf_confine_return_user(&confinement.confine.user);
+    return rv < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int hf_store_tools_restore(const struct hf_config *config, const char *file)
+{
+    struct hf_backup_content content;
+    struct hf_batch records;
+    struct hf_buf bytes;
+    const char *reason;
+    int status;
+
+    hf_buf_init(&bytes, &hf_alloc_heap);
+    hf_batch_init(&records, &hf_alloc_heap);
+    status = read_file(file, &bytes);
+    if (status == EXIT_SUCCESS &&
+        hf_backup_parse(hf_buf_view(&bytes), &records, &content, &reason) < 0)
+        status = complain(file, reason);
+    if (status == EXIT_SUCCESS)
+        status = fill_store(config, &content, &records);
+    if (status == EXIT_SUCCESS) {
+        print_content(&content);
+        printf("Restored into %s. Start holdfastd now: it begins a new epoch and notifies all "
+               "clients, which reclaim their locks.\n",
+               place_of(config));
+    }
+    hf_batch_free(&records);
+    hf_buf_free(&bytes);
+    return status;
+}

@@ -1,0 +1,17 @@
+/*
+ * `holdfastd --verify-store` and `holdfastd --restore FILE`: what is done with a store that no
+ * daemon uses. Each prints its result, or the reason why not on standard error, and returns an exit
+ * status.
+ */
+#ifndef HF_DAEMON_STORE_TOOLS_H
+#define HF_DAEMON_STORE_TOOLS_H
+
+#include "daemon/config.h"
+
+/* Checks every page and record, and prints how many there are and their digest. */
+int hf_store_tools_verify(const struct hf_config *config);
+
+/* Fills an empty store from a backup. */
+int hf_store_tools_restore(const struct hf_config *config, const char *file);
+
+#endif

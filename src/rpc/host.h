@@ -1,0 +1,56 @@
+/*
+ * The remote hosts, by address: how much of the server each of them uses, so that one host cannot
+ * take what others need (SEC-02). A record exists while its host has a connection, a request in
+ * progress or an entry in the duplicate request cache, so the limits of these bound the number of
+ * records.
+ */
+#ifndef HF_RPC_HOST_H
+#define HF_RPC_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "rpc/dupcache.h"
+
+struct hf_rpc_host {
+    struct hf_map_node node;
+    struct hf_list spare; /* in hosts->spare while it stands for no host */
+    struct hf_addr addr;
+    bool loopback;
+    unsigned n_conns;
+    struct hf_list conns; /* in the order in which they were accepted */
+    unsigned n_calls;
+    struct hf_dup_host dups;
+    uint64_t turn;   /* the turn of the loop that spent belongs to */
+    unsigned spent;  /* requests served in that turn */
+    uint64_t costly; /* the last turn in which its requests exceeded the work of a slice; 0: none */
+};
+
+struct hf_rpc_hosts {
+    struct hf_map map;
+    struct hf_list spare;
+    struct hf_rpc_host *last; /* the one found last: datagrams of one host come in a row */
+    struct hf_hash_key key;
+    const struct hf_alloc *alloc;
+};
+
+int hf_rpc_hosts_init(struct hf_rpc_hosts *hosts, const struct hf_hash_key *key,
+                      const struct hf_alloc *alloc);
+void hf_rpc_hosts_free(struct hf_rpc_hosts *hosts);
+
+/* The record of the host, made if there is none; NULL: out of memory. */
+struct hf_rpc_host *hf_rpc_hosts_get(struct hf_rpc_hosts *hosts, const struct hf_addr *addr);
+
+static inline bool hf_rpc_host_in_use(const struct hf_rpc_host *host)
+{
+    return host->n_calls > 0 || host->n_conns > 0 || host->dups.n > 0;
+}
+
+/* Gives the record back if the host uses nothing any more. */
+void hf_rpc_hosts_release(struct hf_rpc_hosts *hosts, struct hf_rpc_host *host);
+
+#endif

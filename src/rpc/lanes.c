@@ -1,0 +1,289 @@
+#include "rpc/lanes.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "rpc/client_private.h"
+
+static void on_due(uv_timer_t *timer);
+
+int hf_lanes_init(struct hf_rpc_client *client)
+{
+    struct hf_rpc_lanes *lanes = &client->lanes;
+    struct rlimit files;
+
+    hf_list_init(&lanes->due);
+    hf_list_init(&lanes->starved);
+    hf_list_init(&lanes->spare);
+    /* A conversation takes a socket. Most files are for the connections that clients open to us. */
+    lanes->running_max = HF_LANES_RUNNING_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur / HF_RPC_CLIENT_FILES_SHARE < lanes->running_max)
+        lanes->running_max = (unsigned)files.rlim_cur / HF_RPC_CLIENT_FILES_SHARE;
+    if (hf_map_init(&lanes->map, client->alloc) < 0)
+        return HF_ENOMEM;
+    uv_timer_init(client->loop, &lanes->timer);
+    lanes->timer.data = client;
+    return 0;
+}
+
+void hf_lanes_free(struct hf_rpc_client *client)
+{
+    HF_ASSERT(client->lanes.map.count == 0);
+    hf_list_foreach_safe (node, &client->lanes.spare) {
+        hf_free(client->alloc, hf_list_entry(node, struct hf_rpc_lane, link));
+    }
+    hf_map_free(&client->lanes.map);
+}
+
+/* ---- finding a lane ---- */
+
+static bool matches(const struct hf_map_node *node, const void *key)
+{
+    return hf_addr_same_host(&hf_container_of(node, const struct hf_rpc_lane, node)->host, key);
+}
+
+static struct hf_rpc_lane *lane_get(struct hf_rpc_client *client, const struct hf_addr *host)
+{
+    uint64_t hash = hf_hash(&client->hash_key, host->bytes, sizeof(host->bytes));
+    struct hf_map_node *node = hf_map_find(&client->lanes.map, hash, matches, host);
+    struct hf_rpc_lane *lane;
+
+    if (node)
+        return hf_container_of(node, struct hf_rpc_lane, node);
+    lane = hf_list_first(&client->lanes.spare, struct hf_rpc_lane, link);
+    if (lane)
+        hf_list_remove(&lane->link);
+    else
+        lane = hf_malloc(client->alloc, sizeof(*lane));
+    if (!lane)
+        return NULL;
+    *lane = (struct hf_rpc_lane){.host = *host};
+    hf_list_init(&lane->firm);
+    hf_list_init(&lane->expendable);
+    hf_list_init(&lane->link);
+    hf_map_insert(&client->lanes.map, &lane->node, hash);
+    return lane;
+}
+
+static void lane_release(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
+{
+    if (lane->current || lane->n_firm + lane->n_expendable > 0)
+        return;
+    hf_map_remove(&client->lanes.map, &lane->node);
+    hf_list_remove(&lane->link);
+    hf_list_add_head(&client->lanes.spare, &lane->link);
+}
+
+/* ---- calls that wait ---- */
+
+/*
+ * If the address has answered nothing since the call began to wait, this call would have met with
+ * the same silence. Otherwise the limits are our own, and say nothing about the peer.
+ */
+static void on_waited_too_long(uv_timer_t *timer)
+{
+    struct hf_rpc_outcall *call = timer->data;
+    const struct hf_rpc_lane *lane = call->lane;
+    bool silent = lane->current && lane->answered_ms < call->started_ms;
+
+    hf_rpc_outcall_failed(call, silent ? HF_ETIMEDOUT : HF_ELIMIT);
+}
+
+static void lane_is_due(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
+{
+    hf_list_remove(&lane->link);
+    hf_list_add_tail(&client->lanes.due, &lane->link);
+    uv_timer_start(&client->lanes.timer, on_due, 0, 0);
+}
+
+static int enqueue(struct hf_rpc_outcall *call)
+{
+    struct hf_rpc_client *client = call->client;
+    struct hf_rpc_lane *lane = call->lane;
+    bool expendable = call->call_args.expendable;
+
+    if (client->lanes.queued >= HF_LANES_QUEUED_MAX ||
+        (expendable ? lane->n_expendable >= HF_LANE_EXPENDABLE_MAX
+                    : lane->n_firm >= HF_LANE_QUEUE_MAX))
+        return HF_ELIMIT;
+    hf_list_add_tail(expendable ? &lane->expendable : &lane->firm, &call->queued);
+    lane->n_expendable += expendable;
+    lane->n_firm += !expendable;
+    client->lanes.queued++;
+    uv_timer_start(&call->timer, on_waited_too_long, call->call_args.timeout_ms, 0);
+    if (lane->current)
+        lane_is_due(client, lane);
+    return 0;
+}
+
+static void dequeue(struct hf_rpc_outcall *call)
+{
+    struct hf_rpc_lane *lane = call->lane;
+
+    hf_list_remove(&call->queued);
+    lane->n_expendable -= call->call_args.expendable;
+    lane->n_firm -= !call->call_args.expendable;
+    call->client->lanes.queued--;
+    uv_timer_stop(&call->timer);
+}
+
+/* ---- conversations ---- */
+
+static int run(struct hf_rpc_outcall *call)
+{
+    call->lane->current = call;
+    call->client->lanes.running++;
+    return hf_rpc_outcall_begin(call);
+}
+
+static void stop_running(struct hf_rpc_outcall *call)
+{
+    call->lane->current = NULL;
+    call->client->lanes.running--;
+}
+
+int hf_lanes_enter(struct hf_rpc_outcall *call)
+{
+    struct hf_rpc_client *client = call->client;
+    struct hf_rpc_lanes *lanes = &client->lanes;
+    struct hf_rpc_lane *lane;
+    int rv;
+
+    if (call->on_trial && lanes->trials >= HF_LANES_TRIALS_MAX)
+        return HF_ELIMIT;
+    lane = call->lane = lane_get(client, &call->call_args.peer);
+    if (!lane)
+        return HF_ENOMEM;
+    if (lane->current || lane->n_firm + lane->n_expendable > 0) {
+        rv = enqueue(call);
+    } else if (lanes->running >= lanes->running_max) {
+        rv = enqueue(call);
+        if (rv == 0)
+            hf_list_add_tail(&lanes->starved, &lane->link);
+    } else {
+        rv = run(call);
+        if (rv < 0)
+            stop_running(call);
+    }
+    if (rv < 0) {
+        lane_release(client, lane);
+        call->lane = NULL;
+        return rv;
+    }
+    lanes->trials += call->on_trial;
+    return 0;
+}
+
+static void end_trial(struct hf_rpc_outcall *call)
+{
+    call->client->lanes.trials -= call->on_trial;
+    call->on_trial = false;
+}
+
+void hf_lanes_answered(struct hf_rpc_outcall *call)
+{
+    end_trial(call);
+    if (call->lane)
+        call->lane->answered_ms = uv_now(call->client->loop);
+}
+
+void hf_lanes_leave(struct hf_rpc_outcall *call)
+{
+    struct hf_rpc_client *client = call->client;
+    struct hf_rpc_lane *lane = call->lane;
+    struct hf_rpc_lane *starved;
+
+    if (!lane)
+        return; /* it has left already, and waits out its time */
+    end_trial(call);
+    if (lane->current == call) {
+        stop_running(call);
+        starved = hf_list_first(&client->lanes.starved, struct hf_rpc_lane, link);
+        if (starved)
+            lane_is_due(client, starved);
+    } else {
+        dequeue(call);
+    }
+    call->lane = NULL;
+    if (lane->n_firm + lane->n_expendable == 0)
+        lane_release(client, lane);
+    else if (!lane->current)
+        lane_is_due(client, lane);
+}
+
+void hf_lanes_sent(struct hf_rpc_outcall *call)
+{
+    if (call->lane && call->call_args.expendable &&
+        call->lane->n_firm + call->lane->n_expendable > 0)
+        lane_is_due(call->client, call->lane);
+}
+
+/* ---- giving way ---- */
+
+/* Ends the current call if it is expendable and has been sent. */
+static bool gives_way(struct hf_rpc_lane *lane)
+{
+    struct hf_rpc_outcall *call = lane->current;
+
+    if (!call->call_args.expendable)
+        return false;
+    if (call->sends > 0) {
+        hf_rpc_outcall_give_up(call);
+        return true;
+    }
+    if (lane->n_firm > 0)
+        hf_rpc_exchange_hurry(call, call->started_ms + HF_LANE_GIVE_WAY_MS);
+    return false;
+}
+
+/* Starts the next call of a lane, if it may start now. */
+static bool start_next(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
+{
+    struct hf_list *queue = lane->n_firm > 0 ? &lane->firm : &lane->expendable;
+    struct hf_rpc_outcall *call = hf_list_first(queue, struct hf_rpc_outcall, queued);
+    int rv;
+
+    if (!call || lane->current)
+        return false;
+    if (client->lanes.running >= client->lanes.running_max) {
+        hf_list_add_tail(&client->lanes.starved, &lane->link);
+        return false;
+    }
+    dequeue(call);
+    rv = run(call);
+    if (rv < 0)
+        hf_rpc_exchange_fail_soon(call, rv);
+    return true;
+}
+
+/*
+ * Serves one lane. Ending a call may release the lane, unless other calls wait; then one of them is
+ * started.
+ */
+static void serve(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
+{
+    while (lane->n_firm + lane->n_expendable > 0) {
+        if (lane->current && !gives_way(lane))
+            return;
+        hf_list_remove(&lane->link);
+        if (!start_next(client, lane))
+            return;
+    }
+}
+
+static void on_due(uv_timer_t *timer)
+{
+    struct hf_rpc_client *client = timer->data;
+    struct hf_list due;
+    struct hf_rpc_lane *lane;
+
+    hf_list_init(&due);
+    hf_list_splice_tail(&due, &client->lanes.due);
+    while ((lane = hf_list_first(&due, struct hf_rpc_lane, link))) {
+        hf_list_remove(&lane->link);
+        serve(client, lane);
+    }
+}

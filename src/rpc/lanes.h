@@ -1,0 +1,79 @@
+/*
+ * Lanes: at most one conversation at a time with each address, and a bounded number in all
+ * (SEC-03), so that a host that provokes calls cannot aim many of them at one address, or use up
+ * our files.
+ *
+ * A call whose address is busy waits in the lane of that address, within its own time. Calls that
+ * the peer cannot ask for again (a GRANTED, a crash notice) go before expendable ones (a _RES: the
+ * peer repeats its request if it gets none). An expendable call gives way to any other call to the
+ * address: at once if it has been sent, because some clients never acknowledge a _RES, and within
+ * half a second if it still looks for the port.
+ *
+ * Private to this room.
+ */
+#ifndef HF_RPC_LANES_H
+#define HF_RPC_LANES_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/addr.h"
+#include "base/list.h"
+#include "base/map.h"
+
+struct hf_rpc_client;
+struct hf_rpc_outcall;
+
+enum {
+    HF_LANES_RUNNING_MAX = 12288, /* conversations in all; less where there are few files */
+    HF_LANES_TRIALS_MAX = 512,   /* of them, those with addresses that have not proved themselves */
+    HF_LANE_QUEUE_MAX = 4096,    /* calls that wait for one address */
+    HF_LANE_EXPENDABLE_MAX = 64, /* expendable ones */
+    HF_LANE_GIVE_WAY_MS = 500,   /* for an expendable call that looks for the port */
+    HF_LANES_QUEUED_MAX = 1 << 16, /* calls that wait, in all */
+};
+
+struct hf_rpc_lane {
+    struct hf_map_node node;
+    struct hf_addr host;
+    struct hf_rpc_outcall *current;
+    struct hf_list firm;       /* calls that wait, oldest first */
+    struct hf_list expendable; /* the same, of the expendable ones */
+    unsigned n_firm;
+    unsigned n_expendable;
+    uint64_t answered_ms; /* when the address answered last; 0: not yet */
+    struct hf_list link;  /* in lanes->due, lanes->starved or lanes->spare */
+};
+
+struct hf_rpc_lanes {
+    struct hf_map map;
+    struct hf_list due;     /* lanes to look at: something has changed */
+    struct hf_list starved; /* lanes whose next call waits for a conversation elsewhere to end */
+    struct hf_list spare;
+    uv_timer_t timer; /* fires at once when a lane is due, because callers must not be called back
+                         from within their own call */
+    unsigned running;
+    unsigned running_max;
+    unsigned queued;
+    unsigned trials;
+};
+
+int hf_lanes_init(struct hf_rpc_client *client);
+void hf_lanes_free(struct hf_rpc_client *client);
+
+/*
+ * Lets the call begin, now or when its turn comes. HF_ELIMIT when too many wait; HF_ENOMEM; or the
+ * error of its begin.
+ */
+int hf_lanes_enter(struct hf_rpc_outcall *call);
+
+/* The conversation is over, or the call has ended while it waited. */
+void hf_lanes_leave(struct hf_rpc_outcall *call);
+
+/* The call has been sent; if it is expendable and others wait, it gives way. */
+void hf_lanes_sent(struct hf_rpc_outcall *call);
+
+/* The address of the call has answered: it is there, and has proved itself. */
+void hf_lanes_answered(struct hf_rpc_outcall *call);
+
+#endif

@@ -1,0 +1,202 @@
+#include "rpcbind/client.h"
+
+#include <netconfig.h>
+#include <rpc/rpc.h>
+#include <rpc/rpcb_clnt.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "base/programs.h"
+#include "base/text.h"
+#include "proto/rpcbind.h"
+#include "rpc/client.h"
+
+/*
+ * libtirpc registers and unregisters, because rpcbind identifies the user who calls over its local
+ * socket. Questions go out through our own RPC client, which has a timeout that we choose.
+ */
+enum { ASK_TIMEOUT_MS = 2000 };
+
+static const char *netid_of(const struct hf_rpcbind_service *service)
+{
+    return hf_rpcbind_netid_name(service->addr.family, service->transport);
+}
+
+/* ---- questions ---- */
+
+struct answer {
+    int error;
+    u_int port;
+    bool wants_port;
+};
+
+static void on_answer(void *ctx, const struct hf_rpc_response *response)
+{
+    struct answer *answer = ctx;
+
+    answer->error = response->error;
+    if (answer->wants_port && response->error == 0 && !xdr_u_int(response->results, &answer->port))
+        answer->error = HF_EFORMAT;
+}
+
+/* Makes one call and waits for its answer, on an event loop that lives only that long. */
+static void ask(const struct hf_rpc_call_args *call_args, const struct hf_hash_key *key,
+                struct answer *answer)
+{
+    struct hf_rpc_client *client;
+    uv_loop_t loop;
+
+    answer->error = HF_EUNAVAIL;
+    if (uv_loop_init(&loop) < 0)
+        return;
+    if (hf_rpc_client_new(&loop, &hf_alloc_heap, key, &client) == 0) {
+        if (hf_rpc_client_call(client, call_args, on_answer, answer, NULL) == 0) {
+            while (hf_rpc_client_active(client) > 0)
+                uv_run(&loop, UV_RUN_ONCE);
+        }
+        hf_rpc_client_close(client, NULL, NULL);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+}
+
+static struct hf_addr loopback(uint8_t family, uint16_t port)
+{
+    struct hf_addr addr;
+
+    (void)hf_addr_parse(family == HF_ADDR_IPV6 ? "::1" : "127.0.0.1", &addr);
+    addr.port = port;
+    return addr;
+}
+
+bool hf_rpcbind_system_present(const struct hf_hash_key *key)
+{
+    struct hf_rpc_call_args call_args = {
+        .peer = loopback(HF_ADDR_IPV4, HF_RPCBIND_PORT),
+        .transport = HF_TRANSPORT_TCP,
+        .prog = HF_PROGRAM_RPCBIND,
+        .vers = HF_PMAP_VERS,
+        .timeout_ms = ASK_TIMEOUT_MS,
+    };
+    struct answer answer = {0};
+
+    ask(&call_args, key, &answer);
+    return answer.error == 0;
+}
+
+/* The port that rpcbind gives for this program, version and transport; 0 if it has none. */
+static uint16_t registered_port(const struct hf_rpcbind_service *service,
+                                const struct hf_hash_key *key)
+{
+    hf_pmap map = {service->prog, service->vers,
+                   service->transport == HF_TRANSPORT_TCP ? IPPROTO_TCP : IPPROTO_UDP, 0};
+    struct hf_rpc_call_args call_args = {
+        .peer = loopback(HF_ADDR_IPV4, HF_RPCBIND_PORT),
+        .transport = HF_TRANSPORT_TCP,
+        .prog = HF_PROGRAM_RPCBIND,
+        .vers = HF_PMAP_VERS,
+        .proc = HF_PMAP_GETPORT,
+        .timeout_ms = ASK_TIMEOUT_MS,
+        .encode = (xdrproc_t)xdr_hf_pmap,
+        .args = &map,
+    };
+    struct answer answer = {.wants_port = true};
+
+    ask(&call_args, key, &answer);
+    return answer.error == 0 ? (uint16_t)answer.port : 0;
+}
+
+/* True if a process serves this program at the port, that is, answers a NULL call. */
+static bool is_served(const struct hf_rpcbind_service *service, uint16_t port,
+                      const struct hf_hash_key *key)
+{
+    struct hf_rpc_call_args call_args = {
+        .peer = loopback(HF_ADDR_IPV4, port),
+        .transport = service->transport,
+        .prog = service->prog,
+        .vers = service->vers,
+        .timeout_ms = ASK_TIMEOUT_MS,
+    };
+    struct answer answer = {0};
+
+    ask(&call_args, key, &answer);
+    return answer.error == 0;
+}
+
+/* ---- registration ---- */
+
+static bool set(const struct hf_rpcbind_service *service)
+{
+    struct netconfig *config = getnetconfigent(netid_of(service));
+    struct sockaddr_storage sa;
+    struct netbuf addr = {.buf = &sa};
+    bool done;
+
+    if (!config)
+        return false;
+    addr.len = addr.maxlen = hf_addr_to_sockaddr(&service->addr, &sa);
+    done = rpcb_set(service->prog, service->vers, config, &addr);
+    freenetconfigent(config);
+    return done;
+}
+
+static void unset(const struct hf_rpcbind_service *service)
+{
+    struct netconfig *config = getnetconfigent(netid_of(service));
+
+    if (config) {
+        rpcb_unset(service->prog, service->vers, config);
+        freenetconfigent(config);
+    }
+}
+
+/* HF_EBUSY if another process still serves what we would have to replace in rpcbind. */
+static int check_owner(const struct hf_rpcbind_service *service, const struct hf_hash_key *key,
+                       char error[HF_RPCBIND_ERROR_MAX])
+{
+    uint16_t port = registered_port(service, key);
+
+    /* A registration for the port that we have just bound was left behind by our last run. */
+    if (port == 0 || port == service->addr.port || !is_served(service, port, key))
+        return 0;
+    hf_format(
+        error, HF_RPCBIND_ERROR_MAX,
+        "program %u version %u is already served by another process, on %s port %u. %s",
+        service->prog, service->vers, netid_of(service), port,
+        service->prog == HF_PROGRAM_NLM
+            ? "If it is the kernel's lockd, unmount NFSv3 file systems and stop nfs-server; if it "
+              "is NFS-Ganesha, set Enable_NLM = false and restart it"
+            : "If it is rpc.statd, stop it (systemctl stop rpc-statd)");
+    return HF_EBUSY;
+}
+
+int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t n,
+                               const struct hf_hash_key *key, char error[HF_RPCBIND_ERROR_MAX])
+{
+    for (size_t i = 0; i < n; i++) {
+        /* One process serves both IPv4 and IPv6, so a look at the IPv4 entry is enough. */
+        if (services[i].addr.family == HF_ADDR_IPV4 && check_owner(&services[i], key, error) < 0)
+            return HF_EBUSY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        unset(&services[i]);
+        if (!set(&services[i])) {
+            hf_format(
+                error, HF_RPCBIND_ERROR_MAX,
+                "rpcbind refuses program %u version %u on %s. Is it running, and may this user "
+                "register? (rpcinfo -p shows what it has; rpcbind.mode=none does without it)",
+                services[i].prog, services[i].vers, netid_of(&services[i]));
+            hf_rpcbind_system_unregister(services, i);
+            return HF_EDENIED;
+        }
+    }
+    return 0;
+}
+
+void hf_rpcbind_system_unregister(const struct hf_rpcbind_service *services, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        unset(&services[i]);
+}

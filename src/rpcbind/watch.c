@@ -1,0 +1,244 @@
+#include "rpcbind/watch.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/programs.h"
+#include "proto/rpcbind.h"
+
+enum {
+    LOOK_MS = 60 * 1000,
+    LOOK_AWAY_MS = 5 * 1000, /* while rpcbind does not answer */
+    ASK_TIMEOUT_MS = 5 * 1000,
+};
+
+static void on_timer(uv_timer_t *timer)
+{
+    hf_rpcbind_watch_look(timer->data);
+}
+
+static void look_later(struct hf_rpcbind_watch *w)
+{
+    uint64_t pause_ms = w->again ? 0 : w->away ? LOOK_AWAY_MS : LOOK_MS;
+
+    w->again = false;
+    uv_timer_start(&w->timer, on_timer, pause_ms, 0);
+}
+
+/* ---- registering again, on a worker thread ---- */
+
+static void register_program(struct hf_rpcbind_watch *w, struct hf_rpcbind_watched_program *program)
+{
+    struct hf_rpcbind_service lost[HF_RPCBIND_SERVICES_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->n_services; i++) {
+        if (w->lost[i] && w->services[i].prog == program->number)
+            lost[n++] = w->services[i];
+    }
+    program->result = n ? hf_rpcbind_system_register(lost, n, w->key, program->error) : 0;
+    program->n = program->result == 0 ? n : 0;
+}
+
+/*
+ * Registers each program separately: if rpc.statd has taken over NSM, clients must still find NLM.
+ */
+static void register_lost(uv_work_t *work)
+{
+    struct hf_rpcbind_watch *w = work->data;
+
+    for (size_t i = 0; i < w->n_programs; i++)
+        register_program(w, &w->programs[i]);
+}
+
+/* Logs an error once, until it is over or becomes another one. */
+static void report_trouble(struct hf_rpcbind_watched_program *program)
+{
+    if (program->result == 0)
+        program->logged[0] = '\0';
+    if (program->result == 0 || strcmp(program->logged, program->error) == 0)
+        return;
+    memcpy(program->logged, program->error, sizeof(program->logged));
+    if (program->result == HF_EBUSY)
+        hf_log(HF_LOG_ERROR, "another process has registered our program with rpcbind",
+               HF_STR("reason", program->error));
+    else
+        hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", program->error));
+}
+
+/* Leaves a program that another process has registered to that process. */
+static void unregister(const struct hf_rpcbind_watch *w)
+{
+    for (size_t i = 0; i < w->n_services; i++) {
+        bool taken = false;
+
+        for (size_t p = 0; p < w->n_programs; p++)
+            taken |=
+                w->programs[p].number == w->services[i].prog && w->programs[p].result == HF_EBUSY;
+        if (!taken)
+            hf_rpcbind_system_unregister(&w->services[i], 1);
+    }
+}
+
+static void on_registered(uv_work_t *work, int status)
+{
+    struct hf_rpcbind_watch *w = work->data;
+    size_t n = 0;
+
+    (void)status;
+    w->working = false;
+    if (w->stopping) {
+        unregister(w);
+        return;
+    }
+    for (size_t i = 0; i < w->n_programs; i++) {
+        report_trouble(&w->programs[i]);
+        n += w->programs[i].n;
+    }
+    if (n > 0)
+        hf_log(HF_LOG_WARN, "registered with the system's rpcbind again", HF_UINT("services", n));
+    look_later(w);
+}
+
+/* ---- looking at rpcbind's table ---- */
+
+/* Marks as registered each service that this entry of rpcbind's table leads to. */
+static void mark_registered(struct hf_rpcbind_watch *w, const hf_rpcb *entry)
+{
+    struct hf_addr addr;
+
+    if (hf_addr_parse_uaddr(entry->addr, &addr) < 0)
+        return; /* the address of a local socket */
+    for (size_t i = 0; i < w->n_services; i++) {
+        const struct hf_rpcbind_service *s = &w->services[i];
+
+        if (entry->prog == s->prog && entry->vers == s->vers && addr.port == s->addr.port &&
+            strcmp(entry->netid, hf_rpcbind_netid_name(s->addr.family, s->transport)) == 0)
+            w->lost[i] = false;
+    }
+}
+
+/* Reads the results of DUMP: a linked list in XDR, that is, each entry follows a TRUE. */
+static int read_entries(struct hf_rpcbind_watch *w, XDR *results)
+{
+    char netid[HF_RPCB_MAXNETID + 1], addr[HF_RPCB_MAXADDR + 1], owner[HF_RPCB_MAXOWNER + 1];
+    hf_rpcb entry = {.netid = netid, .addr = addr, .owner = owner};
+    bool_t more;
+
+    for (size_t i = 0; i < w->n_services; i++)
+        w->lost[i] = true;
+    while (xdr_bool(results, &more)) {
+        if (!more)
+            return 0;
+        if (!xdr_hf_rpcb(results, &entry))
+            break;
+        mark_registered(w, &entry);
+    }
+    return HF_EFORMAT;
+}
+
+static void set_away(struct hf_rpcbind_watch *w, int error)
+{
+    bool away = error < 0;
+
+    if (away && !w->away)
+        hf_log(HF_LOG_WARN, "rpcbind does not answer: new clients cannot find us",
+               HF_STR("reason", hf_strerror(error)), HF_STR("advice", "start rpcbind"));
+    if (!away && w->away)
+        hf_log(HF_LOG_INFO, "rpcbind answers again");
+    w->away = away;
+}
+
+static void on_entries(void *ctx, const struct hf_rpc_response *response)
+{
+    struct hf_rpcbind_watch *w = ctx;
+    int error = response->error;
+    bool any = false;
+
+    w->call = NULL;
+    if (error == 0)
+        error = read_entries(w, response->results);
+    set_away(w, error);
+    for (size_t i = 0; i < w->n_services && error == 0; i++)
+        any |= w->lost[i];
+    for (size_t i = 0; i < w->n_programs && error == 0 && !any; i++) {
+        w->programs[i].result = 0;
+        w->programs[i].logged[0] = '\0';
+    }
+    w->working = any && uv_queue_work(w->loop, &w->work, register_lost, on_registered) == 0;
+    if (!w->working)
+        look_later(w);
+}
+
+void hf_rpcbind_watch_look(struct hf_rpcbind_watch *w)
+{
+    struct hf_rpc_call_args call_args = {
+        .transport = HF_TRANSPORT_TCP,
+        .prog = HF_PROGRAM_RPCBIND,
+        .vers = HF_RPCB_VERS4,
+        .proc = HF_RPCB4_DUMP,
+        .timeout_ms = ASK_TIMEOUT_MS,
+    };
+
+    if (!w->open)
+        return;
+    if (w->call || w->working) {
+        w->again = true;
+        return;
+    }
+    (void)hf_addr_parse("127.0.0.1", &call_args.peer);
+    call_args.peer.port = HF_RPCBIND_PORT;
+    if (hf_rpc_client_call(w->client, &call_args, on_entries, w, &w->call) < 0)
+        look_later(w);
+}
+
+/* ---- life ---- */
+
+static void add_program(struct hf_rpcbind_watch *w, uint32_t number)
+{
+    for (size_t i = 0; i < w->n_programs; i++) {
+        if (w->programs[i].number == number)
+            return;
+    }
+    HF_ASSERT(w->n_programs < HF_RPCBIND_PROGRAMS_MAX);
+    w->programs[w->n_programs++].number = number;
+}
+
+void hf_rpcbind_watch_start(struct hf_rpcbind_watch *w, uv_loop_t *loop,
+                            struct hf_rpc_client *client, const struct hf_hash_key *key,
+                            const struct hf_rpcbind_service *services, size_t n)
+{
+    HF_ASSERT(n <= HF_RPCBIND_SERVICES_MAX);
+    *w = (struct hf_rpcbind_watch){
+        .loop = loop,
+        .client = client,
+        .key = key,
+        .services = services,
+        .n_services = n,
+        .open = true,
+    };
+    for (size_t i = 0; i < n; i++)
+        add_program(w, services[i].prog);
+    w->work.data = w;
+    uv_timer_init(loop, &w->timer);
+    w->timer.data = w;
+    look_later(w);
+}
+
+void hf_rpcbind_watch_stop(struct hf_rpcbind_watch *w)
+{
+    if (!w->open)
+        return;
+    w->open = false;
+    w->stopping = true;
+    uv_close((uv_handle_t *)&w->timer, NULL);
+    if (w->call)
+        hf_rpc_client_cancel(w->call);
+    w->call = NULL;
+    if (w->working)
+        (void)uv_cancel((uv_req_t *)&w->work); /* on_registered() unregisters in any case */
+    else if (!w->away) /* without an rpcbind, libtirpc waits a minute for each */
+        unregister(w);
+}

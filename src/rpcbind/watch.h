@@ -1,0 +1,62 @@
+/*
+ * Keeps our services registered with the rpcbind of the system. An rpcbind that restarts has
+ * forgotten all registrations, and a client that asks it for our programs hangs. The watch
+ * therefore fetches rpcbind's whole table once a minute, in one call on the loop, and registers
+ * again what is missing, on a worker thread because libtirpc blocks. A program that another process
+ * serves now stays with that process.
+ */
+#ifndef HF_RPCBIND_WATCH_H
+#define HF_RPCBIND_WATCH_H
+
+#include <uv.h>
+
+#include "rpc/client.h"
+#include "rpcbind/client.h"
+
+enum {
+    HF_RPCBIND_PROGRAMS_MAX = 2,  /* NSM, NLM */
+    HF_RPCBIND_SERVICES_MAX = 64, /* 2 transports, 8 addresses, 4 versions (1 of NSM, 3 of NLM) */
+};
+
+struct hf_rpcbind_watch {
+    uv_loop_t *loop;
+    struct hf_rpc_client *client;
+    const struct hf_hash_key *key;
+    const struct hf_rpcbind_service *services; /* owned by the caller of start */
+    size_t n_services;
+
+    uv_timer_t timer; /* the next look at rpcbind's table */
+    bool open;
+    bool stopping;
+    bool again; /* hf_rpcbind_watch_look() was called while a look was under way */
+    bool away;  /* rpcbind did not answer the last look; the log says so */
+    struct hf_rpc_outcall *call;
+    bool lost[HF_RPCBIND_SERVICES_MAX]; /* rpcbind lacks the service or names another port */
+
+    uv_work_t work;
+    bool working; /* the worker thread owns work, lost and programs */
+    struct hf_rpcbind_watched_program {
+        uint32_t number;
+        size_t n; /* services registered again, this time */
+        int result;
+        char error[HF_RPCBIND_ERROR_MAX];
+        char logged[HF_RPCBIND_ERROR_MAX]; /* the error that the log reports already, or "" */
+    } programs[HF_RPCBIND_PROGRAMS_MAX];
+    size_t n_programs;
+};
+
+/* Call after all services have been registered. services, client and key outlive the watch. */
+void hf_rpcbind_watch_start(struct hf_rpcbind_watch *watch, uv_loop_t *loop,
+                            struct hf_rpc_client *client, const struct hf_hash_key *key,
+                            const struct hf_rpcbind_service *services, size_t n);
+
+/* Looks at rpcbind's table now instead of at the next minute. */
+void hf_rpcbind_watch_look(struct hf_rpcbind_watch *watch);
+
+/*
+ * Stops the watch and unregisters our services: now, or as soon as the worker thread has finished.
+ * Call it before the client is closed.
+ */
+void hf_rpcbind_watch_stop(struct hf_rpcbind_watch *watch);
+
+#endif

@@ -1,0 +1,80 @@
+#include "service/service.h"
+
+#include <time.h>
+
+void hf_service_init(struct hf_service *service, struct hf_core *core, uv_loop_t *loop,
+                     const struct hf_alloc *alloc)
+{
+    *service = (struct hf_service){
+        .core = core,
+        .alloc = alloc,
+        .loop = loop,
+        .store_up = true,
+    };
+    hf_commit_waiters_init(&service->waiters);
+    for (size_t i = 0; i < HF_UNDECIDED_LISTS; i++)
+        hf_list_init(&service->undecided[i]);
+    if (loop)
+        hf_service_read_wall_clock(service);
+}
+
+void hf_service_read_clock(struct hf_service *service)
+{
+    uint64_t mono_ms = uv_now(service->loop);
+
+    service->now = (struct hf_now){mono_ms, (int64_t)mono_ms + service->wall_offset_ms};
+    service->now_is_old = false;
+}
+
+void hf_service_read_wall_clock(struct hf_service *service)
+{
+    struct timespec wall;
+
+    clock_gettime(CLOCK_REALTIME, &wall);
+    service->wall_offset_ms =
+        (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000 - (int64_t)uv_now(service->loop);
+    hf_service_read_clock(service);
+}
+
+static struct hf_list *undecided_list(struct hf_service *service, uint64_t decision)
+{
+    return &service->undecided[decision % HF_UNDECIDED_LISTS];
+}
+
+void hf_service_when_decided(struct hf_service *service, uint64_t decision,
+                             struct hf_commit_waiter *waiter, hf_commit_done done)
+{
+    waiter->seq = decision; /* until the batch is known */
+    waiter->done = done;
+    hf_list_add_tail(undecided_list(service, decision), &waiter->link);
+}
+
+void hf_service_settle(struct hf_service *service)
+{
+    struct hf_decision decision;
+
+    while (hf_core_next_decision(service->core, &decision)) {
+        hf_list_foreach_safe (node, undecided_list(service, decision.id)) {
+            struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
+            if (waiter->seq != decision.id)
+                continue;
+            hf_list_remove(&waiter->link);
+            if (decision.seq <= service->durable)
+                waiter->done(waiter, true);
+            else
+                hf_commit_waiters_add(&service->waiters, waiter, decision.seq, waiter->done);
+        }
+    }
+}
+
+void hf_service_fail_waiters(struct hf_service *service)
+{
+    hf_commit_waiters_failed(&service->waiters);
+    for (size_t i = 0; i < HF_UNDECIDED_LISTS; i++) {
+        hf_list_foreach_safe (node, &service->undecided[i]) {
+            struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
+            hf_list_remove(&waiter->link);
+            waiter->done(waiter, false);
+        }
+    }
+}

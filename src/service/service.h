@@ -1,0 +1,113 @@
+/*
+ * The layer that NLM, NSM and administration share above the core: the core itself, the time of
+ * this turn of the loop, whether the store takes changes, and the answers that wait until a batch
+ * is durable. All of it belongs to the loop thread.
+ *
+ * A request is served in three steps, whatever its protocol:
+ *
+ *     if (!service->store_up) refuse             nothing can be promised (SPEC section 5)
+ *     answer = hf_core_...(service->core, hf_service_now(service), ...)
+ *     hf_service_when_durable(service, answer.seq, ...)    then send the answer
+ *
+ * The driver of the loop (src/daemon, or the simulator) takes batches from the core, commits them,
+ * and reports each result by hf_service_batch_done(), which completes the answers.
+ */
+#ifndef HF_SERVICE_SERVICE_H
+#define HF_SERVICE_SERVICE_H
+
+#include <uv.h>
+
+#include "base/commit_waiters.h"
+#include "core/core.h"
+
+enum { HF_UNDECIDED_LISTS = 64 };
+
+struct hf_service {
+    struct hf_core *core;
+    const struct hf_alloc *alloc; /* for what requests keep while they wait */
+    uv_loop_t *loop;              /* NULL: a simulator, which sets `now` itself */
+    struct hf_now now;            /* to be read by hf_service_now() */
+    bool now_is_old;              /* the loop has slept since `now` was set */
+    int64_t wall_offset_ms;       /* wall clock less the loop's clock */
+    bool store_up;                /* as of the last commit; while false, requests are refused */
+    uint64_t durable;             /* the newest durable batch */
+    uint64_t batch_done_ns;       /* uv_hrtime() when the result of the last batch arrived */
+    struct hf_commit_waiters waiters;
+    /* Answers to crash notices that are being verified (SEC-04), by the id of the decision. */
+    struct hf_list undecided[HF_UNDECIDED_LISTS];
+};
+
+/* No batch of the core is durable yet. Core, loop and allocator outlive the service. */
+void hf_service_init(struct hf_service *service, struct hf_core *core, uv_loop_t *loop,
+                     const struct hf_alloc *alloc);
+
+/* ---- time ---- */
+
+/* Sets `now` from the loop's clock, which libuv reads once a turn. */
+void hf_service_read_clock(struct hf_service *service);
+
+/* Also reads the wall clock, which may have been set: about once a second. */
+void hf_service_read_wall_clock(struct hf_service *service);
+
+/* The loop is about to sleep: `now` is no longer the present when it wakes. */
+static inline void hf_service_end_turn(struct hf_service *service)
+{
+    service->now_is_old = true;
+}
+
+/* The moment of this turn. The first caller after the loop has slept sets it for all. */
+static inline struct hf_now hf_service_now(struct hf_service *service)
+{
+    if (service->now_is_old)
+        hf_service_read_clock(service);
+    return service->now;
+}
+
+/* ---- durability ---- */
+
+/*
+ * Calls done when batch seq is durable (true) or has failed (false). With nothing to wait for, as
+ * for seq 0, done is called at once, with waiter->seq 0, and the result is true. A result of false
+ * means that done will be called in a later turn: the caller copies what must outlive this call.
+ */
+static inline bool hf_service_when_durable(struct hf_service *service, uint64_t seq,
+                                           struct hf_commit_waiter *waiter, hf_commit_done done)
+{
+    if (seq <= service->durable) {
+        waiter->seq = 0;
+        done(waiter, true);
+        return true;
+    }
+    hf_commit_waiters_add(&service->waiters, waiter, seq, done);
+    return false;
+}
+
+/*
+ * The batch that was taken from the core is durable (error 0) or is certain not to be: tells the
+ * core, then completes the waiters that this decides.
+ */
+static inline void hf_service_batch_done(struct hf_service *service, uint64_t seq, int error)
+{
+    hf_core_batch_done(service->core, hf_service_now(service), seq, error);
+    service->batch_done_ns = uv_hrtime();
+    if (error < 0) {
+        hf_commit_waiters_failed(&service->waiters);
+        return;
+    }
+    service->durable = seq;
+    hf_commit_waiters_reached(&service->waiters, seq);
+}
+
+/* ---- decisions ---- */
+
+/* Calls done likewise, when the decision (hf_sm_answer) has been made and its batch is durable. */
+void hf_service_when_decided(struct hf_service *service, uint64_t decision,
+                             struct hf_commit_waiter *waiter, hf_commit_done done);
+
+/* Lets the answers go on whose decisions the core has made: once a turn. */
+void hf_service_settle(struct hf_service *service);
+
+/* The service ends: no answer that waits can be given any more. */
+void hf_service_fail_waiters(struct hf_service *service);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * A backup: all records of a store at one durable point, in one file that any backend can be
+ * restored from. Numbers are big-endian.
+ *
+ *     header   8 bytes "HFbackup", 32 bits version (1), 64 bits time of the backup (Unix, ms)
+ *     records  for each: 32 bits length, then the encoded record (core/record.h): the server's
+ * first, then clients, then locks trailer  32 bits 0, 64 bits number of records, 64 bits checksum
+ * over all bytes before it
+ *
+ * The checksum is SipHash-1-3 with a fixed key. It finds damage; it does not keep out a forger,
+ * from whom the file's mode (0600) protects.
+ */
+#ifndef HF_STORE_BACKUP_H
+#define HF_STORE_BACKUP_H
+
+#include "base/buf.h"
+#include "store/store.h"
+
+/* Appends a backup of all that is in an open store. Returns the codes of hf_store_load(). */
+int hf_backup_write(struct hf_store *store, int64_t wall_ms, struct hf_buf *out);
+
+struct hf_backup_content {
+    int64_t made_at_ms;
+    struct hf_record_server server;
+    uint64_t clients, locks;
+    uint64_t digest; /* of clients and locks, as the daemon logs it */
+};
+
+/*
+ * Checks a whole file and appends a put of each client and lock to records. HF_EVERSION, or
+ * HF_EFORMAT with the reason if the file is damaged or no backup; HF_ENOMEM.
+ */
+int hf_backup_parse(struct hf_bytes file, struct hf_batch *records, struct hf_backup_content *out,
+                    const char **reason);
+
+/*
+ * Makes the records of a parsed backup durable in an open store, all or none, with a server's
+ * record that makes the next start an unclean one in a new epoch. The epoch leaps ahead: clients
+ * ignore a notice with a state number that they have seen, and the server may have been restarted
+ * often between the backup and its loss. HF_EEXIST if the store holds clients or locks.
+ */
+int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *content,
+                      struct hf_batch *records);
+
+#endif

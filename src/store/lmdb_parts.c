@@ -1,0 +1,112 @@
+#include "store/lmdb_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "store/backend.h"
+#include "store/journal.h"
+#include "store/lmdb_env.h"
+
+#define LOST_NAME "journal.lost"
+
+/* Reads a value of fixed size; zeros if there is none. */
+static int get(MDB_txn *txn, MDB_dbi state, uint64_t which, void *out, size_t len)
+{
+    MDB_val key = hf_lmdb_number(&which);
+    MDB_val value;
+    int error = mdb_get(txn, state, &key, &value);
+
+    memset(out, 0, len);
+    if (error)
+        return error == MDB_NOTFOUND ? 0 : error;
+    if (value.mv_size != len)
+        return MDB_CORRUPTED;
+    memcpy(out, value.mv_data, len);
+    return 0;
+}
+
+static int put(MDB_txn *txn, MDB_dbi state, uint64_t which, const void *data, size_t len)
+{
+    MDB_val key = hf_lmdb_number(&which);
+    MDB_val value = {len, (void *)data};
+
+    return mdb_put(txn, state, &key, &value, 0);
+}
+
+int hf_lmdb_parts_read(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out)
+{
+    struct hf_hash_key key;
+    int error = get(txn, state, HF_LMDB_JOURNAL_KEY, &key, sizeof(key));
+
+    if (!error)
+        error = get(txn, state, HF_LMDB_PARTS, out, sizeof(*out));
+    if (!error && memcmp(&out->journal_key, &key, sizeof(key)) != 0)
+        *out = (struct hf_lmdb_parts){.journal_key = key};
+    return error;
+}
+
+int hf_lmdb_parts_write(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts *parts)
+{
+    int error =
+        put(txn, state, HF_LMDB_JOURNAL_KEY, &parts->journal_key, sizeof(parts->journal_key));
+
+    return error ? error : put(txn, state, HF_LMDB_PARTS, parts, sizeof(*parts));
+}
+
+int hf_lmdb_parts_check_new(struct hf_store *store, const struct hf_lmdb_dir *dir)
+{
+    if (!hf_journal_exists(dir->fd))
+        return 0;
+    return hf_store_fail(store, HF_EFORMAT,
+                         "%s/data.mdb is missing, but the journal that belongs to it is there; "
+                         "nothing was changed; restore the directory from a backup, or move the "
+                         "journal away, too, to start empty",
+                         dir->path);
+}
+
+int hf_lmdb_parts_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int error)
+{
+    const char *what;
+
+    switch (error) {
+    case ENOENT:
+        what = "journal is missing, which held the newest changes";
+        break;
+    case ESTALE:
+        what = "journal does not belong to data.mdb beside it; one of them comes from elsewhere";
+        break;
+    case EBADMSG:
+        what = "journal (or journal.old) is damaged";
+        break;
+    default:
+        return hf_lmdb_dir_fail(store, dir, error, "cannot read the journal");
+    }
+    return hf_store_fail(store, HF_EFORMAT,
+                         "%s/%s; restore the directory from a backup; or, to go on with what is "
+                         "in data.mdb, touch %s/" LOST_NAME
+                         " and start again; or move all files away to start empty",
+                         dir->path, what, dir->path);
+}
+
+bool hf_lmdb_parts_loss_accepted(const struct hf_lmdb_dir *dir, int error)
+{
+    struct stat st;
+
+    if (error != ENOENT && error != ESTALE && error != EBADMSG)
+        return false;
+    if (fstatat(dir->fd, LOST_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    hf_log(HF_LOG_WARN, "going on without the journal: its changes are lost",
+           HF_STR("path", dir->path), HF_STR("reason", LOST_NAME " is there"));
+    return true;
+}
+
+void hf_lmdb_parts_forget_loss(const struct hf_lmdb_dir *dir)
+{
+    (void)unlinkat(dir->fd, LOST_NAME, 0);
+}

@@ -1,0 +1,331 @@
+#include "store/lmdb_verify.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+enum {
+    META_PAGES = 2,
+    DEPTH_MAX = 32, /* LMDB's CURSOR_STACK */
+    PAGE_MIN = 512,
+    PAGE_MAX = 0x8000,
+    SLACK_PAGES = 1 << 20,
+};
+
+#define META_MAGIC   UINT32_C(0xBEEFC0DE)
+#define META_VERSION UINT32_C(1)
+#define NO_PAGE      UINT64_MAX
+
+enum page_flags { P_BRANCH = 0x01, P_LEAF = 0x02, P_OVERFLOW = 0x04, P_META = 0x08 };
+enum node_flags { F_BIGDATA = 0x01, F_SUBDATA = 0x02, F_DUPDATA = 0x04 };
+
+/* LMDB's MDB_page (its header), MDB_db, MDB_meta and MDB_node. */
+struct page {
+    uint64_t pgno;
+    uint16_t pad;
+    uint16_t flags;
+    union {
+        struct {
+            uint16_t lower; /* where free space starts */
+            uint16_t upper; /* where it ends */
+        };
+        uint32_t pages; /* of an overflow run */
+    };
+};
+
+struct tree {
+    uint32_t pad;
+    uint16_t flags;
+    uint16_t depth;
+    uint64_t branch_pages;
+    uint64_t leaf_pages;
+    uint64_t overflow_pages;
+    uint64_t entries;
+    uint64_t root;
+};
+
+struct meta {
+    uint32_t magic;
+    uint32_t version;
+    uint64_t address;
+    uint64_t map_size;
+    struct tree trees[2]; /* free pages, main */
+    uint64_t last_pgno;
+    uint64_t txnid;
+};
+
+struct node {
+    uint16_t lo;
+    uint16_t hi;
+    uint16_t flags;
+    uint16_t key_size;
+};
+
+struct check {
+    const uint8_t *map;
+    size_t size;
+    size_t page_size;
+    uint64_t n_pages; /* the newest tree's pages are below this number */
+    uint8_t *used;    /* one bit per page */
+    const struct hf_alloc *alloc;
+    char *reason;
+};
+
+static int damaged(struct check *c, const char *what, uint64_t pgno)
+{
+    hf_format(c->reason, HF_LMDB_REASON_MAX, "%s (page %" PRIu64 ")", what, pgno);
+    return HF_EFORMAT;
+}
+
+static const uint8_t *page_at(const struct check *c, uint64_t pgno)
+{
+    return c->map + pgno * c->page_size;
+}
+
+static int read_meta(struct check *c, uint64_t pgno, size_t page_size, struct meta *out)
+{
+    struct page page;
+    size_t at = pgno * page_size;
+
+    if (c->size < at + sizeof(page) + sizeof(*out))
+        return damaged(c, "the file is shorter than its two meta pages", pgno);
+    memcpy(&page, c->map + at, sizeof(page));
+    memcpy(out, c->map + at + sizeof(page), sizeof(*out));
+    if (!(page.flags & P_META) || out->magic != META_MAGIC)
+        return damaged(c, "not an LMDB database", pgno);
+    if (out->version != META_VERSION) {
+        hf_format(c->reason, HF_LMDB_REASON_MAX, "LMDB data version %" PRIu32, out->version);
+        return HF_EVERSION;
+    }
+    return 0;
+}
+
+/* Take the meta page with the greater transaction id, as LMDB does. */
+static int choose_meta(struct check *c, struct meta *out)
+{
+    struct meta first;
+    struct meta second;
+    int rv = read_meta(c, 0, 0, &first);
+
+    if (rv < 0)
+        return rv;
+    c->page_size = first.trees[0].pad;
+    if (c->page_size < PAGE_MIN || c->page_size > PAGE_MAX || (c->page_size & (c->page_size - 1)))
+        return damaged(c, "impossible page size", 0);
+    rv = read_meta(c, 1, c->page_size, &second);
+    if (rv < 0)
+        return rv;
+    if (second.trees[0].pad != c->page_size)
+        return damaged(c, "the meta pages disagree on the page size", 1);
+    *out = second.txnid > first.txnid ? second : first;
+    return 0;
+}
+
+/* Marks a page as used; a page may be used only once. */
+static int claim(struct check *c, uint64_t pgno)
+{
+    uint8_t bit = (uint8_t)(1U << (pgno & 7));
+
+    if (pgno < META_PAGES || pgno >= c->n_pages)
+        return damaged(c, "a page number beyond the end", pgno);
+    if (c->used[pgno >> 3] & bit)
+        return damaged(c, "a page that is used twice", pgno);
+    c->used[pgno >> 3] |= bit;
+    return 0;
+}
+
+/*
+ * Marks a page that LMDB will read and that must therefore be in the file. Free pages need not be:
+ * a page that was allocated and freed within one transaction is never written, and the file may end
+ * before it.
+ */
+static int claim_present(struct check *c, uint64_t pgno)
+{
+    if (pgno >= c->size / c->page_size)
+        return damaged(c, "the file is cut off", pgno);
+    return claim(c, pgno);
+}
+
+/* A value too large for a leaf is stored in a run of pages of its own. */
+static int check_overflow(struct check *c, uint64_t pgno, size_t len, const uint8_t **value)
+{
+    struct page page;
+    int rv = claim_present(c, pgno);
+
+    if (rv < 0)
+        return rv;
+    memcpy(&page, page_at(c, pgno), sizeof(page));
+    if (page.pgno != pgno || !(page.flags & P_OVERFLOW) || page.pages == 0 ||
+        page.pages > c->n_pages - pgno || len > (uint64_t)page.pages * c->page_size - sizeof(page))
+        return damaged(c, "a bad overflow page", pgno);
+    for (uint32_t i = 1; i < page.pages && rv == 0; i++)
+        rv = claim_present(c, pgno + i);
+    *value = page_at(c, pgno) + sizeof(page);
+    return rv;
+}
+
+/* Verifies one entry in a leaf of a tree. */
+typedef int (*check_value)(struct check *c, uint64_t pgno, const struct node *node,
+                           const uint8_t *value, size_t len);
+
+static int check_leaf_node(struct check *c, uint64_t pgno, const struct node *node,
+                           const uint8_t *data, size_t room, check_value value_ok)
+{
+    size_t len = node->lo | (size_t)node->hi << 16;
+    bool big = node->flags & F_BIGDATA;
+    const uint8_t *value = data + node->key_size;
+    uint64_t overflow;
+    int rv = 0;
+
+    if (node->flags & F_DUPDATA)
+        return damaged(c, "a node of a kind we never write", pgno);
+    if (room < node->key_size || room - node->key_size < (big ? sizeof(overflow) : len))
+        return damaged(c, "a node that leaves its page", pgno);
+    if (big) {
+        memcpy(&overflow, value, sizeof(overflow));
+        rv = check_overflow(c, overflow, len, &value);
+    }
+    return rv < 0 ? rv : value_ok(c, pgno, node, value, len);
+}
+
+static int check_page(struct check *c, uint64_t pgno, unsigned depth, check_value value_ok);
+
+static int check_node(struct check *c, uint64_t pgno, const struct page *page, size_t index,
+                      unsigned depth, check_value value_ok)
+{
+    const uint8_t *bytes = page_at(c, pgno);
+    uint16_t at;
+    struct node node;
+
+    memcpy(&at, bytes + sizeof(*page) + index * sizeof(at), sizeof(at));
+    if (at < page->upper || at > c->page_size - sizeof(node))
+        return damaged(c, "a node outside of its page", pgno);
+    memcpy(&node, bytes + at, sizeof(node));
+    if (page->flags & P_LEAF)
+        return check_leaf_node(c, pgno, &node, bytes + at + sizeof(node),
+                               c->page_size - at - sizeof(node), value_ok);
+    if (node.key_size > c->page_size - at - sizeof(node))
+        return damaged(c, "a key that leaves its page", pgno);
+    return check_page(c, node.lo | (uint64_t)node.hi << 16 | (uint64_t)node.flags << 32, depth - 1,
+                      value_ok);
+}
+
+static int check_page(struct check *c, uint64_t pgno, unsigned depth, check_value value_ok)
+{
+    struct page page;
+    int rv = depth == 0 ? damaged(c, "a tree deeper than it says", pgno) : claim_present(c, pgno);
+
+    if (rv < 0)
+        return rv;
+    memcpy(&page, page_at(c, pgno), sizeof(page));
+    if (page.pgno != pgno)
+        return damaged(c, "a page with another page's number", pgno);
+    if ((page.flags & (P_BRANCH | P_LEAF | P_OVERFLOW | P_META)) !=
+        (depth == 1 ? P_LEAF : P_BRANCH))
+        return damaged(c, "a page of the wrong type", pgno);
+    if (page.lower < sizeof(page) || page.lower > page.upper || page.upper > c->page_size)
+        return damaged(c, "a page with impossible bounds", pgno);
+    for (size_t i = 0; i < (page.lower - sizeof(page)) / sizeof(uint16_t) && rv == 0; i++)
+        rv = check_node(c, pgno, &page, i, depth, value_ok);
+    return rv;
+}
+
+static int check_tree(struct check *c, const struct tree *tree, check_value value_ok)
+{
+    if (tree->root == NO_PAGE)
+        return tree->depth == 0 ? 0 : damaged(c, "a tree without a root", 0);
+    if (tree->depth == 0 || tree->depth > DEPTH_MAX)
+        return damaged(c, "a tree of impossible depth", tree->root);
+    return check_page(c, tree->root, tree->depth, value_ok);
+}
+
+static int any_value(struct check *c, uint64_t pgno, const struct node *node, const uint8_t *value,
+                     size_t len)
+{
+    (void)value;
+    (void)len;
+    if (node->key_size != sizeof(uint64_t) || node->flags & F_SUBDATA)
+        return damaged(c, "a record without a proper key", pgno);
+    return 0;
+}
+
+/* The main tree holds the roots of the others. */
+static int named_tree(struct check *c, uint64_t pgno, const struct node *node, const uint8_t *value,
+                      size_t len)
+{
+    struct tree tree;
+
+    if (!(node->flags & F_SUBDATA) || len != sizeof(tree))
+        return damaged(c, "a main tree that is not ours", pgno);
+    memcpy(&tree, value, sizeof(tree));
+    return check_tree(c, &tree, any_value);
+}
+
+/* The values of the free tree are lists of page numbers, preceded by their count. */
+static int free_list(struct check *c, uint64_t pgno, const struct node *node, const uint8_t *value,
+                     size_t len)
+{
+    uint64_t count;
+    int rv = 0;
+
+    (void)node;
+    if (len < sizeof(count))
+        return damaged(c, "a bad list of free pages", pgno);
+    memcpy(&count, value, sizeof(count));
+    if (count > len / sizeof(count) - 1)
+        return damaged(c, "a list of free pages that is too long", pgno);
+    for (uint64_t i = 1; i <= count && rv == 0; i++) {
+        uint64_t unused;
+        memcpy(&unused, value + i * sizeof(unused), sizeof(unused));
+        rv = claim(c, unused);
+    }
+    return rv;
+}
+
+static int check_mapped(struct check *c)
+{
+    struct meta meta;
+    int rv = choose_meta(c, &meta);
+
+    if (rv < 0)
+        return rv;
+    if (meta.last_pgno > c->size / c->page_size + SLACK_PAGES)
+        return damaged(c, "the file is cut off before its last page", meta.last_pgno);
+    c->n_pages = meta.last_pgno + 1;
+    c->used = hf_calloc(c->alloc, 1, c->n_pages / 8 + 1);
+    if (!c->used)
+        return HF_ENOMEM;
+    rv = check_tree(c, &meta.trees[1], named_tree);
+    if (rv == 0)
+        rv = check_tree(c, &meta.trees[0], free_list);
+    hf_free(c->alloc, c->used);
+    return rv;
+}
+
+int hf_lmdb_verify(int fd, const struct hf_alloc *alloc, char reason[HF_LMDB_REASON_MAX])
+{
+    struct check check = {.alloc = alloc, .reason = reason};
+    struct stat st;
+    void *map;
+    int rv;
+
+    reason[0] = '\0';
+    if (fstat(fd, &st) < 0)
+        return HF_EIO;
+    if (st.st_size == 0)
+        return damaged(&check, "the file is empty", 0);
+    check.size = (size_t)st.st_size;
+    map = mmap(NULL, check.size, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return HF_EIO;
+    check.map = map;
+    rv = check_mapped(&check);
+    munmap(map, check.size);
+    return rv;
+}

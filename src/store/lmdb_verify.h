@@ -1,0 +1,25 @@
+/*
+ * Verifies that a file is an LMDB database that can be mapped and walked safely. LMDB trusts its
+ * file: a truncated one kills the process with SIGBUS, and a damaged page makes it read or write
+ * anywhere. The daemon therefore checks every page that the newest tree uses before LMDB opens the
+ * file: page numbers, bounds, page types, and that no page is used twice or is both used and free.
+ *
+ * The format is that of LMDB 0.9 (data version 1) in the byte order and word size of this machine;
+ * LMDB files do not move between machines that differ in these.
+ */
+#ifndef HF_STORE_LMDB_VERIFY_H
+#define HF_STORE_LMDB_VERIFY_H
+
+#include <stddef.h>
+
+#include "base/alloc.h"
+
+enum { HF_LMDB_REASON_MAX = 128 };
+
+/*
+ * Returns 0; HF_EFORMAT with a reason if the file is damaged or empty; HF_EVERSION if a newer LMDB
+ * wrote it; HF_EIO if it cannot be read; HF_ENOMEM.
+ */
+int hf_lmdb_verify(int fd, const struct hf_alloc *alloc, char reason[HF_LMDB_REASON_MAX]);
+
+#endif

@@ -1,0 +1,511 @@
+#include "sequence.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/assert.h"
+#include "oracle.h"
+#include "rng.h"
+#include "server.h"
+
+enum { STEPS_MIN = 12, STEPS_MAX = 40, LAYOUTS = 3 /* off_t reaches to 2^63 - 1 only */ };
+
+static const struct sim_range everything = {0, 0, SIM_CELLS - 1};
+
+struct wait {
+    bool on;
+    bool exclusive;
+    struct sim_range range;
+    unsigned ticket;
+};
+
+struct match {
+    struct kernel *kernel;
+    struct server *server;
+    struct figures *figures;
+    struct sim_rng rng;
+    unsigned layout;
+    unsigned tickets;
+    struct sim_oracle held; /* what both ought to hold */
+    struct wait waits[OWNERS];
+    bool parted; /* the two are in different states, for a reason */
+    bool failed;
+    char log[16384];
+    size_t log_len;
+};
+
+__attribute__((format(printf, 2, 3))) static void note(struct match *m, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(m->log + m->log_len, sizeof(m->log) - m->log_len, format, args);
+    va_end(args);
+    m->log_len += (size_t)n;
+    if (m->log_len >= sizeof(m->log))
+        m->log_len = sizeof(m->log) - 1;
+}
+
+static void check(struct match *m, bool good, const char *what)
+{
+    if (good)
+        return;
+    note(m, "  <-- %s\n", what);
+    m->failed = true;
+}
+
+static void part(struct match *m, uint64_t *counter)
+{
+    m->parted = true;
+    ++*counter;
+}
+
+/* ------------------------------------------------------------------ the rule */
+
+static uint32_t holders(const struct sim_oracle *held, unsigned owner, struct sim_range range,
+                        bool exclusive)
+{
+    uint32_t mask = 0;
+
+    for (unsigned other = 0; other < OWNERS; other++) {
+        for (unsigned c = range.first; c <= range.last && other != owner; c++) {
+            uint8_t mode = held->mode[0][c][other];
+
+            if (mode == SIM_EXCLUSIVE || (mode == SIM_SHARED && exclusive))
+                mask |= 1u << other;
+        }
+    }
+    return mask;
+}
+
+/* By owner: requests in `waiting`, before this one, that conflict with it and do not wait for its
+ * owner: to queue behind those that do would be to wait for itself. */
+static uint32_t ahead(const struct match *m, const struct sim_oracle *held, uint32_t waiting,
+                      unsigned owner, const struct wait *request)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < OWNERS; i++) {
+        const struct wait *w = &m->waits[i];
+
+        if (i != owner && (waiting & 1u << i) && w->ticket < request->ticket &&
+            (w->exclusive || request->exclusive) && sim_range_overlaps(w->range, request->range) &&
+            !(holders(held, i, w->range, w->exclusive) & 1u << owner))
+            mask |= 1u << i;
+    }
+    return mask;
+}
+
+static uint32_t all_waiting(const struct match *m)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < OWNERS; i++)
+        mask |= m->waits[i].on ? 1u << i : 0;
+    return mask;
+}
+
+/* Follows "waits for a lock that the other holds". */
+static bool reaches(const struct match *m, uint32_t mask, unsigned target)
+{
+    uint32_t before;
+
+    do {
+        before = mask;
+        for (unsigned i = 0; i < OWNERS; i++) {
+            const struct wait *w = &m->waits[i];
+
+            if (w->on && (mask & 1u << i))
+                mask |= holders(&m->held, i, w->range, w->exclusive);
+        }
+    } while (mask != before);
+    return mask & 1u << target;
+}
+
+static bool is_several(uint32_t mask)
+{
+    return (mask & (mask - 1)) != 0;
+}
+
+/* The kernel follows one lock of several; then it may miss a circle. */
+static bool kernel_may_miss(const struct match *m, uint32_t in_the_way)
+{
+    bool several = is_several(in_the_way);
+
+    for (unsigned i = 0; i < OWNERS; i++) {
+        const struct wait *w = &m->waits[i];
+
+        if (w->on)
+            several = several || is_several(holders(&m->held, i, w->range, w->exclusive));
+    }
+    return several;
+}
+
+/* ------------------------------------------------------------------ asking both */
+
+static struct flock flock_of(const struct match *m, struct sim_range range, short type)
+{
+    uint64_t first = sim_first_byte(m->layout, range);
+    bool to_end = range.last == SIM_CELLS - 1;
+
+    return (struct flock){.l_type = type,
+                          .l_whence = SEEK_SET,
+                          .l_start = (off_t)first,
+                          .l_len =
+                              to_end ? 0 : (off_t)(sim_last_byte(m->layout, range) - first + 1)};
+}
+
+static struct hf_answer ask_core(struct match *m, server_call call, unsigned owner,
+                                 const struct wait *request, bool block)
+{
+    struct flock lock = flock_of(m, request->range, F_WRLCK);
+    struct server_ask ask = {.owner = owner,
+                             .offset = (uint64_t)lock.l_start,
+                             .length = (uint64_t)lock.l_len,
+                             .exclusive = request->exclusive,
+                             .block = block};
+
+    return server_ask(m->server, call, &ask);
+}
+
+static enum hf_stat kernel_stat(const struct kernel *kernel, unsigned owner)
+{
+    if (kernel_waits(kernel, owner))
+        return HF_STAT_BLOCKED;
+    switch (kernel_result(kernel, owner)) {
+    case 0:
+        return HF_STAT_GRANTED;
+    case EAGAIN:
+    case EACCES:
+        return HF_STAT_DENIED;
+    case EDEADLK:
+        return HF_STAT_DEADLCK;
+    default:
+        return HF_STAT_FAILED;
+    }
+}
+
+static uint32_t kernel_waiting(const struct kernel *kernel)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < OWNERS; i++)
+        mask |= kernel_waits(kernel, i) ? 1u << i : 0;
+    return mask;
+}
+
+/* ------------------------------------------------------------------ whose turn it was */
+
+/* What is held when of those that waited only these still do. */
+static struct sim_oracle held_when(const struct match *m, uint32_t waiting)
+{
+    struct sim_oracle held = m->held;
+
+    for (unsigned i = 0; i < OWNERS; i++) {
+        const struct wait *w = &m->waits[i];
+
+        if (w->on && !(waiting & 1u << i))
+            sim_oracle_set(&held, i, w->range, w->exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+    }
+    return held;
+}
+
+/* No two conflict, and every request that waits has a lock, or (fair) a turn, to wait for. */
+static bool is_possible(const struct match *m, uint32_t waiting, bool fair)
+{
+    struct sim_oracle held = held_when(m, waiting);
+
+    for (unsigned i = 0; i < OWNERS; i++) {
+        const struct wait *w = &m->waits[i];
+
+        for (uint8_t c = 0; c < SIM_CELLS; c++) {
+            uint8_t mode = held.mode[0][c][i];
+
+            if (mode != SIM_FREE &&
+                holders(&held, i, (struct sim_range){0, c, c}, mode == SIM_EXCLUSIVE) != 0)
+                return false;
+        }
+        if (w->on && (waiting & 1u << i) && !holders(&held, i, w->range, w->exclusive) &&
+            !(fair && ahead(m, &held, waiting, i, w)))
+            return false;
+    }
+    return true;
+}
+
+/* Requests that waited may have been granted by what was just done. */
+static void compare_waiting(struct match *m)
+{
+    uint32_t kernel = kernel_waiting(m->kernel);
+    uint32_t core = server_waits(m->server);
+    uint32_t before = all_waiting(m);
+
+    check(m, ((kernel | core) & ~before) == 0, "a request waits that did not ask");
+    check(m, is_possible(m, kernel, false), "the kernel let a request wait for nothing");
+    check(m, is_possible(m, core, true), "the core let a request wait for nothing");
+    for (unsigned i = 0; i < OWNERS; i++) {
+        if ((before & ~kernel & 1u << i) && kernel_result(m->kernel, i) != 0)
+            check(m, false, "the kernel gave a request up that waited");
+    }
+    if (m->failed)
+        return;
+    if (kernel != core) {
+        note(m, "  now wait: kernel %x, core %x\n", kernel, core);
+        part(m, &m->figures->parted_by_order);
+        return;
+    }
+    m->held = held_when(m, core);
+    for (unsigned i = 0; i < OWNERS; i++) {
+        if (m->waits[i].on && !(core & 1u << i)) {
+            note(m, "  %u is granted\n", i);
+            m->figures->granted_later++;
+            m->waits[i].on = false;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ the operations */
+
+static const char *name_of(enum hf_stat stat)
+{
+    static const char *const names[] = {"GRANTED", "DENIED", "NOLOCKS", "BLOCKED", "GRACE",
+                                        "DEADLCK", "ROFS",   "STALE",   "FBIG",    "FAILED"};
+
+    return names[stat];
+}
+
+/* NLM-03 and NLM-06 for a request that waits; returns what both did, or parts them. */
+static enum hf_stat judge_blocking(struct match *m, unsigned owner, const struct wait *request,
+                                   enum hf_stat kernel, enum hf_stat core)
+{
+    uint32_t in_the_way = holders(&m->held, owner, request->range, request->exclusive);
+
+    if (in_the_way == 0) {
+        uint32_t turn = ahead(m, &m->held, all_waiting(m), owner, request);
+
+        check(m, kernel == HF_STAT_GRANTED, "the kernel ought to grant");
+        if (core == HF_STAT_BLOCKED && turn != 0) {
+            check(m, !reaches(m, turn, owner), "waiting for its turn, it waits for itself");
+            part(m, &m->figures->parted_by_turn);
+        } else {
+            check(m, core == HF_STAT_GRANTED, "the core ought to grant");
+        }
+        return HF_STAT_GRANTED;
+    }
+    if (reaches(m, in_the_way, owner)) {
+        check(m, core == HF_STAT_DEADLCK, "the core ought to see a deadlock");
+        if (kernel == HF_STAT_BLOCKED && kernel_may_miss(m, in_the_way))
+            part(m, &m->figures->parted_by_deadlock);
+        else
+            check(m, kernel == HF_STAT_DEADLCK, "the kernel ought to see a deadlock");
+        return HF_STAT_DEADLCK;
+    }
+    check(m, kernel == HF_STAT_BLOCKED, "the kernel ought to let it wait");
+    check(m, core == HF_STAT_BLOCKED, "the core ought to let it wait");
+    return HF_STAT_BLOCKED;
+}
+
+static enum hf_stat judge(struct match *m, unsigned owner, const struct wait *request, bool block,
+                          enum hf_stat kernel, enum hf_stat core)
+{
+    enum hf_stat due;
+
+    if (block)
+        return judge_blocking(m, owner, request, kernel, core);
+    due = holders(&m->held, owner, request->range, request->exclusive) ? HF_STAT_DENIED
+                                                                       : HF_STAT_GRANTED;
+    check(m, kernel == due, "the kernel ought to say otherwise");
+    check(m, core == due, "the core ought to say otherwise");
+    return due;
+}
+
+static void lock(struct match *m, unsigned owner, struct wait request, bool block)
+{
+    struct flock l = flock_of(m, request.range, request.exclusive ? F_WRLCK : F_RDLCK);
+    enum hf_stat core, kernel, both;
+
+    kernel_ask(m->kernel, owner, block ? F_SETLKW : F_SETLK, &l);
+    core = ask_core(m, hf_core_lock, owner, &request, block).stat;
+    kernel = kernel_stat(m->kernel, owner);
+    note(m, "%u %s %s %u-%u: kernel %s, core %s\n", owner, block ? "F_SETLKW" : "F_SETLK",
+         request.exclusive ? "write" : "read", request.range.first, request.range.last,
+         name_of(kernel), name_of(core));
+    both = judge(m, owner, &request, block, kernel, core);
+    m->figures->locks++;
+    if (m->failed || m->parted)
+        return;
+    if (both == HF_STAT_GRANTED)
+        sim_oracle_set(&m->held, owner, request.range,
+                       request.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+    if (both == HF_STAT_BLOCKED)
+        m->waits[owner] = request;
+    m->figures->denied += both == HF_STAT_DENIED;
+    m->figures->waited += both == HF_STAT_BLOCKED;
+    m->figures->deadlocks += both == HF_STAT_DEADLCK;
+    compare_waiting(m);
+}
+
+static void unlock(struct match *m, unsigned owner, struct wait request)
+{
+    struct flock l = flock_of(m, request.range, F_UNLCK);
+
+    kernel_ask(m->kernel, owner, F_SETLK, &l);
+    note(m, "%u unlocks %u-%u\n", owner, request.range.first, request.range.last);
+    check(m, kernel_result(m->kernel, owner) == 0, "the kernel did not unlock");
+    check(m, ask_core(m, hf_core_unlock, owner, &request, false).stat == HF_STAT_GRANTED,
+          "the core did not unlock");
+    sim_oracle_set(&m->held, owner, request.range, SIM_FREE);
+    compare_waiting(m);
+}
+
+/* A signal: the client takes its request back. */
+static void interrupt(struct match *m, unsigned owner)
+{
+    const struct wait request = m->waits[owner];
+
+    m->waits[owner].on = false;
+    m->figures->interrupted++;
+    note(m, "%u is interrupted\n", owner);
+    kernel_interrupt(m->kernel, owner);
+    check(m, kernel_result(m->kernel, owner) == EINTR, "the kernel was not interrupted");
+    check(m, ask_core(m, hf_core_cancel, owner, &request, false).stat == HF_STAT_GRANTED,
+          "the core did not cancel");
+    compare_waiting(m);
+}
+
+/* The owner holds just these bytes in this mode, and not one more (NLM-04). */
+static bool is_lock(const struct match *m, int owner, bool exclusive, uint64_t first, bool to_end,
+                    uint64_t length)
+{
+    struct sim_range range = {0};
+    enum sim_mode mode = SIM_FREE;
+
+    while (owner >= 0 && owner < OWNERS &&
+           sim_oracle_next_run(&m->held, (unsigned)owner, &range, &mode)) {
+        if (sim_first_byte(m->layout, range) == first && (range.last == SIM_CELLS - 1) == to_end &&
+            (mode == SIM_EXCLUSIVE) == exclusive &&
+            (to_end || sim_last_byte(m->layout, range) - first + 1 == length))
+            return true;
+    }
+    return false;
+}
+
+static void test(struct match *m, unsigned owner, struct wait request)
+{
+    struct flock l = flock_of(m, request.range, request.exclusive ? F_WRLCK : F_RDLCK);
+    bool is_free = holders(&m->held, owner, request.range, request.exclusive) == 0;
+    struct hf_answer core;
+    int holder;
+
+    kernel_ask(m->kernel, owner, F_GETLK, &l);
+    holder = kernel_found(m->kernel, owner, &l);
+    core = ask_core(m, hf_core_test, owner, &request, false);
+    note(m, "%u tests %s %u-%u: kernel %d, core %s\n", owner, request.exclusive ? "write" : "read",
+         request.range.first, request.range.last, holder, name_of(core.stat));
+    m->figures->tests++;
+    check(m, is_free == (l.l_type == F_UNLCK), "the kernel ought to find otherwise");
+    check(m, core.stat == (is_free ? HF_STAT_GRANTED : HF_STAT_DENIED),
+          "the core ought to find otherwise");
+    if (is_free || m->failed)
+        return;
+    check(m,
+          is_lock(m, holder, l.l_type == F_WRLCK, (uint64_t)l.l_start, l.l_len == 0,
+                  (uint64_t)l.l_len),
+          "the kernel names a lock that is not there");
+    check(m,
+          is_lock(m, (int)server_holder(&core), core.holder.exclusive, core.holder.offset,
+                  core.holder.length == 0, core.holder.length),
+          "the core names a lock that is not there");
+}
+
+static struct wait draw(struct match *m)
+{
+    uint8_t first = (uint8_t)sim_rng_below(&m->rng, SIM_CELLS);
+    uint8_t more = (uint8_t)(sim_rng_below(&m->rng, 4) * sim_rng_below(&m->rng, 2));
+
+    return (struct wait){
+        .on = true,
+        .exclusive = sim_rng_below(&m->rng, 2),
+        .range = {0, first, first + more < SIM_CELLS ? (uint8_t)(first + more) : SIM_CELLS - 1},
+        .ticket = ++m->tickets};
+}
+
+static void step(struct match *m)
+{
+    unsigned owner = sim_rng_below(&m->rng, OWNERS);
+    struct wait request = draw(m);
+    unsigned what = sim_rng_below(&m->rng, 20);
+
+    if (m->waits[owner].on) {
+        if (what < 4)
+            interrupt(m, owner);
+        return;
+    }
+    m->figures->operations++;
+    if (what < 8)
+        lock(m, owner, request, true);
+    else if (what < 12)
+        lock(m, owner, request, false);
+    else if (what < 16)
+        unlock(m, owner, request);
+    else if (what < 17)
+        unlock(m, owner, (struct wait){.range = everything});
+    else
+        test(m, owner, request);
+}
+
+/* Every cell, as an owner sees it that holds nothing. */
+static void compare_cells(struct match *m)
+{
+    for (uint8_t c = 0; c < SIM_CELLS; c++) {
+        for (int exclusive = 0; exclusive < 2; exclusive++) {
+            struct wait cell = {.exclusive = exclusive, .range = {0, c, c}};
+            struct flock l = flock_of(m, cell.range, 0);
+            bool locked = holders(&m->held, OWNERS, cell.range, exclusive) != 0;
+
+            check(m,
+                  kernel_is_locked(m->kernel, exclusive ? F_WRLCK : F_RDLCK, l.l_start, l.l_len) ==
+                      locked,
+                  "the kernel holds something else");
+            check(m,
+                  (ask_core(m, hf_core_test, OWNERS, &cell, false).stat == HF_STAT_DENIED) ==
+                      locked,
+                  "the core holds something else");
+        }
+    }
+}
+
+static void clean_up(struct match *m)
+{
+    struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+
+    for (unsigned i = 0; i < OWNERS; i++) {
+        if (kernel_waits(m->kernel, i))
+            kernel_interrupt(m->kernel, i);
+    }
+    for (unsigned i = 0; i < OWNERS; i++)
+        kernel_ask(m->kernel, i, F_SETLK, &all);
+    server_free(m->server);
+}
+
+bool sequence_run(struct kernel *kernel, uint64_t seed, struct figures *figures, const char **why)
+{
+    static struct match m;
+    unsigned steps;
+
+    m = (struct match){.kernel = kernel, .server = server_new(), .figures = figures};
+    sim_rng_init(&m.rng, seed);
+    m.layout = sim_rng_below(&m.rng, LAYOUTS);
+    steps = sim_rng_range(&m.rng, STEPS_MIN, STEPS_MAX);
+    note(&m, "seed %" PRIu64 ", layout %u\n", seed, m.layout);
+    for (unsigned i = 0; i < steps && !m.failed && !m.parted; i++)
+        step(&m);
+    if (!m.failed && !m.parted)
+        compare_cells(&m);
+    clean_up(&m);
+    figures->sequences++;
+    *why = m.log;
+    return !m.failed;
+}

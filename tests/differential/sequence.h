@@ -1,0 +1,33 @@
+/*
+ * One random sequence of requests, put to the kernel's POSIX locks and to the core alike. Each
+ * owner is one thread: it asks for nothing else while it waits, but may be interrupted.
+ *
+ * A third account, the naive table of cells that the simulator uses, says what the rule allows
+ * (NLM-02, NLM-03, NLM-06). Kernel and core must both keep to it, and must say the same, except:
+ *
+ *   - turn: a blocking request that no held lock conflicts with may wait for its turn with us, if
+ * an earlier request that waits conflicts with it. The kernel grants it.
+ *   - order: where a lock is freed that several wait for, the kernel and we may choose differently.
+ *     Each choice must leave only such requests waiting that still have a reason to.
+ *   - deadlock: we look at all locks in the way of a request, the kernel at one of them; so it may
+ *     not see a circle that is there.
+ *
+ * From there on the two are in different states, and the sequence ends.
+ */
+#ifndef HF_DIFFERENTIAL_SEQUENCE_H
+#define HF_DIFFERENTIAL_SEQUENCE_H
+
+#include <stdint.h>
+
+#include "kernel.h"
+
+struct figures {
+    uint64_t sequences, operations, locks, tests, denied, waited, granted_later, interrupted;
+    uint64_t deadlocks;
+    uint64_t parted_by_turn, parted_by_order, parted_by_deadlock;
+};
+
+/* False: they differ, and *why says how, with the whole sequence. Owned by this function. */
+bool sequence_run(struct kernel *kernel, uint64_t seed, struct figures *figures, const char **why);
+
+#endif

@@ -1,0 +1,30 @@
+/* The core as a server of NLM, with a client per owner that takes every GRANTED callback. */
+#ifndef HF_DIFFERENTIAL_SERVER_H
+#define HF_DIFFERENTIAL_SERVER_H
+
+#include "core/core.h"
+
+struct server;
+
+struct server *server_new(void);
+void server_free(struct server *server);
+
+/* What an owner asks; length 0: to the end. */
+struct server_ask {
+    unsigned owner;
+    uint64_t offset, length;
+    bool exclusive, block;
+};
+
+typedef struct hf_answer (*server_call)(struct hf_core *core, struct hf_now now,
+                                        const struct hf_peer *peer,
+                                        const struct hf_lock_args *args);
+struct hf_answer server_ask(struct server *server, server_call call, const struct server_ask *ask);
+
+/* By owner: whose request waits. A waiter is no longer one when its callback was taken. */
+uint32_t server_waits(const struct server *server);
+
+/* The owner that a TEST named as the holder. */
+unsigned server_holder(const struct hf_answer *answer);
+
+#endif

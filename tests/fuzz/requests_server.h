@@ -1,0 +1,79 @@
+/*
+ * A server without sockets for fuzz_requests.c: the core, the handlers of NLM and NSM, a store in
+ * memory, and outgoing calls that end when the input says so. It stands for src/daemon, src/rpc
+ * and the resolver of src/nsm.
+ *
+ * After each entry into the core it notes how many nodes that visited (the cost).
+ */
+#ifndef HF_TESTS_FUZZ_REQUESTS_SERVER_H
+#define HF_TESTS_FUZZ_REQUESTS_SERVER_H
+
+#include "nlm/nlm.h"
+#include "nsm/nsm.h"
+#include "support/faulty_heap.h"
+#include "support/records.h"
+
+/* What entered the core: to learn which kinds of entry can be made expensive. */
+enum entry {
+    ENTRY_NLM,
+    ENTRY_NSM = ENTRY_NLM + 24,
+    ENTRY_TICK = ENTRY_NSM + 7,
+    ENTRY_COMMIT,
+    ENTRY_CALL,
+    ENTRIES
+};
+
+enum { OUTCALLS_MAX = 256 };
+
+struct server {
+    struct hf_core_config config;
+    struct faulty_heap heap;
+    struct hf_alloc alloc;
+    struct hf_core *core;
+    struct records records;
+    struct hf_service service;
+    struct hf_nlm nlm;
+    struct hf_nsm nsm;
+    struct hf_list calls; /* requests that are not answered yet */
+    const struct hf_batch *committing;
+    struct outgoing {
+        hf_rpc_done done; /* one of these two */
+        void (*resolved)(void *ctx, int error, const struct hf_addr *addrs, unsigned n);
+        void *ctx;
+    } outgoing[OUTCALLS_MAX];
+    unsigned n_outgoing;
+    bool ending;
+    /* An entry visited so many nodes, when the core held so many objects. */
+    void (*on_cost)(const struct server *server, enum entry entry, uint64_t nodes,
+                    uint64_t objects);
+};
+
+void server_start(struct server *server);
+
+/* The process dies; only what was committed is left. */
+void server_crash(struct server *server);
+
+/* All that is under way becomes durable, and the server stops. */
+void server_stop(struct server *server);
+void server_free(struct server *server);
+
+struct server_request {
+    uint32_t prog, vers, proc;
+    enum hf_transport transport;
+    struct hf_addr peer, local;
+    struct hf_bytes args;
+};
+
+/* False if there is no such procedure or its arguments cannot be decoded. */
+bool server_ask(struct server *server, const struct server_request *request);
+
+/* Commits what is to be committed, or fails to. */
+void server_commit(struct server *server, int error);
+
+/* Ends an outgoing call; error 0: with this state number or NLM status as its answer. */
+void server_call_done(struct server *server, unsigned number, int error, uint32_t stat);
+
+/* The time has come to which the clock was set. */
+void server_tick(struct server *server);
+
+#endif

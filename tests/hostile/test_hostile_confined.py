@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""What an attacker can still do who has taken over the daemon (SEC-12): the process, its files, its system calls.
+
+Attempts are made by a program that confines itself by the daemon's own code (confined.c); what the daemon itself has
+given up is read from /proc. Landlock is not used in a build with sanitizers, so files are tried in a release build.
+"""
+import os
+import pwd
+import signal
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+from holdfast_test import netns, rpc, tap
+from holdfast_test.daemon import PORT, Daemon, run
+from holdfast_test.store import Server
+from world import Host, Locker, ask, get, monitor
+
+CONFINED = os.environ["HOLDFAST_CONFINED"]
+INSTRUMENTED = os.environ["HOLDFAST_INSTRUMENTED"] == "yes"
+RELEASE = Path(__file__).parents[2] / "build/tests/hostile/confined"
+if INSTRUMENTED and RELEASE.exists():
+    CONFINED, INSTRUMENTED = str(RELEASE), False
+NOBODY = pwd.getpwnam("nobody").pw_uid
+BIND_SERVICE = 1 << 10
+DAC_OVERRIDE = 1 << 1
+
+
+def attempt(*words, user="nobody"):
+    """(exit status, what was said) of one attempt; the store is a directory of its own."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        store = os.path.join(folder, "store")
+        os.chmod(folder, 0o755)
+        os.mkdir(store)
+        done = subprocess.run([CONFINED, store, user, *(word.replace("STORE", store) for word in words)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+        return done.returncode, done.stdout.decode().strip(), done.stderr.decode()
+
+
+# ---- system calls ----
+
+@tap.test
+def to_run_a_program():
+    """The process ends by SIGSYS: execve, and every other way to a new process."""
+    for what in ("execve", "fork"):
+        if INSTRUMENTED:  # sanitizers need them
+            raise tap.Skip("a build with sanitizers")
+        assert attempt(what, "/bin/true")[0] == -signal.SIGSYS, what
+    status, said, _ = attempt("clone")
+    assert (status, said) == (0, "Function not implemented"), (status, said)
+
+
+@tap.test
+def to_gain_privileges():
+    """setuid, ptrace, mount, chmod of a file to setuid, a signal to another process: SIGSYS."""
+    for what in ("setuid", "mount", "chmod") + (() if INSTRUMENTED else ("ptrace", "kill")):
+        for user in ("nobody", ""):
+            assert attempt(what, "STORE", user=user)[0] == -signal.SIGSYS, what
+
+
+@tap.test
+def to_sniff_the_network():
+    """A packet socket is not to be had, by the filter, before any question of privilege."""
+    status, said, _ = attempt("packet-socket", user="")
+    assert status == -signal.SIGSYS if INSTRUMENTED else (status, said) == (0, "Function not implemented"), said
+
+
+@tap.test
+def to_write_code():
+    """Memory is never writable and executable, nor made executable."""
+    if INSTRUMENTED:
+        raise tap.Skip("a build with sanitizers")
+    for what in ("writable-code", "make-executable"):
+        assert attempt(what)[1] == "Function not implemented", what
+
+
+@tap.test
+def what_the_daemon_needs_is_still_there():
+    """Threads, reserved ports to call back from, the store, and a panic that is told."""
+    for user in ("nobody", ""):
+        for words in (["thread"], ["reserved-port"], ["write", "STORE/new"], ["read", "/etc/hosts"]):
+            assert attempt(*words, user=user)[:2] == (0, "done"), (words, user, attempt(*words, user=user))
+    status, _, said = attempt("panic")
+    assert status == -signal.SIGABRT and "invariant broken" in said, (status, said)
+
+
+# ---- files ----
+
+@tap.test
+def to_read_and_write_other_files():
+    """As root without a user to become, too: exported files are not read, and only the store is written."""
+    if INSTRUMENTED:
+        raise tap.Skip("a build with sanitizers")
+    with tempfile.TemporaryDirectory(prefix="holdfast-export-") as export:
+        secret = Path(export, "secret")
+        secret.write_text("of a user")
+        os.chmod(export, 0o777)
+        os.chmod(secret, 0o666)
+        for words in (["read", str(secret)], ["write", str(secret)], ["write", f"{export}/new"],
+                      ["remove", str(secret)], ["write", "/etc/new"], ["write", "/run/new"], ["read", "/root/.profile"]):
+            for user in ("nobody", ""):
+                assert attempt(*words, user=user)[1] == "Permission denied", (words, attempt(*words, user=user))
+        assert secret.read_text() == "of a user"
+
+
+# ---- the daemon itself ----
+
+def threads(daemon):
+    """The /proc status of each thread, as a dictionary."""
+    for task in Path(f"/proc/{daemon.process.pid}/task").iterdir():
+        yield dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+
+
+def check_threads(daemon, uid, capabilities):
+    seen = list(threads(daemon))
+    assert len(seen) >= 3, "loop, store, log"
+    for status in seen:
+        assert set(status["Uid"].split()) == {str(uid)}, status["Uid"]
+        for name in ("CapPrm", "CapEff"):
+            assert int(status[name], 16) == capabilities, status
+        for name in ("CapInh", "CapAmb") + (("CapBnd",) if capabilities else ()):  # only root can lower the bound
+            assert int(status[name], 16) & ~capabilities == 0, status
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", status
+
+
+@tap.test
+def every_thread_of_the_daemon_is_confined():
+    """Started as root: with a user to become, it has that user and one capability; without, root's files at most."""
+    with Daemon("server.user=nobody") as daemon:
+        check_threads(daemon, NOBODY, BIND_SERVICE)
+    with Daemon("server.user=65534") as daemon:
+        check_threads(daemon, NOBODY, BIND_SERVICE)
+    with Daemon("server.user=") as daemon:
+        check_threads(daemon, 0, BIND_SERVICE | DAC_OVERRIDE)
+
+
+@tap.test
+def an_ordinary_user_confines_itself_too():
+    """Started without root: no capability at all, no_new_privs and the filter."""
+    with Daemon("admin.socket=", under=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")) as daemon:
+        check_threads(daemon, NOBODY, 0)
+
+
+@tap.test
+def the_switch_turns_it_off():
+    """server.confine=no: as started, and a warning says so."""
+    with Daemon("server.confine=no", "server.user=nobody") as daemon:
+        for status in threads(daemon):
+            assert status["Uid"].split()[0] == "0" and status["Seccomp"] == "0"
+        assert "server.confine=no" in daemon.wait_for_log("not confined")
+
+
+@tap.test
+def auto_is_holdfast_where_there_is_one():
+    """Without such a user it stays, and says what to do; with one, it becomes it."""
+    users = Path("/etc/passwd").read_text()
+    if "\nholdfast:" in users:
+        raise tap.Skip("this host has a user holdfast")
+    with Daemon("server.user=auto") as daemon:
+        assert "useradd" in daemon.wait_for_log("running as root")
+    with netns.file("/etc/passwd", users + "holdfast:x:987:65534::/nonexistent:/usr/sbin/nologin\n"):
+        with Daemon("server.user=auto") as daemon:
+            check_threads(daemon, 987, BIND_SERVICE)
+
+
+@tap.test
+def a_user_that_is_not_there_stops_the_start():
+    """A misspelt server.user must not mean root."""
+    status, _, log = run("--set", "store.backend=memory", "--set", "rpcbind.mode=none", "--set", "server.user=nobdoy")
+    assert status == 1 and "nobdoy" in log, log
+
+
+@tap.test
+def a_store_that_root_made_serves_on():
+    """Given a store of root's, a daemon with a user of its own takes it over, with its locks, and back again."""
+    with Server("server.user=") as server:
+        with Locker("alpha.example", "192.0.2.2") as alpha:
+            assert alpha.lock(b"file") == "granted"
+        for user in ("nobody", "", "nobody"):
+            server.kill()
+            server.start(f"server.user={user}", "grace.seconds=0", "notify.on_failure=keep")
+            assert "locks=1" in server.daemon.wait_for_log("store loaded")
+            with Locker("alpha.example", "192.0.2.2") as alpha:
+                assert alpha.lock(b"file") == "granted"
+        owners = {os.stat(os.path.join(server.path, name)).st_uid for name in os.listdir(server.path)}
+        assert owners == {NOBODY}, owners
+
+
+@tap.test
+def a_store_that_the_user_cannot_reach_is_said_so():
+    """Given a directory behind one that is root's alone: no start, and advice."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        os.chmod(folder, 0o700)
+        status, _, log = run("--set", f"store.path={folder}/store", "--set", "rpcbind.mode=none",
+                             "--set", "server.user=nobody")
+        assert status == 1 and "chown" in log and folder in log, log
+
+
+@tap.test
+def confined_it_serves_reloads_and_cleans_up():
+    """With a user of its own: port 111 and its socket, locks, SIGHUP, holdfastctl's socket, gone at the end."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf", prefix="holdfast-") as file:
+        os.chmod(file.name, 0o644)
+        with Daemon("server.user=nobody", "rpcbind.mode=embedded", config=file.name) as daemon:
+            with Locker("alpha.example", "192.0.2.2") as alpha:
+                assert alpha.lock(b"file") == "granted"
+            assert b"100021" in subprocess.run(["rpcinfo", "-p", "127.0.0.1"], stdout=subprocess.PIPE).stdout
+            assert stat.S_ISSOCK(os.stat("/run/rpcbind.sock").st_mode)
+            os.replace(file.name, file.name + ".old")
+            Path(file.name).write_text("[limits]\nclients=77\n")
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_for_log("configuration reloaded")
+            os.unlink(file.name + ".old")
+            lock = get("locks")["locks"][0]["id"]
+            assert ask("DELETE", f"/api/v1/locks/{lock}", unix=True).status == 200
+            check_threads(daemon, NOBODY, BIND_SERVICE)
+        assert not os.path.exists("/run/holdfast/admin.sock"), "left behind"
+
+
+@tap.test
+def to_read_the_password_of_the_database():
+    """store.dsn_file keeps it out of the command line; a file that others can read is refused, for --migrate too."""
+    with tempfile.NamedTemporaryFile("w", prefix="holdfast-") as file:
+        file.write("host=/nonexistent password=sesame\n")
+        file.flush()
+        sets = ("--set", "store.backend=postgres", "--set", f"store.dsn_file={file.name}", "--set", "rpcbind.mode=none")
+        for mode, reason in ((0o644, "chmod 0600"), (0o600, "/nonexistent")):
+            os.chmod(file.name, mode)
+            for more in ((), ("--migrate", "status")):
+                status, out, log = run(*sets, *more)
+                expected = 3 if mode == 0o644 and not more else 1  # 3: only an operator can help
+                assert status == expected and reason in log and "sesame" not in out + log, log
+        assert run(*sets, "--set", "store.dsn=host=x")[0] == 2
+
+
+@tap.test
+def a_name_lookup_works_under_the_filter():
+    """The resolver's modules are loaded, and its threads started, when the first name is looked up."""
+    with netns.names("192.0.2.3 watched.example\n192.0.2.2 watcher.example"), Host("192.0.2.3"), \
+            Daemon("server.user=nobody", "log.level=debug") as daemon:
+        assert monitor("watched.example") == 0
+        with rpc.Tcp("192.0.2.1", PORT) as client:
+            client.call(100024, 1, 0)
+        assert daemon.process.poll() is None
+        check_threads(daemon, NOBODY, BIND_SERVICE)
+
+
+if __name__ == "__main__":
+    if INSTRUMENTED:
+        tap.note("a build with sanitizers: files and some system calls are tried in a release build only")
+    netns.enter()
+    tap.main()

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""The Debian packages (PKG-01, PKG-02): built from a clean tree, installed into a copy of this system that is thrown
+away, booted on paper, removed."""
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from holdfast_test import netns, tap
+
+SOURCE = Path(__file__).parents[2]
+UNITS = Path("lib/systemd/system")
+LIMIT_S = 600
+# Beside our files: dpkg's own records, the user database, the index of manual pages.
+NOT_OURS = re.compile(r"(var/lib/dpkg|var/log|var/cache|etc/(passwd|shadow|group|gshadow|subuid|subgid|\.pwd))")
+
+built = {}  # name of the package: its file
+
+
+def call(*command, **options):
+    """Runs a program that must succeed; what it printed."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=LIMIT_S, **options)
+    said = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{said}"
+    return said
+
+
+def build(folder):
+    said = call(SOURCE / "packaging/build-deb", folder)
+    return said, {path.name.split("_")[0]: path for path in Path(folder).glob("*.deb")}
+
+
+def package(name):
+    if name not in built:
+        raise tap.Skip("the packages were not built")
+    return built[name]
+
+
+# ---- the packages ----
+
+@tap.test
+def they_build_from_a_clean_tree():
+    """From the tracked files alone, in a directory of its own."""
+    said, packages = build(folder / "first")
+    assert packages.keys() == {"holdfast", "holdfast-doc", "holdfast-dbgsym"}, packages
+    built.update(packages)
+    for line in said.splitlines():
+        tap.note(line.strip())
+
+
+@tap.test
+def lintian_has_nothing_to_say():
+    """No error, warning, information or pedantic remark."""
+    package("holdfast")
+    said = call("lintian", "--pedantic", "--display-info", "--allow-root", "--fail-on",
+                "error,warning,info,pedantic", *(folder / "first").glob("*.changes"))
+    assert not re.search("^[EWIP]:", said, re.M), said
+
+
+# ---- a copy of this system ----
+
+class Copy:
+    """This system as the lower layer: what changes goes into memory and is seen in `changed()`."""
+
+    def __enter__(self):
+        self.stack = contextlib.ExitStack()
+        base = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-")))
+        self.mount("tmpfs", base, "mode=755")
+        self.root, self.upper = base / "root", base / "upper"
+        for path in (self.root, self.upper, base / "work"):
+            path.mkdir()
+        self.mount("overlay", self.root, f"lowerdir=/,upperdir={self.upper},workdir={base}/work")
+        self.mount("tmpfs", self.root / "run", "mode=755")  # no /run/systemd: nothing is started
+        self.mount("proc", self.root / "proc", "ro")
+        netns.run("mount", "--bind", "/dev", str(self.root / "dev"))
+        self.stack.callback(netns.run, "umount", str(self.root / "dev"))
+        return self
+
+    def mount(self, kind, where, options):
+        netns.run("mount", "-t", kind, "-o", options, kind, str(where))
+        self.stack.callback(netns.run, "umount", str(where))
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def run(self, *command):
+        return call("chroot", self.root, *command)
+
+    def install(self, *names):
+        for name in names:
+            shutil.copy(package(name), self.root / "run")
+        return self.run("dpkg", "--install", *(f"/run/{package(name).name}" for name in names))
+
+    def changed(self):
+        """Files that are not as in this system, and not of the kinds that every installation changes."""
+        found = (path.relative_to(self.upper).as_posix() for path in self.upper.rglob("*")
+                 if path.is_symlink() or not path.is_dir())
+        return {name for name in found if not NOT_OURS.match(name)}
+
+
+@contextlib.contextmanager
+def installed():
+    package("holdfast")
+    with Copy() as copy:
+        copy.install("holdfast", "holdfast-doc")
+        yield copy
+
+
+@tap.test
+def installed_it_has_all_it_needs():
+    """User, programs, units, manual pages, completions, rules, dashboard, documents; and it is enabled."""
+    with installed() as copy:
+        there = copy.changed()
+        for name in ("usr/sbin/holdfastd", "usr/bin/holdfastctl", "etc/holdfast/holdfast.conf",
+                     "etc/ufw/applications.d/holdfast", "usr/share/man/man8/holdfastd.8.gz",
+                     "usr/share/man/man8/holdfastctl.8.gz", "usr/share/man/man5/holdfast.conf.5.gz",
+                     "usr/share/bash-completion/completions/holdfastctl", "usr/share/zsh/vendor-completions/_holdfastctl",
+                     "usr/share/holdfast/holdfast.rules.yml", "usr/share/holdfast/holdfast.json",
+                     "usr/share/doc/holdfast/README.Debian", "usr/share/doc/holdfast/page.png",
+                     "etc/systemd/system/multi-user.target.wants/holdfastd.service"):
+            assert name in there, f"{name} is missing in {sorted(there)}"
+        assert "/var/lib/holdfast" in copy.run("getent", "passwd", "holdfast")
+        assert "/etc/holdfast/holdfast.conf" in copy.run("dpkg-query", "-W", "-f", "${Conffiles}", "holdfast")
+        said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service", "holdfast-replace-statd.service")
+        assert "holdfast" not in said, said
+
+
+@tap.test
+def the_configuration_names_every_key_and_sets_none():
+    """PKG-02: as installed it is good; each key is there, commented out, with the default that a daemon without a
+    file has."""
+    with installed() as copy:
+        assert "is good" in copy.run("runuser", "-u", "holdfast", "--", "holdfastd", "--check-config")
+        text = (copy.root / "etc/holdfast/holdfast.conf").read_text()
+        assert not re.search("^[^#[\n]", text, re.M), text
+        defaults = copy.run("holdfastd", "--config", "/dev/null", "--set", "server.name=us", "--print-config")
+        wanted = re.findall(r"^(\[.*\]|\w+=.*)$", defaults, re.M)
+        assert len(wanted) > 30 and "port=4045" in wanted
+        assert re.findall(r"^#?(\[.*\]|\w+=.*)$", text, re.M) == [
+            "name=" if line.startswith("name=") else line for line in wanted]
+        everything = re.sub("^#(?=[a-z_]+=)", "", text, flags=re.M).replace("name=\n", "name=server.example\n")
+        (copy.root / "run/all.conf").write_text(everything)
+        copy.run("holdfastd", "--config", "/run/all.conf", "--check-config")
+
+
+@tap.test
+def removed_it_keeps_locks_and_purged_it_leaves_nothing():
+    """Removal keeps the store and a changed configuration; an installation after it finds both. Purge deletes them."""
+    with installed() as copy:
+        conf = copy.root / "etc/holdfast/holdfast.conf"
+        conf.write_text(conf.read_text() + "\n[grace]\nseconds=30\n")
+        store = copy.root / "var/lib/holdfast"
+        store.mkdir()
+        (store / "journal").write_text("locks")
+        copy.run("dpkg", "--remove", "holdfast", "holdfast-doc")
+        left = copy.changed()
+        kept = {name for name in left if not name.startswith(("etc/", "var/lib/systemd/"))}
+        assert kept == {"var/lib/holdfast/journal"}, left
+        copy.install("holdfast", "holdfast-doc")
+        assert "seconds=30" in conf.read_text() and (store / "journal").exists()
+        copy.run("dpkg", "--purge", "holdfast", "holdfast-doc")
+        assert copy.changed() == set(), copy.changed()
+        assert not store.exists() and not conf.parent.exists()
+
+
+# ---- the unit's restrictions ----
+
+# Runs the program behind "--" under a filter that allows the named system calls and refuses all others, as systemd does.
+FILTERED = """
+import ctypes, os, sys
+end = sys.argv.index("--")
+lib = ctypes.CDLL("libseccomp.so.2")
+lib.seccomp_init.restype = ctypes.c_void_p
+filter = ctypes.c_void_p(lib.seccomp_init(0x00050000 | 1))  # EPERM
+for name in sys.argv[1:end]:
+    number = lib.seccomp_syscall_resolve_name(name.encode())
+    if number >= 0:
+        assert lib.seccomp_rule_add_array(filter, 0x7fff0000, number, 0, None) == 0, name
+assert lib.seccomp_load(filter) == 0
+os.execvp(sys.argv[end + 1], sys.argv[end + 1:])
+"""
+
+
+def system_calls(words):
+    """The calls that a list of names and @groups stands for."""
+    found = set()
+    for word in words:
+        if word.startswith("@"):
+            said = call("systemd-analyze", "syscall-filter", word, env=os.environ | {"SYSTEMD_COLORS": "0"})
+            found |= system_calls(re.findall(r"^    (@?[\w-]+)$", said, re.M))
+        else:
+            found.add(word)
+    return found
+
+
+def allowed_calls(unit):
+    allowed = system_calls(["@default"])
+    for line in re.findall("^SystemCallFilter=(.*)$", unit, re.M):
+        if line.startswith("~"):
+            allowed -= system_calls(line[1:].split())
+        else:
+            allowed |= system_calls(line.split())
+    return allowed
+
+
+@tap.test
+def the_unit_lets_the_daemon_serve_and_restrict_itself():
+    """As user holdfast, with the unit's one capability and under its system call filter."""
+    with installed() as copy:
+        calls = allowed_calls((copy.root / UNITS / "holdfastd.service").read_text())
+        assert "read" in calls and "mount" not in calls
+        (copy.root / "run/filtered.py").write_text(FILTERED)
+        said = call("chroot", copy.root, "setpriv", "--reuid=holdfast", "--regid=holdfast", "--clear-groups",
+                    "--inh-caps=-all,+net_bind_service", "--ambient-caps=-all,+net_bind_service",
+                    "--bounding-set=-all,+net_bind_service", "--no-new-privs",
+                    "python3", "/run/filtered.py", *sorted(calls), "--",
+                    "timeout", "--preserve-status", "3", "holdfastd", "--set", "store.backend=memory",
+                    "--set", "rpcbind.mode=embedded", "--set", "admin.socket=")
+        assert " ready " in said and "system_calls=own" in said, said
+        assert "by=Landlock" not in said or not has_landlock(), said
+
+
+def has_landlock():
+    return "landlock" in Path("/sys/kernel/security/lsm").read_text() if Path("/sys/kernel/security/lsm").exists() else False
+
+
+# ---- the boot, as systemd plans it ----
+
+def plan(copy, *services):
+    """The units that `systemd --test` would start at boot with these services enabled: Debian's own units."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as name:
+        units = Path(name, "units")
+        shutil.copytree(copy.root / UNITS, units, symlinks=True, ignore=lambda where, names: [
+            n for n in names if n not in ("system",) and not re.match("holdfast|nfs-ganesha|rpc|postgresql", n)])
+        for target in ("multi-user", "network-online", "remote-fs-pre", "rpcbind", "nss-lookup", "shutdown", "umount",
+                       "basic"):
+            (units / f"{target}.target").write_text("[Unit]\nDescription=here for its name\n")
+        # Debian's unit has lost its ExecStart= (it included nfs-lock.service); what it is meant to run:
+        lock = units / "nfs-ganesha-lock.service"
+        lock.write_text(lock.read_text().replace("ExecStartPre=\n", "ExecStart=/sbin/rpc.statd\n"))
+        wants = units / "multi-user.target.wants"
+        wants.mkdir(exist_ok=True)
+        for service in services:
+            (wants / service).symlink_to(f"../{service}")
+        call("chmod", "-R", "a+rX", name)
+        shutil.chown(name, "nobody")
+        said = call("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/lib/systemd/systemd", "--test",
+                    "--user", "--unit=multi-user.target",
+                    env={"SYSTEMD_UNIT_PATH": str(units), "XDG_RUNTIME_DIR": name, "HOME": name, "PATH": os.environ["PATH"],
+                         "SYSTEMD_LOG_TARGET": "console"})
+    return set(re.findall(r"Action: (\S+) -> start", said))
+
+
+@tap.test
+def the_boot_beside_ganesha_starts_no_rpc_statd():
+    """Whatever wants an rpc.statd, systemd drops its start in favour of holdfastd, and starts all else."""
+    if not (Path("/") / UNITS / "nfs-ganesha.service").exists():
+        raise tap.Skip("nfs-ganesha is not installed")
+    with installed() as copy:
+        without = plan(copy, "nfs-ganesha.service", "rpc-statd.service")
+        assert {"nfs-ganesha.service", "nfs-ganesha-lock.service", "rpc-statd.service"} <= without, without
+        for beside in (["nfs-ganesha.service"], ["rpc-statd.service"], ["nfs-ganesha.service", "rpc-statd.service"]):
+            started = plan(copy, "holdfastd.service", *beside)
+            assert "holdfastd.service" in started, started
+            assert not started & {"nfs-ganesha-lock.service", "rpc-statd.service"}, started
+            assert ("nfs-ganesha.service" in started) == ("nfs-ganesha.service" in beside)
+
+
+@tap.test
+def a_restart_of_ganesha_does_not_stop_holdfastd():
+    """Conflicts= works in both directions: it must not be in holdfastd.service."""
+    with installed() as copy:
+        unit = (copy.root / UNITS / "holdfastd.service").read_text()
+        assert not re.search("^Conflicts=", unit, re.M)
+        for statd in ("rpc-statd", "nfs-ganesha-lock"):
+            condition = (copy.root / UNITS / f"{statd}.service.d/holdfast.conf").read_text()
+            link = re.search("^ConditionPathIsSymbolicLink=!/(.*)$", condition, re.M)[1]
+            assert (copy.root / link).is_symlink(), f"{statd} would start although holdfastd is enabled"
+
+
+if __name__ == "__main__":
+    for tool in ("dpkg-buildpackage", "dh", "lintian"):
+        if not shutil.which(tool):
+            tap.skip_all(f"{tool} is not installed (scripts/bootstrap deb)")
+    if not (SOURCE / ".git").exists():
+        tap.skip_all("not a checkout of the repository")
+    netns.enter()
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
+        folder = Path(scratch)
+        result = tap.run()
+    raise SystemExit(result)

@@ -1,0 +1,426 @@
+/*
+ * A PostgreSQL primary with a synchronous standby. A lock is durable when the standby has it, too;
+ * a commit that did not wait for the standby is in doubt until a later one did (SPEC HA-08).
+ */
+#include "../unit/unit.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "fixture.h"
+#include "pg_server.h"
+#include "single.h"
+#include "store/commit.h"
+#include "store/pg_session.h"
+
+enum { PATIENCE_MS = 1000 };
+
+/* How the wait for the standby is ended: the commit is kept, and the wait given up. */
+#define CANCEL    "pg_cancel_backend"
+#define TERMINATE "pg_terminate_backend"
+
+static struct pg_server server;
+static struct pg_server standby;
+static struct hf_store store;
+
+static struct hf_store_config direct(void)
+{
+    return (struct hf_store_config){
+        .backend = "postgres", .dsn = server.dsn, .timeout_ms = PATIENCE_MS};
+}
+
+static const char *sql(const char *text)
+{
+    return pg_server_sql(&server, text);
+}
+
+/* Waits until the query answers what is wanted. */
+static void await_sql(const struct pg_server *where, const char *query, const char *want)
+{
+    for (int i = 0; i < 1000; i++) {
+        if (strcmp(pg_server_sql(where, query), want) == 0)
+            return;
+        usleep(10000);
+    }
+    fail_msg("%s does not become %s", query, want);
+}
+
+static void start_standby(void)
+{
+    pg_server_again(&standby);
+    await_sql(&server, "SELECT sync_state FROM pg_stat_replication", "sync");
+}
+
+static void stop_standby(void)
+{
+    pg_server_stop(&standby, SIGQUIT);
+    await_sql(&server, "SELECT count(*) FROM pg_stat_replication", "0");
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!standby.pid)
+        start_standby();
+    sql("ALTER ROLE holdfast RESET ALL");
+    sql("DROP SCHEMA public CASCADE");
+    sql("CREATE SCHEMA public");
+    return 0;
+}
+
+static void open_store(void)
+{
+    struct hf_store_config config = direct();
+
+    if (hf_store_open(&store, &config) < 0)
+        fail_msg("%s", hf_store_error(&store));
+}
+
+/* Ends each wait of ours for the standby by calling a function of the server, until stopped. */
+static struct {
+    pthread_t thread;
+    const char *function; /* NULL when it does not run */
+    _Atomic bool stopping;
+    _Atomic unsigned count;
+} canceller;
+
+static void *cancel_waits(void *arg)
+{
+    PGconn *conn = PQconnectdb(server.dsn);
+    char text[256];
+
+    (void)arg;
+    snprintf(text, sizeof(text),
+             "SELECT %s(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' "
+             "AND application_name LIKE 'holdfastd-%%'",
+             canceller.function);
+    while (!canceller.stopping) {
+        PGresult *result = PQexec(conn, text);
+
+        canceller.count += (unsigned)PQntuples(result);
+        PQclear(result);
+        usleep(10000);
+    }
+    PQfinish(conn);
+    return NULL;
+}
+
+static void start_cancelling(const char *function)
+{
+    canceller.function = function;
+    canceller.stopping = false;
+    canceller.count = 0;
+    MUST(pthread_create(&canceller.thread, NULL, cancel_waits, NULL) == 0);
+}
+
+static void stop_cancelling(void)
+{
+    canceller.stopping = true;
+    pthread_join(canceller.thread, NULL);
+    canceller.function = NULL;
+    assert_true(canceller.count > 0);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    if (canceller.function)
+        stop_cancelling();
+    hf_store_close(&store);
+    return 0;
+}
+
+static int put_epoch(uint64_t epoch)
+{
+    struct hf_record_server record = {.epoch = epoch};
+
+    return store_put_server(&store, &record);
+}
+
+static void expect_in_doubt(int rv)
+{
+    assert_true(rv < 0);
+    assert_true(hf_store_in_doubt(&store));
+}
+
+static void expect_replicated(const char *epoch)
+{
+    await_sql(&standby, "SELECT epoch FROM server_state", epoch);
+}
+
+/* The server ends the wait, keeps the commit, and says COMMIT: only a warning tells. */
+static void expect_doubt_until_the_standby_has_it(const char *function)
+{
+    open_store();
+    assert_int_equal(put_epoch(7), 0);
+    stop_standby();
+    start_cancelling(function);
+    expect_in_doubt(put_epoch(8));
+    stop_cancelling();
+    assert_string_equal(sql("SELECT epoch FROM server_state"), "8");
+    assert_true(put_epoch(8) < 0); /* sent again: not durable until the standby says so */
+    start_standby();
+    assert_int_equal(put_epoch(8), 0);
+    expect_replicated("8");
+    hf_store_close(&store);
+}
+
+static void a_cancelled_wait_for_the_standby_is_in_doubt(void **state)
+{
+    (void)state;
+    expect_doubt_until_the_standby_has_it(CANCEL);
+}
+
+static void a_terminated_wait_for_the_standby_is_in_doubt(void **state)
+{
+    (void)state;
+    expect_doubt_until_the_standby_has_it(TERMINATE);
+}
+
+/* The warning must reach the store even where the role's settings would suppress it. */
+static void the_warning_cannot_be_switched_off(void **state)
+{
+    (void)state;
+    sql("ALTER ROLE holdfast SET client_min_messages = error");
+    expect_doubt_until_the_standby_has_it(CANCEL);
+}
+
+/* A batch that finds nothing left to change must wait for the standby all the same. */
+static void deletes_sent_again_wait_for_the_standby(void **state)
+{
+    uint8_t room[HF_NAME_MAX];
+    struct hf_record_client client = make_client(1, 1, room);
+    (void)state;
+    open_store();
+    assert_int_equal(store_put_client(&store, &client), 0);
+    stop_standby();
+    start_cancelling(CANCEL);
+    expect_in_doubt(store_delete(&store, HF_RECORD_CLIENT, 1));
+    stop_cancelling();
+    assert_string_equal(sql("SELECT count(*) FROM nsm_client_registrations"), "0");
+    expect_in_doubt(store_delete(&store, HF_RECORD_CLIENT, 1));
+    start_standby();
+    assert_int_equal(store_delete(&store, HF_RECORD_CLIENT, 1), 0);
+    await_sql(&standby, "SELECT count(*) FROM nsm_client_registrations", "0");
+    hf_store_close(&store);
+}
+
+static void post(void *ctx)
+{
+    sem_post(ctx);
+}
+
+/* As the daemon does it: the batch stays in flight, and is granted when the standby has it. */
+static void a_batch_in_doubt_is_granted_when_the_standby_has_it(void **state)
+{
+    struct hf_record_server record = {.epoch = 8};
+    struct hf_commit_result result;
+    struct hf_store_health health;
+    struct hf_committer committer;
+    struct hf_batch batch;
+    sem_t woken;
+
+    (void)state;
+    open_store();
+    stop_standby();
+    sem_init(&woken, 0, 0);
+    hf_batch_init(&batch, &hf_alloc_heap);
+    assert_int_equal(hf_batch_put_server(&batch, &record), 0);
+    assert_int_equal(
+        hf_committer_init(&committer, &store, &(struct hf_committer_config){200, post, &woken}), 0);
+    assert_int_equal(hf_committer_start(&committer), 0);
+    start_cancelling(CANCEL);
+    hf_committer_submit(&committer, &batch);
+    do {
+        usleep(10000);
+        hf_committer_health(&committer, &health);
+    } while (health.up);
+    assert_non_null(strstr(health.reason, "standby"));
+    assert_false(hf_committer_collect(&committer, &result));
+    stop_cancelling();
+    start_standby();
+    while (!hf_committer_collect(&committer, &result))
+        sem_wait(&woken);
+    assert_int_equal(result.status, 0);
+    expect_replicated("8");
+    hf_committer_stop(&committer);
+    hf_committer_free(&committer);
+    hf_batch_free(&batch);
+    hf_store_close(&store);
+    sem_destroy(&woken);
+}
+
+/* A fence number that the standby never saw could be taken twice: once before a failover, once
+ * after. */
+static void a_fence_number_the_standby_does_not_have_is_not_used(void **state)
+{
+    struct hf_store_config config = direct();
+    (void)state;
+    open_store();
+    hf_store_close(&store);
+    stop_standby();
+    start_cancelling(CANCEL);
+    assert_true(hf_store_open(&store, &config) < 0);
+    assert_non_null(strstr(hf_store_error(&store), "standby"));
+    stop_cancelling();
+    start_standby();
+    open_store();
+    hf_store_close(&store);
+}
+
+static void expect_synchronous_commit(const char *role_has, const char *session_has)
+{
+    struct hf_store_config config = direct();
+    struct hf_store owner = {.alloc = &hf_alloc_heap};
+    PGresult *result;
+    struct hf_pg pg;
+    char text[96];
+
+    snprintf(text, sizeof(text), "ALTER ROLE holdfast SET synchronous_commit = %s", role_has);
+    sql(text);
+    assert_int_equal(hf_pg_init(&pg, &owner, &config), 0);
+    assert_int_equal(hf_pg_session_connect(&pg, false), 0);
+    assert_int_equal(hf_pg_exec(&pg, "SHOW synchronous_commit", "cannot ask", &result), 0);
+    assert_string_equal(PQgetvalue(result, 0, 0), session_has);
+    PQclear(result);
+    hf_pg_free(&pg);
+}
+
+static void weak_settings_of_synchronous_commit_are_raised(void **state)
+{
+    (void)state;
+    expect_synchronous_commit("off", "on");
+    expect_synchronous_commit("local", "on");
+    expect_synchronous_commit("remote_write", "on");
+    expect_synchronous_commit("on", "on");
+    expect_synchronous_commit("remote_apply", "remote_apply");
+}
+
+/* The same from the outside: with "local" the server would not wait for the standby at all. */
+static void a_role_that_commits_locally_still_waits_for_the_standby(void **state)
+{
+    (void)state;
+    sql("ALTER ROLE holdfast SET synchronous_commit = local");
+    open_store();
+    stop_standby();
+    expect_in_doubt(put_epoch(8));
+    start_standby();
+    assert_int_equal(put_epoch(8), 0);
+    expect_replicated("8");
+    hf_store_close(&store);
+}
+
+/* A list of hosts leads to the primary, whichever of them that is at the time. */
+static void a_standby_in_the_list_of_hosts_is_passed_over(void **state)
+{
+    static const char *const ATTRS[] = {"", " target_session_attrs=read-write"};
+    struct hf_store_config config = direct();
+    char dsn[2 * PATH_MAX + 128];
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(ATTRS); i++) {
+        snprintf(dsn, sizeof(dsn), "host=%s,%s dbname=postgres user=holdfast%s", standby.dir,
+                 server.dir, ATTRS[i]);
+        config.dsn = dsn;
+        if (hf_store_open(&store, &config) < 0)
+            fail_msg("%s", hf_store_error(&store));
+        assert_int_equal(put_epoch(8), 0);
+        hf_store_close(&store);
+    }
+    config.dsn = standby.dsn; /* alone, it is named for what it is */
+    assert_int_equal(hf_store_open(&store, &config), HF_EROFS);
+}
+
+static void commit_one(struct hf_committer *committer, sem_t *woken, struct hf_commit_result *out)
+{
+    while (!hf_committer_collect(committer, out))
+        sem_wait(woken);
+    assert_int_equal(out->status, 0);
+}
+
+/*
+ * The primary dies with a batch on its way, the standby is promoted, and the same connection string
+ * leads to it. The last story: there is no standby afterwards.
+ */
+static void a_failover_loses_and_refuses_nothing(void **state)
+{
+    struct hf_store_config config = direct();
+    struct hf_store_config memory = {.backend = "memory"};
+    struct hf_commit_result result;
+    struct hf_committer committer;
+    struct hf_store model;
+    struct hf_batch batch;
+    struct digest want;
+    struct digest found;
+    char dsn[2 * PATH_MAX + 128];
+    sem_t woken;
+
+    (void)state;
+    snprintf(dsn, sizeof(dsn), "host=%s,%s dbname=postgres user=holdfast", server.dir, standby.dir);
+    config.dsn = dsn;
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    assert_int_equal(hf_store_open(&model, &memory), 0);
+    sem_init(&woken, 0, 0);
+    hf_batch_init(&batch, &hf_alloc_heap);
+    assert_int_equal(
+        hf_committer_init(&committer, &store, &(struct hf_committer_config){30000, post, &woken}),
+        0);
+    assert_int_equal(hf_committer_start(&committer), 0);
+    for (uint64_t seq = 1; seq <= 40; seq++) {
+        story_batch(1969, seq, &batch);
+        hf_committer_submit(&committer, &batch);
+        if (seq == 20) {
+            pg_server_stop(&server, SIGKILL);
+            /* Not waiting: a query in progress holds up the replay that promotion waits for. */
+            pg_server_sql(&standby, "SELECT pg_promote(false)");
+        }
+        commit_one(&committer, &woken, &result);
+        assert_int_equal(hf_store_apply(&model, &batch), 0);
+    }
+    hf_committer_stop(&committer);
+    hf_committer_free(&committer);
+    assert_int_equal(store_digest(&store, &found), 0);
+    assert_int_equal(store_digest(&model, &want), 0);
+    assert_true(found.count == want.count && found.sum == want.sum);
+    hf_store_close(&model);
+    hf_batch_free(&batch);
+    sem_destroy(&woken);
+}
+
+int main(void)
+{
+#define STORY(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        STORY(a_cancelled_wait_for_the_standby_is_in_doubt),
+        STORY(a_terminated_wait_for_the_standby_is_in_doubt),
+        STORY(the_warning_cannot_be_switched_off),
+        STORY(deletes_sent_again_wait_for_the_standby),
+        STORY(a_batch_in_doubt_is_granted_when_the_standby_has_it),
+        STORY(a_fence_number_the_standby_does_not_have_is_not_used),
+        STORY(weak_settings_of_synchronous_commit_are_raised),
+        STORY(a_role_that_commits_locally_still_waits_for_the_standby),
+        STORY(a_standby_in_the_list_of_hosts_is_passed_over),
+        STORY(a_failover_loses_and_refuses_nothing),
+    };
+    int rv;
+
+    if (!pg_server_start(&server)) {
+        printf("1..0 # SKIP PostgreSQL is not installed\n");
+        return 0;
+    }
+    pg_server_start_standby(&standby, &server);
+    sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+    sql("SELECT pg_reload_conf()");
+    await_sql(&server, "SELECT sync_state FROM pg_stat_replication", "sync");
+    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
+    rv = cmocka_run_group_tests(tests, NULL, NULL);
+    pg_server_remove(&standby);
+    pg_server_remove(&server);
+    return rv;
+}

@@ -1,0 +1,199 @@
+/* The layer that NLM, NSM and administration share: time, durability, and pools of answers. */
+#include "core_world.h"
+
+#include "base/pool.h"
+#include "service/service.h"
+
+struct answer {
+    struct hf_commit_waiter waiter;
+    int calls;
+    bool durable;
+};
+
+static void on_done(struct hf_commit_waiter *waiter, bool durable)
+{
+    struct answer *answer = hf_container_of(waiter, struct answer, waiter);
+
+    answer->calls++;
+    answer->durable = durable;
+}
+
+/* A started core whose batches the test commits through the service. */
+struct scene {
+    struct world *world;
+    struct hf_service service;
+};
+
+static void open_scene(void **state, struct scene *scene)
+{
+    struct world *w = *state;
+
+    w->by_hand = true;
+    scene->world = w;
+    hf_service_init(&scene->service, w->core, NULL, &w->alloc);
+    scene->service.now = w->now;
+    scene->service.durable = hf_core_durable(w->core);
+}
+
+static struct hf_answer lock(struct scene *scene, const char *fh)
+{
+    struct hf_peer peer = world_peer(scene->world, 1);
+    struct hf_lock_args args = {.fh = hf_bytes_str(fh),
+                                .oh = hf_bytes_str("o"),
+                                .svid = 1,
+                                .exclusive = true,
+                                .version = 4};
+
+    return hf_core_lock(scene->service.core, hf_service_now(&scene->service), &peer, &args);
+}
+
+static uint64_t commit(struct scene *scene, int error)
+{
+    const struct hf_batch *batch = hf_core_take_batch(scene->service.core);
+    uint64_t seq;
+
+    assert_non_null(batch);
+    seq = batch->seq;
+    hf_service_batch_done(&scene->service, seq, error);
+    return seq;
+}
+
+/* Given nothing to wait for, the answer completes before the call returns, and knows it. */
+static void completes_at_once(void **state)
+{
+    struct scene scene;
+    struct answer answer = {.waiter.seq = 7};
+
+    open_scene(state, &scene);
+    assert_true(hf_service_when_durable(&scene.service, 0, &answer.waiter, on_done));
+    assert_int_equal(answer.calls, 1);
+    assert_true(answer.durable);
+    assert_int_equal(answer.waiter.seq, 0);
+    assert_true(
+        hf_service_when_durable(&scene.service, scene.service.durable, &answer.waiter, on_done));
+    assert_int_equal(answer.calls, 2);
+}
+
+/* Given a LOCK, its answer completes with its batch and not before. */
+static void waits_for_its_batch(void **state)
+{
+    struct scene scene;
+    struct answer answer = {0};
+    uint64_t seq;
+
+    open_scene(state, &scene);
+    seq = lock(&scene, "f").seq;
+    assert_false(hf_service_when_durable(&scene.service, seq, &answer.waiter, on_done));
+    assert_int_equal(answer.calls, 0);
+    assert_int_equal(commit(&scene, 0), seq);
+    assert_int_equal(answer.calls, 1);
+    assert_true(answer.durable);
+    assert_int_equal(answer.waiter.seq, seq);
+    assert_true(scene.service.durable == seq && scene.service.batch_done_ns > 0);
+}
+
+/* Given a batch in flight and one that gathers, each answer completes with its own. */
+static void batches_complete_in_order(void **state)
+{
+    struct scene scene;
+    struct answer first = {0};
+    struct answer second = {0};
+    struct answer third = {0};
+    const struct hf_batch *batch;
+    uint64_t seq;
+
+    open_scene(state, &scene);
+    seq = lock(&scene, "f").seq;
+    batch = hf_core_take_batch(scene.service.core);
+    (void)hf_service_when_durable(&scene.service, seq, &first.waiter, on_done);
+    (void)hf_service_when_durable(&scene.service, lock(&scene, "g").seq, &second.waiter, on_done);
+    (void)hf_service_when_durable(&scene.service, seq, &third.waiter, on_done); /* queued behind */
+    hf_service_batch_done(&scene.service, batch->seq, 0);
+    assert_true(first.calls == 1 && second.calls == 0 && third.calls == 0);
+    commit(&scene, 0);
+    assert_true(second.calls == 1 && second.durable && third.calls == 1 && third.durable);
+}
+
+/* Given a failed batch, every waiting answer fails: the core has undone all that came after it. */
+static void all_fail_with_a_batch(void **state)
+{
+    struct scene scene;
+    struct answer first = {0};
+    struct answer second = {0};
+    const struct hf_batch *batch;
+    uint64_t durable;
+    uint64_t seq;
+
+    open_scene(state, &scene);
+    durable = scene.service.durable;
+    seq = lock(&scene, "f").seq;
+    batch = hf_core_take_batch(scene.service.core);
+    (void)hf_service_when_durable(&scene.service, seq, &first.waiter, on_done);
+    (void)hf_service_when_durable(&scene.service, lock(&scene, "g").seq, &second.waiter, on_done);
+    hf_service_batch_done(&scene.service, batch->seq, HF_ENOSPC);
+    assert_true(first.calls == 1 && !first.durable && second.calls == 1 && !second.durable);
+    assert_int_equal(scene.service.durable, durable);
+}
+
+/* Given a loop, the time is that of its last turn until the loop has slept. */
+static void time_is_set_once_a_turn(void **state)
+{
+    struct world *w = *state;
+    struct hf_service service;
+    uv_loop_t loop;
+    struct hf_now now;
+
+    assert_int_equal(uv_loop_init(&loop), 0);
+    hf_service_init(&service, w->core, &loop, &w->alloc);
+    now = hf_service_now(&service);
+    assert_int_equal(now.mono_ms, uv_now(&loop));
+    assert_true(now.wall_ms > INT64_C(1600000000000));
+    while (uv_now(&loop) == now.mono_ms)
+        uv_update_time(&loop);
+    assert_int_equal(hf_service_now(&service).mono_ms, now.mono_ms);
+    hf_service_end_turn(&service);
+    assert_int_equal(hf_service_now(&service).mono_ms, uv_now(&loop));
+    assert_int_equal(hf_service_now(&service).wall_ms - now.wall_ms, uv_now(&loop) - now.mono_ms);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+/* A new object is zero, the one given back last comes first, with its content. */
+static void pools_reuse_objects(void **state)
+{
+    struct world *w = *state;
+    struct hf_pool pool;
+    struct answer *a;
+    struct answer *b;
+
+    hf_pool_init(&pool, &w->alloc, sizeof(*a));
+    a = hf_pool_take(&pool);
+    b = hf_pool_take(&pool);
+    assert_true(a && b && a->calls == 0 && b->calls == 0);
+    a->calls = 1;
+    b->calls = 2;
+    hf_pool_give(&pool, a);
+    hf_pool_give(&pool, b);
+    w->heap.after = 0;
+    assert_int_equal(((struct answer *)hf_pool_take(&pool))->calls, 2);
+    assert_int_equal(((struct answer *)hf_pool_take(&pool))->calls, 1);
+    assert_null(hf_pool_take(&pool));
+    w->heap.after = -1;
+    hf_pool_give(&pool, a);
+    assert_ptr_equal(hf_pool_pop(&pool), a);
+    assert_null(hf_pool_pop(&pool));
+    hf_free(&w->alloc, a);
+    hf_free(&w->alloc, b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(completes_at_once, open_world, close_world),
+        cmocka_unit_test_setup_teardown(waits_for_its_batch, open_world, close_world),
+        cmocka_unit_test_setup_teardown(batches_complete_in_order, open_world, close_world),
+        cmocka_unit_test_setup_teardown(all_fail_with_a_batch, open_world, close_world),
+        cmocka_unit_test_setup_teardown(time_is_set_once_a_turn, open_world, close_world),
+        cmocka_unit_test_setup_teardown(pools_reuse_objects, open_world, close_world),
+    };
+    return cmocka_run_group_tests_name("service", tests, NULL, NULL);
+}
