@@ -4,7 +4,7 @@
  * comes up, when everything has become calm.
  *
  * One exemption runs through them: a grant may have lapsed (model.shaky) for a cause that
- * docs/SPEC.md allows, while the client goes on believing in it. model.c lists the causes
+ * docs/SPEC.md allows, while the client goes on believing in it. reconcile.c lists the causes
  * (may_lose); the others are marked where they arise:
  *   - an old copy of a request was executed (door.c): nobody can tell it from a new one;
  *   - NM_LOCK and SHARE do not survive a crash of the server, and nobody is told (SPEC section 4);

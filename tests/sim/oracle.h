@@ -74,6 +74,11 @@ static inline bool sim_range_overlaps(struct sim_range a, struct sim_range b)
     return a.file == b.file && a.first <= b.last && b.first <= a.last;
 }
 
+static inline bool sim_range_equal(struct sim_range a, struct sim_range b)
+{
+    return a.file == b.file && a.first == b.first && a.last == b.last;
+}
+
 /* The lowest owner, other than this one, that stands in the way of a lock; -1 if nobody does. */
 int sim_oracle_conflict(const struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                         bool exclusive);
@@ -84,6 +89,9 @@ void sim_oracle_set(struct sim_oracle *oracle, unsigned owner, struct sim_range 
 /* True if the owner holds every cell of the range in just this mode. */
 bool sim_oracle_holds(const struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                       enum sim_mode mode);
+
+/* True if the owner holds every cell of the range, in whatever mode. */
+bool sim_oracle_holds_all(const struct sim_oracle *oracle, unsigned owner, struct sim_range range);
 
 /* Everything of one host goes. */
 void sim_oracle_drop_host(struct sim_oracle *oracle, unsigned host);
