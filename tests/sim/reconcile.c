@@ -10,8 +10,8 @@ enum { REDO_MS = 1500 };
 
 /*
  * The causes by which the server may take a lock from its owner without being asked (SPEC sections
- * 3 and 4). Whoever still believes to hold it is not lied to by us: it was told, could not be told,
- * or did not answer.
+ * 3 and 4). A client that still believes to hold it has not been deceived: it was told, could not
+ * be reached, or did not answer.
  */
 static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, unsigned c,
                      uint8_t left)
@@ -75,8 +75,8 @@ static bool held_before(const struct sim_world *world, const struct sim_waiter *
     return false;
 }
 
-/* A waiter of the model that the core does not list any more has its lock now, and nobody who
- * stands in front of it was overtaken. */
+/* A waiter of the model that the core does not list any more has its lock now, and no
+ * waiter ahead of it was overtaken. */
 static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
@@ -191,8 +191,8 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
 }
 
 /*
- * After a failed commit whoever waited still waits, and whoever was granted by it may wait again;
- * nobody else.
+ * After a failed commit, every waiter still waits, and those that the commit granted may wait
+ * again; no others do.
  */
 static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
 {
