@@ -41,6 +41,7 @@ void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range 
 {
     set_life(model, owner, range, state);
     sim_oracle_set(&model->held, owner, range, exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+    sim_oracle_set(&model->kept, owner, range, SIM_EXCLUSIVE);
     set_fresh(model, owner, range, seq + 1);
 }
 
@@ -56,6 +57,7 @@ void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_rang
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range)
 {
     sim_oracle_set(&model->held, owner, range, SIM_FREE);
+    sim_oracle_set(&model->kept, owner, range, SIM_FREE);
     set_fresh(model, owner, range, 0);
 }
 
@@ -156,6 +158,9 @@ static void lapse_host(struct sim_model *model, unsigned host)
 void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once)
 {
     model->gone[host] = true;
+    model->gone_now[host] = true;
+    model->releasing[host] = 0;
+    sim_oracle_drop_host(&model->kept, host);
     lapse_host(model, host);
     if (!at_once)
         return;
@@ -223,8 +228,8 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
     unsigned host = owner / SIM_PROCS;
     struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
 
-    /* The host restarted, or freed all (CRS-01, NLM-05). */
-    if (model->gone[host])
+    /* The host restarted, or freed all (CRS-01, NLM-05): at once, or in slices. */
+    if (model->gone_now[host] || model->seen.doomed.mode[f][c][owner] != SIM_FREE)
         return true;
     /* The GRANTED callback was refused, or failed three times (section 3, last paragraph): what it
      * gave goes; of what the owner held before, no more than an upgrade. */
@@ -550,6 +555,38 @@ static void compare_with_disk(struct sim_world *world, const struct sim_seen *no
     }
 }
 
+/* CRS-01: what a client is granted while it is being released stays, so it must never become part
+ * of what goes. A commit that fails may bring a lock back that was to go. */
+static void check_kept(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    bool releasing[SIM_HOSTS] = {false};
+
+    if (model->causes.restarted) /* what is not reclaimed may go */
+        memset(&model->kept, 0, sizeof(model->kept));
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                bool doomed = now->doomed.mode[f][c][o] != SIM_FREE;
+
+                releasing[o / SIM_PROCS] |= doomed;
+                if (model->causes.rolled_back && now->unreclaimed.mode[f][c][o] != SIM_FREE)
+                    model->kept.mode[f][c][o] = SIM_FREE; /* its reclaim was undone */
+                if (!doomed || model->kept.mode[f][c][o] == SIM_FREE)
+                    continue;
+                if (!model->causes.rolled_back)
+                    sim_world_violation(world, "what is granted during a release stays",
+                                        "owner %u, file %u, cell %u", o, f, c);
+                model->kept.mode[f][c][o] = SIM_FREE;
+            }
+        }
+    }
+    for (unsigned h = 0; h < SIM_HOSTS; h++) {
+        if (!releasing[h])
+            model->releasing[h] = 0;
+    }
+}
+
 /* NLM-03: a place in a queue is never part of a circle that lasts, and no other one is given up.
  * Circles are looked for in slices; deadline 0 means that the next slice is due. */
 static void check_circles(struct sim_world *world)
@@ -583,6 +620,7 @@ void sim_model_reconcile(struct sim_world *world)
         compare_waiters(world, now);
         compare_cells(world, now);
     }
+    check_kept(world, now);
     note_circles(model);
     if (!model->causes.rolled_back && world->now_ms > model->redo_until_ms)
         check_circles(world);
@@ -592,6 +630,7 @@ void sim_model_reconcile(struct sim_world *world)
         memset(model->gone, 0, sizeof(model->gone));
         memset(model->refused, 0, sizeof(model->refused));
     }
+    memset(model->gone_now, 0, sizeof(model->gone_now));
     memset(model->silent, 0, sizeof(model->silent));
     model->seen = *now;
 }

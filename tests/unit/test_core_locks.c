@@ -716,12 +716,12 @@ static void operator_takes(struct world *w, uint64_t first)
 {
     struct hf_view_lock rows[8];
     uint64_t cursor = 0;
-    uint64_t seq = 0;
+    struct hf_awaited wait;
     size_t n = hf_core_view_locks(w->core, &cursor, rows, HF_COUNT_OF(rows));
 
     for (size_t i = 0; i < n; i++) {
         if (rows[i].record.first == first)
-            assert_int_equal(hf_core_release_lock(w->core, w->now, rows[i].record.id, &seq), 1);
+            assert_int_equal(hf_core_release_lock(w->core, w->now, rows[i].record.id, &wait), 1);
     }
     world_step(w);
 }
@@ -901,7 +901,7 @@ static void limits(void **state)
     const struct hf_counters *n = hf_core_counters(w->core);
 
     world_crash(w);
-    w->config.limits = (struct hf_limits){3, 4, 5, 7, 1, 10, 10, 10, 10, 10};
+    w->config.limits = (struct hf_limits){3, 10, 4, 5, 7, 1, 10, 10, 10, 10, 10};
     world_start(w);
     n = hf_core_counters(w->core);
     for (uint64_t i = 0; i < 4; i++)
