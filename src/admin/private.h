@@ -58,6 +58,7 @@ struct request {
     struct hf_admin_backup backup;
     const char *change; /* what the operator does, for the log */
     int64_t released;
+    uint64_t grant_mark; /* grants after it are due to the release */
     json_t *pending;
     unsigned pending_status;
     bool ready; /* to be sent */
@@ -86,7 +87,8 @@ json_t *problem_json(unsigned status, const char *detail);
 void log_change(const struct request *request, bool durable);
 
 /* wait.c: the answer leaves, and the change is logged, when seq is durable. */
-enum MHD_Result reply_when_durable(struct request *request, uint64_t seq, json_t *json);
+enum MHD_Result reply_when_durable(struct request *request, struct hf_awaited wait, json_t *json);
+json_t *released_json(const struct request *request);
 /* The answer leaves when a check has ended. */
 enum MHD_Result reply_when_checked(struct request *request, const struct hf_view_client *client);
 /* The answer, which is the backup's bytes, leaves when a backup has been made. */

@@ -28,6 +28,7 @@ struct hf_now {
  */
 struct hf_limits {
     uint32_t clients;
+    uint32_t locks_per_owner; /* bounds what one LOCK or UNLOCK can change */
     uint32_t locks_per_client;
     uint32_t locks_per_file;
     uint32_t locks;
@@ -45,9 +46,10 @@ struct hf_limits {
  * at the next tick; a search for a deadlock is repeated when the client repeats its request.
  */
 struct hf_budgets {
-    uint32_t search; /* one search for a circle of waiting owners */
-    uint32_t ahead;  /* looking for a waiter that a request queues behind: beyond, it need not */
-    uint32_t serve;  /* serving waiters, and reviewing circles of them */
+    uint32_t search;  /* one search for a circle of waiting owners */
+    uint32_t ahead;   /* looking for a waiter that a request queues behind: beyond, it need not */
+    uint32_t serve;   /* serving waiters, and reviewing circles of them */
+    uint32_t release; /* releasing what a client has; it ends with the owner that it has begun */
 };
 
 enum hf_grace_mode {

@@ -74,6 +74,7 @@ struct hf_config {
     uint32_t notify_verify; /* 0: no, 1: yes */
 
     uint32_t max_clients;
+    uint32_t max_locks_per_owner;
     uint32_t max_locks_per_client;
     uint32_t max_locks_per_file;
     uint32_t max_locks;

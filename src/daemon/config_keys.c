@@ -41,6 +41,8 @@ const struct hf_config_key hf_config_keys[] = {
     {"notify", "verify", CHOICE, AT(notify_verify), "yes", .choices = "no|yes",
      .comment = "ask a client's status monitor before its crash notice counts"},
     {"limits", "clients", NUMBER, AT(max_clients), "10000", 1, 10000000, .live = true},
+    {"limits", "locks_per_owner", NUMBER, AT(max_locks_per_owner), "10000", 1, 100000000,
+     .live = true},
     {"limits", "locks_per_client", NUMBER, AT(max_locks_per_client), "100000", 1, 100000000,
      .live = true},
     {"limits", "locks_per_file", NUMBER, AT(max_locks_per_file), "100000", 1, 100000000,

@@ -61,6 +61,7 @@ static uint32_t notify_in_flight(const struct hf_config *config)
 static struct hf_limits limits_of(const struct hf_config *config)
 {
     return (struct hf_limits){config->max_clients,
+                              config->max_locks_per_owner,
                               config->max_locks_per_client,
                               config->max_locks_per_file,
                               config->max_locks,

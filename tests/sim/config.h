@@ -38,7 +38,8 @@ struct sim_config {
     uint32_t max_locks_per_file;
     uint32_t max_locks_per_host;
     uint32_t max_waiters;
-    uint32_t serve_budget; /* how much work one tick spends on serving waiters */
+    uint32_t release_budget; /* how much work one slice of a release does */
+    uint32_t serve_budget;   /* how much work one tick spends on serving waiters */
 
     /* The network. Chances are per mille and message. */
     uint16_t loss;

@@ -34,6 +34,7 @@ static struct sim_config scenario(unsigned i)
                                  .max_locks_per_file = 1000,
                                  .max_locks_per_host = 1000,
                                  .serve_budget = 4000,
+                                 .release_budget = 8000,
                                  .max_waiters = 1000,
                                  .delay_ms = 5,
                                  .resend_ms = 1000,

@@ -114,6 +114,12 @@ bool sim_predict_covers(const struct sim_oracle *held, unsigned owner, struct si
     return true;
 }
 
+/* Something in the range is being released: it is in the way of others, but not the owner's. */
+static bool is_doomed(const struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    return !sim_oracle_holds(&model->seen.doomed, owner, range, SIM_FREE);
+}
+
 static unsigned predict_reclaim(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_model *model = &world->model;
@@ -121,6 +127,8 @@ static unsigned predict_reclaim(const struct sim_world *world, const struct sim_
 
     if (r->proc >= SIM_PROCS) /* the liar of work.c holds nothing */
         return model->seen.grace ? DENIED : GRACE;
+    if (is_doomed(model, owner, r->range))
+        return !model->seen.grace ? GRACE : world->config.durable ? DENIED : DENIED | GRANTED;
     if (!model->seen.grace) /* "GRANTED if that owner still holds exactly it" */
         return sim_oracle_holds(&model->held, owner, r->range,
                                 r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED)
@@ -168,7 +176,8 @@ static unsigned predict_lock(const struct sim_world *world, const struct sim_mes
     const struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
 
-    if (sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+    if (!is_doomed(model, owner, r->range) &&
+        sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return GRANTED | (model->seen.grace ? GRACE : 0); /* in grace: old or new, both true */
     if (model->seen.grace && !world->config.conflict_mode)
         return GRACE;
@@ -185,7 +194,8 @@ static unsigned predict_cancel(const struct sim_world *world, const struct sim_m
     const struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
 
-    if (sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0)
+    if (sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0 ||
+        is_doomed(model, owner, r->range))
         return GRANTED;
     if (sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return DENIED;

@@ -236,6 +236,7 @@ static struct hf_core_config core_config(const struct sim_config *c)
 
     config.server_name = sim_server_name();
     config.limits = (struct hf_limits){.clients = c->max_clients,
+                                       .locks_per_owner = 1000,
                                        .locks_per_client = c->max_locks_per_client,
                                        .locks_per_file = c->max_locks_per_file,
                                        .locks = c->max_locks,
@@ -246,6 +247,7 @@ static struct hf_core_config core_config(const struct sim_config *c)
                                        .locks_per_host = c->max_locks_per_host,
                                        .registrations_per_host = 100};
     config.budgets.serve = c->serve_budget;
+    config.budgets.release = c->release_budget;
     config.grace_mode = c->conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     config.grace_ms = c->grace_ms;
     config.durable_locks = c->durable;
@@ -345,6 +347,7 @@ void sim_server_crash(struct sim_world *world)
     memset(server->cache, 0, sizeof(server->cache));
     memset(server->calls, 0, sizeof(server->calls));
     memset(world->model.notice, 0, sizeof(world->model.notice));
+    memset(world->model.releasing, 0, sizeof(world->model.releasing));
     sim_check_crashed(world);
     sim_queue_push(&world->queue,
                    (struct sim_event){.at_ms = world->now_ms + sim_rng_range(&world->rng, 1, 4000),

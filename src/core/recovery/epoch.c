@@ -38,6 +38,7 @@ static void begin(struct hf_core *core, struct hf_now now)
     core->next_id = hf_record_first_id(core->epoch);
     hf_durable_write_server(core);
     core->recovery->state_seq = core->durable->epoch_seq;
+    hf_pending_release_keep_unclaimed(core);
     if (!core->config.durable_locks)
         let_clients_reclaim(core);
     hf_grace_begin(core, now);
