@@ -1,6 +1,9 @@
 #include "daemon/commit_pump.h"
 
+#include <string.h>
+
 #include "base/assert.h"
+#include "base/boot_id.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/secret.h"
@@ -63,6 +66,23 @@ static void wake(void *ctx)
     uv_async_send(&((struct hf_commit_pump *)ctx)->committed);
 }
 
+/* A batch that may be lost when the host crashes is written at once, and does not change threads.
+ */
+static bool write_now(struct hf_commit_pump *pump, const struct hf_batch *batch)
+{
+    uint64_t began_ns;
+
+    if (!batch->may_be_lost)
+        return false;
+    began_ns = uv_hrtime();
+    if (!hf_committer_write(&pump->committer, batch))
+        return false;
+    hf_histogram_observe(&pump->commits_ns, uv_hrtime() - began_ns);
+    hf_histogram_observe(&pump->batch_sizes, batch->n_ops);
+    hf_service_batch_done(pump->service, batch->seq, 0);
+    return true;
+}
+
 void hf_commit_pump_submit(struct hf_commit_pump *pump)
 {
     const struct hf_batch *batch;
@@ -72,6 +92,8 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
             hf_service_batch_done(pump->service, batch->seq, 0);
             continue;
         }
+        if (write_now(pump, batch))
+            continue;
         pump->committing = true;
         hf_committer_submit(&pump->committer, batch);
     }
@@ -99,8 +121,18 @@ int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT
         .backend = backend_name(config->backend),
         .path = config->path,
         .dsn = dsn,
+        .unflushed = config->durable == HF_DURABLE_PROCESS,
     };
+    (void)hf_boot_id_read(out->boot_id); /* zeros: an unknown boot, unlike any other */
     return rv;
+}
+
+/* Without it a crash of the host looks like one of the daemon (DUR-02). */
+static bool has_boot_id(const struct hf_store_config *store)
+{
+    static const uint8_t none[HF_BOOT_ID_SIZE];
+
+    return memcmp(store->boot_id, none, sizeof(none)) != 0;
 }
 
 int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config)
@@ -114,6 +146,12 @@ int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *con
         hf_log(HF_LOG_ERROR, "cannot use store.dsn_file", HF_STR("file", config->dsn_file),
                HF_STR("reason", reason));
         return rv;
+    }
+    if (store.unflushed && !has_boot_id(&store)) {
+        hf_log(HF_LOG_ERROR, "cannot use locks.durable=process",
+               HF_STR("reason", "the id of this boot of the host is unknown: it is neither in "
+                                "/proc/sys/kernel/random/boot_id nor in HOLDFAST_BOOT_ID"));
+        return HF_EUNAVAIL;
     }
     rv = hf_store_open(&pump->store, &store);
     if (rv < 0)
@@ -168,6 +206,9 @@ int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
                HF_STR("detail", hf_store_error(&pump->store)));
         return rv;
     }
+    if (hf_core_lost_tail(service->core))
+        hf_log(HF_LOG_WARN, "the host has crashed: the newest locks may be unknown",
+               HF_STR("advice", "clients may reclaim locks that are not in the store"));
     hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loading.clients),
            HF_UINT("locks", loading.locks), HF_UINT("digest", hf_core_digest(service->core)));
     return 0;
