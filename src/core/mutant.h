@@ -48,7 +48,9 @@
     X(ANY_CRASH_LOSES, "after a crash of the process locks are thought lost")          \
     X(LOST_TAIL_CONFLICTS, "a reclaim of a lost lock is granted over a known one")     \
     X(LOST_TAIL_FORGOTTEN, "a restart in grace forgets that locks were lost")          \
-    X(CLIENT_NOT_FLUSHED, "a new client counts before it is flushed")
+    X(CLIENT_NOT_FLUSHED, "a new client counts before it is flushed")                  \
+    X(ANSWER_BEFORE_WRITE, "what may be lost by the host is not written at all")       \
+    X(FLUSH_NEVER, "what was written is not flushed")
 
 enum hf_mutant {
     HF_MUTANT_NONE,
