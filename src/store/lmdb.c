@@ -237,7 +237,9 @@ static enum hf_store_written append(struct lmdb *lmdb, const struct hf_batch *ba
 {
     if (remember(lmdb, batch) < 0)
         return HF_STORE_NOT_WRITTEN;
-    if (hf_journal_append(&lmdb->journal, batch) == 0 && hf_lmdb_dir_is_ours(&lmdb->env.dir) &&
+    /* The next daemon moves the journal aside before it reads it. (That data.mdb is in its place is
+     * checked with the next flush.) */
+    if (hf_journal_append(&lmdb->journal, batch) == 0 &&
         hf_journal_is_ours(&lmdb->journal, lmdb->env.dir.path))
         return HF_STORE_WRITTEN;
     forget(lmdb, batch);

@@ -197,18 +197,13 @@ int hf_lmdb_dir_settle(struct hf_store *store, struct hf_lmdb_dir *dir)
     return 0;
 }
 
-bool hf_lmdb_dir_is_ours(const struct hf_lmdb_dir *dir)
+int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir)
 {
     char name[PATH_MAX];
     struct stat st;
 
     hf_format(name, sizeof(name), "%s/" DATA_NAME, dir->path);
-    return stat(name, &st) == 0 && st.st_dev == dir->data_dev && st.st_ino == dir->data_ino;
-}
-
-int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir)
-{
-    if (hf_lmdb_dir_is_ours(dir))
+    if (stat(name, &st) == 0 && st.st_dev == dir->data_dev && st.st_ino == dir->data_ino)
         return 0;
     return hf_store_fail(store, HF_EFENCED,
                          "%s/" DATA_NAME " was removed or replaced while in use; nothing more is "

@@ -35,9 +35,6 @@ int hf_lmdb_dir_settle(struct hf_store *store, struct hf_lmdb_dir *dir);
  */
 void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir);
 
-/* True if data.mdb is still the file we opened. Any thread may ask. */
-bool hf_lmdb_dir_is_ours(const struct hf_lmdb_dir *dir);
-
 /* HF_EFENCED if data.mdb is no longer the file we opened, so that our writes would be lost. */
 int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir);
 
