@@ -11,6 +11,12 @@
 
 /* ---- results ---- */
 
+static void observe(struct hf_commit_pump *pump, const struct hf_batch *batch, uint64_t duration_ns)
+{
+    hf_histogram_observe(&pump->commits_ns, duration_ns);
+    hf_histogram_observe(&pump->batch_sizes, batch->n_ops);
+}
+
 /*
  * Requests are refused while the store is down. A batch that became durable shows that it is up;
  * only after a failure, or news without a result, must the committer be asked.
@@ -22,8 +28,8 @@ static void collect(struct hf_commit_pump *pump)
 
     if (hf_committer_collect(&pump->committer, &result)) {
         pump->committing = false;
-        hf_histogram_observe(&pump->commits_ns, result.duration_ns);
-        hf_histogram_observe(&pump->batch_sizes, result.batch->n_ops);
+        pump->flush_ns = result.duration_ns;
+        observe(pump, result.batch, result.duration_ns);
         hf_service_batch_done(pump->service, result.batch->seq, result.status);
         if (result.status == 0) {
             pump->service->store_up = true;
@@ -66,19 +72,42 @@ static void wake(void *ctx)
     uv_async_send(&((struct hf_commit_pump *)ctx)->committed);
 }
 
-/* A batch that may be lost when the host crashes is written at once, and does not change threads.
+/*
+ * A client that asks alone makes one batch after the other, each of one request, with one turn of
+ * the loop in between for the answer of the store's thread, or none. Any other work of the loop
+ * shows as more turns or larger batches, and then the store's thread is needed.
  */
-static bool write_now(struct hf_commit_pump *pump, const struct hf_batch *batch)
+static bool comes_alone(struct hf_commit_pump *pump, const struct hf_batch *batch)
 {
-    uint64_t began_ns;
+    enum { LONE_OPS = 2, LONE_TURNS = 2, LONE_BATCHES = 16 };
+    bool lone = batch->n_ops <= LONE_OPS && pump->idle_turns <= LONE_TURNS;
 
-    if (!batch->may_be_lost)
+    pump->idle_turns = 0;
+    if (!lone)
+        pump->lone_batches = 0;
+    else if (pump->lone_batches < LONE_BATCHES)
+        pump->lone_batches++;
+    return pump->lone_batches == LONE_BATCHES;
+}
+
+/* Flushes on the loop's thread only while the last batch took less than this. */
+enum { FLUSH_FAST_NS = 1000000 };
+
+/* Makes a batch as durable as it must be without a change of threads, if that is quick. */
+static bool commit_here(struct hf_commit_pump *pump, const struct hf_batch *batch)
+{
+    bool alone = comes_alone(pump, batch);
+    uint64_t began_ns = uv_hrtime();
+    bool done = false;
+
+    if (batch->may_be_lost)
+        done = hf_committer_write(&pump->committer, batch);
+    else if (alone && pump->flush_ns < FLUSH_FAST_NS)
+        done = hf_committer_write_through(&pump->committer, batch);
+    if (!done)
         return false;
-    began_ns = uv_hrtime();
-    if (!hf_committer_write(&pump->committer, batch))
-        return false;
-    hf_histogram_observe(&pump->commits_ns, uv_hrtime() - began_ns);
-    hf_histogram_observe(&pump->batch_sizes, batch->n_ops);
+    pump->flush_ns = uv_hrtime() - began_ns;
+    observe(pump, batch, pump->flush_ns);
     hf_service_batch_done(pump->service, batch->seq, 0);
     return true;
 }
@@ -92,11 +121,12 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
             hf_service_batch_done(pump->service, batch->seq, 0);
             continue;
         }
-        if (write_now(pump, batch))
+        if (commit_here(pump, batch))
             continue;
         pump->committing = true;
         hf_committer_submit(&pump->committer, batch);
     }
+    pump->idle_turns++;
 }
 
 /* ---- opening ---- */

@@ -340,6 +340,23 @@ bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *b
     return true;
 }
 
+/* The thread sleeps until it is given a batch or a backup, both by the caller of this function. */
+static bool thread_is_idle(struct hf_committer *c)
+{
+    bool idle;
+
+    pthread_mutex_lock(&c->mutex);
+    idle = !c->batch && !c->done && !c->backup.out && c->written_ns == 0 && c->health.up;
+    pthread_mutex_unlock(&c->mutex);
+    return idle;
+}
+
+bool hf_committer_write_through(struct hf_committer *committer, const struct hf_batch *batch)
+{
+    return thread_is_idle(committer) &&
+           hf_store_write_through(committer->store, batch) == HF_STORE_WRITTEN;
+}
+
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out)
 {
     bool done;

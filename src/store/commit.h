@@ -121,6 +121,12 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
  */
 bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *batch);
 
+/*
+ * Makes a batch durable on the caller's thread, which waits for one flush; true: it is. False: it
+ * must be submitted. No batch may be in flight, and none that was written may wait for a flush.
+ */
+bool hf_committer_write_through(struct hf_committer *committer, const struct hf_batch *batch);
+
 /* Returns true once for each batch, when it is done; false while there is no result. */
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out);
 

@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -24,9 +27,10 @@ const struct hf_journal_layout hf_journal_unflushed = {.side_bytes = HF_JOURNAL_
                                                        .n_sides = 2};
 
 /* The last sector of the file, behind the records, where versions that know no id do not look. */
-struct trailer {
+struct hf_journal_trailer {
     char magic[8];
     uint64_t id;
+    _Atomic uint64_t taken; /* another daemon reads the file, or has read it */
 };
 
 static const char MAGIC[] = "HFjourn1";
@@ -60,8 +64,11 @@ void hf_journal_init(struct hf_journal *journal)
 
 void hf_journal_close(struct hf_journal *journal)
 {
+    if (journal->trailer)
+        munmap((void *)journal->trailer, SECTOR);
     if (journal->fd >= 0)
         close(journal->fd);
+    journal->trailer = NULL;
     journal->fd = -1;
 }
 
@@ -85,7 +92,7 @@ static int write_zeros(int fd, const struct hf_journal_layout *layout)
 static int write_id(int fd, const struct hf_journal_layout *layout, uint64_t id)
 {
     uint8_t sector[SECTOR] = {0};
-    struct trailer trailer = {.id = id};
+    struct hf_journal_trailer trailer = {.id = id};
     ssize_t n;
 
     memcpy(trailer.magic, MAGIC, sizeof(trailer.magic));
@@ -108,6 +115,7 @@ int hf_journal_create(struct hf_journal *journal, int dir_fd,
 {
     struct stat st;
     uint64_t id;
+    void *trailer;
     int error = draw_id(&id);
     int fd;
 
@@ -125,10 +133,15 @@ int hf_journal_create(struct hf_journal *journal, int dir_fd,
     if (!error && (fsync(fd) < 0 || fstat(fd, &st) < 0 ||
                    renameat(dir_fd, NEW_NAME, dir_fd, NAME) < 0 || fsync(dir_fd) < 0))
         error = errno;
+    trailer =
+        error ? MAP_FAILED : mmap(NULL, SECTOR, PROT_READ, MAP_SHARED, fd, records_end(layout));
+    if (!error && trailer == MAP_FAILED)
+        error = errno;
     if (error) {
         close(fd);
         return error;
     }
+    journal->trailer = trailer;
     journal->fd = fd;
     journal->id = id;
     journal->dev = st.st_dev;
@@ -282,7 +295,7 @@ static int take_records(const uint8_t *file, const struct hf_journal_reading *re
 /* Compares the file's id. A file without one was not made for this data.mdb. */
 static int check_id(int fd, const struct hf_journal_reading *reading)
 {
-    struct trailer trailer;
+    struct hf_journal_trailer trailer;
     ssize_t n = pread(fd, &trailer, sizeof(trailer), records_end(&reading->layout));
 
     if (n < 0)
@@ -310,12 +323,44 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
     return error;
 }
 
+bool hf_journal_is_taken(const struct hf_journal *journal)
+{
+    return atomic_load(&journal->trailer->taken) !=
+           0; /* after the append, in every processor's eye */
+}
+
+/* A file of another size has no trailer, and no owner that would look at it. */
+static int mark_as_taken(int dir_fd)
+{
+    static const uint64_t taken = 1;
+    int fd = openat(dir_fd, OLD_NAME, O_RDWR | O_CLOEXEC);
+    off_t at;
+    struct stat st;
+    int error = 0;
+
+    if (fd < 0)
+        return errno == ENOENT ? 0 : errno;
+    if (fstat(fd, &st) < 0)
+        error = errno;
+    at = st.st_size - SECTOR + (off_t)offsetof(struct hf_journal_trailer, taken);
+    if (!error && st.st_size % HF_JOURNAL_SIDE_UNIT == SECTOR &&
+        pwrite(fd, &taken, sizeof(taken), at) != (ssize_t)sizeof(taken))
+        error = errno;
+    close(fd);
+    return error;
+}
+
 int hf_journal_move_aside(int dir_fd)
 {
+    int error;
+
     /* Only one of the two files can hold records that are still valid; lmdb.c says why. */
     if (renameat(dir_fd, NAME, dir_fd, OLD_NAME) < 0 && errno != ENOENT)
         return errno;
-    return fsync(dir_fd) < 0 ? errno : 0;
+    error = mark_as_taken(dir_fd);
+    if (!error && fsync(dir_fd) < 0)
+        error = errno;
+    return error;
 }
 
 static int open_either(int dir_fd)

@@ -22,7 +22,9 @@
  * The file belongs to one daemon. The next daemon moves it aside before reading it, and makes a new
  * one. After each sync, and before it acknowledges a batch, a daemon checks that the file is still
  * in its place (hf_journal_is_ours). Everything it acknowledged before the move, the next daemon
- * reads.
+ * reads. Where a flush does not take most of the time anyway, asking the file system would be felt:
+ * the next daemon also marks the file it moves, before it reads it, and a daemon that does not
+ * flush looks at the mark after each append (hf_journal_is_taken), which it has mapped.
  *
  * Behind the records stands the file's id, random and new for each file. LMDB holds the same id, so
  * a journal that is missing, or belongs to another data.mdb, is noticed (lmdb_parts.h).
@@ -59,11 +61,14 @@ struct hf_journal_layout {
 extern const struct hf_journal_layout hf_journal_flushed;
 extern const struct hf_journal_layout hf_journal_unflushed;
 
+struct hf_journal_trailer;
+
 struct hf_journal {
     int fd; /* -1 when there is no file */
     dev_t dev;
     ino_t ino;
-    uint64_t id; /* in the file and in LMDB; 0 when there is no file */
+    uint64_t id;                              /* in the file and in LMDB; 0 when there is no file */
+    const struct hf_journal_trailer *trailer; /* mapped; NULL when there is no file */
     struct hf_hash_key key;
     size_t side_bytes;
     unsigned n_sides;
@@ -77,7 +82,8 @@ struct hf_journal {
 void hf_journal_init(struct hf_journal *journal);
 void hf_journal_close(struct hf_journal *journal);
 
-/* Moves the journal of the previous owner aside, to journal.old, unless that happened before. */
+/* Moves the journal of the previous owner aside, to journal.old, unless that happened before, and
+ * marks it as taken. */
 int hf_journal_move_aside(int dir_fd);
 
 /* What must be known to read a journal. */
@@ -121,6 +127,9 @@ bool hf_journal_has_room(const struct hf_journal *journal, const struct hf_batch
  */
 int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch);
 int hf_journal_sync(const struct hf_journal *journal);
+
+/* True if another daemon has moved the file and is about to read it, or has. */
+bool hf_journal_is_taken(const struct hf_journal *journal);
 
 /* True if the file is still the one of that name in the directory at path. */
 bool hf_journal_is_ours(const struct hf_journal *journal, const char *path);

@@ -227,6 +227,21 @@ static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
     return rv;
 }
 
+/* What a failure leaves in the file is void after the checkpoint that stale demands. */
+static enum hf_store_written lmdb_write_through(struct hf_store *store,
+                                                const struct hf_batch *batch)
+{
+    struct lmdb *lmdb = store->state;
+
+    if (!lmdb->env.env || lmdb->stale || is_large(lmdb, batch) ||
+        !hf_journal_has_room(&lmdb->journal, batch) || remember(lmdb, batch) < 0)
+        return HF_STORE_NOT_WRITTEN;
+    if (write_journal(lmdb, batch) == 0)
+        return HF_STORE_WRITTEN;
+    forget(lmdb, batch);
+    return HF_STORE_NOT_WRITTEN;
+}
+
 /* ---- batches that may be lost ---- */
 
 /*
@@ -237,10 +252,8 @@ static enum hf_store_written append(struct lmdb *lmdb, const struct hf_batch *ba
 {
     if (remember(lmdb, batch) < 0)
         return HF_STORE_NOT_WRITTEN;
-    /* The next daemon moves the journal aside before it reads it. (That data.mdb is in its place is
-     * checked with the next flush.) */
-    if (hf_journal_append(&lmdb->journal, batch) == 0 &&
-        hf_journal_is_ours(&lmdb->journal, lmdb->env.dir.path))
+    /* That both files are in their places is checked with the next flush. */
+    if (hf_journal_append(&lmdb->journal, batch) == 0 && !hf_journal_is_taken(&lmdb->journal))
         return HF_STORE_WRITTEN;
     forget(lmdb, batch);
     lmdb->stale = true;
@@ -447,6 +460,7 @@ const struct hf_store_backend hf_store_lmdb = {
     .apply = lmdb_apply,
     .probe = lmdb_probe,
     .write = lmdb_write,
+    .write_through = lmdb_write_through,
     .flush = lmdb_flush,
     .list = lmdb_list,
     .read = hf_lmdb_read,

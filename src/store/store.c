@@ -151,6 +151,13 @@ enum hf_store_written hf_store_write(struct hf_store *store, const struct hf_bat
     return store->backend->write ? store->backend->write(store, batch) : HF_STORE_NOT_WRITTEN;
 }
 
+enum hf_store_written hf_store_write_through(struct hf_store *store, const struct hf_batch *batch)
+{
+    HF_ASSERT(store->backend);
+    return store->backend->write_through ? store->backend->write_through(store, batch)
+                                         : HF_STORE_NOT_WRITTEN;
+}
+
 int hf_store_flush(struct hf_store *store)
 {
     HF_ASSERT(store->backend);

@@ -106,6 +106,12 @@ enum hf_store_written {
 enum hf_store_written hf_store_write(struct hf_store *store, const struct hf_batch *batch);
 
 /*
+ * Makes a batch durable if one flush is enough for that: else, or if it fails, the batch must be
+ * applied. Never HF_STORE_WRITTEN_HURRY.
+ */
+enum hf_store_written hf_store_write_through(struct hf_store *store, const struct hf_batch *batch);
+
+/*
  * Makes durable all that has been written. After a failure nothing is written any more, and what
  * was is made durable by the next success of any function.
  */

@@ -133,7 +133,8 @@ static void check_sleepers(struct sim_world *world)
     const struct sim_config *config = &world->config;
     const struct sim_seen *seen = &world->model.seen;
 
-    if (seen->n_waiters == 0 || (seen->grace && (!config->conflict_mode || sim_server_is_blind(world))) ||
+    if (seen->n_waiters == 0 ||
+        (seen->grace && (!config->conflict_mode || sim_server_is_blind(world))) ||
         config->max_locks < TIGHT || config->max_locks_per_client < TIGHT ||
         config->max_locks_per_file < TIGHT || config->max_locks_per_host < TIGHT ||
         config->max_clients < TIGHT || world->now_ms <= world->model.redo_until_ms ||

@@ -56,12 +56,12 @@ static void crash_soon(struct sim_world *world)
 {
     if (world->config.host_crash_ms == 0 || !sim_rng_one_in(&world->rng, 12))
         return;
-    sim_queue_push(&world->queue,
-                   (struct sim_event){.at_ms = world->now_ms +
-                                               sim_rng_below(&world->rng, SIM_FLUSH_WITHIN_MS),
-                                      .kind = SIM_EVENT_FAULT,
-                                      .who = 1,
-                                      .what = SIM_FAULT_HOST_CRASH});
+    sim_queue_push(
+        &world->queue,
+        (struct sim_event){.at_ms = world->now_ms + sim_rng_below(&world->rng, SIM_FLUSH_WITHIN_MS),
+                           .kind = SIM_EVENT_FAULT,
+                           .who = 1,
+                           .what = SIM_FAULT_HOST_CRASH});
 }
 
 bool sim_pages_may_write(struct sim_world *world, const struct hf_batch *batch)

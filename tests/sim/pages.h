@@ -25,8 +25,8 @@ struct sim_pages {
         uint64_t at_ms;
     } written[SIM_WRITTEN]; /* oldest first */
     unsigned n_written;
-    bool flush_failed; /* the store is down: nothing is written until a flush succeeds */
-    uint8_t boot;      /* counts the boots of the host */
+    bool flush_failed;  /* the store is down: nothing is written until a flush succeeds */
+    uint8_t boot;       /* counts the boots of the host */
     uint8_t epoch_boot; /* in which the epoch on the disk began */
 };
 

@@ -307,9 +307,8 @@ static int load(struct sim_world *world)
     rv = hf_core_start(server->core, sim_now(world));
     if (rv == 0 && world->config.process) {
         server->tail_lost =
-            recorded_tail_lost(server) ||
-            (server->pages.boot != server->pages.epoch_boot && server->durable_epoch > 0 &&
-             !server->clean);
+            recorded_tail_lost(server) || (server->pages.boot != server->pages.epoch_boot &&
+                                           server->durable_epoch > 0 && !server->clean);
         sim_pages_opened(world);
     }
     return rv;

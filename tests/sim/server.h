@@ -3,15 +3,15 @@
  * are. It lets answers go when a batch is durable, commits one batch at a time, makes the outgoing
  * calls that the core wants made, wakes it when it asks to be woken, and dies and comes back.
  *
- * The simulated disk (records) and nothing else survives a crash; of what was not flushed a crash of
- * the host may take the newest (pages.h).
+ * The simulated disk (records) and nothing else survives a crash; of what was not flushed a crash
+ * of the host may take the newest (pages.h).
  */
 #ifndef HF_SIM_SERVER_H
 #define HF_SIM_SERVER_H
 
-#include "pages.h"
 #include "core/core.h"
 #include "message.h"
+#include "pages.h"
 #include "support/records.h"
 #include "wire.h"
 

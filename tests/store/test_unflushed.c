@@ -300,24 +300,43 @@ static void flushed_store_writes_nothing_unflushed(void **state)
     hf_store_close(&store);
 }
 
-/* Another daemon took the store although it was in use: the writer notices at its next batch. */
-static void a_writer_that_lost_its_journal_stops(void **state)
+/* Another daemon takes the store although it is in use: the writer notices at its next batch. */
+static void a_writer_that_lost_its_store_stops(void **state)
 {
-    char from[PATH_MAX + 16];
-    char to[PATH_MAX + 16];
+    char lock[PATH_MAX + 16];
+    struct hf_store first;
 
     (void)state;
     assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), 0);
     assert_int_equal(put(1, false), HF_STORE_WRITTEN);
-    snprintf(from, sizeof(from), "%s/journal", dir);
-    snprintf(to, sizeof(to), "%s/journal.old", dir);
-    assert_int_equal(rename(from, to), 0);
+    first = store;
+    snprintf(lock, sizeof(lock), "%s/holdfast.lock", dir);
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), 0);
+    assert_int_equal(count(), 1);
+    hf_store_close(&store);
+
+    store = first;
     assert_int_equal(put(2, false), HF_STORE_NOT_WRITTEN);
-    assert_int_equal(rename(to, from), 0);
-    assert_int_equal(put(2, false), HF_STORE_NOT_WRITTEN); /* until a checkpoint */
-    assert_int_equal(hf_store_probe(&store), 0);
-    assert_int_equal(put(2, false), HF_STORE_WRITTEN);
-    assert_int_equal(count(), 2);
+    assert_int_equal(hf_store_flush(&store), HF_EFENCED);
+    assert_int_equal(put(2, false), HF_STORE_NOT_WRITTEN);
+    assert_int_equal(hf_store_probe(&store), HF_EFENCED);
+    hf_store_close(&store);
+    expect_locks(FIRST_BOOT, 1);
+}
+
+/* The flush notices, if not the writer. */
+static void a_journal_that_was_removed_is_noticed(void **state)
+{
+    char name[PATH_MAX + 16];
+
+    (void)state;
+    assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), 0);
+    assert_int_equal(put(1, false), HF_STORE_WRITTEN);
+    snprintf(name, sizeof(name), "%s/journal", dir);
+    assert_int_equal(unlink(name), 0);
+    assert_int_equal(hf_store_flush(&store), HF_EFENCED);
+    assert_int_equal(put(2, false), HF_STORE_NOT_WRITTEN);
     hf_store_close(&store);
 }
 
@@ -337,7 +356,8 @@ int main(void)
         STORY(only_a_clean_stop_leaves_a_store_for_older_versions),
         STORY(verification_reads_both_sides),
         STORY(flushed_store_writes_nothing_unflushed),
-        STORY(a_writer_that_lost_its_journal_stops),
+        STORY(a_writer_that_lost_its_store_stops),
+        STORY(a_journal_that_was_removed_is_noticed),
     };
 
     hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
