@@ -26,8 +26,9 @@ const struct hf_config_key hf_config_keys[] = {
     {"store", "dsn", TEXT, AT(dsn), "", .comment = "for postgres; empty: the PG* environment"},
     {"store", "dsn_file", TEXT, AT(dsn_file), "",
      .comment = "holds the dsn instead: a command line, and its password, is seen by all users"},
-    {"locks", "durable", CHOICE, AT(durable), "yes", .choices = "no|yes",
-     .comment = "no: only clients are recorded, as rpc.statd does"},
+    {"locks", "durable", CHOICE, AT(durable), "yes", .choices = "no|yes|process",
+     .comment = "no: only clients are recorded, as rpc.statd does; process: a crash of the daemon "
+                "loses nothing, one of the host the last 10 ms"},
     {"grace", "seconds", NUMBER, AT(grace_seconds), "90", 0, 86400},
     {"grace", "mode", CHOICE, AT(grace_mode), "strict", .choices = "strict|conflict",
      .comment = "conflict: only what conflicts with an unreclaimed lock waits"},

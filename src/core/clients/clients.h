@@ -116,7 +116,7 @@ struct hf_client {
     struct hf_client_mutable m;
     bool confirmed;   /* it has answered a notice or status callback since we started */
     bool registered;  /* has a record; an SM_MON client without one counts for nothing */
-    bool may_reclaim; /* locks are not durable, and it was registered before the restart */
+    bool may_reclaim; /* locks that are not recorded: it was registered before the restart */
     bool reclaimed;   /* it has reclaimed something since the restart */
     bool monitors_us; /* SM_MON whose mon_name is this server (SPEC section 2, kind 2) */
     uint8_t *bytes;   /* owns name and my_name */
@@ -158,7 +158,7 @@ struct hf_clients {
     struct hf_list all;
     struct hf_slab slab, alias_slab, host_slab;
     uint32_t n_nlm, n_nsm;
-    uint64_t n_unclaimed; /* locks; clients that may reclaim when locks are not durable */
+    uint64_t n_unclaimed; /* locks; clients that may reclaim locks that are not recorded */
 };
 
 int hf_clients_init(struct hf_core *core);
