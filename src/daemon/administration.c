@@ -118,6 +118,7 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
         .socket = a->socket,
         .token_file = config->admin_token_file,
         .fh_map = config->admin_fh_map,
+        .names = config->names_socket,
     };
 
     a->engine = engine;

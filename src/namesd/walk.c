@@ -148,6 +148,7 @@ static bool slice(struct hf_walk *walk)
 static void begin(struct hf_walk *walk, int64_t now_ms)
 {
     walk->running = true;
+    walk->gathering = false;
     walk->seen = 0;
     walk->worked_ms = 0;
     walk->started_ms = now_ms;
@@ -169,10 +170,15 @@ static void end(struct hf_walk *walk)
 
 int hf_walk_step(struct hf_walk *walk, int64_t now_ms)
 {
-    int64_t worked;
+    bool going;
 
     if (walk->max == 0 || (!walk->running && walk->places->n_wanted == 0))
         return -1;
+    if (!walk->running && !walk->gathering) {
+        walk->gathering = true;
+        if (walk->next_ms < now_ms + HF_WALK_GATHER_MS)
+            walk->next_ms = now_ms + HF_WALK_GATHER_MS;
+    }
     if (now_ms < walk->next_ms)
         return (int)(walk->next_ms - now_ms);
     hf_exports_look(walk->exports, now_ms);
@@ -184,15 +190,12 @@ int hf_walk_step(struct hf_walk *walk, int64_t now_ms)
         begin(walk, now_ms);
     if (walk->root >= walk->exports->n_roots) /* fewer roots than before */
         enter_root(walk, 0);
-    if (!slice(walk)) {
+    going = slice(walk);
+    walk->worked_ms += now() - now_ms;
+    walk->next_ms =
+        going ? now_ms + 4 * (now() - now_ms) : now_ms + HF_WALK_REST_MS + 10 * walk->worked_ms;
+    if (!going)
         end(walk);
-        worked = walk->worked_ms + now() - now_ms;
-        walk->next_ms = now_ms + HF_WALK_REST_MS + 10 * worked;
-    } else {
-        worked = now() - now_ms;
-        walk->worked_ms += worked;
-        walk->next_ms = now_ms + 4 * worked;
-    }
     hf_exports_close(walk->exports);
     return walk->running || walk->places->n_wanted > 0 ? (int)(walk->next_ms - now_ms) : -1;
 }

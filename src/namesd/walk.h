@@ -14,7 +14,12 @@
 #include "namesd/exports.h"
 #include "namesd/places.h"
 
-enum { HF_WALK_DEPTH_MAX = 128, HF_WALK_SLICE = 4096, HF_WALK_REST_MS = 5000 };
+enum {
+    HF_WALK_DEPTH_MAX = 128,
+    HF_WALK_SLICE = 4096,
+    HF_WALK_REST_MS = 5000,
+    HF_WALK_GATHER_MS = 200
+};
 
 struct hf_walk {
     struct hf_exports *exports;
@@ -22,7 +27,8 @@ struct hf_walk {
     uint64_t max; /* entries of directories that one walk looks at; 0: no walk at all */
 
     bool running;
-    bool cut; /* the last one ended because of max */
+    bool gathering; /* a walk is about to begin: more files may be wanted by then */
+    bool cut;       /* the last one ended because of max */
     uint64_t seen;
     size_t root;
     char path[HF_PATH_BYTES_MAX]; /* below the root */
@@ -37,7 +43,8 @@ struct hf_walk {
 void hf_walk_init(struct hf_walk *walk, struct hf_exports *exports, struct hf_places *places,
                   uint64_t max);
 
-/* Does a slice if one is due. Returns how long the caller may wait for the next, -1: for ever. */
+/* Does a slice if one is due; a walk begins a moment after the first file is wanted. Returns how
+ * long the caller may wait for the next, -1: for ever. */
 int hf_walk_step(struct hf_walk *walk, int64_t now_ms);
 
 #endif
