@@ -94,6 +94,11 @@ def handle():
     yield "/srv/a b\n\\ü".encode()
 
 
+def answer():
+    yield from (b"17 named /srv/a b", b"1 named /\\x0a\\xff", b"1 deleted", b"1 unknown", b"1 later", b"0 error text",
+                "1 named /ü\u202e".encode())
+
+
 def requests():
     return keep.read("requests")
 
@@ -102,7 +107,7 @@ def world():
     return keep.read("world")
 
 
-SEEDS = {f.__name__: f for f in (marking, message, arguments, record, config, address, handle,
+SEEDS = {f.__name__: f for f in (marking, message, arguments, record, config, address, answer, handle,
                                  requests, world)}
 
 
