@@ -159,6 +159,24 @@ def holdfastctl_takes_paths():
 
 
 @tap.test
+def the_log_names_the_file_of_a_callback_that_failed():
+    """NAM-01: beta waits for mail.db and cannot be called back: the line has the path, which was asked for then. With no
+    namer, and with one that hangs, it has the handle."""
+    quick = ("notify.timeout=1", "notify.attempts=1")
+    failed = "GRANTED callback failed"
+    with Scene(*quick) as scene, scene.namesd():
+        assert scene.alpha.unlock(scene.fh, svid=7) == "granted"
+        line = scene.daemon.wait_for_log(failed)
+        assert f"path={scene.mail}" in line, scene.daemon.log()
+    with Scene(*quick) as scene:
+        assert scene.alpha.unlock(scene.fh, svid=7) == "granted"
+        assert f"file={scene.fh.hex()}" in scene.daemon.wait_for_log(failed)
+    with PlayedNamer(lambda number, handle: None), Scene(*quick) as scene:
+        assert scene.alpha.unlock(scene.fh, svid=7) == "granted"
+        assert f"file={scene.fh.hex()}" in scene.daemon.wait_for_log(failed)
+
+
+@tap.test
 def without_a_namer_a_path_is_refused():
     """NAM-01: an empty table would read as "no lock": the command fails and says that no names are configured."""
     for settings in ((), ("names.socket=",)):

@@ -117,7 +117,7 @@ def installed_it_has_all_it_needs():
         there = copy.changed()
         for name in ("usr/sbin/holdfastd", "usr/bin/holdfastctl", "etc/holdfast/holdfast.conf",
                      "usr/sbin/holdfast-namesd", "etc/holdfast/names.conf", "usr/share/man/man8/holdfast-namesd.8.gz",
-                     f"{UNITS}/holdfast-namesd.service",
+                     f"usr/{UNITS}/holdfast-namesd.service",
                      "etc/ufw/applications.d/holdfast", "usr/share/man/man8/holdfastd.8.gz",
                      "usr/share/man/man8/holdfastctl.8.gz", "usr/share/man/man5/holdfast.conf.5.gz",
                      "usr/share/bash-completion/completions/holdfastctl", "usr/share/zsh/vendor-completions/_holdfastctl",
