@@ -116,6 +116,33 @@ static void reads_nfsd(void **state)
     assert_true(out[0].fsid.device == makedev(8, 17));
 }
 
+/* Given handles that the nfsd of Linux 6.1 made: by fsid=, by uuid, and with subtree_check. */
+static void reads_real_nfsd(void **state)
+{
+    struct hf_handle out[HF_HANDLE_READINGS_MAX];
+
+    (void)state;
+    assert_int_equal(hf_handle_read(from_hex("0100010107000000140000001b6e83f7"), out), 1);
+    assert_int_equal(out[0].fsid.kind, HF_FSID_ANY);
+    assert_memory_equal(out[0].fid.data, "\x14\0\0\0\x1b\x6e\x83\xf7", 8);
+    assert_int_equal(
+        hf_handle_read(from_hex("010007010210000000000000e0d3459d6eb64106a69b98274647f64a"
+                                "18000000b3ee87c4"),
+                       out),
+        1);
+    assert_int_equal(out[0].fsid.kind, HF_FSID_UUID);
+    assert_memory_equal(out[0].fsid.uuid, "\xe0\xd3\x45\x9d", 4);
+    assert_int_equal(out[0].type, 1);
+    assert_int_equal(out[0].fid.len, 8);
+    assert_int_equal(
+        hf_handle_read(from_hex("010007020310000000000000e0d3459d6eb64106a69b98274647f64a"
+                                "1b0000007a6a49711a000000cf4be53e"),
+                       out),
+        1);
+    assert_int_equal(out[0].type, 2);
+    assert_int_equal(out[0].fid.len, 16);
+}
+
 static size_t put_unfs3(uint8_t *bytes, size_t ino_size, size_t header, uint64_t ino)
 {
     uint32_t device = 0x801, generation = 77;
@@ -361,6 +388,7 @@ int main(void)
         cmocka_unit_test(reads_ganesha),
         cmocka_unit_test(reads_every_form_of_ganesha),
         cmocka_unit_test(reads_nfsd),
+        cmocka_unit_test(reads_real_nfsd),
         cmocka_unit_test(reads_unfs3),
         cmocka_unit_test(stays_inside_the_handle),
         cmocka_unit_test(fits_its_own_file_system),
