@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -264,6 +265,10 @@ void namer_connect(struct namer *namer)
 
     if (namer->link || !namer->socket[0] || namer->closing || uv_now(namer->loop) < namer->retry_ms)
         return;
+    if (namer->automatic && !namer->ever_up && access(namer->socket, F_OK) < 0) {
+        namer->retry_ms = uv_now(namer->loop) + NAMER_PAUSE_MIN_MS; /* most hosts have none */
+        return;
+    }
     link = hf_calloc(&hf_alloc_heap, 1, sizeof(*link));
     if (!link)
         return;

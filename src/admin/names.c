@@ -78,6 +78,7 @@ static void set_path(struct hf_names *names, struct name *name, char *path, size
 
 static void forget(struct hf_names *names, struct name *name)
 {
+    HF_ASSERT(name);
     set_path(names, name, NULL, 0);
     hf_map_remove(&names->by_fh, &name->node);
     hf_list_remove(&name->link);
@@ -271,6 +272,7 @@ static void on_down(void *ctx)
     while (!hf_list_empty(&names->open)) {
         struct name *name = hf_list_first(&names->open, struct name, link);
 
+        HF_ASSERT(name);
         names->counters.unanswered++;
         set_path(names, name, NULL, 0);
         settle(names, name, HF_NAME_NONE);

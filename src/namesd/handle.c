@@ -80,14 +80,12 @@ static bool read_ganesha_type(unsigned flags, struct hf_bytes *rest, int *out)
 {
     size_t size = flags >> 6 == 3 ? 4 : flags >> 6;
     const uint8_t *p = size ? take(rest, size) : NULL;
-    int16_t type16;
-    int32_t type32;
+    uint32_t type = 0;
 
     if (!p)
         return false;
-    memcpy(&type16, p, size == 2 ? 2 : 0);
-    memcpy(&type32, p, size == 4 ? 4 : 0);
-    *out = size == 1 ? p[0] : size == 2 ? type16 : type32;
+    memcpy(&type, p, size); /* little-endian, as the servers that make them */
+    *out = type < INT32_MAX ? (int)type : 0;
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 /* Files are found by their inode number alone first: a directory tells no device. */
@@ -44,6 +45,7 @@ int hf_places_init(struct hf_places *places)
 
 static void drop(struct hf_places *places, struct hf_place *place)
 {
+    HF_ASSERT(place);
     if (place->path)
         places->n_found--;
     else

@@ -22,7 +22,7 @@ int hf_resolver_init(struct hf_resolver *resolver, uint64_t search_max);
 void hf_resolver_free(struct hf_resolver *resolver);
 
 /* Close the exports (hf_exports_close) after a batch of these. */
-enum hf_answer hf_resolve(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes handle,
+enum hf_answer hf_resolve(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
                           char path[HF_PATH_BYTES_MAX]);
 
 /* descent.c: searches below a root by the hashes in a handle of unfs3. */
