@@ -67,8 +67,9 @@ def to_run_code_on_the_stack():
 def to_jump_into_the_middle_of_a_function():
     """CET: our functions begin with endbr64. (The program as a whole is marked so only where the C library's own
     start-up objects are, which Debian's are not.)"""
-    for program in installed():
-        assert program.read_bytes().count(ENDBR64) >= 10, program
+    for program in installed():  # only functions that are called through a pointer need it; the namer has few
+        least = 5 if program.name == "holdfast-namesd" else 10
+        assert program.read_bytes().count(ENDBR64) >= least, program
 
 
 @tap.test
