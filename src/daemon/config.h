@@ -94,6 +94,7 @@ struct hf_config {
     char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
     char admin_token_file[HF_CONFIG_TEXT_MAX];
     char admin_fh_map[HF_CONFIG_TEXT_MAX];
+    char names_socket[HF_CONFIG_TEXT_MAX];
 
     uint32_t log_level;  /* enum hf_log_level */
     uint32_t log_format; /* enum hf_log_format */

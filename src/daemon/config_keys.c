@@ -73,6 +73,8 @@ const struct hf_config_key hf_config_keys[] = {
      .comment = "holds the token that changes need"},
     {"admin", "fh_map", TEXT, AT(admin_fh_map), "",
      .comment = "lines of HEX PATH: names for file handles"},
+    {"names", "socket", TEXT, AT(names_socket), "auto",
+     .comment = "who knows paths: auto: /run/holdfast-names/socket, if it is there; empty: none"},
     {"log", "level", CHOICE, AT(log_level), "info", .choices = "error|warn|info|debug",
      .live = true},
     {"log", "format", CHOICE, AT(log_format), "text", .choices = "text|json", .live = true},

@@ -158,6 +158,8 @@ int hf_engine_start(struct hf_engine *engine)
         return rv;
     }
     hf_events_init(&engine->events, &engine->service, &engine->nsm);
+    engine->events.lines.loop = engine->loop;
+    engine->events.lines.names = engine->names;
     uv_prepare_start(&engine->prepare, end_turn);
     return 0;
 }

@@ -218,7 +218,8 @@ bool hf_client_left_state(const struct hf_client *client, int32_t state);
 /* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);
 
-void hf_client_event(struct hf_core *core, enum hf_event_kind kind, const struct hf_client *client,
-                     int64_t a, int64_t b, int error);
+/* For the caller to complete; NULL if there was no room for it. */
+struct hf_event *hf_client_event(struct hf_core *core, enum hf_event_kind kind,
+                                 const struct hf_client *client, int64_t a, int64_t b, int error);
 
 #endif
