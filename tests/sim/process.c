@@ -83,6 +83,7 @@ static void begin(struct sim_world *world, unsigned h, unsigned p, struct sim_me
     want.proc = (uint8_t)p;
     want.hidden.op = process->op;
     process->want = want;
+    process->since_ms = world->now_ms;
     process->granted = false;
     /* Put on the list before the call is sent: GRANTED may overtake BLOCKED. */
     process->listed = want.call == SIM_CALL_LOCK && want.block;
