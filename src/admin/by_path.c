@@ -116,18 +116,18 @@ static enum MHD_Result release_all(struct request *request, const struct by_path
     struct hf_service *service = request->admin->config.service;
     uint64_t mark = hf_core_view_grant_mark(service->core);
     int64_t released = HF_ENOENT;
-    uint64_t seq = 0;
+    struct hf_awaited wait = {0};
     char detail[128];
 
     for (size_t i = 0; i < b->n; i++) {
-        uint64_t batch = 0;
+        struct hf_awaited one = {0}; /* the locks of a file are released at once */
         int64_t n = hf_core_release_file(service->core, hf_service_now(service),
-                                         hf_bytes(b->handles[i].bytes, b->handles[i].len), &batch);
+                                         hf_bytes(b->handles[i].bytes, b->handles[i].len), &one);
 
         if (n < 0)
             continue; /* its last lock went meanwhile */
         released = n + (released > 0 ? released : 0);
-        seq = batch > seq ? batch : seq;
+        wait.seq = one.seq > wait.seq ? one.seq : wait.seq;
     }
     if (released < 0 && b->unnamed > 0) {
         hf_format(detail, sizeof(detail),
@@ -136,7 +136,7 @@ static enum MHD_Result release_all(struct request *request, const struct by_path
         return reply_problem(request, MHD_HTTP_NOT_FOUND, detail);
     }
     hf_format(request->argument, sizeof(request->argument), "%s", b->filter.quoted);
-    return reply_release(request, "release file", mark, released, seq);
+    return reply_release(request, "release file", mark, released, wait);
 }
 
 static struct by_path *begin(struct request *request)

@@ -67,20 +67,27 @@ static json_t *granted_since(const struct request *request, uint64_t mark)
     return granted;
 }
 
+json_t *released_json(const struct request *request)
+{
+    return json_pack("{s:I, s:o}", "released", (json_int_t)request->released, "granted",
+                     granted_since(request, request->grant_mark));
+}
+
+/* The outcome of a release in the core: its count or an error, and what to wait for. A large one is
+ * made in slices, and most of its grants come later. */
 enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
-                              int64_t released, uint64_t seq)
+                              int64_t released, struct hf_awaited wait)
 {
     if (released < 0)
         return reply_error(request, (int)released, "There is nothing of that name.");
     request->change = change;
     request->released = released;
-    return reply_when_durable(request, seq,
-                              json_pack("{s:I, s:o}", "released", (json_int_t)released, "granted",
-                                        granted_since(request, mark)));
+    request->grant_mark = mark;
+    return reply_when_durable(request, wait, wait.decision == 0 ? released_json(request) : NULL);
 }
 
 typedef int64_t (*release_by_id)(struct hf_core *core, struct hf_now now, uint64_t id,
-                                 uint64_t *seq);
+                                 struct hf_awaited *wait);
 
 static enum MHD_Result delete_by_id(struct request *request, const char *change,
                                     release_by_id release)
@@ -88,12 +95,12 @@ static enum MHD_Result delete_by_id(struct request *request, const char *change,
     struct hf_service *service = request->admin->config.service;
     uint64_t mark = hf_core_view_grant_mark(service->core);
     int64_t released = HF_ENOENT;
-    uint64_t seq = 0;
+    struct hf_awaited wait = {0};
     uint64_t id;
 
     if (parse_id(request->argument, &id))
-        released = release(service->core, hf_service_now(service), id, &seq);
-    return reply_release(request, change, mark, released, seq);
+        released = release(service->core, hf_service_now(service), id, &wait);
+    return reply_release(request, change, mark, released, wait);
 }
 
 enum MHD_Result on_delete_client(struct request *request)
@@ -111,7 +118,7 @@ enum MHD_Result on_delete_file(struct request *request)
     struct hf_service *service = request->admin->config.service;
     uint64_t mark = hf_core_view_grant_mark(service->core);
     int64_t released = HF_ENOENT;
-    uint64_t seq = 0;
+    struct hf_awaited wait = {0};
     uint8_t fh[HF_FH_MAX];
     int len = hf_hex_decode(request->argument, strlen(request->argument), fh, sizeof(fh));
     const char *path = NULL;
@@ -121,8 +128,8 @@ enum MHD_Result on_delete_file(struct request *request)
         hf_format(request->of_path, sizeof(request->of_path), "%s", path);
     if (len > 0)
         released = hf_core_release_file(service->core, hf_service_now(service),
-                                        hf_bytes(fh, (size_t)len), &seq);
-    return reply_release(request, "release file", mark, released, seq);
+                                        hf_bytes(fh, (size_t)len), &wait);
+    return reply_release(request, "release file", mark, released, wait);
 }
 
 /* ---- grace, notices, checks ---- */

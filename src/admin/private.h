@@ -60,6 +60,7 @@ struct request {
     const char *change; /* what the operator does, for the log */
     char of_path[1024]; /* the file it is done to, for the log, where its path is known; cut */
     int64_t released;
+    uint64_t grant_mark; /* grants after it are due to the release */
     struct hf_names_wait names_wait;
     struct by_path *by_path; /* a release by path that is under way */
     json_t *pending;
@@ -90,7 +91,8 @@ json_t *problem_json(unsigned status, const char *detail);
 void log_change(const struct request *request, bool durable);
 
 /* wait.c: the answer leaves, and the change is logged, when seq is durable. */
-enum MHD_Result reply_when_durable(struct request *request, uint64_t seq, json_t *json);
+enum MHD_Result reply_when_durable(struct request *request, struct hf_awaited wait, json_t *json);
+json_t *released_json(const struct request *request);
 /* The answer leaves when a check has ended. */
 enum MHD_Result reply_when_checked(struct request *request, const struct hf_view_client *client);
 /* The answer, which is the backup's bytes, leaves when a backup has been made. */
@@ -109,7 +111,7 @@ void wait_abandon_all(struct hf_admin *admin);
 /* Answers a release in the core: its count or an error, and the batch to wait for; mark is from
  * before it. */
 enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
-                              int64_t released, uint64_t seq);
+                              int64_t released, struct hf_awaited wait);
 
 /* by_path.c */
 void by_path_free(struct by_path *by_path);

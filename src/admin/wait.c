@@ -63,6 +63,8 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
     struct request *request = hf_container_of(waiter, struct request, waiter);
 
     log_change(request, durable);
+    if (durable && !request->pending)
+        request->pending = released_json(request);
     if (!durable)
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                        "The store could not record this, so nothing was changed. Try again when "
@@ -70,11 +72,15 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
     make_ready(request);
 }
 
-enum MHD_Result reply_when_durable(struct request *request, uint64_t seq, json_t *json)
+enum MHD_Result reply_when_durable(struct request *request, struct hf_awaited wait, json_t *json)
 {
+    struct hf_service *service = request->admin->config.service;
+
     request->pending = json;
     request->pending_status = MHD_HTTP_OK;
-    if (hf_service_when_durable(request->admin->config.service, seq, &request->waiter, on_durable))
+    if (wait.decision != 0)
+        hf_service_when_decided(service, wait.decision, &request->waiter, on_durable);
+    else if (hf_service_when_durable(service, wait.seq, &request->waiter, on_durable))
         return reply_pending(request);
     return suspend(request);
 }

@@ -23,6 +23,8 @@ enum hf_notice_status {
 struct hf_view_client {
     struct hf_record_client record; /* views of the core's own bytes */
     bool registered;                /* has a durable record, or one on its way */
+    bool verifying;                 /* its status monitor is being asked (SEC-04) */
+    bool releasing;                 /* it is losing what it had, in slices */
     uint32_t n_locks, n_shares, n_waiters, n_unreclaimed;
     int64_t first_seen_ms, last_seen_ms; /* wall clock */
     enum hf_notice_status notice;
@@ -36,6 +38,7 @@ struct hf_view_lock {
     struct hf_addr client_addr;
     bool durable;
     bool unreclaimed;   /* held from before our restart, not yet reclaimed */
+    bool doomed;        /* a release of its client is under way, and will take it */
     uint32_t n_waiters; /* that wait on the file */
 };
 
@@ -102,9 +105,10 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
 
 /* Monotonic counters for metrics. */
 struct hf_counters {
-    uint64_t limit_clients, limit_monitors, limit_locks_per_client, limit_locks_per_file,
-        limit_locks, limit_waiters, limit_waiters_per_owner, limit_waiters_per_client,
-        limit_clients_per_host, limit_locks_per_host, limit_registrations_per_host;
+    uint64_t limit_clients, limit_monitors, limit_locks_per_owner, limit_locks_per_client,
+        limit_locks_per_file, limit_locks, limit_waiters, limit_waiters_per_owner,
+        limit_waiters_per_client, limit_clients_per_host, limit_locks_per_host,
+        limit_registrations_per_host;
     uint64_t out_of_memory;
     uint64_t reclaims_granted, reclaims_denied;
     uint64_t deadlocks;
