@@ -25,6 +25,7 @@ struct namer {
 
     struct link *link; /* NULL: not connected */
     uv_timer_t silence;
+    uint64_t oldest;             /* the question that the timer is about */
     uint64_t retry_ms, pause_ms; /* of uv_now() */
     bool ever_up, complained;
     struct hf_buf out;
@@ -73,6 +74,7 @@ static void fail(struct namer *namer, bool absent, const char *reason)
     drop_link(namer);
     uv_timer_stop(&namer->silence);
     hf_buf_clear(&namer->out);
+    namer->oldest = 0;
     namer->state = absent ? NAMER_ABSENT : NAMER_DOWN;
     hf_format(namer->reason, sizeof(namer->reason), "%s", reason);
     namer->pause_ms = namer->pause_ms ? 2 * namer->pause_ms : NAMER_PAUSE_MIN_MS;
@@ -121,12 +123,10 @@ static bool take_line(struct namer *namer, struct hf_bytes line)
     return namer->ops.answered(namer->ops.ctx, &answer);
 }
 
-/* An answer arrived, so the namer lives; how long until the next one is counted again. */
 static void take_lines(struct namer *namer)
 {
     struct link *link = namer->link;
     bool sense = true;
-    bool any = false;
 
     while (sense && namer->link == link) {
         struct hf_bytes in = hf_buf_view(&link->in);
@@ -137,14 +137,11 @@ static void take_lines(struct namer *namer)
             break;
         }
         sense = take_line(namer, hf_bytes(in.data, (size_t)(end - in.data)));
-        any = true;
         if (namer->link == link)
             hf_buf_consume(&link->in, (size_t)(end - in.data) + 1);
     }
     if (!sense && namer->link == link)
         fail(namer, false, "it said what makes no sense; see docs/NAMES.md");
-    else if (any && namer->link == link && uv_is_active((uv_handle_t *)&namer->silence))
-        uv_timer_start(&namer->silence, on_silence, NAMER_SILENT_MS, 0);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *out)
@@ -220,7 +217,7 @@ int namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh)
     return hf_buf_append(&namer->out, line, (size_t)len);
 }
 
-void namer_flush(struct namer *namer, bool due)
+void namer_flush(struct namer *namer, uint64_t oldest)
 {
     if (namer->state != NAMER_UP)
         return;
@@ -228,10 +225,11 @@ void namer_flush(struct namer *namer, bool due)
         fail(namer, false, hf_strerror(HF_ENOMEM));
         return;
     }
-    if (!due)
+    if (oldest == 0)
         uv_timer_stop(&namer->silence);
-    else if (!uv_is_active((uv_handle_t *)&namer->silence))
+    else if (oldest != namer->oldest)
         uv_timer_start(&namer->silence, on_silence, NAMER_SILENT_MS, 0);
+    namer->oldest = oldest;
 }
 
 static void on_silence(uv_timer_t *timer)

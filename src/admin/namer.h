@@ -1,8 +1,8 @@
 /*
  * The connection to a namer (docs/NAMES.md): made when the first question comes, kept, and made
- * again after a pause that grows when it fails. A namer that gives no answer for NAMER_SILENT_MS
- * while one is due, or one that makes no sense, is cut off. Everything is bounded: questions under
- * way, bytes not sent yet, the length of a line.
+ * again after a pause that grows when it fails. A namer that leaves its oldest question unanswered
+ * for NAMER_SILENT_MS, or gives an answer that makes no sense, is cut off. Everything is bounded:
+ * questions under way, bytes not sent yet, the length of a line.
  *
  * It runs on the loop of the daemon and never blocks it.
  */
@@ -55,7 +55,8 @@ const char *namer_reason(const struct namer *namer); /* why it is down */
 
 /* Only while it is up: puts a question behind those not sent yet. HF_ENOMEM. */
 int namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh);
-/* Sends what was asked in this turn; due: whether any answer is due. */
-void namer_flush(struct namer *namer, bool due);
+/* Sends what was asked in this turn. oldest: the id of the question that has gone unanswered for
+ * longest, 0 if there is none; how long it goes on like that is limited. */
+void namer_flush(struct namer *namer, uint64_t oldest);
 
 #endif

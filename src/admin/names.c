@@ -221,7 +221,7 @@ static void send_queued(struct hf_names *names)
         names->n_asked++;
         names->counters.asked++;
     }
-    namer_flush(names->namer, names->n_asked > 0);
+    namer_flush(names->namer, names->n_asked > 0 ? oldest_open(names) : 0);
 }
 
 static void on_turn(uv_timer_t *timer)

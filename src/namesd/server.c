@@ -76,7 +76,8 @@ static void accept_one(struct hf_server *server)
 
     if (fd < 0)
         return;
-    if (server->n_clients == HF_SERVER_CLIENTS_MAX) /* the one that has been here longest */
+    if (server->n_clients ==
+        HF_SERVER_CLIENTS_MAX) /* the newcomer is served; holdfastd reconnects */
         drop(server, &server->clients[0]);
     client = &server->clients[server->n_clients++];
     *client = (struct hf_server_client){.fd = fd};
@@ -100,8 +101,7 @@ static bool answer(struct hf_server *server, struct hf_server_client *client, st
     if (!client->greeted) {
         static const char SORRY[] = "0 error the first line is " HF_NAMES_GREETING "\n";
 
-        (void)hf_buf_append(&client->out, SORRY, sizeof(SORRY) - 1);
-        (void)!write(client->fd, hf_buf_view(&client->out).data, hf_buf_len(&client->out));
+        (void)send(client->fd, SORRY, sizeof(SORRY) - 1, MSG_NOSIGNAL);
         return false;
     }
     if (request.kind == HF_REQUEST_BAD)

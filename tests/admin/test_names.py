@@ -330,6 +330,20 @@ def answers_come_in_any_order():
 
 
 @tap.test
+def a_namer_that_leaves_one_question_out_is_cut_off():
+    """NAM-01: it answers all but one, again and again: a search for a path ends all the same."""
+    def answer(number, handle):
+        return None if handle == scene.fh else number + b" unknown\n"
+
+    with PlayedNamer(answer), Scene() as scene:
+        start = time.monotonic()
+        answer = get("locks?path=/x")
+        assert answer["locks"] == [] and answer["unnamed"] == 3, answer
+        assert "does not answer" in scene.daemon.wait_for_log("no names of files")
+        tap.note(f"a question that is never answered ends a search after {time.monotonic() - start:.1f} s")
+
+
+@tap.test
 def thousands_of_files_are_named_and_searched():
     """NAM-01: 5,000 locked files: one list names them all, ?path= finds one of them, a release takes it; the namer is
     asked once for each file; no lock waits."""
