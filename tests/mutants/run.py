@@ -117,6 +117,7 @@ class Scratch:
 
     def __enter__(self):
         self.path = Path(tempfile.mkdtemp(prefix="holdfast-mutants-"))
+        self.path.chmod(0o755)  # PostgreSQL runs as another user
         files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                check=True, stdout=subprocess.PIPE).stdout.decode().split("\0")
         for name in filter(None, files):
@@ -147,6 +148,8 @@ class Scratch:
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         except subprocess.TimeoutExpired:
             return "time limit"
+        if b"1..0" in done.stdout:
+            return "ERROR: skipped, so nothing was tested"
         return f"status {done.returncode}" if done.returncode != 0 else None
 
     def judge(self, mutant):
@@ -161,6 +164,8 @@ class Scratch:
                     if built.returncode != 0:
                         return "does not build"
                     failure = self.run(command)
+                    if failure and failure.startswith("ERROR"):
+                        return f"{failure}: {' '.join(command)}"
                     if failure:
                         return f"{Path(command[1] if command[0] == 'python3' else command[0]).name}, {failure}"
             return ""
