@@ -18,7 +18,11 @@ void log_change(const struct request *request, bool durable)
 {
     char who[WHO_MAX];
 
-    if (durable)
+    if (durable && request->of_path[0])
+        hf_log(HF_LOG_INFO, "operator", HF_STR("who", access_who(request, who)),
+               HF_STR("does", request->change), HF_STR("to", request->argument),
+               HF_STR("path", request->of_path), HF_INT("released", request->released));
+    else if (durable)
         hf_log(HF_LOG_INFO, "operator", HF_STR("who", access_who(request, who)),
                HF_STR("does", request->change), HF_STR("to", request->argument),
                HF_INT("released", request->released));
@@ -50,7 +54,7 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
 static json_t *granted_since(const struct request *request, uint64_t mark)
 {
     struct hf_service *service = request->admin->config.service;
-    struct row_context context = {&request->admin->map, hf_service_now(service).wall_ms};
+    struct row_context context = {request->admin->names, hf_service_now(service).wall_ms};
     struct hf_view_waiter rows[WAITERS_AT_ONCE];
     json_t *granted = json_array();
     size_t n;
@@ -71,8 +75,8 @@ json_t *released_json(const struct request *request)
 
 /* The outcome of a release in the core: its count or an error, and what to wait for. A large one is
  * made in slices, and most of its grants come later. */
-static enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
-                                     int64_t released, struct hf_awaited wait)
+enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
+                              int64_t released, struct hf_awaited wait)
 {
     if (released < 0)
         return reply_error(request, (int)released, "There is nothing of that name.");
@@ -117,7 +121,11 @@ enum MHD_Result on_delete_file(struct request *request)
     struct hf_awaited wait = {0};
     uint8_t fh[HF_FH_MAX];
     int len = hf_hex_decode(request->argument, strlen(request->argument), fh, sizeof(fh));
+    const char *path = NULL;
 
+    if (len > 0 &&
+        hf_names_show(request->admin->names, hf_bytes(fh, (size_t)len), &path) == HF_NAME_KNOWN)
+        hf_format(request->of_path, sizeof(request->of_path), "%s", path);
     if (len > 0)
         released = hf_core_release_file(service->core, hf_service_now(service),
                                         hf_bytes(fh, (size_t)len), &wait);

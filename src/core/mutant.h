@@ -46,7 +46,14 @@
     X(NSM_FAILURE_UNSAID, "SM_MON says STAT_SUCC though the commit failed")              \
     X(VERIFY_IGNORED, "a forged notice is believed whatever the monitor answers")        \
     X(VERIFY_NEVER_BELIEVES, "a notice is ignored if the monitor does not answer")       \
-    X(NSM_PRIV_LOST, "a status callback does not return the monitor's own bytes")
+    X(NSM_PRIV_LOST, "a status callback does not return the monitor's own bytes")        \
+    X(BOOT_ID_NOT_COMPARED, "after a crash of the host no lock is thought lost")         \
+    X(ANY_CRASH_LOSES, "after a crash of the process locks are thought lost")            \
+    X(LOST_TAIL_CONFLICTS, "a reclaim of a lost lock is granted over a known one")       \
+    X(LOST_TAIL_FORGOTTEN, "a restart in grace forgets that locks were lost")            \
+    X(CLIENT_NOT_FLUSHED, "a new client counts before it is flushed")                    \
+    X(ANSWER_BEFORE_WRITE, "what may be lost by the host is not written at all")         \
+    X(FLUSH_NEVER, "what was written is not flushed")
 
 enum hf_mutant {
     HF_MUTANT_NONE,

@@ -142,12 +142,12 @@ enum hf_event_kind {
     HF_EVENT_NOTICE_DELIVERED,   /* a: attempts, b: milliseconds since the first */
     HF_EVENT_NOTICE_FAILED,      /* a: attempts so far, b: milliseconds since the first; error */
     HF_EVENT_NOTICE_GIVEN_UP,    /* a: attempts, b: milliseconds since the first; error */
-    HF_EVENT_GRANT_FAILED,       /* a: attempts; error. The lock went to the next waiter */
+    HF_EVENT_GRANT_FAILED,       /* a: attempts; error; file. The lock went to the next waiter */
     HF_EVENT_COMMIT_FAILED,      /* a: seq, b: changes undone */
     HF_EVENT_WAITERS_DROPPED,    /* its client does not answer; b: how many waiters */
 };
 
-enum { HF_EVENT_NAME_MAX = 128 };
+enum { HF_EVENT_NAME_MAX = 128, HF_EVENT_FH_MAX = 64 };
 
 struct hf_event {
     enum hf_event_kind kind;
@@ -157,6 +157,8 @@ struct hf_event {
     int error;
     uint16_t name_len; /* longer names are cut */
     uint8_t name[HF_EVENT_NAME_MAX];
+    uint16_t fh_len; /* 0: not about a file, or its handle is longer than NFSv3 allows */
+    uint8_t fh[HF_EVENT_FH_MAX];
 };
 
 /* Takes the oldest event; false if there is none. events_lost counts those that found no room. */

@@ -25,7 +25,8 @@ struct sim_config {
 
     /* The server's configuration (SPEC section 6). */
     bool durable;
-    bool verify; /* crash notices are verified (SEC-04) */
+    bool process; /* locks.durable=process, if durable (DUR-02) */
+    bool verify;  /* crash notices are verified (SEC-04) */
     bool conflict_mode;
     bool keep_on_failure;
     uint32_t grace_ms;
@@ -66,6 +67,7 @@ struct sim_config {
 
     /* Mean pauses between faults of each kind; 0: never. */
     uint32_t server_crash_ms;
+    uint32_t host_crash_ms; /* of the server's host */
     uint32_t server_stop_ms;
     uint32_t simu_crash_ms;
     uint32_t client_crash_ms;

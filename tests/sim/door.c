@@ -101,7 +101,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
         follow_lock(world, r, stat, seq);
-        if (r->reclaim && stat == HF_STAT_GRANTED && !world->config.durable)
+        if (r->reclaim && stat == HF_STAT_GRANTED && sim_server_is_blind(world))
             usurp(world, r);
         break;
     case SIM_CALL_UNLOCK:

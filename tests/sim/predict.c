@@ -34,7 +34,7 @@ static unsigned no_room(const struct sim_world *world, const struct sim_message 
 /* Without recorded locks the server does not know in grace what is held: it may say so. */
 static unsigned blind_in_grace(const struct sim_world *world)
 {
-    return world->model.seen.grace && !world->config.durable ? GRACE : 0;
+    return world->model.seen.grace && sim_server_is_blind(world) ? GRACE : 0;
 }
 
 /* By owner: those whose held locks are in the way of a request. */
@@ -134,8 +134,10 @@ static unsigned predict_reclaim(const struct sim_world *world, const struct sim_
                                 r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED)
                    ? GRANTED
                    : GRACE;
-    if (world->config.durable) /* GRC-02 */
-        return sim_predict_covers(&model->held, owner, r->range, r->exclusive) ? GRANTED : DENIED;
+    if (world->config.durable && sim_predict_covers(&model->held, owner, r->range, r->exclusive))
+        return GRANTED; /* GRC-02 */
+    if (!sim_server_is_blind(world))
+        return DENIED;
     /* Checked per client: denied if it conflicts, or if the client was not registered before the
      * restart, which the model does not keep. That a rightful one is granted is checked apart. */
     return sim_oracle_conflict(&model->held, owner, r->range, r->exclusive) < 0 ? GRANTED | DENIED
@@ -179,7 +181,7 @@ static unsigned predict_lock(const struct sim_world *world, const struct sim_mes
     if (!is_doomed(model, owner, r->range) &&
         sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return GRANTED | (model->seen.grace ? GRACE : 0); /* in grace: old or new, both true */
-    if (model->seen.grace && !world->config.conflict_mode)
+    if (model->seen.grace && (!world->config.conflict_mode || sim_server_is_blind(world)))
         return GRACE;
     if (r->block && sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0)
         /* Asked before: it keeps its place, unless a cycle of locks has closed by itself since. */

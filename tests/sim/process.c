@@ -159,7 +159,7 @@ static void granted_late(struct sim_world *world, unsigned h, unsigned p,
 {
     unsigned owner = sim_owner(h, p);
 
-    if (!world->config.durable && world->server.core &&
+    if ((!world->config.durable || world->config.process) && world->server.core &&
         answer->hidden.epoch != world->server.epoch && !world->model.seen.grace &&
         sim_oracle_holds(&world->model.held, owner, answer->range, SIM_FREE))
         sim_model_lapse(&world->model, owner, answer->range);

@@ -21,7 +21,7 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
     unsigned host = owner / SIM_PROCS;
     struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
 
-    /* The host restarted, or freed all (CRS-01, NLM-05). */
+    /* The host restarted, or freed all (CRS-01, NLM-05): at once, or in slices. */
     if (model->gone_now[host] || model->seen.doomed.mode[f][c][owner] != SIM_FREE)
         return true;
     /* The GRANTED callback was refused, or failed three times (section 3, last paragraph): what it

@@ -39,6 +39,7 @@ void sim_world_free(struct sim_world *world)
         hf_core_del(world->server.core);
     }
     records_free(&world->server.records);
+    sim_pages_free(&world->server.pages);
     sim_net_free(&world->net);
     sim_queue_free(&world->queue);
 }
@@ -117,6 +118,9 @@ static void dispatch(struct sim_world *world, const struct sim_event *event)
         break;
     case SIM_EVENT_COMMIT:
         sim_server_on_commit(world, (uint32_t)event->generation);
+        break;
+    case SIM_EVENT_FLUSH:
+        sim_pages_on_flush(world, (uint32_t)event->generation);
         break;
     case SIM_EVENT_WAKE:
         sim_server_on_wake(world, (uint32_t)event->generation);

@@ -378,6 +378,7 @@ static void other_request_stops_the_callback(void **state)
 static void denied_and_failed_callbacks(void **state)
 {
     struct world *w = *state;
+    struct hf_event event;
     struct hf_call call;
 
     LOCK(w, .client = 1);
@@ -400,7 +401,8 @@ static void denied_and_failed_callbacks(void **state)
         }
     }
     assert_int_equal(hf_core_counters(w->core)->callbacks_failed, 3);
-    assert_true(world_event(w, HF_EVENT_GRANT_FAILED, NULL));
+    assert_true(world_event(w, HF_EVENT_GRANT_FAILED, &event));
+    assert_true(event.fh_len > 0);
     assert_int_equal(TEST(w, .client = 4), GRANTED);
 }
 

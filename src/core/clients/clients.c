@@ -360,15 +360,16 @@ struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
     return hf_client_new(core, &record);
 }
 
-void hf_client_event(struct hf_core *core, enum hf_event_kind kind, const struct hf_client *client,
-                     int64_t a, int64_t b, int error)
+struct hf_event *hf_client_event(struct hf_core *core, enum hf_event_kind kind,
+                                 const struct hf_client *client, int64_t a, int64_t b, int error)
 {
     struct hf_event *event = hf_event_add(core, kind, a, b, error);
 
     if (!event)
-        return;
+        return NULL;
     event->client_id = client->id;
     hf_event_set_host(event,
                       client->protocol == HF_PROTOCOL_NSM ? &client->callback_host : &client->addr,
                       client->name);
+    return event;
 }

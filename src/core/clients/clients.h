@@ -116,7 +116,7 @@ struct hf_client {
     struct hf_client_mutable m;
     bool confirmed;   /* it has answered a notice or status callback since we started */
     bool registered;  /* has a record; an SM_MON client without one counts for nothing */
-    bool may_reclaim; /* locks are not durable, and it was registered before the restart */
+    bool may_reclaim; /* locks that are not recorded: it was registered before the restart */
     bool reclaimed;   /* it has reclaimed something since the restart */
     bool monitors_us; /* SM_MON whose mon_name is this server (SPEC section 2, kind 2) */
     uint8_t *bytes;   /* owns name and my_name */
@@ -158,7 +158,7 @@ struct hf_clients {
     struct hf_list all;
     struct hf_slab slab, alias_slab, host_slab;
     uint32_t n_nlm, n_nsm;
-    uint64_t n_unclaimed; /* locks; clients that may reclaim when locks are not durable */
+    uint64_t n_unclaimed; /* locks; clients that may reclaim locks that are not recorded */
 };
 
 int hf_clients_init(struct hf_core *core);
@@ -218,7 +218,8 @@ bool hf_client_left_state(const struct hf_client *client, int32_t state);
 /* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);
 
-void hf_client_event(struct hf_core *core, enum hf_event_kind kind, const struct hf_client *client,
-                     int64_t a, int64_t b, int error);
+/* For the caller to complete; NULL if there was no room for it. */
+struct hf_event *hf_client_event(struct hf_core *core, enum hf_event_kind kind,
+                                 const struct hf_client *client, int64_t a, int64_t b, int error);
 
 #endif

@@ -3,6 +3,9 @@
  * when its time is over, when the operator ends it, or as soon as nothing is left to reclaim,
  * because each lock was reclaimed or released, or its client is known to be dead. Locks that are
  * not reclaimed when it ends are released.
+ *
+ * After a crash of the host with locks.durable=process some locks may be unknown (DUR-02). A new
+ * lock could then conflict with one that is yet to be reclaimed, so grace is strict.
  */
 #include "core/clients/clients.h"
 #include "core/common/event.h"
@@ -19,8 +22,10 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
     bool undecided = hf_durable_n_undo(core) > 0;
 
     core->recovery->grace = (struct hf_grace){.end_ms = now.mono_ms + core->config.grace_ms};
-    if (core->clients->n_unclaimed == 0 && !undecided)
+    if (core->clients->n_unclaimed == 0 && !undecided) {
+        core->recovery->tail_lost = false; /* there is no client that could reclaim anything */
         return;
+    }
     core->recovery->grace.active = true;
     hf_event_add(core, HF_EVENT_GRACE_BEGAN, (int64_t)core->config.grace_ms,
                  (int64_t)core->clients->n_unclaimed, 0);
@@ -28,7 +33,8 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
 
 bool hf_grace_is_strict(const struct hf_core *core)
 {
-    return core->recovery->grace.active && core->config.grace_mode == HF_GRACE_STRICT;
+    return core->recovery->grace.active &&
+           (core->config.grace_mode == HF_GRACE_STRICT || core->recovery->tail_lost);
 }
 
 /* The last client whose release began, with a reference; NULL: there is nothing to release. */
@@ -55,6 +61,15 @@ static struct hf_client *release_unclaimed(struct hf_core *core, struct hf_now n
     return last;
 }
 
+/* Clients have had their time to reclaim what was lost. The next start need not ask for it. */
+static void forget_lost_tail(struct hf_core *core)
+{
+    if (!core->recovery->tail_lost)
+        return;
+    core->recovery->tail_lost = false;
+    hf_durable_write_server(core);
+}
+
 struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now)
 {
     struct hf_grace *grace = &core->recovery->grace;
@@ -65,6 +80,7 @@ struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now)
     if (!grace->active)
         return wait;
     grace->active = false;
+    forget_lost_tail(core);
     last = release_unclaimed(core, now);
     hf_event_add(core, HF_EVENT_GRACE_ENDED, (int64_t)grace->reclaimed, n, 0);
     if (last) {

@@ -32,6 +32,7 @@ struct hf_recovery {
     struct hf_list decisions; /* hf_made_decision, not taken out yet */
     uint64_t state_seq;       /* batch that makes our state number durable */
     bool was_clean;           /* the run before this one was stopped cleanly */
+    bool tail_lost; /* the host crashed: the newest locks of before may be unknown (DUR-02) */
     bool stopped;
 };
 
