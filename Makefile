@@ -2,7 +2,7 @@
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test lab soak bench bench-hostile deb coverage tidy format format-check install clean
+.PHONY: build all run demo check test mutants lab soak bench bench-hostile deb coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -29,6 +29,11 @@ check: format-check | build-asan/build.ninja
 test: all format-check | build-asan/build.ninja
 	@ninja -C build-asan
 	@scripts/run-tests build-asan
+
+# Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word.
+mutants:
+	@scripts/bootstrap test
+	@tests/mutants/run.py $(if $(ONLY),--only $(ONLY))
 
 # Real Linux clients in virtual machines; as root.
 lab: | build/build.ninja

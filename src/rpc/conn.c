@@ -284,6 +284,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         conn->active_ms = uv_now(stream->loop);
         hf_list_remove(&conn->link);
         hf_list_add_tail(&conn->listener->server->conns, &conn->link);
+        hf_list_remove(&conn->host_link);
+        hf_list_add_tail(&conn->host->conns, &conn->host_link);
         serve(conn, hf_bytes(buf->base, (size_t)n));
     }
     if (!conn->closing)
@@ -368,18 +370,15 @@ static unsigned conns_max(const struct hf_rpc_server *server, const struct hf_rp
     return server->config.max_connections_per_host;
 }
 
-/* The connection of the host, other than the new one, that has been silent longest; or NULL. */
+/* The connection of the host, other than the new one, that has been silent longest. A search would
+ * let a host that opens and closes connections make each of them cost a walk over all others. */
 static struct hf_rpc_conn *most_silent_of(const struct hf_rpc_host *host,
                                           const struct hf_rpc_conn *fresh)
 {
-    struct hf_rpc_conn *found = NULL;
+    struct hf_rpc_conn *first = hf_list_first(&host->conns, struct hf_rpc_conn, host_link);
 
-    hf_list_foreach (node, &host->conns) {
-        struct hf_rpc_conn *conn = hf_list_entry(node, struct hf_rpc_conn, host_link);
-        if (conn != fresh && (!found || conn->active_ms < found->active_ms))
-            found = conn;
-    }
-    return found;
+    HF_ASSERT(first && first != fresh); /* the new one is the last of several */
+    return first;
 }
 
 /*

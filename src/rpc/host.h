@@ -22,7 +22,7 @@ struct hf_rpc_host {
     struct hf_addr addr;
     bool loopback;
     unsigned n_conns;
-    struct hf_list conns; /* in the order in which they were accepted */
+    struct hf_list conns; /* longest silent first */
     unsigned n_calls;
     struct hf_dup_host dups;
     uint64_t turn;   /* the turn of the loop that spent belongs to */

@@ -45,6 +45,19 @@ static void continue_udp(struct hf_rpc_server *server)
     }
 }
 
+/* Accepts the connections left over from the last turn; then libuv goes on. */
+static void continue_accepting(struct hf_rpc_server *server)
+{
+    server->accept_waits = false;
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        if (listener->gave_way) {
+            listener->gave_way = false;
+            hf_rpc_conn_accept(listener);
+        }
+    }
+}
+
 /* Begins a turn: serves the input left over from the last one, and writes what is answered. */
 static void on_prepare(uv_prepare_t *handle)
 {
@@ -52,6 +65,8 @@ static void on_prepare(uv_prepare_t *handle)
     bool waited = server->udp_waits || !hf_list_empty(&server->waiting);
 
     server->turn++;
+    if (server->accept_waits)
+        continue_accepting(server);
     if (waited) {
         hf_rpc_turn_serve(server);
         continue_udp(server);
@@ -236,10 +251,29 @@ static bool udp_gives_way(struct hf_udp *udp)
     return true;
 }
 
+/*
+ * libuv accepts all connections that wait, before the loop turns. A host that opens and closes
+ * connections would make all others wait for so many, so the rest is left for the next turn: libuv
+ * accepts no further connection before uv_accept() has been called for this one.
+ */
 static void on_connection(uv_stream_t *stream, int status)
 {
-    if (status == 0)
-        hf_rpc_conn_accept(stream->data);
+    struct hf_rpc_listener *listener = stream->data;
+    struct hf_rpc_server *server = listener->server;
+
+    if (status != 0)
+        return;
+    if (listener->accept_turn != server->turn) {
+        listener->accept_turn = server->turn;
+        listener->accepts = 0;
+    }
+    if (listener->accepts == SLICE_ACCEPTS) {
+        listener->gave_way = true;
+        server->accept_waits = true;
+        return;
+    }
+    listener->accepts++;
+    hf_rpc_conn_accept(listener);
 }
 
 void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener)

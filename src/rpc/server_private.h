@@ -24,6 +24,7 @@ enum {
     CALLS_TOTAL_MAX =
         65536, /* requests in progress on all connections; the server drops further ones */
     SLICE_REQUESTS = 128,       /* of one connection in one turn of the loop */
+    SLICE_ACCEPTS = 32,         /* connections of one listener in one turn */
     HOST_SLICE_REQUESTS = 512,  /* of one host, over all its connections; loopback: no limit */
     SLICE_WORK = 8192,          /* nodes visited for one connection, or for one host over UDP */
     SLICE_NS = 500 * 1000,      /* time of one connection, or of one UDP socket */
@@ -59,6 +60,9 @@ struct hf_rpc_listener {
     uint64_t slice_turn;       /* and the turn that it belongs to */
     bool any_port;             /* serves callers without a reserved port */
     bool local;                /* a local socket; without UDP */
+    uint64_t accept_turn;      /* the turn in which it accepted its last connection, */
+    unsigned accepts;          /* how many it accepted in that turn, */
+    bool gave_way;             /* and whether one more waits for the next */
     bool backed_up;            /* a connection waits to be accepted until there is memory for it */
     unsigned open_handles;     /* these two and the connections; freed when all are closed */
     struct hf_list link;
@@ -99,6 +103,7 @@ struct hf_rpc_server {
     struct hf_proven proven;
     uint64_t turn;          /* the number of the current turn of the loop */
     struct hf_list waiting; /* connections with input that has to wait for the next turn */
+    bool accept_waits;      /* listeners with connections that wait for the next turn */
     bool udp_waits;         /* and UDP sockets with such datagrams */
     uv_idle_t idle;         /* active while input waits, so that the loop does not sleep */
     struct hf_list listeners;

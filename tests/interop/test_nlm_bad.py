@@ -335,6 +335,37 @@ def a_full_disk_is_a_refusal():
         expect([c.stat(TEST), c.stat(TEST, c.lock(fh=b"of bob"))], ["GRANTED"] * 2)
 
 
+# ---- very many locks ----
+
+def lock_many(host, count):
+    """One lock for each of so many processes, all requests in one stream."""
+    client = host.client("tcp")
+    for i in range(count):
+        args = nlm.lock_args(4, b"many", host.lock(svid=i, oh=b"%d@alice" % i, offset=2 * i, length=1), state=3)
+        client.send(rpc.call_message(i + 1, nlm.PROG, 4, LOCK, args))
+        if i % 50 == 49 or i == count - 1:
+            for _ in range(i % 50 + 1):
+                expect(nlm.decode_result(LOCK, 4, client.reply().results).stat, "GRANTED")
+
+
+@tap.test
+def a_large_release_is_answered_when_all_is_released():
+    """SEC-05: what a client has is released in slices when it is much. FREE_ALL, a crash notice and the operator's release
+    are answered after the last one, so all of it is free then, and was made durable."""
+    count = 6000
+    with small_disk(64) as disk, World("store.backend=lmdb", f"store.path={disk}/store") as (a, _, c):
+        def released():
+            return c.stat(TEST, c.lock(length=0))
+
+        lock_many(a, count)
+        expect(released(), "DENIED")
+        a.free_all()
+        expect(released(), "GRANTED")
+        lock_many(a, count)
+        a.sm_notify(5)  # by UDP: verified, and believed because no monitor contradicts it
+        expect(released(), "GRANTED")
+
+
 # ---- the same once more ----
 
 @tap.test

@@ -553,10 +553,22 @@ static void no_password_is_ever_told(void **state)
     expect_refused(config, HF_EUNREACH, "******");
 }
 
+/* What libpq says takes several lines; a line of the log is one. */
+static void messages_become_one_line(void **state)
+{
+    struct hf_pg pg = {0};
+    char text[64];
+
+    (void)state;
+    hf_pg_clean_text(&pg, "connection failed:\n\tno route\n", text, sizeof(text));
+    assert_string_equal(text, "connection failed:  no route");
+}
+
 int main(void)
 {
 #define STORY(f) cmocka_unit_test_setup(f, set_up)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_become_one_line),
         STORY(a_connection_cut_around_commit_loses_nothing),
         STORY(the_doubt_is_told),
         STORY(a_silent_network_is_left_behind),

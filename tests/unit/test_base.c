@@ -13,8 +13,10 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/log_queue.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 struct thing {
     struct hf_map_node node;
@@ -472,6 +474,96 @@ static void log_limits_every_kind_and_counts(void **state)
                     20000 - HF_LOG_BURST);
 }
 
+static bool report_nothing(uint64_t lost)
+{
+    assert_int_equal(lost, 0);
+    return false;
+}
+
+enum {
+    QUEUED_LINES = 12000,
+    QUEUED_LEN = 211
+}; /* twice the size of the queue, and not a divisor */
+
+static void queue_lines(void)
+{
+    char line[QUEUED_LEN + 1];
+
+    for (int i = 0; i < QUEUED_LINES; i++) {
+        snprintf(line, sizeof(line), "%0*d", QUEUED_LEN - 1, i);
+        line[QUEUED_LEN - 1] = '\n';
+        hf_log_queue_put(line, QUEUED_LEN);
+        if (i % 1000 == 999)
+            hf_log_queue_flush(10000);
+    }
+    hf_log_queue_stop(10000);
+}
+
+/* SEC-09: a line that reaches over the end of the queue's memory arrives whole. */
+static void the_log_queue_wraps_around(void **state)
+{
+    static char text[QUEUED_LINES * QUEUED_LEN + 1];
+
+    (void)state;
+    assert_int_equal(hf_log_queue_start(report_nothing), 0);
+    capture(queue_lines, text, sizeof(text));
+    assert_int_equal(strlen(text), QUEUED_LINES * QUEUED_LEN);
+    for (int i = 0; i < QUEUED_LINES; i++)
+        assert_int_equal(atoi(text + (size_t)i * QUEUED_LEN + QUEUED_LEN - 10), i);
+}
+
+static void write_empty_value(void)
+{
+    hf_log(HF_LOG_INFO, "empty", HF_STR("name", ""), HF_INT("n", 1));
+}
+
+static void log_quotes_an_empty_value(void **state)
+{
+    char text[256];
+
+    (void)state;
+    capture(write_empty_value, text, sizeof(text));
+    assert_non_null(strstr(text, "empty name=\"\" n=1\n"));
+}
+
+/* How many bytes of a text chosen by a peer are one character that can be shown; 0: none. */
+static void utf8_that_can_be_shown(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t left, want;
+    } cases[] = {
+        {"\xc3\xa4", 2, 2},
+        {"\xc3\xa4", 1, 0}, /* cut short */
+        {"\xe2\x82\xac", 3, 3},
+        {"\xe2\x82\xac", 2, 0},
+        {"\xf0\x9f\x98\x80", 4, 4},
+        {"\xf0\x9f\x98\x80", 3, 0},
+        {"\xc1\xa1", 2, 0}, /* overlong, of two, */
+        {"\xe0\x9f\xbf", 3, 0},
+        {"\xe0\xa0\x80", 3, 3}, /* three */
+        {"\xf0\x8f\xbf\xbf", 4, 0},
+        {"\xf0\x90\x80\x80", 4, 4}, /* and four bytes */
+        {"\xf4\x8f\xbf\xbd", 4, 4},
+        {"\xf4\x90\x80\x80", 4, 0}, /* beyond Unicode */
+        {"\xf5\x80\x80\x80", 4, 0},
+        {"\xed\x9f\xbf", 3, 3},
+        {"\xed\xa0\x80", 3, 0},
+        {"\xc2\x9f", 2, 0},
+        {"\xc2\xa0", 2, 2}, /* C1 controls end */
+        {"\xe2\x80\xae", 3, 0},
+        {"\xe2\x80\xa8", 3, 0}, /* direction, line break */
+        {"\xe2\x80\x8b", 3, 0},
+        {"\xc3(", 2, 0},
+        {"a", 1, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(cases); i++)
+        assert_int_equal(hf_utf8_printable((const uint8_t *)cases[i].text, cases[i].left),
+                         cases[i].want);
+}
+
 /* Given a pipe that no process reads, callers are not held up; a reader that comes back gets what
  * the queue had room for, in order, and the number of the lines it had not. */
 static void log_does_not_wait_for_its_reader(void **state)
@@ -528,6 +620,9 @@ int main(void)
         cmocka_unit_test(texts_end_with_their_buffer),
         cmocka_unit_test(log_escapes_what_peers_send),
         cmocka_unit_test(log_cuts_long_lines),
+        cmocka_unit_test(log_quotes_an_empty_value),
+        cmocka_unit_test(the_log_queue_wraps_around),
+        cmocka_unit_test(utf8_that_can_be_shown),
         cmocka_unit_test(log_limits_what_peers_provoke),
         cmocka_unit_test(log_limits_every_kind_and_counts),
         cmocka_unit_test(log_does_not_wait_for_its_reader),

@@ -228,12 +228,12 @@ static void circles_of_many_owners_are_found(void **state)
     assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 0);
 }
 
-/* ... but not for one of 4,000: its last request waits, which is counted. */
+/* ... but not for one of 2,500: its last request waits, which is counted. */
 static void a_circle_of_too_many_owners_waits(void **state)
 {
     struct world *w = *state;
 
-    assert_int_equal(close_circle(w, 4000), BLOCKED);
+    assert_int_equal(close_circle(w, 2500), BLOCKED);
     assert_true(hf_core_counters(w->core)->deadlock_searches_cut > 0);
 }
 

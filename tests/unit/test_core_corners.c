@@ -159,6 +159,31 @@ static void told_of_what_was_undone(void **state)
     assert_int_equal(world_call_of(w, HF_CALL_STATUS).state, 3);
 }
 
+/* Whichever allocation fails in a new client's first LOCK, neither the client nor anything else of
+ * it is left behind. */
+static void a_first_lock_without_memory_leaves_nothing(void **state)
+{
+    struct world *w = *state;
+    int failed = 0;
+
+    for (int after = 0;; after++) {
+        enum hf_stat stat;
+
+        world_forget(w);
+        world_restart(w);
+        w->heap.after = after;
+        stat = LOCK(w, .client = 1);
+        w->heap.after = -1;
+        if (stat == HF_STAT_GRANTED)
+            break;
+        assert_int_equal(stat, HF_STAT_DENIED_NOLOCKS);
+        assert_int_equal(world_status(w).nlm_clients, 0);
+        assert_int_equal(world_status(w).locks, 0);
+        failed++;
+    }
+    assert_true(failed >= 3);
+}
+
 /* Hundreds of locks go in one batch, and come back when it fails. */
 static void many_undone_at_once(void **state)
 {
@@ -286,6 +311,7 @@ int main(void)
         T(slow_failure),
         T(told_of_what_was_undone),
         T(many_undone_at_once),
+        T(a_first_lock_without_memory_leaves_nothing),
         T(full_pages),
         T(monitors_differ_in_each_part),
         T(damaged_records),

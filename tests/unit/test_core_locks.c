@@ -1224,6 +1224,27 @@ static void probe_ends_with_the_last_waiter(void **state)
 }
 
 /*
+ * CRS-02: a waiter of the client's former life has been granted, and its callback is under way,
+ * when the new life asks for the same lock and gets it. The callback ends: its refusal, which comes
+ * from a kernel that knows nothing of the old request, must not take the new lock away.
+ */
+static void the_new_life_takes_over_a_grant(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g", .state = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .block = true, .state = 5), BLOCKED);
+    assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_int_not_equal(call.id, 0);
+    assert_int_equal(LOCK(w, .client = 2, .state = 7), GRANTED);
+    world_called(w, call.id, HF_CALL_DENIED);
+    assert_int_equal(TEST(w, .client = 3), DENIED);
+}
+
+/*
  * NLM-03: a waiter that passes queues behind no other, so a search for circles does not follow
  * its place in the queue. Here a circle has let client 1's waiter on "f" pass, though a lock
  * still keeps it. Counting its place would lead from client 5's request over clients 1 and 3
@@ -1250,6 +1271,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
     const struct CMUnitTest tests[] = {
         T(a_passing_waiter_has_no_place_in_a_queue),
+        T(the_new_life_takes_over_a_grant),
         T(exclusive_and_shared),
         T(owners_differ_in_each_part),
         T(split_and_merge),

@@ -631,6 +631,57 @@ static void a_host_replaces_its_own_connections(void **state)
     close(victim);
 }
 
+/*
+ * SEC-05: connections that wait to be accepted take turns with everything else. Thousands of them
+ * once were accepted in one turn, while all other clients waited.
+ */
+static void connections_are_accepted_a_few_at_a_time(void **state)
+{
+    enum { MANY = 50, A_FEW = 33 }; /* of 64 that this server takes */
+    int greedy[MANY];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    expect_null_answer(victim, 1);
+    for (unsigned i = 0; i < MANY; i++)
+        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2"); /* the kernel completes them */
+    while (counters()->accepted <= 1)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    assert_true(counters()->accepted <= 1 + A_FEW);
+    TURN_UNTIL(counters()->accepted == 1 + MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        expect_null_answer(greedy[i], 1);
+    expect_null_answer(victim, 2);
+    for (unsigned i = 0; i < MANY; i++)
+        close(greedy[i]);
+    close(victim);
+}
+
+/* The connection that goes is the one that has been silent longest, not the oldest. */
+static void the_most_silent_connection_goes(void **state)
+{
+    enum { LIMIT = 4 };
+    int others[LIMIT + 1];
+
+    (void)state;
+    listen_at = OTHERS;
+    special.max_connections_per_host = LIMIT;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    for (unsigned i = 0; i < LIMIT; i++) {
+        others[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        expect_null_answer(others[i], 1);
+    }
+    expect_null_answer(others[0], 2);
+    others[LIMIT] = connect_from(SOCK_STREAM, "192.0.2.2");
+    TURN_UNTIL(is_closed(others[1]));
+    expect_null_answer(others[0], 3);
+    for (unsigned i = 0; i <= LIMIT; i++)
+        close(others[i]);
+}
+
 /* When all connections are taken, a host with more than its share makes way. */
 static void a_greedy_host_makes_way_when_all_are_taken(void **state)
 {
@@ -836,6 +887,8 @@ int main(void)
         STORY(expensive_datagrams_are_dropped),
         STORY(hosts_take_turns),
         STORY(a_host_replaces_its_own_connections),
+        STORY(connections_are_accepted_a_few_at_a_time),
+        STORY(the_most_silent_connection_goes),
         STORY(a_greedy_host_makes_way_when_all_are_taken),
         STORY(a_host_has_so_many_requests_in_progress),
         STORY(an_unproven_address_gets_no_long_answer),
