@@ -72,9 +72,9 @@ static void on_prepare(uv_prepare_t *handle)
         continue_udp(server);
     }
     flush(server);
-    if (!waited)
-        return; /* nothing that waits has come about since */
-    if (server->udp_waits || !hf_list_empty(&server->waiting))
+    /* Also for one turn after the last of it: what was served just now may have changes to commit,
+     * which whoever prepared before us has not seen. */
+    if (waited)
         uv_idle_start(&server->idle, on_idle);
     else
         uv_idle_stop(&server->idle);

@@ -5,16 +5,18 @@ import contextlib
 import itertools
 import os
 import signal
+import statistics
 import tempfile
 import threading
+import time
 
-from holdfast_test import netns, tap
+from holdfast_test import netns, nlm, rpc, tap
 from holdfast_test.daemon import Daemon, run, wait_until
 from holdfast_test.nlm import LOCK, TEST, UNLOCK
 from holdfast_test.peer import Network, add_addresses
 
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "15"))  # 200 for the record; `make test` has little time
-HOSTS, KEPT = 4, 5
+HOSTS, KEPT, BURST = 4, 5, 200
 SIDE = 4 << 20
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 OTHER_BOOT = "11111111-2222-3333-4444-555555555555\n"
@@ -99,6 +101,31 @@ def killed_again_and_again_nothing_is_lost():
             assert "the host has crashed" not in daemon.log()
         expect(daemon.stop(), 0)
     tap.note(f"killed {KILLS} times under load: {total} locks were granted or given back, and all are as they were")
+
+
+# ---- no answer waits for the next event ----
+
+def time_a_burst(host, first):
+    """Seconds from sending so many LOCKs at once until all are answered."""
+    client = host.client()
+    calls = b"".join(rpc.record(rpc.call_message(rpc.new_xid(), nlm.PROG, 4, LOCK, nlm.lock_args(
+        4, b"%d" % n, host.lock(offset=10 * n, length=5)))) for n in range(first, first + BURST))
+    began = time.monotonic()
+    client.send_raw(calls)
+    for _ in range(BURST):
+        expect(nlm.decode_result(LOCK, 4, client.reply().results).stat, "GRANTED")
+    return time.monotonic() - began
+
+
+@tap.test
+def a_burst_is_answered_at_once():
+    """DUR-02: given more requests at once than one connection may make in a turn of the loop, those of the last turn are
+    written and answered in it, and do not wait for something else to happen."""
+    with Network() as network, tempfile.TemporaryDirectory(prefix="holdfast-") as folder, Daemon(*settings(folder)):
+        host = network.host("10.2.0.1", "alice")
+        expect(host.stat(LOCK, host.lock(fh=b"another")), "GRANTED")  # its client is registered, which takes a flush
+        took = statistics.median(time_a_burst(host, 1 + n * BURST) for n in range(9))
+        assert took < 0.5, f"{took:.3f} s"  # the loop wakes once a second by itself
 
 
 # ---- a crash of the host ----
