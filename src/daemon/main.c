@@ -27,6 +27,12 @@ static struct {
     const char *restore; /* a backup; NULL: none */
 } command;
 
+static void complain(const char *what, const char *reason)
+{
+    (void)fprintf(stderr, "%sholdfastd: %s%s%s\n", hf_log_priority(HF_LOG_ERROR), what,
+                  what[0] ? ": " : "", reason);
+}
+
 static void print_help(FILE *out)
 {
     (void)fprintf(
@@ -150,7 +156,7 @@ static int migrate(const struct hf_config *config)
     const char *reason;
 
     if (hf_store_config_from(config, dsn, &store, &reason) < 0) {
-        (void)fprintf(stderr, "holdfastd: store.dsn_file %s: %s\n", config->dsn_file, reason);
+        complain(config->dsn_file, reason);
         return EXIT_FAILURE;
     }
     for (int i = HF_MIGRATE_UP; i <= HF_MIGRATE_STATUS; i++) {
@@ -158,10 +164,10 @@ static int migrate(const struct hf_config *config)
             continue;
         if (hf_store_migrate(&store, (enum hf_migrate)i, print_line, NULL, error) == 0)
             return EXIT_SUCCESS;
-        (void)fprintf(stderr, "holdfastd: %s\n", error);
+        complain("", error);
         return EXIT_FAILURE;
     }
-    (void)fprintf(stderr, "holdfastd: --migrate takes up, down or status\n");
+    complain("--migrate", "takes up, down or status");
     return EXIT_USAGE;
 }
 
@@ -174,7 +180,7 @@ int main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (load_config(&options.config, error) < 0) {
-        (void)fprintf(stderr, "holdfastd: %s\n", error);
+        complain("", error);
         return EXIT_USAGE;
     }
     if (command.print_config)
