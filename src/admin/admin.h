@@ -101,6 +101,10 @@ struct hf_admin;
  */
 int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out);
 
+/* For --check-config: reads both files as hf_admin_new() does. HF_EINVAL, with the reason in the
+ * log, if one cannot be used; both are looked at. */
+int hf_admin_check_files(const char *token_file, const char *fh_map);
+
 /* Reads the map of file handles again; the old map stays in use if it cannot be read. */
 void hf_admin_reload(struct hf_admin *admin);
 

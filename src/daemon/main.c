@@ -4,8 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/admin.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "daemon/commit_pump.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
@@ -141,6 +143,20 @@ static int parse_options(int argc, char **argv)
     return -1;
 }
 
+/* The files that the configuration names: a start would end on each that cannot be used. */
+static bool files_are_good(const struct hf_config *config)
+{
+    char dsn[HF_CONFIG_TEXT_MAX];
+    struct hf_store_config store;
+    const char *reason;
+    bool good = hf_admin_check_files(config->admin_token_file, config->admin_fh_map) == 0;
+
+    if (hf_store_config_from(config, dsn, &store, &reason) == 0)
+        return good;
+    complain(config->dsn_file, reason);
+    return false;
+}
+
 static void print_line(void *ctx, const char *line)
 {
     (void)ctx;
@@ -185,6 +201,8 @@ int main(int argc, char **argv)
     }
     if (command.print_config)
         hf_config_print(&options.config, stdout);
+    if (command.check_config && !files_are_good(&options.config))
+        return EXIT_USAGE;
     if (command.check_config && !command.print_config)
         printf("The configuration is good.\n");
     if (command.print_config || command.check_config)

@@ -266,6 +266,26 @@ def check_config_checks():
 
 
 @tap.test
+def check_config_checks_the_files_it_names():
+    """CFG-01: a token, map or connection string that cannot be used fails the check, and the start with status 3."""
+    keys = {"admin.token_file": "0123456789abcdef\n", "admin.fh_map": "00ff /a\n", "store.dsn_file": "dbname=x\n"}
+    for key, good in keys.items():
+        with File(good) as file:
+            sets = ("--set", f"{key}={file.path}")
+            assert run(*sets, "--check-config")[0] == 0, key
+            with File("not a map\n" if key == "admin.fh_map" else good) as other:
+                if key != "admin.fh_map":
+                    os.chmod(other.path, 0o644)
+                for path in (other.path, "/nonexistent/file"):
+                    wrong = ("--set", f"{key}={path}", "--set", "rpcbind.mode=none", "--set", "server.user=")
+                    status, out, err = run(*wrong, "--check-config")
+                    assert status == 2 and path in err and "good" not in out, f"{key}: {status} {out} {err}"
+                    backend = "postgres" if key == "store.dsn_file" else "memory"
+                    status, _, err = run(*wrong, "--set", f"store.backend={backend}")
+                    assert status == 3 and path in err and "until an operator repairs it" in err, f"{key}: {status} {err}"
+
+
+@tap.test
 def print_config_prints_what_can_be_read_again():
     """CFG-01: given settings, the printed file gives the same settings again; --set wins over the file."""
     status, first, _ = run("--set", "server.port=5045", "--set", "share home.fh=4:00ff",
