@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "core/view.h"
 #include "service/service.h"
+#include "service/troubles.h"
 
 enum { HF_ADMIN_STEPS_MAX = 4, HF_ADMIN_TEXT_MAX = 320 };
 
@@ -60,7 +61,10 @@ struct hf_admin_totals {
 
 struct hf_admin_health {
     bool store_up;
-    char reason[640]; /* why not, and what to do: the store's full error message */
+    char reason[640];         /* why not, and what to do: the store's full error message */
+    bool rpcbind_up;          /* clients that ask rpcbind are sent to us, as far as is known */
+    const char *rpcbind;      /* "registered", "embedded", "none", or what is wrong: "taken", ... */
+    char rpcbind_reason[640]; /* why it is not up, and what to do */
 };
 
 /* What only the daemon knows. */
@@ -82,6 +86,7 @@ struct hf_admin_ops {
 struct hf_admin_config {
     uv_loop_t *loop;
     struct hf_service *service;
+    struct hf_troubles *troubles;
     struct hf_admin_ops ops;
     const char *server_name;
     const struct hf_addr *server_listen; /* where NLM and NSM are served */

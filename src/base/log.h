@@ -15,8 +15,8 @@
  * bounded queue, and those that find it full are lost and counted. Any thread may log.
  *
  * If standard error is a stream of the journal (systemd sets JOURNAL_STREAM), each line begins with
- * its priority, as "<3>" (sd-daemon(3)), so that `journalctl -p err` finds errors; and the text form
- * has no time, because the journal has it already.
+ * its priority, as "<3>" (sd-daemon(3)), so that `journalctl -p err` finds errors; and the text
+ * form has no time, because the journal has it already.
  */
 #ifndef HF_BASE_LOG_H
 #define HF_BASE_LOG_H

@@ -361,11 +361,21 @@ static uint64_t core_work(void *ctx)
     return hf_core_work(((struct daemon *)ctx)->engine.service.core);
 }
 
+static struct hf_finding finding_of(const struct daemon *d)
+{
+    if (d->watch.open)
+        return (struct hf_finding){.watch = &d->watch};
+    if (d->rpcbind)
+        return (struct hf_finding){.without = "embedded"};
+    return (struct hf_finding){
+        .without = d->options->config.rpcbind_mode == HF_RPCBIND_NONE ? "none" : "missing"};
+}
+
 /* A token or map that cannot be used stays so until an operator repairs it, as a dsn_file does. */
 static int open_administration(struct daemon *d)
 {
-    int rv =
-        hf_administration_open(&d->administration, &d->engine, d->server, &d->options->config);
+    int rv = hf_administration_open(&d->administration, &d->engine, d->server, &d->options->config,
+                                    finding_of(d));
 
     if (rv == HF_EINVAL) {
         d->hopeless = true;

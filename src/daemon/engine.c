@@ -107,11 +107,18 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
     struct hf_core *core;
     int rv;
 
-    *engine = (struct hf_engine){.loop = loop};
+    *engine = (struct hf_engine){
+        .loop = loop,
+        .store_path = config->backend == HF_BACKEND_LMDB ? config->path : NULL,
+    };
     rv = hf_commit_pump_open(&engine->commits, config);
     if (rv < 0)
         return rv;
     core_settings = core_config(engine, config, hash_key);
+    if (config->grace_seconds == 0 && config->programs == HF_PROGRAMS_ALL)
+        hf_log(HF_LOG_WARN, "no grace period: a restart drops every lock",
+               HF_STR("reason", "grace.seconds=0"),
+               HF_STR("advice", "clients need time to reclaim their locks; the default is 90"));
     core = hf_core_new(&core_settings, &hf_alloc_heap);
     if (!core) {
         rv = HF_ENOMEM;
@@ -153,7 +160,7 @@ int hf_engine_start(struct hf_engine *engine)
         hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no thread for the store"));
         return rv;
     }
-    hf_events_init(&engine->events, &engine->service, &engine->nsm);
+    hf_events_init(&engine->events, &engine->service, &engine->nsm, &engine->troubles);
     uv_prepare_start(&engine->prepare, end_turn);
     return 0;
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast_test import netns, rpc, tap
 from holdfast_test.daemon import PORT, Daemon, wait_until
+from holdfast_test.store import Server
 from holdfast_test.xdr import Encoder
 from world import NLM, NSM, Host, Locker, ask, monitor
 
@@ -165,7 +166,7 @@ def packaging_names_only_what_is_there():
     dashboard = ROOT / "packaging/grafana/holdfast.json"
     if shutil.which("promtool"):
         subprocess.run(["promtool", "check", "rules", rules], check=True, stdout=subprocess.PIPE)
-    with Daemon():
+    with Server():
         known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
     used = set(re.findall(r"\b((?:nlm|nsm|holdfast)_\w+)", rules.read_text() + dashboard.read_text()))
     unknown = {name for name in used if re.sub(r"_(bucket|sum|count)$", "", name) not in known}
@@ -175,7 +176,7 @@ def packaging_names_only_what_is_there():
 @tap.test
 def every_metric_is_explained():
     """docs/METRICS.md explains each metric, and names none that does not exist."""
-    with Daemon():
+    with Server():
         known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
     told = set(re.findall(r"`((?:nlm|nsm|holdfast)_\w+)", (ROOT / "docs/METRICS.md").read_text()))
     assert told == known, told ^ known

@@ -425,7 +425,7 @@ def answers_fit_the_description():
         asked = set()
         for method, template, path, body in (
                 *(("GET", f"/api/v1/{name}", None, None) for name in (
-                    "status", "clients", "locks", "waiters", "reservations", "grace", "notifications",
+                    "status", "clients", "locks", "waiters", "reservations", "grace", "losses", "notifications",
                     "backup", "openapi.json")),
                 ("GET", "/healthz", None, None), ("GET", "/readyz", None, None), ("GET", "/metrics", None, None),
                 ("GET", "/api/v1/locks", "/api/v1/locks?limit=0", None),
@@ -443,6 +443,7 @@ def answers_fit_the_description():
                 ("DELETE", "/api/v1/locks/{id}", "/api/v1/locks/1", None),
                 ("DELETE", "/api/v1/files/{file}", f"/api/v1/files/{FILE_A.hex()}", None),
                 ("DELETE", "/api/v1/clients/{id}", f"/api/v1/clients/{client}", None),
+                ("DELETE", "/api/v1/losses", None, None),
                 ("POST", "/api/v1/grace/end", None, None)):
             answer = ask(method, path or template, body)
             content_type = answer.headers["Content-Type"].partition(";")[0]

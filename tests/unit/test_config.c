@@ -425,7 +425,8 @@ static void a_reload_sees_every_change_of_addresses(void **state)
     assert_string_equal(reported, "server.listen ");
 }
 
-/* As a shell would: but inih, like nfs.conf's reader, keeps quotes, and the value would not match. */
+/* As a shell would: but inih, like nfs.conf's reader, keeps quotes, and the value would not match.
+ */
 static void quotes_around_a_value_are_refused(void **state)
 {
     (void)state;
@@ -439,7 +440,7 @@ static void quotes_around_a_value_are_refused(void **state)
 /* A restart notice with this name would mean the client that reads it. */
 static void localhost_is_no_name_for_a_server(void **state)
 {
-    static const char *const names[] = {"localhost", "LocalHost", "localhost.localdomain",
+    static const char *const names[] = {"localhost",     "LocalHost", "localhost.localdomain",
                                         "ip6-localhost", "127.0.0.1", "::1"};
     char assignment[64];
 

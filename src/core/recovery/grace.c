@@ -31,13 +31,16 @@ bool hf_grace_is_strict(const struct hf_core *core)
     return core->recovery->grace.active && core->config.grace_mode == HF_GRACE_STRICT;
 }
 
-static int64_t release_of_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 uint64_t *seq)
+/* A loss is reported once, with all locks that are to be released, however many attempts it takes.
+ */
+static void release_of_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                              uint64_t *seq, bool again)
 {
     struct hf_lock *lock = hf_client_next_lock(core, client, NULL);
     struct hf_lock *next;
-    int64_t n = 0;
 
+    if (!again)
+        hf_client_lost(core, client, HF_LOSS_UNRECLAIMED);
     hf_client_bar_reclaim(core, client);
     for (; lock; lock = next) {
         next = hf_client_next_lock(core, client, lock);
@@ -45,22 +48,16 @@ static int64_t release_of_client(struct hf_core *core, struct hf_now now, struct
             continue;
         if (hf_lock_release(core, now, lock, seq) < 0)
             hf_retry_later(core, now);
-        else
-            n++;
     }
     hf_client_idle(core, now, client);
-    return n;
 }
 
-static int64_t release_unclaimed(struct hf_core *core, struct hf_now now, uint64_t *seq)
+static void release_unclaimed(struct hf_core *core, struct hf_now now, uint64_t *seq, bool again)
 {
-    int64_t n = 0;
-
     if (core->clients->n_unclaimed == 0)
-        return 0;
+        return;
     hf_list_foreach_safe (node, &core->clients->all)
-        n += release_of_client(core, now, hf_list_entry(node, struct hf_client, all), seq);
-    return n;
+        release_of_client(core, now, hf_list_entry(node, struct hf_client, all), seq, again);
 }
 
 uint64_t hf_grace_end(struct hf_core *core, struct hf_now now)
@@ -71,7 +68,8 @@ uint64_t hf_grace_end(struct hf_core *core, struct hf_now now)
     if (!core->recovery->grace.active)
         return 0;
     core->recovery->grace.active = false;
-    released = release_unclaimed(core, now, &seq);
+    released = (int64_t)core->clients->n_unclaimed; /* those that fail now are released later */
+    release_unclaimed(core, now, &seq, false);
     hf_event_add(core, HF_EVENT_GRACE_ENDED, (int64_t)core->recovery->grace.reclaimed, released, 0);
     return seq;
 }
@@ -106,5 +104,5 @@ void hf_grace_retry(struct hf_core *core, struct hf_now now)
     uint64_t seq = 0;
 
     if (!core->recovery->grace.active)
-        release_unclaimed(core, now, &seq);
+        release_unclaimed(core, now, &seq, true);
 }
