@@ -2,8 +2,9 @@
  * What an operator must see without reading the log: locks that clients lost after a restart of
  * ours, until an operator acknowledges that; and the last request that each limit refused.
  *
- * Numbers come from the core's counters, and are exact. Names come from its events: the clients that
- * lost locks are kept in the order of their loss, up to a bound, and the others are only counted.
+ * Numbers come from the core's counters, and are exact. Names come from its events: the clients
+ * that lost locks are kept in the order of their loss, up to a bound, and the others are only
+ * counted.
  */
 #ifndef HF_SERVICE_TROUBLES_H
 #define HF_SERVICE_TROUBLES_H
