@@ -86,7 +86,6 @@ struct hf_admin_ops {
 struct hf_admin_config {
     uv_loop_t *loop;
     struct hf_service *service;
-    struct hf_troubles *troubles;
     struct hf_admin_ops ops;
     const char *server_name;
     const struct hf_addr *server_listen; /* where NLM and NSM are served */

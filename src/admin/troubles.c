@@ -22,7 +22,7 @@ json_t *troubles_losses(const struct hf_admin_config *config)
     uint64_t clients;
     uint64_t locks;
 
-    hf_troubles_lost(config->troubles, counters_of(config), &clients, &locks);
+    hf_troubles_lost(config->service->troubles, counters_of(config), &clients, &locks);
     return json_pack("{s:I, s:I}", "clients", (json_int_t)clients, "locks", (json_int_t)locks);
 }
 
@@ -32,7 +32,7 @@ json_t *troubles_limits(const struct hf_admin_config *config)
     json_t *list = json_array();
 
     for (int i = 0; i < HF_LIMITS; i++) {
-        const struct hf_trouble_limit *limit = &config->troubles->limits[i];
+        const struct hf_trouble_limit *limit = &config->service->troubles->limits[i];
 
         if (limit->at_ms == 0)
             continue;
@@ -59,8 +59,8 @@ enum MHD_Result on_losses(struct request *request)
     json_t *json = troubles_losses(config);
     json_t *list = json_array();
 
-    for (size_t i = 0; i < config->troubles->n_losses; i++)
-        json_array_append_new(list, show_loss(&config->troubles->losses[i]));
+    for (size_t i = 0; i < config->service->troubles->n_losses; i++)
+        json_array_append_new(list, show_loss(&config->service->troubles->losses[i]));
     json_object_set_new(json, "losses", list);
     return reply_json(request, MHD_HTTP_OK, json);
 }
@@ -70,7 +70,7 @@ enum MHD_Result on_acknowledge(struct request *request)
     const struct hf_admin_config *config = &request->admin->config;
     json_t *json = troubles_losses(config);
 
-    hf_troubles_acknowledge(config->troubles, counters_of(config));
+    hf_troubles_acknowledge(config->service->troubles, counters_of(config));
     request->change = "acknowledge losses";
     log_change(request, true);
     return reply_json(request, MHD_HTTP_OK, json);

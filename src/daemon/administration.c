@@ -139,7 +139,6 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
     struct hf_admin_config admin = {
         .loop = engine->loop,
         .service = &engine->service,
-        .troubles = &engine->troubles,
         .ops = OPS,
         .server_name = config->name,
         .server_listen = config->listen,

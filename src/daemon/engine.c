@@ -125,6 +125,7 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
         goto err_store;
     }
     hf_service_init(&engine->service, core, loop, &hf_alloc_heap);
+    engine->service.troubles = &engine->troubles;
     rv = hf_commit_pump_load(&engine->commits, &engine->service);
     if (rv < 0)
         goto err_core;
@@ -160,7 +161,7 @@ int hf_engine_start(struct hf_engine *engine)
         hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no thread for the store"));
         return rv;
     }
-    hf_events_init(&engine->events, &engine->service, &engine->nsm, &engine->troubles);
+    hf_events_init(&engine->events, &engine->service, &engine->nsm);
     uv_prepare_start(&engine->prepare, end_turn);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "service/troubles.h"
 
 enum { COUNT_MS = 1000 }; /* between two counts of all clients */
 
@@ -169,10 +170,9 @@ static void summarize_notices(struct hf_events *events, uint64_t ended)
                HF_UINT("given_up", status.notices[HF_NOTICE_GIVEN_UP]));
 }
 
-void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm,
-                    struct hf_troubles *troubles)
+void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm)
 {
-    *events = (struct hf_events){.service = service, .nsm = nsm, .troubles = troubles};
+    *events = (struct hf_events){.service = service, .nsm = nsm};
     (void)count_notices(events);
 }
 
@@ -184,7 +184,8 @@ void hf_events_handle(struct hf_events *events)
     while (hf_core_next_event(events->service->core, &event)) {
         log_event(&event);
         count_event(&tally, &event);
-        hf_troubles_note(events->troubles, &event, hf_service_now(events->service).wall_ms);
+        hf_troubles_note(events->service->troubles, &event,
+                         hf_service_now(events->service).wall_ms);
         if (event.kind == HF_EVENT_CLIENT_REGISTERED)
             resolve_if_needed(events, event.client_id);
     }

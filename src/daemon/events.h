@@ -8,19 +8,16 @@
 
 #include "nsm/nsm.h"
 #include "service/service.h"
-#include "service/troubles.h"
 
 struct hf_events {
     struct hf_service *service;
     struct hf_nsm *nsm;
-    struct hf_troubles *troubles;
     uint64_t notices_pending; /* clients not yet tried since our restart, at most */
     uint64_t counted_ms;      /* when they were counted */
     int32_t summarized_state; /* the state number whose notices have been summed up */
 };
 
-void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm,
-                    struct hf_troubles *troubles);
+void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm);
 
 /* Takes all events from the core: once a turn of the loop. */
 void hf_events_handle(struct hf_events *events);
