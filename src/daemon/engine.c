@@ -38,6 +38,7 @@ static void end_turn(uv_prepare_t *prepare)
     hf_commit_pump_submit(&engine->commits);
     engine->more_calls = hf_outcalls_begin(&engine->service, &engine->nlm, &engine->nsm);
     hf_events_handle(&engine->events);
+    hf_losses_file_follow(&engine->losses_file);
     hf_nlm_end_turn(&engine->nlm);
     set_alarm(engine);
     hf_service_end_turn(&engine->service);
@@ -126,6 +127,7 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
     }
     hf_service_init(&engine->service, core, loop, &hf_alloc_heap);
     engine->service.troubles = &engine->troubles;
+    hf_losses_file_open(&engine->losses_file, &engine->service, engine->store_path);
     rv = hf_commit_pump_load(&engine->commits, &engine->service);
     if (rv < 0)
         goto err_core;
@@ -200,6 +202,7 @@ void hf_engine_stop(struct hf_engine *engine)
 
 void hf_engine_free(struct hf_engine *engine)
 {
+    hf_losses_file_free(&engine->losses_file);
     hf_nlm_free(&engine->nlm);
     hf_nsm_free(&engine->nsm);
     hf_core_del(engine->service.core);

@@ -14,6 +14,7 @@
 #include "daemon/commit_pump.h"
 #include "daemon/config.h"
 #include "daemon/events.h"
+#include "daemon/losses_file.h"
 #include "nlm/nlm.h"
 #include "nsm/nsm.h"
 #include "rpc/client.h"
@@ -31,6 +32,7 @@ struct hf_engine {
     struct hf_nsm nsm;
     struct hf_events events;
     struct hf_troubles troubles;
+    struct hf_losses_file losses_file;
     uv_prepare_t prepare;
     uv_timer_t alarm;
     bool more_calls; /* the core may have more calls to begin in the next turn */

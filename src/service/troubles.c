@@ -13,6 +13,7 @@ static struct hf_trouble_host host_of(const struct hf_event *event)
 static void note_loss(struct hf_troubles *troubles, const struct hf_event *event,
                       enum hf_loss reason, int64_t wall_ms)
 {
+    troubles->version++;
     if (troubles->n_losses == HF_TROUBLES_LOSSES_MAX)
         return;
     troubles->losses[troubles->n_losses++] =
@@ -42,12 +43,15 @@ void hf_troubles_lost(const struct hf_troubles *troubles, const struct hf_counte
                       uint64_t *clients, uint64_t *locks)
 {
     sum(counters, clients, locks);
-    *clients -= troubles->clients_acknowledged;
-    *locks -= troubles->locks_acknowledged;
+    *clients += troubles->clients_earlier - troubles->clients_acknowledged;
+    *locks += troubles->locks_earlier - troubles->locks_acknowledged;
 }
 
 void hf_troubles_acknowledge(struct hf_troubles *troubles, const struct hf_counters *counters)
 {
     sum(counters, &troubles->clients_acknowledged, &troubles->locks_acknowledged);
+    troubles->locks_earlier = 0;
+    troubles->clients_earlier = 0;
     troubles->n_losses = 0;
+    troubles->version++;
 }

@@ -36,6 +36,8 @@ struct hf_troubles {
     struct hf_trouble_loss losses[HF_TROUBLES_LOSSES_MAX];
     size_t n_losses;
     uint64_t locks_acknowledged, clients_acknowledged; /* of the counters */
+    uint64_t locks_earlier, clients_earlier;           /* lost in earlier runs of the daemon */
+    uint64_t version; /* grows with each change of the losses: they are kept in a file */
     struct hf_trouble_limit limits[HF_LIMITS];
 };
 

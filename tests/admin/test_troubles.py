@@ -100,6 +100,37 @@ def the_list_of_losses_is_bounded_and_the_numbers_are_exact():
 
 
 @tap.test
+def a_loss_survives_a_restart_until_it_is_acknowledged():
+    """Given a loss, and another restart: it is still reported, with new ones added; an acknowledgement lasts as well."""
+    quick = ("grace.seconds=1", "notify.on_failure=keep", *FAST)
+
+    def restart(how):
+        how()
+        server.start(*quick)
+        server.daemon.wait_for_log("ready")
+
+    with Server(*quick) as server:
+        hold(4)
+        restart(server.kill)
+        wait_until(lambda: get("status")["losses"] == {"clients": 1, "locks": 4}, "lost")
+        wait_until(lambda: os.path.exists(server.path + "/losses"), "the list is kept")
+        restart(server.kill)
+        assert get("status")["losses"] == {"clients": 1, "locks": 4}
+        assert [row["client"] for row in get("losses")["losses"]] == ["alpha.example"]
+        hold(2, "beta.example", "192.0.2.3")
+        restart(server.kill)
+        wait_until(lambda: get("status")["losses"] == {"clients": 2, "locks": 6}, "both are counted")
+        assert [row["client"] for row in get("losses")["losses"]] == ["alpha.example", "beta.example"]
+        assert ctl("losses", "ack")[0] == 0
+        restart(server.stop)
+        assert get("losses") == {"clients": 0, "locks": 0, "losses": []}
+        with open(server.path + "/losses", "w") as file:
+            file.write("nonsense")
+        restart(server.stop)
+        server.daemon.wait_for_log("cannot read the list of losses")
+
+
+@tap.test
 def nothing_lost_is_not_reported():
     """Given a client that reclaims all it had: no loss, no warning."""
     with Server("grace.seconds=30", *FAST) as server:
