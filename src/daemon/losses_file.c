@@ -32,9 +32,9 @@ static bool read_entry(const char *line, struct hf_trouble_loss *out)
                addr, name) != 5 ||
         reason < 0 || reason >= HF_LOSSES || hf_addr_parse(addr, &out->client.addr) < 0)
         return false;
-    len = strcmp(name, NO_NAME) == 0 ? 0
-                                     : hf_hex_decode(name, strlen(name), out->client.name,
-                                                     sizeof(out->client.name));
+    len = strcmp(name, NO_NAME) == 0
+              ? 0
+              : hf_hex_decode(name, strlen(name), out->client.name, sizeof(out->client.name));
     if (len < 0)
         return false;
     out->client.name_len = (uint16_t)len;
@@ -151,8 +151,7 @@ void hf_losses_file_follow(struct hf_losses_file *file)
     file->version = file->service->troubles->version;
     compose(file);
     file->work.data = file;
-    file->writing =
-        uv_queue_work(file->service->loop, &file->work, write_list, on_written) == 0;
+    file->writing = uv_queue_work(file->service->loop, &file->work, write_list, on_written) == 0;
 }
 
 void hf_losses_file_free(struct hf_losses_file *file)
