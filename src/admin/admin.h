@@ -24,6 +24,7 @@
 #include "base/buf.h"
 #include "core/view.h"
 #include "service/service.h"
+#include "service/troubles.h"
 
 enum { HF_ADMIN_STEPS_MAX = 4, HF_ADMIN_TEXT_MAX = 320 };
 
@@ -61,7 +62,10 @@ struct hf_admin_totals {
 
 struct hf_admin_health {
     bool store_up;
-    char reason[640]; /* why not, and what to do: the store's full error message */
+    char reason[640];         /* why not, and what to do: the store's full error message */
+    bool rpcbind_up;          /* clients that ask rpcbind are sent to us, as far as is known */
+    const char *rpcbind;      /* "registered", "embedded", "none", or what is wrong: "taken", ... */
+    char rpcbind_reason[640]; /* why it is not up, and what to do */
 };
 
 /* What only the daemon knows. */
@@ -105,6 +109,10 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out);
 
 /* What is known of names, for metrics; NULL: nothing. */
 struct hf_names *hf_admin_names(struct hf_admin *admin);
+
+/* For --check-config: reads both files as hf_admin_new() does. HF_EINVAL, with the reason in the
+ * log, if one cannot be used; both are looked at. */
+int hf_admin_check_files(const char *token_file, const char *fh_map);
 
 /* Reads the map of file handles again; the old map stays in use if it cannot be read. */
 void hf_admin_reload(struct hf_admin *admin);

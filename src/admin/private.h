@@ -116,6 +116,10 @@ enum MHD_Result reply_release(struct request *request, const char *change, uint6
 /* by_path.c */
 void by_path_free(struct by_path *by_path);
 
+/* troubles.c: for the status. */
+json_t *troubles_losses(const struct hf_admin_config *config);
+json_t *troubles_limits(const struct hf_admin_config *config);
+
 /* server.c: gives libmicrohttpd a turn as soon as possible, because it has work. */
 void listener_kick(struct listener *listener);
 
@@ -130,6 +134,8 @@ enum MHD_Result on_waiters(struct request *request);
 enum MHD_Result on_reservations(struct request *request);
 enum MHD_Result on_notifications(struct request *request);
 enum MHD_Result on_status(struct request *request);
+enum MHD_Result on_losses(struct request *request);
+enum MHD_Result on_acknowledge(struct request *request);
 enum MHD_Result on_grace(struct request *request);
 enum MHD_Result on_healthz(struct request *request);
 enum MHD_Result on_readyz(struct request *request);

@@ -39,6 +39,8 @@ static const struct entry ROUTES[] = {
      "client, file, path, share, limit, cursor"},
     {"GET", "/api/v1/grace", on_grace, false, ""},
     {"POST", "/api/v1/grace/end", on_end_grace, true, ""},
+    {"GET", "/api/v1/losses", on_losses, false, ""},
+    {"DELETE", "/api/v1/losses", on_acknowledge, true, ""},
     {"GET", "/api/v1/backup", on_backup, true, ""},
     {"GET", "/api/v1/notifications", on_notifications, false, "client, status, limit, cursor"},
     {"POST", "/api/v1/notifications", on_notify, true, ""},

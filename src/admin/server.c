@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "admin/fh_map.h"
 #include "admin/private.h"
 #include "admin/token.h"
 #include "base/assert.h"
@@ -281,6 +282,19 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
 struct hf_names *hf_admin_names(struct hf_admin *admin)
 {
     return admin->names;
+}
+
+int hf_admin_check_files(const char *token_file, const char *fh_map)
+{
+    char token[TOKEN_MAX + 1];
+    struct hf_fh_map map;
+    int rv = token_read(token_file, token);
+
+    hf_fh_map_init(&map);
+    if (hf_fh_map_read(&map, fh_map) < 0)
+        rv = HF_EINVAL;
+    hf_fh_map_free(&map);
+    return rv;
 }
 
 void hf_admin_reload(struct hf_admin *admin)

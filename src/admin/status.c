@@ -49,13 +49,16 @@ static json_t *show_totals(const struct hf_admin_ops *ops)
                      "callbacks", (json_int_t)t.callbacks);
 }
 
-static json_t *show_store(const struct hf_admin_ops *ops)
+static json_t *show_store(const struct hf_admin_health *health)
 {
-    struct hf_admin_health health;
+    return json_pack("{s:b, s:s?}", "up", health->store_up, "reason",
+                     health->store_up ? NULL : health->reason);
+}
 
-    ops->health(ops->ctx, &health);
-    return json_pack("{s:b, s:s?}", "up", health.store_up, "reason",
-                     health.store_up ? NULL : health.reason);
+static json_t *show_rpcbind(const struct hf_admin_health *health)
+{
+    return json_pack("{s:b, s:s, s:s?}", "up", health->rpcbind_up, "state", health->rpcbind,
+                     "reason", health->rpcbind_up ? NULL : health->rpcbind_reason);
 }
 
 static json_t *show_names(const struct hf_names *names)
@@ -81,19 +84,22 @@ enum MHD_Result on_status(struct request *request)
 {
     const struct hf_admin_config *config = &request->admin->config;
     struct hf_view_status s = view_status(request);
+    struct hf_admin_health health;
 
+    config->ops.health(config->ops.ctx, &health);
     return reply_json(
         request, MHD_HTTP_OK,
-        json_pack(
-            "{s:s, s:s, s:o, s:i, s:o, s:o, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
-            "version", HF_VERSION, "name", config->server_name, "listen", show_listen(config),
-            "port", config->server_port, "time",
-            value_time(hf_service_now(config->service).wall_ms), "epoch", value_id(s.epoch),
-            "state", s.state, "clean_start", s.was_clean, "token_needed",
-            request->admin->token[0] != '\0', "changes", access_changes(request), "grace",
-            show_grace(&s), "counts", show_counts(&s), "notifications", show_notices(&s), "store",
-            show_store(&config->ops), "totals", show_totals(&config->ops), "names",
-            show_names(request->admin->names)));
+        json_pack("{s:s, s:s, s:o, s:i, s:o, s:o, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o, "
+                  "s:o, s:o, s:o, s:o}",
+                  "version", HF_VERSION, "name", config->server_name, "listen", show_listen(config),
+                  "port", config->server_port, "time",
+                  value_time(hf_service_now(config->service).wall_ms), "epoch", value_id(s.epoch),
+                  "state", s.state, "clean_start", s.was_clean, "token_needed",
+                  request->admin->token[0] != '\0', "changes", access_changes(request), "grace",
+                  show_grace(&s), "counts", show_counts(&s), "notifications", show_notices(&s),
+                  "store", show_store(&health), "rpcbind", show_rpcbind(&health), "losses",
+                  troubles_losses(config), "limits", troubles_limits(config), "totals",
+                  show_totals(&config->ops), "names", show_names(request->admin->names)));
 }
 
 enum MHD_Result on_grace(struct request *request)
@@ -108,8 +114,8 @@ enum MHD_Result on_healthz(struct request *request)
     return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("alive\n"));
 }
 
-/* Not ready while the store is down, because nothing can be promised then; a grace period is no
- * reason, because clients can reclaim. */
+/* Not ready while the store is down, because nothing can be promised then, or while new clients do
+ * not find us by rpcbind; a grace period is no reason, because clients can reclaim. */
 enum MHD_Result on_readyz(struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
@@ -118,6 +124,8 @@ enum MHD_Result on_readyz(struct request *request)
     ops->health(ops->ctx, &health);
     if (!health.store_up)
         return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, health.reason);
+    if (!health.rpcbind_up)
+        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, health.rpcbind_reason);
     return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("ready\n"));
 }
 

@@ -1,4 +1,6 @@
 #include "admin/values.h"
+
+#include "admin/writer.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -24,4 +26,25 @@ json_t *value_time(int64_t wall_ms)
     len = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
     hf_format(text + len, sizeof(text) - len, ".%03dZ", (int)(wall_ms % 1000));
     return json_string(text);
+}
+
+json_t *value_addr(const struct hf_addr *addr)
+{
+    char text[HF_ADDR_TEXT_MAX];
+
+    return json_string(hf_addr_format(addr, text));
+}
+
+json_t *value_text(struct hf_bytes bytes)
+{
+    struct hf_buf buf;
+    struct writer w = {.out = &buf};
+    json_t *value;
+
+    hf_buf_init(&buf, &hf_alloc_heap);
+    write_text(&w, NULL, bytes);
+    value = json_loadb((const char *)hf_buf_view(&buf).data, hf_buf_view(&buf).len, JSON_DECODE_ANY,
+                       NULL);
+    hf_buf_free(&buf);
+    return value ? value : json_string("");
 }

@@ -9,7 +9,12 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "base/addr.h"
+#include "base/bytes.h"
+
 json_t *value_id(uint64_t id);
 json_t *value_time(int64_t wall_ms);
+json_t *value_addr(const struct hf_addr *addr);
+json_t *value_text(struct hf_bytes bytes); /* from a peer, as write_text() shows it */
 
 #endif

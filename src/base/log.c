@@ -2,7 +2,10 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/log_queue.h"
@@ -17,6 +20,7 @@ enum {
 };
 
 static const char *const LEVELS[] = {"error", "warn", "info", "debug"};
+static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>", "<7>"}; /* of syslog(3) */
 
 /* One event name, and how many of its lines passed and were left out in the current window. */
 struct kind {
@@ -49,6 +53,42 @@ void hf_log_configure(enum hf_log_level level, enum hf_log_format format)
 bool hf_log_enabled(enum hf_log_level level)
 {
     return level <= logger.level;
+}
+
+/*
+ * systemd names the device and inode of the stream that it gave us. A standard error that was
+ * redirected since, or inherited through another program, is another one.
+ */
+static bool is_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    char ours[64];
+    struct stat st;
+
+    if (!stream || fstat(STDERR_FILENO, &st) < 0)
+        return false;
+    hf_format(ours, sizeof(ours), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+    return strcmp(stream, ours) == 0;
+}
+
+static bool journal; /* once looked for, it stays */
+
+static void look_for_journal(void)
+{
+    journal = is_journal();
+}
+
+static bool to_journal(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, look_for_journal);
+    return journal;
+}
+
+const char *hf_log_priority(enum hf_log_level level)
+{
+    return to_journal() ? PRIORITIES[level] : "";
 }
 
 static void put(struct line *line, const char *text, size_t len)
@@ -159,8 +199,10 @@ static void put_time(struct line *line)
 static void build_text(struct line *line, enum hf_log_level level, const char *event,
                        const struct hf_field *fields)
 {
-    put_time(line);
-    put_str(line, " ");
+    if (!to_journal()) {
+        put_time(line);
+        put_str(line, " ");
+    }
     put_str(line, LEVELS[level]);
     put_str(line, strlen(LEVELS[level]) == 4 ? "  " : " ");
     put_str(line, event);
@@ -251,6 +293,7 @@ static void write_line(enum hf_log_level level, const char *event, const struct 
 
     line.len = 0;
     line.cut = false;
+    put_str(&line, hf_log_priority(level));
     if (logger.format == HF_LOG_JSON) {
         build_json(&line, level, event, fields);
         line.text[line.len++] = '}';

@@ -13,6 +13,10 @@
  * Lines are written at once until hf_log_start(). From then on a thread writes them, so that a
  * terminal, pipe or journal that does not take them never holds up the caller: lines wait in a
  * bounded queue, and those that find it full are lost and counted. Any thread may log.
+ *
+ * If standard error is a stream of the journal (systemd sets JOURNAL_STREAM), each line begins with
+ * its priority, as "<3>" (sd-daemon(3)), so that `journalctl -p err` finds errors; and the text
+ * form has no time, because the journal has it already.
  */
 #ifndef HF_BASE_LOG_H
 #define HF_BASE_LOG_H
@@ -58,6 +62,10 @@ struct hf_field {
 /* Standard error, text, info, until told otherwise. */
 void hf_log_configure(enum hf_log_level level, enum hf_log_format format);
 bool hf_log_enabled(enum hf_log_level level);
+
+/* What a line of this level begins with: "<3>" in the journal, "" elsewhere. For programs that
+ * write to standard error without the log. */
+const char *hf_log_priority(enum hf_log_level level);
 
 /* Lines of one kind in ten seconds: of hf_log(), of hf_log_limited(), and at level debug. */
 enum { HF_LOG_BURST = 100, HF_LOG_BURST_LIMITED = 10, HF_LOG_BURST_DEBUG = 10000 };

@@ -103,12 +103,36 @@ struct hf_view_status {
 };
 void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct hf_view_status *out);
 
+/* The limits of struct hf_limits, as operators see them. */
+enum hf_limit {
+    HF_LIMIT_CLIENTS,
+    HF_LIMIT_MONITORS, /* SM_MON registrations; also limits.clients */
+    HF_LIMIT_LOCKS_PER_OWNER,
+    HF_LIMIT_LOCKS_PER_CLIENT,
+    HF_LIMIT_LOCKS_PER_FILE,
+    HF_LIMIT_LOCKS,
+    HF_LIMIT_WAITERS_PER_FILE,
+    HF_LIMIT_WAITERS_PER_OWNER,
+    HF_LIMIT_WAITERS_PER_CLIENT,
+    HF_LIMIT_CLIENTS_PER_HOST,
+    HF_LIMIT_LOCKS_PER_HOST,
+    HF_LIMIT_REGISTRATIONS_PER_HOST,
+    HF_LIMITS
+};
+const char *hf_limit_name(enum hf_limit limit); /* "locks_per_client" */
+
+/* Why a client lost locks after our restart. */
+enum hf_loss {
+    HF_LOSS_UNRECLAIMED, /* not reclaimed when grace ended */
+    HF_LOSS_UNREACHABLE, /* the client could not be notified, and was given up as crashed */
+    HF_LOSSES
+};
+
 /* Monotonic counters for metrics. */
 struct hf_counters {
-    uint64_t limit_clients, limit_monitors, limit_locks_per_owner, limit_locks_per_client,
-        limit_locks_per_file, limit_locks, limit_waiters, limit_waiters_per_owner,
-        limit_waiters_per_client, limit_clients_per_host, limit_locks_per_host,
-        limit_registrations_per_host;
+    uint64_t limit_hits[HF_LIMITS];
+    uint64_t locks_lost[HF_LOSSES];
+    uint64_t clients_lost[HF_LOSSES]; /* that lost a lock, or (locks are not durable) may have */
     uint64_t out_of_memory;
     uint64_t reclaims_granted, reclaims_denied;
     uint64_t deadlocks;
@@ -132,7 +156,8 @@ enum hf_event_kind {
     HF_EVENT_CLIENT_REGISTERED,
     HF_EVENT_CLIENT_UNREGISTERED,
     HF_EVENT_CLIENT_CRASHED,     /* a: its new state, b: locks released */
-    HF_EVENT_CLIENT_UNREACHABLE, /* could not be told of our restart; a: state, b: locks released */
+    HF_EVENT_CLIENT_UNREACHABLE, /* could not be told of our restart; a: state, b: locks lost */
+    HF_EVENT_CLIENT_UNRECLAIMED, /* did not reclaim in time; a: state, b: locks lost */
     HF_EVENT_CLIENT_RELEASED,    /* by FREE_ALL or the operator; b: locks released */
     HF_EVENT_STATE_HINT,         /* a: state in the LOCK, b: recorded state */
     HF_EVENT_NOTIFY_STRANGER,    /* a: state; the address and name are the sender's */
@@ -145,6 +170,7 @@ enum hf_event_kind {
     HF_EVENT_GRANT_FAILED,       /* a: attempts; error; file. The lock went to the next waiter */
     HF_EVENT_COMMIT_FAILED,      /* a: seq, b: changes undone */
     HF_EVENT_WAITERS_DROPPED,    /* its client does not answer; b: how many waiters */
+    HF_EVENT_LIMIT_HIT,          /* a: enum hf_limit. One at a time waits for each limit */
 };
 
 enum { HF_EVENT_NAME_MAX = 128, HF_EVENT_FH_MAX = 64 };

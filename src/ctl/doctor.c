@@ -33,6 +33,39 @@ static void find_store(struct doctor *doctor)
             "guide");
 }
 
+static void find_losses(struct doctor *doctor)
+{
+    const json_t *losses = json_object_get(doctor->status, "losses");
+    char text[CTL_WORD_MAX];
+
+    if (ctl_number(losses, "clients") == 0) {
+        doctor_find(doctor, "losses", DOCTOR_OK, "no client has lost locks", NULL);
+        return;
+    }
+    hf_format(text, sizeof(text), "%.0f clients lost %.0f locks after a restart",
+              ctl_number(losses, "clients"), ctl_number(losses, "locks"));
+    doctor_find(doctor, "losses", DOCTOR_WARN, text,
+                "see holdfastctl losses, look after their applications, then holdfastctl losses "
+                "ack");
+}
+
+static void find_limits(struct doctor *doctor)
+{
+    const json_t *limits = json_object_get(doctor->status, "limits");
+    char text[CTL_WORD_MAX];
+    const json_t *row;
+    size_t i;
+
+    json_array_foreach(limits, i, row)
+    {
+        hf_format(text, sizeof(text), "limits.%.60s refused %.0f requests, the last of %.200s",
+                  ctl_text(row, "limit"), ctl_number(row, "hits"), ctl_text(row, "client"));
+        doctor_find(
+            doctor, "limits", DOCTOR_WARN, text,
+            "applications got ENOLCK: raise the limit, or find the client that leaks locks");
+    }
+}
+
 static void find_daemon(struct doctor *doctor, const struct ctl *ctl)
 {
     char text[CTL_WORD_MAX];
@@ -88,6 +121,8 @@ int ctl_doctor(struct ctl *ctl, int argc, char **argv)
     find_daemon(&doctor, ctl);
     if (status) {
         find_store(&doctor);
+        find_losses(&doctor);
+        find_limits(&doctor);
         doctor_ports(&doctor);
         doctor_name(&doctor);
     }

@@ -14,7 +14,8 @@
 enum { WATCH_S = 2 };
 
 static const struct ctl_command COMMANDS[] = {
-    {"status", "", "state, grace, counts and notifications at a glance", ctl_status, true, ""},
+    {"status", "", "what is wrong, grace, counts and notifications at a glance", ctl_status, true,
+     ""},
     {"clients", "[--client WORD] [--limit N]",
      "all clients, and whether each was notified of the last restart", ctl_clients, true, "cn"},
     {"locks", "[--client|--file|--share|--owner WORD] [--limit N]",
@@ -22,6 +23,8 @@ static const struct ctl_command COMMANDS[] = {
     {"waiters", "[--client|--file|--share|--owner WORD] [--limit N]",
      "all waiting requests, and which client holds the lock", ctl_waiters, true, "cfSon"},
     {"grace", "[end]", "follow the grace period, or end it now", ctl_grace, false, ""},
+    {"losses", "[ack]", "clients that lost locks after a restart; ack: you have seen to them",
+     ctl_losses, true, ""},
     {"release", "--client|--file|--lock WHICH [--yes]",
      "release locks without the consent of their holders", ctl_release, false, "cfl"},
     {"notify", "[CLIENT]", "send the notice of the last restart again, and follow it", ctl_notify,

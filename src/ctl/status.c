@@ -47,6 +47,48 @@ static void print_names(struct ctl *ctl, const json_t *names)
     printf("%s\n", ctl_text(names, "reason"));
 }
 
+static void print_rpcbind(struct ctl *ctl, const json_t *rpcbind)
+{
+    bool up = json_is_true(json_object_get(rpcbind, "up"));
+
+    printf("%-15s ", "rpcbind");
+    ctl_paint(ctl, up ? CTL_GREEN : CTL_RED, ctl_text(rpcbind, "state"));
+    if (!up)
+        printf(": %s", ctl_text(rpcbind, "reason"));
+    putchar('\n');
+}
+
+/* Only if there is something to say: until an operator acknowledges it. */
+static void print_losses(struct ctl *ctl, const json_t *losses)
+{
+    char text[CTL_WORD_MAX];
+
+    if (ctl_number(losses, "clients") == 0)
+        return;
+    hf_format(text, sizeof(text), "%.0f locks of %.0f clients: see holdfastctl losses",
+              ctl_number(losses, "locks"), ctl_number(losses, "clients"));
+    printf("%-15s ", "LOST");
+    ctl_paint(ctl, CTL_RED, text);
+    putchar('\n');
+}
+
+static void print_limits(struct ctl *ctl, const json_t *limits)
+{
+    char text[CTL_WORD_MAX];
+    const json_t *row;
+    size_t i;
+
+    json_array_foreach(limits, i, row)
+    {
+        hf_format(text, sizeof(text), "%.60s: %.0f refused, last %.120s (%.60s) at %.40s",
+                  ctl_text(row, "limit"), ctl_number(row, "hits"), ctl_text(row, "client"),
+                  ctl_text(row, "address"), ctl_text(row, "time"));
+        printf("%-15s ", "limit reached");
+        ctl_paint(ctl, CTL_YELLOW, text);
+        putchar('\n');
+    }
+}
+
 int ctl_status(struct ctl *ctl, int argc, char **argv)
 {
     char text[CTL_WORD_MAX];
@@ -74,7 +116,10 @@ int ctl_status(struct ctl *ctl, int argc, char **argv)
               json_is_true(json_object_get(s, "clean_start")) ? "clean" : "not clean, or none");
     print_line("state", text);
     print_store(ctl, json_object_get(s, "store"));
+    print_rpcbind(ctl, json_object_get(s, "rpcbind"));
     print_grace(ctl, json_object_get(s, "grace"));
+    print_losses(ctl, json_object_get(s, "losses"));
+    print_limits(ctl, json_object_get(s, "limits"));
     counts = json_object_get(s, "counts");
     hf_format(text, sizeof(text), "%.0f, and %.0f registered by SM_MON",
               ctl_number(counts, "clients"), ctl_number(counts, "registrations"));

@@ -1,6 +1,7 @@
 #include "daemon/administration.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,29 @@
 
 /* ---- what only the daemon knows ---- */
 
+static void find_rpcbind(const struct hf_finding *finding, struct hf_admin_health *out)
+{
+    static const char *const STATES[] = {
+        [HF_RPCBIND_REGISTERED] = "registered", [HF_RPCBIND_LOST] = "lost",
+        [HF_RPCBIND_REFUSED] = "refused",       [HF_RPCBIND_TAKEN] = "taken",
+        [HF_RPCBIND_AWAY] = "silent",
+    };
+
+    if (finding->watch) {
+        out->rpcbind = STATES[finding->watch->health.state];
+        out->rpcbind_up = finding->watch->health.state == HF_RPCBIND_REGISTERED;
+        hf_format(out->rpcbind_reason, sizeof(out->rpcbind_reason), "%s",
+                  finding->watch->health.reason);
+        return;
+    }
+    out->rpcbind = finding->without;
+    out->rpcbind_up = strcmp(finding->without, "missing") != 0;
+    hf_format(
+        out->rpcbind_reason, sizeof(out->rpcbind_reason), "%s",
+        "No rpcbind runs on this host, and port 111 needs root: clients cannot find us. Start "
+        "rpcbind, then restart holdfastd");
+}
+
 static void health(void *ctx, struct hf_admin_health *out)
 {
     struct hf_administration *a = ctx;
@@ -18,6 +42,7 @@ static void health(void *ctx, struct hf_admin_health *out)
     hf_committer_health(&a->engine->commits.committer, &store);
     out->store_up = store.up;
     hf_format(out->reason, sizeof(out->reason), "The store is down: %s", store.reason);
+    find_rpcbind(&a->finding, out);
 }
 
 static void totals(void *ctx, struct hf_admin_totals *out)
@@ -43,7 +68,11 @@ static void metrics(void *ctx, struct hf_exposition *out)
 {
     struct hf_administration *a = ctx;
 
+    struct hf_admin_health now;
+
+    find_rpcbind(&a->finding, &now);
     hf_metrics_expose(a->engine, hf_rpc_server_counters(a->server), out);
+    hf_metrics_expose_rpcbind(now.rpcbind_up, a->finding.watch ? a->finding.watch->n_lost : 0, out);
 }
 
 static int check(void *ctx, const struct hf_view_client *client, struct hf_admin_check *out)
@@ -104,7 +133,8 @@ static void choose_socket(const struct hf_config *config, char *out, size_t size
 }
 
 int hf_administration_open(struct hf_administration *a, struct hf_engine *engine,
-                           const struct hf_rpc_server *server, const struct hf_config *config)
+                           const struct hf_rpc_server *server, const struct hf_config *config,
+                           struct hf_finding finding)
 {
     struct hf_admin_config admin = {
         .loop = engine->loop,
@@ -123,6 +153,7 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
     int rv;
 
     a->engine = engine;
+    a->finding = finding;
     a->server = server;
     hf_path_checks_init(&a->checks, engine->client, config->notify_timeout * 1000);
     choose_socket(config, a->socket, sizeof(a->socket));

@@ -10,12 +10,20 @@
 #include "daemon/config.h"
 #include "daemon/engine.h"
 #include "rpc/server.h"
+#include "rpcbind/watch.h"
 
 /* Where holdfastctl looks for the socket. */
 #define HF_RUN_DIRECTORY "/run/holdfast"
 
+/* How clients find us, as the daemon set it up. */
+struct hf_finding {
+    const struct hf_rpcbind_watch *watch; /* NULL: not registered with the system's rpcbind */
+    const char *without;                  /* then: "embedded", "none" or "missing" */
+};
+
 struct hf_administration {
     struct hf_engine *engine;
+    struct hf_finding finding;
     const struct hf_rpc_server *server;
     struct hf_path_checks checks;
     struct hf_backup_request backup;
@@ -29,7 +37,8 @@ bool hf_administration_wanted(const struct hf_config *config);
 
 /* Engine, server and config outlive it. */
 int hf_administration_open(struct hf_administration *a, struct hf_engine *engine,
-                           const struct hf_rpc_server *server, const struct hf_config *config);
+                           const struct hf_rpc_server *server, const struct hf_config *config,
+                           struct hf_finding finding);
 void hf_administration_reload(struct hf_administration *a);
 
 /* After the engine was stopped: then no request waits for a commit. */

@@ -1,6 +1,7 @@
 #include "daemon/config.h"
 
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -24,6 +25,20 @@ void hf_config_init(struct hf_config *config)
     }
 }
 
+/* Names that every host has for itself. */
+static bool means_every_host(const char *name)
+{
+    static const char *const NAMES[] = {"localhost",  "localhost.localdomain", "localhost4",
+                                        "localhost6", "ip6-localhost",         "ip6-loopback"};
+    struct hf_addr addr;
+
+    for (size_t i = 0; i < HF_COUNT_OF(NAMES); i++) {
+        if (strcasecmp(name, NAMES[i]) == 0)
+            return true;
+    }
+    return hf_addr_parse(name, &addr) == 0 && hf_addr_is_loopback(&addr);
+}
+
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
     const char *what = NULL;
@@ -38,6 +53,14 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
         what = "store.path is empty: the lmdb store needs a directory";
     else if (config->dsn[0] && config->dsn_file[0])
         what = "store.dsn and store.dsn_file are both set: one of them must go";
+    if (means_every_host(config->name)) {
+        hf_format(error, HF_CONFIG_ERROR_MAX,
+                  "server.name is \"%.60s\", from the configuration or as the name of this host: a "
+                  "client would take our restart notice for one about itself, and reclaim nothing. "
+                  "Set server.name to the name that clients mount us by",
+                  config->name);
+        return HF_EINVAL;
+    }
     if (!what)
         return 0;
     hf_format(error, HF_CONFIG_ERROR_MAX, "%s", what);

@@ -15,6 +15,11 @@ static int assign(struct hf_config *config, const char *section, const char *nam
 {
     bool section_known = false;
 
+    if (value[0] == '"' || value[0] == '\'') {
+        hf_format(error, HF_CONFIG_ERROR_MAX,
+                  "the quotes would be part of the value: write it without");
+        return HF_EINVAL;
+    }
     if (strncmp(section, EXPORT_RULE_SECTION, strlen(EXPORT_RULE_SECTION)) == 0)
         return hf_config_export_rule_set(config, section + strlen(EXPORT_RULE_SECTION), name, value,
                                          error);

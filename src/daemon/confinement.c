@@ -9,8 +9,9 @@
 #include "daemon/administration.h"
 
 /* What is in the directory of the lmdb store, and in that of the administration's socket. */
-static const char *const STORE_FILES[] = {
-    "data.mdb", "lock.mdb", "holdfast.lock", "journal", "journal.old", "journal.new", NULL};
+static const char *const STORE_FILES[] = {"data.mdb", "lock.mdb",    "holdfast.lock",
+                                          "journal",  "journal.old", "journal.new",
+                                          "losses",   "losses.new",  NULL};
 static const char *const NO_FILES[] = {NULL};
 
 static int prepare_paths(struct hf_confinement *c, const struct hf_config *config,

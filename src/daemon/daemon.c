@@ -340,6 +340,7 @@ static int open_engine(struct daemon *d)
     const struct hf_confine_user *user = &d->confinement.confine.user;
     int rv = hf_confinement_prepare(&d->confinement, &d->options->config, d->options->config_file);
 
+    d->hopeless = rv == HF_ENOENT || rv == HF_EINVAL; /* of server.user */
     if (rv < 0)
         return rv;
     rv = hf_confine_borrow_user(user);
@@ -358,6 +359,29 @@ static int open_engine(struct daemon *d)
 static uint64_t core_work(void *ctx)
 {
     return hf_core_work(((struct daemon *)ctx)->engine.service.core);
+}
+
+static struct hf_finding finding_of(const struct daemon *d)
+{
+    if (d->watch.open)
+        return (struct hf_finding){.watch = &d->watch};
+    if (d->rpcbind)
+        return (struct hf_finding){.without = "embedded"};
+    return (struct hf_finding){
+        .without = d->options->config.rpcbind_mode == HF_RPCBIND_NONE ? "none" : "missing"};
+}
+
+/* A token or map that cannot be used stays so until an operator repairs it, as a dsn_file does. */
+static int open_administration(struct daemon *d)
+{
+    int rv = hf_administration_open(&d->administration, &d->engine, d->server, &d->options->config,
+                                    finding_of(d));
+
+    if (rv == HF_EINVAL) {
+        d->hopeless = true;
+        hf_format(d->obstacle, sizeof(d->obstacle), "a file that [admin] names");
+    }
+    return rv;
 }
 
 static int start(struct daemon *d)
@@ -390,7 +414,7 @@ static int start(struct daemon *d)
     if (rv == 0)
         rv = set_up_rpcbind(d);
     if (rv == 0 && server.timed)
-        rv = hf_administration_open(&d->administration, &d->engine, d->server, &d->options->config);
+        rv = open_administration(d);
     if (rv == 0)
         rv = hf_confinement_apply(&d->confinement, d->administration.socket,
                                   d->rpcbind ? HF_RPCBIND_SOCKET : NULL);

@@ -39,6 +39,7 @@ static void end_turn(uv_prepare_t *prepare)
     hf_commit_pump_submit(&engine->commits);
     engine->more_calls = hf_outcalls_begin(&engine->service, &engine->nlm, &engine->nsm);
     hf_events_handle(&engine->events);
+    hf_losses_file_follow(&engine->losses_file);
     hf_nlm_end_turn(&engine->nlm);
     set_alarm(engine);
     hf_service_end_turn(&engine->service);
@@ -111,17 +112,26 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
     struct hf_core *core;
     int rv;
 
-    *engine = (struct hf_engine){.loop = loop};
+    *engine = (struct hf_engine){
+        .loop = loop,
+        .store_path = config->backend == HF_BACKEND_LMDB ? config->path : NULL,
+    };
     rv = hf_commit_pump_open(&engine->commits, config);
     if (rv < 0)
         return rv;
     core_settings = core_config(engine, config, hash_key);
+    if (config->grace_seconds == 0 && config->programs == HF_PROGRAMS_ALL)
+        hf_log(HF_LOG_WARN, "no grace period: a restart drops every lock",
+               HF_STR("reason", "grace.seconds=0"),
+               HF_STR("advice", "clients need time to reclaim their locks; the default is 90"));
     core = hf_core_new(&core_settings, &hf_alloc_heap);
     if (!core) {
         rv = HF_ENOMEM;
         goto err_store;
     }
     hf_service_init(&engine->service, core, loop, &hf_alloc_heap);
+    engine->service.troubles = &engine->troubles;
+    hf_losses_file_open(&engine->losses_file, &engine->service, engine->store_path);
     rv = hf_commit_pump_load(&engine->commits, &engine->service);
     if (rv < 0)
         goto err_core;
@@ -198,6 +208,7 @@ void hf_engine_stop(struct hf_engine *engine)
 
 void hf_engine_free(struct hf_engine *engine)
 {
+    hf_losses_file_free(&engine->losses_file);
     hf_nlm_free(&engine->nlm);
     hf_nsm_free(&engine->nsm);
     hf_core_del(engine->service.core);

@@ -14,21 +14,26 @@
 #include "daemon/commit_pump.h"
 #include "daemon/config.h"
 #include "daemon/events.h"
+#include "daemon/losses_file.h"
 #include "nlm/nlm.h"
 #include "nsm/nsm.h"
 #include "rpc/client.h"
 #include "service/service.h"
+#include "service/troubles.h"
 
 struct hf_engine {
     uv_loop_t *loop;
     struct hf_export_rule shares[HF_CONFIG_EXPORT_RULES_MAX];
     struct hf_service service;
     struct hf_commit_pump commits;
+    const char *store_path; /* its directory; NULL: it has none */
     struct hf_rpc_client *client;
     struct hf_nlm nlm;
     struct hf_nsm nsm;
     struct hf_events events;
     struct hf_names *names; /* of files, for the log; set before the start, or NULL */
+    struct hf_troubles troubles;
+    struct hf_losses_file losses_file;
     uv_prepare_t prepare;
     uv_timer_t alarm;
     bool more_calls; /* the core may have more calls to begin in the next turn */

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/log.h"
+#include "service/troubles.h"
 
 enum { COUNT_MS = 1000 }; /* between two counts of all clients */
 
@@ -23,8 +24,10 @@ static const struct {
     [HF_EVENT_CLIENT_REGISTERED] = {HF_LOG_DEBUG, "client registered", NULL, NULL},
     [HF_EVENT_CLIENT_UNREGISTERED] = {HF_LOG_DEBUG, "client unregistered", NULL, NULL},
     [HF_EVENT_CLIENT_CRASHED] = {HF_LOG_INFO, "client has crashed", "state", "locks_released"},
-    [HF_EVENT_CLIENT_UNREACHABLE] = {HF_LOG_DEBUG, "client given up as crashed", "state",
-                                     "locks_released"},
+    [HF_EVENT_CLIENT_UNREACHABLE] = {HF_LOG_WARN, "client given up as crashed", "state",
+                                     "locks_lost"},
+    [HF_EVENT_CLIENT_UNRECLAIMED] = {HF_LOG_WARN, "client did not reclaim its locks in time",
+                                     "state", "locks_lost"},
     [HF_EVENT_CLIENT_RELEASED] = {HF_LOG_INFO, "client released", NULL, "locks_released"},
     [HF_EVENT_STATE_HINT] = {HF_LOG_WARN, "client may have restarted unnoticed", "state",
                              "recorded_state"},
@@ -43,12 +46,28 @@ static const struct {
     [HF_EVENT_WAITERS_DROPPED] = {HF_LOG_WARN, "client does not answer: its waiters are removed",
                                   NULL, "waiters"},
     [HF_EVENT_COMMIT_FAILED] = {HF_LOG_ERROR, "commit failed", "batch", "changes_undone"},
+    [HF_EVENT_LIMIT_HIT] = {HF_LOG_WARN, "request refused: a limit is reached", NULL, NULL},
 };
+
+static bool is_loss(const struct hf_event *event)
+{
+    return event->kind == HF_EVENT_CLIENT_UNREACHABLE || event->kind == HF_EVENT_CLIENT_UNRECLAIMED;
+}
+
+/* A grace period that ends with locks lost is a warning. */
+static enum hf_log_level level_of(const struct hf_event *event)
+{
+    if (event->kind == HF_EVENT_GRACE_ENDED && event->b > 0)
+        return HF_LOG_WARN;
+    return LINES[event->kind].level;
+}
 
 /* A peer can cause warnings as fast as it likes; and an error repeats each second while the store
  * is down. */
-static unsigned burst_of(enum hf_log_level level)
+static unsigned burst_of(const struct hf_event *event, enum hf_log_level level)
 {
+    if (is_loss(event)) /* once in a restart for each client */
+        return HF_LOG_BURST;
     if (level <= HF_LOG_WARN)
         return HF_LOG_BURST_LIMITED;
     return level == HF_LOG_DEBUG ? HF_LOG_BURST_DEBUG : HF_LOG_BURST;
@@ -62,7 +81,7 @@ static void log_event(const struct hf_event *event, const char *path)
     unsigned n = 0;
 
     HF_ASSERT((size_t)event->kind < HF_COUNT_OF(LINES) && LINES[event->kind].text);
-    level = LINES[event->kind].level;
+    level = level_of(event);
     if (!hf_log_enabled(level))
         return;
     if (event->name_len > 0)
@@ -79,17 +98,19 @@ static void log_event(const struct hf_event *event, const char *path)
         hf_hex_encode(event->fh, event->fh_len, hex);
         fields[n++] = HF_BYTES("file", hf_bytes(hex, 2 * (size_t)event->fh_len));
     }
+    if (event->kind == HF_EVENT_LIMIT_HIT)
+        fields[n++] = HF_STR("limit", hf_limit_name((enum hf_limit)event->a));
     if (event->error < 0)
         fields[n++] = HF_STR("reason", hf_strerror(event->error));
     fields[n] = (struct hf_field){.type = HF_FIELD_END};
-    hf_log_write(level, burst_of(level), LINES[event->kind].text, fields);
+    hf_log_write(level, burst_of(event, level), LINES[event->kind].text, fields);
 }
 
 /* ---- the events of one turn ---- */
 
 /* Events of one turn, where one line for each client would be too many. */
 struct tally {
-    uint64_t notices, unreachable, released;
+    uint64_t notices, unreachable, lost;
 };
 
 static void count_event(struct tally *tally, const struct hf_event *event)
@@ -102,7 +123,7 @@ static void count_event(struct tally *tally, const struct hf_event *event)
         break;
     case HF_EVENT_CLIENT_UNREACHABLE:
         tally->unreachable++;
-        tally->released += (uint64_t)event->b;
+        tally->lost += (uint64_t)event->b;
         break;
     default:
         break;
@@ -172,11 +193,14 @@ void hf_events_handle(struct hf_events *events)
     while (hf_core_next_event(events->service->core, &event)) {
         hf_named_lines_put(&events->lines, &event);
         count_event(&tally, &event);
+        hf_troubles_note(events->service->troubles, &event,
+                         hf_service_now(events->service).wall_ms);
         if (event.kind == HF_EVENT_CLIENT_REGISTERED)
             resolve_if_needed(events, event.client_id);
     }
     summarize_notices(events, tally.notices);
     if (tally.unreachable > 0)
-        hf_log(HF_LOG_INFO, "clients that could not be notified are given up as crashed",
-               HF_UINT("clients", tally.unreachable), HF_UINT("locks_released", tally.released));
+        hf_log(HF_LOG_WARN, "clients that could not be notified are given up as crashed",
+               HF_UINT("clients", tally.unreachable), HF_UINT("locks_lost", tally.lost),
+               HF_STR("advice", "holdfastctl losses"));
 }

@@ -1,6 +1,7 @@
 /*
- * The core's events: each becomes a line of the log, and a client registered by name only has its
- * address looked up. When all notices of a restart have been tried, one line sums up the outcome.
+ * The core's events: each becomes a line of the log, losses and limits are kept for the operator,
+ * and a client registered by name only has its address looked up. When all notices of a restart
+ * have been tried, one line sums up the outcome.
  */
 #ifndef HF_DAEMON_EVENTS_H
 #define HF_DAEMON_EVENTS_H

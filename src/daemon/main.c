@@ -4,8 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/admin.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "daemon/commit_pump.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
@@ -26,6 +28,12 @@ static struct {
     bool verify_store;
     const char *restore; /* a backup; NULL: none */
 } command;
+
+static void complain(const char *what, const char *reason)
+{
+    (void)fprintf(stderr, "%sholdfastd: %s%s%s\n", hf_log_priority(HF_LOG_ERROR), what,
+                  what[0] ? ": " : "", reason);
+}
 
 static void print_help(FILE *out)
 {
@@ -135,6 +143,20 @@ static int parse_options(int argc, char **argv)
     return -1;
 }
 
+/* The files that the configuration names: a start would end on each that cannot be used. */
+static bool files_are_good(const struct hf_config *config)
+{
+    char dsn[HF_CONFIG_TEXT_MAX];
+    struct hf_store_config store;
+    const char *reason;
+    bool good = hf_admin_check_files(config->admin_token_file, config->admin_fh_map) == 0;
+
+    if (hf_store_config_from(config, dsn, &store, &reason) == 0)
+        return good;
+    complain(config->dsn_file, reason);
+    return false;
+}
+
 static void print_line(void *ctx, const char *line)
 {
     (void)ctx;
@@ -150,7 +172,7 @@ static int migrate(const struct hf_config *config)
     const char *reason;
 
     if (hf_store_config_from(config, dsn, &store, &reason) < 0) {
-        (void)fprintf(stderr, "holdfastd: store.dsn_file %s: %s\n", config->dsn_file, reason);
+        complain(config->dsn_file, reason);
         return EXIT_FAILURE;
     }
     for (int i = HF_MIGRATE_UP; i <= HF_MIGRATE_STATUS; i++) {
@@ -158,10 +180,10 @@ static int migrate(const struct hf_config *config)
             continue;
         if (hf_store_migrate(&store, (enum hf_migrate)i, print_line, NULL, error) == 0)
             return EXIT_SUCCESS;
-        (void)fprintf(stderr, "holdfastd: %s\n", error);
+        complain("", error);
         return EXIT_FAILURE;
     }
-    (void)fprintf(stderr, "holdfastd: --migrate takes up, down or status\n");
+    complain("--migrate", "takes up, down or status");
     return EXIT_USAGE;
 }
 
@@ -174,11 +196,13 @@ int main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (load_config(&options.config, error) < 0) {
-        (void)fprintf(stderr, "holdfastd: %s\n", error);
+        complain("", error);
         return EXIT_USAGE;
     }
     if (command.print_config)
         hf_config_print(&options.config, stdout);
+    if (command.check_config && !files_are_good(&options.config))
+        return EXIT_USAGE;
     if (command.check_config && !command.print_config)
         printf("The configuration is good.\n");
     if (command.print_config || command.check_config)

@@ -1,6 +1,7 @@
 #include "daemon/metrics.h"
 
 #include <stdio.h>
+#include <sys/statvfs.h>
 
 #include "base/assert.h"
 #include "base/text.h"
@@ -115,26 +116,21 @@ static void expose_calls(const struct hf_engine *engine, struct hf_exposition *o
 
 static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
 {
-    const struct labelled limits[] = {{"clients", c->limit_clients},
-                                      {"monitors", c->limit_monitors},
-                                      {"locks_per_owner", c->limit_locks_per_owner},
-                                      {"locks_per_client", c->limit_locks_per_client},
-                                      {"locks_per_file", c->limit_locks_per_file},
-                                      {"locks", c->limit_locks},
-                                      {"waiters_per_file", c->limit_waiters},
-                                      {"waiters_per_owner", c->limit_waiters_per_owner},
-                                      {"waiters_per_client", c->limit_waiters_per_client},
-                                      {"clients_per_host", c->limit_clients_per_host},
-                                      {"locks_per_host", c->limit_locks_per_host},
-                                      {"registrations_per_host", c->limit_registrations_per_host}};
+    struct labelled limits[HF_LIMITS];
     const struct labelled reclaims[] = {{"granted", c->reclaims_granted},
                                         {"denied", c->reclaims_denied}};
+    const struct labelled lost[] = {{"unreclaimed", c->locks_lost[HF_LOSS_UNRECLAIMED]},
+                                    {"unreachable", c->locks_lost[HF_LOSS_UNREACHABLE]}};
+    const struct labelled lost_clients[] = {{"unreclaimed", c->clients_lost[HF_LOSS_UNRECLAIMED]},
+                                            {"unreachable", c->clients_lost[HF_LOSS_UNREACHABLE]}};
     const struct labelled inbound[] = {{"accepted", c->notifies_in_accepted},
                                        {"repeated", c->notifies_in_repeated},
                                        {"stranger", c->notifies_in_stranger},
                                        {"bad", c->notifies_in_bad},
                                        {"refuted", c->notifies_in_refuted}};
 
+    for (int i = 0; i < HF_LIMITS; i++)
+        limits[i] = (struct labelled){hf_limit_name((enum hf_limit)i), c->limit_hits[i]};
     hf_expose_counter(out, "nsm_crashes_detected_total",
                       "Clients found to have restarted or to be gone.", c->crashes_detected);
     hf_expose_counter(out, "nsm_crash_cleanups_total", "Crashed clients whose locks were released.",
@@ -145,6 +141,11 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
                     "result", inbound, HF_COUNT_OF(inbound));
     expose_labelled(out, "nlm_reclaims_total", "Locks claimed again after our restart.", "result",
                     reclaims, HF_COUNT_OF(reclaims));
+    expose_labelled(out, "holdfast_locks_lost_total",
+                    "Locks released after our restart although their client did not give them up.",
+                    "reason", lost, HF_COUNT_OF(lost));
+    expose_labelled(out, "holdfast_clients_lost_total", "Clients that lost such locks.", "reason",
+                    lost_clients, HF_COUNT_OF(lost_clients));
     expose_labelled(out, "nlm_limit_hits_total", "Requests refused because of a limit.", "limit",
                     limits, HF_COUNT_OF(limits));
     hf_expose_counter(out, "nlm_deadlocks_total", "Requests refused to avoid a deadlock.",
@@ -168,11 +169,41 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
                       c->events_lost);
 }
 
+static void expose_notices(const struct hf_view_status *s, struct hf_exposition *out)
+{
+    static const char *const STATUSES[] = {
+        [HF_NOTICE_PENDING] = "pending",
+        [HF_NOTICE_DELIVERED] = "delivered",
+        [HF_NOTICE_FAILING] = "failing",
+        [HF_NOTICE_GIVEN_UP] = "given_up",
+    };
+    char labels[32];
+
+    hf_expose_family(out, "nsm_notices", "gauge", "Clients by the notice of our last restart.");
+    for (int i = HF_NOTICE_PENDING; i <= HF_NOTICE_GIVEN_UP; i++) {
+        hf_format(labels, sizeof(labels), "status=\"%s\"", STATUSES[i]);
+        hf_expose_uint(out, "nsm_notices", labels, s->notices[i]);
+    }
+}
+
+static void expose_losses(const struct hf_engine *engine, struct hf_exposition *out)
+{
+    uint64_t clients;
+    uint64_t locks;
+
+    hf_troubles_lost(&engine->troubles, hf_core_counters(engine->service.core), &clients, &locks);
+    hf_expose_gauge(out, "holdfast_clients_lost_unacknowledged",
+                    "Clients that lost locks, until an operator acknowledges it.", (double)clients);
+    hf_expose_gauge(out, "holdfast_locks_lost_unacknowledged", "The locks that they lost.",
+                    (double)locks);
+}
+
 static void expose_state(struct hf_service *service, struct hf_exposition *out)
 {
     struct hf_view_status s;
 
     hf_core_view_status(service->core, hf_service_now(service), &s);
+    expose_notices(&s, out);
     hf_expose_gauge(out, "nsm_clients_registered", "Clients that are notified of a restart.",
                     (double)s.registered);
     hf_expose_gauge(out, "nlm_locks_held", "Byte-range locks held.", (double)s.locks);
@@ -187,11 +218,22 @@ static void expose_state(struct hf_service *service, struct hf_exposition *out)
                     (double)s.epoch);
 }
 
+/* Only where the store is a directory. PostgreSQL has metrics of its own. */
+static void expose_room(const char *path, struct hf_exposition *out)
+{
+    struct statvfs fs;
+
+    if (path && statvfs(path, &fs) == 0)
+        hf_expose_gauge(out, "holdfast_store_free_bytes", "Room on the store's file system.",
+                        (double)fs.f_bavail * (double)fs.f_frsize);
+}
+
 static void expose_store(struct hf_engine *engine, struct hf_exposition *out)
 {
     struct hf_store_health health;
 
     hf_committer_health(&engine->commits.committer, &health);
+    expose_room(engine->store_path, out);
     hf_expose_gauge(out, "holdfast_store_up", "1 while the store takes changes.", health.up);
     hf_expose_family(out, "holdfast_store_commit_seconds", "histogram",
                      "From handing a batch to the store until it is durable.");
@@ -254,16 +296,26 @@ static void expose_rpc(const struct hf_rpc_counters *c, struct hf_exposition *ou
                     "reason", closed, HF_COUNT_OF(closed));
 }
 
+void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out)
+{
+    hf_expose_gauge(out, "holdfast_rpcbind_up", "1 while rpcbind sends new clients to us.", up);
+    hf_expose_counter(out, "holdfast_rpcbind_registrations_lost_total",
+                      "Times that rpcbind had lost a registration of ours.", lost);
+}
+
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
                        struct hf_exposition *out)
 {
     struct hf_rpc_client_counters out_calls = hf_rpc_client_counters(engine->client);
 
+    hf_expose_family(out, "holdfast_build_info", "gauge", "1; the version is in the label.");
+    hf_expose_uint(out, "holdfast_build_info", "version=\"" HF_VERSION "\"", 1);
     expose_nsm(&engine->nsm, out);
     expose_nlm(&engine->nlm, out);
     expose_calls(engine, out);
     expose_core(hf_core_counters(engine->service.core), out);
     expose_state(&engine->service, out);
+    expose_losses(engine, out);
     expose_store(engine, out);
     expose_rpc(rpc, out);
     expose_defences(rpc, &out_calls, out);

@@ -9,4 +9,7 @@
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
                        struct hf_exposition *out);
 
+/* Whether clients that ask rpcbind are sent to us, and how often our registration was lost. */
+void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out);
+
 #endif

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "confine/confine.h"
 #include "daemon/commit_pump.h"
 #include "daemon/confinement.h"
@@ -17,7 +18,7 @@ enum { RESTORE_TIMEOUT_MS = 10 * 60 * 1000 }; /* one transaction holds all recor
 
 static int complain(const char *what, const char *reason)
 {
-    (void)fprintf(stderr, "holdfastd: %s: %s\n", what, reason);
+    (void)fprintf(stderr, "%sholdfastd: %s: %s\n", hf_log_priority(HF_LOG_ERROR), what, reason);
     return EXIT_FAILURE;
 }
 

@@ -166,8 +166,10 @@ static int check_owner(const struct hf_rpcbind_service *service, const struct hf
         "program %u version %u is already served by another process, on %s port %u. %s",
         service->prog, service->vers, netid_of(service), port,
         service->prog == HF_PROGRAM_NLM
-            ? "If it is the kernel's lockd, unmount NFSv3 file systems and stop nfs-server; if it "
-              "is NFS-Ganesha, set Enable_NLM = false and restart it"
+            ? "New clients lock there, not here. If it is the kernel's lockd, unmount the NFSv3 "
+              "file "
+              "systems of this host (or mount them with nolock or vers=4) and stop nfs-server; if "
+              "it is NFS-Ganesha, set Enable_NLM = false and restart it"
             : "If it is rpc.statd, stop it (systemctl stop rpc-statd)");
     return HF_EBUSY;
 }
@@ -186,8 +188,10 @@ int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t
             hf_format(
                 error, HF_RPCBIND_ERROR_MAX,
                 "rpcbind refuses program %u version %u on %s. Is it running, and may this user "
-                "register? (rpcinfo -p shows what it has; rpcbind.mode=none does without it)",
-                services[i].prog, services[i].vers, netid_of(&services[i]));
+                "register? If another user's program left it there, run as root: rpcinfo -d %u %u "
+                "(rpcinfo -p shows what it has; rpcbind.mode=none does without it)",
+                services[i].prog, services[i].vers, netid_of(&services[i]), services[i].prog,
+                services[i].vers);
             hf_rpcbind_system_unregister(services, i);
             return HF_EDENIED;
         }

@@ -6,11 +6,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/programs.h"
+#include "base/text.h"
 #include "proto/rpcbind.h"
 
 enum {
-    LOOK_MS = 60 * 1000,
-    LOOK_AWAY_MS = 5 * 1000, /* while rpcbind does not answer */
+    LOOK_MS = 3 * 1000,
     ASK_TIMEOUT_MS = 5 * 1000,
 };
 
@@ -21,7 +21,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void look_later(struct hf_rpcbind_watch *w)
 {
-    uint64_t pause_ms = w->again ? 0 : w->away ? LOOK_AWAY_MS : LOOK_MS;
+    uint64_t pause_ms = w->again ? 0 : LOOK_MS;
 
     w->again = false;
     uv_timer_start(&w->timer, on_timer, pause_ms, 0);
@@ -51,6 +51,26 @@ static void register_lost(uv_work_t *work)
 
     for (size_t i = 0; i < w->n_programs; i++)
         register_program(w, &w->programs[i]);
+}
+
+static void set_health(struct hf_rpcbind_watch *w, enum hf_rpcbind_state state, const char *reason)
+{
+    w->health.state = state;
+    hf_format(w->health.reason, sizeof(w->health.reason), "%s", reason);
+}
+
+/* After registering: the worst outcome of the programs. */
+static void review(struct hf_rpcbind_watch *w)
+{
+    set_health(w, HF_RPCBIND_REGISTERED, "");
+    for (size_t i = 0; i < w->n_programs; i++) {
+        const struct hf_rpcbind_watched_program *program = &w->programs[i];
+
+        if (program->result == HF_EBUSY)
+            set_health(w, HF_RPCBIND_TAKEN, program->error);
+        else if (program->result < 0 && w->health.state != HF_RPCBIND_TAKEN)
+            set_health(w, HF_RPCBIND_REFUSED, program->error);
+    }
 }
 
 /* Logs an error once, until it is over or becomes another one. */
@@ -97,6 +117,7 @@ static void on_registered(uv_work_t *work, int status)
         report_trouble(&w->programs[i]);
         n += w->programs[i].n;
     }
+    review(w);
     if (n > 0)
         hf_log(HF_LOG_WARN, "registered with the system's rpcbind again", HF_UINT("services", n));
     look_later(w);
@@ -141,8 +162,12 @@ static int read_entries(struct hf_rpcbind_watch *w, XDR *results)
 
 static void set_away(struct hf_rpcbind_watch *w, int error)
 {
+    static const char ADVICE[] = "rpcbind does not answer: new clients cannot find us. Start it "
+                                 "(systemctl start rpcbind)";
     bool away = error < 0;
 
+    if (away)
+        set_health(w, HF_RPCBIND_AWAY, ADVICE);
     if (away && !w->away)
         hf_log(HF_LOG_WARN, "rpcbind does not answer: new clients cannot find us",
                HF_STR("reason", hf_strerror(error)), HF_STR("advice", "start rpcbind"));
@@ -166,6 +191,14 @@ static void on_entries(void *ctx, const struct hf_rpc_response *response)
     for (size_t i = 0; i < w->n_programs && error == 0 && !any; i++) {
         w->programs[i].result = 0;
         w->programs[i].logged[0] = '\0';
+    }
+    if (error == 0 && !any)
+        review(w);
+    else if (error == 0 && !w->missing) /* else the outcome of the last attempt stands */
+        set_health(w, HF_RPCBIND_LOST, "rpcbind has forgotten us; registering again");
+    if (error == 0) {
+        w->n_lost += any && !w->missing;
+        w->missing = any;
     }
     w->working = any && uv_queue_work(w->loop, &w->work, register_lost, on_registered) == 0;
     if (!w->working)

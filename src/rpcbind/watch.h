@@ -1,9 +1,12 @@
 /*
  * Keeps our services registered with the rpcbind of the system. An rpcbind that restarts has
  * forgotten all registrations, and a client that asks it for our programs hangs. The watch
- * therefore fetches rpcbind's whole table once a minute, in one call on the loop, and registers
- * again what is missing, on a worker thread because libtirpc blocks. A program that another process
- * serves now stays with that process.
+ * therefore fetches rpcbind's whole table every three seconds, in one call on the loop, and
+ * registers again what is missing, on a worker thread because libtirpc blocks. A program that
+ * another process serves now stays with that process: RPC-03. The usual one is the kernel's lockd,
+ * which replaces our registration of NLM when an NFSv3 file system is mounted on this host, serves
+ * its own locks to the clients that find it there, and unregisters itself at the unmount. We then
+ * register again.
  */
 #ifndef HF_RPCBIND_WATCH_H
 #define HF_RPCBIND_WATCH_H
@@ -16,6 +19,20 @@
 enum {
     HF_RPCBIND_PROGRAMS_MAX = 2,  /* NSM, NLM */
     HF_RPCBIND_SERVICES_MAX = 64, /* 2 transports, 8 addresses, 4 versions (1 of NSM, 3 of NLM) */
+};
+
+/* Whether clients that ask rpcbind are sent to us. */
+enum hf_rpcbind_state {
+    HF_RPCBIND_REGISTERED,
+    HF_RPCBIND_LOST,    /* rpcbind has forgotten us: we are about to register again */
+    HF_RPCBIND_REFUSED, /* it does not let us register */
+    HF_RPCBIND_TAKEN,   /* another process has registered one of our programs, and serves it */
+    HF_RPCBIND_AWAY,    /* it does not answer */
+};
+
+struct hf_rpcbind_health {
+    enum hf_rpcbind_state state;
+    char reason[HF_RPCBIND_ERROR_MAX]; /* for the operator, with what to do; "" if registered */
 };
 
 struct hf_rpcbind_watch {
@@ -31,6 +48,9 @@ struct hf_rpcbind_watch {
     bool again; /* hf_rpcbind_watch_look() was called while a look was under way */
     bool away;  /* rpcbind did not answer the last look; the log says so */
     struct hf_rpc_outcall *call;
+    struct hf_rpcbind_health health;
+    bool missing;    /* at the last look that rpcbind answered, it lacked services of ours */
+    uint64_t n_lost; /* times that services of ours were missing from rpcbind's table */
     bool lost[HF_RPCBIND_SERVICES_MAX]; /* rpcbind lacks the service or names another port */
 
     uv_work_t work;
@@ -50,7 +70,7 @@ void hf_rpcbind_watch_start(struct hf_rpcbind_watch *watch, uv_loop_t *loop,
                             struct hf_rpc_client *client, const struct hf_hash_key *key,
                             const struct hf_rpcbind_service *services, size_t n);
 
-/* Looks at rpcbind's table now instead of at the next minute. */
+/* Looks at rpcbind's table now instead of in three seconds. */
 void hf_rpcbind_watch_look(struct hf_rpcbind_watch *watch);
 
 /*

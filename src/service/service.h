@@ -22,8 +22,11 @@
 
 enum { HF_UNDECIDED_LISTS = 64 };
 
+struct hf_troubles;
+
 struct hf_service {
     struct hf_core *core;
+    struct hf_troubles *troubles; /* NULL: a simulator, which has no operator */
     const struct hf_alloc *alloc; /* for what requests keep while they wait */
     uv_loop_t *loop;              /* NULL: a simulator, which sets `now` itself */
     struct hf_now now;            /* to be read by hf_service_now() */

@@ -51,9 +51,8 @@ static int fail(struct hf_pg *pg, int code, const char *what, const char *said)
     hf_pg_clean_text(pg, said, text, sizeof(text));
     switch (code) {
     case HF_EUNREACH:
-        return hf_store_fail(
-            pg->store, code,
-            "%s: %s; it is tried again; see whether PostgreSQL runs, and store.dsn", what, text);
+        return hf_store_fail(pg->store, code, "%s: %s; see whether PostgreSQL runs, and store.dsn",
+                             what, text);
     case HF_EDENIED:
         return hf_store_fail(pg->store, code,
                              "%s: %s; check user, password and grants behind store.dsn", what,
@@ -180,8 +179,7 @@ static int wait_socket(struct hf_pg *pg, short events)
     if (n > 0)
         return 0;
     hf_pg_disconnect(pg);
-    return hf_store_fail(pg->store, HF_ETIMEDOUT,
-                         "PostgreSQL did not answer for %" PRIu32 " ms; it is tried again",
+    return hf_store_fail(pg->store, HF_ETIMEDOUT, "PostgreSQL did not answer for %" PRIu32 " ms",
                          pg->timeout_ms);
 }
 

@@ -237,8 +237,8 @@ int hf_pg_connect(struct hf_pg *pg)
     hf_pg_hosts_free(&a.hosts);
     if (rv < 0)
         return hf_store_fail(pg->store, a.silent_only ? HF_ETIMEDOUT : HF_EUNREACH,
-                             "cannot connect to PostgreSQL: %s; it is tried again; see whether "
-                             "PostgreSQL runs, and store.dsn",
+                             "cannot connect to PostgreSQL: %s; see whether PostgreSQL runs, and "
+                             "store.dsn",
                              a.failures);
     return hf_pg_begin(pg);
 }

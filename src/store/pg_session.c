@@ -230,7 +230,7 @@ int hf_pg_run_pipeline(struct hf_pg *pg, enum hf_pg_outcome *outcome)
 
 int hf_pg_fail_send(struct hf_pg *pg)
 {
-    int rv = hf_store_fail(pg->store, HF_EUNREACH, "cannot send to PostgreSQL; it is tried again");
+    int rv = hf_store_fail(pg->store, HF_EUNREACH, "cannot send to PostgreSQL");
 
     hf_pg_disconnect(pg);
     return rv;

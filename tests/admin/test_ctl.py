@@ -375,7 +375,7 @@ def doctor_finds_a_host_well():
         status, found = doctor(env)
         assert status == OK, found
         assert levels(found) | {"clocks": {"ok"}} == {check: {"ok"} for check in (
-            "daemon", "store", "ports", "rpcbind", "lock managers", "local mounts", "clocks", "name")}, found
+            "daemon", "store", "losses", "ports", "rpcbind", "lock managers", "local mounts", "clocks", "name")}, found
         assert len(found["rpcbind"]) == 4 and len(found["ports"]) == 2, found
         shown = ctl("doctor", env=env)[1]
         assert "ok    rpcbind        rpcbind sends clients to port 4045 for the lock manager (NLM) over UDP" in shown, shown

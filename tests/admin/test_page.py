@@ -11,7 +11,7 @@ from pathlib import Path
 from demo_process import PAGE_PORT, Demo
 from holdfast_test import netns, tap
 from holdfast_test.daemon import Daemon
-from world import ADMIN_PORT, Host, Locker
+from world import ADMIN_PORT, Host, Locker, ask
 
 SOURCES = Path(__file__).parents[1] / "page"
 FOLDER = Path(os.environ.get("HOLDFAST_BUILD", "/tmp")) / "page-test"
@@ -214,6 +214,21 @@ def where_changes_are_refused_there_is_no_button():
     with Server(PATHS, token=False), Locker("alpha.example", "192.0.2.1") as alpha:
         assert alpha.lock(PLAN, svid=10) == "granted"
         drive("read_only", None, host="server.example")
+
+
+@tap.test
+def troubles_stand_at_the_top():
+    """ADM-06, ADM-07: given locks that were lost and a limit that was reached: both are shown; the loss until it is
+    acknowledged."""
+    with Server(PATHS, "limits.locks_per_client=2", "grace.seconds=1", "notify.on_failure=keep") as server:
+        with Locker("alpha.example", "192.0.2.2") as alpha:
+            assert alpha.lock(PLAN) == alpha.lock(LATE) == "granted"
+        server.daemon.stop(signal.SIGKILL)
+        server.restart()
+        server.daemon.wait_for_log("grace period is over")
+        with Locker("alpha.example", "192.0.2.2") as alpha:
+            assert [alpha.lock(fh) for fh in (PLAN, LATE, OLD_1)] == ["granted", "granted", "denied_nolocks"]
+            drive("troubles", lambda word: ask("DELETE", "/api/v1/losses"))
 
 
 @tap.test

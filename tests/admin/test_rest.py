@@ -428,7 +428,7 @@ def answers_fit_the_description():
         asked = set()
         for method, template, path, body in (
                 *(("GET", f"/api/v1/{name}", None, None) for name in (
-                    "status", "clients", "locks", "waiters", "reservations", "grace", "notifications",
+                    "status", "clients", "locks", "waiters", "reservations", "grace", "losses", "notifications",
                     "backup", "openapi.json")),
                 ("GET", "/healthz", None, None), ("GET", "/readyz", None, None), ("GET", "/metrics", None, None),
                 ("GET", "/api/v1/locks", "/api/v1/locks?limit=0", None),
@@ -448,6 +448,7 @@ def answers_fit_the_description():
                 ("DELETE", "/api/v1/files", "/api/v1/files?path=/x", None),
                 ("GET", "/api/v1/locks", "/api/v1/locks?path=/x", None),
                 ("DELETE", "/api/v1/clients/{id}", f"/api/v1/clients/{client}", None),
+                ("DELETE", "/api/v1/losses", None, None),
                 ("POST", "/api/v1/grace/end", None, None)):
             answer = ask(method, path or template, body)
             content_type = answer.headers["Content-Type"].partition(";")[0]

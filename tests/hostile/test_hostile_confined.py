@@ -168,7 +168,7 @@ def auto_is_holdfast_where_there_is_one():
 def a_user_that_is_not_there_stops_the_start():
     """A misspelt server.user must not mean root."""
     status, _, log = run("--set", "store.backend=memory", "--set", "rpcbind.mode=none", "--set", "server.user=nobdoy")
-    assert status == 1 and "nobdoy" in log, log
+    assert status == 3 and "nobdoy" in log, log
 
 
 @tap.test

@@ -5,11 +5,12 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import tempfile
 from pathlib import Path
 
 from holdfast_test import netns, rpc, tap
-from holdfast_test.daemon import PORT, WAIT_S, Daemon, run
+from holdfast_test.daemon import PORT, WAIT_S, Daemon, program, run
 from holdfast_test.xdr import Encoder
 
 ROOT = Path(__file__).parents[2]
@@ -163,6 +164,72 @@ def the_watchdog_is_fed():
             assert "WATCHDOG=1" not in systemd.wait_for("READY=1")
 
 
+class Journal:
+    """The stream that systemd gives a service: JOURNAL_STREAM names its device and inode."""
+
+    def __enter__(self):
+        self.ours, self.theirs = socket.socketpair()
+        self.theirs.settimeout(WAIT_S)
+        stat = os.fstat(self.ours.fileno())
+        self.env = os.environ | {"JOURNAL_STREAM": f"{stat.st_dev}:{stat.st_ino}"}
+        return self
+
+    def run(self, *arguments):
+        """Runs the daemon until it ends by itself; its lines as the journal takes them: (priority, text)."""
+        done = subprocess.run([program(), *arguments], env=self.env, stdin=subprocess.DEVNULL, timeout=WAIT_S,
+                              stdout=subprocess.DEVNULL, stderr=self.ours)
+        self.ours.close()
+        text = b"".join(iter(lambda: self.theirs.recv(65536), b"")).decode()
+        return done.returncode, [self.split(line) for line in text.splitlines()]
+
+    @staticmethod
+    def split(line):
+        match = re.match(r"<([0-7])>(.*)", line)  # sd-daemon(3); 6 (info) where there is none
+        return (int(match[1]), match[2]) if match else (6, line)
+
+    def __exit__(self, *_):
+        self.ours.close()
+        self.theirs.close()
+
+
+DOES_NOT_START = [word for key in ("store.backend=memory", "rpcbind.mode=none", "server.user=", "server.name=a.example",
+                                   "server.listen=198.51.100.1") for word in ("--set", key)]
+
+
+@tap.test
+def errors_reach_the_journal_as_errors():
+    """Given the journal as standard error: journalctl -p err shows errors, a wrong configuration among them, and
+    no line repeats the time."""
+    with Journal() as journal:
+        status, lines = journal.run(*DOES_NOT_START)
+    assert status == 1 and len(lines) >= 3, lines
+    assert [p for p, text in lines if "cannot listen" in text] == [3], lines
+    assert [p for p, text in lines if "the store is in memory" in text] == [4], lines
+    assert [p for p, text in lines if "store loaded" in text] == [6], lines
+    assert not [text for _, text in lines if re.search(r"\d{4}-\d\d-\d\dT", text)], lines
+    with Journal() as journal:
+        status, lines = journal.run("--set", "server.port=x")
+    assert status == 2 and lines[0][0] == 3 and "server.port" in lines[0][1], lines
+
+
+@tap.test
+def a_json_log_in_the_journal_is_json_after_the_priority():
+    """Given log.format=json and the journal: the priority stands before the object, which keeps its time."""
+    with Journal() as journal:
+        _, lines = journal.run(*DOES_NOT_START, "--set", "log.format=json")
+    for priority, text in lines:
+        assert priority == {"error": 3, "warn": 4, "info": 6}[json.loads(text)["level"]], text
+        assert "time" in json.loads(text)
+
+
+@tap.test
+def another_stream_than_the_journal_gets_plain_lines():
+    """Given a JOURNAL_STREAM that names another stream (the daemon's output was redirected): time, no priority."""
+    daemon = Daemon(env={"JOURNAL_STREAM": "1:1"}).start()
+    daemon.stop()
+    assert re.match(r"\d{4}-\d\d-\d\dT", daemon.wait_for_log("ready")), daemon.log()
+
+
 # ---- the command line ----
 
 @tap.test
@@ -196,6 +263,26 @@ def check_config_checks():
         file.write("[server]\n\nport=x\n")
         status, _, err = run("--config", file.path, "--check-config")
         assert status == 2 and f"{file.path}:3: server.port" in err
+
+
+@tap.test
+def check_config_checks_the_files_it_names():
+    """CFG-01: a token, map or connection string that cannot be used fails the check, and the start with status 3."""
+    keys = {"admin.token_file": "0123456789abcdef\n", "admin.fh_map": "00ff /a\n", "store.dsn_file": "dbname=x\n"}
+    for key, good in keys.items():
+        with File(good) as file:
+            sets = ("--set", f"{key}={file.path}")
+            assert run(*sets, "--check-config")[0] == 0, key
+            with File("not a map\n" if key == "admin.fh_map" else good) as other:
+                if key != "admin.fh_map":
+                    os.chmod(other.path, 0o644)
+                for path in (other.path, "/nonexistent/file"):
+                    wrong = ("--set", f"{key}={path}", "--set", "rpcbind.mode=none", "--set", "server.user=")
+                    status, out, err = run(*wrong, "--check-config")
+                    assert status == 2 and path in err and "good" not in out, f"{key}: {status} {out} {err}"
+                    backend = "postgres" if key == "store.dsn_file" else "memory"
+                    status, _, err = run(*wrong, "--set", f"store.backend={backend}")
+                    assert status == 3 and path in err and "until an operator repairs it" in err, f"{key}: {status} {err}"
 
 
 @tap.test

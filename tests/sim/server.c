@@ -198,6 +198,7 @@ static void read_events(struct sim_world *world)
         [HF_EVENT_CLIENT_UNREGISTERED] = "client unregistered",
         [HF_EVENT_CLIENT_CRASHED] = "client crashed",
         [HF_EVENT_CLIENT_UNREACHABLE] = "client unreachable",
+        [HF_EVENT_CLIENT_UNRECLAIMED] = "client did not reclaim",
         [HF_EVENT_CLIENT_RELEASED] = "client released",
         [HF_EVENT_STATE_HINT] = "another state in a LOCK",
         [HF_EVENT_NOTIFY_STRANGER] = "SM_NOTIFY of a stranger",
@@ -210,6 +211,7 @@ static void read_events(struct sim_world *world)
         [HF_EVENT_GRANT_FAILED] = "grant failed",
         [HF_EVENT_WAITERS_DROPPED] = "waiters dropped",
         [HF_EVENT_COMMIT_FAILED] = "commit failed",
+        [HF_EVENT_LIMIT_HIT] = "limit reached",
     };
     struct hf_event event;
 

@@ -95,6 +95,7 @@ static void the_defaults_are_those_of_the_specification(void **state)
     assert_int_equal(config.access_reserved_ports, 0);
     assert_string_equal(config.admin_listen, "127.0.0.1:8049");
     assert_true(config.log_level == HF_LOG_INFO && config.log_format == HF_LOG_TEXT);
+    assert_int_equal(hf_config_set(&config, "server.name=server.example", error), 0);
     assert_int_equal(hf_config_check(&config, error), 0);
 }
 
@@ -425,6 +426,36 @@ static void a_reload_sees_every_change_of_addresses(void **state)
     assert_string_equal(reported, "server.listen ");
 }
 
+/* As a shell would: but inih, like nfs.conf's reader, keeps quotes, and the value would not match.
+ */
+static void quotes_around_a_value_are_refused(void **state)
+{
+    (void)state;
+    expect_error("[server]\nname=\"server.example\"\n", 2, "server.name: the quotes");
+    expect_error("[store]\npath='/var/lib/holdfast'\n", 2, "store.path: the quotes");
+    expect_error("[share a]\nfh=\"0:00\"\n", 2, "share a.fh: the quotes");
+    expect_set_error("admin.token_file=\"/etc/token\"", "--set admin.token_file: the quotes");
+    assert_int_equal(read_text("[store]\ndsn=dbname=x options='-c a=b'\n"), 0);
+}
+
+/* A restart notice with this name would mean the client that reads it. */
+static void localhost_is_no_name_for_a_server(void **state)
+{
+    static const char *const names[] = {"localhost",     "LocalHost", "localhost.localdomain",
+                                        "ip6-localhost", "127.0.0.1", "::1"};
+    char assignment[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(assignment, sizeof(assignment), "server.name=%s", names[i]);
+        assert_int_equal(hf_config_set(&config, assignment, error), 0);
+        assert_int_equal(hf_config_check(&config, error), HF_EINVAL);
+        assert_non_null(strstr(error, "mount us by"));
+    }
+    assert_int_equal(hf_config_set(&config, "server.name=localhost.example", error), 0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+}
+
 #define STORY(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -448,6 +479,8 @@ int main(void)
         STORY(networks_are_checked),
         STORY(a_password_is_not_printed),
         STORY(a_reload_takes_what_can_change),
+        STORY(quotes_around_a_value_are_refused),
+        STORY(localhost_is_no_name_for_a_server),
         STORY(a_reload_sees_every_change_of_addresses),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);

@@ -319,10 +319,10 @@ static void waiters_are_limited(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 2, .len = 1, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 2, .off = 2, .len = 1, .block = true), BLOCKED); /* again */
     assert_int_equal(LOCK(w, .client = 2, .off = 3, .len = 1, .block = true), NOLOCKS);
-    assert_int_equal(n->limit_waiters_per_owner, 1);
+    assert_int_equal(n->limit_hits[HF_LIMIT_WAITERS_PER_OWNER], 1);
     assert_int_equal(LOCK(w, .client = 2, .svid = 2, .off = 3, .len = 1, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 2, .svid = 3, .off = 3, .len = 1, .block = true), NOLOCKS);
-    assert_int_equal(n->limit_waiters_per_client, 1);
+    assert_int_equal(n->limit_hits[HF_LIMIT_WAITERS_PER_CLIENT], 1);
     assert_int_equal(CANCEL(w, .client = 2, .off = 1, .len = 1), GRANTED);
     assert_int_equal(LOCK(w, .client = 2, .off = 3, .len = 1, .block = true), BLOCKED);
 }
@@ -386,7 +386,7 @@ static void clients_of_a_host_are_limited(void **state)
         assert_int_equal(LOCK(w, .client = i, .shared = true, .nm = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 4, .shared = true, .nm = true), NOLOCKS);
     assert_int_equal(LOCK(w, .client = 3, .fh = "g", .nm = true), GRANTED);
-    assert_int_equal(hf_core_counters(w->core)->limit_clients_per_host, 1);
+    assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_CLIENTS_PER_HOST], 1);
     w->at = world_addr(8);
     assert_int_equal(LOCK(w, .client = 4, .shared = true, .nm = true), GRANTED);
     w->at = world_addr(7);
@@ -415,7 +415,7 @@ static void locks_of_a_host_are_limited(void **state)
     assert_int_equal(LOCK(w, .client = 1, .off = 4, .len = 1), NOLOCKS);
     assert_int_equal(SHARE(w, .client = 1, .fh = "g"), NOLOCKS);
     assert_int_equal(LOCK(w, .client = 1, .fh = "theirs", .block = true), NOLOCKS);
-    assert_int_equal(hf_core_counters(w->core)->limit_locks_per_host, 3);
+    assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_LOCKS_PER_HOST], 3);
     assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 2), GRANTED); /* no more than before */
     assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .off = 4, .len = 1), GRANTED);
@@ -455,7 +455,7 @@ static void registrations_of_a_host_are_limited(void **state)
         assert_true(mon(w, 1, "holdfast.example", i));
     assert_true(mon(w, 1, "holdfast.example", 7)); /* a repeat */
     assert_false(mon(w, 1, "holdfast.example", 100));
-    assert_int_equal(hf_core_counters(w->core)->limit_registrations_per_host, 1);
+    assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_REGISTRATIONS_PER_HOST], 1);
     assert_true(mon(w, 2, "holdfast.example", 5));
     assert_true(mon(w, 2, "holdfast.example", 6));
     assert_true(COST(w, hf_core_sm_unmon_all(w->core, w->now, &peer, &args)) < FEW);

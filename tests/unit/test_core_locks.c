@@ -910,20 +910,20 @@ static void limits(void **state)
         assert_int_equal(LOCK(w, .client = 1, .off = 10 * i, .len = 5), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .fh = "g"), NOLOCKS);
     assert_int_equal(SHARE(w, .client = 1, .fh = "g"), NOLOCKS);
-    assert_int_equal(n->limit_locks_per_client, 2);
+    assert_int_equal(n->limit_hits[HF_LIMIT_LOCKS_PER_CLIENT], 2);
     assert_int_equal(LOCK(w, .client = 1, .off = 0, .len = 5), GRANTED); /* held already */
     assert_int_equal(LOCK(w, .client = 2, .off = 100, .len = 1), GRANTED);
     assert_int_equal(LOCK(w, .client = 2, .off = 110, .len = 1), NOLOCKS);
-    assert_int_equal(n->limit_locks_per_file, 1);
+    assert_int_equal(n->limit_hits[HF_LIMIT_LOCKS_PER_FILE], 1);
     assert_int_equal(LOCK(w, .client = 2, .fh = "g"), GRANTED);
     assert_int_equal(LOCK(w, .client = 3, .fh = "g", .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 3, .fh = "h"), NOLOCKS);
-    assert_int_equal(n->limit_locks, 1);
+    assert_int_equal(n->limit_hits[HF_LIMIT_LOCKS], 1);
     assert_int_equal(LOCK(w, .client = 2, .svid = 9, .fh = "g", .block = true), NOLOCKS);
-    assert_int_equal(n->limit_waiters, 1);
+    assert_int_equal(n->limit_hits[HF_LIMIT_WAITERS_PER_FILE], 1);
     assert_int_equal(LOCK(w, .client = 4, .fh = "h"), NOLOCKS);
     assert_int_equal(SHARE(w, .client = 4, .fh = "h"), NOLOCKS);
-    assert_int_equal(n->limit_clients, 2);
+    assert_int_equal(n->limit_hits[HF_LIMIT_CLIENTS], 2);
     UNLOCK(w, .client = 1);
     assert_int_equal(LOCK(w, .client = 3, .fh = "h"), GRANTED);
 }
@@ -945,7 +945,7 @@ static void limits_count_what_a_lock_makes(void **state)
     assert_int_equal(LOCK(w, .off = 0, .len = 10), GRANTED);                /* upgraded */
     assert_int_equal(LOCK(w, .off = 5, .len = 20), GRANTED);                /* one of all: 1 */
     assert_int_equal(locks_held(w), 1);
-    assert_int_equal(hf_core_counters(w->core)->limit_locks_per_client, 2);
+    assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_LOCKS_PER_CLIENT], 2);
 }
 
 /*

@@ -263,6 +263,60 @@ static void operator_ends_grace(void **state)
     assert_int_equal(LOCK(w, .client = 2), GRANTED);
 }
 
+/* ADM-06: each client that does not reclaim is reported with its locks, once, although the commit
+ * of their release fails. */
+static void losses_are_reported_once(void **state)
+{
+    struct world *w = *state;
+    const struct hf_counters *counters;
+    struct hf_event event;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 1, .fh = "g");
+    LOCK(w, .client = 2, .fh = "h");
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "h", .reclaim = true), GRANTED);
+    w->by_hand = true;
+    hf_core_grace_end(w->core, w->now);
+    assert_true(world_event(w, HF_EVENT_CLIENT_UNRECLAIMED, &event));
+    assert_int_equal(event.b, 2);
+    assert_memory_equal(event.name, "client1.example", event.name_len);
+    assert_true(world_commit_one(w, HF_EIO));
+    w->by_hand = false;
+    world_later(w, 60000);
+    assert_int_equal(LOCK(w, .client = 3), GRANTED); /* released at last */
+    assert_false(world_event(w, HF_EVENT_CLIENT_UNRECLAIMED, NULL));
+    counters = hf_core_counters(w->core);
+    assert_int_equal(counters->locks_lost[HF_LOSS_UNRECLAIMED], 2);
+    assert_int_equal(counters->clients_lost[HF_LOSS_UNRECLAIMED], 1);
+    assert_int_equal(counters->clients_lost[HF_LOSS_UNREACHABLE], 0);
+}
+
+/* ADM-07: a limit that refuses again and again has one event at a time, with the client. */
+static void a_limit_that_is_hit_has_one_event(void **state)
+{
+    struct world *w = *state;
+    struct hf_event event;
+    int seen = 0;
+
+    w->config.limits.locks_per_client = 1;
+    world_restart(w);
+    LOCK(w, .client = 1);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 100; i++)
+            assert_int_equal(LOCK(w, .client = 1, .fh = "g"), HF_STAT_DENIED_NOLOCKS);
+        while (hf_core_next_event(w->core, &event)) {
+            if (event.kind != HF_EVENT_LIMIT_HIT)
+                continue;
+            seen++;
+            assert_int_equal(event.a, HF_LIMIT_LOCKS_PER_CLIENT);
+            assert_memory_equal(event.name, "client1.example", event.name_len);
+        }
+        assert_int_equal(seen, round + 1);
+    }
+    assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_LOCKS_PER_CLIENT], 200);
+}
+
 /* The digest of the durable state is the same after a restart; NM_LOCKs are no part of it. */
 static void digest_survives_a_restart(void **state)
 {
@@ -486,6 +540,8 @@ int main(void)
         T(grace_without_durable_locks),
         T(unreachable_without_durable_locks),
         T(operator_ends_grace),
+        T(losses_are_reported_once),
+        T(a_limit_that_is_hit_has_one_event),
         T(digest_survives_a_restart),
         T(a_reconnect_window_is_kept),
         T(bad_records_are_refused),

@@ -502,7 +502,7 @@ static void locks_of_an_owner_are_limited(void **state)
         assert_int_equal(LOCK(w, .client = 3, .fh = "g", .off = 2 * i, .len = 1), GRANTED);
     assert_int_equal(LOCK(w, .client = 3, .fh = "g", .off = 100, .len = 1), NOLOCKS);
     assert_int_equal(LOCK(w, .client = 3, .fh = "h"), NOLOCKS); /* on any file */
-    assert_int_equal(hf_core_counters(w->core)->limit_locks_per_owner, 2);
+    assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_LOCKS_PER_OWNER], 2);
     assert_int_equal(LOCK(w, .client = 3, .fh = "g", .off = 2, .len = 1), GRANTED); /* has it */
     assert_int_equal(LOCK(w, .client = 3, .fh = "g", .off = 1, .len = 1), GRANTED); /* merges */
     assert_int_equal(LOCK(w, .client = 3, .svid = 2, .fh = "h"), GRANTED); /* another process */

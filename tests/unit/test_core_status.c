@@ -82,7 +82,7 @@ static void registration_limit(void **state)
         world_step(w);
         assert_true(mon(w, "b").ok);
     }
-    assert_int_equal(hf_core_counters(w->core)->limit_monitors, 1);
+    assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_MONITORS], 1);
     assert_int_equal(LOCK(w, .client = 1), GRANTED); /* SM_MON does not starve NLM */
     memset(long_name, 'n', HF_NAME_MAX + 1);
     assert_false(mon(w, long_name).ok);
@@ -510,7 +510,7 @@ static void unreachable_client_keeps_new_locks(void **state)
             world_called(w, call.id, HF_CALL_FAILED);
         world_later(w, 5000);
     }
-    assert_true(world_event(w, HF_EVENT_CLIENT_UNREACHABLE, NULL));
+    assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
     assert_int_equal(LOCK(w, .client = 2, .fh = "g"), GRANTED); /* not reclaimed in grace */
     assert_int_equal(LOCK(w, .client = 2), DENIED);
     assert_int_equal(LOCK(w, .client = 2, .fh = "h"), DENIED);

@@ -10,7 +10,7 @@ import {byId, chip, h} from "./dom.js";
 import {LOCK_CHOICES, LOCK_COLUMNS, lockRows, lockText, queuesOf} from "./locks.js";
 import {Table} from "./table.js";
 import {showWaits} from "./waits.js";
-import {age, duration, number, tickAges} from "./words.js";
+import {age, duration, number, plural, tickAges} from "./words.js";
 
 const POLL_MS = 2000, IDLE_MS = 5000, HIDDEN_MS = 30000;
 const IDLE_AFTER_MS = 60000;   // without a touch for so long, the page slows down
@@ -30,6 +30,28 @@ function showHead(s) {
     failed ? chip(`${failed} not reached`, "bad") : null,
     changes === "refused" ? chip("read only") : null,
   ].filter(Boolean));
+}
+
+// ---- troubles: what is wrong now, and what was lost until an operator acknowledges it ----
+
+const LIMIT_SHOWN_MS = 3600000; // a refusal by a limit stays for an hour
+
+function troublesOf(s) {
+  const now = Date.parse(s.time), lost = s.losses;
+  const limits = s.limits.filter(l => now - Date.parse(l.time) < LIMIT_SHOWN_MS);
+  return [
+    s.rpcbind.up ? null : ["New clients do not find this server", s.rpcbind.reason],
+    lost.clients ? [`${plural(lost.locks, "lock")} of ${plural(lost.clients, "client")} lost after a restart`,
+                    "holdfastctl losses names them; holdfastctl losses ack removes this line"] : null,
+    ...limits.map(l => [`Limit ${l.limit} refused ${plural(l.hits, "request")}`,
+                        `the last of ${l.client} (${l.address}); applications get ENOLCK`]),
+  ].filter(Boolean);
+}
+
+function showTroubles(s) {
+  const troubles = troublesOf(s);
+  byId("troubles").hidden = troubles.length === 0;
+  byId("troubles").replaceChildren(...troubles.map(([title, detail]) => h("p", {}, h("strong", {}, title), ` ${detail}`)));
 }
 
 let graceEnds = 0;
@@ -142,6 +164,7 @@ async function refresh() {
   changes = status.changes;
   seen = {status, locks, clients, waiters, waited, search};
   showHead(status);
+  showTroubles(status);
   showGrace(status.grace);
   showFigures(status, performance.now());
   if (!show()) again = true;

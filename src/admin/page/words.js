@@ -4,6 +4,8 @@ import {h} from "./dom.js";
 
 export const number = n => n.toLocaleString("en");
 
+export const plural = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
+
 export function age(seconds) {
   const s = Math.max(0, Math.floor(seconds));
   if (s < 60) return `${s} s`;

@@ -303,35 +303,30 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
         out->addrs[--n] = a->addr; /* newest first in the list; in the record, oldest first */
 }
 
-/* Counts the hit if so. */
-static bool is_reached(uint32_t n, uint32_t limit, uint64_t *hits)
-{
-    *hits += n >= limit;
-    return n >= limit;
-}
-
 int hf_client_limit_nsm(struct hf_core *core, const struct hf_client *client)
 {
     const struct hf_limits *limits = &core->config.limits;
     const struct hf_host *host = client->host;
 
-    if (is_reached(core->clients->n_nsm, limits->clients, &core->counters.limit_monitors) ||
-        (!host->is_local && is_reached(host->n_registrations, limits->registrations_per_host,
-                                       &core->counters.limit_registrations_per_host)))
-        return HF_ELIMIT;
+    if (core->clients->n_nsm >= limits->clients)
+        return hf_limit_count(core, HF_LIMIT_MONITORS, &client->callback_host, client->name);
+    if (!host->is_local && host->n_registrations >= limits->registrations_per_host)
+        return hf_limit_count(core, HF_LIMIT_REGISTRATIONS_PER_HOST, &client->callback_host,
+                              client->name);
     return 0;
 }
 
-/* There is no room for one more NLM client from this address. */
-static bool is_full(struct hf_core *core, const struct hf_addr *addr)
+/* HF_ELIMIT: there is no room for one more NLM client from this address. */
+static int limit_nlm(struct hf_core *core, const struct hf_peer *peer)
 {
     const struct hf_limits *limits = &core->config.limits;
-    const struct hf_host *host = hf_host_find(core, addr);
+    const struct hf_host *host = hf_host_find(core, &peer->addr);
 
-    return is_reached(core->clients->n_nlm, limits->clients, &core->counters.limit_clients) ||
-           (host && !host->is_local &&
-            is_reached(host->n_clients, limits->clients_per_host,
-                       &core->counters.limit_clients_per_host));
+    if (core->clients->n_nlm >= limits->clients)
+        return hf_limit_count(core, HF_LIMIT_CLIENTS, &peer->addr, peer->name);
+    if (host && !host->is_local && host->n_clients >= limits->clients_per_host)
+        return hf_limit_count(core, HF_LIMIT_CLIENTS_PER_HOST, &peer->addr, peer->name);
+    return 0;
 }
 
 struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
@@ -344,7 +339,7 @@ struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
         found->last_seen_ms = now.wall_ms;
         return found;
     }
-    if (is_full(core, &peer->addr))
+    if (limit_nlm(core, peer) < 0)
         return NULL;
     record = (struct hf_record_client){
         .id = hf_core_new_id(core),

@@ -60,6 +60,42 @@ void hf_event_set_host(struct hf_event *event, const struct hf_addr *addr, struc
         memcpy(event->name, name.data, event->name_len);
 }
 
+static const char *const LIMIT_NAMES[HF_LIMITS] = {
+    [HF_LIMIT_CLIENTS] = "clients",
+    [HF_LIMIT_MONITORS] = "monitors",
+    [HF_LIMIT_LOCKS_PER_OWNER] = "locks_per_owner",
+    [HF_LIMIT_LOCKS_PER_CLIENT] = "locks_per_client",
+    [HF_LIMIT_LOCKS_PER_FILE] = "locks_per_file",
+    [HF_LIMIT_LOCKS] = "locks",
+    [HF_LIMIT_WAITERS_PER_FILE] = "waiters_per_file",
+    [HF_LIMIT_WAITERS_PER_OWNER] = "waiters_per_owner",
+    [HF_LIMIT_WAITERS_PER_CLIENT] = "waiters_per_client",
+    [HF_LIMIT_CLIENTS_PER_HOST] = "clients_per_host",
+    [HF_LIMIT_LOCKS_PER_HOST] = "locks_per_host",
+    [HF_LIMIT_REGISTRATIONS_PER_HOST] = "registrations_per_host",
+};
+
+const char *hf_limit_name(enum hf_limit limit)
+{
+    return LIMIT_NAMES[limit];
+}
+
+int hf_limit_count(struct hf_core *core, enum hf_limit limit, const struct hf_addr *addr,
+                   struct hf_bytes name)
+{
+    struct hf_event *event;
+
+    core->counters.limit_hits[limit]++;
+    if (core->events->limits_told & 1u << limit)
+        return HF_ELIMIT;
+    event = hf_event_add(core, HF_EVENT_LIMIT_HIT, limit, 0, 0);
+    if (event) {
+        core->events->limits_told |= 1u << limit;
+        hf_event_set_host(event, addr, name);
+    }
+    return HF_ELIMIT;
+}
+
 bool hf_core_next_event(struct hf_core *core, struct hf_event *out)
 {
     struct hf_events *events = core->events;
@@ -69,6 +105,8 @@ bool hf_core_next_event(struct hf_core *core, struct hf_event *out)
     *out = events->ring[events->head];
     events->head = (events->head + 1) % events->room;
     events->n--;
+    if (out->kind == HF_EVENT_LIMIT_HIT)
+        events->limits_told &= ~(1u << out->a);
     return true;
 }
 

@@ -13,7 +13,9 @@ enum { HF_EVENTS_MAX = 32768 }; /* three for each of 10,000 clients, all at one 
 struct hf_events {
     struct hf_event *ring;
     uint32_t room, head, n;
+    uint32_t limits_told; /* a bit for each limit whose event waits */
 };
+_Static_assert(HF_LIMITS <= 32, "limits_told");
 
 void hf_events_free(struct hf_core *core);
 
@@ -21,6 +23,14 @@ void hf_events_free(struct hf_core *core);
 struct hf_event *hf_event_add(struct hf_core *core, enum hf_event_kind kind, int64_t a, int64_t b,
                               int error);
 void hf_event_set_file(struct hf_event *event, struct hf_bytes fh);
+
+/*
+ * The request of this host is refused because of a limit: counts it. A host can repeat such
+ * requests as fast as it likes, so at most one event for each limit waits. Returns HF_ELIMIT.
+ */
+int hf_limit_count(struct hf_core *core, enum hf_limit limit, const struct hf_addr *addr,
+                   struct hf_bytes name);
+
 void hf_event_set_host(struct hf_event *event, const struct hf_addr *addr, struct hf_bytes name);
 
 #endif

@@ -124,20 +124,34 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
 }
 
 /*
+ * Reports what the client is about to lose. Without durable locks, how many is not known.
+ */
+void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum hf_loss reason)
+{
+    static const enum hf_event_kind EVENTS[HF_LOSSES] = {
+        [HF_LOSS_UNRECLAIMED] = HF_EVENT_CLIENT_UNRECLAIMED,
+        [HF_LOSS_UNREACHABLE] = HF_EVENT_CLIENT_UNREACHABLE,
+    };
+
+    if (client->n_unclaimed == 0 && (!client->may_reclaim || client->reclaimed))
+        return;
+    core->counters.locks_lost[reason] += client->n_unclaimed;
+    core->counters.clients_lost[reason]++;
+    hf_client_event(core, EVENTS[reason], client, client->m.state, client->n_unclaimed, 0);
+}
+
+/*
  * Only locks that the client has not reclaimed are released. A client that has reclaimed some, or
  * has locked anew, knows of our restart and is alive, even if its status monitor does not answer.
  */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
-    const struct hf_release release = {.unclaimed = true,
-                                       .retry = true,
-                                       .crashed = true,
-                                       .log = true,
-                                       .event = HF_EVENT_CLIENT_UNREACHABLE};
+    const struct hf_release release = {.unclaimed = true, .retry = true, .crashed = true};
     struct hf_awaited wait = {0};
 
     if (client->protocol != HF_PROTOCOL_NLM || core->config.on_failure == HF_ON_FAILURE_KEEP)
         return;
+    hf_client_lost(core, client, HF_LOSS_UNREACHABLE);
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);
     count_crash(core);

@@ -48,6 +48,7 @@ static struct hf_client *release_unclaimed(struct hf_core *core, struct hf_now n
     hf_list_foreach_safe (node, &core->clients->all) {
         struct hf_client *client = hf_list_entry(node, struct hf_client, all);
         core->table->work++;
+        hf_client_lost(core, client, HF_LOSS_UNRECLAIMED);
         hf_client_bar_reclaim(core, client);
         if (client->n_unclaimed > 0) {
             hf_pending_release_begin(core, client, &release);

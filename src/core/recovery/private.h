@@ -19,6 +19,9 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
 /* The client cannot be told of our restart: what it has not reclaimed is released (NOT-03). */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
+/* Counts and reports that the locks which the client has not reclaimed are about to be released. */
+void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum hf_loss reason);
+
 /* What a client is to lose; where several fields are set, all that any of them describes. */
 struct hf_release {
     uint64_t before_id; /* locks and shares with smaller ids; 0: none for that reason */

@@ -1,0 +1,54 @@
+/*
+ * What an operator must see without reading the log: locks that clients lost after a restart of
+ * ours, until an operator acknowledges that; and the last request that each limit refused.
+ *
+ * Numbers come from the core's counters, and are exact. Names come from its events: the clients
+ * that lost locks are kept in the order of their loss, up to a bound, and the others are only
+ * counted.
+ */
+#ifndef HF_SERVICE_TROUBLES_H
+#define HF_SERVICE_TROUBLES_H
+
+#include "core/view.h"
+
+enum { HF_TROUBLES_LOSSES_MAX = 256 };
+
+/* A client, as events name it. */
+struct hf_trouble_host {
+    struct hf_addr addr;
+    uint16_t name_len;
+    uint8_t name[HF_EVENT_NAME_MAX];
+};
+
+struct hf_trouble_loss {
+    struct hf_trouble_host client;
+    enum hf_loss reason;
+    uint64_t locks; /* 0: not known, because locks are not durable */
+    int64_t at_ms;  /* wall clock */
+};
+
+struct hf_trouble_limit {
+    struct hf_trouble_host client; /* the last that was refused */
+    int64_t at_ms;                 /* when; 0: never */
+};
+
+struct hf_troubles {
+    struct hf_trouble_loss losses[HF_TROUBLES_LOSSES_MAX];
+    size_t n_losses;
+    uint64_t locks_acknowledged, clients_acknowledged; /* of the counters */
+    uint64_t locks_earlier, clients_earlier;           /* lost in earlier runs of the daemon */
+    uint64_t version; /* grows with each change of the losses: they are kept in a file */
+    struct hf_trouble_limit limits[HF_LIMITS];
+};
+
+/* Takes note of the event, if it is about a loss or a limit. */
+void hf_troubles_note(struct hf_troubles *troubles, const struct hf_event *event, int64_t wall_ms);
+
+/* Locks and clients lost since the last acknowledgement. */
+void hf_troubles_lost(const struct hf_troubles *troubles, const struct hf_counters *counters,
+                      uint64_t *clients, uint64_t *locks);
+
+/* The operator knows: the list is empty from here on. */
+void hf_troubles_acknowledge(struct hf_troubles *troubles, const struct hf_counters *counters);
+
+#endif
