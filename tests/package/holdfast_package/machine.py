@@ -112,6 +112,7 @@ class Machine:
                 ["sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', self.group, "systemd-nspawn", "--quiet",
                  "--register=no", "--keep-unit", "--console=read-only", "--machine=server", "--boot",
                  f"--network-namespace-path={self.netns}", "--resolv-conf=off", "--timezone=off",
+                 "--system-call-filter=open_by_handle_at",  # a file server in user space needs it
                  f"--directory={self.root}"],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console,
                 env=os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
@@ -171,6 +172,12 @@ class Machine:
         target = self.root / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
+
+    def add_disk(self, path):
+        """A file system of its own, with stable file handles, which an overlay has not."""
+        target = self.root / path.lstrip("/")
+        target.mkdir()
+        self._mount("tmpfs", target, "mode=755")
 
     def unit(self, name, *properties):
         """Properties of a unit, as systemctl show prints them."""
