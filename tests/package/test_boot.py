@@ -13,7 +13,7 @@ from holdfast_test.peer import NSM, SM_NOTIFY, Network
 from holdfast_package import packages
 from holdfast_package.machine import SERVER, Machine, machine_setup, wait_until
 
-SHORT = ["beside_ganesha_statd_and_a_slow_postgresql"]
+SHORT = ["beside_ganesha_with_its_lock_manager_on", "beside_ganesha_statd_and_a_slow_postgresql"]
 SERVICE = "holdfastd.service"
 STATDS = ("rpc-statd.service", "nfs-ganesha-lock.service")
 EXPORT = "/export"
@@ -186,6 +186,26 @@ def beside_ganesha():
     """nfs-ganesha-lock, an rpc.statd that Debian's Ganesha wants, runs when the package is installed."""
     row("Ganesha with nfs-ganesha-lock, rpcbind", "rpcbind.service", "nfs-ganesha.service",
         statd="nfs-ganesha-lock.service", prepare=add_ganesha)
+
+
+@tap.test
+def beside_ganesha_with_its_lock_manager_on():
+    """As Debian ships it. holdfastd waits, and its status line says what to do; what README says then is enough."""
+    with Machine(roots["full"], package) as machine, Network() as network:
+        only(machine, "rpcbind.service", "nfs-ganesha.service")
+        add_ganesha(machine)
+        machine.write("/etc/ganesha/ganesha.conf", GANESHA.replace("Enable_NLM = false;", ""))
+        machine.boot()
+        alice = network.host("10.2.0.1", "alice")
+        handle = file_of(machine)
+        machine.run("apt-get", "install", "-y", "-qq", f"/srv/{package.name}")
+        status = wait_until(lambda: machine.unit(SERVICE, "StatusText"), lambda: machine.tell(SERVICE))
+        assert status.startswith("waits to start again: ") and "Enable_NLM = false" in status, status
+        machine.write("/etc/ganesha/ganesha.conf", GANESHA)
+        machine.run("systemctl", "restart", "nfs-ganesha", SERVICE)
+        wait_until(clients_find_it, lambda: machine.tell(SERVICE))
+        assert alice.stat(nlm.LOCK, alice.lock(fh=handle)) == "GRANTED"
+        check_services(machine, ["nfs-ganesha.service", SERVICE])
 
 
 @tap.test

@@ -12,7 +12,7 @@ import subprocess
 
 from holdfast_test.tap import Skip
 
-from .packages import CACHE, call
+from .packages import CACHE, SOURCE, call
 
 BARE = ["systemd", "systemd-sysv", "dbus", "iproute2", "netbase", "init-system-helpers", "python3-minimal"]
 FULL = [*BARE, "rpcbind", "nfs-common", "nfs-ganesha", "nfs-ganesha-vfs", "postgresql"]
@@ -21,11 +21,10 @@ KINDS = {"bare": BARE, "full": FULL}
 
 def mirror():
     """Debian's own sources, as this machine's apt has them: lines for a sources.list."""
-    lines = call("apt-get", "indextargets", "--format", "deb $(REPO_URI) $(RELEASE) $(COMPONENT)",
-                 "Origin: Debian", "Created-By: Packages").splitlines()
-    if not lines:
-        raise Skip("apt knows no Debian mirror")
-    return sorted(set(lines))
+    try:
+        return call(SOURCE / "packaging/debian-mirror").splitlines()
+    except AssertionError as why:
+        raise Skip(str(why)) from None
 
 
 def proxies():
