@@ -59,6 +59,11 @@ deb-clean:
 	@scripts/bootstrap deb
 	@packaging/build-deb --clean build/deb-clean
 
+# A container image from the package, as an OCI layout: build/oci.
+oci: deb
+	@scripts/bootstrap boot
+	@packaging/build-oci build/deb/holdfast_*.deb build/oci
+
 # The packages in machines that boot systemd: the whole boot matrix, upgrades, removal; as root, two minutes.
 boot: | build/build.ninja
 	@scripts/bootstrap boot

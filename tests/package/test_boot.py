@@ -5,6 +5,7 @@ that holdfastd serves, the other services run, no rpc.statd does, and the client
 A row is a boot; without HOLDFAST_BOOT=all in the environment (make boot) only the rows of SHORT are run."""
 import os
 import re
+import shutil
 import sys
 
 from holdfast_test import mount, nlm, rpcbind, tap
@@ -232,6 +233,19 @@ def beside_ganesha_statd_and_a_slow_postgresql():
 
     row("Ganesha, rpc.statd, PostgreSQL (the store) that needs 8 s, rpcbind", "rpcbind.service", "nfs-ganesha.service",
         "postgresql.service", prepare=prepare, before=make_database)
+
+
+@tap.test
+def debian_runs_the_package_s_own_test():
+    """autopkgtest, as Debian's machines do it: the packages are installed, then debian/tests are run."""
+    with Machine(roots["full"], package) as machine:
+        only(machine)
+        tree = machine.root / "srv/holdfast"
+        shutil.copytree(packages.SOURCE / "debian", tree / "debian")
+        machine.boot()
+        said = machine.ask("autopkgtest", "--no-built-binaries", f"/srv/{package.name}", "/srv/holdfast/", "--", "null")
+        assert re.search(r"^lock-survives-restart +PASS$", said, re.M), said
+        tap.note("autopkgtest: " + re.search(r"^lock-survives-restart +PASS$", said, re.M)[0])
 
 
 if __name__ == "__main__":

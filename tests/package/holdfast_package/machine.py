@@ -46,6 +46,27 @@ def wait_until(condition, what, seconds=BOOT_S):
     return result
 
 
+@contextlib.contextmanager
+def server_network():
+    """The network namespace of the server, SERVER, and a cable to it: its path. It outlives a reboot, as a network does."""
+    with contextlib.ExitStack() as stack:
+        holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo ready; exec sleep infinity"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        stack.callback(holder.wait)
+        stack.callback(holder.kill)
+        assert holder.stdout.readline() == b"ready\n"
+        path = f"/proc/{holder.pid}/ns/net"
+        cable = f"hf{holder.pid}"
+        netns.run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
+        stack.callback(netns.run, "ip", "link", "del", cable)
+        netns.run("ip", "address", "add", "10.1.0.2/16", "dev", cable)
+        netns.run("ip", "link", "set", cable, "up")
+        for command in (["address", "add", SERVER + "/16", "dev", "eth0"], ["link", "set", "eth0", "up"],
+                        ["link", "set", "lo", "up"], ["route", "add", CLIENTS, "via", "10.1.0.2"]):
+            netns.run("nsenter", f"--net={path}", "ip", *command)
+        yield path
+
+
 class Machine:
     def __init__(self, lower, *files):
         """files: put into /srv."""
@@ -66,7 +87,7 @@ class Machine:
                 path.mkdir()
             self._mount("overlay", self.root, f"lowerdir={self.lower},upperdir={self.upper},workdir={base}/work")
             self.console = base / "console"
-            self._network()
+            self.netns = self.stack.enter_context(server_network())
             self.stack.callback(self.power_off)
             (self.root / "etc/hostname").write_text("server\n")
             (self.root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{SERVER} server.example server\n")
@@ -84,24 +105,6 @@ class Machine:
     def _mount(self, kind, where, options):
         netns.run("mount", "-t", kind, "-o", options, kind, str(where))
         self.stack.callback(netns.run, "umount", str(where))
-
-    def _network(self):
-        """A network namespace that outlives a reboot, as a network does."""
-        holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo ready; exec sleep infinity"],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        self.stack.callback(holder.wait)
-        self.stack.callback(holder.kill)
-        assert holder.stdout.readline() == b"ready\n"
-        self.netns = f"/proc/{holder.pid}/ns/net"
-        cable = f"hf{holder.pid}"
-        inside = ["nsenter", f"--net={self.netns}", "ip"]
-        netns.run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
-        self.stack.callback(netns.run, "ip", "link", "del", cable)
-        netns.run("ip", "address", "add", "10.1.0.2/16", "dev", cable)
-        netns.run("ip", "link", "set", cable, "up")
-        for command in (["address", "add", SERVER + "/16", "dev", "eth0"], ["link", "set", "eth0", "up"],
-                        ["link", "set", "lo", "up"], ["route", "add", CLIENTS, "via", "10.1.0.2"]):
-            netns.run(*inside, *command)
 
     def boot(self):
         """Starts systemd, and waits until it has started everything it will."""

@@ -15,7 +15,8 @@ from holdfast_test.tap import Skip
 from .packages import CACHE, SOURCE, call
 
 BARE = ["systemd", "systemd-sysv", "dbus", "iproute2", "netbase", "init-system-helpers", "python3-minimal"]
-FULL = [*BARE, "rpcbind", "nfs-common", "nfs-ganesha", "nfs-ganesha-vfs", "postgresql"]
+FULL = [*BARE, "rpcbind", "nfs-common", "nfs-ganesha", "nfs-ganesha-vfs", "postgresql", "autopkgtest",
+        "dpkg-dev"]
 KINDS = {"bare": BARE, "full": FULL}
 
 
