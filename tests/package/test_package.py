@@ -131,7 +131,8 @@ def installed_it_has_all_it_needs():
     with installed() as copy:
         there = copy.changed()
         for name in ("usr/sbin/holdfastd", "usr/bin/holdfastctl", "etc/holdfast/holdfast.conf",
-                     "etc/ufw/applications.d/holdfast", "usr/share/man/man8/holdfastd.8.gz",
+                     "etc/ufw/applications.d/holdfast", "etc/apparmor.d/holdfastd", "usr/lib/tmpfiles.d/holdfast.conf",
+                     "usr/share/man/man8/holdfastd.8.gz",
                      "usr/share/man/man8/holdfastctl.8.gz", "usr/share/man/man5/holdfast.conf.5.gz",
                      "usr/share/bash-completion/completions/holdfastctl", "usr/share/zsh/vendor-completions/_holdfastctl",
                      "usr/share/holdfast/holdfast.rules.yml", "usr/share/holdfast/holdfast.json",
@@ -142,6 +143,7 @@ def installed_it_has_all_it_needs():
         assert "/etc/holdfast/holdfast.conf" in copy.run("dpkg-query", "-W", "-f", "${Conffiles}", "holdfast")
         said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service", "holdfast-replace-statd.service")
         assert "holdfast" not in said, said
+        copy.run("apparmor_parser", "--skip-kernel-load", "--skip-cache", "/etc/apparmor.d/holdfastd")
 
 
 @tap.test
@@ -169,7 +171,7 @@ def removed_it_keeps_locks_and_purged_it_leaves_nothing():
         conf = copy.root / "etc/holdfast/holdfast.conf"
         conf.write_text(conf.read_text() + "\n[grace]\nseconds=30\n")
         store = copy.root / "var/lib/holdfast"
-        store.mkdir()
+        store.mkdir(exist_ok=True)
         (store / "journal").write_text("locks")
         copy.run("dpkg", "--remove", "holdfast", "holdfast-doc")
         left = copy.changed()

@@ -2,7 +2,8 @@
 kept in build/boot. A machine never writes to one (see machine.py).
 
 `bare` is what a minimal installation with systemd has, and the libraries that holdfast depends on; `full` has
-everything that wants to be a status monitor, a file server or a store on the same host as well.
+everything that wants to be a status monitor, a file server or a store on the same host as well; `apparmor` is for a virtual
+machine with Debian's kernel.
 """
 import fcntl
 import hashlib
@@ -17,7 +18,8 @@ from .packages import CACHE, SOURCE, call
 BARE = ["systemd", "systemd-sysv", "dbus", "iproute2", "netbase", "init-system-helpers", "python3-minimal"]
 FULL = [*BARE, "rpcbind", "nfs-common", "nfs-ganesha", "nfs-ganesha-vfs", "postgresql", "autopkgtest",
         "dpkg-dev"]
-KINDS = {"bare": BARE, "full": FULL}
+APPARMOR = [*BARE, "apparmor", "kmod"]
+KINDS = {"bare": BARE, "full": FULL, "apparmor": APPARMOR}
 
 
 def mirror():
