@@ -38,6 +38,41 @@ def cgroups():
     raise Skip("no unified control groups (cgroup2) here")
 
 
+def new_group():
+    """A control group for the processes of one machine: by it they end together, and none of the host's is touched."""
+    group = cgroups() / f"holdfast-{os.getpid()}-{next(_count)}-{os.urandom(3).hex()}"
+    group.mkdir()
+    return group
+
+
+def remove_group(group):
+    for path, *_ in os.walk(group, topdown=False):
+        wait_until(lambda: _removed(path), f"control group {path} is empty", 20)
+
+
+def spawn(group, output, *arguments):
+    return subprocess.Popen(
+        ["sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', group, "systemd-nspawn", "--quiet", "--register=no", "--keep-unit",
+         "--resolv-conf=off", "--timezone=off", *arguments],
+        stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+        env=os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
+
+
+def refusal(lower):
+    """Why there can be no containers here; None if there can."""
+    if not shutil.which("systemd-nspawn"):
+        return "systemd-nspawn is not installed (scripts/bootstrap test)"
+    try:
+        group = new_group()
+    except (OSError, Skip) as why:
+        return f"no control group of our own: {why}"
+    process = spawn(group, subprocess.PIPE, "--private-network", "--read-only", "--console=pipe", "--as-pid2",
+                    f"--directory={lower}", "/bin/true")
+    said = process.communicate(timeout=BOOT_S)[0].decode(errors="replace").strip()
+    remove_group(group)
+    return f"systemd-nspawn: {said}" if process.returncode else None
+
+
 def wait_until(condition, what, seconds=BOOT_S):
     end = time.monotonic() + seconds
     while not (result := condition()):
@@ -76,8 +111,6 @@ class Machine:
     # ---- life ----
 
     def __enter__(self):
-        if not shutil.which("systemd-nspawn"):
-            raise Skip("systemd-nspawn is not installed (scripts/bootstrap test)")
         self.stack = contextlib.ExitStack()
         try:
             base = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-")))
@@ -108,17 +141,12 @@ class Machine:
 
     def boot(self):
         """Starts systemd, and waits until it has started everything it will."""
-        self.group = cgroups() / f"holdfast-{os.getpid()}-{next(_count)}-{os.urandom(3).hex()}"
-        self.group.mkdir()
+        self.group = new_group()
         with open(self.console, "ab") as console:
-            self.spawned = subprocess.Popen(
-                ["sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', self.group, "systemd-nspawn", "--quiet",
-                 "--register=no", "--keep-unit", "--console=read-only", "--machine=server", "--boot",
-                 f"--network-namespace-path={self.netns}", "--resolv-conf=off", "--timezone=off",
-                 "--system-call-filter=open_by_handle_at",  # a file server in user space needs it
-                 f"--directory={self.root}"],
-                stdin=subprocess.DEVNULL, stdout=console, stderr=console,
-                env=os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
+            self.spawned = spawn(self.group, console, "--console=read-only", "--machine=server", "--boot",
+                                 f"--network-namespace-path={self.netns}",
+                                 "--system-call-filter=open_by_handle_at",  # a file server in user space needs it
+                                 f"--directory={self.root}")
         procs = self.group / "payload/init.scope/cgroup.procs"
         self.leader = wait_until(lambda: self._alive() and procs.exists() and procs.read_text().split()[:1], self._last_words)[0]
         wait_until(lambda: self.ask("systemctl", "is-system-running") in ("running", "degraded"),
@@ -152,8 +180,7 @@ class Machine:
                 self.spawned.kill()
                 self.spawned.wait()
             self.spawned = None
-            for path, *_ in os.walk(self.group, topdown=False):
-                wait_until(lambda: _removed(path), f"control group {path} is empty", 20)
+            remove_group(self.group)
 
     # ---- in it ----
 
@@ -228,4 +255,7 @@ def machine_setup(*kinds):
         skip_all(str(why))
     netns.enter(addresses=())
     netns.run("ip", "route", "add", "local", CLIENTS, "dev", "lo")
+    why = None if kinds == ("apparmor",) else refusal(next(iter(roots.values())))
+    if why:
+        skip_all(why)
     return package, roots
