@@ -110,15 +110,19 @@ def guest(folder, vmlinuz, initramfs):
     finally:
         process.kill()
         process.wait()
+        if os.environ.get("HOLDFAST_KEEP"):
+            packages.call("cp", f"{folder}/console", f"{folder}/report", os.environ["HOLDFAST_KEEP"])
 
 
 @tap.test
 def the_profile_is_enforced_and_denies_the_daemon_nothing_it_needs():
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-"))
+        report, console = Path(folder, "report"), Path(folder, "console")
+        for path in (report, console):
+            path.touch()
         vmlinuz, initramfs = make_initramfs(roots["apparmor"], package, folder)
         process = stack.enter_context(guest(folder, vmlinuz, initramfs))
-        report, console = Path(folder, "report"), Path(folder, "console")
 
         def said(line):
             def look():
