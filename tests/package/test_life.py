@@ -46,6 +46,8 @@ def it_serves_when_installed_on_a_bare_system():
         assert alice.stat(nlm.LOCK) == "GRANTED"
         assert "alice" in machine.run("holdfastctl", "locks")
         assert alice.stat(nlm.UNLOCK) == "GRANTED"
+    machine.run("systemctl", "reload", SERVICE)
+    wait_until(lambda: "configuration reloaded" in machine.ask("journalctl", "--no-pager", "-u", SERVICE), "it is reloaded", 20)
 
 
 @tap.test

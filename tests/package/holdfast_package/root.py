@@ -44,7 +44,7 @@ def codename():
 def libraries(package):
     """The packages that a .deb depends on, of each alternative the first."""
     depends = call("dpkg-deb", "-f", package, "Depends")
-    return [re.match(r"[a-z0-9.+-]+", part.strip())[0] for part in depends.split(",")]
+    return sorted(re.match(r"[a-z0-9.+-]+", part.strip())[0] for part in depends.split(","))
 
 
 def bootstrap(target, include, *options):
