@@ -14,8 +14,9 @@ from holdfast_package import packages
 from holdfast_package.packages import SOURCE, call
 
 UNITS = Path("lib/systemd/system")
-# Beside our files: dpkg's own records, the user database, the index of manual pages.
-NOT_OURS = re.compile(r"(var/lib/dpkg|var/log|var/cache|etc/(passwd|shadow|group|gshadow|subuid|subgid|\.pwd))")
+# Beside our files: dpkg's own records, the user database, the index of manual pages, and an empty directory of AppArmor's that
+# debhelper's code removes on purge.
+NOT_OURS = re.compile(r"(var/lib/dpkg|etc/apparmor\.d/disable$|var/log|var/cache|etc/(passwd|shadow|group|gshadow|subuid|subgid|\.pwd))")
 
 built = {}  # name of the package: its file
 
