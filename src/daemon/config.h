@@ -28,6 +28,9 @@ enum hf_programs { HF_PROGRAMS_ALL, HF_PROGRAMS_NSM };
 enum hf_rpcbind_mode { HF_RPCBIND_SYSTEM, HF_RPCBIND_EMBEDDED, HF_RPCBIND_NONE, HF_RPCBIND_AUTO };
 enum hf_backend { HF_BACKEND_MEMORY, HF_BACKEND_LMDB, HF_BACKEND_POSTGRES };
 
+/* In the order of the configuration's choices. */
+enum hf_config_durable { HF_DURABLE_NO, HF_DURABLE_YES, HF_DURABLE_PROCESS };
+
 /* Section [share NAME]: file handles with these bytes at this offset belong to that export. */
 struct hf_config_export_rule {
     char name[40];
@@ -61,7 +64,7 @@ struct hf_config {
     char dsn[HF_CONFIG_TEXT_MAX];
     char dsn_file[HF_CONFIG_TEXT_MAX]; /* its first line is the dsn */
 
-    uint32_t durable; /* 0: no, 1: yes */
+    uint32_t durable; /* enum hf_config_durable */
 
     uint32_t grace_seconds;
     uint32_t grace_mode; /* enum hf_grace_mode of the core: strict, conflict */
@@ -74,6 +77,7 @@ struct hf_config {
     uint32_t notify_verify; /* 0: no, 1: yes */
 
     uint32_t max_clients;
+    uint32_t max_locks_per_owner;
     uint32_t max_locks_per_client;
     uint32_t max_locks_per_file;
     uint32_t max_locks;
@@ -90,6 +94,7 @@ struct hf_config {
     char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
     char admin_token_file[HF_CONFIG_TEXT_MAX];
     char admin_fh_map[HF_CONFIG_TEXT_MAX];
+    char names_socket[HF_CONFIG_TEXT_MAX];
 
     uint32_t log_level;  /* enum hf_log_level */
     uint32_t log_format; /* enum hf_log_format */

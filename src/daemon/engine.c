@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/boot_id.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "daemon/outcalls.h"
@@ -61,6 +62,7 @@ static uint32_t notify_in_flight(const struct hf_config *config)
 static struct hf_limits limits_of(const struct hf_config *config)
 {
     return (struct hf_limits){config->max_clients,
+                              config->max_locks_per_owner,
                               config->max_locks_per_client,
                               config->max_locks_per_file,
                               config->max_locks,
@@ -81,7 +83,9 @@ static struct hf_core_config core_config(struct hf_engine *engine, const struct 
     core.limits = limits_of(config);
     core.grace_mode = (enum hf_grace_mode)config->grace_mode;
     core.grace_ms = (uint64_t)config->grace_seconds * 1000;
-    core.durable_locks = config->durable != 0;
+    core.durable_locks = config->durable != HF_DURABLE_NO;
+    core.unflushed = config->durable == HF_DURABLE_PROCESS;
+    (void)hf_boot_id_read(core.boot_id);
     core.linger_ms = LINGER_MS;
     core.call_timeout_ms = (uint64_t)config->notify_timeout * 1000;
     core.call_attempts = config->notify_attempts;
@@ -154,6 +158,8 @@ int hf_engine_start(struct hf_engine *engine)
         return rv;
     }
     hf_events_init(&engine->events, &engine->service, &engine->nsm);
+    engine->events.lines.loop = engine->loop;
+    engine->events.lines.names = engine->names;
     uv_prepare_start(&engine->prepare, end_turn);
     return 0;
 }
