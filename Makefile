@@ -2,7 +2,7 @@
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test mutants lab soak bench bench-hostile deb coverage tidy format format-check install clean
+.PHONY: build all run demo check test mutants lab soak bench bench-hostile deb deb-clean boot oci coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -62,6 +62,22 @@ deb:
 	@scripts/bootstrap deb
 	@packaging/build-deb build/deb
 	@lintian --pedantic --display-info --allow-root --fail-on error,warning build/deb/*.changes
+
+# The same, in a root of their own with nothing but their build dependencies: minutes, as root or as a user with subuids.
+deb-clean:
+	@scripts/bootstrap deb
+	@packaging/build-deb --clean build/deb-clean
+
+# A container image from the package, as an OCI layout: build/oci.
+oci: deb
+	@scripts/bootstrap boot
+	@packaging/build-oci build/deb/holdfast_*.deb build/oci
+
+# The packages in machines that boot systemd: the whole boot matrix, upgrades, removal; as root, two minutes.
+boot: | build/build.ninja
+	@scripts/bootstrap boot
+	@ninja -C build build.ninja >/dev/null
+	@HOLDFAST_BOOT=all scripts/run-tests build --suite boot
 
 coverage:
 	@scripts/bootstrap test

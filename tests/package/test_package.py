@@ -2,36 +2,23 @@
 """The Debian packages (PKG-01, PKG-02): built from a clean tree, installed into a copy of this system that is thrown
 away, booted on paper, removed."""
 import contextlib
+import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 from holdfast_test import netns, tap
+from holdfast_package import packages
+from holdfast_package.packages import SOURCE, call
 
-SOURCE = Path(__file__).parents[2]
 UNITS = Path("lib/systemd/system")
-LIMIT_S = 600
-# Beside our files: dpkg's own records, the user database, the index of manual pages.
-NOT_OURS = re.compile(r"(var/lib/dpkg|var/log|var/cache|etc/(passwd|shadow|group|gshadow|subuid|subgid|\.pwd))")
+# Beside our files: dpkg's own records, the user database, the index of manual pages, and an empty directory of AppArmor's that
+# debhelper's code removes on purge.
+NOT_OURS = re.compile(r"(var/lib/dpkg|etc/apparmor\.d/disable$|var/log|var/cache|etc/(passwd|shadow|group|gshadow|subuid|subgid|\.pwd))")
 
 built = {}  # name of the package: its file
-
-
-def call(*command, **options):
-    """Runs a program that must succeed; what it printed."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          timeout=LIMIT_S, **options)
-    said = done.stdout.decode(errors="replace")
-    assert done.returncode == 0, f"{command}: {done.returncode}\n{said}"
-    return said
-
-
-def build(folder):
-    said = call(SOURCE / "packaging/build-deb", folder)
-    return said, {path.name.split("_")[0]: path for path in Path(folder).glob("*.deb")}
 
 
 def package(name):
@@ -45,9 +32,9 @@ def package(name):
 @tap.test
 def they_build_from_a_clean_tree():
     """From the tracked files alone, in a directory of its own."""
-    said, packages = build(folder / "first")
-    assert packages.keys() == {"holdfast", "holdfast-doc", "holdfast-dbgsym"}, packages
-    built.update(packages)
+    said, made = packages.current()
+    assert made.keys() == {"holdfast", "holdfast-doc", "holdfast-dbgsym"}, made
+    built.update(made)
     for line in said.splitlines():
         tap.note(line.strip())
 
@@ -57,8 +44,37 @@ def lintian_has_nothing_to_say():
     """No error, warning, information or pedantic remark."""
     package("holdfast")
     said = call("lintian", "--pedantic", "--display-info", "--allow-root", "--fail-on",
-                "error,warning,info,pedantic", *(folder / "first").glob("*.changes"))
+                "error,warning,info,pedantic", *package("holdfast").parent.glob("*.changes"))
     assert not re.search("^[EWIP]:", said, re.M), said
+
+
+@tap.test
+def they_are_reproducible():
+    """PKG-04: another directory, time, time zone, language and umask give the same bytes."""
+    first, other = package("holdfast").parent, folder / "a directory with another name"
+    (folder / "temporary").mkdir()
+    before = os.umask(0o002)
+    try:
+        packages.build(other, TMPDIR=str(folder / "temporary"), TZ="Asia/Tokyo", LC_ALL="C", DEB_BUILD_OPTIONS="parallel=1")
+    finally:
+        os.umask(before)
+    for name in ("holdfast", "holdfast-doc", "holdfast-dbgsym"):
+        one, two = packages.by_name(first)[name], packages.by_name(other)[name]
+        assert one.name == two.name and one.read_bytes() == two.read_bytes(), f"{name} differs: " + differences(one, two)
+    tap.note(f"built twice: {hashlib.sha256(package('holdfast').read_bytes()).hexdigest()}  {package('holdfast').name}")
+
+
+def differences(one, two):
+    """Which files of two packages differ."""
+    listings = []
+    for number, path in enumerate((one, two)):
+        target = folder / f"unpacked-{number}"
+        call("dpkg-deb", "--raw-extract", path, target)
+        listings.append({str(file.relative_to(target)): file.read_bytes() for file in target.rglob("*")
+                         if file.is_file() and not file.is_symlink()})
+        shutil.rmtree(target)
+    return ", ".join(sorted(name for name in listings[0].keys() | listings[1].keys()
+                            if listings[0].get(name) != listings[1].get(name))) or "only the archives themselves"
 
 
 # ---- a copy of this system ----
@@ -118,7 +134,8 @@ def installed_it_has_all_it_needs():
         for name in ("usr/sbin/holdfastd", "usr/bin/holdfastctl", "etc/holdfast/holdfast.conf",
                      "usr/sbin/holdfast-namesd", "etc/holdfast/names.conf", "usr/share/man/man8/holdfast-namesd.8.gz",
                      f"usr/{UNITS}/holdfast-namesd.service",
-                     "etc/ufw/applications.d/holdfast", "usr/share/man/man8/holdfastd.8.gz",
+                     "etc/ufw/applications.d/holdfast", "etc/apparmor.d/holdfastd", "usr/lib/tmpfiles.d/holdfast.conf",
+                     "usr/share/man/man8/holdfastd.8.gz",
                      "usr/share/man/man8/holdfastctl.8.gz", "usr/share/man/man5/holdfast.conf.5.gz",
                      "usr/share/bash-completion/completions/holdfastctl", "usr/share/zsh/vendor-completions/_holdfastctl",
                      "usr/share/holdfast/holdfast.rules.yml", "usr/share/holdfast/holdfast.json",
@@ -132,6 +149,7 @@ def installed_it_has_all_it_needs():
         said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service", "holdfast-replace-statd.service",
                         "holdfast-namesd.service")
         assert "holdfast" not in said, said
+        copy.run("apparmor_parser", "--skip-kernel-load", "--skip-cache", "/etc/apparmor.d/holdfastd")
 
 
 @tap.test
@@ -159,7 +177,7 @@ def removed_it_keeps_locks_and_purged_it_leaves_nothing():
         conf = copy.root / "etc/holdfast/holdfast.conf"
         conf.write_text(conf.read_text() + "\n[grace]\nseconds=30\n")
         store = copy.root / "var/lib/holdfast"
-        store.mkdir()
+        store.mkdir(exist_ok=True)
         (store / "journal").write_text("locks")
         copy.run("dpkg", "--remove", "holdfast", "holdfast-doc")
         left = copy.changed()

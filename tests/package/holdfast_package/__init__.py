@@ -1,0 +1,1 @@
+"""Machines with systemd that Holdfast's Debian packages are installed on."""
