@@ -1,0 +1,26 @@
+/*
+ * The lease row of a service, and the exports of all services, in SQL (store/lease.h, migration
+ * 0004). Private to this room.
+ */
+#ifndef HF_STORE_PG_LEASE_H
+#define HF_STORE_PG_LEASE_H
+
+#include "store/lease.h"
+#include "store/pg_session.h"
+
+/*
+ * For the first session of a daemon with standbys: the database must be fit for it, and the exports
+ * of the configuration must be ours. HF_EINVAL if not.
+ */
+int hf_pg_lease_join(struct hf_pg_session *session);
+
+/* All of hf_store_lease() but the renewal itself, which is a batch. */
+int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *call);
+
+/* Begins a transaction that sees one state of the database, in which the lease is still ours. */
+int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_store_lease *mine);
+
+/* Passes on the exports that belong to other services. */
+int hf_pg_lease_list_foreign(struct hf_pg_session *session, const struct hf_store_loading *to);
+
+#endif
