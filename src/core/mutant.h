@@ -45,12 +45,20 @@
     X(VERIFY_NEVER_BELIEVES, "a notice is ignored if the monitor does not answer")     \
     X(NSM_PRIV_LOST, "a status callback does not return the monitor's own bytes")
 
+/* Those of the lease, which the cluster simulator catches. */
+#define HF_LEASE_MUTANTS(X)                                                         \
+    X(LEASE_FROM_REPLY, "a lease counts from the answer to its renewal")            \
+    X(LEASE_SLOW_POLL_COUNTS, "a standby counts polls that were answered late")     \
+    X(LEASE_GAP_COUNTS, "a standby counts on after a pause or a jump of its clock") \
+    X(LEASE_BACK_UNNOTICED, "a database that went back in time raises no alarm")
+
 enum hf_mutant {
     HF_MUTANT_NONE,
 #define X(name, text) HF_MUTANT_##name,
-    HF_MUTANTS(X)
+    HF_MUTANTS(X) HF_MUTANT_COUNT,
+    HF_LEASE_MUTANTS(X)
 #undef X
-        HF_MUTANT_COUNT
+        HF_MUTANT_END
 };
 
 #ifdef HF_WITH_MUTANTS
