@@ -31,8 +31,9 @@ struct hf_store_backend {
 
     /* store/lease.h. NULL: this backend has no lease. */
     int (*lease)(struct hf_store *store, struct hf_store_lease_call *call);
+    bool (*lease_row)(const struct hf_store *store, struct hf_lease_row *out);
     int (*load_owned)(struct hf_store *store, const struct hf_store_config *config,
-                      const struct hf_store_lease *mine, const struct hf_store_loading *to);
+                      const struct hf_lease_row *mine, const struct hf_store_loading *to);
 };
 
 extern const struct hf_store_backend hf_store_memory;

@@ -1,11 +1,11 @@
 /*
  * The lease of a service that has standbys (SPEC HA-01 to HA-03, HA-08, HA-09): one row of the
- * database says which daemon owns the service. core/lease decides when to poll, take and renew; this
- * does it. Only PostgreSQL has a lease.
+ * database says which daemon owns the service. core/lease decides when to poll, take and renew;
+ * this does it. Only PostgreSQL has a lease.
  *
  * All daemons of a service open the store (hf_store_config.cluster). None of them owns it then: a
- * batch is refused with HF_EFENCED until HF_LEASE_TAKE has succeeded, and again after another daemon
- * took the lease. Every batch that becomes durable renews the lease, as HF_LEASE_RENEW does alone.
+ * batch is refused with HF_EFENCED until a TAKE has succeeded, and again after another daemon took
+ * the lease. Every batch that becomes durable renews the lease, as RENEW does alone.
  *
  * Exports belong to one service (HA-09). Opening the store claims those of the configuration, and
  * fails with HF_EINVAL if another service has one of them.
@@ -13,6 +13,7 @@
 #ifndef HF_STORE_LEASE_H
 #define HF_STORE_LEASE_H
 
+#include "core/lease/row.h"
 #include "store/store.h"
 
 #define HF_STORE_SERVICE_DEFAULT "default"
@@ -43,17 +44,6 @@ struct hf_store_cluster {
     unsigned n_exports;
 };
 
-/* The row. */
-struct hf_store_lease {
-    uint64_t epoch;
-    uint64_t nonce;
-    uint64_t beat;
-    uint64_t acked;
-    bool released;
-    char node[HF_STORE_NODE_MAX]; /* that took it last */
-    int64_t taken_at_ms;          /* Unix time, by the database's clock; 0: never */
-};
-
 /* A daemon of the service that reported lately. */
 struct hf_store_node {
     char name[HF_STORE_NODE_MAX];
@@ -61,30 +51,30 @@ struct hf_store_node {
     uint32_t seen_ms; /* ago */
 };
 
-enum hf_store_lease_what {
-    HF_LEASE_POLL,    /* reads the row */
-    HF_LEASE_TAKE,    /* if epoch and beat are still those; HF_EBUSY if not */
-    HF_LEASE_RENEW,   /* HF_EFENCED, HF_EBEHIND */
-    HF_LEASE_RELEASE, /* the owner's last transaction */
-    HF_LEASE_ACCEPT,  /* an operator accepts a database that went back in time */
-};
-
+/* A transaction on the lease, and what it found. */
 struct hf_store_lease_call {
-    enum hf_store_lease_what what;
-    uint64_t epoch; /* TAKE: the row as it was seen */
-    uint64_t beat;
-    uint64_t nonce;            /* TAKE: a new random number */
-    struct hf_store_lease row; /* filled on success; by RENEW only epoch, nonce and acked */
-    struct hf_store_node nodes[HF_STORE_NODES_MAX]; /* POLL */
-    unsigned n_nodes;
+    struct hf_lease_order order; /* any but HF_LEASE_COMMIT, which is hf_store_apply() */
+    bool accept;                 /* POLL: an operator accepts a database that went back in time */
+
+    /* POLL, and sometimes RENEW: what people want to know. */
+    char owner[HF_STORE_NODE_MAX]; /* the node that took it last */
+    int64_t taken_at_ms;           /* Unix time, by the database's clock; 0: never */
+    struct hf_store_node nodes[HF_STORE_NODES_MAX];
+    unsigned n_nodes; /* 0: not asked this time */
 };
 
 /*
- * On the thread that uses the store. The codes of hf_store_apply(). After a failure
- * hf_store_in_doubt() tells whether a TAKE may turn out to have succeeded; a POLL that finds epoch
- * and nonce of that take in the row makes the store ours.
+ * On the thread that uses the store. 0, HF_EFENCED, HF_EBEHIND, HF_EBUSY (a TAKE that came second),
+ * or the codes of hf_store_apply(). A POLL that finds the nonce of an earlier TAKE, whose outcome
+ * was in doubt, makes the store ours.
  */
 int hf_store_lease(struct hf_store *store, struct hf_store_lease_call *call);
+
+/*
+ * The row as the last transaction left or found it, a batch included. False if that transaction
+ * failed or is in doubt.
+ */
+bool hf_store_lease_row(const struct hf_store *store, struct hf_lease_row *out);
 
 /* Receives what is loaded. A negative return value ends the walk, which then returns it. */
 struct hf_store_loading {
@@ -98,7 +88,7 @@ struct hf_store_loading {
  * lease: any thread may call it. HF_EFENCED if the lease is not ours any more, HF_EBEHIND if the
  * database is older than what was taken.
  */
-int hf_store_load_owned(const struct hf_store_config *config, const struct hf_store_lease *mine,
+int hf_store_load_owned(const struct hf_store_config *config, const struct hf_lease_row *mine,
                         const struct hf_store_loading *to, char error[HF_STORE_ERROR_MAX]);
 
 /* Names of services are parts of names in the database, the file system and the unit. */

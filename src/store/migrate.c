@@ -109,8 +109,8 @@ static int make_schema(struct hf_pg *pg)
 /* Two daemons of a service may start at the same moment: the second waits, and looks again. */
 static int begin_up(struct hf_pg *pg, int *version)
 {
-    int rv = hf_pg_exec(pg, "BEGIN; SELECT pg_advisory_xact_lock(" HF_PG_MIGRATION_LOCK ")", WHAT,
-                        NULL);
+    int rv =
+        hf_pg_exec(pg, "BEGIN; SELECT pg_advisory_xact_lock(" HF_PG_MIGRATION_LOCK ")", WHAT, NULL);
 
     if (rv == 0)
         rv = make_schema(pg);

@@ -85,6 +85,7 @@ static const struct {
 } STATES[] = {
     {"HF001", HF_EFENCED},  /* ours: migration 0002 */
     {"HF002", HF_EBEHIND},  /* ours: migration 0004 */
+    {"HF003", HF_EBUSY},    /* ours: migration 0004; renewing tells the beat */
     {"08", HF_EUNREACH},    /* connection exception */
     {"57P01", HF_EUNREACH}, /* admin shutdown */
     {"57P02", HF_EUNREACH}, /* crash shutdown */

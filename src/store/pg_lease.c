@@ -14,7 +14,10 @@
 #include "store/backend.h"
 #include "store/migrate.h"
 
-enum { REPORT_MS = 2000, NUMBER_MAX = 24 };
+enum {
+    LOOK_MS = 2000, /* between two looks of the owner at the other nodes */
+    NUMBER_MAX = 24,
+};
 
 static uint64_t now_ms(void)
 {
@@ -49,8 +52,8 @@ static int check_replication(struct hf_pg_session *session)
     struct hf_pg *pg = &session->pg;
     PGresult *result;
     bool replicated;
-    int rv = hf_pg_exec_row(pg, "SELECT current_setting('synchronous_standby_names') <> ''", 0, NULL,
-                            "cannot use the database", &result);
+    int rv = hf_pg_exec_row(pg, "SELECT current_setting('synchronous_standby_names') <> ''", 0,
+                            NULL, "cannot use the database", &result);
 
     if (rv < 0)
         return rv;
@@ -68,13 +71,12 @@ static int check_replication(struct hf_pg_session *session)
     return 0;
 }
 
-static const char MAKE_COMMON[] =
-    "BEGIN; SELECT pg_advisory_xact_lock(" HF_PG_MIGRATION_LOCK ");"
-    "CREATE SCHEMA IF NOT EXISTS holdfast_common;"
-    "CREATE TABLE IF NOT EXISTS holdfast_common.exports ("
-    " name text PRIMARY KEY, service text NOT NULL,"
-    " fh_offset integer NOT NULL, fh_bytes bytea NOT NULL);"
-    "COMMIT";
+static const char MAKE_COMMON[] = "BEGIN; SELECT pg_advisory_xact_lock(" HF_PG_MIGRATION_LOCK ");"
+                                  "CREATE SCHEMA IF NOT EXISTS holdfast_common;"
+                                  "CREATE TABLE IF NOT EXISTS holdfast_common.exports ("
+                                  " name text PRIMARY KEY, service text NOT NULL,"
+                                  " fh_offset integer NOT NULL, fh_bytes bytea NOT NULL);"
+                                  "COMMIT";
 
 #define EXPORTS_WHAT "cannot use the table of exports"
 
@@ -82,8 +84,8 @@ static int make_common(struct hf_pg *pg)
 {
     PGresult *result;
     bool exists;
-    int rv = hf_pg_exec_row(pg, "SELECT to_regclass('holdfast_common.exports') IS NOT NULL", 0, NULL,
-                            EXPORTS_WHAT, &result);
+    int rv = hf_pg_exec_row(pg, "SELECT to_regclass('holdfast_common.exports') IS NOT NULL", 0,
+                            NULL, EXPORTS_WHAT, &result);
 
     if (rv < 0)
         return rv;
@@ -119,7 +121,8 @@ static int claim(struct hf_pg *pg, const struct hf_store_export *export)
 {
     char offset[NUMBER_MAX];
     char hex[2 * HF_STORE_EXPORT_BYTES_MAX + 1];
-    const char *const params[] = {export->name, service_of(pg), number(offset, export->offset), hex};
+    const char *const params[] = {export->name, service_of(pg), number(offset, export->offset),
+                                  hex};
     PGresult *result;
     bool ours;
     int rv;
@@ -181,112 +184,136 @@ static void forget_exports(struct hf_pg_session *session)
 
 /* ---- the row ---- */
 
-#define ROW                                                   \
-    "s.fence, s.nonce, s.beat, s.acked, s.released, s.node, " \
+#define ROW                                          \
+    "s.fence, s.nonce, s.beat, s.released, s.node, " \
     "coalesce(extract(epoch FROM s.taken_at) * 1000, 0)::int8"
-enum { FENCE, NONCE, BEAT, ACKED, RELEASED, NODE, TAKEN_AT, OTHER, OTHER_VERSION, OTHER_SEEN };
+enum { FENCE, NONCE, BEAT, RELEASED, NODE, TAKEN_AT, OTHER, OTHER_VERSION, OTHER_SEEN };
 
 #define ROW_WHAT "cannot use the lease"
 
-static void read_row(const PGresult *result, struct hf_store_lease *out)
+static struct hf_lease_row row_of(const PGresult *result)
 {
-    *out = (struct hf_store_lease){
+    return (struct hf_lease_row){
         .epoch = read_number(result, 0, FENCE),
         .nonce = read_number(result, 0, NONCE),
         .beat = read_number(result, 0, BEAT),
-        .acked = read_number(result, 0, ACKED),
         .released = PQgetvalue(result, 0, RELEASED)[0] == 't',
-        .taken_at_ms = (int64_t)read_number(result, 0, TAKEN_AT),
     };
-    hf_format(out->node, sizeof(out->node), "%s", PQgetvalue(result, 0, NODE));
 }
 
-static void read_nodes(const PGresult *result, struct hf_store_lease_call *call)
+static void read_people(const PGresult *result, struct hf_store_lease_call *call)
 {
+    call->taken_at_ms = (int64_t)read_number(result, 0, TAKEN_AT);
+    hf_format(call->owner, sizeof(call->owner), "%s", PQgetvalue(result, 0, NODE));
     call->n_nodes = 0;
     for (int row = 0; row < PQntuples(result) && row < HF_STORE_NODES_MAX; row++) {
-        struct hf_store_node *node = &call->nodes[call->n_nodes];
+        struct hf_store_node *node = &call->nodes[call->n_nodes++];
 
-        if (PQgetisnull(result, row, OTHER))
-            continue;
         hf_format(node->name, sizeof(node->name), "%s", PQgetvalue(result, row, OTHER));
         hf_format(node->version, sizeof(node->version), "%s",
                   PQgetvalue(result, row, OTHER_VERSION));
         node->seen_ms = (uint32_t)read_number(result, row, OTHER_SEEN);
-        call->n_nodes++;
     }
 }
 
-/* Shows people that this process is there. Nothing depends on it, so it need not be durable. */
-static int report(struct hf_pg_session *session)
-{
-    const char *const params[] = {session->cluster->node, session->cluster->version};
-
-    if (now_ms() - session->reported_ms < REPORT_MS)
-        return 0;
-    session->reported_ms = now_ms();
-    return hf_pg_exec_params(
-        &session->pg,
-        "WITH quickly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))"
-        " INSERT INTO cluster_nodes (node, version, seen_at)"
-        " SELECT $1, $2, clock_timestamp() FROM quickly ON CONFLICT (node) DO UPDATE"
-        " SET version = excluded.version, seen_at = excluded.seen_at",
-        2, params, ROW_WHAT, NULL);
-}
-
+/*
+ * Writes this node's row and reads the lease, which the writing does not lock, and all nodes. The
+ * commit is synchronous: core/lease/row.h says why a standby depends on that.
+ */
 static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
+    const char *const params[] = {session->cluster->node, session->cluster->version};
     PGresult *result;
-    int rv = hf_pg_exec(&session->pg,
-                        "SELECT " ROW ", n.node, n.version,"
-                        " (extract(epoch FROM clock_timestamp() - n.seen_at) * 1000)::int8"
-                        " FROM server_state s LEFT JOIN cluster_nodes n"
-                        " ON n.seen_at > clock_timestamp() - interval '1 hour' ORDER BY n.node",
-                        ROW_WHAT, &result);
+    int rv = hf_pg_exec_params(
+        &session->pg,
+        "WITH me AS (INSERT INTO cluster_nodes (node, version, seen_at)"
+        " VALUES ($1, $2, clock_timestamp()) ON CONFLICT (node) DO UPDATE"
+        " SET version = excluded.version, seen_at = excluded.seen_at RETURNING node, version)"
+        " SELECT " ROW ", n.* FROM server_state s, (SELECT node, version, 0::int8 FROM me UNION ALL"
+        " SELECT node, version, (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::int8"
+        " FROM cluster_nodes WHERE node <> $1 AND seen_at > clock_timestamp() - interval '1 hour')"
+        " AS n ORDER BY n.node",
+        2, params, ROW_WHAT, &result);
 
     if (rv < 0)
         return rv;
-    if (PQntuples(result) == 0) {
-        PQclear(result);
-        return hf_store_fail(session->pg.store, HF_EFORMAT,
-                             ROW_WHAT ": the schema is damaged; restore the database");
+    session->seen_ms = now_ms();
+    if (session->pg.warned) {
+        rv = hf_pg_fail_unreplicated(&session->pg);
+    } else if (PQntuples(result) == 0) {
+        rv = hf_store_fail(session->pg.store, HF_EFORMAT,
+                           ROW_WHAT ": the schema is damaged; restore the database");
+    } else {
+        session->row = row_of(result);
+        read_people(result, call);
     }
-    read_row(result, &call->row);
-    read_nodes(result, call);
     PQclear(result);
-    return 0;
+    return rv;
 }
 
-static void own(struct hf_pg_session *session, uint64_t epoch, uint64_t nonce, uint64_t acked)
+/* The row as an unlocked read finds it; for one that refused us. */
+static void find_row(struct hf_pg_session *session)
 {
-    session->fence = epoch;
-    session->nonce = nonce;
-    session->acked = acked;
-    session->offered_epoch = 0;
+    char error[HF_STORE_ERROR_MAX];
+    PGresult *result;
+
+    memcpy(error, session->pg.store->error, sizeof(error));
+    if (session->pg.conn && hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM server_state s", 0,
+                                           NULL, ROW_WHAT, &result) == 0) {
+        session->row = row_of(result);
+        session->row_found = true;
+        PQclear(result);
+    }
+    memcpy(session->pg.store->error, error, sizeof(error));
 }
 
-/* A take that was in doubt is decided by what the row says now; so is a lease that was lost. */
+static void own(struct hf_pg_session *session, const struct hf_lease_row *row)
+{
+    session->fence = row->epoch;
+    session->nonce = row->nonce;
+    session->beat = row->beat;
+    session->beat_known = false;
+    session->offered_nonce = 0;
+}
+
+static void disown(struct hf_pg_session *session)
+{
+    session->fence = 0;
+}
+
+void hf_pg_lease_note(struct hf_pg_session *session, int status)
+{
+    session->row_found = status == 0;
+    session->beat_known = status == 0;
+    if (status == 0) {
+        session->beat = session->pg.beat;
+        session->row = (struct hf_lease_row){session->fence, session->nonce, session->beat, false};
+    } else if (status == HF_EFENCED || status == HF_EBEHIND) {
+        find_row(session);
+    }
+}
+
 static int poll_lease(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
-    const struct hf_store_lease *row = &call->row;
-    int rv = report(session);
+    const struct hf_lease_row *row = &session->row;
+    int rv = look(session, call);
 
-    if (rv == 0)
-        rv = look(session, call);
     if (rv < 0)
         return rv;
-    if (session->offered_epoch && row->epoch == session->offered_epoch &&
-        row->nonce == session->offered_nonce && !row->released)
-        own(session, row->epoch, row->nonce, row->acked);
+    session->row_found = true;
+    if (call->accept)
+        session->beat = 0;
+    if (session->offered_nonce && row->nonce == session->offered_nonce && !row->released)
+        own(session, row);
     else if (row->epoch != session->fence || row->nonce != session->nonce || row->released)
-        own(session, 0, 0, 0);
+        disown(session);
     return 0;
 }
 
 /*
- * The owner's host may have vanished in the middle of a transaction, whose row lock would stay until
- * TCP notices. A session that waits for the synchronous standby is alive and left alone: to end it
- * would make its transaction visible without being replicated.
+ * The owner's host may have vanished in the middle of a transaction, whose row lock would stay
+ * until TCP notices. A session that waits for the synchronous standby is alive and left alone: to
+ * end it would make its transaction visible without being replicated.
  */
 static int end_owner_session(struct hf_pg_session *session, const char *const *seen)
 {
@@ -300,120 +327,129 @@ static int end_owner_session(struct hf_pg_session *session, const char *const *s
         3, params, "cannot end the session of the vanished owner", NULL);
 }
 
-static int take(struct hf_pg_session *session, struct hf_store_lease_call *call)
+/* What came of the compare-and-set. */
+static int judge_take(struct hf_pg_session *session, const PGresult *result)
+{
+    if (session->pg.warned)
+        return hf_pg_fail_unreplicated(&session->pg);
+    session->pg.store->in_doubt = false;
+    if (PQntuples(result) == 0) {
+        session->offered_nonce = 0;
+        find_row(session);
+        return hf_store_fail(session->pg.store, HF_EBUSY,
+                             "the lease was renewed or taken in the meantime");
+    }
+    session->row = row_of(result);
+    session->row_found = true;
+    own(session, &session->row);
+    session->beat_known = true;
+    return 0;
+}
+
+static int take(struct hf_pg_session *session, const struct hf_lease_order *order)
 {
     char epoch[NUMBER_MAX];
     char beat[NUMBER_MAX];
     char nonce[NUMBER_MAX];
-    const char *const params[] = {number(epoch, call->epoch), number(beat, call->beat),
-                                  number(nonce, call->nonce), session->cluster->node,
-                                  session->pg.name};
+    char new_epoch[NUMBER_MAX];
+    const char *const params[] = {number(epoch, order->epoch),
+                                  number(beat, order->beat),
+                                  number(nonce, order->nonce),
+                                  session->cluster->node,
+                                  session->pg.name,
+                                  number(new_epoch, order->new_epoch)};
     PGresult *result;
     int rv = end_owner_session(session, params);
 
     if (rv < 0)
         return rv;
-    session->offered_epoch = call->epoch + 1;
-    session->offered_nonce = call->nonce;
+    session->offered_nonce = order->nonce;
     session->pg.store->in_doubt = true;
     rv = hf_pg_exec_params(&session->pg,
-                           "UPDATE server_state s SET fence = fence + 1, nonce = $3, beat = beat + 1,"
-                           " acked = acked + 1, released = false, node = $4, session = $5,"
+                           "UPDATE server_state s SET fence = $6, nonce = $3, beat = beat + 1,"
+                           " released = false, node = $4, session = $5,"
                            " taken_at = clock_timestamp() WHERE fence = $1 AND beat = $2"
                            " RETURNING " ROW,
-                           5, params, "cannot take the lease", &result);
+                           6, params, "cannot take the lease", &result);
     if (rv < 0) {
         session->pg.store->in_doubt = !session->pg.conn;
         return rv;
     }
-    if (session->pg.warned) {
-        PQclear(result);
-        return hf_pg_fail_unreplicated(&session->pg);
-    }
-    session->pg.store->in_doubt = false;
-    if (PQntuples(result) == 1) {
-        read_row(result, &call->row);
-        own(session, call->row.epoch, call->row.nonce, call->row.acked);
-    } else {
-        session->offered_epoch = 0;
-        rv = hf_store_fail(session->pg.store, HF_EBUSY,
-                           "the lease was renewed or taken in the meantime");
-    }
+    rv = judge_take(session, result);
     PQclear(result);
     return rv;
 }
 
-static int release(struct hf_pg_session *session, struct hf_store_lease_call *call)
+static int release(struct hf_pg_session *session)
 {
     char epoch[NUMBER_MAX];
     char nonce[NUMBER_MAX];
     const char *const params[] = {number(epoch, session->fence), number(nonce, session->nonce)};
     PGresult *result;
     int rv = hf_pg_exec_params(&session->pg,
-                               "UPDATE server_state s SET released = true, beat = beat + 1,"
-                               " acked = acked + 1 WHERE fence = $1 AND nonce = $2"
-                               " RETURNING " ROW,
+                               "UPDATE server_state s SET released = true, beat = beat + 1"
+                               " WHERE fence = $1 AND nonce = $2 RETURNING " ROW,
                                2, params, "cannot release the lease", &result);
 
     if (rv < 0)
         return rv;
-    if (session->pg.warned)
+    if (session->pg.warned) {
         rv = hf_pg_fail_unreplicated(&session->pg);
-    else if (PQntuples(result) == 1)
-        read_row(result, &call->row);
-    else
+    } else if (PQntuples(result) == 1) {
+        session->row = row_of(result);
+        session->row_found = true;
+    } else {
+        find_row(session);
         rv = hf_store_fail(session->pg.store, HF_EFENCED,
                            "cannot release the lease: another holdfastd has taken it");
+    }
     PQclear(result);
     if (rv == 0 || rv == HF_EFENCED)
-        own(session, 0, 0, 0);
+        disown(session);
     return rv;
 }
 
-/* The nodes are for people: what cannot be read now is read at the next renewal. */
-static void renewed(struct hf_pg_session *session, struct hf_store_lease_call *call)
+/* The nodes are for people: what cannot be read now is read at a later renewal. */
+static void look_around(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
-    struct hf_store_lease_call seen;
+    struct hf_lease_row row = session->row;
 
-    call->row = (struct hf_store_lease){
-        .epoch = session->fence, .nonce = session->nonce, .acked = session->acked};
     call->n_nodes = 0;
-    if (now_ms() - session->reported_ms < REPORT_MS || report(session) < 0 ||
-        look(session, &seen) < 0)
-        return;
-    memcpy(call->nodes, seen.nodes, sizeof(call->nodes));
-    call->n_nodes = seen.n_nodes;
+    if (now_ms() - session->seen_ms >= LOOK_MS && look(session, call) < 0)
+        call->n_nodes = 0;
+    session->row = row;
+    session->row_found = true;
 }
 
 int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
     int rv;
 
-    switch (call->what) {
+    switch (call->order.action) {
     case HF_LEASE_POLL:
         return poll_lease(session, call);
     case HF_LEASE_TAKE:
-        rv = take(session, call);
+        rv = take(session, &call->order);
         if (rv == 0)
             forget_exports(session);
         return rv;
     case HF_LEASE_RENEW:
-        renewed(session, call);
+        look_around(session, call);
         return 0;
     case HF_LEASE_RELEASE:
-        return release(session, call);
-    case HF_LEASE_ACCEPT:
-        session->acked = 0;
-        return poll_lease(session, call);
+        return release(session);
+    case HF_LEASE_NOTHING:
+    case HF_LEASE_COMMIT:
+        break;
     }
     HF_UNREACHABLE();
 }
 
 /* ---- loading ---- */
 
-int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_store_lease *mine)
+int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mine)
 {
-    struct hf_store_lease row;
+    struct hf_lease_row row;
     PGresult *result;
     int rv = hf_pg_exec(&session->pg, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
                         "cannot load", NULL);
@@ -423,9 +459,9 @@ int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_store_lease *
                             "cannot load", &result);
     if (rv < 0)
         return rv;
-    read_row(result, &row);
+    row = row_of(result);
     PQclear(result);
-    if (row.epoch < mine->epoch || row.acked < mine->acked)
+    if (row.epoch < mine->epoch || row.beat < mine->beat)
         return hf_store_fail(session->pg.store, HF_EBEHIND,
                              "cannot load: the database is older than the lease that was taken");
     if (row.epoch != mine->epoch || row.nonce != mine->nonce)

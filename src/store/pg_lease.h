@@ -14,11 +14,14 @@
  */
 int hf_pg_lease_join(struct hf_pg_session *session);
 
-/* All of hf_store_lease() but the renewal itself, which is a batch. */
+/* POLL, TAKE and RELEASE; a RENEW is a batch, and has been done. */
 int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *call);
 
+/* A batch was durable (0) or not: notes the row as it is now. */
+void hf_pg_lease_note(struct hf_pg_session *session, int status);
+
 /* Begins a transaction that sees one state of the database, in which the lease is still ours. */
-int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_store_lease *mine);
+int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mine);
 
 /* Passes on the exports that belong to other services. */
 int hf_pg_lease_list_foreign(struct hf_pg_session *session, const struct hf_store_loading *to);

@@ -14,7 +14,8 @@
 #include "store/pg_lease.h"
 #include "store/pg_tables.h"
 
-/* The two keys of our advisory lock: "HOLD", and the number of the schema. Locks are per database. */
+/* The two keys of our advisory lock: "HOLD", and the number of the schema. Locks are per database.
+ */
 #define LOCK_CLASS "1213156420"
 #define LOCK_MATCH                                                                            \
     "l.locktype = 'advisory' AND l.classid = " LOCK_CLASS " AND l.objid = $1::int4::oid AND " \
@@ -29,8 +30,8 @@ static const struct {
 } FRAME[] = {
     {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"},
     {"fence", "SELECT holdfast_check_fence(($1::int8[])[1])"},
-    {"lease", "SELECT holdfast_renew_lease(($1::int8[])[1], ($1::int8[])[2], ($1::int8[])[3]) "
-              "AS " HF_PG_ACKED},
+    {"lease", "SELECT holdfast_renew_lease(($1::int8[])[1], ($1::int8[])[2], ($1::int8[])[3], "
+              "($1::int8[])[4]) AS " HF_PG_BEAT},
     {"commit", "COMMIT"},
 };
 
@@ -145,8 +146,9 @@ static int outlive_lost_sessions(struct hf_pg *pg)
 
     hf_format(patience, sizeof(patience), "%" PRIu32, pg->timeout_ms / 2);
     rv = hf_pg_exec_params(pg,
-                           "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND "
-                           "pid <> pg_backend_pid() AND NOT pg_terminate_backend(pid, $2)",
+                           "SELECT count(*) FILTER (WHERE NOT ended) FROM (SELECT "
+                           "pg_terminate_backend(pid, $2) AS ended FROM pg_stat_activity WHERE "
+                           "application_name = $1 AND pid <> pg_backend_pid()) AS old",
                            2, params, "cannot end the old session", &result);
     if (rv < 0)
         return rv;
@@ -165,9 +167,9 @@ static int take_lock(struct hf_pg *pg)
 
     hf_format(number, sizeof(number), "%d", pg->lock_number);
     rv = hf_pg_exec_params(pg,
-                           pg->shares_lock
-                               ? "SELECT pg_advisory_lock_shared(" LOCK_CLASS ", $1::int4)"
-                               : "SELECT pg_advisory_lock(" LOCK_CLASS ", $1::int4)",
+                           pg->shares_lock ? "SELECT pg_advisory_lock_shared(" LOCK_CLASS
+                                             ", $1::int4)"
+                                           : "SELECT pg_advisory_lock(" LOCK_CLASS ", $1::int4)",
                            1, params, "cannot lock the store", NULL);
     return rv == HF_EBUSY ? fail_busy(pg, number) : rv;
 }
@@ -188,10 +190,10 @@ int hf_pg_session_connect(struct hf_pg *pg, bool lock)
 static int take_fence(struct hf_pg_session *session)
 {
     PGresult *result;
-    int rv =
-        hf_pg_exec_row(&session->pg, "UPDATE server_state SET fence = fence + 1, nonce = 0, "
-                                     "beat = beat + 1, released = true RETURNING fence",
-                       0, NULL, "cannot take over the store", &result);
+    int rv = hf_pg_exec_row(&session->pg,
+                            "UPDATE server_state SET fence = fence + 1, nonce = 0, "
+                            "beat = beat + 1, released = true RETURNING fence",
+                            0, NULL, "cannot take over the store", &result);
 
     if (rv < 0)
         return rv;
@@ -238,8 +240,8 @@ static int judge_result(struct hf_pg *pg, PGresult *result, enum hf_pg_outcome *
         rv = hf_pg_check(pg, result, "cannot use PostgreSQL");
     if (rv < 0)
         return rv;
-    if (PQntuples(result) == 1 && strcmp(PQfname(result, 0), HF_PG_ACKED) == 0)
-        pg->acked = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+    if (PQntuples(result) == 1 && strcmp(PQfname(result, 0), HF_PG_BEAT) == 0)
+        pg->beat = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
     if (strcmp(PQcmdStatus(result), "COMMIT") == 0) {
         *outcome = warned ? HF_PG_IN_DOUBT : HF_PG_COMMITTED;
         rv = warned ? hf_pg_fail_unreplicated(pg) : 0;
@@ -355,6 +357,7 @@ int hf_pg_session_ready(struct hf_pg_session *session)
         return 0;
     if (session->reads_only)
         return hf_store_fail(session->pg.store, HF_EUNREACH, "PostgreSQL has closed a connection");
+    session->beat_known = false;
     rv = session->started ? start_again(session) : start_first(session);
     if (rv == 0)
         rv = prepare(&session->pg);

@@ -12,9 +12,10 @@
  * the old session is gone, which holds that lock, is the fate of its last transaction decided.
  *
  * With standbys (store/lease.h) the lease takes the place of the lock: a lock could be kept by the
- * session of a host that vanished. All daemons of the service hold the advisory lock together, which
- * keeps out a daemon that runs alone and migrations by hand. A new session ends the old ones of this
- * process and waits until they are gone, and so is the fate of their last transaction decided.
+ * session of a host that vanished. All daemons of the service hold the advisory lock together,
+ * which keeps out a daemon that runs alone and migrations by hand. A new session ends the old ones
+ * of this process and waits until they are gone, and so is the fate of their last transaction
+ * decided.
  *
  * Session state is what all this stands on: a pooler between us and the server must pool sessions,
  * not transactions.
@@ -22,12 +23,13 @@
 #ifndef HF_STORE_PG_SESSION_H
 #define HF_STORE_PG_SESSION_H
 
+#include "core/lease/row.h"
 #include "store/pg_conn.h"
 
 enum { HF_PG_STATEMENT_MAX = 32 };
 
 /* The column of the statement that renews the lease. */
-#define HF_PG_ACKED "lease_acked"
+#define HF_PG_BEAT "lease_beat"
 
 struct hf_pg_session {
     struct hf_pg pg;
@@ -38,10 +40,12 @@ struct hf_pg_session {
     bool started;                           /* a session has been set up before */
     bool reads_only;                        /* one connection, to load; it is not made again */
     uint64_t nonce;
-    uint64_t acked;         /* the newest that was acknowledged to us */
-    uint64_t offered_epoch; /* of a take whose outcome is not known; 0: none */
-    uint64_t offered_nonce;
-    uint64_t reported_ms; /* when this node was last written to cluster_nodes */
+    uint64_t beat;           /* the newest that was acknowledged to us */
+    bool beat_known;         /* by this connection: the row has exactly that beat */
+    uint64_t offered_nonce;  /* of a take whose outcome is not known; 0: none */
+    uint64_t seen_ms;        /* when this node was last written to cluster_nodes */
+    struct hf_lease_row row; /* what the last transaction found, if it was not merely lost */
+    bool row_found;
 };
 
 /* Makes the store ours if the connection is new: for the first time, or once more. HF_EFENCED. */
@@ -49,13 +53,6 @@ int hf_pg_session_ready(struct hf_pg_session *session);
 
 /* HF_EFENCED if another daemon has taken over. */
 int hf_pg_session_check(struct hf_pg_session *session);
-
-/* The acknowledged batch renewed the lease, too. */
-static inline void hf_pg_session_renewed(struct hf_pg_session *session)
-{
-    if (session->cluster)
-        session->acked = session->pg.acked;
-}
 
 /*
  * Connects and sets the session up; takes the advisory lock if asked to. Migrations need no more

@@ -158,7 +158,12 @@ int hf_store_lease(struct hf_store *store, struct hf_store_lease_call *call)
     return store->backend->lease(store, call);
 }
 
-int hf_store_load_owned(const struct hf_store_config *config, const struct hf_store_lease *mine,
+bool hf_store_lease_row(const struct hf_store *store, struct hf_lease_row *out)
+{
+    return store->backend->lease_row && store->backend->lease_row(store, out);
+}
+
+int hf_store_load_owned(const struct hf_store_config *config, const struct hf_lease_row *mine,
                         const struct hf_store_loading *to, char error[HF_STORE_ERROR_MAX])
 {
     const struct hf_store_backend *backend = find_backend(config->backend);

@@ -36,7 +36,8 @@ struct hf_store_config {
     const char *path;    /* lmdb: the directory; created if it does not exist */
     const char *dsn;     /* postgres: libpq's connection string; NULL or "": PG* environment */
     const char *service; /* postgres: whose schema to use; NULL or "default": that of the role */
-    const struct hf_store_cluster *cluster; /* postgres: with standbys (store/lease.h); NULL: alone */
+    const struct hf_store_cluster
+        *cluster;        /* postgres: with standbys (store/lease.h); NULL: alone */
     uint32_t timeout_ms; /* postgres: limit for one attempt at any operation; 0: the default, 3 s */
     size_t map_bytes;    /* lmdb: initial size of the map, which grows; 0: the default */
     struct hf_alloc const *alloc; /* NULL: hf_alloc_heap */

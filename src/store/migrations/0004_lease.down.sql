@@ -1,10 +1,9 @@
-DROP FUNCTION holdfast_renew_lease(bigint, bigint, bigint);
+DROP FUNCTION holdfast_renew_lease(bigint, bigint, bigint, bigint);
 DROP TABLE cluster_nodes;
 ALTER TABLE server_state
     DROP COLUMN session,
     DROP COLUMN taken_at,
     DROP COLUMN node,
     DROP COLUMN released,
-    DROP COLUMN acked,
     DROP COLUMN beat,
     DROP COLUMN nonce;
