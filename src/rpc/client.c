@@ -405,6 +405,11 @@ void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *se
     hf_rpc_server_on_reply(server, on_server_reply, client);
 }
 
+void hf_rpc_client_set_gate(struct hf_rpc_client *client, const struct hf_rpc_gate *gate)
+{
+    client->gate = gate;
+}
+
 static struct hf_rpc_outcall *call_new(struct hf_rpc_client *client)
 {
     struct hf_rpc_outcall *call = hf_list_first(&client->spare, struct hf_rpc_outcall, link);

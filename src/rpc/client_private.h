@@ -77,7 +77,8 @@ struct hf_rpc_client {
     struct hf_hash_key hash_key;
     struct hf_map waiting;
     struct hf_portcache ports;
-    struct hf_rpc_server *server; /* the server whose sockets listening_port uses; NULL: none */
+    const struct hf_rpc_gate *gate; /* NULL: always open */
+    struct hf_rpc_server *server;   /* the server whose sockets listening_port uses; NULL: none */
     struct hf_list active;
     struct hf_list spare;
     unsigned n_active;

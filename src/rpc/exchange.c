@@ -146,6 +146,7 @@ static int port_open(struct hf_rpc_client *client, uint8_t family, bool reserved
         hf_free(client->alloc, port);
         return rv;
     }
+    port->udp.gate = client->gate;
     port->client = client;
     port->opened_ms = uv_now(client->loop);
     port->users = 0;
@@ -349,6 +350,8 @@ static void on_connect(uv_connect_t *request, int status)
     if (!x->call)
         return;
     x->write.data = x;
+    if (status == 0 && !hf_rpc_gate_is_open(x->client->gate))
+        status = UV_ECANCELED;
     if (status == 0)
         status = uv_read_start((uv_stream_t *)&x->tcp, on_alloc, on_read);
     if (status == 0) {
@@ -419,7 +422,7 @@ static struct tcp_exchange *tcp_new(struct hf_rpc_outcall *call)
 static void tcp_begin(struct hf_rpc_outcall *call)
 {
     struct sockaddr_storage sa;
-    int fd = tcp_socket(call);
+    int fd = hf_rpc_gate_is_open(call->client->gate) ? tcp_socket(call) : HF_ECANCELED;
 
     if (fd < 0) {
         hf_rpc_exchange_fail_soon(call, fd);
@@ -446,7 +449,7 @@ int hf_rpc_exchange_continue(struct hf_rpc_outcall *call)
     uv_buf_t buf = uv_buf_init((char *)x->record, (unsigned)(HF_RPC_MARK_SIZE + question.len));
 
     /* The previous message has been answered, so the record buffer is free. */
-    if (buf.len > x->len)
+    if (buf.len > x->len || !hf_rpc_gate_is_open(x->client->gate))
         return HF_ELIMIT;
     hf_marking_put(x->record, question.len);
     memcpy(x->record + HF_RPC_MARK_SIZE, question.data, question.len);

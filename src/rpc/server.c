@@ -242,6 +242,13 @@ static void on_connection(uv_stream_t *stream, int status)
         hf_rpc_conn_accept(stream->data);
 }
 
+void hf_rpc_server_gate_opened(struct hf_rpc_server *server)
+{
+    hf_list_foreach_safe (node, &server->conns)
+        hf_rpc_conn_flush(hf_list_entry(node, struct hf_rpc_conn, link));
+    hf_rpc_conn_accept_backlog(server);
+}
+
 void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener)
 {
     struct hf_rpc_server *server = listener->server;
@@ -314,6 +321,7 @@ static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
     if (rv < 0)
         return rv;
     listener->udp.gives_way = udp_gives_way;
+    listener->udp.gate = server->config.gate;
     listener->open_handles++;
     server->open_handles++;
     at.port = listener->udp.bound.port;

@@ -19,6 +19,7 @@
 #include "base/addr.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "rpc/gate.h"
 
 enum { HF_UDP_DATAGRAM_MAX = 8 * 1024 }; /* the largest NLM call is under 6 KiB */
 
@@ -42,7 +43,9 @@ struct hf_udp {
      * handed over by hf_udp_continue().
      */
     bool (*gives_way)(struct hf_udp *udp);
-    uint64_t dropped; /* datagrams that were too long, or that the kernel did not take */
+    const struct hf_rpc_gate *gate; /* asked before each system call; NULL: always open */
+    uint64_t dropped; /* datagrams that were too long, kept back by the gate, or not taken by the
+                         kernel */
 };
 
 /*
