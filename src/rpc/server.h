@@ -35,6 +35,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/network.h"
+#include "base/socket.h"
 #include "rpc/program.h"
 
 struct hf_rpc_server;
@@ -67,6 +68,7 @@ struct hf_rpc_server_config {
     uint64_t stall_ms; /* a connection in the middle of a record, or with unread answers, is closed
                           after this time */
     bool timed;        /* record when each call arrives, for metrics */
+    enum hf_bind bind; /* ABSENT: listen on addresses that may come and go */
 };
 
 enum {
