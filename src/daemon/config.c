@@ -24,6 +24,22 @@ void hf_config_init(struct hf_config *config)
     }
 }
 
+const struct hf_config_addresses *hf_config_served(const struct hf_config *config)
+{
+    return config->cluster_addresses.n > 0 ? &config->cluster_addresses : &config->listen;
+}
+
+static const char NAME_LETTERS[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static bool listens_everywhere(const struct hf_config *config)
+{
+    for (unsigned i = 0; i < config->listen.n; i++) {
+        if (!hf_addr_is_any(&config->listen.list[i]))
+            return false;
+    }
+    return true;
+}
+
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
     const char *what = NULL;
@@ -34,6 +50,18 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
         what = "store.path is empty: the lmdb store needs a directory";
     else if (config->dsn[0] && config->dsn_file[0])
         what = "store.dsn and store.dsn_file are both set: one of them must go";
+    else if (config->cluster_addresses.n > 0 && !listens_everywhere(config))
+        what = "server.listen and cluster.addresses are both set: leave out server.listen, the "
+               "service is served at its own addresses";
+    else if (strspn(config->service, NAME_LETTERS) != strlen(config->service) ||
+             strlen(config->service) > HF_CONFIG_SERVICE_MAX)
+        what =
+            "cluster.service must be of at most 32 small letters, digits, - and _, because files "
+            "and database schemas are named after it";
+    else if (config->cluster_hook[0] && config->cluster_hook[0] != '/')
+        what = "cluster.hook is not an absolute path";
+    else if (config->cluster_hook[0] && config->cluster_addresses.n == 0)
+        what = "cluster.hook is set, but no cluster.addresses that it could take";
     if (!what)
         return 0;
     hf_format(error, HF_CONFIG_ERROR_MAX, "%s", what);
@@ -77,7 +105,7 @@ static size_t field_size(const struct hf_config_key *key)
     case ENDPOINT:
         return HF_CONFIG_TEXT_MAX;
     case ADDRESSES:
-        return sizeof(((struct hf_config *)0)->listen);
+        return sizeof(struct hf_config_addresses);
     case NETWORKS:
         return sizeof(struct hf_config_networks);
     case NUMBER:

@@ -21,6 +21,7 @@ enum {
     HF_CONFIG_EXPORT_RULES_MAX = 32,
     HF_CONFIG_PATTERN_MAX = 64, /* the longest NFSv3 file handle */
     HF_CONFIG_ERROR_MAX = 1024,
+    HF_CONFIG_SERVICE_MAX = 32,
 };
 
 /* The values of enumerated keys, in the order of their names in config_keys.c. */
@@ -36,6 +37,11 @@ struct hf_config_export_rule {
     uint8_t bytes[HF_CONFIG_PATTERN_MAX];
 };
 
+struct hf_config_addresses {
+    struct hf_addr list[HF_CONFIG_LISTEN_MAX];
+    unsigned n;
+};
+
 struct hf_config_networks {
     struct hf_network list[HF_CONFIG_ALLOW_MAX];
     unsigned n; /* 0: all networks */
@@ -43,8 +49,7 @@ struct hf_config_networks {
 
 struct hf_config {
     char name[HF_CONFIG_TEXT_MAX];
-    struct hf_addr listen[HF_CONFIG_LISTEN_MAX];
-    unsigned n_listen;
+    struct hf_config_addresses listen;
     uint32_t port;
     uint32_t programs;
     char user[HF_CONFIG_TEXT_MAX]; /* a name or number, "auto", or empty: stay */
@@ -86,6 +91,10 @@ struct hf_config {
     uint32_t max_connections_per_host;
     uint32_t max_calls_per_host;
 
+    char service[HF_CONFIG_TEXT_MAX];             /* the name of the service */
+    struct hf_config_addresses cluster_addresses; /* of the service; none: server.listen */
+    char cluster_hook[HF_CONFIG_TEXT_MAX];        /* brings them up and down; empty: others do */
+
     char admin_listen[HF_CONFIG_TEXT_MAX]; /* ADDRESS:PORT; empty: no TCP */
     char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
     char admin_token_file[HF_CONFIG_TEXT_MAX];
@@ -113,6 +122,9 @@ int hf_config_set(struct hf_config *config, const char *assignment,
 
 /* Finds values that are valid by themselves but not together. */
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX]);
+
+/* The addresses to listen on: those of the service, or server.listen. */
+const struct hf_config_addresses *hf_config_served(const struct hf_config *config);
 
 /*
  * Prints every key with its value, as a file that hf_config_read() accepts. A DSN, which may hold a

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -47,6 +48,7 @@ struct daemon {
 
     struct hf_rpcbind_service services[HF_RPCBIND_SERVICES_MAX];
     size_t n_services;
+    struct hf_rpcbind_share share; /* of the registration with other daemons on this host */
     struct hf_rpcbind_watch watch; /* open: registered with the system's rpcbind */
     struct hf_rpcbind_server *rpcbind;
     const struct hf_rpc_program *rpcbind_programs[1];
@@ -86,14 +88,33 @@ static struct hf_rpc_access access_of(const struct hf_config *config)
 
 /* ---- listening ---- */
 
-static void add_services(struct daemon *d, const struct hf_addr *addr)
+/*
+ * Services on one host share their port and one registration with rpcbind, which holds one address
+ * for each program, version and transport. So a service with addresses of its own is registered
+ * without them, for each family once; rpcbind then answers with the address that it was asked at.
+ */
+static bool generalise(const struct daemon *d, struct hf_addr *addr)
 {
+    if (d->options->config.cluster_addresses.n == 0)
+        return true;
+    *addr = (struct hf_addr){.family = addr->family, .port = addr->port};
+    for (size_t i = 0; i < d->n_services; i++) {
+        if (d->services[i].addr.family == addr->family)
+            return false;
+    }
+    return true;
+}
+
+static void add_services(struct daemon *d, struct hf_addr addr)
+{
+    if (!generalise(d, &addr))
+        return;
     for (size_t p = 0; p < d->n_programs; p++) {
         for (size_t v = 0; v < d->programs[p]->n_versions; v++) {
             struct hf_rpcbind_service service = {
                 .prog = d->programs[p]->number,
                 .vers = d->programs[p]->versions[v].number,
-                .addr = *addr,
+                .addr = addr,
             };
             HF_ASSERT(d->n_services + 2 <= HF_RPCBIND_SERVICES_MAX);
             service.transport = HF_TRANSPORT_UDP;
@@ -121,16 +142,17 @@ static const char *listen_advice(int error)
 static int listen_all(struct daemon *d)
 {
     const struct hf_config *config = &d->options->config;
+    const struct hf_config_addresses *served = hf_config_served(config);
     unsigned listening = 0;
 
-    for (unsigned i = 0; i < config->n_listen; i++) {
-        struct hf_addr addr = config->listen[i];
+    for (unsigned i = 0; i < served->n; i++) {
+        struct hf_addr addr = served->list[i];
         int rv;
 
         addr.port = (uint16_t)config->port;
         rv = hf_rpc_server_listen(d->server, &addr, d->programs, d->n_programs);
         /* On a kernel without IPv6, serve IPv4 alone. */
-        if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr) && config->n_listen > 1) {
+        if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr) && served->n > 1) {
             hf_log(HF_LOG_WARN, "address family not available", HF_ADDR("address", &addr));
             continue;
         }
@@ -141,7 +163,7 @@ static int listen_all(struct daemon *d)
                       hf_strerror(rv));
             return rv;
         }
-        add_services(d, &addr);
+        add_services(d, addr);
         listening++;
         hf_log(HF_LOG_INFO, "listening", HF_ADDR("address", &addr),
                HF_STR("transports", "udp,tcp"));
@@ -183,14 +205,14 @@ static void add_rpcbind_itself(struct daemon *d, const struct hf_addr *addr)
 
 static int serve_rpcbind(struct daemon *d)
 {
-    const struct hf_config *config = &d->options->config;
+    const struct hf_config_addresses *served = hf_config_served(&d->options->config);
     int rv = hf_rpcbind_server_new(&hf_alloc_heap, &d->rpcbind);
 
     if (rv < 0)
         return rv;
     d->rpcbind_programs[0] = hf_rpcbind_server_program(d->rpcbind);
-    for (unsigned i = 0; i < config->n_listen; i++) {
-        struct hf_addr addr = config->listen[i];
+    for (unsigned i = 0; i < served->n; i++) {
+        struct hf_addr addr = served->list[i];
 
         addr.port = HF_RPCBIND_PORT;
         rv = hf_rpc_server_listen(d->server, &addr, d->rpcbind_programs, 1);
@@ -212,14 +234,20 @@ static int serve_rpcbind(struct daemon *d)
 
 static int register_with_system(struct daemon *d)
 {
-    int rv = hf_rpcbind_system_register(d->services, d->n_services, &d->hash_key, d->obstacle);
+    char path[64];
+    int rv;
 
+    (void)mkdir(HF_RUN_DIRECTORY, 0755);
+    hf_format(path, sizeof(path), HF_RUN_DIRECTORY "/rpcbind-%u.lock", d->options->config.port);
+    hf_rpcbind_share_join(&d->share, path);
+    rv = hf_rpcbind_system_register(d->services, d->n_services, &d->hash_key, d->obstacle);
     if (rv < 0) {
         hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", d->obstacle));
+        hf_rpcbind_share_end(&d->share);
         return rv;
     }
     hf_rpcbind_watch_start(&d->watch, &d->loop, d->engine.client, &d->hash_key, d->services,
-                           d->n_services);
+                           d->n_services, &d->share);
     hf_log(HF_LOG_INFO, "registered with the system's rpcbind", HF_UINT("services", d->n_services));
     return 0;
 }
@@ -375,6 +403,7 @@ static int start(struct daemon *d)
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
         .stall_ms = HF_RPC_STALL_MS_DEFAULT,
         .timed = hf_administration_wanted(&d->options->config),
+        .bind = d->options->config.cluster_addresses.n > 0 ? HF_BIND_ABSENT : HF_BIND_EXACTLY,
     };
     int rv = open_engine(d);
 
@@ -400,6 +429,9 @@ static int start(struct daemon *d)
     /* Notify clients only now that NLM serves: a Linux client silently gives up a reclaim that is
      * refused (docs/PROTOCOL-NOTES.md). */
     hf_rpc_client_attach(d->engine.client, d->server);
+    for (unsigned i = d->options->config.cluster_addresses.n;
+         i-- > 0;) /* the first is the last set */
+        hf_rpc_client_set_source(d->engine.client, &d->options->config.cluster_addresses.list[i]);
     return hf_engine_start(&d->engine);
 }
 

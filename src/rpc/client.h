@@ -87,6 +87,12 @@ void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *se
 void hf_rpc_client_set_gate(struct hf_rpc_client *client, const struct hf_rpc_gate *gate);
 
 /*
+ * Calls to other hosts that name no local address of their family leave from this one; so one
+ * address of each family can be set. For a service that has addresses of its own.
+ */
+void hf_rpc_client_set_source(struct hf_rpc_client *client, const struct hf_addr *addr);
+
+/*
  * HF_ENOMEM; HF_EFORMAT if the arguments do not encode; HF_ELIMIT if too many calls wait, for this
  * address or in all. out may be NULL; *out serves to cancel the
  * call.

@@ -141,7 +141,8 @@ static int port_open(struct hf_rpc_client *client, uint8_t family, bool reserved
 
     if (!port)
         return HF_ENOMEM;
-    rv = hf_udp_open(&port->udp, client->loop, &any, reserved, client->alloc, on_datagram, port);
+    rv = hf_udp_open(&port->udp, client->loop, &any, reserved ? HF_BIND_RESERVED : HF_BIND_EXACTLY,
+                     client->alloc, on_datagram, port);
     if (rv < 0) {
         hf_free(client->alloc, port);
         return rv;
@@ -391,7 +392,7 @@ static int tcp_socket(const struct hf_rpc_outcall *call)
         (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
     }
     if (reserved || !hf_addr_is_any(&from))
-        rv = hf_socket_bind(fd, &from, reserved);
+        rv = hf_socket_bind(fd, &from, reserved ? HF_BIND_RESERVED : HF_BIND_EXACTLY);
     if (rv < 0) {
         close(fd);
         return rv;

@@ -284,7 +284,7 @@ static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr
      * this port.
      */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    rv = hf_socket_bind(fd, addr, false);
+    rv = hf_socket_bind(fd, addr, listener->server->config.bind);
     if (rv == 0 && uv_tcp_open(&listener->tcp.tcp, fd) < 0)
         rv = HF_EUNAVAIL;
     if (rv < 0) {
@@ -315,8 +315,8 @@ static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
 {
     struct hf_rpc_server *server = listener->server;
     struct hf_addr at = *addr;
-    int rv = hf_udp_open(&listener->udp, server->config.loop, &at, false, server->config.alloc,
-                         on_datagram, listener);
+    int rv = hf_udp_open(&listener->udp, server->config.loop, &at, server->config.bind,
+                         server->config.alloc, on_datagram, listener);
 
     if (rv < 0)
         return rv;

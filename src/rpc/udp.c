@@ -191,7 +191,7 @@ static int configure(int fd, const struct hf_addr *addr)
     return 0;
 }
 
-int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, bool reserved,
+int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, enum hf_bind how,
                 const struct hf_alloc *alloc, hf_udp_received received, void *ctx)
 {
     struct sockaddr_storage sa;
@@ -207,7 +207,7 @@ int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr,
         goto err_io;
     rv = configure(udp->fd, addr);
     if (rv == 0)
-        rv = hf_socket_bind(udp->fd, addr, reserved);
+        rv = hf_socket_bind(udp->fd, addr, how);
     if (rv < 0)
         goto err_fd;
     rv = HF_EUNAVAIL;

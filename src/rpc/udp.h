@@ -19,6 +19,7 @@
 #include "base/addr.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/socket.h"
 #include "rpc/gate.h"
 
 enum { HF_UDP_DATAGRAM_MAX = 8 * 1024 }; /* the largest NLM call is under 6 KiB */
@@ -52,7 +53,7 @@ struct hf_udp {
  * Binds and starts to receive. With reserved, the port is any free one below 1024 (HF_EDENIED
  * without the privilege); otherwise it is addr->port, where 0 means any.
  */
-int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, bool reserved,
+int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, enum hf_bind how,
                 const struct hf_alloc *alloc, hf_udp_received received, void *ctx);
 
 /*
