@@ -16,6 +16,7 @@ void hf_config_init(struct hf_config *config)
     if (gethostname(config->name, sizeof(config->name)) < 0 || config->name[0] == '\0')
         strcpy(config->name, "localhost");
     config->name[sizeof(config->name) - 1] = '\0';
+    strcpy(config->node, config->name);
     for (size_t i = 0; i < hf_config_n_keys; i++) {
         int rv = hf_config_keys[i].initial ? hf_config_value_parse(config, &hf_config_keys[i],
                                                                    hf_config_keys[i].initial, error)
@@ -40,11 +41,38 @@ static bool listens_everywhere(const struct hf_config *config)
     return true;
 }
 
+bool hf_config_has_conflict_grace(const struct hf_config *config)
+{
+    if (config->grace_mode == HF_GRACE_AUTO)
+        return config->cluster_mode == HF_CLUSTER_STANDBY && config->durable;
+    return config->grace_mode == HF_GRACE_BY_CONFLICT;
+}
+
+/* What is wrong with the keys of a service that has standbys; NULL: nothing. */
+static const char *check_standby(const struct hf_config *config)
+{
+    if (config->backend != HF_BACKEND_POSTGRES)
+        return "cluster.mode=standby needs store.backend=postgres: the lease is a row of the "
+               "database";
+    if (strlen(config->node) > HF_CONFIG_NODE_MAX)
+        return "cluster.node is longer than 63 bytes";
+    if ((uint64_t)config->renew_ms * 2 >= config->lease_ms)
+        return "cluster.lease_ms must be more than twice cluster.renew_ms: one renewal may fail";
+    if ((uint64_t)config->take_ms * 10 <= (uint64_t)config->lease_ms * 11)
+        return "cluster.take_ms must exceed cluster.lease_ms by more than 10 %: clocks may differ "
+               "by so much";
+    return NULL;
+}
+
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
-    const char *what = NULL;
+    const char *what = config->cluster_mode == HF_CLUSTER_STANDBY ? check_standby(config) : NULL;
 
-    if (config->grace_mode == 1 && !config->durable)
+    if (what) {
+        hf_format(error, HF_CONFIG_ERROR_MAX, "%s", what);
+        return HF_EINVAL;
+    }
+    if (config->grace_mode == HF_GRACE_BY_CONFLICT && !config->durable)
         what = "grace.mode=conflict needs locks.durable=yes: it must know what was held";
     else if (config->backend == HF_BACKEND_LMDB && config->path[0] == '\0')
         what = "store.path is empty: the lmdb store needs a directory";

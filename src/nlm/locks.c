@@ -31,6 +31,8 @@ bool handle_is_possible(const nlm_obj *fh)
 static enum hf_stat open_request(const struct hf_rpc_call *call, const nlm4_lock *lock,
                                  struct hf_peer *peer, struct hf_lock_args *args)
 {
+    if (nlm_of(call)->service->loading)
+        return HF_STAT_DENIED_GRACE_PERIOD;
     if (!nlm_of(call)->service->store_up)
         return HF_STAT_DENIED_NOLOCKS; /* SPEC section 5: nothing can be promised now */
     if (!peer_of(call, &lock->caller_name, peer))
@@ -83,6 +85,8 @@ static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_loc
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
 
+    if (a->reclaim && is_postponed(call))
+        return;
     if (stat != HF_STAT_GRANTED) {
         answer_now(call, kind, &a->cookie, stat);
         return;
@@ -117,6 +121,8 @@ void on_cancel(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
 
+    if (is_postponed(call))
+        return;
     if (stat != HF_STAT_GRANTED) {
         answer_now(call, HF_NLM_CANCEL, &a->cookie, stat);
         return;
@@ -134,6 +140,8 @@ void on_unlock(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
 
+    if (is_postponed(call))
+        return;
     if (stat != HF_STAT_GRANTED) {
         answer_now(call, HF_NLM_UNLOCK, &a->cookie, stat);
         return;

@@ -29,6 +29,7 @@ struct hf_service {
     struct hf_now now;            /* to be read by hf_service_now() */
     bool now_is_old;              /* the loop has slept since `now` was set */
     int64_t wall_offset_ms;       /* wall clock less the loop's clock */
+    bool loading; /* with standbys: nothing is loaded yet; requests are told to come again */
     bool store_up;                /* as of the last commit; while false, requests are refused */
     uint64_t durable;             /* the newest durable batch */
     uint64_t batch_done_ns;       /* uv_hrtime() when the result of the last batch arrived */

@@ -76,7 +76,7 @@ int hf_store_lease(struct hf_store *store, struct hf_store_lease_call *call);
  */
 bool hf_store_lease_row(const struct hf_store *store, struct hf_lease_row *out);
 
-/* Receives what is loaded. A negative return value ends the walk, which then returns it. */
+/* Receives what is loaded, exports first. A negative return value ends the walk, which then returns it. */
 struct hf_store_loading {
     hf_store_visit record;
     int (*foreign)(void *ctx, const struct hf_store_export *other); /* of another service */

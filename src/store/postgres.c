@@ -399,9 +399,11 @@ static int load_owned(struct hf_store *store, const struct hf_lease_row *mine,
 
     if (rv == 0)
         rv = hf_pg_lease_see(&p->session, mine);
+    if (rv == 0)
+        rv = hf_pg_lease_list_foreign(&p->session, to);
     for (size_t i = 0; i < HF_COUNT_OF(ORDER) && rv == 0; i++)
         rv = hf_store_blame_record(store, ORDER[i], read_rows(p, ORDER[i], to->record, to->ctx));
-    return rv < 0 ? rv : hf_pg_lease_list_foreign(&p->session, to);
+    return rv;
 }
 
 static int postgres_load_owned(struct hf_store *store, const struct hf_store_config *config,

@@ -87,7 +87,7 @@ static int lease(int which, enum hf_lease_action action, struct hf_lease_row *ro
 
 static struct hf_lease_row seen_by(int which)
 {
-    struct hf_lease_row row;
+    struct hf_lease_row row = {0};
 
     if (lease(which, HF_LEASE_POLL, &row) < 0)
         fail_msg("%s", hf_store_error(&daemons[which]));
