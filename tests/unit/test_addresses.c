@@ -380,7 +380,7 @@ static void signals_of_a_stop_do_not_end_the_runner(void **state)
 static void the_hook_has_what_it_needs_and_no_more(void **state)
 {
     char path[96];
-    char body[256];
+    char body[512];
     int leak = open("/dev/null", O_RDONLY); /* as a file of the daemon's, without O_CLOEXEC */
 
     (void)state;
