@@ -180,7 +180,7 @@ def a_unit_of_systemd_gives_each_service_its_directories():
             assert os.path.exists(os.path.join(state, "data.mdb"))
             assert os.path.exists(os.path.join(run_directory, "admin.sock"))
             with open(f"/proc/{daemon.process.pid}/status") as file:
-                status = dict(line.rstrip().split(":\t", 1) for line in file if ":\t" in line)
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
             for name in ("CapPrm", "CapEff", "CapInh", "CapAmb"):
                 assert int(status[name], 16) & ~BIND_SERVICE == 0, (name, status[name])
         assert not os.path.exists(os.path.join(run_directory, "admin.sock"))

@@ -7,6 +7,7 @@
 The switch is a bridge in the namespace of the test, which has 192.0.2.254 and 2001:db8::254 itself: it is the client.
 """
 import signal
+import socket
 import subprocess
 
 from holdfast_test import netns
@@ -92,3 +93,47 @@ class Node:
         netns.run("ip", "link", "del", self.cable)
         self.process.kill()
         self.process.wait()
+
+
+class Tap:
+    """Every frame that a node sends, from here on: what is on its cable, seen from the switch."""
+    ALL, OUTGOING = 3, 4  # ETH_P_ALL; sent by this end of the cable, so to the node
+
+    def __init__(self, node):
+        self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(self.ALL))
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+        self.sock.bind((node.cable, self.ALL))
+        self.sock.setblocking(False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sock.close()
+
+    def frames(self):
+        """What has arrived since the last call."""
+        found = []
+        while True:
+            try:
+                frame, (_, _, kind, _, _) = self.sock.recvfrom(65536)
+            except BlockingIOError:
+                return found
+            if kind != self.OUTGOING:
+                found.append(frame)
+
+    def from_address(self, *addresses):
+        """Those with one of these addresses as their source: IPv4, IPv6, ARP, neighbour advertisements."""
+        wanted = [socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text) for text in addresses]
+        return [frame for frame in self.frames() if _source(frame) in wanted or _advertised(frame) in wanted]
+
+
+def _source(frame):
+    kind = int.from_bytes(frame[12:14], "big")
+    return {0x0800: frame[26:30], 0x86dd: frame[22:38], 0x0806: frame[28:32]}.get(kind)
+
+
+def _advertised(frame):
+    """The target of a neighbour advertisement, which a host may send from another of its addresses."""
+    is_icmp6 = frame[12:14] == b"\x86\xdd" and frame[20] == 58
+    return frame[62:78] if is_icmp6 and frame[54] == 136 else None
