@@ -2,12 +2,13 @@
 """The shipped hook (HA-07): addresses move between two hosts, and a third host's neighbour cache follows at once."""
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 
-from holdfast_test import netns, tap
-from holdfast_test.daemon import wait_until
-from wires import Node, Switch, address4, address6
+from holdfast_test import netns, nlm, rpc, tap
+from holdfast_test.daemon import PORT, Daemon, wait_until
+from wires import Node, Switch, Tap, address4, address6
 
 HOOK = os.environ["HOLDFAST_HOOK"]
 SERVICE4, SERVICE6 = address4(100), address6(100)
@@ -131,6 +132,46 @@ def what_is_wrong_is_said():
         for words in (["take"], ["steal", SERVICE4], ["take", "nonsense"]):
             status, said = hook(alpha, *words)
             assert status != 0 and said, words
+
+
+@tap.test
+def nothing_leaves_from_an_address_that_is_gone():
+    """HA-04: given a daemon that was stopped with requests of TCP and UDP clients unread, when the hook has dropped the
+    addresses and the daemon goes on and answers, its cable carries no frame from them. (A daemon with a lease would not
+    even answer; this is what holds if it does.)"""
+    with two_hosts() as (alpha, _):
+        assert hook(alpha, "take", SERVICE4, SERVICE6)[0] == 0
+        daemon = Daemon(f"cluster.addresses={SERVICE4},{SERVICE6}", f"admin.listen={alpha.address}:8049",
+                        under=alpha.inside).start()
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(kind(address, PORT)) for kind in (rpc.Tcp, rpc.Udp)
+                       for address in (SERVICE4, SERVICE6)]
+            for client in clients:
+                client.call(nlm.PROG, 4, 0)
+            with Tap(alpha) as wire:
+                for client in clients:
+                    client.call(nlm.PROG, 4, 0)
+                assert len(wire.from_address(SERVICE4, SERVICE6)) >= 4, "the tap does not see what the node sends"
+                daemon.send_signal(signal.SIGSTOP)
+                for client in clients:
+                    client.send(rpc.call_message(rpc.new_xid(), nlm.PROG, 4, 0))
+                assert hook(alpha, "drop", SERVICE4, SERVICE6) == (0, "")
+                wire.frames()
+                daemon.send_signal(signal.SIGCONT)
+                wait_until(lambda: all(unread(alpha, address) == 0 for address in (SERVICE4, SERVICE6)),
+                           "the daemon has read the requests, and so has answered")
+                with rpc.Tcp(alpha.address, 8049) as admin:  # a turn of its loop later
+                    admin.send_raw(b"GET /healthz HTTP/1.0\r\n\r\n")
+                    admin.receive_exactly(8)
+                assert daemon.stop() == 0  # connections are closed: a FIN or RST each
+                assert not (late := wire.from_address(SERVICE4, SERVICE6)), [frame.hex() for frame in late]
+        daemon.check_sanitizers()
+
+
+def unread(node, address):
+    """Bytes that the daemon has not read from its sockets at this address."""
+    lines = node.run("ss", "-Hntu", "-a", "src", f"[{address}]" if ":" in address else address).splitlines()
+    return sum(int(line.split()[2]) for line in lines)
 
 
 if __name__ == "__main__":
