@@ -59,8 +59,12 @@ class Server:
         self.log = str(folder) + ".log"
         self.sockets = Path(str(folder) + ".sockets")
         for path in (folder, self.sockets):
-            path.mkdir(mode=0o700)
-            shutil.chown(path, "postgres", "postgres")
+            self.make_folder(path)
+
+    @staticmethod
+    def make_folder(path):
+        path.mkdir(mode=0o700)
+        shutil.chown(path, "postgres", "postgres")
 
     def run(self, program, *arguments):
         return self.node.run("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "env", "LC_ALL=C",
@@ -118,8 +122,16 @@ class Server:
             self.signal(signal.SIGKILL)
         self.process.wait()
 
+    def pause(self):
+        """As a host that hangs: no process of it does anything."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
     def stop(self):
         if self.process and self.process.poll() is None:
+            self.resume()
             self.process.send_signal(signal.SIGQUIT)
             self.process.wait()
 
@@ -172,6 +184,15 @@ class Pair:
         wait_until(lambda: self.standby.sql("SELECT pg_is_in_recovery()") == "f", "promotion")
         self.primary, self.standby = self.standby, self.primary
         return time.monotonic() - began
+
+    def rebuild(self):
+        """The former primary becomes the synchronous standby of the new one, from a fresh copy."""
+        subprocess.run(["rm", "-rf", str(self.standby.folder)], check=True)
+        self.standby.make_folder(self.standby.folder)
+        self.standby.copy_from(self.primary)
+        self.standby.start()
+        if self.synchronous:
+            self.make_synchronous()
 
     def __exit__(self, *_):
         for server in self.servers:
