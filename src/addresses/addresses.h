@@ -17,7 +17,8 @@
  *   - when the daemon ends, however it ends: the kernel closes its end of the pair;
  *   - at its own start: an earlier runner may have been killed.
  * To drop means: the runner removes the addresses from the host's interfaces itself, by netlink,
- * because a hook can fail or hang; then it calls the hook. DOWN is reported when the host has none
+ * because a hook can fail or hang, and bars IPv6 addresses from being a source; then it calls the
+ * hook. DOWN is reported when the host has none
  * of the addresses any more. As long as it has one, the runner tries again.
  *
  * A lease is a moment on CLOCK_BOOTTIME, which runs through suspend, in milliseconds; see

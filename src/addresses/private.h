@@ -49,6 +49,12 @@ int hf_hook_finish(struct hf_hook *hook);
  */
 int hf_addresses_remove(const struct hf_addr *addresses, unsigned n);
 
+/*
+ * Whether packets may leave with these addresses as their source although the host does not have
+ * them; only IPv6 needs it (bar.c).
+ */
+int hf_addresses_bar(const struct hf_addr *addresses, unsigned n, bool barred);
+
 /* ---- the runner ---- */
 
 /* Serves the other end of socket until it is closed and the addresses are down. */

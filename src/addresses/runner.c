@@ -138,6 +138,7 @@ static void drop_done(struct runner *r)
 static void begin_drop(struct runner *r, uint64_t now)
 {
     r->state = UNKNOWN;
+    (void)hf_addresses_bar(r->config->addresses, r->config->n_addresses, true);
     (void)hf_addresses_remove(r->config->addresses, r->config->n_addresses);
     r->drop_error = hf_hook_start(&r->hook, r->config, false, now);
     if (r->drop_error < 0)
@@ -155,6 +156,7 @@ static void begin_take(struct runner *r, uint64_t now)
     int rv;
 
     r->state = UNKNOWN;
+    (void)hf_addresses_bar(r->config->addresses, r->config->n_addresses, false);
     rv = hf_hook_start(&r->hook, r->config, true, now);
     if (rv < 0)
         take_failed(r, rv);

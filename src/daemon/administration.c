@@ -1,6 +1,8 @@
 #include "daemon/administration.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -140,6 +142,15 @@ bool hf_administration_wanted(const struct hf_config *config)
     return config->admin_listen[0] || config->admin_socket[0];
 }
 
+/* Of several that systemd made (RuntimeDirectory=), the last is this service's own. */
+static const char *run_directory(void)
+{
+    const char *made = getenv("RUNTIME_DIRECTORY");
+    const char *last = made ? strrchr(made, ':') : NULL;
+
+    return last ? last + 1 : made && made[0] ? made : HF_RUN_DIRECTORY;
+}
+
 /* "auto": where holdfastctl looks for it, if the directory is writable; otherwise beside the store.
  */
 static void choose_socket(const struct hf_config *config, char *out, size_t size)
@@ -148,9 +159,10 @@ static void choose_socket(const struct hf_config *config, char *out, size_t size
         hf_format(out, size, "%s", config->admin_socket);
         return;
     }
-    (void)mkdir(HF_RUN_DIRECTORY, 0755);
-    if (access(HF_RUN_DIRECTORY, W_OK) == 0)
-        hf_format(out, size, HF_RUN_DIRECTORY "/admin.sock");
+    if (access(run_directory(), F_OK) < 0)
+        (void)mkdir(HF_RUN_DIRECTORY, 0755);
+    if (access(run_directory(), W_OK) == 0)
+        hf_format(out, size, "%s/admin.sock", run_directory());
     else if (config->backend == HF_BACKEND_LMDB)
         hf_format(out, size, "%s/admin.sock", config->path);
     else

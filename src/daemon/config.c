@@ -1,5 +1,6 @@
 #include "daemon/config.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 void hf_config_init(struct hf_config *config)
 {
     char error[HF_CONFIG_ERROR_MAX];
+    const char *directory;
 
     memset(config, 0, sizeof(*config));
     if (gethostname(config->name, sizeof(config->name)) < 0 || config->name[0] == '\0')
@@ -23,6 +25,10 @@ void hf_config_init(struct hf_config *config)
                                            : 0;
         HF_ASSERT(rv == 0);
     }
+    /* systemd names the directory that it made for this unit (StateDirectory=). */
+    directory = getenv("STATE_DIRECTORY");
+    if (directory && directory[0] == '/' && !strchr(directory, ':'))
+        (void)hf_text_copy(config->path, sizeof(config->path), directory);
 }
 
 const struct hf_config_addresses *hf_config_served(const struct hf_config *config)

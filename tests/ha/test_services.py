@@ -2,6 +2,7 @@
 """Several services on one host (HA-10): one port on different addresses, addresses that come and go, one registration
 with rpcbind."""
 import os
+import shutil
 import signal
 import tempfile
 
@@ -10,6 +11,7 @@ from holdfast_test.daemon import PORT, Daemon, run, wait_until
 from holdfast_test.store import Server
 
 ONE, TWO, ABSENT, ABSENT6 = "192.0.2.1", "192.0.2.2", "198.51.100.7", "2001:db8:7::7"
+BIND_SERVICE = 1 << 10
 WANTED = {(prog, netid) for prog in (nlm.PROG, nsm.PROG) for netid in ("udp", "tcp")}
 
 
@@ -158,6 +160,30 @@ def services_on_one_host_have_stores_of_their_own():
                 servers[TWO].restart()
             assert lock(ONE, b"there") == "DENIED"
             assert lock(TWO, b"there") == "GRANTED"
+
+
+@tap.test
+def a_unit_of_systemd_gives_each_service_its_directories():
+    """As holdfastd@files.service has it: the store is in STATE_DIRECTORY, the administration's socket in the last part of
+    RUNTIME_DIRECTORY, and the capabilities of the address hook are given up by the daemon itself."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        os.chmod(folder, 0o755)
+        state, run_directory = os.path.join(folder, "state"), os.path.join(folder, "files")
+        for path in (state, run_directory):
+            os.mkdir(path)
+            shutil.chown(path, "nobody")
+        caps = ",".join("+" + name for name in ("net_bind_service", "net_admin", "net_raw"))
+        with Daemon("store.backend=lmdb", "cluster.addresses=" + ONE, "cluster.service=files",
+                    env={"STATE_DIRECTORY": state, "RUNTIME_DIRECTORY": f"/run/holdfast:{run_directory}"},
+                    under=["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--no-new-privs",
+                           f"--inh-caps=-all,{caps}", f"--ambient-caps=-all,{caps}", f"--bounding-set=-all,{caps}"]) as daemon:
+            assert os.path.exists(os.path.join(state, "data.mdb"))
+            assert os.path.exists(os.path.join(run_directory, "admin.sock"))
+            with open(f"/proc/{daemon.process.pid}/status") as file:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+            for name in ("CapPrm", "CapEff", "CapInh", "CapAmb"):
+                assert int(status[name], 16) & ~BIND_SERVICE == 0, (name, status[name])
+        assert not os.path.exists(os.path.join(run_directory, "admin.sock"))
 
 
 if __name__ == "__main__":

@@ -293,6 +293,34 @@ static void addresses_go_although_the_hook_hangs(void **state)
     TURN_UNTIL(count_calls("drop") == 1);
 }
 
+/* Rules of the kernel's policy that concern the IPv6 address. */
+static bool is_barred(void)
+{
+    char line[64] = "";
+    FILE *rules = popen("ip -6 rule show from 2001:db8::2", "r");
+
+    assert_non_null(rules);
+    (void)!fgets(line, sizeof(line), rules);
+    (void)pclose(rules);
+    return strstr(line, "blackhole");
+}
+
+/* Whatever the hook does: Linux would go on sending from an IPv6 address that is gone. */
+static void nothing_leaves_from_a_dropped_ipv6_address(void **state)
+{
+    (void)state;
+    start();
+    assert_true(is_barred());
+    take();
+    assert_false(is_barred());
+    hf_addresses_drop(addresses);
+    TURN_UNTIL(seen.down == 2);
+    assert_true(is_barred());
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.up == 2);
+    assert_false(is_barred());
+}
+
 static void a_hook_that_hangs_in_drop_is_reported(void **state)
 {
     (void)state;
@@ -380,7 +408,7 @@ static void signals_of_a_stop_do_not_end_the_runner(void **state)
 static void the_hook_has_what_it_needs_and_no_more(void **state)
 {
     char path[96];
-    char body[256];
+    char body[512];
     int leak = open("/dev/null", O_RDONLY); /* as a file of the daemon's, without O_CLOEXEC */
 
     (void)state;
@@ -428,6 +456,7 @@ int main(void)
         TEST(a_hook_that_hangs_is_killed_with_its_children),
         TEST(a_drop_interrupts_a_hook_that_hangs),
         TEST(addresses_go_although_the_hook_hangs),
+        TEST(nothing_leaves_from_a_dropped_ipv6_address),
         TEST(a_hook_that_hangs_in_drop_is_reported),
         TEST(a_killed_daemon_leaves_no_address),
         TEST(a_stopped_daemon_leaves_no_address),
