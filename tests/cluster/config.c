@@ -30,6 +30,10 @@ static void draw_faults(struct cl_config *c, struct sim_rng *rng)
 {
     for (unsigned i = 0; i < CL_FAULT_KINDS; i++)
         c->every_ms[i] = one_in(rng, 4) ? sim_rng_range(rng, 3000, 60000) : 0;
+    if (c->every_ms[CL_FAULT_CUT_TO_CLIENTS] > 0)
+        c->every_ms[CL_FAULT_CUT_TO_CLIENTS] += 10000;
+    if (c->every_ms[CL_FAULT_CUT_FROM_CLIENTS] > 0)
+        c->every_ms[CL_FAULT_CUT_FROM_CLIENTS] += 10000;
 }
 
 void cl_config_draw(struct cl_config *config, uint64_t seed)

@@ -49,6 +49,9 @@ void cl_life_end(struct cl_world *world, unsigned node)
     records_free(&n->early);
 }
 
+/* Clients are never gone for good here, so they need not be given up (NOT-03). */
+enum { CALL_ATTEMPTS = 1000 };
+
 static struct hf_core_config core_config(const struct cl_world *world)
 {
     struct hf_core_config config = hf_core_config_default();
@@ -57,6 +60,7 @@ static struct hf_core_config core_config(const struct cl_world *world)
     config.hash_key = (struct hf_hash_key){1, 2};
     config.verify_notices = false;
     config.grace_ms = world->config.grace_ms;
+    config.call_attempts = CALL_ATTEMPTS;
     config.grace_mode = world->config.conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     return config;
 }
@@ -319,6 +323,6 @@ void cl_life_on_call_ends(struct cl_world *world, unsigned node, unsigned index,
         return;
     out->used = false;
     hf_core_call_done(n->core, cl_core_now(world, node), out->call_id, HF_CALL_FAILED,
-                      was_silent && !CL_MUTANT(SILENCE_COUNTS) ? HF_EBUSY : HF_ETIMEDOUT);
+                      was_silent ? HF_EBUSY : HF_ETIMEDOUT);
     cl_node_pump(world, node);
 }

@@ -21,8 +21,7 @@
     X(RELEASED_LOUD, "a node releases the lease before it is silent")                     \
     X(LOST_KEEPS_MEMORY, "a node that lost the service takes it again with its old core") \
     X(RECLAIM_REFUSED, "a reclaim is refused while the node loads")                       \
-    X(GRACE_IN_SILENCE, "grace runs on while the node may not answer")                    \
-    X(SILENCE_COUNTS, "a call that silence cut off counts as unanswered")
+    X(GRACE_IN_SILENCE, "grace runs on while the node may not answer")
 
 enum cl_mutant {
     CL_MUTANT_NONE,

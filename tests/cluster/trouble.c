@@ -6,6 +6,7 @@
 enum {
     SERVES_MS = 20000, /* after the faults ended, one node must be active */
     NOTICED_MS = 15000,
+    CUT_CLIENTS_MS = 3000,
 };
 
 static const char *const texts[CL_FAULT_KINDS] = {
@@ -124,7 +125,9 @@ void cl_trouble_strikes(struct cl_world *world, unsigned fault)
         n->cut_until_ms[fault] = world->now_ms + ms;
         break;
     case CL_FAULT_CUT_TO_CLIENTS:
-    case CL_FAULT_CUT_FROM_CLIENTS:
+    case CL_FAULT_CUT_FROM_CLIENTS: /* short: clients must be able to reclaim in time */
+        n->cut_until_ms[fault] = world->now_ms + ms % CUT_CLIENTS_MS;
+        break;
     case CL_FAULT_HOOK:
         n->cut_until_ms[fault] = world->now_ms + ms;
         break;

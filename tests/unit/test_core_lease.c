@@ -19,18 +19,22 @@ static struct hf_lease_row apply(struct database *db, const struct hf_lease_orde
         row->epoch == order->epoch && row->nonce == order->nonce && row->beat >= order->beat;
 
     *result = HF_LEASE_DONE;
-    if (order->action == HF_LEASE_POLL)
+    if (order->action == HF_LEASE_STOP)
+        row->alarm = true, row->beat++;
+    if (order->action == HF_LEASE_POLL || order->action == HF_LEASE_STOP)
         return *row;
     if (order->action == HF_LEASE_TAKE)
         good = row->epoch == order->epoch && row->beat == order->beat;
-    if (!good) {
+    if (order->action == HF_LEASE_CLEAR ? !row->alarm : !good || row->alarm) {
         *result = HF_LEASE_REFUSED;
         return *row;
     }
     row->beat++;
     if (order->action == HF_LEASE_TAKE)
-        *row = (struct hf_lease_row){order->new_epoch, order->nonce, row->beat, false};
-    row->released = order->action == HF_LEASE_RELEASE;
+        *row = (struct hf_lease_row){order->new_epoch, order->nonce, row->beat, false, false};
+    if (order->action == HF_LEASE_CLEAR)
+        *row = (struct hf_lease_row){.epoch = order->new_epoch, .beat = row->beat};
+    row->released = order->action == HF_LEASE_RELEASE || order->action == HF_LEASE_CLEAR;
     return *row;
 }
 
@@ -325,17 +329,21 @@ static void moves(void **state)
     assert_false(hf_lease_is_valid(&lease, 1200));
     hf_lease_silent(&lease);
     assert_int_equal(step(&lease, &db, 1210, 1), HF_LEASE_RELEASE);
+    assert_int_equal(hf_lease_state(&lease, 1211), HF_LEASE_LOST);
+    hf_lease_reset(&lease, 78, 1211);
     assert_int_equal(hf_lease_state(&lease, 1211), HF_LEASE_HELD);
     assert_true(db.row.released);
     assert_int_equal(until(&other, &db, HF_LEASE_TAKE, 1220), 1220);
     assert_int_equal(hf_lease_epoch(&other), 2);
-    assert_int_equal(until(&lease, &db, HF_LEASE_POLL, 1220), 1411);
-    assert_int_equal(hf_lease_state(&lease, 1411), HF_LEASE_STANDBY);
+    assert_int_equal(until(&lease, &db, HF_LEASE_POLL, 1220), 1220);
+    assert_int_equal(hf_lease_state(&lease, 1220), HF_LEASE_STANDBY);
     /* No node follows: after move_ms the service is taken back. */
     hf_lease_step_down(&other, HF_LEASE_UNTIL_TAKEN, 2000);
     hf_lease_silent(&other);
     step(&other, &db, 2000, 0);
+    hf_lease_reset(&other, 79, 2000);
     assert_int_equal(until(&other, &db, HF_LEASE_TAKE, 2000), 7000);
+    assert_int_equal(hf_lease_state(&other, 7000), HF_LEASE_ACTIVE);
 }
 
 /* HA-07: a manager's release holds back until it says take; also while a take is under way. */
@@ -379,7 +387,7 @@ static void a_release_in_doubt(void **state)
     fails(&lease, HF_LEASE_RELEASE, 1000, 1300);
     db.row.released = true, db.row.beat++; /* it was applied */
     assert_int_equal(step(&lease, &db, 1300, 0), HF_LEASE_RELEASE);
-    assert_int_equal(hf_lease_state(&lease, 1300), HF_LEASE_HELD);
+    assert_int_equal(hf_lease_state(&lease, 1300), HF_LEASE_LOST);
     own(&lease, &db, 2000);
     hf_lease_step_down(&lease, HF_LEASE_UNTIL_TAKEN, 2000);
     hf_lease_silent(&lease);
@@ -412,15 +420,64 @@ static void went_back_in_time(void **state)
         assert_int_equal(hf_lease_state(&lease, 1200), HF_LEASE_ALARM);
         assert_false(hf_lease_is_valid(&lease, 1200));
         assert_false(hf_lease_is_owner(&lease));
+        /* Written into the row, so that another process does not go on; then nothing more. */
+        assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_STOP);
+        assert_true(db.row.alarm);
         for (uint64_t at = 1400; at < 9000; at += 200)
             assert_int_equal(step(&lease, &db, at, 0), HF_LEASE_POLL);
         assert_int_equal(hf_lease_state(&lease, 9000), HF_LEASE_ALARM);
         assert_true(hf_lease_accept(&lease));
+        assert_int_equal(step(&lease, &db, 9000, 0), HF_LEASE_CLEAR);
+        assert_int_equal(hf_lease_state(&lease, 9000), HF_LEASE_LOST);
         assert_false(hf_lease_accept(&lease));
         hf_lease_reset(&lease, 79, 9000);
         until(&lease, &db, HF_LEASE_TAKE, 9000);
-        assert_int_equal(hf_lease_epoch(&lease), 4); /* epoch 3 was used, whatever the row says */
+        assert_true(hf_lease_epoch(&lease) > 3); /* that was used, whatever the row said */
     }
+}
+
+/* HA-08: an alarm in the row stops every process; it ends when an operator clears it on one node.
+ */
+static void the_alarm_is_for_all(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease owner;
+    struct hf_lease lease;
+
+    (void)state;
+    own(&owner, &db, 1000);
+    hf_lease_init(&lease, &defaults, 5);
+    step(&lease, &db, 1000, 0);
+    db.row.alarm = true;
+    step(&owner, &db, 1200, 0);
+    step(&lease, &db, 1200, 0);
+    assert_int_equal(hf_lease_state(&owner, 1200), HF_LEASE_ALARM);
+    assert_int_equal(hf_lease_state(&lease, 1200), HF_LEASE_ALARM);
+    assert_int_equal(step(&lease, &db, 1400, 0), HF_LEASE_POLL); /* it is there already */
+    assert_true(hf_lease_accept(&lease) && hf_lease_accept(&owner));
+    assert_int_equal(step(&lease, &db, 1500, 0), HF_LEASE_CLEAR);
+    assert_int_equal(step(&owner, &db, 1500, 0), HF_LEASE_CLEAR); /* refused: the other did it */
+    assert_int_equal(until(&owner, &db, HF_LEASE_POLL, 1500), 1700);
+    assert_int_equal(hf_lease_state(&lease, 1700), HF_LEASE_LOST);
+    assert_int_equal(hf_lease_state(&owner, 1700), HF_LEASE_LOST);
+    assert_true(db.row.released);
+}
+
+/* HA-08: a database that forgets the alarm as well is told again. */
+static void the_alarm_is_forgotten(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    db.row.beat = 0;
+    step(&lease, &db, 1200, 0);
+    assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_STOP);
+    db.row = (struct hf_lease_row){.epoch = 1, .nonce = 77};
+    assert_int_equal(until(&lease, &db, HF_LEASE_POLL, 1200), 1400);
+    assert_int_equal(until(&lease, &db, HF_LEASE_STOP, 1400), 1600);
+    assert_int_equal(hf_lease_state(&lease, 1600), HF_LEASE_ALARM);
 }
 
 /* HA-08: a standby knows what it polled; a row that was read without being durable counts for
@@ -479,6 +536,8 @@ int main(void)
         cmocka_unit_test(held_back_until_told),
         cmocka_unit_test(a_release_in_doubt),
         cmocka_unit_test(went_back_in_time),
+        cmocka_unit_test(the_alarm_is_for_all),
+        cmocka_unit_test(the_alarm_is_forgotten),
         cmocka_unit_test(a_standby_notices_too),
         cmocka_unit_test(configurations),
     };
