@@ -11,7 +11,8 @@
  * operator's order. A database that stalls or fails over is no cause.
  *  - When the faults end, one node is active within seconds, all requests are answered, and nothing
  * is left behind.
- *  - A database that lost acknowledged commits is noticed by every process that could know.
+ *  - A database that lost acknowledged commits is noticed by every process that could know, and
+ * then no process grants on it.
  */
 #ifndef HF_CLUSTER_CHECK_H
 #define HF_CLUSTER_CHECK_H
@@ -32,9 +33,6 @@ void cl_check_take(struct cl_world *world, const struct cl_txn *txn);
 void cl_check_records(struct cl_world *world);
 void cl_check_grant(struct cl_world *world, unsigned client, unsigned file);
 void cl_check_refused(struct cl_world *world, unsigned client, unsigned file, unsigned stat);
-
-/* The first batch of a core is durable: its state number may be told. */
-void cl_check_state(struct cl_world *world, unsigned node);
 
 /* Something happened to this node that may cost it the service, and lasts this long. */
 void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_ms);

@@ -79,7 +79,7 @@ void cl_db_free(struct cl_world *world)
 {
     struct cl_db *db = &world->db;
 
-    for (unsigned i = 0; i < CL_TRANSACTIONS; i++)
+    for (unsigned i = 0; i < db->n_txns; i++)
         free_txn(&db->txns[i]);
     forget_log(db);
     records_free(&db->primary.records);
@@ -124,6 +124,8 @@ void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_ord
     while (i < CL_TRANSACTIONS && db->txns[i].phase != CL_FREE)
         i++;
     HF_ASSERT(i < CL_TRANSACTIONS);
+    if (i >= db->n_txns)
+        db->n_txns = i + 1;
     db->txns[i] = (struct cl_txn){.phase = CL_TRAVELS,
                                   .node = (uint8_t)node,
                                   .number = ++db->numbers,
@@ -163,7 +165,7 @@ static void unlock(struct cl_world *world)
     int next = -1;
 
     db->locked_by = -1;
-    for (int i = 0; i < CL_TRANSACTIONS; i++) {
+    for (int i = 0; i < (int)db->n_txns; i++) {
         if (db->txns[i].phase == CL_QUEUES &&
             (next < 0 || db->txns[i].arrived < db->txns[next].arrived))
             next = i;
@@ -218,27 +220,49 @@ static void end_session(struct cl_world *world, unsigned index)
     db->locked_by = -1;
 }
 
+/* What the order wants of the row (core/lease/row.h). */
+static bool is_allowed(const struct hf_lease_row *row, const struct cl_txn *txn)
+{
+    const struct hf_lease_order *order = &txn->order;
+    bool is_epoch = row->epoch == order->epoch || CL_MUTANT(EPOCH_UNCHECKED);
+    bool is_nonce =
+        row->nonce == order->nonce || CL_MUTANT(EPOCH_UNCHECKED) || CL_MUTANT(NONCE_UNCHECKED);
+    bool is_owner = is_epoch && is_nonce && row->beat >= order->beat && !row->alarm;
+
+    switch (order->action) {
+    case HF_LEASE_TAKE:
+        return ((row->epoch == order->epoch && row->beat == order->beat) ||
+                CL_MUTANT(TWO_TAKERS)) &&
+               (!row->alarm || CL_MUTANT(ALARM_IGNORED));
+    case HF_LEASE_RENEW:
+        return is_owner && (!row->released || CL_MUTANT(UNRELEASED));
+    case HF_LEASE_COMMIT:
+        return is_owner && !row->released && (row->beat == txn->beat || CL_MUTANT(BEAT_UNCHECKED));
+    case HF_LEASE_RELEASE:
+        return is_owner;
+    case HF_LEASE_STOP:
+        return true;
+    default:
+        return order->action == HF_LEASE_CLEAR && row->alarm;
+    }
+}
+
 /* Compares, and works out the row to be; false: refused. */
 static bool prepare(const struct cl_db *db, struct cl_txn *txn)
 {
     const struct hf_lease_order *order = &txn->order;
-    const struct hf_lease_row *row = &db->primary.row;
-    bool is_epoch = row->epoch == order->epoch || CL_MUTANT(EPOCH_UNCHECKED);
-    bool is_nonce =
-        row->nonce == order->nonce || CL_MUTANT(EPOCH_UNCHECKED) || CL_MUTANT(NONCE_UNCHECKED);
+    bool clears = order->action == HF_LEASE_CLEAR;
 
-    txn->row = *row;
-    if (order->action == HF_LEASE_TAKE) {
-        if ((row->epoch != order->epoch || row->beat != order->beat) && !CL_MUTANT(TWO_TAKERS))
-            return false;
-        txn->row = (struct hf_lease_row){order->new_epoch, order->nonce, row->beat, false};
-    } else if (!is_epoch || !is_nonce || row->beat < order->beat) {
-        return false;
-    }
-    if (order->action == HF_LEASE_COMMIT && row->beat != txn->beat && !CL_MUTANT(BEAT_UNCHECKED))
+    txn->row = db->primary.row;
+    if (!is_allowed(&txn->row, txn))
         return false;
     txn->row.beat++;
-    txn->row.released = order->action == HF_LEASE_RELEASE;
+    txn->row.released = order->action == HF_LEASE_RELEASE || clears;
+    txn->row.alarm = order->action == HF_LEASE_STOP;
+    if (order->action == HF_LEASE_TAKE || clears) {
+        txn->row.epoch = order->new_epoch;
+        txn->row.nonce = clears ? 0 : order->nonce;
+    }
     return true;
 }
 
@@ -339,7 +363,7 @@ void cl_db_on_shipped(struct cl_world *world, uint64_t lsn)
         apply(&db->replica, change);
         free_change(change);
     }
-    for (unsigned i = 0; i < CL_TRANSACTIONS; i++) {
+    for (unsigned i = 0; i < db->n_txns; i++) {
         if (db->txns[i].phase == CL_SYNCS && db->txns[i].lsn <= db->replica_lsn)
             complete(world, i);
     }
@@ -351,7 +375,7 @@ static void go_on(struct cl_world *world)
 {
     struct cl_db *db = &world->db;
 
-    for (unsigned i = 0; i < CL_TRANSACTIONS; i++) {
+    for (unsigned i = 0; i < db->n_txns; i++) {
         struct cl_txn *txn = &db->txns[i];
 
         if (txn->phase == CL_STALLED)
@@ -380,7 +404,7 @@ static void break_sessions(struct cl_world *world, bool keep_flushed)
 {
     struct cl_db *db = &world->db;
 
-    for (unsigned i = 0; i < CL_TRANSACTIONS; i++) {
+    for (unsigned i = 0; i < db->n_txns; i++) {
         struct cl_txn *txn = &db->txns[i];
 
         if (txn->phase == CL_FREE || txn->phase == CL_TRAVELS)

@@ -20,7 +20,7 @@
 
 struct cl_world;
 
-enum { CL_TRANSACTIONS = 256, CL_LOG = 4096 };
+enum { CL_TRANSACTIONS = 2048, CL_LOG = 4096 };
 
 enum cl_phase {
     CL_FREE,
@@ -67,7 +67,8 @@ struct cl_db {
     struct cl_state primary; /* what sessions see */
     struct cl_state replica;
     struct cl_txn txns[CL_TRANSACTIONS];
-    int locked_by; /* -1: none */
+    unsigned n_txns; /* those from here on are free */
+    int locked_by;   /* -1: none */
     uint64_t numbers;
     uint64_t arrivals;
     struct cl_change log[CL_LOG]; /* of lsn % CL_LOG */

@@ -87,7 +87,6 @@ void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life)
         HF_ASSERT(hf_core_load(n->core, records->at[i]->kind, record_bytes(records->at[i])) == 0);
     HF_ASSERT(hf_core_start(n->core, cl_core_now(world, node)) == 0);
     n->is_loading = false;
-    n->is_state_checked = false;
     hf_core_view_status(n->core, cl_core_now(world, node), &status);
     n->state = status.state;
     CL_TRACE(world, node, status.locks, status.state, "n%u: loaded %llu locks, state number %d",
@@ -255,7 +254,6 @@ void cl_life_batch_done(struct cl_world *world, unsigned node)
 
     hf_core_batch_done(n->core, cl_core_now(world, node), n->batch->seq, 0);
     n->batch = NULL;
-    cl_check_state(world, node);
     for (unsigned i = 0; i < CL_PENDING; i++) {
         struct cl_pending *pending = &n->pending[i];
 

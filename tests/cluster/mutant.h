@@ -20,6 +20,8 @@
     X(WRONG_CLOCK, "the age of a beat is taken from the database's clock")                \
     X(RELEASED_LOUD, "a node releases the lease before it is silent")                     \
     X(LOST_KEEPS_MEMORY, "a node that lost the service takes it again with its old core") \
+    X(UNRELEASED, "a renewal that comes late undoes a release")                           \
+    X(ALARM_IGNORED, "a node that knows nothing takes a service that was stopped")        \
     X(RECLAIM_REFUSED, "a reclaim is refused while the node loads")                       \
     X(GRACE_IN_SILENCE, "grace runs on while the node may not answer")
 

@@ -202,10 +202,11 @@ static void follow(struct cl_world *world, unsigned node)
         hf_lease_reset(&n->lease, ++world->lives, cl_clock(world, node));
         break;
     case HF_LEASE_ALARM:
+        if (n->core || n->is_loading)
+            cl_life_end(world, node);
+        break;
     case HF_LEASE_STANDBY:
     case HF_LEASE_HELD:
-        if ((n->core || n->is_loading) && !CL_MUTANT(LOST_KEEPS_MEMORY))
-            cl_life_end(world, node);
         break;
     }
 }

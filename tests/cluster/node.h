@@ -73,9 +73,7 @@ struct cl_node {
     uint64_t heard_until_ms;      /* own clock: until then it may answer, as it knew at last */
     uint64_t silent_ms;           /* for which the core's clock stood still */
     int32_t state;                /* NSM state number */
-    bool is_state_checked;
-    uint64_t moves_since_ms; /* true time of a planned move */
-    struct records early;    /* for the mutant LOADED_EARLY */
+    struct records early;         /* for the mutant LOADED_EARLY */
     struct cl_cached cache[CL_CACHE];
     unsigned next_cached;
     struct cl_pending pending[CL_PENDING];

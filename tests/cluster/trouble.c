@@ -181,9 +181,11 @@ void cl_trouble_ends(struct cl_world *world)
 void cl_trouble_accept(struct cl_world *world)
 {
     cl_check_noticed(world);
-    for (unsigned i = 0; i < world->config.nodes; i++) {
-        if (hf_lease_accept(&world->nodes[i].lease))
+    for (unsigned i = 0; i < world->config.nodes; i++) { /* on any one of them */
+        if (hf_lease_accept(&world->nodes[i].lease)) {
             cl_node_pump(world, i);
+            break;
+        }
     }
     for (unsigned c = 0; c < CL_CLIENTS; c++)
         cl_client_reset(world, c);

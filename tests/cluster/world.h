@@ -64,7 +64,6 @@ struct cl_stats {
     uint64_t lost;      /* failovers that lost acknowledged commits */
     uint64_t alarms;
     uint64_t unknowable; /* and those that lost something no living process knew of */
-    uint64_t moves_ms_max;
 };
 
 struct cl_world {
@@ -85,8 +84,8 @@ struct cl_world {
     /* What the checks remember. */
     uint64_t top_epoch; /* of any lease that was ever valid */
     uint64_t top_nonce;
-    int32_t top_state; /* that a durable start of a core had, and whose it is */
-    uint64_t top_state_life;
+    int32_t top_state; /* NSM state number of a life that sent something */
+    uint64_t top_state_epoch;
     uint64_t owner_faults; /* each may cost one takeover */
     uint64_t lives;
     bool has_lost; /* the database lost acknowledged commits: promises are void */
