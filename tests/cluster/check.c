@@ -87,11 +87,16 @@ void cl_check_leaves(struct cl_world *world, unsigned node, const struct cl_pack
 {
     const struct cl_node *n = &world->nodes[node];
 
-    check_state(world, node, packet);
-    if (is_excused(world) || packet->epoch >= world->top_epoch)
+    if (is_excused(world))
         return;
-    /* Stopped between gate and network, and a hook that fails besides: that is not promised. */
-    if (n->address.is_late && !cl_node_is_valid(world, node))
+    if (packet->epoch >= world->top_epoch) {
+        check_state(world, node, packet);
+        return;
+    }
+    /* Stopped between gate and network, and the process that drops the addresses stands still as
+     * well, or its hook fails: that is not promised. */
+    if (n->host_stopped_until_ms > packet->passed_ms ||
+        (n->address.is_late && !cl_node_is_valid(world, node)))
         return;
     cl_violation(world, "no packet leaves after another node became active",
                  "n%u sends with epoch %llu, and epoch %llu is active", node,
@@ -126,7 +131,7 @@ void cl_check_take(struct cl_world *world, const struct cl_txn *txn)
         cl_violation(world, "nothing is granted on a database that forgot", "n%u takes it",
                      txn->node);
     /* It cannot use what it took: the next takeover is its fault. */
-    if (!n->up || n->fault_until_ms > world->now_ms)
+    if (!n->up || n->lease.nonce != txn->order.nonce || n->fault_until_ms > world->now_ms)
         world->owner_faults++;
 }
 

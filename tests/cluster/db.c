@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "check.h"
+#include "core/mutant.h"
 #include "mutant.h"
 #include "world.h"
 
@@ -198,7 +199,7 @@ static void complete(struct cl_world *world, unsigned index)
     struct cl_txn txn = db->txns[index];
 
     make_visible(world, &txn);
-    if (txn.lsn > db->replica_lsn)
+    if (!world->config.synchronous && txn.lsn > db->replica_lsn)
         change_of(db, txn.lsn)->acknowledged = true;
     reply(world, &txn, HF_LEASE_DONE, &txn.row);
     free_txn(&db->txns[index]);
@@ -225,17 +226,17 @@ static bool is_allowed(const struct hf_lease_row *row, const struct cl_txn *txn)
 {
     const struct hf_lease_order *order = &txn->order;
     bool is_epoch = row->epoch == order->epoch || CL_MUTANT(EPOCH_UNCHECKED);
-    bool is_nonce =
-        row->nonce == order->nonce || CL_MUTANT(EPOCH_UNCHECKED) || CL_MUTANT(NONCE_UNCHECKED);
+    bool is_nonce = row->nonce == order->nonce || CL_MUTANT(EPOCH_UNCHECKED) ||
+                    HF_MUTANT(LEASE_NONCE_UNCHECKED);
     bool is_owner = is_epoch && is_nonce && row->beat >= order->beat && !row->alarm;
 
     switch (order->action) {
     case HF_LEASE_TAKE:
         return ((row->epoch == order->epoch && row->beat == order->beat) ||
                 CL_MUTANT(TWO_TAKERS)) &&
-               (!row->alarm || CL_MUTANT(ALARM_IGNORED));
+               !row->alarm;
     case HF_LEASE_RENEW:
-        return is_owner && (!row->released || CL_MUTANT(UNRELEASED));
+        return is_owner && !row->released;
     case HF_LEASE_COMMIT:
         return is_owner && !row->released && (row->beat == txn->beat || CL_MUTANT(BEAT_UNCHECKED));
     case HF_LEASE_RELEASE:
@@ -341,7 +342,8 @@ void cl_db_on_flushed(struct cl_world *world, unsigned index, uint64_t number)
     *change = (struct cl_change){
         .changes = txn->order.action != HF_LEASE_POLL, .row = txn->row, .seq = txn->seq};
     copy_batch(&change->batch, &txn->batch);
-    if (world->config.synchronous) {
+    if (world->config.synchronous &&
+        !(CL_MUTANT(TAKE_UNDURABLE) && txn->order.action == HF_LEASE_TAKE)) {
         cl_push(world, sim_rng_range(&world->rng, 0, world->config.commit_ms), CL_EVENT_DB_SHIPPED,
                 0, 0, txn->lsn);
         return;

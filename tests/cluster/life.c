@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "check.h"
 #include "mutant.h"
+#include "trouble.h"
 #include "world.h"
 
 struct hf_now cl_core_now(const struct cl_world *world, unsigned node)
@@ -46,7 +47,6 @@ void cl_life_end(struct cl_world *world, unsigned node)
     memset(n->cache, 0, sizeof(n->cache));
     memset(n->pending, 0, sizeof(n->pending));
     memset(n->outcalls, 0, sizeof(n->outcalls));
-    records_free(&n->early);
 }
 
 /* Clients are never gone for good here, so they need not be given up (NOT-03). */
@@ -79,8 +79,7 @@ void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life)
         cl_push(world, AGAIN_MS, CL_EVENT_LOADED, node, 0, life);
         return;
     }
-    if (CL_MUTANT(LOADED_EARLY) && n->early.count > 0)
-        records = &n->early;
+
     n->core = hf_core_new(&config, &hf_alloc_heap);
     HF_ASSERT(n->core);
     for (unsigned i = 0; i < records->count; i++)
@@ -104,7 +103,9 @@ static void send(struct cl_world *world, unsigned node, struct cl_packet packet,
         return;
     packet.node = (uint8_t)node;
     packet.epoch = world->nodes[node].lease.epoch;
+    packet.passed_ms = world->now_ms;
     cl_push(world, 0, CL_EVENT_LEAVE, node, cl_packet_new(world, packet), world->nodes[node].life);
+    cl_trouble_in_turn(world, node);
 }
 
 void cl_life_on_leave(struct cl_world *world, unsigned node, const struct cl_packet *packet)

@@ -9,19 +9,16 @@
 /* name, what it does */
 #define CL_MUTANTS(X)                                                                     \
     X(EPOCH_UNCHECKED, "an owner's transaction checks neither epoch nor nonce")           \
-    X(NONCE_UNCHECKED, "an owner's transaction does not check the nonce")                 \
     X(TWO_TAKERS, "a take does not compare epoch and beat")                               \
     X(BEAT_UNCHECKED, "a commit does not check the beat")                                 \
     X(POLL_ONLY_READS, "a poll commits nothing, so it does not see that commits stall")   \
-    X(LOADED_EARLY, "a node loads before its take is durable")                            \
+    X(TAKE_UNDURABLE, "a node serves before its take is on the synchronous standby")      \
     X(CACHE_UNGATED, "answers from the duplicate request cache do not ask the gate")      \
     X(CALLBACK_UNGATED, "callbacks and notices do not ask the gate")                      \
     X(ADDRESS_STAYS, "the addresses of a stopped process are not dropped with its lease") \
     X(WRONG_CLOCK, "the age of a beat is taken from the database's clock")                \
     X(RELEASED_LOUD, "a node releases the lease before it is silent")                     \
     X(LOST_KEEPS_MEMORY, "a node that lost the service takes it again with its old core") \
-    X(UNRELEASED, "a renewal that comes late undoes a release")                           \
-    X(ALARM_IGNORED, "a node that knows nothing takes a service that was stopped")        \
     X(RECLAIM_REFUSED, "a reclaim is refused while the node loads")                       \
     X(GRACE_IN_SILENCE, "grace runs on while the node may not answer")
 

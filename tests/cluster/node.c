@@ -5,7 +5,7 @@
 #include "mutant.h"
 #include "world.h"
 
-enum { CONNECT_MS = 30, DB_CLOCK_BEHIND_MS = 400 };
+enum { CONNECT_MS = 30, DB_CLOCK_BEHIND_MS = 190 };
 
 /* ------------------------------------------------------------------ time */
 
@@ -109,8 +109,6 @@ static void begin(struct cl_world *world, unsigned node)
     CL_TRACE(world, node, action, n->op, "n%u: sends %s, epoch %llu, beat %llu", node,
              cl_action_name(action), (unsigned long long)order.epoch,
              (unsigned long long)(action == HF_LEASE_COMMIT ? n->beat : order.beat));
-    if (CL_MUTANT(LOADED_EARLY) && action == HF_LEASE_TAKE)
-        cl_copy_records(&n->early, &world->db.primary.records);
     cl_db_send(world, node, &order, n->beat, action == HF_LEASE_COMMIT ? n->batch : NULL);
     cl_push(world, world->config.timeout_ms, CL_EVENT_TIMEOUT, node, 0, n->op);
 }

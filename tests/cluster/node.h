@@ -47,6 +47,7 @@ struct cl_node {
     bool up; /* its process runs */
     uint64_t stopped_until_ms;
     uint64_t host_stopped_until_ms;
+    uint32_t stop_in_turn_ms; /* the next packet passes the gate, then the process is stopped */
     uint64_t cut_until_ms[CL_FAULT_KINDS];
     uint64_t fault_until_ms; /* it may have troubles that are its own */
     bool knew;               /* more than the database after a failover */
@@ -73,7 +74,6 @@ struct cl_node {
     uint64_t heard_until_ms;      /* own clock: until then it may answer, as it knew at last */
     uint64_t silent_ms;           /* for which the core's clock stood still */
     int32_t state;                /* NSM state number */
-    struct records early;         /* for the mutant LOADED_EARLY */
     struct cl_cached cache[CL_CACHE];
     unsigned next_cached;
     struct cl_pending pending[CL_PENDING];

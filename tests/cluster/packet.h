@@ -28,7 +28,8 @@ struct cl_packet {
     int32_t state;    /* NOTIFY */
     uint32_t outcall; /* GRANTED, NOTIFY: index and number at the node */
     uint64_t number;
-    uint64_t epoch; /* of the lease under which it was sent; clients do not look at it */
+    uint64_t epoch;     /* of the lease under which it was sent; clients do not look at it */
+    uint64_t passed_ms; /* when it passed the gate */
 
     /* Of the database: how operation `number` of the node ended. */
     enum hf_lease_result result;

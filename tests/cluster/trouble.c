@@ -48,6 +48,15 @@ static void stop_node(struct cl_world *world, unsigned node, uint64_t *until_ms,
     cl_push(world, ms, CL_EVENT_CONTINUE, node, 0, 0);
 }
 
+void cl_trouble_in_turn(struct cl_world *world, unsigned node)
+{
+    struct cl_node *n = &world->nodes[node];
+
+    if (n->stop_in_turn_ms > 0 && !world->calm)
+        stop_node(world, node, &n->stopped_until_ms, n->stop_in_turn_ms);
+    n->stop_in_turn_ms = 0;
+}
+
 static void kill_node(struct cl_world *world, unsigned node)
 {
     if (!world->nodes[node].up || world->nodes[node].host_stopped_until_ms > world->now_ms)
@@ -108,7 +117,10 @@ void cl_trouble_strikes(struct cl_world *world, unsigned fault)
     CL_TRACE(world, fault, node, ms, "fault: %s (n%u, %u ms)", texts[fault], node, ms);
     switch ((enum cl_fault)fault) {
     case CL_FAULT_STOP_PROCESS:
-        stop_node(world, node, &n->stopped_until_ms, ms);
+        if (n->core && sim_rng_one_in(&world->rng, 2))
+            n->stop_in_turn_ms = ms;
+        else
+            stop_node(world, node, &n->stopped_until_ms, ms);
         break;
     case CL_FAULT_STOP_HOST:
         stop_node(world, node, &n->host_stopped_until_ms, ms);

@@ -150,7 +150,8 @@ static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *r
     if (HF_MUTANT(LEASE_BACK_UNNOTICED))
         return false;
     return row->epoch < known->epoch || row->beat < known->beat ||
-           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce);
+           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce &&
+            !HF_MUTANT(LEASE_NONCE_UNCHECKED));
 }
 
 static void end_life(struct hf_lease *lease, enum hf_lease_state state)
@@ -169,7 +170,7 @@ static bool look_at(struct hf_lease *lease, uint64_t now, enum hf_lease_result r
 {
     if (row->alarm || went_back(lease, row)) {
         end_life(lease, HF_LEASE_ALARM);
-        lease->is_told = row->alarm;
+        lease->is_told = row->alarm || HF_MUTANT(LEASE_ALARM_UNTOLD);
         lease->next_at = now;
         return false;
     }
@@ -223,9 +224,18 @@ static void renewed(struct hf_lease *lease, uint64_t now)
         lease->next_at = now; /* too late to count; the next one will not be */
 }
 
+/* In STANDBY: a take of this life that was in doubt. */
+static bool is_ours(const struct hf_lease *lease, const struct hf_lease_row *row)
+{
+    if (HF_MUTANT(LEASE_NONCE_UNCHECKED) && lease->epoch != 0 && row->epoch == lease->epoch)
+        return true;
+    return row->nonce == lease->nonce;
+}
+
 static bool is_same(const struct hf_lease_row *a, const struct hf_lease_row *b)
 {
-    return a->epoch == b->epoch && a->nonce == b->nonce && a->beat == b->beat;
+    return a->epoch == b->epoch && a->nonce == b->nonce &&
+           (a->beat == b->beat || HF_MUTANT(LEASE_BEAT_IGNORED));
 }
 
 /* STANDBY: the row, read by a poll that was answered in time or not. */
@@ -260,7 +270,7 @@ static void poll_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
         return;
     /* A take that was in doubt was applied after all. Only a renewal gives it a time to count from.
      */
-    if (row->nonce == lease->nonce && !row->released)
+    if (is_ours(lease, row) && !row->released)
         own(lease, row, now);
     else
         observe(lease, row, now);
@@ -271,6 +281,12 @@ static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
 {
     lease->polls = 0;
     lease->next_at = now; /* refused or in doubt: look */
+    if (HF_MUTANT(LEASE_NONCE_UNCHECKED))
+        lease->epoch = lease->top_epoch + 1;
+    if (HF_MUTANT(LEASE_DOUBT_IS_DONE) && result == HF_LEASE_FAILED) {
+        own(lease, &(struct hf_lease_row){.epoch = lease->top_epoch + 1}, now);
+        renewed(lease, now);
+    }
     if (result == HF_LEASE_FAILED || !look_at(lease, now, result, row))
         return;
     if (result == HF_LEASE_DONE) {
@@ -289,7 +305,9 @@ static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     }
     if (!look_at(lease, now, result, row))
         return;
-    if (row->epoch != lease->epoch || row->nonce != lease->nonce) {
+    if (row->epoch != lease->epoch || !is_ours(lease, row)) {
+        end_life(lease, HF_LEASE_LOST);
+    } else if (HF_MUTANT(LEASE_EXPIRED_IS_LOST) && now >= lease->valid_until) {
         end_life(lease, HF_LEASE_LOST);
     } else if (result != HF_LEASE_DONE) {
         lease->next_at = now; /* a commit that expected another beat: renew to learn it */
