@@ -14,6 +14,13 @@ const char *cl_action_name(enum hf_lease_action action)
     return names[action];
 }
 
+const char *cl_call_name(unsigned call)
+{
+    static const char *const names[] = {"LOCK", "UNLOCK", "TEST", "GRANTED", "NOTIFY"};
+
+    return names[call];
+}
+
 void cl_copy_records(struct records *to, const struct records *from)
 {
     struct hf_batch all;

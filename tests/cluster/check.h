@@ -45,6 +45,7 @@ void cl_check_serves(struct cl_world *world);
 void cl_check_end(struct cl_world *world);
 
 const char *cl_action_name(enum hf_lease_action action);
+const char *cl_call_name(unsigned call);
 void cl_copy_records(struct records *to, const struct records *from);
 
 #endif

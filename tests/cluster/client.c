@@ -49,6 +49,9 @@ static void ask(struct cl_world *world, unsigned c, struct cl_packet call)
     client->call = call;
     client->doing = CL_CALLS;
     client->asked_at_state = client->state;
+    CL_TRACE(world, c, call.xid, call.call, "c%u: asks %u: %s file %u%s%s%s", c, call.xid,
+             cl_call_name(call.call), call.file, call.exclusive ? " exclusive" : "",
+             call.block ? " block" : "", call.reclaim ? " reclaim" : "");
     transmit(world, call, -1);
     set_timer(world, c, RESEND_MS);
 }
@@ -177,6 +180,7 @@ static void answered(struct cl_world *world, unsigned c, uint8_t stat)
 {
     struct cl_client *client = &world->clients[c];
 
+    CL_TRACE(world, c, client->xid, stat, "c%u: answer to %u: %u", c, client->xid, stat);
     if (client->call.reclaim) { /* a Linux kernel gives the lock up, whatever the refusal is */
         reclaimed(world, c, stat);
     } else if (stat == HF_STAT_DENIED_GRACE_PERIOD) {
@@ -202,6 +206,7 @@ static void notified(struct cl_world *world, unsigned c, int32_t state)
 
     if (state <= client->state)
         return;
+    CL_TRACE(world, c, (uint64_t)(int64_t)state, 9, "c%u: hears of state %d", c, state);
     client->state = state;
     for (unsigned f = 0; f < CL_FILES; f++)
         client->reclaim[f] = client->held[f] != CL_NOT_HELD;

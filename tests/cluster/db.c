@@ -409,7 +409,7 @@ static void break_sessions(struct cl_world *world, bool keep_flushed)
     for (unsigned i = 0; i < db->n_txns; i++) {
         struct cl_txn *txn = &db->txns[i];
 
-        if (txn->phase == CL_FREE || txn->phase == CL_TRAVELS)
+        if (txn->phase == CL_FREE)
             continue;
         if (txn->phase == CL_SYNCS && keep_flushed)
             make_visible(world, txn);

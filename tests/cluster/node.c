@@ -270,6 +270,7 @@ void cl_node_start(struct cl_world *world, unsigned node)
     if (n->up)
         return;
     n->up = true;
+    n->starts++;
     hf_lease_init(&n->lease, &defaults, ++world->lives);
     n->is_under_way = false;
     n->is_fresh = true;

@@ -44,7 +44,8 @@ struct cl_outcall {
 };
 
 struct cl_node {
-    bool up; /* its process runs */
+    bool up;         /* its process runs */
+    uint64_t starts; /* of processes */
     uint64_t stopped_until_ms;
     uint64_t host_stopped_until_ms;
     uint32_t stop_in_turn_ms; /* the next packet passes the gate, then the process is stopped */

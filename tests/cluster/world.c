@@ -101,7 +101,8 @@ static bool is_delayed(struct cl_world *world, const struct sim_event *event)
         until_ms = n->stopped_until_ms;
     if (until_ms <= world->now_ms)
         return false;
-    cl_push(world, until_ms - world->now_ms, kind, event->who, event->what, event->generation);
+    cl_push(world, until_ms - world->now_ms, kind, event->who, event->what,
+            kind == CL_EVENT_REQUEST ? n->starts : event->generation);
     return true;
 }
 
@@ -128,8 +129,9 @@ static void node_event(struct cl_world *world, const struct sim_event *event)
     case CL_EVENT_LOADED:
         cl_life_on_loaded(world, node, event->generation);
         break;
-    case CL_EVENT_REQUEST:
-        cl_life_on_request(world, node, &packet);
+    case CL_EVENT_REQUEST: /* what waited for a stopped process dies with it */
+        if (event->generation == 0 || event->generation == world->nodes[node].starts)
+            cl_life_on_request(world, node, &packet);
         break;
     case CL_EVENT_LEAVE:
         if (event->generation == world->nodes[node].life)

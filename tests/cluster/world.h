@@ -36,7 +36,7 @@ enum cl_event_kind {
     CL_EVENT_TIMEOUT,    /* who: node, generation: its operation */
     CL_EVENT_WAKE,       /* who: node, generation: the newest counts */
     CL_EVENT_LOADED,     /* who: node, generation: its life */
-    CL_EVENT_REQUEST,    /* who: node, what: packet */
+    CL_EVENT_REQUEST,    /* who: node, what: packet, generation: process it waited for, or 0 */
     CL_EVENT_LEAVE,      /* who: node, what: packet that has passed the gate */
     CL_EVENT_CALL_ENDS,  /* who: node, what: outcall, generation: its number */
     CL_EVENT_START,      /* who: node */

@@ -98,7 +98,7 @@ enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now)
         return HF_LEASE_NOTHING;
     if (lease->state == HF_LEASE_LEAVING && lease->silent)
         return HF_LEASE_RELEASE;
-    if (lease->state == HF_LEASE_ALARM && !lease->is_told)
+    if (lease->state == HF_LEASE_ALARM && !lease->is_told && !HF_MUTANT(LEASE_ALARM_UNTOLD))
         return HF_LEASE_STOP;
     if (lease->state == HF_LEASE_ALARM && lease->is_accepted)
         return HF_LEASE_CLEAR;
@@ -170,7 +170,7 @@ static bool look_at(struct hf_lease *lease, uint64_t now, enum hf_lease_result r
 {
     if (row->alarm || went_back(lease, row)) {
         end_life(lease, HF_LEASE_ALARM);
-        lease->is_told = row->alarm || HF_MUTANT(LEASE_ALARM_UNTOLD);
+        lease->is_told = row->alarm;
         lease->next_at = now;
         return false;
     }
@@ -241,10 +241,10 @@ static bool is_same(const struct hf_lease_row *a, const struct hf_lease_row *b)
 /* STANDBY: the row, read by a poll that was answered in time or not. */
 static void observe(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
-    bool in_time =
-        now - lease->sent_at < lease->config.poll_ms || HF_MUTANT(LEASE_SLOW_POLL_COUNTS);
+    bool in_time = now - lease->sent_at < lease->config.poll_ms || HF_MUTANT(LEASE_BAD_POLL_COUNTS);
     bool goes_on = lease->polls > 0 && in_time && is_same(row, &lease->seen) &&
-                   (now < series_until(lease) || HF_MUTANT(LEASE_GAP_COUNTS));
+                   (now < series_until(lease) || HF_MUTANT(LEASE_GAP_COUNTS) ||
+                    HF_MUTANT(LEASE_BAD_POLL_COUNTS));
 
     if (lease->hold == HF_LEASE_UNTIL_TAKEN && !row->released && row->nonce != lease->nonce)
         lease->hold = HF_LEASE_NOT_HELD;
@@ -263,7 +263,8 @@ static void poll_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
 {
     lease->next_at = lease->sent_at + lease->config.poll_ms;
     if (result != HF_LEASE_DONE) {
-        lease->polls = 0;
+        if (!HF_MUTANT(LEASE_BAD_POLL_COUNTS))
+            lease->polls = 0;
         return;
     }
     if (!look_at(lease, now, result, row) || lease->state != HF_LEASE_STANDBY)
