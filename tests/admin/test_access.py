@@ -174,7 +174,7 @@ def off_means_off():
         except ConnectionError:
             pass
         else:
-            raise AssertionError("somebody listens")
+            raise AssertionError("a server listens")
         assert not os.path.exists(SOCKET) and "administration" not in daemon.log()
 
 

@@ -45,7 +45,7 @@ def twenty_thousand_lines_from_one_peer():
 
 
 class Stalled:
-    """A daemon whose standard error is a full pipe that nobody reads."""
+    """A daemon whose standard error is a full pipe that no process reads."""
 
     def __init__(self, *sets):
         self.daemon = Daemon(*sets)

@@ -20,6 +20,7 @@ from holdfast_test.daemon import take_release_build  # noqa: E402
 FILE = Path(__file__).with_name("budget.json")
 SLACK, OTHER_COMPILER = 1.15, 1.5  # of instructions
 SINGLY, TOGETHER = 1.25, 2  # of system calls: how many requests come together is partly chance
+RECOUNTS = 2
 VOLATILE = ("locks.durable=no",)
 DURABLE = ("store.backend=lmdb",)
 ONE, LINE, MANY = ("--connections 1 --in-flight 1", "--connections 1 --in-flight 64",
@@ -45,9 +46,14 @@ def budget():
     return json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
-def compare(what, name, counted, slack, advice):
+def compare(what, name, count, slack, advice):
+    """Counts again, at most twice, where it is too much: how often threads wake each other is partly chance,
+    and a busy machine only adds to it."""
     allowed = budget()[what][name]
     limit = allowed * slack
+    counted = count(name)
+    for _ in range(RECOUNTS):
+        counted = counted if counted <= limit else min(counted, count(name))
     text = f"{name}: {counted:,.6g} {what}, {allowed:,.6g} in the budget ({100 * (counted / allowed - 1):+.0f} %)"
     tap.note(text)
     assert counted <= limit, (f"{text}; at most {limit:,.6g} would do. {advice} If it is wanted, "
@@ -74,7 +80,7 @@ def instructions():
         tap.note(f"compiled by {counting.compiler()}, the budget by {budget()['compiler']}: "
                  f"{100 * (slack - 1):.0f} % more will do")
     for name in INSTRUCTIONS:
-        compare("instructions a request", name, count_instructions(name), slack,
+        compare("instructions a request", name, count_instructions, slack,
                 f"Where they went: callgrind_annotate {counting.callgrind_file(name)}.")
 
 
@@ -82,7 +88,7 @@ def instructions():
 def system_calls():
     """The same with system calls, which come in batches, so that many in flight take few."""
     for name, (_, _, slack) in SYSTEM_CALLS.items():
-        compare("system calls a request", name, count_system_calls(name), slack,
+        compare("system calls a request", name, count_system_calls, slack,
                 "Which they are: strace -f -c holdfastd ...")
 
 

@@ -51,7 +51,7 @@ static void read_range(struct sim_world *world, const struct hf_call *call,
     if (file < 0 || call->svid < 0 || call->svid >= SIM_PROCS ||
         !sim_range_of_bytes(world->config.layout, call->offset, last, &out->range)) {
         sim_world_violation(world, "GRANTED echoes the request",
-                            "a callback that nobody asked for");
+                            "a callback that no request asked for");
         return;
     }
     out->range.file = (uint8_t)file;

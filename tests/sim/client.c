@@ -153,7 +153,7 @@ static void reclaim_next(struct sim_world *world, unsigned h)
 
     if (host->next_reclaim == host->n_reclaims) {
         for (unsigned p = 0; p < SIM_PROCS; p++)
-            sim_process_repeat(world, h, p); /* then whoever waits asks again */
+            sim_process_repeat(world, h, p); /* then the waiting processes ask again */
         return;
     }
     sim_client_call(world, h, SIM_SLOT_RECLAIM,

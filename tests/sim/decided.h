@@ -10,7 +10,7 @@
 
 #include "core/core.h"
 
-/* By the latest request; whoever asks clears it before. */
+/* By the latest request; the caller clears it before each request. */
 struct sim_decided {
     bool asked;
     struct hf_answer answer;

@@ -72,8 +72,8 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
 
 /*
  * Where locks are not recorded, a client can reclaim what it only believes to have: a grant that
- * lapsed. Nobody can tell (SPEC section 4: "reclaims are checked per client"), and it may come
- * before the rightful owner does. Neither can count on these cells any more.
+ * lapsed. The server cannot tell (SPEC section 4: "reclaims are checked per client"), and it may
+ * come before the rightful owner does. Neither can count on these cells any more.
  */
 static void usurp(struct sim_world *world, const struct sim_message *r)
 {
@@ -126,7 +126,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     }
 }
 
-/* TEST names somebody who really is in the way (NLM-04). */
+/* TEST names an owner that really is in the way (NLM-04). */
 static void check_holder(struct sim_world *world, const struct sim_message *r,
                          const struct hf_holder *holder)
 {
@@ -164,7 +164,7 @@ static unsigned sum(const unsigned *counts, unsigned n)
 /*
  * A LOCK never makes more locks than a limit allows. (What was more already, because an UNLOCK cut
  * a lock in two, may stay; and in grace a part of what was held may be granted as if it were
- * reclaimed.) Not looked at when it also let somebody pass who waited: who waits has been counted.
+ * reclaimed.) Not checked when the LOCK also let a waiter pass: waiters have been counted.
  */
 static void check_limits(struct sim_world *world)
 {

@@ -35,7 +35,7 @@
  *     step. How many sequences are covered that way is counted, not guessed.
  *
  * At every state, when it is first seen, the server is killed and started again: the state must be
- * the same, and every lock reclaimable by its owner and by nobody else.
+ * the same, and every lock reclaimable by its owner only.
  *
  * The core cannot be copied, so each sequence is replayed from the start. Every commit succeeds at
  * once here; faults are the business of the other modes.

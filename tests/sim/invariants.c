@@ -54,7 +54,7 @@ static void check_conflicts(struct sim_world *world)
 
 /*
  * Locks that are not recorded come back only by being reclaimed. Until grace is over the server
- * need not know of them, as long as nobody else can get in their way.
+ * need not know of them, as long as no other owner can get in their way.
  */
 static bool waits_for_reclaim(struct sim_world *world, unsigned owner, unsigned f, unsigned c)
 {

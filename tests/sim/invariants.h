@@ -4,10 +4,11 @@
  * comes up, when everything has become calm.
  *
  * One exemption runs through them: a grant may have lapsed (model.shaky) for a cause that
- * docs/SPEC.md allows, while the client goes on believing in it. model.c lists the causes
+ * docs/SPEC.md allows, while the client goes on believing in it. reconcile.c lists the causes
  * (may_lose); the others are marked where they arise:
- *   - an old copy of a request was executed (door.c): nobody can tell it from a new one;
- *   - NM_LOCK and SHARE do not survive a crash of the server, and nobody is told (SPEC section 4);
+ *   - an old copy of a request was executed (door.c): the server cannot tell it from a new one;
+ *   - NM_LOCK and SHARE do not survive a crash of the server, and no client is told (SPEC section
+ * 4);
  *   - a GRANTED call that was under way when its outcall ended, or when the server died, reached a
  *     client that was waiting for the same range again (clients do not compare the cookie);
  *   - locks that are not recorded, and were not reclaimed before grace was over.

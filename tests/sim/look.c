@@ -114,7 +114,8 @@ static void look_at_shares(struct sim_world *world, struct sim_seen *out)
             unsigned proc = rows[i].oh.len > 0 && rows[i].oh.data[0] == '1';
 
             if (host < 0 || file < 0 || out->n_shares == SIM_SHARES) {
-                sim_world_violation(world, "the naive model agrees", "a share of nobody");
+                sim_world_violation(world, "the naive model agrees",
+                                    "a share of an unknown host or file");
                 return;
             }
             out->shares[out->n_shares++] =

@@ -49,7 +49,7 @@ enum sim_name { SIM_NAME_LONG, SIM_NAME_SHORT };
 struct sim_message {
     uint8_t call;   /* enum sim_call */
     uint8_t host;   /* the client at one end; its address */
-    uint8_t named;  /* the host whose name it carries: the same, unless somebody lies */
+    uint8_t named;  /* the host whose name it carries: another in a forged request */
     uint8_t name;   /* enum sim_name */
     bool to_server; /* direction */
     bool answer;    /* the answer to a call, not a call */

@@ -108,10 +108,16 @@ void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once);
 void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state);
 void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range range);
 
-/* The place among the waiters, or -1. */
+/* The place of the request in a list of waiters, or -1. */
+int sim_waiters_find(const struct sim_waiter *waiters, unsigned n, unsigned owner,
+                     struct sim_range range, bool exclusive);
 int sim_model_find_waiter(const struct sim_model *model, unsigned owner, struct sim_range range,
                           bool exclusive);
 void sim_model_remove_waiter(struct sim_model *model, unsigned place);
+
+/* The newest grant of just this, in either mode; NULL: none that is remembered. */
+const struct sim_waiter *sim_model_granted_last(const struct sim_model *model, unsigned owner,
+                                                struct sim_range range);
 
 /*
  * True if a blocking request (by this owner, for this range) queues behind the waiter: they
@@ -146,7 +152,8 @@ void sim_model_lapse(struct sim_model *model, unsigned owner, struct sim_range r
 void sim_model_look(struct sim_world *world, struct sim_seen *out);
 bool sim_seen_equal(const struct sim_seen *a, const struct sim_seen *b);
 
-/* Compares and reconciles model and core after an event; reports violations to the world. */
+/* Compares and reconciles model and core after an event (reconcile.c); reports violations to the
+ * world. */
 void sim_model_reconcile(struct sim_world *world);
 
 /* Who holds, believes and waits for what, for the end of a trace. */

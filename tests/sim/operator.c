@@ -61,7 +61,7 @@ static void release_lock(struct sim_world *world)
     sim_model_lapse(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
 }
 
-/* Whoever waits on the file is forgotten, too; it will ask again within 30 s. */
+/* The file's waiters are forgotten, too; their clients repeat the request within 30 s. */
 static void release_file(struct sim_world *world)
 {
     struct sim_range file = {(uint8_t)sim_rng_below(&world->rng, world->config.files), 0,

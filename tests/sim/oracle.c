@@ -63,6 +63,15 @@ bool sim_oracle_holds(const struct sim_oracle *oracle, unsigned owner, struct si
     return true;
 }
 
+bool sim_oracle_holds_all(const struct sim_oracle *oracle, unsigned owner, struct sim_range range)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (oracle->mode[range.file][c][owner] == SIM_FREE)
+            return false;
+    }
+    return true;
+}
+
 void sim_oracle_drop_host(struct sim_oracle *oracle, unsigned host)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {

@@ -38,12 +38,12 @@ struct sim_oracle {
     uint8_t mode[SIM_FILES][SIM_CELLS][SIM_OWNERS]; /* enum sim_mode */
 };
 
-/* Nobody has anything of this cell; most cells are so, and the checks run after every event. */
+/* No owner has anything of this cell. Most cells are free, and the checks run after every event. */
 static inline bool sim_cell_is_free(const uint8_t modes[SIM_OWNERS])
 {
-    static const uint8_t nobody[SIM_OWNERS];
+    static const uint8_t none[SIM_OWNERS];
 
-    return memcmp(modes, nobody, SIM_OWNERS) == 0;
+    return memcmp(modes, none, SIM_OWNERS) == 0;
 }
 
 static inline unsigned sim_owner(unsigned host, unsigned proc)
@@ -74,7 +74,12 @@ static inline bool sim_range_overlaps(struct sim_range a, struct sim_range b)
     return a.file == b.file && a.first <= b.last && b.first <= a.last;
 }
 
-/* The lowest owner, other than this one, that stands in the way of a lock; -1 if nobody does. */
+static inline bool sim_range_equal(struct sim_range a, struct sim_range b)
+{
+    return a.file == b.file && a.first == b.first && a.last == b.last;
+}
+
+/* The lowest owner, other than this one, that stands in the way of a lock; -1 if none does. */
 int sim_oracle_conflict(const struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                         bool exclusive);
 
@@ -84,6 +89,9 @@ void sim_oracle_set(struct sim_oracle *oracle, unsigned owner, struct sim_range 
 /* True if the owner holds every cell of the range in just this mode. */
 bool sim_oracle_holds(const struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                       enum sim_mode mode);
+
+/* True if the owner holds every cell of the range, in whatever mode. */
+bool sim_oracle_holds_all(const struct sim_oracle *oracle, unsigned owner, struct sim_range range);
 
 /* Everything of one host goes. */
 void sim_oracle_drop_host(struct sim_oracle *oracle, unsigned host);

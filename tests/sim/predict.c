@@ -19,7 +19,7 @@ bool sim_predict_is_tight(const struct sim_config *c)
 }
 
 /* Limits are the only reason to refuse for want of room, besides an allocation that failed just
- * now (door.c). Nobody needs room to ask, to give back, or for what it held before a restart. */
+ * now (door.c). A TEST, an UNLOCK and a reclaim need no room. */
 static unsigned no_room(const struct sim_world *world, const struct sim_message *r)
 {
     bool locks = r->call == SIM_CALL_LOCK || r->call == SIM_CALL_NM_LOCK;

@@ -283,7 +283,7 @@ void sim_client_on_process(struct sim_world *world, unsigned h, unsigned p, uint
 
     if (!host->up || process->timer != generation)
         return;
-    /* The kernel's reclaimer holds everybody back who would change the list it walks. */
+    /* The kernel's reclaimer holds back all processes that would change the list it walks. */
     if (host->slots[SIM_SLOT_RECLAIM].active) {
         set_timer(world, h, p, RECLAIM_WAIT_MS);
         return;

@@ -232,7 +232,7 @@ bool sim_speak_read(const struct sim_spoken *spoken, struct hf_bytes bytes, stru
         if (is_test(spoken) && out->stat == HF_STAT_DENIED)
             read_holder(spoken, &in, out);
         if (spoken->proc == SHARE || spoken->proc == UNSHARE)
-            (void)sim_xdr_get32(&in); /* sequence: nobody looks at it */
+            (void)sim_xdr_get32(&in); /* sequence: no client looks at it */
     }
     return sim_xdr_complete(&in) && out->stat <= HF_STAT_FAILED;
 }

@@ -1,7 +1,7 @@
 /*
- * The history of a run: every step is mixed into a hash, and printed as a line when somebody wants
- * to read it. The hash is taken of numbers, not of the text, so a run that prints nothing formats
- * nothing, and has the same hash as one that does.
+ * The history of a run: every step is mixed into a hash, and printed as a line if a
+ * trace is wanted. The hash is taken of numbers, not of the text, so a run that prints nothing
+ * formats nothing, and has the same hash as one that does.
  */
 #ifndef HF_SIM_TRACE_H
 #define HF_SIM_TRACE_H

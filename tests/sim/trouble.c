@@ -64,7 +64,7 @@ static void crash_client(struct sim_world *world)
     if (!world->hosts[h].up)
         return;
     sim_world_fault(world, SIM_FAULT_CLIENT_CRASH);
-    if (last) /* host 0 always comes back, so that somebody is left */
+    if (last) /* host 0 always comes back, so that one client is left */
         sim_world_fault(world, SIM_FAULT_CLIENT_DEATH);
     sim_client_crash(world, h, last ? 0 : sim_rng_range(&world->rng, 500, 60000));
 }

@@ -412,7 +412,7 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_ar
     struct sim_xdr_out room;
 
     HF_ASSERT(!out);
-    if (!wire->calling) { /* nobody waits for how a _RES fares: done has nothing to do */
+    if (!wire->calling) { /* the outcome of a _RES concerns no caller: done has nothing to do */
         if (!ctx)
             on_res(world, request, encode(&room, request->encode, request->args));
         return 0;

@@ -41,7 +41,7 @@ struct sim_asked {
     bool undecided; /* or for a notice to be verified, and then for a commit */
     bool receipt;   /* of a message: the RPC reply, which is not the answer, has been given */
     bool said;      /* heard is the answer */
-    bool hushed;    /* nobody is to hear it */
+    bool hushed;    /* the answer is swallowed */
     struct sim_heard heard;
 };
 
@@ -55,7 +55,7 @@ struct sim_wire {
 
     struct sim_asked *asking; /* being handled now: its answer is taken down, not sent */
     bool failing;             /* a commit has failed, and its answers are being told */
-    bool ending;              /* the server dies: nobody hears anything any more */
+    bool ending;              /* the server dies: no answer leaves any more */
 
     const struct hf_call *calling; /* being handed to the handlers now */
     bool made;                     /* and under way: to be ended by one of these */

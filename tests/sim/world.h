@@ -1,7 +1,7 @@
 /*
  * A whole simulated world: clients, network, server, disk and time, from one seed. The loop takes
- * the next event, lets whoever it concerns act, and then checks the invariants; the first one that
- * does not hold ends the run.
+ * the next event, lets the host or server that it concerns act, and then checks the invariants; the
+ * first one that does not hold ends the run.
  *
  *     config rng queue trace      what a seed decides; chance, time, history
  *     client process work         machines, the kernel's lock call, what programs want

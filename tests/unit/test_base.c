@@ -472,8 +472,8 @@ static void log_limits_every_kind_and_counts(void **state)
                     20000 - HF_LOG_BURST);
 }
 
-/* Given a pipe that nobody reads, callers are not held up; a reader that comes back gets what the
- * queue had room for, in order, and the number of the lines it had not. */
+/* Given a pipe that no process reads, callers are not held up; a reader that comes back gets what
+ * the queue had room for, in order, and the number of the lines it had not. */
 static void log_does_not_wait_for_its_reader(void **state)
 {
     static char text[2 << 20];

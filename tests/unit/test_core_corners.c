@@ -201,7 +201,7 @@ static void full_pages(void **state)
     assert_int_equal(n, 4);
     assert_int_equal(SHARE(w, .client = 2, .oh = "", .access = 1), GRANTED);
     world_restart(w);
-    w->now.mono_ms += 100000; /* nobody has ticked yet */
+    w->now.mono_ms += 100000; /* no tick has come yet */
     assert_int_equal(world_status(w).grace_remaining_ms, 0);
 }
 

@@ -57,7 +57,7 @@ static void dependent_answers_wait(void **state)
     batch = hf_core_take_batch(w->core);
     assert_int_equal(batch->n_ops, 2); /* the client and its first lock together */
     assert_null(hf_core_take_batch(w->core));
-    /* An NM_LOCK on the file in flight needs a record of nobody, and still waits. */
+    /* An NM_LOCK on the file in flight needs no record, and still waits. */
     assert_int_equal(ASK(w, hf_core_lock, .client = 3, .off = 50, .len = 1, .nm = true).seq,
                      seq + 1);
     assert_int_equal(ASK(w, hf_core_cancel, .client = 2).seq, 0);
@@ -402,9 +402,9 @@ static void story(struct world *w)
     world_later(w, 400000);
 }
 
-/* A grant was undone, and is yet to be made again: whoever waits first need not wait for the next.
- */
-static void who_waits_first_may_ask_without_waiting(void **state)
+/* A grant was undone and is yet to be made again: the first waiter's owner gets the lock at once if
+ * it asks without waiting. */
+static void the_first_waiter_may_ask_without_waiting(void **state)
 {
     struct world *w = *state;
 
@@ -418,7 +418,7 @@ static void who_waits_first_may_ask_without_waiting(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 5, .len = 1), HF_STAT_GRANTED);
 }
 
-/* NSM-06: a new state number is told by nobody before it is durable, however often that fails. */
+/* NSM-06: no answer carries a new state number before it is durable, however often that fails. */
 static void a_state_number_is_durable_before_it_is_told(void **state)
 {
     struct world *w = *state;
@@ -643,7 +643,7 @@ int main(void)
         T(nothing_leaves_before_the_epoch),
         T(dependent_answers_wait),
         T(failed_commit_undoes_everything),
-        T(who_waits_first_may_ask_without_waiting),
+        T(the_first_waiter_may_ask_without_waiting),
         T(a_state_number_is_durable_before_it_is_told),
         T(what_comes_back_after_simu_crash_can_be_reclaimed),
         T(undone_grant_waits_again),

@@ -40,7 +40,7 @@ static void owners_differ_in_each_part(void **state)
     assert_int_equal(LOCK(w, .client = 1, .svid = 2), DENIED);
     assert_int_equal(LOCK(w, .client = 1, .oh = "another"), DENIED);
     assert_int_equal(LOCK(w, .client = 2), DENIED);
-    w->at = world_addr(77); /* the right name from another address is somebody else */
+    w->at = world_addr(77); /* the same name from another address is another client */
     assert_int_equal(LOCK(w, .client = 1), DENIED);
     assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
     assert_int_equal(locks_held(w), 1);
@@ -524,7 +524,7 @@ static void a_waiter_that_holds_it_by_another_grant_is_granted(void **state)
     assert_int_equal(world_call_of(w, HF_CALL_GRANTED).offset, 7);
 }
 
-/* GRANTED_RES is taken from the client that was called, and from nobody else. */
+/* GRANTED_RES is taken from the client that was called, and from no other client. */
 static void granted_res(void **state)
 {
     struct world *w = *state;
@@ -987,7 +987,8 @@ static void limit_of_locks_for_waiters(void **state)
     assert_int_equal(LOCK(w, .client = 2, .block = true), NOLOCKS);
 }
 
-/* NLM-05: FREE_ALL frees what the calling host holds, wakes waiters, and touches nobody else. */
+/* NLM-05: FREE_ALL frees what the calling host holds, wakes waiters, and touches no other client.
+ */
 static void free_all(void **state)
 {
     struct world *w = *state;
@@ -1122,7 +1123,7 @@ static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
     assert_true(w->now.mono_ms - begun_ms <= 15000);
     assert_int_equal(world_status(w).waiters, 9); /* the dead wait no longer */
     world_called(w, call.id, HF_CALL_ACCEPTED);
-    for (int i = 21; i < 30; i++) { /* and from here on nobody is delayed */
+    for (int i = 21; i < 30; i++) { /* and from here on no waiter is delayed */
         UNLOCK(w, .client = i);
         call = world_call_of(w, HF_CALL_GRANTED);
         assert_int_equal(number_of(&call), i + 1);
@@ -1132,7 +1133,7 @@ static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
     assert_int_equal(hf_core_counters(w->core)->probes_failed, 3 * 18);
 }
 
-/* A callback that is answered soon makes nobody else be asked; nor is anybody asked twice. */
+/* A callback that is answered soon causes no probes, and no client is probed twice. */
 static void probes_only_when_needed(void **state)
 {
     struct world *w = *state;
@@ -1214,7 +1215,7 @@ static void probe_ends_with_the_last_waiter(void **state)
     world_later(w, 1000);
     assert_true(hf_core_next_call(w->core, w->now, &probe));
     assert_int_equal(CANCEL(w, .client = 3, .block = true), GRANTED);
-    world_called(w, probe.id, HF_CALL_FAILED); /* nobody's any more */
+    world_called(w, probe.id, HF_CALL_FAILED); /* belongs to no waiter any more */
     world_later(w, 3750);
     assert_false(hf_core_next_call(w->core, w->now, &probe));
     world_called(w, call.id, HF_CALL_ACCEPTED);

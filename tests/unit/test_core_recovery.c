@@ -103,7 +103,7 @@ static void strict_grace_grants_what_is_held(void **state)
     assert_int_equal(world_status(w).locks, 2);
 }
 
-/* GRC-02: a reclaim of what nobody, or somebody else, held is denied; so is a stronger mode. */
+/* GRC-02: a reclaim of what no owner, or another owner, held is denied; so is a stronger mode. */
 static void reclaims_are_checked(void **state)
 {
     struct world *w = *state;

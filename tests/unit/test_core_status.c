@@ -44,7 +44,7 @@ static void registrations(void **state)
     assert_true(hf_core_sm_mon(w->core, w->now, &peer, &args).ok);
     assert_int_equal(world_status(w).nsm_clients, 2);
     args.my_name = hf_bytes_str("other");
-    hf_core_sm_unmon(w->core, w->now, &peer, &args); /* nobody */
+    hf_core_sm_unmon(w->core, w->now, &peer, &args); /* no such registration */
     args.my_name = hf_bytes_str("kernel");
     peer.addr = world_addr(101);
     hf_core_sm_unmon(w->core, w->now, &peer, &args); /* not from there */
@@ -421,8 +421,8 @@ static void late_notice_spares_the_new_life(void **state)
     assert_int_equal(world_status(w).locks, 0); /* all of it */
 }
 
-/* NSM-07: after a restart everybody registered is told, from the address each talks to. */
-static void restart_notifies_everybody(void **state)
+/* NSM-07: after a restart every registered client is notified, from the address each talks to. */
+static void restart_notifies_every_client(void **state)
 {
     struct world *w = *state;
     struct hf_addr local = world_addr(250);
@@ -925,7 +925,7 @@ static void leaving_monitor_is_not_shown(void **state)
     world_commit(w);
 }
 
-/* Events that nobody takes are lost, and counted; long names are cut. */
+/* Events that the daemon does not take are lost, and counted; long names are cut. */
 static void events_overflow(void **state)
 {
     static char name[300];
@@ -998,7 +998,7 @@ int main(void)
         T(the_new_life_takes_over_a_delayed_lock),
         T(a_delayed_lock_that_waited_goes_when_a_commit_works),
         T(late_notice_spares_the_new_life),
-        T(restart_notifies_everybody),
+        T(restart_notifies_every_client),
         T(unreachable_client_is_crashed),
         T(unreachable_client_keeps_new_locks),
         T(our_own_lack_is_no_crash),

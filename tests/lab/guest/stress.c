@@ -58,7 +58,7 @@ static void read_range(const struct thread *t, int file, unsigned char *out)
         complain(t, "a short read");
 }
 
-/* True to the lock: nobody else has changed what it covers. */
+/* The lock is true: no other thread has changed what it covers. */
 static void use(const struct thread *t, int file, short type, unsigned round)
 {
     unsigned char first[SIZE], second[SIZE];

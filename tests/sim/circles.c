@@ -1,0 +1,111 @@
+#include "circles.h"
+
+#include "predict.h"
+#include "world.h"
+
+bool sim_circles_since(const struct sim_model *model, unsigned place, const struct sim_seen *now)
+{
+    static struct sim_model then;
+    unsigned mine = 0;
+
+    then = *model;
+    then.n_waiters = 0;
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (i == place)
+            mine = then.n_waiters;
+        else if (sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) <
+                 0) {
+            sim_oracle_set(&then.held, w->owner, w->range,
+                           w->exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+            continue;
+        }
+        then.waiters[then.n_waiters++] = *w;
+    }
+    return sim_predict_is_in_circle(&then, mine, false);
+}
+
+void sim_circles_note(struct sim_model *model)
+{
+    for (unsigned i = 1; i < model->n_waiters; i++) {
+        if (!model->waiters[i].may_pass)
+            model->waiters[i].may_pass = sim_predict_is_in_circle(model, i, false);
+    }
+}
+
+/* No held lock conflicts with the waiter, and it queues behind no other or passes them. */
+static bool can_be_granted(const struct sim_model *model, unsigned place, bool passes)
+{
+    const struct sim_waiter *w = &model->waiters[place];
+
+    if (sim_oracle_conflict(&model->held, w->owner, w->range, w->exclusive) >= 0)
+        return false;
+    for (unsigned i = 0; i < place && !passes; i++) {
+        if (sim_waiter_goes_first(&model->held, &model->waiters[i], w->owner, w->range,
+                                  w->exclusive))
+            return false;
+    }
+    return true;
+}
+
+/* Of the waiters that the core has granted in this event, the one that was next; -1: none is left
+ * that can be granted. Those that passed before the event come before those that may pass since. */
+static int next_granted(const struct sim_model *model, const struct sim_seen *now)
+{
+    int next = -1;
+
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0 ||
+            !sim_oracle_holds(&now->held, w->owner, w->range,
+                              w->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+            continue; /* still waits, or waits no longer because its host is silent or gone */
+        if (can_be_granted(model, i, w->passes))
+            return (int)i;
+        if (next < 0 && w->may_pass && can_be_granted(model, i, true))
+            next = (int)i;
+    }
+    return next;
+}
+
+void sim_circles_note_between(struct sim_model *model, const struct sim_seen *now)
+{
+    static struct sim_model then;
+    int next;
+
+    then = *model;
+    while ((next = next_granted(&then, now)) >= 0) {
+        struct sim_waiter w = then.waiters[next];
+
+        sim_oracle_set(&then.held, w.owner, w.range, w.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+        sim_model_remove_waiter(&then, (unsigned)next);
+        sim_circles_note(&then);
+    }
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        struct sim_waiter *w = &model->waiters[i];
+        int place = sim_model_find_waiter(&then, w->owner, w->range, w->exclusive);
+
+        if (place >= 0 &&
+            sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0)
+            w->may_pass = then.waiters[place].may_pass;
+    }
+}
+
+void sim_circles_check(struct sim_world *world)
+{
+    const struct sim_model *model = &world->model;
+    bool unfinished = hf_core_deadline(world->server.core) == 0;
+
+    for (unsigned i = 1; i < model->n_waiters; i++) { /* the first is behind no other */
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (!unfinished && sim_predict_is_in_circle(model, i, true))
+            sim_world_violation(world, "a place in a queue closes no circle",
+                                "owner %u waits for itself, and only for its turn", w->owner);
+        if (w->passes && !w->may_pass)
+            sim_world_violation(world, "first in, first out", "owner %u passes without a reason",
+                                w->owner);
+    }
+}

@@ -1,0 +1,269 @@
+#include <string.h>
+
+#include "circles.h"
+#include "world.h"
+
+/* The core tries again after a second what the store or the heap refused (core.h). */
+enum { REDO_MS = 1500 };
+
+/* ------------------------------------------------------------------ why a lock may be gone */
+
+/*
+ * The causes by which the server may take a lock from its owner without being asked (SPEC sections
+ * 3 and 4). A client that still believes to hold it has not been deceived: it was told, could not
+ * be reached, or did not answer.
+ */
+static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, unsigned c,
+                     uint8_t left)
+{
+    const struct sim_model *model = &world->model;
+    const struct sim_server *server = &world->server;
+    unsigned host = owner / SIM_PROCS;
+    struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
+
+    /* The host restarted, or freed all (CRS-01, NLM-05). */
+    if (model->gone[host])
+        return true;
+    /* The GRANTED callback was refused, or failed three times (section 3, last paragraph): what it
+     * gave goes; of what the owner held before, no more than an upgrade. */
+    if (model->refused[owner] && sim_range_overlaps(model->refused_range[owner], cell) &&
+        (!model->refused_had[owner] || left == SIM_SHARED))
+        return true;
+    if (model->seen.unreclaimed.mode[f][c][owner] == SIM_FREE)
+        return false;
+    /* Held from before a restart and not reclaimed: until grace is over, or its client was not to
+     * be reached (GRC-03, NOT-03). */
+    return world->now_ms >= server->grace_until_ms ||
+           (server->notices_failed[host] >= world->call_attempts && !world->config.keep_on_failure);
+}
+
+/* ------------------------------------------------------------------ what else has changed */
+
+static void remember_granted(struct sim_model *model, const struct sim_waiter *waiter)
+{
+    model->granted[model->n_granted++ % SIM_WAITERS] = *waiter;
+}
+
+/* Another waiter of the same owner is granted in the same event, and what it gives the owner may
+ * let this one pass; in which order does not show. */
+static bool granted_with_another(const struct sim_model *model, unsigned place,
+                                 const struct sim_seen *now)
+{
+    const struct sim_waiter *waiter = &model->waiters[place];
+
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (i != place && w->owner == waiter->owner && w->range.file == waiter->range.file &&
+            sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0)
+            return true;
+    }
+    return false;
+}
+
+/* Its owner holds something of the range already, and did not lose it in this very event, which is
+ * what may have made room. */
+static bool held_before(const struct sim_world *world, const struct sim_waiter *waiter)
+{
+    struct sim_range range = waiter->range;
+
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (world->model.held.mode[range.file][c][waiter->owner] != SIM_FREE &&
+            !may_lose(world, waiter->owner, range.file, c, SIM_FREE))
+            return true;
+    }
+    return false;
+}
+
+/* A waiter of the model that the core does not list any more has its lock now, and no
+ * waiter ahead of it was overtaken. */
+static void grant_waiter(struct sim_world *world, unsigned place, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    struct sim_waiter waiter = model->waiters[place];
+    bool one_of_several = granted_with_another(model, place, now);
+
+    if (model->silent[waiter.owner / SIM_PROCS] &&
+        !sim_oracle_holds(&now->held, waiter.owner, waiter.range,
+                          waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+        return; /* its host does not answer: it waits no longer */
+    if (!sim_oracle_holds(&now->held, waiter.owner, waiter.range,
+                          waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED)) {
+        if (model->gone[waiter.owner / SIM_PROCS])
+            return;
+        sim_world_violation(world, "no waiter is lost",
+                            "owner %u was told BLOCKED and is forgotten", waiter.owner);
+        return;
+    }
+    for (unsigned i = 0; i < place && !waiter.may_pass; i++) {
+        if (sim_waiter_goes_first(&model->held, &model->waiters[i], waiter.owner, waiter.range,
+                                  waiter.exclusive) &&
+            sim_waiters_find(now->waiters, now->n_waiters, model->waiters[i].owner,
+                             model->waiters[i].range, model->waiters[i].exclusive) >= 0) {
+            /* Noted for grants of several waiters, too: when their commit fails, this waiter passes
+             * again, and the next time perhaps without the others (seed 70100938). */
+            waiter.may_pass = sim_circles_since(model, place, now);
+            if (waiter.may_pass || one_of_several)
+                break;
+            sim_world_violation(world, "first in, first out", "owner %u overtook owner %u",
+                                waiter.owner, model->waiters[i].owner);
+        }
+    }
+    waiter.had = held_before(world, &waiter);
+    sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, waiter.state, 0);
+    /* Not wanted: what is left of an old copy of a request. Its grant will be refused, and until
+     * then stands where the owner's real locks may be. */
+    if (!sim_model_is_wanted(world, waiter.owner, waiter.range, waiter.exclusive))
+        sim_model_lapse(model, waiter.owner, waiter.range);
+    remember_granted(model, &waiter);
+}
+
+/* Takes the core's list, with what only the model knows. */
+static void take_waiters(struct sim_model *model, const struct sim_seen *now)
+{
+    struct sim_waiter waiters[SIM_WAITERS];
+
+    memcpy(waiters, now->waiters, sizeof(waiters));
+    for (unsigned i = 0; i < now->n_waiters; i++) {
+        struct sim_waiter *w = &waiters[i];
+        int place = sim_model_find_waiter(model, w->owner, w->range, w->exclusive);
+        const struct sim_waiter *before =
+            place >= 0 ? &model->waiters[place] : sim_model_granted_last(model, w->owner, w->range);
+
+        w->may_pass = before && before->may_pass; /* also when it waits again */
+        w->state = before ? before->state : 0;
+    }
+    memcpy(model->waiters, waiters, sizeof(waiters));
+    model->n_waiters = now->n_waiters;
+}
+
+static void compare_waiters(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    unsigned kept = 0;
+
+    sim_circles_note(model);
+    if (model->n_waiters > now->n_waiters + 1)
+        sim_circles_note_between(model, now);
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0)
+            grant_waiter(world, i, now);
+    }
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        kept +=
+            sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0;
+    }
+    if (kept != now->n_waiters)
+        sim_world_violation(world, "one waiter per request", "%u wait, %u ought to", now->n_waiters,
+                            kept);
+    take_waiters(model, now);
+}
+
+static void compare_cells(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+
+    if (memcmp(&model->held, &now->held, sizeof(now->held)) == 0)
+        return;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                uint8_t ours = model->held.mode[f][c][o];
+                uint8_t theirs = now->held.mode[f][c][o];
+
+                if (theirs == ours)
+                    continue;
+                if (theirs > ours || !may_lose(world, o, f, c, theirs))
+                    sim_world_violation(world, "the naive model agrees",
+                                        "owner %u, file %u, cell %u: core %u, model %u", o, f, c,
+                                        theirs, ours);
+                model->held.mode[f][c][o] = theirs;
+                model->shaky.mode[f][c][o] = SIM_EXCLUSIVE;
+                model->fresh[f][c][o] = 0;
+                sim_world_fault(world, SIM_FAULT_LAPSED);
+            }
+        }
+    }
+}
+
+/*
+ * After a failed commit, every waiter still waits, and those that the commit granted may wait
+ * again; no others do.
+ */
+static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    unsigned ring = model->n_granted < SIM_WAITERS ? model->n_granted : SIM_WAITERS;
+
+    for (unsigned i = 0; i < model->n_waiters && !world->model.causes.restarted; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+
+        if (sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0 &&
+            !sim_oracle_holds_all(&now->held, w->owner, w->range))
+            sim_world_violation(world, "no waiter is lost", "owner %u, by a failed commit",
+                                w->owner);
+    }
+    for (unsigned i = 0; i < now->n_waiters; i++) {
+        const struct sim_waiter *w = &now->waiters[i];
+
+        if (sim_waiters_find(model->waiters, model->n_waiters, w->owner, w->range, w->exclusive) <
+                0 &&
+            sim_waiters_find(model->granted, ring, w->owner, w->range, w->exclusive) < 0)
+            sim_world_violation(world, "one waiter per request",
+                                "owner %u waits again and never did before", w->owner);
+    }
+    take_waiters(model, now);
+}
+
+/*
+ * "Memory goes back to what is durable" (SPEC section 5), and a start begins from it. Compared only
+ * when nothing new is under way already, and not for hosts whose locks are never recorded.
+ */
+static void compare_with_disk(struct sim_world *world, const struct sim_seen *now)
+{
+    if (!world->config.durable || world->server.committing)
+        return;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                uint8_t disk = world->server.disk.mode[f][c][o];
+
+                if (!world->hosts[o / SIM_PROCS].unmonitored && now->held.mode[f][c][o] != disk)
+                    sim_world_violation(world, "after a failure memory is what is durable",
+                                        "owner %u, file %u, cell %u: core %u, disk %u", o, f, c,
+                                        now->held.mode[f][c][o], disk);
+            }
+        }
+    }
+}
+
+void sim_model_reconcile(struct sim_world *world)
+{
+    struct sim_model *model = &world->model;
+    struct sim_seen *now = &world->scratch[0];
+
+    sim_model_look(world, now);
+    if (model->causes.restarted || model->causes.rolled_back) {
+        compare_with_disk(world, now);
+        adopt_waiters(world, now);
+        model->held = now->held;
+    } else {
+        compare_waiters(world, now);
+        compare_cells(world, now);
+    }
+    sim_circles_note(model);
+    if (!model->causes.rolled_back && world->now_ms > model->redo_until_ms)
+        sim_circles_check(world);
+    if (model->causes.rolled_back || world->heap.failed)
+        model->redo_until_ms = world->now_ms + REDO_MS;
+    if (!world->server.committing && world->now_ms > model->redo_until_ms) {
+        memset(model->gone, 0, sizeof(model->gone));
+        memset(model->refused, 0, sizeof(model->refused));
+    }
+    memset(model->silent, 0, sizeof(model->silent));
+    model->seen = *now;
+}
