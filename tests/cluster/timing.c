@@ -9,7 +9,7 @@
  * the first commit, the hook. A planned move waits for a poll only. The figures are simulated: they
  * test the design and its constants, not the speed of a machine.
  */
-enum { WORLDS = 300 };
+enum { WORLDS = 100 };
 
 static const struct {
     enum cl_fault fault;
