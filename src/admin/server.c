@@ -279,6 +279,11 @@ void hf_admin_reload(struct hf_admin *admin)
     (void)hf_fh_map_read(&admin->map, admin->config.fh_map);
 }
 
+void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service)
+{
+    admin->config.service = service;
+}
+
 void hf_admin_close(struct hf_admin *admin)
 {
     wait_abandon_all(admin);

@@ -1,12 +1,30 @@
 #include "daemon/commit_pump.h"
 
+#include <string.h>
+#include <time.h>
+
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/text.h"
 
+/*
+ * With standbys an attempt that gets no answer is given up well before a standby has waited long
+ * enough to take the service: after a stall the owner renews its lease on a new connection first.
+ */
+enum { LEASED_TIMEOUT_MS = 1000 };
+
 /* ---- results ---- */
+
+static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *result)
+{
+    hf_histogram_observe(&pump->commits_ns, result->duration_ns);
+    hf_histogram_observe(&pump->batch_sizes, result->batch->n_ops);
+    hf_service_batch_done(pump->service, result->batch->seq, result->status);
+    if (result->status == 0)
+        pump->service->store_up = true;
+}
 
 /*
  * Requests are refused while the store is down. A batch that became durable shows that it is up;
@@ -19,16 +37,26 @@ static void collect(struct hf_commit_pump *pump)
 
     if (hf_committer_collect(&pump->committer, &result)) {
         pump->committing = false;
-        hf_histogram_observe(&pump->commits_ns, result.duration_ns);
-        hf_histogram_observe(&pump->batch_sizes, result.batch->n_ops);
-        hf_service_batch_done(pump->service, result.batch->seq, result.status);
-        if (result.status == 0) {
-            pump->service->store_up = true;
+        if (pump->lessee)
+            pump->lessee->batch_ended(pump->lessee->ctx, &result);
+        if (pump->service)
+            settle(pump, &result);
+        if (pump->lessee)
+            pump->lessee->batch_settled(pump->lessee->ctx, &result);
+        if (result.status == 0)
             return;
-        }
     }
     hf_committer_health(&pump->committer, &health);
-    pump->service->store_up = health.up;
+    if (pump->service)
+        pump->service->store_up = health.up;
+}
+
+static void collect_lease(struct hf_commit_pump *pump)
+{
+    struct hf_commit_lease result;
+
+    if (pump->lessee && hf_committer_collect_lease(&pump->committer, &result))
+        pump->lessee->lease_ended(pump->lessee->ctx, &result);
 }
 
 static void collect_backup(struct hf_commit_pump *pump)
@@ -45,15 +73,20 @@ static void collect_backup(struct hf_commit_pump *pump)
 static void on_committed(uv_async_t *async)
 {
     collect(async->data);
+    collect_lease(async->data);
     collect_backup(async->data);
 }
 
 int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request)
 {
+    struct timespec wall;
+
     if (pump->backup)
         return HF_ELIMIT;
     pump->backup = request;
-    hf_committer_back_up(&pump->committer, hf_service_now(pump->service).wall_ms, &request->out);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    hf_committer_back_up(&pump->committer, (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000,
+                         &request->out);
     return 0;
 }
 
@@ -63,16 +96,24 @@ static void wake(void *ctx)
     uv_async_send(&((struct hf_commit_pump *)ctx)->committed);
 }
 
+static bool may_begin(const struct hf_commit_pump *pump)
+{
+    return !pump->lessee || pump->lessee->may_begin(pump->lessee->ctx);
+}
+
 void hf_commit_pump_submit(struct hf_commit_pump *pump)
 {
     const struct hf_batch *batch;
 
-    while (!pump->committing && (batch = hf_core_take_batch(pump->service->core))) {
+    while (!pump->committing && may_begin(pump) &&
+           (batch = hf_core_take_batch(pump->service->core))) {
         if (batch->n_ops == 0) {
             hf_service_batch_done(pump->service, batch->seq, 0);
             continue;
         }
         pump->committing = true;
+        if (pump->lessee)
+            pump->lessee->batch_begins(pump->lessee->ctx);
         hf_committer_submit(&pump->committer, batch);
     }
 }
@@ -99,25 +140,58 @@ int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT
         .backend = backend_name(config->backend),
         .path = config->path,
         .dsn = dsn,
+        .service = config->service,
     };
     return rv;
 }
 
-int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config)
+/* The exports of the configuration, which no other service may have. */
+static void take_exports(const struct hf_config *config, struct hf_store_settings *out)
 {
-    char dsn[HF_CONFIG_TEXT_MAX];
-    struct hf_store_config store;
-    const char *reason;
-    int rv = hf_store_config_from(config, dsn, &store, &reason);
+    for (unsigned i = 0; i < config->n_export_rules; i++) {
+        const struct hf_config_export_rule *rule = &config->export_rules[i];
+        struct hf_store_export *export = &out->exports[i];
 
+        hf_format(export->name, sizeof(export->name), "%s", rule->name);
+        export->offset = rule->offset;
+        export->len = rule->len;
+        memcpy(export->bytes, rule->bytes, rule->len);
+    }
+}
+
+int hf_store_settings_from(const struct hf_config *config, struct hf_store_settings *out)
+{
+    const char *reason;
+    int rv;
+
+    *out = (struct hf_store_settings){0};
+    rv = hf_store_config_from(config, out->dsn, &out->store, &reason);
     if (rv < 0) {
         hf_log(HF_LOG_ERROR, "cannot use store.dsn_file", HF_STR("file", config->dsn_file),
                HF_STR("reason", reason));
         return rv;
     }
-    rv = hf_store_open(&pump->store, &store);
+    if (config->cluster_mode != HF_CLUSTER_STANDBY)
+        return 0;
+    take_exports(config, out);
+    out->cluster = (struct hf_store_cluster){.node = config->node,
+                                             .version = HF_VERSION,
+                                             .require_sync = config->require_sync != 0,
+                                             .exports = out->exports,
+                                             .n_exports = config->n_export_rules};
+    out->store.cluster = &out->cluster;
+    out->store.timeout_ms = LEASED_TIMEOUT_MS;
+    return 0;
+}
+
+int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config,
+                        const struct hf_store_settings *settings)
+{
+    int rv = hf_store_open(&pump->store, &settings->store);
+
+    pump->patience_ms = config->patience * 1000;
     if (rv < 0)
-        hf_log(HF_LOG_ERROR, "cannot open the store", HF_STR("backend", store.backend),
+        hf_log(HF_LOG_ERROR, "cannot open the store", HF_STR("backend", settings->store.backend),
                HF_STR("reason", hf_store_error(&pump->store)));
     return rv;
 }
@@ -175,7 +249,8 @@ int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
 
 int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop)
 {
-    struct hf_committer_config config = {HF_COMMIT_GIVE_UP_MS, wake, pump};
+    struct hf_committer_config config = {
+        .give_up_ms = pump->patience_ms, .wake = wake, .ctx = pump, .leased = pump->lessee != NULL};
     int rv;
 
     uv_async_init(loop, &pump->committed, on_committed);
@@ -226,4 +301,29 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
 void hf_commit_pump_close(struct hf_commit_pump *pump)
 {
     hf_store_close(&pump->store);
+}
+
+/* ---- with a lease ---- */
+
+void hf_commit_pump_serve(struct hf_commit_pump *pump, struct hf_service *service)
+{
+    HF_ASSERT(!pump->service && !pump->committing);
+    pump->service = service;
+}
+
+void hf_commit_pump_forget(struct hf_commit_pump *pump)
+{
+    if (pump->service)
+        hf_service_fail_waiters(pump->service);
+    pump->service = NULL;
+}
+
+void hf_commit_pump_end(struct hf_commit_pump *pump)
+{
+    hf_committer_stop(&pump->committer);
+    collect(pump);
+    collect_backup(pump);
+    hf_committer_free(&pump->committer);
+    hf_store_close(&pump->store);
+    uv_close((uv_handle_t *)&pump->committed, NULL);
 }

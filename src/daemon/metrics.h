@@ -3,10 +3,12 @@
 #define HF_DAEMON_METRICS_H
 
 #include "admin/exposition.h"
+#include "daemon/cluster.h"
 #include "daemon/engine.h"
 #include "rpc/server.h"
 
+/* cluster is NULL without standbys. */
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
-                       struct hf_exposition *out);
+                       const struct hf_cluster *cluster, struct hf_exposition *out);
 
 #endif

@@ -100,7 +100,7 @@ static bool is_stopping(struct hf_committer *c)
 /* True if a failure is final and must be reported; false to try again. */
 static bool is_final(struct hf_committer *c, int code, bool in_doubt, bool late)
 {
-    if (code == HF_EFENCED)
+    if (code == HF_EFENCED || code == HF_EBEHIND)
         return true;
     if (in_doubt) /* a batch must not be reported as failed before that is certain */
         return late && is_stopping(c);
@@ -138,8 +138,10 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     uint64_t give_up_ns = c->submitted_ns + (c->health.up ? c->config.give_up_ms * NS_PER_MS : 0);
     struct hf_commit_result result = {.batch = batch, .status = HF_EFENCED};
 
-    if (c->health.code != HF_EFENCED)
+    if (c->health.code != HF_EFENCED || c->config.leased)
         result.status = commit_batch(c, batch, give_up_ns, &result.in_doubt);
+    if (c->config.leased)
+        result.row_found = hf_store_lease_row(c->store, &result.row);
     result.duration_ns = now_ns() - c->submitted_ns;
     (void)note_health(c, result.status);
 
@@ -147,6 +149,20 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     c->result = result;
     c->batch = NULL;
     c->done = true;
+    pthread_mutex_unlock(&c->mutex);
+    c->config.wake(c->config.ctx);
+}
+
+static void handle_lease(struct hf_committer *c)
+{
+    struct hf_commit_lease lease = {.done = true};
+
+    lease.status = hf_store_lease(c->store, c->lease.call);
+    lease.row_found = hf_store_lease_row(c->store, &lease.row);
+    /* A take that came second says nothing about the store. */
+    (void)note_health(c, lease.row_found && lease.status != HF_EBEHIND ? 0 : lease.status);
+    pthread_mutex_lock(&c->mutex);
+    c->lease = lease;
     pthread_mutex_unlock(&c->mutex);
     c->config.wake(c->config.ctx);
 }
@@ -162,28 +178,36 @@ static void handle_backup(struct hf_committer *c, bool stopping)
     c->config.wake(c->config.ctx);
 }
 
+/* What the thread has to do beside the batch. */
+struct other_work {
+    bool lease;
+    bool backup;
+    bool stopping;
+};
+
 /*
  * Waits for a batch, a backup or for the request to stop; while the store is down, for at most
  * pause_ns. Returns the batch, or NULL.
  */
-static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns, bool *backup,
-                                            bool *stopping)
+static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns,
+                                            struct other_work *other)
 {
-    bool probing = !c->health.up && c->health.code != HF_EFENCED;
+    bool probing = !c->health.up && c->health.code != HF_EFENCED && !c->config.leased;
     struct timespec until = timespec_of(now_ns() + pause_ns);
     const struct hf_batch *batch;
     int error = 0;
 
     pthread_mutex_lock(&c->mutex);
-    while (!c->batch && !c->backup.out && !c->stopping && error != ETIMEDOUT) {
+    while (!c->batch && !c->backup.out && !c->lease.call && !c->stopping && error != ETIMEDOUT) {
         if (probing)
             error = pthread_cond_timedwait(&c->changed, &c->mutex, &until);
         else
             error = pthread_cond_wait(&c->changed, &c->mutex);
     }
     batch = c->batch;
-    *backup = c->backup.out != NULL;
-    *stopping = c->stopping;
+    other->backup = c->backup.out != NULL;
+    other->lease = c->lease.call != NULL;
+    other->stopping = c->stopping;
     pthread_mutex_unlock(&c->mutex);
     return batch;
 }
@@ -193,17 +217,18 @@ static void *commit_thread(void *arg)
     struct hf_committer *c = arg;
     const uint64_t first_ns = PROBE_FIRST_MS * NS_PER_MS;
     uint64_t pause_ns = first_ns;
-    bool stopping = false;
-    bool backup = false;
+    struct other_work other;
 
     for (;;) {
-        const struct hf_batch *batch = wait_for_work(c, pause_ns, &backup, &stopping);
+        const struct hf_batch *batch = wait_for_work(c, pause_ns, &other);
 
-        if (backup) {
-            handle_backup(c, stopping);
+        if (other.lease) {
+            handle_lease(c);
+        } else if (other.backup) {
+            handle_backup(c, other.stopping);
         } else if (batch) {
             handle_batch(c, batch);
-        } else if (stopping) {
+        } else if (other.stopping) {
             return NULL;
         } else if (note_health(c, hf_store_probe(c->store))) {
             c->config.wake(c->config.ctx);
@@ -293,6 +318,28 @@ void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struc
     committer->backup = (struct hf_commit_backup){.out = out, .wall_ms = wall_ms};
     pthread_cond_signal(&committer->changed);
     pthread_mutex_unlock(&committer->mutex);
+}
+
+void hf_committer_lease(struct hf_committer *committer, struct hf_store_lease_call *call)
+{
+    pthread_mutex_lock(&committer->mutex);
+    HF_ASSERT(!committer->lease.call && !committer->lease.done && !committer->stopping);
+    committer->lease = (struct hf_commit_lease){.call = call};
+    pthread_mutex_unlock(&committer->mutex);
+    pthread_cond_signal(&committer->changed);
+}
+
+bool hf_committer_collect_lease(struct hf_committer *committer, struct hf_commit_lease *out)
+{
+    bool done;
+
+    pthread_mutex_lock(&committer->mutex);
+    done = committer->lease.done;
+    if (done)
+        *out = committer->lease;
+    committer->lease.done = false;
+    pthread_mutex_unlock(&committer->mutex);
+    return done;
 }
 
 bool hf_committer_collect_backup(struct hf_committer *committer, int *status)

@@ -125,7 +125,8 @@ def installed_it_has_all_it_needs():
             assert name in there, f"{name} is missing in {sorted(there)}"
         assert "/var/lib/holdfast" in copy.run("getent", "passwd", "holdfast")
         assert "/etc/holdfast/holdfast.conf" in copy.run("dpkg-query", "-W", "-f", "${Conffiles}", "holdfast")
-        said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service", "holdfast-replace-statd.service")
+        said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service",
+                        "holdfastd@files.service", "holdfast-replace-statd.service")
         assert "holdfast" not in said, said
 
 
