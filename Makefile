@@ -2,7 +2,7 @@
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test lab bench bench-hostile deb coverage tidy format format-check install clean
+.PHONY: build all run demo check test lab soak bench bench-hostile deb coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -35,6 +35,10 @@ lab: | build/build.ninja
 	@scripts/bootstrap lab
 	@ninja -C build
 	@scripts/run-tests build --suite lab
+
+# Histories under faults, SECONDS (600) with each configuration, checked; a report in build/soak.txt; as root.
+soak: all
+	@scripts/soak build $(or $(SECONDS),600)
 
 # Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
 bench: build

@@ -46,11 +46,16 @@
     X(NSM_PRIV_LOST, "a status callback does not return the monitor's own bytes")
 
 /* Those of the lease, which the cluster simulator catches. */
-#define HF_LEASE_MUTANTS(X)                                                         \
-    X(LEASE_FROM_REPLY, "a lease counts from the answer to its renewal")            \
-    X(LEASE_SLOW_POLL_COUNTS, "a standby counts polls that were answered late")     \
-    X(LEASE_GAP_COUNTS, "a standby counts on after a pause or a jump of its clock") \
-    X(LEASE_BACK_UNNOTICED, "a database that went back in time raises no alarm")
+#define HF_LEASE_MUTANTS(X)                                                              \
+    X(LEASE_FROM_REPLY, "a lease counts from the answer to its renewal")                 \
+    X(LEASE_NONCE_UNCHECKED, "an epoch is taken for ours whatever the nonce")            \
+    X(LEASE_DOUBT_IS_DONE, "a take in doubt counts as done")                             \
+    X(LEASE_BEAT_IGNORED, "a standby does not look at the beat")                         \
+    X(LEASE_BAD_POLL_COUNTS, "a standby counts on after a poll that failed or was late") \
+    X(LEASE_GAP_COUNTS, "a standby counts on after a pause or a jump of its clock")      \
+    X(LEASE_EXPIRED_IS_LOST, "a lease that ran out is given up")                         \
+    X(LEASE_BACK_UNNOTICED, "a database that went back in time raises no alarm")         \
+    X(LEASE_ALARM_UNTOLD, "the process that notices does not tell the others")
 
 enum hf_mutant {
     HF_MUTANT_NONE,

@@ -56,6 +56,26 @@ const char *hf_cluster_role(const struct hf_cluster *c)
     HF_UNREACHABLE();
 }
 
+/* ---- time ---- */
+
+uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms)
+{
+    struct hf_cluster *c = ctx;
+    uint64_t now = hf_cluster_now_ms();
+    uint64_t until = hf_lease_valid_until(&c->lease);
+    uint64_t late = until > 0 && now > until ? now - until : 0;
+    uint64_t unseen = mono_ms - c->seen_mono_ms;
+
+    if (!hf_lease_is_valid(&c->lease, now) && !c->silent_since)
+        c->silent_since = mono_ms - (late < unseen ? late : unseen);
+    c->seen_mono_ms = mono_ms;
+    if (hf_lease_is_valid(&c->lease, now) && c->silent_since) {
+        c->silent_ms += mono_ms - c->silent_since;
+        c->silent_since = 0;
+    }
+    return (c->silent_since ? c->silent_since : mono_ms) - c->silent_ms;
+}
+
 /* ---- the gate ---- */
 
 static bool may_send(void *ctx)
@@ -110,6 +130,7 @@ static void load(struct hf_cluster *c)
 static void begin_life(struct hf_cluster *c, uint64_t now)
 {
     c->began_ms = now;
+    c->released = false;
     c->view.takeovers++;
     c->phase = HF_PHASE_LOADING;
     hf_log(HF_LOG_INFO, "took the service", HF_STR("service", c->config->service),
@@ -224,7 +245,9 @@ static bool is_living(const struct hf_cluster *c)
 /* The lease is lost, or the database cannot be trusted: silent from this moment. */
 static void lose(struct hf_cluster *c, bool alarm)
 {
-    if (!alarm) {
+    if (c->released) {
+        hf_log(HF_LOG_INFO, "gave the service up", HF_STR("service", c->config->service));
+    } else if (!alarm) {
         c->view.losses++;
         hf_log(HF_LOG_WARN, "lost the service to another node",
                HF_STR("service", c->config->service));
@@ -247,28 +270,18 @@ static void watch_alarm(struct hf_cluster *c, uint64_t now)
     c->was_alarm = alarm;
 }
 
-/* The clean stop is durable, or could not be made so. */
-static bool has_left(const struct hf_cluster *c)
-{
-    const struct hf_service *service = c->pump->service;
-
-    return !c->pump->committing &&
-           (!service || c->leave_failed || service->durable >= c->leave_seq);
-}
-
-/* LEAVING: the clean stop is committed, the addresses go, and then the row is released. */
+/* LEAVING: the batch in flight ends, the addresses go, and then the row is released. */
 static void leave(struct hf_cluster *c)
 {
     if (c->phase == HF_PHASE_SERVING || c->phase == HF_PHASE_STARTING) {
-        c->leave_failed = false;
-        c->leave_seq = c->ops.leave(c->ops.ctx);
+        c->ops.leave(c->ops.ctx);
         drop_addresses(c, HF_PHASE_LEAVING);
     } else if (c->phase == HF_PHASE_LOADING) {
         drop_addresses(c, HF_PHASE_LEAVING);
     }
     if (c->phase != HF_PHASE_LEAVING && c->phase != HF_PHASE_WAITING)
         return;
-    if (!c->addresses_taken && has_left(c))
+    if (!c->addresses_taken && !c->pump->committing)
         hf_lease_silent(&c->lease);
 }
 
@@ -294,10 +307,6 @@ static void follow_state(struct hf_cluster *c, uint64_t now)
         break;
     case HF_LEASE_STANDBY:
     case HF_LEASE_HELD:
-        if (is_living(c) || c->phase == HF_PHASE_LEAVING) {
-            hf_log(HF_LOG_INFO, "gave the service up", HF_STR("service", c->config->service));
-            close_life(c);
-        }
         break;
     }
     if (c->phase == HF_PHASE_DROPPING && !c->addresses_taken)
@@ -313,9 +322,7 @@ static void follow_state(struct hf_cluster *c, uint64_t now)
 
 static void begin(struct hf_cluster *c, enum hf_lease_action action, uint64_t now)
 {
-    c->call = (struct hf_store_lease_call){.order = hf_lease_begin(&c->lease, action, now),
-                                           .accept = c->accepts};
-    c->accepts = false;
+    c->call = (struct hf_store_lease_call){.order = hf_lease_begin(&c->lease, action, now)};
     c->calling = true;
     if (action == HF_LEASE_TAKE)
         c->view.last_silence_ms = c->lease.seen.released ? 0 : now - c->lease.series_at;
@@ -384,6 +391,8 @@ static void transaction_ended(struct hf_cluster *c, int status, bool row_found,
 
     if (result == HF_LEASE_DONE)
         c->row = *row;
+    uv_update_time(c->loop);
+    (void)hf_cluster_core_ms(c, uv_now(c->loop)); /* a silence that this ends is noticed */
     hf_lease_end(&c->lease, hf_cluster_now_ms(), result, row_found ? row : NULL);
     if (c->addresses && hf_lease_valid_until(&c->lease) > 0)
         hf_addresses_renew(c->addresses, hf_lease_valid_until(&c->lease));
@@ -400,7 +409,6 @@ static void batch_settled(void *ctx, const struct hf_commit_result *result)
 
     if (c->phase == HF_PHASE_STARTING && result->status == 0)
         start_serving(c);
-    c->leave_failed = c->leave_failed || (c->phase == HF_PHASE_LEAVING && result->status < 0);
     carry_on(c);
 }
 
@@ -422,6 +430,7 @@ static void lease_ended(void *ctx, const struct hf_commit_lease *result)
     struct hf_cluster *c = ctx;
 
     c->calling = false;
+    c->released = c->released || (c->call.order.action == HF_LEASE_RELEASE && result->status == 0);
     note_view(c);
     transaction_ended(c, result->status, result->row_found, &result->row);
     carry_on(c);
@@ -431,8 +440,7 @@ static void lease_ended(void *ctx, const struct hf_commit_lease *result)
 
 void hf_cluster_take(struct hf_cluster *c)
 {
-    if (hf_lease_accept(&c->lease))
-        c->accepts = true;
+    (void)hf_lease_accept(&c->lease);
     hf_lease_want(&c->lease);
     carry_on(c);
 }

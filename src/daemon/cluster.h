@@ -39,8 +39,8 @@ struct hf_cluster_ops {
     void (*serve)(void *ctx);
     /* The gate was shut for a while and has opened. */
     void (*resume)(void *ctx);
-    /* Records a clean stop in the core's last batch; returns its number. */
-    uint64_t (*leave)(void *ctx);
+    /* The core is told nothing more and submits no batch. */
+    void (*leave)(void *ctx);
     /* Closes everything; hf_cluster_closed() is called when that is done. */
     void (*close)(void *ctx);
     /* What people see has changed. */
@@ -79,7 +79,6 @@ struct hf_cluster {
     struct hf_lease lease;
     struct hf_store_lease_call call; /* with the store's thread while `calling` */
     bool calling;
-    bool accepts; /* the next poll accepts a database that went back in time */
     uv_timer_t timer;
 
     enum hf_cluster_phase phase;
@@ -88,12 +87,14 @@ struct hf_cluster {
     uint64_t began_ms;       /* when the lease of this life was taken */
     uint64_t retry_ms;       /* loading failed: not before this moment; 0: no */
     bool addresses_taken;    /* asked for, and not reported down since */
-    uint64_t leave_seq;      /* the batch with the clean stop */
-    bool leave_failed;       /* which need not be: it is for people */
     bool was_valid;          /* the gate, when it was last looked at */
     bool was_alarm;          /* the state, likewise */
+    bool released;           /* the life ended because the service was given up */
     bool stopping;
     bool stopped;
+    uint64_t silent_ms;    /* how long the core's clock has stood still in all */
+    uint64_t silent_since; /* of the loop's clock; 0: it runs */
+    uint64_t seen_mono_ms; /* of the loop's clock: when that was last looked at */
     struct hf_cluster_view view;
 };
 
@@ -125,6 +126,12 @@ void hf_cluster_release(struct hf_cluster *cluster);
 /* Gives it up to another node; HF_ENOENT if no other was seen lately, HF_EDENIED if it is not ours.
  */
 int hf_cluster_move(struct hf_cluster *cluster);
+
+/*
+ * The time that the core is given: it stands still while the lease is not valid, because no client
+ * can reach a silent service, and no grace period or call may run out meanwhile.
+ */
+uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms);
 
 /* "standby", "active", "suspended", ... */
 const char *hf_cluster_role(const struct hf_cluster *cluster);

@@ -24,7 +24,7 @@ static void set_alarm(struct hf_engine *engine)
 {
     enum { WALL_CLOCK_MS = 1000 };
     uint64_t deadline = hf_core_deadline(engine->service.core);
-    uint64_t mono_ms = uv_now(engine->loop);
+    uint64_t mono_ms = hf_service_now(&engine->service).mono_ms;
     uint64_t pause = deadline > mono_ms && !engine->more_calls ? deadline - mono_ms : 0;
 
     uv_timer_start(&engine->alarm, on_alarm, pause < WALL_CLOCK_MS ? pause : WALL_CLOCK_MS, 0);
@@ -135,6 +135,7 @@ struct hf_core *hf_engine_core_new(const struct hf_config *config,
     make_rules(config, rules);
     core.export_rules = rules->list;
     core.n_export_rules = rules->n_own + rules->n_foreign;
+    core.n_foreign_rules = rules->n_foreign;
     return hf_core_new(&core, &hf_alloc_heap);
 }
 
@@ -244,6 +245,12 @@ void hf_engine_adopt(struct hf_engine *engine, struct hf_core *core, struct hf_e
 void hf_engine_serve(struct hf_engine *engine)
 {
     engine->service.loading = false;
+}
+
+void hf_engine_rest(struct hf_engine *engine)
+{
+    uv_prepare_stop(&engine->prepare);
+    uv_timer_stop(&engine->alarm);
 }
 
 static void on_closed(uv_handle_t *handle)

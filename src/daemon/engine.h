@@ -91,6 +91,9 @@ void hf_engine_adopt(struct hf_engine *engine, struct hf_core *core, struct hf_e
 /* The new epoch is durable: requests are served. */
 void hf_engine_serve(struct hf_engine *engine);
 
+/* The service is being given up: nothing is begun any more, and no batch submitted. */
+void hf_engine_rest(struct hf_engine *engine);
+
 /*
  * The lease is lost, or the process ends: this memory answers no more. hf_engine_is_gone() tells
  * when nothing on the loop refers to it any more; hf_engine_free() then frees what it holds.

@@ -65,11 +65,9 @@ static void on_resume(void *ctx)
 
 /* ---- a life ends ---- */
 
-static uint64_t on_leave(void *ctx)
+static void on_leave(void *ctx)
 {
-    struct hf_service *service = &((struct daemon *)ctx)->life->engine.service;
-
-    return hf_core_stop(service->core, hf_service_now(service));
+    hf_engine_rest(&((struct daemon *)ctx)->life->engine);
 }
 
 static bool is_closed(const struct life *life)
@@ -107,8 +105,12 @@ static void on_server_closed(void *ctx)
 /* Makes an engine that waits. */
 static int open_life(struct daemon *d)
 {
-    return hf_engine_open_empty(&d->life->engine, &d->loop, &d->options->config, &d->hash_key,
-                                &d->pump, &d->cluster.gate);
+    int rv = hf_engine_open_empty(&d->life->engine, &d->loop, &d->options->config, &d->hash_key,
+                                  &d->pump, &d->cluster.gate);
+
+    d->life->engine.service.core_ms = hf_cluster_core_ms;
+    d->life->engine.service.core_ms_ctx = &d->cluster;
+    return rv;
 }
 
 static void end_life(struct daemon *d, struct life *life)

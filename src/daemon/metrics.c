@@ -39,6 +39,9 @@ static void expose_nlm(const struct hf_nlm *nlm, struct hf_exposition *out)
         out, "nlm_refused_callers_total",
         "Notices of a restart (procedure 16) refused because they came from another host.",
         nlm->refused_callers);
+    hf_expose_counter(out, "nlm_refused_foreign_total",
+                      "Locks refused because their export belongs to another service.",
+                      nlm->refused_foreign);
 }
 
 static void expose_nsm(const struct hf_nsm *nsm, struct hf_exposition *out)

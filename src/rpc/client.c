@@ -159,10 +159,16 @@ static struct hf_portcache_key port_key(const struct hf_rpc_outcall *call)
                                      call->call_args.vers, call->wanted};
 }
 
+/* What could not be sent says nothing about the peer. */
+static int blame(const struct hf_rpc_outcall *call, int error)
+{
+    return error < 0 && !hf_rpc_gate_is_open(call->client->gate) ? HF_EBUSY : error;
+}
+
 static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
 {
     struct hf_rpc_response response = {
-        .error = error,
+        .error = blame(call, error),
         .results = results,
         .peer = call->to,
         .elapsed_ms = (uint32_t)(uv_now(call->client->loop) - call->started_ms),

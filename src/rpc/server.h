@@ -70,7 +70,7 @@ struct hf_rpc_server_config {
                           after this time */
     bool timed;        /* record when each call arrives, for metrics */
     const struct hf_rpc_gate *gate; /* NULL: always open; outlives the server */
-    enum hf_bind bind; /* ABSENT: listen on addresses that may come and go */
+    enum hf_bind bind;              /* ABSENT: listen on addresses that may come and go */
 };
 
 enum {

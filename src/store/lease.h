@@ -54,7 +54,6 @@ struct hf_store_node {
 /* A transaction on the lease, and what it found. */
 struct hf_store_lease_call {
     struct hf_lease_order order; /* any but HF_LEASE_COMMIT, which is hf_store_apply() */
-    bool accept;                 /* POLL: an operator accepts a database that went back in time */
 
     /* POLL, and sometimes RENEW: what people want to know. */
     char owner[HF_STORE_NODE_MAX]; /* the node that took it last */
@@ -76,7 +75,8 @@ int hf_store_lease(struct hf_store *store, struct hf_store_lease_call *call);
  */
 bool hf_store_lease_row(const struct hf_store *store, struct hf_lease_row *out);
 
-/* Receives what is loaded, exports first. A negative return value ends the walk, which then returns it. */
+/* Receives what is loaded, exports first. A negative return value ends the walk, which then returns
+ * it. */
 struct hf_store_loading {
     hf_store_visit record;
     int (*foreign)(void *ctx, const struct hf_store_export *other); /* of another service */

@@ -184,10 +184,10 @@ static void forget_exports(struct hf_pg_session *session)
 
 /* ---- the row ---- */
 
-#define ROW                                          \
-    "s.fence, s.nonce, s.beat, s.released, s.node, " \
+#define ROW                                                   \
+    "s.fence, s.nonce, s.beat, s.released, s.alarm, s.node, " \
     "coalesce(extract(epoch FROM s.taken_at) * 1000, 0)::int8"
-enum { FENCE, NONCE, BEAT, RELEASED, NODE, TAKEN_AT, OTHER, OTHER_VERSION, OTHER_SEEN };
+enum { FENCE, NONCE, BEAT, RELEASED, ALARM, NODE, TAKEN_AT, OTHER, OTHER_VERSION, OTHER_SEEN };
 
 #define ROW_WHAT "cannot use the lease"
 
@@ -198,6 +198,7 @@ static struct hf_lease_row row_of(const PGresult *result)
         .nonce = read_number(result, 0, NONCE),
         .beat = read_number(result, 0, BEAT),
         .released = PQgetvalue(result, 0, RELEASED)[0] == 't',
+        .alarm = PQgetvalue(result, 0, ALARM)[0] == 't',
     };
 }
 
@@ -287,7 +288,8 @@ void hf_pg_lease_note(struct hf_pg_session *session, int status)
     session->beat_known = status == 0;
     if (status == 0) {
         session->beat = session->pg.beat;
-        session->row = (struct hf_lease_row){session->fence, session->nonce, session->beat, false};
+        session->row = (struct hf_lease_row){
+            .epoch = session->fence, .nonce = session->nonce, .beat = session->beat};
     } else if (status == HF_EFENCED || status == HF_EBEHIND) {
         find_row(session);
     }
@@ -301,8 +303,6 @@ static int poll_lease(struct hf_pg_session *session, struct hf_store_lease_call 
     if (rv < 0)
         return rv;
     session->row_found = true;
-    if (call->accept)
-        session->beat = 0;
     if (session->offered_nonce && row->nonce == session->offered_nonce && !row->released)
         own(session, row);
     else if (row->epoch != session->fence || row->nonce != session->nonce || row->released)
@@ -368,8 +368,8 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
     rv = hf_pg_exec_params(&session->pg,
                            "UPDATE server_state s SET fence = $6, nonce = $3, beat = beat + 1,"
                            " released = false, node = $4, session = $5,"
-                           " taken_at = clock_timestamp() WHERE fence = $1 AND beat = $2"
-                           " RETURNING " ROW,
+                           " taken_at = clock_timestamp()"
+                           " WHERE fence = $1 AND beat = $2 AND NOT alarm RETURNING " ROW,
                            6, params, "cannot take the lease", &result);
     if (rv < 0) {
         session->pg.store->in_doubt = !session->pg.conn;
@@ -380,16 +380,12 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
     return rv;
 }
 
-static int release(struct hf_pg_session *session)
+/* A change of the row that has no more to it: 0 and the row, or refused as what it is not. */
+static int change(struct hf_pg_session *session, const char *sql, int n, const char *const *params,
+                  int refusal)
 {
-    char epoch[NUMBER_MAX];
-    char nonce[NUMBER_MAX];
-    const char *const params[] = {number(epoch, session->fence), number(nonce, session->nonce)};
     PGresult *result;
-    int rv = hf_pg_exec_params(&session->pg,
-                               "UPDATE server_state s SET released = true, beat = beat + 1"
-                               " WHERE fence = $1 AND nonce = $2 RETURNING " ROW,
-                               2, params, "cannot release the lease", &result);
+    int rv = hf_pg_exec_params(&session->pg, sql, n, params, ROW_WHAT, &result);
 
     if (rv < 0)
         return rv;
@@ -400,13 +396,44 @@ static int release(struct hf_pg_session *session)
         session->row_found = true;
     } else {
         find_row(session);
-        rv = hf_store_fail(session->pg.store, HF_EFENCED,
-                           "cannot release the lease: another holdfastd has taken it");
+        rv = hf_store_fail(session->pg.store, refusal, ROW_WHAT ": %s", hf_strerror(refusal));
     }
     PQclear(result);
+    return rv;
+}
+
+static int release(struct hf_pg_session *session)
+{
+    char epoch[NUMBER_MAX];
+    char nonce[NUMBER_MAX];
+    const char *const params[] = {number(epoch, session->fence), number(nonce, session->nonce)};
+    int rv = change(session,
+                    "UPDATE server_state s SET released = true, beat = beat + 1"
+                    " WHERE fence = $1 AND nonce = $2 AND NOT alarm RETURNING " ROW,
+                    2, params, HF_EFENCED);
+
     if (rv == 0 || rv == HF_EFENCED)
         disown(session);
     return rv;
+}
+
+/* The database went back in time: a process that does not know must not grant locks on it. */
+static int stop(struct hf_pg_session *session)
+{
+    return change(session, "UPDATE server_state s SET alarm = true, beat = beat + 1 RETURNING " ROW,
+                  0, NULL, HF_EFORMAT);
+}
+
+/* An operator has accepted what the database shows. */
+static int clear(struct hf_pg_session *session, const struct hf_lease_order *order)
+{
+    char epoch[NUMBER_MAX];
+    const char *const params[] = {number(epoch, order->new_epoch)};
+
+    return change(session,
+                  "UPDATE server_state s SET alarm = false, released = true, fence = $1, nonce = 0,"
+                  " beat = beat + 1 WHERE alarm RETURNING " ROW,
+                  1, params, HF_EBUSY);
 }
 
 /* The nodes are for people: what cannot be read now is read at a later renewal. */
@@ -438,6 +465,10 @@ int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *ca
         return 0;
     case HF_LEASE_RELEASE:
         return release(session);
+    case HF_LEASE_STOP:
+        return stop(session);
+    case HF_LEASE_CLEAR:
+        return clear(session, &call->order);
     case HF_LEASE_NOTHING:
     case HF_LEASE_COMMIT:
         break;

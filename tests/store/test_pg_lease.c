@@ -273,10 +273,11 @@ static void a_take_in_doubt_is_decided_by_the_row(void **state)
 /* HA-08: an asynchronous replica was promoted that lacks the last commits. */
 static void a_database_that_went_back_in_time_takes_nothing(void **state)
 {
-    struct hf_store_lease_call accept = {.order = {.action = HF_LEASE_POLL}, .accept = true};
+    struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
 
     (void)state;
     open_daemon(LEFT);
+    open_daemon(RIGHT);
     take_now(LEFT, 11);
     assert_int_equal(put_epoch(LEFT, 7), 0);
     sql("UPDATE server_state SET beat = beat - 1, epoch = 6");
@@ -284,8 +285,31 @@ static void a_database_that_went_back_in_time_takes_nothing(void **state)
     assert_int_equal(lease(LEFT, HF_LEASE_RENEW, NULL), HF_EBEHIND);
     assert_non_null(strstr(hf_store_error(&daemons[LEFT]), "promoted"));
     assert_string_equal(sql("SELECT epoch FROM server_state"), "6");
-    assert_int_equal(hf_store_lease(&daemons[LEFT], &accept), 0);
-    assert_int_equal(put_epoch(LEFT, 8), 0);
+    assert_int_equal(hf_store_lease(&daemons[LEFT], &clear), HF_EBUSY); /* no alarm to remove */
+}
+
+/* One that noticed stops the whole service, until an operator has accepted it. */
+static void an_alarm_stops_every_daemon(void **state)
+{
+    struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
+    struct hf_lease_row row;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    assert_int_equal(lease(RIGHT, HF_LEASE_STOP, &row), 0);
+    assert_true(row.alarm);
+    assert_int_equal(put_epoch(LEFT, 7), HF_EBEHIND);
+    assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), HF_EFENCED);
+    row = seen_by(RIGHT);
+    assert_int_equal(take(RIGHT, &row, 22), HF_EBUSY);
+    assert_int_equal(hf_store_lease(&daemons[RIGHT], &clear), 0);
+    row = seen_by(RIGHT);
+    assert_true(!row.alarm && row.released && row.epoch == 9);
+    take_now(RIGHT, 22);
+    assert_int_equal(put_epoch(RIGHT, 8), 0);
+    assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
 }
 
 /* Even the take is not there any more: it is not another daemon that took over. */
@@ -456,13 +480,13 @@ static void an_export_belongs_to_one_service(void **state)
 
 static void a_daemon_alone_and_standbys_keep_each_other_out(void **state)
 {
-    struct hf_store_config alone = {.backend = "postgres", .dsn = server.dsn, .timeout_ms = 400};
+    struct hf_store_config alone = {.backend = "postgres", .dsn = server.dsn, .timeout_ms = 2000};
     struct hf_store_config config = config_of(LEFT);
     struct hf_store single;
     char error[HF_STORE_ERROR_MAX];
 
     (void)state;
-    config.timeout_ms = 400;
+    config.timeout_ms = 2000;
     open_daemon(LEFT);
     assert_int_equal(hf_store_open(&single, &alone), HF_EBUSY);
     assert_int_equal(hf_store_migrate(&alone, HF_MIGRATE_DOWN, NULL, NULL, error), HF_EBUSY);
@@ -499,6 +523,7 @@ int main(void)
         STORY(a_released_lease_says_so),
         STORY(a_take_in_doubt_is_decided_by_the_row),
         STORY(a_database_that_went_back_in_time_takes_nothing),
+        STORY(an_alarm_stops_every_daemon),
         STORY(a_database_that_lost_the_take_is_behind),
         STORY(a_synchronous_standby_is_required),
         STORY(the_owner_loads_all_of_it),

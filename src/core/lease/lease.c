@@ -96,9 +96,13 @@ enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now)
         return HF_LEASE_TAKE;
     if (now < lease->next_at)
         return HF_LEASE_NOTHING;
-    if (!hf_lease_is_owner(lease))
-        return HF_LEASE_POLL;
-    return lease->state == HF_LEASE_LEAVING && lease->silent ? HF_LEASE_RELEASE : HF_LEASE_RENEW;
+    if (lease->state == HF_LEASE_LEAVING && lease->silent)
+        return HF_LEASE_RELEASE;
+    if (lease->state == HF_LEASE_ALARM && !lease->is_told && !HF_MUTANT(LEASE_ALARM_UNTOLD))
+        return HF_LEASE_STOP;
+    if (lease->state == HF_LEASE_ALARM && lease->is_accepted)
+        return HF_LEASE_CLEAR;
+    return hf_lease_is_owner(lease) ? HF_LEASE_RENEW : HF_LEASE_POLL;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -126,17 +130,12 @@ struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_actio
     struct hf_lease_order order = {.action = action, .nonce = lease->nonce};
 
     HF_ASSERT(lease->under_way == HF_LEASE_NOTHING && action != HF_LEASE_NOTHING);
-    HF_ASSERT(action == HF_LEASE_POLL || (action == HF_LEASE_TAKE) != hf_lease_is_owner(lease));
+    HF_ASSERT(action != HF_LEASE_COMMIT || hf_lease_is_owner(lease));
     lease->under_way = action;
     lease->sent_at = now;
-    if (action == HF_LEASE_TAKE) {
-        order.epoch = lease->seen.epoch;
-        order.beat = lease->seen.beat;
-        order.new_epoch = lease->top_epoch + 1;
-    } else if (action != HF_LEASE_POLL) {
-        order.epoch = lease->epoch;
-        order.beat = lease->known.beat;
-    }
+    order.epoch = action == HF_LEASE_TAKE ? lease->seen.epoch : lease->epoch;
+    order.beat = action == HF_LEASE_TAKE ? lease->seen.beat : lease->known.beat;
+    order.new_epoch = lease->top_epoch + 1;
     return order;
 }
 
@@ -151,37 +150,62 @@ static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *r
     if (HF_MUTANT(LEASE_BACK_UNNOTICED))
         return false;
     return row->epoch < known->epoch || row->beat < known->beat ||
-           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce);
+           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce &&
+            !HF_MUTANT(LEASE_NONCE_UNCHECKED));
 }
 
-static void end_life(struct hf_lease *lease, enum hf_lease_state state, uint64_t now)
+static void end_life(struct hf_lease *lease, enum hf_lease_state state)
 {
     lease->state = state;
     lease->epoch = 0;
     lease->valid_until = 0;
     lease->polls = 0;
-    lease->next_at = now + lease->config.poll_ms;
+    lease->is_told = false;
+    lease->is_accepted = false;
 }
 
-/* Each row that is read passes here. Returns false if it raises the alarm. */
+/* Each row passes here, except in ALARM. Returns false if it raises the alarm. */
 static bool look_at(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                     const struct hf_lease_row *row)
 {
-    if (lease->state == HF_LEASE_ALARM || went_back(lease, row)) {
-        end_life(lease, HF_LEASE_ALARM, now);
+    if (row->alarm || went_back(lease, row)) {
+        end_life(lease, HF_LEASE_ALARM);
+        lease->is_told = row->alarm;
+        lease->next_at = now;
         return false;
     }
     if (result == HF_LEASE_DONE)
         lease->known = *row;
-    if (row->epoch > lease->top_epoch)
-        lease->top_epoch = row->epoch;
     return true;
+}
+
+/* ALARM: it is in the row, or an operator has removed it from there. */
+static void alarm_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
+                        const struct hf_lease_row *row)
+{
+    lease->next_at = lease->sent_at + lease->config.poll_ms;
+    if (result == HF_LEASE_REFUSED) /* to clear: another node did */
+        lease->is_accepted = false;
+    if (result != HF_LEASE_DONE)
+        return;
+    if (row->alarm) {
+        lease->is_told = true;
+        lease->known = *row;
+        lease->next_at = lease->is_accepted ? now : lease->next_at;
+    } else if (went_back(lease, row)) {
+        lease->is_told = false; /* even the alarm was forgotten */
+    } else if (lease->is_told) {
+        end_life(lease, HF_LEASE_LOST);
+        lease->known = *row;
+    }
 }
 
 /* The row is ours since a transaction that was sent at sent_at; 0: that is not known to be durable.
  */
 static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
+    if (!is_held(lease, now))
+        lease->hold = HF_LEASE_NOT_HELD; /* a planned move that no other node followed */
     lease->state = lease->hold == HF_LEASE_NOT_HELD ? HF_LEASE_ACTIVE : HF_LEASE_LEAVING;
     lease->silent = false;
     lease->epoch = row->epoch;
@@ -200,18 +224,27 @@ static void renewed(struct hf_lease *lease, uint64_t now)
         lease->next_at = now; /* too late to count; the next one will not be */
 }
 
+/* In STANDBY: a take of this life that was in doubt. */
+static bool is_ours(const struct hf_lease *lease, const struct hf_lease_row *row)
+{
+    if (HF_MUTANT(LEASE_NONCE_UNCHECKED) && lease->epoch != 0 && row->epoch == lease->epoch)
+        return true;
+    return row->nonce == lease->nonce;
+}
+
 static bool is_same(const struct hf_lease_row *a, const struct hf_lease_row *b)
 {
-    return a->epoch == b->epoch && a->nonce == b->nonce && a->beat == b->beat;
+    return a->epoch == b->epoch && a->nonce == b->nonce &&
+           (a->beat == b->beat || HF_MUTANT(LEASE_BEAT_IGNORED));
 }
 
 /* STANDBY: the row, read by a poll that was answered in time or not. */
 static void observe(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
-    bool in_time =
-        now - lease->sent_at < lease->config.poll_ms || HF_MUTANT(LEASE_SLOW_POLL_COUNTS);
+    bool in_time = now - lease->sent_at < lease->config.poll_ms || HF_MUTANT(LEASE_BAD_POLL_COUNTS);
     bool goes_on = lease->polls > 0 && in_time && is_same(row, &lease->seen) &&
-                   (now < series_until(lease) || HF_MUTANT(LEASE_GAP_COUNTS));
+                   (now < series_until(lease) || HF_MUTANT(LEASE_GAP_COUNTS) ||
+                    HF_MUTANT(LEASE_BAD_POLL_COUNTS));
 
     if (lease->hold == HF_LEASE_UNTIL_TAKEN && !row->released && row->nonce != lease->nonce)
         lease->hold = HF_LEASE_NOT_HELD;
@@ -230,14 +263,15 @@ static void poll_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
 {
     lease->next_at = lease->sent_at + lease->config.poll_ms;
     if (result != HF_LEASE_DONE) {
-        lease->polls = 0;
+        if (!HF_MUTANT(LEASE_BAD_POLL_COUNTS))
+            lease->polls = 0;
         return;
     }
     if (!look_at(lease, now, result, row) || lease->state != HF_LEASE_STANDBY)
         return;
     /* A take that was in doubt was applied after all. Only a renewal gives it a time to count from.
      */
-    if (row->nonce == lease->nonce && !row->released)
+    if (is_ours(lease, row) && !row->released)
         own(lease, row, now);
     else
         observe(lease, row, now);
@@ -248,18 +282,18 @@ static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
 {
     lease->polls = 0;
     lease->next_at = now; /* refused or in doubt: look */
+    if (HF_MUTANT(LEASE_NONCE_UNCHECKED))
+        lease->epoch = lease->top_epoch + 1;
+    if (HF_MUTANT(LEASE_DOUBT_IS_DONE) && result == HF_LEASE_FAILED) {
+        own(lease, &(struct hf_lease_row){.epoch = lease->top_epoch + 1}, now);
+        renewed(lease, now);
+    }
     if (result == HF_LEASE_FAILED || !look_at(lease, now, result, row))
         return;
     if (result == HF_LEASE_DONE) {
         own(lease, row, now);
         renewed(lease, now);
     }
-}
-
-static void released(struct hf_lease *lease, uint64_t now)
-{
-    end_life(lease, HF_LEASE_STANDBY, now);
-    lease->held_at = now;
 }
 
 /* RENEW, COMMIT, RELEASE */
@@ -272,14 +306,18 @@ static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     }
     if (!look_at(lease, now, result, row))
         return;
-    if (row->epoch != lease->epoch || row->nonce != lease->nonce)
-        end_life(lease, HF_LEASE_LOST, now);
-    else if (result != HF_LEASE_DONE)
+    if (row->epoch != lease->epoch || !is_ours(lease, row)) {
+        end_life(lease, HF_LEASE_LOST);
+    } else if (HF_MUTANT(LEASE_EXPIRED_IS_LOST) && now >= lease->valid_until) {
+        end_life(lease, HF_LEASE_LOST);
+    } else if (result != HF_LEASE_DONE) {
         lease->next_at = now; /* a commit that expected another beat: renew to learn it */
-    else if (action == HF_LEASE_RELEASE)
-        released(lease, now);
-    else
+    } else if (action == HF_LEASE_RELEASE) {
+        end_life(lease, HF_LEASE_LOST);
+        lease->held_at = now;
+    } else {
         renewed(lease, now);
+    }
 }
 
 void hf_lease_end(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
@@ -289,7 +327,11 @@ void hf_lease_end(struct hf_lease *lease, uint64_t now, enum hf_lease_result res
 
     HF_ASSERT(action != HF_LEASE_NOTHING && (row != NULL) == (result != HF_LEASE_FAILED));
     lease->under_way = HF_LEASE_NOTHING;
-    if (action == HF_LEASE_POLL)
+    if (row && row->epoch > lease->top_epoch)
+        lease->top_epoch = row->epoch;
+    if (lease->state == HF_LEASE_ALARM)
+        alarm_ended(lease, now, result, row);
+    else if (action == HF_LEASE_POLL)
         poll_ended(lease, now, result, row);
     else if (action == HF_LEASE_TAKE)
         take_ended(lease, now, result, row);
@@ -326,7 +368,7 @@ bool hf_lease_accept(struct hf_lease *lease)
 {
     if (lease->state != HF_LEASE_ALARM)
         return false;
-    lease->state = HF_LEASE_LOST;
-    lease->known = (struct hf_lease_row){0};
+    lease->is_accepted = true;
+    lease->next_at = 0;
     return true;
 }

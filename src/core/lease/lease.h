@@ -29,13 +29,15 @@
  * in doubt also begins here: the row was read with our nonce in it, and only a renewal proves that
  * it is durable. LEAVING    steps down: silent, still renewing, until the driver says that the
  * addresses are gone and nothing is left to commit (hf_lease_silent()); then it releases the row.
- *   HELD       polls but does not take: the service was released here (hf_lease_step_down()), or an
- *              outside manager said so (hf_lease_hold()).
- *   LOST       another process took the service. This life's memory must not be used again: the
- * driver drops addresses, connections and the core, then calls hf_lease_reset(): STANDBY. ALARM the
- * database went back in time: it shows less than it once acknowledged. Not one lock may be granted
- * on it. The driver drops everything as in LOST. Until an operator accepts the state of the
- * database (hf_lease_accept()), this process polls and does nothing else.
+ *   HELD       polls but does not take: the service was released here (hf_lease_step_down()), or
+ *              an outside manager said so.
+ *   LOST       this life has ended: another process took the service, or it was released. Its
+ *              memory must not be used again: the driver drops addresses, connections and the core,
+ *              then calls hf_lease_reset(). A life owns the service at most once.
+ *   ALARM      the database went back in time: it shows less than it once acknowledged. Not one
+ * lock may be granted on it. The driver drops everything as in LOST. The first process that notices
+ * writes the alarm into the row, which stops the others as well. When an operator has accepted the
+ * state of the database (hf_lease_accept(), on any node), all of them go on: LOST.
  */
 #ifndef HF_CORE_LEASE_LEASE_H
 #define HF_CORE_LEASE_LEASE_H
@@ -97,6 +99,9 @@ struct hf_lease {
     uint32_t polls;           /* in a row that showed it, each in time */
     uint64_t series_at;       /* when the answer to the first of them arrived */
     uint64_t last_poll_at;    /* and to the last */
+
+    bool is_told;     /* ALARM: it is in the row */
+    bool is_accepted; /* ALARM: the operator wants it removed */
 
     struct hf_lease_row known; /* acknowledged to this process: the database must not show less */
     uint64_t top_epoch;        /* the greatest ever seen: the next take exceeds it */
@@ -160,8 +165,8 @@ void hf_lease_silent(struct hf_lease *lease);
  */
 void hf_lease_want(struct hf_lease *lease);
 
-/* The operator accepts what the database shows: ALARM becomes LOST. Returns false in other states.
- */
+/* The operator accepts what the database shows. ALARM becomes LOST when the row says so, here and
+ * on the other nodes. Returns false in other states. */
 bool hf_lease_accept(struct hf_lease *lease);
 
 #endif

@@ -4,6 +4,7 @@ ALTER TABLE server_state
     DROP COLUMN session,
     DROP COLUMN taken_at,
     DROP COLUMN node,
+    DROP COLUMN alarm,
     DROP COLUMN released,
     DROP COLUMN beat,
     DROP COLUMN nonce;

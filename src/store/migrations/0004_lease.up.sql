@@ -6,6 +6,7 @@ ALTER TABLE server_state
     ADD COLUMN nonce    bigint NOT NULL DEFAULT 0,     -- of the owner, chosen at random
     ADD COLUMN beat     bigint NOT NULL DEFAULT 0,
     ADD COLUMN released boolean NOT NULL DEFAULT true, -- given up: it may be taken at once
+    ADD COLUMN alarm    boolean NOT NULL DEFAULT false, -- it went back in time: take nothing
     ADD COLUMN node     text NOT NULL DEFAULT '',      -- for people: the host that took it last
     ADD COLUMN taken_at timestamptz,
     ADD COLUMN session  text NOT NULL DEFAULT '';      -- application_name of the owner's sessions
@@ -28,7 +29,7 @@ DECLARE
     found_row server_state%ROWTYPE;
 BEGIN
     SELECT * INTO found_row FROM server_state FOR NO KEY UPDATE;
-    IF found_row.fence < my_epoch OR found_row.beat < from_beat THEN
+    IF found_row.fence < my_epoch OR found_row.beat < from_beat OR found_row.alarm THEN
         RAISE EXCEPTION 'the database has lost transactions' USING ERRCODE = 'HF002';
     ELSIF found_row.fence <> my_epoch OR found_row.nonce <> my_nonce OR found_row.released THEN
         RAISE EXCEPTION 'another daemon has taken over' USING ERRCODE = 'HF001';

@@ -233,6 +233,59 @@ def the_database_fails_over():
         assert "synchronous_standby_names" in alone.log()
 
 
+@tap.test
+def a_database_that_forgot_raises_the_alarm():
+    """HA-08: given a replica that is not synchronous and lacks the last commits, when it is promoted, then no node grants
+    anything on it, and each says so, until an operator accepts it."""
+    with Cluster(*PLAIN) as cluster:
+        primary = cluster.postgres()
+        replica = cluster.postgres(primary)
+        dsn = f"host={primary.box.address},{replica.box.address} dbname=postgres user=postgres"
+        nodes = [cluster.node(name, dsn) for name in ("left", "right")]
+        owner = cluster.wait_for_owner()
+        lock_until_granted(owner, lock(1))
+        replica.sql("SELECT pg_wal_replay_pause()")
+        replica.box.cut()  # from here on it does not get what is committed
+        for number in range(2, 6):
+            lock_until_granted(owner, lock(number))
+        primary.stop()
+        replica.box.join()
+        replica.sql("SELECT pg_wal_replay_resume()")
+        replica.promote()
+        for node in nodes:
+            wait_until(lambda node=node: node.role() == "alarm", f"{node.name} raises the alarm")
+            assert node.nlm(LOCK, lock(9)) is None
+            node.daemon.wait_for_log("the database has lost acknowledged transactions")
+        assert "holdfast_cluster_alarm 1\n" in nodes[0].ask("GET", "/metrics")[1]
+        assert nodes[0].move("take")[0] == 202
+        lock_until_granted(cluster.wait_for_owner(), lock(9))
+
+
+@tap.test
+def an_export_belongs_to_one_service():
+    """HA-09: given two services in one database, when a client locks a file of the one at the other, then it is refused,
+    counted and logged; and a third that claims the same export does not start."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        blue = cluster.node("blue", database.dsn, "cluster.service=blue", "share home.fh=0:aabb", "share work.fh=0:ccdd")
+        green = cluster.node("green", database.dsn, "cluster.service=green", "share scratch.fh=0:eeff")
+        for node in (blue, green):
+            cluster.wait_for_owner([node])
+        mine, foreign = lock(1).but(fh=b"\xee\xff1"), lock(1).but(fh=b"\xaa\xbb1")
+        lock_until_granted(green, mine)
+        assert green.nlm(LOCK, foreign, timeout=1) == "DENIED_NOLOCKS"
+        lock_until_granted(blue, foreign)
+        green.daemon.wait_for_log("refused: a lock in an export of another service export=home")
+        assert "nlm_refused_foreign_total 1\n" in green.ask("GET", "/metrics")[1]
+        box = cluster.box("red", cluster.next_address())
+        red = daemon.Daemon(*PLAIN, "cluster.mode=standby", "cluster.service=red", "store.backend=postgres",
+                            f"store.dsn={database.dsn}", "share home.fh=0:aabb", under=box.inside).start(wait=False)
+        assert red.wait() == 3
+        assert 'the export \\"home\\" belongs to service \\"blue\\"' in red.log(), red.log()
+        for node in (blue, green):
+            node.stop()
+
+
 if __name__ == "__main__":
     netns.enter()
     tap.main()

@@ -1,0 +1,52 @@
+/*
+ * Decides whether the history of one file is linearizable: whether each operation can be given one
+ * moment between its invocation and its completion so that, in the order of these moments, every
+ * result is legal (model.h).
+ *
+ * The search follows the clock (as Lowe's and Knossos' do). It keeps the set of all
+ * configurations that agree with the history so far: a state, and which of the operations under way
+ * have had their moment. When an operation completes, each configuration is extended by operations
+ * under way, in every order, until that one has had its moment; those in which it cannot are
+ * dropped. No configuration left: the history is not linearizable. Equal configurations count once,
+ * and a read has its moment as soon as it is legal, so the set stays small.
+ */
+#ifndef HF_HISTORIES_CHECK_H
+#define HF_HISTORIES_CHECK_H
+
+#include "model.h"
+
+enum { CHECK_UNDER_WAY = 64 /* operations of one file at a time */ };
+
+enum check_verdict {
+    CHECK_LINEARIZABLE,
+    CHECK_VIOLATION,
+    CHECK_TOO_MANY, /* operations under way, or configurations: undecided */
+};
+
+struct check_result {
+    enum check_verdict verdict;
+    size_t failed_op; /* VIOLATION: the operation that no configuration allows */
+    size_t quiet_ops; /* the ops before this one had all ended, in quiet_state, ... */
+    bool is_quiet;    /* ... if there was such a moment */
+    struct model_state quiet_state;
+    size_t configurations; /* the most there were at a time */
+};
+
+/* ops in order of invocation, from this state. */
+struct check_result check_ops(const struct history_op *ops, size_t n_ops,
+                              const struct model_state *state);
+
+/*
+ * Of a history that is not linearizable, the smallest part found that is not either: only what is
+ * needed up to the failure, of one cell where that suffices. Returns the operations, to be freed,
+ * and the state that they begin in.
+ */
+struct history_op *check_smallest(const struct history_op *ops, size_t n_ops,
+                                  const struct check_result *failed, size_t *n_out,
+                                  struct model_state *state);
+
+/* A picture (SVG): a row per owner, a bar per operation, the one that failed in red. */
+void check_picture(const struct history *history, const struct history_op *ops, size_t n_ops,
+                   FILE *out);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * A history: what clients asked of the lock service and what they were told, with the moment before
+ * each request was sent and the moment after its answer had arrived, all by one clock. One line per
+ * operation:
+ *
+ *     FILE OWNER KIND FIRST LAST MODE INVOKED COMPLETED RESULT [HOLDER FIRST LAST MODE]
+ *
+ *   OWNER      HOST.PROCESS, two numbers; HOST.* for `crash`, *.* for `restart`
+ *   KIND       see enum history_kind
+ *   FIRST LAST cells of the file, 0 to HISTORY_CELLS - 1, both included
+ *   MODE       x (exclusive) or s (shared)
+ *   INVOKED COMPLETED  nanoseconds
+ *   RESULT     granted, denied, blocked, or maybe: an operation whose outcome no client knows. It
+ *              may have taken effect at any moment between the two times, or not at all.
+ *   HOLDER ... what TEST named when it was denied
+ *
+ * A line that begins with # is a comment. Ranges are counted in cells, not in bytes, so that a
+ * state is small; the client that records the history decides which bytes a cell stands for.
+ */
+#ifndef HF_HISTORY_H
+#define HF_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    HISTORY_CELLS = 8,
+    HISTORY_OWNERS = 32, /* of one history */
+    HISTORY_NAME_MAX = 64,
+    HISTORY_NO_OWNER = 255,
+};
+
+enum history_kind {
+    HISTORY_TEST,
+    HISTORY_LOCK,  /* one that does not block */
+    HISTORY_ENTER, /* a blocking LOCK that was granted at once, or refused */
+    HISTORY_WAIT,  /* a blocking LOCK that was told BLOCKED: the owner joins the queue */
+    HISTORY_GRANT, /* the GRANTED callback of a waiter */
+    HISTORY_UNLOCK,
+    HISTORY_CANCEL,  /* granted: the owner waits no longer; denied: it has the lock */
+    HISTORY_RECLAIM, /* after a restart of the server */
+    HISTORY_LAPSE,   /* the server takes back what the owner did not reclaim; always maybe */
+    HISTORY_CRASH,   /* a client host has restarted and said so: it holds and waits for nothing */
+    HISTORY_RESTART, /* of the server: the queue is forgotten, locks are not */
+    HISTORY_KINDS,
+};
+extern const char *const history_kind_names[HISTORY_KINDS];
+
+enum history_result { HISTORY_GRANTED, HISTORY_DENIED, HISTORY_BLOCKED, HISTORY_MAYBE };
+extern const char *const history_result_names[];
+
+struct history_range {
+    uint8_t first, last;
+    bool exclusive;
+};
+
+struct history_op {
+    uint64_t invoked, completed;
+    enum history_kind kind;
+    enum history_result result;
+    uint8_t owner;   /* a number of history_owner(); HISTORY_NO_OWNER for crash and restart */
+    uint8_t host;    /* of the owner, or the one that crashed */
+    uint32_t owners; /* crash: all owners of the host, one bit each */
+    struct history_range range;
+    uint8_t holder; /* HISTORY_NO_OWNER: none was named */
+    struct history_range held;
+};
+
+/* The operations on one file, in order of invocation. */
+struct history_file {
+    char name[HISTORY_NAME_MAX];
+    struct history_op *ops;
+    size_t n_ops, size;
+};
+
+struct history {
+    struct history_file *files;
+    size_t n_files;
+    struct {
+        unsigned host, process;
+    } owners[HISTORY_OWNERS];
+    unsigned n_owners;
+};
+
+/* Reads until the end of the stream. False: error says which line is wrong, and why. */
+bool history_read(struct history *history, FILE *in, char error[256]);
+void history_free(struct history *history);
+
+void history_print_op(const struct history *history, const struct history_op *op, FILE *out);
+
+#endif

@@ -1,0 +1,89 @@
+"""Puts together what all clients of a run wrote down (player.py), and what was done to the server, as one history for
+hf-check-history.
+
+What no client knows becomes an operation with the result `maybe`: a request under way when its host was killed, and
+that its GRANTED callback was then refused; of a LOCK that was under way while the server was killed, that the first
+copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
+it was not reclaimed.
+"""
+import bisect
+from dataclasses import dataclass
+
+NEVER = 2**63 - 1
+ALL = "0 7 x"
+
+
+@dataclass
+class Op:
+    owner: str
+    file: str
+    kind: str
+    cells: str     # FIRST LAST MODE
+    invoked: int
+    completed: int = NEVER
+    result: str = "maybe"
+    holder: str = ""
+
+    def line(self):
+        return f"{self.file} {self.owner} {self.kind} {self.cells} {self.invoked} {self.completed} {self.result} {self.holder}\n"
+
+
+def read_life(path, host):
+    """The operations of one life of a host, in order of invocation."""
+    ops = {}
+    with open(path, encoding="ascii") as lines:
+        for line in lines:
+            words = line.split()
+            if words[0] == "i" and len(words) == 9:
+                number, process, file, kind, first, last, mode, at = words[1:]
+                ops[number] = Op(f"{host}.{process}", file, kind, f"{first} {last} {mode}", int(at))
+            elif words[0] == "c" and len(words) >= 4:
+                op = ops[words[1]]
+                op.completed, op.result, op.holder = int(words[2]), words[3], " ".join(words[4:])
+                if op.result == "blocked":
+                    op.kind = "wait"
+            elif words[0] == "x":
+                raise AssertionError(f"host {host}: {line.strip()}")
+    return list(ops.values())
+
+
+def join_lives(lives):
+    """A request that a killed process had under way can take effect until its host has said that it restarted."""
+    for life, following in zip(lives, [*lives[1:], []]):
+        end = next((op.completed for op in following if op.kind == "crash"), NEVER)
+        for op in life:
+            if op.completed == NEVER:
+                op.completed = end
+                if op.kind == "grant":  # its callback may reach the new life, which refuses it
+                    yield Op(op.owner, op.file, "lapse", op.cells, op.invoked, end)
+        yield from (op for op in life if not (op.kind in ("test", "reclaim", "cancel") and op.result == "maybe"))
+
+
+def phantoms(op, restarts):
+    """What a LOCK or a wait that was under way at a restart of the server may have done besides."""
+    if op.kind not in ("lock", "enter", "wait", "grant"):
+        return
+    for began, ended in restarts[bisect.bisect_left(restarts, (op.invoked, 0)):]:
+        if began >= op.completed:
+            return
+        if op.kind != "grant":
+            yield Op(op.owner, op.file, "lock", op.cells, op.invoked, min(ended, op.completed))
+        yield Op(op.owner, op.file, "lapse", op.cells, began, op.completed)
+
+
+def write(path, hosts, restarts, files):
+    """hosts: for each host number the logs of its lives. restarts: (before the kill, after it) of the server, in
+    order. Returns how many operations clients completed."""
+    count = 0
+    with open(path, "w", encoding="ascii") as out:
+        for host, logs in hosts.items():
+            for op in join_lives([read_life(log, host) for log in logs]):
+                count += op.result != "maybe"
+                if op.kind == "crash":
+                    out.writelines(Op(f"{host}.*", file, "crash", ALL, op.invoked, op.completed, "granted").line() for file in files)
+                    continue
+                out.write(op.line())
+                out.writelines(extra.line() for extra in phantoms(op, restarts))
+        for began, ended in restarts:
+            out.writelines(Op("*.*", file, "restart", ALL, began, ended, "granted").line() for file in files)
+    return count

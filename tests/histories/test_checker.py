@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""The checker itself: histories that break a rule are rejected, and the same without the fault are accepted.
+
+Each story is a history (history.h) in which one line, marked with !, is the fault; without that line, or with the
+line marked with = in its place, the history is sound.
+"""
+import os
+import subprocess
+import tempfile
+
+from holdfast_test import tap
+
+CHECKER = os.environ.get("HOLDFAST_CHECK_HISTORY", "hf-check-history")
+YES, NO, NOT_A_HISTORY, UNDECIDED = range(4)
+
+
+def check(text, *options):
+    done = subprocess.run([CHECKER, *options], input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=60)
+    return done.returncode, done.stdout.decode()
+
+
+def expect(story, fault_in=""):
+    """Rejected with the lines marked !, accepted with those marked = instead. fault_in: a part of the explanation."""
+    lines = [line.strip() for line in story.strip().splitlines()]
+    bad = "\n".join(line.lstrip("! ") for line in lines if not line.startswith("=")) + "\n"
+    good = "\n".join(line.lstrip("= ") for line in lines if not line.startswith("!")) + "\n"
+    status, said = check(bad)
+    assert status == NO and "violation" in said and fault_in in said, said
+    status, said = check(good)
+    assert status == YES, said
+    return bad
+
+
+@tap.test
+def two_holders():
+    """A lock is granted while another owner holds it; beside it, or after an unlock, it may be."""
+    expect("""f 1.1 lock 0 3 x 10 20 granted
+              ! f 2.1 lock 3 5 x 30 40 granted
+              = f 2.1 lock 4 5 x 30 40 granted""")
+    expect("""f 1.1 lock 0 3 s 10 20 granted
+              f 2.1 lock 3 5 s 30 40 granted
+              ! f 3.1 lock 2 2 x 50 60 granted
+              = f 3.1 lock 2 2 s 50 60 granted""")
+
+
+@tap.test
+def the_order_of_overlapping_requests_is_free():
+    """Two requests at the same time may take effect in either order; one after the other may not."""
+    expect("""f 1.1 lock 0 0 x 10 20 granted
+              ! f 1.1 unlock 0 0 x 40 50 granted
+              = f 1.1 unlock 0 0 x 25 50 granted
+              f 2.1 lock 0 0 x 30 35 granted""")
+
+
+@tap.test
+def a_lost_lock():
+    """Granted, never released, and another owner gets it after a restart of the server; or it cannot be reclaimed."""
+    expect("""f 1.1 lock 0 7 x 10 20 granted
+              f *.* restart 0 7 x 30 40 granted
+              ! f 1.1 reclaim 0 7 x 50 60 denied
+              = f 1.1 reclaim 0 7 x 50 60 granted""")
+    expect("""f 1.1 lock 0 7 x 10 20 granted
+              f *.* restart 0 7 x 30 40 granted
+              ! f 2.1 lock 5 6 s 50 60 granted
+              = f 2.1 lock 5 6 s 50 60 denied""")
+
+
+@tap.test
+def a_refusal_without_a_reason():
+    """Denied though no lock is held; waiting requests are no reason (NLM-03)."""
+    expect("""f 1.1 lock 0 1 x 10 20 granted
+              f 2.1 wait 1 3 x 30 40 blocked
+              ! f 3.1 lock 3 3 x 50 60 denied
+              = f 3.1 lock 3 3 x 50 60 granted""")
+
+
+@tap.test
+def a_stale_test():
+    """TEST names a lock that was released before it was asked, or an owner that does not hold it."""
+    expect("""f 1.1 lock 2 4 x 10 20 granted
+              f 1.1 unlock 2 4 x 30 40 granted
+              ! f 2.1 test 3 3 s 50 60 denied 1.1 2 4 x
+              = f 2.1 test 3 3 s 35 60 denied 1.1 2 4 x""")
+    expect("""f 1.1 lock 2 4 x 10 20 granted
+              ! f 2.1 test 3 3 s 50 60 denied 3.1 2 4 x
+              = f 2.1 test 3 3 s 50 60 denied 1.1 2 4 x""")
+    expect("""f 1.1 lock 2 4 x 10 20 granted
+              ! f 2.1 test 3 3 s 50 60 granted
+              = f 2.1 test 5 5 s 50 60 granted""")
+
+
+@tap.test
+def a_grant_that_no_request_waits_for():
+    """GRANTED without having waited, or after a CANCEL that was accepted."""
+    expect("""f 1.1 lock 0 0 x 10 20 granted
+              f 2.1 wait 0 0 x 30 40 blocked
+              f 1.1 unlock 0 0 x 60 70 granted
+              f 2.1 cancel 0 0 x 80 90 granted
+              f 3.1 lock 0 0 x 100 110 granted
+              ! f 2.1 grant 0 0 x 30 120 granted
+              = f 2.1 grant 0 0 x 30 85 maybe""")
+
+
+@tap.test
+def an_overtaken_waiter():
+    """The second waiter is granted while the first, which conflicts with it, still waits."""
+    expect("""f 1.1 lock 0 0 x 10 20 granted
+              f 2.1 wait 0 0 x 30 40 blocked
+              f 3.1 wait 0 0 x 50 60 blocked
+              f 1.1 unlock 0 0 x 70 80 granted
+              ! f 3.1 grant 0 0 x 50 90 granted
+              = f 2.1 grant 0 0 x 30 90 granted
+              f 2.1 test 7 7 x 100 110 granted""")
+
+
+@tap.test
+def a_blocked_request_without_a_reason():
+    """BLOCKED though nothing is held and no other request waits."""
+    expect("""f 1.1 lock 0 0 x 10 20 granted
+              f 1.1 unlock 0 0 x 30 40 granted
+              ! f 2.1 wait 0 0 x 50 60 blocked
+              = f 2.1 wait 0 0 x 35 60 blocked""")
+
+
+@tap.test
+def a_half_applied_unlock():
+    """An unlock of a part releases that part and no more."""
+    expect("""f 1.1 lock 0 7 x 10 20 granted
+              f 1.1 unlock 2 3 x 30 40 granted
+              ! f 2.1 lock 3 4 x 50 60 granted
+              = f 2.1 lock 2 3 x 50 60 granted""")
+
+
+@tap.test
+def a_crash_frees_everything_of_that_host_and_no_more():
+    """CRS-01: locks and waiting requests of a crashed host are gone, those of another are not."""
+    expect("""f 1.1 lock 0 3 x 10 20 granted
+              f 1.2 lock 4 4 x 10 21 granted
+              f 2.1 lock 5 5 x 10 22 granted
+              f 1.* crash 0 7 x 30 40 granted
+              f 3.1 lock 0 4 x 50 60 granted
+              ! f 3.1 lock 5 5 x 70 80 granted
+              = f 3.1 lock 5 5 x 70 80 denied""")
+    expect("""f 1.1 lock 0 3 x 10 20 granted
+              f 1.* crash 0 7 x 30 40 granted
+              ! f 3.1 lock 0 4 x 50 60 denied
+              = f 3.1 lock 0 4 x 50 60 granted""")
+
+
+@tap.test
+def what_no_client_knows_may_have_happened_or_not():
+    """A request whose host was killed explains a refusal, and need not; but not after it was closed by a crash."""
+    expect("""f 1.1 lock 0 0 x 10 100 maybe
+              f 2.1 lock 0 0 x 30 40 denied
+              f 1.* crash 0 7 x 90 100 granted
+              ! f 2.1 lock 0 0 x 110 120 denied
+              = f 2.1 lock 0 0 x 110 120 granted""")
+
+
+@tap.test
+def files_are_checked_one_by_one():
+    """The same cells of two files have nothing to do with each other; the faulty file is named."""
+    bad = expect("""f 1.1 lock 0 3 x 10 20 granted
+                    g 2.1 lock 0 3 x 30 40 granted
+                    ! g 1.1 lock 0 3 x 50 60 granted
+                    = g 1.1 lock 0 3 x 50 60 denied""", "file g")
+    assert "file f" not in check(bad)[1]
+
+
+@tap.test
+def the_smallest_part_is_shown():
+    """Of a long history only what matters is printed, and drawn."""
+    noise = "".join(f"f 3.1 lock 7 7 x {n * 10} {n * 10 + 2} granted\nf 3.1 unlock 7 7 x {n * 10 + 4} {n * 10 + 6} granted\n"
+                    for n in range(1, 500))
+    with tempfile.NamedTemporaryFile(suffix=".svg") as svg:
+        status, said = check(noise + "f 1.1 lock 0 3 x 6000 6010 granted\nf 2.1 lock 2 5 s 6020 6030 granted\n",
+                             "--picture", svg.name)
+        assert status == NO and "1 of 1000 operations" in said and "cell 2 is held by 1.1" in said, said
+        picture = open(svg.name, encoding="utf-8").read()
+        assert picture.startswith("<svg") and picture.count("<rect") == 2 and "#d03030" in picture, picture
+
+
+@tap.test
+def bad_input_is_named():
+    """A line that is not an operation, and a result that the kind cannot have."""
+    for line in ("f 1.1 lock 0", "f 1.1 eat 0 0 x 1 2 granted", "f 1.1 lock 3 2 x 1 2 granted", "f 1.1 lock 0 8 x 1 2 granted",
+                 "f 1.1 lock 0 0 x 2 1 granted", "f 1.1 lock 0 0 x 1 2 blocked", "f one lock 0 0 x 1 2 granted"):
+        status, said = check(line + "\n")
+        assert status == NOT_A_HISTORY and "line 1" in said, (line, said)
+    assert check("".join(f"f 1.{n} lock 0 0 s 1 2 granted\n" for n in range(33)))[0] == NOT_A_HISTORY
+
+
+if __name__ == "__main__":
+    tap.main()
