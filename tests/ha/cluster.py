@@ -75,6 +75,11 @@ class Member:
         status, said = self.get("/api/v1/cluster")
         return said["role"] if status == 200 else None
 
+    def sees(self, other):
+        """Whether the daemon knows that the other node is there: a service is not moved to a node that is not."""
+        _, said = self.get("/api/v1/cluster")
+        return said and any(node["name"] == other.name and node["seen_seconds_ago"] < 2 for node in said["nodes"])
+
     def kill(self):
         self.daemon.stop(signal.SIGKILL)
         self.daemon.check_sanitizers()

@@ -9,8 +9,8 @@ import threading
 import time
 
 from holdfast_test import nlm, rpc
-from holdfast_test.daemon import PORT, WAIT_S
-from wires import CLIENT
+from holdfast_test.daemon import PORT, WAIT_S, wait_until
+from wires import CLIENT, CLIENT6
 
 CONTESTED = [b"contested %d" % n for n in range(3)]
 ANSWER_S = 0.4  # then the request is repeated, as clients do
@@ -37,7 +37,8 @@ class Client(threading.Thread):
     # ---- requests ----
 
     def _connect(self):
-        self.connection = rpc.Tcp(self.load.server, PORT, source=(CLIENT, 0), timeout=ANSWER_S)
+        self.connection = rpc.Tcp(self.load.server, PORT, source=(CLIENT6 if ":" in self.load.server else CLIENT, 0),
+                                  timeout=ANSWER_S)
 
     def _drop(self):
         if self.connection:
@@ -140,10 +141,10 @@ class Client(threading.Thread):
 
 
 class Load:
-    def __init__(self, server, clients=6):
+    def __init__(self, server, clients=6, first=0):
         self.server = server
         self.ending = threading.Event()
-        self.clients = [Client(self, number) for number in range(clients)]
+        self.clients = [Client(self, number) for number in range(first, first + clients)]
         self.intervals = []  # (file, client, from, to) of contested files
         self.mutex = threading.Lock()
         self.reconnects = 0
@@ -170,6 +171,11 @@ class Load:
 
     def answers(self):
         return sum(len(client.answers) for client in self.clients)
+
+    def wait_for_more(self, answers):
+        """Until there is load, whatever happened before."""
+        seen = self.answers()
+        wait_until(lambda: self.answers() > seen + answers, "answers to the load")
 
     def check_no_errors(self):
         errors = [(client.number, error) for client in self.clients for error in client.errors]

@@ -58,6 +58,7 @@ def takeovers(kind):
     with Cluster(fsync="on" if MEASURING else "off") as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
         states.append(state())
         for _ in range(ROUNDS):
+            load.wait_for_more(200)
             answered, grant = take_over(cluster, prober, kind)
             first.append(answered)
             granted.append(grant)
@@ -92,19 +93,19 @@ def a_stopped_owner_sends_not_one_packet():
     """HA-04: given an owner that is stopped beyond its lease, with connections and requests under way, when another node
     has taken over and the owner goes on, its cable carries no frame from the service's addresses, of either family:
     no answer, no repetition, no FIN, no ARP."""
-    with Cluster(ipv6=True) as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load, Load(SERVICE6) as load6:
+    with Cluster(ipv6=True) as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load, Load(SERVICE6, first=100) as load6:
         for _ in range(ROUNDS if not MEASURING else 20):
-            wait_until(lambda: load.answers() > 100 and load6.answers() > 100, "load")
+            load.wait_for_more(100)
+            load6.wait_for_more(100)
             owner = cluster.owner()
             with Tap(owner.node) as wire:
-                assert not MEASURING or wire.frames() is not None
                 fault = FAULTS["stop"](cluster)
                 wait_until(lambda: prober.first_after(fault.at, ("GRANTED",)), "the other node serves")
                 wire.frames()  # until now: what was on its way, and what the kernel repeated within the lease
                 fault.heal()
                 cluster.wait_for_pair()
-                seen = load.answers() + load6.answers()
-                wait_until(lambda: load.answers() + load6.answers() > seen + 200, "load at the new owner")
+                load.wait_for_more(100)   # at the new owner
+                load6.wait_for_more(100)
                 assert not (late := wire.from_address(SERVICE, SERVICE6)), [frame.hex() for frame in late[:5]]
         check_locks(cluster, load)
         load6.stop()
@@ -117,7 +118,9 @@ def a_planned_move_costs_no_client_an_error():
     gaps = []
     with Cluster(fsync="on" if MEASURING else "off") as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
         for _ in range(ROUNDS):
+            load.wait_for_more(200)
             owner = cluster.wait_for_pair()
+            wait_until(lambda: owner.sees(cluster.other(owner)), "the owner knows of the other node")
             began = time.monotonic()
             owner.ctl("cluster", "move")
             other = cluster.other(owner)
