@@ -52,7 +52,15 @@ class Member:
         self.node.run("mkdir", "-p", self.run_directory)
         self.node.run("chown", "nobody", "/run/holdfast", self.run_directory)
         self.daemon.start(wait=False)
-        wait_until(lambda: self.role() is not None, f"{self.name} runs")
+        wait_until(self._runs, f"{self.name} runs")
+
+    def _runs(self):
+        """As systemd does, starts it again if it could not start yet (a busy database)."""
+        if self.daemon.process.poll() is not None:
+            self.daemon.wait()
+            assert self.daemon.process.returncode == 1, self.daemon.log()
+            self.daemon.start(wait=False)
+        return self.role() is not None
 
     def get(self, path, timeout=2):
         """The answer of its REST interface, as (status, object); (0, None) if it cannot be asked."""
