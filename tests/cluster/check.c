@@ -57,6 +57,14 @@ static void check_epoch(struct cl_world *world, unsigned node)
     world->top_nonce = lease->nonce;
 }
 
+static bool serves(const struct cl_world *world, unsigned node)
+{
+    const struct cl_node *n = &world->nodes[node];
+
+    return cl_node_is_valid(world, node) && n->core && n->address.up &&
+           hf_core_durable(n->core) > 0;
+}
+
 void cl_check_event(struct cl_world *world)
 {
     int valid = -1;
@@ -67,6 +75,9 @@ void cl_check_event(struct cl_world *world)
         if (!cl_node_is_valid(world, i))
             continue;
         check_epoch(world, i);
+        if (world->struck_ms > 0 && world->served_ms == 0 && serves(world, i) &&
+            world->top_epoch > world->struck_epoch)
+            world->served_ms = world->now_ms;
         if (valid >= 0)
             cl_violation(world, "at most one node may answer", "n%d and n%u may", valid, i);
         valid = (int)i;
@@ -197,7 +208,8 @@ void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_
 {
     struct cl_node *n = &world->nodes[node];
 
-    if (n->up && hf_lease_is_owner(&n->lease))
+    if (n->up && (hf_lease_is_owner(&n->lease) ||
+                  world->db.primary.row.nonce == n->lease.nonce)) /* and it does not know it yet */
         world->owner_faults++;
     if (n->fault_until_ms < world->now_ms + lasts_ms + 1)
         n->fault_until_ms = world->now_ms + lasts_ms + 1;
@@ -220,7 +232,7 @@ void cl_check_serves(struct cl_world *world)
     unsigned n = 0;
 
     for (unsigned i = 0; i < world->config.nodes; i++)
-        n += cl_node_is_valid(world, i) && world->nodes[i].core && world->nodes[i].address.up;
+        n += serves(world, i);
     if (n != 1)
         cl_violation(world, "after the faults one node serves", "%u do", n);
 }

@@ -23,7 +23,7 @@ static void draw_database(struct cl_config *c, struct sim_rng *rng)
     c->commit_ms = one_in(rng, 3) ? sim_rng_range(rng, 1, 40) : 2;
     c->synchronous = !one_in(rng, 5);
     c->lag_ms = sim_rng_range(rng, 1, 2000);
-    c->timeout_ms = sim_rng_range(rng, 300, 500);
+    c->timeout_ms = sim_rng_range(rng, 250, 400);
 }
 
 static void draw_faults(struct cl_config *c, struct sim_rng *rng)
@@ -54,4 +54,24 @@ void cl_config_draw(struct cl_config *config, uint64_t seed)
     draw_clocks(config, &rng);
     draw_database(config, &rng);
     draw_faults(config, &rng);
+}
+
+void cl_config_single(struct cl_config *config, uint64_t seed, enum cl_fault fault)
+{
+    struct sim_rng rng;
+
+    cl_config_draw(config, seed);
+    sim_rng_init(&rng, seed);
+    config->net_loss = config->db_loss = 0;
+    config->synchronous = true;
+    config->net_ms = config->db_ms = config->commit_ms = 5;
+    config->timeout_ms = 400;
+    /* HA-05: 100,000 locks, and as many as fit into a planned move. */
+    config->load_ms = fault == CL_FAULT_MOVE || fault == CL_FAULT_RELEASE ? 100 : 300;
+    config->busy_ms = 30000;
+    for (unsigned i = 0; i < CL_FAULT_KINDS; i++)
+        config->every_ms[i] = 0;
+    config->is_single = true;
+    config->single = fault;
+    config->single_at_ms = sim_rng_range(&rng, 10000, 12000);
 }

@@ -58,8 +58,14 @@ struct cl_config {
     uint32_t hook_ms;    /* longest run of a hook */
 
     uint32_t every_ms[CL_FAULT_KINDS]; /* mean pause between faults; 0: never */
+    bool is_single;                    /* instead: one fault, of the owner, at this moment */
+    enum cl_fault single;
+    uint32_t single_at_ms;
 };
 
 void cl_config_draw(struct cl_config *config, uint64_t seed);
+
+/* A world without trouble but for this one fault, to measure how long the service is away. */
+void cl_config_single(struct cl_config *config, uint64_t seed, enum cl_fault fault);
 
 #endif

@@ -17,6 +17,7 @@ static const char help[] =
     "  --seeds N [--from S]  run the worlds of N seeds (from S, default 1) and print a summary\n"
     "  --seed N [--trace]    run one, with its history when --trace is given\n"
     "  --same-hash           check that a seed decides everything\n"
+    "  --timing              how long the service is away after a fault of its owner\n"
     "  --mutants             check that every mutant is caught (hf-cluster-mutants only)\n"
     "  --mutant NAME         switch a mutant on (hf-cluster-mutants only), for the other modes\n"
     "  --help                this text\n";
@@ -184,21 +185,18 @@ enum {
     OPT_SEED,
     OPT_TRACE,
     OPT_SAME,
+    OPT_TIMING,
     OPT_MUTANTS,
     OPT_MUTANT,
     OPT_HELP
 };
 
 static const struct option options[] = {
-    {"seeds", required_argument, NULL, OPT_SEEDS},
-    {"from", required_argument, NULL, OPT_FROM},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"trace", no_argument, NULL, OPT_TRACE},
-    {"same-hash", no_argument, NULL, OPT_SAME},
-    {"mutants", no_argument, NULL, OPT_MUTANTS},
-    {"mutant", required_argument, NULL, OPT_MUTANT},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
+    {"seeds", required_argument, NULL, OPT_SEEDS}, {"from", required_argument, NULL, OPT_FROM},
+    {"seed", required_argument, NULL, OPT_SEED},   {"trace", no_argument, NULL, OPT_TRACE},
+    {"same-hash", no_argument, NULL, OPT_SAME},    {"timing", no_argument, NULL, OPT_TIMING},
+    {"mutants", no_argument, NULL, OPT_MUTANTS},   {"mutant", required_argument, NULL, OPT_MUTANT},
+    {"help", no_argument, NULL, OPT_HELP},         {NULL, 0, NULL, 0},
 };
 
 struct request {
@@ -243,6 +241,8 @@ int main(int argc, char **argv)
         return r.trace ? cl_run_trace(r.from) : cl_run_seeds(r.from, r.count) != 0;
     case OPT_SAME:
         return cl_run_same_hash() != 0;
+    case OPT_TIMING:
+        return cl_run_timing() != 0;
     case OPT_MUTANTS:
         return cl_run_mutants() != 0;
     default:

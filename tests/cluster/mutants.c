@@ -14,7 +14,7 @@
 #include "tap.h"
 
 /* Each bug is hunted in a child process, because the core may notice it first and stop. */
-enum { SEEDS = 3000, CONTROL_SEEDS = 100 };
+enum { SEEDS = 3000, CONTROL_SEEDS = 50 };
 
 enum cl_mutant cl_mutant_active;
 
@@ -34,6 +34,12 @@ static const struct bug bugs[] = {
 #undef X
 };
 enum { N_BUGS = sizeof(bugs) / sizeof(bugs[0]) };
+
+/* Where each was last found first, so that the hunt is short; if worlds change, it goes on from 1.
+ */
+static const uint64_t hints[] = {1,  2,  7,  8,  9,  16,  20,  31,  37, 44,
+                                 49, 51, 58, 76, 90, 126, 137, 209, 239};
+enum { N_HINTS = sizeof(hints) / sizeof(hints[0]) };
 
 struct hunt {
     uint64_t seed;
@@ -65,9 +71,9 @@ bool cl_mutant(const char *name)
 static void search(struct hunt *hunt, const struct bug *bug, uint64_t seeds)
 {
     switch_on(bug);
-    for (uint64_t seed = 1; seed <= seeds && !hunt->caught; seed++) {
-        hunt->seed = seed;
-        hunt->caught = !cl_run_seed(&world, seed, NULL);
+    for (uint64_t i = 0; i < seeds + N_HINTS && !hunt->caught; i++) {
+        hunt->seed = i < N_HINTS ? hints[i] : i - N_HINTS + 1;
+        hunt->caught = !cl_run_seed(&world, hunt->seed, NULL);
         hunt->events += world.stats.events;
         hunt->violation = world.violation; /* a literal: the same in the parent */
         memcpy(hunt->detail, world.detail, sizeof(hunt->detail));

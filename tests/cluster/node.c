@@ -79,7 +79,8 @@ static enum hf_lease_action choose(struct cl_world *world, unsigned node)
     struct cl_node *n = &world->nodes[node];
     enum hf_lease_action action = hf_lease_next(&n->lease, cl_clock(world, node));
 
-    if (!hf_lease_is_owner(&n->lease) || action == HF_LEASE_RELEASE || !has_batch(world, node))
+    if (!hf_lease_may_commit(&n->lease, cl_clock(world, node)) || action == HF_LEASE_RELEASE ||
+        !has_batch(world, node))
         return action;
     return n->is_fresh ? HF_LEASE_RENEW : HF_LEASE_COMMIT;
 }

@@ -15,6 +15,9 @@ int cl_run_trace(uint64_t seed);
 /* The same seed twice gives the same history; another seed gives another. */
 int cl_run_same_hash(void);
 
+/* How long the service is away after each kind of fault of its owner (timing.c). */
+int cl_run_timing(void);
+
 /* Every mutant is caught; only in a build with HF_WITH_MUTANTS. */
 int cl_run_mutants(void);
 

@@ -23,8 +23,19 @@ static void schedule(struct cl_world *world, unsigned fault)
         cl_push(world, sim_rng_range(&world->rng, 1, 2 * every_ms), CL_EVENT_FAULT, 0, fault, 0);
 }
 
+static unsigned owner(const struct cl_world *world)
+{
+    unsigned node = 0;
+
+    while (node + 1 < world->config.nodes && !hf_lease_is_owner(&world->nodes[node].lease))
+        node++;
+    return node;
+}
+
 void cl_trouble_begin(struct cl_world *world)
 {
+    if (world->config.is_single)
+        cl_push(world, world->config.single_at_ms, CL_EVENT_FAULT, 1, world->config.single, 0);
     for (unsigned fault = 0; fault < CL_FAULT_KINDS; fault++)
         schedule(world, fault);
 }
@@ -104,20 +115,24 @@ static void strike_database(struct cl_world *world, unsigned fault, uint32_t ms)
         cl_db_failover(world, ms);
 }
 
-void cl_trouble_strikes(struct cl_world *world, unsigned fault)
+void cl_trouble_strikes(struct cl_world *world, unsigned fault, bool on_owner)
 {
-    unsigned node = sim_rng_below(&world->rng, world->config.nodes);
+    unsigned node = on_owner ? owner(world) : sim_rng_below(&world->rng, world->config.nodes);
     struct cl_node *n = &world->nodes[node];
-    uint32_t ms = duration(world);
+    uint32_t ms = on_owner ? 15000 : duration(world);
 
     if (world->calm)
         return;
     schedule(world, fault);
     world->stats.faults[fault]++;
+    if (on_owner) {
+        world->struck_ms = world->now_ms;
+        world->struck_epoch = world->top_epoch;
+    }
     CL_TRACE(world, fault, node, ms, "fault: %s (n%u, %u ms)", texts[fault], node, ms);
     switch ((enum cl_fault)fault) {
     case CL_FAULT_STOP_PROCESS:
-        if (n->core && sim_rng_one_in(&world->rng, 2))
+        if (n->core && !on_owner && sim_rng_one_in(&world->rng, 2))
             n->stop_in_turn_ms = ms;
         else
             stop_node(world, node, &n->stopped_until_ms, ms);

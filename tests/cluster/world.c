@@ -187,7 +187,7 @@ static void dispatch(struct cl_world *world, const struct sim_event *event)
         cl_client_on_timer(world, event->who, event->generation);
         break;
     case CL_EVENT_FAULT:
-        cl_trouble_strikes(world, event->what);
+        cl_trouble_strikes(world, event->what, event->who == 1);
         break;
     case CL_EVENT_CALM:
         cl_trouble_ends(world);

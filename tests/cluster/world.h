@@ -46,7 +46,7 @@ enum cl_event_kind {
     CL_EVENT_WANT,       /* who: node; the manager wants it to take the service again */
     CL_EVENT_TO_CLIENT,  /* who: client, what: packet */
     CL_EVENT_CLIENT,     /* who: client, generation: the newest counts */
-    CL_EVENT_FAULT,      /* what: enum cl_fault */
+    CL_EVENT_FAULT,      /* what: enum cl_fault, who: 1 for the owner, 0 for any node */
     CL_EVENT_CALM,       /* the faults end */
     CL_EVENT_MUST_SERVE, /* by now one node must be active */
     CL_EVENT_ACCEPT,     /* the operator has looked at the alarms */
@@ -90,6 +90,9 @@ struct cl_world {
     uint64_t lives;
     bool has_lost; /* the database lost acknowledged commits: promises are void */
     uint64_t lost_at_ms;
+    uint64_t struck_ms; /* a single fault: when, in which epoch, and when the next one served */
+    uint64_t struck_epoch;
+    uint64_t served_ms;
     const char *violation; /* NULL: none so far */
     char detail[256];
 };

@@ -67,7 +67,8 @@ class Run:
     def __init__(self, seed, *sets, hosts=3, options=(), faults=None, pause_s=0.5, env=None):
         self.dice, self.faults, self.pause_s = random.Random(seed), faults or FAULTS, pause_s
         self.folder = tempfile.TemporaryDirectory(prefix="holdfast-history-")
-        self.server = Server("grace.seconds=3", "notify.timeout=5", *sets, env=env)
+        # Longer than the nemesis keeps a client away, with the pauses of its TCP connections: no client loses its locks.
+        self.server = Server("grace.seconds=30", "notify.timeout=5", *sets, env=env)
         self.clients = [Client(n, seed, self.folder.name, ("--files", str(FILES), *options)) for n in range(1, hosts + 1)]
         self.restarts, self.counts = [], {}
 

@@ -295,6 +295,29 @@ static void values_that_do_not_go_together_are_refused(void **state)
     assert_int_equal(hf_config_check(&config, error), 0);
 }
 
+/* HA-01, HA-02: a standby needs a database, and must wait longer than an owner answers. */
+static void a_standby_needs_a_lease_that_is_safe(void **state)
+{
+    (void)state;
+    assert_int_equal(hf_config_set(&config, "cluster.mode=standby", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, "store.backend=postgres"));
+    assert_int_equal(hf_config_set(&config, "store.backend=postgres", error), 0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+    assert_true(hf_config_has_conflict_grace(&config)); /* HA-06 */
+    assert_int_equal(hf_config_set(&config, "cluster.take_ms=880", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, "cluster.take_ms"));
+    assert_int_equal(hf_config_set(&config, "cluster.take_ms=881", error), 0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+    assert_int_equal(hf_config_set(&config, "cluster.renew_ms=400", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, "cluster.renew_ms"));
+
+    hf_config_init(&config);
+    assert_false(hf_config_has_conflict_grace(&config));
+}
+
 static void expect_refusal(const char *first, const char *second, const char *said)
 {
     hf_config_init(&config);
@@ -471,6 +494,7 @@ int main(void)
         STORY(a_bad_share_is_refused),
         STORY(shares_are_bounded),
         STORY(values_that_do_not_go_together_are_refused),
+        STORY(a_standby_needs_a_lease_that_is_safe),
         STORY(a_service_has_addresses_of_its_own),
         STORY(what_is_printed_can_be_read),
         STORY(networks_are_checked),

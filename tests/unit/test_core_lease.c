@@ -181,10 +181,23 @@ static void repeats_what_failed(void **state)
     fails(&lease, HF_LEASE_RENEW, 1250, 1650);
     assert_int_equal(hf_lease_deadline(&lease, 1650), 1650);
     assert_int_equal(hf_lease_valid_until(&lease), 1800);
-    fails(&lease, HF_LEASE_RENEW, 1650, 1800);
+    fails(&lease, HF_LEASE_RENEW, 1650, 1750);
+    assert_true(hf_lease_may_commit(&lease, 1750));
     assert_int_equal(hf_lease_state(&lease, 1800), HF_LEASE_SUSPENDED);
-    assert_int_equal(step(&lease, &db, 1800, 1), HF_LEASE_RENEW);
-    assert_int_equal(hf_lease_state(&lease, 1801), HF_LEASE_ACTIVE);
+    /* The lease ran out and three transactions got no answer: others must see no beat of ours. */
+    assert_false(hf_lease_may_commit(&lease, 1800));
+    for (uint64_t at = 1800; at < 5000; at += 400)
+        fails(&lease, HF_LEASE_POLL, at, at + 400);
+    assert_int_equal(step(&lease, &db, 5000, 1), HF_LEASE_POLL);
+    assert_int_equal(hf_lease_state(&lease, 5001), HF_LEASE_SUSPENDED);
+    assert_int_equal(step(&lease, &db, 5001, 1), HF_LEASE_RENEW);
+    assert_int_equal(hf_lease_state(&lease, 5002), HF_LEASE_ACTIVE);
+    /* And if another process took it meanwhile, the poll tells. */
+    for (uint64_t at = 5201; at < 7000; at += 400)
+        fails(&lease, hf_lease_next(&lease, at), at, at + 400);
+    db.row = (struct hf_lease_row){.epoch = 2, .nonce = 9, .beat = 30};
+    assert_int_equal(step(&lease, &db, 7201, 1), HF_LEASE_POLL);
+    assert_int_equal(hf_lease_state(&lease, 7202), HF_LEASE_LOST);
 }
 
 /* HA-02: a standby takes when it saw no new beat for 1,000 ms, over at least four polls. */

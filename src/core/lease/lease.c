@@ -9,6 +9,9 @@
  * part of the usual pause. */
 enum { RETRY_PART = 4 };
 
+/* So many transactions of an owner without an answer, and it polls. */
+enum { DEAF_FAILURES = 3 };
+
 bool hf_lease_config_is_safe(const struct hf_lease_config *config)
 {
     return config->lease_ms > 0 && config->renew_ms > 0 && config->poll_ms > 0 &&
@@ -32,12 +35,23 @@ void hf_lease_reset(struct hf_lease *lease, uint64_t nonce, uint64_t now)
     lease->valid_until = 0;
     lease->silent = false;
     lease->polls = 0;
+    lease->failures = 0;
     lease->next_at = now;
 }
 
 bool hf_lease_is_owner(const struct hf_lease *lease)
 {
     return lease->state == HF_LEASE_ACTIVE || lease->state == HF_LEASE_LEAVING;
+}
+
+static bool is_deaf(const struct hf_lease *lease, uint64_t now)
+{
+    return lease->failures >= DEAF_FAILURES && now >= lease->valid_until;
+}
+
+bool hf_lease_may_commit(const struct hf_lease *lease, uint64_t now)
+{
+    return hf_lease_is_owner(lease) && !is_deaf(lease, now);
 }
 
 uint64_t hf_lease_epoch(const struct hf_lease *lease)
@@ -102,7 +116,7 @@ enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now)
         return HF_LEASE_STOP;
     if (lease->state == HF_LEASE_ALARM && lease->is_accepted)
         return HF_LEASE_CLEAR;
-    return hf_lease_is_owner(lease) ? HF_LEASE_RENEW : HF_LEASE_POLL;
+    return hf_lease_may_commit(lease, now) ? HF_LEASE_RENEW : HF_LEASE_POLL;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -208,6 +222,7 @@ static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t
         lease->hold = HF_LEASE_NOT_HELD; /* a planned move that no other node followed */
     lease->state = lease->hold == HF_LEASE_NOT_HELD ? HF_LEASE_ACTIVE : HF_LEASE_LEAVING;
     lease->silent = false;
+    lease->failures = 0;
     lease->epoch = row->epoch;
     lease->polls = 0;
     lease->valid_until = 0;
@@ -296,22 +311,24 @@ static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
     }
 }
 
-/* RENEW, COMMIT, RELEASE */
+/* RENEW, COMMIT, RELEASE, and POLL of an owner that did not hear the database */
 static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                         const struct hf_lease_row *row, enum hf_lease_action action)
 {
     if (result == HF_LEASE_FAILED) {
+        lease->failures++;
         lease->next_at = lease->sent_at + lease->config.renew_ms / RETRY_PART;
         return;
     }
+    lease->failures = 0;
     if (!look_at(lease, now, result, row))
         return;
     if (row->epoch != lease->epoch || !is_ours(lease, row)) {
         end_life(lease, HF_LEASE_LOST);
     } else if (HF_MUTANT(LEASE_EXPIRED_IS_LOST) && now >= lease->valid_until) {
         end_life(lease, HF_LEASE_LOST);
-    } else if (result != HF_LEASE_DONE) {
-        lease->next_at = now; /* a commit that expected another beat: renew to learn it */
+    } else if (result != HF_LEASE_DONE || action == HF_LEASE_POLL) {
+        lease->next_at = now; /* a commit that expected another beat, or a poll: renew */
     } else if (action == HF_LEASE_RELEASE) {
         end_life(lease, HF_LEASE_LOST);
         lease->held_at = now;
@@ -331,12 +348,12 @@ void hf_lease_end(struct hf_lease *lease, uint64_t now, enum hf_lease_result res
         lease->top_epoch = row->epoch;
     if (lease->state == HF_LEASE_ALARM)
         alarm_ended(lease, now, result, row);
+    else if (hf_lease_is_owner(lease))
+        owner_ended(lease, now, result, row, action);
     else if (action == HF_LEASE_POLL)
         poll_ended(lease, now, result, row);
-    else if (action == HF_LEASE_TAKE)
-        take_ended(lease, now, result, row);
     else
-        owner_ended(lease, now, result, row, action);
+        take_ended(lease, now, result, row);
 }
 
 void hf_lease_step_down(struct hf_lease *lease, enum hf_lease_hold hold, uint64_t now)

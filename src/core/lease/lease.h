@@ -6,12 +6,14 @@
  * compared. The driver (src/daemon; in tests the cluster simulator) asks what to do next, does it,
  * and reports how it ended. One transaction is under way at a time:
  *
- *     if (hf_lease_next(&lease, now) != HF_LEASE_NOTHING) {
- *         order = hf_lease_begin(&lease, action, now);      before it is handed to the store thread
+ *     action = hf_lease_next(&lease, now);
+ *     if (action != HF_LEASE_NOTHING) {
+ *         order = hf_lease_begin(&lease, action, now);   before it is handed to the store thread
  *         ...
- *         hf_lease_end(&lease, now, result, &row);          row is NULL if the result is FAILED
+ *         hf_lease_end(&lease, now, result, &row);       NULL in place of row if the result is
+ * FAILED
  *     }
- *     arm a timer for hf_lease_deadline(&lease);
+ *     arm a timer for hf_lease_deadline(&lease, now);
  *
  * A commit of records is a transaction like the others: the driver begins HF_LEASE_COMMIT when it
  * has a batch and nothing is under way. Each commit that succeeds is also a renewal.
@@ -19,19 +21,23 @@
  * States, as hf_lease_state() tells them:
  *
  *   STANDBY    polls. It takes the service if the row is released, or after `polls` polls in a row
- * that were each answered in time, and that over take_ms showed the same epoch, nonce and beat. A
- * poll that failed, was late or came long after the one before starts the count anew. So a stalled
- * database causes no takeover, and neither do a pause of this node or a jump of its clock. ACTIVE
- * owns the service and may answer, until valid_until: lease_ms after the moment before the last
- * successful transaction was *sent*. SUSPENDED  owns the service as far as it knows, but its lease
- * ran out. It is silent and renews. A renewal that succeeds makes it ACTIVE again, with the memory
- * it has: epoch and nonce were still its own, so no other process took the service. A take that was
- * in doubt also begins here: the row was read with our nonce in it, and only a renewal proves that
- * it is durable. LEAVING    steps down: silent, still renewing, until the driver says that the
- * addresses are gone and nothing is left to commit (hf_lease_silent()); then it releases the row.
- *   HELD       polls but does not take: the service was released here (hf_lease_step_down()), or
- *              an outside manager said so.
- *   LOST       this life has ended: another process took the service, or it was released. Its
+ *              that were each answered in time, and that over take_ms showed the same epoch, nonce
+ *              and beat. A poll that failed, was late or came long after the one before starts the
+ *              count anew. So a stalled database causes no takeover, and neither do a pause of this
+ *              node or a jump of its clock.
+ *   ACTIVE     owns the service and may answer, until valid_until: lease_ms after the moment before
+ *              the last successful transaction was *sent*.
+ *   SUSPENDED  owns the service as far as it knows, but its lease ran out. It is silent and renews.
+ *              A renewal that succeeds makes it ACTIVE again, with the memory it has: epoch and
+ *              nonce were still its own, so no other process took the service. When several
+ *              renewals in a row got no answer, it polls until it hears the database again:
+ *              renewals that arrive although their answers are lost would keep others from taking
+ *              the service. A take that was in doubt begins here too: the row was read with our
+ *              nonce in it, and only a renewal tells from when on the lease counts.
+ *   LEAVING    steps down: silent, still renewing, until the driver says that the addresses are
+ * gone and nothing is left to commit (hf_lease_silent()); then it releases the row. HELD polls but
+ * does not take: the service was released here (hf_lease_step_down()), or an outside manager said
+ * so. LOST       this life has ended: another process took the service, or it was released. Its
  *              memory must not be used again: the driver drops addresses, connections and the core,
  *              then calls hf_lease_reset(). A life owns the service at most once.
  *   ALARM      the database went back in time: it shows less than it once acknowledged. Not one
@@ -88,8 +94,9 @@ struct hf_lease {
     bool silent;      /* LEAVING: nothing answers any more */
 
     enum hf_lease_action under_way;
-    uint64_t sent_at; /* of what is under way */
-    uint64_t next_at; /* the next poll or renewal, not before this moment */
+    uint32_t failures; /* of an owner's transactions, one after the other */
+    uint64_t sent_at;  /* of what is under way */
+    uint64_t next_at;  /* the next poll or renewal, not before this moment */
 
     uint64_t epoch; /* ours; 0 as long as we own nothing */
     uint64_t nonce; /* of this life */
@@ -126,7 +133,7 @@ uint64_t hf_lease_deadline(const struct hf_lease *lease, uint64_t now);
 
 /*
  * A transaction begins; now is read before anything is sent. The action is the one hf_lease_next()
- * named, or HF_LEASE_COMMIT of an owner (hf_lease_is_owner()), also if its lease ran out: the row
+ * named, or COMMIT or RENEW while hf_lease_may_commit(), also if the lease ran out: the row
  * decides.
  */
 struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_action action,
@@ -149,6 +156,9 @@ uint64_t hf_lease_valid_until(const struct hf_lease *lease);
 
 /* ACTIVE, SUSPENDED or LEAVING: the row was ours when we last heard of it. */
 bool hf_lease_is_owner(const struct hf_lease *lease);
+
+/* A batch may be committed now: the process owns the service and hears the database. */
+bool hf_lease_may_commit(const struct hf_lease *lease, uint64_t now);
 
 /* The epoch this process owns; 0: none. */
 uint64_t hf_lease_epoch(const struct hf_lease *lease);
