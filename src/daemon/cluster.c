@@ -352,6 +352,19 @@ static void arm(struct hf_cluster *c, uint64_t now)
     uv_timer_start(&c->timer, on_timer, pause, 0);
 }
 
+/*
+ * Under load every commit is a renewal, and only a renewal by itself looks at the other nodes: now
+ * and then one goes in between two batches.
+ */
+static bool is_time_to_look(struct hf_cluster *c, uint64_t now)
+{
+    if (c->calling || c->pump->committing || now - c->tried_look_ms < LOOK_MS ||
+        !hf_lease_may_commit(&c->lease, now))
+        return false;
+    c->tried_look_ms = now;
+    return true;
+}
+
 /* After anything that may have changed the state, and when time has passed. */
 static void carry_on(struct hf_cluster *c)
 {
@@ -364,6 +377,8 @@ static void carry_on(struct hf_cluster *c)
     if (c->stopped)
         return;
     action = hf_lease_next(&c->lease, now);
+    if (action == HF_LEASE_NOTHING && is_time_to_look(c, now))
+        action = HF_LEASE_RENEW;
     if (action != HF_LEASE_NOTHING && !c->calling && !c->pump->committing)
         begin(c, action, now);
     arm(c, now);
@@ -375,7 +390,7 @@ static bool may_begin(void *ctx)
 {
     const struct hf_cluster *c = ctx;
 
-    return !c->calling && hf_lease_is_owner(&c->lease);
+    return !c->calling && hf_lease_may_commit(&c->lease, hf_cluster_now_ms());
 }
 
 static void batch_begins(void *ctx)
@@ -426,6 +441,7 @@ static void note_view(struct hf_cluster *c)
     memcpy(view->nodes, c->call.nodes, sizeof(view->nodes));
     view->n_nodes = c->call.n_nodes;
     view->looked_ms = hf_cluster_now_ms();
+    c->tried_look_ms = view->looked_ms;
 }
 
 static void lease_ended(void *ctx, const struct hf_commit_lease *result)

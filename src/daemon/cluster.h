@@ -79,6 +79,7 @@ struct hf_cluster {
     struct hf_lease lease;
     struct hf_store_lease_call call; /* with the store's thread while `calling` */
     bool calling;
+    uint64_t tried_look_ms; /* when the other nodes were last looked for */
     uv_timer_t timer;
 
     enum hf_cluster_phase phase;

@@ -9,12 +9,6 @@
 #include "base/secret.h"
 #include "base/text.h"
 
-/*
- * With standbys an attempt that gets no answer is given up well before a standby has waited long
- * enough to take the service: after a stall the owner renews its lease on a new connection first.
- */
-enum { LEASED_TIMEOUT_MS = 1000 };
-
 /* ---- results ---- */
 
 static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *result)
@@ -180,7 +174,9 @@ int hf_store_settings_from(const struct hf_config *config, struct hf_store_setti
                                              .exports = out->exports,
                                              .n_exports = config->n_export_rules};
     out->store.cluster = &out->cluster;
-    out->store.timeout_ms = LEASED_TIMEOUT_MS;
+    /* An attempt without an answer is given up before a standby has waited long enough to take the
+     * service: after a stall the owner renews its lease on a new connection first. */
+    out->store.timeout_ms = config->lease_ms;
     return 0;
 }
 

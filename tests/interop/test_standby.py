@@ -185,6 +185,42 @@ def a_service_moves_when_told():
 
 
 @tap.test
+def a_busy_owner_moves_too():
+    """HA-05, HA-11: given an owner that commits without a pause, so that no renewal is sent by itself, then it still sees
+    the standby, and the service moves under this load with no error for the client."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        left, right = (cluster.node(name, database.dsn) for name in ("left", "right"))
+        owner = cluster.wait_for_owner()
+        other = right if owner is left else left
+        stop, stats, at = threading.Event(), set(), [owner]
+
+        def work(number):
+            while not stop.is_set():
+                for proc in (LOCK, UNLOCK):
+                    stats.add(at[0].nlm(proc, lock(number), timeout=0.2))
+
+        workers = [threading.Thread(target=work, args=(100 + n,)) for n in range(4)]
+        for worker in workers:
+            worker.start()
+        try:
+            time.sleep(8)  # longer than what it saw when it was idle stays fresh
+            seen = {node["name"]: node["seen_seconds_ago"] for node in owner.cluster()["nodes"]}
+            assert seen[other.name] < 5, seen
+            assert owner.move("move")[0] == 202
+            at[0] = other
+            cluster.wait_for_owner([other])
+            wait_until(lambda: owner.role() == "standby", "the old owner is a standby")
+        finally:
+            stop.set()
+            for worker in workers:
+                worker.join()
+        assert stats <= {"GRANTED", "DENIED_GRACE_PERIOD", None}, stats
+        for node in (left, right):
+            node.stop()
+
+
+@tap.test
 def a_database_that_stalls_moves_nothing():
     """HA-02: given a database that stands still for seconds, then no node answers meanwhile, and afterwards the same
     owner does, with the memory it had."""
@@ -253,9 +289,9 @@ def a_database_that_forgot_raises_the_alarm():
         replica.sql("SELECT pg_wal_replay_resume()")
         replica.promote()
         for node in nodes:
+            node.daemon.wait_for_log("the database has lost acknowledged transactions")
             wait_until(lambda node=node: node.role() == "alarm", f"{node.name} raises the alarm")
             assert node.nlm(LOCK, lock(9)) is None
-            node.daemon.wait_for_log("the database has lost acknowledged transactions")
         assert "holdfast_cluster_alarm 1\n" in nodes[0].ask("GET", "/metrics")[1]
         assert nodes[0].move("take")[0] == 202
         lock_until_granted(cluster.wait_for_owner(), lock(9))
