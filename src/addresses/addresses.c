@@ -16,7 +16,7 @@ struct hf_addresses {
     uv_poll_t *poll; /* freed when the loop has closed it; NULL: detached */
     hf_addresses_cb *report;
     void *ctx;
-    uint32_t take; /* the number of the last; answers to earlier ones are old */
+    uint32_t take; /* the number of the last take or drop; answers to earlier ones are old */
 };
 
 uint64_t hf_addresses_now_ms(void)
@@ -116,7 +116,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         gone(a);
         return;
     }
-    if (answer.event == HF_ADDRESSES_DOWN || answer.take == a->take)
+    if (answer.take == a->take) /* the runner answers the newer request as well */
         a->report(a->ctx, (enum hf_addresses_event)answer.event, answer.error);
 }
 

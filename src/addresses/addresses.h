@@ -55,7 +55,8 @@ struct hf_addresses_config {
 enum hf_addresses_event {
     HF_ADDRESSES_UP,     /* the hook has taken them, as asked by the last hf_addresses_take() */
     HF_ADDRESSES_FAILED, /* the hook could not take them; DOWN follows */
-    HF_ADDRESSES_DOWN,   /* the host has none of them: as asked, by itself, or at the start */
+    HF_ADDRESSES_DOWN,   /* the host has none of them: as asked, by itself, or at the start; no take
+                            is under way */
     HF_ADDRESSES_GONE,   /* the runner has ended, though it must not: the daemon must end, too */
 };
 
@@ -87,7 +88,7 @@ void hf_addresses_detach(struct hf_addresses *addresses);
 void hf_addresses_take(struct hf_addresses *addresses, uint64_t valid_until_ms);
 /* The lease was renewed. Does not bring back addresses that were dropped. */
 void hf_addresses_renew(struct hf_addresses *addresses, uint64_t valid_until_ms);
-/* DOWN follows. Interrupts a hook that is taking them. */
+/* DOWN follows, unless a newer take is asked for first. Interrupts a hook that is taking them. */
 void hf_addresses_drop(struct hf_addresses *addresses);
 
 /*

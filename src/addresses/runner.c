@@ -29,7 +29,7 @@ struct runner {
     enum state state;
 
     bool wanted_up;
-    uint32_t take;           /* the last that was asked for */
+    uint32_t take;           /* the number of the last take or drop */
     bool take_open;          /* and is not answered yet */
     uint64_t valid_until_ms; /* of the lease */
     const char *why_down;    /* for the log */
@@ -86,6 +86,7 @@ static void order(struct runner *r, const struct hf_addresses_request *request)
             r->valid_until_ms = request->valid_until_ms;
         break;
     case HF_ORDER_DROP:
+        r->take = request->take;
         want_down(r, "the daemon asked for it", true);
         if (r->state == DOWN && !r->hook.pid)
             answer(r, HF_ADDRESSES_DOWN, 0);
@@ -193,8 +194,13 @@ static void watch_hook(struct runner *r, uint64_t now)
 
 static void step(struct runner *r, uint64_t now)
 {
-    if (r->wanted_up && now >= r->valid_until_ms)
+    if (r->wanted_up && now >= r->valid_until_ms) {
         want_down(r, "the lease ran out", false);
+        if (r->state == DOWN && !r->hook.pid) { /* it was over before the take arrived */
+            r->why_down = NULL;
+            answer(r, HF_ADDRESSES_DOWN, 0);
+        }
+    }
     if (r->hook.pid) {
         watch_hook(r, now);
         return;

@@ -198,6 +198,11 @@ static void drop_addresses(struct hf_cluster *c, enum hf_cluster_phase phase)
         hf_addresses_drop(c->addresses);
 }
 
+static bool is_living(const struct hf_cluster *c)
+{
+    return c->phase >= HF_PHASE_LOADING && c->phase <= HF_PHASE_SERVING;
+}
+
 static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
 {
     struct hf_cluster *c = ctx;
@@ -214,6 +219,9 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
         break;
     case HF_ADDRESSES_DOWN:
         c->addresses_taken = false;
+        /* A renewal that ended a moment too late for the runner left no gap that is seen here. */
+        if (is_living(c) && hf_lease_is_valid(&c->lease, hf_cluster_now_ms()))
+            take_addresses(c);
         if (error < 0)
             hf_log(HF_LOG_WARN, "the service's addresses are down, but the hook failed",
                    HF_STR("hook", c->config->cluster_hook), HF_STR("reason", hf_strerror(error)));
@@ -236,11 +244,6 @@ void hf_cluster_closed(struct hf_cluster *c)
 }
 
 /* ---- from state to state ---- */
-
-static bool is_living(const struct hf_cluster *c)
-{
-    return c->phase >= HF_PHASE_LOADING && c->phase <= HF_PHASE_SERVING;
-}
 
 /* The lease is lost, or the database cannot be trusted: silent from this moment. */
 static void lose(struct hf_cluster *c, bool alarm)
@@ -519,6 +522,8 @@ int hf_cluster_init(struct hf_cluster *c, uv_loop_t *loop, const struct hf_confi
     c->gate = (struct hf_rpc_gate){may_send, c};
     pump->lessee = &c->lessee;
     hf_lease_init(&c->lease, &lease, new_nonce());
+    if (!addresses && config->cluster_addresses.n > 0) /* an outside manager says which node */
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
     uv_timer_init(loop, &c->timer);
     c->timer.data = c;
     return addresses ? hf_addresses_attach(addresses, loop, on_addresses, c) : 0;

@@ -29,26 +29,43 @@ AS_UNIT = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--
 class Member:
     """A node of the service: a host with a daemon."""
 
-    def __init__(self, cluster, node):
+    def __init__(self, cluster, node, admin_port=ADMIN_PORT):
         self.cluster, self.node, self.name, self.daemon = cluster, node, node.name, None
+        self.admin_port = admin_port
+        self.run_directory = f"/run/holdfast/{cluster.service}"
+
+    def migrate(self):
+        """The schema, once, before the daemons start."""
+        self.node.run(program(), "--set", "store.backend=postgres", "--set", f"store.dsn={self.cluster.pair.dsn}",
+                      "--set", "cluster.mode=standby", "--set", f"cluster.service={self.cluster.service}", "--migrate", "up")
 
     def start(self):
         """Returns once it is a standby, or active."""
         self.daemon = Daemon("store.backend=postgres", f"store.dsn={self.cluster.pair.dsn}", "cluster.mode=standby",
                              f"cluster.service={self.cluster.service}", f"cluster.node={self.name}",
-                             f"cluster.addresses={','.join(self.cluster.addresses)}", f"cluster.hook={HOOK}",
+                             f"cluster.addresses={','.join(self.cluster.addresses)}", f"cluster.hook={self.cluster.hook}",
                              "server.name=files.example", "grace.mode=conflict",
-                             f"admin.listen={self.node.address}:{ADMIN_PORT}", "admin.socket=/run/holdfast/admin.sock", *self.cluster.sets,
-                             env={"HOLDFAST_ANNOUNCE": os.environ["HOLDFAST_ANNOUNCE"]},
+                             f"admin.listen={self.node.address}:{self.admin_port}", *self.cluster.sets,
+                             env={"HOLDFAST_ANNOUNCE": os.environ["HOLDFAST_ANNOUNCE"],
+                                  "RUNTIME_DIRECTORY": f"/run/holdfast:{self.run_directory}"},
                              under=[*self.node.inside, *AS_UNIT])
-        self.node.run("chown", "nobody", "/run/holdfast")
+        self.node.run("mkdir", "-p", self.run_directory)
+        self.node.run("chown", "nobody", "/run/holdfast", self.run_directory)
         self.daemon.start(wait=False)
-        wait_until(lambda: self.role() is not None, f"{self.name} runs")
+        wait_until(self._runs, f"{self.name} runs")
+
+    def _runs(self):
+        """As systemd does, starts it again if it could not start yet (a busy database)."""
+        if self.daemon.process.poll() is not None:
+            self.daemon.wait()
+            assert self.daemon.process.returncode == 1, self.daemon.log()
+            self.daemon.start(wait=False)
+        return self.role() is not None
 
     def get(self, path, timeout=2):
         """The answer of its REST interface, as (status, object); (0, None) if it cannot be asked."""
         try:
-            connection = http.client.HTTPConnection(self.node.address, ADMIN_PORT, timeout=timeout)
+            connection = http.client.HTTPConnection(self.node.address, self.admin_port, timeout=timeout)
             with contextlib.closing(connection):
                 connection.request("GET", path)
                 answer = connection.getresponse()
@@ -58,7 +75,7 @@ class Member:
 
     def ctl(self, *words):
         """holdfastctl, by root on that host."""
-        return self.node.run(os.environ["HOLDFASTCTL"], "--socket", "/run/holdfast/admin.sock", *words)
+        return self.node.run(os.environ["HOLDFASTCTL"], "--socket", f"{self.run_directory}/admin.sock", *words)
 
     def locks(self):
         """Every lock of the service: a set of (client, file)."""
@@ -93,9 +110,9 @@ class Member:
 
 
 class Cluster:
-    def __init__(self, *sets, fsync="off", synchronous=True, ipv6=False):
+    def __init__(self, *sets, fsync="off", synchronous=True, ipv6=False, hook=HOOK):
         self.sets, self.fsync, self.synchronous = sets, fsync, synchronous
-        self.service = "files"
+        self.service, self.hook = "files", hook
         self.addresses = [SERVICE] + ([SERVICE6] if ipv6 else [])
 
     def __enter__(self):
@@ -105,18 +122,14 @@ class Cluster:
                      for name, number in (("alpha", 11), ("beta", 12), ("db1", 21), ("db2", 22))]
             self.pair = stack.enter_context(Pair(*nodes[2:], fsync=self.fsync, synchronous=self.synchronous))
             self.members = [Member(self, node) for node in nodes[:2]]
-            self._migrate(nodes[0])
+            self.members[0].migrate()
             stack.callback(self._kill_all)
             for member in self.members:
                 member.start()
-            self.wait_for_pair()
+            if self.hook:
+                self.wait_for_pair()
             self.stack = stack.pop_all()
         return self
-
-    def _migrate(self, node):
-        """The schema, once, before the daemons start."""
-        node.run(program(), "--set", "store.backend=postgres", "--set", f"store.dsn={self.pair.dsn}",
-                 "--set", "cluster.mode=standby", "--set", f"cluster.service={self.service}", "--migrate", "up")
 
     def _kill_all(self):
         for member in self.members:

@@ -11,6 +11,7 @@ import time
 from holdfast_test import nlm, rpc
 from holdfast_test.daemon import PORT, WAIT_S, wait_until
 from wires import CLIENT, CLIENT6
+from world import Host
 
 CONTESTED = [b"contested %d" % n for n in range(3)]
 ANSWER_S = 0.4  # then the request is repeated, as clients do
@@ -148,18 +149,24 @@ class Load:
         self.intervals = []  # (file, client, from, to) of contested files
         self.mutex = threading.Lock()
         self.reconnects = 0
+        # Their status monitor, which takes crash notices: clients that cannot be told are given up as crashed.
+        self.host = Host(CLIENT6 if ":" in server else CLIENT)
 
     def note(self, fh, number, since, until):
         with self.mutex:
             self.intervals.append((fh, number, since, until))
 
     def __enter__(self):
+        self.host.__enter__()
         for client in self.clients:
             client.start()
         return self
 
     def __exit__(self, *_):
-        self.stop()
+        try:
+            self.stop()
+        finally:
+            self.host.__exit__()
 
     def stop(self):
         self.ending.set()

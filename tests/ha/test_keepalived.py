@@ -6,16 +6,17 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import tempfile
 from pathlib import Path
 
 from holdfast_test import netns, nsm, rpc, tap
 from holdfast_test.daemon import DEFAULTS, PORT, SANITIZERS, program, wait_until
-from wires import CLIENT, Node, Switch, address4
+from cluster import SERVICE, Cluster
+from wires import CLIENT, Node, Switch
 from world import Locker
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
-SERVICE = address4(100)
 PID_FILES = "/run/keepalived-parent.pid", "/run/keepalived-vrrp.pid"
 
 # What a host without systemd has instead: starts and stops one daemon, in this host's network.
@@ -46,6 +47,7 @@ class Keepalived:
         self.path = f"{folder / node.name}:{os.environ['PATH']}"
 
     def start(self):
+        """HOLDFAST_RUN and PATH lead its scripts to what the test has instead of installed programs."""
         with open(self.log, "ab") as log:
             self.process = self.node.start("env", "PATH=" + self.path, "keepalived", "-n", "-l", "-P", "-f", str(self.config),
                                            "-p", PID_FILES[0], "-r", PID_FILES[1],
@@ -102,19 +104,30 @@ class SharedDisk:
 
 @contextlib.contextmanager
 def hosts():
-    if not shutil.which("keepalived"):
-        raise tap.Skip("keepalived is not installed")
+    need_keepalived()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as path, Switch() as switch, \
             Node(switch, "alpha", 11) as alpha, Node(switch, "beta", 12) as beta:
         folder = Path(path)
         (folder / "disk").mkdir()
         both = [SharedDisk(node, folder) for node in (alpha, beta)]
-        try:
+        with logs_of(folder):
             yield both
-        except BaseException:
-            for log in folder.glob("*.log"):
-                tap.comment("\n".join([log.name, *log.read_text().splitlines()[-25:]]))
-            raise
+
+
+def need_keepalived():
+    if not shutil.which("keepalived"):
+        raise tap.Skip("keepalived is not installed")
+
+
+@contextlib.contextmanager
+def logs_of(folder):
+    """Shows the logs if what it encloses fails."""
+    try:
+        yield
+    except BaseException:
+        for log in folder.glob("*.log"):
+            tap.comment("\n".join([log.name, *log.read_text().splitlines()[-25:]]))
+        raise
 
 
 def state():
@@ -164,6 +177,75 @@ def a_crash_and_a_planned_stop_move_address_and_service():
         wait_until(lambda: alpha.pid() is None, "the daemon was stopped")
         alpha.check()
         beta.check()
+
+
+# ---- over PostgreSQL: holdfastd runs on both hosts, and keepalived says which of them takes the service ----
+
+@tap.test
+def keepalived_tells_a_standby_to_take_the_service():
+    """HA-07: given holdfastd in standby mode on both hosts, without a hook, the one that keepalived makes the master takes the
+    service, and the other is held back. When the master's host is cut off, the other takes address and service; when
+    keepalived there is stopped, they move without a loss."""
+    need_keepalived()
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as path, Cluster(hook="") as cluster, logs_of(Path(path)):
+        folder = Path(path)
+        alpha, beta = cluster.members
+        managers = {}
+        for member in cluster.members:
+            (folder / member.name).mkdir()
+            (folder / member.name / "holdfastctl").symlink_to(os.environ["HOLDFASTCTL"])
+            managers[member] = Keepalived(member.node, folder, "standby.conf")
+        managers[beta].start()
+        wait_until(lambda: beta.node.has(SERVICE) and beta.role() == "active", "beta has address and service")
+        managers[alpha].start()
+        wait_until(lambda: alpha.role() == "held", "alpha is held back")
+        assert lock("client") == "granted"
+        before = state()
+
+        beta.kill()  # restarted before keepalived gives up: the service stays where the address is
+        beta.start()
+        before = wait_for_service(before)
+        assert beta.role() == "active" and beta.node.has(SERVICE)
+
+        beta.node.unplug()
+        wait_until(lambda: alpha.node.has(SERVICE) and alpha.role() == "active", "alpha has address and service")
+        second = wait_for_service(before)
+        assert lock("other") in ("denied", "denied_grace_period")
+        assert lock("client", reclaim=True) == "granted"
+        beta.node.plug()
+        wait_until(lambda: beta.role() == "held" and not beta.node.has(SERVICE), "beta is held back")
+
+        managers[alpha].stop()
+        wait_until(lambda: beta.node.has(SERVICE) and beta.role() == "active", "beta has address and service again")
+        wait_for_service(second)
+        assert lock("other") in ("denied", "denied_grace_period")
+        managers[beta].stop()
+
+
+@tap.test
+def pacemakers_agent_takes_and_gives_up():
+    """The agent of packaging/pacemaker, called as Pacemaker does: its monitor tells which node has the service."""
+    running, not_running = 0, 7
+    with Cluster(hook="") as cluster:
+        alpha, beta = cluster.members
+
+        def agent(member, action):
+            done = subprocess.run([*member.node.inside, str(PACKAGING / "pacemaker/holdfast-standby"), action],
+                                  env=os.environ | {"OCF_RESKEY_service": "files", "OCF_RESKEY_holdfastctl":
+                                                    os.environ["HOLDFASTCTL"]},
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+            return done.returncode
+
+        assert agent(alpha, "validate-all") == 0 and agent(alpha, "meta-data") == 0 and agent(alpha, "promote") == 3
+        for member in (alpha, beta):
+            assert agent(member, "stop") == 0  # Pacemaker begins with resources that run nowhere
+            assert agent(member, "monitor") == not_running
+        for member, other in ((alpha, beta), (beta, alpha)):
+            assert agent(member, "start") == 0
+            assert (agent(member, "monitor"), agent(other, "monitor")) == (running, not_running)
+            assert agent(member, "start") == 0
+            assert agent(member, "stop") == 0
+            assert agent(member, "monitor") == not_running
 
 
 if __name__ == "__main__":

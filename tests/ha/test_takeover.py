@@ -20,8 +20,19 @@ GOAL_S, MOVE_GOAL_S = 2.0, 0.5
 
 
 def state():
-    with nsm.Monitor(rpc.Udp(SERVICE, PORT)) as monitor:
-        return monitor.stat("files.example").state
+    """The service's state number. A question may be lost, or fall into a moment of silence: it is repeated."""
+    found = []
+
+    def ask():
+        try:
+            with nsm.Monitor(rpc.Tcp(SERVICE, PORT, timeout=1)) as monitor:
+                found.append(monitor.stat("files.example").state)
+        except (OSError, EOFError):
+            pass
+        return found
+
+    wait_until(ask, "the service tells its state")
+    return found[0]
 
 
 def show(name, seconds, goal):
@@ -57,12 +68,16 @@ def takeovers(kind):
     first, granted, states = [], [], []
     with Cluster(fsync="on" if MEASURING else "off") as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
         states.append(state())
-        for _ in range(ROUNDS):
-            load.wait_for_more(200)
-            answered, grant = take_over(cluster, prober, kind)
-            first.append(answered)
-            granted.append(grant)
-            states.append(state())
+        try:
+            for _ in range(ROUNDS):
+                load.wait_for_more(200)
+                answered, grant = take_over(cluster, prober, kind)
+                first.append(answered)
+                granted.append(grant)
+                states.append(state())
+        except BaseException:
+            tap.note(f"{kind}: failed in round {len(first) + 1}; before: {sorted(first)}")
+            raise
         assert all(old < new for old, new in zip(states, states[1:])), states
         assert all(new % 2 == 1 for new in states), states
         check_locks(cluster, load)

@@ -214,11 +214,27 @@ static void a_lease_that_is_over_takes_nothing(void **state)
     (void)state;
     start();
     hf_addresses_take(addresses, hf_addresses_now_ms());
-    turn_a_while();
-    hf_addresses_drop(addresses);
     TURN_UNTIL(seen.down == 2);
     assert_int_equal(count_calls("take"), 0);
     assert_int_equal(seen.up, 0);
+}
+
+/* DOWN is about the newest request: what is reported last is what is. */
+static void a_take_overrides_a_drop_that_it_crosses(void **state)
+{
+    (void)state;
+    write_hook("[ $1 = take ] || sleep 0.05");
+    start();
+    take();
+    for (unsigned i = 0; i < 5; i++) {
+        unsigned down = seen.down;
+        unsigned up = seen.up;
+
+        hf_addresses_drop(addresses);
+        hf_addresses_take(addresses, in(FAR_MS));
+        TURN_UNTIL(seen.up == up + 1);
+        assert_int_equal(seen.down, down);
+    }
 }
 
 static void a_hook_that_fails(void **state)
@@ -451,6 +467,7 @@ int main(void)
         TEST(a_lease_that_runs_out_drops_them),
         TEST(a_lease_that_is_renewed_keeps_them),
         TEST(a_lease_that_is_over_takes_nothing),
+        TEST(a_take_overrides_a_drop_that_it_crosses),
         TEST(a_hook_that_fails),
         TEST(a_hook_that_is_missing),
         TEST(a_hook_that_hangs_is_killed_with_its_children),
