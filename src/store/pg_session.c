@@ -321,8 +321,14 @@ static int prepare(struct hf_pg *pg)
 /* The first session makes the schema and takes the fence; with standbys, the lease decides that. */
 static int start_first(struct hf_pg_session *session)
 {
-    int rv = hf_pg_session_connect(&session->pg, true);
+    uint32_t timeout_ms = session->pg.timeout_ms;
+    int rv;
 
+    /* With standbys the patience is that of the lease; but at the start nothing is in a hurry. */
+    if (session->cluster && timeout_ms < HF_PG_TIMEOUT_MS)
+        session->pg.timeout_ms = HF_PG_TIMEOUT_MS;
+    rv = hf_pg_session_connect(&session->pg, true);
+    session->pg.timeout_ms = timeout_ms;
     if (rv == 0)
         rv = hf_migrate_up(&session->pg, NULL, NULL);
     if (rv == 0)
