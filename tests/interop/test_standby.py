@@ -285,6 +285,7 @@ def a_database_that_forgot_raises_the_alarm():
         for number in range(2, 6):
             lock_until_granted(owner, lock(number))
         primary.stop()
+        primary.box.cut()  # else its kernel would still send what is in its buffers
         replica.box.join()
         replica.sql("SELECT pg_wal_replay_resume()")
         replica.promote()
