@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """A service with standbys (SPEC HA-01 to HA-08, HA-11): the owner is killed, paused, moved, cut off; its standby takes
 over, nothing granted is lost, and the state number grows."""
+import json
+import re
 import signal
 import statistics
 import threading
 import time
+from pathlib import Path
 
 from holdfast_test import daemon, netns, nlm, tap
 from holdfast_test.cluster import Cluster, now_ms
 from holdfast_test.daemon import WAIT_S, wait_until
 from holdfast_test.nlm import LOCK, TEST, UNLOCK, Lock
 
+ROOT = Path(__file__).parents[2]
 ROUNDS = 5
 PLAIN = ("cluster.require_sync=no", "notify.timeout=1", "notify.attempts=1", "notify.on_failure=keep")
 
@@ -63,6 +67,13 @@ def one_node_serves_and_the_other_waits():
         assert standby.move("move")[0] == 409
         status, body = standby.ask("GET", "/metrics")
         assert "holdfast_cluster_active 0\n" in body and "holdfast_cluster_active 1\n" in owner.ask("GET", "/metrics")[1]
+        known = set(re.findall(r"^# TYPE (holdfast_cluster_\w+)", body, re.M))
+        told = set(re.findall(r"`(holdfast_cluster_\w+)", (ROOT / "docs/METRICS.md").read_text()))
+        assert told == known, told ^ known
+        schemas = json.loads(owner.ask("GET", "/api/v1/openapi.json")[1])["components"]["schemas"]
+        shown = owner.cluster()
+        assert set(schemas["Cluster"]["required"]) == set(schemas["Cluster"]["properties"]) == set(shown)
+        assert set(schemas["Cluster"]["properties"]["nodes"]["items"]["properties"]) == set(shown["nodes"][0])
         for node in nodes:
             node.stop()
 
