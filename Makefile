@@ -47,7 +47,7 @@ soak: all
 # Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
 bench: build
 	@scripts/bootstrap test
-	@ninja -C build bench/holdfast-bench bench/nothing
+	@ninja -C build bench/holdfast-bench bench/nothing bench/libslow_sync.so
 	@bench/run build --json build/bench.json
 
 # What one hostile host can do to another client; as root. BESIDE: another holdfastd to compare with.

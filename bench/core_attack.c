@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "core/core.h"
 
-enum { MEASURED = 200 };
+enum { MEASURED = 200, OF_OWNER = 10000 };
 
 static struct hf_core *core;
 static const struct hf_now now = {1, 1};
@@ -18,12 +18,12 @@ static const struct hf_now now = {1, 1};
 typedef struct hf_answer (*core_call)(struct hf_core *core, struct hf_now now,
                                       const struct hf_peer *peer, const struct hf_lock_args *args);
 
-static void open_core(void)
+static void open_core(bool durable)
 {
     struct hf_core_config config = hf_core_config_default();
 
     config.server_name = hf_bytes_str("bench");
-    config.durable_locks = false;
+    config.durable_locks = durable;
     config.limits.waiters_per_file = 100000;
     config.hash_key = (struct hf_hash_key){11, 22};
     core = hf_core_new(&config, &hf_alloc_heap);
@@ -224,29 +224,63 @@ static void names(void)
     report("LOCK of a client among 9,990 with colliding names");
 }
 
-static void release_all(void)
-{
-    struct hf_peer peer = {.name = hf_bytes_str("cba"),
-                           .addr = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 1}},
-                           .local = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 1, 1}}};
+static const struct hf_peer attacker = {.name = {(const uint8_t *)"cba", 3},
+                                        .addr = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 1}},
+                                        .local = {.family = HF_ADDR_IPV4, .bytes = {10, 0, 1, 1}}};
 
-    peer.name = hf_bytes_str("cba");
-    for (uint64_t i = 0; i < 99000; i++)
-        LOCK(1, 1, 'f', 2 * i, 1);
+/* FREE_ALL, with each slice; as many owners as locks, or as few as are allowed. */
+static void release_all(int per_owner, const char *shape)
+{
+    for (int i = 0; i < 99000; i++)
+        LOCK(1, i / per_owner, 'f', 2 * (uint64_t)i, 1);
     begin();
-    MEASURE(((void)hf_core_free_all(core, now, &peer, 0, true), commit_all()));
-    report("FREE_ALL of a client with 99,000 locks");
+    MEASURE(((void)hf_core_free_all(core, now, &attacker, 0, true), commit_all()));
+    tick_until_done();
+    report(shape);
+}
+
+static void release_owners(void)
+{
+    release_all(1, "FREE_ALL of 99,000 locks of as many processes, by slice");
+}
+
+static void release_locks(void)
+{
+    release_all(OF_OWNER, "FREE_ALL of 99,000 locks, 10,000 to a process, by slice");
+}
+
+/* One request over every other byte that an owner has locked, as many as are allowed. */
+static void over_all(core_call call, const char *shape)
+{
+    begin();
+    for (int round = 0; round < 10; round++) {
+        for (uint64_t i = 0; i < OF_OWNER; i++)
+            LOCK(1, 1, 'f', 2 * i, 1);
+        MEASURE(ask(call, (struct ask){1, 1, 'f', 0, 0}));
+        UNLOCK(1, 1, 'f', 0, 0);
+    }
+    report(shape);
+}
+
+static void unlock_all(void)
+{
+    over_all(hf_core_unlock, "UNLOCK of the 10,000 locks of an owner");
+}
+
+static void lock_all(void)
+{
+    over_all(hf_core_lock, "LOCK over the 10,000 locks of an owner");
 }
 
 int main(void)
 {
     void (*const shapes[])(void) = {
-        own_locks, readers, locks_and_waiters, unlock_among_readers, many_waiters,
-        shares,    names,   release_all};
+        own_locks, readers,        locks_and_waiters, unlock_among_readers, many_waiters, shares,
+        names,     release_owners, release_locks,     unlock_all,           lock_all};
 
-    for (size_t i = 0; i < HF_COUNT_OF(shapes); i++) {
-        open_core();
-        shapes[i]();
+    for (size_t i = 0; i < 2 * HF_COUNT_OF(shapes); i++) {
+        open_core(i >= HF_COUNT_OF(shapes));
+        shapes[i % HF_COUNT_OF(shapes)]();
         close_core();
     }
     return 0;

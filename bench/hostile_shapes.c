@@ -25,6 +25,8 @@ enum {
     STORM_WAITERS = 900,
     SHARES = 50000,
     MANY = 95000, /* below limits.locks_per_client */
+    LOCKS_PER_PROCESS = 10,
+    MANY_OF_OWNER = 9900, /* below limits.locks_per_owner */
     CHAIN = 4000,
     LAYERS = 16,
     WIDTH = 250,
@@ -267,18 +269,20 @@ static void shares_attack(uint64_t i, struct request *r)
 
 static void free_all_attack(uint64_t i, struct request *r)
 {
-    dots(i % (MANY + 1), r);
+    uint64_t step = i % (MANY + 1);
+
+    *r = lock(FIRST_OWNER + (uint32_t)(step / LOCKS_PER_PROCESS), 1, 2 * step, 1);
     if (i % (MANY + 1) == MANY)
         r->proc = PROC_FREE_ALL;
 }
 
 static void merge_attack(uint64_t i, struct request *r)
 {
-    uint64_t step = i % (MANY + 2);
+    uint64_t step = i % (MANY_OF_OWNER + 2);
 
     if (step == 0)
         *r = as(PROC_UNLOCK, lock(1, 1, 0, 0));
-    else if (step <= MANY)
+    else if (step <= MANY_OF_OWNER)
         dots(step, r);
     else
         *r = lock(1, 1, 0, 0);
@@ -286,12 +290,12 @@ static void merge_attack(uint64_t i, struct request *r)
 
 static void split_attack(uint64_t i, struct request *r)
 {
-    uint64_t step = i % (MANY + 2);
+    uint64_t step = i % (MANY_OF_OWNER + 2);
 
     dots(step, r);
     if (step == 0)
         *r = lock(1, 1, 0, 0);
-    else if (step <= MANY)
+    else if (step <= MANY_OF_OWNER)
         r->proc = PROC_UNLOCK;
     else
         *r = as(PROC_UNLOCK, lock(1, 1, 0, 0));
@@ -423,12 +427,12 @@ const struct shape shapes[] = {
      .attack = reclaim_attack,
      .depth = 64,
      .grace = true},
-    {"free-all", "95,000 locks and FREE_ALL, again and again", .attack = free_all_attack,
-     .depth = 64, .cycle = MANY + 1},
-    {"merge", "95,000 ranges, made one by one LOCK", .attack = merge_attack, .depth = 64,
-     .cycle = MANY + 2},
-    {"split", "one lock, cut into 95,000 and released at once", .attack = split_attack, .depth = 64,
-     .cycle = MANY + 2},
+    {"free-all", "95,000 locks of 9,500 processes and FREE_ALL, again and again",
+     .attack = free_all_attack, .depth = 64, .cycle = MANY + 1},
+    {"merge", "9,900 ranges, made one by one LOCK", .attack = merge_attack, .depth = 64,
+     .cycle = MANY_OF_OWNER + 2},
+    {"split", "one lock, cut into 9,900 and released at once", .attack = split_attack, .depth = 64,
+     .cycle = MANY_OF_OWNER + 2},
     {"pipeline", "64 KiB writes of small requests on 8 connections", .attack = pipeline_attack,
      .connections = 8},
     {"messages", "9,000 TEST_MSG a second from a host that answers nothing", .run = messages_run,

@@ -36,10 +36,11 @@ def _answers(port):
 
 
 @contextlib.contextmanager
-def running(*command, port, serves=_answers):
+def running(*command, port, serves=_answers, environment=None):
     """A server; waited for until it answers."""
     process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, **(environment or {})})
     try:
         end = time.monotonic() + 60
         while not serves(port):
@@ -62,7 +63,14 @@ def nothing(build):
     return running(build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
 
 
-def holdfast(build, directory, *sets, port=4045):
+def slow_disk(build, delay_ms):
+    """The environment of a server for which each flush takes so much longer; {} if it does not."""
+    if not delay_ms:
+        return {}
+    return {"LD_PRELOAD": str(build / "bench/libslow_sync.so"), "HOLDFAST_FLUSH_US": str(int(delay_ms * 1000))}
+
+
+def holdfast(build, directory, *sets, port=4045, environment=None):
     """Its store is in the directory; its administration on the port + 4000."""
     os.makedirs(directory, exist_ok=True)
     command = [build / "src/daemon/holdfastd"]
@@ -71,7 +79,7 @@ def holdfast(build, directory, *sets, port=4045):
                        "limits.clients=1000000", "limits.locks=3000000",
                        "limits.locks_per_client=3000000", "limits.locks_per_file=3000000", *sets):
         command += ["--set", assignment]
-    return running(*command, port=port)
+    return running(*command, port=port, environment=environment)
 
 
 def _listens(port):

@@ -4,8 +4,11 @@ What is compared is measured in turns (A, B, A, B, ...), and the medians count: 
 but it is as noisy for all.
 """
 import json
+import os
 import statistics
 import subprocess
+import time
+from pathlib import Path
 
 
 def shape(connections, in_flight):
@@ -21,10 +24,27 @@ def in_turns(rounds, measures):
     return {name: statistics.median(values) for name, values in figures.items()}
 
 
+def fdatasync_rate(directory):
+    """Pages a second that reach the disk one after the other."""
+    path = Path(directory, "sync")
+    count, data = 0, b"x" * 4096
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+    os.pwrite(fd, data * 256, 0)
+    os.fsync(fd)
+    start = time.monotonic()
+    while time.monotonic() < start + 1:
+        os.pwrite(fd, data, 4096 * (count % 256))
+        os.fdatasync(fd)
+        count += 1
+    os.close(fd)
+    return count / (time.monotonic() - start)
+
+
 class Bench:
-    def __init__(self, build, directory, seconds, rounds, results):
+    def __init__(self, build, directory, seconds, rounds, results, store_delays=None):
         self.build, self.directory = build, directory
         self.seconds, self.rounds, self.results = seconds, rounds, results
+        self.store_delays = store_delays  # milliseconds; None: those that the rows choose
 
     def load(self, server, *arguments):
         """One run of the load generator: its figures."""

@@ -1,11 +1,8 @@
 """Locks: Holdfast, with durable locks and without, beside Ganesha and beside a server that does nothing."""
 import contextlib
-import os
-import time
-from pathlib import Path
 
 import servers
-from rows import in_turns, shape
+from rows import fdatasync_rate, in_turns, shape
 
 MIXED = "lock:4,test:4,denied:2"
 IN_FLIGHT = [2 ** n for n in range(12)]
@@ -61,22 +58,6 @@ def datagrams(bench, every, tcp):
     single = in_turns(bench.rounds, {way: lambda way=way: bench.rate(every["volatile"], *shape(8, 1), *way)
                                      for way in ((), ("--udp",))})
     add("LOCK/UNLOCK 8 x 1 over UDP, durable=no", single["--udp",], "/s", "TCP", single[()], ">= 0.8")
-
-
-def fdatasync_rate(directory):
-    """Pages a second that reach the disk one after the other."""
-    path = Path(directory, "sync")
-    count, data = 0, b"x" * 4096
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-    os.pwrite(fd, data * 256, 0)
-    os.fsync(fd)
-    start = time.monotonic()
-    while time.monotonic() < start + 1:
-        os.pwrite(fd, data, 4096 * (count % 256))
-        os.fdatasync(fd)
-        count += 1
-    os.close(fd)
-    return count / (time.monotonic() - start)
 
 
 def one_durable(bench, server):

@@ -1,4 +1,4 @@
-# bash completion for holdfastctl. Names of clients and ids of locks are asked of the daemon; peers
+# bash completion for holdfastctl. Names of clients, paths and ids of locks are asked of the daemon; peers
 # choose their names, so only plain ones are offered, and none goes through compgen -W, which expands.
 _holdfastctl_ask()
 {
@@ -8,8 +8,9 @@ _holdfastctl_ask()
     done < <(holdfastctl "$1" --json --limit 200 2>/dev/null | python3 -c '
 import json, re, sys
 for row in json.load(sys.stdin):
-    if re.fullmatch(r"[A-Za-z0-9._:-]+", row[sys.argv[1]]):
-        print(row[sys.argv[1]])' "$2" 2>/dev/null)
+    word = next((row[key] for key in sys.argv[1:] if row[key]), "")
+    if re.fullmatch(r"[A-Za-z0-9._:/+@-]+", word):
+        print(word)' "${@:2}" 2>/dev/null)
 }
 
 _holdfastctl()
@@ -24,7 +25,7 @@ _holdfastctl()
     --url | --share | --owner | --limit) ;;
     --client | check | notify) _holdfastctl_ask clients name ;;
     --lock) _holdfastctl_ask locks id ;;
-    --file) _holdfastctl_ask locks file ;;
+    --file) _holdfastctl_ask locks path file ;;
     grace) COMPREPLY=($(compgen -W "end" -- "$cur")) ;;
     *)
         if [[ $cur == -* ]]; then

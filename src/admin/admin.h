@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "admin/exposition.h"
+#include "admin/names.h"
 #include "base/buf.h"
 #include "core/view.h"
 #include "service/service.h"
@@ -121,6 +122,7 @@ struct hf_admin_config {
     const char *socket;     /* path; "": none */
     const char *token_file; /* "": no token */
     const char *fh_map;     /* "": none */
+    const char *names;      /* a namer's socket; "auto"; "": none */
 };
 
 struct hf_admin;
@@ -136,6 +138,9 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out);
  * a check of the old one.
  */
 void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service);
+
+/* What is known of names, for metrics; NULL: nothing. */
+struct hf_names *hf_admin_names(struct hf_admin *admin);
 
 /* Reads the map of file handles again; the old map stays in use if it cannot be read. */
 void hf_admin_reload(struct hf_admin *admin);

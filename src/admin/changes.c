@@ -18,7 +18,11 @@ void log_change(const struct request *request, bool durable)
 {
     char who[WHO_MAX];
 
-    if (durable)
+    if (durable && request->of_path[0])
+        hf_log(HF_LOG_INFO, "operator", HF_STR("who", access_who(request, who)),
+               HF_STR("does", request->change), HF_STR("to", request->argument),
+               HF_STR("path", request->of_path), HF_INT("released", request->released));
+    else if (durable)
         hf_log(HF_LOG_INFO, "operator", HF_STR("who", access_who(request, who)),
                HF_STR("does", request->change), HF_STR("to", request->argument),
                HF_INT("released", request->released));
@@ -50,7 +54,7 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
 static json_t *granted_since(const struct request *request, uint64_t mark)
 {
     struct hf_service *service = request->admin->config.service;
-    struct row_context context = {&request->admin->map, hf_service_now(service).wall_ms};
+    struct row_context context = {request->admin->names, hf_service_now(service).wall_ms};
     struct hf_view_waiter rows[WAITERS_AT_ONCE];
     json_t *granted = json_array();
     size_t n;
@@ -63,21 +67,27 @@ static json_t *granted_since(const struct request *request, uint64_t mark)
     return granted;
 }
 
-/* The outcome of a release in the core: its count or an error, and the batch to wait for. */
-static enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
-                                     int64_t released, uint64_t seq)
+json_t *released_json(const struct request *request)
+{
+    return json_pack("{s:I, s:o}", "released", (json_int_t)request->released, "granted",
+                     granted_since(request, request->grant_mark));
+}
+
+/* The outcome of a release in the core: its count or an error, and what to wait for. A large one is
+ * made in slices, and most of its grants come later. */
+enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
+                              int64_t released, struct hf_awaited wait)
 {
     if (released < 0)
         return reply_error(request, (int)released, "There is nothing of that name.");
     request->change = change;
     request->released = released;
-    return reply_when_durable(request, seq,
-                              json_pack("{s:I, s:o}", "released", (json_int_t)released, "granted",
-                                        granted_since(request, mark)));
+    request->grant_mark = mark;
+    return reply_when_durable(request, wait, wait.decision == 0 ? released_json(request) : NULL);
 }
 
 typedef int64_t (*release_by_id)(struct hf_core *core, struct hf_now now, uint64_t id,
-                                 uint64_t *seq);
+                                 struct hf_awaited *wait);
 
 static enum MHD_Result delete_by_id(struct request *request, const char *change,
                                     release_by_id release)
@@ -85,12 +95,12 @@ static enum MHD_Result delete_by_id(struct request *request, const char *change,
     struct hf_service *service = request->admin->config.service;
     uint64_t mark = hf_core_view_grant_mark(service->core);
     int64_t released = HF_ENOENT;
-    uint64_t seq = 0;
+    struct hf_awaited wait = {0};
     uint64_t id;
 
     if (parse_id(request->argument, &id))
-        released = release(service->core, hf_service_now(service), id, &seq);
-    return reply_release(request, change, mark, released, seq);
+        released = release(service->core, hf_service_now(service), id, &wait);
+    return reply_release(request, change, mark, released, wait);
 }
 
 enum MHD_Result on_delete_client(struct request *request)
@@ -108,14 +118,18 @@ enum MHD_Result on_delete_file(struct request *request)
     struct hf_service *service = request->admin->config.service;
     uint64_t mark = hf_core_view_grant_mark(service->core);
     int64_t released = HF_ENOENT;
-    uint64_t seq = 0;
+    struct hf_awaited wait = {0};
     uint8_t fh[HF_FH_MAX];
     int len = hf_hex_decode(request->argument, strlen(request->argument), fh, sizeof(fh));
+    const char *path = NULL;
 
+    if (len > 0 &&
+        hf_names_show(request->admin->names, hf_bytes(fh, (size_t)len), &path) == HF_NAME_KNOWN)
+        hf_format(request->of_path, sizeof(request->of_path), "%s", path);
     if (len > 0)
         released = hf_core_release_file(service->core, hf_service_now(service),
-                                        hf_bytes(fh, (size_t)len), &seq);
-    return reply_release(request, "release file", mark, released, seq);
+                                        hf_bytes(fh, (size_t)len), &wait);
+    return reply_release(request, "release file", mark, released, wait);
 }
 
 /* ---- grace, notices, checks ---- */

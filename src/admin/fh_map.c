@@ -39,12 +39,23 @@ static int compare(const void *a, const void *b)
     return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
+static bool grow(struct hf_fh_map *map)
+{
+    size_t room = map->room ? 2 * map->room : 64;
+    struct hf_fh_name *names = realloc(map->names, room * sizeof(*names));
+
+    if (!names)
+        return false;
+    map->names = names;
+    map->room = room;
+    return true;
+}
+
 static int add_line(struct hf_fh_map *map, char *line)
 {
     size_t hex = strcspn(line, " \t\n");
     char *path = line + hex + strspn(line + hex, " \t");
     struct hf_fh_name name = {0};
-    struct hf_fh_name *names;
     int len;
 
     if (line[0] == '#' || line[0] == '\n')
@@ -54,10 +65,8 @@ static int add_line(struct hf_fh_map *map, char *line)
     if (len < 0 || !path[0] || map->count == HF_FH_MAP_LINES_MAX)
         return HF_EINVAL;
     name.len = (size_t)len;
-    names = realloc(map->names, (map->count + 1) * sizeof(*names));
-    if (!names)
+    if (map->count == map->room && !grow(map))
         return HF_ENOMEM;
-    map->names = names;
     name.path = strdup(path);
     if (!name.path)
         return HF_ENOMEM;

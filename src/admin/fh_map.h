@@ -17,6 +17,7 @@ struct hf_fh_name;
 struct hf_fh_map {
     struct hf_fh_name *names; /* sorted by handle */
     size_t count;
+    size_t room; /* for so many names */
 };
 
 void hf_fh_map_init(struct hf_fh_map *map);

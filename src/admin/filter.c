@@ -41,16 +41,42 @@ bool filter_client(const struct filter *filter, uint64_t id, struct hf_bytes nam
             contains(hf_bytes_str(hf_addr_format(addr, text)), filter->client));
 }
 
-bool filter_file(const struct filter *filter, struct hf_bytes share, struct hf_bytes fh)
+bool filter_set_path(struct filter *filter, const char *path)
 {
-    const char *path;
+    char bytes[HF_PATH_BYTES_MAX + 1];
+
+    filter->by_path = path[0] == '/' &&
+                      (strlen(path) <= HF_PATH_BYTES_MAX ||
+                       hf_path_unquote(hf_bytes_str(path), bytes, sizeof(bytes)) > 0) &&
+                      hf_text_copy(filter->path, sizeof(filter->path), path) &&
+                      hf_path_quote(hf_bytes_str(path), filter->quoted, sizeof(filter->quoted)) > 0;
+    return filter->by_path;
+}
+
+static bool is_path(struct filter *filter, struct hf_bytes fh)
+{
+    const char *path = NULL;
+    enum hf_name_status status = hf_names_show(filter->names, fh, &path);
+
+    filter->unnamed += status == HF_NAME_NONE;
+    return status == HF_NAME_KNOWN &&
+           (strcmp(path, filter->quoted) == 0 || strcmp(path, filter->path) == 0);
+}
+
+bool filter_file(struct filter *filter, struct hf_bytes share, struct hf_bytes fh)
+{
+    const char *path = NULL;
 
     if (filter->share[0] && !hf_bytes_equal(share, hf_bytes_str(filter->share)))
         return false;
+    if (filter->any_file)
+        return true;
+    if (filter->by_path && !is_path(filter, fh))
+        return false;
     if (!filter->file[0] || hex_contains(fh, filter->file))
         return true;
-    path = hf_fh_map_path(filter->map, fh);
-    return path && contains(hf_bytes_str(path), filter->file);
+    return hf_names_show(filter->names, fh, &path) == HF_NAME_KNOWN &&
+           contains(hf_bytes_str(path), filter->file);
 }
 
 bool filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh)

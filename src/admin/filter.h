@@ -1,14 +1,15 @@
 /*
  * Selects rows of a list. A client is named by its id, or by any part of its name or address; a
  * file by any part of its handle in hex or of its path; a share by its name; an owner by its svid,
- * or by any part of its handle, in hex or as text. Letters match without regard to case.
+ * or by any part of its handle, in hex or as text. Letters match without regard to case. A path, on
+ * the other hand, is one file's, and must be equal.
  */
 #ifndef HF_ADMIN_FILTER_H
 #define HF_ADMIN_FILTER_H
 
 #include <stdbool.h>
 
-#include "admin/fh_map.h"
+#include "admin/names.h"
 #include "core/view.h"
 
 enum { HF_FILTER_TEXT_MAX = 256 };
@@ -20,12 +21,22 @@ struct filter {
     char owner[HF_FILTER_TEXT_MAX];
     char status[HF_FILTER_TEXT_MAX]; /* of a notification */
     bool waited;                     /* only locks on files with waiters */
-    const struct hf_fh_map *map;
+    struct hf_names *names;
+
+    bool by_path;                  /* only the file with this path, which is */
+    char path[HF_PATH_QUOTED_MAX]; /* as the operator wrote it */
+    char quoted[HF_PATH_QUOTED_MAX];
+    uint64_t unnamed; /* rows that were left out because their files have no name */
+
+    bool any_file; /* every file passes for now: those that will be looked at need their names */
 };
+
+/* Only the file with this path; false if it is no absolute path, or too long. */
+bool filter_set_path(struct filter *filter, const char *path);
 
 bool filter_client(const struct filter *filter, uint64_t id, struct hf_bytes name,
                    const struct hf_addr *addr);
-bool filter_file(const struct filter *filter, struct hf_bytes share, struct hf_bytes fh);
+bool filter_file(struct filter *filter, struct hf_bytes share, struct hf_bytes fh);
 bool filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh);
 
 #endif

@@ -21,26 +21,38 @@ enum {
     BLOCK_SIZE = 32768,      /* libmicrohttpd sends at once */
     LIMIT_DEFAULT = 1000,
     LIMIT_MAX = 1000000,
+    NAMES_MS = 2000,         /* that a list waits for names to show */
+    NAMES_PATH_MS = 3600000, /* that it waits to find a path; the namer's silence ends it sooner */
 };
 
 struct kind {
     const char *name;
     size_t (*fetch)(const struct hf_core *core, uint64_t *cursor, union row *rows, size_t max);
-    bool (*match)(const struct filter *filter, const union row *row);
+    bool (*match)(struct filter *filter, const union row *row);
     void (*show)(struct writer *w, const struct row_context *context, const union row *row);
-    const struct sort_column *columns; /* it can be sorted by; NULL: none */
+    const struct sort_column *columns;           /* it can be sorted by; NULL: none */
+    struct hf_bytes (*fh)(const union row *row); /* of its file; NULL: it has none */
 };
 
 struct list {
     const struct kind *kind;
     struct hf_admin *admin;
+    struct listener *listener;
+    struct MHD_Connection *connection;
     struct filter filter;
     uint64_t cursor;
     uint64_t left; /* rows until the page is full */
     struct sorter sorter;
-    size_t next; /* entry of the sorter to show */
-    bool sorted; /* every row was seen */
+    size_t next;      /* entry of the sorter to show */
+    bool sorted;      /* every row was seen */
+    uint64_t unnamed; /* of them, as in filter */
     bool opened, any, closed;
+
+    struct hf_names_wait wait;
+    uint64_t patience_ms; /* of uv_now(): from then on it does not wait for names; 0: not set yet */
+    uint64_t named_to;    /* rows below this cursor have been asked for their names */
+    size_t named_entries; /* the same for entries of the sorter */
+
     struct hf_buf out;
     union row rows[ROWS_AT_ONCE];
 };
@@ -63,14 +75,14 @@ FETCH(locks, lock)
 FETCH(waiters, waiter)
 FETCH(shares, reservation)
 
-static bool match_client(const struct filter *f, const union row *row)
+static bool match_client(struct filter *f, const union row *row)
 {
     const struct hf_view_client *c = &row->client;
 
     return filter_client(f, c->record.id, c->record.name, row_client_addr(c));
 }
 
-static bool match_notification(const struct filter *f, const union row *row)
+static bool match_notification(struct filter *f, const union row *row)
 {
     enum hf_notice_status status = row->client.notice;
 
@@ -78,7 +90,7 @@ static bool match_notification(const struct filter *f, const union row *row)
            (!f->status[0] || strcmp(f->status, row_notice_name(status)) == 0);
 }
 
-static bool match_lock(const struct filter *f, const union row *row)
+static bool match_lock(struct filter *f, const union row *row)
 {
     const struct hf_view_lock *l = &row->lock;
 
@@ -88,7 +100,7 @@ static bool match_lock(const struct filter *f, const union row *row)
            filter_owner(f, l->record.svid, l->record.oh);
 }
 
-static bool match_waiter(const struct filter *f, const union row *row)
+static bool match_waiter(struct filter *f, const union row *row)
 {
     const struct hf_view_waiter *w = &row->waiter;
 
@@ -96,12 +108,113 @@ static bool match_waiter(const struct filter *f, const union row *row)
            filter_file(f, w->share, w->fh) && filter_owner(f, w->svid, w->oh);
 }
 
-static bool match_reservation(const struct filter *f, const union row *row)
+static bool match_reservation(struct filter *f, const union row *row)
 {
     const struct hf_view_share *s = &row->reservation;
 
     return filter_client(f, s->client_id, s->client_name, &s->client_addr) &&
            filter_file(f, s->share, s->fh);
+}
+
+static struct hf_bytes fh_of_lock(const union row *row)
+{
+    return row->lock.record.fh;
+}
+
+static struct hf_bytes fh_of_waiter(const union row *row)
+{
+    return row->waiter.fh;
+}
+
+static struct hf_bytes fh_of_reservation(const union row *row)
+{
+    return row->reservation.fh;
+}
+
+/* ---- names of files ---- */
+
+static bool fetch_one(struct list *list)
+{
+    const struct hf_core *core = list->admin->config.service->core;
+
+    return list->kind->fetch(core, &list->cursor, list->rows, 1) == 1;
+}
+
+/* Whether a name decides if a row is in the list, or where. */
+static bool names_decide(const struct list *list)
+{
+    return list->filter.by_path || list->filter.file[0] ||
+           (list->sorter.column && strcmp(list->sorter.column->name, "file") == 0);
+}
+
+/* Asks for the names of the rows that come next; true if an answer is awaited. */
+static bool ask_rows(struct list *list)
+{
+    const struct hf_core *core = list->admin->config.service->core;
+    uint64_t left = names_decide(list) ? UINT64_MAX : list->left;
+    uint64_t cursor = list->cursor;
+    bool awaited = false;
+    size_t n = 1;
+
+    if (cursor < list->named_to)
+        return false;
+    list->filter.any_file = true;
+    for (size_t seen = 0; seen < ROWS_PER_PIECE && n > 0 && left > 0; seen += n) {
+        n = list->kind->fetch(core, &cursor, list->rows, ROWS_AT_ONCE);
+        for (size_t i = 0; i < n && left > 0; i++) {
+            if (!list->kind->match(&list->filter, &list->rows[i]))
+                continue;
+            awaited |= hf_names_ask(list->admin->names, list->kind->fh(&list->rows[i]));
+            left--;
+        }
+    }
+    list->filter.any_file = false;
+    list->named_to = cursor;
+    return awaited;
+}
+
+static bool ask_entries(struct list *list)
+{
+    bool awaited = false;
+
+    if (list->next < list->named_entries)
+        return false;
+    list->named_entries = list->next;
+    for (; list->named_entries < list->next + ROWS_PER_PIECE &&
+           list->named_entries < list->sorter.count;
+         list->named_entries++) {
+        list->cursor = list->sorter.entries[list->named_entries].slot;
+        if (fetch_one(list))
+            awaited |= hf_names_ask(list->admin->names, list->kind->fh(list->rows));
+    }
+    return awaited;
+}
+
+static void on_names(struct hf_names_wait *wait)
+{
+    struct list *list = hf_container_of(wait, struct list, wait);
+
+    MHD_resume_connection(list->connection);
+    listener_kick(list->listener);
+}
+
+/*
+ * True if the list must wait for names. One that only shows them waits NAMES_MS in all, and then
+ * goes on with those that are known; one that looks for a path goes on when the namer has answered.
+ */
+static bool must_wait(struct list *list)
+{
+    uint64_t now = uv_now(list->admin->config.loop);
+    bool awaited;
+
+    if (!list->kind->fh || (list->sorter.column && !list->sorted && !names_decide(list)))
+        return false;
+    awaited = list->sorted ? ask_entries(list) : ask_rows(list);
+    if (!awaited)
+        return false;
+    if (!list->patience_ms)
+        list->patience_ms = now + (list->filter.by_path ? NAMES_PATH_MS : NAMES_MS);
+    return hf_names_wait(list->admin->names, &list->wait, list->patience_ms, on_names);
 }
 
 /* ---- producing an answer ---- */
@@ -122,14 +235,25 @@ static bool put_row(struct list *list, const struct row_context *context, const 
     return !writer.failed;
 }
 
+/* Whoever asked for a path must learn that some files have no name, and might be it. */
+static bool put_end(struct list *list)
+{
+    char text[64] = "}\n";
+
+    if (list->filter.by_path)
+        hf_format(text, sizeof(text), ",\"unnamed\":%llu}\n",
+                  (unsigned long long)list->filter.unnamed);
+    list->closed = true;
+    return put(list, text);
+}
+
 static bool close_list(struct list *list, bool more)
 {
     char text[64];
 
-    hf_format(text, sizeof(text), more ? "\n],\"next\":\"%llu\"}\n" : "\n],\"next\":null}\n",
+    hf_format(text, sizeof(text), more ? "\n],\"next\":\"%llu\"" : "\n],\"next\":null",
               (unsigned long long)list->cursor);
-    list->closed = true;
-    return put(list, text);
+    return put(list, text) && put_end(list);
 }
 
 static bool open_list(struct list *list)
@@ -161,19 +285,13 @@ static bool produce_plain(struct list *list, const struct row_context *context)
     return true;
 }
 
-static bool fetch_one(struct list *list)
-{
-    const struct hf_core *core = list->admin->config.service->core;
-
-    return list->kind->fetch(core, &list->cursor, list->rows, 1) == 1;
-}
-
 static bool collect(struct list *list, const struct row_context *context)
 {
     for (size_t seen = 0; seen < ROWS_PER_PIECE; seen++) {
         if (!fetch_one(list)) {
             sorter_finish(&list->sorter);
             list->sorted = true;
+            list->unnamed = list->filter.unnamed; /* each row is looked at again when it is shown */
             return true;
         }
         /* A cursor is a slot number, and stands behind the row that was fetched last. */
@@ -188,10 +306,10 @@ static bool close_sorted(struct list *list)
 {
     char text[64];
 
-    hf_format(text, sizeof(text), "\n],\"next\":null,\"total\":%llu}\n",
+    hf_format(text, sizeof(text), "\n],\"next\":null,\"total\":%llu",
               (unsigned long long)list->sorter.total);
-    list->closed = true;
-    return put(list, text);
+    list->filter.unnamed = list->unnamed;
+    return put(list, text) && put_end(list);
 }
 
 /* A row may have gone since it was seen, and its slot may hold another by now. */
@@ -214,7 +332,7 @@ static bool produce_sorted(struct list *list, const struct row_context *context)
 static bool produce(struct list *list)
 {
     struct hf_service *service = list->admin->config.service;
-    struct row_context context = {&list->admin->map, hf_service_now(service).wall_ms};
+    struct row_context context = {list->admin->names, hf_service_now(service).wall_ms};
     bool ok;
 
     if (!list->opened && !open_list(list))
@@ -238,6 +356,10 @@ static ssize_t read_list(void *ctx, uint64_t position, char *room, size_t max)
     if (hf_buf_len(&list->out) == 0) {
         if (list->closed)
             return MHD_CONTENT_READER_END_OF_STREAM;
+        if (must_wait(list)) {
+            MHD_suspend_connection(list->connection);
+            return 0;
+        }
         if (!produce(list))
             return MHD_CONTENT_READER_END_WITH_ERROR;
     }
@@ -251,6 +373,7 @@ static void free_list(void *ctx)
 {
     struct list *list = ctx;
 
+    hf_names_cancel(&list->wait);
     sorter_free(&list->sorter);
     hf_buf_free(&list->out);
     hf_free(&hf_alloc_heap, list);
@@ -300,6 +423,7 @@ static const char *parse(const struct request *request, struct list *list)
     const char *limit = query(request, "limit");
     const char *cursor = query(request, "cursor");
     const char *waited = query(request, "waited");
+    const char *path = query(request, "path");
 
     list->left = LIMIT_DEFAULT;
     if (limit && (!parse_id(limit, &list->left) || list->left == 0 || list->left > LIMIT_MAX))
@@ -311,20 +435,29 @@ static const char *parse(const struct request *request, struct list *list)
         !take_text(request, "status", f->status))
         return "A filter has at most 255 bytes.";
     f->waited = waited && strcmp(waited, "true") == 0;
-    f->map = &request->admin->map;
+    f->names = request->admin->names;
+    if (path && !filter_set_path(f, path))
+        return "path is the absolute path of a file, of at most 4096 bytes.";
     return parse_sort(request, list);
 }
 
 static enum MHD_Result reply_list(struct request *request, const struct kind *kind)
 {
-    struct list *list = hf_calloc(&hf_alloc_heap, 1, sizeof(*list));
     struct MHD_Response *response;
+    enum MHD_Result answered;
     const char *wrong;
+    struct list *list;
 
+    if (query(request, "path") && !names_are_there(request, &answered))
+        return answered;
+    list = hf_calloc(&hf_alloc_heap, 1, sizeof(*list));
     if (!list)
         return MHD_NO;
     list->kind = kind;
     list->admin = request->admin;
+    list->listener = request->listener;
+    list->connection = request->connection;
+    hf_list_init(&list->wait.link);
     hf_buf_init(&list->out, &hf_alloc_heap);
     wrong = parse(request, list);
     if (wrong) {
@@ -340,38 +473,40 @@ static enum MHD_Result reply_list(struct request *request, const struct kind *ki
 
 enum MHD_Result on_clients(struct request *request)
 {
-    static const struct kind CLIENTS = {"clients", fetch_clients, match_client, row_client,
-                                        SORT_CLIENTS};
+    static const struct kind CLIENTS = {"clients",  fetch_clients, match_client,
+                                        row_client, SORT_CLIENTS,  NULL};
 
     return reply_list(request, &CLIENTS);
 }
 
 enum MHD_Result on_locks(struct request *request)
 {
-    static const struct kind LOCKS = {"locks", fetch_locks, match_lock, row_lock, SORT_LOCKS};
+    static const struct kind LOCKS = {"locks",  fetch_locks, match_lock,
+                                      row_lock, SORT_LOCKS,  fh_of_lock};
 
     return reply_list(request, &LOCKS);
 }
 
 enum MHD_Result on_waiters(struct request *request)
 {
-    static const struct kind WAITERS = {"waiters", fetch_waiters, match_waiter, row_waiter, NULL};
+    static const struct kind WAITERS = {"waiters",  fetch_waiters, match_waiter,
+                                        row_waiter, NULL,          fh_of_waiter};
 
     return reply_list(request, &WAITERS);
 }
 
 enum MHD_Result on_reservations(struct request *request)
 {
-    static const struct kind RESERVATIONS = {"reservations", fetch_shares, match_reservation,
-                                             row_reservation, NULL};
+    static const struct kind RESERVATIONS = {"reservations",  fetch_shares, match_reservation,
+                                             row_reservation, NULL,         fh_of_reservation};
 
     return reply_list(request, &RESERVATIONS);
 }
 
 enum MHD_Result on_notifications(struct request *request)
 {
-    static const struct kind NOTIFICATIONS = {"notifications", fetch_clients, match_notification,
-                                              row_notification, NULL};
+    static const struct kind NOTIFICATIONS = {"notifications",  fetch_clients, match_notification,
+                                              row_notification, NULL,          NULL};
 
     return reply_list(request, &NOTIFICATIONS);
 }
@@ -379,7 +514,7 @@ enum MHD_Result on_notifications(struct request *request)
 enum MHD_Result on_client(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
-    struct row_context context = {&request->admin->map, hf_service_now(service).wall_ms};
+    struct row_context context = {request->admin->names, hf_service_now(service).wall_ms};
     enum MHD_Result rv = MHD_NO;
     struct hf_buf buf;
     struct writer writer = {.out = &buf};

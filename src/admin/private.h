@@ -7,7 +7,7 @@
 
 #include "admin/admin.h"
 #include "admin/connections.h"
-#include "admin/fh_map.h"
+#include "admin/names.h"
 #include "base/buf.h"
 #include "base/list.h"
 
@@ -26,7 +26,8 @@ enum {
 struct listener {
     struct hf_admin *admin;
     struct MHD_Daemon *daemon;
-    bool local; /* the unix socket */
+    bool local;  /* the unix socket */
+    bool kicked; /* by a handler: another round must follow at once */
     uv_poll_t poll;
     uv_timer_t timer;
     struct connections connections;
@@ -35,7 +36,7 @@ struct listener {
 struct hf_admin {
     struct hf_admin_config config;
     char token[TOKEN_MAX + 1]; /* "": none */
-    struct hf_fh_map map;
+    struct hf_names *names;
     struct listener listeners[2]; /* TCP, unix */
     struct hf_list waiting;       /* requests that wait for a commit or a check */
     unsigned open_handles;
@@ -57,7 +58,11 @@ struct request {
     struct hf_admin_check check;
     struct hf_admin_backup backup;
     const char *change; /* what the operator does, for the log */
+    char of_path[1024]; /* the file it is done to, for the log, where its path is known; cut */
     int64_t released;
+    uint64_t grant_mark; /* grants after it are due to the release */
+    struct hf_names_wait names_wait;
+    struct by_path *by_path; /* a release by path that is under way */
     json_t *pending;
     unsigned pending_status;
     bool ready; /* to be sent */
@@ -86,14 +91,30 @@ json_t *problem_json(unsigned status, const char *detail);
 void log_change(const struct request *request, bool durable);
 
 /* wait.c: the answer leaves, and the change is logged, when seq is durable. */
-enum MHD_Result reply_when_durable(struct request *request, uint64_t seq, json_t *json);
+enum MHD_Result reply_when_durable(struct request *request, struct hf_awaited wait, json_t *json);
+json_t *released_json(const struct request *request);
 /* The answer leaves when a check has ended. */
 enum MHD_Result reply_when_checked(struct request *request, const struct hf_view_client *client);
 /* The answer, which is the backup's bytes, leaves when a backup has been made. */
 enum MHD_Result reply_when_backed_up(struct request *request);
+/* The request is routed again when the names that were asked for are there, or cannot be; false if
+ * there is nothing to wait for. */
+bool wait_for_names(struct request *request);
+/* The request is routed again in a later turn of the loop. */
+void wait_for_turn(struct request *request);
+/* False, with the request answered or waiting, if it needs names and there are none. */
+bool names_are_there(struct request *request, enum MHD_Result *answered);
 /* Queues the answer of a request that waited. */
 enum MHD_Result reply_pending(struct request *request);
 void wait_abandon_all(struct hf_admin *admin);
+
+/* Answers a release in the core: its count or an error, and the batch to wait for; mark is from
+ * before it. */
+enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
+                              int64_t released, struct hf_awaited wait);
+
+/* by_path.c */
+void by_path_free(struct by_path *by_path);
 
 /* server.c: gives libmicrohttpd a turn as soon as possible, because it has work. */
 void listener_kick(struct listener *listener);
@@ -116,6 +137,7 @@ enum MHD_Result on_metrics(struct request *request);
 enum MHD_Result on_delete_client(struct request *request);
 enum MHD_Result on_delete_lock(struct request *request);
 enum MHD_Result on_delete_file(struct request *request);
+enum MHD_Result on_delete_path(struct request *request);
 enum MHD_Result on_end_grace(struct request *request);
 enum MHD_Result on_notify(struct request *request);
 enum MHD_Result on_check(struct request *request);

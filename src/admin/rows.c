@@ -65,9 +65,14 @@ static void put_range(struct writer *w, uint64_t first, uint64_t last)
 static void put_file(struct writer *w, const struct row_context *context, struct hf_bytes share,
                      struct hf_bytes fh)
 {
+    static const char *const STATUSES[] = {"unnamed", "named", "deleted"};
+    const char *path = NULL;
+    enum hf_name_status status = hf_names_show(context->names, fh, &path);
+
     write_text(w, "share", share);
     write_hex(w, "file", fh);
-    write_str(w, "path", hf_fh_map_path(context->map, fh));
+    write_str(w, "path", status == HF_NAME_KNOWN ? path : NULL);
+    write_str(w, "path_status", STATUSES[status]);
 }
 
 static const char *mode(bool exclusive)

@@ -2,13 +2,13 @@
 #ifndef HF_ADMIN_ROWS_H
 #define HF_ADMIN_ROWS_H
 
-#include "admin/fh_map.h"
+#include "admin/names.h"
 #include "admin/writer.h"
 #include "core/view.h"
 
 /* What rows need beside the view. */
 struct row_context {
-    const struct hf_fh_map *map;
+    struct hf_names *names;
     int64_t wall_ms;
 };
 

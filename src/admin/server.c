@@ -27,8 +27,11 @@ static void run(struct listener *listener)
     uint64_t start_ns = uv_hrtime();
     MHD_UNSIGNED_LONG_LONG pause_ms;
 
+    listener->kicked = false;
     MHD_run(listener->daemon);
-    if (MHD_get_timeout(listener->daemon, &pause_ms) == MHD_YES) {
+    if (listener->kicked) {
+        uv_timer_start(&listener->timer, on_timer, 0, 0);
+    } else if (MHD_get_timeout(listener->daemon, &pause_ms) == MHD_YES) {
         if (pause_ms == 0 && uv_hrtime() - start_ns > LONG_ROUND_NS)
             pause_ms = REST_MS;
         uv_timer_start(&listener->timer, on_timer, pause_ms, 0);
@@ -51,6 +54,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 void listener_kick(struct listener *listener)
 {
+    listener->kicked = true;
     uv_timer_start(&listener->timer, on_timer, 0, 0);
 }
 
@@ -71,6 +75,7 @@ static struct request *request_new(struct listener *listener, struct MHD_Connect
     hf_buf_init(&request->body, &hf_alloc_heap);
     hf_buf_init(&request->backup.out, &hf_alloc_heap);
     hf_list_init(&request->link);
+    hf_list_init(&request->names_wait.link);
     return request;
 }
 
@@ -84,6 +89,8 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     if (!request)
         return;
     hf_list_remove(&request->link);
+    hf_names_cancel(&request->names_wait);
+    by_path_free(request->by_path);
     json_decref(request->pending);
     hf_buf_free(&request->body);
     hf_buf_free(&request->backup.out);
@@ -197,7 +204,6 @@ static void on_closed(uv_handle_t *handle)
 
     if (--admin->open_handles > 0)
         return;
-    hf_fh_map_free(&admin->map);
     hf_free(&hf_alloc_heap, admin);
 }
 
@@ -257,12 +263,10 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
         return HF_ENOMEM;
     admin->config = *config;
     hf_list_init(&admin->waiting);
-    hf_fh_map_init(&admin->map);
     rv = token_read(config->token_file, admin->token);
     if (rv == 0)
-        rv = hf_fh_map_read(&admin->map, config->fh_map);
+        rv = hf_names_new(config->loop, config->names, config->fh_map, &admin->names);
     if (rv < 0) {
-        hf_fh_map_free(&admin->map);
         hf_free(&hf_alloc_heap, admin);
         return rv;
     }
@@ -274,9 +278,14 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
     return 0;
 }
 
+struct hf_names *hf_admin_names(struct hf_admin *admin)
+{
+    return admin->names;
+}
+
 void hf_admin_reload(struct hf_admin *admin)
 {
-    (void)hf_fh_map_read(&admin->map, admin->config.fh_map);
+    hf_names_reload(admin->names);
 }
 
 void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service)
@@ -287,6 +296,7 @@ void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service)
 void hf_admin_close(struct hf_admin *admin)
 {
     wait_abandon_all(admin);
+    hf_names_close(admin->names); /* lists that wait for names go on without */
     for (size_t i = 0; i < HF_COUNT_OF(admin->listeners); i++) {
         struct listener *listener = &admin->listeners[i];
 
@@ -302,8 +312,6 @@ void hf_admin_close(struct hf_admin *admin)
         listener->connections.sweep.data = listener;
         uv_close((uv_handle_t *)&listener->connections.sweep, on_closed);
     }
-    if (admin->open_handles == 0) {
-        hf_fh_map_free(&admin->map);
+    if (admin->open_handles == 0)
         hf_free(&hf_alloc_heap, admin);
-    }
 }

@@ -42,10 +42,10 @@ static void lock_client(const struct row_context *context, const union row *row,
 static void lock_file(const struct row_context *context, const union row *row, uint8_t *key)
 {
     struct hf_bytes fh = row->lock.record.fh;
-    const char *path = hf_fh_map_path(context->map, fh);
+    const char *path = NULL;
     size_t len = fh.len < SORT_KEY_SIZE / 2 ? fh.len : SORT_KEY_SIZE / 2;
 
-    if (path)
+    if (hf_names_show(context->names, fh, &path) == HF_NAME_KNOWN)
         key_text(key, hf_bytes_str(path));
     else
         hf_hex_encode(fh.data, len, (char *)key);

@@ -58,6 +58,15 @@ static json_t *show_store(const struct hf_admin_ops *ops)
                      health.store_up ? NULL : health.reason);
 }
 
+static json_t *show_names(const struct hf_names *names)
+{
+    struct hf_names_source source = hf_names_source(names);
+    const char *namer = !source.namer ? "none" : source.up ? "up" : "down";
+
+    return json_pack("{s:s, s:b, s:s?}", "namer", namer, "map", source.map, "reason",
+                     source.namer && !source.up ? source.reason : NULL);
+}
+
 static json_t *show_listen(const struct hf_admin_config *config)
 {
     json_t *json = json_array();
@@ -85,14 +94,15 @@ enum MHD_Result on_status(struct request *request)
     return reply_json(
         request, MHD_HTTP_OK,
         json_pack(
-            "{s:o, s:s, s:s, s:o, s:i, s:o, s:o, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o}",
+            "{s:o, s:s, s:s, s:o, s:i, s:o, s:o, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
             "role", show_role(&config->ops), "version", HF_VERSION, "name", config->server_name,
             "listen", show_listen(config), "port", config->server_port, "time",
             value_time(hf_service_now(config->service).wall_ms), "epoch", value_id(s.epoch),
             "state", s.state, "clean_start", s.was_clean, "token_needed",
             request->admin->token[0] != '\0', "changes", access_changes(request), "grace",
             show_grace(&s), "counts", show_counts(&s), "notifications", show_notices(&s), "store",
-            show_store(&config->ops), "totals", show_totals(&config->ops)));
+            show_store(&config->ops), "totals", show_totals(&config->ops), "names",
+            show_names(request->admin->names)));
 }
 
 enum MHD_Result on_grace(struct request *request)
@@ -123,6 +133,22 @@ enum MHD_Result on_readyz(struct request *request)
     return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("ready\n"));
 }
 
+static void expose_names(const struct hf_names *names, struct hf_exposition *out)
+{
+    const struct hf_names_counters *c = hf_names_counters(names);
+    struct hf_names_source source = hf_names_source(names);
+
+    hf_expose_gauge(out, "holdfast_namer_up", "1 if the namer is connected.", source.up);
+    hf_expose_counter(out, "holdfast_names_asked_total", "Questions sent to the namer.", c->asked);
+    hf_expose_family(out, "holdfast_names_answers_total", "counter", "How they ended.");
+    hf_expose_uint(out, "holdfast_names_answers_total", "result=\"named\"", c->named);
+    hf_expose_uint(out, "holdfast_names_answers_total", "result=\"deleted\"", c->deleted);
+    hf_expose_uint(out, "holdfast_names_answers_total", "result=\"unknown\"", c->unknown);
+    hf_expose_uint(out, "holdfast_names_answers_total", "result=\"unanswered\"", c->unanswered);
+    hf_expose_gauge(out, "holdfast_names_cached", "Files whose names are kept.",
+                    (double)hf_names_kept(names));
+}
+
 enum MHD_Result on_metrics(struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
@@ -132,6 +158,7 @@ enum MHD_Result on_metrics(struct request *request)
 
     hf_buf_init(&buf, &hf_alloc_heap);
     ops->metrics(ops->ctx, &out);
+    expose_names(request->admin->names, &out);
     if (!out.failed)
         rv = reply_text(request, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
                         hf_buf_view(&buf));

@@ -7,6 +7,9 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
+
+enum { NAMES_REQUEST_MS = 60000, NAMES_DETAIL_MAX = 320 };
 
 static enum MHD_Result suspend(struct request *request)
 {
@@ -60,6 +63,8 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
     struct request *request = hf_container_of(waiter, struct request, waiter);
 
     log_change(request, durable);
+    if (durable && !request->pending)
+        request->pending = released_json(request);
     if (!durable)
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                        "The store could not record this, so nothing was changed. Try again when "
@@ -67,11 +72,15 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
     make_ready(request);
 }
 
-enum MHD_Result reply_when_durable(struct request *request, uint64_t seq, json_t *json)
+enum MHD_Result reply_when_durable(struct request *request, struct hf_awaited wait, json_t *json)
 {
+    struct hf_service *service = request->admin->config.service;
+
     request->pending = json;
     request->pending_status = MHD_HTTP_OK;
-    if (hf_service_when_durable(request->admin->config.service, seq, &request->waiter, on_durable))
+    if (wait.decision != 0)
+        hf_service_when_decided(service, wait.decision, &request->waiter, on_durable);
+    else if (hf_service_when_durable(service, wait.seq, &request->waiter, on_durable))
         return reply_pending(request);
     return suspend(request);
 }
@@ -138,11 +147,73 @@ enum MHD_Result reply_when_backed_up(struct request *request)
     return suspend(request);
 }
 
+/* ---- names ---- */
+
+/* libmicrohttpd calls on_request() again, which routes the request again. */
+static void resume(struct request *request)
+{
+    if (!hf_list_linked(&request->link))
+        return;
+    hf_list_remove(&request->link);
+    MHD_resume_connection(request->connection);
+    listener_kick(request->listener);
+}
+
+static void on_names(struct hf_names_wait *wait)
+{
+    resume(hf_container_of(wait, struct request, names_wait));
+}
+
+bool wait_for_names(struct request *request)
+{
+    struct hf_admin *admin = request->admin;
+
+    if (!hf_names_wait(admin->names, &request->names_wait,
+                       uv_now(admin->config.loop) + NAMES_REQUEST_MS, on_names))
+        return false;
+    (void)suspend(request);
+    return true;
+}
+
+void wait_for_turn(struct request *request)
+{
+    (void)suspend(request);
+    resume(request);
+}
+
+bool names_are_there(struct request *request, enum MHD_Result *answered)
+{
+    struct hf_names *names = request->admin->names;
+    struct hf_names_source source;
+    char detail[NAMES_DETAIL_MAX];
+
+    hf_names_connect(names);
+    source = hf_names_source(names);
+    *answered = MHD_YES;
+    if (source.up || (source.map && !source.namer))
+        return true;
+    if (source.connecting && wait_for_names(request))
+        return false;
+    if (!source.namer && !source.connecting) {
+        *answered =
+            reply_problem(request, MHD_HTTP_CONFLICT,
+                          "No names of files are configured, so a path cannot be looked "
+                          "up. Start holdfast-namesd, or set names.socket or admin.fh_map.");
+        return false;
+    }
+    hf_format(detail, sizeof(detail),
+              "The namer cannot be asked, so a path cannot be looked up: %s. See names.socket.",
+              source.reason);
+    *answered = reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, detail);
+    return false;
+}
+
 /* libmicrohttpd must not be stopped while a connection is suspended. */
 void wait_abandon_all(struct hf_admin *admin)
 {
     hf_list_foreach_safe (node, &admin->waiting) {
         struct request *request = hf_list_entry(node, struct request, link);
+        hf_names_cancel(&request->names_wait);
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, "The daemon is stopping.");
         make_ready(request);
     }

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "core/record.h"
 
 /*
  * The time, as the caller sees it. Every schedule uses mono_ms, which never runs backwards. wall_ms
@@ -28,6 +29,7 @@ struct hf_now {
  */
 struct hf_limits {
     uint32_t clients;
+    uint32_t locks_per_owner; /* bounds what one LOCK or UNLOCK can change */
     uint32_t locks_per_client;
     uint32_t locks_per_file;
     uint32_t locks;
@@ -45,14 +47,16 @@ struct hf_limits {
  * at the next tick; a search for a deadlock is repeated when the client repeats its request.
  */
 struct hf_budgets {
-    uint32_t search; /* one search for a circle of waiting owners */
-    uint32_t ahead;  /* looking for a waiter that a request queues behind: beyond, it need not */
-    uint32_t serve;  /* serving waiters, and reviewing circles of them */
+    uint32_t search;  /* one search for a circle of waiting owners */
+    uint32_t ahead;   /* looking for a waiter that a request queues behind: beyond, it need not */
+    uint32_t serve;   /* serving waiters, and reviewing circles of them */
+    uint32_t release; /* releasing what a client has; it ends with the owner that it has begun */
 };
 
 enum hf_grace_mode {
     HF_GRACE_STRICT,   /* every new lock is refused while grace lasts */
-    HF_GRACE_CONFLICT, /* only what conflicts with an unreclaimed lock; needs durable_locks */
+    HF_GRACE_CONFLICT, /* only what conflicts with an unreclaimed lock; needs durable_locks; strict
+                          nevertheless while locks of before the restart may be unknown (DUR-02) */
 };
 
 /* What happens to the locks of a client that could not be told of our restart (NOT-03). */
@@ -73,9 +77,11 @@ struct hf_core_config {
     enum hf_grace_mode grace_mode;
     uint64_t grace_ms;
     bool durable_locks; /* else only clients are recorded, and reclaims are checked per client */
-    uint64_t linger_ms; /* a registration outlives its last lock by this */
-    uint64_t call_timeout_ms; /* of one attempt of any outgoing call */
-    uint32_t call_attempts;   /* after so many, a client is unreachable */
+    bool unflushed;     /* batches of locks count once they are written (DUR-02) */
+    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of this boot of the host; not zeros if unflushed */
+    uint64_t linger_ms;               /* a registration outlives its last lock by this */
+    uint64_t call_timeout_ms;         /* of one attempt of any outgoing call */
+    uint32_t call_attempts;           /* after so many, a client is unreachable */
     uint32_t notify_in_flight;
     enum hf_on_failure on_failure;
     bool verify_notices;   /* ask a client's status monitor before a crash notice counts (SEC-04) */

@@ -16,6 +16,7 @@ struct hf_core_config hf_core_config_default(void)
     return (struct hf_core_config){
         .server_name = hf_bytes_str("localhost"),
         .limits = {.clients = 10000,
+                   .locks_per_owner = 10000,
                    .locks_per_client = 100000,
                    .locks_per_file = 100000,
                    .locks = 1000000,
@@ -25,7 +26,7 @@ struct hf_core_config hf_core_config_default(void)
                    .clients_per_host = 1000,
                    .locks_per_host = 250000,
                    .registrations_per_host = 1000},
-        .budgets = {.search = 4000, .ahead = 2000, .serve = 4000},
+        .budgets = {.search = 4000, .ahead = 2000, .serve = 4000, .release = 8000},
         .grace_mode = HF_GRACE_STRICT,
         .grace_ms = 90000,
         .durable_locks = true,

@@ -60,6 +60,12 @@ int hf_core_load(struct hf_core *core, enum hf_record_kind kind, struct hf_bytes
  */
 int hf_core_start(struct hf_core *core, struct hf_now now);
 
+/*
+ * After hf_core_start(): a crash of the host may have cost us the newest locks (DUR-02). Registered
+ * clients may reclaim locks that are not recorded, if nothing conflicts, until grace ends.
+ */
+bool hf_core_lost_tail(const struct hf_core *core);
+
 /* Records a clean stop in the gathering batch; returns the seq to wait for. Nothing may be asked
  * after it. Locks and registrations stay as they are. */
 uint64_t hf_core_stop(struct hf_core *core, struct hf_now now);
@@ -78,7 +84,8 @@ void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits);
  * The gathering batch, to be committed, or NULL if there is nothing to commit or one is in flight.
  * It belongs to the core and stays unchanged until hf_core_batch_done(). It may hold no operation
  * at all (n_ops 0): then an answer waits for its sequence number only, and the store may report it
- * as done at once.
+ * as done at once. A batch with may_be_lost may be reported as done once it would survive a crash
+ * of this process; it must reach stable storage soon after.
  */
 const struct hf_batch *hf_core_take_batch(struct hf_core *core);
 

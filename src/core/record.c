@@ -16,7 +16,7 @@
  * the older records stay readable.
  */
 enum {
-    SERVER_VERSION = 1,
+    SERVER_VERSION = 2,
     CLIENT_VERSION = 1,
     LOCK_VERSION = 1,
     OP_HEADER_SIZE = 16, /* type, kind, two spare bytes, value length, id */
@@ -182,6 +182,12 @@ static int open_record(struct hf_bytes bytes, enum hf_record_kind kind, uint8_t 
     return version > newest ? HF_EVERSION : 0;
 }
 
+/* Of a record that has been opened. */
+static uint8_t version_of(struct hf_bytes bytes)
+{
+    return bytes.data[1];
+}
+
 static int close_record(const struct reader *r)
 {
     return r->bad || r->left > 0 ? HF_EFORMAT : 0;
@@ -192,9 +198,18 @@ static size_t addr_size(const struct hf_addr *addr)
     return 1 + 4 + addr_len(addr->family);
 }
 
-static size_t server_size(void)
+/* Version 2 is written only where it says more, so that a program that knows version 1 can use the
+ * store again after a clean stop. */
+static uint8_t server_version(const struct hf_record_server *s)
 {
-    return 2 + 8 + 1;
+    static const uint8_t none[HF_BOOT_ID_SIZE];
+
+    return s->tail_lost || memcmp(s->boot_id, none, sizeof(none)) != 0 ? SERVER_VERSION : 1;
+}
+
+static size_t server_size(const struct hf_record_server *s)
+{
+    return 2 + 8 + 1 + (server_version(s) > 1 ? 1 + HF_BOOT_ID_SIZE : 0);
 }
 
 static size_t client_size(const struct hf_record_client *c)
@@ -216,9 +231,13 @@ static size_t lock_size(const struct hf_record_lock *l)
 static void write_server(struct writer *w, const struct hf_record_server *s)
 {
     put_u8(w, HF_RECORD_SERVER);
-    put_u8(w, SERVER_VERSION);
+    put_u8(w, server_version(s));
     put_u64(w, s->epoch);
     put_u8(w, s->clean);
+    if (server_version(s) == 1)
+        return;
+    put_u8(w, s->tail_lost);
+    put_raw(w, s->boot_id, HF_BOOT_ID_SIZE);
 }
 
 static void write_client(struct writer *w, const struct hf_record_client *c)
@@ -281,7 +300,7 @@ static void write_lock(struct writer *w, const struct hf_record_lock *l)
 
 int hf_record_encode_server(const struct hf_record_server *record, struct hf_buf *buf)
 {
-    ENCODE(buf, server_size(), write_server, record);
+    ENCODE(buf, server_size(record), write_server, record);
     return 0;
 }
 
@@ -304,8 +323,16 @@ int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
 
     if (rv < 0)
         return rv;
-    out->epoch = get_u64(&r);
+    *out = (struct hf_record_server){.epoch = get_u64(&r)};
     out->clean = get_bool(&r);
+    if (version_of(bytes) > 1) {
+        const uint8_t *boot_id;
+
+        out->tail_lost = get_bool(&r);
+        boot_id = take(&r, HF_BOOT_ID_SIZE);
+        if (boot_id)
+            memcpy(out->boot_id, boot_id, HF_BOOT_ID_SIZE);
+    }
     return close_record(&r);
 }
 
@@ -382,7 +409,7 @@ uint64_t hf_record_hash(struct hf_bytes record)
 
 void hf_batch_init(struct hf_batch *batch, const struct hf_alloc *alloc)
 {
-    *batch = (struct hf_batch){0};
+    *batch = (struct hf_batch){.locks_only = true};
     hf_buf_init(&batch->buf, alloc);
 }
 
@@ -395,6 +422,7 @@ void hf_batch_clear(struct hf_batch *batch)
 {
     hf_buf_clear(&batch->buf);
     batch->n_ops = 0;
+    batch->locks_only = true;
 }
 
 static void write_op_header(struct writer *w, const struct hf_op *op)
@@ -413,12 +441,13 @@ static int begin_op(struct hf_batch *batch, const struct hf_op *op)
         return HF_ENOMEM;
     ENCODE(&batch->buf, OP_HEADER_SIZE, write_op_header, op);
     batch->n_ops++;
+    batch->locks_only = batch->locks_only && op->kind == HF_RECORD_LOCK;
     return 0;
 }
 
 int hf_batch_put_server(struct hf_batch *batch, const struct hf_record_server *record)
 {
-    struct hf_op op = {HF_OP_PUT, HF_RECORD_SERVER, 0, {NULL, server_size()}};
+    struct hf_op op = {HF_OP_PUT, HF_RECORD_SERVER, 0, {NULL, server_size(record)}};
     int rv = begin_op(batch, &op);
 
     return rv < 0 ? rv : hf_record_encode_server(record, &batch->buf);

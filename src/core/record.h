@@ -33,6 +33,7 @@ enum {
     HF_SHARE_NAME_MAX = 64,
     HF_PRIV_SIZE = 16,
     HF_CLIENT_ADDRS_MAX = 8, /* addresses one host is known by */
+    HF_BOOT_ID_SIZE = 16,
 };
 
 enum hf_record_kind {
@@ -47,10 +48,17 @@ enum hf_protocol { HF_PROTOCOL_NLM = 1, HF_PROTOCOL_NSM = 2 };
 /*
  * The server itself. The NSM state number is derived: 2 * epoch - 1 (NSM-06). clean is true between
  * a clean stop and the next start.
+ *
+ * With locks.durable=process, boot_id is that of the host's boot in which this record was written,
+ * else zeros. If the host crashes, the newest changes of locks may be lost (DUR-02): the next start
+ * finds another boot id. tail_lost is true from that start until clients have had their grace
+ * period to reclaim what was lost.
  */
 struct hf_record_server {
     uint64_t epoch;
     bool clean;
+    bool tail_lost;
+    uint8_t boot_id[HF_BOOT_ID_SIZE];
 };
 
 /*
@@ -137,6 +145,8 @@ struct hf_batch {
     struct hf_buf buf;
     uint64_t seq; /* batches are numbered from 1, without gaps, within one run of the daemon */
     uint32_t n_ops;
+    bool locks_only;  /* no operation concerns a client or the server */
+    bool may_be_lost; /* by a crash of the host: it counts once it is written (DUR-02) */
 };
 
 void hf_batch_init(struct hf_batch *batch, const struct hf_alloc *alloc);

@@ -74,7 +74,7 @@ struct hf_answer {
     enum hf_stat stat;
     uint64_t seq;
     struct hf_holder holder; /* TEST answered DENIED */
-    uint64_t decision;       /* FREE_ALL only; as in hf_sm_answer */
+    uint64_t decision;       /* FREE_ALL only; as in hf_awaited */
 };
 
 struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
@@ -140,14 +140,23 @@ struct hf_sm_answer {
     bool ok;       /* STAT_SUCC or STAT_FAIL; where the result is sm_stat alone: always true */
     int32_t state; /* of this server */
     uint64_t seq;
-    uint64_t decision; /* crash notices only. Not 0: nothing is decided; wait for this decision */
+    uint64_t decision; /* crash notices only; as in hf_awaited */
 };
 
-/* A crash notice that was verified has been decided: answers that waited for the decision with this
- * id wait for batch seq now. */
+/* What an answer waits for. */
+struct hf_awaited {
+    uint64_t seq;
+    uint64_t decision; /* not 0: not decided, or not all done; wait for this decision instead */
+};
+
+/*
+ * A crash notice that was verified has been decided, or the last slice of a large release has been
+ * made: answers that waited for the decision with this id wait for batch seq now.
+ */
 struct hf_decision {
     uint64_t id;
     uint64_t seq;
+    bool failed; /* the batch has failed meanwhile */
 };
 
 /* Takes out the oldest decision; false: none. Ask after anything that may have made one: a finished
@@ -195,17 +204,18 @@ uint64_t hf_core_simu_crash(struct hf_core *core, struct hf_now now);
 int hf_core_client_learn(struct hf_core *core, struct hf_now now, uint64_t client_id,
                          const struct hf_addr *addr);
 
-/* Releases by the operator (ADM-01). Each returns how many locks, shares and waiters it released,
- * or HF_ENOENT, or HF_ENOMEM (then some may have been released); the answer waits for *seq. */
+/* Releases by the operator (ADM-01). Each returns how many locks, shares and waiters it releases,
+ * or HF_ENOENT, or HF_ENOMEM (then some may have been released); *wait: what the answer waits for.
+ */
 int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t client_id,
-                               uint64_t *seq);
+                               struct hf_awaited *wait);
 int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,
-                             uint64_t *seq);
+                             struct hf_awaited *wait);
 int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_bytes fh,
-                             uint64_t *seq);
+                             struct hf_awaited *wait);
 
-/* Ends grace now: locks that were not reclaimed are released. Returns the seq to wait for. */
-uint64_t hf_core_grace_end(struct hf_core *core, struct hf_now now);
+/* Ends grace now: locks that were not reclaimed are released. */
+struct hf_awaited hf_core_grace_end(struct hf_core *core, struct hf_now now);
 
 /* Sends the notice of our last restart again, to one client or (id 0) to all. HF_ENOENT. */
 int hf_core_notify_again(struct hf_core *core, struct hf_now now, uint64_t client_id);

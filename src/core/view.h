@@ -23,6 +23,8 @@ enum hf_notice_status {
 struct hf_view_client {
     struct hf_record_client record; /* views of the core's own bytes */
     bool registered;                /* has a durable record, or one on its way */
+    bool verifying;                 /* its status monitor is being asked (SEC-04) */
+    bool releasing;                 /* it is losing what it had, in slices */
     uint32_t n_locks, n_shares, n_waiters, n_unreclaimed;
     int64_t first_seen_ms, last_seen_ms; /* wall clock */
     enum hf_notice_status notice;
@@ -36,6 +38,7 @@ struct hf_view_lock {
     struct hf_addr client_addr;
     bool durable;
     bool unreclaimed;   /* held from before our restart, not yet reclaimed */
+    bool doomed;        /* a release of its client is under way, and will take it */
     uint32_t n_waiters; /* that wait on the file */
 };
 
@@ -102,9 +105,10 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
 
 /* Monotonic counters for metrics. */
 struct hf_counters {
-    uint64_t limit_clients, limit_monitors, limit_locks_per_client, limit_locks_per_file,
-        limit_locks, limit_waiters, limit_waiters_per_owner, limit_waiters_per_client,
-        limit_clients_per_host, limit_locks_per_host, limit_registrations_per_host;
+    uint64_t limit_clients, limit_monitors, limit_locks_per_owner, limit_locks_per_client,
+        limit_locks_per_file, limit_locks, limit_waiters, limit_waiters_per_owner,
+        limit_waiters_per_client, limit_clients_per_host, limit_locks_per_host,
+        limit_registrations_per_host;
     uint64_t out_of_memory;
     uint64_t reclaims_granted, reclaims_denied;
     uint64_t deadlocks;
@@ -138,12 +142,12 @@ enum hf_event_kind {
     HF_EVENT_NOTICE_DELIVERED,   /* a: attempts, b: milliseconds since the first */
     HF_EVENT_NOTICE_FAILED,      /* a: attempts so far, b: milliseconds since the first; error */
     HF_EVENT_NOTICE_GIVEN_UP,    /* a: attempts, b: milliseconds since the first; error */
-    HF_EVENT_GRANT_FAILED,       /* a: attempts; error. The lock went to the next waiter */
+    HF_EVENT_GRANT_FAILED,       /* a: attempts; error; file. The lock went to the next waiter */
     HF_EVENT_COMMIT_FAILED,      /* a: seq, b: changes undone */
     HF_EVENT_WAITERS_DROPPED,    /* its client does not answer; b: how many waiters */
 };
 
-enum { HF_EVENT_NAME_MAX = 128 };
+enum { HF_EVENT_NAME_MAX = 128, HF_EVENT_FH_MAX = 64 };
 
 struct hf_event {
     enum hf_event_kind kind;
@@ -153,6 +157,8 @@ struct hf_event {
     int error;
     uint16_t name_len; /* longer names are cut */
     uint8_t name[HF_EVENT_NAME_MAX];
+    uint16_t fh_len; /* 0: not about a file, or its handle is longer than NFSv3 allows */
+    uint8_t fh[HF_EVENT_FH_MAX];
 };
 
 /* Takes the oldest event; false if there is none. events_lost counts those that found no room. */

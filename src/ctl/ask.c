@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "ctl/ctl.h"
 
-enum { ANSWER_MAX = 1 << 28, TIMEOUT_S = 120, PATH_MAX_BYTES = 2048, TOKEN_LINE_MAX = 300 };
+enum { ANSWER_MAX = 1 << 28, TIMEOUT_S = 120, TOKEN_LINE_MAX = 300 };
 
 struct answer {
     char *data;
@@ -130,7 +130,7 @@ static int request(struct ctl *ctl, const char *method, const char *path, const 
                    struct answer *answer, long *status)
 {
     const char *base = ctl->url ? ctl->url : "http://localhost";
-    char url[PATH_MAX_BYTES];
+    char url[CTL_PATH_MAX];
     struct curl_slist *headers = add_token(ctl, NULL);
     CURL *curl = curl_easy_init();
     int rv = CTL_REFUSED;
@@ -183,13 +183,13 @@ int ctl_download(struct ctl *ctl, const char *path, char **data, size_t *len)
 
 /* ---- lists ---- */
 
-static void add_query(char *path, const char *key, const char *value)
+void ctl_add_query(char path[CTL_PATH_MAX], const char *key, const char *value)
 {
     size_t len = strlen(path);
     char *escaped = value ? curl_easy_escape(NULL, value, 0) : NULL;
 
     if (escaped)
-        hf_format(path + len, PATH_MAX_BYTES - len, "%c%s=%s", strchr(path, '?') ? '&' : '?', key,
+        hf_format(path + len, CTL_PATH_MAX - len, "%c%s=%s", strchr(path, '?') ? '&' : '?', key,
                   escaped);
     curl_free(escaped);
 }
@@ -197,18 +197,18 @@ static void add_query(char *path, const char *key, const char *value)
 static int ask_page(struct ctl *ctl, const char *name, const char *cursor, size_t limit,
                     json_t **out)
 {
-    char path[PATH_MAX_BYTES];
+    char path[CTL_PATH_MAX];
     char number[24];
 
     hf_format(path, sizeof(path), "%s", name);
     hf_format(number, sizeof(number), "%zu", limit);
-    add_query(path, "limit", number);
-    add_query(path, "cursor", cursor);
-    add_query(path, "client", ctl->client);
-    add_query(path, "file", ctl->file);
-    add_query(path, "share", ctl->share);
-    add_query(path, "owner", ctl->owner);
-    add_query(path, "waited", ctl->waited);
+    ctl_add_query(path, "limit", number);
+    ctl_add_query(path, "cursor", cursor);
+    ctl_add_query(path, "client", ctl->client);
+    ctl_add_query(path, ctl->file && ctl->file[0] == '/' ? "path" : "file", ctl->file);
+    ctl_add_query(path, "share", ctl->share);
+    ctl_add_query(path, "owner", ctl->owner);
+    ctl_add_query(path, "waited", ctl->waited);
     return ctl_ask(ctl, "GET", path, NULL, out);
 }
 
@@ -218,6 +218,7 @@ int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out)
     size_t left = ctl->limit ? strtoull(ctl->limit, NULL, 10) : (size_t)-1;
     json_t *rows = json_array();
     char cursor[32] = "0";
+    double unnamed = 0;
     int rv = CTL_OK;
 
     while (left > 0 && cursor[0]) {
@@ -229,10 +230,15 @@ int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out)
             return rv;
         }
         left -= json_array_size(json_object_get(page, name));
+        unnamed += ctl_number(page, "unnamed");
         json_array_extend(rows, json_object_get(page, name));
         hf_format(cursor, sizeof(cursor), "%s", ctl_text(page, "next"));
         json_decref(page);
     }
+    if (unnamed > 0)
+        (void)fprintf(stderr,
+                      "holdfastctl: left out because no path is known for their file: %.0f %s\n",
+                      unnamed, name);
     *out = rows;
     return rv;
 }

@@ -59,6 +59,10 @@ int ctl_backup(struct ctl *ctl, int argc, char **argv);
  */
 int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out);
 
+/* Adds a key of the query to the path of a request; a value that is NULL adds nothing. */
+enum { CTL_PATH_MAX = 16384 };
+void ctl_add_query(char path[CTL_PATH_MAX], const char *key, const char *value);
+
 /* The bytes of an answer that is not JSON, which the caller frees. */
 int ctl_download(struct ctl *ctl, const char *path, char **data, size_t *len);
 

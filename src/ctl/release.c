@@ -6,7 +6,7 @@
 #include "ctl/ctl.h"
 
 /* The path of the request, and the question to confirm it, from the command line. */
-static int target(struct ctl *ctl, char *path, size_t size, char *question, size_t question_size)
+static int target(struct ctl *ctl, char path[CTL_PATH_MAX], char *question, size_t question_size)
 {
     char id[32];
     int rv;
@@ -17,25 +17,30 @@ static int target(struct ctl *ctl, char *path, size_t size, char *question, size
         rv = ctl_find_client(ctl, ctl->client, id);
         if (rv != CTL_OK)
             return rv;
-        hf_format(path, size, "clients/%s", id);
+        hf_format(path, CTL_PATH_MAX, "clients/%s", id);
         hf_format(question, question_size,
                   "Release every lock of client %.200s? It is not notified, and may go on writing.",
                   ctl->client);
     } else if (ctl->file) {
-        if (strspn(ctl->file, "0123456789abcdefABCDEF") != strlen(ctl->file)) {
+        bool by_path = ctl->file[0] == '/';
+
+        if (!by_path && strspn(ctl->file, "0123456789abcdefABCDEF") != strlen(ctl->file)) {
             (void)fprintf(stderr,
-                          "holdfastctl: a file is released by its handle in hex (see holdfastctl "
-                          "locks --json)\n");
+                          "holdfastctl: a file is released by its absolute path, or by its handle "
+                          "in hex (see holdfastctl locks --json)\n");
             return CTL_USAGE;
         }
-        hf_format(path, size, "files/%.256s", ctl->file);
+        hf_format(path, CTL_PATH_MAX, "%s%.256s", by_path ? "files" : "files/",
+                  by_path ? "" : ctl->file);
+        if (by_path)
+            ctl_add_query(path, "path", ctl->file);
         hf_format(question, question_size,
                   "Release every lock and waiter of file %.200s? Their owners are not notified.",
                   ctl->file);
     } else {
         if (strspn(ctl->lock, "0123456789") != strlen(ctl->lock))
             return CTL_USAGE;
-        hf_format(path, size, "locks/%.32s", ctl->lock);
+        hf_format(path, CTL_PATH_MAX, "locks/%.32s", ctl->lock);
         hf_format(question, question_size, "Release lock %.32s? Its owner is not notified.",
                   ctl->lock);
     }
@@ -65,7 +70,7 @@ static void print_granted(struct ctl *ctl, const json_t *granted)
 
 int ctl_release(struct ctl *ctl, int argc, char **argv)
 {
-    char path[320];
+    char path[CTL_PATH_MAX];
     char question[320];
     json_t *answer;
     int rv;
@@ -73,7 +78,7 @@ int ctl_release(struct ctl *ctl, int argc, char **argv)
     (void)argv;
     if (argc > 0)
         return CTL_USAGE;
-    rv = target(ctl, path, sizeof(path), question, sizeof(question));
+    rv = target(ctl, path, question, sizeof(question));
     if (rv != CTL_OK)
         return rv;
     if (!ctl_confirm(ctl, question))

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "ctl/ctl.h"
@@ -31,6 +32,19 @@ static void print_store(struct ctl *ctl, const json_t *store)
     printf("%-15s ", "store");
     ctl_paint(ctl, up ? CTL_GREEN : CTL_RED, up ? "up" : ctl_text(store, "reason"));
     putchar('\n');
+}
+
+/* Nothing where names were never set up: they are optional. */
+static void print_names(struct ctl *ctl, const json_t *names)
+{
+    const char *namer = ctl_text(names, "namer");
+
+    if (strcmp(namer, "none") == 0)
+        return;
+    printf("%-15s ", "file names");
+    ctl_paint(ctl, strcmp(namer, "up") == 0 ? CTL_GREEN : CTL_YELLOW,
+              strcmp(namer, "up") == 0 ? "known" : "none; the namer: ");
+    printf("%s\n", ctl_text(names, "reason"));
 }
 
 int ctl_status(struct ctl *ctl, int argc, char **argv)
@@ -73,6 +87,7 @@ int ctl_status(struct ctl *ctl, int argc, char **argv)
               ctl_number(notices, "delivered"), ctl_number(notices, "pending"),
               ctl_number(notices, "failing"), ctl_number(notices, "given_up"));
     print_line("notifications", text);
+    print_names(ctl, json_object_get(s, "names"));
     json_decref(s);
     return CTL_OK;
 }

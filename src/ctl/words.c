@@ -40,12 +40,35 @@ const char *ctl_word_client(const json_t *client, char text[CTL_WORD_MAX])
     return text;
 }
 
+/* The text with its middle left out if it is very long; a character is never cut in two. */
+static void copy_ends(const char *from, char text[CTL_WORD_MAX])
+{
+    enum { END = 140 };
+    size_t len = strlen(from);
+    const char *tail = from + (len > END ? len - END : 0);
+    int head = END;
+
+    if (len <= 2 * (size_t)END) {
+        hf_format(text, CTL_WORD_MAX, "%s", from);
+        return;
+    }
+    while (head > 0 && (from[head] & 0xc0) == 0x80)
+        head--;
+    while ((*tail & 0xc0) == 0x80)
+        tail++;
+    hf_format(text, CTL_WORD_MAX, "%.*s...%s", head, from, tail);
+}
+
 /* The path if it is known; otherwise the whole handle, which `release` needs. */
 const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX])
 {
     const char *path = ctl_text(row, "path");
+    size_t len;
 
-    hf_format(text, CTL_WORD_MAX, "%s", path[0] ? path : ctl_text(row, "file"));
+    copy_ends(path[0] ? path : ctl_text(row, "file"), text);
+    len = strlen(text);
+    if (strcmp(ctl_text(row, "path_status"), "deleted") == 0)
+        hf_format(text + len, CTL_WORD_MAX - len, " (deleted)");
     return text;
 }
 

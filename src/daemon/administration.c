@@ -184,14 +184,19 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
         .socket = a->socket,
         .token_file = config->admin_token_file,
         .fh_map = config->admin_fh_map,
+        .names = config->names_socket,
     };
+    int rv;
 
     a->engine = engine;
     a->server = server;
     hf_path_checks_init(&a->checks, engine->client, config->notify_timeout * 1000);
     choose_socket(config, a->socket, sizeof(a->socket));
     admin.ops.ctx = a;
-    return hf_admin_new(&admin, &a->admin);
+    rv = hf_admin_new(&admin, &a->admin);
+    if (rv == 0)
+        engine->names = hf_admin_names(a->admin);
+    return rv;
 }
 
 void hf_administration_suspend(struct hf_administration *a)
@@ -210,6 +215,7 @@ void hf_administration_switch(struct hf_administration *a, struct hf_engine *eng
     if (a->engine == engine)
         return;
     a->engine = engine;
+    engine->names = hf_admin_names(a->admin);
     hf_admin_set_service(a->admin, &engine->service);
     hf_path_checks_init(&a->checks, engine->client, a->checks.timeout_ms);
 }
@@ -225,6 +231,7 @@ void hf_administration_close(struct hf_administration *a)
     if (!a->admin)
         return;
     hf_path_checks_stop(&a->checks);
-    hf_admin_close(a->admin);
+    hf_admin_close(a->admin); /* writes the lines that wait for names */
+    a->engine->events.lines.names = NULL;
     a->admin = NULL;
 }

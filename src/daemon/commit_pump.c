@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/boot_id.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/secret.h"
@@ -11,10 +12,16 @@
 
 /* ---- results ---- */
 
+static void observe(struct hf_commit_pump *pump, const struct hf_batch *batch, uint64_t duration_ns)
+{
+    hf_histogram_observe(&pump->commits_ns, duration_ns);
+    hf_histogram_observe(&pump->batch_sizes, batch->n_ops);
+}
+
 static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *result)
 {
-    hf_histogram_observe(&pump->commits_ns, result->duration_ns);
-    hf_histogram_observe(&pump->batch_sizes, result->batch->n_ops);
+    pump->flush_ns = result->duration_ns;
+    observe(pump, result->batch, result->duration_ns);
     hf_service_batch_done(pump->service, result->batch->seq, result->status);
     if (result->status == 0)
         pump->service->store_up = true;
@@ -95,6 +102,51 @@ static bool may_begin(const struct hf_commit_pump *pump)
     return !pump->lessee || pump->lessee->may_begin(pump->lessee->ctx);
 }
 
+/*
+ * A client that asks alone makes one batch after the other, each of one request, with one turn of
+ * the loop in between for the answer of the store's thread, or none. Any other work of the loop
+ * shows as more turns or larger batches, and then the store's thread is needed.
+ */
+static bool comes_alone(struct hf_commit_pump *pump, const struct hf_batch *batch)
+{
+    enum { LONE_OPS = 2, LONE_TURNS = 2, LONE_BATCHES = 16 };
+    bool lone = batch->n_ops <= LONE_OPS && pump->idle_turns <= LONE_TURNS;
+
+    pump->idle_turns = 0;
+    if (!lone)
+        pump->lone_batches = 0;
+    else if (pump->lone_batches < LONE_BATCHES)
+        pump->lone_batches++;
+    return pump->lone_batches == LONE_BATCHES;
+}
+
+/* Flushes on the loop's thread only while the last batch took less than this. */
+enum { FLUSH_FAST_NS = 1000000 };
+
+/*
+ * Makes a batch as durable as it must be without a change of threads, if that is quick. Not with a
+ * lease: its transactions are all the store's thread's.
+ */
+static bool commit_here(struct hf_commit_pump *pump, const struct hf_batch *batch)
+{
+    bool alone = !pump->lessee && comes_alone(pump, batch);
+    uint64_t began_ns = uv_hrtime();
+    bool done = false;
+
+    if (pump->lessee)
+        return false;
+    if (batch->may_be_lost)
+        done = hf_committer_write(&pump->committer, batch);
+    else if (alone && pump->flush_ns < FLUSH_FAST_NS)
+        done = hf_committer_write_through(&pump->committer, batch);
+    if (!done)
+        return false;
+    pump->flush_ns = uv_hrtime() - began_ns;
+    observe(pump, batch, pump->flush_ns);
+    hf_service_batch_done(pump->service, batch->seq, 0);
+    return true;
+}
+
 void hf_commit_pump_submit(struct hf_commit_pump *pump)
 {
     const struct hf_batch *batch;
@@ -105,11 +157,14 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
             hf_service_batch_done(pump->service, batch->seq, 0);
             continue;
         }
+        if (commit_here(pump, batch))
+            continue;
         pump->committing = true;
         if (pump->lessee)
             pump->lessee->batch_begins(pump->lessee->ctx);
         hf_committer_submit(&pump->committer, batch);
     }
+    pump->idle_turns++;
 }
 
 /* ---- opening ---- */
@@ -135,7 +190,9 @@ int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT
         .path = config->path,
         .dsn = dsn,
         .service = config->service,
+        .unflushed = config->durable == HF_DURABLE_PROCESS,
     };
+    (void)hf_boot_id_read(out->boot_id); /* zeros: an unknown boot, unlike any other */
     return rv;
 }
 
@@ -180,12 +237,27 @@ int hf_store_settings_from(const struct hf_config *config, struct hf_store_setti
     return 0;
 }
 
+/* Without it a crash of the host looks like one of the daemon (DUR-02). */
+static bool has_boot_id(const struct hf_store_config *store)
+{
+    static const uint8_t none[HF_BOOT_ID_SIZE];
+
+    return memcmp(store->boot_id, none, sizeof(none)) != 0;
+}
+
 int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config,
                         const struct hf_store_settings *settings)
 {
-    int rv = hf_store_open(&pump->store, &settings->store);
+    int rv;
 
     pump->patience_ms = config->patience * 1000;
+    if (settings->store.unflushed && !has_boot_id(&settings->store)) {
+        hf_log(HF_LOG_ERROR, "cannot use locks.durable=process",
+               HF_STR("reason", "the id of this boot of the host is unknown: it is neither in "
+                                "/proc/sys/kernel/random/boot_id nor in HOLDFAST_BOOT_ID"));
+        return HF_EUNAVAIL;
+    }
+    rv = hf_store_open(&pump->store, &settings->store);
     if (rv < 0)
         hf_log(HF_LOG_ERROR, "cannot open the store", HF_STR("backend", settings->store.backend),
                HF_STR("reason", hf_store_error(&pump->store)));
@@ -238,6 +310,9 @@ int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
                HF_STR("detail", hf_store_error(&pump->store)));
         return rv;
     }
+    if (hf_core_lost_tail(service->core))
+        hf_log(HF_LOG_WARN, "the host has crashed: the newest locks may be unknown",
+               HF_STR("advice", "clients may reclaim locks that are not in the store"));
     hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loading.clients),
            HF_UINT("locks", loading.locks), HF_UINT("digest", hf_core_digest(service->core)));
     return 0;

@@ -2,6 +2,11 @@
  * Carries batches from the core to the store and their results back. At most one batch is with the
  * store at a time; the core gathers the next one meanwhile. The store's own thread commits, all the
  * rest happens on the loop thread.
+ *
+ * Two changes of threads take longer than a flush of a fast disk. So a batch need not go to the
+ * store's thread if it can be written at once (DUR-02); nor if it comes from a client that asks
+ * alone, one request after the other, while flushes are fast: then there is no other work that the
+ * loop could do meanwhile.
  */
 #ifndef HF_DAEMON_COMMIT_PUMP_H
 #define HF_DAEMON_COMMIT_PUMP_H
@@ -42,6 +47,9 @@ struct hf_commit_pump {
     struct hf_store store;
     struct hf_committer committer;
     bool committing;                  /* the committer has a batch */
+    unsigned idle_turns;              /* of the loop, since the last batch */
+    unsigned lone_batches;            /* in a row, with no other work in between */
+    uint64_t flush_ns;                /* how long the last batch took */
     struct hf_backup_request *backup; /* under way; NULL: none */
     uv_async_t committed;             /* the committer has news */
     struct hf_histogram commits_ns;   /* from submit to durable, or given up */

@@ -78,8 +78,12 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
         hf_format(error, HF_CONFIG_ERROR_MAX, "%s", what);
         return HF_EINVAL;
     }
-    if (config->grace_mode == HF_GRACE_BY_CONFLICT && !config->durable)
-        what = "grace.mode=conflict needs locks.durable=yes: it must know what was held";
+    if (config->grace_mode == HF_GRACE_BY_CONFLICT && config->durable == HF_DURABLE_NO)
+        what = "grace.mode=conflict needs locks.durable=yes or process: it must know what was held";
+    else if (config->durable == HF_DURABLE_PROCESS && config->backend == HF_BACKEND_POSTGRES)
+        what =
+            "locks.durable=process needs store.backend=lmdb: what is written but not yet on disk "
+            "must survive this process, and a transaction of PostgreSQL does not until it commits";
     else if (config->backend == HF_BACKEND_LMDB && config->path[0] == '\0')
         what = "store.path is empty: the lmdb store needs a directory";
     else if (config->dsn[0] && config->dsn_file[0])

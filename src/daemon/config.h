@@ -32,6 +32,9 @@ enum hf_config_grace { HF_GRACE_BY_ALL, HF_GRACE_BY_CONFLICT, HF_GRACE_AUTO };
 enum hf_cluster_mode { HF_CLUSTER_SINGLE, HF_CLUSTER_STANDBY };
 enum hf_backend { HF_BACKEND_MEMORY, HF_BACKEND_LMDB, HF_BACKEND_POSTGRES };
 
+/* In the order of the configuration's choices. */
+enum hf_config_durable { HF_DURABLE_NO, HF_DURABLE_YES, HF_DURABLE_PROCESS };
+
 /* Section [share NAME]: file handles with these bytes at this offset belong to that export. */
 struct hf_config_export_rule {
     char name[40];
@@ -71,7 +74,7 @@ struct hf_config {
 
     uint32_t patience; /* seconds that requests wait for the store before they are refused */
 
-    uint32_t durable; /* 0: no, 1: yes */
+    uint32_t durable; /* enum hf_config_durable */
 
     uint32_t grace_seconds;
     uint32_t grace_mode; /* enum hf_config_grace */
@@ -84,6 +87,7 @@ struct hf_config {
     uint32_t notify_verify; /* 0: no, 1: yes */
 
     uint32_t max_clients;
+    uint32_t max_locks_per_owner;
     uint32_t max_locks_per_client;
     uint32_t max_locks_per_file;
     uint32_t max_locks;
@@ -110,6 +114,7 @@ struct hf_config {
     char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
     char admin_token_file[HF_CONFIG_TEXT_MAX];
     char admin_fh_map[HF_CONFIG_TEXT_MAX];
+    char names_socket[HF_CONFIG_TEXT_MAX];
 
     uint32_t log_level;  /* enum hf_log_level */
     uint32_t log_format; /* enum hf_log_format */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/boot_id.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "daemon/outcalls.h"
@@ -71,6 +72,7 @@ static uint32_t notify_in_flight(const struct hf_config *config)
 static struct hf_limits limits_of(const struct hf_config *config)
 {
     return (struct hf_limits){config->max_clients,
+                              config->max_locks_per_owner,
                               config->max_locks_per_client,
                               config->max_locks_per_file,
                               config->max_locks,
@@ -114,7 +116,9 @@ static struct hf_core_config core_config(const struct hf_config *config,
     core.limits = limits_of(config);
     core.grace_mode = hf_config_has_conflict_grace(config) ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     core.grace_ms = (uint64_t)config->grace_seconds * 1000;
-    core.durable_locks = config->durable != 0;
+    core.durable_locks = config->durable != HF_DURABLE_NO;
+    core.unflushed = config->durable == HF_DURABLE_PROCESS;
+    (void)hf_boot_id_read(core.boot_id);
     core.linger_ms = LINGER_MS;
     core.call_timeout_ms = (uint64_t)config->notify_timeout * 1000;
     core.call_attempts = config->notify_attempts;
@@ -200,6 +204,8 @@ static void start_turns(struct hf_engine *engine)
 {
     engine->started = true;
     hf_events_init(&engine->events, &engine->service, &engine->nsm);
+    engine->events.lines.loop = engine->loop;
+    engine->events.lines.names = engine->names;
     uv_prepare_start(&engine->prepare, end_turn);
 }
 
@@ -277,6 +283,7 @@ void hf_engine_abandon(struct hf_engine *engine)
 bool hf_engine_is_gone(const struct hf_engine *engine)
 {
     return engine->open_handles == 0 && engine->nsm.resolving == 0 &&
+           !hf_named_lines_wait(&engine->events.lines) &&
            !(engine->started && engine->commits->committing);
 }
 

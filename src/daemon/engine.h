@@ -39,6 +39,7 @@ struct hf_engine {
     struct hf_nlm nlm;
     struct hf_nsm nsm;
     struct hf_events events;
+    struct hf_names *names; /* of files, for the log; set before the start, or NULL */
     uv_prepare_t prepare;
     uv_timer_t alarm;
     bool more_calls;                /* the core may have more calls to begin in the next turn */

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/log.h"
 
 enum { COUNT_MS = 1000 }; /* between two counts of all clients */
@@ -53,10 +54,11 @@ static unsigned burst_of(enum hf_log_level level)
     return level == HF_LOG_DEBUG ? HF_LOG_BURST_DEBUG : HF_LOG_BURST;
 }
 
-static void log_event(const struct hf_event *event)
+static void log_event(const struct hf_event *event, const char *path)
 {
     enum hf_log_level level;
-    struct hf_field fields[6];
+    char hex[2 * HF_EVENT_FH_MAX];
+    struct hf_field fields[7];
     unsigned n = 0;
 
     HF_ASSERT((size_t)event->kind < HF_COUNT_OF(LINES) && LINES[event->kind].text);
@@ -71,6 +73,12 @@ static void log_event(const struct hf_event *event)
         fields[n++] = HF_INT(LINES[event->kind].a, event->a);
     if (LINES[event->kind].b)
         fields[n++] = HF_INT(LINES[event->kind].b, event->b);
+    if (path) {
+        fields[n++] = HF_STR("path", path);
+    } else if (event->fh_len > 0) {
+        hf_hex_encode(event->fh, event->fh_len, hex);
+        fields[n++] = HF_BYTES("file", hf_bytes(hex, 2 * (size_t)event->fh_len));
+    }
     if (event->error < 0)
         fields[n++] = HF_STR("reason", hf_strerror(event->error));
     fields[n] = (struct hf_field){.type = HF_FIELD_END};
@@ -152,6 +160,7 @@ static void summarize_notices(struct hf_events *events, uint64_t ended)
 void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm)
 {
     *events = (struct hf_events){.service = service, .nsm = nsm};
+    hf_named_lines_init(&events->lines, log_event);
     (void)count_notices(events);
 }
 
@@ -161,7 +170,7 @@ void hf_events_handle(struct hf_events *events)
     struct hf_event event;
 
     while (hf_core_next_event(events->service->core, &event)) {
-        log_event(&event);
+        hf_named_lines_put(&events->lines, &event);
         count_event(&tally, &event);
         if (event.kind == HF_EVENT_CLIENT_REGISTERED)
             resolve_if_needed(events, event.client_id);

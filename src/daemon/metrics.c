@@ -120,6 +120,7 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
 {
     const struct labelled limits[] = {{"clients", c->limit_clients},
                                       {"monitors", c->limit_monitors},
+                                      {"locks_per_owner", c->limit_locks_per_owner},
                                       {"locks_per_client", c->limit_locks_per_client},
                                       {"locks_per_file", c->limit_locks_per_file},
                                       {"locks", c->limit_locks},

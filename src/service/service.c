@@ -60,8 +60,8 @@ void hf_service_settle(struct hf_service *service)
             if (waiter->seq != decision.id)
                 continue;
             hf_list_remove(&waiter->link);
-            if (decision.seq <= service->durable)
-                waiter->done(waiter, true);
+            if (decision.failed || decision.seq <= service->durable)
+                waiter->done(waiter, !decision.failed);
             else
                 hf_commit_waiters_add(&service->waiters, waiter, decision.seq, waiter->done);
         }

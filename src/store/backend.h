@@ -19,6 +19,11 @@ struct hf_store_backend {
     int (*apply)(struct hf_store *store, const struct hf_batch *batch);
     int (*probe)(struct hf_store *store);
 
+    /* NULL, all three: batches can only be applied. */
+    enum hf_store_written (*write)(struct hf_store *store, const struct hf_batch *batch);
+    enum hf_store_written (*write_through)(struct hf_store *store, const struct hf_batch *batch);
+    int (*flush)(struct hf_store *store);
+
     /* Visits all records of one kind, in no particular order. */
     int (*list)(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit, void *ctx);
 

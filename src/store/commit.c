@@ -15,6 +15,7 @@
 enum {
     RETRY_FIRST_MS = 10, /* between attempts at one batch */
     RETRY_LAST_MS = 320,
+    FLUSH_LAZY_MS = 5,    /* written batches wait for others so long, and less if a flush is slow */
     PROBE_FIRST_MS = 100, /* between probes of a store that is down */
     PROBE_LAST_MS = 1600,
 };
@@ -133,11 +134,32 @@ static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, ui
     return 0;
 }
 
+/* All that has been written so far is about to be flushed. */
+static void note_flush(struct hf_committer *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->written_ns = 0;
+    c->hurry = false;
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* A failed flush is repeated by the probes of a store that is down. */
+static void handle_flush(struct hf_committer *c)
+{
+    uint64_t began_ns = now_ns();
+
+    note_flush(c);
+    if (note_health(c, hf_store_flush(c->store)))
+        c->config.wake(c->config.ctx);
+    c->flush_ns = now_ns() - began_ns;
+}
+
 static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
 {
     uint64_t give_up_ns = c->submitted_ns + (c->health.up ? c->config.give_up_ms * NS_PER_MS : 0);
     struct hf_commit_result result = {.batch = batch, .status = HF_EFENCED};
 
+    note_flush(c);
     if (c->health.code != HF_EFENCED || c->config.leased)
         result.status = commit_batch(c, batch, give_up_ns, &result.in_doubt);
     if (c->config.leased)
@@ -185,24 +207,45 @@ struct other_work {
     bool stopping;
 };
 
+/* When what was written must be flushed, on time even if that takes as long as it did before. */
+static uint64_t flush_due_ns(const struct hf_committer *c)
+{
+    const uint64_t within_ns = HF_COMMIT_FLUSH_MS * NS_PER_MS;
+    uint64_t spare_ns = c->flush_ns < within_ns ? within_ns - c->flush_ns : 0;
+
+    if (c->hurry)
+        return c->written_ns;
+    return c->written_ns + smaller(spare_ns, FLUSH_LAZY_MS * NS_PER_MS);
+}
+
+/* When the thread has something to do by itself, as things stand: a probe or a flush. */
+static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
+{
+    if (!c->health.up) /* with a lease, its transactions show whether the store is up */
+        return c->health.code != HF_EFENCED && !c->config.leased ? probe_ns : UINT64_MAX;
+    return c->written_ns ? flush_due_ns(c) : UINT64_MAX;
+}
+
 /*
- * Waits for a batch, a backup or for the request to stop; while the store is down, for at most
- * pause_ns. Returns the batch, or NULL.
+ * Waits for a batch, a backup, the request to stop, or until it is time to flush or, while the
+ * store is down, to probe it. Returns the batch, or NULL.
  */
 static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns,
                                             struct other_work *other)
 {
-    bool probing = !c->health.up && c->health.code != HF_EFENCED && !c->config.leased;
-    struct timespec until = timespec_of(now_ns() + pause_ns);
+    uint64_t probe_ns = now_ns() + pause_ns;
     const struct hf_batch *batch;
-    int error = 0;
 
     pthread_mutex_lock(&c->mutex);
-    while (!c->batch && !c->backup.out && !c->lease.call && !c->stopping && error != ETIMEDOUT) {
-        if (probing)
-            error = pthread_cond_timedwait(&c->changed, &c->mutex, &until);
-        else
-            error = pthread_cond_wait(&c->changed, &c->mutex);
+    while (!c->batch && !c->backup.out && !c->lease.call && !c->stopping) {
+        uint64_t own_ns = own_work_ns(c, probe_ns);
+        struct timespec until = timespec_of(own_ns);
+
+        if (own_ns == UINT64_MAX)
+            pthread_cond_wait(&c->changed, &c->mutex);
+        else if (own_ns <= now_ns() ||
+                 pthread_cond_timedwait(&c->changed, &c->mutex, &until) == ETIMEDOUT)
+            break;
     }
     batch = c->batch;
     other->backup = c->backup.out != NULL;
@@ -229,7 +272,11 @@ static void *commit_thread(void *arg)
         } else if (batch) {
             handle_batch(c, batch);
         } else if (other.stopping) {
+            if (c->written_ns && c->health.up)
+                handle_flush(c);
             return NULL;
+        } else if (c->health.up) {
+            handle_flush(c);
         } else if (note_health(c, hf_store_probe(c->store))) {
             c->config.wake(c->config.ctx);
         }
@@ -296,6 +343,43 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
     pthread_mutex_unlock(&committer->mutex);
     pthread_cond_signal(&committer->changed); /* signal after unlocking, or the thread would wake
                                                  only to wait for the mutex */
+}
+
+bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *batch)
+{
+    enum hf_store_written written = hf_store_write(committer->store, batch);
+    bool news;
+
+    if (written == HF_STORE_NOT_WRITTEN)
+        return false;
+    pthread_mutex_lock(&committer->mutex);
+    HF_ASSERT(!committer->batch);
+    news = committer->written_ns == 0 || written == HF_STORE_WRITTEN_HURRY;
+    if (committer->written_ns == 0)
+        committer->written_ns = now_ns();
+    if (written == HF_STORE_WRITTEN_HURRY)
+        committer->hurry = true;
+    pthread_mutex_unlock(&committer->mutex);
+    if (news)
+        pthread_cond_signal(&committer->changed);
+    return true;
+}
+
+/* The thread sleeps until it is given a batch or a backup, both by the caller of this function. */
+static bool thread_is_idle(struct hf_committer *c)
+{
+    bool idle;
+
+    pthread_mutex_lock(&c->mutex);
+    idle = !c->batch && !c->done && !c->backup.out && c->written_ns == 0 && c->health.up;
+    pthread_mutex_unlock(&c->mutex);
+    return idle;
+}
+
+bool hf_committer_write_through(struct hf_committer *committer, const struct hf_batch *batch)
+{
+    return thread_is_idle(committer) &&
+           hf_store_write_through(committer->store, batch) == HF_STORE_WRITTEN;
 }
 
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out)

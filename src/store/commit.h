@@ -19,6 +19,10 @@
  * thread does it between two batches. Each batch is then a renewal, too, and reports the lease's
  * row. The thread does not probe the store by itself: the lease does that all the time.
  *
+ * Batches that may be lost when the host crashes (DUR-02) need not change threads: the loop thread
+ * writes them itself (hf_committer_write). This thread flushes them soon after, so that they are
+ * durable within HF_COMMIT_FLUSH_MS of having been written, or as soon as the disk can.
+ *
  * Ownership: the committer owns the batch from submit to collect, and the store from init to stop.
  * It allocates nothing but for a backup.
  */
@@ -38,6 +42,9 @@
  * reconnect.
  */
 enum { HF_COMMIT_GIVE_UP_MS = 6000 };
+
+/* What was written is durable after this time, unless a flush takes longer. */
+enum { HF_COMMIT_FLUSH_MS = 10 };
 
 struct hf_committer_config {
     uint32_t give_up_ms; /* how long to keep trying to reach the store; 0: one attempt */
@@ -94,6 +101,10 @@ struct hf_committer {
     const struct hf_batch *batch; /* in flight */
     uint64_t submitted_ns;
     bool done; /* the result has not been collected yet */
+    uint64_t
+        written_ns;    /* when the first of the batches was written that are not flushed; 0: none */
+    bool hurry;        /* the store is running out of space for more of them */
+    uint64_t flush_ns; /* how long the last flush took; used by the commit thread only */
     struct hf_commit_backup backup;
     struct hf_commit_lease lease;
     bool stopping;
@@ -121,6 +132,18 @@ void hf_committer_free(struct hf_committer *committer);
 
 /* Submits a batch. The result of the previous one must have been collected. */
 void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *batch);
+
+/*
+ * Writes a batch that may be lost, on the caller's thread; true: it survives this process. False:
+ * it must be submitted. No batch may be in flight.
+ */
+bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *batch);
+
+/*
+ * Makes a batch durable on the caller's thread, which waits for one flush; true: it is. False: it
+ * must be submitted. No batch may be in flight, and none that was written may wait for a flush.
+ */
+bool hf_committer_write_through(struct hf_committer *committer, const struct hf_batch *batch);
 
 /* Returns true once for each batch, when it is done; false while there is no result. */
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out);

@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -19,10 +22,15 @@
 
 enum { SECTOR = 512 };
 
+const struct hf_journal_layout hf_journal_flushed = {.side_bytes = HF_JOURNAL_BYTES, .n_sides = 1};
+const struct hf_journal_layout hf_journal_unflushed = {.side_bytes = HF_JOURNAL_SIDE_BYTES,
+                                                       .n_sides = 2};
+
 /* The last sector of the file, behind the records, where versions that know no id do not look. */
-struct trailer {
+struct hf_journal_trailer {
     char magic[8];
     uint64_t id;
+    _Atomic uint64_t taken; /* another daemon reads the file, or has read it */
 };
 
 static const char MAGIC[] = "HFjourn1";
@@ -56,16 +64,24 @@ void hf_journal_init(struct hf_journal *journal)
 
 void hf_journal_close(struct hf_journal *journal)
 {
+    if (journal->trailer)
+        munmap((void *)journal->trailer, SECTOR);
     if (journal->fd >= 0)
         close(journal->fd);
+    journal->trailer = NULL;
     journal->fd = -1;
 }
 
-static int write_zeros(int fd)
+static off_t records_end(const struct hf_journal_layout *layout)
 {
-    static const uint8_t ZEROS[1 << 16];
+    return (off_t)(layout->side_bytes * layout->n_sides);
+}
 
-    for (off_t at = 0; at < HF_JOURNAL_BYTES; at += (off_t)sizeof(ZEROS)) {
+static int write_zeros(int fd, const struct hf_journal_layout *layout)
+{
+    static const uint8_t ZEROS[HF_JOURNAL_SIDE_UNIT];
+
+    for (off_t at = 0; at < records_end(layout); at += (off_t)sizeof(ZEROS)) {
         ssize_t n = pwrite(fd, ZEROS, sizeof(ZEROS), at);
         if (n != (ssize_t)sizeof(ZEROS))
             return n < 0 ? errno : ENOSPC;
@@ -73,15 +89,15 @@ static int write_zeros(int fd)
     return 0;
 }
 
-static int write_id(int fd, uint64_t id)
+static int write_id(int fd, const struct hf_journal_layout *layout, uint64_t id)
 {
     uint8_t sector[SECTOR] = {0};
-    struct trailer trailer = {.id = id};
+    struct hf_journal_trailer trailer = {.id = id};
     ssize_t n;
 
     memcpy(trailer.magic, MAGIC, sizeof(trailer.magic));
     memcpy(sector, &trailer, sizeof(trailer));
-    n = pwrite(fd, sector, sizeof(sector), HF_JOURNAL_BYTES);
+    n = pwrite(fd, sector, sizeof(sector), records_end(layout));
     return n == (ssize_t)sizeof(sector) ? 0 : n < 0 ? errno : ENOSPC;
 }
 
@@ -94,10 +110,12 @@ static int draw_id(uint64_t *out)
     return 0;
 }
 
-int hf_journal_create(struct hf_journal *journal, int dir_fd)
+int hf_journal_create(struct hf_journal *journal, int dir_fd,
+                      const struct hf_journal_layout *layout)
 {
     struct stat st;
     uint64_t id;
+    void *trailer;
     int error = draw_id(&id);
     int fd;
 
@@ -109,34 +127,51 @@ int hf_journal_create(struct hf_journal *journal, int dir_fd)
     fd = openat(dir_fd, NEW_NAME, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
-    error = write_zeros(fd);
+    error = write_zeros(fd, layout);
     if (!error)
-        error = write_id(fd, id);
+        error = write_id(fd, layout, id);
     if (!error && (fsync(fd) < 0 || fstat(fd, &st) < 0 ||
                    renameat(dir_fd, NEW_NAME, dir_fd, NAME) < 0 || fsync(dir_fd) < 0))
+        error = errno;
+    trailer =
+        error ? MAP_FAILED : mmap(NULL, SECTOR, PROT_READ, MAP_SHARED, fd, records_end(layout));
+    if (!error && trailer == MAP_FAILED)
         error = errno;
     if (error) {
         close(fd);
         return error;
     }
+    journal->trailer = trailer;
     journal->fd = fd;
     journal->id = id;
     journal->dev = st.st_dev;
     journal->ino = st.st_ino;
+    journal->side_bytes = layout->side_bytes;
+    journal->n_sides = (unsigned)layout->n_sides;
     return 0;
 }
 
 void hf_journal_restart(struct hf_journal *journal, const struct hf_hash_key *key)
 {
     journal->key = *key;
+    journal->side = 0;
+    journal->first_index = 0;
     journal->end = 0;
     journal->index = 0;
+}
+
+void hf_journal_turn(struct hf_journal *journal)
+{
+    HF_ASSERT(journal->n_sides == 2);
+    journal->side ^= 1;
+    journal->first_index = journal->index;
+    journal->end = 0;
 }
 
 bool hf_journal_has_room(const struct hf_journal *journal, const struct hf_batch *batch)
 {
     return padded(sizeof(struct header) + hf_buf_len(&batch->buf)) <=
-           HF_JOURNAL_BYTES - journal->end;
+           journal->side_bytes - journal->end;
 }
 
 int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch)
@@ -151,18 +186,22 @@ int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch)
         {(void *)bytes.data, bytes.len},
         {(void *)ZEROS, padded(len) - len},
     };
+    off_t at = (off_t)(journal->side * journal->side_bytes + journal->end);
     ssize_t n;
 
     HF_ASSERT(hf_journal_has_room(journal, batch));
     header.checksum = checksum(&journal->key, &header, bytes.data);
-    n = pwritev(journal->fd, iov, HF_COUNT_OF(iov), (off_t)journal->end);
+    n = pwritev(journal->fd, iov, HF_COUNT_OF(iov), at);
     if (n != (ssize_t)padded(len))
         return n < 0 ? errno : EIO;
-    if (fdatasync(journal->fd) < 0)
-        return errno;
     journal->end += padded(len);
     journal->index++;
     return 0;
+}
+
+int hf_journal_sync(const struct hf_journal *journal)
+{
+    return fdatasync(journal->fd) < 0 ? errno : 0;
 }
 
 bool hf_journal_is_ours(const struct hf_journal *journal, const char *path)
@@ -174,82 +213,154 @@ bool hf_journal_is_ours(const struct hf_journal *journal, const char *path)
     return stat(name, &st) == 0 && st.st_dev == journal->dev && st.st_ino == journal->ino;
 }
 
-/*
- * Returns the header of a valid record at this place in the file, with this number or a later one.
- */
-static bool find_record(const uint8_t *file, size_t at, const struct hf_hash_key *key,
-                        uint64_t index, struct header *out)
+/* ---- reading ---- */
+
+/* The file while its records are taken, in order. */
+struct walk {
+    const struct hf_journal_reading *reading;
+    const uint8_t *file;
+    uint64_t index; /* of the next record */
+};
+
+/* Returns the header of a valid record at this place, with the next number or a later one. */
+static bool find_record(const struct walk *walk, unsigned side, size_t at, struct header *out)
 {
-    size_t room = HF_JOURNAL_BYTES - at;
+    const struct hf_journal_layout *layout = &walk->reading->layout;
+    const uint8_t *record = walk->file + side * layout->side_bytes + at;
+    size_t room = layout->side_bytes - at;
 
     if (room < sizeof(*out))
         return false;
-    memcpy(out, file + at, sizeof(*out));
-    return out->index >= index && out->len <= room - sizeof(*out) &&
-           out->checksum == checksum(key, out, file + at + sizeof(*out));
+    memcpy(out, record, sizeof(*out));
+    return out->index >= walk->index && out->len <= room - sizeof(*out) &&
+           out->checksum == checksum(&walk->reading->key, out, record + sizeof(*out));
 }
 
-/*
- * Reads all records from the start. The first invalid one is the end: there is no record, or one
- * that was cut short before its batch was acknowledged. No valid record can follow it, because each
- * record was complete before the next was begun. If one does, the disk has lost data.
- */
-static int take_records(const uint8_t *file, const struct hf_hash_key *key, struct hf_batch *out)
+/* Takes the records of one side, from its start to the first that is not the next one. */
+static int take_side(struct walk *walk, unsigned side, struct hf_batch *out)
 {
+    const uint8_t *start = walk->file + side * walk->reading->layout.side_bytes;
     struct header header;
-    size_t at = 0;
 
-    for (uint64_t index = 0; find_record(file, at, key, index, &header); index++) {
-        if (header.index != index)
-            return EBADMSG;
-        if (hf_buf_append(&out->buf, file + at + sizeof(header), header.len) < 0)
+    for (size_t at = 0; find_record(walk, side, at, &header) && header.index == walk->index;
+         at += padded(sizeof(header) + header.len)) {
+        if (hf_buf_append(&out->buf, start + at + sizeof(header), header.len) < 0)
             return ENOMEM;
         out->n_ops += header.n_ops;
-        at += padded(sizeof(header) + header.len);
-    }
-    for (; at < HF_JOURNAL_BYTES; at += SECTOR) {
-        if (find_record(file, at, key, 0, &header))
-            return EBADMSG;
+        walk->index++;
     }
     return 0;
 }
 
-/* Compares the file's id. A file without one was not made for this data.mdb. */
-static int check_id(int fd, uint64_t id)
+static bool has_later_record(const struct walk *walk)
 {
-    struct trailer trailer;
-    ssize_t n = pread(fd, &trailer, sizeof(trailer), HF_JOURNAL_BYTES);
+    const struct hf_journal_layout *layout = &walk->reading->layout;
+    struct header header;
+
+    for (unsigned side = 0; side < layout->n_sides; side++) {
+        for (size_t at = 0; at < layout->side_bytes; at += SECTOR) {
+            if (find_record(walk, side, at, &header))
+                return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Reads all records from the first that counts. The first invalid one is the end: there is no
+ * record, or one that was cut short before its batch was acknowledged. No valid record can follow
+ * it, because each record was complete before the next was begun. If one does, the disk has lost
+ * data; or, if batches were not flushed, the host has crashed.
+ */
+static int take_records(const uint8_t *file, const struct hf_journal_reading *reading,
+                        struct hf_batch *out)
+{
+    struct walk walk = {reading, file, reading->layout.first_index};
+    unsigned n_sides = (unsigned)reading->layout.n_sides;
+    struct header header;
+    unsigned first = 0;
+    int error = 0;
+
+    /* The side that was begun first starts with the first record. */
+    while (first + 1 < n_sides &&
+           !(find_record(&walk, first, 0, &header) && header.index == walk.index))
+        first++;
+    for (unsigned i = 0; i < n_sides && !error; i++)
+        error = take_side(&walk, (first + i) % n_sides, out);
+    if (!error && !reading->tail_lost && has_later_record(&walk))
+        error = EBADMSG;
+    return error;
+}
+
+/* Compares the file's id. A file without one was not made for this data.mdb. */
+static int check_id(int fd, const struct hf_journal_reading *reading)
+{
+    struct hf_journal_trailer trailer;
+    ssize_t n = pread(fd, &trailer, sizeof(trailer), records_end(&reading->layout));
 
     if (n < 0)
         return errno;
     if (n != (ssize_t)sizeof(trailer) || memcmp(trailer.magic, MAGIC, sizeof(trailer.magic)) != 0)
         return ESTALE;
-    return trailer.id == id ? 0 : ESTALE;
+    return trailer.id == reading->id ? 0 : ESTALE;
 }
 
-static int read_records(int fd, const struct hf_hash_key *key, struct hf_batch *out)
+static int read_records(int fd, const struct hf_journal_reading *reading, struct hf_batch *out)
 {
-    uint8_t *file = hf_malloc(out->buf.alloc, HF_JOURNAL_BYTES);
+    size_t len = (size_t)records_end(&reading->layout);
+    uint8_t *file = hf_calloc(out->buf.alloc, 1, len);
     ssize_t n;
     int error;
 
     if (!file)
         return ENOMEM;
-    n = pread(fd, file, HF_JOURNAL_BYTES, 0);
-    if (n == HF_JOURNAL_BYTES)
-        error = take_records(file, key, out);
+    n = pread(fd, file, len, 0);
+    if (n == (ssize_t)len || (n >= 0 && reading->id == 0)) /* without an id: of another layout */
+        error = take_records(file, reading, out);
     else
         error = n < 0 ? errno : EBADMSG;
     hf_free(out->buf.alloc, file);
     return error;
 }
 
+bool hf_journal_is_taken(const struct hf_journal *journal)
+{
+    return atomic_load(&journal->trailer->taken) !=
+           0; /* after the append, in every processor's eye */
+}
+
+/* A file of another size has no trailer, and no owner that would look at it. */
+static int mark_as_taken(int dir_fd)
+{
+    static const uint64_t taken = 1;
+    int fd = openat(dir_fd, OLD_NAME, O_RDWR | O_CLOEXEC);
+    off_t at;
+    struct stat st;
+    int error = 0;
+
+    if (fd < 0)
+        return errno == ENOENT ? 0 : errno;
+    if (fstat(fd, &st) < 0)
+        error = errno;
+    at = st.st_size - SECTOR + (off_t)offsetof(struct hf_journal_trailer, taken);
+    if (!error && st.st_size % HF_JOURNAL_SIDE_UNIT == SECTOR &&
+        pwrite(fd, &taken, sizeof(taken), at) != (ssize_t)sizeof(taken))
+        error = errno;
+    close(fd);
+    return error;
+}
+
 int hf_journal_move_aside(int dir_fd)
 {
+    int error;
+
     /* Only one of the two files can hold records that are still valid; lmdb.c says why. */
     if (renameat(dir_fd, NAME, dir_fd, OLD_NAME) < 0 && errno != ENOENT)
         return errno;
-    return fsync(dir_fd) < 0 ? errno : 0;
+    error = mark_as_taken(dir_fd);
+    if (!error && fsync(dir_fd) < 0)
+        error = errno;
+    return error;
 }
 
 static int open_either(int dir_fd)
@@ -267,16 +378,16 @@ bool hf_journal_exists(int dir_fd)
            fstatat(dir_fd, OLD_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-int hf_journal_read(int dir_fd, const struct hf_hash_key *key, uint64_t id, struct hf_batch *out)
+int hf_journal_read(int dir_fd, const struct hf_journal_reading *reading, struct hf_batch *out)
 {
     int fd = open_either(dir_fd);
     int error;
 
     if (fd < 0)
-        return errno == ENOENT && id == 0 ? 0 : errno;
-    error = read_records(fd, key, out);
-    if (!error && id != 0)
-        error = check_id(fd, id);
+        return errno == ENOENT && reading->id == 0 ? 0 : errno;
+    error = read_records(fd, reading, out);
+    if (!error && reading->id != 0)
+        error = check_id(fd, reading);
     close(fd);
     return error;
 }

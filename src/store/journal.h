@@ -12,10 +12,19 @@
  * Each record starts on its own sector, so that a write that is cut short cannot damage a record
  * that was acknowledged before.
  *
+ * With locks.durable=process (DUR-02) batches are appended without a flush, by the loop's thread,
+ * and a checkpoint must not make it wait. The file then has two sides: while the records of one
+ * are moved to LMDB, the other one takes the new ones. The key stays; LMDB holds the number of the
+ * first record that counts, and older ones are void. If the host crashes, records at the end may be
+ * missing or cut short, in any order, because the kernel writes pages in any order: those before
+ * the first gap count.
+ *
  * The file belongs to one daemon. The next daemon moves it aside before reading it, and makes a new
  * one. After each sync, and before it acknowledges a batch, a daemon checks that the file is still
  * in its place (hf_journal_is_ours). Everything it acknowledged before the move, the next daemon
- * reads.
+ * reads. Where a flush does not take most of the time anyway, asking the file system would be felt:
+ * the next daemon also marks the file it moves, before it reads it, and a daemon that does not
+ * flush looks at the mark after each append (hf_journal_is_taken), which it has mapped.
  *
  * Behind the records stands the file's id, random and new for each file. LMDB holds the same id, so
  * a journal that is missing, or belongs to another data.mdb, is noticed (lmdb_parts.h).
@@ -33,36 +42,64 @@
 #include "core/record.h"
 
 enum {
-    HF_JOURNAL_BYTES = 1 << 20, /* of records */
+    HF_JOURNAL_BYTES = 1 << 20,      /* of records, where there is one side */
+    HF_JOURNAL_SIDE_BYTES = 4 << 20, /* of records, on each of two sides */
+    HF_JOURNAL_SIDE_UNIT = 1 << 16,  /* a side is a multiple of this */
     HF_JOURNAL_BATCH_MAX =
         HF_JOURNAL_BYTES /
         8, /* a larger batch goes to LMDB directly: the journal would not be faster */
 };
 
+/* How the records lie in the file. Stored in LMDB. */
+struct hf_journal_layout {
+    uint64_t side_bytes;
+    uint64_t n_sides;     /* 1 or 2 */
+    uint64_t first_index; /* the number of the first record that is not in LMDB */
+};
+
+/* The layout of a journal whose batches are all flushed, and of one whose batches are not. */
+extern const struct hf_journal_layout hf_journal_flushed;
+extern const struct hf_journal_layout hf_journal_unflushed;
+
+struct hf_journal_trailer;
+
 struct hf_journal {
     int fd; /* -1 when there is no file */
     dev_t dev;
     ino_t ino;
-    uint64_t id; /* in the file and in LMDB; 0 when there is no file */
+    uint64_t id;                              /* in the file and in LMDB; 0 when there is no file */
+    const struct hf_journal_trailer *trailer; /* mapped; NULL when there is no file */
     struct hf_hash_key key;
-    size_t end;     /* the offset of the next record */
-    uint64_t index; /* the number of the next record since the last checkpoint, from 0 */
+    size_t side_bytes;
+    unsigned n_sides;
+    unsigned side;        /* the one that takes records */
+    uint64_t first_index; /* of the first record on this side */
+    size_t end;           /* the offset of the next record on this side */
+    uint64_t index;       /* the number of the next record, from 0 for each key */
 };
 
 /* Opens no file yet. */
 void hf_journal_init(struct hf_journal *journal);
 void hf_journal_close(struct hf_journal *journal);
 
-/* Moves the journal of the previous owner aside, to journal.old, unless that happened before. */
+/* Moves the journal of the previous owner aside, to journal.old, unless that happened before, and
+ * marks it as taken. */
 int hf_journal_move_aside(int dir_fd);
 
+/* What must be known to read a journal. */
+struct hf_journal_reading {
+    struct hf_hash_key key;
+    uint64_t id; /* of the file that must be there; 0: there need not be any */
+    struct hf_journal_layout layout;
+    bool tail_lost; /* the host crashed: what follows a gap was not flushed, and does not count */
+};
+
 /*
- * Appends the operations of all records that are valid under key to out, from journal or, without
- * one, from journal.old. id is that of the file that must be there, or 0 if there need not be any.
- * ENOENT if it is missing, ESTALE if there is another one, EBADMSG if it is damaged; then out has
- * the operations from before the damage.
+ * Appends the operations of all records that are valid to out, from journal or, without one, from
+ * journal.old. ENOENT if it is missing, ESTALE if there is another one, EBADMSG if it is damaged;
+ * then out has the operations from before the damage.
  */
-int hf_journal_read(int dir_fd, const struct hf_hash_key *key, uint64_t id, struct hf_batch *out);
+int hf_journal_read(int dir_fd, const struct hf_journal_reading *reading, struct hf_batch *out);
 
 /* True if there is a file that hf_journal_read() would read. */
 bool hf_journal_exists(int dir_fd);
@@ -71,18 +108,28 @@ bool hf_journal_exists(int dir_fd);
  * Creates the file, filled with zeros so that no later write has to allocate blocks, with a new id,
  * and removes the one moved aside.
  */
-int hf_journal_create(struct hf_journal *journal, int dir_fd);
+int hf_journal_create(struct hf_journal *journal, int dir_fd,
+                      const struct hf_journal_layout *layout);
 
-/* Empties the journal, after a checkpoint that stored key. */
+/* Empties the journal, after a checkpoint of everything, which stored key. */
 void hf_journal_restart(struct hf_journal *journal, const struct hf_hash_key *key);
 
+/* Goes on on the other side, whose records are void. */
+void hf_journal_turn(struct hf_journal *journal);
+
+/* On this side. */
 bool hf_journal_has_room(const struct hf_journal *journal, const struct hf_batch *batch);
 
 /*
- * Appends a batch, which is durable on return. After a failure the record may or may not be in the
- * file; only a checkpoint makes certain that it is not.
+ * Appends a batch, which survives this process on return, and after a sync the host. After a
+ * failure of either the record may or may not be in the file; only a checkpoint of everything makes
+ * certain that it is not. One thread may sync while another appends.
  */
 int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch);
+int hf_journal_sync(const struct hf_journal *journal);
+
+/* True if another daemon has moved the file and is about to read it, or has. */
+bool hf_journal_is_taken(const struct hf_journal *journal);
 
 /* True if the file is still the one of that name in the directory at path. */
 bool hf_journal_is_ours(const struct hf_journal *journal, const char *path);

@@ -7,7 +7,15 @@
  * moment LMDB and the valid part of the journal together hold everything that was acknowledged.
  *
  * A batch too large for the journal goes to LMDB directly, together with the pending operations.
+ *
+ * Batches that may be lost when the host crashes (DUR-02) are appended to the journal without a
+ * flush, by another thread than the one that flushes and makes checkpoints. They share the journal
+ * like this: the writer appends to one side, and turns to the other side when that is full; then
+ * the store's thread brings the full side into LMDB. All else that concerns the side in use (a
+ * checkpoint of everything, a batch that must be flushed) the store's thread does while it excludes
+ * the writer, whose batches then go to the store's thread instead.
  */
+#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -18,79 +26,33 @@
 #include "store/journal.h"
 #include "store/lmdb_env.h"
 #include "store/lmdb_read.h"
+#include "store/lmdb_write.h"
 
 struct lmdb {
     struct hf_lmdb_env env;
     struct hf_journal journal;
-    struct hf_batch pending; /* operations that are durable in the journal only */
+    struct hf_batch pending[2]; /* by side: operations that are in the journal only */
     struct hf_changes changes;
+    struct hf_journal_layout layout; /* of the journal that is made when the store is opened */
+    uint8_t boot_id[HF_BOOT_ID_SIZE];
+    bool recovered;        /* the journal is ours; before, a checkpoint could void the old one */
+    pthread_mutex_t mutex; /* held by the writer; by the store's thread to change what follows */
+    bool excluded;         /* the writer must not touch anything */
     bool stale; /* the last record of the journal is in doubt: append nothing before the next
-                   checkpoint */
+                   checkpoint of everything */
 };
 
-static uint64_t key_of(enum hf_record_kind kind, uint64_t id)
+static void exclude_writer(struct lmdb *lmdb, bool excluded)
 {
-    return kind == HF_RECORD_SERVER ? HF_LMDB_SERVER : id;
+    pthread_mutex_lock(&lmdb->mutex);
+    lmdb->excluded = excluded;
+    pthread_mutex_unlock(&lmdb->mutex);
 }
 
-/* The greatest id of a tree. New records have greater ids and can be appended. */
-struct tail {
-    bool empty;
-    uint64_t last;
-};
-
-static int find_tail(MDB_cursor *cursor, struct tail *out)
+/* The operations on the side that takes records. */
+static struct hf_batch *newest(struct lmdb *lmdb)
 {
-    MDB_val key;
-    int error = mdb_cursor_get(cursor, &key, NULL, MDB_LAST);
-
-    *out = (struct tail){.empty = error == MDB_NOTFOUND};
-    if (!error)
-        memcpy(&out->last, key.mv_data, sizeof(out->last));
-    return out->empty ? 0 : error;
-}
-
-static bool beyond(const struct tail *tail, uint64_t id)
-{
-    return tail->empty || id > tail->last;
-}
-
-static int write_op(MDB_cursor *cursor, struct tail *tail, const struct hf_op *op)
-{
-    uint64_t id = key_of(op->kind, op->id);
-    MDB_val key = hf_lmdb_number(&id);
-    MDB_val value = {op->value.len, (void *)op->value.data};
-    int error;
-
-    if (op->type == HF_OP_PUT) {
-        /* MDB_APPEND fills pages completely, where a plain put would leave each half empty. */
-        error = mdb_cursor_put(cursor, &key, &value, beyond(tail, id) ? MDB_APPEND : 0);
-        if (!error && beyond(tail, id))
-            *tail = (struct tail){.last = id};
-        return error;
-    }
-    if (beyond(tail, id))
-        return 0;
-    error = mdb_cursor_get(cursor, &key, NULL, MDB_SET);
-    if (error)
-        return error == MDB_NOTFOUND ? 0 : error;
-    return mdb_cursor_del(cursor, 0);
-}
-
-/* Applies all operations of one kind, which are ordered by id. */
-static int write_run(MDB_txn *txn, MDB_dbi tree, const struct hf_op *ops, size_t count)
-{
-    MDB_cursor *cursor;
-    struct tail tail;
-    int error = mdb_cursor_open(txn, tree, &cursor);
-
-    if (error)
-        return error;
-    error = find_tail(cursor, &tail);
-    for (size_t i = 0; i < count && !error; i++)
-        error = write_op(cursor, &tail, &ops[i]);
-    mdb_cursor_close(cursor);
-    return error;
+    return &lmdb->pending[lmdb->journal.side];
 }
 
 struct checkpoint {
@@ -101,53 +63,91 @@ struct checkpoint {
 static int write_checkpoint(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
 {
     const struct checkpoint *checkpoint = ctx;
-    const struct hf_changes *changes = checkpoint->changes;
     int error = hf_lmdb_parts_write(txn, env->state, &checkpoint->parts);
 
-    for (size_t from = 0; from < changes->count && !error;) {
-        const struct hf_op *ops = &changes->ops[from];
-        error = write_run(txn, hf_lmdb_tree(env, ops->kind), ops, hf_changes_run(changes, &from));
-    }
+    if (!error)
+        error = hf_lmdb_write(env, txn, checkpoint->changes);
     return error ? hf_lmdb_env_fail(env, error, "cannot write") : 0;
 }
 
-/* Brings all pending operations into LMDB, which empties the journal. */
-static int checkpoint(struct lmdb *lmdb)
+/* Brings operations into LMDB; from then on the journal begins as parts say. */
+static int bring_in(struct lmdb *lmdb, const struct hf_batch *batch,
+                    const struct hf_lmdb_parts *parts)
 {
-    struct checkpoint checkpoint = {.changes = &lmdb->changes,
-                                    .parts = {.journal_id = lmdb->journal.id}};
-    struct hf_hash_key *key = &checkpoint.parts.journal_key;
-    struct hf_store *store = lmdb->env.store;
+    struct checkpoint checkpoint = {.changes = &lmdb->changes, .parts = *parts};
+
+    memcpy(checkpoint.parts.boot_id, lmdb->boot_id, sizeof(lmdb->boot_id));
+    if (hf_changes_collapse(&lmdb->changes, batch) < 0)
+        return hf_store_fail(lmdb->env.store, HF_ENOMEM, "out of memory");
+    return hf_lmdb_env_write(&lmdb->env, write_checkpoint, &checkpoint);
+}
+
+/*
+ * Brings the side that is full into LMDB, if there is one, while the writer may append to the
+ * other. Whether or not the transaction is committed, the journal and LMDB hold everything.
+ */
+static int bring_full_side(struct lmdb *lmdb)
+{
+    struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = lmdb->layout};
+    struct hf_batch *full;
     int rv;
 
+    pthread_mutex_lock(&lmdb->mutex);
+    full = &lmdb->pending[lmdb->journal.side ^ 1];
+    parts.journal_key = lmdb->journal.key;
+    parts.layout.first_index = lmdb->journal.first_index;
+    pthread_mutex_unlock(&lmdb->mutex);
+    if (full->n_ops == 0)
+        return 0;
+    rv = bring_in(lmdb, full, &parts);
+    if (rv < 0)
+        return rv;
+    pthread_mutex_lock(&lmdb->mutex);
+    hf_batch_clear(full); /* the writer may turn to this side again */
+    pthread_mutex_unlock(&lmdb->mutex);
+    return 0;
+}
+
+/* A checkpoint of everything: empties the journal, which then has this layout. */
+static int checkpoint_as(struct lmdb *lmdb, const struct hf_journal_layout *layout)
+{
+    struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = *layout};
+    struct hf_hash_key *key = &parts.journal_key;
+    int rv = bring_full_side(lmdb);
+
+    if (rv < 0)
+        return rv;
     if (getrandom(key, sizeof(*key), 0) != sizeof(*key))
-        return hf_store_fail(store, HF_EIO, "the kernel gives no random number");
-    if (hf_changes_collapse(&lmdb->changes, &lmdb->pending) < 0)
-        return hf_store_fail(store, HF_ENOMEM, "out of memory");
-    rv = hf_lmdb_env_write(&lmdb->env, write_checkpoint, &checkpoint);
+        return hf_store_fail(lmdb->env.store, HF_EIO, "the kernel gives no random number");
+    rv = bring_in(lmdb, newest(lmdb), &parts);
     lmdb->stale =
         rv < 0; /* the transaction may have been committed, and with it a new key for the journal */
     if (rv < 0)
         return rv;
-    hf_batch_clear(&lmdb->pending);
+    hf_batch_clear(newest(lmdb));
     hf_journal_restart(&lmdb->journal, key);
     return 0;
+}
+
+static int checkpoint(struct lmdb *lmdb)
+{
+    return checkpoint_as(lmdb, &lmdb->layout);
 }
 
 static int remember(struct lmdb *lmdb, const struct hf_batch *batch)
 {
     struct hf_bytes bytes = hf_buf_view(&batch->buf);
 
-    if (hf_buf_append(&lmdb->pending.buf, bytes.data, bytes.len) < 0)
-        return hf_store_fail(lmdb->env.store, HF_ENOMEM, "out of memory");
-    lmdb->pending.n_ops += batch->n_ops;
+    if (hf_buf_append(&newest(lmdb)->buf, bytes.data, bytes.len) < 0)
+        return HF_ENOMEM;
+    newest(lmdb)->n_ops += batch->n_ops;
     return 0;
 }
 
 static void forget(struct lmdb *lmdb, const struct hf_batch *batch)
 {
-    lmdb->pending.buf.end -= hf_buf_len(&batch->buf);
-    lmdb->pending.n_ops -= batch->n_ops;
+    newest(lmdb)->buf.end -= hf_buf_len(&batch->buf);
+    newest(lmdb)->n_ops -= batch->n_ops;
 }
 
 /*
@@ -165,11 +165,19 @@ static int check_files(struct lmdb *lmdb)
     return rv;
 }
 
+static int sync_journal(struct lmdb *lmdb)
+{
+    int error = hf_journal_sync(&lmdb->journal);
+
+    return error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot flush the journal")
+                 : check_files(lmdb);
+}
+
 static int write_journal(struct lmdb *lmdb, const struct hf_batch *batch)
 {
     int error = hf_journal_append(&lmdb->journal, batch);
-    int rv =
-        error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot write the journal") : check_files(lmdb);
+    int rv = error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot write the journal")
+                   : sync_journal(lmdb);
 
     if (rv < 0) {
         lmdb->stale = true;
@@ -178,10 +186,17 @@ static int write_journal(struct lmdb *lmdb, const struct hf_batch *batch)
     return rv;
 }
 
-static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
+static bool is_large(const struct lmdb *lmdb, const struct hf_batch *batch)
 {
-    struct lmdb *lmdb = store->state;
-    bool large = hf_buf_len(&batch->buf) > HF_JOURNAL_BATCH_MAX;
+    size_t len = hf_buf_len(&batch->buf);
+
+    return len > HF_JOURNAL_BATCH_MAX || len > lmdb->layout.side_bytes / 8;
+}
+
+static int apply(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    struct hf_store *store = lmdb->env.store;
+    bool large = is_large(lmdb, batch);
     int rv = hf_lmdb_env_ready(&lmdb->env);
 
     /*
@@ -191,8 +206,8 @@ static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
         rv = checkpoint(lmdb);
         store->in_doubt = false;
     }
-    if (rv == 0)
-        rv = remember(lmdb, batch);
+    if (rv == 0 && remember(lmdb, batch) < 0)
+        rv = hf_store_fail(store, HF_ENOMEM, "out of memory");
     if (rv < 0)
         return rv;
     rv = large ? checkpoint(lmdb) : write_journal(lmdb, batch);
@@ -201,22 +216,126 @@ static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
     return rv;
 }
 
-/* Only a write can tell whether the disk accepts writes. */
-static int lmdb_probe(struct hf_store *store)
+static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
+{
+    struct lmdb *lmdb = store->state;
+    int rv;
+
+    exclude_writer(lmdb, true);
+    rv = apply(lmdb, batch);
+    exclude_writer(lmdb, false);
+    return rv;
+}
+
+/* What a failure leaves in the file is void after the checkpoint that stale demands. */
+static enum hf_store_written lmdb_write_through(struct hf_store *store,
+                                                const struct hf_batch *batch)
+{
+    struct lmdb *lmdb = store->state;
+
+    if (!lmdb->env.env || lmdb->stale || is_large(lmdb, batch) ||
+        !hf_journal_has_room(&lmdb->journal, batch) || remember(lmdb, batch) < 0)
+        return HF_STORE_NOT_WRITTEN;
+    if (write_journal(lmdb, batch) == 0)
+        return HF_STORE_WRITTEN;
+    forget(lmdb, batch);
+    return HF_STORE_NOT_WRITTEN;
+}
+
+/* ---- batches that may be lost ---- */
+
+/*
+ * The writer reports no failure: the store's thread, which gets the batch instead, meets the same
+ * obstacle. What may have reached the file is void after the checkpoint that stale demands.
+ */
+static enum hf_store_written append(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    if (remember(lmdb, batch) < 0)
+        return HF_STORE_NOT_WRITTEN;
+    /* That both files are in their places is checked with the next flush. */
+    if (hf_journal_append(&lmdb->journal, batch) == 0 && !hf_journal_is_taken(&lmdb->journal))
+        return HF_STORE_WRITTEN;
+    forget(lmdb, batch);
+    lmdb->stale = true;
+    return HF_STORE_NOT_WRITTEN;
+}
+
+static enum hf_store_written append_or_turn(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    if (hf_journal_has_room(&lmdb->journal, batch))
+        return append(lmdb, batch);
+    if (lmdb->pending[lmdb->journal.side ^ 1].n_ops > 0)
+        return HF_STORE_NOT_WRITTEN; /* both sides are full: wait for the checkpoint of one */
+    hf_journal_turn(&lmdb->journal);
+    return append(lmdb, batch) == HF_STORE_WRITTEN ? HF_STORE_WRITTEN_HURRY : HF_STORE_NOT_WRITTEN;
+}
+
+static enum hf_store_written lmdb_write(struct hf_store *store, const struct hf_batch *batch)
+{
+    struct lmdb *lmdb = store->state;
+    enum hf_store_written written = HF_STORE_NOT_WRITTEN;
+
+    if (lmdb->layout.n_sides != 2 || is_large(lmdb, batch))
+        return HF_STORE_NOT_WRITTEN;
+    pthread_mutex_lock(&lmdb->mutex);
+    if (!lmdb->excluded && !lmdb->stale)
+        written = append_or_turn(lmdb, batch);
+    pthread_mutex_unlock(&lmdb->mutex);
+    return written;
+}
+
+/*
+ * After a failed flush the kernel may have forgotten which pages are not on the disk, so only LMDB
+ * can make them durable.
+ */
+static int lmdb_flush(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
     int rv = hf_lmdb_env_ready(&lmdb->env);
 
-    return rv < 0 ? rv : checkpoint(lmdb);
+    if (rv == 0)
+        rv = sync_journal(lmdb);
+    if (rv == 0)
+        rv = bring_full_side(lmdb);
+    if (rv == 0)
+        return 0;
+    pthread_mutex_lock(&lmdb->mutex);
+    lmdb->stale = true;
+    pthread_mutex_unlock(&lmdb->mutex);
+    return rv;
+}
+
+/* ---- */
+
+/* Only a write can tell whether the disk accepts writes. */
+static int lmdb_probe(struct hf_store *store)
+{
+    struct lmdb *lmdb = store->state;
+    int rv;
+
+    exclude_writer(lmdb, true);
+    rv = hf_lmdb_env_ready(&lmdb->env);
+    if (rv == 0)
+        rv = checkpoint(lmdb);
+    exclude_writer(lmdb, false);
+    return rv;
+}
+
+static bool has_pending(const struct lmdb *lmdb)
+{
+    return lmdb->pending[0].n_ops > 0 || lmdb->pending[1].n_ops > 0;
 }
 
 /* Begins a read transaction. Reads go to LMDB only, so pending operations must be there first. */
 static int begin_read(struct lmdb *lmdb, MDB_txn **out)
 {
-    int rv = hf_lmdb_env_ready(&lmdb->env);
+    int rv;
 
-    if (rv == 0 && lmdb->pending.n_ops > 0)
+    exclude_writer(lmdb, true);
+    rv = hf_lmdb_env_ready(&lmdb->env);
+    if (rv == 0 && has_pending(lmdb))
         rv = checkpoint(lmdb);
+    exclude_writer(lmdb, false);
     return rv < 0 ? rv : hf_lmdb_env_begin_read(&lmdb->env, out);
 }
 
@@ -234,37 +353,49 @@ static int lmdb_list(struct hf_store *store, enum hf_record_kind kind, hf_store_
     return rv;
 }
 
+static void free_state(struct hf_store *store, struct lmdb *lmdb)
+{
+    hf_changes_free(&lmdb->changes);
+    hf_batch_free(&lmdb->pending[0]);
+    hf_batch_free(&lmdb->pending[1]);
+    pthread_mutex_destroy(&lmdb->mutex);
+    hf_free(store->alloc, lmdb);
+}
+
 /*
  * Best effort: operations that cannot be brought into LMDB now stay in the journal, and the next
- * start finds them.
+ * start finds them. A journal with two sides is left empty and in no boot of the host, so that any
+ * version can read it (lmdb_parts.h).
  */
 static void lmdb_close(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
 
-    if (lmdb->env.env && lmdb->pending.n_ops > 0)
+    if (lmdb->env.env && lmdb->recovered && lmdb->layout.n_sides == 2) {
+        lmdb->journal.id = 0;
+        (void)checkpoint_as(lmdb, &hf_journal_flushed);
+    } else if (lmdb->env.env && has_pending(lmdb)) {
         (void)checkpoint(lmdb);
+    }
     hf_journal_close(&lmdb->journal);
     hf_lmdb_env_close(&lmdb->env);
-    hf_changes_free(&lmdb->changes);
-    hf_batch_free(&lmdb->pending);
-    hf_free(store->alloc, lmdb);
+    free_state(store, lmdb);
 }
 
 /* Appends what the previous owner's journal holds to pending. */
 static int read_journal(struct lmdb *lmdb)
 {
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;
-    const struct hf_lmdb_parts *parts = &lmdb->env.parts;
+    struct hf_journal_reading reading = hf_lmdb_parts_reading(&lmdb->env.parts, lmdb->boot_id);
     int error = hf_journal_move_aside(dir->fd);
 
     if (error)
         return hf_lmdb_env_fail(&lmdb->env, error, "cannot move the journal aside");
-    error = hf_journal_read(dir->fd, &parts->journal_key, parts->journal_id, &lmdb->pending);
+    error = hf_journal_read(dir->fd, &reading, newest(lmdb));
     if (!error || hf_lmdb_parts_loss_accepted(dir, error))
         return 0;
     /* Closing must not commit the part that was read, for that would void the rest. */
-    hf_batch_clear(&lmdb->pending);
+    hf_batch_clear(newest(lmdb));
     return hf_lmdb_parts_fail(lmdb->env.store, dir, error);
 }
 
@@ -278,10 +409,10 @@ static int recover(struct lmdb *lmdb)
     int error;
 
     if (rv == 0)
-        rv = checkpoint(lmdb);
+        rv = checkpoint_as(lmdb, &hf_journal_flushed);
     if (rv < 0)
         return rv;
-    error = hf_journal_create(&lmdb->journal, lmdb->env.dir.fd);
+    error = hf_journal_create(&lmdb->journal, lmdb->env.dir.fd, &lmdb->layout);
     if (error)
         return hf_lmdb_env_fail(&lmdb->env, error, "cannot make the journal");
     rv = checkpoint(lmdb);
@@ -299,16 +430,21 @@ static int lmdb_open(struct hf_store *store, const struct hf_store_config *confi
         return hf_store_fail(store, HF_ENOMEM, "out of memory");
     store->state = lmdb;
     hf_journal_init(&lmdb->journal);
-    hf_batch_init(&lmdb->pending, store->alloc);
+    hf_batch_init(&lmdb->pending[0], store->alloc);
+    hf_batch_init(&lmdb->pending[1], store->alloc);
     hf_changes_init(&lmdb->changes, store->alloc);
+    pthread_mutex_init(&lmdb->mutex, NULL);
+    lmdb->layout = config->unflushed ? hf_journal_unflushed : hf_journal_flushed;
+    if (config->unflushed && config->side_bytes)
+        lmdb->layout.side_bytes = config->side_bytes;
+    memcpy(lmdb->boot_id, config->boot_id, sizeof(lmdb->boot_id));
     rv = hf_lmdb_env_open(&lmdb->env, store, config);
     if (rv < 0) {
-        hf_changes_free(&lmdb->changes);
-        hf_batch_free(&lmdb->pending);
-        hf_free(store->alloc, lmdb);
+        free_state(store, lmdb);
         return rv;
     }
     rv = recover(lmdb);
+    lmdb->recovered = rv == 0;
     if (rv < 0)
         lmdb_close(store);
     else
@@ -323,6 +459,9 @@ const struct hf_store_backend hf_store_lmdb = {
     .close = lmdb_close,
     .apply = lmdb_apply,
     .probe = lmdb_probe,
+    .write = lmdb_write,
+    .write_through = lmdb_write_through,
+    .flush = lmdb_flush,
     .list = lmdb_list,
     .read = hf_lmdb_read,
 };

@@ -20,7 +20,7 @@
 #define NEW_NAME  "data.new"
 
 enum {
-    FORMAT_VERSION = 1,
+    FORMAT_NEWEST = HF_LMDB_FORMAT_SIDES,
     N_TREES = 3,
     MAP_BYTES_FIRST = 64 << 20,
 };
@@ -143,11 +143,11 @@ static int check_format(struct hf_lmdb_env *env, MDB_txn *txn, uint64_t *out)
     uint64_t format;
     int error = get_number(txn, env->state, HF_LMDB_FORMAT, &format);
 
-    if (!error && format > FORMAT_VERSION)
+    if (!error && format > FORMAT_NEWEST)
         return hf_store_fail(env->store, HF_EVERSION,
                              "%s has format %" PRIu64 ", this program knows %d; run the newer "
                              "Holdfast that wrote it",
-                             env->dir.path, format, FORMAT_VERSION);
+                             env->dir.path, format, FORMAT_NEWEST);
     if (error)
         return hf_lmdb_env_fail(env, error, "cannot read the store");
     *out = format;
@@ -177,8 +177,8 @@ static int take_over(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
     if (rv < 0)
         return rv;
     error = put_number(txn, env->state, HF_LMDB_OWNER, env->owner);
-    if (!error && format < FORMAT_VERSION)
-        error = put_number(txn, env->state, HF_LMDB_FORMAT, FORMAT_VERSION);
+    if (!error && format == 0)
+        error = put_number(txn, env->state, HF_LMDB_FORMAT, HF_LMDB_FORMAT_PLAIN);
     return error ? hf_lmdb_env_fail(env, error, "cannot write the store") : 0;
 }
 

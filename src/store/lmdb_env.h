@@ -34,7 +34,14 @@ enum hf_lmdb_key {
     HF_LMDB_OWNER = 2,
     HF_LMDB_SERVER = 3,
     HF_LMDB_JOURNAL_KEY = 4,
-    HF_LMDB_PARTS = 5, /* struct hf_lmdb_parts */
+    HF_LMDB_PARTS = 5,
+    HF_LMDB_SIDES = 6,
+};
+
+/* The numbers under HF_LMDB_FORMAT. */
+enum {
+    HF_LMDB_FORMAT_PLAIN = 1,
+    HF_LMDB_FORMAT_SIDES = 2, /* the journal has two sides (lmdb_parts.h) */
 };
 
 struct hf_lmdb_env {

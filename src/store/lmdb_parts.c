@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "store/backend.h"
-#include "store/journal.h"
 #include "store/lmdb_env.h"
 
 #define LOST_NAME "journal.lost"
@@ -38,24 +37,94 @@ static int put(MDB_txn *txn, MDB_dbi state, uint64_t which, const void *data, si
     return mdb_put(txn, state, &key, &value, 0);
 }
 
+/* Stored under HF_LMDB_PARTS, and under HF_LMDB_SIDES where the journal has two. */
+struct stored_parts {
+    struct hf_hash_key journal_key;
+    uint64_t journal_id;
+};
+
+struct stored_sides {
+    struct hf_journal_layout layout;
+    uint8_t boot_id[HF_BOOT_ID_SIZE];
+};
+
+/* The numbers come from a disk. */
+static bool is_sound(const struct hf_journal_layout *layout)
+{
+    return layout->n_sides == 2 && layout->side_bytes % HF_JOURNAL_SIDE_UNIT == 0 &&
+           layout->side_bytes > 0 && layout->side_bytes <= HF_JOURNAL_SIDE_BYTES;
+}
+
+static int read_sides(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out)
+{
+    struct stored_sides sides;
+    int error = get(txn, state, HF_LMDB_SIDES, &sides, sizeof(sides));
+
+    out->layout = hf_journal_flushed;
+    if (error || sides.layout.n_sides == 0)
+        return error;
+    if (!is_sound(&sides.layout))
+        return MDB_CORRUPTED;
+    out->layout = sides.layout;
+    memcpy(out->boot_id, sides.boot_id, sizeof(out->boot_id));
+    return 0;
+}
+
 int hf_lmdb_parts_read(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out)
 {
     struct hf_hash_key key;
+    struct stored_parts parts;
     int error = get(txn, state, HF_LMDB_JOURNAL_KEY, &key, sizeof(key));
 
     if (!error)
-        error = get(txn, state, HF_LMDB_PARTS, out, sizeof(*out));
-    if (!error && memcmp(&out->journal_key, &key, sizeof(key)) != 0)
-        *out = (struct hf_lmdb_parts){.journal_key = key};
-    return error;
+        error = get(txn, state, HF_LMDB_PARTS, &parts, sizeof(parts));
+    if (error)
+        return error;
+    *out = (struct hf_lmdb_parts){.journal_key = key};
+    if (memcmp(&parts.journal_key, &key, sizeof(key)) == 0)
+        out->journal_id = parts.journal_id;
+    return read_sides(txn, state, out);
+}
+
+static int write_sides(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts *parts)
+{
+    struct stored_sides sides = {.layout = parts->layout};
+    uint64_t which = HF_LMDB_SIDES;
+    MDB_val key = hf_lmdb_number(&which);
+    int error;
+
+    if (parts->layout.n_sides == 1) {
+        error = mdb_del(txn, state, &key, NULL);
+        return error == MDB_NOTFOUND ? 0 : error;
+    }
+    memcpy(sides.boot_id, parts->boot_id, sizeof(sides.boot_id));
+    return put(txn, state, HF_LMDB_SIDES, &sides, sizeof(sides));
 }
 
 int hf_lmdb_parts_write(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts *parts)
 {
+    struct stored_parts stored = {parts->journal_key, parts->journal_id};
+    uint64_t format = parts->layout.n_sides == 1 ? HF_LMDB_FORMAT_PLAIN : HF_LMDB_FORMAT_SIDES;
     int error =
-        put(txn, state, HF_LMDB_JOURNAL_KEY, &parts->journal_key, sizeof(parts->journal_key));
+        put(txn, state, HF_LMDB_JOURNAL_KEY, &stored.journal_key, sizeof(stored.journal_key));
 
-    return error ? error : put(txn, state, HF_LMDB_PARTS, parts, sizeof(*parts));
+    if (!error)
+        error = put(txn, state, HF_LMDB_PARTS, &stored, sizeof(stored));
+    if (!error)
+        error = put(txn, state, HF_LMDB_FORMAT, &format, sizeof(format));
+    return error ? error : write_sides(txn, state, parts);
+}
+
+struct hf_journal_reading hf_lmdb_parts_reading(const struct hf_lmdb_parts *parts,
+                                                const uint8_t boot_id[HF_BOOT_ID_SIZE])
+{
+    return (struct hf_journal_reading){
+        .key = parts->journal_key,
+        .id = parts->journal_id,
+        .layout = parts->layout,
+        .tail_lost = parts->layout.n_sides == 2 &&
+                     memcmp(parts->boot_id, boot_id, sizeof(parts->boot_id)) != 0,
+    };
 }
 
 int hf_lmdb_parts_check_new(struct hf_store *store, const struct hf_lmdb_dir *dir)

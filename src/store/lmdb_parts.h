@@ -12,7 +12,8 @@
  *
  * Versions before this one know the key only, and replace it. The id is therefore stored with a
  * copy of the key: where the copy differs, such a version has had the store since, and the id says
- * nothing.
+ * nothing. A journal with two sides (journal.h) they could not read, so while there is one, the
+ * store has format 2, which they refuse. A clean stop leaves format 1.
  */
 #ifndef HF_STORE_LMDB_PARTS_H
 #define HF_STORE_LMDB_PARTS_H
@@ -20,14 +21,24 @@
 #include <lmdb.h>
 
 #include "base/hash.h"
+#include "store/journal.h"
 #include "store/lmdb_dir.h"
 
 struct hf_lmdb_parts {
     struct hf_hash_key journal_key; /* zeros in a new store */
     uint64_t journal_id;            /* 0: no journal need be there */
+    struct hf_journal_layout layout;
+    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of the host when batches were not flushed, else zeros */
 };
 
-/* Both return 0 or a code of LMDB. */
+/* How to read the journal in this boot of the host. */
+struct hf_journal_reading hf_lmdb_parts_reading(const struct hf_lmdb_parts *parts,
+                                                const uint8_t boot_id[HF_BOOT_ID_SIZE]);
+
+/*
+ * Both return 0 or a code of LMDB. Writing also sets the format's number: a journal with two sides
+ * needs a program that knows of them.
+ */
 int hf_lmdb_parts_read(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out);
 int hf_lmdb_parts_write(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts *parts);
 

@@ -52,9 +52,11 @@ static int add_record(void *ctx, enum hf_record_kind kind, struct hf_bytes recor
 }
 
 /* Appends all that is in the trees, then all that is in the journal. */
-static int gather(struct hf_lmdb_env *env, struct hf_batch *out)
+static int gather(struct hf_lmdb_env *env, const uint8_t boot_id[HF_BOOT_ID_SIZE],
+                  struct hf_batch *out)
 {
     static const enum hf_record_kind KINDS[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
+    struct hf_journal_reading reading = hf_lmdb_parts_reading(&env->parts, boot_id);
     MDB_txn *txn;
     int error;
     int rv = hf_lmdb_env_begin_read(env, &txn);
@@ -69,7 +71,7 @@ static int gather(struct hf_lmdb_env *env, struct hf_batch *out)
     mdb_txn_abort(txn);
     if (rv < 0)
         return rv;
-    error = hf_journal_read(env->dir.fd, &env->parts.journal_key, env->parts.journal_id, out);
+    error = hf_journal_read(env->dir.fd, &reading, out);
     return error ? hf_lmdb_parts_fail(env->store, &env->dir, error) : 0;
 }
 
@@ -106,7 +108,7 @@ int hf_lmdb_read(struct hf_store *store, const struct hf_store_config *config, h
         return rv;
     hf_batch_init(&batch, store->alloc);
     hf_lmdb_dir_give(&env.dir);
-    rv = gather(&env, &batch);
+    rv = gather(&env, config->boot_id, &batch);
     if (rv == 0)
         rv = visit_net_effect(store->alloc, &batch, visit, ctx);
     hf_batch_free(&batch);

@@ -145,6 +145,25 @@ int hf_store_apply(struct hf_store *store, const struct hf_batch *batch)
     return batch->n_ops == 0 ? 0 : store->backend->apply(store, batch);
 }
 
+enum hf_store_written hf_store_write(struct hf_store *store, const struct hf_batch *batch)
+{
+    HF_ASSERT(store->backend && batch->may_be_lost);
+    return store->backend->write ? store->backend->write(store, batch) : HF_STORE_NOT_WRITTEN;
+}
+
+enum hf_store_written hf_store_write_through(struct hf_store *store, const struct hf_batch *batch)
+{
+    HF_ASSERT(store->backend);
+    return store->backend->write_through ? store->backend->write_through(store, batch)
+                                         : HF_STORE_NOT_WRITTEN;
+}
+
+int hf_store_flush(struct hf_store *store)
+{
+    HF_ASSERT(store->backend);
+    return store->backend->flush ? store->backend->flush(store) : 0;
+}
+
 int hf_store_probe(struct hf_store *store)
 {
     HF_ASSERT(store->backend);

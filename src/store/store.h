@@ -15,8 +15,8 @@
  * do. It never contains a password.
  *
  * Ownership: the caller owns struct hf_store, and the strings of config, which open copies. Only
- * one thread at a time may use a store; while a committer (store/commit.h) runs, that is its
- * thread.
+ * one thread at a time may use a store, except for hf_store_write(); while a committer
+ * (store/commit.h) runs, that is its thread.
  */
 #ifndef HF_STORE_STORE_H
 #define HF_STORE_STORE_H
@@ -40,7 +40,10 @@ struct hf_store_config {
         *cluster;        /* postgres: with standbys (store/lease.h); NULL: alone */
     uint32_t timeout_ms; /* postgres: limit for one attempt at any operation; 0: the default, 3 s */
     size_t map_bytes;    /* lmdb: initial size of the map, which grows; 0: the default */
-    struct hf_alloc const *alloc; /* NULL: hf_alloc_heap */
+    bool unflushed;      /* lmdb: hf_store_write() is wanted (DUR-02) */
+    size_t side_bytes;   /* lmdb, unflushed: of each side of the journal; 0: the default */
+    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of this boot of the host; not zeros if unflushed */
+    struct hf_alloc const *alloc;     /* NULL: hf_alloc_heap */
 };
 
 struct hf_store_backend;
@@ -93,6 +96,31 @@ int hf_store_read(struct hf_store *store, const struct hf_store_config *config,
  * HF_EUNREACH, HF_ETIMEDOUT and HF_EBUSY may pass by themselves; HF_EFENCED never does.
  */
 int hf_store_apply(struct hf_store *store, const struct hf_batch *batch);
+
+/*
+ * Writes a batch where it survives this process, though not yet the host, and returns at once: for
+ * batches that may be lost (DUR-02). Another thread may be in any other function of the store
+ * meanwhile. If the batch was not written, it must be applied.
+ */
+enum hf_store_written {
+    HF_STORE_NOT_WRITTEN,
+    HF_STORE_WRITTEN,
+    HF_STORE_WRITTEN_HURRY, /* hf_store_flush() should not wait, for space is running out */
+};
+
+enum hf_store_written hf_store_write(struct hf_store *store, const struct hf_batch *batch);
+
+/*
+ * Makes a batch durable if one flush is enough for that: else, or if it fails, the batch must be
+ * applied. Never HF_STORE_WRITTEN_HURRY.
+ */
+enum hf_store_written hf_store_write_through(struct hf_store *store, const struct hf_batch *batch);
+
+/*
+ * Makes durable all that has been written. After a failure nothing is written any more, and what
+ * was is made durable by the next success of any function.
+ */
+int hf_store_flush(struct hf_store *store);
 
 static inline bool hf_store_in_doubt(const struct hf_store *store)
 {

@@ -26,6 +26,7 @@ enum {
     COST_BUCKETS = 48,
     FIXED_COST = 256, /* nodes that any request may visit */
     COST_OF_OBJECT = 4,
+    LOCKS_BEYOND = 1000, /* that an owner can have beyond its limit, by UNLOCK */
 };
 
 struct step {
@@ -48,27 +49,34 @@ static unsigned bucket_of(uint64_t cost)
 }
 
 /*
- * The searches have a budget. An entry that changes many locks (a release of all, an UNLOCK of many
- * ranges) may cost that much more, but never more than in proportion.
+ * The searches have a budget, and so have releases. A LOCK or UNLOCK may change all that its owner
+ * has; a release makes a slice that ends with an owner. Only the result of a commit, which may undo
+ * what many requests did, costs in proportion to all there is.
  */
-static uint64_t allowed(const struct server *server, enum entry entry, uint64_t objects)
+static uint64_t allowed(const struct server *server, enum entry entry,
+                        const struct objects *objects)
 {
     const struct hf_budgets *b = &server->config.budgets;
     uint64_t searches = FIXED_COST + b->search + b->ahead + b->serve;
+    uint64_t of_owner = server->config.limits.locks_per_owner + LOCKS_BEYOND;
+    uint64_t changed = objects->locks;
 
     if (entry == ENTRY_NLM + 1) /* TEST changes nothing */
         return FIXED_COST;
-    return searches + COST_OF_OBJECT * objects;
+    if (entry != ENTRY_COMMIT && changed > of_owner)
+        changed = of_owner;
+    return searches + b->release + COST_OF_OBJECT * (changed + objects->others);
 }
 
-static void on_cost(const struct server *server, enum entry entry, uint64_t nodes, uint64_t objects)
+static void on_cost(const struct server *server, enum entry entry, uint64_t nodes,
+                    const struct objects *objects)
 {
     static uint64_t most[ENTRIES];
 
     cost_seen[entry * COST_BUCKETS + bucket_of(nodes)] = 1;
     if (nodes > most[entry] && getenv("COSTS"))
         printf("entry %u visits %llu of %llu\n", entry, (unsigned long long)nodes,
-               (unsigned long long)objects);
+               (unsigned long long)(objects->locks + objects->others));
     most[entry] = nodes > most[entry] ? nodes : most[entry];
     HF_ASSERT(nodes <= allowed(server, entry, objects));
 }
@@ -369,6 +377,11 @@ static void choose_config(const uint8_t *data, struct hf_core_config *config)
         config->limits.locks_per_file = 12;
         config->limits.locks = 24;
         config->limits.waiters_per_file = 6;
+    }
+    if (data[0] & 16) {
+        config->limits.locks_per_owner = 64;
+        config->budgets =
+            (struct hf_budgets){.search = 200, .ahead = 100, .serve = 200, .release = 64};
     }
 }
 

@@ -9,7 +9,8 @@ enum { ENCODED_MAX = 4096, TICKS_MAX = 64, FINISH_ROUNDS = 200, NSM_PROGRAM = 10
 
 /* What the core has done before an entry, and how much it holds. */
 struct work {
-    uint64_t before, objects;
+    uint64_t before;
+    struct objects objects;
 };
 
 static struct server *running; /* for what the handlers call */
@@ -100,14 +101,15 @@ static struct work begin_work(const struct server *server)
     struct hf_view_status status;
 
     hf_core_view_status(server->core, server->service.now, &status);
-    return (struct work){.before = hf_core_work(server->core),
-                         .objects = status.locks + status.waiters + status.shares +
-                                    status.nlm_clients + status.nsm_clients};
+    return (struct work){
+        .before = hf_core_work(server->core),
+        .objects = {.locks = status.locks + status.shares,
+                    .others = status.waiters + status.nlm_clients + status.nsm_clients}};
 }
 
 static void end_work(struct server *server, enum entry entry, const struct work *work)
 {
-    server->on_cost(server, entry, hf_core_work(server->core) - work->before, work->objects);
+    server->on_cost(server, entry, hf_core_work(server->core) - work->before, &work->objects);
 }
 
 static void make_calls(struct server *server)

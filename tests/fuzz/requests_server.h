@@ -25,6 +25,11 @@ enum entry {
 
 enum { OUTCALLS_MAX = 256 };
 
+/* Locks and shares, which are released in slices; waiters and clients. */
+struct objects {
+    uint64_t locks, others;
+};
+
 struct server {
     struct hf_core_config config;
     struct faulty_heap heap;
@@ -45,7 +50,7 @@ struct server {
     bool ending;
     /* An entry visited so many nodes, when the core held so many objects. */
     void (*on_cost)(const struct server *server, enum entry entry, uint64_t nodes,
-                    uint64_t objects);
+                    const struct objects *objects);
 };
 
 void server_start(struct server *server);

@@ -81,6 +81,24 @@ def address():
                 b"::ffff:192.0.2.1")
 
 
+def handle():
+    """Of Ganesha on ext4, with padding; of nfsd, for each kind of fsid; of unfs3; and lines that ask for them."""
+    ganesha = bytes.fromhex("430000011244fa74bd090b5848fc012d20a700462d7e1400")
+    yield ganesha
+    for kind, length in enumerate((8, 4, 12, 8, 8, 8, 16, 24)):
+        yield bytes([1, 0, kind, 1]) + b"f" * length + b"inodegen"
+    for header in (b"devi" + b"\7" + b"\0" * 7 + b"gene" + b"pass", b"devi" + b"\7\0\0\0" + b"gene"):
+        yield header + b"\3ab\7"
+    yield b"holdfast-names 1"
+    yield b"path 17 " + ganesha.hex().encode()
+    yield "/srv/a b\n\\ü".encode()
+
+
+def answer():
+    yield from (b"17 named /srv/a b", b"1 named /\\x0a\\xff", b"1 deleted", b"1 unknown", b"1 later", b"0 error text",
+                "1 named /ü\u202e".encode())
+
+
 def requests():
     return keep.read("requests")
 
@@ -89,7 +107,7 @@ def world():
     return keep.read("world")
 
 
-SEEDS = {f.__name__: f for f in (marking, message, arguments, record, config, address,
+SEEDS = {f.__name__: f for f in (marking, message, arguments, record, config, address, answer, handle,
                                  requests, world)}
 
 

@@ -287,7 +287,7 @@ class Process:
         stat = self.lock_until_sure(file, cells, exclusive, block=True)
         if stat != "BLOCKED":
             self.client.log.completed(asking, "granted" if stat == "GRANTED" else "denied")
-            self.end_wait(granting, file, cells, exclusive, "maybe")
+            self.end_wait(granting, "maybe")
             return
         self.client.log.completed(asking, "blocked")
         with self.client.news:
@@ -297,7 +297,7 @@ class Process:
             if sure:
                 self.set_held(file, cells, exclusive)
         if sure:
-            self.end_wait(granting, file, cells, exclusive, "granted")
+            self.end_wait(granting, "granted")
         else:
             self.cancel(granting, file, cells, exclusive)
 
@@ -306,12 +306,15 @@ class Process:
         self.begin_change()
         number = self.client.log.invoked(self.number, file, "cancel", cells, exclusive)
         stat = self.connection.ask(nlm.CANCEL, nlm.cancel_args(4, b"c", self.lock(file, cells), exclusive=exclusive))
-        self.end_wait(granting, file, cells, exclusive, "granted" if stat == "DENIED" else "maybe")
+        if stat == "DENIED":
+            with self.client.news:
+                self.set_held(file, cells, exclusive)  # or the callback, which may still come, would be refused
+        self.end_wait(granting, "granted" if stat == "DENIED" else "maybe")
         self.client.log.completed(number, "granted" if stat == "GRANTED" else "denied")
         if stat == "DENIED":
             self.unlock(file, cells)
 
-    def end_wait(self, granting, file, cells, exclusive, result):
+    def end_wait(self, granting, result):
         with self.client.news:
             at = self.granted_at if result == "granted" else None
             self.waits = self.granted_at = None

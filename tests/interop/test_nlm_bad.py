@@ -5,7 +5,7 @@ import itertools
 import os
 import time
 
-from holdfast_test import netns, nlm, rpc, tap
+from holdfast_test import netns, nlm, nsm, rpc, tap
 from holdfast_test.daemon import PORT, Daemon, wait_until
 from holdfast_test.nlm import CANCEL, GRANTED, LOCK, MSG, NM_LOCK, SHARE, TEST, UNLOCK, UNSHARE
 from holdfast_test.peer import SERVER, SILENCE, Network, add_addresses
@@ -274,6 +274,23 @@ def granted_res_from_a_client_in_grace():
         expect(a.ask(TEST).holder.oh, b.lock().oh)
 
 
+@tap.test
+def a_client_in_grace_answers_at_once():
+    """The same for a GRANTED that is answered in the same call: DENIED_GRACE_PERIOD is no refusal."""
+    with World() as (a, b, _):
+        for transport in rpc.TRANSPORTS:
+            b.answers = "DENIED_GRACE_PERIOD"
+            expect(a.stat(LOCK), "GRANTED")
+            expect(b.stat(LOCK, block=True, transport=transport), "BLOCKED")
+            before = len(b.received(GRANTED))
+            expect(a.stat(UNLOCK), "GRANTED")
+            b.wait_for(GRANTED, before + 1)
+            b.answers = "GRANTED"
+            b.wait_for(GRANTED, before + 2)  # called again, so its first answer has been read
+            expect(a.ask(TEST).holder.oh, b.lock().oh)
+            expect(b.stat(UNLOCK), "GRANTED")
+
+
 # ---- a store that refuses ----
 
 def locks_until_refused(host):
@@ -340,6 +357,55 @@ def a_repeat_is_not_a_second_request():
             expect(c.stat(LOCK), "GRANTED")  # nothing waits any more
             expect(c.stat(UNLOCK), "GRANTED")
             expect(len(b.received(GRANTED)), before + 1)
+
+
+@tap.test
+def a_repeated_unlock_frees_nothing_new():
+    """RPC-01: an UNLOCK that arrives once more, after its owner has locked again, gets its old answer and frees
+    nothing."""
+    with World() as (a, _, c):
+        for transport in rpc.TRANSPORTS:
+            expect(a.stat(LOCK), "GRANTED")
+            client = a.client(transport)
+            xid, args = rpc.new_xid(), nlm.unlock_args(4, b"repeated", a.lock())
+            first = client.call(nlm.PROG, 4, UNLOCK, args, xid=xid).results
+            expect(a.stat(LOCK), "GRANTED")
+            expect(client.call(nlm.PROG, 4, UNLOCK, args, xid=xid).results, first)
+            expect(c.stat(TEST), "DENIED")
+            expect(a.stat(UNLOCK), "GRANTED")
+
+
+@tap.test
+def a_simulated_crash_forgets_old_answers():
+    """NSM-06: SM_SIMU_CRASH does what a restart does. An NM_LOCK that was granted before is gone with it, so its
+    repeat must not get the old GRANTED."""
+    with World() as (a, b, _):
+        expect(a.stat(LOCK, a.lock(fh=b"durable")), "GRANTED")  # so that there is a grace period
+        client, xid = b.client("udp"), rpc.new_xid()
+        args = nlm.lock_args(4, b"repeated", b.lock())
+        answer = client.call(nlm.PROG, 4, NM_LOCK, args, xid=xid).results
+        expect(nlm.decode_result(NM_LOCK, 4, answer).stat, "GRANTED")
+        with nsm.as_kernel() as kernel:
+            kernel.simu_crash()
+        answer = client.call(nlm.PROG, 4, NM_LOCK, args, xid=xid).results
+        expect(nlm.decode_result(NM_LOCK, 4, answer).stat, "DENIED_GRACE_PERIOD")
+
+
+@tap.test
+def a_repeat_from_another_port_is_answered_there():
+    """RPC-01: a crash notice waits for its verification, which takes 2 s with a silent monitor. It is repeated from
+    another port meanwhile: the answer goes to that port, and not to the first."""
+    with World() as (a, _, c):
+        expect(a.stat(LOCK, state=3), "GRANTED")
+        a.mute = True
+        message = rpc.call_message(rpc.new_xid(), nsm.PROG, 1, nsm.NOTIFY, nsm.stat_chge("alice", 5))
+        with rpc.Udp(SERVER, PORT, (a.address, 0)) as first, rpc.Udp(SERVER, PORT, (a.address, 0), 10) as second:
+            first.send(message)
+            expect(first.is_silent(0.3), True)  # it is being verified
+            second.send(message)
+            assert second.receive()
+            expect(first.is_silent(0.1), True)
+        expect(c.stat(TEST), "GRANTED")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The daemon is killed and started again (GRC-01..03, STO-02, DUR-01, DUR-03): requests in grace, in each mode; and
-fifty clients with 5,000 locks that keep working over it."""
+fifty clients with 5,000 locks that keep working over it. With HOLDFAST_DURABLE=process the same stories are told to a daemon
+whose locks survive its own crash and not that of the host (DUR-02)."""
+import os
 import random
 import re
 import signal
@@ -15,13 +17,14 @@ from holdfast_test.nlm import CANCEL, GRANTED, LOCK, NM_LOCK, SHARE, TEST, UNLOC
 from holdfast_test.peer import NSM, SERVER, SM_NOTIFY, Network, add_addresses
 
 CLIENTS, LOCKS_EACH, FILES = 50, 100, 20
+DURABLE = os.environ.get("HOLDFAST_DURABLE", "yes")
 GRACE_S = 40
 AT_ONCE_MS = 100  # until a file without locks can be locked, in conflict mode, after the restart
 SLACK = 20
 
 
 def settings(folder, *more):
-    return ("store.backend=lmdb", f"store.path={folder}", "notify.timeout=1", *more)
+    return ("store.backend=lmdb", f"store.path={folder}", "notify.timeout=1", f"locks.durable={DURABLE}", *more)
 
 
 def expect(got, wanted):

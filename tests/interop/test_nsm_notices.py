@@ -2,6 +2,7 @@
 """Notices in and out (NSM-05, NSM-07, NSM-08, NSM-09, NOT-01..03, NOT-05, CRS-01, SPEC sections 2 and 3), with played hosts."""
 import contextlib
 import socket
+import threading
 import time
 
 from holdfast_test import host as hosts
@@ -413,6 +414,71 @@ def hanging_resolver():
         with netns.file("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:30 attempts:5\n"), \
                 netns.file("/etc/nsswitch.conf", "hosts: dns\n"):
             yield sink
+
+
+class SlowResolver:
+    """A name server that says nothing until it is told to, and then answers each question after a while: every name
+    is the given address."""
+
+    def __init__(self, address):
+        self.address, self.delay = socket.inet_aton(address), None
+
+    def __enter__(self):
+        self.stack = contextlib.ExitStack()
+        self.sock = self.stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self.sock.bind(("127.0.0.1", 53))
+        self.stack.enter_context(
+            netns.file("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:30 attempts:5\n"))
+        self.stack.enter_context(netns.file("/etc/nsswitch.conf", "hosts: dns\n"))
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *failure):
+        self.sock.sendto(b"", ("127.0.0.1", 53))  # ends the thread
+        self.thread.join()
+        self.stack.__exit__(*failure)
+
+    def _run(self):
+        while True:
+            question, source = self.sock.recvfrom(512)
+            if not question:
+                return
+            if self.delay is not None:
+                threading.Timer(self.delay, self._answer, (question, source)).start()
+
+    def _answer(self, question, source):
+        end = question.index(b"\0", 12) + 5
+        is_a = question[end - 4:end - 2] == b"\0\1"
+        answer = b"\xc0\x0c\0\1\0\1\0\0\0\1\0\4" + self.address if is_a else b""
+        with contextlib.suppress(OSError):
+            self.sock.sendto(question[:2] + b"\x81\x80\0\1" + (b"\0\1" if is_a else b"\0\0") + bytes(4) +
+                             question[12:end] + answer, source)
+
+
+@tap.test
+def the_lookup_is_part_of_an_attempts_time():
+    """NOT-01: an attempt has 3 s. The lookup takes 2 of them and the host answers after another 2, so the attempt
+    fails; the next one knows the address and succeeds."""
+    with SlowResolver(OTHER) as resolver, Server("notify.timeout=3", *DEBUG) as server, \
+            Host(OTHER, answer=hosts.late(2)):
+        with nsm.as_kernel() as monitor:
+            assert monitor.mon("slow.example").ok
+        resolver.delay = 2
+        line = server.restart().wait_for_log("notice delivered")
+        assert "attempts=1" not in line, line
+
+
+@tap.test
+def an_address_that_comes_late_is_learned():
+    """NSM-09: each attempt ends after 1 s and a lookup takes 2 s. What it finds serves the next attempt, else no
+    notice could ever be delivered."""
+    with SlowResolver(OTHER) as resolver, Server(*FAST, *DEBUG) as server, Host(OTHER) as host:
+        with nsm.as_kernel() as monitor:
+            assert monitor.mon("slow.example").ok
+        resolver.delay = 2
+        server.restart().wait_for_log("notice delivered")
+        assert host.wait_for(is_notice)
 
 
 def slowest(monitor, count=200):

@@ -116,6 +116,8 @@ def installed_it_has_all_it_needs():
     with installed() as copy:
         there = copy.changed()
         for name in ("usr/sbin/holdfastd", "usr/bin/holdfastctl", "etc/holdfast/holdfast.conf",
+                     "usr/sbin/holdfast-namesd", "etc/holdfast/names.conf", "usr/share/man/man8/holdfast-namesd.8.gz",
+                     f"usr/{UNITS}/holdfast-namesd.service",
                      "etc/ufw/applications.d/holdfast", "usr/share/man/man8/holdfastd.8.gz",
                      "usr/share/man/man8/holdfastctl.8.gz", "usr/share/man/man5/holdfast.conf.5.gz",
                      "usr/share/bash-completion/completions/holdfastctl", "usr/share/zsh/vendor-completions/_holdfastctl",
@@ -125,8 +127,10 @@ def installed_it_has_all_it_needs():
             assert name in there, f"{name} is missing in {sorted(there)}"
         assert "/var/lib/holdfast" in copy.run("getent", "passwd", "holdfast")
         assert "/etc/holdfast/holdfast.conf" in copy.run("dpkg-query", "-W", "-f", "${Conffiles}", "holdfast")
-        said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service",
-                        "holdfastd@files.service", "holdfast-replace-statd.service")
+        assert "/nonexistent" in copy.run("getent", "passwd", "holdfast-names")
+        assert "etc/systemd/system/multi-user.target.wants/holdfast-namesd.service" not in there, "names are optional"
+        said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service", "holdfastd@files.service",
+                        "holdfast-replace-statd.service", "holdfast-namesd.service")
         assert "holdfast" not in said, said
 
 
@@ -223,6 +227,32 @@ def the_unit_lets_the_daemon_serve_and_restrict_itself():
                     "--set", "rpcbind.mode=embedded", "--set", "admin.socket=")
         assert " ready " in said and "system_calls=own" in said, said
         assert "by=Landlock" not in said or not has_landlock(), said
+
+
+@tap.test
+def the_unit_lets_the_namer_serve_and_restrict_itself():
+    """NAM-02: as user holdfast-names, with its one capability and under the unit's system call filter. Without exports it
+    says what to do, with the status after which systemd does not start it again."""
+    with installed() as copy:
+        unit = (copy.root / UNITS / "holdfast-namesd.service").read_text()
+        calls = allowed_calls(unit)
+        assert "open_by_handle_at" in calls and "mount" not in calls
+        (copy.root / "run/filtered.py").write_text(FILTERED)
+        (copy.root / "run/holdfast-names").mkdir()
+        copy.run("chown", "holdfast-names:holdfast", "/run/holdfast-names")
+        confined = ["chroot", copy.root, "setpriv", "--reuid=holdfast-names", "--regid=holdfast", "--clear-groups",
+                    "--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search",
+                    "--bounding-set=-all,+dac_read_search", "--no-new-privs",
+                    "python3", "/run/filtered.py", *sorted(calls), "--", "timeout", "--preserve-status", "3",
+                    "holdfast-namesd"]
+        said = call(*confined, "--export", "/srv")
+        assert " ready " in said and "system_calls=own" in said and " stopped" in said, said
+        assert 'files="no content"' in said or not has_landlock(), said
+        mode = (copy.root / "run/holdfast-names/socket").stat()
+        assert mode.st_mode & 0o777 == 0o660, oct(mode.st_mode)
+        done = subprocess.run(confined, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == 2 and b"export=DIR" in done.stdout, done
+        assert "RestartPreventExitStatus=2" in unit
 
 
 def has_landlock():

@@ -83,16 +83,17 @@ static void begin(struct sim_world *world, const struct hf_call *call)
                     "server: calls h%d %s, attempt %u, state %d", host,
                     sim_call_name(call_of(call->kind)), call->attempt, call->state);
     sim_check_call(world, call, out);
-    message = (struct sim_message){.call = (uint8_t)call_of(call->kind),
-                                   .host = (uint8_t)host,
-                                   .proc = (uint8_t)(out->owner % SIM_PROCS),
-                                   .range = out->range,
-                                   .exclusive = call->exclusive,
-                                   .async = out->async,
-                                   .state = call->state,
-                                   .cookie = out->cookie,
-                                   .cookie_id = call->id,
-                                   .hidden.epoch = server->durable_epoch};
+    message =
+        (struct sim_message){.call = (uint8_t)call_of(call->kind),
+                             .host = (uint8_t)host,
+                             .proc = (uint8_t)(out->owner % SIM_PROCS),
+                             .range = out->range,
+                             .exclusive = call->exclusive,
+                             .async = out->async,
+                             .state = call->state,
+                             .cookie = out->cookie,
+                             .cookie_id = call->id,
+                             .hidden = {.epoch = server->durable_epoch, .sent_ms = world->now_ms}};
     if (!sim_wire_call(world, call, out)) { /* no memory to begin with: the core knows */
         out->used = false;
         world->model.causes.server_event = true;

@@ -45,6 +45,7 @@ enum sim_phase {
 struct sim_process {
     enum sim_phase phase;
     struct sim_message want; /* what it is doing, ready to be sent again */
+    uint64_t since_ms;       /* when it began to ask for that */
     bool listed;             /* among the kernel's waiting requests: GRANTED finds it */
     bool granted;            /* GRANTED came while the call was still under way */
     uint64_t granted_epoch;  /* by which server that was, which the client does not know */

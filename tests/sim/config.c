@@ -24,6 +24,7 @@ static void draw_server(struct sim_config *c, struct sim_rng *rng)
     c->max_locks_per_host = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 2, 8) : 60;
     c->max_waiters = sim_rng_one_in(rng, 8) ? sim_rng_range(rng, 1, 3) : 1000;
     c->serve_budget = sim_rng_one_in(rng, 3) ? sim_rng_range(rng, 1, 12) : 4000;
+    c->release_budget = sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 1, 6) : 8000;
     c->verify = !sim_rng_one_in(rng, 6);
 }
 
@@ -70,6 +71,13 @@ static void draw_clients(struct sim_config *c, struct sim_rng *rng)
     c->free_alls = (uint16_t)mostly_none(rng, 6, 5, 30);
 }
 
+/* Drawn last, so that the other worlds stay as they were. */
+static void draw_process(struct sim_config *c, struct sim_rng *rng)
+{
+    c->process = c->durable && sim_rng_one_in(rng, 3);
+    c->host_crash_ms = c->process && !sim_rng_one_in(rng, 3) ? sim_rng_range(rng, 5000, 80000) : 0;
+}
+
 void sim_config_draw(struct sim_config *config, uint64_t seed)
 {
     struct sim_rng rng;
@@ -87,4 +95,5 @@ void sim_config_draw(struct sim_config *config, uint64_t seed)
     draw_store(config, &rng);
     draw_faults(config, &rng);
     draw_clients(config, &rng);
+    draw_process(config, &rng);
 }

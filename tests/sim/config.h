@@ -25,7 +25,8 @@ struct sim_config {
 
     /* The server's configuration (SPEC section 6). */
     bool durable;
-    bool verify; /* crash notices are verified (SEC-04) */
+    bool process; /* locks.durable=process, if durable (DUR-02) */
+    bool verify;  /* crash notices are verified (SEC-04) */
     bool conflict_mode;
     bool keep_on_failure;
     uint32_t grace_ms;
@@ -38,7 +39,8 @@ struct sim_config {
     uint32_t max_locks_per_file;
     uint32_t max_locks_per_host;
     uint32_t max_waiters;
-    uint32_t serve_budget; /* how much work one tick spends on serving waiters */
+    uint32_t release_budget; /* how much work one slice of a release does */
+    uint32_t serve_budget;   /* how much work one tick spends on serving waiters */
 
     /* The network. Chances are per mille and message. */
     uint16_t loss;
@@ -65,6 +67,7 @@ struct sim_config {
 
     /* Mean pauses between faults of each kind; 0: never. */
     uint32_t server_crash_ms;
+    uint32_t host_crash_ms; /* of the server's host */
     uint32_t server_stop_ms;
     uint32_t simu_crash_ms;
     uint32_t client_crash_ms;

@@ -101,7 +101,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
         follow_lock(world, r, stat, seq);
-        if (r->reclaim && stat == HF_STAT_GRANTED && !world->config.durable)
+        if (r->reclaim && stat == HF_STAT_GRANTED && sim_server_is_blind(world))
             usurp(world, r);
         break;
     case SIM_CALL_UNLOCK:
@@ -115,7 +115,7 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
         break;
     case SIM_CALL_FREE_ALL:
         if (stat == HF_STAT_GRANTED)
-            sim_model_host_gone(model, r->host, true);
+            sim_model_host_gone(model, r->host, sim_decided.answer.decision == 0);
         break;
     default:
         break;
@@ -235,6 +235,8 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
     struct sim_asked *again;
     enum hf_stat second;
 
+    if (sim_decided.answer.decision != 0)
+        return; /* a release in slices: the repeat would make the next one */
     if (waits_for_else(&world->model, r))
         return; /* what this one gets may let the other pass */
     sim_model_look(world, before);
@@ -328,24 +330,29 @@ static void execute_sm(struct sim_world *world, const struct sim_message *r)
     sim_wire_leave(asked);
 }
 
-int32_t sim_recorded_state(struct sim_world *world, unsigned h)
+/* The server's row for the host's long name; false: it does not know the host. */
+static bool find_client(struct sim_world *world, unsigned h, struct hf_view_client *out)
 {
-    struct hf_view_client rows[16];
     uint64_t cursor = 0;
-    size_t n;
 
-    while ((n = hf_core_view_clients(world->server.core, &cursor, rows, 16)) > 0) {
-        for (size_t i = 0; i < n; i++) {
-            if (rows[i].record.protocol == HF_PROTOCOL_NLM && rows[i].record.n_addrs > 0 &&
-                sim_host_of_addr(&rows[i].record.addrs[0]) == (int)h &&
-                hf_bytes_equal(rows[i].record.name, sim_host_name(h, SIM_NAME_LONG)))
-                return rows[i].record.state;
-        }
+    while (hf_core_view_clients(world->server.core, &cursor, out, 1) > 0) {
+        if (out->record.protocol == HF_PROTOCOL_NLM &&
+            sim_host_of_addr(&out->record.addrs[0]) == (int)h &&
+            hf_bytes_equal(out->record.name, sim_host_name(h, SIM_NAME_LONG)))
+            return true;
     }
-    return -1;
+    return false;
 }
 
-void sim_door_verifies(struct sim_world *world, unsigned host, int32_t claimed, int32_t recorded)
+int32_t sim_recorded_state(struct sim_world *world, unsigned h)
+{
+    struct hf_view_client client;
+
+    return find_client(world, h, &client) ? client.record.state : -1;
+}
+
+static void begin_to_verify(struct sim_world *world, unsigned host, int32_t claimed,
+                            int32_t recorded)
 {
     struct sim_notice *notice = &world->model.notice[host];
 
@@ -356,10 +363,27 @@ void sim_door_verifies(struct sim_world *world, unsigned host, int32_t claimed, 
                                       .hinted = world->model.told[host] == claimed};
 }
 
+/* The release of what a host had before it came up in the claimed state is made in slices. A notice
+ * that is repeated meanwhile takes nothing more. */
+void sim_door_undecided(struct sim_world *world, unsigned h, int32_t claimed, int32_t recorded)
+{
+    struct sim_model *model = &world->model;
+    struct hf_view_client client;
+
+    if (!find_client(world, h, &client) || client.verifying) {
+        begin_to_verify(world, h, claimed, recorded);
+        return;
+    }
+    if (model->releasing[h] != claimed)
+        sim_model_host_gone(model, h, false);
+    model->releasing[h] = claimed;
+}
+
 /*
  * SEC-04: what the notice takes may go now, if the monitor confirms it or cannot be asked; if the
  * monitor contradicts it nothing may go, and the model misses whatever does. What the host got
- * since the notice came stays; the model does not know which that is, and lets all of it go.
+ * since the notice came stays; the model does not know which that is, and lets all of it go. With a
+ * small budget it goes in slices, and not in this event.
  */
 void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
 {
@@ -373,7 +397,7 @@ void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
         return;
     }
     sim_model_host_gone(&world->model, host, false);
-    if (notice->hinted && notice->recorded != 0)
+    if (notice->hinted && notice->recorded != 0 && world->config.release_budget > 1000)
         sim_model_life_gone(&world->model, host, notice->recorded);
 }
 
@@ -395,7 +419,7 @@ static void execute_notify(struct sim_world *world, const struct sim_message *r)
                     (const char *)sim_host_name(r->named, (enum sim_name)r->name).data, r->state,
                     recorded);
     if (asked->decided && sim_decided.sm.decision != 0) {
-        sim_door_verifies(world, r->host, r->state, recorded);
+        sim_door_undecided(world, r->host, r->state, recorded);
     } else if (asked->decided && sim_decided.sm.ok && r->named == r->host && recorded >= 0 &&
                recorded != r->state) {
         bool hinted = world->model.told[r->host] == r->state;

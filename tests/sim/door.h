@@ -18,8 +18,9 @@ struct sim_world;
  * this is believed or not. */
 void sim_door_verified(struct sim_world *world, unsigned host, int32_t state);
 
-/* The core has begun to verify a notice of this host, or one forged in its name. */
-void sim_door_verifies(struct sim_world *world, unsigned host, int32_t claimed, int32_t recorded);
+/* The core has begun to verify a notice of this host, or one forged in its name; or it believes the
+ * notice and has begun to release what the host had. */
+void sim_door_undecided(struct sim_world *world, unsigned host, int32_t claimed, int32_t recorded);
 
 void sim_door_execute(struct sim_world *world, const struct sim_message *request);
 

@@ -95,6 +95,7 @@ static struct sim_config small_world(bool strict)
                                .max_locks_per_file = 1000,
                                .max_locks_per_host = 1000,
                                .serve_budget = 4000,
+                               .release_budget = 8000,
                                .max_waiters = 1000};
 }
 

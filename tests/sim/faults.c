@@ -9,7 +9,7 @@
  * reclaim, notices, shares), each run once for every allocation the core makes in it, failing just
  * that one, and once for every commit; then again with several in a row.
  */
-enum { SCENARIOS = 4 };
+enum { SCENARIOS = 5 };
 
 static struct sim_config scenario(unsigned i)
 {
@@ -24,6 +24,8 @@ static struct sim_config scenario(unsigned i)
                                  .duplicate_cache = true,
                                  .check_every = 1,
                                  .durable = i != 1,
+                                 .process = i == 4,
+                                 .host_crash_ms = i == 4 ? 20000 : 0,
                                  .conflict_mode = i == 2,
                                  .grace_ms = 10000,
                                  .linger_ms = 3000,
@@ -34,6 +36,7 @@ static struct sim_config scenario(unsigned i)
                                  .max_locks_per_file = 1000,
                                  .max_locks_per_host = 1000,
                                  .serve_budget = 4000,
+                                 .release_budget = 8000,
                                  .max_waiters = 1000,
                                  .delay_ms = 5,
                                  .resend_ms = 1000,

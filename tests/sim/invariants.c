@@ -64,7 +64,7 @@ static bool waits_for_reclaim(struct sim_world *world, unsigned owner, unsigned 
     bool unreachable =
         server->notices_failed[host] >= world->call_attempts && !world->config.keep_on_failure;
 
-    if (world->config.durable)
+    if (world->config.durable && server->lost.mode[f][c][owner] == SIM_FREE)
         return false;
     if (world->model.seen.grace && !unreachable)
         return true;
@@ -92,7 +92,10 @@ static void check_belief(struct sim_world *world, unsigned o, unsigned f, unsign
     if (!world->server.registered[host])
         sim_world_violation(world, "a granted lock's client is durably registered", "host %u",
                             host);
-    if (world->config.durable && world->server.disk.mode[f][c][o] < mode)
+    if (world->server.disk.mode[f][c][o] >= world->server.lost.mode[f][c][o])
+        world->server.lost.mode[f][c][o] = SIM_FREE; /* it was reclaimed */
+    if (world->config.durable && world->server.lost.mode[f][c][o] == SIM_FREE &&
+        world->server.disk.mode[f][c][o] < mode)
         sim_world_violation(world, "nothing is granted before it is durable",
                             "owner %u, file %u, cell %u: client %u, disk %u", o, f, c, mode,
                             world->server.disk.mode[f][c][o]);
@@ -130,7 +133,8 @@ static void check_sleepers(struct sim_world *world)
     const struct sim_config *config = &world->config;
     const struct sim_seen *seen = &world->model.seen;
 
-    if (seen->n_waiters == 0 || (seen->grace && !config->conflict_mode) ||
+    if (seen->n_waiters == 0 ||
+        (seen->grace && (!config->conflict_mode || sim_server_is_blind(world))) ||
         config->max_locks < TIGHT || config->max_locks_per_client < TIGHT ||
         config->max_locks_per_file < TIGHT || config->max_locks_per_host < TIGHT ||
         config->max_clients < TIGHT || world->now_ms <= world->model.redo_until_ms ||
@@ -154,6 +158,22 @@ static void check_sleepers(struct sim_world *world)
     }
 }
 
+/* What a crash of the host took has been reclaimed, if perhaps not durably yet, or has lapsed. */
+static void grace_is_over(struct sim_world *world)
+{
+    struct sim_oracle *lost = &world->server.lost;
+
+    world->server.tail_lost = false;
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                if (world->model.held.mode[f][c][o] < lost->mode[f][c][o])
+                    lost->mode[f][c][o] = SIM_FREE;
+            }
+        }
+    }
+}
+
 void sim_check_event(struct sim_world *world)
 {
     if (world->model.causes.server_event && world->server.core && !world->server.stopping) {
@@ -164,6 +184,8 @@ void sim_check_event(struct sim_world *world)
     }
     check_conflicts(world);
     check_beliefs(world);
+    if (world->server.tail_lost && world->server.core && !world->model.seen.grace)
+        grace_is_over(world);
     world->model.causes = (struct sim_causes){0};
     world->heap.failed = false;
 }
@@ -187,6 +209,7 @@ void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum
         return;
     for (unsigned c = r->range.first; c <= r->range.last; c++) {
         if (world->model.shaky.mode[r->range.file][c][owner] != SIM_FREE ||
+            world->model.seen.doomed.mode[r->range.file][c][owner] != SIM_FREE ||
             world->believed.mode[r->range.file][c][owner] == SIM_FREE)
             return;
     }
@@ -305,6 +328,15 @@ static bool anything_on_disk(const struct sim_server *server)
     return memcmp(&server->disk, &nothing, sizeof(nothing)) != 0;
 }
 
+static bool anybody_registered(const struct sim_server *server)
+{
+    for (unsigned h = 0; h < SIM_HOSTS; h++) {
+        if (server->registered[h])
+            return true;
+    }
+    return false;
+}
+
 void sim_check_started(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -319,9 +351,13 @@ void sim_check_started(struct sim_world *world)
     if (status.state % 2 != 1 || status.state <= server->highest_state)
         sim_world_violation(world, "the state number increases", "%d after %d", status.state,
                             server->highest_state);
-    if (world->config.durable && status.grace_active != anything_on_disk(server))
+    if (world->config.durable && !server->tail_lost &&
+        status.grace_active != anything_on_disk(server))
         sim_world_violation(world, "grace if and only if there was something to lose",
                             "grace is %d", status.grace_active);
+    if (server->tail_lost && !status.grace_active && anybody_registered(server))
+        sim_world_violation(world, "grace if and only if there was something to lose",
+                            "the host crashed, and there is no grace");
 }
 
 void sim_check_calm(struct sim_world *world)

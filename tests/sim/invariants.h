@@ -11,7 +11,9 @@
  * 4);
  *   - a GRANTED call that was under way when its outcall ended, or when the server died, reached a
  *     client that was waiting for the same range again (clients do not compare the cookie);
- *   - locks that are not recorded, and were not reclaimed before grace was over.
+ *   - locks that are not recorded, and were not reclaimed before grace was over;
+ *   - locks that a crash of the host took from the disk (DUR-02): the same, or another client's
+ *     lock is in the way whose release was lost in the same crash.
  */
 #ifndef HF_SIM_INVARIANTS_H
 #define HF_SIM_INVARIANTS_H

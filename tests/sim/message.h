@@ -71,9 +71,10 @@ struct sim_message {
     uint8_t stat; /* answers: enum hf_stat, or 0/1 for SM calls */
 
     struct {
-        uint32_t life;  /* of the client that sent it or for which it was meant */
-        uint32_t op;    /* the process's running number of what it is doing */
-        uint64_t epoch; /* of the server that sent it */
+        uint32_t life;    /* of the client that sent it or for which it was meant */
+        uint32_t op;      /* the process's running number of what it is doing */
+        uint64_t epoch;   /* of the server that sent it */
+        uint64_t sent_ms; /* a callback: when the server sent it */
     } hidden;
 };
 

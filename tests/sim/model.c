@@ -37,6 +37,7 @@ void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range 
 {
     set_life(model, owner, range, state);
     sim_oracle_set(&model->held, owner, range, exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+    sim_oracle_set(&model->kept, owner, range, SIM_EXCLUSIVE);
     set_fresh(model, owner, range, seq + 1);
 }
 
@@ -52,6 +53,7 @@ void sim_model_promised(struct sim_model *model, unsigned owner, struct sim_rang
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range)
 {
     sim_oracle_set(&model->held, owner, range, SIM_FREE);
+    sim_oracle_set(&model->kept, owner, range, SIM_FREE);
     set_fresh(model, owner, range, 0);
 }
 
@@ -137,6 +139,9 @@ static void lapse_host(struct sim_model *model, unsigned host)
 void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once)
 {
     model->gone[host] = true;
+    model->gone_now[host] = true;
+    model->releasing[host] = 0;
+    sim_oracle_drop_host(&model->kept, host);
     lapse_host(model, host);
     if (!at_once)
         return;

@@ -42,6 +42,7 @@ struct sim_share {
 struct sim_seen {
     struct sim_oracle held;
     struct sim_oracle unreclaimed;          /* the same, but only what waits to be reclaimed */
+    struct sim_oracle doomed;               /* the same, but only what is being released */
     struct sim_waiter waiters[SIM_WAITERS]; /* in the order of their ids: first in, first out */
     unsigned n_waiters;
     struct sim_waiter granting[SIM_WAITERS]; /* have the lock; their callback is under way */
@@ -67,6 +68,7 @@ struct sim_model {
     uint64_t fresh[SIM_FILES][SIM_CELLS][SIM_OWNERS];
     struct sim_waiter waiters[SIM_WAITERS];
     unsigned n_waiters;
+    struct sim_oracle kept; /* not SIM_FREE: granted since the last release of its host began */
     struct sim_waiter granted[SIM_WAITERS]; /* a ring: may wait again if their commit fails */
     unsigned n_granted;
     struct sim_seen seen;
@@ -77,6 +79,7 @@ struct sim_model {
      * commit undid: the host has restarted or freed all; a GRANTED callback was refused or failed.
      */
     bool gone[SIM_HOSTS];
+    bool gone_now[SIM_HOSTS]; /* in this event; what goes later was shown as doomed */
     bool refused[SIM_OWNERS];
     int32_t told[SIM_HOSTS]; /* the state number in its latest LOCK that told a new one */
     int32_t life[SIM_FILES][SIM_CELLS][SIM_OWNERS]; /* told by the LOCK of the cell; 0: unknown */
@@ -86,6 +89,7 @@ struct sim_model {
         int32_t claimed;  /* the state in the notice */
         int32_t recorded; /* the state that the server knew */
     } notice[SIM_HOSTS];
+    int32_t releasing[SIM_HOSTS]; /* the state in the last notice that was believed at once */
     bool silent[SIM_HOSTS]; /* all attempts of a callback or probe failed: it waits no longer */
     struct sim_range refused_range[SIM_OWNERS];
     bool refused_had[SIM_OWNERS]; /* ... and what was held before that is not to be lost */

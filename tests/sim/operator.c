@@ -29,13 +29,13 @@ static bool pick_client(struct sim_world *world, struct hf_view_client *out, int
 static void release_client(struct sim_world *world)
 {
     struct hf_view_client client;
-    uint64_t seq;
+    struct hf_awaited wait;
     int host;
 
     if (!pick_client(world, &client, &host))
         return;
-    (void)hf_core_release_client(world->server.core, sim_now(world), client.record.id, &seq);
-    sim_model_host_gone(&world->model, (unsigned)host, !world->heap.failed);
+    (void)hf_core_release_client(world->server.core, sim_now(world), client.record.id, &wait);
+    sim_model_host_gone(&world->model, (unsigned)host, !world->heap.failed && wait.decision == 0);
 }
 
 static void release_lock(struct sim_world *world)
@@ -43,7 +43,7 @@ static void release_lock(struct sim_world *world)
     struct hf_view_lock row;
     struct sim_range range = {0};
     uint64_t cursor = 0;
-    uint64_t seq;
+    struct hf_awaited wait;
     int host;
     int file;
 
@@ -55,7 +55,7 @@ static void release_lock(struct sim_world *world)
         !sim_range_of_bytes(world->config.layout, row.record.first, row.record.last, &range))
         return; /* the next look at the view reports it */
     range.file = (uint8_t)file;
-    if (hf_core_release_lock(world->server.core, sim_now(world), row.record.id, &seq) < 0)
+    if (hf_core_release_lock(world->server.core, sim_now(world), row.record.id, &wait) < 0)
         return;
     sim_model_unlocked(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
     sim_model_lapse(&world->model, sim_owner((unsigned)host, (unsigned)row.record.svid), range);
@@ -67,10 +67,10 @@ static void release_file(struct sim_world *world)
     struct sim_range file = {(uint8_t)sim_rng_below(&world->rng, world->config.files), 0,
                              SIM_CELLS - 1};
     struct sim_model *model = &world->model;
-    uint64_t seq;
+    struct hf_awaited wait;
 
-    if (hf_core_release_file(world->server.core, sim_now(world), sim_file_handle(file.file), &seq) <
-        0)
+    if (hf_core_release_file(world->server.core, sim_now(world), sim_file_handle(file.file),
+                             &wait) < 0)
         return;
     for (unsigned o = 0; o < SIM_OWNERS; o++) {
         sim_model_unlocked(model, o, file);
@@ -95,7 +95,7 @@ static void host_restarted(struct sim_world *world)
                                                         sim_host_name(h, SIM_NAME_LONG), state);
 
     if (answer.decision != 0)
-        sim_door_verifies(world, h, state, recorded);
+        sim_door_undecided(world, h, state, recorded);
     else if (answer.ok && recorded >= 0 && recorded != state)
         sim_model_host_gone(&world->model, h, !world->heap.failed && world->model.told[h] != state);
 }

@@ -34,7 +34,7 @@ static unsigned no_room(const struct sim_world *world, const struct sim_message 
 /* Without recorded locks the server does not know in grace what is held: it may say so. */
 static unsigned blind_in_grace(const struct sim_world *world)
 {
-    return world->model.seen.grace && !world->config.durable ? GRACE : 0;
+    return world->model.seen.grace && sim_server_is_blind(world) ? GRACE : 0;
 }
 
 /* By owner: those whose held locks are in the way of a request. */
@@ -114,6 +114,12 @@ bool sim_predict_covers(const struct sim_oracle *held, unsigned owner, struct si
     return true;
 }
 
+/* Something in the range is being released: it is in the way of others, but not the owner's. */
+static bool is_doomed(const struct sim_model *model, unsigned owner, struct sim_range range)
+{
+    return !sim_oracle_holds(&model->seen.doomed, owner, range, SIM_FREE);
+}
+
 static unsigned predict_reclaim(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_model *model = &world->model;
@@ -121,13 +127,17 @@ static unsigned predict_reclaim(const struct sim_world *world, const struct sim_
 
     if (r->proc >= SIM_PROCS) /* the liar of work.c holds nothing */
         return model->seen.grace ? DENIED : GRACE;
+    if (is_doomed(model, owner, r->range))
+        return !model->seen.grace ? GRACE : world->config.durable ? DENIED : DENIED | GRANTED;
     if (!model->seen.grace) /* "GRANTED if that owner still holds exactly it" */
         return sim_oracle_holds(&model->held, owner, r->range,
                                 r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED)
                    ? GRANTED
                    : GRACE;
-    if (world->config.durable) /* GRC-02 */
-        return sim_predict_covers(&model->held, owner, r->range, r->exclusive) ? GRANTED : DENIED;
+    if (world->config.durable && sim_predict_covers(&model->held, owner, r->range, r->exclusive))
+        return GRANTED; /* GRC-02 */
+    if (!sim_server_is_blind(world))
+        return DENIED;
     /* Checked per client: denied if it conflicts, or if the client was not registered before the
      * restart, which the model does not keep. That a rightful one is granted is checked apart. */
     return sim_oracle_conflict(&model->held, owner, r->range, r->exclusive) < 0 ? GRANTED | DENIED
@@ -168,9 +178,10 @@ static unsigned predict_lock(const struct sim_world *world, const struct sim_mes
     const struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
 
-    if (sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+    if (!is_doomed(model, owner, r->range) &&
+        sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return GRANTED | (model->seen.grace ? GRACE : 0); /* in grace: old or new, both true */
-    if (model->seen.grace && !world->config.conflict_mode)
+    if (model->seen.grace && (!world->config.conflict_mode || sim_server_is_blind(world)))
         return GRACE;
     if (r->block && sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0)
         /* Asked before: it keeps its place, unless a cycle of locks has closed by itself since. */
@@ -185,7 +196,8 @@ static unsigned predict_cancel(const struct sim_world *world, const struct sim_m
     const struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
 
-    if (sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0)
+    if (sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0 ||
+        is_doomed(model, owner, r->range))
         return GRANTED;
     if (sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return DENIED;

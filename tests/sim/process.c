@@ -83,6 +83,7 @@ static void begin(struct sim_world *world, unsigned h, unsigned p, struct sim_me
     want.proc = (uint8_t)p;
     want.hidden.op = process->op;
     process->want = want;
+    process->since_ms = world->now_ms;
     process->granted = false;
     /* Put on the list before the call is sent: GRANTED may overtake BLOCKED. */
     process->listed = want.call == SIM_CALL_LOCK && want.block;
@@ -159,7 +160,7 @@ static void granted_late(struct sim_world *world, unsigned h, unsigned p,
 {
     unsigned owner = sim_owner(h, p);
 
-    if (!world->config.durable && world->server.core &&
+    if ((!world->config.durable || world->config.process) && world->server.core &&
         answer->hidden.epoch != world->server.epoch && !world->model.seen.grace &&
         sim_oracle_holds(&world->model.held, owner, answer->range, SIM_FREE))
         sim_model_lapse(&world->model, owner, answer->range);

@@ -21,8 +21,8 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
     unsigned host = owner / SIM_PROCS;
     struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
 
-    /* The host restarted, or freed all (CRS-01, NLM-05). */
-    if (model->gone[host])
+    /* The host restarted, or freed all (CRS-01, NLM-05): at once, or in slices. */
+    if (model->gone_now[host] || model->seen.doomed.mode[f][c][owner] != SIM_FREE)
         return true;
     /* The GRANTED callback was refused, or failed three times (section 3, last paragraph): what it
      * gave goes; of what the owner held before, no more than an upgrade. */
@@ -241,6 +241,38 @@ static void compare_with_disk(struct sim_world *world, const struct sim_seen *no
     }
 }
 
+/* CRS-01: what a client is granted while it is being released stays, so it must never become part
+ * of what goes. A commit that fails may bring a lock back that was to go. */
+static void check_kept(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    bool releasing[SIM_HOSTS] = {false};
+
+    if (model->causes.restarted) /* what is not reclaimed may go */
+        memset(&model->kept, 0, sizeof(model->kept));
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                bool doomed = now->doomed.mode[f][c][o] != SIM_FREE;
+
+                releasing[o / SIM_PROCS] |= doomed;
+                if (model->causes.rolled_back && now->unreclaimed.mode[f][c][o] != SIM_FREE)
+                    model->kept.mode[f][c][o] = SIM_FREE; /* its reclaim was undone */
+                if (!doomed || model->kept.mode[f][c][o] == SIM_FREE)
+                    continue;
+                if (!model->causes.rolled_back)
+                    sim_world_violation(world, "what is granted during a release stays",
+                                        "owner %u, file %u, cell %u", o, f, c);
+                model->kept.mode[f][c][o] = SIM_FREE;
+            }
+        }
+    }
+    for (unsigned h = 0; h < SIM_HOSTS; h++) {
+        if (!releasing[h])
+            model->releasing[h] = 0;
+    }
+}
+
 void sim_model_reconcile(struct sim_world *world)
 {
     struct sim_model *model = &world->model;
@@ -255,6 +287,7 @@ void sim_model_reconcile(struct sim_world *world)
         compare_waiters(world, now);
         compare_cells(world, now);
     }
+    check_kept(world, now);
     sim_circles_note(model);
     if (!model->causes.rolled_back && world->now_ms > model->redo_until_ms)
         sim_circles_check(world);
@@ -264,6 +297,7 @@ void sim_model_reconcile(struct sim_world *world)
         memset(model->gone, 0, sizeof(model->gone));
         memset(model->refused, 0, sizeof(model->refused));
     }
+    memset(model->gone_now, 0, sizeof(model->gone_now));
     memset(model->silent, 0, sizeof(model->silent));
     model->seen = *now;
 }

@@ -82,6 +82,13 @@ static uint32_t commit_time(struct sim_world *world, bool *in_doubt)
     return pause_ms;
 }
 
+static void push_commit(struct sim_world *world, uint32_t pause_ms)
+{
+    sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + pause_ms,
+                                                     .kind = SIM_EVENT_COMMIT,
+                                                     .generation = world->server.run});
+}
+
 static void begin_commit(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -92,6 +99,12 @@ static void begin_commit(struct sim_world *world)
     server->committing = hf_core_take_batch(server->core);
     if (!server->committing)
         return;
+    server->writing = sim_pages_may_write(world, server->committing);
+    if (server->writing) { /* at the end of the turn, after all that happens at this moment */
+        server->commit_result = 0;
+        push_commit(world, 0);
+        return;
+    }
     pause_ms = commit_time(world, &in_doubt);
     server->commits++;
     fails = server->outage ||
@@ -99,18 +112,21 @@ static void begin_commit(struct sim_world *world)
             (!world->calm && sim_rng_chance(&world->rng, world->config.commit_fails));
     server->commit_result = !fails ? 0 : sim_rng_one_in(&world->rng, 2) ? HF_EIO : HF_ENOSPC;
     server->commit_twice = in_doubt;
-    sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + pause_ms,
-                                                     .kind = SIM_EVENT_COMMIT,
-                                                     .generation = server->run});
+    push_commit(world, pause_ms);
 }
 
 static void write_to_disk(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
 
+    if (server->writing) {
+        sim_pages_write(world, server->committing);
+        return;
+    }
     records_apply(&server->records, server->committing);
     if (server->commit_twice)
         records_apply(&server->records, server->committing); /* sent again: must change nothing */
+    sim_pages_committed(world, server->committing);
     sim_disk_read(world);
 }
 
@@ -134,7 +150,10 @@ void sim_server_on_commit(struct sim_world *world, uint32_t run)
     world->model.causes.server_event = true;
     SIM_WORLD_TRACE(world, seq, (uint64_t)(int64_t)result, server->committing->n_ops,
                     "server: batch %llu of %u operations %s", (unsigned long long)seq,
-                    server->committing->n_ops, result ? "failed" : "is durable");
+                    server->committing->n_ops,
+                    result            ? "failed"
+                    : server->writing ? "is written"
+                                      : "is durable");
     if (result == 0)
         write_to_disk(world);
     server->committing = NULL;
@@ -230,12 +249,14 @@ void sim_server_on_wake(struct sim_world *world, uint32_t run)
 
 /* ------------------------------------------------------------------ start and end */
 
-static struct hf_core_config core_config(const struct sim_config *c)
+static struct hf_core_config core_config(const struct sim_world *world)
 {
+    const struct sim_config *c = &world->config;
     struct hf_core_config config = hf_core_config_default();
 
     config.server_name = sim_server_name();
     config.limits = (struct hf_limits){.clients = c->max_clients,
+                                       .locks_per_owner = 1000,
                                        .locks_per_client = c->max_locks_per_client,
                                        .locks_per_file = c->max_locks_per_file,
                                        .locks = c->max_locks,
@@ -246,9 +267,12 @@ static struct hf_core_config core_config(const struct sim_config *c)
                                        .locks_per_host = c->max_locks_per_host,
                                        .registrations_per_host = 100};
     config.budgets.serve = c->serve_budget;
+    config.budgets.release = c->release_budget;
     config.grace_mode = c->conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     config.grace_ms = c->grace_ms;
     config.durable_locks = c->durable;
+    config.unflushed = c->process;
+    config.boot_id[0] = (uint8_t)(world->server.pages.boot + 1);
     config.linger_ms = c->linger_ms;
     config.on_failure = c->keep_on_failure ? HF_ON_FAILURE_KEEP : HF_ON_FAILURE_RELEASE;
     config.notify_in_flight = c->in_flight;
@@ -257,21 +281,39 @@ static struct hf_core_config core_config(const struct sim_config *c)
     return config;
 }
 
+/* A start before this one found that the host had crashed, and grace has not ended since. */
+static bool recorded_tail_lost(const struct sim_server *server)
+{
+    const struct stored_record *record = records_find(&server->records, HF_RECORD_SERVER, 0);
+    struct hf_record_server decoded;
+
+    return record && hf_record_decode_server(record_bytes(record), &decoded) == 0 &&
+           decoded.tail_lost;
+}
+
 static int load(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
+    int rv;
 
     for (unsigned i = 0; i < server->records.count; i++) {
         const struct stored_record *record = server->records.at[i];
-        int rv = hf_core_load(server->core, record->kind, record_bytes(record));
 
+        rv = hf_core_load(server->core, record->kind, record_bytes(record));
         if (rv == HF_ENOMEM)
             return rv;
         if (rv < 0)
             sim_world_violation(world, "after a crash the state is what was acknowledged",
                                 "a stored record was refused: %s", hf_strerror(rv));
     }
-    return hf_core_start(server->core, sim_now(world));
+    rv = hf_core_start(server->core, sim_now(world));
+    if (rv == 0 && world->config.process) {
+        server->tail_lost =
+            recorded_tail_lost(server) || (server->pages.boot != server->pages.epoch_boot &&
+                                           server->durable_epoch > 0 && !server->clean);
+        sim_pages_opened(world);
+    }
+    return rv;
 }
 
 static void start_failed(struct sim_world *world)
@@ -286,7 +328,7 @@ static void start_failed(struct sim_world *world)
 void sim_server_start(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
-    struct hf_core_config config = core_config(&world->config);
+    struct hf_core_config config = core_config(world);
 
     if (server->core)
         return;
@@ -345,10 +387,55 @@ void sim_server_crash(struct sim_world *world)
     memset(server->cache, 0, sizeof(server->cache));
     memset(server->calls, 0, sizeof(server->calls));
     memset(world->model.notice, 0, sizeof(world->model.notice));
+    memset(world->model.releasing, 0, sizeof(world->model.releasing));
     sim_check_crashed(world);
     sim_queue_push(&world->queue,
                    (struct sim_event){.at_ms = world->now_ms + sim_rng_range(&world->rng, 1, 4000),
                                       .kind = SIM_EVENT_START});
+}
+
+/*
+ * What the crash has cost: a lock that another client's lock on the disk is in the way of, because
+ * the record of its release is lost, cannot be reclaimed (DUR-02).
+ */
+static void note_lost(struct sim_world *world, const struct sim_oracle *before)
+{
+    struct sim_server *server = &world->server;
+
+    for (uint8_t f = 0; f < SIM_FILES; f++) {
+        for (uint8_t c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                uint8_t had = before->mode[f][c][o];
+                struct sim_range cell = {f, c, c};
+
+                if (had <= server->disk.mode[f][c][o])
+                    continue;
+                server->lost.mode[f][c][o] = had;
+                if (sim_oracle_conflict(&server->disk, o, cell, had == SIM_EXCLUSIVE) >= 0)
+                    sim_model_lapse(&world->model, o, cell);
+            }
+        }
+    }
+}
+
+void sim_server_host_crash(struct sim_world *world)
+{
+    bool was_up = world->server.core != NULL;
+    struct sim_oracle before;
+
+    SIM_WORLD_TRACE(world, world->server.pages.n_written, 0, 0,
+                    "server: its host crashes with %u batches not flushed",
+                    world->server.pages.n_written);
+    sim_server_crash(world);
+    before = world->server.disk;
+    sim_pages_lose(world, was_up);
+    note_lost(world, &before);
+    world->server.idle_at_crash = false;
+}
+
+bool sim_server_is_blind(const struct sim_world *world)
+{
+    return !world->config.durable || world->server.tail_lost;
 }
 
 void sim_server_stop(struct sim_world *world)

@@ -3,13 +3,15 @@
  * are. It lets answers go when a batch is durable, commits one batch at a time, makes the outgoing
  * calls that the core wants made, wakes it when it asks to be woken, and dies and comes back.
  *
- * The simulated disk (records) and nothing else survives a crash.
+ * The simulated disk (records) and nothing else survives a crash; of what was not flushed a crash
+ * of the host may take the newest (pages.h).
  */
 #ifndef HF_SIM_SERVER_H
 #define HF_SIM_SERVER_H
 
 #include "core/core.h"
 #include "message.h"
+#include "pages.h"
 #include "support/records.h"
 #include "wire.h"
 
@@ -50,6 +52,7 @@ struct sim_server {
     struct hf_core *core; /* NULL: down */
     uint32_t run;         /* counts starts; events of an earlier run are ignored */
     struct records records;
+    struct sim_pages pages;
     struct sim_wire wire; /* the handlers, and what they have under way */
     struct sim_cached cache[SIM_CACHE];
     unsigned next_cached;
@@ -62,6 +65,7 @@ struct sim_server {
     uint64_t next_cookie;
 
     const struct hf_batch *committing; /* belongs to the core; NULL: none */
+    bool writing;                      /* ... which is written only, and flushed later */
     int commit_result;
     bool commit_twice; /* its outcome is in doubt, so it will be sent again */
     bool outage;       /* the store fails everything */
@@ -74,6 +78,9 @@ struct sim_server {
     uint64_t durable_epoch;     /* on the disk */
     struct sim_oracle disk;     /* the locks on the disk */
     bool registered[SIM_HOSTS]; /* clients on the disk */
+    bool clean;                 /* the disk says that the server was stopped */
+    bool tail_lost;             /* a crash of the host: until grace ends, locks may be unknown */
+    struct sim_oracle lost;     /* those that are, and were not reclaimed since */
     uint64_t wake_at_ms;        /* for which an event is queued; 0: none */
     uint64_t commits;           /* ever, to fail the n-th */
 
@@ -89,6 +96,7 @@ struct sim_server {
 /* Starts from what is on the disk; tries again later when memory runs out. */
 void sim_server_start(struct sim_world *world);
 void sim_server_crash(struct sim_world *world);
+void sim_server_host_crash(struct sim_world *world);
 void sim_server_stop(struct sim_world *world);
 void sim_server_simu_crash(struct sim_world *world);
 
@@ -99,6 +107,9 @@ void sim_server_on_wake(struct sim_world *world, uint32_t run);
 
 /* What the core wants done after it was called: commit, calls, events, wake-up. */
 void sim_server_pump(struct sim_world *world);
+
+/* Before grace is over, the server does not know all the locks that clients have. */
+bool sim_server_is_blind(const struct sim_world *world);
 
 struct hf_now sim_now(const struct sim_world *world);
 

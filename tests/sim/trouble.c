@@ -14,6 +14,8 @@ static uint32_t mean_ms(const struct sim_config *c, enum sim_fault fault)
         return c->server_stop_ms;
     case SIM_FAULT_SIMU_CRASH:
         return c->simu_crash_ms;
+    case SIM_FAULT_HOST_CRASH:
+        return c->host_crash_ms;
     case SIM_FAULT_CLIENT_CRASH:
         return c->client_crash_ms;
     case SIM_FAULT_PARTITION:
@@ -119,6 +121,10 @@ static void strike(struct sim_world *world, enum sim_fault fault)
         sim_world_fault(world, fault);
         sim_server_simu_crash(world);
         break;
+    case SIM_FAULT_HOST_CRASH:
+        sim_world_fault(world, fault);
+        sim_server_host_crash(world);
+        break;
     case SIM_FAULT_CLIENT_CRASH:
         crash_client(world);
         break;
@@ -143,7 +149,8 @@ void sim_trouble_strikes(struct sim_world *world, const struct sim_event *event)
     if (world->calm)
         return;
     strike(world, (enum sim_fault)event->what);
-    schedule(world, (enum sim_fault)event->what);
+    if (!event->who)
+        schedule(world, (enum sim_fault)event->what);
 }
 
 void sim_trouble_heals(struct sim_world *world, const struct sim_event *event)

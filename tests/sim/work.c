@@ -112,8 +112,9 @@ static void lie(struct sim_world *world, unsigned h)
         call.reclaim = true;
         call.proc = SIM_PROCS; /* an owner that never locks anything in earnest */
         call.state = 0;
-        /* Without recorded locks a reclaim can only be checked per client: no lie to be found. */
-        if (world->hosts[h].unmonitored || !world->config.durable)
+        /* Where locks are not recorded, or may be lost, a reclaim can only be checked per client:
+         * no lie to be found. */
+        if (world->hosts[h].unmonitored || !world->config.durable || world->config.host_crash_ms)
             return;
     } else if (call.named == h) {
         return;

@@ -8,7 +8,7 @@
  *     net message                 between the two
  *     server answers calls door   the process around the core and its handlers
  *     wire decided speak xdr      the handlers and codecs themselves, and XDR written by hand
- *     disk                        what the core has written
+ *     disk pages                  what the core has written, and what of it is not flushed
  *     trouble operator            faults, and the operator's hand
  *     oracle model look predict   the naive model, how the core is read, what it must answer
  *     invariants                  what must be true
@@ -34,9 +34,10 @@ enum sim_event_kind {
     SIM_EVENT_PROCESS, /* who: host, what: process */
     SIM_EVENT_BOOT,    /* who: host */
     SIM_EVENT_COMMIT,
+    SIM_EVENT_FLUSH,
     SIM_EVENT_WAKE,
     SIM_EVENT_CALL,  /* what: index of an outgoing call that times out */
-    SIM_EVENT_FAULT, /* what: enum sim_fault, the next of its kind is due */
+    SIM_EVENT_FAULT, /* what: enum sim_fault, the next of its kind is due; who: 1, an extra one */
     SIM_EVENT_HEAL,  /* who: host, what: direction; a partition or (SIM_FAULT_OUTAGE) the store */
     SIM_EVENT_START, /* the server comes up again */
     SIM_EVENT_CALM,  /* the faults stop */
@@ -48,6 +49,7 @@ enum sim_event_kind {
     X(SERVER_CRASH, "server crashes")             \
     X(SERVER_STOP, "server stops")                \
     X(SIMU_CRASH, "simulated crashes")            \
+    X(HOST_CRASH, "crashes of the server's host") \
     X(CLIENT_CRASH, "client crashes")             \
     X(PARTITION, "partitions")                    \
     X(OUTAGE, "store outages")                    \
@@ -63,6 +65,7 @@ enum sim_event_kind {
     X(COMMIT_SLOW, "commits slow")                \
     X(COMMIT_UNKNOWN, "commits in doubt")         \
     X(CRASH_IN_COMMIT, "crashes during a commit") \
+    X(TAIL_LOST, "crashes that lost batches")     \
     X(ALLOC_FAILED, "allocations failed")         \
     X(CALL_FAILED, "outgoing calls failed")       \
     X(CALL_REFUSED, "GRANTED refused")            \

@@ -1,6 +1,7 @@
 /*
  * The group-commit thread, over a store whose failures the test controls: order, retries, giving
- * up, recovery, fencing, draining at the end (STO-03, STO-04, STO-05; SPEC sections 4 and 5).
+ * up, recovery, fencing, draining at the end (STO-03, STO-04, STO-05; SPEC sections 4 and 5), and
+ * what is written first and flushed later (DUR-02).
  */
 #include "../unit/unit.h"
 
@@ -23,7 +24,10 @@ static struct fake {
     _Atomic int applied; /* batches made durable */
     _Atomic int calls;
     _Atomic int probes;
-    sem_t *hold; /* if set, apply waits here */
+    _Atomic int written;
+    _Atomic int flushes;
+    _Atomic int flushed; /* batches that a flush, a probe or an apply has made durable */
+    sem_t *hold;         /* if set, apply waits here */
 } fake;
 
 static int fake_try(struct hf_store *store)
@@ -56,8 +60,31 @@ static int fake_probe(struct hf_store *store)
     return fake_try(store);
 }
 
-static const struct hf_store_backend FAKE = {
-    .name = "fake", .survives = true, .apply = fake_apply, .probe = fake_probe};
+static enum hf_store_written fake_write(struct hf_store *s, const struct hf_batch *b)
+{
+    (void)s;
+    (void)b;
+    fake.written++;
+    return HF_STORE_WRITTEN;
+}
+
+static int fake_flush(struct hf_store *s)
+{
+    int written = fake.written;
+    int rv = fake_try(s);
+
+    fake.flushes++;
+    if (rv == 0)
+        fake.flushed = written;
+    return rv;
+}
+
+static const struct hf_store_backend FAKE = {.name = "fake",
+                                             .survives = true,
+                                             .apply = fake_apply,
+                                             .probe = fake_probe,
+                                             .write = fake_write,
+                                             .flush = fake_flush};
 
 static struct hf_store store;
 static struct hf_committer committer;
@@ -282,9 +309,72 @@ static void stopping_drains(void **state)
     sem_destroy(&woken);
 }
 
+static void write_one(void)
+{
+    batch.may_be_lost = true;
+    assert_true(hf_committer_write(&committer, &batch));
+    batch.may_be_lost = false;
+}
+
+static void what_is_written_is_flushed_by_itself(void **state)
+{
+    (void)state;
+    start(0);
+    for (int i = 1; i <= 20; i++) {
+        write_one();
+        while (fake.flushed < i)
+            usleep(100);
+    }
+    assert_true(is_up());
+    finish();
+}
+
+static void one_flush_serves_many(void **state)
+{
+    (void)state;
+    start(0);
+    for (int i = 0; i < 10000; i++)
+        write_one();
+    while (fake.flushed < 10000)
+        usleep(100);
+    assert_true(fake.flushes < 5000);
+    finish();
+}
+
+static void stopping_flushes(void **state)
+{
+    (void)state;
+    start(0);
+    write_one();
+    hf_committer_stop(&committer);
+    assert_int_equal(fake.flushed, 1);
+    hf_committer_free(&committer);
+    hf_batch_free(&batch);
+    sem_destroy(&woken);
+}
+
+static void a_failed_flush_is_made_good_by_a_probe(void **state)
+{
+    (void)state;
+    start(0);
+    fake.code = HF_EIO;
+    fake.failures = 1;
+    write_one();
+    while (fake.probes == 0)
+        usleep(1000);
+    while (!is_up())
+        usleep(1000);
+    assert_int_equal(fake.flushes, 1);
+    finish();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_flushed_by_itself),
+        cmocka_unit_test(one_flush_serves_many),
+        cmocka_unit_test(stopping_flushes),
+        cmocka_unit_test(a_failed_flush_is_made_good_by_a_probe),
         cmocka_unit_test(each_batch_is_reported_once),
         cmocka_unit_test(a_short_outage_refuses_no_request),
         cmocka_unit_test(a_store_that_stays_away_is_given_up),

@@ -169,7 +169,7 @@ static void put_raw(const char *name, uint64_t id, void *data, size_t len)
 
 static void a_newer_format_is_refused(void **state)
 {
-    uint64_t version = 2;
+    uint64_t version = 3;
 
     (void)state;
     put_raw("state", 1, &version, sizeof(version));

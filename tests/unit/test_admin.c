@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "admin/answer.h"
 #include "admin/exposition.h"
 #include "admin/fh_map.h"
 #include "admin/filter.h"
@@ -90,13 +91,16 @@ static void hex_is_even_and_bounded(void **state)
 /* A client is found by id, by part of its name in any case, and by its address. */
 static void filters_find(void **state)
 {
-    struct hf_fh_map map = {0};
-    struct filter any = {.map = &map};
-    struct filter f = {.map = &map};
+    static struct filter any, f;
     struct hf_bytes name = hf_bytes_str("Alpha.example");
+    struct hf_names *names;
     struct hf_addr addr;
+    uv_loop_t loop;
 
     (void)state;
+    uv_loop_init(&loop);
+    assert_int_equal(hf_names_new(&loop, "", "", &names), 0);
+    any.names = f.names = names;
     assert_int_equal(hf_addr_parse("192.0.2.7", &addr), 0);
     assert_true(filter_client(&any, 5, name, &addr));
     for (const char **w = (const char *[]){"5", "alpha", "EXAMPLE", "2.0.2.7", NULL}; *w; w++) {
@@ -111,6 +115,54 @@ static void filters_find(void **state)
     strcpy(f.owner, "-3");
     assert_true(filter_owner(&f, -3, hf_bytes_str("x")));
     assert_false(filter_owner(&f, 3, hf_bytes_str("x")));
+    assert_false(filter_set_path(&f, "relative"));
+    assert_true(filter_set_path(&f, "/srv/a"));
+    assert_false(filter_file(&f, name, hf_bytes("\x0a\xb1\xc2", 3)));
+    assert_int_equal(f.unnamed, 1);
+    hf_names_close(names);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+}
+
+/* NAM-01: a namer may lie: what it says is taken only if it makes sense, and shown only quoted. */
+static void answers_of_a_namer_are_checked(void **state)
+{
+    static const char *const BAD[] = {"",
+                                      "x named /a",
+                                      "1",
+                                      "1 named",
+                                      "1 named ",
+                                      "1 named a",
+                                      "1 named /a\\",
+                                      "1 named /a\\x00",
+                                      "1 later on",
+                                      "1  named /a",
+                                      "-1 unknown",
+                                      "99999999999999999999 unknown",
+                                      "1 maybe"};
+    static struct hf_name_answer answer;
+    static char line[HF_PATH_BYTES_MAX + 64];
+
+    (void)state;
+    assert_true(hf_name_answer_read(hf_bytes_str("17 named /srv/a b"), &answer));
+    assert_int_equal(answer.id, 17);
+    assert_int_equal(answer.status, HF_NAME_KNOWN);
+    assert_string_equal(answer.path, "/srv/a b");
+    assert_true(hf_name_answer_read(hf_bytes_str("1 named /\x1b[2J\xff\\x41"), &answer));
+    assert_string_equal(answer.path, "/\\x1b[2J\\xffA");
+    assert_true(hf_name_answer_read(hf_bytes_str("1 deleted"), &answer));
+    assert_int_equal(answer.status, HF_NAME_DELETED);
+    for (const char **w = (const char *[]){"1 unknown", "1 later", "1 error any text", NULL}; *w;
+         w++) {
+        assert_true(hf_name_answer_read(hf_bytes_str(*w), &answer));
+        assert_int_equal(answer.status, HF_NAME_NONE);
+    }
+    for (size_t i = 0; i < HF_COUNT_OF(BAD); i++)
+        assert_false(hf_name_answer_read(hf_bytes_str(BAD[i]), &answer));
+    memset(line, 'a', sizeof(line));
+    memcpy(line, "1 named /", 9);
+    assert_true(hf_name_answer_read(hf_bytes(line, 8 + HF_PATH_BYTES_MAX), &answer));
+    assert_false(hf_name_answer_read(hf_bytes(line, 8 + HF_PATH_BYTES_MAX + 1), &answer));
 }
 
 /* Numbers that JavaScript would round are text; bytes that are no text are still shown. */
@@ -325,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map_names_handles),
         cmocka_unit_test(map_keeps_what_it_had),
+        cmocka_unit_test(answers_of_a_namer_are_checked),
         cmocka_unit_test(hex_is_even_and_bounded),
         cmocka_unit_test(filters_find),
         cmocka_unit_test(rows_are_written_as_json),

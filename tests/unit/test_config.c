@@ -80,6 +80,7 @@ static void the_defaults_are_those_of_the_specification(void **state)
     assert_true(config.notify_timeout == 5 && config.notify_attempts == 3);
     assert_true(config.notify_in_flight == 2048 && config.notify_retry_for == 900);
     assert_true(config.max_clients == 10000 && config.max_locks_per_client == 100000);
+    assert_true(config.max_locks_per_owner == 10000);
     assert_true(config.max_locks_per_file == 100000 && config.max_locks == 1000000);
     assert_int_equal(config.max_waiters_per_file, 1000);
     assert_int_equal(config.max_waiters_per_owner, 256);

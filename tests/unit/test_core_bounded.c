@@ -30,6 +30,7 @@ static int open_large(void **state)
     world_open(w);
     w->config.durable_locks = false;
     w->config.limits.waiters_per_file = 100000;
+    w->config.limits.locks_per_owner = 100000;
     w->unchecked = true;
     world_start(w);
     *state = w;
@@ -205,6 +206,35 @@ static void an_unlock_among_readers(void **state)
     for (int i = 0; i < 5; i++)
         assert_true(COST(w, UNLOCK(w, .client = 2, .svid = i + 1)) < BOUND);
     assert_true(settle(w) < BOUND);
+}
+
+/* Each owner holds a byte and waits for the next owner's; the last one closes the circle. */
+static enum hf_stat close_circle(struct world *w, int owners)
+{
+    for (int i = 0; i < owners; i++)
+        assert_int_equal(LOCK(w, .svid = i + 1, .off = (uint64_t)i, .len = 1), GRANTED);
+    for (int i = 0; i < owners - 1; i++)
+        assert_int_equal(LOCK(w, .svid = i + 1, .off = (uint64_t)i + 1, .len = 1, .block = true),
+                         BLOCKED);
+    return LOCK(w, .svid = owners, .off = 0, .len = 1, .block = true);
+}
+
+/* NLM-06: the budget of the search is enough for a circle of 1,000 owners. */
+static void circles_of_many_owners_are_found(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(close_circle(w, 1000), HF_STAT_DEADLCK);
+    assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 0);
+}
+
+/* ... but not for one of 4,000: its last request waits, which is counted. */
+static void a_circle_of_too_many_owners_waits(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(close_circle(w, 4000), BLOCKED);
+    assert_true(hf_core_counters(w->core)->deadlock_searches_cut > 0);
 }
 
 /* Serving is done in slices: no request or tick does all of it, and no waiter is forgotten. */
@@ -474,6 +504,8 @@ int main(void)
         T(an_owner_with_locks_and_waiters),
         T(a_place_in_the_queue_is_found_or_not),
         T(an_unlock_among_readers),
+        T(circles_of_many_owners_are_found),
+        T(a_circle_of_too_many_owners_waits),
         T(waiters_are_served_in_slices),
         T(a_pass_ends_though_the_file_is_woken_again),
         T(a_search_for_a_deadlock_is_cut),

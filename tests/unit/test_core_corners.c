@@ -28,7 +28,7 @@ static void refused_without_memory(void **state)
     struct hf_addr addr = world_addr(33);
     struct hf_view_client rows[4];
     uint64_t cursor = 0;
-    uint64_t seq;
+    struct hf_awaited wait;
 
     hf_core_sm_mon(w->core, w->now, &peer, &monitor);
     LOCK(w, .client = 1, .fh = "brim");
@@ -42,9 +42,9 @@ static void refused_without_memory(void **state)
     assert_int_equal(hf_core_free_all(w->core, w->now, &peer, 0, false).stat,
                      HF_STAT_DENIED_NOLOCKS);
     assert_int_equal(UNLOCK(w, .client = 2, .fh = "g"), HF_STAT_DENIED_NOLOCKS);
-    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("g"), &seq), HF_ENOMEM);
+    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("g"), &wait), HF_ENOMEM);
     peer = world_peer(w, 2);
-    assert_int_equal(hf_core_release_client(w->core, w->now, rows[2].record.id, &seq), HF_ENOMEM);
+    assert_int_equal(hf_core_release_client(w->core, w->now, rows[2].record.id, &wait), HF_ENOMEM);
     world_check(w);
     w->heap.after = -1;
     world_commit(w);

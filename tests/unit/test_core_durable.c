@@ -358,7 +358,7 @@ static void story(struct world *w)
     struct hf_mon_args mon = {hf_bytes_str("10.0.0.2"), hf_bytes_str("me"), 100021, 3, 16, {1}};
     struct hf_addr from = world_addr(2);
     struct hf_call call;
-    uint64_t seq;
+    struct hf_awaited wait;
     static char handle[300];
 
     memset(handle, 'h', sizeof(handle) - 1);
@@ -390,7 +390,7 @@ static void story(struct world *w)
     peer = world_peer(w, 4);
     hf_core_free_all(w->core, w->now, &peer, 0, false);
     world_later(w, 1000);
-    hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &seq);
+    hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &wait);
     world_check(w);
     peer = world_peer(w, 8);
     hf_core_sm_unmon_all(w->core, w->now, &peer, &mon);

@@ -378,6 +378,7 @@ static void other_request_stops_the_callback(void **state)
 static void denied_and_failed_callbacks(void **state)
 {
     struct world *w = *state;
+    struct hf_event event;
     struct hf_call call;
 
     LOCK(w, .client = 1);
@@ -400,7 +401,8 @@ static void denied_and_failed_callbacks(void **state)
         }
     }
     assert_int_equal(hf_core_counters(w->core)->callbacks_failed, 3);
-    assert_true(world_event(w, HF_EVENT_GRANT_FAILED, NULL));
+    assert_true(world_event(w, HF_EVENT_GRANT_FAILED, &event));
+    assert_true(event.fh_len > 0);
     assert_int_equal(TEST(w, .client = 4), GRANTED);
 }
 
@@ -716,12 +718,12 @@ static void operator_takes(struct world *w, uint64_t first)
 {
     struct hf_view_lock rows[8];
     uint64_t cursor = 0;
-    uint64_t seq = 0;
+    struct hf_awaited wait;
     size_t n = hf_core_view_locks(w->core, &cursor, rows, HF_COUNT_OF(rows));
 
     for (size_t i = 0; i < n; i++) {
         if (rows[i].record.first == first)
-            assert_int_equal(hf_core_release_lock(w->core, w->now, rows[i].record.id, &seq), 1);
+            assert_int_equal(hf_core_release_lock(w->core, w->now, rows[i].record.id, &wait), 1);
     }
     world_step(w);
 }
@@ -901,7 +903,7 @@ static void limits(void **state)
     const struct hf_counters *n = hf_core_counters(w->core);
 
     world_crash(w);
-    w->config.limits = (struct hf_limits){3, 4, 5, 7, 1, 10, 10, 10, 10, 10};
+    w->config.limits = (struct hf_limits){3, 10, 4, 5, 7, 1, 10, 10, 10, 10, 10};
     world_start(w);
     n = hf_core_counters(w->core);
     for (uint64_t i = 0; i < 4; i++)
@@ -1221,10 +1223,33 @@ static void probe_ends_with_the_last_waiter(void **state)
     world_called(w, call.id, HF_CALL_ACCEPTED);
 }
 
+/*
+ * NLM-03: a waiter that passes queues behind no other, so a search for circles does not follow
+ * its place in the queue. Here a circle has let client 1's waiter on "f" pass, though a lock
+ * still keeps it. Counting its place would lead from client 5's request over clients 1 and 3
+ * back to client 5, and that request would overtake client 1's other waiter.
+ */
+static void a_passing_waiter_has_no_place_in_a_queue(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .client = 2, .fh = "f", .off = 0, .len = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 5, .fh = "f", .off = 9, .len = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 4, .fh = "f", .off = 5, .len = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 6, .fh = "h", .off = 0, .len = 1), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "g"), GRANTED);
+    assert_int_equal(LOCK(w, .client = 3, .fh = "f", .off = 0, .len = 11, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "f", .off = 5, .len = 1, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g", .block = true), BLOCKED); /* the circle */
+    assert_int_equal(LOCK(w, .client = 1, .fh = "h", .off = 0, .len = 11, .block = true), BLOCKED);
+    assert_int_equal(LOCK(w, .client = 5, .fh = "h", .off = 5, .len = 1, .block = true), BLOCKED);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
     const struct CMUnitTest tests[] = {
+        T(a_passing_waiter_has_no_place_in_a_queue),
         T(exclusive_and_shared),
         T(owners_differ_in_each_part),
         T(split_and_merge),

@@ -257,9 +257,9 @@ static void operator_ends_grace(void **state)
 
     LOCK(w, .client = 1);
     world_restart(w);
-    assert_int_equal(hf_core_grace_end(w->core, w->now), hf_core_durable(w->core) + 1);
+    assert_int_equal(hf_core_grace_end(w->core, w->now).seq, hf_core_durable(w->core) + 1);
     world_step(w);
-    assert_int_equal(hf_core_grace_end(w->core, w->now), 0);
+    assert_int_equal(hf_core_grace_end(w->core, w->now).seq, 0);
     assert_int_equal(LOCK(w, .client = 2), GRANTED);
 }
 
@@ -444,10 +444,36 @@ static void simulated_crash_without_durable_locks(void **state)
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
 }
 
+/*
+ * GRC-03: the last lock is reclaimed while the UNLOCK of another is being committed. If that
+ * fails the other is held again, unclaimed. So grace must not end before the batch in flight is
+ * durable.
+ */
+static void grace_waits_for_the_batch_in_flight(void **state)
+{
+    struct world *w = *state;
+    const struct hf_batch *batch;
+
+    assert_int_equal(LOCK(w, .fh = "f"), GRANTED);
+    assert_int_equal(LOCK(w, .fh = "g"), GRANTED);
+    world_restart(w);
+    w->by_hand = true;
+    assert_int_equal(UNLOCK(w, .fh = "f"), GRANTED);
+    batch = hf_core_take_batch(w->core);
+    assert_non_null(batch);
+    assert_int_equal(LOCK(w, .fh = "g", .reclaim = true), GRANTED);
+    assert_true(world_status(w).grace_active);
+    hf_core_batch_done(w->core, w->now, batch->seq, HF_EIO);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "f"), HF_STAT_DENIED_GRACE_PERIOD);
+    assert_int_equal(LOCK(w, .fh = "f", .reclaim = true), GRANTED);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
     const struct CMUnitTest tests[] = {
+        T(grace_waits_for_the_batch_in_flight),
         T(no_grace_when_nothing_was_held),
         T(state_numbers_and_clean_stop),
         T(epoch_follows_from_ids),

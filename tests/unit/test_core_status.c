@@ -502,7 +502,7 @@ static void unreachable_client_keeps_new_locks(void **state)
     LOCK(w, .client = 1, .fh = "g");
     world_restart(w);
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
-    assert_int_equal(hf_core_grace_end(w->core, w->now), hf_core_durable(w->core) + 1);
+    assert_int_equal(hf_core_grace_end(w->core, w->now).seq, hf_core_durable(w->core) + 1);
     world_step(w);
     assert_int_equal(LOCK(w, .client = 1, .fh = "h"), GRANTED);
     for (int i = 0; i < 3; i++) {
@@ -749,28 +749,28 @@ static void operator_releases(void **state)
     struct world *w = *state;
     struct hf_view_lock row;
     uint64_t cursor = 0;
-    uint64_t seq;
+    struct hf_awaited wait;
 
     LOCK(w, .client = 1, .len = 10);
     LOCK(w, .client = 2, .len = 10, .block = true);
     hf_core_view_locks(w->core, &cursor, &row, 1);
-    assert_int_equal(hf_core_release_lock(w->core, w->now, row.record.id, &seq), 1);
-    assert_int_not_equal(seq, 0);
+    assert_int_equal(hf_core_release_lock(w->core, w->now, row.record.id, &wait), 1);
+    assert_int_not_equal(wait.seq, 0);
     world_step(w);
-    assert_int_equal(hf_core_release_lock(w->core, w->now, row.record.id, &seq), HF_ENOENT);
+    assert_int_equal(hf_core_release_lock(w->core, w->now, row.record.id, &wait), HF_ENOENT);
     assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
     LOCK(w, .client = 3, .off = 20, .len = 5);
     LOCK(w, .client = 3, .len = 0, .block = true);
     SHARE(w, .client = 3, .access = 1);
-    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &seq), 4);
+    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &wait), 4);
     world_step(w);
-    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &seq), HF_ENOENT);
+    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &wait), HF_ENOENT);
     LOCK(w, .client = 3, .fh = "z");
     cursor = 0;
     assert_int_equal(hf_core_view_locks(w->core, &cursor, &row, 1), 1);
-    assert_int_equal(hf_core_release_client(w->core, w->now, row.record.client_id, &seq), 1);
+    assert_int_equal(hf_core_release_client(w->core, w->now, row.record.client_id, &wait), 1);
     world_step(w);
-    assert_int_equal(hf_core_release_client(w->core, w->now, 4711, &seq), HF_ENOENT);
+    assert_int_equal(hf_core_release_client(w->core, w->now, 4711, &wait), HF_ENOENT);
     assert_int_equal(world_status(w).locks, 0);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
@@ -883,7 +883,7 @@ static void granted_waiters_are_listed(void **state)
     struct hf_view_client client;
     uint64_t cursor = 0;
     uint64_t mark;
-    uint64_t seq;
+    struct hf_awaited wait;
 
     LOCK(w, .client = 1, .fh = "x");
     LOCK(w, .client = 1, .len = 30);
@@ -894,7 +894,7 @@ static void granted_waiters_are_listed(void **state)
     assert_int_equal(hf_core_view_clients(w->core, &cursor, &client, 1), 1);
     mark = hf_core_view_grant_mark(w->core);
     assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 0);
-    assert_int_equal(hf_core_release_client(w->core, w->now, client.record.id, &seq), 1);
+    assert_int_equal(hf_core_release_client(w->core, w->now, client.record.id, &wait), 1);
     assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 2);
     assert_true(rows[0].granting && rows[0].first == 0 && rows[1].first == 10);
     assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 1);

@@ -215,13 +215,15 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     hf_list_init(&client->waiters);
     hf_list_init(&client->shares);
     hf_list_init(&client->pending_release.link);
+    hf_list_init(&client->pending_release.owners);
+    hf_list_init(&client->pending_release.made.link);
     hf_list_init(&client->in_host);
     client->linger.fire = hf_client_linger_over;
     hf_outcall_init(&client->notice);
     hf_outcall_init(&client->status_call);
     hf_outcall_init(&client->probe);
     hf_outcall_init(&client->verification.outcall);
-    hf_list_init(&client->verification.decided);
+    hf_list_init(&client->verification.made.link);
     set_fields(client, r);
     client->monitors_us =
         r->protocol == HF_PROTOCOL_NSM && hf_name_is_ours(core, r->name, &r->local);
@@ -254,7 +256,8 @@ void hf_client_del(struct hf_core *core, struct hf_client *client)
     hf_outcall_end(core, &client->status_call);
     hf_outcall_end(core, &client->probe);
     hf_outcall_end(core, &client->verification.outcall);
-    hf_list_remove(&client->verification.decided);
+    hf_list_remove(&client->verification.made.link);
+    hf_list_remove(&client->pending_release.made.link);
     hf_list_remove(&client->pending_release.link);
     hf_list_remove(&client->all);
     hf_map_remove(&core->clients->by_identity, &client->by_identity);
@@ -357,15 +360,16 @@ struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
     return hf_client_new(core, &record);
 }
 
-void hf_client_event(struct hf_core *core, enum hf_event_kind kind, const struct hf_client *client,
-                     int64_t a, int64_t b, int error)
+struct hf_event *hf_client_event(struct hf_core *core, enum hf_event_kind kind,
+                                 const struct hf_client *client, int64_t a, int64_t b, int error)
 {
     struct hf_event *event = hf_event_add(core, kind, a, b, error);
 
     if (!event)
-        return;
+        return NULL;
     event->client_id = client->id;
     hf_event_set_host(event,
                       client->protocol == HF_PROTOCOL_NSM ? &client->callback_host : &client->addr,
                       client->name);
+    return event;
 }

@@ -60,18 +60,35 @@ struct hf_client_mutable {
     uint8_t priv[HF_PRIV_SIZE];
 };
 
+/* A decision that answers wait for; in recovery->decisions until it is taken out. */
+struct hf_made_decision {
+    struct hf_list link;
+    struct hf_client *client; /* a reference */
+    struct hf_decision decision;
+};
+
 /*
- * What a client found dead still holds: kept until the release of its locks is durable, and retried
- * until then (recovery/pending_release.c). Locks granted to it afterwards, as a host that runs
- * again, stay.
+ * What a client still holds and is to lose (recovery/pending_release.c): kept until the release is
+ * durable, and retried until then. What the client is granted meanwhile, as a host that runs again,
+ * stays.
  */
 struct hf_pending_release {
-    struct hf_list link; /* in recovery->pending_releases */
-    uint64_t before_id;  /* locks with smaller ids are released */
-    uint64_t late_id;    /* late locks (table/table.h) with smaller ids are released, too */
-    uint64_t seq;        /* batch that releases them; UINT64_MAX: none yet */
-    int32_t state;       /* the client's new state number; 0: as before */
-    bool unclaimed_only; /* only locks that the client has not reclaimed are released */
+    struct hf_list link; /* in recovery->releasing or ->released, with a reference to the client */
+    struct hf_list owners; /* of the client, whose locks have not been looked at yet */
+    uint64_t before_id;    /* locks and shares with smaller ids are released */
+    uint64_t late_id;      /* late locks (table/table.h) with smaller ids are released, too */
+    bool unclaimed;        /* so are all locks that the client has not reclaimed */
+    bool under_way;        /* not all of it has been released; else it only has to be durable */
+    bool incomplete;       /* memory ran out on some: all owners are looked at once more */
+    bool retry;            /* if it fails; else it was refused, and is over */
+    bool crashed;          /* the client was found dead */
+    bool log;              /* the event, at the end */
+    enum hf_event_kind event;
+    int32_t state;        /* the client's new state number; 0: as before */
+    int64_t n;            /* locks and shares released so far */
+    uint64_t seq;         /* the last batch that releases any of it */
+    uint64_t decision_id; /* answers wait for this decision; 0: none does */
+    struct hf_made_decision made;
 };
 
 /* A crash notice whose truth the client's status monitor is asked for (recovery/verify.c). */
@@ -83,8 +100,9 @@ struct hf_verification {
     uint64_t asked_ms;         /* the last question; 0: none yet */
     int32_t named;             /* the monitor's last answer, */
     uint64_t named_ms;         /* and when it came; 0: none yet */
-    struct hf_list decided;    /* in recovery->decisions, until the decision is taken out */
-    struct hf_decision decision;
+    bool releasing;            /* the notice was believed, and its release is under way */
+    uint64_t id;               /* of the last decision */
+    struct hf_made_decision made;
 };
 
 struct hf_client {
@@ -98,7 +116,7 @@ struct hf_client {
     struct hf_client_mutable m;
     bool confirmed;   /* it has answered a notice or status callback since we started */
     bool registered;  /* has a record; an SM_MON client without one counts for nothing */
-    bool may_reclaim; /* locks are not durable, and it was registered before the restart */
+    bool may_reclaim; /* locks that are not recorded: it was registered before the restart */
     bool reclaimed;   /* it has reclaimed something since the restart */
     bool monitors_us; /* SM_MON whose mon_name is this server (SPEC section 2, kind 2) */
     uint8_t *bytes;   /* owns name and my_name */
@@ -140,7 +158,7 @@ struct hf_clients {
     struct hf_list all;
     struct hf_slab slab, alias_slab, host_slab;
     uint32_t n_nlm, n_nsm;
-    uint64_t n_unclaimed; /* locks; clients that may reclaim when locks are not durable */
+    uint64_t n_unclaimed; /* locks; clients that may reclaim locks that are not recorded */
 };
 
 int hf_clients_init(struct hf_core *core);
@@ -200,7 +218,8 @@ bool hf_client_left_state(const struct hf_client *client, int32_t state);
 /* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);
 
-void hf_client_event(struct hf_core *core, enum hf_event_kind kind, const struct hf_client *client,
-                     int64_t a, int64_t b, int error);
+/* For the caller to complete; NULL if there was no room for it. */
+struct hf_event *hf_client_event(struct hf_core *core, enum hf_event_kind kind,
+                                 const struct hf_client *client, int64_t a, int64_t b, int error);
 
 #endif

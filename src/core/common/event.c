@@ -45,6 +45,13 @@ struct hf_event *hf_event_add(struct hf_core *core, enum hf_event_kind kind, int
     return event;
 }
 
+void hf_event_set_file(struct hf_event *event, struct hf_bytes fh)
+{
+    event->fh_len = (uint16_t)(fh.len <= HF_EVENT_FH_MAX ? fh.len : 0);
+    if (event->fh_len > 0)
+        memcpy(event->fh, fh.data, event->fh_len);
+}
+
 void hf_event_set_host(struct hf_event *event, const struct hf_addr *addr, struct hf_bytes name)
 {
     event->addr = *addr;

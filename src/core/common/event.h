@@ -20,6 +20,7 @@ void hf_events_free(struct hf_core *core);
 /* Returns the queued event, so that the caller can add the host it is about; NULL: it was lost. */
 struct hf_event *hf_event_add(struct hf_core *core, enum hf_event_kind kind, int64_t a, int64_t b,
                               int error);
+void hf_event_set_file(struct hf_event *event, struct hf_bytes fh);
 void hf_event_set_host(struct hf_event *event, const struct hf_addr *addr, struct hf_bytes name);
 
 #endif

@@ -86,6 +86,8 @@ const struct hf_batch *hf_durable_take(struct hf_core *core, const struct hf_rec
         return NULL;
     if (durable->server_dirty && hf_batch_put_server(batch, server) < 0)
         return NULL; /* out of memory; the caller asks again after its next event */
+    batch->may_be_lost =
+        core->config.unflushed && (batch->locks_only || HF_MUTANT(CLIENT_NOT_FLUSHED));
     durable->server_in_flight = durable->server_dirty;
     durable->server_dirty = false;
     durable->wanted = false;

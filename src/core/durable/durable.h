@@ -10,6 +10,11 @@
  * transaction (an NM_LOCK on a quiet file, every lock of a known client when locks are not durable)
  * is final at once and leaves no entry in the undo log.
  *
+ * With locks.durable=process (DUR-02) a batch that holds nothing but locks counts as durable once
+ * it is written where it survives a crash of the process (may_be_lost). One with a client's or the
+ * server's record must be flushed first: after a crash of the host, clients that the store knows
+ * may reclaim locks that it does not know.
+ *
  * A batch is known by its sequence number, seq. An answer or a call that depends on a change
  * carries the seq of its batch and leaves when that is durable.
  */

@@ -1,12 +1,12 @@
 /*
  * A client is dead: it has restarted (NSM-05), or cannot be told of our own restart (NOT-03), or
- * says itself that it has nothing any more (FREE_ALL), or the operator says so. Its locks, shares
- * and waiters are released, on every file; a failure on one does not stop the rest (CRS-01). Each
- * lock is released in a transaction of its own; the waiters for them are served afterwards, at the
- * end of the turn.
+ * says itself that it has nothing any more (FREE_ALL), or the operator says so. Its waiters are
+ * removed at once, its locks and shares by a pending release (pending_release.c), on every file.
+ * Each lock is released in a transaction of its own; the waiters for them are served afterwards, at
+ * the end of the turn.
  *
- * When memory runs out or a commit fails, a FREE_ALL or an operator is refused, and asks again. The
- * locks of a crashed client become a pending release instead, which is retried.
+ * When memory runs out or a commit fails, a FREE_ALL or an operator is refused, and asks again,
+ * unless its release is made in slices. That is retried, as is that of a crashed client.
  */
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
@@ -43,83 +43,84 @@ static void mark_late(const struct hf_core *core, const struct hf_waiter *waiter
 }
 
 /*
- * Releases waiters and shares, which are not durable; returns how many. Those from before_id on
- * stay. If a hint told of the restart, a waiter's own state number decides instead of its id; a
- * share carries none.
+ * Releases waiters, which are not durable; returns how many. Those from before_id on stay. If a
+ * hint told of the restart, a waiter's own state number decides instead of its id.
  */
-static int64_t release_volatile(struct hf_core *core, struct hf_client *client, uint64_t before_id,
-                                bool hinted)
+static int64_t release_waiters(struct hf_core *core, struct hf_client *client, uint64_t before_id,
+                               bool hinted)
 {
     int64_t n = 0;
 
-    if (!HF_MUTANT(CRASH_KEEPS_WAITERS)) {
-        hf_list_foreach_safe (node, &client->waiters) {
-            struct hf_waiter *waiter = hf_list_entry(node, struct hf_waiter, in_client);
-            core->table->work++;
-            if (hinted ? !hf_waiter_is_former(waiter) : waiter->id >= before_id)
-                continue;
-            if (waiter->granting && !hinted)
-                mark_late(core, waiter);
-            hf_waiter_remove(core, waiter);
-            n++;
-        }
-    }
-    hf_list_foreach_safe (node, &client->shares) {
-        struct hf_share *share = hf_list_entry(node, struct hf_share, in_client);
+    if (HF_MUTANT(CRASH_KEEPS_WAITERS))
+        return 0;
+    hf_list_foreach_safe (node, &client->waiters) {
+        struct hf_waiter *waiter = hf_list_entry(node, struct hf_waiter, in_client);
         core->table->work++;
-        if (share->id >= before_id)
+        if (hinted ? !hf_waiter_is_former(waiter) : waiter->id >= before_id)
             continue;
-        hf_share_drop(core, share);
+        if (waiter->granting && !hinted)
+            mark_late(core, waiter);
+        hf_waiter_remove(core, waiter);
         n++;
     }
     return n;
 }
 
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 uint64_t before_id, uint64_t *seq)
+                                 uint64_t before_id, struct hf_awaited *wait)
 {
-    const struct hf_pending_release all = {.before_id = before_id, .late_id = core->next_id};
-    bool left = false;
-    int64_t n;
+    struct hf_release release = {
+        .before_id = before_id, .log = true, .event = HF_EVENT_CLIENT_RELEASED};
+    uint64_t decision = wait->decision;
+    int64_t all, n;
 
     client->refs++;
-    n = release_volatile(core, client, all.before_id, false);
-    n += hf_pending_release_locks(core, now, client, &all, seq, &left);
+    release.n = release_waiters(core, client, before_id, false);
+    all = release.n + client->n_locks + client->n_shares;
     hf_client_bar_reclaim(core, client);
-    hf_client_event(core, HF_EVENT_CLIENT_RELEASED, client, 0, n, 0);
-    hf_client_idle(core, now, client);
+    n = hf_pending_release_add(core, now, client, &release, wait);
     hf_client_unref(core, client);
-    return left ? HF_ENOMEM : n;
+    return wait->decision != decision ? all : n;
 }
 
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                              uint64_t *seq)
+                              struct hf_awaited *wait)
 {
-    return hf_client_release_before(core, now, client, UINT64_MAX, seq);
+    return hf_client_release_before(core, now, client, core->next_id, wait);
 }
 
-void hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                       int32_t state, uint64_t before_id, uint64_t *seq)
+static void count_crash(struct hf_core *core)
+{
+    core->counters.crashes_detected++;
+    core->counters.crash_cleanups++;
+}
+
+int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                      int32_t state, uint64_t before_id, struct hf_awaited *wait)
 {
     /* It restarted before the first LOCK that carried this state. */
     bool hinted = client->hint_id != 0 && client->hint_state == state;
-    int64_t n;
+    struct hf_release release = {.state = state,
+                                 .retry = client->protocol == HF_PROTOCOL_NLM,
+                                 .crashed = true,
+                                 .log = true,
+                                 .event = HF_EVENT_CLIENT_CRASHED};
+
+    int64_t rv;
 
     if (hinted && client->hint_id < before_id)
         before_id = client->hint_id;
+    release.before_id = before_id;
 
     client->refs++;
-    release_volatile(core, client, before_id, hinted);
+    (void)release_waiters(core, client, before_id, hinted);
     client->hint_state = 0;
     client->hint_id = 0;
     hf_client_bar_reclaim(core, client);
-    n = hf_pending_release_add(core, now, client,
-                               (struct hf_pending_release){.before_id = before_id, .state = state});
-    hf_client_event(core, HF_EVENT_CLIENT_CRASHED, client, state, n, 0);
-    if (client->pending_release.seq !=
-        UINT64_MAX) /* else it is retried; the answer does not wait */
-        *seq = hf_seq_later(*seq, client->pending_release.seq);
+    count_crash(core);
+    rv = hf_pending_release_add(core, now, client, &release, wait);
     hf_client_unref(core, client);
+    return rv < 0 ? HF_ENOMEM : 0;
 }
 
 /*
@@ -128,13 +129,17 @@ void hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client
  */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
-    int64_t n;
+    const struct hf_release release = {.unclaimed = true,
+                                       .retry = true,
+                                       .crashed = true,
+                                       .log = true,
+                                       .event = HF_EVENT_CLIENT_UNREACHABLE};
+    struct hf_awaited wait = {0};
 
     if (client->protocol != HF_PROTOCOL_NLM || core->config.on_failure == HF_ON_FAILURE_KEEP)
         return;
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);
-    n = hf_pending_release_add(core, now, client,
-                               (struct hf_pending_release){.unclaimed_only = true});
-    hf_client_event(core, HF_EVENT_CLIENT_UNREACHABLE, client, client->m.state, n, 0);
+    count_crash(core);
+    (void)hf_pending_release_add(core, now, client, &release, &wait);
 }

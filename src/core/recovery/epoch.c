@@ -19,7 +19,8 @@ int32_t hf_epoch_state(const struct hf_core *core)
     return (int32_t)(2 * n - 1);
 }
 
-/* Locks are not recorded: a reclaim can only be checked against the registered clients. */
+/* Locks are not recorded, or not all: a reclaim can only be checked against the registered clients.
+ */
 static void let_clients_reclaim(struct hf_core *core)
 {
     hf_list_foreach (node, &core->clients->all) {
@@ -38,7 +39,8 @@ static void begin(struct hf_core *core, struct hf_now now)
     core->next_id = hf_record_first_id(core->epoch);
     hf_durable_write_server(core);
     core->recovery->state_seq = core->durable->epoch_seq;
-    if (!core->config.durable_locks)
+    hf_pending_release_keep_unclaimed(core);
+    if (!core->config.durable_locks || core->recovery->tail_lost)
         let_clients_reclaim(core);
     hf_grace_begin(core, now);
     hf_notice_begin_all(core);

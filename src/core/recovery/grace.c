@@ -3,6 +3,9 @@
  * when its time is over, when the operator ends it, or as soon as nothing is left to reclaim,
  * because each lock was reclaimed or released, or its client is known to be dead. Locks that are
  * not reclaimed when it ends are released.
+ *
+ * After a crash of the host with locks.durable=process some locks may be unknown (DUR-02). A new
+ * lock could then conflict with one that is yet to be reclaimed, so grace is strict.
  */
 #include "core/clients/clients.h"
 #include "core/common/event.h"
@@ -19,8 +22,10 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
     bool undecided = hf_durable_n_undo(core) > 0;
 
     core->recovery->grace = (struct hf_grace){.end_ms = now.mono_ms + core->config.grace_ms};
-    if (core->clients->n_unclaimed == 0 && !undecided)
+    if (core->clients->n_unclaimed == 0 && !undecided) {
+        core->recovery->tail_lost = false; /* there is no client that could reclaim anything */
         return;
+    }
     core->recovery->grace.active = true;
     hf_event_add(core, HF_EVENT_GRACE_BEGAN, (int64_t)core->config.grace_ms,
                  (int64_t)core->clients->n_unclaimed, 0);
@@ -28,52 +33,62 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
 
 bool hf_grace_is_strict(const struct hf_core *core)
 {
-    return core->recovery->grace.active && core->config.grace_mode == HF_GRACE_STRICT;
+    return core->recovery->grace.active &&
+           (core->config.grace_mode == HF_GRACE_STRICT || core->recovery->tail_lost);
 }
 
-static int64_t release_of_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 uint64_t *seq)
+/* The last client whose release began, with a reference; NULL: there is nothing to release. */
+static struct hf_client *release_unclaimed(struct hf_core *core, struct hf_now now)
 {
-    struct hf_lock *lock = hf_client_next_lock(core, client, NULL);
-    struct hf_lock *next;
-    int64_t n = 0;
-
-    hf_client_bar_reclaim(core, client);
-    for (; lock; lock = next) {
-        next = hf_client_next_lock(core, client, lock);
-        if (!lock->unclaimed)
-            continue;
-        if (hf_lock_release(core, now, lock, seq) < 0)
-            hf_retry_later(core, now);
-        else
-            n++;
-    }
-    hf_client_idle(core, now, client);
-    return n;
-}
-
-static int64_t release_unclaimed(struct hf_core *core, struct hf_now now, uint64_t *seq)
-{
-    int64_t n = 0;
+    const struct hf_release release = {.unclaimed = true, .retry = true};
+    struct hf_client *last = NULL;
 
     if (core->clients->n_unclaimed == 0)
-        return 0;
-    hf_list_foreach_safe (node, &core->clients->all)
-        n += release_of_client(core, now, hf_list_entry(node, struct hf_client, all), seq);
-    return n;
+        return NULL;
+    hf_list_foreach_safe (node, &core->clients->all) {
+        struct hf_client *client = hf_list_entry(node, struct hf_client, all);
+        core->table->work++;
+        hf_client_bar_reclaim(core, client);
+        if (client->n_unclaimed > 0) {
+            hf_pending_release_begin(core, client, &release);
+            last = client;
+        } else {
+            hf_client_idle(core, now, client);
+        }
+    }
+    if (last)
+        last->refs++;
+    return last;
 }
 
-uint64_t hf_grace_end(struct hf_core *core, struct hf_now now)
+/* Clients have had their time to reclaim what was lost. The next start need not ask for it. */
+static void forget_lost_tail(struct hf_core *core)
 {
-    uint64_t seq = 0;
-    int64_t released;
+    if (!core->recovery->tail_lost)
+        return;
+    core->recovery->tail_lost = false;
+    hf_durable_write_server(core);
+}
 
-    if (!core->recovery->grace.active)
-        return 0;
-    core->recovery->grace.active = false;
-    released = release_unclaimed(core, now, &seq);
-    hf_event_add(core, HF_EVENT_GRACE_ENDED, (int64_t)core->recovery->grace.reclaimed, released, 0);
-    return seq;
+struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now)
+{
+    struct hf_grace *grace = &core->recovery->grace;
+    int64_t n = core->config.durable_locks ? (int64_t)core->clients->n_unclaimed : 0;
+    struct hf_awaited wait = {0};
+    struct hf_client *last;
+
+    if (!grace->active)
+        return wait;
+    grace->active = false;
+    forget_lost_tail(core);
+    last = release_unclaimed(core, now);
+    hf_event_add(core, HF_EVENT_GRACE_ENDED, (int64_t)grace->reclaimed, n, 0);
+    if (last) {
+        hf_pending_release_go_on(core, now);
+        hf_pending_release_wait(core, last, &wait);
+        hf_client_unref(core, last);
+    }
+    return wait;
 }
 
 /*
@@ -87,7 +102,7 @@ void hf_grace_review(struct hf_core *core, struct hf_now now)
     if (!grace->active)
         return;
     if (HF_MUTANT(GRACE_ENDS_EARLY) && grace->reclaimed > 0) {
-        hf_grace_end(core, now);
+        (void)hf_grace_end(core, now);
         return;
     }
     if (core->clients->n_unclaimed > 0) {
@@ -97,14 +112,5 @@ void hf_grace_review(struct hf_core *core, struct hf_now now)
     if (grace->drained_seq == 0)
         grace->drained_seq = hf_durable_last_change(core);
     if (hf_durable_has(core, grace->drained_seq))
-        hf_grace_end(core, now);
-}
-
-/* The release at the end of grace failed with its batch. */
-void hf_grace_retry(struct hf_core *core, struct hf_now now)
-{
-    uint64_t seq = 0;
-
-    if (!core->recovery->grace.active)
-        release_unclaimed(core, now, &seq);
+        (void)hf_grace_end(core, now);
 }

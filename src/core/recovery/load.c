@@ -2,6 +2,8 @@
  * Loading what was durable before a restart. Clients are registered again; locks are held again, as
  * unclaimed, from the first moment (GRC-02). Records come from a disk, so each is checked.
  */
+#include <string.h>
+
 #include "core/clients/clients.h"
 #include "core/core.h"
 #include "core/durable/durable.h"
@@ -22,6 +24,21 @@ static int note_epoch(struct hf_core *core, uint64_t epoch)
     return 0;
 }
 
+/*
+ * Batches that may be lost were written in another boot of the host than this one, so those not
+ * flushed then are gone (DUR-02). After a mere crash of the process they are all here. A clean stop
+ * flushes, and records no boot id.
+ */
+static bool host_crashed(const struct hf_core *core, const struct hf_record_server *record)
+{
+    static const uint8_t none[HF_BOOT_ID_SIZE];
+
+    if (memcmp(record->boot_id, none, sizeof(none)) == 0 || HF_MUTANT(BOOT_ID_NOT_COMPARED))
+        return false;
+    return memcmp(record->boot_id, core->config.boot_id, sizeof(none)) != 0 ||
+           HF_MUTANT(ANY_CRASH_LOSES);
+}
+
 static int load_server(struct hf_core *core, struct hf_bytes bytes)
 {
     struct hf_record_server record;
@@ -30,6 +47,8 @@ static int load_server(struct hf_core *core, struct hf_bytes bytes)
     if (rv < 0)
         return rv;
     core->recovery->was_clean = record.clean;
+    core->recovery->tail_lost =
+        host_crashed(core, &record) || (record.tail_lost && !HF_MUTANT(LOST_TAIL_FORGOTTEN));
     return note_epoch(core, record.epoch);
 }
 

@@ -58,13 +58,17 @@ struct notice {
 static void restarted(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       struct notice *notice)
 {
-    hf_client_crashed(core, now, client, notice->state, core->next_id, &notice->answer.seq);
+    if (hf_client_crashed(core, now, client, notice->state, core->next_id, &notice->answer.wait) <
+        0) {
+        notice->answer.busy = true;
+        return;
+    }
     if (client->protocol == HF_PROTOCOL_NSM)
-        hf_status_call_begin(core, client, notice->answer.seq);
+        hf_status_call_begin(core, client, notice->answer.wait.seq);
     notice->news++;
 }
 
-/* If several clients are verified, the answer waits for the one that was asked last. */
+/* If several clients are verified or released, the answer waits for the last one. */
 static void consider(struct hf_core *core, struct hf_now now, struct hf_client *client,
                      struct notice *notice)
 {
@@ -73,11 +77,15 @@ static void consider(struct hf_core *core, struct hf_now now, struct hf_client *
     notice->known++;
     if (client->m.state == notice->state) {
         /* A repeat waits for what it repeats. */
-        notice->answer.seq = hf_seq_later(notice->answer.seq, client->seq);
+        notice->answer.wait.seq = hf_seq_later(notice->answer.wait.seq, client->seq);
+        return;
+    }
+    if (hf_pending_release_is_under_way(client) && client->pending_release.state == notice->state) {
+        hf_pending_release_wait(core, client, &notice->answer.wait); /* likewise */
         return;
     }
     if (!notice->proven && client->protocol == HF_PROTOCOL_NLM)
-        result = hf_verify(core, now, client, notice->state, false, &notice->answer.decision);
+        result = hf_verify(core, now, client, notice->state, false, &notice->answer.wait.decision);
     if (result == HF_VERIFY_BELIEVED)
         restarted(core, now, client, notice);
     else

@@ -1,7 +1,25 @@
 /*
- * Pending releases: the locks of a client found dead. Their release must not be lost because memory
- * ran out or a commit failed, so the client stays in the list of pending releases, and the release
- * is retried, until it is durable.
+ * Releases of all that a client has: it has restarted, cannot be told of our own restart, says that
+ * it has nothing any more (FREE_ALL), has not reclaimed in time, or the operator says so.
+ *
+ * A client may have a hundred thousand locks, and other clients must not wait until all of them are
+ * released (SEC-05). So a release is made in slices: the first at once, each further one at a tick,
+ * and one in each batch, so that no batch takes long to be undone or made final. A slice ends
+ * between two owners, because the locks of one owner are limited. Most releases take one slice.
+ * Where more are needed, the answer waits for a decision, which is made with the last slice.
+ *
+ * A lock that is to be released is held until then, and is in the way of other owners' requests.
+ * But it is *doomed* (hf_lock_is_doomed()): its owner may be a process of the client's new life,
+ * and what that is granted stays. So a doomed lock is not merged with a new one, a reclaim or a
+ * repeated request is not granted because of it, and it goes as a whole with the first request of
+ * its owner that would change a part of it.
+ *
+ * The release of a client found dead must not be lost because memory ran out or a commit failed,
+ * and a release in slices is not left half done: it is retried until it is durable. If the server
+ * itself crashes between two slices, nothing has been answered, and the client's new state number
+ * is not recorded: the locks that are left are unclaimed after the restart and are released when
+ * the client repeats its notice, turns out to be unreachable, or has not reclaimed them when grace
+ * ends.
  */
 #include "core/clients/clients.h"
 #include "core/common/timer.h"
@@ -10,26 +28,86 @@
 #include "core/recovery/private.h"
 #include "core/table/table.h"
 
-int64_t hf_pending_release_locks(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 const struct hf_pending_release *release, uint64_t *seq,
-                                 bool *left)
+static struct hf_client *first_of(const struct hf_list *list)
 {
-    struct hf_lock *lock = hf_client_next_lock(core, client, NULL);
-    struct hf_lock *next;
-    int64_t n = 0;
-
-    for (; lock; lock = next) {
-        next = hf_client_next_lock(core, client, lock);
-        if (lock->id >= (lock->late ? release->late_id : release->before_id) ||
-            (release->unclaimed_only && !lock->unclaimed))
-            continue;
-        if (hf_lock_release(core, now, lock, seq) < 0)
-            *left = true;
-        else
-            n++;
-    }
-    return n;
+    return hf_list_first(list, struct hf_client, pending_release.link);
 }
+
+/* All owners of the client are to be looked at, from the first one on. */
+static void restart(struct hf_client *client)
+{
+    hf_list_splice_tail(&client->pending_release.owners, &client->owners);
+}
+
+/* ---- one slice ---- */
+
+/* A failure on one lock does not stop the rest (CRS-01). */
+static void release_owner(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                          struct hf_owner *owner)
+{
+    struct hf_pending_release *r = &client->pending_release;
+    struct hf_lock *lock = hf_owner_next_lock(core, owner, NULL);
+    struct hf_lock *next;
+
+    hf_list_remove(&owner->in_client);
+    hf_list_add_tail(&client->owners, &owner->in_client);
+    for (; lock; lock = next) {
+        next = hf_owner_next_lock(core, owner, lock);
+        if (!hf_lock_is_doomed(lock))
+            continue;
+        if (hf_lock_release(core, now, lock, &r->seq) < 0) {
+            r->incomplete = true;
+            continue;
+        }
+        r->n++;
+        core->counters.locks_cleaned += r->crashed;
+    }
+}
+
+/* Shares are in the order of their ids. */
+static bool release_shares(struct hf_core *core, struct hf_client *client, uint64_t work_end)
+{
+    struct hf_pending_release *r = &client->pending_release;
+    struct hf_share *share;
+
+    while ((share = hf_list_first(&client->shares, struct hf_share, in_client)) != NULL &&
+           share->id < r->before_id) {
+        if (core->table->work++ >= work_end)
+            return false;
+        hf_share_drop(core, share);
+        r->n++;
+    }
+    return true;
+}
+
+/* True: nothing of this client is left to be looked at. */
+static bool release_some(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                         uint64_t work_end)
+{
+    struct hf_pending_release *r = &client->pending_release;
+    struct hf_owner *owner;
+
+    if (!release_shares(core, client, work_end))
+        return false;
+    while ((owner = hf_list_first(&r->owners, struct hf_owner, in_client)) != NULL &&
+           (r->before_id > 0 || client->n_unclaimed > 0)) {
+        if (core->table->work++ >= work_end)
+            return HF_MUTANT(RELEASE_FORGETS_REST);
+        release_owner(core, now, client, owner);
+    }
+    hf_list_splice_tail(&client->owners, &r->owners);
+    return true;
+}
+
+/* The next slice waits for the next batch, if this one is part of the gathering batch. */
+static void note_slice(struct hf_core *core)
+{
+    uint64_t seq = hf_durable_gathering(core)->seq;
+
+    core->recovery->slice_seq = hf_durable_last_change(core) == seq ? seq : 0;
+}
+
+/* ---- the end of a release ---- */
 
 /* Records the new state number, so that a repeated notice changes nothing. */
 static int set_state(struct hf_core *core, struct hf_now now, struct hf_client *client,
@@ -50,66 +128,213 @@ static int set_state(struct hf_core *core, struct hf_now now, struct hf_client *
     return 0;
 }
 
-/* Releases what it can; the pending release ends when that is durable. */
-static int64_t enforce(struct hf_core *core, struct hf_now now, struct hf_client *client)
+static void forget(struct hf_core *core, struct hf_client *client)
 {
-    struct hf_pending_release *release = &client->pending_release;
-    bool left = false;
+    client->pending_release.under_way = false;
+    hf_list_splice_tail(&client->owners, &client->pending_release.owners);
+    hf_list_remove(&client->pending_release.link);
+    hf_client_unref(core, client);
+}
+
+/* Answers that waited for the release go on, and so do those of the notice that it was made for. */
+static void decide(struct hf_core *core, struct hf_client *client)
+{
+    struct hf_pending_release *r = &client->pending_release;
+
+    if (r->decision_id == 0)
+        return;
+    client->refs++;
+    hf_decision_made(core, &r->made, client, r->decision_id, r->seq);
+    r->decision_id = 0;
+    if (client->verification.releasing)
+        hf_verify_released(core, client, r->seq);
+}
+
+/*
+ * All of it is released; false: to be looked at once more, because memory ran out. The caller has a
+ * reference to the client.
+ */
+static bool finish(struct hf_core *core, struct hf_now now, struct hf_client *client)
+{
+    struct hf_pending_release *r = &client->pending_release;
+
+    if (set_state(core, now, client, r->state, &r->seq) < 0)
+        r->incomplete = true;
+    if (r->incomplete) {
+        r->incomplete = false;
+        restart(client);
+        return false;
+    }
+    if (r->log)
+        hf_client_event(core, r->event, client, client->m.state, r->n, 0);
+    r->log = false;
+    r->under_way = false;
+    decide(core, client);
+    hf_client_idle(core, now, client);
+    hf_list_remove(&r->link);
+    hf_list_add_tail(&core->recovery->released, &r->link);
+    if (!r->retry || hf_durable_has(core, r->seq))
+        forget(core, client);
+    return true;
+}
+
+static void stall(struct hf_core *core, struct hf_now now)
+{
+    core->recovery->release_stalled = true;
+    hf_retry_later(core, now);
+}
+
+/* ---- the interface ---- */
+
+/* What the client loses already and what it is to lose now become one release. */
+void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
+                              const struct hf_release *release)
+{
+    struct hf_pending_release *r = &client->pending_release;
+
+    if (!hf_list_linked(&r->link)) {
+        client->refs++;
+        r->before_id = r->late_id = r->seq = 0;
+        r->unclaimed = r->retry = r->crashed = false;
+        r->state = 0;
+        r->n = 0;
+    }
+    if (release->log) {
+        r->log = true;
+        r->event = release->event;
+        r->n = release->n;
+    }
+    r->under_way = true;
+    r->incomplete = false;
+    r->unclaimed |= release->unclaimed;
+    r->retry |= release->retry;
+    r->crashed |= release->crashed;
+    if (release->before_id > r->before_id)
+        r->before_id = release->before_id;
+    if (release->before_id > 0)
+        r->late_id = core->next_id;
+    if (release->state != 0)
+        r->state = release->state;
+    restart(client);
+    hf_list_remove(&r->link);
+    hf_list_add_tail(&core->recovery->releasing, &r->link);
+}
+
+void hf_pending_release_wait(struct hf_core *core, struct hf_client *client,
+                             struct hf_awaited *wait)
+{
+    struct hf_pending_release *r = &client->pending_release;
+
+    wait->seq = hf_seq_later(wait->seq, r->seq);
+    if (!hf_pending_release_is_under_way(client))
+        return;
+    if (r->decision_id == 0)
+        r->decision_id = hf_core_new_id(core);
+    wait->decision = r->decision_id;
+}
+
+bool hf_pending_release_is_under_way(const struct hf_client *client)
+{
+    const struct hf_pending_release *r = &client->pending_release;
+
+    return r->under_way;
+}
+
+/* A decision that was made is not overwritten before it has been taken out. */
+static bool can_finish(const struct hf_client *client)
+{
+    const struct hf_pending_release *r = &client->pending_release;
+
+    return r->decision_id == 0 || !hf_list_linked(&r->made.link);
+}
+
+int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                               const struct hf_release *release, struct hf_awaited *wait)
+{
+    struct hf_pending_release *r = &client->pending_release;
+    uint64_t work_end = core->table->work + core->config.budgets.release;
     int64_t n;
 
     client->refs++;
-    release->seq = 0;
-    n = hf_pending_release_locks(core, now, client, release, &release->seq, &left);
-    core->counters.locks_cleaned += (uint64_t)n;
-    if (set_state(core, now, client, release->state, &release->seq) < 0)
-        left = true;
-    if (left) {
-        release->seq = UINT64_MAX;
-        hf_retry_later(core, now);
+    hf_pending_release_begin(core, client, release);
+    if (!release_some(core, now, client, work_end) || !can_finish(client))
+        r->retry = true; /* it is not left half done */
+    else if (!finish(core, now, client) && r->retry)
+        stall(core, now);
+    note_slice(core);
+    n = r->n;
+    if (r->under_way && !r->retry) {
+        forget(core, client);
+        n = HF_ENOMEM;
     }
-    if (hf_durable_has(core, release->seq))
-        hf_list_remove(&release->link);
-    hf_client_idle(core, now, client);
+    hf_pending_release_wait(core, client, wait);
     hf_client_unref(core, client);
     return n;
 }
 
-int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                               struct hf_pending_release release)
+bool hf_pending_release_is_due(const struct hf_core *core)
 {
-    hf_list_remove(&client->pending_release.link);
-    if (release.before_id == 0)
-        release.before_id = core->next_id;
-    release.late_id = core->next_id;
-    client->pending_release = release;
-    hf_list_add_tail(&core->recovery->pending_releases, &client->pending_release.link);
-    core->counters.crashes_detected++;
-    core->counters.crash_cleanups++;
-    return enforce(core, now, client);
+    const struct hf_recovery *recovery = core->recovery;
+
+    return !hf_list_empty(&recovery->releasing) && !recovery->release_stalled &&
+           recovery->slice_seq != core->durable->batches[core->durable->gathering].seq;
 }
 
-void hf_pending_release_retry_all(struct hf_core *core, struct hf_now now)
+void hf_pending_release_go_on(struct hf_core *core, struct hf_now now)
 {
-    hf_list_foreach_safe (node, &core->recovery->pending_releases) {
-        struct hf_client *client = hf_list_entry(node, struct hf_client, pending_release.link);
-        enforce(core, now, client);
+    uint64_t work_end = core->table->work + core->config.budgets.release;
+    struct hf_client *client;
+
+    while ((client = first_of(&core->recovery->releasing)) != NULL && can_finish(client) &&
+           release_some(core, now, client, work_end)) {
+        if (!finish(core, now, client)) {
+            stall(core, now);
+            break;
+        }
     }
+    note_slice(core);
 }
 
 void hf_pending_release_committed(struct hf_core *core)
 {
-    hf_list_foreach_safe (node, &core->recovery->pending_releases) {
-        const struct hf_client *client =
-            hf_list_entry(node, struct hf_client, pending_release.link);
-        if (hf_durable_has(core, client->pending_release.seq))
-            hf_list_remove(node);
-    }
+    struct hf_client *client;
+
+    while ((client = first_of(&core->recovery->released)) != NULL &&
+           hf_durable_has(core, client->pending_release.seq))
+        forget(core, client);
 }
 
+/* What was released and is not durable is held again. */
 void hf_pending_release_commit_failed(struct hf_core *core)
 {
-    hf_list_foreach (node, &core->recovery->pending_releases) {
+    struct hf_recovery *recovery = core->recovery;
+
+    hf_list_foreach (node, &recovery->released)
+        hf_list_entry(node, struct hf_client, pending_release.link)->pending_release.under_way =
+            true;
+    hf_list_splice_tail(&recovery->releasing, &recovery->released);
+    hf_list_foreach (node, &recovery->releasing) {
         struct hf_client *client = hf_list_entry(node, struct hf_client, pending_release.link);
-        client->pending_release.seq = UINT64_MAX;
+        client->pending_release.seq = 0;
+        restart(client);
+    }
+    recovery->slice_seq = 0;
+    recovery->release_stalled = true; /* until the retry */
+}
+
+void hf_pending_release_retry_all(struct hf_core *core)
+{
+    core->recovery->release_stalled = false;
+}
+
+/* With a new epoch every lock is unclaimed, and may be reclaimed once more. */
+void hf_pending_release_keep_unclaimed(struct hf_core *core)
+{
+    struct hf_list *const lists[] = {&core->recovery->releasing, &core->recovery->released};
+
+    for (size_t i = 0; i < HF_COUNT_OF(lists); i++) {
+        hf_list_foreach (node, lists[i])
+            hf_list_entry(node, struct hf_client, pending_release.link)->pending_release.unclaimed =
+                false;
     }
 }

@@ -4,7 +4,8 @@
  * held as unclaimed from the start: the same owner must hold all of the range, in the same mode or
  * a stronger one. A reclaim may cover a part of a lock, all of it, or several. Without durable
  * locks, the client must have been registered before the restart, and no other owner may hold a
- * conflicting lock.
+ * conflicting lock. The same is true of a lock that is not recorded after a crash of the host which
+ * may have cost us the newest records (DUR-02); recorded locks are held, so they count.
  *
  * Outside grace, a reclaim is granted only if the owner still holds the lock.
  */
@@ -20,9 +21,10 @@ static bool may_have(const struct hf_core *core, const struct hf_file *file,
 {
     if (HF_MUTANT(RECLAIM_UNCHECKED))
         return true;
-    if (core->config.durable_locks)
-        return hf_table_covers(core, file, want, false);
-    return want->owner->client->may_reclaim && !hf_table_conflict(core, file, want);
+    if (core->config.durable_locks && hf_table_covers(core, file, want, false))
+        return true;
+    return want->owner->client->may_reclaim &&
+           (!hf_table_conflict(core, file, want) || HF_MUTANT(LOST_TAIL_CONFLICTS));
 }
 
 /* Each lock in the range is reclaimed whole and in its mode, so no record changes. */
@@ -70,7 +72,7 @@ static int take_again(struct hf_txn *txn, struct hf_file *file, const struct hf_
         return 0;
     if (as_recorded(txn->core, file, want))
         return claim(txn, file, want);
-    if (!txn->core->config.durable_locks && hf_client_register(txn, want->owner->client) < 0)
+    if (want->owner->client->may_reclaim && hf_client_register(txn, want->owner->client) < 0)
         return HF_ENOMEM;
     return hf_table_set(txn, file, want);
 }
@@ -108,7 +110,7 @@ static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct
     if (hf_undo_reserve(core) < 0)
         return HF_ENOMEM;
     if (n == 0)
-        n = 1; /* without durable locks, each reclaim adds one */
+        n = 1; /* a lock that was not recorded: each reclaim adds one */
     hf_undo_push(core, (struct hf_undo){&count_undo, .numbers = {(uint32_t)core->epoch, n}});
     core->recovery->grace.reclaimed += n;
     return 0;
@@ -133,8 +135,8 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
         return outside_grace(core, file, want);
     if (!may_have(core, file, want))
         return (struct hf_answer){HF_STAT_DENIED, file->seq};
-    /* With durable locks the lock is held and counted already. */
-    if (!core->config.durable_locks && hf_limit_reclaim(core, file, want) < 0)
+    /* A recorded lock is held and counted already. */
+    if (want->owner->client->may_reclaim && hf_limit_reclaim(core, file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     hf_txn_begin(&txn, core, now, &file->seq);
     if (take_and_count(&txn, file, want) < 0) {

@@ -6,7 +6,8 @@
 
 void hf_recovery_init(struct hf_core *core)
 {
-    hf_list_init(&core->recovery->pending_releases);
+    hf_list_init(&core->recovery->releasing);
+    hf_list_init(&core->recovery->released);
     hf_list_init(&core->recovery->decisions);
 }
 
@@ -20,14 +21,47 @@ void hf_recovery_commit_failed(struct hf_core *core, struct hf_now now)
     struct hf_recovery *recovery = core->recovery;
 
     hf_pending_release_commit_failed(core);
+    hf_list_foreach (node, &recovery->decisions) {
+        struct hf_decision *d = &hf_list_entry(node, struct hf_made_decision, link)->decision;
+        d->failed |= d->seq > core->durable->seq;
+    }
     if (recovery->state_seq > core->durable->seq)
         recovery->state_seq = core->durable->epoch_seq;
     recovery->grace.drained_seq = 0; /* what had been reclaimed may be unclaimed again */
     hf_retry_later(core, now);
 }
 
-void hf_recovery_retry(struct hf_core *core, struct hf_now now)
+void hf_recovery_retry(struct hf_core *core)
 {
-    hf_pending_release_retry_all(core, now);
-    hf_grace_retry(core, now);
+    hf_pending_release_retry_all(core);
+}
+
+void hf_recovery_go_on(struct hf_core *core, struct hf_now now)
+{
+    if (hf_pending_release_is_due(core))
+        hf_pending_release_go_on(core, now);
+}
+
+/* ---- decisions ---- */
+
+void hf_decision_made(struct hf_core *core, struct hf_made_decision *made, struct hf_client *client,
+                      uint64_t id, uint64_t seq)
+{
+    HF_ASSERT(!hf_list_linked(&made->link));
+    made->client = client;
+    made->decision = (struct hf_decision){id, hf_durable_answer_seq(core, seq), false};
+    hf_list_add_tail(&core->recovery->decisions, &made->link);
+}
+
+bool hf_core_next_decision(struct hf_core *core, struct hf_decision *out)
+{
+    struct hf_made_decision *made =
+        hf_list_first(&core->recovery->decisions, struct hf_made_decision, link);
+
+    if (!made)
+        return false;
+    *out = made->decision;
+    hf_list_remove(&made->link);
+    hf_client_unref(core, made->client);
+    return true;
 }

@@ -25,10 +25,14 @@ struct hf_grace {
 
 struct hf_recovery {
     struct hf_grace grace;
-    struct hf_list pending_releases; /* clients found dead whose release is not durable yet */
-    struct hf_list decisions;        /* clients whose verification has ended */
-    uint64_t state_seq;              /* batch that makes our state number durable */
-    bool was_clean;                  /* the run before this one was stopped cleanly */
+    struct hf_list releasing; /* clients that lose what they have: not all is released yet */
+    struct hf_list released;  /* likewise, but it only has to become durable */
+    uint64_t slice_seq;       /* the batch with the last slice of a release; 0: none */
+    bool release_stalled;     /* until the retry */
+    struct hf_list decisions; /* hf_made_decision, not taken out yet */
+    uint64_t state_seq;       /* batch that makes our state number durable */
+    bool was_clean;           /* the run before this one was stopped cleanly */
+    bool tail_lost; /* the host crashed: the newest locks of before may be unknown (DUR-02) */
     bool stopped;
 };
 
@@ -39,7 +43,7 @@ void hf_recovery_committed(struct hf_core *core);
 void hf_recovery_commit_failed(struct hf_core *core, struct hf_now now);
 
 /* Retries the releases that the store or the heap refused. */
-void hf_recovery_retry(struct hf_core *core, struct hf_now now);
+void hf_recovery_retry(struct hf_core *core);
 
 /* Our NSM state number (NSM-06). */
 int32_t hf_epoch_state(const struct hf_core *core);
@@ -50,8 +54,8 @@ void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now);
 
 /* Grace is active and every new lock is refused. */
 bool hf_grace_is_strict(const struct hf_core *core);
-uint64_t hf_grace_end(struct hf_core *core, struct hf_now now); /* the seq to wait for */
-void hf_grace_review(struct hf_core *core, struct hf_now now);  /* ends it if nothing is left */
+struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now);
+void hf_grace_review(struct hf_core *core, struct hf_now now); /* ends it if nothing is left */
 
 struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
                             const struct hf_want *want);
@@ -61,17 +65,20 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
 
 /* Releases all the client has. How many locks, shares and waiters; HF_ENOMEM: not all. */
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                              uint64_t *seq);
+                              struct hf_awaited *wait);
 
 /* The same, but keeps what has before_id or a greater id. */
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 uint64_t before_id, uint64_t *seq);
+                                 uint64_t before_id, struct hf_awaited *wait);
+
+/* Releases of much are made in slices (pending_release.c): the next one is to be made now. */
+bool hf_pending_release_is_due(const struct hf_core *core);
+void hf_recovery_go_on(struct hf_core *core, struct hf_now now);
 
 /* What the answer to a crash notice waits for. */
 struct hf_notice_answer {
-    bool busy;         /* not decided, and no memory of it is kept: the peer must repeat it */
-    uint64_t seq;      /* as in hf_sm_answer */
-    uint64_t decision; /* likewise */
+    bool busy; /* not decided, and no memory of it is kept: the peer must repeat it */
+    struct hf_awaited wait;
 };
 
 /* The restart of another host, from its SM_NOTIFY or from the local status monitor (NSM-05).

@@ -52,14 +52,14 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
 
 /* The client has restarted, as the notice says. */
 static void believe(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                    uint64_t *seq)
+                    struct hf_awaited *wait)
 {
     const struct hf_verification *v = &client->verification;
 
     if (v->free_all)
-        (void)hf_client_release_before(core, now, client, v->before_id, seq);
+        (void)hf_client_release_before(core, now, client, v->before_id, wait);
     else
-        hf_client_crashed(core, now, client, v->claimed, v->before_id, seq);
+        (void)hf_client_crashed(core, now, client, v->claimed, v->before_id, wait);
     core->counters.notifies_in_accepted++;
 }
 
@@ -67,14 +67,22 @@ static void believe(struct hf_core *core, struct hf_now now, struct hf_client *c
 static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client, bool believed)
 {
     struct hf_verification *v = &client->verification;
+    struct hf_awaited wait = {0};
 
-    v->decision.id = v->outcall.id;
-    v->decision.seq = 0;
+    v->id = v->outcall.id;
     hf_outcall_end(core, &v->outcall);
     if (believed)
-        believe(core, now, client, &v->decision.seq);
-    v->decision.seq = hf_durable_answer_seq(core, v->decision.seq);
-    hf_list_add_tail(&core->recovery->decisions, &v->decided);
+        believe(core, now, client, &wait);
+    if (wait.decision != 0)
+        v->releasing = true;
+    else
+        hf_decision_made(core, &v->made, client, v->id, wait.seq);
+}
+
+void hf_verify_released(struct hf_core *core, struct hf_client *client, uint64_t seq)
+{
+    client->verification.releasing = false;
+    hf_decision_made(core, &client->verification.made, client, client->verification.id, seq);
 }
 
 /* The client cannot be asked. A shortage of this host (attempts is 0 then) says nothing about the
@@ -138,7 +146,11 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
         *decision = v->outcall.id;
         return HF_VERIFY_PENDING;
     }
-    if (hf_list_linked(&v->decided))
+    if (v->releasing && v->claimed == state) {
+        *decision = client->pending_release.decision_id;
+        return HF_VERIFY_PENDING;
+    }
+    if (v->releasing || hf_list_linked(&v->made.link))
         return HF_VERIFY_BUSY; /* its last decision is about to be taken out */
     client->refs++;
     v->claimed = state;
@@ -149,17 +161,4 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
         hf_outcall_pause(core, now, &v->outcall, v->asked_ms + PAUSE_MS);
     *decision = v->outcall.id;
     return HF_VERIFY_PENDING;
-}
-
-bool hf_core_next_decision(struct hf_core *core, struct hf_decision *out)
-{
-    struct hf_client *client =
-        hf_list_first(&core->recovery->decisions, struct hf_client, verification.decided);
-
-    if (!client)
-        return false;
-    *out = client->verification.decision;
-    hf_list_remove(&client->verification.decided);
-    hf_client_unref(core, client);
-    return true;
 }

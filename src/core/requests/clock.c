@@ -14,23 +14,26 @@ uint64_t hf_core_deadline(const struct hf_core *core)
 
     if (core->wait->unfinished && !hf_grace_is_strict(core))
         return 0; /* at once */
+    if (hf_pending_release_is_due(core))
+        return 0;
     return grace->active && grace->end_ms < at_ms ? grace->end_ms : at_ms;
 }
 
-static void retry(struct hf_core *core, struct hf_now now)
+static void retry(struct hf_core *core)
 {
     core->timers->retry_ms = UINT64_MAX;
     hf_durable_retry(core);
-    hf_recovery_retry(core, now);
+    hf_recovery_retry(core);
 }
 
 void hf_core_tick(struct hf_core *core, struct hf_now now)
 {
     hf_timers_fire_due(core, now);
     if (core->recovery->grace.active && core->recovery->grace.end_ms <= now.mono_ms)
-        hf_core_grace_end(core, now);
+        (void)hf_core_grace_end(core, now);
     if (core->timers->retry_ms <= now.mono_ms)
-        retry(core, now);
+        retry(core);
+    hf_recovery_go_on(core, now);
     core->wait->unfinished = false; /* go on with it */
     hf_turn_end(core, now);
 }

@@ -1,4 +1,6 @@
 /* Batches: taken by the caller, committed, and reported back. */
+#include <string.h>
+
 #include "core/common/event.h"
 #include "core/core.h"
 #include "core/durable/durable.h"
@@ -8,8 +10,11 @@
 
 const struct hf_batch *hf_core_take_batch(struct hf_core *core)
 {
-    struct hf_record_server server = {core->epoch, core->recovery->stopped};
+    struct hf_record_server server = {
+        core->epoch, core->recovery->stopped, core->recovery->tail_lost, {0}};
 
+    if (core->config.unflushed && !core->recovery->stopped)
+        memcpy(server.boot_id, core->config.boot_id, sizeof(server.boot_id));
     return hf_durable_take(core, &server);
 }
 

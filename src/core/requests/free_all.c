@@ -14,11 +14,12 @@
 static void free_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
                         struct hf_answer *answer)
 {
-    uint64_t seq = 0;
+    struct hf_awaited wait = {answer->seq, answer->decision};
 
-    if (hf_client_release_all(core, now, client, &seq) < 0)
+    if (hf_client_release_all(core, now, client, &wait) < 0)
         answer->stat = HF_STAT_DENIED_NOLOCKS;
-    answer->seq = hf_seq_later(answer->seq, seq);
+    answer->seq = wait.seq;
+    answer->decision = wait.decision;
 }
 
 struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,

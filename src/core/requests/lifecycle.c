@@ -13,6 +13,11 @@ int hf_core_start(struct hf_core *core, struct hf_now now)
     return 0;
 }
 
+bool hf_core_lost_tail(const struct hf_core *core)
+{
+    return core->recovery->tail_lost;
+}
+
 uint64_t hf_core_stop(struct hf_core *core, struct hf_now now)
 {
     (void)now;

@@ -8,22 +8,22 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-static int64_t finish(struct hf_core *core, struct hf_now now, int64_t n, uint64_t *seq)
+static int64_t finish(struct hf_core *core, struct hf_now now, int64_t n, struct hf_awaited *wait)
 {
     hf_turn_end(core, now);
-    *seq = hf_durable_answer_seq(core, *seq);
+    wait->seq = hf_durable_answer_seq(core, wait->seq);
     return n;
 }
 
 int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t client_id,
-                               uint64_t *seq)
+                               struct hf_awaited *wait)
 {
     struct hf_client *client = hf_client_find_id(core, client_id);
 
-    *seq = 0;
+    *wait = (struct hf_awaited){0};
     if (!client)
         return HF_ENOENT;
-    return finish(core, now, hf_client_release_all(core, now, client, seq), seq);
+    return finish(core, now, hf_client_release_all(core, now, client, wait), wait);
 }
 
 /* Releases one lock, and lets its client linger if that was its last. */
@@ -42,13 +42,13 @@ static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *
 /* There is no index of locks by id: only an operator needs it, and looking at each is fast enough.
  */
 int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,
-                             uint64_t *seq)
+                             struct hf_awaited *wait)
 {
-    *seq = 0;
+    *wait = (struct hf_awaited){0};
     for (size_t i = 0; i < core->table->lock_slab.used; i++) {
         struct hf_lock *lock = hf_slab_at(&core->table->lock_slab, i);
         if (lock && lock->id == lock_id && lock->held)
-            return finish(core, now, release(core, now, lock, seq), seq);
+            return finish(core, now, release(core, now, lock, &wait->seq), wait);
     }
     return HF_ENOENT;
 }
@@ -70,13 +70,13 @@ static int64_t release_tree(struct hf_core *core, struct hf_now now, const struc
 }
 
 int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_bytes fh,
-                             uint64_t *seq)
+                             struct hf_awaited *wait)
 {
     struct hf_file *file = hf_file_find(core, fh);
     bool left = false;
     int64_t n = 0;
 
-    *seq = 0;
+    *wait = (struct hf_awaited){0};
     if (!file)
         return HF_ENOENT;
     file->refs++;
@@ -88,18 +88,19 @@ int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_
         hf_share_drop(core, hf_list_entry(node, struct hf_share, in_file));
         n++;
     }
-    n += release_tree(core, now, &file->exclusive, seq, &left);
-    n += release_tree(core, now, &file->shared, seq, &left);
+    n += release_tree(core, now, &file->exclusive, &wait->seq, &left);
+    n += release_tree(core, now, &file->shared, &wait->seq, &left);
     hf_file_unref(core, file);
-    return finish(core, now, left ? HF_ENOMEM : n, seq);
+    return finish(core, now, left ? HF_ENOMEM : n, wait);
 }
 
-uint64_t hf_core_grace_end(struct hf_core *core, struct hf_now now)
+struct hf_awaited hf_core_grace_end(struct hf_core *core, struct hf_now now)
 {
-    uint64_t seq = hf_grace_end(core, now);
+    struct hf_awaited wait = hf_grace_end(core, now);
 
     hf_turn_end(core, now);
-    return hf_durable_answer_seq(core, seq);
+    wait.seq = hf_durable_answer_seq(core, wait.seq);
+    return wait;
 }
 
 int hf_core_notify_again(struct hf_core *core, struct hf_now now, uint64_t client_id)

@@ -15,6 +15,10 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
 {
     struct hf_share *share = hf_share_find(core, file, client, args->oh);
 
+    if (share && hf_share_is_doomed(share)) {
+        hf_share_drop(core, share);
+        share = NULL;
+    }
     if (share && share->mode == args->mode && share->access == args->access)
         return HF_STAT_GRANTED;
     if (args->reclaim && !core->recovery->grace.active)

@@ -59,6 +59,7 @@ static void link_lock(struct hf_core *core, struct hf_lock *lock)
     lock->held = true;
     core->table->work++;
     lock->file->n_locks++;
+    lock->owner->n_locks++;
     client->n_locks++;
     client->host->n_held++;
     core->table->n_locks++;
@@ -75,6 +76,7 @@ static void unlink_lock(struct hf_core *core, struct hf_lock *lock)
     lock->held = false;
     core->table->work++;
     lock->file->n_locks--;
+    lock->owner->n_locks--;
     client->n_locks--;
     client->host->n_held -= !HF_MUTANT(QUOTA_NOT_RETURNED);
     core->table->n_locks--;

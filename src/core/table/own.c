@@ -279,16 +279,46 @@ static struct hf_lock *next_of(const struct hf_lock *after)
                                                     : first_in_tree(after->owner);
 }
 
+struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_owner *owner,
+                                   const struct hf_lock *after)
+{
+    core->table->work++;
+    return after ? next_of(after) : first_of(owner);
+}
+
+/* The next owner of the client: those that a release has not looked at yet, then the others. */
+static const struct hf_list *next_owner(const struct hf_client *client, const struct hf_list *link)
+{
+    link = link->next;
+    return link == &client->pending_release.owners ? client->owners.next : link;
+}
+
 struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_client *client,
                                     const struct hf_lock *after)
 {
     struct hf_lock *lock = after ? next_of(after) : NULL;
-    const struct hf_list *link = after ? after->owner->in_client.next : client->owners.next;
+    const struct hf_list *link =
+        next_owner(client, after ? &after->owner->in_client : &client->pending_release.owners);
 
     core->table->work++;
-    for (; !lock && link != &client->owners; link = link->next) {
+    for (; !lock && link != &client->owners; link = next_owner(client, link)) {
         core->table->work++;
         lock = first_of(hf_list_entry(link, struct hf_owner, in_client));
     }
     return lock;
+}
+
+bool hf_lock_is_doomed(const struct hf_lock *lock)
+{
+    const struct hf_pending_release *r = &lock->owner->client->pending_release;
+
+    return hf_list_linked(&r->link) && (lock->id < (lock->late ? r->late_id : r->before_id) ||
+                                        (r->unclaimed && lock->unclaimed));
+}
+
+bool hf_share_is_doomed(const struct hf_share *share)
+{
+    const struct hf_pending_release *r = &share->client->pending_release;
+
+    return hf_list_linked(&r->link) && share->id < r->before_id;
 }

@@ -18,6 +18,11 @@ static bool is_former(const struct hf_lock *lock)
     return lock->late || lock->id < lock->owner->client->hint_id;
 }
 
+static bool is_doomed(const struct hf_lock *lock)
+{
+    return hf_lock_is_doomed(lock) && !HF_MUTANT(DOOMED_MERGED);
+}
+
 /* Adds what is left of a lock that was taken out, under the given id. A new id does not make it a
  * lock from after a restart. */
 static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id, uint64_t first,
@@ -29,12 +34,14 @@ static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id,
     return hf_lock_add(txn, lock->file, &rest, id, lock->acquired_at_ms, lock->unclaimed, true);
 }
 
-/* Cuts [first, last] out of a lock. With donor the record is left for another lock to take over. */
+/* Cuts [first, last] out of a lock; a doomed one goes as a whole. With donor the record is left for
+ * another lock to take over. */
 static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint64_t last,
                  bool donor)
 {
-    bool left = lock->node.first < first && !HF_MUTANT(UNLOCK_WHOLE);
-    bool right = lock->node.last > last && !HF_MUTANT(UNLOCK_WHOLE);
+    bool whole = is_doomed(lock) || HF_MUTANT(UNLOCK_WHOLE);
+    bool left = lock->node.first < first && !whole;
+    bool right = lock->node.last > last && !whole;
     uint64_t right_id = left ? hf_core_new_id(txn->core) : lock->id;
 
     if (hf_lock_take_out(txn, lock, left || right || donor) < 0 ||
@@ -50,7 +57,8 @@ bool hf_table_splits(const struct hf_core *core, const struct hf_file *file,
     const struct hf_lock *lock =
         hf_table_own(core, file, want->owner, want->first, want->last, NULL);
 
-    return lock && lock->node.first < want->first && lock->node.last > want->last;
+    return lock && !is_doomed(lock) && lock->node.first < want->first &&
+           lock->node.last > want->last;
 }
 
 int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *owner, uint64_t first,
@@ -86,7 +94,7 @@ static bool same_incarnation(const struct hf_lock *lock, const struct hf_want *w
 static bool alike(const struct hf_lock *lock, const struct hf_want *want)
 {
     return lock->exclusive == want->exclusive && lock->durable == want->durable &&
-           !lock->unclaimed && same_incarnation(lock, want);
+           !lock->unclaimed && same_incarnation(lock, want) && !is_doomed(lock);
 }
 
 /* One of the owner's locks overlaps or borders on the whole: it is merged, cut, or left alone. */
@@ -95,7 +103,7 @@ static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole 
 {
     bool inside = lock->node.first >= asked->first && lock->node.last <= asked->last;
     bool merges = alike(lock, &whole->want);
-    bool donor = whole->id == 0 && lock->durable == whole->want.durable &&
+    bool donor = whole->id == 0 && lock->durable == whole->want.durable && !is_doomed(lock) &&
                  (merges || (inside && same_incarnation(lock, &whole->want)));
 
     if (!merges && !hf_range_overlap(lock->node.first, lock->node.last, asked->first, asked->last))
@@ -175,7 +183,9 @@ int hf_table_growth(const struct hf_core *core, const struct hf_file *file,
         if (alike(lock, &asked))
             growth--;
         else if (hf_range_overlap(lock->node.first, lock->node.last, asked.first, asked.last))
-            growth += (lock->node.first < asked.first) + (lock->node.last > asked.last) - 1;
+            growth += is_doomed(lock)
+                          ? -1
+                          : (lock->node.first < asked.first) + (lock->node.last > asked.last) - 1;
     }
     return growth;
 }

@@ -103,6 +103,7 @@ struct hf_owner {
     struct hf_lock *locks;    /* the root of the tree of its other locks */
     struct hf_waiting *waiting;
     uint32_t refs; /* locks, removed locks that an undo may bring back, waiters, requests at work */
+    uint32_t n_locks;
     int32_t svid;
     uint16_t oh_len;
     uint8_t n_recent;
@@ -205,6 +206,18 @@ struct hf_lock *hf_table_own(const struct hf_core *core, const struct hf_file *f
 /* All locks of a client, owner by owner; after NULL: the first one. */
 struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_client *client,
                                     const struct hf_lock *after);
+
+/* The locks of an owner, in any order; after NULL: the first one. */
+struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_owner *owner,
+                                   const struct hf_lock *after);
+
+/*
+ * The lock is held, but a release of its client is under way that will take it
+ * (recovery/pending_release.c). Nothing may be granted because of it, and nothing that is granted
+ * may become part of it. Likewise for a share.
+ */
+bool hf_lock_is_doomed(const struct hf_lock *lock);
+bool hf_share_is_doomed(const struct hf_share *share);
 
 /* The owner holds all of the range in this mode; exclusive also serves shared, unless exact_mode.
  */

@@ -14,6 +14,8 @@ static void show_client(const struct hf_client *client, struct hf_view_client *r
 {
     *row = (struct hf_view_client){
         .registered = client->registered,
+        .verifying = client->verification.outcall.state != HF_OUTCALL_IDLE,
+        .releasing = client->pending_release.under_way,
         .n_locks = client->n_locks,
         .n_shares = client->n_shares,
         .n_waiters = client->n_waiters,
@@ -64,6 +66,7 @@ static void show_lock(const struct hf_core *core, const struct hf_lock *lock,
         .client_addr = lock->owner->client->addr,
         .durable = lock->durable,
         .unreclaimed = lock->unclaimed,
+        .doomed = hf_lock_is_doomed(lock),
         .n_waiters = lock->file->queue->n_waiters,
     };
     hf_lock_record(core, lock, &row->record);

@@ -5,6 +5,7 @@
  */
 #include "base/programs.h"
 #include "core/clients/clients.h"
+#include "core/common/event.h"
 #include "core/common/timer.h"
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
@@ -66,10 +67,13 @@ static void end(struct hf_core *core, struct hf_now now, struct hf_waiter *waite
 static void give_up(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter)
 {
     struct hf_client *client = waiter->owner->client;
+    struct hf_event *event;
 
     client->refs++;
-    hf_client_event(core, HF_EVENT_GRANT_FAILED, client, waiter->outcall.attempts, 0,
-                    waiter->outcall.error);
+    event = hf_client_event(core, HF_EVENT_GRANT_FAILED, client, waiter->outcall.attempts, 0,
+                            waiter->outcall.error);
+    if (event)
+        hf_event_set_file(event, hf_file_fh(waiter->file));
     end(core, now, waiter, false);
     hf_client_silent(core, now, client);
     hf_client_unref(core, client);

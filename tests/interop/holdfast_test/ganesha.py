@@ -19,20 +19,27 @@ INTERFACE = "hf-ganesha"  # our end of the veth
 CONFIG = """
 NFS_CORE_PARAM {{ Enable_NLM = true; Enable_RQUOTA = false; NFS_Protocols = 3; NFS_Port = 2049;
                   MNT_Port = 20048; NLM_Port = {port}; Plugins_Dir = /usr/lib/x86_64-linux-gnu/ganesha; }}
-EXPORT {{ Export_Id = 1; Path = {path}; Pseudo = {path}; Access_Type = RW; Squash = No_Root_Squash;
-          Protocols = 3; SecType = sys; FSAL {{ Name = VFS; }} }}
+{exports}
 NFSV4 {{ Graceless = true; }}
 LOG {{ Default_Log_Level = EVENT; }}
 """
 
 
+EXPORT = """
+EXPORT {{ Export_Id = {id}; Path = {path}; Pseudo = {path}; Access_Type = RW; Squash = No_Root_Squash;
+          Protocols = 3; SecType = sys; FSAL {{ Name = VFS; }} }}
+"""
+
+
 class Ganesha:
     """with Ganesha(folder) as ganesha: ganesha.fh is the handle of a file, ganesha.fhs those of all; NLM is
-    at ganesha.address and ganesha.port. With apart=False it is at 127.0.0.1, like any other server here."""
+    at ganesha.address and ganesha.port. With apart=False it is at 127.0.0.1, like any other server here.
+    more: further directories to export."""
 
-    def __init__(self, folder, apart=True, port=PORT, files=1):
+    def __init__(self, folder, apart=True, port=PORT, files=1, more=()):
         self.folder = Path(folder)
         self.port = port
+        self.more = more
         self.files = [f"file{i}" for i in range(files)]
         self.address = ADDRESS if apart else "127.0.0.1"
         self.apart = apart
@@ -85,7 +92,8 @@ class Ganesha:
         for name in self.files:
             (export / name).write_bytes(b"x")
         config = self.folder / "ganesha.conf"
-        config.write_text(CONFIG.format(path=export, port=self.port))
+        exports = "".join(EXPORT.format(id=i, path=path) for i, path in enumerate((export, *self.more), 1))
+        config.write_text(CONFIG.format(exports=exports, port=self.port))
         for needed in ("/run/ganesha", "/run/rpcbind", "/var/lib/nfs/ganesha", "/var/lib/nfs/sm",
                        "/var/lib/nfs/sm.bak"):
             os.makedirs(needed, exist_ok=True)
@@ -102,6 +110,10 @@ class Ganesha:
                 return self
             time.sleep(0.1)
         raise Skip("Ganesha exports nothing")
+
+    def handle(self, export, path):
+        """The handle of a file of one of the exports."""
+        return file_handle(self.address, export, path)
 
     def __exit__(self, *_):
         if self.inside:  # the kernel would do it, but some time after the last process there has ended

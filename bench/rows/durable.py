@@ -1,0 +1,45 @@
+"""How durable a lock is, and what that costs: locks.durable=yes, process and no (SPEC section 11), on this disk and
+on disks whose flushes are slower, by bench/slow_sync.c preloaded into each server."""
+import contextlib
+
+import servers
+from rows import fdatasync_rate, in_turns, shape
+
+DELAYS_MS = (0, 0.1, 1, 5, 10)
+MODES = ("yes", "process", "no")
+ONE, MANY = shape(1, 1), shape(8, 16)
+
+
+def measure(bench):
+    figures = {delay: at_delay(bench, delay) for delay in bench.store_delays or DELAYS_MS}
+    for which, name in ((ONE, "1 x 1"), (MANY, "8 x 16")):
+        bench.results.add_series(f"durable {name}", list(figures),
+                                 **{mode: [f[mode, which] for f in figures.values()] for mode in MODES})
+
+
+def at_delay(bench, delay):
+    """Requests a second of each mode and shape, measured in turns."""
+    with contextlib.ExitStack() as stack:
+        every = {mode: stack.enter_context(servers.holdfast(
+            bench.build, bench.directory / f"{mode}-{delay}", f"locks.durable={mode}", port=4045 + n,
+            environment=servers.slow_disk(bench.build, delay))) for n, mode in enumerate(MODES)}
+        every["nothing"] = stack.enter_context(servers.nothing(bench.build))
+        measures = {(name, which): lambda server=server, which=which: bench.rate(server, *which)
+                    for which in (ONE, MANY) for name, server in every.items()}
+        measures["sync"] = lambda: fdatasync_rate(bench.directory)
+        figures = in_turns(bench.rounds, measures)
+    report(bench.results.add, delay, figures)
+    return figures
+
+
+def report(add, delay, figures):
+    flush = 1 / figures["sync"] + delay / 1000
+    where = f", flush {flush * 1000:.2f} ms"
+    add("1 x 1, durable=process" + where, figures["process", ONE], "/s", "durable=no", figures["no", ONE], ">= 0.9")
+    add("8 x 16, durable=process" + where, figures["process", MANY], "/s", "durable=no", figures["no", MANY],
+        ">= 0.8")
+    add("1 x 1, durable=process" + where, figures["process", ONE], "/s", "durable=yes", figures["yes", ONE],
+        ">= 20" if delay == 5 else "")
+    add("8 x 16, durable=process" + where, figures["process", MANY], "/s", "durable=yes", figures["yes", MANY])
+    limit = 1 / (flush + 1 / figures["nothing", ONE])
+    add("1 x 1, durable=yes" + where, figures["yes", ONE], "/s", "1/(flush + do-nothing)", limit, ">= 0.6")

@@ -1,0 +1,26 @@
+/*
+ * Paths as one word of printable text: each control character, backslash, byte that is not part of
+ * valid UTF-8, and character that cannot be seen or changes the direction of text is written as
+ * \xHH, byte by byte. Every path has exactly one such form, and the form of two paths is equal only
+ * if the paths are; so quoted paths can be sent in lines, shown and compared.
+ */
+#ifndef HF_BASE_QUOTE_H
+#define HF_BASE_QUOTE_H
+
+#include <stddef.h>
+
+#include "base/bytes.h"
+
+enum {
+    HF_PATH_BYTES_MAX = 4096,                      /* as PATH_MAX of Linux */
+    HF_PATH_QUOTED_MAX = 4 * HF_PATH_BYTES_MAX + 1 /* with its NUL */
+};
+
+/* Returns the length, with a NUL behind it in out, or HF_EINVAL if it does not fit. */
+int hf_path_quote(struct hf_bytes path, char *out, size_t size);
+
+/* The reverse, which also takes bytes that need not have been quoted. HF_EINVAL: a backslash that
+ * begins no \xHH, a NUL, or too long for out. */
+int hf_path_unquote(struct hf_bytes text, char *out, size_t size);
+
+#endif

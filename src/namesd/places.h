@@ -1,0 +1,56 @@
+/*
+ * Where files were found that the kernel could not name: by device and inode number, a path that is
+ * believed only after another look at it, because the file may have been renamed. And which files
+ * are still wanted: the next walk through the exports (walk.h) looks for all of them at once.
+ *
+ * Both are bounded; the oldest gives way.
+ */
+#ifndef HF_NAMESD_PLACES_H
+#define HF_NAMESD_PLACES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/map.h"
+
+enum { HF_PLACES_WANTED_MAX = 4096, HF_PLACES_FOUND_MAX = 16384 };
+
+struct hf_place {
+    struct hf_map_node node;
+    struct hf_list link;
+    dev_t device;
+    ino_t ino;
+    char *path;     /* NULL: wanted; "": a whole walk did not find it */
+    uint64_t round; /* wanted since this walk, or before its start */
+};
+
+struct hf_places {
+    struct hf_map map;
+    struct hf_list wanted, found; /* the oldest first */
+    size_t n_wanted, n_found;
+    uint64_t round; /* the number of the walk that runs, or of the last one */
+    struct hf_hash_key key;
+};
+
+int hf_places_init(struct hf_places *places);
+void hf_places_free(struct hf_places *places);
+
+/* NULL if the file is neither wanted nor found. */
+struct hf_place *hf_places_get(struct hf_places *places, dev_t device, ino_t ino);
+
+/* Wants the file; what was known about it is forgotten. */
+void hf_places_want(struct hf_places *places, dev_t device, ino_t ino);
+
+/* Remembers where the file is. Out of memory, it is forgotten instead. */
+void hf_places_put(struct hf_places *places, dev_t device, ino_t ino, const char *path);
+
+/* A walk has ended, and what was wanted before its start is not there. */
+void hf_places_give_up(struct hf_places *places);
+
+/* True if a file with this inode number, on any device, is wanted. */
+bool hf_places_may_want(const struct hf_places *places, ino_t ino);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * From a file handle to the path of its file. A path is given only if opening it again leads to the
+ * same file, inside an export.
+ */
+#ifndef HF_NAMESD_RESOLVE_H
+#define HF_NAMESD_RESOLVE_H
+
+#include "namesd/exports.h"
+#include "namesd/places.h"
+#include "namesd/request.h"
+#include "namesd/walk.h"
+
+enum { HF_DESCENT_ENTRIES_MAX = 65536 }; /* of directories, that one handle may cost */
+
+struct hf_resolver {
+    struct hf_exports exports;
+    struct hf_places places;
+    struct hf_walk walk;
+};
+
+int hf_resolver_init(struct hf_resolver *resolver, uint64_t search_max);
+void hf_resolver_free(struct hf_resolver *resolver);
+
+/* Close the exports (hf_exports_close) after a batch of these. */
+enum hf_answer hf_resolve(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
+                          char path[HF_PATH_BYTES_MAX]);
+
+/* descent.c: searches below a root by the hashes in a handle of unfs3. */
+bool hf_descend(struct hf_root *root, const struct hf_handle *handle, struct stat *file,
+                char path[HF_PATH_BYTES_MAX]);
+
+#endif

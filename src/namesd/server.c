@@ -1,0 +1,220 @@
+#include "namesd/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+static int64_t now(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- listening ---- */
+
+/* A socket that a killed process left behind; one that still accepts connections stays. */
+static bool is_served(const struct sockaddr_un *sun)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool served = fd >= 0 && connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return served;
+}
+
+int hf_server_open(struct hf_server *server, struct hf_resolver *resolver, const char *path)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+    *server = (struct hf_server){.resolver = resolver, .listener = -1};
+    if (!hf_text_copy(sun.sun_path, sizeof(sun.sun_path), path))
+        return HF_EINVAL;
+    if (is_served(&sun))
+        return HF_EBUSY;
+    (void)unlink(path);
+    server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (server->listener < 0)
+        return HF_EUNAVAIL;
+    /* Names of files are not for all users: the group is holdfastd's. */
+    if (bind(server->listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0660) < 0 ||
+        listen(server->listener, HF_SERVER_CLIENTS_MAX) < 0) {
+        int error = errno;
+
+        close(server->listener);
+        server->listener = -1;
+        errno = error;
+        return error == EACCES || error == EPERM ? HF_EDENIED : HF_EUNAVAIL;
+    }
+    return 0;
+}
+
+/* ---- clients ---- */
+
+static void drop(struct hf_server *server, struct hf_server_client *client)
+{
+    close(client->fd);
+    hf_buf_free(&client->in);
+    hf_buf_free(&client->out);
+    *client = server->clients[--server->n_clients];
+}
+
+static void accept_one(struct hf_server *server)
+{
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct hf_server_client *client;
+
+    if (fd < 0)
+        return;
+    if (server->n_clients ==
+        HF_SERVER_CLIENTS_MAX) /* the newcomer is served; holdfastd reconnects */
+        drop(server, &server->clients[0]);
+    client = &server->clients[server->n_clients++];
+    *client = (struct hf_server_client){.fd = fd};
+    hf_buf_init(&client->in, &hf_alloc_heap);
+    hf_buf_init(&client->out, &hf_alloc_heap);
+}
+
+/* False: the client is to be dropped. */
+static bool answer(struct hf_server *server, struct hf_server_client *client, struct hf_bytes line)
+{
+    char path[HF_PATH_BYTES_MAX];
+    struct hf_request request;
+    enum hf_answer found;
+
+    hf_request_read(line, &request);
+    if (request.kind == HF_REQUEST_GREETING) {
+        client->greeted = true;
+        return hf_buf_append(&client->out, HF_NAMES_GREETING "\n", strlen(HF_NAMES_GREETING) + 1) ==
+               0;
+    }
+    if (!client->greeted) {
+        static const char SORRY[] = "0 error the first line is " HF_NAMES_GREETING "\n";
+
+        (void)send(client->fd, SORRY, sizeof(SORRY) - 1, MSG_NOSIGNAL);
+        return false;
+    }
+    if (request.kind == HF_REQUEST_BAD)
+        return hf_request_refuse(&client->out, &request) == 0;
+    found = hf_resolve(server->resolver, now(), hf_bytes(request.handle, request.len), path);
+    return hf_request_answer(&client->out, &request, found,
+                             found == HF_ANSWER_NAMED ? hf_bytes_str(path) : hf_bytes("", 0)) == 0;
+}
+
+static bool has_line(const struct hf_server_client *client)
+{
+    struct hf_bytes in = hf_buf_view(&client->in);
+
+    return in.len > 0 && memchr(in.data, '\n', in.len);
+}
+
+/* False: the client is to be dropped. */
+static bool answer_some(struct hf_server *server, struct hf_server_client *client)
+{
+    bool ok = true;
+
+    for (unsigned n = 0; ok && n < HF_SERVER_BATCH && has_line(client) &&
+                         hf_buf_len(&client->out) < HF_SERVER_UNREAD_MAX;
+         n++) {
+        struct hf_bytes in = hf_buf_view(&client->in);
+        size_t len = (size_t)((const uint8_t *)memchr(in.data, '\n', in.len) - in.data);
+
+        ok = answer(server, client, hf_bytes(in.data, len));
+        hf_buf_consume(&client->in, len + 1);
+    }
+    hf_exports_close(&server->resolver->exports);
+    return ok && (has_line(client) || hf_buf_len(&client->in) <= HF_NAMES_LINE_MAX);
+}
+
+static bool receive(struct hf_server_client *client)
+{
+    enum { PIECE = 16384 };
+    uint8_t *room = hf_buf_reserve(&client->in, PIECE);
+    ssize_t n = room ? read(client->fd, room, PIECE) : -1;
+
+    if (n > 0)
+        hf_buf_commit(&client->in, (size_t)n);
+    return n > 0 || (n < 0 && room && (errno == EAGAIN || errno == EINTR));
+}
+
+static bool flush(struct hf_server_client *client)
+{
+    struct hf_bytes out = hf_buf_view(&client->out);
+    ssize_t n = out.len ? send(client->fd, out.data, out.len, MSG_NOSIGNAL) : 0;
+
+    if (n > 0)
+        hf_buf_consume(&client->out, (size_t)n);
+    return n >= 0 || errno == EAGAIN || errno == EINTR;
+}
+
+static bool serve(struct hf_server *server, struct hf_server_client *client, short events)
+{
+    bool ok = true;
+
+    if (events & (POLLIN | POLLHUP | POLLERR))
+        ok = has_line(client) || receive(client);
+    return ok && answer_some(server, client) && flush(client);
+}
+
+/* ---- the loop ---- */
+
+static short wanted_events(const struct hf_server_client *client)
+{
+    size_t unread = hf_buf_len(&client->out);
+
+    return (short)((unread < HF_SERVER_UNREAD_MAX ? POLLIN : 0) | (unread > 0 ? POLLOUT : 0));
+}
+
+/* A client that has lines left to be answered is served again without waiting. */
+static bool is_ready(const struct hf_server_client *client)
+{
+    return has_line(client) && hf_buf_len(&client->out) < HF_SERVER_UNREAD_MAX;
+}
+
+void hf_server_run(struct hf_server *server, const volatile sig_atomic_t *stop)
+{
+    struct pollfd polled[HF_SERVER_CLIENTS_MAX + 1];
+
+    while (!*stop) {
+        int wait_ms = hf_walk_step(&server->resolver->walk, now());
+        size_t n = server->n_clients;
+
+        for (size_t i = 0; i < n; i++) {
+            struct hf_server_client *client = &server->clients[i];
+
+            polled[i] = (struct pollfd){.fd = client->fd, .events = wanted_events(client)};
+            if (is_ready(client))
+                wait_ms = 0;
+        }
+        polled[n] = (struct pollfd){.fd = server->listener, .events = POLLIN};
+        if (poll(polled, n + 1, wait_ms) < 0)
+            continue;                  /* a signal */
+        for (size_t i = n; i-- > 0;) { /* from the end: dropping moves the last one up */
+            struct hf_server_client *client = &server->clients[i];
+
+            if ((polled[i].revents || is_ready(client)) &&
+                !serve(server, client, polled[i].revents))
+                drop(server, client);
+        }
+        if (polled[n].revents)
+            accept_one(server);
+    }
+}
+
+void hf_server_close(struct hf_server *server)
+{
+    while (server->n_clients > 0)
+        drop(server, &server->clients[0]);
+    if (server->listener >= 0)
+        close(server->listener);
+}

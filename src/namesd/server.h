@@ -1,0 +1,40 @@
+/*
+ * The socket at which names are asked for (docs/NAMES.md). One thread: requests are answered in the
+ * order in which they come, and between them the walk does its slices. A question can take as long
+ * as a disk does; the daemon that asks waits for none of them.
+ */
+#ifndef HF_NAMESD_SERVER_H
+#define HF_NAMESD_SERVER_H
+
+#include <signal.h>
+
+#include "base/buf.h"
+#include "namesd/resolve.h"
+
+enum {
+    HF_SERVER_CLIENTS_MAX = 16,
+    HF_SERVER_BATCH = 64,        /* lines of one client before the next has its turn */
+    HF_SERVER_UNREAD_MAX = 65536 /* bytes a client has not taken; then none of its lines is read */
+};
+
+struct hf_server_client {
+    int fd;
+    struct hf_buf in, out;
+    bool greeted;
+};
+
+struct hf_server {
+    struct hf_resolver *resolver;
+    int listener;
+    struct hf_server_client clients[HF_SERVER_CLIENTS_MAX];
+    size_t n_clients;
+};
+
+/* Listens at path, which it takes over if no process serves there. HF_EBUSY, HF_EDENIED, ... */
+int hf_server_open(struct hf_server *server, struct hf_resolver *resolver, const char *path);
+
+/* Serves until *stop. */
+void hf_server_run(struct hf_server *server, const volatile sig_atomic_t *stop);
+void hf_server_close(struct hf_server *server);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * A walk through the exports, for files that the kernel cannot name: after a restart of the host,
+ * say, it knows a file that a client has locked by its inode, but has not seen the directory it is
+ * in. A walk looks for all files that are wanted (places.h), a slice of the tree at a time, between
+ * requests; it rests three times as long as it works, and ten times as long after its end, so that
+ * it can cost a busy disk a quarter of its time at most.
+ *
+ * It stays on each file system (mounts below an export are roots of their own), follows no symbolic
+ * link, and holds no directory open while it rests.
+ */
+#ifndef HF_NAMESD_WALK_H
+#define HF_NAMESD_WALK_H
+
+#include "namesd/exports.h"
+#include "namesd/places.h"
+
+enum {
+    HF_WALK_DEPTH_MAX = 128,
+    HF_WALK_SLICE = 4096,
+    HF_WALK_REST_MS = 5000,
+    HF_WALK_GATHER_MS = 200
+};
+
+struct hf_walk {
+    struct hf_exports *exports;
+    struct hf_places *places;
+    uint64_t max; /* entries of directories that one walk looks at; 0: no walk at all */
+
+    bool running;
+    bool gathering; /* a walk is about to begin: more files may be wanted by then */
+    bool cut;       /* the last one ended because of max */
+    uint64_t seen;
+    size_t root;
+    char path[HF_PATH_BYTES_MAX]; /* below the root */
+    struct {
+        size_t len;    /* of path */
+        long position; /* in that directory, of telldir() */
+    } levels[HF_WALK_DEPTH_MAX];
+    size_t depth;
+    int64_t started_ms, worked_ms, next_ms; /* next_ms: no slice or new walk before */
+};
+
+void hf_walk_init(struct hf_walk *walk, struct hf_exports *exports, struct hf_places *places,
+                  uint64_t max);
+
+/* Does a slice if one is due; a walk begins a moment after the first file is wanted. Returns how
+ * long the caller may wait for the next, -1: for ever. */
+int hf_walk_step(struct hf_walk *walk, int64_t now_ms);
+
+#endif
