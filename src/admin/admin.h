@@ -68,6 +68,31 @@ struct hf_admin_health {
     char rpcbind_reason[640]; /* why it is not up, and what to do */
 };
 
+enum { HF_ADMIN_NODES_MAX = 16, HF_ADMIN_NODE_MAX = 64 };
+
+/* A service with standbys (SPEC HA-11). Times are in milliseconds. */
+struct hf_admin_cluster {
+    const char *role; /* of this node: active, standby, ... */
+    const char *service;
+    const char *node;
+    char owner[HF_ADMIN_NODE_MAX]; /* the node that took the service last; "": none ever did */
+    int64_t taken_at_ms;           /* Unix time, by the database's clock; 0: never */
+    uint64_t epoch;                /* of the lease that this node has; 0: none */
+    int64_t lease_left_ms;         /* negative: it ran out */
+    uint64_t seen_ms;              /* ago, when the nodes were looked for */
+    uint64_t takeovers, losses, expiries, alarms;
+    uint64_t last_take_ms;    /* from taking the lease to the first answer; 0: never */
+    uint64_t last_silence_ms; /* before that, without a beat of the last owner */
+    struct {
+        char name[HF_ADMIN_NODE_MAX];
+        char version[HF_ADMIN_NODE_MAX];
+        uint64_t seen_ms; /* ago */
+    } nodes[HF_ADMIN_NODES_MAX];
+    unsigned n_nodes;
+};
+
+enum hf_admin_move { HF_ADMIN_TAKE, HF_ADMIN_RELEASE, HF_ADMIN_MOVE };
+
 /* What only the daemon knows. */
 struct hf_admin_ops {
     void *ctx;
@@ -82,6 +107,11 @@ struct hf_admin_ops {
     /* Begins a backup, with an initialised out. HF_ELIMIT if one is under way; otherwise done is
      * called in a later turn. */
     int (*backup)(void *ctx, struct hf_admin_backup *backup);
+
+    /* False: the service has no standbys. */
+    bool (*cluster)(void *ctx, struct hf_admin_cluster *out);
+    /* HF_ENOENT if there is no other node to move to, HF_EDENIED if the service is not here. */
+    int (*move)(void *ctx, enum hf_admin_move what);
 };
 
 struct hf_admin_config {
@@ -106,6 +136,12 @@ struct hf_admin;
  * listen on an address it logs a warning and goes on: locks can be served without administration.
  */
 int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out);
+
+/*
+ * With standbys: the service is another one from now on. No request may be waiting for a commit or
+ * a check of the old one.
+ */
+void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service);
 
 /* What is known of names, for metrics; NULL: nothing. */
 struct hf_names *hf_admin_names(struct hf_admin *admin);

@@ -150,6 +150,14 @@ enum MHD_Result on_check(struct request *request);
 enum MHD_Result on_check_address(struct request *request);
 enum MHD_Result on_backup(struct request *request);
 enum MHD_Result on_file(struct request *request);
+enum MHD_Result on_cluster(struct request *request);
+enum MHD_Result on_cluster_take(struct request *request);
+enum MHD_Result on_cluster_release(struct request *request);
+enum MHD_Result on_cluster_move(struct request *request);
+
+/* cluster.c: true if this node is one of several, and does not serve now. */
+bool cluster_waits(const struct request *request, struct hf_admin_cluster *out);
+enum MHD_Result reply_waiting(struct request *request, const struct hf_admin_cluster *cluster);
 
 /* True if text is a decimal number that fits 64 bits. */
 bool parse_id(const char *text, uint64_t *out);

@@ -15,6 +15,9 @@ struct entry {
     const char *keys; /* of its query, as shown to the user; NULL: any key is ignored */
 };
 
+/* What a node that does not serve can do nevertheless. */
+#define CLUSTER "/api/v1/cluster/"
+
 static const struct entry ROUTES[] = {
     {"GET", "/", on_file, false, NULL},
     {"GET", "/page/*", on_file, false, NULL},
@@ -37,6 +40,10 @@ static const struct entry ROUTES[] = {
      "client, file, path, share, owner, limit, cursor"},
     {"GET", "/api/v1/reservations", on_reservations, false,
      "client, file, path, share, limit, cursor"},
+    {"GET", "/api/v1/cluster", on_cluster, false, ""},
+    {"POST", "/api/v1/cluster/take", on_cluster_take, true, ""},
+    {"POST", "/api/v1/cluster/release", on_cluster_release, true, ""},
+    {"POST", "/api/v1/cluster/move", on_cluster_move, true, ""},
     {"GET", "/api/v1/grace", on_grace, false, ""},
     {"POST", "/api/v1/grace/end", on_end_grace, true, ""},
     {"GET", "/api/v1/losses", on_losses, false, ""},
@@ -141,10 +148,14 @@ static enum MHD_Result reply_unknown_key(struct request *request, const struct q
 static enum MHD_Result enter(struct request *request, const struct entry *entry)
 {
     struct query query = {.keys = entry->keys};
+    struct hf_admin_cluster cluster;
     enum MHD_Result answered = MHD_NO;
 
     if (entry->changes && !access_may_change(request, &answered))
         return answered;
+    if (entry->changes && strncmp(entry->path, CLUSTER, strlen(CLUSTER)) != 0 &&
+        cluster_waits(request, &cluster))
+        return reply_waiting(request, &cluster);
     if (entry->keys)
         MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, see_key, &query);
     return query.unknown ? reply_unknown_key(request, &query) : entry->handle(request);

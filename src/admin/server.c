@@ -302,6 +302,11 @@ void hf_admin_reload(struct hf_admin *admin)
     hf_names_reload(admin->names);
 }
 
+void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service)
+{
+    admin->config.service = service;
+}
+
 void hf_admin_close(struct hf_admin *admin)
 {
     wait_abandon_all(admin);

@@ -80,6 +80,15 @@ static json_t *show_listen(const struct hf_admin_config *config)
     return json;
 }
 
+/* null without standbys. */
+static json_t *show_role(const struct hf_admin_ops *ops)
+{
+    struct hf_admin_cluster cluster;
+
+    return ops->cluster && ops->cluster(ops->ctx, &cluster) ? json_string(cluster.role)
+                                                            : json_null();
+}
+
 enum MHD_Result on_status(struct request *request)
 {
     const struct hf_admin_config *config = &request->admin->config;
@@ -89,17 +98,18 @@ enum MHD_Result on_status(struct request *request)
     config->ops.health(config->ops.ctx, &health);
     return reply_json(
         request, MHD_HTTP_OK,
-        json_pack("{s:s, s:s, s:o, s:i, s:o, s:o, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o, "
-                  "s:o, s:o, s:o, s:o}",
-                  "version", HF_VERSION, "name", config->server_name, "listen", show_listen(config),
-                  "port", config->server_port, "time",
-                  value_time(hf_service_now(config->service).wall_ms), "epoch", value_id(s.epoch),
-                  "state", s.state, "clean_start", s.was_clean, "token_needed",
-                  request->admin->token[0] != '\0', "changes", access_changes(request), "grace",
-                  show_grace(&s), "counts", show_counts(&s), "notifications", show_notices(&s),
-                  "store", show_store(&health), "rpcbind", show_rpcbind(&health), "losses",
-                  troubles_losses(config), "limits", troubles_limits(config), "totals",
-                  show_totals(&config->ops), "names", show_names(request->admin->names)));
+        json_pack(
+            "{s:o, s:s, s:s, s:o, s:i, s:o, s:o, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o, "
+            "s:o, s:o, s:o, s:o}",
+            "role", show_role(&config->ops), "version", HF_VERSION, "name", config->server_name,
+            "listen", show_listen(config), "port", config->server_port, "time",
+            value_time(hf_service_now(config->service).wall_ms), "epoch", value_id(s.epoch),
+            "state", s.state, "clean_start", s.was_clean, "token_needed",
+            request->admin->token[0] != '\0', "changes", access_changes(request), "grace",
+            show_grace(&s), "counts", show_counts(&s), "notifications", show_notices(&s), "store",
+            show_store(&health), "rpcbind", show_rpcbind(&health), "losses",
+            troubles_losses(config), "limits", troubles_limits(config), "totals",
+            show_totals(&config->ops), "names", show_names(request->admin->names)));
 }
 
 enum MHD_Result on_grace(struct request *request)
@@ -114,13 +124,17 @@ enum MHD_Result on_healthz(struct request *request)
     return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("alive\n"));
 }
 
-/* Not ready while the store is down, because nothing can be promised then, or while new clients do
- * not find us by rpcbind; a grace period is no reason, because clients can reclaim. */
+/* Not ready while the store is down, because nothing can be promised then, while new clients do not
+ * find us by rpcbind, and on a standby; a grace period is no reason, because clients can reclaim.
+ */
 enum MHD_Result on_readyz(struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
     struct hf_admin_health health;
+    struct hf_admin_cluster cluster;
 
+    if (cluster_waits(request, &cluster))
+        return reply_waiting(request, &cluster);
     ops->health(ops->ctx, &health);
     if (!health.store_up)
         return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, health.reason);

@@ -26,7 +26,8 @@
     X(HF_EREFUSED, -16, "refused by the peer")                                 \
     X(HF_EUNREGISTERED, -17, "program not registered with the peer's rpcbind") \
     X(HF_ECANCELED, -18, "canceled")                                           \
-    X(HF_EUNAVAIL, -19, "not available")
+    X(HF_EUNAVAIL, -19, "not available")                                       \
+    X(HF_EBEHIND, -20, "the database has lost acknowledged transactions")
 
 enum hf_error {
 #define X(name, value, text) name = (value),

@@ -42,14 +42,17 @@ static int bind_once(int fd, const struct hf_addr *addr)
     }
 }
 
-int hf_socket_bind(int fd, const struct hf_addr *addr, bool reserved)
+int hf_socket_bind(int fd, const struct hf_addr *addr, enum hf_bind how)
 {
     /* The range of bindresvport(3): services with well-known ports use the numbers below 512. */
     enum { FIRST = 512, LAST = 1023, COUNT = LAST - FIRST + 1 };
     struct hf_addr try = *addr;
     uint16_t start = 0;
+    int on = 1;
 
-    if (!reserved)
+    if (how == HF_BIND_ABSENT && setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) < 0)
+        return HF_EUNAVAIL; /* sockets of both families have this option */
+    if (how != HF_BIND_RESERVED)
         return bind_once(fd, addr);
     if (getrandom(&start, sizeof(start), 0) < 0)
         start = 0; /* the random start only spreads concurrent searches; any value is correct */

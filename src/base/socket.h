@@ -1,6 +1,7 @@
 /*
  * Sockets created and bound before libuv takes them over, for the options that libuv cannot set:
- * an IPv6 socket that refuses IPv4, and a reserved port.
+ * an IPv6 socket that refuses IPv4, a reserved port, and an address that the host does not have
+ * yet.
  */
 #ifndef HF_BASE_SOCKET_H
 #define HF_BASE_SOCKET_H
@@ -16,12 +17,17 @@
  */
 int hf_socket_open(const struct hf_addr *addr, int type);
 
+enum hf_bind {
+    HF_BIND_EXACTLY,
+    HF_BIND_RESERVED, /* to any free port from 512 to 1023 instead of addr's port */
+    HF_BIND_ABSENT,   /* also to an address that the host does not have, or not yet */
+};
+
 /*
- * Binds to addr; with reserved, to any free port from 512 to 1023 instead of addr's port. HF_EBUSY:
- * the address is in use; HF_EDENIED: the process lacks the privilege; HF_EINVAL: the host does not
- * have this address.
+ * Binds to addr. HF_EBUSY: the address is in use; HF_EDENIED: the process lacks the privilege;
+ * HF_EINVAL: the host does not have this address.
  */
-int hf_socket_bind(int fd, const struct hf_addr *addr, bool reserved);
+int hf_socket_bind(int fd, const struct hf_addr *addr, enum hf_bind how);
 
 /* True if this host has the address; false also when that cannot be found out. */
 bool hf_socket_is_own_address(const struct hf_addr *addr);

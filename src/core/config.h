@@ -89,6 +89,7 @@ struct hf_core_config {
     struct hf_hash_key hash_key;
     const struct hf_export_rule *export_rules; /* a file that fits none belongs to "default" */
     unsigned n_export_rules;
+    unsigned n_foreign_rules; /* the last of them: exports of other services (HA-09) */
 };
 
 /* The defaults of SPEC section 6; server_name and hash_key are the caller's to fill in. */

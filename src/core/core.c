@@ -139,3 +139,9 @@ const struct hf_counters *hf_core_counters(const struct hf_core *core)
 {
     return &core->counters;
 }
+
+bool hf_core_is_foreign(const struct hf_core *core, struct hf_bytes fh,
+                        struct hf_bytes *export_name)
+{
+    return hf_file_is_foreign(core, fh, export_name);
+}

@@ -70,6 +70,13 @@ bool hf_core_lost_tail(const struct hf_core *core);
  * after it. Locks and registrations stay as they are. */
 uint64_t hf_core_stop(struct hf_core *core, struct hf_now now);
 
+/*
+ * Whether the file belongs to an export of another service (HA-09), and which; a lock there would
+ * not be seen by the clients of that service.
+ */
+bool hf_core_is_foreign(const struct hf_core *core, struct hf_bytes fh,
+                        struct hf_bytes *export_name);
+
 /* New limits, from now on; locks and clients that exceed them already stay. */
 void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits);
 

@@ -55,12 +55,25 @@
     X(ANSWER_BEFORE_WRITE, "what may be lost by the host is not written at all")         \
     X(FLUSH_NEVER, "what was written is not flushed")
 
+/* Those of the lease, which the cluster simulator catches. */
+#define HF_LEASE_MUTANTS(X)                                                              \
+    X(LEASE_FROM_REPLY, "a lease counts from the answer to its renewal")                 \
+    X(LEASE_NONCE_UNCHECKED, "an epoch is taken for ours whatever the nonce")            \
+    X(LEASE_DOUBT_IS_DONE, "a take in doubt counts as done")                             \
+    X(LEASE_BEAT_IGNORED, "a standby does not look at the beat")                         \
+    X(LEASE_BAD_POLL_COUNTS, "a standby counts on after a poll that failed or was late") \
+    X(LEASE_GAP_COUNTS, "a standby counts on after a pause or a jump of its clock")      \
+    X(LEASE_EXPIRED_IS_LOST, "a lease that ran out is given up")                         \
+    X(LEASE_BACK_UNNOTICED, "a database that went back in time raises no alarm")         \
+    X(LEASE_ALARM_UNTOLD, "the process that notices does not tell the others")
+
 enum hf_mutant {
     HF_MUTANT_NONE,
 #define X(name, text) HF_MUTANT_##name,
-    HF_MUTANTS(X)
+    HF_MUTANTS(X) HF_MUTANT_COUNT,
+    HF_LEASE_MUTANTS(X)
 #undef X
-        HF_MUTANT_COUNT
+        HF_MUTANT_END
 };
 
 #ifdef HF_WITH_MUTANTS

@@ -51,6 +51,7 @@ int ctl_notify(struct ctl *ctl, int argc, char **argv);
 int ctl_check(struct ctl *ctl, int argc, char **argv);
 int ctl_doctor(struct ctl *ctl, int argc, char **argv);
 int ctl_losses(struct ctl *ctl, int argc, char **argv);
+int ctl_cluster(struct ctl *ctl, int argc, char **argv);
 int ctl_backup(struct ctl *ctl, int argc, char **argv);
 
 /*

@@ -33,6 +33,9 @@ static const struct ctl_command COMMANDS[] = {
      ctl_check, false, ""},
     {"doctor", "", "whether this host is set up well for the daemon; if not, what to do",
      ctl_doctor, false, ""},
+    {"cluster", "[take|release|move]",
+     "the nodes of a service with standbys; take or give up the service here, or move it away",
+     ctl_cluster, true, ""},
     {"backup", "FILE", "write all that is durable now to a file, for holdfastd --restore",
      ctl_backup, false, ""},
 };

@@ -1,6 +1,7 @@
 #include "daemon/administration.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,7 +40,7 @@ static void health(void *ctx, struct hf_admin_health *out)
     struct hf_administration *a = ctx;
     struct hf_store_health store;
 
-    hf_committer_health(&a->engine->commits.committer, &store);
+    hf_committer_health(&a->engine->commits->committer, &store);
     out->store_up = store.up;
     hf_format(out->reason, sizeof(out->reason), "The store is down: %s", store.reason);
     find_rpcbind(&a->finding, out);
@@ -50,8 +51,8 @@ static void totals(void *ctx, struct hf_admin_totals *out)
     const struct hf_engine *engine = ((struct hf_administration *)ctx)->engine;
 
     *out = (struct hf_admin_totals){
-        .commits = hf_histogram_count(&engine->commits.commits_ns),
-        .commits_ns = engine->commits.commits_ns.sum,
+        .commits = hf_histogram_count(&engine->commits->commits_ns),
+        .commits_ns = engine->commits->commits_ns.sum,
         .callbacks = hf_core_counters(engine->service.core)->callbacks_started,
     };
     for (int k = 0; k < HF_NLM_KINDS; k++) {
@@ -66,12 +67,13 @@ static void totals(void *ctx, struct hf_admin_totals *out)
 
 static void metrics(void *ctx, struct hf_exposition *out)
 {
+    static const struct hf_rpc_counters NONE;
     struct hf_administration *a = ctx;
-
     struct hf_admin_health now;
 
     find_rpcbind(&a->finding, &now);
-    hf_metrics_expose(a->engine, hf_rpc_server_counters(a->server), out);
+    hf_metrics_expose(a->engine, a->server ? hf_rpc_server_counters(a->server) : &NONE, a->cluster,
+                      out);
     hf_metrics_expose_rpcbind(now.rpcbind_up, a->finding.watch ? a->finding.watch->n_lost : 0, out);
 }
 
@@ -91,7 +93,7 @@ static void on_backed_up(struct hf_backup_request *request, int status)
 static int backup(void *ctx, struct hf_admin_backup *out)
 {
     struct hf_administration *a = ctx;
-    struct hf_commit_pump *pump = &a->engine->commits;
+    struct hf_commit_pump *pump = a->engine->commits;
 
     if (pump->backup)
         return HF_ELIMIT;
@@ -100,12 +102,64 @@ static int backup(void *ctx, struct hf_admin_backup *out)
     return hf_commit_pump_back_up(pump, &a->backup);
 }
 
+static bool show_cluster(void *ctx, struct hf_admin_cluster *out)
+{
+    const struct hf_cluster *c = ((struct hf_administration *)ctx)->cluster;
+    uint64_t now = hf_cluster_now_ms();
+
+    if (!c)
+        return false;
+    *out = (struct hf_admin_cluster){
+        .role = hf_cluster_role(c),
+        .service = c->config->service,
+        .node = c->config->node,
+        .taken_at_ms = c->view.taken_at_ms,
+        .epoch = hf_lease_epoch(&c->lease),
+        .lease_left_ms = (int64_t)(hf_lease_valid_until(&c->lease) - now),
+        .seen_ms = now - c->view.looked_ms,
+        .takeovers = c->view.takeovers,
+        .losses = c->view.losses,
+        .expiries = c->view.expiries,
+        .alarms = c->view.alarms,
+        .last_take_ms = c->view.last_take_ms,
+        .last_silence_ms = c->view.last_silence_ms,
+    };
+    if (out->epoch == 0)
+        out->lease_left_ms = 0;
+    hf_format(out->owner, sizeof(out->owner), "%s", out->epoch ? out->node : c->view.owner);
+    for (; out->n_nodes < c->view.n_nodes; out->n_nodes++) {
+        const struct hf_store_node *node = &c->view.nodes[out->n_nodes];
+
+        hf_format(out->nodes[out->n_nodes].name, HF_ADMIN_NODE_MAX, "%s", node->name);
+        hf_format(out->nodes[out->n_nodes].version, HF_ADMIN_NODE_MAX, "%s", node->version);
+        out->nodes[out->n_nodes].seen_ms = node->seen_ms;
+    }
+    return true;
+}
+
+static int move(void *ctx, enum hf_admin_move what)
+{
+    struct hf_cluster *c = ((struct hf_administration *)ctx)->cluster;
+
+    if (what == HF_ADMIN_MOVE)
+        return hf_cluster_move(c);
+    if (what == HF_ADMIN_TAKE)
+        hf_cluster_take(c);
+    else
+        hf_cluster_release(c);
+    return 0;
+}
+
+_Static_assert((int)HF_ADMIN_NODES_MAX == (int)HF_STORE_NODES_MAX, "admin.h and store/lease.h");
+
 static const struct hf_admin_ops OPS = {
     .health = health,
     .totals = totals,
     .metrics = metrics,
     .check = check,
     .backup = backup,
+    .cluster = show_cluster,
+    .move = move,
 };
 
 /* ---- opening and closing ---- */
@@ -113,6 +167,15 @@ static const struct hf_admin_ops OPS = {
 bool hf_administration_wanted(const struct hf_config *config)
 {
     return config->admin_listen[0] || config->admin_socket[0];
+}
+
+/* Of several that systemd made (RuntimeDirectory=), the last is this service's own. */
+static const char *run_directory(void)
+{
+    const char *made = getenv("RUNTIME_DIRECTORY");
+    const char *last = made ? strrchr(made, ':') : NULL;
+
+    return last ? last + 1 : made && made[0] ? made : HF_RUN_DIRECTORY;
 }
 
 /* "auto": where holdfastctl looks for it, if the directory is writable; otherwise beside the store.
@@ -123,9 +186,10 @@ static void choose_socket(const struct hf_config *config, char *out, size_t size
         hf_format(out, size, "%s", config->admin_socket);
         return;
     }
-    (void)mkdir(HF_RUN_DIRECTORY, 0755);
-    if (access(HF_RUN_DIRECTORY, W_OK) == 0)
-        hf_format(out, size, HF_RUN_DIRECTORY "/admin.sock");
+    if (access(run_directory(), F_OK) < 0)
+        (void)mkdir(HF_RUN_DIRECTORY, 0755);
+    if (access(run_directory(), W_OK) == 0)
+        hf_format(out, size, "%s/admin.sock", run_directory());
     else if (config->backend == HF_BACKEND_LMDB)
         hf_format(out, size, "%s/admin.sock", config->path);
     else
@@ -141,8 +205,8 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
         .service = &engine->service,
         .ops = OPS,
         .server_name = config->name,
-        .server_listen = config->listen,
-        .n_server_listen = config->n_listen,
+        .server_listen = hf_config_served(config)->list,
+        .n_server_listen = hf_config_served(config)->n,
         .server_port = (uint16_t)config->port,
         .listen = config->admin_listen,
         .socket = a->socket,
@@ -162,6 +226,27 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
     if (rv == 0)
         engine->names = hf_admin_names(a->admin);
     return rv;
+}
+
+void hf_administration_suspend(struct hf_administration *a)
+{
+    if (a->admin)
+        hf_path_checks_stop(&a->checks);
+    a->server = NULL;
+}
+
+void hf_administration_switch(struct hf_administration *a, struct hf_engine *engine,
+                              const struct hf_rpc_server *server)
+{
+    if (!a->admin)
+        return;
+    a->server = server;
+    if (a->engine == engine)
+        return;
+    a->engine = engine;
+    engine->names = hf_admin_names(a->admin);
+    hf_admin_set_service(a->admin, &engine->service);
+    hf_path_checks_init(&a->checks, engine->client, a->checks.timeout_ms);
 }
 
 void hf_administration_reload(struct hf_administration *a)

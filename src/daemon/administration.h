@@ -7,6 +7,7 @@
 
 #include "admin/admin.h"
 #include "daemon/callback_path.h"
+#include "daemon/cluster.h"
 #include "daemon/config.h"
 #include "daemon/engine.h"
 #include "rpc/server.h"
@@ -24,7 +25,8 @@ struct hf_finding {
 struct hf_administration {
     struct hf_engine *engine;
     struct hf_finding finding;
-    const struct hf_rpc_server *server;
+    const struct hf_rpc_server *server; /* NULL: a standby */
+    struct hf_cluster *cluster;         /* NULL: no standbys */
     struct hf_path_checks checks;
     struct hf_backup_request backup;
     struct hf_admin_backup *asked; /* the request that gets the backup under way */
@@ -39,6 +41,15 @@ bool hf_administration_wanted(const struct hf_config *config);
 int hf_administration_open(struct hf_administration *a, struct hf_engine *engine,
                            const struct hf_rpc_server *server, const struct hf_config *config,
                            struct hf_finding finding);
+
+/*
+ * With standbys: a life has ended, and its engine is not to be used any more; then another engine
+ * takes its place, and later its server.
+ */
+void hf_administration_suspend(struct hf_administration *a);
+void hf_administration_switch(struct hf_administration *a, struct hf_engine *engine,
+                              const struct hf_rpc_server *server);
+
 void hf_administration_reload(struct hf_administration *a);
 
 /* After the engine was stopped: then no request waits for a commit. */

@@ -1,6 +1,7 @@
 #include "daemon/commit_pump.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/assert.h"
 #include "base/boot_id.h"
@@ -17,6 +18,15 @@ static void observe(struct hf_commit_pump *pump, const struct hf_batch *batch, u
     hf_histogram_observe(&pump->batch_sizes, batch->n_ops);
 }
 
+static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *result)
+{
+    pump->flush_ns = result->duration_ns;
+    observe(pump, result->batch, result->duration_ns);
+    hf_service_batch_done(pump->service, result->batch->seq, result->status);
+    if (result->status == 0)
+        pump->service->store_up = true;
+}
+
 /*
  * Requests are refused while the store is down. A batch that became durable shows that it is up;
  * only after a failure, or news without a result, must the committer be asked.
@@ -28,16 +38,26 @@ static void collect(struct hf_commit_pump *pump)
 
     if (hf_committer_collect(&pump->committer, &result)) {
         pump->committing = false;
-        pump->flush_ns = result.duration_ns;
-        observe(pump, result.batch, result.duration_ns);
-        hf_service_batch_done(pump->service, result.batch->seq, result.status);
-        if (result.status == 0) {
-            pump->service->store_up = true;
+        if (pump->lessee)
+            pump->lessee->batch_ended(pump->lessee->ctx, &result);
+        if (pump->service)
+            settle(pump, &result);
+        if (pump->lessee)
+            pump->lessee->batch_settled(pump->lessee->ctx, &result);
+        if (result.status == 0)
             return;
-        }
     }
     hf_committer_health(&pump->committer, &health);
-    pump->service->store_up = health.up;
+    if (pump->service)
+        pump->service->store_up = health.up;
+}
+
+static void collect_lease(struct hf_commit_pump *pump)
+{
+    struct hf_commit_lease result;
+
+    if (pump->lessee && hf_committer_collect_lease(&pump->committer, &result))
+        pump->lessee->lease_ended(pump->lessee->ctx, &result);
 }
 
 static void collect_backup(struct hf_commit_pump *pump)
@@ -54,15 +74,20 @@ static void collect_backup(struct hf_commit_pump *pump)
 static void on_committed(uv_async_t *async)
 {
     collect(async->data);
+    collect_lease(async->data);
     collect_backup(async->data);
 }
 
 int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request)
 {
+    struct timespec wall;
+
     if (pump->backup)
         return HF_ELIMIT;
     pump->backup = request;
-    hf_committer_back_up(&pump->committer, hf_service_now(pump->service).wall_ms, &request->out);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    hf_committer_back_up(&pump->committer, (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000,
+                         &request->out);
     return 0;
 }
 
@@ -70,6 +95,11 @@ int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request
 static void wake(void *ctx)
 {
     uv_async_send(&((struct hf_commit_pump *)ctx)->committed);
+}
+
+static bool may_begin(const struct hf_commit_pump *pump)
+{
+    return !pump->lessee || pump->lessee->may_begin(pump->lessee->ctx);
 }
 
 /*
@@ -93,13 +123,18 @@ static bool comes_alone(struct hf_commit_pump *pump, const struct hf_batch *batc
 /* Flushes on the loop's thread only while the last batch took less than this. */
 enum { FLUSH_FAST_NS = 1000000 };
 
-/* Makes a batch as durable as it must be without a change of threads, if that is quick. */
+/*
+ * Makes a batch as durable as it must be without a change of threads, if that is quick. Not with a
+ * lease: its transactions are all the store's thread's.
+ */
 static bool commit_here(struct hf_commit_pump *pump, const struct hf_batch *batch)
 {
-    bool alone = comes_alone(pump, batch);
+    bool alone = !pump->lessee && comes_alone(pump, batch);
     uint64_t began_ns = uv_hrtime();
     bool done = false;
 
+    if (pump->lessee)
+        return false;
     if (batch->may_be_lost)
         done = hf_committer_write(&pump->committer, batch);
     else if (alone && pump->flush_ns < FLUSH_FAST_NS)
@@ -116,7 +151,8 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
 {
     const struct hf_batch *batch;
 
-    while (!pump->committing && (batch = hf_core_take_batch(pump->service->core))) {
+    while (!pump->committing && may_begin(pump) &&
+           (batch = hf_core_take_batch(pump->service->core))) {
         if (batch->n_ops == 0) {
             hf_service_batch_done(pump->service, batch->seq, 0);
             continue;
@@ -124,6 +160,8 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
         if (commit_here(pump, batch))
             continue;
         pump->committing = true;
+        if (pump->lessee)
+            pump->lessee->batch_begins(pump->lessee->ctx);
         hf_committer_submit(&pump->committer, batch);
     }
     pump->idle_turns++;
@@ -151,10 +189,52 @@ int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT
         .backend = backend_name(config->backend),
         .path = config->path,
         .dsn = dsn,
+        .service = config->service,
         .unflushed = config->durable == HF_DURABLE_PROCESS,
     };
     (void)hf_boot_id_read(out->boot_id); /* zeros: an unknown boot, unlike any other */
     return rv;
+}
+
+/* The exports of the configuration, which no other service may have. */
+static void take_exports(const struct hf_config *config, struct hf_store_settings *out)
+{
+    for (unsigned i = 0; i < config->n_export_rules; i++) {
+        const struct hf_config_export_rule *rule = &config->export_rules[i];
+        struct hf_store_export *export = &out->exports[i];
+
+        hf_format(export->name, sizeof(export->name), "%s", rule->name);
+        export->offset = rule->offset;
+        export->len = rule->len;
+        memcpy(export->bytes, rule->bytes, rule->len);
+    }
+}
+
+int hf_store_settings_from(const struct hf_config *config, struct hf_store_settings *out)
+{
+    const char *reason;
+    int rv;
+
+    *out = (struct hf_store_settings){0};
+    rv = hf_store_config_from(config, out->dsn, &out->store, &reason);
+    if (rv < 0) {
+        hf_log(HF_LOG_ERROR, "cannot use store.dsn_file", HF_STR("file", config->dsn_file),
+               HF_STR("reason", reason));
+        return rv;
+    }
+    if (config->cluster_mode != HF_CLUSTER_STANDBY)
+        return 0;
+    take_exports(config, out);
+    out->cluster = (struct hf_store_cluster){.node = config->node,
+                                             .version = HF_VERSION,
+                                             .require_sync = config->require_sync != 0,
+                                             .exports = out->exports,
+                                             .n_exports = config->n_export_rules};
+    out->store.cluster = &out->cluster;
+    /* An attempt without an answer is given up before a standby has waited long enough to take the
+     * service: after a stall the owner renews its lease on a new connection first. */
+    out->store.timeout_ms = config->lease_ms;
+    return 0;
 }
 
 /* Without it a crash of the host looks like one of the daemon (DUR-02). */
@@ -165,27 +245,21 @@ static bool has_boot_id(const struct hf_store_config *store)
     return memcmp(store->boot_id, none, sizeof(none)) != 0;
 }
 
-int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config)
+int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config,
+                        const struct hf_store_settings *settings)
 {
-    char dsn[HF_CONFIG_TEXT_MAX];
-    struct hf_store_config store;
-    const char *reason;
-    int rv = hf_store_config_from(config, dsn, &store, &reason);
+    int rv;
 
-    if (rv < 0) {
-        hf_log(HF_LOG_ERROR, "cannot use store.dsn_file", HF_STR("file", config->dsn_file),
-               HF_STR("reason", reason));
-        return rv;
-    }
-    if (store.unflushed && !has_boot_id(&store)) {
+    pump->patience_ms = config->patience * 1000;
+    if (settings->store.unflushed && !has_boot_id(&settings->store)) {
         hf_log(HF_LOG_ERROR, "cannot use locks.durable=process",
                HF_STR("reason", "the id of this boot of the host is unknown: it is neither in "
                                 "/proc/sys/kernel/random/boot_id nor in HOLDFAST_BOOT_ID"));
         return HF_EUNAVAIL;
     }
-    rv = hf_store_open(&pump->store, &store);
+    rv = hf_store_open(&pump->store, &settings->store);
     if (rv < 0)
-        hf_log(HF_LOG_ERROR, "cannot open the store", HF_STR("backend", store.backend),
+        hf_log(HF_LOG_ERROR, "cannot open the store", HF_STR("backend", settings->store.backend),
                HF_STR("reason", hf_store_error(&pump->store)));
     return rv;
 }
@@ -246,7 +320,8 @@ int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
 
 int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop)
 {
-    struct hf_committer_config config = {HF_COMMIT_GIVE_UP_MS, wake, pump};
+    struct hf_committer_config config = {
+        .give_up_ms = pump->patience_ms, .wake = wake, .ctx = pump, .leased = pump->lessee != NULL};
     int rv;
 
     uv_async_init(loop, &pump->committed, on_committed);
@@ -297,4 +372,29 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
 void hf_commit_pump_close(struct hf_commit_pump *pump)
 {
     hf_store_close(&pump->store);
+}
+
+/* ---- with a lease ---- */
+
+void hf_commit_pump_serve(struct hf_commit_pump *pump, struct hf_service *service)
+{
+    HF_ASSERT(!pump->service && !pump->committing);
+    pump->service = service;
+}
+
+void hf_commit_pump_forget(struct hf_commit_pump *pump)
+{
+    if (pump->service)
+        hf_service_fail_waiters(pump->service);
+    pump->service = NULL;
+}
+
+void hf_commit_pump_end(struct hf_commit_pump *pump)
+{
+    hf_committer_stop(&pump->committer);
+    collect(pump);
+    collect_backup(pump);
+    hf_committer_free(&pump->committer);
+    hf_store_close(&pump->store);
+    uv_close((uv_handle_t *)&pump->committed, NULL);
 }

@@ -25,8 +25,25 @@ struct hf_backup_request {
     void (*done)(struct hf_backup_request *request, int status);
 };
 
+/*
+ * With a lease, what decides when a batch may begin, and hears how it ended (cluster.h). A batch is
+ * one transaction on the lease, and only one is under way at a time.
+ */
+struct hf_commit_lessee {
+    bool (*may_begin)(void *ctx);
+    void (*batch_begins)(void *ctx);
+    /* Before and after the service has heard of it: its answers must not pass a lease that is lost.
+     */
+    void (*batch_ended)(void *ctx, const struct hf_commit_result *result);
+    void (*batch_settled)(void *ctx, const struct hf_commit_result *result);
+    void (*lease_ended)(void *ctx, const struct hf_commit_lease *result);
+    void *ctx;
+};
+
 struct hf_commit_pump {
-    struct hf_service *service;
+    struct hf_service *service; /* NULL: none; what it still has in flight is forgotten */
+    const struct hf_commit_lessee *lessee; /* NULL: alone */
+    uint32_t patience_ms;
     struct hf_store store;
     struct hf_committer committer;
     bool committing;                  /* the committer has a batch */
@@ -39,6 +56,14 @@ struct hf_commit_pump {
     struct hf_histogram batch_sizes;  /* operations in a batch */
 };
 
+/* What a store with standbys must know, and the strings of its configuration. */
+struct hf_store_settings {
+    char dsn[HF_CONFIG_TEXT_MAX];
+    struct hf_store_config store;
+    struct hf_store_cluster cluster;
+    struct hf_store_export exports[HF_CONFIG_EXPORT_RULES_MAX];
+};
+
 /*
  * The store that the configuration names. dsn is room for the connection string, which
  * store.dsn_file may hold. HF_EINVAL, with the reason, if that file cannot be used.
@@ -46,8 +71,15 @@ struct hf_commit_pump {
 int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT_MAX],
                          struct hf_store_config *out, const char **reason);
 
-/* Opens the store. On failure the reason is in the log. */
-int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config);
+/*
+ * Fills settings, which point into themselves and into config, for a daemon of the service. On
+ * failure the reason is in the log.
+ */
+int hf_store_settings_from(const struct hf_config *config, struct hf_store_settings *out);
+
+/* Opens the store. On failure the reason is in the log. settings outlive the pump. */
+int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *config,
+                        const struct hf_store_settings *settings);
 
 /*
  * Loads the store into the service's core, starts the core, and makes the new epoch durable:
@@ -78,5 +110,16 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump);
 
 /* Closes a store whose thread was not started. */
 void hf_commit_pump_close(struct hf_commit_pump *pump);
+
+/*
+ * With a lease. The service becomes the one whose batches are committed; hf_commit_pump_forget()
+ * ends that: its answers that wait have failed, and a batch in flight belongs to its core until
+ * committing is false.
+ */
+void hf_commit_pump_serve(struct hf_commit_pump *pump, struct hf_service *service);
+void hf_commit_pump_forget(struct hf_commit_pump *pump);
+
+/* With a lease: ends the thread and closes the store, without a service. */
+void hf_commit_pump_end(struct hf_commit_pump *pump);
 
 #endif

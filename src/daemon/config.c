@@ -1,5 +1,6 @@
 #include "daemon/config.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -12,17 +13,62 @@
 void hf_config_init(struct hf_config *config)
 {
     char error[HF_CONFIG_ERROR_MAX];
+    const char *directory;
 
     memset(config, 0, sizeof(*config));
     if (gethostname(config->name, sizeof(config->name)) < 0 || config->name[0] == '\0')
         strcpy(config->name, "localhost");
     config->name[sizeof(config->name) - 1] = '\0';
+    strcpy(config->node, config->name);
     for (size_t i = 0; i < hf_config_n_keys; i++) {
         int rv = hf_config_keys[i].initial ? hf_config_value_parse(config, &hf_config_keys[i],
                                                                    hf_config_keys[i].initial, error)
                                            : 0;
         HF_ASSERT(rv == 0);
     }
+    /* systemd names the directory that it made for this unit (StateDirectory=). */
+    directory = getenv("STATE_DIRECTORY");
+    if (directory && directory[0] == '/' && !strchr(directory, ':'))
+        (void)hf_text_copy(config->path, sizeof(config->path), directory);
+}
+
+const struct hf_config_addresses *hf_config_served(const struct hf_config *config)
+{
+    return config->cluster_addresses.n > 0 ? &config->cluster_addresses : &config->listen;
+}
+
+static const char NAME_LETTERS[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static bool listens_everywhere(const struct hf_config *config)
+{
+    for (unsigned i = 0; i < config->listen.n; i++) {
+        if (!hf_addr_is_any(&config->listen.list[i]))
+            return false;
+    }
+    return true;
+}
+
+bool hf_config_has_conflict_grace(const struct hf_config *config)
+{
+    if (config->grace_mode == HF_GRACE_AUTO)
+        return config->cluster_mode == HF_CLUSTER_STANDBY && config->durable;
+    return config->grace_mode == HF_GRACE_BY_CONFLICT;
+}
+
+/* What is wrong with the keys of a service that has standbys; NULL: nothing. */
+static const char *check_standby(const struct hf_config *config)
+{
+    if (config->backend != HF_BACKEND_POSTGRES)
+        return "cluster.mode=standby needs store.backend=postgres: the lease is a row of the "
+               "database";
+    if (strlen(config->node) > HF_CONFIG_NODE_MAX)
+        return "cluster.node is longer than 63 bytes";
+    if ((uint64_t)config->renew_ms * 2 >= config->lease_ms)
+        return "cluster.lease_ms must be more than twice cluster.renew_ms: one renewal may fail";
+    if ((uint64_t)config->take_ms * 10 <= (uint64_t)config->lease_ms * 11)
+        return "cluster.take_ms must exceed cluster.lease_ms by more than 10 %: clocks may differ "
+               "by so much";
+    return NULL;
 }
 
 /* Names that every host has for itself. */
@@ -41,9 +87,13 @@ static bool means_every_host(const char *name)
 
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX])
 {
-    const char *what = NULL;
+    const char *what = config->cluster_mode == HF_CLUSTER_STANDBY ? check_standby(config) : NULL;
 
-    if (config->grace_mode == 1 && config->durable == HF_DURABLE_NO)
+    if (what) {
+        hf_format(error, HF_CONFIG_ERROR_MAX, "%s", what);
+        return HF_EINVAL;
+    }
+    if (config->grace_mode == HF_GRACE_BY_CONFLICT && config->durable == HF_DURABLE_NO)
         what = "grace.mode=conflict needs locks.durable=yes or process: it must know what was held";
     else if (config->durable == HF_DURABLE_PROCESS && config->backend == HF_BACKEND_POSTGRES)
         what =
@@ -53,6 +103,18 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
         what = "store.path is empty: the lmdb store needs a directory";
     else if (config->dsn[0] && config->dsn_file[0])
         what = "store.dsn and store.dsn_file are both set: one of them must go";
+    else if (config->cluster_addresses.n > 0 && !listens_everywhere(config))
+        what = "server.listen and cluster.addresses are both set: leave out server.listen, the "
+               "service is served at its own addresses";
+    else if (strspn(config->service, NAME_LETTERS) != strlen(config->service) ||
+             strlen(config->service) > HF_CONFIG_SERVICE_MAX)
+        what =
+            "cluster.service must be of at most 32 small letters, digits, - and _, because files "
+            "and database schemas are named after it";
+    else if (config->cluster_hook[0] && config->cluster_hook[0] != '/')
+        what = "cluster.hook is not an absolute path";
+    else if (config->cluster_hook[0] && config->cluster_addresses.n == 0)
+        what = "cluster.hook is set, but no cluster.addresses that it could take";
     if (means_every_host(config->name)) {
         hf_format(error, HF_CONFIG_ERROR_MAX,
                   "server.name is \"%.60s\", from the configuration or as the name of this host: a "
@@ -104,7 +166,7 @@ static size_t field_size(const struct hf_config_key *key)
     case ENDPOINT:
         return HF_CONFIG_TEXT_MAX;
     case ADDRESSES:
-        return sizeof(((struct hf_config *)0)->listen);
+        return sizeof(struct hf_config_addresses);
     case NETWORKS:
         return sizeof(struct hf_config_networks);
     case NUMBER:

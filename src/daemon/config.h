@@ -21,11 +21,15 @@ enum {
     HF_CONFIG_EXPORT_RULES_MAX = 32,
     HF_CONFIG_PATTERN_MAX = 64, /* the longest NFSv3 file handle */
     HF_CONFIG_ERROR_MAX = 1024,
+    HF_CONFIG_NODE_MAX = 63,
+    HF_CONFIG_SERVICE_MAX = 32,
 };
 
 /* The values of enumerated keys, in the order of their names in config_keys.c. */
 enum hf_programs { HF_PROGRAMS_ALL, HF_PROGRAMS_NSM };
 enum hf_rpcbind_mode { HF_RPCBIND_SYSTEM, HF_RPCBIND_EMBEDDED, HF_RPCBIND_NONE, HF_RPCBIND_AUTO };
+enum hf_config_grace { HF_GRACE_BY_ALL, HF_GRACE_BY_CONFLICT, HF_GRACE_AUTO };
+enum hf_cluster_mode { HF_CLUSTER_SINGLE, HF_CLUSTER_STANDBY };
 enum hf_backend { HF_BACKEND_MEMORY, HF_BACKEND_LMDB, HF_BACKEND_POSTGRES };
 
 /* In the order of the configuration's choices. */
@@ -39,6 +43,11 @@ struct hf_config_export_rule {
     uint8_t bytes[HF_CONFIG_PATTERN_MAX];
 };
 
+struct hf_config_addresses {
+    struct hf_addr list[HF_CONFIG_LISTEN_MAX];
+    unsigned n;
+};
+
 struct hf_config_networks {
     struct hf_network list[HF_CONFIG_ALLOW_MAX];
     unsigned n; /* 0: all networks */
@@ -46,8 +55,7 @@ struct hf_config_networks {
 
 struct hf_config {
     char name[HF_CONFIG_TEXT_MAX];
-    struct hf_addr listen[HF_CONFIG_LISTEN_MAX];
-    unsigned n_listen;
+    struct hf_config_addresses listen;
     uint32_t port;
     uint32_t programs;
     char user[HF_CONFIG_TEXT_MAX]; /* a name or number, "auto", or empty: stay */
@@ -64,10 +72,12 @@ struct hf_config {
     char dsn[HF_CONFIG_TEXT_MAX];
     char dsn_file[HF_CONFIG_TEXT_MAX]; /* its first line is the dsn */
 
+    uint32_t patience; /* seconds that requests wait for the store before they are refused */
+
     uint32_t durable; /* enum hf_config_durable */
 
     uint32_t grace_seconds;
-    uint32_t grace_mode; /* enum hf_grace_mode of the core: strict, conflict */
+    uint32_t grace_mode; /* enum hf_config_grace */
 
     uint32_t notify_timeout;
     uint32_t notify_attempts;
@@ -89,6 +99,16 @@ struct hf_config {
     uint32_t max_registrations_per_host;
     uint32_t max_connections_per_host;
     uint32_t max_calls_per_host;
+
+    char service[HF_CONFIG_TEXT_MAX];             /* the name of the service */
+    struct hf_config_addresses cluster_addresses; /* of the service; none: server.listen */
+    char cluster_hook[HF_CONFIG_TEXT_MAX];        /* brings them up and down; empty: others do */
+    uint32_t cluster_mode;                        /* enum hf_cluster_mode */
+    char node[HF_CONFIG_TEXT_MAX];
+    uint32_t lease_ms;
+    uint32_t renew_ms;
+    uint32_t take_ms;
+    uint32_t require_sync; /* 0: no, 1: yes */
 
     char admin_listen[HF_CONFIG_TEXT_MAX]; /* ADDRESS:PORT; empty: no TCP */
     char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
@@ -118,6 +138,12 @@ int hf_config_set(struct hf_config *config, const char *assignment,
 
 /* Finds values that are valid by themselves but not together. */
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX]);
+
+/* Whether only what conflicts waits in the grace period; grace.mode=auto depends on the cluster. */
+bool hf_config_has_conflict_grace(const struct hf_config *config);
+
+/* The addresses to listen on: those of the service, or server.listen. */
+const struct hf_config_addresses *hf_config_served(const struct hf_config *config);
 
 /*
  * Prints every key with its value, as a file that hf_config_read() accepts. A DSN, which may hold a

@@ -100,8 +100,8 @@ static char *next_part(char **rest)
     return part;
 }
 
-static int set_addresses(struct hf_config *config, const char *text,
-                         char error[HF_CONFIG_ERROR_MAX])
+static int set_addresses(const struct hf_config_key *key, const char *text,
+                         struct hf_config_addresses *out, char error[HF_CONFIG_ERROR_MAX])
 {
     char copy[HF_CONFIG_TEXT_MAX];
     char *rest = copy;
@@ -109,14 +109,15 @@ static int set_addresses(struct hf_config *config, const char *text,
 
     if (set_text(text, copy, error) < 0)
         return HF_EINVAL;
-    memset(config->listen, 0, sizeof(config->listen)); /* a reload compares bytes */
-    config->n_listen = 0;
+    memset(out, 0, sizeof(*out)); /* a reload compares bytes */
+    if (text[0] == '\0' && key->initial[0] == '\0')
+        return 0; /* a key that may be left empty */
     while ((part = next_part(&rest))) {
-        if (config->n_listen == HF_CONFIG_LISTEN_MAX) {
+        if (out->n == HF_CONFIG_LISTEN_MAX) {
             hf_format(error, HF_CONFIG_ERROR_MAX, "more than %d addresses", HF_CONFIG_LISTEN_MAX);
             return HF_EINVAL;
         }
-        if (hf_addr_parse(part, &config->listen[config->n_listen++]) < 0) {
+        if (hf_addr_parse(part, &out->list[out->n++]) < 0) {
             hf_format(error, HF_CONFIG_ERROR_MAX, "\"%.100s\" is not an IPv4 or IPv6 address",
                       part);
             return HF_EINVAL;
@@ -164,7 +165,7 @@ int hf_config_value_parse(struct hf_config *config, const struct hf_config_key *
     case CHOICE:
         return set_choice(key, text, hf_config_field(config, key), error);
     case ADDRESSES:
-        return set_addresses(config, text, error);
+        return set_addresses(key, text, hf_config_field(config, key), error);
     case NETWORKS:
         return set_networks(text, hf_config_field(config, key), error);
     }
@@ -177,6 +178,7 @@ void hf_config_value_print(const struct hf_config *config, const struct hf_confi
                            FILE *out)
 {
     const void *value = hf_config_field_const(config, key);
+    const struct hf_config_addresses *addresses;
     const struct hf_config_networks *networks;
     char text[HF_NETWORK_TEXT_MAX];
     const char *choice;
@@ -199,8 +201,9 @@ void hf_config_value_print(const struct hf_config *config, const struct hf_confi
         (void)fprintf(out, "%.*s", (int)len, choice);
         break;
     case ADDRESSES:
-        for (unsigned i = 0; i < config->n_listen; i++)
-            (void)fprintf(out, "%s%s", i ? "," : "", hf_addr_format(&config->listen[i], text));
+        addresses = value;
+        for (unsigned i = 0; i < addresses->n; i++)
+            (void)fprintf(out, "%s%s", i ? "," : "", hf_addr_format(&addresses->list[i], text));
         break;
     case NETWORKS:
         networks = value;

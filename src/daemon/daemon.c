@@ -4,253 +4,42 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "daemon/administration.h"
-#include "daemon/confinement.h"
-#include "daemon/engine.h"
-#include "daemon/systemd.h"
-#include "rpc/server.h"
-#include "rpcbind/server.h"
-#include "rpcbind/watch.h"
+#include "daemon/daemon_private.h"
 
-enum {
-    FILES_KEPT_BACK = 256, /* descriptors that are not connections */
-    STOP_MS = 3000,
-};
-_Static_assert(HF_RPCBIND_SERVICES_MAX >= 2 * 4 * HF_CONFIG_LISTEN_MAX,
-               "room for each transport, each version of NSM and NLM, each address");
-_Static_assert((int)HF_CONFIG_ALLOW_MAX == (int)HF_RPC_NETWORKS_MAX, "config.h and rpc/server.h");
+enum { STOP_MS = 3000 };
 
-struct daemon {
-    struct hf_daemon_options *options;
-    uv_loop_t loop;
-    uv_signal_t sigterm, sigint, sighup;
-    uv_timer_t overdue; /* ends a stop that takes too long */
-    struct hf_systemd systemd;
-    struct hf_hash_key hash_key;
-    char obstacle[HF_RPCBIND_ERROR_MAX]; /* why it cannot start, for the service manager */
-    bool hopeless;                       /* only an operator can remove the obstacle */
+_Static_assert((int)HF_ADDRESSES_MAX >= (int)HF_CONFIG_LISTEN_MAX, "addresses.h and config.h");
 
-    struct hf_engine engine;
-    bool engine_open;
-    const struct hf_rpc_program *programs[HF_RPCBIND_PROGRAMS_MAX];
-    size_t n_programs;
-    struct hf_rpc_server *server;
-    struct hf_administration administration;
-    struct hf_confinement confinement;
-
-    struct hf_rpcbind_service services[HF_RPCBIND_SERVICES_MAX];
-    size_t n_services;
-    struct hf_rpcbind_watch watch; /* open: registered with the system's rpcbind */
-    struct hf_rpcbind_server *rpcbind;
-    const struct hf_rpc_program *rpcbind_programs[1];
-};
-
-/* ---- limits of the process ---- */
-
-/* Raises the limit of open files as far as allowed; returns how many connections fit. */
-static unsigned raise_file_limit(void)
+struct life *life_new(struct daemon *d)
 {
-    struct rlimit limit;
+    struct life *life = calloc(1, sizeof(*life));
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return HF_RPC_CONNECTIONS_DEFAULT;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur <= 2 * (rlim_t)FILES_KEPT_BACK)
-        return FILES_KEPT_BACK;
-    if (limit.rlim_cur >= HF_RPC_CONNECTIONS_DEFAULT + FILES_KEPT_BACK)
-        return HF_RPC_CONNECTIONS_DEFAULT;
-    return (unsigned)limit.rlim_cur - FILES_KEPT_BACK;
+    if (life) {
+        life->daemon = d;
+        hf_list_init(&life->link);
+    }
+    return life;
 }
 
-/* ---- access ---- */
-
-static struct hf_rpc_access access_of(const struct hf_config *config)
+void life_list_programs(struct life *life)
 {
-    struct hf_rpc_access access = {
-        .n_allow = config->allow.n,
-        .no_udp = !config->access_udp,
-        .reserved_ports = config->access_reserved_ports,
-    };
-
-    memcpy(access.allow, config->allow.list, sizeof(access.allow));
-    return access;
+    life->n_programs = 0;
+    life->programs[life->n_programs++] = &life->engine.nsm.program;
+    /* On a host whose kernel serves locks, program 100021 belongs to the kernel. */
+    if (life->daemon->options->config.programs == HF_PROGRAMS_ALL)
+        life->programs[life->n_programs++] = &life->engine.nlm.program;
 }
 
-/* ---- listening ---- */
-
-static void add_services(struct daemon *d, const struct hf_addr *addr)
+void life_del(struct life *life)
 {
-    for (size_t p = 0; p < d->n_programs; p++) {
-        for (size_t v = 0; v < d->programs[p]->n_versions; v++) {
-            struct hf_rpcbind_service service = {
-                .prog = d->programs[p]->number,
-                .vers = d->programs[p]->versions[v].number,
-                .addr = *addr,
-            };
-            HF_ASSERT(d->n_services + 2 <= HF_RPCBIND_SERVICES_MAX);
-            service.transport = HF_TRANSPORT_UDP;
-            d->services[d->n_services++] = service;
-            service.transport = HF_TRANSPORT_TCP;
-            d->services[d->n_services++] = service;
-        }
-    }
-}
-
-static const char *listen_advice(int error)
-{
-    switch (error) {
-    case HF_EBUSY:
-        return "another process has this port; stop it or set server.port";
-    case HF_EDENIED:
-        return "ports below 1024 need root or CAP_NET_BIND_SERVICE; set server.port";
-    case HF_EINVAL:
-        return "not an address of this host; set server.listen";
-    default:
-        return "set server.listen to addresses this host has";
-    }
-}
-
-static int listen_all(struct daemon *d)
-{
-    const struct hf_config *config = &d->options->config;
-    unsigned listening = 0;
-
-    for (unsigned i = 0; i < config->n_listen; i++) {
-        struct hf_addr addr = config->listen[i];
-        int rv;
-
-        addr.port = (uint16_t)config->port;
-        rv = hf_rpc_server_listen(d->server, &addr, d->programs, d->n_programs);
-        /* On a kernel without IPv6, serve IPv4 alone. */
-        if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr) && config->n_listen > 1) {
-            hf_log(HF_LOG_WARN, "address family not available", HF_ADDR("address", &addr));
-            continue;
-        }
-        if (rv < 0) {
-            hf_log(HF_LOG_ERROR, "cannot listen", HF_ADDR("address", &addr),
-                   HF_STR("reason", hf_strerror(rv)), HF_STR("advice", listen_advice(rv)));
-            hf_format(d->obstacle, sizeof(d->obstacle), "port %u: %s", config->port,
-                      hf_strerror(rv));
-            return rv;
-        }
-        add_services(d, &addr);
-        listening++;
-        hf_log(HF_LOG_INFO, "listening", HF_ADDR("address", &addr),
-               HF_STR("transports", "udp,tcp"));
-    }
-    return listening > 0 ? 0 : HF_EUNAVAIL;
-}
-
-/* ---- rpcbind ---- */
-
-/*
- * The socket in the file system is what rpcinfo and rpcb_set() try first on the host itself. A
- * socket that was left behind is replaced. If another process serves it, or if we may not write
- * there, programs go to port 111 instead.
- */
-static void serve_rpcbind_locally(struct daemon *d)
-{
-    int rv = hf_rpcbind_socket_clear(HF_RPCBIND_SOCKET);
-
-    if (rv == 0)
-        rv = hf_rpc_server_listen_local(d->server, HF_RPCBIND_SOCKET, d->rpcbind_programs, 1);
-    if (rv < 0)
-        hf_log(HF_LOG_INFO, "no local rpcbind socket", HF_STR("path", HF_RPCBIND_SOCKET),
-               HF_STR("reason", hf_strerror(rv)));
-}
-
-/* rpcbind lists itself, too. */
-static void add_rpcbind_itself(struct daemon *d, const struct hf_addr *addr)
-{
-    const struct hf_rpc_program *program = d->rpcbind_programs[0];
-
-    for (size_t v = 0; v < program->n_versions; v++) {
-        struct hf_rpcbind_service service = {program->number, program->versions[v].number,
-                                             HF_TRANSPORT_TCP, *addr};
-        (void)hf_rpcbind_server_add(d->rpcbind, &service);
-        service.transport = HF_TRANSPORT_UDP;
-        (void)hf_rpcbind_server_add(d->rpcbind, &service);
-    }
-}
-
-static int serve_rpcbind(struct daemon *d)
-{
-    const struct hf_config *config = &d->options->config;
-    int rv = hf_rpcbind_server_new(&hf_alloc_heap, &d->rpcbind);
-
-    if (rv < 0)
-        return rv;
-    d->rpcbind_programs[0] = hf_rpcbind_server_program(d->rpcbind);
-    for (unsigned i = 0; i < config->n_listen; i++) {
-        struct hf_addr addr = config->listen[i];
-
-        addr.port = HF_RPCBIND_PORT;
-        rv = hf_rpc_server_listen(d->server, &addr, d->rpcbind_programs, 1);
-        if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr))
-            continue; /* as in listen_all() */
-        if (rv < 0)
-            return rv;
-        add_rpcbind_itself(d, &addr);
-    }
-    for (size_t i = 0; i < d->n_services; i++) {
-        rv = hf_rpcbind_server_add(d->rpcbind, &d->services[i]);
-        if (rv < 0)
-            return rv;
-    }
-    serve_rpcbind_locally(d);
-    hf_log(HF_LOG_INFO, "serving rpcbind", HF_INT("port", HF_RPCBIND_PORT));
-    return 0;
-}
-
-static int register_with_system(struct daemon *d)
-{
-    int rv = hf_rpcbind_system_register(d->services, d->n_services, &d->hash_key, d->obstacle);
-
-    if (rv < 0) {
-        hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", d->obstacle));
-        return rv;
-    }
-    hf_rpcbind_watch_start(&d->watch, &d->loop, d->engine.client, &d->hash_key, d->services,
-                           d->n_services);
-    hf_log(HF_LOG_INFO, "registered with the system's rpcbind", HF_UINT("services", d->n_services));
-    return 0;
-}
-
-static int set_up_rpcbind(struct daemon *d)
-{
-    uint32_t mode = d->options->config.rpcbind_mode;
-    bool automatic = mode == HF_RPCBIND_AUTO;
-    int rv;
-
-    if (automatic)
-        mode = hf_rpcbind_system_present(&d->hash_key) ? HF_RPCBIND_SYSTEM : HF_RPCBIND_EMBEDDED;
-    if (mode == HF_RPCBIND_NONE)
-        return 0;
-    if (mode == HF_RPCBIND_SYSTEM)
-        return register_with_system(d);
-    rv = serve_rpcbind(d);
-    if (rv == HF_EDENIED && automatic) {
-        hf_log(HF_LOG_WARN, "no rpcbind: clients will not find us",
-               HF_STR("reason", "none is running, and port 111 needs root"),
-               HF_STR("advice", "start rpcbind, or run as root"));
-        return 0;
-    }
-    if (rv < 0) {
-        hf_log(HF_LOG_ERROR, "cannot serve rpcbind", HF_INT("port", HF_RPCBIND_PORT),
-               HF_STR("reason", hf_strerror(rv)),
-               HF_STR("advice", "set rpcbind.mode to system or none"));
-        hf_format(d->obstacle, sizeof(d->obstacle), "port %d (rpcbind): %s", HF_RPCBIND_PORT,
-                  hf_strerror(rv));
-    }
-    return rv;
+    if (life)
+        hf_rpcbind_server_del(life->rpcbind);
+    free(life);
 }
 
 /* ---- signals ---- */
@@ -268,29 +57,45 @@ static void on_overdue(uv_timer_t *timer)
     _exit(EXIT_SUCCESS);
 }
 
-/* Closes in the reverse order of start(). */
-static void shut_down(struct daemon *d)
+static void limit_stop(struct daemon *d)
+{
+    uv_timer_start(&d->overdue, on_overdue, STOP_MS, 0);
+    uv_unref((uv_handle_t *)&d->overdue);
+}
+
+/* Closes in the reverse order of start_alone() or start_standby(). */
+void daemon_shut_down(struct daemon *d)
 {
     hf_systemd_stopping();
     hf_rpcbind_watch_stop(&d->watch);
-    if (d->engine_open)
-        hf_engine_stop(&d->engine);
+    if (d->engine_open && d->clustered)
+        lives_close(d);
+    else if (d->engine_open)
+        hf_engine_stop(&d->life->engine);
     hf_administration_close(&d->administration);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     uv_close((uv_handle_t *)&d->sigint, NULL);
     uv_close((uv_handle_t *)&d->sighup, NULL);
     hf_systemd_close(&d->systemd);
-    if (d->server)
-        hf_rpc_server_close(d->server, NULL, NULL);
-    d->server = NULL;
-    uv_timer_start(&d->overdue, on_overdue, STOP_MS, 0);
-    uv_unref((uv_handle_t *)&d->overdue);
+    if (d->life->server)
+        hf_rpc_server_close(d->life->server, NULL, NULL);
+    d->life->server = NULL;
+    limit_stop(d);
 }
 
 static void on_stop_signal(uv_signal_t *handle, int number)
 {
+    struct daemon *d = handle->data;
+
+    if (d->stopping)
+        return;
+    d->stopping = true;
     hf_log(HF_LOG_INFO, "stopping", HF_STR("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
-    shut_down(handle->data);
+    limit_stop(d);
+    if (d->clustered)
+        lives_stop(d);
+    else
+        daemon_shut_down(d);
 }
 
 static void report_unchangeable(const char *key)
@@ -314,15 +119,16 @@ static void on_reload_signal(uv_signal_t *handle, int number)
         hf_config_reload(config, &fresh, report_unchangeable);
         hf_log_configure((enum hf_log_level)config->log_level,
                          (enum hf_log_format)config->log_format);
-        hf_engine_reconfigure(&d->engine, config);
+        hf_engine_reconfigure(&d->life->engine, config);
         access = access_of(config);
-        hf_rpc_server_reconfigure(d->server, config->max_connections_per_host,
-                                  config->max_calls_per_host, &access);
+        if (d->life->server)
+            hf_rpc_server_reconfigure(d->life->server, config->max_connections_per_host,
+                                      config->max_calls_per_host, &access);
         hf_administration_reload(&d->administration);
         hf_log(HF_LOG_INFO, "configuration reloaded");
     }
     hf_rpcbind_watch_look(&d->watch);
-    hf_systemd_ready("serving");
+    hf_systemd_ready(d->clustered ? hf_cluster_role(&d->cluster) : "serving");
 }
 
 static void watch(struct daemon *d, uv_signal_t *handle, int number, uv_signal_cb handler)
@@ -341,11 +147,15 @@ static int open_engine(struct daemon *d)
     int rv = hf_confinement_prepare(&d->confinement, &d->options->config, d->options->config_file);
 
     d->hopeless = rv == HF_ENOENT || rv == HF_EINVAL; /* of server.user */
+    if (rv == 0)
+        rv = hf_store_settings_from(&d->options->config, &d->settings);
     if (rv < 0)
         return rv;
     rv = hf_confine_borrow_user(user);
     if (rv == 0)
-        rv = hf_engine_open(&d->engine, &d->loop, &d->options->config, &d->hash_key);
+        rv = d->clustered ? lives_open(d)
+                          : hf_engine_open(&d->life->engine, &d->loop, &d->options->config,
+                                           &d->hash_key, &d->pump, &d->settings);
     hf_confine_return_user(user);
     d->engine_open = rv == 0;
     if (rv < 0) {
@@ -355,27 +165,21 @@ static int open_engine(struct daemon *d)
     return rv;
 }
 
-/* Requests that make the core visit many objects end their connection's slice of the turn. */
-static uint64_t core_work(void *ctx)
-{
-    return hf_core_work(((struct daemon *)ctx)->engine.service.core);
-}
-
 static struct hf_finding finding_of(const struct daemon *d)
 {
     if (d->watch.open)
         return (struct hf_finding){.watch = &d->watch};
-    if (d->rpcbind)
+    if (d->life->rpcbind || d->embeds_rpcbind)
         return (struct hf_finding){.without = "embedded"};
     return (struct hf_finding){
         .without = d->options->config.rpcbind_mode == HF_RPCBIND_NONE ? "none" : "missing"};
 }
 
 /* A token or map that cannot be used stays so until an operator repairs it, as a dsn_file does. */
-static int open_administration(struct daemon *d)
+static int open_administration(struct daemon *d, const struct hf_rpc_server *server)
 {
-    int rv = hf_administration_open(&d->administration, &d->engine, d->server, &d->options->config,
-                                    finding_of(d));
+    int rv = hf_administration_open(&d->administration, &d->life->engine, server,
+                                    &d->options->config, finding_of(d));
 
     if (rv == HF_EINVAL) {
         d->hopeless = true;
@@ -384,47 +188,50 @@ static int open_administration(struct daemon *d)
     return rv;
 }
 
-static int start(struct daemon *d)
+/* Without standbys: everything is opened once. */
+static int start_alone(struct daemon *d)
 {
-    struct hf_rpc_server_config server = {
-        .loop = &d->loop,
-        .alloc = &hf_alloc_heap,
-        .hash_key = d->hash_key,
-        .max_connections = raise_file_limit(),
-        .max_connections_per_host = d->options->config.max_connections_per_host,
-        .max_calls_per_host = d->options->config.max_calls_per_host,
-        .access = access_of(&d->options->config),
-        .work = core_work,
-        .work_ctx = d,
-        .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
-        .stall_ms = HF_RPC_STALL_MS_DEFAULT,
-        .timed = hf_administration_wanted(&d->options->config),
-    };
+    const struct hf_config_addresses *own = &d->options->config.cluster_addresses;
+    struct life *life = d->life;
     int rv = open_engine(d);
 
     if (rv < 0)
         return rv;
-    d->programs[d->n_programs++] = &d->engine.nsm.program;
-    /* On a host whose kernel serves locks, program 100021 belongs to the kernel. */
-    if (d->options->config.programs == HF_PROGRAMS_ALL)
-        d->programs[d->n_programs++] = &d->engine.nlm.program;
-    rv = hf_rpc_server_new(&server, &d->server);
-    if (rv == 0)
-        rv = listen_all(d);
+    life_list_programs(life);
+    rv = open_server(d);
     if (rv == 0)
         rv = set_up_rpcbind(d);
-    if (rv == 0 && server.timed)
-        rv = open_administration(d);
+    if (rv == 0 && hf_administration_wanted(&d->options->config))
+        rv = open_administration(d, life->server);
     if (rv == 0)
         rv = hf_confinement_apply(&d->confinement, d->administration.socket,
-                                  d->rpcbind ? HF_RPCBIND_SOCKET : NULL);
+                                  life->rpcbind ? HF_RPCBIND_SOCKET : NULL);
     if (rv < 0)
         return rv;
     (void)hf_log_start(); /* without a thread a slow reader of the log delays requests, no more */
     /* Notify clients only now that NLM serves: a Linux client silently gives up a reclaim that is
      * refused (docs/PROTOCOL-NOTES.md). */
-    hf_rpc_client_attach(d->engine.client, d->server);
-    return hf_engine_start(&d->engine);
+    hf_rpc_client_attach(life->engine.client, life->server);
+    for (unsigned i = own->n; i-- > 0;) /* the first is the last set */
+        hf_rpc_client_set_source(life->engine.client, &own->list[i]);
+    return hf_engine_start(&life->engine);
+}
+
+/* With standbys: what outlives a life; the lease decides about all else (lives.c). */
+static int start_standby(struct daemon *d)
+{
+    int rv = open_engine(d);
+
+    if (rv == 0)
+        rv = set_up_rpcbind(d);
+    if (rv == 0 && hf_administration_wanted(&d->options->config))
+        rv = open_administration(d, NULL);
+    if (rv == 0)
+        rv = hf_confinement_apply(&d->confinement, d->administration.socket, NULL);
+    if (rv < 0)
+        return rv;
+    (void)hf_log_start();
+    return lives_start(d);
 }
 
 /*
@@ -449,18 +256,59 @@ static int give_up_start(struct daemon *d, int rv)
     return EXIT_FAILURE;
 }
 
+static void log_ready(const struct daemon *d)
+{
+    const struct hf_config *config = &d->options->config;
+
+    if (d->clustered)
+        hf_log(HF_LOG_INFO, "standing by", HF_STR("version", HF_VERSION),
+               HF_STR("service", config->service), HF_STR("node", config->node));
+    else
+        hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION), HF_STR("name", config->name),
+               HF_INT("state", hf_core_sm_stat(d->life->engine.service.core).state));
+    hf_systemd_ready(d->clustered ? "standby" : "serving");
+}
+
+/*
+ * The runner of the addresses is forked before this process has anything that it must not keep, and
+ * it must outlive it.
+ */
+static int start_addresses(struct daemon *d)
+{
+    const struct hf_config *config = &d->options->config;
+    struct hf_addresses_config addresses = {
+        .n_addresses = config->cluster_addresses.n,
+        .keep_privileges = !config->confine,
+    };
+
+    if (!d->clustered || !config->cluster_hook[0])
+        return 0;
+    hf_format(addresses.hook, sizeof(addresses.hook), "%s", config->cluster_hook);
+    hf_format(addresses.service, sizeof(addresses.service), "%s", config->service);
+    memcpy(addresses.addresses, config->cluster_addresses.list,
+           sizeof(addresses.addresses[0]) * addresses.n_addresses);
+    return hf_addresses_start(&addresses, &d->addresses);
+}
+
 int hf_daemon_run(struct hf_daemon_options *options)
 {
     struct daemon *d = calloc(1, sizeof(*d));
     int status = EXIT_SUCCESS;
     int rv;
 
-    if (!d || getrandom(&d->hash_key, sizeof(d->hash_key), 0) < 0 || uv_loop_init(&d->loop) < 0) {
-        hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no memory, entropy or event loop"));
+    if (!d)
+        return EXIT_FAILURE;
+    d->options = options;
+    d->clustered = options->config.cluster_mode == HF_CLUSTER_STANDBY;
+    if (start_addresses(d) < 0 || getrandom(&d->hash_key, sizeof(d->hash_key), 0) < 0 ||
+        uv_loop_init(&d->loop) < 0) {
+        hf_log(HF_LOG_ERROR, "cannot start",
+               HF_STR("reason", "no memory, process, entropy or event loop"));
         free(d);
         return EXIT_FAILURE;
     }
-    d->options = options;
+    d->life = life_new(d);
+    hf_list_init(&d->ended);
     (void)signal(
         SIGPIPE,
         SIG_IGN); /* a peer that closes its connection must not end the daemon (CVE-2004-1014) */
@@ -470,14 +318,11 @@ int hf_daemon_run(struct hf_daemon_options *options)
     hf_systemd_init(&d->systemd, &d->loop);
     uv_timer_init(&d->loop, &d->overdue);
 
-    rv = start(d);
+    rv = d->life ? (d->clustered ? start_standby(d) : start_alone(d)) : HF_ENOMEM;
     if (rv == 0) {
-        hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION),
-               HF_STR("name", options->config.name),
-               HF_INT("state", hf_core_sm_stat(d->engine.service.core).state));
-        hf_systemd_ready("serving");
+        log_ready(d);
     } else {
-        shut_down(d);
+        daemon_shut_down(d);
         status = give_up_start(d, rv);
     }
     uv_run(&d->loop, UV_RUN_DEFAULT);
@@ -485,8 +330,10 @@ int hf_daemon_run(struct hf_daemon_options *options)
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_loop_close(&d->loop);
     if (d->engine_open)
-        hf_engine_free(&d->engine);
-    hf_rpcbind_server_del(d->rpcbind);
+        hf_engine_free(&d->life->engine);
+    if (d->clustered)
+        lives_free(d);
+    life_del(d->life);
     free(d);
     if (rv == 0)
         hf_log(HF_LOG_INFO, "stopped");

@@ -25,10 +25,19 @@ static void set_alarm(struct hf_engine *engine)
 {
     enum { WALL_CLOCK_MS = 1000 };
     uint64_t deadline = hf_core_deadline(engine->service.core);
-    uint64_t mono_ms = uv_now(engine->loop);
+    uint64_t mono_ms = hf_service_now(&engine->service).mono_ms;
     uint64_t pause = deadline > mono_ms && !engine->more_calls ? deadline - mono_ms : 0;
 
     uv_timer_start(&engine->alarm, on_alarm, pause < WALL_CLOCK_MS ? pause : WALL_CLOCK_MS, 0);
+}
+
+/*
+ * Calls wait until the new epoch is durable, as the core has it, and, with standbys, while the
+ * lease has run out: attempts that cannot be made must not count against a client.
+ */
+static bool may_call(const struct hf_engine *engine)
+{
+    return !engine->service.loading && hf_rpc_gate_is_open(engine->gate);
 }
 
 static void end_turn(uv_prepare_t *prepare)
@@ -36,8 +45,9 @@ static void end_turn(uv_prepare_t *prepare)
     struct hf_engine *engine = prepare->data;
 
     hf_service_settle(&engine->service);
-    hf_commit_pump_submit(&engine->commits);
-    engine->more_calls = hf_outcalls_begin(&engine->service, &engine->nlm, &engine->nsm);
+    hf_commit_pump_submit(engine->commits);
+    engine->more_calls =
+        may_call(engine) && hf_outcalls_begin(&engine->service, &engine->nlm, &engine->nsm);
     hf_events_handle(&engine->events);
     hf_losses_file_follow(&engine->losses_file);
     hf_nlm_end_turn(&engine->nlm);
@@ -75,14 +85,37 @@ static struct hf_limits limits_of(const struct hf_config *config)
                               config->max_registrations_per_host};
 }
 
-static struct hf_core_config core_config(struct hf_engine *engine, const struct hf_config *config,
+static void add_rule(struct hf_export_rules *rules, const char *name, unsigned offset,
+                     const uint8_t *bytes, size_t len)
+{
+    rules->list[rules->n_own + rules->n_foreign] =
+        (struct hf_export_rule){hf_bytes_str(name), offset, hf_bytes(bytes, len)};
+}
+
+/* Our own come first: the first rule that fits wins. */
+static void make_rules(const struct hf_config *config, struct hf_export_rules *rules)
+{
+    unsigned n_foreign = rules->n_foreign;
+
+    rules->n_own = rules->n_foreign = 0;
+    for (; rules->n_own < config->n_export_rules; rules->n_own++) {
+        const struct hf_config_export_rule *share = &config->export_rules[rules->n_own];
+        add_rule(rules, share->name, share->offset, share->bytes, share->len);
+    }
+    for (; rules->n_foreign < n_foreign; rules->n_foreign++) {
+        const struct hf_store_export *other = &rules->foreign[rules->n_foreign];
+        add_rule(rules, other->name, other->offset, other->bytes, other->len);
+    }
+}
+
+static struct hf_core_config core_config(const struct hf_config *config,
                                          const struct hf_hash_key *hash_key)
 {
     struct hf_core_config core = hf_core_config_default();
 
     core.server_name = hf_bytes_str(config->name);
     core.limits = limits_of(config);
-    core.grace_mode = (enum hf_grace_mode)config->grace_mode;
+    core.grace_mode = hf_config_has_conflict_grace(config) ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     core.grace_ms = (uint64_t)config->grace_seconds * 1000;
     core.durable_locks = config->durable != HF_DURABLE_NO;
     core.unflushed = config->durable == HF_DURABLE_PROCESS;
@@ -95,83 +128,180 @@ static struct hf_core_config core_config(struct hf_engine *engine, const struct 
     core.verify_notices = config->notify_verify != 0;
     core.retry_for_ms = (uint64_t)config->notify_retry_for * 1000;
     core.hash_key = *hash_key;
-    for (unsigned i = 0; i < config->n_export_rules; i++) {
-        const struct hf_config_export_rule *share = &config->export_rules[i];
-        engine->shares[i] = (struct hf_export_rule){hf_bytes_str(share->name), share->offset,
-                                                    hf_bytes(share->bytes, share->len)};
-    }
-    core.export_rules = engine->shares;
-    core.n_export_rules = config->n_export_rules;
     return core;
 }
 
-int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_config *config,
-                   const struct hf_hash_key *hash_key)
+struct hf_core *hf_engine_core_new(const struct hf_config *config,
+                                   const struct hf_hash_key *hash_key,
+                                   struct hf_export_rules *rules)
 {
-    struct hf_core_config core_settings;
-    struct hf_core *core;
-    int rv;
+    struct hf_core_config core = core_config(config, hash_key);
 
-    *engine = (struct hf_engine){
-        .loop = loop,
-        .store_path = config->backend == HF_BACKEND_LMDB ? config->path : NULL,
-    };
-    rv = hf_commit_pump_open(&engine->commits, config);
-    if (rv < 0)
-        return rv;
-    core_settings = core_config(engine, config, hash_key);
-    if (config->grace_seconds == 0 && config->programs == HF_PROGRAMS_ALL)
-        hf_log(HF_LOG_WARN, "no grace period: a restart drops every lock",
-               HF_STR("reason", "grace.seconds=0"),
-               HF_STR("advice", "clients need time to reclaim their locks; the default is 90"));
-    core = hf_core_new(&core_settings, &hf_alloc_heap);
-    if (!core) {
-        rv = HF_ENOMEM;
-        goto err_store;
+    make_rules(config, rules);
+    core.export_rules = rules->list;
+    core.n_export_rules = rules->n_own + rules->n_foreign;
+    core.n_foreign_rules = rules->n_foreign;
+    return hf_core_new(&core, &hf_alloc_heap);
+}
+
+/* The core, without records, and all that stands on it. */
+static int open_parts(struct hf_engine *engine, const struct hf_config *config,
+                      const struct hf_hash_key *hash_key)
+{
+    struct hf_core *core;
+
+    engine->rules = hf_calloc(&hf_alloc_heap, 1, sizeof(*engine->rules));
+    core = engine->rules ? hf_engine_core_new(config, hash_key, engine->rules) : NULL;
+    if (!core || hf_rpc_client_new(engine->loop, &hf_alloc_heap, hash_key, &engine->client) < 0) {
+        hf_core_del(core);
+        hf_free(&hf_alloc_heap, engine->rules);
+        return HF_ENOMEM;
     }
-    hf_service_init(&engine->service, core, loop, &hf_alloc_heap);
+    hf_service_init(&engine->service, core, engine->loop, &hf_alloc_heap);
     engine->service.troubles = &engine->troubles;
     hf_losses_file_open(&engine->losses_file, &engine->service, engine->store_path);
-    rv = hf_commit_pump_load(&engine->commits, &engine->service);
-    if (rv < 0)
-        goto err_core;
-    rv = hf_rpc_client_new(loop, &hf_alloc_heap, hash_key, &engine->client);
-    if (rv < 0)
-        goto err_core;
-    rv = hf_commit_pump_attach(&engine->commits, loop);
-    if (rv < 0)
-        goto err_client;
-    uv_prepare_init(loop, &engine->prepare);
+    uv_prepare_init(engine->loop, &engine->prepare);
     engine->prepare.data = engine;
-    uv_timer_init(loop, &engine->alarm);
+    uv_timer_init(engine->loop, &engine->alarm);
     engine->alarm.data = engine;
     hf_nlm_init(&engine->nlm, &engine->service, engine->client);
     hf_nsm_init(&engine->nsm, &engine->service, engine->client);
     engine->nsm.own_port = (uint16_t)config->port;
     return 0;
+}
 
-err_client:
+static void close_parts(struct hf_engine *engine)
+{
     hf_rpc_client_close(engine->client, NULL, NULL);
-err_core:
-    hf_core_del(core);
+    uv_close((uv_handle_t *)&engine->prepare, NULL);
+    uv_close((uv_handle_t *)&engine->alarm, NULL);
+}
+
+static void warn_without_grace(const struct hf_config *config)
+{
+    if (config->grace_seconds == 0 && config->programs == HF_PROGRAMS_ALL)
+        hf_log(HF_LOG_WARN, "no grace period: a restart drops every lock",
+               HF_STR("reason", "grace.seconds=0"),
+               HF_STR("advice", "clients need time to reclaim their locks; the default is 90"));
+}
+
+int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_config *config,
+                   const struct hf_hash_key *hash_key, struct hf_commit_pump *pump,
+                   const struct hf_store_settings *settings)
+{
+    int rv;
+
+    *engine = (struct hf_engine){
+        .loop = loop,
+        .commits = pump,
+        .store_path = config->backend == HF_BACKEND_LMDB ? config->path : NULL,
+    };
+    warn_without_grace(config);
+    rv = hf_commit_pump_open(pump, config, settings);
+    if (rv < 0)
+        return rv;
+    rv = open_parts(engine, config, hash_key);
+    if (rv < 0)
+        goto err_store;
+    rv = hf_commit_pump_load(pump, &engine->service);
+    if (rv == 0)
+        rv = hf_commit_pump_attach(pump, loop);
+    if (rv == 0)
+        return 0;
+    close_parts(engine);
+    hf_core_del(engine->service.core);
+    hf_free(&hf_alloc_heap, engine->rules);
 err_store:
-    hf_commit_pump_close(&engine->commits);
+    hf_commit_pump_close(pump);
     return rv;
+}
+
+static void start_turns(struct hf_engine *engine)
+{
+    engine->started = true;
+    hf_events_init(&engine->events, &engine->service, &engine->nsm);
+    engine->events.lines.loop = engine->loop;
+    engine->events.lines.names = engine->names;
+    uv_prepare_start(&engine->prepare, end_turn);
 }
 
 int hf_engine_start(struct hf_engine *engine)
 {
-    int rv = hf_commit_pump_start(&engine->commits);
+    int rv = hf_commit_pump_start(engine->commits);
 
     if (rv < 0) {
         hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no thread for the store"));
         return rv;
     }
-    hf_events_init(&engine->events, &engine->service, &engine->nsm);
-    engine->events.lines.loop = engine->loop;
-    engine->events.lines.names = engine->names;
-    uv_prepare_start(&engine->prepare, end_turn);
+    start_turns(engine);
     return 0;
+}
+
+/* ---- with standbys ---- */
+
+int hf_engine_open_empty(struct hf_engine *engine, uv_loop_t *loop, const struct hf_config *config,
+                         const struct hf_hash_key *hash_key, struct hf_commit_pump *pump,
+                         const struct hf_rpc_gate *gate)
+{
+    int rv;
+
+    *engine = (struct hf_engine){.loop = loop, .commits = pump, .gate = gate};
+    warn_without_grace(config);
+    rv = open_parts(engine, config, hash_key);
+    if (rv < 0)
+        return rv;
+    engine->service.loading = true;
+    hf_rpc_client_set_gate(engine->client, gate);
+    return 0;
+}
+
+void hf_engine_adopt(struct hf_engine *engine, struct hf_core *core, struct hf_export_rules *rules)
+{
+    hf_core_del(engine->service.core);
+    hf_free(&hf_alloc_heap, engine->rules);
+    engine->service.core = core;
+    engine->rules = rules;
+    hf_commit_pump_serve(engine->commits, &engine->service);
+    start_turns(engine);
+}
+
+void hf_engine_serve(struct hf_engine *engine)
+{
+    engine->service.loading = false;
+}
+
+void hf_engine_rest(struct hf_engine *engine)
+{
+    uv_prepare_stop(&engine->prepare);
+    uv_timer_stop(&engine->alarm);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    ((struct hf_engine *)handle->data)->open_handles--;
+}
+
+static void on_client_closed(void *ctx)
+{
+    ((struct hf_engine *)ctx)->open_handles--;
+}
+
+void hf_engine_abandon(struct hf_engine *engine)
+{
+    uv_prepare_stop(&engine->prepare);
+    engine->open_handles = 3;
+    hf_rpc_client_close(engine->client, on_client_closed, engine);
+    hf_nsm_stop(&engine->nsm);
+    hf_commit_pump_forget(engine->commits);
+    uv_close((uv_handle_t *)&engine->prepare, on_closed);
+    uv_close((uv_handle_t *)&engine->alarm, on_closed);
+}
+
+bool hf_engine_is_gone(const struct hf_engine *engine)
+{
+    return engine->open_handles == 0 && engine->nsm.resolving == 0 &&
+           !hf_named_lines_wait(&engine->events.lines) &&
+           !(engine->started && engine->commits->committing);
 }
 
 /* The digest is compared with that of the next start. */
@@ -200,7 +330,7 @@ void hf_engine_stop(struct hf_engine *engine)
     uv_prepare_stop(&engine->prepare);
     hf_rpc_client_close(engine->client, NULL, NULL);
     hf_nsm_stop(&engine->nsm);
-    hf_commit_pump_stop(&engine->commits);
+    hf_commit_pump_stop(engine->commits);
     log_state(engine, "durable at the end");
     uv_close((uv_handle_t *)&engine->prepare, NULL);
     uv_close((uv_handle_t *)&engine->alarm, NULL);
@@ -212,4 +342,5 @@ void hf_engine_free(struct hf_engine *engine)
     hf_nlm_free(&engine->nlm);
     hf_nsm_free(&engine->nsm);
     hf_core_del(engine->service.core);
+    hf_free(&hf_alloc_heap, engine->rules);
 }

@@ -40,6 +40,9 @@ static void expose_nlm(const struct hf_nlm *nlm, struct hf_exposition *out)
         out, "nlm_refused_callers_total",
         "Notices of a restart (procedure 16) refused because they came from another host.",
         nlm->refused_callers);
+    hf_expose_counter(out, "nlm_refused_foreign_total",
+                      "Locks refused because their export belongs to another service.",
+                      nlm->refused_foreign);
 }
 
 static void expose_nsm(const struct hf_nsm *nsm, struct hf_exposition *out)
@@ -232,16 +235,16 @@ static void expose_store(struct hf_engine *engine, struct hf_exposition *out)
 {
     struct hf_store_health health;
 
-    hf_committer_health(&engine->commits.committer, &health);
+    hf_committer_health(&engine->commits->committer, &health);
     expose_room(engine->store_path, out);
     hf_expose_gauge(out, "holdfast_store_up", "1 while the store takes changes.", health.up);
     hf_expose_family(out, "holdfast_store_commit_seconds", "histogram",
                      "From handing a batch to the store until it is durable.");
-    hf_expose_histogram(out, "holdfast_store_commit_seconds", NULL, &engine->commits.commits_ns,
+    hf_expose_histogram(out, "holdfast_store_commit_seconds", NULL, &engine->commits->commits_ns,
                         FAST_LOW, NS_HIGH, NS);
     hf_expose_family(out, "holdfast_store_batch_size", "histogram",
                      "Changes that became durable together.");
-    hf_expose_histogram(out, "holdfast_store_batch_size", NULL, &engine->commits.batch_sizes, 0,
+    hf_expose_histogram(out, "holdfast_store_batch_size", NULL, &engine->commits->batch_sizes, 0,
                         SIZE_HIGH, 1);
 }
 
@@ -303,8 +306,37 @@ void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out
                       "Times that rpcbind had lost a registration of ours.", lost);
 }
 
+/* HA-11: a service with standbys. */
+static void expose_cluster(const struct hf_cluster *c, struct hf_exposition *out)
+{
+    uint64_t now = hf_cluster_now_ms();
+    uint64_t until = hf_lease_valid_until(&c->lease);
+
+    hf_expose_gauge(out, "holdfast_cluster_active", "1 while this node serves the service.",
+                    hf_cluster_is_serving(c) && until > now);
+    hf_expose_gauge(out, "holdfast_cluster_lease_epoch",
+                    "Of the lease that this node has; 0: none.", (double)hf_lease_epoch(&c->lease));
+    hf_expose_gauge(out, "holdfast_cluster_lease_left_seconds", "Until the lease runs out.",
+                    until > now ? (double)(until - now) / 1000 : 0);
+    hf_expose_gauge(out, "holdfast_cluster_alarm",
+                    "1 while the database shows less than it once acknowledged.",
+                    hf_lease_state(&c->lease, now) == HF_LEASE_ALARM);
+    hf_expose_gauge(out, "holdfast_cluster_nodes", "Nodes of this service seen in the last hour.",
+                    c->view.n_nodes);
+    hf_expose_gauge(out, "holdfast_cluster_last_takeover_seconds",
+                    "From taking the lease to the first answer, the last time.",
+                    (double)c->view.last_take_ms / 1000);
+    hf_expose_counter(out, "holdfast_cluster_takeovers_total", "Times this node took the service.",
+                      c->view.takeovers);
+    hf_expose_counter(out, "holdfast_cluster_losses_total",
+                      "Times another node took the service from this one.", c->view.losses);
+    hf_expose_counter(out, "holdfast_cluster_expiries_total",
+                      "Times the lease ran out: the service was silent until it was renewed.",
+                      c->view.expiries);
+}
+
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
-                       struct hf_exposition *out)
+                       const struct hf_cluster *cluster, struct hf_exposition *out)
 {
     struct hf_rpc_client_counters out_calls = hf_rpc_client_counters(engine->client);
 
@@ -319,4 +351,6 @@ void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *r
     expose_store(engine, out);
     expose_rpc(rpc, out);
     expose_defences(rpc, &out_calls, out);
+    if (cluster)
+        expose_cluster(cluster, out);
 }

@@ -3,11 +3,13 @@
 #define HF_DAEMON_METRICS_H
 
 #include "admin/exposition.h"
+#include "daemon/cluster.h"
 #include "daemon/engine.h"
 #include "rpc/server.h"
 
+/* cluster is NULL without standbys. */
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
-                       struct hf_exposition *out);
+                       const struct hf_cluster *cluster, struct hf_exposition *out);
 
 /* Whether clients that ask rpcbind are sent to us, and how often our registration was lost. */
 void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out);

@@ -41,6 +41,15 @@ static bool put_off(struct hf_named_lines *lines, const struct hf_event *event)
     return false;
 }
 
+bool hf_named_lines_wait(const struct hf_named_lines *lines)
+{
+    for (size_t i = 0; i < HF_NAMED_LINES_MAX; i++) {
+        if (lines->waiting[i].lines)
+            return true;
+    }
+    return false;
+}
+
 void hf_named_lines_put(struct hf_named_lines *lines, const struct hf_event *event)
 {
     if (event->fh_len == 0 || !lines->names ||

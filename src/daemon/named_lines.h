@@ -27,6 +27,9 @@ struct hf_named_lines {
 
 void hf_named_lines_init(struct hf_named_lines *lines, hf_named_line_write write);
 
+/* True while a line waits, so that lines must not be freed. */
+bool hf_named_lines_wait(const struct hf_named_lines *lines);
+
 /* Writes the line of an event, now or when its file has a name. */
 void hf_named_lines_put(struct hf_named_lines *lines, const struct hf_event *event);
 

@@ -24,6 +24,8 @@ void on_free_all(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer;
     struct hf_answer answer;
 
+    if (is_postponed(call))
+        return;
     if (!service->store_up) {
         answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
         return;
@@ -53,6 +55,8 @@ void on_sm_notify(struct hf_rpc_call *call, void *raw)
         hf_rpc_reply_error(call, HF_RPC_SYSTEM_ERR);
         return;
     }
+    if (is_postponed(call))
+        return;
     if (!service->store_up) {
         answer_now(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
         return;
@@ -85,6 +89,8 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer = {.addr = call->peer, .local = call->local};
     uint64_t id;
 
+    if (is_postponed(call))
+        return;
     nlm->answers[HF_NLM_RES][HF_STAT_GRANTED]++;
     /* A client that is in its own grace period neither accepts nor denies: the callback is
      * repeated, as in callback.c. */

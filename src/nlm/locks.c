@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/log.h"
 #include "nlm/nlm_private.h"
 
 /* TEST, LOCK, CANCEL, UNLOCK, NM_LOCK: check the arguments and pass them to the core. */
@@ -31,6 +32,8 @@ bool handle_is_possible(const nlm_obj *fh)
 static enum hf_stat open_request(const struct hf_rpc_call *call, const nlm4_lock *lock,
                                  struct hf_peer *peer, struct hf_lock_args *args)
 {
+    if (nlm_of(call)->service->loading)
+        return HF_STAT_DENIED_GRACE_PERIOD;
     if (!nlm_of(call)->service->store_up)
         return HF_STAT_DENIED_NOLOCKS; /* SPEC section 5: nothing can be promised now */
     if (!peer_of(call, &lock->caller_name, peer))
@@ -77,12 +80,30 @@ void on_test(struct hf_rpc_call *call, void *raw)
     ask(call, HF_NLM_TEST, &a->cookie, hf_core_test, &peer, &args);
 }
 
+/* HA-09: the clients of the service that has this export would not see the lock. */
+static bool is_foreign(struct hf_rpc_call *call, const nlm4_lock *lock)
+{
+    struct hf_nlm *nlm = nlm_of(call);
+    struct hf_bytes export_name;
+
+    if (!hf_core_is_foreign(nlm->service->core, from_obj(&lock->fh), &export_name))
+        return false;
+    nlm->refused_foreign++;
+    hf_log_limited(HF_LOG_WARN, "refused: a lock in an export of another service",
+                   HF_BYTES("export", export_name), HF_ADDR("from", &call->peer));
+    return true;
+}
+
 static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_lockargs *a)
 {
     struct hf_lock_args args;
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
 
+    if (a->reclaim && is_postponed(call))
+        return;
+    if (stat == HF_STAT_GRANTED && is_foreign(call, &a->alock))
+        stat = HF_STAT_DENIED_NOLOCKS;
     if (stat != HF_STAT_GRANTED) {
         answer_now(call, kind, &a->cookie, stat);
         return;
@@ -117,6 +138,8 @@ void on_cancel(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
 
+    if (is_postponed(call))
+        return;
     if (stat != HF_STAT_GRANTED) {
         answer_now(call, HF_NLM_CANCEL, &a->cookie, stat);
         return;
@@ -134,6 +157,8 @@ void on_unlock(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
 
+    if (is_postponed(call))
+        return;
     if (stat != HF_STAT_GRANTED) {
         answer_now(call, HF_NLM_UNLOCK, &a->cookie, stat);
         return;

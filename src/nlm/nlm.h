@@ -53,6 +53,7 @@ struct hf_nlm {
     struct hf_list outcalls;                        /* callbacks and probes under way */
     uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS];   /* sent, by outcome */
     uint64_t refused_callers;                       /* procedure 16 from another host */
+    uint64_t refused_foreign;                       /* locks in exports of other services */
     struct hf_histogram durations_ns[HF_NLM_KINDS]; /* from arrival to answer, where timed */
     struct hf_nlm_prompt prompt;
     struct hf_histogram callbacks_ns; /* of one attempt at GRANTED */

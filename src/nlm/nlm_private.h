@@ -46,6 +46,19 @@ static inline bool is_message(const struct hf_rpc_call *call)
     return call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM;
 }
 
+/*
+ * A service that has just been taken over and is still loading (SPEC HA-05). New locks are told to
+ * come again (DENIED_GRACE_PERIOD). All else is left unanswered, so that the client repeats it: a
+ * Linux client gives up a reclaim that is refused, and takes a refused UNLOCK for done.
+ */
+static inline bool is_postponed(struct hf_rpc_call *call)
+{
+    if (!nlm_of(call)->service->loading)
+        return false;
+    hf_rpc_reply_never(call);
+    return true;
+}
+
 static inline struct hf_bytes from_obj(const nlm_obj *obj)
 {
     return hf_bytes(obj->nlm_obj_val, obj->nlm_obj_len);

@@ -21,6 +21,12 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
         .reclaim = a->reclaim,
     };
 
+    if ((kind == HF_NLM_UNSHARE || args.reclaim) && is_postponed(call))
+        return;
+    if (service->loading) {
+        answer_now(call, kind, &a->cookie, HF_STAT_DENIED_GRACE_PERIOD);
+        return;
+    }
     /* SPEC section 5: nothing is granted while the store is down, even what is not durable, as with
      * NM_LOCK. UNSHARE promises nothing and is served. */
     if (kind == HF_NLM_SHARE && !service->store_up) {

@@ -178,6 +178,18 @@ static bool refused(struct hf_rpc_call *call)
     return true;
 }
 
+/*
+ * A service that has just been taken over and is still loading (SPEC HA-05): it has no state number
+ * to tell yet, and leaves the call unanswered, so that the peer repeats it.
+ */
+static bool is_postponed(struct hf_rpc_call *call)
+{
+    if (!nsm_of(call)->service->loading)
+        return false;
+    hf_rpc_reply_never(call);
+    return true;
+}
+
 /* ---- procedures ---- */
 
 static void on_null(struct hf_rpc_call *call, void *args)
@@ -191,6 +203,8 @@ static void on_null(struct hf_rpc_call *call, void *args)
 static void on_stat(struct hf_rpc_call *call, void *args)
 {
     (void)args;
+    if (is_postponed(call))
+        return;
     answer_when_durable(call, hf_core_sm_stat(nsm_of(call)->service->core));
 }
 
@@ -222,7 +236,7 @@ static void on_mon(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer = peer_of(call);
     const char *reason = mon_refusal(call, id);
 
-    if (refused(call))
+    if (is_postponed(call) || refused(call))
         return;
     if (reason) {
         answer.ok = false;
@@ -255,7 +269,7 @@ static void on_unmon(struct hf_rpc_call *call, void *raw)
     struct hf_mon_args args = args_of(&a->my_id);
     struct hf_peer peer = peer_of(call);
 
-    if (refuse_unmon(call) || refused(call))
+    if (refuse_unmon(call) || is_postponed(call) || refused(call))
         return;
     args.mon_name = from_string(&a->mon_name);
     answer_when_durable(
@@ -268,7 +282,7 @@ static void on_unmon_all(struct hf_rpc_call *call, void *raw)
     struct hf_mon_args args = args_of(raw);
     struct hf_peer peer = peer_of(call);
 
-    if (refuse_unmon(call) || refused(call))
+    if (refuse_unmon(call) || is_postponed(call) || refused(call))
         return;
     answer_when_durable(
         call, hf_core_sm_unmon_all(nsm->service->core, hf_service_now(nsm->service), &peer, &args));
@@ -287,6 +301,8 @@ static void on_simu_crash(struct hf_rpc_call *call, void *args)
         hf_rpc_reply_error(call, HF_RPC_SYSTEM_ERR);
         return;
     }
+    if (is_postponed(call))
+        return;
     hf_rpc_forget_answers(call);
     answer.seq = hf_core_simu_crash(nsm->service->core, hf_service_now(nsm->service));
     answer_when_durable(call, answer);
@@ -298,7 +314,7 @@ static void on_notify(struct hf_rpc_call *call, void *raw)
     struct hf_nsm *nsm = nsm_of(call);
     const stat_chge *a = raw;
 
-    if (refused(call))
+    if (is_postponed(call) || refused(call))
         return; /* the peer repeats its notice until it is answered */
     answer_when_durable(call, hf_core_sm_notify(nsm->service->core, hf_service_now(nsm->service),
                                                 &call->peer, from_string(&a->mon_name), a->state,

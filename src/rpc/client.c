@@ -159,10 +159,16 @@ static struct hf_portcache_key port_key(const struct hf_rpc_outcall *call)
                                      call->call_args.vers, call->wanted};
 }
 
+/* What could not be sent says nothing about the peer. */
+static int blame(const struct hf_rpc_outcall *call, int error)
+{
+    return error < 0 && !hf_rpc_gate_is_open(call->client->gate) ? HF_EBUSY : error;
+}
+
 static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
 {
     struct hf_rpc_response response = {
-        .error = error,
+        .error = blame(call, error),
         .results = results,
         .peer = call->to,
         .elapsed_ms = (uint32_t)(uv_now(call->client->loop) - call->started_ms),
@@ -405,6 +411,11 @@ void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *se
     hf_rpc_server_on_reply(server, on_server_reply, client);
 }
 
+void hf_rpc_client_set_gate(struct hf_rpc_client *client, const struct hf_rpc_gate *gate)
+{
+    client->gate = gate;
+}
+
 static struct hf_rpc_outcall *call_new(struct hf_rpc_client *client)
 {
     struct hf_rpc_outcall *call = hf_list_first(&client->spare, struct hf_rpc_outcall, link);
@@ -457,6 +468,29 @@ static int encode(struct hf_rpc_outcall *call, const struct hf_rpc_call_args *ca
     return rv;
 }
 
+static struct hf_addr *source_of(struct hf_rpc_client *client, uint8_t family)
+{
+    return &client->sources[family == HF_ADDR_IPV6];
+}
+
+void hf_rpc_client_set_source(struct hf_rpc_client *client, const struct hf_addr *addr)
+{
+    struct hf_addr *source = source_of(client, addr->family);
+
+    *source = *addr;
+    source->port = 0;
+}
+
+static void choose_source(struct hf_rpc_client *client, struct hf_rpc_call_args *call_args)
+{
+    const struct hf_addr *source = source_of(client, call_args->peer.family);
+
+    if (source->family == HF_ADDR_NONE || hf_addr_is_loopback(&call_args->peer))
+        return;
+    if (call_args->local.family != call_args->peer.family || hf_addr_is_any(&call_args->local))
+        call_args->local = *source;
+}
+
 int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *call_args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out)
 {
@@ -469,6 +503,7 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_ar
     HF_ASSERT(call_args->transport == HF_TRANSPORT_UDP || call_args->transport == HF_TRANSPORT_TCP);
     call->call_args = *call_args;
     call->call_args.args = NULL;
+    choose_source(client, &call->call_args);
     call->done = done;
     call->ctx = ctx;
     call->sends = 0;

@@ -26,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/transport.h"
+#include "rpc/gate.h"
 
 struct hf_rpc_client;
 struct hf_rpc_outcall;
@@ -81,6 +82,15 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
 
 /* Calls with listening_port go out through this server's sockets; it must outlive the client. */
 void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *server);
+
+/* No call begins, and nothing is sent, while the gate is shut. Before the first call. */
+void hf_rpc_client_set_gate(struct hf_rpc_client *client, const struct hf_rpc_gate *gate);
+
+/*
+ * Calls to other hosts that name no local address of their family leave from this one; so one
+ * address of each family can be set. For a service that has addresses of its own.
+ */
+void hf_rpc_client_set_source(struct hf_rpc_client *client, const struct hf_addr *addr);
 
 /*
  * HF_ENOMEM; HF_EFORMAT if the arguments do not encode; HF_ELIMIT if too many calls wait, for this

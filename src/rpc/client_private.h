@@ -77,7 +77,9 @@ struct hf_rpc_client {
     struct hf_hash_key hash_key;
     struct hf_map waiting;
     struct hf_portcache ports;
-    struct hf_rpc_server *server; /* the server whose sockets listening_port uses; NULL: none */
+    const struct hf_rpc_gate *gate; /* NULL: always open */
+    struct hf_rpc_server *server;   /* the server whose sockets listening_port uses; NULL: none */
+    struct hf_addr sources[2];      /* of calls without a local address: IPv4, IPv6; NONE: any */
     struct hf_list active;
     struct hf_list spare;
     unsigned n_active;

@@ -121,7 +121,8 @@ void hf_rpc_conn_flush(struct hf_rpc_conn *conn)
     hf_list_remove(&conn->dirty);
     if (conn->closing)
         return;
-    if (hf_buf_len(&conn->out) > 0 && !conn->stuck_ms) {
+    if (hf_buf_len(&conn->out) > 0 && !conn->stuck_ms &&
+        hf_rpc_server_may_send(conn->listener->server)) {
         struct hf_bytes all = hf_buf_view(&conn->out);
         uv_buf_t buf = uv_buf_init((char *)(uintptr_t)all.data, (unsigned)all.len);
         int n = uv_try_write(&conn->tcp.stream, &buf, 1);
@@ -190,7 +191,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
      * One buffer serves all connections: what is read is processed or copied before the next read.
      * Without a buffer libuv does not read: the bytes stay in the kernel, and on_read() is told.
      */
-    if (hf_rpc_host_left(conn->listener->server, conn->host) > 0)
+    if (hf_rpc_server_may_send(conn->listener->server) &&
+        hf_rpc_host_left(conn->listener->server, conn->host) > 0)
         *buf = uv_buf_init((char *)conn->listener->server->read_chunk, READ_CHUNK);
     else
         *buf = uv_buf_init(NULL, 0);
@@ -251,7 +253,7 @@ void hf_rpc_conn_continue(struct hf_rpc_conn *conn)
     struct hf_bytes input = hf_buf_view(&conn->input);
     size_t before = input.len;
 
-    if (before > 0) {
+    if (before > 0 && hf_rpc_server_may_send(conn->listener->server)) {
         hf_rpc_server_read(conn->listener->server);
         take_records(conn, &input);
         if (conn->closing)
@@ -270,7 +272,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (n == 0)
         return;
     if (n == UV_ENOBUFS) {
-        hf_rpc_turn_wait(conn);
+        if (hf_rpc_server_may_send(conn->listener->server))
+            hf_rpc_turn_wait(conn);
         update_reading(conn);
         return;
     }
@@ -306,7 +309,8 @@ static void update_reading(struct hf_rpc_conn *conn)
         hf_rpc_conn_close(conn);
         return;
     }
-    conn->paused = conn->ended || unread >= OUT_MAX || conn->n_calls >= CALLS_MAX;
+    conn->paused = conn->ended || unread >= OUT_MAX || conn->n_calls >= CALLS_MAX ||
+                   !hf_rpc_server_may_send(conn->listener->server);
     if (rest && !conn->paused && !hf_list_linked(&conn->turn))
         hf_rpc_turn_wait(conn);
     read = !conn->paused && !rest && !hf_list_linked(&conn->turn);
@@ -457,8 +461,10 @@ static bool start(struct hf_rpc_conn *conn)
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
 {
     struct hf_rpc_server *server = listener->server;
-    struct hf_rpc_conn *conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
+    struct hf_rpc_conn *conn = NULL;
 
+    if (hf_rpc_server_may_send(server))
+        conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
     if (!conn) {
         /* libuv accepts no further connection before this one, so the sweep tries again. */
         listener->backed_up = true;
@@ -489,6 +495,17 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
         hf_rpc_conn_close(conn);
 }
 
+void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server)
+{
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        if (listener->backed_up) {
+            listener->backed_up = false;
+            hf_rpc_conn_accept(listener);
+        }
+    }
+}
+
 /* ---- timeouts ---- */
 
 static bool overdue(const struct hf_rpc_conn *conn, uint64_t now_ms)
@@ -513,11 +530,5 @@ void hf_rpc_conn_sweep(struct hf_rpc_server *server)
             hf_rpc_conn_close(conn);
         }
     }
-    hf_list_foreach (node, &server->listeners) {
-        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
-        if (listener->backed_up) {
-            listener->backed_up = false;
-            hf_rpc_conn_accept(listener);
-        }
-    }
+    hf_rpc_conn_accept_backlog(server);
 }

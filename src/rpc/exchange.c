@@ -141,11 +141,13 @@ static int port_open(struct hf_rpc_client *client, uint8_t family, bool reserved
 
     if (!port)
         return HF_ENOMEM;
-    rv = hf_udp_open(&port->udp, client->loop, &any, reserved, client->alloc, on_datagram, port);
+    rv = hf_udp_open(&port->udp, client->loop, &any, reserved ? HF_BIND_RESERVED : HF_BIND_EXACTLY,
+                     client->alloc, on_datagram, port);
     if (rv < 0) {
         hf_free(client->alloc, port);
         return rv;
     }
+    port->udp.gate = client->gate;
     port->client = client;
     port->opened_ms = uv_now(client->loop);
     port->users = 0;
@@ -349,6 +351,8 @@ static void on_connect(uv_connect_t *request, int status)
     if (!x->call)
         return;
     x->write.data = x;
+    if (status == 0 && !hf_rpc_gate_is_open(x->client->gate))
+        status = UV_ECANCELED;
     if (status == 0)
         status = uv_read_start((uv_stream_t *)&x->tcp, on_alloc, on_read);
     if (status == 0) {
@@ -388,7 +392,7 @@ static int tcp_socket(const struct hf_rpc_outcall *call)
         (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
     }
     if (reserved || !hf_addr_is_any(&from))
-        rv = hf_socket_bind(fd, &from, reserved);
+        rv = hf_socket_bind(fd, &from, reserved ? HF_BIND_RESERVED : HF_BIND_EXACTLY);
     if (rv < 0) {
         close(fd);
         return rv;
@@ -419,7 +423,7 @@ static struct tcp_exchange *tcp_new(struct hf_rpc_outcall *call)
 static void tcp_begin(struct hf_rpc_outcall *call)
 {
     struct sockaddr_storage sa;
-    int fd = tcp_socket(call);
+    int fd = hf_rpc_gate_is_open(call->client->gate) ? tcp_socket(call) : HF_ECANCELED;
 
     if (fd < 0) {
         hf_rpc_exchange_fail_soon(call, fd);
@@ -446,7 +450,7 @@ int hf_rpc_exchange_continue(struct hf_rpc_outcall *call)
     uv_buf_t buf = uv_buf_init((char *)x->record, (unsigned)(HF_RPC_MARK_SIZE + question.len));
 
     /* The previous message has been answered, so the record buffer is free. */
-    if (buf.len > x->len)
+    if (buf.len > x->len || !hf_rpc_gate_is_open(x->client->gate))
         return HF_ELIMIT;
     hf_marking_put(x->record, question.len);
     memcpy(x->record + HF_RPC_MARK_SIZE, question.data, question.len);

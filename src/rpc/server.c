@@ -276,6 +276,13 @@ static void on_connection(uv_stream_t *stream, int status)
     hf_rpc_conn_accept(listener);
 }
 
+void hf_rpc_server_gate_opened(struct hf_rpc_server *server)
+{
+    hf_list_foreach_safe (node, &server->conns)
+        hf_rpc_conn_flush(hf_list_entry(node, struct hf_rpc_conn, link));
+    hf_rpc_conn_accept_backlog(server);
+}
+
 void hf_rpc_listener_handle_closed(struct hf_rpc_listener *listener)
 {
     struct hf_rpc_server *server = listener->server;
@@ -311,7 +318,7 @@ static int open_tcp(struct hf_rpc_listener *listener, const struct hf_addr *addr
      * this port.
      */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    rv = hf_socket_bind(fd, addr, false);
+    rv = hf_socket_bind(fd, addr, listener->server->config.bind);
     if (rv == 0 && uv_tcp_open(&listener->tcp.tcp, fd) < 0)
         rv = HF_EUNAVAIL;
     if (rv < 0) {
@@ -342,12 +349,13 @@ static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
 {
     struct hf_rpc_server *server = listener->server;
     struct hf_addr at = *addr;
-    int rv = hf_udp_open(&listener->udp, server->config.loop, &at, false, server->config.alloc,
-                         on_datagram, listener);
+    int rv = hf_udp_open(&listener->udp, server->config.loop, &at, server->config.bind,
+                         server->config.alloc, on_datagram, listener);
 
     if (rv < 0)
         return rv;
     listener->udp.gives_way = udp_gives_way;
+    listener->udp.gate = server->config.gate;
     listener->open_handles++;
     server->open_handles++;
     at.port = listener->udp.bound.port;

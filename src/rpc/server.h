@@ -35,6 +35,8 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/network.h"
+#include "base/socket.h"
+#include "rpc/gate.h"
 #include "rpc/program.h"
 
 struct hf_rpc_server;
@@ -67,6 +69,8 @@ struct hf_rpc_server_config {
     uint64_t stall_ms; /* a connection in the middle of a record, or with unread answers, is closed
                           after this time */
     bool timed;        /* record when each call arrives, for metrics */
+    const struct hf_rpc_gate *gate; /* NULL: always open; outlives the server */
+    enum hf_bind bind;              /* ABSENT: listen on addresses that may come and go */
 };
 
 enum {
@@ -134,6 +138,9 @@ void hf_rpc_server_reconfigure(struct hf_rpc_server *server, unsigned max_connec
  */
 void hf_rpc_server_prove(struct hf_rpc_server *server, const struct hf_addr *peer);
 bool hf_rpc_server_is_proven(const struct hf_rpc_server *server, const struct hf_addr *peer);
+
+/* The gate has opened: what was kept back leaves, and connections are read again. */
+void hf_rpc_server_gate_opened(struct hf_rpc_server *server);
 
 const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server *server);
 

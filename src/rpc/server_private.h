@@ -127,6 +127,11 @@ struct hf_rpc_server {
                                         duplicate request cache */
 };
 
+static inline bool hf_rpc_server_may_send(const struct hf_rpc_server *server)
+{
+    return hf_rpc_gate_is_open(server->config.gate);
+}
+
 /* Reads the clock once for all requests of one read. */
 static inline void hf_rpc_server_read(struct hf_rpc_server *server)
 {
@@ -169,6 +174,7 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
 
 /* conn.c */
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener);
+void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server); /* those that had to wait */
 void hf_rpc_conn_flush(struct hf_rpc_conn *conn);
 void hf_rpc_conn_close(struct hf_rpc_conn *conn);
 void hf_rpc_conn_answered(struct hf_rpc_conn *conn); /* one of its requests has been answered */

@@ -136,8 +136,18 @@ static bool drain(struct hf_udp *udp)
     return true;
 }
 
+/* While the gate is shut, what arrived is dropped: clients repeat it, to the owner of that time. */
+static bool drop_unread(struct hf_udp *udp)
+{
+    if (hf_rpc_gate_is_open(udp->gate))
+        return false;
+    udp->io->at_in = udp->io->n_in;
+    return true;
+}
+
 bool hf_udp_continue(struct hf_udp *udp)
 {
+    (void)drop_unread(udp);
     if (udp->io->at_in == udp->io->n_in)
         return false;
     (void)drain(udp);
@@ -153,6 +163,8 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         return; /* hf_udp_continue() comes first */
     for (int round = 0; round < ROUNDS; round++) {
         receive_batch(udp);
+        if (drop_unread(udp))
+            continue;
         if (!drain(udp) || udp->io->n_in < BATCH)
             break;
     }
@@ -179,7 +191,7 @@ static int configure(int fd, const struct hf_addr *addr)
     return 0;
 }
 
-int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, bool reserved,
+int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, enum hf_bind how,
                 const struct hf_alloc *alloc, hf_udp_received received, void *ctx)
 {
     struct sockaddr_storage sa;
@@ -195,7 +207,7 @@ int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr,
         goto err_io;
     rv = configure(udp->fd, addr);
     if (rv == 0)
-        rv = hf_socket_bind(udp->fd, addr, reserved);
+        rv = hf_socket_bind(udp->fd, addr, how);
     if (rv < 0)
         goto err_fd;
     rv = HF_EUNAVAIL;
@@ -250,6 +262,10 @@ void hf_udp_flush(struct hf_udp *udp)
     struct hf_udp_io *io = udp->io;
     unsigned sent = 0;
 
+    if (io->n_out > 0 && !hf_rpc_gate_is_open(udp->gate)) {
+        udp->dropped += io->n_out;
+        sent = io->n_out;
+    }
     while (sent < io->n_out) {
         int n = sendmmsg(udp->fd, io->out.msgs + sent, io->n_out - sent, MSG_DONTWAIT);
         if (n > 0) {

@@ -19,6 +19,8 @@
 #include "base/addr.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/socket.h"
+#include "rpc/gate.h"
 
 enum { HF_UDP_DATAGRAM_MAX = 8 * 1024 }; /* the largest NLM call is under 6 KiB */
 
@@ -42,14 +44,16 @@ struct hf_udp {
      * handed over by hf_udp_continue().
      */
     bool (*gives_way)(struct hf_udp *udp);
-    uint64_t dropped; /* datagrams that were too long, or that the kernel did not take */
+    const struct hf_rpc_gate *gate; /* asked before each system call; NULL: always open */
+    uint64_t dropped; /* datagrams that were too long, kept back by the gate, or not taken by the
+                         kernel */
 };
 
 /*
  * Binds and starts to receive. With reserved, the port is any free one below 1024 (HF_EDENIED
  * without the privilege); otherwise it is addr->port, where 0 means any.
  */
-int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, bool reserved,
+int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, enum hf_bind how,
                 const struct hf_alloc *alloc, hf_udp_received received, void *ctx);
 
 /*

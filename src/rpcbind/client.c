@@ -174,6 +174,19 @@ static int check_owner(const struct hf_rpcbind_service *service, const struct hf
     return HF_EBUSY;
 }
 
+/*
+ * rpcbind accepts what it has already. If it refuses, it has another address, left behind by a
+ * process that has ended. A registration that is right is never removed, not even for a moment:
+ * another daemon may share it.
+ */
+static bool register_one(const struct hf_rpcbind_service *service)
+{
+    if (set(service))
+        return true;
+    unset(service);
+    return set(service);
+}
+
 int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t n,
                                const struct hf_hash_key *key, char error[HF_RPCBIND_ERROR_MAX])
 {
@@ -183,8 +196,7 @@ int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t
             return HF_EBUSY;
     }
     for (size_t i = 0; i < n; i++) {
-        unset(&services[i]);
-        if (!set(&services[i])) {
+        if (!register_one(&services[i])) {
             hf_format(
                 error, HF_RPCBIND_ERROR_MAX,
                 "rpcbind refuses program %u version %u on %s. Is it running, and may this user "

@@ -118,7 +118,7 @@ static bool is_of_this_host(const struct hf_addr *addr)
     if (fd < 0)
         return false;
     at.port = 0;
-    rv = hf_socket_bind(fd, &at, false);
+    rv = hf_socket_bind(fd, &at, HF_BIND_EXACTLY);
     close(fd);
     return rv == 0;
 }

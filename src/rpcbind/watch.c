@@ -91,7 +91,9 @@ static void report_trouble(struct hf_rpcbind_watched_program *program)
 /* Leaves a program that another process has registered to that process. */
 static void unregister(const struct hf_rpcbind_watch *w)
 {
-    for (size_t i = 0; i < w->n_services; i++) {
+    bool last = hf_rpcbind_share_leave(w->share);
+
+    for (size_t i = 0; last && i < w->n_services; i++) {
         bool taken = false;
 
         for (size_t p = 0; p < w->n_programs; p++)
@@ -100,6 +102,7 @@ static void unregister(const struct hf_rpcbind_watch *w)
         if (!taken)
             hf_rpcbind_system_unregister(&w->services[i], 1);
     }
+    hf_rpcbind_share_end(w->share);
 }
 
 static void on_registered(uv_work_t *work, int status)
@@ -241,7 +244,8 @@ static void add_program(struct hf_rpcbind_watch *w, uint32_t number)
 
 void hf_rpcbind_watch_start(struct hf_rpcbind_watch *w, uv_loop_t *loop,
                             struct hf_rpc_client *client, const struct hf_hash_key *key,
-                            const struct hf_rpcbind_service *services, size_t n)
+                            const struct hf_rpcbind_service *services, size_t n,
+                            struct hf_rpcbind_share *share)
 {
     HF_ASSERT(n <= HF_RPCBIND_SERVICES_MAX);
     *w = (struct hf_rpcbind_watch){
@@ -250,6 +254,7 @@ void hf_rpcbind_watch_start(struct hf_rpcbind_watch *w, uv_loop_t *loop,
         .key = key,
         .services = services,
         .n_services = n,
+        .share = share,
         .open = true,
     };
     for (size_t i = 0; i < n; i++)

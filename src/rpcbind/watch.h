@@ -15,6 +15,7 @@
 
 #include "rpc/client.h"
 #include "rpcbind/client.h"
+#include "rpcbind/share.h"
 
 enum {
     HF_RPCBIND_PROGRAMS_MAX = 2,  /* NSM, NLM */
@@ -41,6 +42,7 @@ struct hf_rpcbind_watch {
     const struct hf_hash_key *key;
     const struct hf_rpcbind_service *services; /* owned by the caller of start */
     size_t n_services;
+    struct hf_rpcbind_share *share; /* of the registration; owned by the caller of start */
 
     uv_timer_t timer; /* the next look at rpcbind's table */
     bool open;
@@ -65,17 +67,18 @@ struct hf_rpcbind_watch {
     size_t n_programs;
 };
 
-/* Call after all services have been registered. services, client and key outlive the watch. */
+/* Call after all services have been registered. What it is given outlives the watch. */
 void hf_rpcbind_watch_start(struct hf_rpcbind_watch *watch, uv_loop_t *loop,
                             struct hf_rpc_client *client, const struct hf_hash_key *key,
-                            const struct hf_rpcbind_service *services, size_t n);
+                            const struct hf_rpcbind_service *services, size_t n,
+                            struct hf_rpcbind_share *share);
 
 /* Looks at rpcbind's table now instead of in three seconds. */
 void hf_rpcbind_watch_look(struct hf_rpcbind_watch *watch);
 
 /*
- * Stops the watch and unregisters our services: now, or as soon as the worker thread has finished.
- * Call it before the client is closed.
+ * Stops the watch and unregisters our services, unless another daemon shares the registration: now,
+ * or as soon as the worker thread has finished. Call it before the client is closed.
  */
 void hf_rpcbind_watch_stop(struct hf_rpcbind_watch *watch);
 

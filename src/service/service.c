@@ -20,9 +20,10 @@ void hf_service_init(struct hf_service *service, struct hf_core *core, uv_loop_t
 
 void hf_service_read_clock(struct hf_service *service)
 {
-    uint64_t mono_ms = uv_now(service->loop);
+    uint64_t loop_ms = uv_now(service->loop);
+    uint64_t mono_ms = service->core_ms ? service->core_ms(service->core_ms_ctx, loop_ms) : loop_ms;
 
-    service->now = (struct hf_now){mono_ms, (int64_t)mono_ms + service->wall_offset_ms};
+    service->now = (struct hf_now){mono_ms, (int64_t)loop_ms + service->wall_offset_ms};
     service->now_is_old = false;
 }
 

@@ -32,9 +32,13 @@ struct hf_service {
     struct hf_now now;            /* to be read by hf_service_now() */
     bool now_is_old;              /* the loop has slept since `now` was set */
     int64_t wall_offset_ms;       /* wall clock less the loop's clock */
-    bool store_up;                /* as of the last commit; while false, requests are refused */
-    uint64_t durable;             /* the newest durable batch */
-    uint64_t batch_done_ns;       /* uv_hrtime() when the result of the last batch arrived */
+    bool loading; /* with standbys: nothing is loaded yet; requests are told to come again */
+    /* With standbys: what the core is told of the loop's clock, which stands still at times. */
+    uint64_t (*core_ms)(void *ctx, uint64_t mono_ms); /* NULL: the loop's clock itself */
+    void *core_ms_ctx;
+    bool store_up;          /* as of the last commit; while false, requests are refused */
+    uint64_t durable;       /* the newest durable batch */
+    uint64_t batch_done_ns; /* uv_hrtime() when the result of the last batch arrived */
     struct hf_commit_waiters waiters;
     /* Answers to crash notices that are being verified (SEC-04), by the id of the decision. */
     struct hf_list undecided[HF_UNDECIDED_LISTS];

@@ -5,6 +5,7 @@
 #ifndef HF_STORE_BACKEND_H
 #define HF_STORE_BACKEND_H
 
+#include "store/lease.h"
 #include "store/store.h"
 
 struct hf_store_backend {
@@ -32,6 +33,12 @@ struct hf_store_backend {
      */
     int (*read)(struct hf_store *store, const struct hf_store_config *config, hf_store_visit visit,
                 void *ctx);
+
+    /* store/lease.h. NULL: this backend has no lease. */
+    int (*lease)(struct hf_store *store, struct hf_store_lease_call *call);
+    bool (*lease_row)(const struct hf_store *store, struct hf_lease_row *out);
+    int (*load_owned)(struct hf_store *store, const struct hf_store_config *config,
+                      const struct hf_lease_row *mine, const struct hf_store_loading *to);
 };
 
 extern const struct hf_store_backend hf_store_memory;

@@ -101,7 +101,7 @@ static bool is_stopping(struct hf_committer *c)
 /* True if a failure is final and must be reported; false to try again. */
 static bool is_final(struct hf_committer *c, int code, bool in_doubt, bool late)
 {
-    if (code == HF_EFENCED)
+    if (code == HF_EFENCED || code == HF_EBEHIND)
         return true;
     if (in_doubt) /* a batch must not be reported as failed before that is certain */
         return late && is_stopping(c);
@@ -160,8 +160,10 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     struct hf_commit_result result = {.batch = batch, .status = HF_EFENCED};
 
     note_flush(c);
-    if (c->health.code != HF_EFENCED)
+    if (c->health.code != HF_EFENCED || c->config.leased)
         result.status = commit_batch(c, batch, give_up_ns, &result.in_doubt);
+    if (c->config.leased)
+        result.row_found = hf_store_lease_row(c->store, &result.row);
     result.duration_ns = now_ns() - c->submitted_ns;
     (void)note_health(c, result.status);
 
@@ -169,6 +171,20 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     c->result = result;
     c->batch = NULL;
     c->done = true;
+    pthread_mutex_unlock(&c->mutex);
+    c->config.wake(c->config.ctx);
+}
+
+static void handle_lease(struct hf_committer *c)
+{
+    struct hf_commit_lease lease = {.done = true};
+
+    lease.status = hf_store_lease(c->store, c->lease.call);
+    lease.row_found = hf_store_lease_row(c->store, &lease.row);
+    /* A take that came second says nothing about the store. */
+    (void)note_health(c, lease.row_found && lease.status != HF_EBEHIND ? 0 : lease.status);
+    pthread_mutex_lock(&c->mutex);
+    c->lease = lease;
     pthread_mutex_unlock(&c->mutex);
     c->config.wake(c->config.ctx);
 }
@@ -184,6 +200,13 @@ static void handle_backup(struct hf_committer *c, bool stopping)
     c->config.wake(c->config.ctx);
 }
 
+/* What the thread has to do beside the batch. */
+struct other_work {
+    bool lease;
+    bool backup;
+    bool stopping;
+};
+
 /* When what was written must be flushed, on time even if that takes as long as it did before. */
 static uint64_t flush_due_ns(const struct hf_committer *c)
 {
@@ -198,8 +221,8 @@ static uint64_t flush_due_ns(const struct hf_committer *c)
 /* When the thread has something to do by itself, as things stand: a probe or a flush. */
 static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
 {
-    if (!c->health.up)
-        return c->health.code != HF_EFENCED ? probe_ns : UINT64_MAX;
+    if (!c->health.up) /* with a lease, its transactions show whether the store is up */
+        return c->health.code != HF_EFENCED && !c->config.leased ? probe_ns : UINT64_MAX;
     return c->written_ns ? flush_due_ns(c) : UINT64_MAX;
 }
 
@@ -207,14 +230,14 @@ static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
  * Waits for a batch, a backup, the request to stop, or until it is time to flush or, while the
  * store is down, to probe it. Returns the batch, or NULL.
  */
-static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns, bool *backup,
-                                            bool *stopping)
+static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns,
+                                            struct other_work *other)
 {
     uint64_t probe_ns = now_ns() + pause_ns;
     const struct hf_batch *batch;
 
     pthread_mutex_lock(&c->mutex);
-    while (!c->batch && !c->backup.out && !c->stopping) {
+    while (!c->batch && !c->backup.out && !c->lease.call && !c->stopping) {
         uint64_t own_ns = own_work_ns(c, probe_ns);
         struct timespec until = timespec_of(own_ns);
 
@@ -225,8 +248,9 @@ static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pau
             break;
     }
     batch = c->batch;
-    *backup = c->backup.out != NULL;
-    *stopping = c->stopping;
+    other->backup = c->backup.out != NULL;
+    other->lease = c->lease.call != NULL;
+    other->stopping = c->stopping;
     pthread_mutex_unlock(&c->mutex);
     return batch;
 }
@@ -236,17 +260,18 @@ static void *commit_thread(void *arg)
     struct hf_committer *c = arg;
     const uint64_t first_ns = PROBE_FIRST_MS * NS_PER_MS;
     uint64_t pause_ns = first_ns;
-    bool stopping = false;
-    bool backup = false;
+    struct other_work other;
 
     for (;;) {
-        const struct hf_batch *batch = wait_for_work(c, pause_ns, &backup, &stopping);
+        const struct hf_batch *batch = wait_for_work(c, pause_ns, &other);
 
-        if (backup) {
-            handle_backup(c, stopping);
+        if (other.lease) {
+            handle_lease(c);
+        } else if (other.backup) {
+            handle_backup(c, other.stopping);
         } else if (batch) {
             handle_batch(c, batch);
-        } else if (stopping) {
+        } else if (other.stopping) {
             if (c->written_ns && c->health.up)
                 handle_flush(c);
             return NULL;
@@ -377,6 +402,28 @@ void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struc
     committer->backup = (struct hf_commit_backup){.out = out, .wall_ms = wall_ms};
     pthread_cond_signal(&committer->changed);
     pthread_mutex_unlock(&committer->mutex);
+}
+
+void hf_committer_lease(struct hf_committer *committer, struct hf_store_lease_call *call)
+{
+    pthread_mutex_lock(&committer->mutex);
+    HF_ASSERT(!committer->lease.call && !committer->lease.done && !committer->stopping);
+    committer->lease = (struct hf_commit_lease){.call = call};
+    pthread_mutex_unlock(&committer->mutex);
+    pthread_cond_signal(&committer->changed);
+}
+
+bool hf_committer_collect_lease(struct hf_committer *committer, struct hf_commit_lease *out)
+{
+    bool done;
+
+    pthread_mutex_lock(&committer->mutex);
+    done = committer->lease.done;
+    if (done)
+        *out = committer->lease;
+    committer->lease.done = false;
+    pthread_mutex_unlock(&committer->mutex);
+    return done;
 }
 
 bool hf_committer_collect_backup(struct hf_committer *committer, int *status)

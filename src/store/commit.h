@@ -15,6 +15,10 @@
  * in flight until a later attempt has decided its outcome. A batch reported as failed is therefore
  * certain not to be durable.
  *
+ * With a lease (store/lease.h) the owner of the committer decides when to poll, take and renew; the
+ * thread does it between two batches. Each batch is then a renewal, too, and reports the lease's
+ * row. The thread does not probe the store by itself: the lease does that all the time.
+ *
  * Batches that may be lost when the host crashes (DUR-02) need not change threads: the loop thread
  * writes them itself (hf_committer_write). This thread flushes them soon after, so that they are
  * durable within HF_COMMIT_FLUSH_MS of having been written, or as soon as the disk can.
@@ -30,6 +34,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "store/lease.h"
 #include "store/store.h"
 
 /*
@@ -46,6 +51,7 @@ struct hf_committer_config {
     void (*wake)(
         void *ctx); /* called on the commit thread, for example uv_async_send; must not block */
     void *ctx;
+    bool leased; /* the store has a lease */
 };
 
 /*
@@ -58,6 +64,17 @@ struct hf_commit_result {
     int status; /* 0: the whole batch is durable */
     bool in_doubt;
     uint64_t duration_ns; /* from submit until it was durable or reported as failed */
+    bool row_found;       /* the lease, as the batch left it, or as it was when it refused us */
+    struct hf_lease_row row;
+};
+
+/* A transaction on the lease, to be made between two batches. */
+struct hf_commit_lease {
+    struct hf_store_lease_call *call; /* NULL: none is wanted */
+    bool done;
+    int status;
+    bool row_found;
+    struct hf_lease_row row;
 };
 
 /* A backup to be made between two batches. */
@@ -89,6 +106,7 @@ struct hf_committer {
     bool hurry;        /* the store is running out of space for more of them */
     uint64_t flush_ns; /* how long the last flush took; used by the commit thread only */
     struct hf_commit_backup backup;
+    struct hf_commit_lease lease;
     bool stopping;
     bool running; /* the thread was started */
     struct hf_commit_result result;
@@ -142,6 +160,15 @@ void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struc
  * HF_ECANCELED if the committer was stopped before.
  */
 bool hf_committer_collect_backup(struct hf_committer *committer, int *status);
+
+/*
+ * Has the thread do something with the lease. Until it is done, which wake() announces, call
+ * belongs to the thread. One at a time.
+ */
+void hf_committer_lease(struct hf_committer *committer, struct hf_store_lease_call *call);
+
+/* Returns true once for each, when it is done. */
+bool hf_committer_collect_lease(struct hf_committer *committer, struct hf_commit_lease *out);
 
 /* Copies the state of the store. wake() is called when that changes, too. */
 void hf_committer_health(struct hf_committer *committer, struct hf_store_health *out);

@@ -85,6 +85,40 @@ static int end_transaction(struct hf_pg *pg, int rv)
     return rv;
 }
 
+/* The schema of a service is made once; what exists needs no right to make it. */
+static int make_schema(struct hf_pg *pg)
+{
+    const char *const params[] = {pg->schema};
+    PGresult *result;
+    char sql[HF_PG_SCHEMA_MAX + 32];
+    bool exists;
+    int rv;
+
+    if (!pg->schema[0])
+        return 0;
+    rv = hf_pg_exec_row(pg, "SELECT to_regnamespace(quote_ident($1)) IS NOT NULL", 1, params, WHAT,
+                        &result);
+    if (rv < 0)
+        return rv;
+    exists = PQgetvalue(result, 0, 0)[0] == 't';
+    PQclear(result);
+    hf_format(sql, sizeof(sql), "CREATE SCHEMA \"%s\"", pg->schema);
+    return exists ? 0 : hf_pg_exec(pg, sql, WHAT, NULL);
+}
+
+/* Two daemons of a service may start at the same moment: the second waits, and looks again. */
+static int begin_up(struct hf_pg *pg, int *version)
+{
+    int rv =
+        hf_pg_exec(pg, "BEGIN; SELECT pg_advisory_xact_lock(" HF_PG_MIGRATION_LOCK ")", WHAT, NULL);
+
+    if (rv == 0)
+        rv = make_schema(pg);
+    if (rv == 0)
+        rv = hf_pg_exec(pg, MAKE_TABLE, WHAT, NULL);
+    return rv < 0 ? rv : current_version(pg, version);
+}
+
 int hf_migrate_up(struct hf_pg *pg, hf_migrate_report report, void *ctx)
 {
     int version;
@@ -92,10 +126,7 @@ int hf_migrate_up(struct hf_pg *pg, hf_migrate_report report, void *ctx)
 
     if (rv < 0 || version == hf_n_migrations)
         return rv;
-    rv = hf_pg_exec(pg, "BEGIN", WHAT, NULL);
-    if (rv < 0)
-        return rv;
-    rv = hf_pg_exec(pg, MAKE_TABLE, WHAT, NULL);
+    rv = begin_up(pg, &version);
     for (int i = version; i < hf_n_migrations && rv == 0; i++)
         rv = step(pg, &hf_migrations[i], true);
     rv = end_transaction(pg, rv);

@@ -8,6 +8,9 @@
 
 #include "store/pg_conn.h"
 
+/* Held by the transaction that changes the schema: "HOLD", 0. */
+#define HF_PG_MIGRATION_LOCK "1213156420, 0"
+
 struct hf_migration {
     int version; /* 1, 2, 3 ... without gaps */
     const char *name;

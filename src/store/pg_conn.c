@@ -66,6 +66,12 @@ static int fail(struct hf_pg *pg, int code, const char *what, const char *said)
                              "%s: another holdfastd has taken over this database; this one writes "
                              "nothing more, and should be stopped",
                              what);
+    case HF_EBEHIND:
+        return hf_store_fail(pg->store, code,
+                             "%s: the database has lost transactions that it had acknowledged; was "
+                             "a replica promoted that was not synchronous? Compare the locks, then "
+                             "\"holdfastctl cluster take\" accepts what is there",
+                             what);
     default:
         return hf_store_fail(pg->store, code, "%s: %s", what, text);
     }
@@ -77,6 +83,8 @@ static const struct {
     int code;
 } STATES[] = {
     {"HF001", HF_EFENCED},  /* ours: migration 0002 */
+    {"HF002", HF_EBEHIND},  /* ours: migration 0004 */
+    {"HF003", HF_EBUSY},    /* ours: migration 0004; renewing tells the beat */
     {"08", HF_EUNREACH},    /* connection exception */
     {"57P01", HF_EUNREACH}, /* admin shutdown */
     {"57P02", HF_EUNREACH}, /* crash shutdown */
@@ -114,6 +122,23 @@ static int fail_lost(struct hf_pg *pg, const char *what)
     return rv;
 }
 
+/* Each service has a schema and an advisory lock of its own (FNV-1a makes its number). */
+static int choose_schema(struct hf_pg *pg, const char *service)
+{
+    uint32_t hash = 2166136261U;
+
+    pg->lock_number = 1;
+    if (!service || !*service || strcmp(service, HF_STORE_SERVICE_DEFAULT) == 0)
+        return 0;
+    if (!hf_store_service_is_valid(service))
+        return HF_EINVAL;
+    for (const char *p = service; *p; p++)
+        hash = (hash ^ (uint8_t)*p) * 16777619U;
+    pg->lock_number = (int)(hash & INT32_MAX) | 2;
+    hf_format(pg->schema, sizeof(pg->schema), "holdfast_%s", service);
+    return 0;
+}
+
 int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_config *config)
 {
     const char *dsn = config->dsn ? config->dsn : "";
@@ -128,6 +153,12 @@ int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_c
                              "store.dsn is not a connection string that libpq understands; write "
                              "\"host=... dbname=... user=...\" or \"postgresql://...\"");
     PQconninfoFree(options);
+    if (choose_schema(pg, config->service) < 0)
+        return hf_store_fail(store, HF_EINVAL,
+                             "\"%.64s\" is not a name for a service; use at most %d of a-z, 0-9, - "
+                             "and _",
+                             config->service, HF_STORE_SERVICE_MAX - 1);
+    pg->shares_lock = config->cluster != NULL;
     if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
         return hf_store_fail(store, HF_EIO, "the kernel gives no random number");
     hf_format(pg->name, sizeof(pg->name), "holdfastd-%016" PRIx64, nonce);

@@ -13,16 +13,20 @@
 
 #include "store/store.h"
 
-enum { HF_PG_TIMEOUT_MS = 3000, HF_PG_NAME_MAX = 40 };
+enum { HF_PG_TIMEOUT_MS = 3000, HF_PG_NAME_MAX = 40, HF_PG_SCHEMA_MAX = 64 };
 
 struct hf_pg {
     struct hf_store *store; /* where error texts go */
     PGconn *conn;           /* NULL when not connected */
     char *dsn;
     uint32_t timeout_ms;
-    unsigned last_host;        /* of the hosts in dsn, the one that we were last connected to */
-    bool warned;               /* the server sent a warning during the last statement */
-    char name[HF_PG_NAME_MAX]; /* application_name: tells our own sessions from all others */
+    unsigned last_host;            /* of the hosts in dsn, the one that we were last connected to */
+    bool warned;                   /* the server sent a warning during the last statement */
+    char name[HF_PG_NAME_MAX];     /* application_name: tells our own sessions from all others */
+    char schema[HF_PG_SCHEMA_MAX]; /* that every session uses; "": that of the role */
+    int lock_number;               /* of the advisory lock of this schema */
+    bool shares_lock;              /* with the other daemons of the service */
+    uint64_t beat; /* what the last renewal of the lease answered; not yet durable */
 };
 
 /* Connects nowhere yet. HF_EINVAL for a connection string that cannot be understood. */

@@ -11,13 +11,15 @@
 #include "base/text.h"
 #include "store/backend.h"
 #include "store/migrate.h"
+#include "store/pg_lease.h"
 #include "store/pg_tables.h"
 
-/* The two keys of our advisory lock: "HOLD", 1. Locks are per database. */
-#define LOCK_KEYS "1213156420, 1"
-#define LOCK_MATCH                                                                      \
-    "l.locktype = 'advisory' AND l.classid = 1213156420 AND l.objid = 1 AND l.granted " \
-    "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+/* The two keys of our advisory lock: "HOLD", and the number of the schema. Locks are per database.
+ */
+#define LOCK_CLASS "1213156420"
+#define LOCK_MATCH                                                                            \
+    "l.locktype = 'advisory' AND l.classid = " LOCK_CLASS " AND l.objid = $1::int4::oid AND " \
+    "l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
 static const enum hf_record_kind KINDS[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
 
@@ -28,6 +30,8 @@ static const struct {
 } FRAME[] = {
     {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"},
     {"fence", "SELECT holdfast_check_fence(($1::int8[])[1])"},
+    {"lease", "SELECT holdfast_renew_lease(($1::int8[])[1], ($1::int8[])[2], ($1::int8[])[3], "
+              "($1::int8[])[4]) AS " HF_PG_BEAT},
     {"commit", "COMMIT"},
 };
 
@@ -84,17 +88,29 @@ static int set_up(struct hf_pg *pg)
     return rv;
 }
 
-static int fail_busy(struct hf_pg *pg)
+static int use_schema(struct hf_pg *pg)
 {
+    const char *const params[] = {pg->schema};
+
+    return pg->schema[0]
+               ? hf_pg_exec_params(pg, "SELECT set_config('search_path', quote_ident($1), false)",
+                                   1, params, "cannot use the schema of the service", NULL)
+               : 0;
+}
+
+static int fail_busy(struct hf_pg *pg, const char *number)
+{
+    const char *const params[] = {number};
     PGresult *result;
-    int rv = hf_pg_exec(pg,
-                        "SELECT l.pid, coalesce(host(a.client_addr), 'this host') FROM pg_locks l "
-                        "JOIN pg_stat_activity a USING (pid) WHERE " LOCK_MATCH,
-                        "cannot see which session has the store", &result);
+    int rv = hf_pg_exec_params(
+        pg,
+        "SELECT l.pid, coalesce(host(a.client_addr), 'this host') FROM pg_locks l "
+        "JOIN pg_stat_activity a USING (pid) WHERE " LOCK_MATCH,
+        1, params, "cannot see which session has the store", &result);
 
     if (rv < 0)
         return rv;
-    if (PQntuples(result) == 1)
+    if (PQntuples(result) >= 1)
         rv = hf_store_fail(pg->store, HF_EBUSY,
                            "the database is in use by another holdfastd (on %s, backend %s); stop "
                            "that one, or set store.dsn to another database",
@@ -120,13 +136,42 @@ static int end_lost_sessions(struct hf_pg *pg)
                              1, params, "cannot end the old session", NULL);
 }
 
+/* The same, and waits until they are gone: nothing that they were sent can take effect later. */
+static int outlive_lost_sessions(struct hf_pg *pg)
+{
+    char patience[16];
+    const char *const params[] = {pg->name, patience};
+    PGresult *result;
+    int rv;
+
+    hf_format(patience, sizeof(patience), "%" PRIu32, pg->timeout_ms / 2);
+    rv = hf_pg_exec_params(pg,
+                           "SELECT count(*) FILTER (WHERE NOT ended) FROM (SELECT "
+                           "pg_terminate_backend(pid, $2) AS ended FROM pg_stat_activity WHERE "
+                           "application_name = $1 AND pid <> pg_backend_pid()) AS old",
+                           2, params, "cannot end the old session", &result);
+    if (rv < 0)
+        return rv;
+    if (strcmp(PQgetvalue(result, 0, 0), "0") != 0)
+        rv = hf_store_fail(pg->store, HF_EBUSY, "an old session of this process does not end");
+    PQclear(result);
+    return rv;
+}
+
 /* Once the lock is ours, the last transaction of the session that had it is over. */
 static int take_lock(struct hf_pg *pg)
 {
-    int rv =
-        hf_pg_exec(pg, "SELECT pg_advisory_lock(" LOCK_KEYS ")", "cannot lock the store", NULL);
+    char number[16];
+    const char *const params[] = {number};
+    int rv;
 
-    return rv == HF_EBUSY ? fail_busy(pg) : rv;
+    hf_format(number, sizeof(number), "%d", pg->lock_number);
+    rv = hf_pg_exec_params(pg,
+                           pg->shares_lock ? "SELECT pg_advisory_lock_shared(" LOCK_CLASS
+                                             ", $1::int4)"
+                                           : "SELECT pg_advisory_lock(" LOCK_CLASS ", $1::int4)",
+                           1, params, "cannot lock the store", NULL);
+    return rv == HF_EBUSY ? fail_busy(pg, number) : rv;
 }
 
 int hf_pg_session_connect(struct hf_pg *pg, bool lock)
@@ -135,6 +180,8 @@ int hf_pg_session_connect(struct hf_pg *pg, bool lock)
 
     if (rv == 0)
         rv = set_up(pg);
+    if (rv == 0)
+        rv = use_schema(pg);
     if (rv == 0 && lock)
         rv = take_lock(pg);
     return rv;
@@ -143,9 +190,10 @@ int hf_pg_session_connect(struct hf_pg *pg, bool lock)
 static int take_fence(struct hf_pg_session *session)
 {
     PGresult *result;
-    int rv =
-        hf_pg_exec_row(&session->pg, "UPDATE server_state SET fence = fence + 1 RETURNING fence", 0,
-                       NULL, "cannot take over the store", &result);
+    int rv = hf_pg_exec_row(&session->pg,
+                            "UPDATE server_state SET fence = fence + 1, nonce = 0, "
+                            "beat = beat + 1, released = true RETURNING fence",
+                            0, NULL, "cannot take over the store", &result);
 
     if (rv < 0)
         return rv;
@@ -192,6 +240,8 @@ static int judge_result(struct hf_pg *pg, PGresult *result, enum hf_pg_outcome *
         rv = hf_pg_check(pg, result, "cannot use PostgreSQL");
     if (rv < 0)
         return rv;
+    if (PQntuples(result) == 1 && strcmp(PQfname(result, 0), HF_PG_BEAT) == 0)
+        pg->beat = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
     if (strcmp(PQcmdStatus(result), "COMMIT") == 0) {
         *outcome = warned ? HF_PG_IN_DOUBT : HF_PG_COMMITTED;
         rv = warned ? hf_pg_fail_unreplicated(pg) : 0;
@@ -268,14 +318,23 @@ static int prepare(struct hf_pg *pg)
     return hf_pg_run_pipeline(pg, &outcome);
 }
 
-/* The first session makes the schema and takes the fence. */
+/* The first session makes the schema and takes the fence; with standbys, the lease decides that. */
 static int start_first(struct hf_pg_session *session)
 {
-    int rv = hf_pg_session_connect(&session->pg, true);
+    uint32_t timeout_ms = session->pg.timeout_ms;
+    int rv;
 
+    /* With standbys the patience is that of the lease; but at the start nothing is in a hurry. */
+    if (session->cluster && timeout_ms < HF_PG_TIMEOUT_MS)
+        session->pg.timeout_ms = HF_PG_TIMEOUT_MS;
+    rv = hf_pg_session_connect(&session->pg, true);
+    session->pg.timeout_ms = timeout_ms;
     if (rv == 0)
         rv = hf_migrate_up(&session->pg, NULL, NULL);
-    return rv < 0 ? rv : take_fence(session);
+    if (rv == 0)
+        rv = session->cluster ? hf_pg_lease_join(session) : take_fence(session);
+    session->started = rv == 0;
+    return rv;
 }
 
 /*
@@ -286,9 +345,11 @@ static int start_again(struct hf_pg_session *session)
 {
     int rv = hf_pg_session_connect(&session->pg, false);
 
-    if (rv == 0)
+    if (rv == 0 && session->cluster)
+        rv = outlive_lost_sessions(&session->pg);
+    else if (rv == 0)
         rv = end_lost_sessions(&session->pg);
-    if (rv == 0)
+    if (rv == 0 && !session->cluster)
         rv = hf_pg_session_check(session);
     return rv < 0 ? rv : take_lock(&session->pg);
 }
@@ -300,7 +361,10 @@ int hf_pg_session_ready(struct hf_pg_session *session)
     hf_pg_drop_dead(&session->pg);
     if (session->pg.conn)
         return 0;
-    rv = session->fence == 0 ? start_first(session) : start_again(session);
+    if (session->reads_only)
+        return hf_store_fail(session->pg.store, HF_EUNREACH, "PostgreSQL has closed a connection");
+    session->beat_known = false;
+    rv = session->started ? start_again(session) : start_first(session);
     if (rv == 0)
         rv = prepare(&session->pg);
     if (rv < 0)

@@ -11,19 +11,41 @@
  * After a lost connection the advisory lock must be ours again before anything is sent: only when
  * the old session is gone, which holds that lock, is the fate of its last transaction decided.
  *
+ * With standbys (store/lease.h) the lease takes the place of the lock: a lock could be kept by the
+ * session of a host that vanished. All daemons of the service hold the advisory lock together,
+ * which keeps out a daemon that runs alone and migrations by hand. A new session ends the old ones
+ * of this process and waits until they are gone, and so is the fate of their last transaction
+ * decided.
+ *
  * Session state is what all this stands on: a pooler between us and the server must pool sessions,
  * not transactions.
  */
 #ifndef HF_STORE_PG_SESSION_H
 #define HF_STORE_PG_SESSION_H
 
+#include "core/lease/row.h"
 #include "store/pg_conn.h"
 
 enum { HF_PG_STATEMENT_MAX = 32 };
 
+/* The column of the statement that renews the lease. */
+#define HF_PG_BEAT "lease_beat"
+
 struct hf_pg_session {
     struct hf_pg pg;
     uint64_t fence; /* 0 until the store is ours */
+
+    /* With standbys: the fence is the lease's epoch. */
+    const struct hf_store_cluster *cluster; /* NULL: alone */
+    bool started;                           /* a session has been set up before */
+    bool reads_only;                        /* one connection, to load; it is not made again */
+    uint64_t nonce;
+    uint64_t beat;           /* the newest that was acknowledged to us */
+    bool beat_known;         /* by this connection: the row has exactly that beat */
+    uint64_t offered_nonce;  /* of a take whose outcome is not known; 0: none */
+    uint64_t seen_ms;        /* when this node was last written to cluster_nodes */
+    struct hf_lease_row row; /* what the last transaction found, if it was not merely lost */
+    bool row_found;
 };
 
 /* Makes the store ours if the connection is new: for the first time, or once more. HF_EFENCED. */

@@ -6,9 +6,11 @@
  */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "store/backend.h"
 #include "store/changes.h"
+#include "store/pg_lease.h"
 #include "store/pg_rows.h"
 #include "store/pg_session.h"
 #include "store/pg_tables.h"
@@ -49,7 +51,8 @@ static int read_newest(struct postgres *p)
     return 0;
 }
 
-static int postgres_open(struct hf_store *store, const struct hf_store_config *config)
+/* Everything but a connection. */
+static int prepare(struct hf_store *store, const struct hf_store_config *config)
 {
     struct postgres *p = hf_calloc(store->alloc, 1, sizeof(*p));
     int rv;
@@ -60,9 +63,21 @@ static int postgres_open(struct hf_store *store, const struct hf_store_config *c
     hf_changes_init(&p->changes, store->alloc);
     hf_pg_rows_init(&p->rows, store->alloc);
     hf_buf_init(&p->record, store->alloc);
+    p->session.cluster = config->cluster;
     rv = hf_pg_init(&p->session.pg, store, config);
-    if (rv == 0)
-        rv = hf_pg_session_ready(&p->session);
+    if (rv < 0)
+        postgres_close(store);
+    return rv;
+}
+
+static int postgres_open(struct hf_store *store, const struct hf_store_config *config)
+{
+    int rv = prepare(store, config);
+    struct postgres *p = store->state;
+
+    if (rv < 0)
+        return rv;
+    rv = hf_pg_session_ready(&p->session);
     if (rv == 0)
         rv = read_newest(p);
     if (rv < 0)
@@ -150,12 +165,20 @@ static void note_ids(struct postgres *p)
     }
 }
 
+/* Alone, the fence number; with standbys, the lease, and the beats that it may have now. */
 static int send_fence(struct postgres *p)
 {
+    const struct hf_pg_session *session = &p->session;
+    uint64_t most = session->beat_known ? session->beat : INT64_MAX;
+    uint64_t numbers[] = {session->fence, session->nonce, session->beat, most};
+    bool lease = session->cluster != NULL;
+
     hf_pg_rows_clear(&p->rows);
-    if (hf_pg_rows_add_id(&p->rows, p->session.fence) < 0)
-        return hf_store_fail(p->session.pg.store, HF_ENOMEM, "out of memory");
-    return send_rows(p, "fence") ? 0 : hf_pg_fail_send(&p->session.pg);
+    for (size_t i = 0; i < (lease ? HF_COUNT_OF(numbers) : 1); i++) {
+        if (hf_pg_rows_add_id(&p->rows, numbers[i]) < 0)
+            return hf_store_fail(session->pg.store, HF_ENOMEM, "out of memory");
+    }
+    return send_rows(p, lease ? "lease" : "fence") ? 0 : hf_pg_fail_send(&p->session.pg);
 }
 
 /* Everything but the COMMIT. */
@@ -177,14 +200,13 @@ static int send_batch(struct postgres *p)
     return rv;
 }
 
-static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
+/* One transaction, on a connection that is ready. */
+static int commit(struct hf_store *store, const struct hf_batch *batch)
 {
     struct postgres *p = store->state;
     enum hf_pg_outcome outcome;
-    int rv = hf_pg_session_ready(&p->session);
+    int rv;
 
-    if (rv < 0)
-        return rv;
     if (hf_changes_collapse(&p->changes, batch) < 0)
         return hf_store_fail(store, HF_ENOMEM, "out of memory");
     if (!PQenterPipelineMode(p->session.pg.conn))
@@ -209,11 +231,89 @@ static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
     return rv;
 }
 
+/* A batch that changes nothing but the lease, whatever its beat is now. */
+static int renew(struct hf_store *store)
+{
+    static const struct hf_batch NOTHING = {0};
+    struct postgres *p = store->state;
+    int rv;
+
+    p->session.beat_known = false;
+    rv = commit(store, &NOTHING);
+    hf_pg_lease_note(&p->session, rv);
+    return rv;
+}
+
+/*
+ * Before the first batch on a new connection the lease is renewed, to learn its beat. The renewal
+ * changes no record, so it leaves the batch in no doubt.
+ */
+static int apply_as_owner(struct hf_store *store, const struct hf_batch *batch)
+{
+    struct postgres *p = store->state;
+    int rv = p->session.beat_known ? 0 : renew(store);
+
+    store->in_doubt = false;
+    if (rv < 0)
+        return rv;
+    rv = commit(store, batch);
+    hf_pg_lease_note(&p->session, rv);
+    return rv;
+}
+
+static int ready_as_owner(struct hf_store *store)
+{
+    struct postgres *p = store->state;
+
+    p->session.row_found = false;
+    if (p->session.cluster && p->session.fence == 0)
+        return hf_store_fail(store, HF_EFENCED, "this daemon does not have the service's lease");
+    return hf_pg_session_ready(&p->session);
+}
+
+static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
+{
+    struct postgres *p = store->state;
+    int rv = ready_as_owner(store);
+
+    if (rv < 0)
+        return rv;
+    return p->session.cluster ? apply_as_owner(store, batch) : commit(store, batch);
+}
+
+static int postgres_lease(struct hf_store *store, struct hf_store_lease_call *call)
+{
+    struct postgres *p = store->state;
+    uint64_t before = p->session.fence;
+    bool renews = call->order.action == HF_LEASE_RENEW;
+    int rv = renews ? ready_as_owner(store) : hf_pg_session_ready(&p->session);
+
+    p->session.row_found = false;
+    if (rv == 0 && renews)
+        rv = renew(store);
+    if (rv == 0)
+        rv = hf_pg_lease_do(&p->session, call);
+    if (rv == 0 && p->session.fence != before && p->session.fence != 0)
+        rv = read_newest(p);
+    return rv;
+}
+
+static bool postgres_lease_row(const struct hf_store *store, struct hf_lease_row *out)
+{
+    const struct hf_pg_session *session = &((const struct postgres *)store->state)->session;
+
+    if (session->row_found)
+        *out = session->row;
+    return session->row_found;
+}
+
 static int postgres_probe(struct hf_store *store)
 {
     struct postgres *p = store->state;
     int rv = hf_pg_session_ready(&p->session);
 
+    if (rv == 0 && p->session.cluster)
+        return p->session.fence ? renew(store) : 0;
     return rv < 0 ? rv : hf_pg_session_check(&p->session);
 }
 
@@ -290,6 +390,35 @@ static int postgres_list(struct hf_store *store, enum hf_record_kind kind, hf_st
     return rv < 0 ? rv : read_rows(p, kind, visit, ctx);
 }
 
+static int load_owned(struct hf_store *store, const struct hf_lease_row *mine,
+                      const struct hf_store_loading *to)
+{
+    static const enum hf_record_kind ORDER[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
+    struct postgres *p = store->state;
+    int rv = hf_pg_session_connect(&p->session.pg, false);
+
+    if (rv == 0)
+        rv = hf_pg_lease_see(&p->session, mine);
+    if (rv == 0)
+        rv = hf_pg_lease_list_foreign(&p->session, to);
+    for (size_t i = 0; i < HF_COUNT_OF(ORDER) && rv == 0; i++)
+        rv = hf_store_blame_record(store, ORDER[i], read_rows(p, ORDER[i], to->record, to->ctx));
+    return rv;
+}
+
+static int postgres_load_owned(struct hf_store *store, const struct hf_store_config *config,
+                               const struct hf_lease_row *mine, const struct hf_store_loading *to)
+{
+    int rv = prepare(store, config);
+
+    if (rv < 0)
+        return rv;
+    ((struct postgres *)store->state)->session.reads_only = true;
+    rv = load_owned(store, mine, to);
+    postgres_close(store);
+    return rv;
+}
+
 const struct hf_store_backend hf_store_postgres = {
     .name = "postgres",
     .survives = true,
@@ -298,4 +427,7 @@ const struct hf_store_backend hf_store_postgres = {
     .apply = postgres_apply,
     .probe = postgres_probe,
     .list = postgres_list,
+    .lease = postgres_lease,
+    .lease_row = postgres_lease_row,
+    .load_owned = postgres_load_owned,
 };

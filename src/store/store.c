@@ -170,6 +170,31 @@ int hf_store_probe(struct hf_store *store)
     return store->backend->probe(store);
 }
 
+int hf_store_lease(struct hf_store *store, struct hf_store_lease_call *call)
+{
+    HF_ASSERT(store->backend && store->backend->lease);
+    store->in_doubt = false;
+    return store->backend->lease(store, call);
+}
+
+bool hf_store_lease_row(const struct hf_store *store, struct hf_lease_row *out)
+{
+    return store->backend->lease_row && store->backend->lease_row(store, out);
+}
+
+int hf_store_load_owned(const struct hf_store_config *config, const struct hf_lease_row *mine,
+                        const struct hf_store_loading *to, char error[HF_STORE_ERROR_MAX])
+{
+    const struct hf_store_backend *backend = find_backend(config->backend);
+    struct hf_store store = {.alloc = config->alloc ? config->alloc : &hf_alloc_heap};
+    int rv;
+
+    HF_ASSERT(backend && backend->load_owned);
+    rv = backend->load_owned(&store, config, mine, to);
+    memcpy(error, store.error, sizeof(store.error));
+    return rv;
+}
+
 int hf_store_read(struct hf_store *store, const struct hf_store_config *config,
                   hf_store_visit visit, void *ctx)
 {

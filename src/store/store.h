@@ -8,7 +8,8 @@
  * once.
  *
  * A store belongs to one daemon at a time. A second daemon is refused with HF_EBUSY. A daemon that
- * lost its store to another gets HF_EFENCED from then on and cannot write another record.
+ * lost its store to another gets HF_EFENCED from then on and cannot write another record. With
+ * standbys (store/lease.h) all daemons of a service open it, and the lease says whose it is.
  *
  * Every failure sets a text, hf_store_error(), that says what happened and what the operator can
  * do. It never contains a password.
@@ -34,6 +35,9 @@ struct hf_store_config {
     const char *backend; /* "memory", "lmdb" or "postgres" */
     const char *path;    /* lmdb: the directory; created if it does not exist */
     const char *dsn;     /* postgres: libpq's connection string; NULL or "": PG* environment */
+    const char *service; /* postgres: whose schema to use; NULL or "default": that of the role */
+    const struct hf_store_cluster
+        *cluster;        /* postgres: with standbys (store/lease.h); NULL: alone */
     uint32_t timeout_ms; /* postgres: limit for one attempt at any operation; 0: the default, 3 s */
     size_t map_bytes;    /* lmdb: initial size of the map, which grows; 0: the default */
     bool unflushed;      /* lmdb: hf_store_write() is wanted (DUR-02) */
@@ -43,6 +47,7 @@ struct hf_store_config {
 };
 
 struct hf_store_backend;
+struct hf_store_cluster;
 
 struct hf_store {
     const struct hf_store_backend *backend; /* NULL when not open */

@@ -449,6 +449,8 @@ def answers_fit_the_description():
                 ("GET", "/api/v1/locks", "/api/v1/locks?path=/x", None),
                 ("DELETE", "/api/v1/clients/{id}", f"/api/v1/clients/{client}", None),
                 ("DELETE", "/api/v1/losses", None, None),
+                ("GET", "/api/v1/cluster", None, None),  # 404: tests/interop/test_standby.py has a cluster
+                *(("POST", f"/api/v1/cluster/{word}", None, None) for word in ("take", "release", "move")),
                 ("POST", "/api/v1/grace/end", None, None)):
             answer = ask(method, path or template, body)
             content_type = answer.headers["Content-Type"].partition(";")[0]

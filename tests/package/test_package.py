@@ -146,8 +146,8 @@ def installed_it_has_all_it_needs():
         assert "/etc/holdfast/holdfast.conf" in copy.run("dpkg-query", "-W", "-f", "${Conffiles}", "holdfast")
         assert "/nonexistent" in copy.run("getent", "passwd", "holdfast-names")
         assert "etc/systemd/system/multi-user.target.wants/holdfast-namesd.service" not in there, "names are optional"
-        said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service", "holdfast-replace-statd.service",
-                        "holdfast-namesd.service")
+        said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service", "holdfastd@files.service",
+                        "holdfast-replace-statd.service", "holdfast-namesd.service")
         assert "holdfast" not in said, said
         copy.run("apparmor_parser", "--skip-kernel-load", "--skip-cache", "/etc/apparmor.d/holdfastd")
 

@@ -67,9 +67,9 @@ static void the_defaults_are_those_of_the_specification(void **state)
 
     (void)state;
     assert_true(config.name[0] != '\0');
-    assert_int_equal(config.n_listen, 2);
-    assert_string_equal(hf_addr_format(&config.listen[0], text), "0.0.0.0");
-    assert_string_equal(hf_addr_format(&config.listen[1], text), "::");
+    assert_int_equal(config.listen.n, 2);
+    assert_string_equal(hf_addr_format(&config.listen.list[0], text), "0.0.0.0");
+    assert_string_equal(hf_addr_format(&config.listen.list[1], text), "::");
     assert_int_equal(config.port, 4045);
     assert_int_equal(config.programs, HF_PROGRAMS_ALL);
     assert_int_equal(config.rpcbind_mode, HF_RPCBIND_AUTO);
@@ -112,8 +112,8 @@ static void a_file_sets_what_it_names(void **state)
                                "level=DEBUG\n"),
                      0);
     assert_string_equal(config.name, "nfs.example");
-    assert_int_equal(config.n_listen, 2);
-    assert_int_equal(config.listen[1].family, HF_ADDR_IPV6);
+    assert_int_equal(config.listen.n, 2);
+    assert_int_equal(config.listen.list[1].family, HF_ADDR_IPV6);
     assert_int_equal(config.port, 5045);
     assert_int_equal(config.log_level, HF_LOG_DEBUG);
     assert_int_equal(config.grace_seconds, 90);
@@ -297,6 +297,57 @@ static void values_that_do_not_go_together_are_refused(void **state)
     assert_int_equal(hf_config_check(&config, error), 0);
 }
 
+/* HA-01, HA-02: a standby needs a database, and must wait longer than an owner answers. */
+static void a_standby_needs_a_lease_that_is_safe(void **state)
+{
+    (void)state;
+    assert_int_equal(hf_config_set(&config, "cluster.mode=standby", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, "store.backend=postgres"));
+    assert_int_equal(hf_config_set(&config, "store.backend=postgres", error), 0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+    assert_true(hf_config_has_conflict_grace(&config)); /* HA-06 */
+    assert_int_equal(hf_config_set(&config, "cluster.take_ms=880", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, "cluster.take_ms"));
+    assert_int_equal(hf_config_set(&config, "cluster.take_ms=881", error), 0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+    assert_int_equal(hf_config_set(&config, "cluster.renew_ms=400", error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, "cluster.renew_ms"));
+
+    hf_config_init(&config);
+    assert_false(hf_config_has_conflict_grace(&config));
+}
+
+static void expect_refusal(const char *first, const char *second, const char *said)
+{
+    hf_config_init(&config);
+    assert_int_equal(hf_config_set(&config, first, error), 0);
+    assert_int_equal(hf_config_set(&config, second, error), 0);
+    assert_true(hf_config_check(&config, error) < 0);
+    assert_non_null(strstr(error, said));
+}
+
+/* Given addresses of a service, they are listened on; what contradicts them is refused. */
+static void a_service_has_addresses_of_its_own(void **state)
+{
+    (void)state;
+    assert_ptr_equal(hf_config_served(&config), &config.listen);
+    assert_int_equal(hf_config_set(&config, "cluster.addresses=192.0.2.7, 2001:db8::7", error), 0);
+    assert_int_equal(hf_config_set(&config, "cluster.hook=/bin/true", error), 0);
+    assert_int_equal(hf_config_check(&config, error), 0);
+    assert_int_equal(hf_config_served(&config)->n, 2);
+    assert_int_equal(hf_config_set(&config, "cluster.addresses=", error), 0);
+    assert_ptr_equal(hf_config_served(&config), &config.listen);
+
+    expect_refusal("cluster.addresses=192.0.2.7", "server.listen=192.0.2.1", "are both set");
+    expect_refusal("cluster.addresses=192.0.2.7", "cluster.hook=hook", "not an absolute path");
+    expect_refusal("cluster.addresses=", "cluster.hook=/bin/true", "no cluster.addresses");
+    expect_refusal("cluster.addresses=", "cluster.service=a/b", "cluster.service must be of");
+    expect_refusal("cluster.addresses=", "cluster.service=Files", "cluster.service must be of");
+}
+
 static void print_to_file(const struct hf_config *from)
 {
     FILE *file = fopen(path, "w");
@@ -475,6 +526,8 @@ int main(void)
         STORY(a_bad_share_is_refused),
         STORY(shares_are_bounded),
         STORY(values_that_do_not_go_together_are_refused),
+        STORY(a_standby_needs_a_lease_that_is_safe),
+        STORY(a_service_has_addresses_of_its_own),
         STORY(what_is_printed_can_be_read),
         STORY(networks_are_checked),
         STORY(a_password_is_not_printed),

@@ -356,6 +356,30 @@ static void it_calls_from_where_it_is_told(void **state)
     }
 }
 
+/* A service with addresses of its own calls from them, but not this host's rpcbind. */
+static void a_service_calls_from_its_own_address(void **state)
+{
+    static const enum path paths[] = {BY_TCP, BY_UDP};
+    struct hf_addr own = address("192.0.2.3", 0);
+    struct hf_addr own6 = address("2001:db8::2", 0);
+
+    (void)state;
+    hf_rpc_client_set_source(client, &own);
+    hf_rpc_client_set_source(client, &own6);
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_call_args r = call_args(paths[i]);
+
+        expect_success(&r);
+        assert_true(hf_addr_same_host(&service.asker, &own));
+        r.local = address("::", 0); /* of another family, or of no address */
+        expect_success(&r);
+        assert_true(hf_addr_same_host(&service.asker, &own));
+        r.local = address("192.0.2.2", 0);
+        expect_success(&r);
+        assert_true(hf_addr_same_host(&service.asker, &r.local));
+    }
+}
+
 /* ---- other ways ---- */
 
 static void without_tcp_there_is_udp(void **state)
@@ -1012,6 +1036,7 @@ int main(void)
         STORY(arguments_are_encoded_at_once),
         STORY(ipv6_is_looked_up_over_its_own_transport),
         STORY(it_calls_from_where_it_is_told),
+        STORY(a_service_calls_from_its_own_address),
         STORY(without_tcp_there_is_udp),
         STORY(a_dead_tcp_port_leads_to_udp),
         STORY(an_rpcbind_deaf_on_udp_is_asked_over_tcp),

@@ -104,6 +104,7 @@ static int server_begin(uint64_t idle_ms, uint64_t stall_ms)
         .max_calls_per_host = special.max_calls_per_host,
         .access = special.access,
         .work = special.work,
+        .gate = special.gate,
         .idle_ms = idle_ms,
         .stall_ms = stall_ms,
     };
@@ -214,6 +215,94 @@ static void expect_null_answer(int fd, uint32_t xid)
     TURN_UNTIL(has_heard(fd));
     assert_int_equal(received, 4 + 24);
     assert_int_equal(word_at(hf_bytes(inbox, 28), 1), xid);
+}
+
+/* ---- the gate (HA-04) ---- */
+
+static bool open_gate;
+
+static bool is_gate_open(void *ctx)
+{
+    (void)ctx;
+    return open_gate;
+}
+
+static const struct hf_rpc_gate GATE = {is_gate_open, NULL};
+
+/* An answer that is ready when the gate is shut waits on its connection, and leaves when it opens.
+ */
+static void a_shut_gate_keeps_answers_back(void **state)
+{
+    int fd;
+
+    (void)state;
+    special.gate = &GATE;
+    open_gate = true;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    send_call(fd, 1, LATER);
+    TURN_UNTIL(n_pending == 1);
+    open_gate = false;
+    answer(0);
+    turn_a_while();
+    assert_true(is_quiet(fd));
+    open_gate = true;
+    hf_rpc_server_gate_opened(server);
+    expect_answer(fd, 1, 0);
+    close(fd);
+}
+
+/* Not even what was answered before is answered again, from the duplicate request cache. */
+static void a_shut_gate_reads_no_connection(void **state)
+{
+    int fd, late;
+
+    (void)state;
+    special.gate = &GATE;
+    open_gate = true;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    fd = plain_connect(SOCK_STREAM, &at);
+    send_call(fd, 1, NOW);
+    expect_answer(fd, 1, 1);
+    open_gate = false;
+    send_call(fd, 1, NOW);
+    send_call(fd, 2, NOW);
+    late = plain_connect(SOCK_STREAM, &at);
+    send_call(late, 3, 0);
+    turn_a_while();
+    assert_true(is_quiet(fd) && is_quiet(late));
+    assert_int_equal(n_handled, 1);
+    assert_int_equal(counters()->calls, 1);
+    open_gate = true;
+    hf_rpc_server_gate_opened(server);
+    expect_answer(fd, 1, 1);
+    expect_answer(fd, 2, 2);
+    TURN_UNTIL(has_heard(late));
+    close(fd);
+    close(late);
+}
+
+/* Datagrams are dropped unread: their senders repeat them, to the owner of that time. */
+static void a_shut_gate_drops_datagrams(void **state)
+{
+    struct words w = plain_call(1, PROG, 1, NOW);
+    int fd;
+
+    (void)state;
+    special.gate = &GATE;
+    open_gate = false;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    fd = plain_connect(SOCK_DGRAM, &at);
+    plain_send(fd, hf_bytes(w.bytes, w.len));
+    turn_a_while();
+    assert_int_equal(counters()->calls, 0);
+    open_gate = true;
+    turn_a_while();
+    assert_true(is_quiet(fd));
+    plain_send(fd, hf_bytes(w.bytes, w.len));
+    TURN_UNTIL(!is_quiet(fd));
+    assert_int_equal(n_handled, 1);
+    close(fd);
 }
 
 /* ---- time ---- */
@@ -894,6 +983,9 @@ int main(void)
         STORY(an_unproven_address_gets_no_long_answer),
         STORY(only_networks_that_are_allowed_are_served),
         STORY(a_connection_without_memory_is_served_later),
+        STORY(a_shut_gate_keeps_answers_back),
+        STORY(a_shut_gate_reads_no_connection),
+        STORY(a_shut_gate_drops_datagrams),
         STORY(any_allocation_may_fail),
         STORY(a_taken_port_is_busy),
         STORY(any_port_is_the_same_on_both_transports),

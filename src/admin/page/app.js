@@ -24,6 +24,7 @@ function showHead(s) {
   byId("server").textContent = `${s.name} · version ${s.version}`;
   const n = s.notifications, failed = n.failing + n.given_up;
   byId("chips").replaceChildren(...[
+    s.role ? chip(s.role, s.role === "active" ? "good" : "warn") : null,
     chip(`state ${s.state}`), chip(`epoch ${s.epoch}`),
     s.store.up ? chip("store up", "good") : chip(s.store.reason ?? "store down", "bad"),
     n.pending ? chip(`${n.pending} to notify`, "warn") : null,

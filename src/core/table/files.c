@@ -42,6 +42,18 @@ static uint16_t export_of(const struct hf_core *core, struct hf_bytes fh)
     return (uint16_t)i;
 }
 
+bool hf_file_is_foreign(const struct hf_core *core, struct hf_bytes fh,
+                        struct hf_bytes *export_name)
+{
+    unsigned n_own = core->config.n_export_rules - core->config.n_foreign_rules;
+    uint16_t rule = core->config.n_foreign_rules > 0 ? export_of(core, fh) : UINT16_MAX;
+
+    if (rule < n_own || rule >= core->config.n_export_rules)
+        return false;
+    *export_name = core->config.export_rules[rule].name;
+    return true;
+}
+
 struct hf_bytes hf_file_export_name(const struct hf_core *core, const struct hf_file *file)
 {
     if (file->export_rule < core->config.n_export_rules)

@@ -173,6 +173,8 @@ struct hf_file *hf_file_get(struct hf_core *core, struct hf_bytes fh);
 void hf_file_unref(struct hf_core *core, struct hf_file *file);
 int hf_file_ensure_queue(struct hf_core *core, struct hf_file *file);
 struct hf_bytes hf_file_fh(const struct hf_file *file);
+bool hf_file_is_foreign(const struct hf_core *core, struct hf_bytes fh,
+                        struct hf_bytes *export_name);
 struct hf_bytes hf_file_export_name(const struct hf_core *core, const struct hf_file *file);
 
 /* Waiters that want part of this range are looked at when the request at work ends. */

@@ -1,0 +1,171 @@
+#include "addresses/addresses.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "addresses/private.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+struct hf_addresses {
+    int socket;
+    uv_poll_t *poll; /* freed when the loop has closed it; NULL: detached */
+    hf_addresses_cb *report;
+    void *ctx;
+    uint32_t take; /* the number of the last take or drop; answers to earlier ones are old */
+};
+
+uint64_t hf_addresses_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* ---- life ---- */
+
+/* The runner keeps the standard files, for the log and the hook's own messages, and its socket. */
+static void run(struct hf_addresses_config config, int socket)
+{
+    enum { FIRST = 3 };
+
+    if (socket != FIRST && dup2(socket, FIRST) < 0)
+        _exit(EXIT_FAILURE);
+    (void)close_range(FIRST + 1, ~0U, 0);
+    (void)fcntl(FIRST, F_SETFD, FD_CLOEXEC);
+    config.take_ms = config.take_ms ? config.take_ms : HF_ADDRESSES_TAKE_MS;
+    config.drop_ms = config.drop_ms ? config.drop_ms : HF_ADDRESSES_DROP_MS;
+    hf_runner_run(&config, FIRST);
+}
+
+int hf_addresses_start(const struct hf_addresses_config *config, struct hf_addresses **out)
+{
+    struct hf_addresses *a = calloc(1, sizeof(*a));
+    int pair[2];
+    pid_t pid;
+
+    HF_ASSERT(config->n_addresses <= HF_ADDRESSES_MAX);
+    if (!a)
+        return HF_ENOMEM;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        free(a);
+        return HF_EUNAVAIL;
+    }
+    pid = fork();
+    if (pid == 0)
+        run(*config, pair[1]);
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        free(a);
+        return HF_EUNAVAIL;
+    }
+    a->socket = pair[0];
+    *out = a;
+    return 0;
+}
+
+static void free_poll(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+void hf_addresses_detach(struct hf_addresses *a)
+{
+    if (!a->poll)
+        return;
+    uv_poll_stop(a->poll);
+    uv_close((uv_handle_t *)a->poll, free_poll);
+    a->poll = NULL;
+}
+
+void hf_addresses_stop(struct hf_addresses *a)
+{
+    hf_addresses_detach(a);
+    if (a->socket >= 0)
+        close(a->socket);
+    free(a);
+}
+
+/* ---- answers ---- */
+
+static void gone(struct hf_addresses *a)
+{
+    hf_addresses_detach(a);
+    a->report(a->ctx, HF_ADDRESSES_GONE, HF_EUNAVAIL);
+}
+
+/* The callback may take, drop or detach; after it only what is attached still is read. */
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct hf_addresses *a = poll->data;
+    struct hf_addresses_answer answer;
+    ssize_t n;
+
+    (void)status;
+    (void)events;
+    n = recv(a->socket, &answer, sizeof(answer), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n != (ssize_t)sizeof(answer)) {
+        gone(a);
+        return;
+    }
+    if (answer.take == a->take) /* the runner answers the newer request as well */
+        a->report(a->ctx, (enum hf_addresses_event)answer.event, answer.error);
+}
+
+int hf_addresses_attach(struct hf_addresses *a, uv_loop_t *loop, hf_addresses_cb *report, void *ctx)
+{
+    HF_ASSERT(!a->poll);
+    a->poll = calloc(1, sizeof(*a->poll));
+    if (!a->poll)
+        return HF_ENOMEM;
+    if (uv_poll_init(loop, a->poll, a->socket) < 0) {
+        free(a->poll);
+        a->poll = NULL;
+        return HF_EUNAVAIL;
+    }
+    a->poll->data = a;
+    a->report = report;
+    a->ctx = ctx;
+    uv_poll_start(a->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+    return 0;
+}
+
+/* ---- requests ---- */
+
+/*
+ * A runner that was stopped does not read, and the socket fills. A renewal may then be lost, and
+ * the runner drops the addresses when it goes on: safe. A drop may not be lost: the daemon's end,
+ * which follows when no DOWN arrives, does the same.
+ */
+static void request(struct hf_addresses *a, enum hf_addresses_order order, uint64_t until_ms)
+{
+    struct hf_addresses_request message = {
+        .order = (uint32_t)order, .take = a->take, .valid_until_ms = until_ms};
+
+    (void)send(a->socket, &message, sizeof(message), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void hf_addresses_take(struct hf_addresses *a, uint64_t valid_until_ms)
+{
+    a->take++;
+    request(a, HF_ORDER_TAKE, valid_until_ms);
+}
+
+void hf_addresses_renew(struct hf_addresses *a, uint64_t valid_until_ms)
+{
+    request(a, HF_ORDER_RENEW, valid_until_ms);
+}
+
+void hf_addresses_drop(struct hf_addresses *a)
+{
+    a->take++; /* an answer to an earlier take is old from now on */
+    request(a, HF_ORDER_DROP, 0);
+}

@@ -1,0 +1,100 @@
+/*
+ * The addresses of a service (SPEC HA-04, HA-07): brought up and down on this host by an operator's
+ * program, the hook, called as
+ *
+ *     HOOK take SERVICE ADDRESS...
+ *     HOOK drop SERVICE ADDRESS...
+ *
+ * The daemon cannot run it: it is confined, has no CAP_NET_ADMIN, and may be stopped or dead at the
+ * very moment at which the addresses must go. So hf_addresses_start() forks a small process, the
+ * runner, before confinement. It keeps CAP_NET_ADMIN and CAP_NET_RAW, holds no other file of the
+ * daemon's than one end of a socket pair, and knows hook, service and addresses from its start: a
+ * daemon that was taken over by an attacker can ask for nothing but these to be taken or dropped.
+ *
+ * The runner drops the addresses
+ *   - when the daemon asks for it;
+ *   - when the lease that the daemon told it of runs out: the daemon hangs, or was stopped;
+ *   - when the daemon ends, however it ends: the kernel closes its end of the pair;
+ *   - at its own start: an earlier runner may have been killed.
+ * To drop means: the runner removes the addresses from the host's interfaces itself, by netlink,
+ * because a hook can fail or hang, and bars IPv6 addresses from being a source; then it calls the
+ * hook. DOWN is reported when the host has none
+ * of the addresses any more. As long as it has one, the runner tries again.
+ *
+ * A lease is a moment on CLOCK_BOOTTIME, which runs through suspend, in milliseconds; see
+ * hf_addresses_now_ms().
+ */
+#ifndef HF_ADDRESSES_ADDRESSES_H
+#define HF_ADDRESSES_ADDRESSES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/addr.h"
+
+enum {
+    HF_ADDRESSES_MAX = 8,
+    HF_ADDRESSES_TEXT_MAX = 512, /* of the hook's path and of the service's name, each */
+    HF_ADDRESSES_TAKE_MS = 5000, /* a hook that takes longer has failed, and is killed */
+    HF_ADDRESSES_DROP_MS = 1000,
+    HF_ADDRESSES_PAUSE_MS = 200, /* between attempts to drop an address that is still there */
+};
+
+struct hf_addresses_config {
+    char hook[HF_ADDRESSES_TEXT_MAX]; /* an absolute path */
+    char service[HF_ADDRESSES_TEXT_MAX];
+    struct hf_addr addresses[HF_ADDRESSES_MAX];
+    unsigned n_addresses;
+    bool keep_privileges; /* server.confine=no */
+    /* 0: the defaults above */
+    unsigned take_ms;
+    unsigned drop_ms;
+};
+
+enum hf_addresses_event {
+    HF_ADDRESSES_UP,     /* the hook has taken them, as asked by the last hf_addresses_take() */
+    HF_ADDRESSES_FAILED, /* the hook could not take them; DOWN follows */
+    HF_ADDRESSES_DOWN,   /* the host has none of them: as asked, by itself, or at the start; no take
+                            is under way */
+    HF_ADDRESSES_GONE,   /* the runner has ended, though it must not: the daemon must end, too */
+};
+
+struct hf_addresses;
+
+/* error: of FAILED, why; of DOWN, 0 or why the hook failed, although the addresses are gone. */
+typedef void hf_addresses_cb(void *ctx, enum hf_addresses_event event, int error);
+
+/* Now, on the clock that leases are counted on. */
+uint64_t hf_addresses_now_ms(void);
+
+/*
+ * Forks the runner, which begins by dropping the addresses. Before there is a second thread, a
+ * child, or an open file that another process must not keep open; and before confinement.
+ */
+int hf_addresses_start(const struct hf_addresses_config *config, struct hf_addresses **out);
+
+/* Reports events on this loop from now on, until hf_addresses_detach(). */
+int hf_addresses_attach(struct hf_addresses *addresses, uv_loop_t *loop, hf_addresses_cb *report,
+                        void *ctx);
+/* Between two lives of the daemon: the runner goes on. Events wait for the next attachment. */
+void hf_addresses_detach(struct hf_addresses *addresses);
+
+/*
+ * Takes the addresses, and keeps them until the lease runs out. UP or FAILED follows; or DOWN
+ * alone, if the lease ran out first or a drop was asked for. May be repeated while they are up: the
+ * hook is called again, to announce them anew.
+ */
+void hf_addresses_take(struct hf_addresses *addresses, uint64_t valid_until_ms);
+/* The lease was renewed. Does not bring back addresses that were dropped. */
+void hf_addresses_renew(struct hf_addresses *addresses, uint64_t valid_until_ms);
+/* DOWN follows, unless a newer take is asked for first. Interrupts a hook that is taking them. */
+void hf_addresses_drop(struct hf_addresses *addresses);
+
+/*
+ * Ends the runner, which drops the addresses first if they are not down. Does not wait for it; to
+ * be sure, drop and wait for DOWN. Detaches.
+ */
+void hf_addresses_stop(struct hf_addresses *addresses);
+
+#endif

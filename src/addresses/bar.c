@@ -1,0 +1,95 @@
+/*
+ * Bars addresses from being a source: a policy rule "from ADDRESS blackhole", by rtnetlink.
+ *
+ * Linux sends nothing from an IPv4 address that the host does not have. From an IPv6 address it
+ * does: what a connection repeats, its FIN, and what a stopped process had in hand when it goes on.
+ * So an address is barred when it is dropped, and the bar is lifted when it is taken again. The
+ * shipped hook uses the same rule.
+ */
+#include <errno.h>
+#include <linux/fib_rules.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "addresses/private.h"
+#include "base/error.h"
+
+enum { PRIORITY = 4045, ADDRESS_LEN = 16, RULES_MAX = 16 };
+
+struct rule {
+    struct nlmsghdr head;
+    struct fib_rule_hdr body;
+    struct rtattr source_head;
+    uint8_t source[ADDRESS_LEN];
+    struct rtattr priority_head;
+    uint32_t priority;
+};
+
+/* 0, or the kernel's refusal as a negative errno. */
+static int ask(int fd, const struct rule *rule)
+{
+    struct {
+        struct nlmsghdr head;
+        struct nlmsgerr body;
+        uint8_t rest[512];
+    } answer;
+
+    if (send(fd, rule, sizeof(*rule), 0) < 0)
+        return -errno;
+    if (recv(fd, &answer, sizeof(answer), 0) < (ssize_t)NLMSG_LENGTH(sizeof(answer.body)) ||
+        answer.head.nlmsg_type != NLMSG_ERROR)
+        return -EPROTO;
+    return answer.body.error;
+}
+
+/* A rule may be there more than once, if others added it. */
+static int lift(int fd, struct rule *rule)
+{
+    int rv = 0;
+
+    rule->head.nlmsg_type = RTM_DELRULE;
+    rule->head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+    for (unsigned i = 0; rv == 0 && i < RULES_MAX; i++)
+        rv = ask(fd, rule);
+    return rv == -ENOENT ? 0 : rv;
+}
+
+static int put(int fd, struct rule *rule)
+{
+    int rv;
+
+    rule->head.nlmsg_type = RTM_NEWRULE;
+    rule->head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+    rv = ask(fd, rule);
+    return rv == -EEXIST ? 0 : rv;
+}
+
+int hf_addresses_bar(const struct hf_addr *addresses, unsigned n, bool barred)
+{
+    struct rule rule = {
+        .head = {.nlmsg_len = sizeof(rule)},
+        .body = {.family = AF_INET6, .src_len = 8 * ADDRESS_LEN, .action = FR_ACT_BLACKHOLE},
+        .source_head = {.rta_len = RTA_LENGTH(ADDRESS_LEN), .rta_type = FRA_SRC},
+        .priority_head = {.rta_len = RTA_LENGTH(sizeof(uint32_t)), .rta_type = FRA_PRIORITY},
+        .priority = PRIORITY,
+    };
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    int worst = 0;
+
+    if (fd < 0)
+        return HF_EUNAVAIL;
+    for (unsigned i = 0; i < n; i++) {
+        int rv;
+
+        if (addresses[i].family != HF_ADDR_IPV6)
+            continue;
+        memcpy(rule.source, addresses[i].bytes, ADDRESS_LEN);
+        rv = barred ? put(fd, &rule) : lift(fd, &rule);
+        if (rv < 0)
+            worst = rv == -EPERM ? HF_EDENIED : HF_EUNAVAIL;
+    }
+    close(fd);
+    return worst;
+}

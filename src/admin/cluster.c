@@ -1,0 +1,113 @@
+/* A service with standbys (SPEC HA-11): the nodes, the lease, and taking, releasing, moving it. */
+#include <string.h>
+
+#include "admin/private.h"
+#include "admin/values.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+static bool cluster_of(const struct request *request, struct hf_admin_cluster *out)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+
+    return ops->cluster && ops->cluster(ops->ctx, out);
+}
+
+bool cluster_waits(const struct request *request, struct hf_admin_cluster *out)
+{
+    return cluster_of(request, out) && strcmp(out->role, "active") != 0;
+}
+
+enum MHD_Result reply_waiting(struct request *request, const struct hf_admin_cluster *cluster)
+{
+    char detail[256];
+
+    hf_format(detail, sizeof(detail),
+              "%s: this node does not serve \"%s\" now; %s%s%s took it last.", cluster->role,
+              cluster->service, cluster->owner[0] ? "\"" : "",
+              cluster->owner[0] ? cluster->owner : "no node", cluster->owner[0] ? "\"" : "");
+    return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, detail);
+}
+
+static enum MHD_Result reply_single(struct request *request)
+{
+    return reply_problem(request, MHD_HTTP_NOT_FOUND,
+                         "This service has no standbys (cluster.mode=single).");
+}
+
+static json_t *show_nodes(const struct hf_admin_cluster *c)
+{
+    json_t *nodes = json_array();
+
+    for (unsigned i = 0; i < c->n_nodes; i++) {
+        bool own = strcmp(c->nodes[i].name, c->node) == 0;
+
+        json_array_append_new(
+            nodes, json_pack("{s:s, s:s, s:b, s:s?, s:f}", "name", c->nodes[i].name, "version",
+                             c->nodes[i].version, "owner", strcmp(c->nodes[i].name, c->owner) == 0,
+                             "role", own ? c->role : NULL, "seen_seconds_ago",
+                             own ? 0.0 : (double)(c->nodes[i].seen_ms + c->seen_ms) / 1000));
+    }
+    return nodes;
+}
+
+static json_t *show(const struct hf_admin_cluster *c)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:o, s:I, s:I, s:I, s:I, s:f, s:f}",
+                     "service", c->service, "node", c->node, "role", c->role, "owner", c->owner,
+                     "taken", c->taken_at_ms ? value_time(c->taken_at_ms) : json_null(), "lease",
+                     c->epoch ? value_id(c->epoch) : json_null(), "lease_left_seconds",
+                     (double)c->lease_left_ms / 1000, "nodes", show_nodes(c), "takeovers",
+                     (json_int_t)c->takeovers, "losses", (json_int_t)c->losses, "expiries",
+                     (json_int_t)c->expiries, "alarms", (json_int_t)c->alarms,
+                     "last_takeover_seconds", (double)c->last_take_ms / 1000,
+                     "last_silence_seconds", (double)c->last_silence_ms / 1000);
+}
+
+enum MHD_Result on_cluster(struct request *request)
+{
+    struct hf_admin_cluster cluster;
+
+    if (!cluster_of(request, &cluster))
+        return reply_single(request);
+    return reply_json(request, MHD_HTTP_OK, show(&cluster));
+}
+
+/* The answer tells what has begun; GET tells what became of it. */
+static enum MHD_Result change(struct request *request, enum hf_admin_move what, const char *word)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    struct hf_admin_cluster cluster;
+    char who[WHO_MAX];
+    int rv;
+
+    if (!cluster_of(request, &cluster))
+        return reply_single(request);
+    rv = ops->move(ops->ctx, what);
+    hf_log(HF_LOG_INFO, "operator: cluster", HF_STR("command", word),
+           HF_STR("by", access_who(request, who)), HF_STR("result", hf_strerror(rv)));
+    if (rv == HF_ENOENT)
+        return reply_problem(request, MHD_HTTP_CONFLICT,
+                             "No other node of this service is there to take it.");
+    if (rv < 0)
+        return reply_problem(request, MHD_HTTP_CONFLICT,
+                             "The service is not on this node; ask the one that has it.");
+    (void)cluster_of(request, &cluster);
+    return reply_json(request, MHD_HTTP_ACCEPTED, show(&cluster));
+}
+
+enum MHD_Result on_cluster_take(struct request *request)
+{
+    return change(request, HF_ADMIN_TAKE, "take");
+}
+
+enum MHD_Result on_cluster_release(struct request *request)
+{
+    return change(request, HF_ADMIN_RELEASE, "release");
+}
+
+enum MHD_Result on_cluster_move(struct request *request)
+{
+    return change(request, HF_ADMIN_MOVE, "move");
+}

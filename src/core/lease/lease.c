@@ -1,0 +1,391 @@
+#include "core/lease/lease.h"
+
+#include <stddef.h>
+
+#include "base/assert.h"
+#include "core/mutant.h"
+
+/* A transaction that failed at once, say because the connection was refused, is repeated after this
+ * part of the usual pause. */
+enum { RETRY_PART = 4 };
+
+/* So many transactions of an owner without an answer, and it polls. */
+enum { DEAF_FAILURES = 3 };
+
+bool hf_lease_config_is_safe(const struct hf_lease_config *config)
+{
+    return config->lease_ms > 0 && config->renew_ms > 0 && config->poll_ms > 0 &&
+           config->polls > 0 && (uint64_t)config->renew_ms * 2 < config->lease_ms &&
+           (uint64_t)config->take_ms * 10 > (uint64_t)config->lease_ms * 11 &&
+           config->move_ms > config->take_ms;
+}
+
+void hf_lease_init(struct hf_lease *lease, const struct hf_lease_config *config, uint64_t nonce)
+{
+    HF_ASSERT(nonce != 0 && hf_lease_config_is_safe(config));
+    *lease = (struct hf_lease){.config = *config, .nonce = nonce};
+}
+
+void hf_lease_reset(struct hf_lease *lease, uint64_t nonce, uint64_t now)
+{
+    HF_ASSERT(nonce != 0 && lease->state == HF_LEASE_LOST);
+    lease->state = HF_LEASE_STANDBY;
+    lease->nonce = nonce;
+    lease->epoch = 0;
+    lease->valid_until = 0;
+    lease->silent = false;
+    lease->polls = 0;
+    lease->failures = 0;
+    lease->next_at = now;
+}
+
+bool hf_lease_is_owner(const struct hf_lease *lease)
+{
+    return lease->state == HF_LEASE_ACTIVE || lease->state == HF_LEASE_LEAVING;
+}
+
+static bool is_deaf(const struct hf_lease *lease, uint64_t now)
+{
+    return lease->failures >= DEAF_FAILURES && now >= lease->valid_until;
+}
+
+bool hf_lease_may_commit(const struct hf_lease *lease, uint64_t now)
+{
+    return hf_lease_is_owner(lease) && !is_deaf(lease, now);
+}
+
+uint64_t hf_lease_epoch(const struct hf_lease *lease)
+{
+    return hf_lease_is_owner(lease) ? lease->epoch : 0;
+}
+
+uint64_t hf_lease_valid_until(const struct hf_lease *lease)
+{
+    return lease->state == HF_LEASE_ACTIVE ? lease->valid_until : 0;
+}
+
+static bool is_held(const struct hf_lease *lease, uint64_t now)
+{
+    return lease->hold == HF_LEASE_UNTIL_TOLD ||
+           (lease->hold == HF_LEASE_UNTIL_TAKEN && now < lease->held_at + lease->config.move_ms);
+}
+
+enum hf_lease_state hf_lease_state(const struct hf_lease *lease, uint64_t now)
+{
+    if (lease->state == HF_LEASE_ACTIVE && now >= lease->valid_until)
+        return HF_LEASE_SUSPENDED;
+    if (lease->state == HF_LEASE_STANDBY && is_held(lease, now))
+        return HF_LEASE_HELD;
+    return lease->state;
+}
+
+/*
+ * STANDBY: the moment from which the row may be taken. The time is counted from the answer to the
+ * first poll of the series: the renewal that made the beat we saw was sent before that.
+ */
+static uint64_t take_at(const struct hf_lease *lease)
+{
+    if (lease->polls > 0 && (lease->seen.released || lease->seen.epoch == 0))
+        return 0;
+    return lease->polls >= lease->config.polls ? lease->series_at + lease->config.take_ms
+                                               : UINT64_MAX;
+}
+
+/* A series of polls ends when the next answer does not arrive by then. */
+static uint64_t series_until(const struct hf_lease *lease)
+{
+    return lease->last_poll_at + (uint64_t)lease->config.poll_ms * 2;
+}
+
+static bool may_take(const struct hf_lease *lease, uint64_t now)
+{
+    return !is_held(lease, now) && now >= take_at(lease) && now < series_until(lease);
+}
+
+enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now)
+{
+    if (lease->under_way != HF_LEASE_NOTHING || lease->state == HF_LEASE_LOST)
+        return HF_LEASE_NOTHING;
+    if (lease->state == HF_LEASE_STANDBY && may_take(lease, now))
+        return HF_LEASE_TAKE;
+    if (now < lease->next_at)
+        return HF_LEASE_NOTHING;
+    if (lease->state == HF_LEASE_LEAVING && lease->silent)
+        return HF_LEASE_RELEASE;
+    if (lease->state == HF_LEASE_ALARM && !lease->is_told && !HF_MUTANT(LEASE_ALARM_UNTOLD))
+        return HF_LEASE_STOP;
+    if (lease->state == HF_LEASE_ALARM && lease->is_accepted)
+        return HF_LEASE_CLEAR;
+    return hf_lease_may_commit(lease, now) ? HF_LEASE_RENEW : HF_LEASE_POLL;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t hf_lease_deadline(const struct hf_lease *lease, uint64_t now)
+{
+    uint64_t at = UINT64_MAX;
+
+    if (lease->state == HF_LEASE_ACTIVE && now < lease->valid_until)
+        at = lease->valid_until;
+    if (lease->under_way != HF_LEASE_NOTHING || lease->state == HF_LEASE_LOST)
+        return at;
+    at = earlier(at, lease->next_at);
+    if (lease->state == HF_LEASE_STANDBY && !is_held(lease, now))
+        at = earlier(at, take_at(lease));
+    return at > now ? at : now;
+}
+
+struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_action action,
+                                     uint64_t now)
+{
+    struct hf_lease_order order = {.action = action, .nonce = lease->nonce};
+
+    HF_ASSERT(lease->under_way == HF_LEASE_NOTHING && action != HF_LEASE_NOTHING);
+    HF_ASSERT(action != HF_LEASE_COMMIT || hf_lease_is_owner(lease));
+    lease->under_way = action;
+    lease->sent_at = now;
+    order.epoch = action == HF_LEASE_TAKE ? lease->seen.epoch : lease->epoch;
+    order.beat = action == HF_LEASE_TAKE ? lease->seen.beat : lease->known.beat;
+    order.new_epoch = lease->top_epoch + 1;
+    return order;
+}
+
+/*
+ * The database went back in time: it shows less than it once acknowledged to this process, or
+ * another process in the epoch whose nonce we know.
+ */
+static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *row)
+{
+    const struct hf_lease_row *known = &lease->known;
+
+    if (HF_MUTANT(LEASE_BACK_UNNOTICED))
+        return false;
+    return row->epoch < known->epoch || row->beat < known->beat ||
+           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce &&
+            !HF_MUTANT(LEASE_NONCE_UNCHECKED));
+}
+
+static void end_life(struct hf_lease *lease, enum hf_lease_state state)
+{
+    lease->state = state;
+    lease->epoch = 0;
+    lease->valid_until = 0;
+    lease->polls = 0;
+    lease->is_told = false;
+    lease->is_accepted = false;
+}
+
+/* Each row passes here, except in ALARM. Returns false if it raises the alarm. */
+static bool look_at(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
+                    const struct hf_lease_row *row)
+{
+    if (row->alarm || went_back(lease, row)) {
+        end_life(lease, HF_LEASE_ALARM);
+        lease->is_told = row->alarm;
+        lease->next_at = now;
+        return false;
+    }
+    if (result == HF_LEASE_DONE)
+        lease->known = *row;
+    return true;
+}
+
+/* ALARM: it is in the row, or an operator has removed it from there. */
+static void alarm_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
+                        const struct hf_lease_row *row)
+{
+    lease->next_at = lease->sent_at + lease->config.poll_ms;
+    if (result == HF_LEASE_REFUSED) /* to clear: another node did */
+        lease->is_accepted = false;
+    if (result != HF_LEASE_DONE)
+        return;
+    if (row->alarm) {
+        lease->is_told = true;
+        lease->known = *row;
+        lease->next_at = lease->is_accepted ? now : lease->next_at;
+    } else if (went_back(lease, row)) {
+        lease->is_told = false; /* even the alarm was forgotten */
+    } else if (lease->is_told) {
+        end_life(lease, HF_LEASE_LOST);
+        lease->known = *row;
+    }
+}
+
+/* The row is ours since a transaction that was sent at sent_at; 0: that is not known to be durable.
+ */
+static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
+{
+    if (!is_held(lease, now))
+        lease->hold = HF_LEASE_NOT_HELD; /* a planned move that no other node followed */
+    lease->state = lease->hold == HF_LEASE_NOT_HELD ? HF_LEASE_ACTIVE : HF_LEASE_LEAVING;
+    lease->silent = false;
+    lease->failures = 0;
+    lease->epoch = row->epoch;
+    lease->polls = 0;
+    lease->valid_until = 0;
+    lease->next_at = now;
+}
+
+static void renewed(struct hf_lease *lease, uint64_t now)
+{
+    uint64_t from = HF_MUTANT(LEASE_FROM_REPLY) ? now : lease->sent_at;
+
+    lease->valid_until = from + lease->config.lease_ms;
+    lease->next_at = lease->sent_at + lease->config.renew_ms;
+    if (now >= lease->valid_until)
+        lease->next_at = now; /* too late to count; the next one will not be */
+}
+
+/* In STANDBY: a take of this life that was in doubt. */
+static bool is_ours(const struct hf_lease *lease, const struct hf_lease_row *row)
+{
+    if (HF_MUTANT(LEASE_NONCE_UNCHECKED) && lease->epoch != 0 && row->epoch == lease->epoch)
+        return true;
+    return row->nonce == lease->nonce;
+}
+
+static bool is_same(const struct hf_lease_row *a, const struct hf_lease_row *b)
+{
+    return a->epoch == b->epoch && a->nonce == b->nonce &&
+           (a->beat == b->beat || HF_MUTANT(LEASE_BEAT_IGNORED));
+}
+
+/* STANDBY: the row, read by a poll that was answered in time or not. */
+static void observe(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
+{
+    bool in_time = now - lease->sent_at < lease->config.poll_ms || HF_MUTANT(LEASE_BAD_POLL_COUNTS);
+    bool goes_on = lease->polls > 0 && in_time && is_same(row, &lease->seen) &&
+                   (now < series_until(lease) || HF_MUTANT(LEASE_GAP_COUNTS) ||
+                    HF_MUTANT(LEASE_BAD_POLL_COUNTS));
+
+    if (lease->hold == HF_LEASE_UNTIL_TAKEN && !row->released && row->nonce != lease->nonce)
+        lease->hold = HF_LEASE_NOT_HELD;
+    lease->seen = *row;
+    lease->last_poll_at = now;
+    if (goes_on) {
+        lease->polls++;
+        return;
+    }
+    lease->polls = in_time || row->released ? 1 : 0;
+    lease->series_at = now;
+}
+
+static void poll_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
+                       const struct hf_lease_row *row)
+{
+    lease->next_at = lease->sent_at + lease->config.poll_ms;
+    if (result != HF_LEASE_DONE) {
+        if (!HF_MUTANT(LEASE_BAD_POLL_COUNTS))
+            lease->polls = 0;
+        return;
+    }
+    if (!look_at(lease, now, result, row) || lease->state != HF_LEASE_STANDBY)
+        return;
+    /* A take that was in doubt was applied after all. Only a renewal gives it a time to count from.
+     */
+    if (is_ours(lease, row) && !row->released)
+        own(lease, row, now);
+    else
+        observe(lease, row, now);
+}
+
+static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
+                       const struct hf_lease_row *row)
+{
+    lease->polls = 0;
+    lease->next_at = now; /* refused or in doubt: look */
+    if (HF_MUTANT(LEASE_NONCE_UNCHECKED))
+        lease->epoch = lease->top_epoch + 1;
+    if (HF_MUTANT(LEASE_DOUBT_IS_DONE) && result == HF_LEASE_FAILED) {
+        own(lease, &(struct hf_lease_row){.epoch = lease->top_epoch + 1}, now);
+        renewed(lease, now);
+    }
+    if (result == HF_LEASE_FAILED || !look_at(lease, now, result, row))
+        return;
+    if (result == HF_LEASE_DONE) {
+        own(lease, row, now);
+        renewed(lease, now);
+    }
+}
+
+/* RENEW, COMMIT, RELEASE, and POLL of an owner that did not hear the database */
+static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
+                        const struct hf_lease_row *row, enum hf_lease_action action)
+{
+    if (result == HF_LEASE_FAILED) {
+        lease->failures++;
+        lease->next_at = lease->sent_at + lease->config.renew_ms / RETRY_PART;
+        return;
+    }
+    lease->failures = 0;
+    if (!look_at(lease, now, result, row))
+        return;
+    if (row->epoch != lease->epoch || !is_ours(lease, row)) {
+        end_life(lease, HF_LEASE_LOST);
+    } else if (HF_MUTANT(LEASE_EXPIRED_IS_LOST) && now >= lease->valid_until) {
+        end_life(lease, HF_LEASE_LOST);
+    } else if (result != HF_LEASE_DONE || action == HF_LEASE_POLL) {
+        lease->next_at = now; /* a commit that expected another beat, or a poll: renew */
+    } else if (action == HF_LEASE_RELEASE) {
+        end_life(lease, HF_LEASE_LOST);
+        lease->held_at = now;
+    } else {
+        renewed(lease, now);
+    }
+}
+
+void hf_lease_end(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
+                  const struct hf_lease_row *row)
+{
+    enum hf_lease_action action = lease->under_way;
+
+    HF_ASSERT(action != HF_LEASE_NOTHING && (row != NULL) == (result != HF_LEASE_FAILED));
+    lease->under_way = HF_LEASE_NOTHING;
+    if (row && row->epoch > lease->top_epoch)
+        lease->top_epoch = row->epoch;
+    if (lease->state == HF_LEASE_ALARM)
+        alarm_ended(lease, now, result, row);
+    else if (hf_lease_is_owner(lease))
+        owner_ended(lease, now, result, row, action);
+    else if (action == HF_LEASE_POLL)
+        poll_ended(lease, now, result, row);
+    else
+        take_ended(lease, now, result, row);
+}
+
+void hf_lease_step_down(struct hf_lease *lease, enum hf_lease_hold hold, uint64_t now)
+{
+    HF_ASSERT(hold != HF_LEASE_NOT_HELD);
+    lease->hold = hold;
+    lease->held_at = now;
+    if (lease->state != HF_LEASE_ACTIVE)
+        return;
+    lease->state = HF_LEASE_LEAVING;
+    lease->silent = false;
+    lease->valid_until = 0;
+}
+
+void hf_lease_silent(struct hf_lease *lease)
+{
+    if (lease->state != HF_LEASE_LEAVING || lease->silent)
+        return;
+    lease->silent = true;
+    lease->next_at = 0;
+}
+
+void hf_lease_want(struct hf_lease *lease)
+{
+    lease->hold = HF_LEASE_NOT_HELD;
+}
+
+bool hf_lease_accept(struct hf_lease *lease)
+{
+    if (lease->state != HF_LEASE_ALARM)
+        return false;
+    lease->is_accepted = true;
+    lease->next_at = 0;
+    return true;
+}

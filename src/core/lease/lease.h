@@ -1,0 +1,182 @@
+/*
+ * The lease: which process of a service may answer (SPEC section 8, HA-02 to HA-04).
+ *
+ * A pure state machine beside the core: it exists before a core is loaded and outlives it. Time is
+ * an argument, in milliseconds of the node's own CLOCK_BOOTTIME; clocks of two nodes are never
+ * compared. The driver (src/daemon; in tests the cluster simulator) asks what to do next, does it,
+ * and reports how it ended. One transaction is under way at a time:
+ *
+ *     action = hf_lease_next(&lease, now);
+ *     if (action != HF_LEASE_NOTHING) {
+ *         order = hf_lease_begin(&lease, action, now);   before it is handed to the store thread
+ *         ...
+ *         hf_lease_end(&lease, now, result, &row);       NULL in place of row if the result is
+ * FAILED
+ *     }
+ *     arm a timer for hf_lease_deadline(&lease, now);
+ *
+ * A commit of records is a transaction like the others: the driver begins HF_LEASE_COMMIT when it
+ * has a batch and nothing is under way. Each commit that succeeds is also a renewal.
+ *
+ * States, as hf_lease_state() tells them:
+ *
+ *   STANDBY    polls. It takes the service if the row is released, or after `polls` polls in a row
+ *              that were each answered in time, and that over take_ms showed the same epoch, nonce
+ *              and beat. A poll that failed, was late or came long after the one before starts the
+ *              count anew. So a stalled database causes no takeover, and neither do a pause of this
+ *              node or a jump of its clock.
+ *   ACTIVE     owns the service and may answer, until valid_until: lease_ms after the moment before
+ *              the last successful transaction was *sent*.
+ *   SUSPENDED  owns the service as far as it knows, but its lease ran out. It is silent and renews.
+ *              A renewal that succeeds makes it ACTIVE again, with the memory it has: epoch and
+ *              nonce were still its own, so no other process took the service. When several
+ *              renewals in a row got no answer, it polls until it hears the database again:
+ *              renewals that arrive although their answers are lost would keep others from taking
+ *              the service. A take that was in doubt begins here too: the row was read with our
+ *              nonce in it, and only a renewal tells from when on the lease counts.
+ *   LEAVING    steps down: silent, still renewing, until the driver says that the addresses are
+ * gone and nothing is left to commit (hf_lease_silent()); then it releases the row. HELD polls but
+ * does not take: the service was released here (hf_lease_step_down()), or an outside manager said
+ * so. LOST       this life has ended: another process took the service, or it was released. Its
+ *              memory must not be used again: the driver drops addresses, connections and the core,
+ *              then calls hf_lease_reset(). A life owns the service at most once.
+ *   ALARM      the database went back in time: it shows less than it once acknowledged. Not one
+ * lock may be granted on it. The driver drops everything as in LOST. The first process that notices
+ * writes the alarm into the row, which stops the others as well. When an operator has accepted the
+ * state of the database (hf_lease_accept(), on any node), all of them go on: LOST.
+ */
+#ifndef HF_CORE_LEASE_LEASE_H
+#define HF_CORE_LEASE_LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/lease/row.h"
+
+struct hf_lease_config {
+    uint32_t lease_ms; /* how long a renewal permits to answer, counted from before it was sent */
+    uint32_t renew_ms; /* pause between two renewals */
+    uint32_t poll_ms;  /* pause between two polls; also the longest a poll may take to count */
+    uint32_t take_ms;  /* how long a standby must see no new beat */
+    uint32_t polls;    /* and over how many polls */
+    uint32_t move_ms;  /* after a planned move that no other node follows: take it back */
+};
+
+#define HF_LEASE_DEFAULTS                                                              \
+    {                                                                                  \
+        .lease_ms = 800, .renew_ms = 200, .poll_ms = 200, .take_ms = 1000, .polls = 4, \
+        .move_ms = 5000                                                                \
+    }
+
+enum hf_lease_state {
+    HF_LEASE_STANDBY,
+    HF_LEASE_ACTIVE,
+    HF_LEASE_SUSPENDED,
+    HF_LEASE_LEAVING,
+    HF_LEASE_HELD,
+    HF_LEASE_LOST,
+    HF_LEASE_ALARM,
+};
+
+/* How long a process that stepped down keeps from taking the service again. */
+enum hf_lease_hold {
+    HF_LEASE_NOT_HELD,
+    HF_LEASE_UNTIL_TAKEN, /* a planned move: until another node has it, or for move_ms */
+    HF_LEASE_UNTIL_TOLD,  /* an outside manager, or a stop: until hf_lease_want() */
+};
+
+/* Private; the driver owns the structure and uses the functions below. */
+struct hf_lease {
+    struct hf_lease_config config;
+    enum hf_lease_state state; /* STANDBY also if held back, ACTIVE also if the lease ran out */
+    enum hf_lease_hold hold;
+    uint64_t held_at; /* when the row was released */
+    bool silent;      /* LEAVING: nothing answers any more */
+
+    enum hf_lease_action under_way;
+    uint32_t failures; /* of an owner's transactions, one after the other */
+    uint64_t sent_at;  /* of what is under way */
+    uint64_t next_at;  /* the next poll or renewal, not before this moment */
+
+    uint64_t epoch; /* ours; 0 as long as we own nothing */
+    uint64_t nonce; /* of this life */
+    uint64_t valid_until;
+
+    struct hf_lease_row seen; /* the last row that was read; valid if polls is not 0 */
+    uint32_t polls;           /* in a row that showed it, each in time */
+    uint64_t series_at;       /* when the answer to the first of them arrived */
+    uint64_t last_poll_at;    /* and to the last */
+
+    bool is_told;     /* ALARM: it is in the row */
+    bool is_accepted; /* ALARM: the operator wants it removed */
+
+    struct hf_lease_row known; /* acknowledged to this process: the database must not show less */
+    uint64_t top_epoch;        /* the greatest ever seen: the next take exceeds it */
+};
+
+/* Whether a standby with this configuration waits longer than an owner answers, with 10 % of drift.
+ */
+bool hf_lease_config_is_safe(const struct hf_lease_config *config);
+
+/* nonce: random, never 0, never used before. */
+void hf_lease_init(struct hf_lease *lease, const struct hf_lease_config *config, uint64_t nonce);
+
+/* Begins another life after LOST, when addresses, connections and the core of the last are gone. */
+void hf_lease_reset(struct hf_lease *lease, uint64_t nonce, uint64_t now);
+
+/* What to do now; HF_LEASE_NOTHING while a transaction is under way. */
+enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now);
+
+/* The moment at which hf_lease_next() or hf_lease_state() may answer otherwise; UINT64_MAX: none.
+ */
+uint64_t hf_lease_deadline(const struct hf_lease *lease, uint64_t now);
+
+/*
+ * A transaction begins; now is read before anything is sent. The action is the one hf_lease_next()
+ * named, or COMMIT or RENEW while hf_lease_may_commit(), also if the lease ran out: the row
+ * decides.
+ */
+struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_action action,
+                                     uint64_t now);
+
+/* It ended. row: as enum hf_lease_result says. Look at hf_lease_state() afterwards. */
+void hf_lease_end(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
+                  const struct hf_lease_row *row);
+
+enum hf_lease_state hf_lease_state(const struct hf_lease *lease, uint64_t now);
+
+/* The gate (HA-04): whether an answer, callback or notice may leave at this moment. */
+static inline bool hf_lease_is_valid(const struct hf_lease *lease, uint64_t now)
+{
+    return lease->state == HF_LEASE_ACTIVE && now < lease->valid_until;
+}
+
+/* Until when the last successful transaction permits to answer; 0 if this process is not ACTIVE. */
+uint64_t hf_lease_valid_until(const struct hf_lease *lease);
+
+/* ACTIVE, SUSPENDED or LEAVING: the row was ours when we last heard of it. */
+bool hf_lease_is_owner(const struct hf_lease *lease);
+
+/* A batch may be committed now: the process owns the service and hears the database. */
+bool hf_lease_may_commit(const struct hf_lease *lease, uint64_t now);
+
+/* The epoch this process owns; 0: none. */
+uint64_t hf_lease_epoch(const struct hf_lease *lease);
+
+/*
+ * Gives the service up. An owner is silent from this call on (LEAVING); when the driver has dropped
+ * the addresses and the last batch has ended, it calls hf_lease_silent(), and the row is released.
+ * Another node then takes it at its next poll. A process that is not the owner is HELD at once.
+ */
+void hf_lease_step_down(struct hf_lease *lease, enum hf_lease_hold hold, uint64_t now);
+void hf_lease_silent(struct hf_lease *lease);
+
+/* Takes the service when it can be had: ends HELD. The owner is asked by other means to step down.
+ */
+void hf_lease_want(struct hf_lease *lease);
+
+/* The operator accepts what the database shows. ALARM becomes LOST when the row says so, here and
+ * on the other nodes. Returns false in other states. */
+bool hf_lease_accept(struct hf_lease *lease);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * The lease of a service as it is in the database: one row, changed only by compare-and-set. A
+ * store reads and writes it; the decisions are in core/lease/lease.h (SPEC section 8, HA-02,
+ * HA-03).
+ *
+ * Seven transactions know the row. Each is synchronous: it has succeeded when the synchronous
+ * standby has acknowledged it, and is in doubt otherwise. `order` is what hf_lease_begin() handed
+ * out.
+ *
+ *   POLL     writes the node's own row in the table of nodes, and reads the lease without locking
+ *            it. It writes so that its success proves two things: the database can commit, so an
+ *            owner could have renewed; and the row it read is on the synchronous standby, because
+ *            that row is older than the commit of the poll. A standby on a database whose commits
+ *            stall, or on a former primary, therefore cannot take the service.
+ *   TAKE     if epoch and beat are those of the order: epoch = order.new_epoch,
+ *            nonce = order.nonce, beat = beat + 1, released = false
+ *   RENEW    if epoch and nonce are those of the order, beat >= order.beat, and the row is not
+ *            released: beat = beat + 1
+ *   COMMIT   a batch of records: as RENEW, if beat is exactly the one this session saw last. A
+ *            session that is new, or that has a transaction in doubt, renews first to learn the
+ *            beat. So a batch that is still on its way from a lost connection cannot be applied
+ *            after a later one of the same owner.
+ *   RELEASE  as RENEW, also if the row is released already: released = true
+ *   STOP     alarm = true, beat = beat + 1, whatever the row is. From then on TAKE, RENEW, COMMIT
+ *            and RELEASE are refused: a process has noticed that the database went back in time,
+ *            and another one that knows nothing of it must not grant locks on it.
+ *   CLEAR    if alarm: alarm = false, released = true, epoch = order.new_epoch, nonce = 0,
+ *            beat = beat + 1
+ *
+ * All but POLL lock the row before they look, and read it back for the caller whether they changed
+ * it or not.
+ */
+#ifndef HF_CORE_LEASE_ROW_H
+#define HF_CORE_LEASE_ROW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hf_lease_row {
+    uint64_t epoch; /* grows by at least one with each take; 0: no process ever took the service */
+    uint64_t nonce; /* of the life that took it */
+    uint64_t beat;  /* grows by one with each transaction that changes the row */
+    bool released;  /* the owner gave the service up and is silent: it can be taken at once */
+    bool alarm;     /* the database went back in time, and no operator has accepted that yet */
+};
+
+enum hf_lease_action {
+    HF_LEASE_NOTHING,
+    HF_LEASE_POLL,
+    HF_LEASE_TAKE,
+    HF_LEASE_RENEW,
+    HF_LEASE_COMMIT,
+    HF_LEASE_RELEASE,
+    HF_LEASE_STOP,
+    HF_LEASE_CLEAR,
+};
+
+struct hf_lease_order {
+    enum hf_lease_action action;
+    uint64_t epoch;     /* that the row must have */
+    uint64_t beat;      /* TAKE: that the row must have; RENEW, RELEASE: the smallest it may have */
+    uint64_t nonce;     /* TAKE: that the row gets; RENEW, COMMIT, RELEASE: that it must have */
+    uint64_t new_epoch; /* TAKE, CLEAR: that the row gets */
+};
+
+enum hf_lease_result {
+    HF_LEASE_DONE,    /* acknowledged; row: as it is now (POLL: as it was read) */
+    HF_LEASE_REFUSED, /* not applied, because the row differs from the order; row: as it was found
+                       */
+    HF_LEASE_FAILED,  /* not applied, or in doubt; there is no row */
+};
+
+#endif

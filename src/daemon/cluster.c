@@ -1,0 +1,543 @@
+#include "daemon/cluster.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+enum {
+    RELOAD_MS = 200,     /* between two attempts to load */
+    MOVE_MS = 5000,      /* a planned move that no other node follows is taken back after this */
+    LOOK_MS = 3000,      /* the owner looks for other nodes at least so often */
+    NODE_LOST_MS = 3000, /* a node that was not seen for so long cannot take the service */
+};
+
+static void carry_on(struct hf_cluster *c);
+
+uint64_t hf_cluster_now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_BOOTTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static uint64_t new_nonce(void)
+{
+    uint64_t nonce = 0;
+
+    while (nonce == 0)
+        HF_ASSERT(getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce));
+    return nonce;
+}
+
+const char *hf_cluster_role(const struct hf_cluster *c)
+{
+    switch (hf_lease_state(&c->lease, hf_cluster_now_ms())) {
+    case HF_LEASE_STANDBY:
+        return c->phase == HF_PHASE_WAITING ? "standby" : "leaving";
+    case HF_LEASE_ACTIVE:
+        return c->phase == HF_PHASE_SERVING ? "active" : "loading";
+    case HF_LEASE_SUSPENDED:
+        return "suspended";
+    case HF_LEASE_LEAVING:
+        return "leaving";
+    case HF_LEASE_HELD:
+        return "held";
+    case HF_LEASE_LOST:
+        return "lost";
+    case HF_LEASE_ALARM:
+        return "alarm";
+    }
+    HF_UNREACHABLE();
+}
+
+/* ---- time ---- */
+
+uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms)
+{
+    struct hf_cluster *c = ctx;
+    uint64_t now = hf_cluster_now_ms();
+    uint64_t until = hf_lease_valid_until(&c->lease);
+    uint64_t late = until > 0 && now > until ? now - until : 0;
+    uint64_t unseen = mono_ms - c->seen_mono_ms;
+
+    if (!hf_lease_is_valid(&c->lease, now) && !c->silent_since)
+        c->silent_since = mono_ms - (late < unseen ? late : unseen);
+    c->seen_mono_ms = mono_ms;
+    if (hf_lease_is_valid(&c->lease, now) && c->silent_since) {
+        c->silent_ms += mono_ms - c->silent_since;
+        c->silent_since = 0;
+    }
+    return (c->silent_since ? c->silent_since : mono_ms) - c->silent_ms;
+}
+
+/* ---- the gate ---- */
+
+static bool may_send(void *ctx)
+{
+    const struct hf_cluster *c = ctx;
+
+    return hf_lease_is_valid(&c->lease, hf_cluster_now_ms());
+}
+
+static void take_addresses(struct hf_cluster *c)
+{
+    if (!c->addresses)
+        return;
+    c->addresses_taken = true;
+    hf_addresses_take(c->addresses, hf_lease_valid_until(&c->lease));
+}
+
+/* Notices that the lease ran out, or is back. */
+static void watch_gate(struct hf_cluster *c, uint64_t now)
+{
+    bool valid = hf_lease_is_valid(&c->lease, now);
+    bool owns = hf_lease_state(&c->lease, now) == HF_LEASE_SUSPENDED;
+
+    if (valid == c->was_valid)
+        return;
+    c->was_valid = valid;
+    if (!valid && owns) {
+        c->view.expiries++;
+        hf_log(HF_LOG_WARN, "the lease ran out: silent until it is renewed");
+    } else if (valid && c->phase >= HF_PHASE_LOADING && c->phase <= HF_PHASE_SERVING) {
+        take_addresses(c);
+        c->ops.resume(c->ops.ctx);
+        if (c->view.expiries > 0)
+            hf_log(HF_LOG_INFO, "the lease is renewed: answering again");
+    }
+    c->ops.changed(c->ops.ctx);
+}
+
+/* ---- a life begins ---- */
+
+static void on_loaded(void *ctx, const struct hf_loaded *loaded);
+
+static void load(struct hf_cluster *c)
+{
+    c->retry_ms = 0;
+    c->loading =
+        hf_loading_start(c->loop, c->config, c->hash_key, c->settings, &c->row, on_loaded, c);
+    if (!c->loading)
+        c->retry_ms = hf_cluster_now_ms() + RELOAD_MS;
+}
+
+static void begin_life(struct hf_cluster *c, uint64_t now)
+{
+    c->began_ms = now;
+    c->released = false;
+    c->view.takeovers++;
+    c->phase = HF_PHASE_LOADING;
+    hf_log(HF_LOG_INFO, "took the service", HF_STR("service", c->config->service),
+           HF_STR("node", c->config->node), HF_UINT("lease", hf_lease_epoch(&c->lease)),
+           HF_UINT("silent_ms", c->view.last_silence_ms));
+    if (c->ops.open(c->ops.ctx) < 0) {
+        hf_log(HF_LOG_ERROR, "cannot serve here: leaving the service to another node");
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, now);
+        return;
+    }
+    take_addresses(c);
+    load(c);
+    c->ops.changed(c->ops.ctx);
+}
+
+static void on_loaded(void *ctx, const struct hf_loaded *loaded)
+{
+    struct hf_cluster *c = ctx;
+
+    c->loading = NULL;
+    if (loaded->status == HF_EFORMAT || loaded->status == HF_EVERSION) {
+        hf_log(HF_LOG_ERROR, "cannot load the store", HF_STR("reason", loaded->reason));
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
+    } else if (loaded->status < 0) {
+        hf_log(HF_LOG_WARN, "cannot load the store yet", HF_STR("reason", loaded->reason));
+        c->retry_ms = hf_cluster_now_ms() + RELOAD_MS;
+    } else {
+        hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loaded->clients),
+               HF_UINT("locks", loaded->locks), HF_UINT("digest", hf_core_digest(loaded->core)));
+        c->phase = HF_PHASE_STARTING;
+        c->ops.adopt(c->ops.ctx, loaded->core, loaded->rules);
+    }
+    carry_on(c);
+}
+
+/* The batch with the new epoch has become durable. */
+static void start_serving(struct hf_cluster *c)
+{
+    c->phase = HF_PHASE_SERVING;
+    c->view.last_take_ms = hf_cluster_now_ms() - c->began_ms;
+    c->ops.serve(c->ops.ctx);
+    hf_log(HF_LOG_INFO, "serving", HF_STR("service", c->config->service),
+           HF_UINT("took_ms", c->view.last_take_ms));
+    c->ops.changed(c->ops.ctx);
+}
+
+/* ---- a life ends ---- */
+
+static void close_life(struct hf_cluster *c)
+{
+    if (c->loading)
+        hf_loading_abandon(c->loading);
+    c->loading = NULL;
+    c->retry_ms = 0;
+    c->phase = HF_PHASE_CLOSING;
+    c->ops.close(c->ops.ctx);
+    c->ops.changed(c->ops.ctx);
+}
+
+/* Connections are closed only when the addresses are gone: not one packet leaves from there. */
+static void drop_addresses(struct hf_cluster *c, enum hf_cluster_phase phase)
+{
+    c->phase = phase;
+    if (c->addresses && c->addresses_taken)
+        hf_addresses_drop(c->addresses);
+}
+
+static bool is_living(const struct hf_cluster *c)
+{
+    return c->phase >= HF_PHASE_LOADING && c->phase <= HF_PHASE_SERVING;
+}
+
+static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
+{
+    struct hf_cluster *c = ctx;
+
+    switch (event) {
+    case HF_ADDRESSES_UP:
+        hf_log(HF_LOG_INFO, "the service's addresses are up");
+        c->ops.resume(c->ops.ctx);
+        break;
+    case HF_ADDRESSES_FAILED:
+        hf_log(HF_LOG_ERROR, "cannot bring the service's addresses up: leaving it to another node",
+               HF_STR("hook", c->config->cluster_hook), HF_STR("reason", hf_strerror(error)));
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_cluster_now_ms());
+        break;
+    case HF_ADDRESSES_DOWN:
+        c->addresses_taken = false;
+        /* A renewal that ended a moment too late for the runner left no gap that is seen here. */
+        if (is_living(c) && hf_lease_is_valid(&c->lease, hf_cluster_now_ms()))
+            take_addresses(c);
+        if (error < 0)
+            hf_log(HF_LOG_WARN, "the service's addresses are down, but the hook failed",
+                   HF_STR("hook", c->config->cluster_hook), HF_STR("reason", hf_strerror(error)));
+        break;
+    case HF_ADDRESSES_GONE:
+        hf_log(HF_LOG_ERROR, "the process that handles the addresses has ended: stopping");
+        c->addresses = NULL;
+        c->addresses_taken = false;
+        hf_cluster_stop(c);
+        return;
+    }
+    carry_on(c);
+}
+
+void hf_cluster_closed(struct hf_cluster *c)
+{
+    HF_ASSERT(c->phase == HF_PHASE_CLOSING);
+    c->phase = HF_PHASE_WAITING;
+    carry_on(c);
+}
+
+/* ---- from state to state ---- */
+
+/* The lease is lost, or the database cannot be trusted: silent from this moment. */
+static void lose(struct hf_cluster *c, bool alarm)
+{
+    if (c->released) {
+        hf_log(HF_LOG_INFO, "gave the service up", HF_STR("service", c->config->service));
+    } else if (!alarm) {
+        c->view.losses++;
+        hf_log(HF_LOG_WARN, "lost the service to another node",
+               HF_STR("service", c->config->service));
+    }
+    drop_addresses(c, HF_PHASE_DROPPING);
+}
+
+/* In every phase: a standby must not take what such a database shows, either. */
+static void watch_alarm(struct hf_cluster *c, uint64_t now)
+{
+    bool alarm = hf_lease_state(&c->lease, now) == HF_LEASE_ALARM;
+
+    if (alarm && !c->was_alarm) {
+        c->view.alarms++;
+        hf_log(HF_LOG_ERROR, "the database has lost acknowledged transactions: nothing is granted",
+               HF_STR("advice", "was an asynchronous replica promoted? Compare the locks; then "
+                                "\"holdfastctl cluster take\" accepts what is there"));
+        c->ops.changed(c->ops.ctx);
+    }
+    c->was_alarm = alarm;
+}
+
+/* LEAVING: the batch in flight ends, the addresses go, and then the row is released. */
+static void leave(struct hf_cluster *c)
+{
+    if (c->phase == HF_PHASE_SERVING || c->phase == HF_PHASE_STARTING) {
+        c->ops.leave(c->ops.ctx);
+        drop_addresses(c, HF_PHASE_LEAVING);
+    } else if (c->phase == HF_PHASE_LOADING) {
+        drop_addresses(c, HF_PHASE_LEAVING);
+    }
+    if (c->phase != HF_PHASE_LEAVING && c->phase != HF_PHASE_WAITING)
+        return;
+    if (!c->addresses_taken && !c->pump->committing)
+        hf_lease_silent(&c->lease);
+}
+
+static void follow_state(struct hf_cluster *c, uint64_t now)
+{
+    enum hf_lease_state state = hf_lease_state(&c->lease, now);
+
+    switch (state) {
+    case HF_LEASE_ACTIVE:
+    case HF_LEASE_SUSPENDED:
+        if (c->phase == HF_PHASE_WAITING)
+            begin_life(c, now);
+        else if (c->phase == HF_PHASE_LOADING && c->retry_ms && now >= c->retry_ms)
+            load(c);
+        break;
+    case HF_LEASE_LEAVING:
+        leave(c);
+        break;
+    case HF_LEASE_LOST:
+    case HF_LEASE_ALARM:
+        if (is_living(c) || c->phase == HF_PHASE_LEAVING)
+            lose(c, state == HF_LEASE_ALARM);
+        break;
+    case HF_LEASE_STANDBY:
+    case HF_LEASE_HELD:
+        break;
+    }
+    if (c->phase == HF_PHASE_DROPPING && !c->addresses_taken)
+        close_life(c);
+    if (c->phase == HF_PHASE_WAITING && hf_lease_state(&c->lease, now) == HF_LEASE_LOST)
+        hf_lease_reset(&c->lease, new_nonce(), now);
+    if (c->stopping && !c->stopped && c->phase == HF_PHASE_WAITING && !c->calling &&
+        !hf_lease_is_owner(&c->lease)) {
+        c->stopped = true;
+        c->ops.stopped(c->ops.ctx);
+    }
+}
+
+static void begin(struct hf_cluster *c, enum hf_lease_action action, uint64_t now)
+{
+    c->call = (struct hf_store_lease_call){.order = hf_lease_begin(&c->lease, action, now)};
+    c->calling = true;
+    if (action == HF_LEASE_TAKE)
+        c->view.last_silence_ms = c->lease.seen.released ? 0 : now - c->lease.series_at;
+    hf_committer_lease(&c->pump->committer, &c->call);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    carry_on(timer->data);
+}
+
+static void arm(struct hf_cluster *c, uint64_t now)
+{
+    uint64_t at = hf_lease_deadline(&c->lease, now);
+    uint64_t pause = at > now ? at - now : 0;
+
+    if (c->retry_ms > now && c->retry_ms - now < pause)
+        pause = c->retry_ms - now;
+    if (pause > LOOK_MS)
+        pause = LOOK_MS;
+    if (pause == 0 && (c->calling || c->pump->committing))
+        pause = 1;
+    uv_update_time(c->loop);
+    uv_timer_start(&c->timer, on_timer, pause, 0);
+}
+
+/*
+ * Under load every commit is a renewal, and only a renewal by itself looks at the other nodes: now
+ * and then one goes in between two batches.
+ */
+static bool is_time_to_look(struct hf_cluster *c, uint64_t now)
+{
+    if (c->calling || c->pump->committing || now - c->tried_look_ms < LOOK_MS ||
+        !hf_lease_may_commit(&c->lease, now))
+        return false;
+    c->tried_look_ms = now;
+    return true;
+}
+
+/* After anything that may have changed the state, and when time has passed. */
+static void carry_on(struct hf_cluster *c)
+{
+    uint64_t now = hf_cluster_now_ms();
+    enum hf_lease_action action;
+
+    watch_gate(c, now);
+    watch_alarm(c, now);
+    follow_state(c, now);
+    if (c->stopped)
+        return;
+    action = hf_lease_next(&c->lease, now);
+    if (action == HF_LEASE_NOTHING && is_time_to_look(c, now))
+        action = HF_LEASE_RENEW;
+    if (action != HF_LEASE_NOTHING && !c->calling && !c->pump->committing)
+        begin(c, action, now);
+    arm(c, now);
+}
+
+/* ---- what the store's thread reports ---- */
+
+static bool may_begin(void *ctx)
+{
+    const struct hf_cluster *c = ctx;
+
+    return !c->calling && hf_lease_may_commit(&c->lease, hf_cluster_now_ms());
+}
+
+static void batch_begins(void *ctx)
+{
+    struct hf_cluster *c = ctx;
+
+    (void)hf_lease_begin(&c->lease, HF_LEASE_COMMIT, hf_cluster_now_ms());
+}
+
+static void transaction_ended(struct hf_cluster *c, int status, bool row_found,
+                              const struct hf_lease_row *row)
+{
+    enum hf_lease_result result = !row_found    ? HF_LEASE_FAILED
+                                  : status == 0 ? HF_LEASE_DONE
+                                                : HF_LEASE_REFUSED;
+
+    if (result == HF_LEASE_DONE)
+        c->row = *row;
+    uv_update_time(c->loop);
+    (void)hf_cluster_core_ms(c, uv_now(c->loop)); /* a silence that this ends is noticed */
+    hf_lease_end(&c->lease, hf_cluster_now_ms(), result, row_found ? row : NULL);
+    if (c->addresses && hf_lease_valid_until(&c->lease) > 0)
+        hf_addresses_renew(c->addresses, hf_lease_valid_until(&c->lease));
+}
+
+static void batch_ended(void *ctx, const struct hf_commit_result *result)
+{
+    transaction_ended(ctx, result->status, result->row_found, &result->row);
+}
+
+static void batch_settled(void *ctx, const struct hf_commit_result *result)
+{
+    struct hf_cluster *c = ctx;
+
+    if (c->phase == HF_PHASE_STARTING && result->status == 0)
+        start_serving(c);
+    carry_on(c);
+}
+
+static void note_view(struct hf_cluster *c)
+{
+    struct hf_cluster_view *view = &c->view;
+
+    if (c->call.n_nodes == 0)
+        return;
+    memcpy(view->owner, c->call.owner, sizeof(view->owner));
+    view->taken_at_ms = c->call.taken_at_ms;
+    memcpy(view->nodes, c->call.nodes, sizeof(view->nodes));
+    view->n_nodes = c->call.n_nodes;
+    view->looked_ms = hf_cluster_now_ms();
+    c->tried_look_ms = view->looked_ms;
+}
+
+static void lease_ended(void *ctx, const struct hf_commit_lease *result)
+{
+    struct hf_cluster *c = ctx;
+
+    c->calling = false;
+    c->released = c->released || (c->call.order.action == HF_LEASE_RELEASE && result->status == 0);
+    note_view(c);
+    transaction_ended(c, result->status, result->row_found, &result->row);
+    carry_on(c);
+}
+
+/* ---- commands ---- */
+
+void hf_cluster_take(struct hf_cluster *c)
+{
+    (void)hf_lease_accept(&c->lease);
+    hf_lease_want(&c->lease);
+    carry_on(c);
+}
+
+void hf_cluster_release(struct hf_cluster *c)
+{
+    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
+    carry_on(c);
+}
+
+int hf_cluster_move(struct hf_cluster *c)
+{
+    bool other = false;
+
+    if (!hf_lease_is_owner(&c->lease))
+        return HF_EDENIED;
+    for (unsigned i = 0; i < c->view.n_nodes; i++) {
+        const struct hf_store_node *node = &c->view.nodes[i];
+        other = other || (strcmp(node->name, c->config->node) != 0 && node->seen_ms < NODE_LOST_MS);
+    }
+    if (!other)
+        return HF_ENOENT;
+    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_cluster_now_ms());
+    carry_on(c);
+    return 0;
+}
+
+void hf_cluster_stop(struct hf_cluster *c)
+{
+    c->stopping = true;
+    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
+    carry_on(c);
+}
+
+/* ---- opening ---- */
+
+int hf_cluster_init(struct hf_cluster *c, uv_loop_t *loop, const struct hf_config *config,
+                    const struct hf_hash_key *hash_key, const struct hf_store_settings *settings,
+                    struct hf_commit_pump *pump, struct hf_addresses *addresses,
+                    const struct hf_cluster_ops *ops)
+{
+    const struct hf_lease_config lease = {
+        .lease_ms = config->lease_ms,
+        .renew_ms = config->renew_ms,
+        .poll_ms = config->renew_ms,
+        .take_ms = config->take_ms,
+        .polls = 4,
+        .move_ms = config->take_ms * 2 > MOVE_MS ? config->take_ms * 2 : MOVE_MS,
+    };
+
+    *c = (struct hf_cluster){.loop = loop,
+                             .config = config,
+                             .hash_key = hash_key,
+                             .settings = settings,
+                             .pump = pump,
+                             .addresses = addresses,
+                             .ops = *ops};
+    c->lessee = (struct hf_commit_lessee){may_begin,     batch_begins, batch_ended,
+                                          batch_settled, lease_ended,  c};
+    c->gate = (struct hf_rpc_gate){may_send, c};
+    pump->lessee = &c->lessee;
+    hf_lease_init(&c->lease, &lease, new_nonce());
+    if (!addresses && config->cluster_addresses.n > 0) /* an outside manager says which node */
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
+    uv_timer_init(loop, &c->timer);
+    c->timer.data = c;
+    return addresses ? hf_addresses_attach(addresses, loop, on_addresses, c) : 0;
+}
+
+void hf_cluster_start(struct hf_cluster *c)
+{
+    carry_on(c);
+}
+
+void hf_cluster_close(struct hf_cluster *c)
+{
+    if (c->addresses)
+        hf_addresses_stop(c->addresses);
+    c->addresses = NULL;
+    uv_close((uv_handle_t *)&c->timer, NULL);
+}

@@ -1,0 +1,24 @@
+/*
+ * The gate (SPEC HA-04): a service that may have lost its lease is silent. Before anything leaves,
+ * an answer from the duplicate request cache as well as a callback or notice, the gate is asked; it
+ * reads the clock each time. While it is shut, datagrams are dropped unread, connections are
+ * neither accepted nor read, and answers stay where they are.
+ *
+ * A service without standbys has no gate (NULL) and pays nothing for it.
+ */
+#ifndef HF_RPC_GATE_H
+#define HF_RPC_GATE_H
+
+#include <stdbool.h>
+
+struct hf_rpc_gate {
+    bool (*may_send)(void *ctx);
+    void *ctx;
+};
+
+static inline bool hf_rpc_gate_is_open(const struct hf_rpc_gate *gate)
+{
+    return !gate || gate->may_send(gate->ctx);
+}
+
+#endif

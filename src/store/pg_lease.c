@@ -1,0 +1,537 @@
+#include "store/pg_lease.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/hex.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "store/backend.h"
+#include "store/migrate.h"
+
+enum {
+    LOOK_MS = 2000, /* between two looks of the owner at the other nodes */
+    NUMBER_MAX = 24,
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_BOOTTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Numbers are unsigned here and bigint there, bit for bit. */
+static const char *number(char text[NUMBER_MAX], uint64_t value)
+{
+    hf_format(text, NUMBER_MAX, "%" PRId64, (int64_t)value);
+    return text;
+}
+
+static uint64_t read_number(const PGresult *result, int row, int column)
+{
+    return (uint64_t)strtoll(PQgetvalue(result, row, column), NULL, 10);
+}
+
+/* ---- joining ---- */
+
+static const char *service_of(const struct hf_pg *pg)
+{
+    return pg->schema[0] ? pg->schema + strlen("holdfast_") : HF_STORE_SERVICE_DEFAULT;
+}
+
+/* A grant is only as safe as the commit behind it: with one copy, the loss of its disk loses it. */
+static int check_replication(struct hf_pg_session *session)
+{
+    struct hf_pg *pg = &session->pg;
+    PGresult *result;
+    bool replicated;
+    int rv = hf_pg_exec_row(pg, "SELECT current_setting('synchronous_standby_names') <> ''", 0,
+                            NULL, "cannot use the database", &result);
+
+    if (rv < 0)
+        return rv;
+    replicated = PQgetvalue(result, 0, 0)[0] == 't';
+    PQclear(result);
+    if (replicated)
+        return 0;
+    if (session->cluster->require_sync)
+        return hf_store_fail(pg->store, HF_EINVAL,
+                             "PostgreSQL has no synchronous standby, so the loss of its host would "
+                             "lose locks; set synchronous_standby_names there, or "
+                             "cluster.require_sync=no here");
+    hf_log(HF_LOG_WARN, "PostgreSQL has no synchronous standby: the loss of its host loses locks",
+           HF_STR("reason", "cluster.require_sync=no"));
+    return 0;
+}
+
+static const char MAKE_COMMON[] = "BEGIN; SELECT pg_advisory_xact_lock(" HF_PG_MIGRATION_LOCK ");"
+                                  "CREATE SCHEMA IF NOT EXISTS holdfast_common;"
+                                  "CREATE TABLE IF NOT EXISTS holdfast_common.exports ("
+                                  " name text PRIMARY KEY, service text NOT NULL,"
+                                  " fh_offset integer NOT NULL, fh_bytes bytea NOT NULL);"
+                                  "COMMIT";
+
+#define EXPORTS_WHAT "cannot use the table of exports"
+
+static int make_common(struct hf_pg *pg)
+{
+    PGresult *result;
+    bool exists;
+    int rv = hf_pg_exec_row(pg, "SELECT to_regclass('holdfast_common.exports') IS NOT NULL", 0,
+                            NULL, EXPORTS_WHAT, &result);
+
+    if (rv < 0)
+        return rv;
+    exists = PQgetvalue(result, 0, 0)[0] == 't';
+    PQclear(result);
+    if (exists)
+        return 0;
+    rv = hf_pg_exec(pg, MAKE_COMMON, EXPORTS_WHAT, NULL);
+    if (rv < 0)
+        hf_pg_rollback(pg);
+    return rv;
+}
+
+static int fail_foreign(struct hf_pg *pg, const char *name)
+{
+    const char *const params[] = {name};
+    PGresult *result;
+    int rv = hf_pg_exec_row(pg, "SELECT service FROM holdfast_common.exports WHERE name = $1", 1,
+                            params, EXPORTS_WHAT, &result);
+
+    if (rv < 0)
+        return rv;
+    rv = hf_store_fail(pg->store, HF_EINVAL,
+                       "the export \"%s\" belongs to service \"%s\"; an export has one service: "
+                       "remove [share %s] here, or there",
+                       name, PQgetvalue(result, 0, 0), name);
+    PQclear(result);
+    return rv;
+}
+
+/* The primary key makes it ours, or leaves it to the service that has it. */
+static int claim(struct hf_pg *pg, const struct hf_store_export *export)
+{
+    char offset[NUMBER_MAX];
+    char hex[2 * HF_STORE_EXPORT_BYTES_MAX + 1];
+    const char *const params[] = {export->name, service_of(pg), number(offset, export->offset),
+                                  hex};
+    PGresult *result;
+    bool ours;
+    int rv;
+
+    hf_hex_encode(export->bytes, export->len, hex);
+    hex[2 * export->len] = '\0';
+    rv = hf_pg_exec_params(
+        pg,
+        "INSERT INTO holdfast_common.exports AS e (name, service, fh_offset, fh_bytes)"
+        " VALUES ($1, $2, $3, decode($4, 'hex')) ON CONFLICT (name) DO UPDATE"
+        " SET fh_offset = excluded.fh_offset, fh_bytes = excluded.fh_bytes"
+        " WHERE e.service = excluded.service RETURNING 1",
+        4, params, EXPORTS_WHAT, &result);
+    if (rv < 0)
+        return rv;
+    ours = PQntuples(result) == 1;
+    PQclear(result);
+    return ours ? 0 : fail_foreign(pg, export->name);
+}
+
+int hf_pg_lease_join(struct hf_pg_session *session)
+{
+    int rv = check_replication(session);
+
+    if (rv == 0)
+        rv = make_common(&session->pg);
+    for (unsigned i = 0; i < session->cluster->n_exports && rv == 0; i++)
+        rv = claim(&session->pg, &session->cluster->exports[i]);
+    return rv;
+}
+
+/*
+ * The owner gives up the exports that its configuration no longer has. Should that fail, the next
+ * take does it.
+ */
+static void forget_exports(struct hf_pg_session *session)
+{
+    const struct hf_store_cluster *cluster = session->cluster;
+    const char *params[] = {service_of(&session->pg), NULL};
+    PGresult *result = NULL;
+    int rv = hf_pg_exec_params(&session->pg,
+                               "SELECT name FROM holdfast_common.exports WHERE service = $1", 1,
+                               params, EXPORTS_WHAT, &result);
+
+    for (int row = 0; rv == 0 && row < PQntuples(result); row++) {
+        unsigned i = 0;
+
+        params[1] = PQgetvalue(result, row, 0);
+        while (i < cluster->n_exports && strcmp(cluster->exports[i].name, params[1]) != 0)
+            i++;
+        if (i == cluster->n_exports)
+            rv = hf_pg_exec_params(
+                &session->pg,
+                "DELETE FROM holdfast_common.exports WHERE service = $1 AND name = $2", 2, params,
+                EXPORTS_WHAT, NULL);
+    }
+    PQclear(result);
+}
+
+/* ---- the row ---- */
+
+#define ROW                                                   \
+    "s.fence, s.nonce, s.beat, s.released, s.alarm, s.node, " \
+    "coalesce(extract(epoch FROM s.taken_at) * 1000, 0)::int8"
+enum { FENCE, NONCE, BEAT, RELEASED, ALARM, NODE, TAKEN_AT, OTHER, OTHER_VERSION, OTHER_SEEN };
+
+#define ROW_WHAT "cannot use the lease"
+
+static struct hf_lease_row row_of(const PGresult *result)
+{
+    return (struct hf_lease_row){
+        .epoch = read_number(result, 0, FENCE),
+        .nonce = read_number(result, 0, NONCE),
+        .beat = read_number(result, 0, BEAT),
+        .released = PQgetvalue(result, 0, RELEASED)[0] == 't',
+        .alarm = PQgetvalue(result, 0, ALARM)[0] == 't',
+    };
+}
+
+static void read_people(const PGresult *result, struct hf_store_lease_call *call)
+{
+    call->taken_at_ms = (int64_t)read_number(result, 0, TAKEN_AT);
+    hf_format(call->owner, sizeof(call->owner), "%s", PQgetvalue(result, 0, NODE));
+    call->n_nodes = 0;
+    for (int row = 0; row < PQntuples(result) && row < HF_STORE_NODES_MAX; row++) {
+        struct hf_store_node *node = &call->nodes[call->n_nodes++];
+
+        hf_format(node->name, sizeof(node->name), "%s", PQgetvalue(result, row, OTHER));
+        hf_format(node->version, sizeof(node->version), "%s",
+                  PQgetvalue(result, row, OTHER_VERSION));
+        node->seen_ms = (uint32_t)read_number(result, row, OTHER_SEEN);
+    }
+}
+
+/*
+ * Writes this node's row and reads the lease, which the writing does not lock, and all nodes. The
+ * commit is synchronous: core/lease/row.h says why a standby depends on that.
+ */
+static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
+{
+    const char *const params[] = {session->cluster->node, session->cluster->version};
+    PGresult *result;
+    int rv = hf_pg_exec_params(
+        &session->pg,
+        "WITH me AS (INSERT INTO cluster_nodes (node, version, seen_at)"
+        " VALUES ($1, $2, clock_timestamp()) ON CONFLICT (node) DO UPDATE"
+        " SET version = excluded.version, seen_at = excluded.seen_at RETURNING node, version)"
+        " SELECT " ROW ", n.* FROM server_state s, (SELECT node, version, 0::int8 FROM me UNION ALL"
+        " SELECT node, version, (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::int8"
+        " FROM cluster_nodes WHERE node <> $1 AND seen_at > clock_timestamp() - interval '1 hour')"
+        " AS n ORDER BY n.node",
+        2, params, ROW_WHAT, &result);
+
+    if (rv < 0)
+        return rv;
+    session->seen_ms = now_ms();
+    if (session->pg.warned) {
+        rv = hf_pg_fail_unreplicated(&session->pg);
+    } else if (PQntuples(result) == 0) {
+        rv = hf_store_fail(session->pg.store, HF_EFORMAT,
+                           ROW_WHAT ": the schema is damaged; restore the database");
+    } else {
+        session->row = row_of(result);
+        read_people(result, call);
+    }
+    PQclear(result);
+    return rv;
+}
+
+/* The row as an unlocked read finds it; for one that refused us. */
+static void find_row(struct hf_pg_session *session)
+{
+    char error[HF_STORE_ERROR_MAX];
+    PGresult *result;
+
+    memcpy(error, session->pg.store->error, sizeof(error));
+    if (session->pg.conn && hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM server_state s", 0,
+                                           NULL, ROW_WHAT, &result) == 0) {
+        session->row = row_of(result);
+        session->row_found = true;
+        PQclear(result);
+    }
+    memcpy(session->pg.store->error, error, sizeof(error));
+}
+
+static void own(struct hf_pg_session *session, const struct hf_lease_row *row)
+{
+    session->fence = row->epoch;
+    session->nonce = row->nonce;
+    session->beat = row->beat;
+    session->beat_known = false;
+    session->offered_nonce = 0;
+}
+
+static void disown(struct hf_pg_session *session)
+{
+    session->fence = 0;
+}
+
+void hf_pg_lease_note(struct hf_pg_session *session, int status)
+{
+    session->row_found = status == 0;
+    session->beat_known = status == 0;
+    if (status == 0) {
+        session->beat = session->pg.beat;
+        session->row = (struct hf_lease_row){
+            .epoch = session->fence, .nonce = session->nonce, .beat = session->beat};
+    } else if (status == HF_EFENCED || status == HF_EBEHIND) {
+        find_row(session);
+    }
+}
+
+static int poll_lease(struct hf_pg_session *session, struct hf_store_lease_call *call)
+{
+    const struct hf_lease_row *row = &session->row;
+    int rv = look(session, call);
+
+    if (rv < 0)
+        return rv;
+    session->row_found = true;
+    if (session->offered_nonce && row->nonce == session->offered_nonce && !row->released)
+        own(session, row);
+    else if (row->epoch != session->fence || row->nonce != session->nonce || row->released)
+        disown(session);
+    return 0;
+}
+
+/*
+ * The owner's host may have vanished in the middle of a transaction, whose row lock would stay
+ * until TCP notices. A session that waits for the synchronous standby is alive and left alone: to
+ * end it would make its transaction visible without being replicated.
+ */
+static int end_owner_session(struct hf_pg_session *session, const char *const *seen)
+{
+    const char *const params[] = {seen[0], seen[1], session->pg.name};
+
+    return hf_pg_exec_params(
+        &session->pg,
+        "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN server_state s"
+        " ON a.application_name = s.session WHERE s.fence = $1 AND s.beat = $2"
+        " AND s.session <> $3 AND s.session <> '' AND a.wait_event IS DISTINCT FROM 'SyncRep'",
+        3, params, "cannot end the session of the vanished owner", NULL);
+}
+
+/* What came of the compare-and-set. */
+static int judge_take(struct hf_pg_session *session, const PGresult *result)
+{
+    if (session->pg.warned)
+        return hf_pg_fail_unreplicated(&session->pg);
+    session->pg.store->in_doubt = false;
+    if (PQntuples(result) == 0) {
+        session->offered_nonce = 0;
+        find_row(session);
+        return hf_store_fail(session->pg.store, HF_EBUSY,
+                             "the lease was renewed or taken in the meantime");
+    }
+    session->row = row_of(result);
+    session->row_found = true;
+    own(session, &session->row);
+    session->beat_known = true;
+    return 0;
+}
+
+static int take(struct hf_pg_session *session, const struct hf_lease_order *order)
+{
+    char epoch[NUMBER_MAX];
+    char beat[NUMBER_MAX];
+    char nonce[NUMBER_MAX];
+    char new_epoch[NUMBER_MAX];
+    const char *const params[] = {number(epoch, order->epoch),
+                                  number(beat, order->beat),
+                                  number(nonce, order->nonce),
+                                  session->cluster->node,
+                                  session->pg.name,
+                                  number(new_epoch, order->new_epoch)};
+    PGresult *result;
+    int rv = end_owner_session(session, params);
+
+    if (rv < 0)
+        return rv;
+    session->offered_nonce = order->nonce;
+    session->pg.store->in_doubt = true;
+    rv = hf_pg_exec_params(&session->pg,
+                           "UPDATE server_state s SET fence = $6, nonce = $3, beat = beat + 1,"
+                           " released = false, node = $4, session = $5,"
+                           " taken_at = clock_timestamp()"
+                           " WHERE fence = $1 AND beat = $2 AND NOT alarm RETURNING " ROW,
+                           6, params, "cannot take the lease", &result);
+    if (rv < 0) {
+        session->pg.store->in_doubt = !session->pg.conn;
+        return rv;
+    }
+    rv = judge_take(session, result);
+    PQclear(result);
+    return rv;
+}
+
+/* A change of the row that has no more to it: 0 and the row, or refused as what it is not. */
+static int change(struct hf_pg_session *session, const char *sql, int n, const char *const *params,
+                  int refusal)
+{
+    PGresult *result;
+    int rv = hf_pg_exec_params(&session->pg, sql, n, params, ROW_WHAT, &result);
+
+    if (rv < 0)
+        return rv;
+    if (session->pg.warned) {
+        rv = hf_pg_fail_unreplicated(&session->pg);
+    } else if (PQntuples(result) == 1) {
+        session->row = row_of(result);
+        session->row_found = true;
+    } else {
+        find_row(session);
+        rv = hf_store_fail(session->pg.store, refusal, ROW_WHAT ": %s", hf_strerror(refusal));
+    }
+    PQclear(result);
+    return rv;
+}
+
+static int release(struct hf_pg_session *session)
+{
+    char epoch[NUMBER_MAX];
+    char nonce[NUMBER_MAX];
+    const char *const params[] = {number(epoch, session->fence), number(nonce, session->nonce)};
+    int rv = change(session,
+                    "UPDATE server_state s SET released = true, beat = beat + 1"
+                    " WHERE fence = $1 AND nonce = $2 AND NOT alarm RETURNING " ROW,
+                    2, params, HF_EFENCED);
+
+    if (rv == 0 || rv == HF_EFENCED)
+        disown(session);
+    return rv;
+}
+
+/* The database went back in time: a process that does not know must not grant locks on it. */
+static int stop(struct hf_pg_session *session)
+{
+    return change(session, "UPDATE server_state s SET alarm = true, beat = beat + 1 RETURNING " ROW,
+                  0, NULL, HF_EFORMAT);
+}
+
+/* An operator has accepted what the database shows. */
+static int clear(struct hf_pg_session *session, const struct hf_lease_order *order)
+{
+    char epoch[NUMBER_MAX];
+    const char *const params[] = {number(epoch, order->new_epoch)};
+
+    return change(session,
+                  "UPDATE server_state s SET alarm = false, released = true, fence = $1, nonce = 0,"
+                  " beat = beat + 1 WHERE alarm RETURNING " ROW,
+                  1, params, HF_EBUSY);
+}
+
+/* The nodes are for people: what cannot be read now is read at a later renewal. */
+static void look_around(struct hf_pg_session *session, struct hf_store_lease_call *call)
+{
+    struct hf_lease_row row = session->row;
+
+    call->n_nodes = 0;
+    if (now_ms() - session->seen_ms >= LOOK_MS && look(session, call) < 0)
+        call->n_nodes = 0;
+    session->row = row;
+    session->row_found = true;
+}
+
+int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *call)
+{
+    int rv;
+
+    switch (call->order.action) {
+    case HF_LEASE_POLL:
+        return poll_lease(session, call);
+    case HF_LEASE_TAKE:
+        rv = take(session, &call->order);
+        if (rv == 0)
+            forget_exports(session);
+        return rv;
+    case HF_LEASE_RENEW:
+        look_around(session, call);
+        return 0;
+    case HF_LEASE_RELEASE:
+        return release(session);
+    case HF_LEASE_STOP:
+        return stop(session);
+    case HF_LEASE_CLEAR:
+        return clear(session, &call->order);
+    case HF_LEASE_NOTHING:
+    case HF_LEASE_COMMIT:
+        break;
+    }
+    HF_UNREACHABLE();
+}
+
+/* ---- loading ---- */
+
+int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mine)
+{
+    struct hf_lease_row row;
+    PGresult *result;
+    int rv = hf_pg_exec(&session->pg, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                        "cannot load", NULL);
+
+    if (rv == 0)
+        rv = hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM server_state s", 0, NULL,
+                            "cannot load", &result);
+    if (rv < 0)
+        return rv;
+    row = row_of(result);
+    PQclear(result);
+    if (row.epoch < mine->epoch || row.beat < mine->beat)
+        return hf_store_fail(session->pg.store, HF_EBEHIND,
+                             "cannot load: the database is older than the lease that was taken");
+    if (row.epoch != mine->epoch || row.nonce != mine->nonce)
+        return hf_store_fail(session->pg.store, HF_EFENCED,
+                             "cannot load: another holdfastd has taken the lease");
+    return 0;
+}
+
+static int visit_foreign(const PGresult *result, int row, const struct hf_store_loading *to)
+{
+    struct hf_store_export other = {0};
+    const char *hex = PQgetvalue(result, row, 3);
+    int len = hf_hex_decode(hex, strlen(hex), other.bytes, sizeof(other.bytes));
+
+    if (len < 0)
+        return HF_EFORMAT;
+    hf_format(other.name, sizeof(other.name), "%s", PQgetvalue(result, row, 0));
+    hf_format(other.service, sizeof(other.service), "%s", PQgetvalue(result, row, 1));
+    other.offset = (uint32_t)read_number(result, row, 2);
+    other.len = (uint32_t)len;
+    return to->foreign(to->ctx, &other);
+}
+
+int hf_pg_lease_list_foreign(struct hf_pg_session *session, const struct hf_store_loading *to)
+{
+    const char *const params[] = {service_of(&session->pg)};
+    PGresult *result;
+    int rv;
+
+    if (!to->foreign)
+        return 0;
+    rv = hf_pg_exec_params(&session->pg,
+                           "SELECT name, service, fh_offset, encode(fh_bytes, 'hex')"
+                           " FROM holdfast_common.exports WHERE service <> $1 ORDER BY name",
+                           1, params, EXPORTS_WHAT, &result);
+    if (rv < 0)
+        return rv;
+    for (int row = 0; row < PQntuples(result) && rv == 0; row++)
+        rv = visit_foreign(result, row, to);
+    PQclear(result);
+    return rv;
+}

@@ -1,0 +1,306 @@
+#include "check.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "mutant.h"
+#include "trouble.h"
+#include "world.h"
+
+const char *cl_action_name(enum hf_lease_action action)
+{
+    static const char *const names[] = {"NOTHING", "POLL",    "TAKE", "RENEW",
+                                        "COMMIT",  "RELEASE", "STOP", "CLEAR"};
+
+    return names[action];
+}
+
+const char *cl_call_name(unsigned call)
+{
+    static const char *const names[] = {"LOCK", "UNLOCK", "TEST", "GRANTED", "NOTIFY"};
+
+    return names[call];
+}
+
+void cl_copy_records(struct records *to, const struct records *from)
+{
+    struct hf_batch all;
+
+    hf_batch_init(&all, &hf_alloc_heap);
+    for (unsigned i = 0; i < from->count; i++)
+        HF_ASSERT(hf_batch_put_encoded(&all, from->at[i]->kind, record_bytes(from->at[i])) == 0);
+    records_free(to);
+    records_apply(to, &all);
+    hf_batch_free(&all);
+}
+
+/* ------------------------------------------------------------------ one node at a time */
+
+/* What was acknowledged by a database that is no more cannot be taken back from its owner. */
+static bool is_excused(const struct cl_world *world)
+{
+    enum { LEASE_MS = 900 };
+
+    return world->has_lost && world->now_ms < world->lost_at_ms + LEASE_MS;
+}
+
+static void check_epoch(struct cl_world *world, unsigned node)
+{
+    const struct hf_lease *lease = &world->nodes[node].lease;
+
+    if (lease->epoch == world->top_epoch && lease->nonce == world->top_nonce)
+        return;
+    if (lease->epoch <= world->top_epoch)
+        cl_violation(world, "an epoch belongs to one life and grows",
+                     "n%u has epoch %llu after epoch %llu of another life", node,
+                     (unsigned long long)lease->epoch, (unsigned long long)world->top_epoch);
+    world->top_epoch = lease->epoch;
+    world->top_nonce = lease->nonce;
+}
+
+static bool serves(const struct cl_world *world, unsigned node)
+{
+    const struct cl_node *n = &world->nodes[node];
+
+    return cl_node_is_valid(world, node) && n->core && n->address.up &&
+           hf_core_durable(n->core) > 0;
+}
+
+void cl_check_event(struct cl_world *world)
+{
+    int valid = -1;
+
+    if (is_excused(world))
+        return;
+    for (unsigned i = 0; i < world->config.nodes; i++) {
+        if (!cl_node_is_valid(world, i))
+            continue;
+        check_epoch(world, i);
+        if (world->struck_ms > 0 && world->served_ms == 0 && serves(world, i) &&
+            world->top_epoch > world->struck_epoch)
+            world->served_ms = world->now_ms;
+        if (valid >= 0)
+            cl_violation(world, "at most one node may answer", "n%d and n%u may", valid, i);
+        valid = (int)i;
+    }
+}
+
+/* The state number of the life that sends; a node that still loads has none. */
+static void check_state(struct cl_world *world, unsigned node, const struct cl_packet *packet)
+{
+    int32_t state = world->nodes[node].state;
+
+    if (!world->nodes[node].core || world->has_lost)
+        return;
+    if (state < world->top_state ||
+        (state == world->top_state && packet->epoch != world->top_state_epoch))
+        cl_violation(world, "a state number is used once and grows",
+                     "n%u sends in state %d, epoch %llu, after state %d in epoch %llu", node, state,
+                     (unsigned long long)packet->epoch, world->top_state,
+                     (unsigned long long)world->top_state_epoch);
+    world->top_state = state;
+    world->top_state_epoch = packet->epoch;
+}
+
+void cl_check_leaves(struct cl_world *world, unsigned node, const struct cl_packet *packet)
+{
+    const struct cl_node *n = &world->nodes[node];
+
+    if (is_excused(world))
+        return;
+    if (packet->epoch >= world->top_epoch) {
+        check_state(world, node, packet);
+        return;
+    }
+    /* Stopped between gate and network, and the process that drops the addresses stands still as
+     * well, or its hook fails: that is not promised. */
+    if (n->host_stopped_until_ms > packet->passed_ms ||
+        (n->address.is_late && !cl_node_is_valid(world, node)))
+        return;
+    cl_violation(world, "no packet leaves after another node became active",
+                 "n%u sends with epoch %llu, and epoch %llu is active", node,
+                 (unsigned long long)packet->epoch, (unsigned long long)world->top_epoch);
+}
+
+/* ------------------------------------------------------------------ what is in the database */
+
+void cl_check_commit(struct cl_world *world, const struct cl_txn *txn)
+{
+    const struct cl_state *primary = &world->db.primary;
+
+    if (txn->order.epoch != primary->row.epoch || txn->order.nonce != primary->row.nonce)
+        cl_violation(world, "only the owner commits",
+                     "a batch of n%u, epoch %llu, though epoch %llu is in the row", txn->node,
+                     (unsigned long long)txn->order.epoch, (unsigned long long)primary->row.epoch);
+    if (primary->row.alarm)
+        cl_violation(world, "nothing is granted on a database that forgot", "n%u commits",
+                     txn->node);
+    if (txn->order.epoch == primary->last_epoch && txn->seq < primary->last_seq)
+        cl_violation(world, "commits are applied in their order",
+                     "batch %llu of n%u after batch %llu", (unsigned long long)txn->seq, txn->node,
+                     (unsigned long long)primary->last_seq);
+}
+
+void cl_check_take(struct cl_world *world, const struct cl_txn *txn)
+{
+    const struct cl_node *n = &world->nodes[txn->node];
+
+    world->stats.takes++;
+    if (world->db.primary.row.alarm)
+        cl_violation(world, "nothing is granted on a database that forgot", "n%u takes it",
+                     txn->node);
+    /* It cannot use what it took: the next takeover is its fault. */
+    if (!n->up || n->lease.nonce != txn->order.nonce || n->fault_until_ms > world->now_ms)
+        world->owner_faults++;
+}
+
+static void read_locks(const struct records *records, uint8_t modes[CL_CLIENTS][CL_FILES])
+{
+    for (unsigned i = 0; i < records->count; i++) {
+        struct hf_record_lock lock;
+
+        if (records->at[i]->kind != HF_RECORD_LOCK)
+            continue;
+        HF_ASSERT(hf_record_decode_lock(record_bytes(records->at[i]), &lock) == 0);
+        modes[lock.svid][lock.fh.data[0]] = lock.exclusive ? CL_EXCLUSIVE : CL_SHARED;
+    }
+}
+
+void cl_check_records(struct cl_world *world)
+{
+    uint8_t modes[CL_CLIENTS][CL_FILES] = {0};
+
+    if (world->has_lost)
+        return;
+    read_locks(&world->db.primary.records, modes);
+    for (unsigned c = 0; c < CL_CLIENTS; c++) {
+        for (unsigned f = 0; f < CL_FILES; f++) {
+            if (world->clients[c].held[f] > modes[c][f])
+                cl_violation(world, "no acknowledged lock is missing",
+                             "c%u holds file %u, and the database does not know it", c, f);
+        }
+    }
+}
+
+void cl_check_grant(struct cl_world *world, unsigned client, unsigned file)
+{
+    const struct cl_client *clients = world->clients;
+
+    cl_check_records(world);
+    for (unsigned c = 0; c < CL_CLIENTS && !world->has_lost; c++) {
+        if (c != client && clients[c].held[file] &&
+            (clients[c].held[file] == CL_EXCLUSIVE || clients[client].held[file] == CL_EXCLUSIVE))
+            cl_violation(world, "no two clients hold conflicting locks", "c%u and c%u, file %u",
+                         client, c, file);
+    }
+}
+
+void cl_check_refused(struct cl_world *world, unsigned client, unsigned file, unsigned stat)
+{
+    if (!world->has_lost)
+        cl_violation(world, "a lock that is held can be reclaimed", "c%u, file %u: status %u",
+                     client, file, stat);
+    world->clients[client].held[file] = CL_NOT_HELD;
+}
+
+/* ------------------------------------------------------------------ cause and effect */
+
+void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_ms)
+{
+    struct cl_node *n = &world->nodes[node];
+
+    if (n->up && (hf_lease_is_owner(&n->lease) ||
+                  world->db.primary.row.nonce == n->lease.nonce)) /* and it does not know it yet */
+        world->owner_faults++;
+    if (n->fault_until_ms < world->now_ms + lasts_ms + 1)
+        n->fault_until_ms = world->now_ms + lasts_ms + 1;
+}
+
+static void check_moves(struct cl_world *world)
+{
+    uint64_t orders = world->stats.faults[CL_FAULT_MOVE] + world->stats.faults[CL_FAULT_RELEASE];
+
+    /* An order may cost two: the node takes back what no other node wanted. */
+    if (world->stats.takes > 1 + world->owner_faults + 2 * orders && !world->has_lost)
+        cl_violation(world, "the service does not move without cause",
+                     "%llu takes, %llu faults of owners, %llu orders",
+                     (unsigned long long)world->stats.takes,
+                     (unsigned long long)world->owner_faults, (unsigned long long)orders);
+}
+
+void cl_check_serves(struct cl_world *world)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < world->config.nodes; i++)
+        n += serves(world, i);
+    if (n != 1)
+        cl_violation(world, "after the faults one node serves", "%u do", n);
+}
+
+void cl_check_end(struct cl_world *world)
+{
+    uint8_t modes[CL_CLIENTS][CL_FILES] = {0};
+
+    check_moves(world);
+    cl_check_serves(world);
+    if (world->has_lost)
+        return;
+    read_locks(&world->db.primary.records, modes);
+    for (unsigned c = 0; c < CL_CLIENTS; c++) {
+        if (!world->clients[c].is_done)
+            cl_violation(world, "every request is answered", "c%u still waits", c);
+        for (unsigned f = 0; f < CL_FILES; f++) {
+            if (modes[c][f])
+                cl_violation(world, "nothing is left behind", "a lock of c%u on file %u", c, f);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ a database that forgot */
+
+static bool knows_more(const struct hf_lease *lease, const struct hf_lease_row *row)
+{
+    return lease->known.beat > row->beat || lease->known.epoch > row->epoch;
+}
+
+void cl_check_lost(struct cl_world *world)
+{
+    const struct hf_lease_row *row = &world->db.primary.row;
+    bool has_owner = false;
+    bool any = false;
+
+    world->stats.lost++;
+    world->has_lost = true;
+    world->lost_at_ms = world->now_ms;
+    world->top_epoch = 0;
+    for (unsigned i = 0; i < world->config.nodes; i++)
+        has_owner = has_owner || (world->nodes[i].up && hf_lease_is_owner(&world->nodes[i].lease));
+    for (unsigned i = 0; i < world->config.nodes; i++) {
+        struct cl_node *n = &world->nodes[i];
+
+        n->knew =
+            n->up && knows_more(&n->lease, row) && (hf_lease_is_owner(&n->lease) || !has_owner);
+        any = any || n->knew;
+    }
+    world->stats.unknowable += !any;
+    CL_TRACE(world, row->epoch, row->beat, any, "db: acknowledged commits are lost; beat is %llu",
+             (unsigned long long)row->beat);
+    cl_trouble_ends(world);
+}
+
+/* By each process that knew; and the alarm in the row stops the others. */
+void cl_check_noticed(struct cl_world *world)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < world->config.nodes; i++)
+        any = any || world->nodes[i].knew;
+    for (unsigned i = 0; i < world->config.nodes; i++) {
+        bool alarm = world->nodes[i].lease.state == HF_LEASE_ALARM;
+
+        world->stats.alarms += alarm;
+        if (any && !alarm)
+            cl_violation(world, "a database that went back in time is noticed",
+                         "n%u raised no alarm", i);
+    }
+}

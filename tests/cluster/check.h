@@ -1,0 +1,51 @@
+/*
+ * What must be true (HA-02 to HA-06, HA-08).
+ *
+ *  - At any moment of true time at most one node has a valid lease, and no packet leaves a node
+ * after another node's lease became valid.
+ *  - An epoch belongs to one life of one node, and grows. So do NSM state numbers.
+ *  - Only the owner's commits are applied, and in their order.
+ *  - A lock that a client was told to hold is in the database until the client unlocks it; no two
+ *    clients hold conflicting locks; a reclaim of such a lock is granted.
+ *  - The service does not move without cause: each takeover has a fault of the owner, or an
+ * operator's order. A database that stalls or fails over is no cause.
+ *  - When the faults end, one node is active within seconds, all requests are answered, and nothing
+ * is left behind.
+ *  - A database that lost acknowledged commits is noticed by every process that could know, and
+ * then no process grants on it.
+ */
+#ifndef HF_CLUSTER_CHECK_H
+#define HF_CLUSTER_CHECK_H
+
+#include <stdint.h>
+
+#include "core/lease/row.h"
+#include "support/records.h"
+
+struct cl_world;
+struct cl_txn;
+struct cl_packet;
+
+void cl_check_event(struct cl_world *world);
+void cl_check_leaves(struct cl_world *world, unsigned node, const struct cl_packet *packet);
+void cl_check_commit(struct cl_world *world, const struct cl_txn *txn);
+void cl_check_take(struct cl_world *world, const struct cl_txn *txn);
+void cl_check_records(struct cl_world *world);
+void cl_check_grant(struct cl_world *world, unsigned client, unsigned file);
+void cl_check_refused(struct cl_world *world, unsigned client, unsigned file, unsigned stat);
+
+/* Something happened to this node that may cost it the service, and lasts this long. */
+void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_ms);
+
+/* The database lost acknowledged commits. */
+void cl_check_lost(struct cl_world *world);
+void cl_check_noticed(struct cl_world *world);
+
+void cl_check_serves(struct cl_world *world);
+void cl_check_end(struct cl_world *world);
+
+const char *cl_action_name(enum hf_lease_action action);
+const char *cl_call_name(unsigned call);
+void cl_copy_records(struct records *to, const struct records *from);
+
+#endif

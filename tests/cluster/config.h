@@ -1,0 +1,71 @@
+/*
+ * What a seed decides before the first event: how many nodes there are, how bad network, database,
+ * clocks and hooks are, and which faults happen how often. Most worlds are bad in a few ways only.
+ */
+#ifndef HF_CLUSTER_CONFIG_H
+#define HF_CLUSTER_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rng.h"
+
+enum { CL_NODES = 3, CL_CLIENTS = 4, CL_FILES = 3 };
+
+/* Kinds of faults that are drawn at random moments: name, text. */
+#define CL_FAULTS(X)                                             \
+    X(STOP_PROCESS, "a node's process is stopped and continued") \
+    X(STOP_HOST, "a whole node stands still")                    \
+    X(KILL, "a node's process is killed")                        \
+    X(JUMP, "a node's clock jumps")                              \
+    X(CUT_TO_DB, "a node's packets to the database are lost")    \
+    X(CUT_FROM_DB, "the database's packets to a node are lost")  \
+    X(CUT_TO_CLIENTS, "a node's packets to clients are lost")    \
+    X(CUT_FROM_CLIENTS, "clients' packets to a node are lost")   \
+    X(DB_STALL, "the database stalls")                           \
+    X(SYNC_STALL, "replication stalls, so commits do")           \
+    X(DB_RESTART, "the database restarts")                       \
+    X(FAILOVER, "the replica is promoted")                       \
+    X(HOOK, "hooks fail or are slow")                            \
+    X(MOVE, "planned moves")                                     \
+    X(RELEASE, "releases by an outside manager")
+
+enum cl_fault {
+#define X(name, text) CL_FAULT_##name,
+    CL_FAULTS(X)
+#undef X
+        CL_FAULT_KINDS
+};
+
+struct cl_config {
+    uint64_t seed;
+    uint8_t nodes;
+    uint32_t busy_ms;
+    uint32_t think_ms;
+    uint32_t grace_ms;
+    uint32_t load_ms; /* longest time to load */
+    bool conflict_mode;
+    uint16_t rate[CL_NODES]; /* of a node's clock, per mille */
+
+    uint32_t net_ms;     /* longest delay of a packet between nodes and clients */
+    uint16_t net_loss;   /* per mille */
+    uint32_t db_ms;      /* longest delay between a node and the database */
+    uint16_t db_loss;    /* per mille of transactions and of their answers */
+    uint32_t commit_ms;  /* longest flush, and longest way to the replica */
+    bool synchronous;    /* a commit waits for the replica */
+    uint32_t lag_ms;     /* else: how far the replica is behind */
+    uint32_t timeout_ms; /* after which a node gives up a transaction and connects anew */
+    uint32_t hook_ms;    /* longest run of a hook */
+
+    uint32_t every_ms[CL_FAULT_KINDS]; /* mean pause between faults; 0: never */
+    bool is_single;                    /* instead: one fault, of the owner, at this moment */
+    enum cl_fault single;
+    uint32_t single_at_ms;
+};
+
+void cl_config_draw(struct cl_config *config, uint64_t seed);
+
+/* A world without trouble but for this one fault, to measure how long the service is away. */
+void cl_config_single(struct cl_config *config, uint64_t seed, enum cl_fault fault);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * The database as the lease sees it: PostgreSQL with one synchronous replica (or, in some worlds,
+ * an asynchronous one).
+ *
+ * A transaction arrives, waits for the row lock (POLL does not), compares, is flushed to the
+ * primary's disk, travels to the replica, becomes visible, lets the next one have the lock, and is
+ * answered. It can be lost on the way, arrive when its node has long given it up, hang in any of
+ * these steps, and be ended by another session that wants the lock: then it is visible without
+ * having been acknowledged, if it was flushed, and is gone otherwise. A restart keeps what was
+ * flushed; a failover keeps what reached the replica.
+ */
+#ifndef HF_CLUSTER_DB_H
+#define HF_CLUSTER_DB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/lease/row.h"
+#include "support/records.h"
+
+struct cl_world;
+
+enum { CL_TRANSACTIONS = 2048, CL_LOG = 4096 };
+
+enum cl_phase {
+    CL_FREE,
+    CL_TRAVELS,
+    CL_STALLED, /* arrived at a database that does nothing */
+    CL_QUEUES,  /* for the row lock */
+    CL_FLUSHES,
+    CL_SYNCS, /* flushed; waits for the replica */
+};
+
+struct cl_txn {
+    enum cl_phase phase;
+    uint8_t node;
+    uint64_t number; /* unique */
+    uint64_t op;     /* of the node: which operation it answers */
+    struct hf_lease_order order;
+    uint64_t beat; /* COMMIT: exactly this one */
+    uint64_t seq;  /* COMMIT: of the batch */
+    struct hf_batch batch;
+    struct hf_lease_row row; /* POLL: as read; else as it will be */
+    uint64_t lsn;
+    uint64_t arrived; /* order of arrival in the queue */
+};
+
+struct cl_change { /* an entry of the log that is not on the replica yet */
+    bool acknowledged;
+    bool changes; /* a poll changes nothing */
+    struct hf_lease_row row;
+    uint64_t seq; /* of the batch; 0: none */
+    struct hf_batch batch;
+};
+
+struct cl_state {
+    struct hf_lease_row row;
+    struct records records;
+    uint64_t last_epoch; /* of the last batch applied, and its number: the order of commits */
+    uint64_t last_seq;
+};
+
+struct cl_db {
+    bool down;
+    bool stalled;
+    bool sync_stalled;
+    struct cl_state primary; /* what sessions see */
+    struct cl_state replica;
+    struct cl_txn txns[CL_TRANSACTIONS];
+    unsigned n_txns; /* those from here on are free */
+    int locked_by;   /* -1: none */
+    uint64_t numbers;
+    uint64_t arrivals;
+    struct cl_change log[CL_LOG]; /* of lsn % CL_LOG */
+    uint64_t flushed_lsn;
+    uint64_t replica_lsn;
+};
+
+void cl_db_init(struct cl_world *world);
+void cl_db_free(struct cl_world *world);
+
+/* A node sends a transaction. batch: COMMIT; NULL otherwise. */
+void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_order *order,
+                uint64_t beat, const struct hf_batch *batch);
+
+/* A node can read the tables. */
+bool cl_db_is_readable(const struct cl_world *world, unsigned node);
+
+void cl_db_on_arrive(struct cl_world *world, unsigned index, uint64_t number);
+void cl_db_on_flushed(struct cl_world *world, unsigned index, uint64_t number);
+void cl_db_on_shipped(struct cl_world *world, uint64_t lsn);
+void cl_db_on_up(struct cl_world *world);
+
+void cl_db_stall(struct cl_world *world, bool stalled);
+void cl_db_stall_sync(struct cl_world *world, bool stalled);
+
+/* Down at once; up again after down_ms, from the same disk or as the replica. */
+void cl_db_restart(struct cl_world *world, uint32_t down_ms);
+void cl_db_failover(struct cl_world *world, uint32_t down_ms);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * A node: the real lease and the real core, and around them what src/daemon, src/rpc and src/store
+ * do.
+ *
+ * node.c drives the lease: it sends one transaction at a time, gives up those that take too long,
+ * and follows the state of the lease. life.c is the core of one life: loading, requests, answers,
+ * the duplicate request cache, outgoing calls; every packet passes the gate. The core's clock
+ * stands still while the node may not answer: clients cannot reclaim then either, so grace must not
+ * run.
+ *
+ * A process can be stopped and continued (its packets may have passed the gate already), or killed;
+ * a whole host can stand still. The clock runs on meanwhile, as CLOCK_BOOTTIME does.
+ */
+#ifndef HF_CLUSTER_NODE_H
+#define HF_CLUSTER_NODE_H
+
+#include "address.h"
+#include "config.h"
+#include "core/core.h"
+#include "core/lease/lease.h"
+#include "packet.h"
+#include "support/records.h"
+
+struct cl_world;
+
+enum { CL_CACHE = 64, CL_PENDING = 64, CL_OUTCALLS = 64 };
+
+struct cl_cached { /* of the duplicate request cache */
+    bool used, answered;
+    struct cl_packet answer;
+};
+
+struct cl_pending { /* an answer that waits for its batch */
+    bool used;
+    uint64_t seq;
+    struct cl_packet answer;
+};
+
+struct cl_outcall {
+    bool used;
+    uint64_t number;
+    uint64_t call_id;
+    uint64_t silent_ms; /* of the node, when it began */
+};
+
+struct cl_node {
+    bool up;         /* its process runs */
+    uint64_t starts; /* of processes */
+    uint64_t stopped_until_ms;
+    uint64_t host_stopped_until_ms;
+    uint32_t stop_in_turn_ms; /* the next packet passes the gate, then the process is stopped */
+    uint64_t cut_until_ms[CL_FAULT_KINDS];
+    uint64_t fault_until_ms; /* it may have troubles that are its own */
+    bool knew;               /* more than the database after a failover */
+
+    uint64_t clock_since_ms; /* true time at which the clock showed clock_base_ms */
+    uint64_t clock_base_ms;
+
+    struct hf_lease lease;
+    uint64_t op; /* the number of the transaction under way, or of the last one */
+    bool is_under_way;
+    enum hf_lease_action action;
+    bool is_fresh; /* the session does not know the beat yet */
+    uint64_t beat; /* that it saw last */
+    uint64_t connect_at_ms;
+    uint64_t wake_at_ms; /* for which an event is queued */
+    uint64_t wakes;
+
+    /* One life of the core. */
+    uint64_t life; /* grows with each */
+    bool is_loading;
+    struct hf_core *core;
+    const struct hf_batch *batch; /* under way, or to be sent again */
+    uint64_t stop_seq;            /* 0: not stopping */
+    uint64_t heard_until_ms;      /* own clock: until then it may answer, as it knew at last */
+    uint64_t silent_ms;           /* for which the core's clock stood still */
+    int32_t state;                /* NSM state number */
+    struct cl_cached cache[CL_CACHE];
+    unsigned next_cached;
+    struct cl_pending pending[CL_PENDING];
+    struct cl_outcall outcalls[CL_OUTCALLS];
+    uint64_t numbers;
+
+    struct cl_address address;
+};
+
+/* node.c */
+uint64_t cl_clock(const struct cl_world *world, unsigned node);
+/* How many ms of true time pass until the node's clock shows this. */
+uint64_t cl_clock_wait(const struct cl_world *world, unsigned node, uint64_t clock_ms);
+bool cl_node_is_valid(const struct cl_world *world, unsigned node);
+bool cl_node_may_send(const struct cl_world *world, unsigned node);
+void cl_node_start(struct cl_world *world, unsigned node);
+void cl_node_kill(struct cl_world *world, unsigned node);
+void cl_node_pump(struct cl_world *world, unsigned node);
+void cl_node_on_reply(struct cl_world *world, unsigned node, const struct cl_packet *reply);
+void cl_node_on_timeout(struct cl_world *world, unsigned node, uint64_t op);
+void cl_node_on_wake(struct cl_world *world, unsigned node, uint64_t generation);
+
+/* life.c */
+struct hf_now cl_core_now(const struct cl_world *world, unsigned node);
+void cl_life_begin(struct cl_world *world, unsigned node);
+void cl_life_end(struct cl_world *world, unsigned node);
+void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life);
+void cl_life_on_request(struct cl_world *world, unsigned node, const struct cl_packet *request);
+void cl_life_on_leave(struct cl_world *world, unsigned node, const struct cl_packet *packet);
+void cl_life_on_call_ends(struct cl_world *world, unsigned node, unsigned index, uint64_t number);
+void cl_life_batch_done(struct cl_world *world, unsigned node);
+void cl_life_calls(struct cl_world *world, unsigned node);
+
+#endif

@@ -1,0 +1,51 @@
+/* What travels: requests and answers, calls of the service, and answers of the database. */
+#ifndef HF_CLUSTER_PACKET_H
+#define HF_CLUSTER_PACKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/lease/row.h"
+
+enum cl_call {
+    CL_LOCK,
+    CL_UNLOCK,
+    CL_TEST,
+    CL_GRANTED, /* the service's callback */
+    CL_NOTIFY,
+};
+
+struct cl_packet {
+    bool used;
+    uint8_t call; /* enum cl_call */
+    bool answer;
+    uint8_t client;
+    uint8_t node; /* that sent it, or to which an answer to a call goes */
+    uint8_t file;
+    bool exclusive, block, reclaim;
+    uint8_t stat;
+    uint32_t xid;
+    int32_t state;    /* NOTIFY */
+    uint32_t outcall; /* GRANTED, NOTIFY: index and number at the node */
+    uint64_t number;
+    uint64_t epoch;     /* of the lease under which it was sent; clients do not look at it */
+    uint64_t passed_ms; /* when it passed the gate */
+
+    /* Of the database: how operation `number` of the node ended. */
+    enum hf_lease_result result;
+    struct hf_lease_row row;
+};
+
+enum { CL_PACKETS = 4096 };
+
+struct cl_packets {
+    struct cl_packet at[CL_PACKETS];
+    unsigned cursor;
+};
+
+struct cl_world;
+
+unsigned cl_packet_new(struct cl_world *world, struct cl_packet packet);
+struct cl_packet cl_packet_take(struct cl_world *world, unsigned index);
+
+#endif

@@ -1,0 +1,27 @@
+/* What hf-cluster can be asked to do. Each prints TAP and returns how many tests failed. */
+#ifndef HF_CLUSTER_RUN_H
+#define HF_CLUSTER_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "world.h"
+
+bool cl_run_seed(struct cl_world *world, uint64_t seed, FILE *trace);
+int cl_run_seeds(uint64_t from, uint64_t count);
+int cl_run_trace(uint64_t seed);
+
+/* The same seed twice gives the same history; another seed gives another. */
+int cl_run_same_hash(void);
+
+/* How long the service is away after each kind of fault of its owner (timing.c). */
+int cl_run_timing(void);
+
+/* Every mutant is caught; only in a build with HF_WITH_MUTANTS. */
+int cl_run_mutants(void);
+
+/* Switches a mutant on by its name; false if there is none of that name in this build. */
+bool cl_mutant(const char *name);
+
+#endif

@@ -1,0 +1,68 @@
+#include <stdlib.h>
+
+#include "run.h"
+#include "tap.h"
+
+/*
+ * HA-05: how long the service is away. The design allows what the configuration adds up to: a beat
+ * that a standby sees up to one poll after it was made, take_ms of its clock, the take, loading,
+ * the first commit, the hook. A planned move waits for a poll only. The figures are simulated: they
+ * test the design and its constants, not the speed of a machine.
+ */
+enum { WORLDS = 100 };
+
+static const struct {
+    enum cl_fault fault;
+    const char *what;
+    uint64_t limit_ms;
+} cases[] = {
+    {CL_FAULT_KILL, "kill -9 of the owner", 2000},
+    {CL_FAULT_STOP_PROCESS, "SIGSTOP of the owner", 2000},
+    {CL_FAULT_STOP_HOST, "the owner's host stands still", 2000},
+    {CL_FAULT_CUT_TO_DB, "the owner cannot reach the database", 2000},
+    {CL_FAULT_CUT_FROM_DB, "the database cannot reach the owner", 4000},
+    {CL_FAULT_MOVE, "planned move", 500},
+    {CL_FAULT_RELEASE, "release by an outside manager", 500},
+};
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void measure(unsigned i)
+{
+    static struct cl_world world;
+    static uint64_t away_ms[WORLDS];
+    const char *violation = NULL;
+    unsigned unserved = 0;
+
+    for (unsigned n = 0; n < WORLDS; n++) {
+        struct cl_config config;
+
+        cl_config_single(&config, n + 1, cases[i].fault);
+        cl_world_init(&world, &config, NULL);
+        if (!cl_world_run(&world))
+            violation = world.violation;
+        unserved += world.served_ms == 0;
+        away_ms[n] = world.served_ms - world.struck_ms;
+        cl_world_free(&world);
+    }
+    qsort(away_ms, WORLDS, sizeof(away_ms[0]), compare);
+    tap_result(!violation && unserved == 0 && away_ms[WORLDS - 1] < cases[i].limit_ms,
+               "%s: away for %llu ms (median), %llu ms (p99), %llu ms (maximum); limit %llu ms%s%s",
+               cases[i].what, (unsigned long long)away_ms[WORLDS / 2],
+               (unsigned long long)away_ms[WORLDS * 99 / 100],
+               (unsigned long long)away_ms[WORLDS - 1], (unsigned long long)cases[i].limit_ms,
+               violation ? ": " : "", violation ? violation : "");
+}
+
+int cl_run_timing(void)
+{
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        measure(i);
+    return tap_done();
+}

@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""keepalived moves the address (HA-07, HA-12): Debian's keepalived on two hosts, with the files of packaging/keepalived as they
+are; only interface, addresses and places are the test's."""
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from holdfast_test import netns, nsm, rpc, tap
+from holdfast_test.daemon import DEFAULTS, PORT, SANITIZERS, program, wait_until
+from cluster import SERVICE, Cluster
+from wires import CLIENT, Node, Switch
+from world import Locker
+
+PACKAGING = Path(__file__).parents[2] / "packaging"
+PID_FILES = "/run/keepalived-parent.pid", "/run/keepalived-vrrp.pid"
+
+# What a host without systemd has instead: starts and stops one daemon, in this host's network.
+SYSTEMCTL = """#!/bin/sh
+# systemctl start|stop UNIT
+pid=/run/holdfast/pid
+case $1 in
+start) {start} >>{log} 2>&1 </dev/null & echo $! >$pid ;;
+stop) [ ! -e $pid ] || {{ kill $(cat $pid); while readlink /proc/$(cat $pid)/exe; do sleep 0.05; done; rm $pid; }} >/dev/null 2>&1 ;;
+esac
+"""
+
+
+class Keepalived:
+    """keepalived on one host, by an example of packaging/keepalived."""
+
+    def __init__(self, node, folder, example, **replaced):
+        self.node, self.log = node, folder / f"keepalived-{node.name}.log"
+        notify = Path(f"/run/keepalived-notify-{node.name}")
+        text = (PACKAGING / "keepalived" / example).read_text()
+        text = text.replace("/usr/libexec/holdfast/keepalived-notify", str(notify)).replace("192.0.2.100", SERVICE)
+        for old, new in replaced.items():
+            assert old in text, old
+            text = text.replace(old, new)
+        self.config = folder / f"keepalived-{node.name}.conf"
+        self.config.write_text(text)
+        node.run("cp", str(PACKAGING / "keepalived/notify"), str(notify))
+        self.path = f"{folder / node.name}:{os.environ['PATH']}"
+
+    def start(self):
+        """HOLDFAST_RUN and PATH lead its scripts to what the test has instead of installed programs."""
+        with open(self.log, "ab") as log:
+            self.process = self.node.start("env", "PATH=" + self.path, "keepalived", "-n", "-l", "-P", "-f", str(self.config),
+                                           "-p", PID_FILES[0], "-r", PID_FILES[1],
+                                           stdout=log, stderr=log)
+
+    def kill(self):
+        """As when the host crashes: keepalived and its child."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
+            children = [int(word) for word in file.read().split()]
+        for pid in [self.process.pid, *children]:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+class SharedDisk:
+    """A host with the address, if keepalived says so, and with holdfastd where the address is."""
+
+    def __init__(self, node, folder):
+        self.node, self.log = node, folder / f"holdfastd-{node.name}.log"
+        self.log.touch()
+        tools = folder / node.name
+        tools.mkdir()
+        sets = [*DEFAULTS, "store.backend=lmdb", f"store.path={folder / 'disk'}", "cluster.service=files",
+                f"cluster.addresses={SERVICE}", "server.name=files.example", "grace.mode=conflict", "admin.listen=",
+                "admin.socket="]
+        start = shlex.join([program(), *(word for each in sets for word in ("--set", each))])
+        (tools / "systemctl").write_text(SYSTEMCTL.format(start=start, log=self.log))
+        (tools / "systemctl").chmod(0o755)
+        self.keepalived = Keepalived(node, folder, "shared-disk.conf")
+
+    def pid(self):
+        said = self.node.run("cat", "/run/holdfast/pid", check=False)
+        return int(said) if said.strip().isdigit() else None
+
+    def crash(self):
+        self.keepalived.kill()
+        os.kill(self.pid(), signal.SIGKILL)
+        self.node.unplug()
+        self.node.run("rm", "-f", "/run/holdfast/pid", *PID_FILES)
+        self.node.run("ip", "address", "flush", "dev", "eth0", "to", SERVICE)
+
+    def boot(self):
+        self.node.plug()
+        self.keepalived.start()
+
+    def check(self):
+        text = self.log.read_text()
+        assert not any(word in text for word in SANITIZERS), text
+
+
+@contextlib.contextmanager
+def hosts():
+    need_keepalived()
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as path, Switch() as switch, \
+            Node(switch, "alpha", 11) as alpha, Node(switch, "beta", 12) as beta:
+        folder = Path(path)
+        (folder / "disk").mkdir()
+        both = [SharedDisk(node, folder) for node in (alpha, beta)]
+        with logs_of(folder):
+            yield both
+
+
+def need_keepalived():
+    if not shutil.which("keepalived"):
+        raise tap.Skip("keepalived is not installed")
+
+
+@contextlib.contextmanager
+def logs_of(folder):
+    """Shows the logs if what it encloses fails."""
+    try:
+        yield
+    except BaseException:
+        for log in folder.glob("*.log"):
+            tap.comment("\n".join([log.name, *log.read_text().splitlines()[-25:]]))
+        raise
+
+
+def state():
+    """The service's state number; None if it does not answer."""
+    try:
+        with nsm.Monitor(rpc.Tcp(SERVICE, PORT, timeout=1)) as monitor:
+            return monitor.stat("files.example").state
+    except (OSError, EOFError):
+        return None
+
+
+def lock(name, **options):
+    with Locker(name, CLIENT, SERVICE) as locker:
+        return locker.lock(b"file", **options)
+
+
+def wait_for_service(beyond):
+    wait_until(lambda: (state() or 0) > beyond, f"the service answers with a state above {beyond}")
+    return state()
+
+
+@tap.test
+def a_crash_and_a_planned_stop_move_address_and_service():
+    """Given two hosts with keepalived and a shared disk, one has address and daemon. When it crashes, the other takes both,
+    with every lock; when that one's keepalived is stopped, they come back."""
+    with hosts() as (alpha, beta):
+        alpha.keepalived.start()
+        first = wait_for_service(0)
+        beta.keepalived.start()
+        assert lock("client") == "granted"
+        assert alpha.node.has(SERVICE) and not beta.node.has(SERVICE)
+
+        alpha.crash()
+        second = wait_for_service(first)
+        assert beta.node.has(SERVICE)
+        assert lock("other") == "denied_grace_period"
+        assert lock("client", reclaim=True) == "granted"
+
+        alpha.boot()
+        wait_until(lambda: alpha.keepalived.log.read_text().count("Entering BACKUP STATE") == 2, "alpha is the backup")
+        assert state() == second, "a host that comes back takes nothing away"
+        beta.keepalived.stop()
+        wait_for_service(second)
+        assert alpha.node.has(SERVICE) and not beta.node.has(SERVICE)
+        assert lock("other") in ("denied", "denied_grace_period")
+        alpha.keepalived.stop()
+        wait_until(lambda: alpha.pid() is None, "the daemon was stopped")
+        alpha.check()
+        beta.check()
+
+
+# ---- over PostgreSQL: holdfastd runs on both hosts, and keepalived says which of them takes the service ----
+
+@tap.test
+def keepalived_tells_a_standby_to_take_the_service():
+    """HA-07: given holdfastd in standby mode on both hosts, without a hook, the one that keepalived makes the master takes the
+    service, and the other is held back. When the master's host is cut off, the other takes address and service; when
+    keepalived there is stopped, they move without a loss."""
+    need_keepalived()
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as path, Cluster(hook="") as cluster, logs_of(Path(path)):
+        folder = Path(path)
+        alpha, beta = cluster.members
+        managers = {}
+        for member in cluster.members:
+            (folder / member.name).mkdir()
+            (folder / member.name / "holdfastctl").symlink_to(os.environ["HOLDFASTCTL"])
+            managers[member] = Keepalived(member.node, folder, "standby.conf")
+        managers[beta].start()
+        wait_until(lambda: beta.node.has(SERVICE) and beta.role() == "active", "beta has address and service")
+        managers[alpha].start()
+        wait_until(lambda: alpha.role() == "held", "alpha is held back")
+        assert lock("client") == "granted"
+        before = state()
+
+        beta.kill()  # restarted before keepalived gives up: the service stays where the address is
+        beta.start()
+        before = wait_for_service(before)
+        assert beta.role() == "active" and beta.node.has(SERVICE)
+
+        beta.node.unplug()
+        wait_until(lambda: alpha.node.has(SERVICE) and alpha.role() == "active", "alpha has address and service")
+        second = wait_for_service(before)
+        assert lock("other") in ("denied", "denied_grace_period")
+        assert lock("client", reclaim=True) == "granted"
+        beta.node.plug()
+        wait_until(lambda: beta.role() == "held" and not beta.node.has(SERVICE), "beta is held back")
+
+        managers[alpha].stop()
+        wait_until(lambda: beta.node.has(SERVICE) and beta.role() == "active", "beta has address and service again")
+        wait_for_service(second)
+        assert lock("other") in ("denied", "denied_grace_period")
+        managers[beta].stop()
+
+
+@tap.test
+def pacemakers_agent_takes_and_gives_up():
+    """The agent of packaging/pacemaker, called as Pacemaker does: its monitor tells which node has the service."""
+    running, not_running = 0, 7
+    with Cluster(hook="") as cluster:
+        alpha, beta = cluster.members
+
+        def agent(member, action):
+            done = subprocess.run([*member.node.inside, str(PACKAGING / "pacemaker/holdfast-standby"), action],
+                                  env=os.environ | {"OCF_RESKEY_service": "files", "OCF_RESKEY_holdfastctl":
+                                                    os.environ["HOLDFASTCTL"]},
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+            return done.returncode
+
+        assert agent(alpha, "validate-all") == 0 and agent(alpha, "meta-data") == 0 and agent(alpha, "promote") == 3
+        for member in (alpha, beta):
+            assert agent(member, "stop") == 0  # Pacemaker begins with resources that run nowhere
+            assert agent(member, "monitor") == not_running
+        for member, other in ((alpha, beta), (beta, alpha)):
+            assert agent(member, "start") == 0
+            assert (agent(member, "monitor"), agent(other, "monitor")) == (running, not_running)
+            assert agent(member, "start") == 0
+            assert agent(member, "stop") == 0
+            assert agent(member, "monitor") == not_running
+
+
+if __name__ == "__main__":
+    netns.enter(addresses=())
+    tap.main()

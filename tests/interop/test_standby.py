@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+"""A service with standbys (SPEC HA-01 to HA-08, HA-11): the owner is killed, paused, moved, cut off; its standby takes
+over, nothing granted is lost, and the state number grows."""
+import json
+import re
+import signal
+import statistics
+import threading
+import time
+from pathlib import Path
+
+from holdfast_test import daemon, netns, nlm, tap
+from holdfast_test.cluster import Cluster, now_ms
+from holdfast_test.daemon import WAIT_S, wait_until
+from holdfast_test.nlm import LOCK, TEST, UNLOCK, Lock
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = 5
+PLAIN = ("cluster.require_sync=no", "notify.timeout=1", "notify.attempts=1", "notify.on_failure=keep")
+
+
+def lock(number, **more):
+    return Lock(caller=b"client", fh=b"file %d" % number, oh=b"owner", **more)
+
+
+def lock_until_granted(node, wanted):
+    wait_until(lambda: node.nlm(LOCK, wanted, timeout=1) == "GRANTED", f"{wanted} is granted")
+
+
+def first_answer(node):
+    """Waits until the node answers a TEST, whatever it says; the moment."""
+    end = time.monotonic() + WAIT_S
+    while node.nlm(TEST, lock(1), timeout=0.02) is None:
+        assert time.monotonic() < end, f"{node.name} does not answer\n{node.daemon.log()}"
+    return now_ms()
+
+
+def expect_held(node, numbers):
+    """Another owner is denied each of these locks."""
+    for number in numbers:
+        other = lock(number).but(oh=b"other", caller=b"stranger")
+        wait_until(lambda: node.nlm(TEST, other, timeout=1) in ("DENIED", "DENIED_GRACE_PERIOD"), f"lock {number} held")
+
+
+def figures(name, times):
+    tap.note(f"{name}: {len(times)} takeovers, median {statistics.median(times):.0f} ms, "
+             f"maximum {max(times):.0f} ms from the fault to the first answer")
+
+
+@tap.test
+def one_node_serves_and_the_other_waits():
+    """HA-01, HA-11: given two nodes, then one is active and the other a standby, and each says so; the standby answers
+    no client."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        nodes = [cluster.node(name, database.dsn) for name in ("left", "right")]
+        owner = cluster.wait_for_owner()
+        standby = next(node for node in nodes if node is not owner)
+        assert standby.role() == "standby"
+        assert owner.ask("GET", "/readyz") == (200, "ready\n")
+        status, body = standby.ask("GET", "/readyz")
+        assert status == 503 and "standby" in body, body
+        lock_until_granted(owner, lock(1))
+        assert standby.nlm(LOCK, lock(2)) is None
+        wait_until(lambda: {n["name"] for n in owner.cluster()["nodes"]} == {"left", "right"}, "both nodes are seen")
+        assert standby.cluster()["owner"] == owner.name
+        assert standby.move("move")[0] == 409
+        status, body = standby.ask("GET", "/metrics")
+        assert "holdfast_cluster_active 0\n" in body and "holdfast_cluster_active 1\n" in owner.ask("GET", "/metrics")[1]
+        known = set(re.findall(r"^# TYPE (holdfast_cluster_\w+)", body, re.M))
+        told = set(re.findall(r"`(holdfast_cluster_\w+)", (ROOT / "docs/METRICS.md").read_text()))
+        assert told == known, told ^ known
+        schemas = json.loads(owner.ask("GET", "/api/v1/openapi.json")[1])["components"]["schemas"]
+        shown = owner.cluster()
+        assert set(schemas["Cluster"]["required"]) == set(schemas["Cluster"]["properties"]) == set(shown)
+        assert set(schemas["Cluster"]["properties"]["nodes"]["items"]["properties"]) == set(shown["nodes"][0])
+        for node in nodes:
+            node.stop()
+
+
+@tap.test
+def a_killed_owner_is_replaced():
+    """HA-05, HA-06: given locks, when the owner is killed (kill -9), then the standby answers within seconds, has every
+    lock, and tells a greater state number."""
+    times = []
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        left, right = (cluster.node(name, database.dsn) for name in ("left", "right"))
+        owner = cluster.wait_for_owner()
+        held, state = [], 0
+        for number in range(ROUNDS):
+            lock_until_granted(owner, lock(number))
+            held.append(number)
+            told = owner.state()
+            assert told % 2 == 1 and told > state, f"{told} after {state}"
+            state = told
+            other = right if owner is left else left
+            fault = now_ms()
+            owner.kill()
+            times.append(first_answer(other) - fault)
+            cluster.wait_for_owner([other])
+            expect_held(other, held)
+            owner.start()
+            owner = other
+        for node in (left, right):
+            node.stop()
+    figures("kill -9", times)
+
+
+@tap.test
+def a_paused_owner_never_answers_again():
+    """HA-03, HA-04: given an owner stopped by SIGSTOP beyond its lease, when the standby has taken over and the old owner
+    goes on (SIGCONT), then it answers nothing, writes nothing, and becomes a standby."""
+    times = []
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        left, right = (cluster.node(name, database.dsn) for name in ("left", "right"))
+        owner = cluster.wait_for_owner()
+        for number in range(ROUNDS):
+            lock_until_granted(owner, lock(number))
+            other = right if owner is left else left
+            fault = now_ms()
+            owner.pause()
+            times.append(first_answer(other) - fault)
+            cluster.wait_for_owner([other])
+            expect_held(other, range(number + 1))
+            answers = []
+            asking = threading.Thread(target=lambda who=owner, n=number: answers.extend(
+                who.nlm(LOCK, lock(1000 + n), timeout=0.3) for _ in range(3)))
+            asking.start()  # datagrams wait in its socket when it wakes
+            time.sleep(0.05)
+            owner.resume()
+            asking.join()
+            assert answers == [None] * 3, answers
+            wait_until(lambda: owner.role() == "standby", "it is a standby again")
+            owner = other
+        for node in (left, right):
+            node.stop()
+    figures("SIGSTOP", times)
+
+
+@tap.test
+def an_owner_without_a_cable_is_replaced():
+    """HA-04, HA-05: given an owner whose cable is pulled, then the standby takes over; with the cable back, the old owner
+    is a standby."""
+    times = []
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        left, right = (cluster.node(name, database.dsn) for name in ("left", "right"))
+        owner = cluster.wait_for_owner()
+        for number in range(3):
+            lock_until_granted(owner, lock(number))
+            other = right if owner is left else left
+            fault = now_ms()
+            owner.cut()
+            times.append(first_answer(other) - fault)
+            cluster.wait_for_owner([other])
+            expect_held(other, range(number + 1))
+            wait_until(lambda: owner.role() in ("suspended", "lost", "standby"), "the old owner is silent")
+            owner.join()
+            wait_until(lambda: owner.role() == "standby", "it is a standby again")
+            owner = other
+    figures("cut cable", times)
+
+
+@tap.test
+def a_service_moves_when_told():
+    """HA-05: given two nodes, when an operator moves the service, then the other node has it within a moment, with all
+    locks; and moves it back."""
+    times = []
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        left, right = (cluster.node(name, database.dsn) for name in ("left", "right"))
+        owner = cluster.wait_for_owner()
+        for number in range(ROUNDS):
+            lock_until_granted(owner, lock(number))
+            other = right if owner is left else left
+            wait_until(lambda: owner.move("move")[0] == 202, "the other node is seen")
+            fault = now_ms()
+            times.append(first_answer(other) - fault)
+            cluster.wait_for_owner([other])
+            expect_held(other, range(number + 1))
+            wait_until(lambda: owner.role() == "standby", "the old owner is a standby")
+            owner = other
+        assert owner.move("release")[0] == 202
+        other = right if owner is left else left
+        cluster.wait_for_owner([other])
+        assert owner.role() == "held"
+        other.kill()
+        time.sleep(2)
+        assert owner.role() == "held"  # an outside manager said so
+        assert owner.move("take")[0] == 202
+        cluster.wait_for_owner([owner])
+        owner.stop()
+    figures("planned move", times)
+
+
+@tap.test
+def a_busy_owner_moves_too():
+    """HA-05, HA-11: given an owner that commits without a pause, so that no renewal is sent by itself, then it still sees
+    the standby, and the service moves under this load with no error for the client."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        left, right = (cluster.node(name, database.dsn) for name in ("left", "right"))
+        owner = cluster.wait_for_owner()
+        other = right if owner is left else left
+        stop, stats, at = threading.Event(), set(), [owner]
+
+        def work(number):
+            while not stop.is_set():
+                for proc in (LOCK, UNLOCK):
+                    stats.add(at[0].nlm(proc, lock(number), timeout=0.2))
+
+        workers = [threading.Thread(target=work, args=(100 + n,)) for n in range(4)]
+        for worker in workers:
+            worker.start()
+        try:
+            time.sleep(8)  # longer than what it saw when it was idle stays fresh
+            seen = {node["name"]: node["seen_seconds_ago"] for node in owner.cluster()["nodes"]}
+            assert seen[other.name] < 5, seen
+            assert owner.move("move")[0] == 202
+            at[0] = other
+            cluster.wait_for_owner([other])
+            wait_until(lambda: owner.role() == "standby", "the old owner is a standby")
+        finally:
+            stop.set()
+            for worker in workers:
+                worker.join()
+        assert stats <= {"GRANTED", "DENIED_GRACE_PERIOD", None}, stats
+        for node in (left, right):
+            node.stop()
+
+
+@tap.test
+def a_database_that_stalls_moves_nothing():
+    """HA-02: given a database that stands still for seconds, then no node answers meanwhile, and afterwards the same
+    owner does, with the memory it had."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        nodes = [cluster.node(name, database.dsn) for name in ("left", "right")]
+        owner = cluster.wait_for_owner()
+        lock_until_granted(owner, lock(1))
+        epoch = owner.cluster()["lease"]
+        for _ in range(3):
+            database.processes(signal.SIGSTOP)
+            wait_until(lambda: owner.role() == "suspended", "the lease ran out")
+            assert owner.nlm(TEST, lock(1), timeout=0.3) is None
+            time.sleep(1.5)
+            database.processes(signal.SIGCONT)
+            cluster.wait_for_owner([owner])
+            assert owner.cluster()["lease"] == epoch, "it was taken over"
+            wait_until(lambda: owner.nlm(TEST, lock(1).but(oh=b"x", caller=b"y"), timeout=1) == "DENIED", "answers again")
+        for node in nodes:
+            node.stop()
+
+
+@tap.test
+def the_database_fails_over():
+    """HA-08: given a synchronous replica, when the primary dies and the replica is promoted, then the owner goes on with
+    everything it granted. A database without a synchronous replica is refused."""
+    with Cluster("notify.timeout=1", "notify.attempts=1", "notify.on_failure=keep") as cluster:
+        primary, replica, dsn = cluster.replicated()
+        left, right = (cluster.node(name, dsn) for name in ("left", "right"))
+        owner = cluster.wait_for_owner()
+        for number in range(5):
+            lock_until_granted(owner, lock(number))
+        primary.stop()
+        replica.sql("SELECT pg_promote(false)")
+        owner = cluster.wait_for_owner()
+        lock_until_granted(owner, lock(6))
+        expect_held(owner, range(5))
+        for node in (left, right):
+            node.stop()
+    with Cluster() as cluster:
+        database = cluster.postgres()
+        node = cluster.box("lonely", cluster.next_address())
+        alone = daemon.Daemon("cluster.mode=standby", "store.backend=postgres", f"store.dsn={database.dsn}",
+                              under=node.inside).start(wait=False)
+        assert alone.wait() == 3
+        assert "synchronous_standby_names" in alone.log()
+
+
+@tap.test
+def a_database_that_forgot_raises_the_alarm():
+    """HA-08: given a replica that is not synchronous and lacks the last commits, when it is promoted, then no node grants
+    anything on it, and each says so, until an operator accepts it."""
+    with Cluster(*PLAIN) as cluster:
+        primary = cluster.postgres()
+        replica = cluster.postgres(primary)
+        dsn = f"host={primary.box.address},{replica.box.address} dbname=postgres user=postgres"
+        nodes = [cluster.node(name, dsn) for name in ("left", "right")]
+        owner = cluster.wait_for_owner()
+        lock_until_granted(owner, lock(1))
+        replica.sql("SELECT pg_wal_replay_pause()")
+        replica.box.cut()  # from here on it does not get what is committed
+        for number in range(2, 6):
+            lock_until_granted(owner, lock(number))
+        primary.stop()
+        primary.box.cut()  # else its kernel would still send what is in its buffers
+        replica.box.join()
+        replica.sql("SELECT pg_wal_replay_resume()")
+        replica.promote()
+        for node in nodes:
+            node.daemon.wait_for_log("the database has lost acknowledged transactions")
+            wait_until(lambda node=node: node.role() == "alarm", f"{node.name} raises the alarm")
+            assert node.nlm(LOCK, lock(9)) is None
+        assert "holdfast_cluster_alarm 1\n" in nodes[0].ask("GET", "/metrics")[1]
+        assert nodes[0].move("take")[0] == 202
+        lock_until_granted(cluster.wait_for_owner(), lock(9))
+
+
+@tap.test
+def an_export_belongs_to_one_service():
+    """HA-09: given two services in one database, when a client locks a file of the one at the other, then it is refused,
+    counted and logged; and a third that claims the same export does not start."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        blue = cluster.node("blue", database.dsn, "cluster.service=blue", "share home.fh=0:aabb", "share work.fh=0:ccdd")
+        green = cluster.node("green", database.dsn, "cluster.service=green", "share scratch.fh=0:eeff")
+        for node in (blue, green):
+            cluster.wait_for_owner([node])
+        mine, foreign = lock(1).but(fh=b"\xee\xff1"), lock(1).but(fh=b"\xaa\xbb1")
+        lock_until_granted(green, mine)
+        assert green.nlm(LOCK, foreign, timeout=1) == "DENIED_NOLOCKS"
+        lock_until_granted(blue, foreign)
+        green.daemon.wait_for_log("refused: a lock in an export of another service export=home")
+        assert "nlm_refused_foreign_total 1\n" in green.ask("GET", "/metrics")[1]
+        box = cluster.box("red", cluster.next_address())
+        red = daemon.Daemon(*PLAIN, "cluster.mode=standby", "cluster.service=red", "store.backend=postgres",
+                            f"store.dsn={database.dsn}", "share home.fh=0:aabb", under=box.inside).start(wait=False)
+        assert red.wait() == 3
+        assert 'the export \\"home\\" belongs to service \\"blue\\"' in red.log(), red.log()
+        for node in (blue, green):
+            node.stop()
+
+
+if __name__ == "__main__":
+    netns.enter()
+    tap.main()

@@ -1,0 +1,546 @@
+/*
+ * The lease of a service with standbys, in a real PostgreSQL (SPEC HA-01 to HA-03, HA-08, HA-09):
+ * one daemon owns the service, and one that lost it writes nothing more.
+ */
+#include "../unit/unit.h"
+
+#include <libpq-fe.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "fixture.h"
+#include "pg_proxy.h"
+#include "pg_server.h"
+#include "single.h"
+#include "store/lease.h"
+#include "store/pg_session.h"
+
+static struct pg_server server;
+static struct pg_proxy proxy;
+
+/* Two daemons of one service. */
+static struct hf_store_cluster clusters[2] = {{.node = "left", .version = "1"},
+                                              {.node = "right", .version = "1"}};
+static struct hf_store daemons[2];
+
+enum { LEFT, RIGHT };
+
+static const char *sql(const char *text)
+{
+    return pg_server_sql(&server, text);
+}
+
+static struct hf_store_config config_of(int which)
+{
+    return (struct hf_store_config){
+        .backend = "postgres", .dsn = server.dsn, .timeout_ms = 2000, .cluster = &clusters[which]};
+}
+
+static void open_daemon(int which)
+{
+    struct hf_store_config config = config_of(which);
+
+    if (hf_store_open(&daemons[which], &config) < 0)
+        fail_msg("%s", hf_store_error(&daemons[which]));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    sql("DROP SCHEMA IF EXISTS public, holdfast_common, holdfast_blue, holdfast_green CASCADE");
+    sql("CREATE SCHEMA public");
+    memset(daemons, 0, sizeof(daemons));
+    for (int i = LEFT; i <= RIGHT; i++) {
+        clusters[i].exports = NULL;
+        clusters[i].n_exports = 0;
+        clusters[i].require_sync = false;
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hf_store_close(&daemons[LEFT]);
+    hf_store_close(&daemons[RIGHT]);
+    return 0;
+}
+
+/* What core/lease keeps for each daemon: the last row that was acknowledged to it. */
+static struct hf_lease_row rows[2];
+
+static int lease(int which, enum hf_lease_action action, struct hf_lease_row *row)
+{
+    struct hf_store_lease_call call = {
+        .order = {.action = action, .epoch = rows[which].epoch, .nonce = rows[which].nonce}};
+    int rv = hf_store_lease(&daemons[which], &call);
+
+    if (hf_store_lease_row(&daemons[which], &rows[which]) && row)
+        *row = rows[which];
+    return rv;
+}
+
+static struct hf_lease_row seen_by(int which)
+{
+    struct hf_lease_row row = {0};
+
+    if (lease(which, HF_LEASE_POLL, &row) < 0)
+        fail_msg("%s", hf_store_error(&daemons[which]));
+    return row;
+}
+
+static int take(int which, const struct hf_lease_row *seen, uint64_t nonce)
+{
+    struct hf_store_lease_call call = {.order = {.action = HF_LEASE_TAKE,
+                                                 .epoch = seen->epoch,
+                                                 .beat = seen->beat,
+                                                 .nonce = nonce,
+                                                 .new_epoch = seen->epoch + 1}};
+
+    return hf_store_lease(&daemons[which], &call);
+}
+
+static void take_now(int which, uint64_t nonce)
+{
+    struct hf_lease_row row = seen_by(which);
+
+    if (take(which, &row, nonce) < 0)
+        fail_msg("%s", hf_store_error(&daemons[which]));
+}
+
+static int put_epoch(int which, uint64_t epoch)
+{
+    struct hf_record_server record = {.epoch = epoch};
+
+    return store_put_server(&daemons[which], &record);
+}
+
+static void without_the_lease_nothing_is_written(void **state)
+{
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT); /* neither keeps the other out */
+    assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
+    assert_int_equal(lease(LEFT, HF_LEASE_RENEW, NULL), HF_EFENCED);
+    assert_true(seen_by(LEFT).released);
+    take_now(LEFT, 11);
+    assert_int_equal(put_epoch(LEFT, 7), 0);
+    assert_int_equal(put_epoch(RIGHT, 8), HF_EFENCED);
+    assert_string_equal(sql("SELECT epoch FROM server_state"), "7");
+}
+
+/* HA-02: every commit renews the lease, and so does a renewal alone. */
+static void every_commit_is_a_beat(void **state)
+{
+    struct hf_lease_row before, after;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    before = seen_by(RIGHT);
+    assert_false(before.released);
+    assert_string_equal(sql("SELECT node FROM server_state WHERE taken_at IS NOT NULL"), "left");
+    assert_int_equal(put_epoch(LEFT, 7), 0);
+    assert_int_equal(lease(LEFT, HF_LEASE_RENEW, &after), 0);
+    assert_int_equal(after.beat, before.beat + 2);
+    after = seen_by(RIGHT);
+    assert_int_equal(after.beat, before.beat + 2);
+    assert_int_equal(after.epoch, before.epoch);
+    assert_true(after.nonce == 11);
+}
+
+static void a_take_is_refused_when_the_owner_has_moved(void **state)
+{
+    struct hf_lease_row row;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    row = seen_by(RIGHT);
+    assert_int_equal(lease(LEFT, HF_LEASE_RENEW, NULL), 0);
+    assert_int_equal(take(RIGHT, &row, 22), HF_EBUSY);
+    assert_false(hf_store_in_doubt(&daemons[RIGHT]));
+    assert_int_equal(put_epoch(LEFT, 7), 0);
+}
+
+/* HA-03: one that lost the service cannot commit one more record. */
+static void a_daemon_that_lost_the_lease_writes_nothing_more(void **state)
+{
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    assert_int_equal(put_epoch(LEFT, 7), 0);
+    take_now(RIGHT, 22);
+    /* Its session was ended, too: what it then says is that it must connect again. */
+    while (put_epoch(LEFT, 8) == HF_EUNREACH)
+        continue;
+    assert_int_equal(put_epoch(LEFT, 8), HF_EFENCED);
+    assert_int_equal(lease(LEFT, HF_LEASE_RENEW, NULL), HF_EFENCED);
+    assert_int_equal(put_epoch(RIGHT, 9), 0);
+    assert_string_equal(sql("SELECT epoch FROM server_state"), "9");
+    assert_int_equal(seen_by(LEFT).epoch, 2);
+}
+
+/* The same epoch is not enough: an owner is known by its nonce. */
+static void another_nonce_is_another_owner(void **state)
+{
+    (void)state;
+    open_daemon(LEFT);
+    take_now(LEFT, 11);
+    sql("UPDATE server_state SET nonce = 12");
+    assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
+}
+
+/* The session of a host that lost its power holds the row lock until TCP notices. */
+static void the_taker_ends_the_session_of_a_vanished_owner(void **state)
+{
+    char dsn[PATH_MAX + 256];
+    PGconn *vanished;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    snprintf(dsn, sizeof(dsn), "%s application_name=%s", server.dsn,
+             sql("SELECT session FROM server_state"));
+    vanished = PQconnectdb(dsn);
+    PQclear(PQexec(vanished, "BEGIN"));
+    PQclear(PQexec(vanished, "SELECT holdfast_renew_lease(1, 11, 0, 1000)"));
+    assert_int_equal(PQtransactionStatus(vanished), PQTRANS_INTRANS);
+    take_now(RIGHT, 22);
+    assert_int_equal(put_epoch(RIGHT, 9), 0);
+    PQfinish(vanished);
+}
+
+static void a_released_lease_says_so(void **state)
+{
+    struct hf_lease_row row;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, &row), 0);
+    assert_true(row.released);
+    assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
+    assert_true(seen_by(RIGHT).released);
+    take_now(RIGHT, 22);
+    assert_int_equal(seen_by(RIGHT).epoch, 2);
+    assert_int_equal(put_epoch(RIGHT, 8), 0);
+}
+
+/* The connection breaks after the take was sent: only the row tells whether it took effect. */
+static void a_take_in_doubt_is_decided_by_the_row(void **state)
+{
+    struct hf_store_config config = config_of(LEFT);
+    struct hf_pg_session *session;
+    struct hf_lease_row row;
+
+    (void)state;
+    pg_proxy_start(&proxy, &server);
+    config.dsn = proxy.dsn;
+    config.timeout_ms = 400;
+    assert_int_equal(hf_store_open(&daemons[LEFT], &config), 0);
+    row = seen_by(LEFT);
+    proxy.silent = true;
+    assert_int_equal(take(LEFT, &row, 11), HF_ETIMEDOUT);
+    proxy.silent = false;
+    row = seen_by(LEFT);
+    if (row.nonce == 11) /* the server had it before the silence */
+        assert_int_equal(put_epoch(LEFT, 7), 0);
+    else
+        assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
+    /* And one that did arrive, with its answer lost. */
+    take_now(LEFT, 12);
+    session = daemons[LEFT].state; /* its first member */
+    session->offered_nonce = 12;
+    session->fence = 0;
+    assert_int_equal(put_epoch(LEFT, 8), HF_EFENCED);
+    assert_true(seen_by(LEFT).nonce == 12);
+    assert_int_equal(put_epoch(LEFT, 8), 0);
+    hf_store_close(&daemons[LEFT]);
+    pg_proxy_stop(&proxy);
+}
+
+/* HA-08: an asynchronous replica was promoted that lacks the last commits. */
+static void a_database_that_went_back_in_time_takes_nothing(void **state)
+{
+    struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    assert_int_equal(put_epoch(LEFT, 7), 0);
+    sql("UPDATE server_state SET beat = beat - 1, epoch = 6");
+    assert_int_equal(put_epoch(LEFT, 8), HF_EBEHIND);
+    assert_int_equal(lease(LEFT, HF_LEASE_RENEW, NULL), HF_EBEHIND);
+    assert_non_null(strstr(hf_store_error(&daemons[LEFT]), "promoted"));
+    assert_string_equal(sql("SELECT epoch FROM server_state"), "6");
+    assert_int_equal(hf_store_lease(&daemons[LEFT], &clear), HF_EBUSY); /* no alarm to remove */
+}
+
+/* One that noticed stops the whole service, until an operator has accepted it. */
+static void an_alarm_stops_every_daemon(void **state)
+{
+    struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
+    struct hf_lease_row row;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    assert_int_equal(lease(RIGHT, HF_LEASE_STOP, &row), 0);
+    assert_true(row.alarm);
+    assert_int_equal(put_epoch(LEFT, 7), HF_EBEHIND);
+    assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), HF_EFENCED);
+    row = seen_by(RIGHT);
+    assert_int_equal(take(RIGHT, &row, 22), HF_EBUSY);
+    assert_int_equal(hf_store_lease(&daemons[RIGHT], &clear), 0);
+    row = seen_by(RIGHT);
+    assert_true(!row.alarm && row.released && row.epoch == 9);
+    take_now(RIGHT, 22);
+    assert_int_equal(put_epoch(RIGHT, 8), 0);
+    assert_int_equal(put_epoch(LEFT, 7), HF_EFENCED);
+}
+
+/* Even the take is not there any more: it is not another daemon that took over. */
+static void a_database_that_lost_the_take_is_behind(void **state)
+{
+    (void)state;
+    open_daemon(LEFT);
+    take_now(LEFT, 11);
+    sql("UPDATE server_state SET fence = fence - 1, nonce = 0, released = true");
+    assert_int_equal(put_epoch(LEFT, 8), HF_EBEHIND);
+}
+
+static void a_synchronous_standby_is_required(void **state)
+{
+    struct hf_store_config config = config_of(LEFT);
+
+    (void)state;
+    clusters[LEFT].require_sync = true;
+    assert_int_equal(hf_store_open(&daemons[LEFT], &config), HF_EINVAL);
+    assert_non_null(strstr(hf_store_error(&daemons[LEFT]), "cluster.require_sync"));
+}
+
+/* ---- loading ---- */
+
+static int digest_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
+{
+    struct hf_store *copy = ctx;
+    struct hf_batch batch;
+    struct hf_record_server s;
+    struct hf_record_client c;
+    struct hf_record_lock l;
+    int rv = 0;
+
+    hf_batch_init(&batch, &hf_alloc_heap);
+    if (kind == HF_RECORD_SERVER && (rv = hf_record_decode_server(record, &s)) == 0)
+        rv = hf_batch_put_server(&batch, &s);
+    else if (kind == HF_RECORD_CLIENT && (rv = hf_record_decode_client(record, &c)) == 0)
+        rv = hf_batch_put_client(&batch, &c);
+    else if (kind == HF_RECORD_LOCK && (rv = hf_record_decode_lock(record, &l)) == 0)
+        rv = hf_batch_put_lock(&batch, &l);
+    if (rv == 0)
+        rv = hf_store_apply(copy, &batch);
+    hf_batch_free(&batch);
+    return rv;
+}
+
+/* What the new owner loads, beside the connection that renews its lease. */
+static void the_owner_loads_all_of_it(void **state)
+{
+    struct hf_store_config memory = {.backend = "memory"};
+    struct hf_store_config config = config_of(RIGHT);
+    struct hf_store model, copy;
+    struct digest want, found;
+    struct hf_lease_row row;
+    char error[HF_STORE_ERROR_MAX];
+    struct hf_store_loading to = {.record = digest_record, .ctx = &copy};
+    struct hf_batch batch;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    assert_int_equal(hf_store_open(&model, &memory), 0);
+    assert_int_equal(hf_store_open(&copy, &memory), 0);
+    hf_batch_init(&batch, &hf_alloc_heap);
+    for (uint64_t seq = 1; seq <= 30; seq++) {
+        story_batch(5, seq, &batch);
+        assert_int_equal(hf_store_apply(&daemons[LEFT], &batch), 0);
+        assert_int_equal(hf_store_apply(&model, &batch), 0);
+    }
+    take_now(RIGHT, 22);
+    row = seen_by(RIGHT);
+    assert_int_equal(hf_store_load_owned(&config, &row, &to, error), 0);
+    assert_int_equal(store_digest(&model, &want), 0);
+    assert_int_equal(store_digest(&copy, &found), 0);
+    assert_true(found.count == want.count && found.sum == want.sum);
+    take_now(LEFT, 33);
+    assert_int_equal(hf_store_load_owned(&config, &row, &to, error), HF_EFENCED);
+    row.epoch += 2;
+    assert_int_equal(hf_store_load_owned(&config, &row, &to, error), HF_EBEHIND);
+    hf_batch_free(&batch);
+    hf_store_close(&model);
+    hf_store_close(&copy);
+}
+
+/* ---- services ---- */
+
+static const struct hf_store_export HOME = {.name = "home", .offset = 4, .len = 2, .bytes = {1, 2}};
+
+static int open_service(int which, const char *service)
+{
+    struct hf_store_config config = config_of(which);
+
+    config.service = service;
+    return hf_store_open(&daemons[which], &config);
+}
+
+static void services_do_not_see_each_other(void **state)
+{
+    (void)state;
+    assert_int_equal(open_service(LEFT, "blue"), 0);
+    assert_int_equal(open_service(RIGHT, "green"), 0);
+    take_now(LEFT, 11);
+    take_now(RIGHT, 22);
+    assert_int_equal(put_epoch(LEFT, 7), 0);
+    assert_int_equal(put_epoch(RIGHT, 8), 0);
+    assert_string_equal(sql("SELECT epoch FROM holdfast_blue.server_state"), "7");
+    assert_string_equal(sql("SELECT epoch FROM holdfast_green.server_state"), "8");
+    assert_string_equal(sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"), "0");
+}
+
+static void a_name_that_is_no_service_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(open_service(LEFT, "x\"; DROP TABLE"), HF_EINVAL);
+    assert_int_equal(open_service(LEFT, "Blue"), HF_EINVAL);
+}
+
+static int hear_foreign(void *ctx, const struct hf_store_export *other)
+{
+    *(struct hf_store_export *)ctx = *other;
+    return 0;
+}
+
+static int ignore_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
+{
+    (void)ctx;
+    (void)kind;
+    (void)record;
+    return 0;
+}
+
+/* HA-09 */
+static void an_export_belongs_to_one_service(void **state)
+{
+    struct hf_store_config config = config_of(RIGHT);
+    struct hf_store_export other = {0};
+    struct hf_store_loading to = {ignore_record, hear_foreign, &other};
+    struct hf_lease_row row;
+    char error[HF_STORE_ERROR_MAX];
+
+    (void)state;
+    clusters[LEFT].exports = &HOME;
+    clusters[LEFT].n_exports = 1;
+    clusters[RIGHT] = (struct hf_store_cluster){"right", "1", false, &HOME, 1};
+    assert_int_equal(open_service(LEFT, "blue"), 0);
+    assert_int_equal(open_service(RIGHT, "green"), HF_EINVAL);
+    assert_non_null(
+        strstr(hf_store_error(&daemons[RIGHT]), "\"home\" belongs to service \"blue\""));
+    clusters[RIGHT].n_exports = 0;
+    assert_int_equal(open_service(RIGHT, "green"), 0);
+    take_now(RIGHT, 22);
+    row = seen_by(RIGHT);
+    config.service = "green";
+    assert_int_equal(hf_store_load_owned(&config, &row, &to, error), 0);
+    assert_string_equal(other.name, "home");
+    assert_string_equal(other.service, "blue");
+    assert_true(other.offset == 4 && other.len == 2 && other.bytes[1] == 2);
+    /* The owner whose configuration no longer has it gives it up. */
+    hf_store_close(&daemons[LEFT]);
+    clusters[LEFT].n_exports = 0;
+    assert_int_equal(open_service(LEFT, "blue"), 0);
+    take_now(LEFT, 11);
+    assert_string_equal(sql("SELECT count(*) FROM holdfast_common.exports"), "0");
+}
+
+/* ---- beside a daemon that runs alone ---- */
+
+static void a_daemon_alone_and_standbys_keep_each_other_out(void **state)
+{
+    struct hf_store_config alone = {.backend = "postgres", .dsn = server.dsn, .timeout_ms = 2000};
+    struct hf_store_config config = config_of(LEFT);
+    struct hf_store single;
+    char error[HF_STORE_ERROR_MAX];
+
+    (void)state;
+    config.timeout_ms = 2000;
+    open_daemon(LEFT);
+    assert_int_equal(hf_store_open(&single, &alone), HF_EBUSY);
+    assert_int_equal(hf_store_migrate(&alone, HF_MIGRATE_DOWN, NULL, NULL, error), HF_EBUSY);
+    hf_store_close(&daemons[LEFT]);
+    assert_int_equal(hf_store_open(&single, &alone), 0);
+    assert_int_equal(hf_store_open(&daemons[LEFT], &config), HF_EBUSY);
+    hf_store_close(&single);
+}
+
+static void nodes_that_are_there_are_seen(void **state)
+{
+    struct hf_store_lease_call call = {.order = {.action = HF_LEASE_POLL}};
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    (void)seen_by(LEFT);
+    assert_int_equal(hf_store_lease(&daemons[RIGHT], &call), 0);
+    assert_int_equal(call.n_nodes, 2);
+    assert_string_equal(call.nodes[0].name, "left");
+    assert_string_equal(call.nodes[1].name, "right");
+}
+
+int main(void)
+{
+#define STORY(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        STORY(without_the_lease_nothing_is_written),
+        STORY(every_commit_is_a_beat),
+        STORY(a_take_is_refused_when_the_owner_has_moved),
+        STORY(a_daemon_that_lost_the_lease_writes_nothing_more),
+        STORY(another_nonce_is_another_owner),
+        STORY(the_taker_ends_the_session_of_a_vanished_owner),
+        STORY(a_released_lease_says_so),
+        STORY(a_take_in_doubt_is_decided_by_the_row),
+        STORY(a_database_that_went_back_in_time_takes_nothing),
+        STORY(an_alarm_stops_every_daemon),
+        STORY(a_database_that_lost_the_take_is_behind),
+        STORY(a_synchronous_standby_is_required),
+        STORY(the_owner_loads_all_of_it),
+        STORY(services_do_not_see_each_other),
+        STORY(a_name_that_is_no_service_is_refused),
+        STORY(an_export_belongs_to_one_service),
+        STORY(a_daemon_alone_and_standbys_keep_each_other_out),
+        STORY(nodes_that_are_there_are_seen),
+    };
+    int rv;
+
+    if (!pg_server_start(&server)) {
+        printf("1..0 # SKIP PostgreSQL is not installed\n");
+        return 0;
+    }
+    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
+    rv = cmocka_run_group_tests(tests, NULL, NULL);
+    pg_server_remove(&server);
+    return rv;
+}

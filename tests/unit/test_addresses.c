@@ -1,0 +1,492 @@
+/*
+ * The runner of the address hook (HA-04, HA-07): real processes, a real hook in sh, in a network of
+ * its own. The hook writes each call into a file, which the tests read.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "addresses/addresses.h"
+#include "base/error.h"
+#include "loop.h"
+
+enum { FAR_MS = 3600 * 1000, SOON_MS = 400 };
+static const char ADDRESS[] = "192.0.2.3";    /* the network of the tests has it, on lo */
+static const char ADDRESS6[] = "2001:db8::2"; /* and this */
+
+static char root[] = "/tmp/holdfast-addresses-XXXXXX";
+static char
+    folder[64];        /* of one test: the runner of the test before may still write into its own */
+static char calls[80]; /* the file that the hook writes into */
+static struct hf_addresses_config config;
+static struct hf_addresses *addresses;
+static unsigned tests_run;
+
+static struct {
+    unsigned up, failed, down, gone;
+    int error;
+} seen;
+
+static void on_event(void *ctx, enum hf_addresses_event event, int error)
+{
+    (void)ctx;
+    seen.up += event == HF_ADDRESSES_UP;
+    seen.failed += event == HF_ADDRESSES_FAILED;
+    seen.down += event == HF_ADDRESSES_DOWN;
+    seen.gone += event == HF_ADDRESSES_GONE;
+    seen.error = error;
+}
+
+/* ---- the hook ---- */
+
+/* $1 is the verb, $2 the service, the rest the addresses. The first line of each call is logged. */
+static void write_hook(const char *body)
+{
+    FILE *file;
+
+    static unsigned n;
+
+    (void)snprintf(config.hook, sizeof(config.hook), "%s/hook%u", folder, ++n);
+    file = fopen(config.hook, "w");
+    assert_non_null(file);
+    (void)fprintf(file, "#!/bin/sh\necho \"$@\" >>%s\n%s\n", calls, body);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(config.hook, 0755), 0);
+}
+
+static const char *read_file(const char *path)
+{
+    static char text[8192];
+    FILE *file = fopen(path, "r");
+    size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+
+    if (file)
+        assert_int_equal(fclose(file), 0);
+    text[n] = '\0';
+    return text;
+}
+
+static unsigned count_calls(const char *verb)
+{
+    const char *text = read_file(calls);
+    unsigned n = 0;
+
+    for (const char *at = text; (at = strstr(at, verb)); at++)
+        n += at == text || at[-1] == '\n';
+    return n;
+}
+
+static long number_in(const char *name)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return strtol(read_file(path), NULL, 10);
+}
+
+/* ---- a process that can be gone ---- */
+
+/* Also true of a zombie whose parent has not looked yet. */
+static bool is_gone(long pid)
+{
+    char path[96];
+    const char *state;
+
+    (void)snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    state = strrchr(read_file(path), ')');
+    return !state || state[2] == 'Z' || state[2] == 'X';
+}
+
+static bool has_address(const char *text)
+{
+    struct hf_addr addr;
+    struct sockaddr_storage sa;
+    unsigned len;
+    int fd;
+    int rv;
+
+    assert_int_equal(hf_addr_parse(text, &addr), 0);
+    len = hf_addr_to_sockaddr(&addr, &sa);
+    fd = socket(sa.ss_family, SOCK_DGRAM, 0);
+    rv = bind(fd, (struct sockaddr *)&sa, len);
+    close(fd);
+    return rv == 0;
+}
+
+static uint64_t in(uint64_t ms)
+{
+    return hf_addresses_now_ms() + ms;
+}
+
+static void start(void)
+{
+    memset(&seen, 0, sizeof(seen));
+    assert_int_equal(hf_addresses_start(&config, &addresses), 0);
+    assert_int_equal(hf_addresses_attach(addresses, &loop, on_event, NULL), 0);
+    TURN_UNTIL(seen.down == 1);
+}
+
+static void take(void)
+{
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.up == 1);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    loop_begin();
+    (void)snprintf(folder, sizeof(folder), "%s/%u", root, ++tests_run);
+    (void)snprintf(calls, sizeof(calls), "%s/calls", folder);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    memset(&config, 0, sizeof(config));
+    (void)snprintf(config.service, sizeof(config.service), "files");
+    (void)hf_addr_parse(ADDRESS, &config.addresses[0]);
+    (void)hf_addr_parse(ADDRESS6, &config.addresses[1]);
+    config.n_addresses = 2;
+    write_hook("exit 0");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    if (addresses)
+        hf_addresses_stop(addresses);
+    addresses = NULL;
+    loop_end();
+    return 0;
+}
+
+/* ---- stories ---- */
+
+static void the_hook_is_called_as_documented(void **state)
+{
+    (void)state;
+    start();
+    assert_string_equal(read_file(calls), "drop files 192.0.2.3 2001:db8::2\n");
+    take();
+    assert_int_equal(count_calls("take files 192.0.2.3 2001:db8::2\n"), 1);
+    hf_addresses_drop(addresses);
+    TURN_UNTIL(seen.down == 2);
+    assert_int_equal(seen.error, 0);
+    assert_int_equal(count_calls("drop files 192.0.2.3 2001:db8::2\n"), 2);
+    hf_addresses_drop(addresses); /* they are down: said again, without the hook */
+    TURN_UNTIL(seen.down == 3);
+    assert_int_equal(count_calls("drop"), 2);
+}
+
+static void a_lease_that_runs_out_drops_them(void **state)
+{
+    (void)state;
+    start();
+    hf_addresses_take(addresses, in(SOON_MS));
+    TURN_UNTIL(seen.down == 2);
+    assert_int_equal(count_calls("drop"), 2);
+    hf_addresses_renew(addresses, in(FAR_MS)); /* too late: a new take is needed */
+    turn_a_while();
+    assert_int_equal(count_calls("take"), seen.up);
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.up == count_calls("take") && seen.up > 0);
+}
+
+static void a_lease_that_is_renewed_keeps_them(void **state)
+{
+    uint64_t first = in(2000);
+
+    (void)state;
+    start();
+    hf_addresses_take(addresses, first);
+    hf_addresses_renew(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.up == 1 && hf_addresses_now_ms() > first + 50);
+    turn_a_while();
+    assert_int_equal(seen.down, 1);
+    assert_int_equal(count_calls("drop"), 1);
+}
+
+static void a_lease_that_is_over_takes_nothing(void **state)
+{
+    (void)state;
+    start();
+    hf_addresses_take(addresses, hf_addresses_now_ms());
+    TURN_UNTIL(seen.down == 2);
+    assert_int_equal(count_calls("take"), 0);
+    assert_int_equal(seen.up, 0);
+}
+
+/* DOWN is about the newest request: what is reported last is what is. */
+static void a_take_overrides_a_drop_that_it_crosses(void **state)
+{
+    (void)state;
+    write_hook("[ $1 = take ] || sleep 0.05");
+    start();
+    take();
+    for (unsigned i = 0; i < 5; i++) {
+        unsigned down = seen.down;
+        unsigned up = seen.up;
+
+        hf_addresses_drop(addresses);
+        hf_addresses_take(addresses, in(FAR_MS));
+        TURN_UNTIL(seen.up == up + 1);
+        assert_int_equal(seen.down, down);
+    }
+}
+
+static void a_hook_that_fails(void **state)
+{
+    (void)state;
+    write_hook("[ $1 = drop ]");
+    start();
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.failed == 1);
+    assert_int_equal(seen.error, HF_EIO);
+    TURN_UNTIL(seen.down == 2); /* what it may have done before it failed is undone */
+    assert_int_equal(count_calls("drop"), 2);
+}
+
+static void a_hook_that_is_missing(void **state)
+{
+    (void)state;
+    (void)snprintf(config.hook, sizeof(config.hook), "%s/no-such-hook", folder);
+    start();
+    assert_int_equal(seen.error, HF_ENOENT); /* yet the addresses are known to be down */
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.failed == 1 && seen.down == 2);
+}
+
+static void a_hook_that_hangs_is_killed_with_its_children(void **state)
+{
+    char body[256];
+
+    (void)state;
+    config.take_ms = 300;
+    (void)snprintf(body, sizeof(body),
+                   "[ $1 = drop ] && exit\necho $$ >%s/pid\nsleep 1000 &\necho $! >%s/child\nwait",
+                   folder, folder);
+    write_hook(body);
+    start();
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.failed == 1);
+    assert_int_equal(seen.error, HF_ETIMEDOUT);
+    TURN_UNTIL(seen.down == 2);
+    assert_true(is_gone(number_in("pid")));
+    TURN_UNTIL(is_gone(number_in("child")));
+}
+
+static void a_drop_interrupts_a_hook_that_hangs(void **state)
+{
+    (void)state;
+    config.take_ms = FAR_MS;
+    write_hook("[ $1 = drop ] || exec sleep 1000");
+    start();
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(count_calls("take") == 1);
+    hf_addresses_drop(addresses);
+    TURN_UNTIL(seen.down == 2);
+    assert_int_equal(seen.up + seen.failed, 0);
+}
+
+static void addresses_go_although_the_hook_hangs(void **state)
+{
+    char path[96];
+
+    (void)state;
+    config.drop_ms = FAR_MS;
+    (void)snprintf(path, sizeof(path), "ip address add %s/32 dev lo", ADDRESS);
+    (void)!system(path); /* a failure: it is there already */
+    assert_true(has_address(ADDRESS));
+    write_hook("[ $1 = take ] || exec sleep 1000");
+    memset(&seen, 0, sizeof(seen));
+    assert_int_equal(hf_addresses_start(&config, &addresses), 0);
+    assert_int_equal(hf_addresses_attach(addresses, &loop, on_event, NULL), 0);
+    TURN_UNTIL(!has_address(ADDRESS) && !has_address(ADDRESS6));
+    assert_int_equal(seen.down, 0); /* the hook has not ended yet */
+    TURN_UNTIL(count_calls("drop") == 1);
+}
+
+/* Rules of the kernel's policy that concern the IPv6 address. */
+static bool is_barred(void)
+{
+    char line[64] = "";
+    FILE *rules = popen("ip -6 rule show from 2001:db8::2", "r");
+
+    assert_non_null(rules);
+    (void)!fgets(line, sizeof(line), rules);
+    (void)pclose(rules);
+    return strstr(line, "blackhole");
+}
+
+/* Whatever the hook does: Linux would go on sending from an IPv6 address that is gone. */
+static void nothing_leaves_from_a_dropped_ipv6_address(void **state)
+{
+    (void)state;
+    start();
+    assert_true(is_barred());
+    take();
+    assert_false(is_barred());
+    hf_addresses_drop(addresses);
+    TURN_UNTIL(seen.down == 2);
+    assert_true(is_barred());
+    hf_addresses_take(addresses, in(FAR_MS));
+    TURN_UNTIL(seen.up == 2);
+    assert_false(is_barred());
+}
+
+static void a_hook_that_hangs_in_drop_is_reported(void **state)
+{
+    (void)state;
+    config.drop_ms = 200;
+    write_hook("[ $1 = take ] || exec sleep 1000");
+    start();
+    assert_int_equal(seen.error, HF_ETIMEDOUT);
+}
+
+/* ---- the daemon, as a process that a test can kill ---- */
+
+/* Takes the addresses, and renews its lease of SOON_MS until it is stopped or killed. */
+static pid_t start_daemon(uint64_t lease_ms)
+{
+    pid_t pid = fork();
+
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (hf_addresses_start(&config, &addresses) < 0)
+        _exit(1);
+    hf_addresses_take(addresses, in(lease_ms));
+    for (;;) {
+        hf_addresses_renew(addresses, in(lease_ms));
+        usleep(20 * 1000);
+    }
+}
+
+static void a_killed_daemon_leaves_no_address(void **state)
+{
+    char body[128];
+    pid_t daemon;
+    long runner;
+
+    (void)state;
+    (void)snprintf(body, sizeof(body), "echo $PPID >%s/runner", folder);
+    write_hook(body);
+    daemon = start_daemon(FAR_MS);
+    TURN_UNTIL(count_calls("take") == 1);
+    assert_int_equal(count_calls("drop"), 1);
+    runner = number_in("runner");
+    assert_false(is_gone(runner));
+    kill(daemon, SIGKILL);
+    assert_int_equal(waitpid(daemon, NULL, 0), daemon);
+    TURN_UNTIL(count_calls("drop") == 2);
+    TURN_UNTIL(is_gone(runner));
+}
+
+static void a_stopped_daemon_leaves_no_address(void **state)
+{
+    pid_t daemon;
+
+    (void)state;
+    daemon = start_daemon(SOON_MS);
+    TURN_UNTIL(count_calls("take") >= 1);
+    kill(daemon, SIGSTOP);
+    TURN_UNTIL(count_calls("drop") >= 2);
+    kill(daemon, SIGCONT); /* its renewals bring nothing back */
+    turn_a_while();
+    assert_int_equal(count_calls("take"), 1);
+    kill(daemon, SIGKILL);
+    assert_int_equal(waitpid(daemon, NULL, 0), daemon);
+}
+
+static void signals_of_a_stop_do_not_end_the_runner(void **state)
+{
+    char body[128];
+
+    (void)state;
+    (void)snprintf(body, sizeof(body), "echo $PPID >%s/runner", folder);
+    write_hook(body);
+    start();
+    take();
+    kill((pid_t)number_in("runner"), SIGTERM);
+    kill((pid_t)number_in("runner"), SIGINT);
+    hf_addresses_drop(addresses);
+    TURN_UNTIL(seen.down == 2);
+    assert_int_equal(seen.gone, 0);
+    kill((pid_t)number_in("runner"), SIGKILL);
+    TURN_UNTIL(seen.gone == 1);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+}
+
+static void the_hook_has_what_it_needs_and_no_more(void **state)
+{
+    char path[96];
+    char body[512];
+    int leak = open("/dev/null", O_RDONLY); /* as a file of the daemon's, without O_CLOEXEC */
+
+    (void)state;
+    (void)snprintf(body, sizeof(body),
+                   "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status >%s/status\n"
+                   "ls /proc/$$/fd | tr '\\n' ' ' >%s/files; env >%s/env",
+                   folder, folder, folder);
+    write_hook(body);
+    assert_int_equal(setenv("HOLDFAST_INTERFACE", "eth7", 1), 0);
+    assert_int_equal(setenv("NOTIFY_SOCKET", "/run/none", 1), 0);
+    start();
+    close(leak);
+    (void)snprintf(path, sizeof(path), "%s/status", folder);
+    assert_non_null(strstr(read_file(path), "CapEff:\t0000000000003000")); /* NET_ADMIN, NET_RAW */
+    assert_non_null(strstr(read_file(path), "CapBnd:\t0000000000003000"));
+    assert_non_null(strstr(read_file(path), "NoNewPrivs:\t1"));
+    (void)snprintf(path, sizeof(path), "%s/files", folder);
+    assert_null(strchr(read_file(path), '3')); /* 10 is the script itself */
+    (void)snprintf(path, sizeof(path), "%s/env", folder);
+    assert_non_null(strstr(read_file(path), "HOLDFAST_INTERFACE=eth7"));
+    assert_null(strstr(read_file(path), "NOTIFY_SOCKET"));
+}
+
+static void a_second_life_hears_what_happened_between(void **state)
+{
+    (void)state;
+    start();
+    take();
+    hf_addresses_detach(addresses);
+    hf_addresses_drop(addresses);
+    assert_int_equal(hf_addresses_attach(addresses, &loop, on_event, NULL), 0);
+    TURN_UNTIL(seen.down == 2);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(the_hook_is_called_as_documented),
+        TEST(a_lease_that_runs_out_drops_them),
+        TEST(a_lease_that_is_renewed_keeps_them),
+        TEST(a_lease_that_is_over_takes_nothing),
+        TEST(a_take_overrides_a_drop_that_it_crosses),
+        TEST(a_hook_that_fails),
+        TEST(a_hook_that_is_missing),
+        TEST(a_hook_that_hangs_is_killed_with_its_children),
+        TEST(a_drop_interrupts_a_hook_that_hangs),
+        TEST(addresses_go_although_the_hook_hangs),
+        TEST(nothing_leaves_from_a_dropped_ipv6_address),
+        TEST(a_hook_that_hangs_in_drop_is_reported),
+        TEST(a_killed_daemon_leaves_no_address),
+        TEST(a_stopped_daemon_leaves_no_address),
+        TEST(signals_of_a_stop_do_not_end_the_runner),
+        TEST(the_hook_has_what_it_needs_and_no_more),
+        TEST(a_second_life_hears_what_happened_between),
+    };
+    char command[96];
+    int failed;
+
+    if (!mkdtemp(root))
+        return 1;
+    failed = cmocka_run_group_tests_name("addresses", tests, NULL, NULL);
+    (void)snprintf(command, sizeof(command), "rm -rf %s", root);
+    return failed || system(command) != 0;
+}

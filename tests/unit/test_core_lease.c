@@ -1,0 +1,559 @@
+/* The lease (HA-02, HA-03, HA-04): one process at a time, with the database as a row in this file.
+ */
+#include "unit.h"
+
+#include "core/lease/lease.h"
+
+static const struct hf_lease_config defaults = HF_LEASE_DEFAULTS;
+
+/* A database that never fails. Tests change it between a transaction's begin and its end. */
+struct database {
+    struct hf_lease_row row;
+};
+
+static struct hf_lease_row apply(struct database *db, const struct hf_lease_order *order,
+                                 enum hf_lease_result *result)
+{
+    struct hf_lease_row *row = &db->row;
+    bool good =
+        row->epoch == order->epoch && row->nonce == order->nonce && row->beat >= order->beat;
+
+    *result = HF_LEASE_DONE;
+    if (order->action == HF_LEASE_STOP)
+        row->alarm = true, row->beat++;
+    if (order->action == HF_LEASE_POLL || order->action == HF_LEASE_STOP)
+        return *row;
+    if (order->action == HF_LEASE_TAKE)
+        good = row->epoch == order->epoch && row->beat == order->beat;
+    if (order->action == HF_LEASE_CLEAR ? !row->alarm : !good || row->alarm) {
+        *result = HF_LEASE_REFUSED;
+        return *row;
+    }
+    row->beat++;
+    if (order->action == HF_LEASE_TAKE)
+        *row = (struct hf_lease_row){order->new_epoch, order->nonce, row->beat, false, false};
+    if (order->action == HF_LEASE_CLEAR)
+        *row = (struct hf_lease_row){.epoch = order->new_epoch, .beat = row->beat};
+    row->released = order->action == HF_LEASE_RELEASE || order->action == HF_LEASE_CLEAR;
+    return *row;
+}
+
+/* Does what the lease wants at this moment, with an answer after took_ms; what it did. */
+static enum hf_lease_action step(struct hf_lease *lease, struct database *db, uint64_t now,
+                                 uint64_t took_ms)
+{
+    enum hf_lease_action action = hf_lease_next(lease, now);
+    enum hf_lease_result result;
+    struct hf_lease_order order;
+    struct hf_lease_row row;
+
+    if (action == HF_LEASE_NOTHING)
+        return action;
+    order = hf_lease_begin(lease, action, now);
+    assert_int_equal(hf_lease_next(lease, now), HF_LEASE_NOTHING); /* one at a time */
+    row = apply(db, &order, &result);
+    hf_lease_end(lease, now + took_ms, result, &row);
+    return action;
+}
+
+/* Steps at every deadline until the lease does `action`; the moment at which it began. */
+static uint64_t until(struct hf_lease *lease, struct database *db, enum hf_lease_action action,
+                      uint64_t now)
+{
+    for (int i = 0; i < 100; i++) {
+        if (step(lease, db, now, 0) == action)
+            return now;
+        now = hf_lease_deadline(lease, now);
+        assert_true(now != UINT64_MAX);
+    }
+    fail();
+    return 0;
+}
+
+static void fails(struct hf_lease *lease, enum hf_lease_action action, uint64_t at,
+                  uint64_t until_ms)
+{
+    assert_int_equal(hf_lease_next(lease, at), action);
+    hf_lease_begin(lease, action, at);
+    hf_lease_end(lease, until_ms, HF_LEASE_FAILED, NULL);
+}
+
+static struct database fresh(void)
+{
+    return (struct database){.row = {.released = true}};
+}
+
+static void own(struct hf_lease *lease, struct database *db, uint64_t now)
+{
+    hf_lease_init(lease, &defaults, 77);
+    until(lease, db, HF_LEASE_TAKE, now);
+    assert_int_equal(hf_lease_state(lease, now), HF_LEASE_ACTIVE);
+}
+
+/* HA-02: a service that no process ever had, or that was released, is taken at the first poll. */
+static void takes_what_is_free(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    hf_lease_init(&lease, &defaults, 5);
+    assert_int_equal(hf_lease_state(&lease, 0), HF_LEASE_STANDBY);
+    assert_false(hf_lease_is_valid(&lease, 0));
+    assert_int_equal(step(&lease, &db, 1000, 3), HF_LEASE_POLL);
+    assert_int_equal(step(&lease, &db, 1003, 4), HF_LEASE_TAKE);
+    assert_int_equal(db.row.epoch, 1);
+    assert_int_equal(db.row.nonce, 5);
+    assert_int_equal(hf_lease_epoch(&lease), 1);
+    assert_true(hf_lease_is_valid(&lease, 1007));
+}
+
+/* HA-02: the lease counts from before the renewal was sent, and its end is not part of it. */
+static void counts_from_before_it_was_sent(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    assert_int_equal(hf_lease_deadline(&lease, 1000), 1200);
+    assert_int_equal(step(&lease, &db, 1199, 0), HF_LEASE_NOTHING);
+    assert_int_equal(step(&lease, &db, 1200, 700), HF_LEASE_RENEW);
+    assert_int_equal(hf_lease_valid_until(&lease), 2000);
+    assert_true(hf_lease_is_valid(&lease, 1999));
+    assert_false(hf_lease_is_valid(&lease, 2000));
+    assert_int_equal(hf_lease_state(&lease, 2000), HF_LEASE_SUSPENDED);
+}
+
+/* HA-02: a renewal that succeeds too late does not count; the next one makes it active again,
+ * without a new epoch. */
+static void comes_back_after_a_stall(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    step(&lease, &db, 1200, 5000);
+    assert_int_equal(hf_lease_state(&lease, 6200), HF_LEASE_SUSPENDED);
+    assert_true(hf_lease_is_owner(&lease));
+    assert_int_equal(step(&lease, &db, 6200, 10), HF_LEASE_RENEW);
+    assert_int_equal(hf_lease_state(&lease, 6210), HF_LEASE_ACTIVE);
+    assert_int_equal(hf_lease_epoch(&lease), 1);
+}
+
+/* HA-02: a commit of records renews as well, and begins whenever there is a batch. */
+static void a_commit_renews(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease_order order;
+    enum hf_lease_result result;
+    struct hf_lease_row row;
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    order = hf_lease_begin(&lease, HF_LEASE_COMMIT, 1100);
+    assert_int_equal(order.epoch, 1);
+    assert_int_equal(order.nonce, 77);
+    row = apply(&db, &order, &result);
+    hf_lease_end(&lease, 1150, result, &row);
+    assert_int_equal(hf_lease_valid_until(&lease), 1900);
+    assert_int_equal(hf_lease_deadline(&lease, 1150), 1300);
+    /* Expected another beat: not applied, not lost. */
+    hf_lease_begin(&lease, HF_LEASE_COMMIT, 1160);
+    hf_lease_end(&lease, 1165, HF_LEASE_REFUSED, &row);
+    assert_int_equal(hf_lease_state(&lease, 1165), HF_LEASE_ACTIVE);
+    assert_int_equal(hf_lease_valid_until(&lease), 1900);
+    assert_int_equal(hf_lease_next(&lease, 1165), HF_LEASE_RENEW);
+}
+
+/* HA-02: a transaction that failed at once is repeated soon, but not without a pause. */
+static void repeats_what_failed(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    fails(&lease, HF_LEASE_RENEW, 1200, 1200);
+    assert_int_equal(hf_lease_deadline(&lease, 1200), 1250);
+    fails(&lease, HF_LEASE_RENEW, 1250, 1650);
+    assert_int_equal(hf_lease_deadline(&lease, 1650), 1650);
+    assert_int_equal(hf_lease_valid_until(&lease), 1800);
+    fails(&lease, HF_LEASE_RENEW, 1650, 1750);
+    assert_true(hf_lease_may_commit(&lease, 1750));
+    assert_int_equal(hf_lease_state(&lease, 1800), HF_LEASE_SUSPENDED);
+    /* The lease ran out and three transactions got no answer: others must see no beat of ours. */
+    assert_false(hf_lease_may_commit(&lease, 1800));
+    for (uint64_t at = 1800; at < 5000; at += 400)
+        fails(&lease, HF_LEASE_POLL, at, at + 400);
+    assert_int_equal(step(&lease, &db, 5000, 1), HF_LEASE_POLL);
+    assert_int_equal(hf_lease_state(&lease, 5001), HF_LEASE_SUSPENDED);
+    assert_int_equal(step(&lease, &db, 5001, 1), HF_LEASE_RENEW);
+    assert_int_equal(hf_lease_state(&lease, 5002), HF_LEASE_ACTIVE);
+    /* And if another process took it meanwhile, the poll tells. */
+    for (uint64_t at = 5201; at < 7000; at += 400)
+        fails(&lease, hf_lease_next(&lease, at), at, at + 400);
+    db.row = (struct hf_lease_row){.epoch = 2, .nonce = 9, .beat = 30};
+    assert_int_equal(step(&lease, &db, 7201, 1), HF_LEASE_POLL);
+    assert_int_equal(hf_lease_state(&lease, 7202), HF_LEASE_LOST);
+}
+
+/* HA-02: a standby takes when it saw no new beat for 1,000 ms, over at least four polls. */
+static void takes_from_a_silent_owner(void **state)
+{
+    struct database db = {.row = {.epoch = 7, .nonce = 1, .beat = 100}};
+    struct hf_lease lease;
+
+    (void)state;
+    hf_lease_init(&lease, &defaults, 5);
+    assert_int_equal(step(&lease, &db, 1000, 20), HF_LEASE_POLL);
+    assert_int_equal(until(&lease, &db, HF_LEASE_TAKE, 1020), 2020);
+    assert_int_equal(db.row.epoch, 8);
+    assert_int_equal(db.row.nonce, 5);
+    assert_int_equal(db.row.beat, 101);
+    /* With three polls in that time, it waits for the fourth. */
+    db.row = (struct hf_lease_row){.epoch = 20, .nonce = 1, .beat = 200};
+    hf_lease_init(&lease, &defaults, 6);
+    for (uint64_t at = 1000; at <= 1700; at += 350)
+        assert_int_equal(step(&lease, &db, at, 0), HF_LEASE_POLL);
+    assert_int_equal(step(&lease, &db, 2050, 0), HF_LEASE_POLL);
+    assert_int_equal(step(&lease, &db, 2051, 0), HF_LEASE_TAKE);
+}
+
+/* HA-02: a new beat, another owner, a failed poll, a late poll and a pause each begin the count
+ * anew. */
+static void begins_the_count_anew(void **state)
+{
+    enum { BEAT, OWNER, FAILED, LATE, PAUSE, CASES };
+
+    (void)state;
+    for (int how = 0; how < CASES; how++) {
+        struct database db = {.row = {.epoch = 7, .nonce = 1, .beat = 100}};
+        uint64_t first_ms = 2000; /* the answer from which the count starts */
+        struct hf_lease lease;
+
+        hf_lease_init(&lease, &defaults, 5);
+        for (uint64_t at = 1000; at < 1800; at += 200)
+            assert_int_equal(step(&lease, &db, at, 1), HF_LEASE_POLL);
+        if (how == BEAT)
+            db.row.beat++, first_ms = 1800;
+        else if (how == OWNER)
+            db.row.epoch++, db.row.nonce = 2, db.row.beat++, first_ms = 1800;
+        if (how == FAILED)
+            fails(&lease, HF_LEASE_POLL, 1800, 1801);
+        else if (how == LATE)
+            assert_int_equal(step(&lease, &db, 1800, 200), HF_LEASE_POLL);
+        else if (how == PAUSE)
+            first_ms = 2001;
+        else
+            assert_int_equal(step(&lease, &db, 1800, 0), HF_LEASE_POLL);
+        assert_int_equal(until(&lease, &db, HF_LEASE_TAKE, first_ms), first_ms + 1000);
+    }
+}
+
+/* HA-02: two standbys take the same row: one gets it, the other begins to count anew. */
+static void one_of_two_takers(void **state)
+{
+    struct database db = {.row = {.epoch = 7, .nonce = 1, .beat = 100}};
+    struct hf_lease_order orders[2];
+    struct hf_lease leases[2];
+    uint64_t at = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        hf_lease_init(&leases[i], &defaults, 10 + i);
+        for (at = 1000; hf_lease_next(&leases[i], at) != HF_LEASE_TAKE; at += 100)
+            step(&leases[i], &db, at, 0);
+        orders[i] = hf_lease_begin(&leases[i], HF_LEASE_TAKE, at);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        enum hf_lease_result result;
+        struct hf_lease_row row = apply(&db, &orders[i], &result);
+
+        hf_lease_end(&leases[i], at + 5, result, &row);
+    }
+    assert_true(hf_lease_is_valid(&leases[0], at + 5));
+    assert_int_equal(hf_lease_state(&leases[1], at + 5), HF_LEASE_STANDBY);
+    assert_int_equal(db.row.nonce, 10);
+    assert_int_equal(step(&leases[1], &db, at + 5, 0), HF_LEASE_POLL);
+    assert_true(until(&leases[1], &db, HF_LEASE_TAKE, at + 5) >= at + 1005);
+}
+
+/* HA-02: a take in doubt gives nothing by itself; if the row turns out to be ours, a renewal does.
+ */
+static void a_take_in_doubt(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease_order order;
+    enum hf_lease_result result;
+    struct hf_lease lease;
+
+    (void)state;
+    hf_lease_init(&lease, &defaults, 5);
+    step(&lease, &db, 1000, 0);
+    order = hf_lease_begin(&lease, HF_LEASE_TAKE, 1000);
+    apply(&db, &order, &result);
+    hf_lease_end(&lease, 1100, HF_LEASE_FAILED, NULL);
+    assert_int_equal(hf_lease_state(&lease, 1100), HF_LEASE_STANDBY);
+    assert_int_equal(step(&lease, &db, 1100, 0), HF_LEASE_POLL);
+    assert_int_equal(hf_lease_state(&lease, 1100), HF_LEASE_SUSPENDED);
+    assert_false(hf_lease_is_valid(&lease, 1100));
+    assert_int_equal(step(&lease, &db, 1100, 0), HF_LEASE_RENEW);
+    assert_true(hf_lease_is_valid(&lease, 1100));
+    assert_int_equal(hf_lease_epoch(&lease), 1);
+}
+
+/* HA-03: a process whose service was taken is lost, and begins a new life with an empty memory. */
+static void loses_to_another(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    db.row = (struct hf_lease_row){.epoch = 2, .nonce = 9, .beat = 30};
+    assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_RENEW);
+    assert_int_equal(hf_lease_state(&lease, 1200), HF_LEASE_LOST);
+    assert_false(hf_lease_is_valid(&lease, 1200));
+    assert_int_equal(hf_lease_next(&lease, 99999), HF_LEASE_NOTHING);
+    assert_true(hf_lease_deadline(&lease, 1200) == UINT64_MAX);
+    hf_lease_reset(&lease, 78, 1300);
+    assert_int_equal(hf_lease_state(&lease, 1300), HF_LEASE_STANDBY);
+    assert_int_equal(until(&lease, &db, HF_LEASE_TAKE, 1300), 2300);
+    assert_int_equal(hf_lease_epoch(&lease), 3);
+}
+
+/* HA-05: a planned move: silent first, then released; held back until another node has it. */
+static void moves(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+    struct hf_lease other;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    hf_lease_init(&other, &defaults, 6);
+    hf_lease_step_down(&lease, HF_LEASE_UNTIL_TAKEN, 1100);
+    assert_int_equal(hf_lease_state(&lease, 1100), HF_LEASE_LEAVING);
+    assert_false(hf_lease_is_valid(&lease, 1100));
+    assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_RENEW); /* nothing was dropped yet */
+    assert_false(hf_lease_is_valid(&lease, 1200));
+    hf_lease_silent(&lease);
+    assert_int_equal(step(&lease, &db, 1210, 1), HF_LEASE_RELEASE);
+    assert_int_equal(hf_lease_state(&lease, 1211), HF_LEASE_LOST);
+    hf_lease_reset(&lease, 78, 1211);
+    assert_int_equal(hf_lease_state(&lease, 1211), HF_LEASE_HELD);
+    assert_true(db.row.released);
+    assert_int_equal(until(&other, &db, HF_LEASE_TAKE, 1220), 1220);
+    assert_int_equal(hf_lease_epoch(&other), 2);
+    assert_int_equal(until(&lease, &db, HF_LEASE_POLL, 1220), 1220);
+    assert_int_equal(hf_lease_state(&lease, 1220), HF_LEASE_STANDBY);
+    /* No node follows: after move_ms the service is taken back. */
+    hf_lease_step_down(&other, HF_LEASE_UNTIL_TAKEN, 2000);
+    hf_lease_silent(&other);
+    step(&other, &db, 2000, 0);
+    hf_lease_reset(&other, 79, 2000);
+    assert_int_equal(until(&other, &db, HF_LEASE_TAKE, 2000), 7000);
+    assert_int_equal(hf_lease_state(&other, 7000), HF_LEASE_ACTIVE);
+}
+
+/* HA-07: a manager's release holds back until it says take; also while a take is under way. */
+static void held_back_until_told(void **state)
+{
+    struct database db = fresh();
+    enum hf_lease_result result;
+    struct hf_lease_order order;
+    struct hf_lease_row row;
+    struct hf_lease lease;
+
+    (void)state;
+    hf_lease_init(&lease, &defaults, 5);
+    hf_lease_step_down(&lease, HF_LEASE_UNTIL_TOLD, 500);
+    assert_int_equal(hf_lease_state(&lease, 500), HF_LEASE_HELD);
+    for (uint64_t at = 1000; at < 60000; at += 200)
+        assert_int_equal(step(&lease, &db, at, 0), HF_LEASE_POLL);
+    hf_lease_want(&lease);
+    assert_int_equal(hf_lease_state(&lease, 59900), HF_LEASE_STANDBY);
+    assert_int_equal(hf_lease_next(&lease, 59900), HF_LEASE_TAKE);
+    order = hf_lease_begin(&lease, HF_LEASE_TAKE, 59900);
+    hf_lease_step_down(&lease, HF_LEASE_UNTIL_TOLD, 59901);
+    row = apply(&db, &order, &result);
+    hf_lease_end(&lease, 59910, result, &row);
+    assert_int_equal(hf_lease_state(&lease, 59910), HF_LEASE_LEAVING);
+    hf_lease_silent(&lease);
+    assert_int_equal(step(&lease, &db, 59911, 0), HF_LEASE_RELEASE);
+    assert_true(db.row.released);
+}
+
+/* HA-05: a release in doubt is repeated; one that another node already used means the same. */
+static void a_release_in_doubt(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    hf_lease_step_down(&lease, HF_LEASE_UNTIL_TAKEN, 1000);
+    hf_lease_silent(&lease);
+    fails(&lease, HF_LEASE_RELEASE, 1000, 1300);
+    db.row.released = true, db.row.beat++; /* it was applied */
+    assert_int_equal(step(&lease, &db, 1300, 0), HF_LEASE_RELEASE);
+    assert_int_equal(hf_lease_state(&lease, 1300), HF_LEASE_LOST);
+    own(&lease, &db, 2000);
+    hf_lease_step_down(&lease, HF_LEASE_UNTIL_TAKEN, 2000);
+    hf_lease_silent(&lease);
+    fails(&lease, HF_LEASE_RELEASE, 2000, 2300);
+    db.row = (struct hf_lease_row){.epoch = 9, .nonce = 3, .beat = 90};
+    step(&lease, &db, 2300, 0);
+    assert_int_equal(hf_lease_state(&lease, 2300), HF_LEASE_LOST);
+}
+
+/* HA-08: a database that shows less than it acknowledged: alarm, and nothing until it is accepted.
+ */
+static void went_back_in_time(void **state)
+{
+    static const struct hf_lease_row shown[] = {
+        {.epoch = 3, .nonce = 77, .beat = 40},                 /* commits are missing */
+        {.epoch = 2, .nonce = 8, .beat = 60},                  /* the take is missing */
+        {.epoch = 3, .nonce = 8, .beat = 60},                  /* and another one was made */
+        {.epoch = 0, .nonce = 0, .beat = 0, .released = true}, /* everything is */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        struct database db = {.row = {.epoch = 2, .nonce = 8, .beat = 50, .released = true}};
+        struct hf_lease lease;
+
+        own(&lease, &db, 1000);
+        assert_int_equal(hf_lease_epoch(&lease), 3);
+        db.row = shown[i];
+        step(&lease, &db, 1200, 0);
+        assert_int_equal(hf_lease_state(&lease, 1200), HF_LEASE_ALARM);
+        assert_false(hf_lease_is_valid(&lease, 1200));
+        assert_false(hf_lease_is_owner(&lease));
+        /* Written into the row, so that another process does not go on; then nothing more. */
+        assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_STOP);
+        assert_true(db.row.alarm);
+        for (uint64_t at = 1400; at < 9000; at += 200)
+            assert_int_equal(step(&lease, &db, at, 0), HF_LEASE_POLL);
+        assert_int_equal(hf_lease_state(&lease, 9000), HF_LEASE_ALARM);
+        assert_true(hf_lease_accept(&lease));
+        assert_int_equal(step(&lease, &db, 9000, 0), HF_LEASE_CLEAR);
+        assert_int_equal(hf_lease_state(&lease, 9000), HF_LEASE_LOST);
+        assert_false(hf_lease_accept(&lease));
+        hf_lease_reset(&lease, 79, 9000);
+        until(&lease, &db, HF_LEASE_TAKE, 9000);
+        assert_true(hf_lease_epoch(&lease) > 3); /* that was used, whatever the row said */
+    }
+}
+
+/* HA-08: an alarm in the row stops every process; it ends when an operator clears it on one node.
+ */
+static void the_alarm_is_for_all(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease owner;
+    struct hf_lease lease;
+
+    (void)state;
+    own(&owner, &db, 1000);
+    hf_lease_init(&lease, &defaults, 5);
+    step(&lease, &db, 1000, 0);
+    db.row.alarm = true;
+    step(&owner, &db, 1200, 0);
+    step(&lease, &db, 1200, 0);
+    assert_int_equal(hf_lease_state(&owner, 1200), HF_LEASE_ALARM);
+    assert_int_equal(hf_lease_state(&lease, 1200), HF_LEASE_ALARM);
+    assert_int_equal(step(&lease, &db, 1400, 0), HF_LEASE_POLL); /* it is there already */
+    assert_true(hf_lease_accept(&lease) && hf_lease_accept(&owner));
+    assert_int_equal(step(&lease, &db, 1500, 0), HF_LEASE_CLEAR);
+    assert_int_equal(step(&owner, &db, 1500, 0), HF_LEASE_CLEAR); /* refused: the other did it */
+    assert_int_equal(until(&owner, &db, HF_LEASE_POLL, 1500), 1700);
+    assert_int_equal(hf_lease_state(&lease, 1700), HF_LEASE_LOST);
+    assert_int_equal(hf_lease_state(&owner, 1700), HF_LEASE_LOST);
+    assert_true(db.row.released);
+}
+
+/* HA-08: a database that forgets the alarm as well is told again. */
+static void the_alarm_is_forgotten(void **state)
+{
+    struct database db = fresh();
+    struct hf_lease lease;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    db.row.beat = 0;
+    step(&lease, &db, 1200, 0);
+    assert_int_equal(step(&lease, &db, 1200, 0), HF_LEASE_STOP);
+    db.row = (struct hf_lease_row){.epoch = 1, .nonce = 77};
+    assert_int_equal(until(&lease, &db, HF_LEASE_POLL, 1200), 1400);
+    assert_int_equal(until(&lease, &db, HF_LEASE_STOP, 1400), 1600);
+    assert_int_equal(hf_lease_state(&lease, 1600), HF_LEASE_ALARM);
+}
+
+/* HA-08: a standby knows what it polled; a row that was read without being durable counts for
+ * nothing. */
+static void a_standby_notices_too(void **state)
+{
+    struct database db = {.row = {.epoch = 7, .nonce = 1, .beat = 100}};
+    struct hf_lease_row undurable = {.epoch = 7, .nonce = 1, .beat = 130};
+    struct hf_lease lease;
+
+    (void)state;
+    hf_lease_init(&lease, &defaults, 5);
+    until(&lease, &db, HF_LEASE_POLL, 1000);
+    for (uint64_t at = 1200; hf_lease_next(&lease, at) != HF_LEASE_TAKE; at += 200)
+        step(&lease, &db, at, 0);
+    hf_lease_begin(&lease, HF_LEASE_TAKE, 2000);
+    hf_lease_end(&lease, 2001, HF_LEASE_REFUSED, &undurable);
+    step(&lease, &db, 2200, 0);
+    assert_int_equal(hf_lease_state(&lease, 2200), HF_LEASE_STANDBY);
+    db.row.beat = 99;
+    step(&lease, &db, 2400, 0);
+    assert_int_equal(hf_lease_state(&lease, 2400), HF_LEASE_ALARM);
+}
+
+/* HA-02: a standby must wait longer than an owner answers, with clocks that differ by 10 %. */
+static void configurations(void **state)
+{
+    struct hf_lease_config config = defaults;
+
+    (void)state;
+    assert_true(hf_lease_config_is_safe(&config));
+    config.take_ms = 880;
+    assert_false(hf_lease_config_is_safe(&config));
+    config = defaults;
+    config.renew_ms = 400;
+    assert_false(hf_lease_config_is_safe(&config));
+    config = defaults;
+    config.polls = 0;
+    assert_false(hf_lease_config_is_safe(&config));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_what_is_free),
+        cmocka_unit_test(counts_from_before_it_was_sent),
+        cmocka_unit_test(comes_back_after_a_stall),
+        cmocka_unit_test(a_commit_renews),
+        cmocka_unit_test(repeats_what_failed),
+        cmocka_unit_test(takes_from_a_silent_owner),
+        cmocka_unit_test(begins_the_count_anew),
+        cmocka_unit_test(one_of_two_takers),
+        cmocka_unit_test(a_take_in_doubt),
+        cmocka_unit_test(loses_to_another),
+        cmocka_unit_test(moves),
+        cmocka_unit_test(held_back_until_told),
+        cmocka_unit_test(a_release_in_doubt),
+        cmocka_unit_test(went_back_in_time),
+        cmocka_unit_test(the_alarm_is_for_all),
+        cmocka_unit_test(the_alarm_is_forgotten),
+        cmocka_unit_test(a_standby_notices_too),
+        cmocka_unit_test(configurations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
