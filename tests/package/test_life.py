@@ -139,12 +139,12 @@ def a_downgrade_under_load_keeps_every_lock():
 def a_store_of_a_newer_version_is_refused_with_a_reason():
     """After a downgrade over a change of the format: status 3, nothing is overwritten, the reason is shown."""
     machine.run("systemctl", "stop", SERVICE)
-    change_format(+1)
+    change_format(+100)
     machine.ask("systemctl", "start", SERVICE)
     state, code = machine.unit(SERVICE, "ActiveState", "ExecMainStatus")
     shown = machine.ask("systemctl", "status", "--no-pager", "-l", SERVICE)
     assert (state, code) == ("failed", "3") and "run the newer" in shown, shown
-    change_format(-1)
+    change_format(-100)
     machine.run("systemctl", "start", SERVICE)
     machine.wait_active(SERVICE)
 
