@@ -8,51 +8,51 @@
 #define HF_CORE_MUTANT_H
 
 /* name, what it does */
-#define HF_MUTANTS(X)                                                                    \
-    X(FORGET_WAKE, "an unlock wakes no waiter")                                          \
-    X(GRANT_BEFORE_DURABLE, "answers and callbacks do not wait for their batch")         \
-    X(RANGE_OFF_BY_ONE, "a lock does not protect its last byte")                         \
-    X(RECLAIM_AFTER_GRACE, "a reclaim is granted though grace is over")                  \
-    X(REUSE_STATE_NUMBER, "a restart does not change the state number")                  \
-    X(DROP_SECOND_WAITER, "the second waiter of a file is told BLOCKED and forgotten")   \
-    X(OVERTAKE_WAITER, "a newcomer overtakes a waiter it conflicts with")                \
-    X(WAITED_UNREGISTERED, "a client granted after waiting is not registered")           \
-    X(FORGET_UNDO, "a failed commit undoes nothing")                                     \
-    X(NOTIFY_ANY_ADDRESS, "SM_NOTIFY is believed from any address")                      \
-    X(GRACE_ENDS_EARLY, "grace ends at the first reclaim")                               \
-    X(UNLOCK_WHOLE, "unlocking a part of a lock releases all of it")                     \
-    X(DUPLICATE_WAITER, "a repeated LOCK waits a second time")                           \
-    X(RECLAIM_UNCHECKED, "a reclaim in grace is granted to any client")                  \
-    X(CRASH_KEEPS_WAITERS, "the waiters of a crashed client stay")                       \
-    X(SHARED_IS_EXCLUSIVE_BLIND, "a shared lock is granted over an exclusive one")       \
-    X(UPGRADE_NOT_RECORDED, "an upgrade to exclusive is not made durable")               \
-    X(DEADLOCK_UNSEEN, "a cycle of more than two owners is not seen")                    \
-    X(DEADLOCK_BY_QUEUE, "a circle through places in a queue is answered DEADLCK")       \
-    X(QUEUE_DENIES, "a LOCK that does not wait is denied because another one waits")     \
-    X(SLICE_FORGETS_REST, "waiters beyond a slice of work are not served")               \
-    X(SKIPS_WHOLE_CLIENT, "a conflict with another owner of the client is not seen")     \
-    X(QUOTA_NOT_RETURNED, "a released lock still counts for its host")                   \
-    X(CIRCLE_STAYS, "a circle through places in a queue is not broken")                  \
-    X(LATE_LOCK_STAYS, "a delayed LOCK of a former life survives the notice")            \
-    X(DOOMED_MERGED, "a new lock becomes part of one that is being released")            \
-    X(DOOMED_COUNTS, "a reclaim or repeat is granted for a lock that is being released") \
-    X(RELEASE_FORGETS_REST, "a release in slices ends with the first")                   \
-    X(NLM_HOLDER_TRUNCATED, "a holder beyond 32 bits is truncated for version 3")        \
-    X(NLM_TO_END_IS_4G, "to the end, in version 3, is taken for 4 GiB")                  \
-    X(NLM_COOKIE_UNSWAPPED, "the cookie of GRANTED is in the order of this machine")     \
-    X(NLM_ANSWER_AT_ONCE, "an answer does not wait in the queue of answers")             \
-    X(NLM_REFUSAL_UNSAID, "a failed commit does not change the answer")                  \
-    X(REPEAT_DENIED, "DENIED to a repeated GRANTED takes the lock away")                 \
-    X(NSM_FAILURE_UNSAID, "SM_MON says STAT_SUCC though the commit failed")              \
-    X(VERIFY_IGNORED, "a forged notice is believed whatever the monitor answers")        \
-    X(VERIFY_NEVER_BELIEVES, "a notice is ignored if the monitor does not answer")       \
-    X(NSM_PRIV_LOST, "a status callback does not return the monitor's own bytes")        \
-    X(BOOT_ID_NOT_COMPARED, "after a crash of the host no lock is thought lost")         \
-    X(ANY_CRASH_LOSES, "after a crash of the process locks are thought lost")            \
-    X(LOST_TAIL_CONFLICTS, "a reclaim of a lost lock is granted over a known one")       \
-    X(LOST_TAIL_FORGOTTEN, "a restart in grace forgets that locks were lost")            \
-    X(CLIENT_NOT_FLUSHED, "a new client counts before it is flushed")                    \
-    X(ANSWER_BEFORE_WRITE, "what may be lost by the host is not written at all")         \
+#define HF_MUTANTS(X)                                                                       \
+    X(FORGET_WAKE, "an unlock wakes no waiter")                                             \
+    X(GRANT_BEFORE_DURABLE, "answers and callbacks do not wait for their batch")            \
+    X(RANGE_OFF_BY_ONE, "a lock does not protect its last byte")                            \
+    X(RECLAIM_AFTER_GRACE, "a reclaim is granted though grace is over")                     \
+    X(REUSE_STATE_NUMBER, "a restart does not change the state number")                     \
+    X(DROP_SECOND_WAITER, "the second waiter of a file is told BLOCKED and forgotten")      \
+    X(OVERTAKE_WAITER, "a newcomer overtakes a waiter it conflicts with")                   \
+    X(WAITED_UNREGISTERED, "a client granted after waiting is not registered")              \
+    X(FORGET_UNDO, "a failed commit undoes nothing")                                        \
+    X(NOTIFY_ANY_ADDRESS, "SM_NOTIFY is believed from any address")                         \
+    X(GRACE_ENDS_EARLY, "grace ends at the first reclaim")                                  \
+    X(UNLOCK_WHOLE, "unlocking a part of a lock releases all of it")                        \
+    X(DUPLICATE_WAITER, "a repeated LOCK waits a second time")                              \
+    X(RECLAIM_UNCHECKED, "a reclaim in grace is granted to any client")                     \
+    X(CRASH_KEEPS_WAITERS, "the waiters of a crashed client stay")                          \
+    X(SHARED_IS_EXCLUSIVE_BLIND, "a shared lock is granted over an exclusive one")          \
+    X(UPGRADE_NOT_RECORDED, "an upgrade to exclusive is not made durable")                  \
+    X(DEADLOCK_UNSEEN, "a cycle of more than two owners is not seen")                       \
+    X(DEADLOCK_BY_QUEUE, "a circle through places in a queue is answered DEADLCK")          \
+    X(QUEUE_DENIES, "a LOCK that does not wait is denied because another one waits")        \
+    X(SLICE_FORGETS_REST, "waiters beyond a slice of work are not served")                  \
+    X(SKIPS_WHOLE_CLIENT, "a conflict with another owner of the client is not seen")        \
+    X(QUOTA_NOT_RETURNED, "a released lock still counts for its host")                      \
+    X(CIRCLE_STAYS, "a circle through places in a queue is not broken")                     \
+    X(LATE_LOCK_STAYS, "a delayed LOCK of a former life survives the notice")               \
+    X(RELEASING_MERGED, "a new lock becomes part of one that is being released")            \
+    X(RELEASING_COUNTS, "a reclaim or repeat is granted for a lock that is being released") \
+    X(RELEASE_FORGETS_REST, "a release in slices ends with the first")                      \
+    X(NLM_HOLDER_TRUNCATED, "a holder beyond 32 bits is truncated for version 3")           \
+    X(NLM_TO_END_IS_4G, "to the end, in version 3, is taken for 4 GiB")                     \
+    X(NLM_COOKIE_UNSWAPPED, "the cookie of GRANTED is in the order of this machine")        \
+    X(NLM_ANSWER_AT_ONCE, "an answer does not wait in the queue of answers")                \
+    X(NLM_REFUSAL_UNSAID, "a failed commit does not change the answer")                     \
+    X(REPEAT_DENIED, "DENIED to a repeated GRANTED takes the lock away")                    \
+    X(NSM_FAILURE_UNSAID, "SM_MON says STAT_SUCC though the commit failed")                 \
+    X(VERIFY_IGNORED, "a forged notice is believed whatever the monitor answers")           \
+    X(VERIFY_NEVER_BELIEVES, "a notice is ignored if the monitor does not answer")          \
+    X(NSM_PRIV_LOST, "a status callback does not return the monitor's own bytes")           \
+    X(BOOT_ID_NOT_COMPARED, "after a crash of the host no lock is thought lost")            \
+    X(ANY_CRASH_LOSES, "after a crash of the process locks are thought lost")               \
+    X(LOST_TAIL_CONFLICTS, "a reclaim of a lost lock is granted over a known one")          \
+    X(LOST_TAIL_FORGOTTEN, "a restart in grace forgets that locks were lost")               \
+    X(CLIENT_NOT_FLUSHED, "a new client counts before it is flushed")                       \
+    X(ANSWER_BEFORE_WRITE, "what may be lost by the host is not written at all")            \
     X(FLUSH_NEVER, "what was written is not flushed")
 
 /* Those of the lease, which the cluster simulator catches. */

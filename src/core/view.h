@@ -38,7 +38,7 @@ struct hf_view_lock {
     struct hf_addr client_addr;
     bool durable;
     bool unreclaimed;   /* held from before our restart, not yet reclaimed */
-    bool doomed;        /* a release of its client is under way, and will take it */
+    bool releasing;     /* a release of its client is under way, and will take it */
     uint32_t n_waiters; /* that wait on the file */
 };
 

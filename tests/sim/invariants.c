@@ -209,7 +209,7 @@ void sim_check_answer(struct sim_world *world, const struct sim_message *r, enum
         return;
     for (unsigned c = r->range.first; c <= r->range.last; c++) {
         if (world->model.shaky.mode[r->range.file][c][owner] != SIM_FREE ||
-            world->model.seen.doomed.mode[r->range.file][c][owner] != SIM_FREE ||
+            world->model.seen.releasing.mode[r->range.file][c][owner] != SIM_FREE ||
             world->believed.mode[r->range.file][c][owner] == SIM_FREE)
             return;
     }

@@ -59,8 +59,8 @@ static void look_at_locks(struct sim_world *world, struct sim_seen *out)
             out->locks_of_file[range.file]++;
             if (rows[i].unreclaimed)
                 sim_oracle_set(&out->unreclaimed, (unsigned)owner, range, mode);
-            if (rows[i].doomed)
-                sim_oracle_set(&out->doomed, (unsigned)owner, range, mode);
+            if (rows[i].releasing)
+                sim_oracle_set(&out->releasing, (unsigned)owner, range, mode);
         }
     }
 }
@@ -135,7 +135,7 @@ void sim_model_look(struct sim_world *world, struct sim_seen *out)
 
     memset(&out->held, 0, sizeof(out->held));
     memset(&out->unreclaimed, 0, sizeof(out->unreclaimed));
-    memset(&out->doomed, 0, sizeof(out->doomed));
+    memset(&out->releasing, 0, sizeof(out->releasing));
     memset(out->locks_of_host, 0, sizeof(out->locks_of_host));
     memset(out->locks_of_file, 0, sizeof(out->locks_of_file));
     out->n_waiters = out->n_granting = out->n_shares = 0;
@@ -164,7 +164,7 @@ bool sim_seen_equal(const struct sim_seen *a, const struct sim_seen *b)
 {
     return memcmp(&a->held, &b->held, sizeof(a->held)) == 0 &&
            memcmp(&a->unreclaimed, &b->unreclaimed, sizeof(a->unreclaimed)) == 0 &&
-           memcmp(&a->doomed, &b->doomed, sizeof(a->doomed)) == 0 &&
+           memcmp(&a->releasing, &b->releasing, sizeof(a->releasing)) == 0 &&
            same_waiters(a->waiters, a->n_waiters, b->waiters, b->n_waiters) &&
            same_waiters(a->granting, a->n_granting, b->granting, b->n_granting) &&
            a->n_shares == b->n_shares && a->grace == b->grace &&

@@ -42,7 +42,7 @@ struct sim_share {
 struct sim_seen {
     struct sim_oracle held;
     struct sim_oracle unreclaimed;          /* the same, but only what waits to be reclaimed */
-    struct sim_oracle doomed;               /* the same, but only what is being released */
+    struct sim_oracle releasing;            /* the same, but only what is being released */
     struct sim_waiter waiters[SIM_WAITERS]; /* in the order of their ids: first in, first out */
     unsigned n_waiters;
     struct sim_waiter granting[SIM_WAITERS]; /* have the lock; their callback is under way */
@@ -79,7 +79,7 @@ struct sim_model {
      * commit undid: the host has restarted or freed all; a GRANTED callback was refused or failed.
      */
     bool gone[SIM_HOSTS];
-    bool gone_now[SIM_HOSTS]; /* in this event; what goes later was shown as doomed */
+    bool gone_now[SIM_HOSTS]; /* in this event; what goes later was shown as being released */
     bool refused[SIM_OWNERS];
     int32_t told[SIM_HOSTS]; /* the state number in its latest LOCK that told a new one */
     int32_t life[SIM_FILES][SIM_CELLS][SIM_OWNERS]; /* told by the LOCK of the cell; 0: unknown */

@@ -115,9 +115,9 @@ bool sim_predict_covers(const struct sim_oracle *held, unsigned owner, struct si
 }
 
 /* Something in the range is being released: it is in the way of others, but not the owner's. */
-static bool is_doomed(const struct sim_model *model, unsigned owner, struct sim_range range)
+static bool is_releasing(const struct sim_model *model, unsigned owner, struct sim_range range)
 {
-    return !sim_oracle_holds(&model->seen.doomed, owner, range, SIM_FREE);
+    return !sim_oracle_holds(&model->seen.releasing, owner, range, SIM_FREE);
 }
 
 static unsigned predict_reclaim(const struct sim_world *world, const struct sim_message *r)
@@ -127,7 +127,7 @@ static unsigned predict_reclaim(const struct sim_world *world, const struct sim_
 
     if (r->proc >= SIM_PROCS) /* the liar of work.c holds nothing */
         return model->seen.grace ? DENIED : GRACE;
-    if (is_doomed(model, owner, r->range))
+    if (is_releasing(model, owner, r->range))
         return !model->seen.grace ? GRACE : world->config.durable ? DENIED : DENIED | GRANTED;
     if (!model->seen.grace) /* "GRANTED if that owner still holds exactly it" */
         return sim_oracle_holds(&model->held, owner, r->range,
@@ -178,7 +178,7 @@ static unsigned predict_lock(const struct sim_world *world, const struct sim_mes
     const struct sim_model *model = &world->model;
     unsigned owner = sim_owner(r->host, r->proc);
 
-    if (!is_doomed(model, owner, r->range) &&
+    if (!is_releasing(model, owner, r->range) &&
         sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return GRANTED | (model->seen.grace ? GRACE : 0); /* in grace: old or new, both true */
     if (model->seen.grace && (!world->config.conflict_mode || sim_server_is_blind(world)))
@@ -197,7 +197,7 @@ static unsigned predict_cancel(const struct sim_world *world, const struct sim_m
     unsigned owner = sim_owner(r->host, r->proc);
 
     if (sim_model_find_waiter(model, owner, r->range, r->exclusive) >= 0 ||
-        is_doomed(model, owner, r->range))
+        is_releasing(model, owner, r->range))
         return GRANTED;
     if (sim_oracle_holds(&model->held, owner, r->range, r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
         return DENIED;

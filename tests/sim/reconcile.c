@@ -22,7 +22,7 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
     struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
 
     /* The host restarted, or freed all (CRS-01, NLM-05): at once, or in slices. */
-    if (model->gone_now[host] || model->seen.doomed.mode[f][c][owner] != SIM_FREE)
+    if (model->gone_now[host] || model->seen.releasing.mode[f][c][owner] != SIM_FREE)
         return true;
     /* The GRANTED callback was refused, or failed three times (section 3, last paragraph): what it
      * gave goes; of what the owner held before, no more than an upgrade. */
@@ -253,12 +253,12 @@ static void check_kept(struct sim_world *world, const struct sim_seen *now)
     for (unsigned f = 0; f < SIM_FILES; f++) {
         for (unsigned c = 0; c < SIM_CELLS; c++) {
             for (unsigned o = 0; o < SIM_OWNERS; o++) {
-                bool doomed = now->doomed.mode[f][c][o] != SIM_FREE;
+                bool goes = now->releasing.mode[f][c][o] != SIM_FREE;
 
-                releasing[o / SIM_PROCS] |= doomed;
+                releasing[o / SIM_PROCS] |= goes;
                 if (model->causes.rolled_back && now->unreclaimed.mode[f][c][o] != SIM_FREE)
                     model->kept.mode[f][c][o] = SIM_FREE; /* its reclaim was undone */
-                if (!doomed || model->kept.mode[f][c][o] == SIM_FREE)
+                if (!goes || model->kept.mode[f][c][o] == SIM_FREE)
                     continue;
                 if (!model->causes.rolled_back)
                     sim_world_violation(world, "what is granted during a release stays",

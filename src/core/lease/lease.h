@@ -35,15 +35,20 @@
  *              the service. A take that was in doubt begins here too: the row was read with our
  *              nonce in it, and only a renewal tells from when on the lease counts.
  *   LEAVING    steps down: silent, still renewing, until the driver says that the addresses are
- * gone and nothing is left to commit (hf_lease_silent()); then it releases the row. HELD polls but
- * does not take: the service was released here (hf_lease_step_down()), or an outside manager said
- * so. LOST       this life has ended: another process took the service, or it was released. Its
+ *              gone and nothing is left to commit (hf_lease_silent()); then it releases the row.
+ *
+ *   HELD       polls but does not take: the service was released here (hf_lease_step_down()), or
+ *              an outside manager said so.
+ *
+ *   LOST       this life has ended: another process took the service, or it was released. Its
  *              memory must not be used again: the driver drops addresses, connections and the core,
  *              then calls hf_lease_reset(). A life owns the service at most once.
+ *
  *   ALARM      the database went back in time: it shows less than it once acknowledged. Not one
- * lock may be granted on it. The driver drops everything as in LOST. The first process that notices
- * writes the alarm into the row, which stops the others as well. When an operator has accepted the
- * state of the database (hf_lease_accept(), on any node), all of them go on: LOST.
+ *              lock may be granted on it. The driver drops everything as in LOST. The first process
+ *              that notices writes the alarm into the row, which stops the others as well. When an
+ *              operator has accepted the state of the database (hf_lease_accept(), on any node),
+ *              all of them go on: LOST.
  */
 #ifndef HF_CORE_LEASE_LEASE_H
 #define HF_CORE_LEASE_LEASE_H

@@ -9,10 +9,10 @@
  * Where more are needed, the answer waits for a decision, which is made with the last slice.
  *
  * A lock that is to be released is held until then, and is in the way of other owners' requests.
- * But it is *doomed* (hf_lock_is_doomed()): its owner may be a process of the client's new life,
- * and what that is granted stays. So a doomed lock is not merged with a new one, a reclaim or a
- * repeated request is not granted because of it, and it goes as a whole with the first request of
- * its owner that would change a part of it.
+ * But it is *being released* (hf_lock_is_releasing()): its owner may be a process of the client's
+ * new life, and what that is granted stays. So such a lock is not merged with a new one, a reclaim
+ * or a repeated request is not granted because of it, and it goes as a whole with the first request
+ * of its owner that would change a part of it.
  *
  * The release of a client found dead must not be lost because memory ran out or a commit failed,
  * and a release in slices is not left half done: it is retried until it is durable. If the server
@@ -53,7 +53,7 @@ static void release_owner(struct hf_core *core, struct hf_now now, struct hf_cli
     hf_list_add_tail(&client->owners, &owner->in_client);
     for (; lock; lock = next) {
         next = hf_owner_next_lock(core, owner, lock);
-        if (!hf_lock_is_doomed(lock))
+        if (!hf_lock_is_releasing(lock))
             continue;
         if (hf_lock_release(core, now, lock, &r->seq) < 0) {
             r->incomplete = true;

@@ -15,7 +15,7 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
 {
     struct hf_share *share = hf_share_find(core, file, client, args->oh);
 
-    if (share && hf_share_is_doomed(share)) {
+    if (share && hf_share_is_releasing(share)) {
         hf_share_drop(core, share);
         share = NULL;
     }

@@ -308,7 +308,7 @@ struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_
     return lock;
 }
 
-bool hf_lock_is_doomed(const struct hf_lock *lock)
+bool hf_lock_is_releasing(const struct hf_lock *lock)
 {
     const struct hf_pending_release *r = &lock->owner->client->pending_release;
 
@@ -316,7 +316,7 @@ bool hf_lock_is_doomed(const struct hf_lock *lock)
                                         (r->unclaimed && lock->unclaimed));
 }
 
-bool hf_share_is_doomed(const struct hf_share *share)
+bool hf_share_is_releasing(const struct hf_share *share)
 {
     const struct hf_pending_release *r = &share->client->pending_release;
 

@@ -18,9 +18,9 @@ static bool is_former(const struct hf_lock *lock)
     return lock->late || lock->id < lock->owner->client->hint_id;
 }
 
-static bool is_doomed(const struct hf_lock *lock)
+static bool is_releasing(const struct hf_lock *lock)
 {
-    return hf_lock_is_doomed(lock) && !HF_MUTANT(DOOMED_MERGED);
+    return hf_lock_is_releasing(lock) && !HF_MUTANT(RELEASING_MERGED);
 }
 
 /* Adds what is left of a lock that was taken out, under the given id. A new id does not make it a
@@ -34,12 +34,12 @@ static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id,
     return hf_lock_add(txn, lock->file, &rest, id, lock->acquired_at_ms, lock->unclaimed, true);
 }
 
-/* Cuts [first, last] out of a lock; a doomed one goes as a whole. With donor the record is left for
- * another lock to take over. */
+/* Cuts [first, last] out of a lock; one that is being released goes as a whole. With donor the
+ * record is left for another lock to take over. */
 static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint64_t last,
                  bool donor)
 {
-    bool whole = is_doomed(lock) || HF_MUTANT(UNLOCK_WHOLE);
+    bool whole = is_releasing(lock) || HF_MUTANT(UNLOCK_WHOLE);
     bool left = lock->node.first < first && !whole;
     bool right = lock->node.last > last && !whole;
     uint64_t right_id = left ? hf_core_new_id(txn->core) : lock->id;
@@ -57,7 +57,7 @@ bool hf_table_splits(const struct hf_core *core, const struct hf_file *file,
     const struct hf_lock *lock =
         hf_table_own(core, file, want->owner, want->first, want->last, NULL);
 
-    return lock && !is_doomed(lock) && lock->node.first < want->first &&
+    return lock && !is_releasing(lock) && lock->node.first < want->first &&
            lock->node.last > want->last;
 }
 
@@ -94,7 +94,7 @@ static bool same_incarnation(const struct hf_lock *lock, const struct hf_want *w
 static bool alike(const struct hf_lock *lock, const struct hf_want *want)
 {
     return lock->exclusive == want->exclusive && lock->durable == want->durable &&
-           !lock->unclaimed && same_incarnation(lock, want) && !is_doomed(lock);
+           !lock->unclaimed && same_incarnation(lock, want) && !is_releasing(lock);
 }
 
 /* One of the owner's locks overlaps or borders on the whole: it is merged, cut, or left alone. */
@@ -103,7 +103,7 @@ static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole 
 {
     bool inside = lock->node.first >= asked->first && lock->node.last <= asked->last;
     bool merges = alike(lock, &whole->want);
-    bool donor = whole->id == 0 && lock->durable == whole->want.durable && !is_doomed(lock) &&
+    bool donor = whole->id == 0 && lock->durable == whole->want.durable && !is_releasing(lock) &&
                  (merges || (inside && same_incarnation(lock, &whole->want)));
 
     if (!merges && !hf_range_overlap(lock->node.first, lock->node.last, asked->first, asked->last))
@@ -183,7 +183,7 @@ int hf_table_growth(const struct hf_core *core, const struct hf_file *file,
         if (alike(lock, &asked))
             growth--;
         else if (hf_range_overlap(lock->node.first, lock->node.last, asked.first, asked.last))
-            growth += is_doomed(lock)
+            growth += is_releasing(lock)
                           ? -1
                           : (lock->node.first < asked.first) + (lock->node.last > asked.last) - 1;
     }

@@ -52,8 +52,8 @@ bool hf_table_covers(const struct hf_core *core, const struct hf_file *file,
     struct hf_lock *lock = NULL;
 
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
-        if ((hf_lock_is_doomed(lock) && !HF_MUTANT(DOOMED_COUNTS)) || lock->node.first > next ||
-            (want->exclusive && !lock->exclusive) ||
+        if ((hf_lock_is_releasing(lock) && !HF_MUTANT(RELEASING_COUNTS)) ||
+            lock->node.first > next || (want->exclusive && !lock->exclusive) ||
             (exact_mode && want->exclusive != lock->exclusive))
             return false;
         if (lock->node.last >= want->last)

@@ -216,8 +216,8 @@ struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_o
  * (recovery/pending_release.c). Nothing may be granted because of it, and nothing that is granted
  * may become part of it. Likewise for a share.
  */
-bool hf_lock_is_doomed(const struct hf_lock *lock);
-bool hf_share_is_doomed(const struct hf_share *share);
+bool hf_lock_is_releasing(const struct hf_lock *lock);
+bool hf_share_is_releasing(const struct hf_share *share);
 
 /* The owner holds all of the range in this mode; exclusive also serves shared, unless exact_mode.
  */

@@ -66,7 +66,7 @@ static void show_lock(const struct hf_core *core, const struct hf_lock *lock,
         .client_addr = lock->owner->client->addr,
         .durable = lock->durable,
         .unreclaimed = lock->unclaimed,
-        .doomed = hf_lock_is_doomed(lock),
+        .releasing = hf_lock_is_releasing(lock),
         .n_waiters = lock->file->queue->n_waiters,
     };
     hf_lock_record(core, lock, &row->record);
