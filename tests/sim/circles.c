@@ -3,12 +3,27 @@
 #include "predict.h"
 #include "world.h"
 
+/* What owners lost in this event, say by a crash of their host, they hold no longer. Whether they
+ * may lose it is checked elsewhere (reconcile.c). */
+static void drop_lost(struct sim_oracle *held, const struct sim_oracle *now)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                if (now->mode[f][c][o] < held->mode[f][c][o])
+                    held->mode[f][c][o] = now->mode[f][c][o];
+            }
+        }
+    }
+}
+
 bool sim_circles_since(const struct sim_model *model, unsigned place, const struct sim_seen *now)
 {
     static struct sim_model then;
     unsigned mine = 0;
 
     then = *model;
+    drop_lost(&then.held, &now->held);
     then.n_waiters = 0;
     for (unsigned i = 0; i < model->n_waiters; i++) {
         const struct sim_waiter *w = &model->waiters[i];

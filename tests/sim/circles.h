@@ -8,8 +8,9 @@
 #include "model.h"
 
 /*
- * Other waiters were granted in the same event, which has made this waiter's place in the queue
- * part of a circle. Looks at the model as if they all had their locks and it alone still waited.
+ * Other waiters were granted or locks were lost in the same event (seed 24550), which has made this
+ * waiter's place in the queue part of a circle. Looks at the model as if that had happened and it
+ * alone still waited.
  */
 bool sim_circles_since(const struct sim_model *model, unsigned place, const struct sim_seen *now);
 

@@ -137,6 +137,7 @@ const uint64_t sim_known_seeds[] = {
     80057922,
     91133701,
     100321955,
+    24550,
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 
