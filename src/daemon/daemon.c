@@ -146,9 +146,9 @@ static int open_engine(struct daemon *d)
     const struct hf_confine_user *user = &d->confinement.confine.user;
     int rv = hf_confinement_prepare(&d->confinement, &d->options->config, d->options->config_file);
 
-    d->hopeless = rv == HF_ENOENT || rv == HF_EINVAL; /* of server.user */
     if (rv == 0)
         rv = hf_store_settings_from(&d->options->config, &d->settings);
+    d->hopeless = rv == HF_ENOENT || rv == HF_EINVAL; /* of server.user or store.dsn_file */
     if (rv < 0)
         return rv;
     rv = hf_confine_borrow_user(user);
