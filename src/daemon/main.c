@@ -1,7 +1,9 @@
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "admin/admin.h"
@@ -143,7 +145,27 @@ static int parse_options(int argc, char **argv)
     return -1;
 }
 
-/* The files that the configuration names: a start would end on each that cannot be used. */
+/* Why the hook cannot be run; NULL: some user can, the runner's rights are not those of this
+ * process. */
+static const char *hook_obstacle(const char *hook)
+{
+    struct stat st;
+
+    if (hook[0] == '\0')
+        return NULL;
+    if (stat(hook, &st) < 0)
+        return strerror(errno);
+    if (!S_ISREG(st.st_mode))
+        return "cluster.hook must be a program, and this is no regular file";
+    return st.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH)
+               ? NULL
+               : "cluster.hook is not executable: chmod +x makes it so";
+}
+
+/*
+ * The files that the configuration names. A start would end on each that cannot be used, except on
+ * the hook, which is run only when the node takes the service's addresses.
+ */
 static bool files_are_good(const struct hf_config *config)
 {
     char dsn[HF_CONFIG_TEXT_MAX];
@@ -151,10 +173,16 @@ static bool files_are_good(const struct hf_config *config)
     const char *reason;
     bool good = hf_admin_check_files(config->admin_token_file, config->admin_fh_map) == 0;
 
-    if (hf_store_config_from(config, dsn, &store, &reason) == 0)
-        return good;
-    complain(config->dsn_file, reason);
-    return false;
+    if (hf_store_config_from(config, dsn, &store, &reason) < 0) {
+        complain(config->dsn_file, reason);
+        good = false;
+    }
+    reason = hook_obstacle(config->cluster_hook);
+    if (reason) {
+        complain(config->cluster_hook, reason);
+        good = false;
+    }
+    return good;
 }
 
 static void print_line(void *ctx, const char *line)

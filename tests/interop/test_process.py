@@ -286,6 +286,24 @@ def check_config_checks_the_files_it_names():
 
 
 @tap.test
+def check_config_checks_the_hook():
+    """CFG-01: cluster.hook exists, is a program with an absolute path, and can be executed; else the check says which."""
+    with File("#!/bin/sh\n") as file:
+        def check(hook):
+            return run("--set", "cluster.addresses=192.0.2.9", "--set", f"cluster.hook={hook}", "--check-config")
+
+        os.chmod(file.path, 0o755)
+        status, out, err = check(file.path)
+        assert status == 0 and "good" in out and err == "", f"{status} {out} {err}"
+        os.chmod(file.path, 0o644)
+        for hook, word in ((file.path, "not executable"), ("/nonexistent/hook", "No such file"),
+                           (os.path.dirname(file.path), "no regular file"), ("bin/hook", "not an absolute path")):
+            status, out, err = check(hook)
+            assert status == 2 and word in err and "good" not in out, f"{hook}: {status} {out} {err}"
+            assert hook in err or hook == "bin/hook", err
+
+
+@tap.test
 def print_config_prints_what_can_be_read_again():
     """CFG-01: given settings, the printed file gives the same settings again; --set wins over the file."""
     status, first, _ = run("--set", "server.port=5045", "--set", "share home.fh=4:00ff",
