@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """An operator's day, from the installation to the restored backup, with the commands an operator types and what they
-print (ADM-04, ADM-06, GRC-02). The transcript is kept in day.txt of the build directory."""
+print (ADM-04, ADM-06, GRC-02, NAM-01). The files and their names are real: the clients' handles are those that NFS-Ganesha and
+the kernel's nfsd would give them, and holdfast-namesd finds the paths. The transcript is kept in day.txt of the build directory."""
 import os
 import re
 import shlex
@@ -10,10 +11,12 @@ from pathlib import Path
 
 from holdfast_test import netns, nlm, tap
 from holdfast_test.daemon import WAIT_S, wait_until
+from holdfast_test.names import Namesd, ganesha, nfsd
 from world import NLM, NSM, Host, Locker, get
 
 BUILD = Path(os.environ.get("HOLDFAST_BUILD", Path(__file__).resolve().parents[2] / "build-asan"))
-FILE, PATH = b"plan" * 4, "/export/projects/plan.txt"
+EXPORT = "/srv/export"
+PLAN, MAIL = f"{EXPORT}/projects/plan.txt", f"{EXPORT}/mail.db"
 CONFIG = """[server]
 name=server.example
 user=
@@ -22,8 +25,6 @@ listen=192.0.2.1,127.0.0.1
 mode=embedded
 [store]
 path={root}/var/lib/holdfast
-[admin]
-fh_map={root}/etc/fh_map
 """
 
 
@@ -53,9 +54,24 @@ class Day:
         self.bin = next(self.root.rglob("bin/holdfastctl")).parent
         (self.root / "var/lib/holdfast").mkdir(parents=True)
         (self.root / "etc").mkdir(exist_ok=True)
-        (self.root / "etc/fh_map").write_text(f"{FILE.hex()} {PATH}\n")
         self.config = self.root / "etc/holdfast.conf"
         self.config.write_text(CONFIG.format(root=self.root))
+
+    def export(self):
+        """The directory that is served, where an operator would have it: in the private namespace only."""
+        (self.root / "srv").mkdir()
+        netns.run("mount", "--bind", self.root / "srv", "/srv")
+        for path in (PLAN, MAIL):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            Path(path).touch()
+        self.plan, self.mail = ganesha(PLAN), nfsd(MAIL, root=EXPORT)
+
+    def names(self):
+        """The installed holdfast-namesd."""
+        self.transcript.append(f"$ holdfast-namesd --export {EXPORT} &")
+        namesd = Namesd(EXPORT)
+        namesd.command[0] = self.sbin / "holdfast-namesd"
+        return namesd
 
     def start(self, config=None):
         log = open(self.root / "log", "ab")
@@ -82,20 +98,33 @@ class Day:
         assert self.daemon.wait(WAIT_S) == 0
 
 
-def locks_then_death_then_release(day, beta_host):
-    day.say("A client locks, another waits")
+def locks_are_seen_by_path(day):
+    day.say("A client locks two files, another waits for both: which, by path")
     with Locker("alpha.example", "192.0.2.2") as alpha, Locker("beta.example", "192.0.2.3") as beta:
-        assert alpha.lock(FILE) == "granted"
-        assert beta.lock(FILE, block=True) == "blocked"
-    said = day.type("holdfastctl locks --file plan.txt")
-    assert "alpha.example" in said and PATH in said, said
-    said = day.type("holdfastctl waiters")
-    assert re.search(r"beta\.example.*plan\.txt.*alpha\.example", said), said
-    day.say("alpha dies for good, and the operator releases its lock: beta is told that it has it")
+        for file in (day.plan, day.mail):
+            assert alpha.lock(file) == "granted"
+            assert beta.lock(file, block=True) == "blocked"
+    said = day.type("holdfastctl locks")
+    assert PLAN in said and MAIL in said, said
+    said = day.type(f"holdfastctl locks --file {PLAN}")
+    assert re.search(rf"alpha\.example.*{PLAN}", said) and MAIL not in said, said
+    said = day.type(f"holdfastctl waiters --file {PLAN}")
+    assert re.search(rf"beta\.example.*{PLAN}.*alpha\.example", said), said
+
+
+def death_then_release(day, beta_host):
+    day.say("alpha dies for good. The operator releases one file by its path; beta asks again, and has it")
+    said = day.type(f"holdfastctl release --file {PLAN} --yes")
+    assert "Released 2" in said, said
+    assert "alpha.example" not in day.type(f"holdfastctl locks --file {PLAN}")
+    with Locker("beta.example", "192.0.2.3") as beta:
+        assert beta.lock(day.plan, block=True) == "granted"
+    day.say("... and then whatever else alpha held: beta, which waits for it, is told that it has it")
     said = day.type("holdfastctl release --client alpha.example --yes")
-    assert "beta.example" in said, said
+    assert re.search(rf"beta\.example.*{MAIL}", said), said
     wait_until(lambda: beta_host.count(NLM, nlm.GRANTED) == 1, "beta is called back")
-    assert "beta.example" in day.type("holdfastctl locks")
+    said = day.type("holdfastctl locks")
+    assert said.count("beta.example (") == 2 and "alpha.example" not in said, said
 
 
 def crash_without_loss(day, beta_host):
@@ -104,14 +133,15 @@ def crash_without_loss(day, beta_host):
     day.start()
     wait_until(lambda: beta_host.count(NSM, 6) > 0, "beta is notified")
     with Locker("beta.example", "192.0.2.3") as beta:
-        assert beta.lock(FILE, reclaim=True) == "granted"
+        for file in (day.plan, day.mail):
+            assert beta.lock(file, reclaim=True) == "granted"
     wait_until(lambda: not get("grace")["active"], "grace ends with the last reclaim")
     assert "No lock was lost" in day.type("holdfastctl losses")
     assert "LOST" not in day.type("holdfastctl status")
 
 
 def backup_elsewhere(day, elsewhere):
-    day.say("A backup, restored on another store; beta's lock is there, and can be reclaimed")
+    day.say("A backup, restored on another store; beta's locks are there, and can be reclaimed")
     day.type(f"holdfastctl backup {day.root}/backup")
     day.stop()
     digest = re.search(r"digest\s+(\d+)", day.type(f"holdfastd --config {day.config} --verify-store"))[1]
@@ -122,23 +152,25 @@ def backup_elsewhere(day, elsewhere):
     assert digest in said, "not the same records"
     day.start(config)
     said = day.type("holdfastctl locks")
-    assert "beta.example" in said and PATH in said, said
+    assert said.count("beta.example (") == 2 and PLAN in said and MAIL in said, said
     with Locker("beta.example", "192.0.2.3") as beta, Locker("gamma.example", "192.0.2.2") as gamma:
-        assert gamma.lock(FILE) == "denied_grace_period"
-        assert beta.lock(FILE, reclaim=True) == "granted"
+        for file in (day.plan, day.mail):
+            assert gamma.lock(file) == "denied_grace_period"
+            assert beta.lock(file, reclaim=True) == "granted"
         wait_until(lambda: not get("grace")["active"], "grace is over")
-        assert gamma.lock(FILE) == "denied", "beta holds it here, too"
+        assert gamma.lock(day.plan) == "denied", "beta holds it here, too"
     assert "No lock was lost" in day.type("holdfastctl losses")
     day.stop()
 
 
 @tap.test
 def a_whole_day():
-    """Install, look, lock, see the path, release after a death, crash without loss, back up, restore elsewhere."""
+    """Install, look, lock, see the path, release by path after a death, crash without loss, back up, restore elsewhere."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as root, tempfile.TemporaryDirectory(prefix="holdfast-") as elsewhere, \
             netns.names("192.0.2.1 server.example"), Host("192.0.2.3") as beta_host:
         day = Day(root)
         day.install()
+        day.export()
         try:
             day.say("Installed: is the configuration good, does the host fit?")
             assert "good" in day.type(f"holdfastd --config {day.config} --check-config")
@@ -146,13 +178,16 @@ def a_whole_day():
             said = day.type("holdfastctl doctor || true")
             assert "FAIL" not in said, said
             assert "embedded" in day.type("holdfastctl status")
-            locks_then_death_then_release(day, beta_host)
-            crash_without_loss(day, beta_host)
-            backup_elsewhere(day, elsewhere)
+            with day.names():
+                locks_are_seen_by_path(day)
+                death_then_release(day, beta_host)
+                crash_without_loss(day, beta_host)
+                backup_elsewhere(day, elsewhere)
         finally:
             if day.daemon and day.daemon.poll() is None:
                 day.daemon.kill()
                 day.daemon.wait()
+            netns.run("umount", "--lazy", "/srv")
             text = "\n".join(day.transcript).replace(root, "").replace(elsewhere, "/elsewhere")
             (BUILD / "day.txt").write_text(text + "\n")
         log = (day.root / "log").read_text()
