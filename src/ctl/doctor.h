@@ -26,6 +26,7 @@ void doctor_ports(struct doctor *doctor);
 void doctor_rpcbind(struct doctor *doctor);
 
 /* doctor_host.c: other lock managers, NFS mounts, the clock, our own name. */
+bool doctor_runs(const char *command); /* as in /proc/PID/comm */
 void doctor_lock_managers(struct doctor *doctor);
 void doctor_mounts(struct doctor *doctor);
 void doctor_clock(struct doctor *doctor);

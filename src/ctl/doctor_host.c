@@ -59,28 +59,34 @@ static void read_command(const char *pid, char command[64])
     command[strcspn(command, "\n")] = '\0';
 }
 
-void doctor_lock_managers(struct doctor *doctor)
+bool doctor_runs(const char *command)
 {
-    bool seen[HF_COUNT_OF(RIVALS)] = {false};
     DIR *directory = opendir(proc());
     struct dirent *entry;
-    bool any = false;
+    bool found = false;
 
-    while (directory && (entry = readdir(directory))) {
-        char command[64];
+    while (directory && !found && (entry = readdir(directory))) {
+        char other[64];
 
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
             continue;
-        read_command(entry->d_name, command);
-        for (size_t i = 0; i < HF_COUNT_OF(RIVALS); i++)
-            seen[i] |= strcmp(command, RIVALS[i].command) == 0;
+        read_command(entry->d_name, other);
+        found = strcmp(command, other) == 0;
     }
     if (directory)
         (void)closedir(directory);
+    return found;
+}
+
+void doctor_lock_managers(struct doctor *doctor)
+{
+    bool any = false;
+
     for (size_t i = 0; i < HF_COUNT_OF(RIVALS); i++) {
-        if (seen[i])
-            doctor_find(doctor, "lock managers", DOCTOR_WARN, RIVALS[i].finding, RIVALS[i].advice);
-        any |= seen[i];
+        if (!doctor_runs(RIVALS[i].command))
+            continue;
+        any = true;
+        doctor_find(doctor, "lock managers", DOCTOR_WARN, RIVALS[i].finding, RIVALS[i].advice);
     }
     if (!any)
         doctor_find(doctor, "lock managers", DOCTOR_OK, "no other lock manager runs on this host",

@@ -96,17 +96,38 @@ static struct hf_addr listen_address(const struct doctor *doctor)
 struct program {
     const char *name;
     uint32_t prog, vers;
-    const char *rival; /* advice where another program is registered for it */
 };
 
 static const struct program PROGRAMS[] = {
-    {"lock manager (NLM)", HF_PROGRAM_NLM, 4,
-     "another lock manager has registered, mostly the kernel's lockd because of an NFSv3 mount or "
-     "the kernel's NFS server on this host: end those, then restart holdfastd"},
-    {"status monitor (NSM)", HF_PROGRAM_NSM, 1,
-     "another status monitor has registered, mostly rpc.statd: systemctl disable --now rpc-statd, "
-     "then restart holdfastd"},
+    {"lock manager (NLM)", HF_PROGRAM_NLM, 4},
+    {"status monitor (NSM)", HF_PROGRAM_NSM, 1},
 };
+
+#define KERNEL_ADVICE                                                                             \
+    "the kernel's lockd, because of an NFSv3 mount or the kernel's NFS server on this host: end " \
+    "those"
+#define AGAIN          "; holdfastd then registers by itself"
+#define GANESHA_ADVICE "NFS-Ganesha's: set Enable_NLM = false in its NFS_CORE_PARAM, and restart it"
+
+/*
+ * What to do where another program is registered. rpcbind does not say which process it is, and
+ * lockd has none that owns its port; but Ganesha shows as a process and lockd as a kernel thread.
+ */
+static const char *rival_advice(const struct program *p)
+{
+    bool lockd = doctor_runs("lockd");
+    bool ganesha = doctor_runs("ganesha.nfsd");
+
+    if (p->prog == HF_PROGRAM_NSM)
+        return "another status monitor has registered, mostly rpc.statd: systemctl disable --now "
+               "rpc-statd" AGAIN;
+    if (ganesha && !lockd)
+        return "another lock manager has registered, as it seems " GANESHA_ADVICE AGAIN;
+    if (lockd && !ganesha)
+        return "another lock manager has registered, as it seems " KERNEL_ADVICE AGAIN;
+    return "another lock manager has registered, mostly " KERNEL_ADVICE
+           "; or " GANESHA_ADVICE AGAIN;
+}
 
 void doctor_ports(struct doctor *doctor)
 {
@@ -163,7 +184,7 @@ static void judge_port(struct doctor *doctor, const struct program *p, const cha
         hf_format(text, sizeof(text),
                   "rpcbind sends clients to port %u for the %s over %s, but holdfastd is at %u",
                   port, p->name, transport, port_of(doctor));
-        doctor_find(doctor, "rpcbind", DOCTOR_FAIL, text, p->rival);
+        doctor_find(doctor, "rpcbind", DOCTOR_FAIL, text, rival_advice(p));
     } else {
         hf_format(text, sizeof(text), "rpcbind sends clients to port %u for the %s over %s", port,
                   p->name, transport);

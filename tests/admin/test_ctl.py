@@ -395,6 +395,13 @@ def doctor_names_each_trouble():
             assert status == TROUBLE and levels(found)["rpcbind"] == {"FAIL"}, found
             assert "another lock manager" in found["rpcbind"][0][1] and "holdfastd is at 4045" in found["rpcbind"][0][1], found
             assert "rpc-statd" in found["rpcbind"][2][1] and "cannot be resolved" in found["name"][0][1], found
+        with Daemon("rpcbind.mode=none"), netns.names(""), Host("127.0.0.1"):  # which one: by what runs here
+            for commands, words, not_words in ((("bash", "ganesha.nfsd"), "Enable_NLM = false", "lockd"),
+                                               (("lockd",), "the kernel's lockd", "Ganesha"),
+                                               (("ganesha.nfsd", "lockd"), "or NFS-Ganesha's", "as it seems")):
+                with host_state("", commands) as other:
+                    advice = doctor(other)[1]["rpcbind"][0][1]
+                    assert words in advice and not_words not in advice, (commands, advice)
         with netns.names("192.0.2.200 server.example"), Daemon(*WELL):
             status, found = doctor(env)
             assert status == OK and "no address of this host" in found["name"][0][1], found
