@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from demo_process import PAGE_PORT, Demo
-from holdfast_test import netns, tap
+from holdfast_test import netns, rpcbind, tap
 from holdfast_test.daemon import Daemon
 from world import ADMIN_PORT, Host, Locker, ask
 
@@ -218,9 +218,12 @@ def where_changes_are_refused_there_is_no_button():
 
 @tap.test
 def troubles_stand_at_the_top():
-    """ADM-06, ADM-07: given locks that were lost and a limit that was reached: both are shown; the loss until it is
-    acknowledged."""
-    with Server(PATHS, "limits.locks_per_client=2", "grace.seconds=1", "notify.on_failure=keep") as server:
+    """ADM-06, ADM-07: given locks that were lost, a limit that was reached and an rpcbind that stops: all are shown; the
+    loss until it is acknowledged, rpcbind until it is back."""
+    with rpcbind.System() as system, Server(PATHS, "limits.locks_per_client=2", "grace.seconds=1", "notify.on_failure=keep",
+                                            "rpcbind.mode=system") as server:
+        does = {"acknowledge": lambda: ask("DELETE", "/api/v1/losses"), "stop rpcbind": system.stop,
+                "start rpcbind": system.start}
         with Locker("alpha.example", "192.0.2.2") as alpha:
             assert alpha.lock(PLAN) == alpha.lock(LATE) == "granted"
         server.daemon.stop(signal.SIGKILL)
@@ -228,7 +231,7 @@ def troubles_stand_at_the_top():
         server.daemon.wait_for_log("grace period is over")
         with Locker("alpha.example", "192.0.2.2") as alpha:
             assert [alpha.lock(fh) for fh in (PLAN, LATE, OLD_1)] == ["granted", "granted", "denied_nolocks"]
-            drive("troubles", lambda word: ask("DELETE", "/api/v1/losses"))
+            drive("troubles", lambda word: does[word]())
 
 
 @tap.test
