@@ -84,6 +84,7 @@ class Host:
         self.selector.register(self.wakee, selectors.EVENT_READ, None)
         for transport in self.rpcbind_on:
             self._open(transport, rpcbind.PORT, self._on_rpcbind)
+        self.port = self.port or rpcbind.free_port(self.address)
         for transport in ("udp", "tcp"):
             if transport in self.offers:
                 self.port = self._open(transport, self.port, self._on_service)

@@ -86,7 +86,7 @@ class Host:
         self._sockets = []
         self.mute = False  # deaf, and silent: as a host that is gone
         self.udp_111 = self._open("udp", 111)
-        self.udp = self._open("udp", 0)
+        self.udp = self._open("udp", rpcbind.free_port(self.address))
         self.port = self.udp.getsockname()[1]
         if tcp:
             self._open("tcp", 111)
@@ -110,7 +110,7 @@ class Host:
             self.network.forget(sock)
             self._sockets.remove(sock)
             sock.close()
-        before, self.udp = self.port, self._open("udp", 0)
+        before, self.udp = self.port, self._open("udp", rpcbind.free_port(self.address))
         self.port = self.udp.getsockname()[1]
         assert self.port != before
         self.tcp = self._open("tcp", self.port)

@@ -14,6 +14,21 @@ SET, UNSET, GETPORT, GETADDR, DUMP = 1, 2, 3, 3, 4
 PROTOCOLS = {"tcp": 6, "udp": 17}
 
 
+def free_port(address):
+    """A port that is free over UDP and over TCP. Connections that were closed keep their port for a minute, so a number
+    that the kernel chose for the one may be taken for the other."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    for _ in range(1000):
+        with socket.socket(family, socket.SOCK_STREAM) as tcp, socket.socket(family, socket.SOCK_DGRAM) as udp:
+            tcp.bind((address, 0))
+            try:
+                udp.bind((address, tcp.getsockname()[1]))
+            except OSError:
+                continue
+            return udp.getsockname()[1]
+    raise AssertionError(f"no port of {address} is free over UDP and TCP")
+
+
 def pmap(prog, vers, transport, port=0):
     return Encoder().uint(prog, vers, PROTOCOLS[transport], port).bytes()
 
@@ -91,8 +106,8 @@ class Service:
 
     def __enter__(self):
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind(("127.0.0.1", 0))
-        self.port = self.udp.getsockname()[1]
+        self.port = free_port("127.0.0.1")
+        self.udp.bind(("127.0.0.1", self.port))
         self.tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.tcp.bind(("127.0.0.1", self.port))
         self.tcp.listen()
