@@ -3,17 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-
-static struct hf_bytes word(struct hf_bytes *line)
-{
-    const uint8_t *space = line->len ? memchr(line->data, ' ', line->len) : NULL;
-    size_t len = space ? (size_t)(space - line->data) : line->len;
-    struct hf_bytes found = hf_bytes(line->data, len);
-
-    line->data += len + (space ? 1 : 0);
-    line->len -= len + (space ? 1 : 0);
-    return found;
-}
+#include "base/quote.h"
 
 static bool read_id(struct hf_bytes text, uint64_t *out)
 {
@@ -45,9 +35,9 @@ bool hf_name_answer_read(struct hf_bytes line, struct hf_name_answer *out)
 
     out->status = HF_NAME_NONE;
     out->len = 0;
-    if (!read_id(word(&line), &out->id))
+    if (!read_id(hf_quote_word(&line), &out->id))
         return false;
-    verb = word(&line);
+    verb = hf_quote_word(&line);
     if (hf_bytes_equal(verb, hf_bytes_str("named"))) {
         out->status = HF_NAME_KNOWN;
         return read_path(line, out);

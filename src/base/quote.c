@@ -61,3 +61,14 @@ int hf_path_unquote(struct hf_bytes text, char *out, size_t size)
     out[used] = '\0';
     return (int)used;
 }
+
+struct hf_bytes hf_quote_word(struct hf_bytes *line)
+{
+    const uint8_t *space = line->len ? memchr(line->data, ' ', line->len) : NULL;
+    size_t len = space ? (size_t)(space - line->data) : line->len;
+    struct hf_bytes found = hf_bytes(line->data, len);
+
+    line->data += len + (space ? 1 : 0);
+    line->len -= len + (space ? 1 : 0);
+    return found;
+}

@@ -23,4 +23,7 @@ int hf_path_quote(struct hf_bytes path, char *out, size_t size);
  * begins no \xHH, a NUL, or too long for out. */
 int hf_path_unquote(struct hf_bytes text, char *out, size_t size);
 
+/* Takes the next word off a line; a single space ends it. Empty at the end of the line. */
+struct hf_bytes hf_quote_word(struct hf_bytes *line);
+
 #endif

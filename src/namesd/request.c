@@ -6,18 +6,6 @@
 #include "base/hex.h"
 #include "base/quote.h"
 
-/* The next word of the line, which a single space ends. */
-static struct hf_bytes word(struct hf_bytes *line)
-{
-    const uint8_t *space = line->len ? memchr(line->data, ' ', line->len) : NULL;
-    size_t len = space ? (size_t)(space - line->data) : line->len;
-    struct hf_bytes found = hf_bytes(line->data, len);
-
-    line->data += len + (space ? 1 : 0);
-    line->len -= len + (space ? 1 : 0);
-    return found;
-}
-
 static bool read_id(struct hf_bytes text, char out[HF_NAMES_ID_MAX + 1])
 {
     if (text.len == 0 || text.len > HF_NAMES_ID_MAX)
@@ -34,7 +22,7 @@ static bool read_id(struct hf_bytes text, char out[HF_NAMES_ID_MAX + 1])
 void hf_request_read(struct hf_bytes line, struct hf_request *out)
 {
     struct hf_bytes rest = line;
-    struct hf_bytes verb = word(&rest);
+    struct hf_bytes verb = hf_quote_word(&rest);
     struct hf_bytes hex;
     int len;
 
@@ -43,7 +31,7 @@ void hf_request_read(struct hf_bytes line, struct hf_request *out)
         out->kind = HF_REQUEST_GREETING;
         return;
     }
-    if (!read_id(word(&rest), out->id) || !hf_bytes_equal(verb, hf_bytes_str("path")))
+    if (!read_id(hf_quote_word(&rest), out->id) || !hf_bytes_equal(verb, hf_bytes_str("path")))
         return;
     hex = rest;
     len = hf_hex_decode((const char *)hex.data, hex.len, out->handle, sizeof(out->handle));

@@ -72,8 +72,8 @@ static void on_prepare(uv_prepare_t *handle)
         continue_udp(server);
     }
     flush(server);
-    /* Also for one turn after the last of it: what was served just now may have changes to commit,
-     * which whoever prepared before us has not seen. */
+    /* Also for one turn after the last of it: requests served just now may have changes to commit,
+     * and the engine has ended its part of this turn already. */
     if (waited)
         uv_idle_start(&server->idle, on_idle);
     else

@@ -40,6 +40,20 @@ static bool is_newer(const struct sim_model *model, const struct sim_message *r)
     return true;
 }
 
+/* Nor does a reclaim weaken a part that was upgraded since the restart. */
+static void follow_reclaim(struct sim_model *model, const struct sim_message *r, uint64_t seq)
+{
+    unsigned owner = sim_owner(r->host, r->proc);
+    struct sim_oracle before = model->held;
+
+    sim_model_locked(model, owner, r->range, r->exclusive, r->state, seq);
+    for (unsigned c = r->range.first; c <= r->range.last; c++) {
+        if (before.mode[r->range.file][c][owner] == SIM_EXCLUSIVE &&
+            model->seen.unreclaimed.mode[r->range.file][c][owner] == SIM_FREE)
+            model->held.mode[r->range.file][c][owner] = SIM_EXCLUSIVE;
+    }
+}
+
 static void follow_lock(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
                         uint64_t seq)
 {
@@ -48,6 +62,9 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
     if (r->proc >= SIM_PROCS)
         return;
     if (stat == HF_STAT_GRANTED && r->reclaim && is_newer(&world->model, r)) {
+        world->stats.grants++;
+    } else if (stat == HF_STAT_GRANTED && r->reclaim) {
+        follow_reclaim(&world->model, r, seq);
         world->stats.grants++;
     } else if (stat == HF_STAT_GRANTED) {
         int place = sim_model_find_waiter(&world->model, owner, r->range, r->exclusive);

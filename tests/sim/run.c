@@ -138,6 +138,7 @@ const uint64_t sim_known_seeds[] = {
     91133701,
     100321955,
     24550,
+    300085203,
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 

@@ -196,6 +196,29 @@ static void conflict_mode_lock_claims(void **state)
     assert_int_equal(world_status(w).locks, 1);
 }
 
+/* Conflict mode: an owner upgrades a part of what it held, and its kernel then reclaims all of it as
+ * it was: the upgrade stays, and only the rest is reclaimed (seed 300085203). */
+static void conflict_mode_reclaim_keeps_an_upgrade(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    world_start(w);
+    LOCK(w, .client = 1, .len = 10, .shared = true);
+    LOCK(w, .client = 2, .off = 100, .len = 1); /* keeps the grace period up */
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 1, .off = 2, .len = 3), GRANTED);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .shared = true, .reclaim = true), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .off = 2, .len = 3, .shared = true), DENIED);
+    assert_int_equal(TEST(w, .client = 3, .len = 2, .shared = true), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 5, .shared = true), GRANTED);
+    assert_int_equal(TEST(w, .client = 3, .off = 9, .len = 1), DENIED);
+    assert_int_equal(world_status(w).unreclaimed, 1);
+    world_restart(w);
+    assert_int_equal(TEST(w, .client = 3, .off = 2, .len = 3, .shared = true), DENIED);
+}
+
 /* Locks not durable: any registered client may reclaim what is free; TEST cannot know. */
 static void grace_without_durable_locks(void **state)
 {
@@ -537,6 +560,7 @@ int main(void)
         T(reclaims_of_parts_and_several),
         T(conflict_mode),
         T(conflict_mode_lock_claims),
+        T(conflict_mode_reclaim_keeps_an_upgrade),
         T(grace_without_durable_locks),
         T(unreachable_without_durable_locks),
         T(operator_ends_grace),

@@ -53,7 +53,7 @@ static int claim(struct hf_txn *txn, const struct hf_file *file, const struct hf
     return 0;
 }
 
-/* All of the range was granted after the restart: a reclaim must not weaken those locks. */
+/* All of the range was granted after the restart: the reclaim changes nothing. */
 static bool is_newer(const struct hf_core *core, const struct hf_file *file,
                      const struct hf_want *want)
 {
@@ -66,15 +66,50 @@ static bool is_newer(const struct hf_core *core, const struct hf_file *file,
     return hf_table_covers(core, file, want, false);
 }
 
-static int take_again(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
+static int take_part(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
 {
-    if (is_newer(txn->core, file, want))
-        return 0;
     if (as_recorded(txn->core, file, want))
         return claim(txn, file, want);
     if (want->owner->client->may_reclaim && hf_client_register(txn, want->owner->client) < 0)
         return HF_ENOMEM;
     return hf_table_set(txn, file, want);
+}
+
+/* The first of the owner's locks in the range that the reclaim would weaken, although it was
+ * granted after the restart; NULL: none. */
+static struct hf_lock *first_stronger(const struct hf_core *core, const struct hf_file *file,
+                                      const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (!lock->unclaimed && lock->exclusive && !want->exclusive)
+            return lock;
+    }
+    return NULL;
+}
+
+/* Takes the range but for what was upgraded after the restart: the client reclaims from a list that
+ * it made before that upgrade was granted. */
+static int take_again(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_want rest = *want;
+    const struct hf_lock *stronger;
+
+    if (is_newer(txn->core, file, want))
+        return 0;
+    while ((stronger = first_stronger(txn->core, file, &rest)) != NULL) {
+        struct hf_want part = rest;
+        uint64_t last = stronger->node.last;
+
+        part.last = stronger->node.first - 1;
+        if (stronger->node.first > rest.first && take_part(txn, file, &part) < 0)
+            return HF_ENOMEM;
+        if (last >= rest.last)
+            return 0;
+        rest.first = last + 1;
+    }
+    return take_part(txn, file, &rest);
 }
 
 static uint32_t count_unclaimed(const struct hf_core *core, const struct hf_file *file,
