@@ -196,8 +196,8 @@ static void conflict_mode_lock_claims(void **state)
     assert_int_equal(world_status(w).locks, 1);
 }
 
-/* Conflict mode: an owner upgrades a part of what it held, and its kernel then reclaims all of it as
- * it was: the upgrade stays, and only the rest is reclaimed (seed 300085203). */
+/* Conflict mode: an owner upgrades a part of what it held, and its kernel then reclaims all of it
+ * as it was: the upgrade stays, and only the rest is reclaimed (seed 300085203). */
 static void conflict_mode_reclaim_keeps_an_upgrade(void **state)
 {
     struct world *w = *state;
