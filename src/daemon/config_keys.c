@@ -80,7 +80,7 @@ const struct hf_config_key hf_config_keys[] = {
     {"cluster", "node", NAME, AT(node), NULL,
      .comment = "what this host is called among the nodes"},
     {"cluster", "lease_ms", NUMBER, AT(lease_ms), "800", 50, 3600000,
-     .comment = "how long a renewal permits to answer"},
+     .comment = "how long a renewal permits answers"},
     {"cluster", "renew_ms", NUMBER, AT(renew_ms), "200", 10, 600000,
      .comment = "between two renewals; also between two looks of a standby"},
     {"cluster", "take_ms", NUMBER, AT(take_ms), "1000", 50, 3600000,

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -140,8 +141,14 @@ def installed_it_has_all_it_needs():
                      "usr/share/bash-completion/completions/holdfastctl", "usr/share/zsh/vendor-completions/_holdfastctl",
                      "usr/share/holdfast/holdfast.rules.yml", "usr/share/holdfast/holdfast.json",
                      "usr/share/doc/holdfast/README.Debian", "usr/share/doc/holdfast/page.png",
+                     f"usr/{UNITS}/holdfastd@.service", "usr/libexec/holdfast/addresses", "usr/libexec/holdfast/holdfast-announce",
+                     "usr/libexec/holdfast/keepalived-notify", "usr/share/holdfast/keepalived/standby.conf",
+                     "usr/share/holdfast/keepalived/shared-disk.conf", "usr/lib/ocf/resource.d/holdfast/holdfast-standby",
                      "etc/systemd/system/multi-user.target.wants/holdfastd.service"):
             assert name in there, f"{name} is missing in {sorted(there)}"
+        documents = {Path(name).name.removesuffix(".gz") for name in there if name.startswith("usr/share/doc/holdfast")}
+        missing = {path.name for path in (SOURCE / "docs").glob("*.md")} - documents
+        assert not missing, f"{missing} not among the documents"
         assert "/var/lib/holdfast" in copy.run("getent", "passwd", "holdfast")
         assert "/etc/holdfast/holdfast.conf" in copy.run("dpkg-query", "-W", "-f", "${Conffiles}", "holdfast")
         assert "/nonexistent" in copy.run("getent", "passwd", "holdfast-names")
@@ -179,15 +186,53 @@ def removed_it_keeps_locks_and_purged_it_leaves_nothing():
         store = copy.root / "var/lib/holdfast"
         store.mkdir(exist_ok=True)
         (store / "journal").write_text("locks")
+        enabled = copy.root / "etc/systemd/system/multi-user.target.wants/holdfastd@files.service"
+        enabled.symlink_to("/lib/systemd/system/holdfastd@.service")
         copy.run("dpkg", "--remove", "holdfast", "holdfast-doc")
         left = copy.changed()
         kept = {name for name in left if not name.startswith(("etc/", "var/lib/systemd/"))}
         assert kept == {"var/lib/holdfast/journal"}, left
         copy.install("holdfast", "holdfast-doc")
-        assert "seconds=30" in conf.read_text() and (store / "journal").exists()
+        assert "seconds=30" in conf.read_text() and (store / "journal").exists() and enabled.is_symlink()
         copy.run("dpkg", "--purge", "holdfast", "holdfast-doc")
         assert copy.changed() == set(), copy.changed()
         assert not store.exists() and not conf.parent.exists()
+
+
+# In the place of systemctl: notes each call, and whether the daemon's program and the address hook are there at that moment.
+SYSTEMCTL = """#!/bin/sh
+[ -x /usr/sbin/holdfastd ] && [ -x /usr/libexec/holdfast/addresses ] && files=there || files=gone
+echo "$files: $*" >>/run/calls
+case "$*" in *is-enabled*) echo enabled ;; esac
+"""
+
+
+@tap.test
+def an_upgrade_restarts_every_service_and_removal_stops_them():
+    """PKG-04: also the instances of holdfastd@.service. Nothing is stopped before the new files are in place, and on removal all
+    are stopped while their address hook is still there."""
+    with installed() as copy:
+        (copy.root / "usr/sbin/policy-rc.d").unlink(missing_ok=True)
+        systemctl, calls = copy.root / "usr/bin/systemctl", copy.root / "run/calls"
+        if (copy.root / "bin/systemctl").resolve() != systemctl.resolve():
+            systemctl = copy.root / "bin/systemctl"
+        systemctl.unlink()
+        systemctl.write_text(SYSTEMCTL)
+        systemctl.chmod(0o755)
+        (copy.root / "run/systemd/system").mkdir(parents=True)
+
+        copy.install("holdfast")
+        said = [line.replace("--quiet ", "").replace("--system ", "") for line in calls.read_text().splitlines()]
+        assert not any(": stop " in line for line in said), said
+        reload, restart, instances, namer = (said.index(f"there: {call}") for call in (
+            "daemon-reload", "restart holdfastd.service", "try-restart holdfastd@*.service", "try-restart holdfast-namesd.service"))
+        assert reload < min(restart, instances, namer), said
+
+        calls.unlink()
+        copy.run("dpkg", "--remove", "holdfast")
+        said = calls.read_text().splitlines()
+        for unit in ("holdfastd.service", "holdfastd@*.service", "holdfast-namesd.service"):
+            assert any(line.startswith("there: stop ") and unit in line.split() for line in said), (unit, said)
 
 
 # ---- the unit's restrictions ----

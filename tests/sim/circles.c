@@ -74,8 +74,7 @@ static int next_granted(const struct sim_model *model, const struct sim_seen *no
         const struct sim_waiter *w = &model->waiters[i];
 
         if (sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0 ||
-            !sim_oracle_holds(&now->held, w->owner, w->range,
-                              w->exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+            !sim_seen_has_lock(now, w))
             continue; /* still waits, or waits no longer because its host is silent or gone */
         if (can_be_granted(model, i, w->passes))
             return (int)i;

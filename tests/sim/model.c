@@ -172,6 +172,13 @@ void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state)
     }
 }
 
+bool sim_seen_has_lock(const struct sim_seen *now, const struct sim_waiter *waiter)
+{
+    return sim_oracle_holds(&now->held, waiter->owner, waiter->range,
+                            waiter->exclusive ? SIM_EXCLUSIVE : SIM_SHARED) &&
+           sim_oracle_holds(&now->releasing, waiter->owner, waiter->range, SIM_FREE);
+}
+
 const struct sim_waiter *sim_model_granted_last(const struct sim_model *model, unsigned owner,
                                                 struct sim_range range)
 {

@@ -119,6 +119,10 @@ int sim_model_find_waiter(const struct sim_model *model, unsigned owner, struct 
                           bool exclusive);
 void sim_model_remove_waiter(struct sim_model *model, unsigned place);
 
+/* The waiter has its lock. What is being released is not the reason, even if it has that mode: a
+ * new lock never becomes part of it (seed 400012311). */
+bool sim_seen_has_lock(const struct sim_seen *now, const struct sim_waiter *waiter);
+
 /* The newest grant of just this, in either mode; NULL: none that is remembered. */
 const struct sim_waiter *sim_model_granted_last(const struct sim_model *model, unsigned owner,
                                                 struct sim_range range);

@@ -129,11 +129,8 @@ static unsigned predict_reclaim(const struct sim_world *world, const struct sim_
         return model->seen.grace ? DENIED : GRACE;
     if (is_releasing(model, owner, r->range))
         return !model->seen.grace ? GRACE : world->config.durable ? DENIED : DENIED | GRANTED;
-    if (!model->seen.grace) /* "GRANTED if that owner still holds exactly it" */
-        return sim_oracle_holds(&model->held, owner, r->range,
-                                r->exclusive ? SIM_EXCLUSIVE : SIM_SHARED)
-                   ? GRANTED
-                   : GRACE;
+    if (!model->seen.grace) /* "GRANTED if that owner still holds it" */
+        return sim_predict_covers(&model->held, owner, r->range, r->exclusive) ? GRANTED : GRACE;
     if (world->config.durable && sim_predict_covers(&model->held, owner, r->range, r->exclusive))
         return GRANTED; /* GRC-02 */
     if (!sim_server_is_blind(world))

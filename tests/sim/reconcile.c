@@ -83,12 +83,9 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
     struct sim_waiter waiter = model->waiters[place];
     bool one_of_several = granted_with_another(model, place, now);
 
-    if (model->silent[waiter.owner / SIM_PROCS] &&
-        !sim_oracle_holds(&now->held, waiter.owner, waiter.range,
-                          waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+    if (model->silent[waiter.owner / SIM_PROCS] && !sim_seen_has_lock(now, &waiter))
         return; /* its host does not answer: it waits no longer */
-    if (!sim_oracle_holds(&now->held, waiter.owner, waiter.range,
-                          waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED)) {
+    if (!sim_seen_has_lock(now, &waiter)) {
         if (model->gone[waiter.owner / SIM_PROCS])
             return;
         sim_world_violation(world, "no waiter is lost",

@@ -139,6 +139,8 @@ const uint64_t sim_known_seeds[] = {
     100321955,
     24550,
     300085203,
+    400012311,
+    400053051,
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 

@@ -7,7 +7,8 @@
  * conflicting lock. The same is true of a lock that is not recorded after a crash of the host which
  * may have cost us the newest records (DUR-02); recorded locks are held, so they count.
  *
- * Outside grace, a reclaim is granted only if the owner still holds the lock.
+ * Outside grace, a reclaim is granted only if the owner still holds the lock, in that mode or a
+ * stronger one: a repeat must get the answer that the reclaim had before grace ended.
  */
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
@@ -154,7 +155,7 @@ static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct
 static struct hf_answer outside_grace(const struct hf_core *core, const struct hf_file *file,
                                       const struct hf_want *want)
 {
-    if (hf_table_covers(core, file, want, true))
+    if (hf_table_covers(core, file, want, false))
         return (struct hf_answer){HF_STAT_GRANTED, file->seq};
     if (HF_MUTANT(RECLAIM_AFTER_GRACE) && !hf_table_conflict(core, file, want))
         return (struct hf_answer){HF_STAT_GRANTED, core->durable->seq};
