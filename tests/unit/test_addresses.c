@@ -223,10 +223,11 @@ static void a_lease_that_is_over_takes_nothing(void **state)
 static void a_take_overrides_a_drop_that_it_crosses(void **state)
 {
     (void)state;
-    write_hook("[ $1 = take ] || sleep 0.05");
+    /* Longer than this process can be delayed between the two requests. */
+    write_hook("[ $1 = take ] || sleep 1");
     start();
     take();
-    for (unsigned i = 0; i < 5; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         unsigned down = seen.down;
         unsigned up = seen.up;
 

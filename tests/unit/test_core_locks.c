@@ -1022,10 +1022,13 @@ static void reclaim_outside_grace(void **state)
     LOCK(w, .client = 1, .len = 10);
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .len = 11, .reclaim = true), HF_STAT_DENIED_GRACE_PERIOD);
-    assert_int_equal(LOCK(w, .client = 1, .len = 10, .shared = true, .reclaim = true),
-                     HF_STAT_DENIED_GRACE_PERIOD);
+    assert_int_equal(LOCK(w, .client = 1, .len = 10, .shared = true, .reclaim = true), GRANTED);
+    assert_int_equal(TEST(w, .client = 2, .len = 10, .shared = true), DENIED); /* not weakened */
     assert_int_equal(LOCK(w, .client = 2, .len = 10, .reclaim = true), HF_STAT_DENIED_GRACE_PERIOD);
-    assert_int_equal(hf_core_counters(w->core)->reclaims_granted, 1);
+    LOCK(w, .client = 1, .off = 20, .len = 10, .shared = true);
+    assert_int_equal(LOCK(w, .client = 1, .off = 20, .len = 10, .reclaim = true),
+                     HF_STAT_DENIED_GRACE_PERIOD); /* a stronger mode than it holds */
+    assert_int_equal(hf_core_counters(w->core)->reclaims_granted, 2);
     assert_int_equal(hf_core_counters(w->core)->reclaims_denied, 3);
 }
 
