@@ -141,6 +141,7 @@ const uint64_t sim_known_seeds[] = {
     300085203,
     400012311,
     400053051,
+    500134101,
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 
