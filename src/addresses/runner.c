@@ -132,7 +132,8 @@ static void drop_done(struct runner *r)
         hf_log(r->asked_down ? HF_LOG_INFO : HF_LOG_WARN, "addresses dropped",
                HF_STR("service", r->config->service), HF_STR("reason", r->why_down));
     r->why_down = NULL;
-    answer(r, HF_ADDRESSES_DOWN, r->drop_error);
+    if (!r->wanted_up) /* else a take has arrived meanwhile, and its result is the answer */
+        answer(r, HF_ADDRESSES_DOWN, r->drop_error);
 }
 
 /* The addresses go first, then the hook is called: it may hang. */
