@@ -115,7 +115,10 @@ def a_stopped_owner_sends_not_one_packet():
             owner = cluster.owner()
             with Tap(owner.node) as wire:
                 fault = FAULTS["stop"](cluster)
-                wait_until(lambda: prober.first_after(fault.at, ("GRANTED",)), "the other node serves")
+                other = cluster.other(owner)  # not an answer that the owner gave just before it was stopped
+                wait_until(lambda: other.role() == "active", "the other node has the service")
+                served = time.monotonic()
+                wait_until(lambda: prober.first_after(served, ("GRANTED",)), "the other node serves")
                 wire.frames()  # until now: what was on its way, and what the kernel repeated within the lease
                 fault.heal()
                 cluster.wait_for_pair()
