@@ -39,14 +39,14 @@ struct check_result check_ops(const struct history_op *ops, size_t n_ops,
 /*
  * Of a history that is not linearizable, the smallest part found that is not either: only what is
  * needed up to the failure, of one cell where that suffices. Returns the operations, to be freed,
- * and the state that they begin in.
+ * which of them failed, and the state that they begin in.
  */
 struct history_op *check_smallest(const struct history_op *ops, size_t n_ops,
-                                  const struct check_result *failed, size_t *n_out,
+                                  const struct check_result *result, size_t *n_out, size_t *failed,
                                   struct model_state *state);
 
 /* A picture (SVG): a row per owner, a bar per operation, the one that failed in red. */
 void check_picture(const struct history *history, const struct history_op *ops, size_t n_ops,
-                   FILE *out);
+                   size_t failed, FILE *out);
 
 #endif

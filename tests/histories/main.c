@@ -33,8 +33,8 @@ static void explain(const struct history *history, const struct history_file *fi
                     const struct check_result *result, const char *picture)
 {
     struct model_state from;
-    size_t n;
-    struct history_op *ops = check_smallest(file->ops, file->n_ops, result, &n, &from);
+    size_t n, failed;
+    struct history_op *ops = check_smallest(file->ops, file->n_ops, result, &n, &failed, &from);
     FILE *svg;
 
     printf("violation: file %s, no order explains: ", file->name);
@@ -48,7 +48,7 @@ static void explain(const struct history *history, const struct history_file *fi
     }
     svg = picture ? fopen(picture, "w") : NULL;
     if (svg) {
-        check_picture(history, ops, n, svg);
+        check_picture(history, ops, n, failed, svg);
         (void)fclose(svg);
     }
     free(ops);

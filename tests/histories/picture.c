@@ -79,29 +79,14 @@ static void draw_op(const struct history *history, const struct history_op *op, 
             op->range.exclusive ? "x" : "s");
 }
 
-/* The operation whose completion is the last is the one that failed (check_smallest() cuts there).
- */
-static size_t failed_of(const struct history_op *ops, size_t n_ops)
-{
-    size_t failed = 0;
-
-    for (size_t i = 0; i < n_ops; i++) {
-        if (ops[i].completed <= ops[n_ops - 1].completed &&
-            ops[i].completed >= ops[failed].completed)
-            failed = i;
-    }
-    return failed;
-}
-
 void check_picture(const struct history *history, const struct history_op *ops, size_t n_ops,
-                   FILE *out)
+                   size_t failed, FILE *out)
 {
     uint64_t *moments = calloc(2 * n_ops + 1, sizeof(*moments));
-    size_t n, failed;
+    size_t n;
 
     HF_ASSERT(moments && n_ops > 0);
     n = sorted_moments(ops, n_ops, moments);
-    failed = failed_of(ops, n_ops);
     fprintf(
         out,
         "<svg xmlns='http://www.w3.org/2000/svg' width='%zu' height='%u' font-family='sans-serif' "

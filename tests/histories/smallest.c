@@ -49,21 +49,22 @@ static struct history_op *copy(const struct history_op *ops, size_t n)
 
 /* What was invoked before the failed operation completed, from the last quiet moment on. */
 static struct history_op *cut(const struct history_op *ops, size_t n_ops,
-                              const struct check_result *failed, size_t *n_out,
+                              const struct check_result *result, size_t *n_out, size_t *failed,
                               struct model_state *state)
 {
-    size_t from = failed->is_quiet ? failed->quiet_ops : 0;
+    size_t from = result->is_quiet ? result->quiet_ops : 0;
     size_t to = from;
 
-    while (to < n_ops && ops[to].invoked <= ops[failed->failed_op].completed)
+    while (to < n_ops && ops[to].invoked <= ops[result->failed_op].completed)
         to++;
     *n_out = to - from;
-    *state = failed->is_quiet ? failed->quiet_state : (struct model_state){0};
+    *failed = result->failed_op - from;
+    *state = result->is_quiet ? result->quiet_state : (struct model_state){0};
     return copy(ops + from, to - from);
 }
 
 static struct history_op *try_cell(const struct history_op *ops, size_t n_ops, unsigned cell,
-                                   size_t *n_out, struct model_state *state)
+                                   size_t *n_out, size_t *failed, struct model_state *state)
 {
     static const struct model_state empty;
     struct history_op *projected = calloc(n_ops ? n_ops : 1, sizeof(*projected));
@@ -76,27 +77,28 @@ static struct history_op *try_cell(const struct history_op *ops, size_t n_ops, u
         n += project(&ops[i], cell, &projected[n]);
     result = check_ops(projected, n, &empty);
     if (result.verdict == CHECK_VIOLATION)
-        found = cut(projected, n, &result, n_out, state);
+        found = cut(projected, n, &result, n_out, failed, state);
     free(projected);
     return found;
 }
 
 struct history_op *check_smallest(const struct history_op *ops, size_t n_ops,
-                                  const struct check_result *failed, size_t *n_out,
+                                  const struct check_result *result, size_t *n_out, size_t *failed,
                                   struct model_state *state)
 {
-    struct history_range range = ops[failed->failed_op].range;
-    struct history_op *best = cut(ops, n_ops, failed, n_out, state);
+    struct history_range range = ops[result->failed_op].range;
+    struct history_op *best = cut(ops, n_ops, result, n_out, failed, state);
 
     for (unsigned cell = range.first; cell <= range.last; cell++) {
         struct model_state from;
-        size_t n;
-        struct history_op *smaller = try_cell(ops, n_ops, cell, &n, &from);
+        size_t n, at;
+        struct history_op *smaller = try_cell(ops, n_ops, cell, &n, &at, &from);
 
         if (smaller && n < *n_out) {
             free(best);
             best = smaller;
             *n_out = n;
+            *failed = at;
             *state = from;
         } else {
             free(smaller);

@@ -228,17 +228,12 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
     }
 }
 
-static bool same_range(struct sim_range a, struct sim_range b)
-{
-    return a.file == b.file && a.first == b.first && a.last == b.last;
-}
-
 uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *call)
 {
     struct sim_process *process = &world->hosts[call->host].procs[call->proc];
 
     /* Linux matches file handle, range and svid; neither the cookie nor the kind of lock. */
-    if (!process->listed || !same_range(process->want.range, call->range))
+    if (!process->listed || !sim_range_equal(process->want.range, call->range))
         return HF_STAT_DENIED;
     sim_world_callback_taken(world, call);
     process->granted_epoch = call->hidden.epoch;
