@@ -27,7 +27,8 @@ struct kernel {
     struct desk *desks; /* OWNERS, in memory that all share */
     pid_t pids[OWNERS];
     int bells[OWNERS]; /* a byte in this pipe: there is a command on the desk */
-    int syscalls[OWNERS];
+    int syscalls[OWNERS]; /* /proc/PID/syscall */
+    int states[OWNERS];   /* /proc/PID/stat */
     unsigned asked[OWNERS];
     int file;
 };
@@ -51,9 +52,16 @@ static void work(struct desk *desk, int file, int bell)
     _exit(0);
 }
 
-static void hire(struct kernel *kernel, unsigned owner)
+static int open_in_proc(pid_t pid, const char *name)
 {
     char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void hire(struct kernel *kernel, unsigned owner)
+{
     int ends[2];
 
     HF_ASSERT(pipe2(ends, O_CLOEXEC) == 0);
@@ -67,8 +75,8 @@ static void hire(struct kernel *kernel, unsigned owner)
     }
     close(ends[0]);
     kernel->bells[owner] = ends[1];
-    snprintf(path, sizeof(path), "/proc/%d/syscall", (int)kernel->pids[owner]);
-    kernel->syscalls[owner] = open(path, O_RDONLY | O_CLOEXEC);
+    kernel->syscalls[owner] = open_in_proc(kernel->pids[owner], "syscall");
+    kernel->states[owner] = open_in_proc(kernel->pids[owner], "stat");
 }
 
 struct kernel *kernel_new(void)
@@ -84,7 +92,7 @@ struct kernel *kernel_new(void)
     fflush(stdout);
     for (unsigned i = 0; i < OWNERS; i++) {
         hire(kernel, i);
-        seen = seen && kernel->syscalls[i] >= 0;
+        seen = seen && kernel->syscalls[i] >= 0 && kernel->states[i] >= 0;
     }
     if (seen)
         return kernel;
@@ -100,6 +108,8 @@ void kernel_free(struct kernel *kernel)
         waitpid(kernel->pids[i], NULL, 0);
         if (kernel->syscalls[i] >= 0)
             close(kernel->syscalls[i]);
+        if (kernel->states[i] >= 0)
+            close(kernel->states[i]);
     }
     munmap(kernel->desks, OWNERS * sizeof(struct desk));
     close(kernel->file);
@@ -111,17 +121,32 @@ static bool is_busy(const struct kernel *kernel, unsigned owner)
     return atomic_load(&kernel->desks[owner].answered) != kernel->asked[owner];
 }
 
-/* The process sleeps in fcntl(F_SETLKW). */
-static bool sleeps(const struct kernel *kernel, unsigned owner)
+/* Reads a short file of /proc afresh. */
+static void look(int file, char *text, size_t size)
 {
-    char text[256];
-    ssize_t n = pread(kernel->syscalls[owner], text, sizeof(text) - 1, 0);
-    unsigned long call, file, command;
+    ssize_t n = pread(file, text, size - 1, 0);
 
     HF_ASSERT(n > 0);
     text[n] = '\0';
-    return sscanf(text, "%lu %lx %lx", &call, &file, &command) == 3 && call == SYS_fcntl &&
-           command == F_SETLKW;
+}
+
+/*
+ * The process waits for a lock in fcntl(F_SETLKW). The state is read last: a process that has left
+ * the call by then has also answered, which settle() sees.
+ */
+static bool waits_for_lock(const struct kernel *kernel, unsigned owner)
+{
+    char text[512];
+    unsigned long call, file, command;
+    const char *name_end;
+
+    look(kernel->syscalls[owner], text, sizeof(text));
+    if (sscanf(text, "%lu %lx %lx", &call, &file, &command) != 3 || call != SYS_fcntl ||
+        command != F_SETLKW)
+        return false;
+    look(kernel->states[owner], text, sizeof(text));
+    name_end = strrchr(text, ')');
+    return name_end && strncmp(name_end, ") S", 3) == 0;
 }
 
 static unsigned answers(const struct kernel *kernel)
@@ -140,7 +165,7 @@ static void settle(const struct kernel *kernel)
     do {
         before = answers(kernel);
         for (unsigned i = 0; i < OWNERS; i++) {
-            while (is_busy(kernel, i) && !sleeps(kernel, i))
+            while (is_busy(kernel, i) && !waits_for_lock(kernel, i))
                 sched_yield();
         }
     } while (answers(kernel) != before);

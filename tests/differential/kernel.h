@@ -3,8 +3,11 @@
  *
  * Whether a process waits is not guessed from the time it takes: /proc/PID/syscall names the system
  * call in which a task *sleeps*, and says "running" as soon as it has been woken. The kernel wakes
- * waiters before the call that freed a lock returns. So once every process has either answered or
- * sleeps in F_SETLKW, and none has answered since the first look, nothing moves any more.
+ * waiters before the call that freed a lock returns. A task can also sleep in F_SETLKW before the
+ * kernel has looked for a conflict, for example while another program reads /proc/locks; such a
+ * sleep cannot be interrupted (state D), the wait for a lock can (state S). So once every process
+ * has either answered or sleeps in F_SETLKW in state S, and none has answered since the first look,
+ * nothing moves any more.
  */
 #ifndef HF_DIFFERENTIAL_KERNEL_H
 #define HF_DIFFERENTIAL_KERNEL_H
