@@ -125,6 +125,7 @@ const uint64_t sim_known_seeds[] = {
     50223575, 60070579, 50412706, 50450071, 70100938, 70150274, 80018261, 80057922, 91133701,
     100321955, 24550, 300085203, 400012311, 400053051, 500134101,
     700146662, /* a refusal that waits for one state number when SM_SIMU_CRASH makes another */
+    700207892, /* a LOCK of the new life during the release of the old one */
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 
