@@ -1,5 +1,7 @@
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "rpc/server_private.h"
@@ -182,6 +184,17 @@ void hf_rpc_conn_answered(struct hf_rpc_conn *conn)
 
 /* ---- reading ---- */
 
+static size_t unread_answers(const struct hf_rpc_conn *conn)
+{
+    return hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
+}
+
+static bool must_pause(const struct hf_rpc_conn *conn)
+{
+    return unread_answers(conn) >= OUT_MAX || conn->n_calls >= CALLS_MAX ||
+           !hf_rpc_server_may_send(conn->listener->server);
+}
+
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct hf_rpc_conn *conn = handle->data;
@@ -204,21 +217,21 @@ static void take_records(struct hf_rpc_conn *conn, struct hf_bytes *input)
 {
     struct hf_rpc_server *server = conn->listener->server;
     struct hf_rpc_origin origin = {conn->listener, conn, &conn->peer, &conn->local, conn->host};
-    unsigned host_left = hf_rpc_host_left(server, conn->host);
+    unsigned left = hf_rpc_host_left(server, conn->host);
     struct hf_rpc_slice slice;
     struct hf_bytes record;
     int rv;
 
-    hf_rpc_slice_begin(server, true, &slice);
+    hf_rpc_slice_begin(server, left < SLICE_REQUESTS ? left : SLICE_REQUESTS, true, &slice);
     while ((rv = hf_marking_next(&conn->marking, input, &record)) > 0) {
         hf_rpc_dispatch(server, &origin, record);
         if (conn->closing)
             return;
         conn->owes_ms = 0;
-        if (hf_rpc_slice_is_over(server, &slice) || slice.requests >= host_left)
+        if (hf_rpc_slice_is_over(server, &slice))
             break;
     }
-    conn->host->spent += slice.costly ? HOST_SLICE_REQUESTS : slice.requests;
+    conn->host->spent += slice.spent;
     if (rv > 0)
         return;
     if (rv < 0) {
@@ -248,20 +261,65 @@ static void serve(struct hf_rpc_conn *conn, struct hf_bytes input)
         hf_rpc_conn_close(conn);
 }
 
+/* n: bytes in the buffer; 0: the peer has ended the connection; less: it is broken. */
+static void received(struct hf_rpc_conn *conn, ssize_t n, const void *bytes)
+{
+    if (n < 0) {
+        hf_rpc_conn_close(conn);
+        return;
+    }
+    if (n == 0) {
+        conn->ended = true; /* the peer may still read the answers it waits for */
+    } else {
+        conn->active_ms = uv_now(conn->tcp.stream.loop);
+        hf_list_remove(&conn->link);
+        hf_list_add_tail(&conn->listener->server->conns, &conn->link);
+        hf_list_remove(&conn->host_link);
+        hf_list_add_tail(&conn->host->conns, &conn->host_link);
+        serve(conn, hf_bytes(bytes, (size_t)n));
+    }
+    if (!conn->closing)
+        hf_rpc_conn_flush(conn);
+}
+
+/*
+ * Reads from a connection that had to wait with its bytes in the kernel. libuv would read from all
+ * such connections of a host at once, and most of them would find their host's share used up again.
+ */
+static void read_now(struct hf_rpc_conn *conn)
+{
+    struct hf_rpc_server *server = conn->listener->server;
+    uv_os_fd_t fd = -1;
+    ssize_t n;
+
+    (void)uv_fileno((uv_handle_t *)&conn->tcp.stream, &fd);
+    n = read(fd, server->read_chunk, READ_CHUNK);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        hf_rpc_conn_flush(conn); /* libuv reads again */
+    else
+        received(conn, n, server->read_chunk);
+}
+
 void hf_rpc_conn_continue(struct hf_rpc_conn *conn)
 {
     struct hf_bytes input = hf_buf_view(&conn->input);
     size_t before = input.len;
 
-    if (before > 0 && hf_rpc_server_may_send(conn->listener->server)) {
-        hf_rpc_server_read(conn->listener->server);
-        take_records(conn, &input);
-        if (conn->closing)
-            return;
-        hf_buf_consume(&conn->input, before - input.len);
-        if (input.len == 0)
-            buffer_give_back(conn->listener->server, &conn->input);
+    if (must_pause(conn)) {
+        hf_rpc_conn_flush(conn);
+        return;
     }
+    if (before == 0) {
+        read_now(conn);
+        return;
+    }
+    hf_rpc_server_read(conn->listener->server);
+    take_records(conn, &input);
+    if (conn->closing)
+        return;
+    hf_buf_consume(&conn->input, before - input.len);
+    if (input.len == 0)
+        buffer_give_back(conn->listener->server, &conn->input);
     hf_rpc_conn_flush(conn);
 }
 
@@ -269,30 +327,13 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct hf_rpc_conn *conn = stream->data;
 
-    if (n == 0)
-        return;
     if (n == UV_ENOBUFS) {
         if (hf_rpc_server_may_send(conn->listener->server))
             hf_rpc_turn_wait(conn);
         update_reading(conn);
-        return;
+    } else if (n != 0) {
+        received(conn, n == UV_EOF ? 0 : n, buf->base);
     }
-    if (n < 0) {
-        if (n != UV_EOF) {
-            hf_rpc_conn_close(conn);
-            return;
-        }
-        conn->ended = true; /* the peer may still read the answers it waits for */
-    } else {
-        conn->active_ms = uv_now(stream->loop);
-        hf_list_remove(&conn->link);
-        hf_list_add_tail(&conn->listener->server->conns, &conn->link);
-        hf_list_remove(&conn->host_link);
-        hf_list_add_tail(&conn->host->conns, &conn->host_link);
-        serve(conn, hf_bytes(buf->base, (size_t)n));
-    }
-    if (!conn->closing)
-        hf_rpc_conn_flush(conn);
 }
 
 /*
@@ -301,16 +342,14 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
  */
 static void update_reading(struct hf_rpc_conn *conn)
 {
-    size_t unread = hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
     bool rest = hf_buf_len(&conn->input) > 0;
     bool read;
 
-    if (conn->ended && !rest && conn->n_calls == 0 && unread == 0) {
+    if (conn->ended && !rest && conn->n_calls == 0 && unread_answers(conn) == 0) {
         hf_rpc_conn_close(conn);
         return;
     }
-    conn->paused = conn->ended || unread >= OUT_MAX || conn->n_calls >= CALLS_MAX ||
-                   !hf_rpc_server_may_send(conn->listener->server);
+    conn->paused = conn->ended || must_pause(conn);
     if (rest && !conn->paused && !hf_list_linked(&conn->turn))
         hf_rpc_turn_wait(conn);
     read = !conn->paused && !rest && !hf_list_linked(&conn->turn);

@@ -23,12 +23,14 @@ enum {
     CALLS_MAX = 1024, /* requests in progress at which the server stops reading from a connection */
     CALLS_TOTAL_MAX =
         65536, /* requests in progress on all connections; the server drops further ones */
-    SLICE_REQUESTS = 128,       /* of one connection in one turn of the loop */
+    SLICE_REQUESTS = 128,       /* of one connection, or of one UDP socket, in one turn of the loop */
     SLICE_ACCEPTS = 32,         /* connections of one listener in one turn */
-    HOST_SLICE_REQUESTS = 512,  /* of one host, over all its connections; loopback: no limit */
-    SLICE_WORK = 8192,          /* nodes visited for one connection, or for one host over UDP */
-    SLICE_NS = 500 * 1000,      /* time of one connection, or of one UDP socket */
-    SLICE_CHECK = 4,            /* requests between two looks at their cost; a power of two */
+    HOST_SLICE_REQUESTS = 96,   /* of one host, over all its connections; loopback: no limit */
+    HOST_SLICE_ALONE = 512,     /* the same while no other host is known */
+    NODES_PER_REQUEST = 8,      /* nodes visited that take as long as a simple request */
+    UDP_SLICE_NODES = 2048,     /* nodes visited for one host over UDP */
+    SLICE_NS = 500 * 1000,      /* time of one connection or UDP socket, if nodes are not counted */
+    SLICE_CHECK = 4,            /* requests between two looks at the clock; a power of two */
     SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
     REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
     REPLY_ROOM_MAX = 60 * 1024, /* enough for a long list over TCP */
@@ -37,10 +39,11 @@ enum {
 /* What one connection or UDP socket has used of its slice of the turn. */
 struct hf_rpc_slice {
     unsigned requests;
+    unsigned spent;    /* the requests and their work, in simple requests */
+    unsigned limit;    /* it ends when so much is spent */
     uint64_t began_ns; /* 0: not read yet */
     uint64_t work;     /* the programs' work at its begin */
-    bool counts_work;  /* it ends when the work is too much */
-    bool costly;       /* it ended because of its time or work, not because of its requests */
+    bool counts_work;
 };
 
 /* A TCP or local stream; libuv handles both as uv_stream_t. */
@@ -140,10 +143,11 @@ static inline void hf_rpc_server_read(struct hf_rpc_server *server)
 }
 
 /* turns.c */
-void hf_rpc_slice_begin(const struct hf_rpc_server *server, bool counts_work,
+void hf_rpc_slice_begin(const struct hf_rpc_server *server, unsigned limit, bool counts_work,
                         struct hf_rpc_slice *slice);
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice);
 unsigned hf_rpc_host_left(const struct hf_rpc_server *server, struct hf_rpc_host *host);
+bool hf_rpc_host_may_send(const struct hf_rpc_server *server, struct hf_rpc_host *host);
 void hf_rpc_turn_wait(struct hf_rpc_conn *conn);
 void hf_rpc_turn_serve(struct hf_rpc_server *server);
 
