@@ -50,6 +50,7 @@ static void leave_host(struct hf_rpc_conn *conn)
 
     if (!conn->host)
         return;
+    hf_rpc_host_charge(server, conn->host, CONNECTION_COST);
     hf_list_remove(&conn->host_link);
     if (--conn->host->n_conns == 0)
         server->n_host_conns--;
@@ -231,7 +232,7 @@ static void take_records(struct hf_rpc_conn *conn, struct hf_bytes *input)
         if (hf_rpc_slice_is_over(server, &slice))
             break;
     }
-    conn->host->spent += slice.spent;
+    hf_rpc_host_charge(server, conn->host, slice.spent);
     if (rv > 0)
         return;
     if (rv < 0) {
@@ -470,6 +471,7 @@ static bool join_host(struct hf_rpc_conn *conn)
 
     if (!host)
         return false;
+    hf_rpc_host_charge(server, host, CONNECTION_COST);
     if (host->n_conns++ == 0)
         server->n_host_conns++;
     hf_list_add_tail(&host->conns, &conn->host_link);

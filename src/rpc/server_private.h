@@ -24,10 +24,13 @@ enum {
     CALLS_TOTAL_MAX =
         65536, /* requests in progress on all connections; the server drops further ones */
     SLICE_REQUESTS = 128,       /* of one connection, or of one UDP socket, in one turn of the loop */
-    SLICE_ACCEPTS = 32,         /* connections of one listener in one turn */
-    HOST_SLICE_REQUESTS = 96,   /* of one host, over all its connections; loopback: no limit */
-    HOST_SLICE_ALONE = 512,     /* the same while no other host is known */
-    NODES_PER_REQUEST = 8,      /* nodes visited that take as long as a simple request */
+    SLICE_ACCEPTS = 2,          /* connections of one listener in one turn */
+    HOST_SLICE_REQUESTS = 128,  /* of one host, over all its connections; loopback: no limit */
+    HOST_SLICE_ALONE = 512,     /* the same for a host that has been alone ... */
+    ALONE_MS = 1000,            /* ... for so long */
+    SIMPLE_NODES = 16,          /* nodes that a simple request visits at most; beyond them, */
+    NODES_PER_REQUEST = 6,      /* so many take as long as a simple request */
+    CONNECTION_COST = 24,       /* simple requests that take as long as to open or close a connection */
     UDP_SLICE_NODES = 2048,     /* nodes visited for one host over UDP */
     SLICE_NS = 500 * 1000,      /* time of one connection or UDP socket, if nodes are not counted */
     SLICE_CHECK = 4,            /* requests between two looks at the clock; a power of two */
@@ -105,6 +108,8 @@ struct hf_rpc_server {
     unsigned n_host_conns; /* hosts that have connections */
     struct hf_proven proven;
     uint64_t turn;          /* the number of the current turn of the loop */
+    const void *last_host;  /* the host that was served last, */
+    uint64_t switched_ms;   /* and when that was last another one; 0: never */
     struct hf_list waiting; /* connections with input that has to wait for the next turn */
     bool accept_waits;      /* listeners with connections that wait for the next turn */
     bool udp_waits;         /* and UDP sockets with such datagrams */
@@ -146,8 +151,9 @@ static inline void hf_rpc_server_read(struct hf_rpc_server *server)
 void hf_rpc_slice_begin(const struct hf_rpc_server *server, unsigned limit, bool counts_work,
                         struct hf_rpc_slice *slice);
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice);
-unsigned hf_rpc_host_left(const struct hf_rpc_server *server, struct hf_rpc_host *host);
-bool hf_rpc_host_may_send(const struct hf_rpc_server *server, struct hf_rpc_host *host);
+unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host);
+void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, unsigned requests);
+bool hf_rpc_host_may_send(struct hf_rpc_server *server, struct hf_rpc_host *host);
 void hf_rpc_turn_wait(struct hf_rpc_conn *conn);
 void hf_rpc_turn_serve(struct hf_rpc_server *server);
 

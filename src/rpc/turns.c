@@ -29,9 +29,11 @@ static bool takes_long(struct hf_rpc_slice *slice)
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice)
 {
     uint64_t spent = ++slice->requests;
+    uint64_t simple = SIMPLE_NODES * spent;
+    uint64_t nodes = slice->counts_work ? hf_rpc_work(server) - slice->work : 0;
 
-    if (slice->counts_work && server->config.work)
-        spent += (hf_rpc_work(server) - slice->work) / NODES_PER_REQUEST;
+    if (nodes > simple)
+        spent += (nodes - simple) / NODES_PER_REQUEST;
     else if (!server->config.work && takes_long(slice))
         spent = slice->limit;
     slice->spent = spent < slice->limit ? (unsigned)spent : slice->limit;
@@ -40,29 +42,39 @@ bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slic
 
 /* ---- hosts ---- */
 
-static void enter_turn(const struct hf_rpc_server *server, struct hf_rpc_host *host)
+static void enter_turn(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
     if (host->turn == server->turn)
         return;
+    if (server->last_host && server->last_host != host)
+        server->switched_ms = uv_now(server->config.loop);
+    server->last_host = host;
     host->turn = server->turn;
     host->spent = 0;
     host->nodes = 0;
 }
 
 /* How much of this turn the connections of this host may still use, in simple requests. */
-unsigned hf_rpc_host_left(const struct hf_rpc_server *server, struct hf_rpc_host *host)
+unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
-    unsigned slice = server->hosts.map.count > 1 ? HOST_SLICE_REQUESTS : HOST_SLICE_ALONE;
+    bool alone = uv_now(server->config.loop) - server->switched_ms > ALONE_MS;
+    unsigned slice = alone ? HOST_SLICE_ALONE : HOST_SLICE_REQUESTS;
 
+    enter_turn(server, host);
     /* Loopback is this host with all its users; its connections take turns one by one. */
     if (host->loopback)
         return SLICE_REQUESTS;
-    enter_turn(server, host);
     return host->spent < slice ? slice - host->spent : 0;
 }
 
+void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, unsigned requests)
+{
+    enter_turn(server, host);
+    host->spent += requests;
+}
+
 /* Whether further datagrams of this host are served in this turn. */
-bool hf_rpc_host_may_send(const struct hf_rpc_server *server, struct hf_rpc_host *host)
+bool hf_rpc_host_may_send(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
     enter_turn(server, host);
     return host->loopback || host->nodes < UDP_SLICE_NODES;

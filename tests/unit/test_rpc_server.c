@@ -743,7 +743,7 @@ static void hosts_take_turns(void **state)
     for (unsigned i = 0; i < GREEDY; i++)
         send_calls(greedy[i], 2 + i * EACH, EACH, NOW);
     send_call(victim, 2, NOW);
-    assert_true(handled_before(victim, false) <= 200);
+    assert_true(handled_before(victim, false) <= 300);
     TURN_UNTIL(n_handled == GREEDY * EACH + 1);
     for (unsigned i = 0; i < GREEDY; i++)
         close(greedy[i]);
@@ -805,7 +805,7 @@ static void a_host_replaces_its_own_connections(void **state)
  */
 static void connections_are_accepted_a_few_at_a_time(void **state)
 {
-    enum { MANY = 50, A_FEW = 33 }; /* of 64 that this server takes */
+    enum { MANY = 50, A_FEW = 5 }; /* of 64 that this server takes */
     int greedy[MANY];
     int victim;
 
