@@ -67,6 +67,7 @@ bool peer_has_room(const struct peer *p);
 void peer_put(struct peer *p, const struct request *request);
 void peer_flush(struct peer *p); /* in one write, if there is room */
 void peer_drain(struct peer *p); /* waits for all answers */
+bool peer_has_answer(const struct peer *p);
 unsigned peer_ask(struct peer *p, const struct request *request); /* the NLM status */
 
 /* A host that takes every packet to its portmapper and answers none. */

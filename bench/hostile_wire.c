@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +237,13 @@ static unsigned drain(struct peer *p)
 void peer_drain(struct peer *p)
 {
     drain(p);
+}
+
+bool peer_has_answer(const struct peer *p)
+{
+    struct pollfd fd = {.fd = p->fd, .events = POLLIN};
+
+    return poll(&fd, 1, 0) > 0;
 }
 
 unsigned peer_ask(struct peer *p, const struct request *request)
