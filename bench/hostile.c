@@ -186,9 +186,8 @@ static uint64_t server_ns(void)
 static uint64_t loop_ns(void)
 {
     static int fd = -1;
-    struct perf_event_attr task_clock = {.type = PERF_TYPE_SOFTWARE,
-                                         .size = sizeof(task_clock),
-                                         .config = PERF_COUNT_SW_TASK_CLOCK};
+    struct perf_event_attr task_clock = {
+        .type = PERF_TYPE_SOFTWARE, .size = sizeof(task_clock), .config = PERF_COUNT_SW_TASK_CLOCK};
     uint64_t ns;
 
     if (fd < 0)
@@ -213,7 +212,8 @@ static uint64_t settled_server_ns(void)
 }
 
 /* Sends the request that is to be measured; before that, those that prepare for it. */
-static uint64_t send_probe(struct attack *attack, const struct shape *shape, uint64_t (*clock)(void))
+static uint64_t send_probe(struct attack *attack, const struct shape *shape,
+                           uint64_t (*clock)(void))
 {
     uint64_t before;
 
@@ -231,7 +231,8 @@ static uint64_t send_probe(struct attack *attack, const struct shape *shape, uin
     return before;
 }
 
-static uint64_t cost_in_all(struct attack *attack, const struct shape *shape, struct peer *bystander)
+static uint64_t cost_in_all(struct attack *attack, const struct shape *shape,
+                            struct peer *bystander)
 {
     uint64_t before = send_probe(attack, shape, server_ns);
 
@@ -241,7 +242,8 @@ static uint64_t cost_in_all(struct attack *attack, const struct shape *shape, st
 }
 
 /* The most that the server did while one request of the bystander waited for its answer. */
-static uint64_t cost_at_once(struct attack *attack, const struct shape *shape, struct peer *bystander)
+static uint64_t cost_at_once(struct attack *attack, const struct shape *shape,
+                             struct peer *bystander)
 {
     struct request request = {.proc = PROC_TEST, .file = UINT32_MAX, .length = 10};
     uint64_t before = send_probe(attack, shape, loop_ns);

@@ -1,7 +1,7 @@
 /*
- * What the files of the server share: server.c (listening, timeouts, closing), conn.c (TCP
- * connections), turns.c (how long one connection or host is served before the others), dispatch.c
- * (from the bytes of a message to its handler, and back).
+ * What the files of the server share: server.c (listening, timeouts, closing), accept.c (new
+ * connections), conn.c (TCP connections), turns.c (how long one connection or host is served before
+ * the others), dispatch.c (from the bytes of a message to its handler, and back).
  */
 #ifndef HF_RPC_SERVER_PRIVATE_H
 #define HF_RPC_SERVER_PRIVATE_H
@@ -23,19 +23,19 @@ enum {
     CALLS_MAX = 1024, /* requests in progress at which the server stops reading from a connection */
     CALLS_TOTAL_MAX =
         65536, /* requests in progress on all connections; the server drops further ones */
-    SLICE_REQUESTS = 128,       /* of one connection, or of one UDP socket, in one turn of the loop */
-    SLICE_ACCEPTS = 2,          /* connections of one listener in one turn */
-    HOST_SLICE_REQUESTS = 128,  /* of one host, over all its connections; loopback: no limit */
-    HOST_SLICE_ALONE = 512,     /* the same for a host that has been alone ... */
-    ALONE_MS = 1000,            /* ... for so long */
-    SIMPLE_NODES = 16,          /* nodes that a simple request visits at most; beyond them, */
-    NODES_PER_REQUEST = 6,      /* so many take as long as a simple request */
-    CONNECTION_COST = 24,       /* simple requests that take as long as to open or close a connection */
-    UDP_SLICE_NODES = 2048,     /* nodes visited for one host over UDP */
-    SLICE_NS = 500 * 1000,      /* time of one connection or UDP socket, if nodes are not counted */
-    SLICE_CHECK = 4,            /* requests between two looks at the clock; a power of two */
-    SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
-    REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
+    SLICE_REQUESTS = 128, /* of one connection, or of one UDP socket, in one turn of the loop */
+    SLICE_ACCEPTS = 2,    /* connections of one listener in one turn */
+    HOST_SLICE_REQUESTS = 128, /* of one host, over all its connections; loopback: no limit */
+    HOST_SLICE_ALONE = 512,    /* the same for a host that has been alone ... */
+    ALONE_MS = 1000,           /* ... for so long */
+    SIMPLE_NODES = 16,         /* nodes that a simple request visits at most; beyond them, */
+    NODES_PER_REQUEST = 6,     /* so many take as long as a simple request */
+    CONNECTION_COST = 24,   /* simple requests that take as long as to open or close a connection */
+    UDP_SLICE_NODES = 2048, /* nodes visited for one host over UDP */
+    SLICE_NS = 500 * 1000,  /* time of one connection or UDP socket, if nodes are not counted */
+    SLICE_CHECK = 4,        /* requests between two looks at the clock; a power of two */
+    SPARE_BUFFERS = 64,     /* output buffers kept for reuse */
+    REPLY_ROOM = 4 * 1024,  /* enough for any answer of NLM and NSM */
     REPLY_ROOM_MAX = 60 * 1024, /* enough for a long list over TCP */
 };
 
@@ -182,9 +182,12 @@ struct hf_rpc_origin {
 void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *origin,
                      struct hf_bytes message);
 
-/* conn.c */
+/* accept.c */
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener);
 void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server); /* those that had to wait */
+
+/* conn.c */
+bool hf_rpc_conn_read(struct hf_rpc_conn *conn); /* begins to read */
 void hf_rpc_conn_flush(struct hf_rpc_conn *conn);
 void hf_rpc_conn_close(struct hf_rpc_conn *conn);
 void hf_rpc_conn_answered(struct hf_rpc_conn *conn); /* one of its requests has been answered */

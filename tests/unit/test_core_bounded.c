@@ -13,8 +13,8 @@ enum {
     BLOCKED = HF_STAT_BLOCKED,
 
     MANY = 10000,
-    FEW = 20,        /* objects that a request may visit, where no search is needed */
-    SEARCHED = 1000 + FEW, /* objects that a search for a deadlock visits at most */
+    FEW = 20,                   /* objects that a request may visit, where no search is needed */
+    SEARCHED = 1000 + FEW,      /* objects that a search for a deadlock visits at most */
     BOUND = 2 * SEARCHED + 4000 /* of one request in any case: its own searches, and serving */
 };
 

@@ -828,6 +828,32 @@ static void connections_are_accepted_a_few_at_a_time(void **state)
     close(victim);
 }
 
+/* SEC-05: so do connections that a host closes all at once. */
+static void connections_are_closed_a_few_at_a_time(void **state)
+{
+    enum { MANY = 50, A_FEW = 6 };
+    int greedy[MANY];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        expect_null_answer(greedy[i], 1);
+    }
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    expect_null_answer(victim, 1);
+    for (unsigned i = 0; i < MANY; i++)
+        close(greedy[i]);
+    while (counters()->connections == MANY + 1)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    assert_true(counters()->connections >= MANY + 1 - A_FEW);
+    expect_null_answer(victim, 2);
+    TURN_UNTIL(counters()->connections == 1);
+    close(victim);
+}
+
 /* The connection that goes is the one that has been silent longest, not the oldest. */
 static void the_most_silent_connection_goes(void **state)
 {
@@ -1059,6 +1085,7 @@ int main(void)
         STORY(a_host_alone_has_longer_turns),
         STORY(a_host_replaces_its_own_connections),
         STORY(connections_are_accepted_a_few_at_a_time),
+        STORY(connections_are_closed_a_few_at_a_time),
         STORY(the_most_silent_connection_goes),
         STORY(a_greedy_host_makes_way_when_all_are_taken),
         STORY(a_host_has_so_many_requests_in_progress),
