@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ static struct histogram latencies;
 static uint64_t posted, received, resent, answered; /* answered: those that count */
 static bool counting, finishing;
 static uint64_t turn_ns; /* now, when we turned to this connection */
+static volatile sig_atomic_t stopped;
 
 /* ---- one slot ---- */
 
@@ -267,7 +269,7 @@ static bool is_over(uint64_t end)
 {
     if (finishing)
         return received == posted;
-    return opt.requests ? answered == opt.requests : turn_ns >= end;
+    return stopped || (opt.requests ? answered == opt.requests : turn_ns >= end);
 }
 
 /* From time to time: what got lost, and whether the server is there at all. */
@@ -329,6 +331,13 @@ static void finish(void)
     run_until(0);
 }
 
+/* The time is over, as if --seconds had said so: for what is measured until something happens. */
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
 static void report(double seconds)
 {
     const char *transport = opt.udp ? "udp" : "tcp";
@@ -355,6 +364,7 @@ int main(int argc, char **argv)
 
     options_parse(argc, argv);
     raise_file_limit();
+    signal(SIGTERM, stop);
     prctl(PR_SET_TIMERSLACK, 1UL); /* what is due goes out when it is due */
     if (opt.weights[OP_DENIED])
         hold(ID_IN_THE_WAY | 1, opt.connections * opt.in_flight);
