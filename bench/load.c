@@ -37,6 +37,7 @@ static uint64_t posted, received, resent, answered; /* answered: those that coun
 static bool counting, finishing;
 static uint64_t turn_ns; /* now, when we turned to this connection */
 static volatile sig_atomic_t stopped;
+static FILE *times; /* written as they come; its buffer is large */
 
 /* ---- one slot ---- */
 
@@ -76,6 +77,14 @@ static void post_next(struct conn *c, struct slot *s, uint64_t due, uint64_t now
     post(c, s, now);
 }
 
+static void note_times(const struct slot *s, uint64_t answered_ns)
+{
+    uint64_t three[] = {s->due_ns, s->sent_ns, answered_ns};
+
+    if (times && fwrite(three, sizeof(three), 1, times) != 1)
+        die(opt.times);
+}
+
 static void take_reply(struct conn *c, const uint8_t *reply, size_t len)
 {
     uint64_t now = turn_ns;
@@ -97,6 +106,7 @@ static void take_reply(struct conn *c, const uint8_t *reply, size_t len)
     if (counting) {
         histogram_add(&latencies, now > s->due_ns ? now - s->due_ns : 0);
         answered++;
+        note_times(s, now);
     }
     received++;
     s->sent_ns = 0;
@@ -229,6 +239,18 @@ static uint32_t first_xid(void)
     uint32_t microseconds = (uint32_t)(now_ns() / 1000) & 0x3fffffff; /* far from the end */
 
     return microseconds - microseconds % (uint32_t)opt.in_flight;
+}
+
+/* All of it stays in memory until the end, so that no write is measured. */
+static void open_times(void)
+{
+    enum { TIMES_MAX = 256 << 20 };
+
+    if (!opt.times)
+        return;
+    times = fopen(opt.times, "w");
+    if (!times || setvbuf(times, NULL, _IOFBF, TIMES_MAX) != 0)
+        die(opt.times);
 }
 
 static void open_connections(void)
@@ -371,6 +393,7 @@ int main(int argc, char **argv)
     if (opt.held)
         hold(ID_HELD, opt.held);
     open_connections();
+    open_times();
     counting = opt.requests > 0;
     start = now_ns();
     if (!opt.rate)
@@ -387,5 +410,5 @@ int main(int argc, char **argv)
     check_idle();
     if (!opt.requests) /* exactly so many were wanted */
         finish();
-    return 0;
+    return times && fclose(times) != 0;
 }

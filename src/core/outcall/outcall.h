@@ -9,6 +9,13 @@
  * is room. Queues are served in the order of enum hf_outcall_queue. GRANTED callbacks are not
  * bounded; of the others, notify_in_flight of each queue run at a time. An outcall lives inside the
  * object it is about: a waiter or a client.
+ *
+ * A peer that lives answers within a few milliseconds, and each answer is work for the loop. If
+ * thousands of calls were begun at once their answers would arrive together, and every request that
+ * arrives meanwhile would wait for all of them. So of the calls of a queue that began within the
+ * last HF_OUTCALL_FRESH_MS, only HF_OUTCALL_FRESH may run at a time. A call that has run for longer
+ * than that is one to a peer that may be dead; such calls are no work until they time out, and
+ * notify_in_flight alone bounds them.
  */
 #ifndef HF_CORE_OUTCALL_OUTCALL_H
 #define HF_CORE_OUTCALL_OUTCALL_H
@@ -19,6 +26,11 @@
 #include "core/common/timer.h"
 
 struct hf_outcall;
+
+enum {
+    HF_OUTCALL_FRESH = 128,
+    HF_OUTCALL_FRESH_MS = 5,
+};
 
 enum hf_outcall_queue {
     HF_OUTCALL_GRANTS,
@@ -56,7 +68,7 @@ struct hf_outcall {
     uint64_t id; /* of the calls; a new one each time the outcall begins */
     const struct hf_outcall_ops *ops;
     struct hf_map_node by_id;
-    struct hf_list link; /* in its queue when READY */
+    struct hf_list link; /* in its queue: ready when READY, fresh when RUNNING since a moment ago */
     struct hf_timer timer;
     enum hf_outcall_state state;
     uint32_t attempts;
@@ -71,8 +83,11 @@ struct hf_outcalls {
     struct hf_map by_id;
     struct {
         struct hf_list ready;
+        struct hf_list fresh; /* the oldest attempt first */
+        uint32_t n_fresh;
         uint32_t running;
     } queues[HF_OUTCALL_QUEUES];
+    struct hf_timer room; /* fires when an attempt is no longer fresh, if others wait for that */
 };
 
 int hf_outcalls_init(struct hf_core *core);
