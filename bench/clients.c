@@ -6,9 +6,9 @@
  * Each host has an rpcbind (port 111) and a status monitor (port 32765), over UDP and TCP, and so
  * many locks, each on a file of its own. It asks for one lock at a time, over UDP, as the clients
  * that it stands for do; a request that is not answered within a second is sent again. A host that
- * is told of the server's restart (SM_NOTIFY) reclaims all its locks, one after the other. The
- * hosts from --mortal on have addresses in 10.32/12 instead of 10.16/12, which the caller may cut
- * off.
+ * is told of the server's restart (SM_NOTIFY) reclaims all its locks, one after the other. With
+ * --mortal N each N-th host has its address in 10.32/12 instead of 10.16/12, which the caller may
+ * cut off.
  *
  * On standard input: "lock" takes the locks of all hosts; "restart N" begins a new count, and N
  * hosts are expected to be told; "?" asks for the counts. It prints one line of JSON each time the
@@ -66,7 +66,7 @@ struct host {
 static struct {
     struct sockaddr_in server;
     uint32_t hosts, mortal, locks;
-} opt = {.server = {.sin_family = AF_INET}, .hosts = 10, .mortal = UINT32_MAX, .locks = 10};
+} opt = {.server = {.sin_family = AF_INET}, .hosts = 10, .locks = 10};
 
 static struct host *hosts;
 static TAILQ_HEAD(, host) waiting = TAILQ_HEAD_INITIALIZER(waiting);
@@ -104,7 +104,9 @@ static void say(const char *what)
 
 static uint32_t address_of(uint32_t number)
 {
-    return number < opt.mortal ? ALIVE + number : MORTAL + number;
+    bool mortal = opt.mortal && number % opt.mortal == opt.mortal - 1;
+
+    return (mortal ? MORTAL : ALIVE) + number;
 }
 
 static struct host *host_at(struct in_addr addr)

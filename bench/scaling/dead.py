@@ -20,7 +20,7 @@ def point(bench, count, in_flight):
     store = bench.directory / f"dead{count}-{in_flight}"
     store.mkdir()
     sets = (f"notify.in_flight={in_flight}", f"notify.timeout={TIMEOUT_S}")
-    with Clients(bench, count, 1, mortal=count // 2) as clients:
+    with Clients(bench, count, 1, mortal=2) as clients:
         server = Server(store, *sets).start()
         clients.lock()
         server.kill()

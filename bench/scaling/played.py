@@ -5,7 +5,6 @@ import time
 
 from holdfast_test import crowd, netns
 from holdfast_test.daemon import PORT
-from scaling import low_priority
 
 LIVING, MORTAL = "10.16.0.0/12", "10.32.0.0/12"
 
@@ -28,18 +27,17 @@ def join_again():
 
 
 class Clients:
-    """So many clients with so many locks each; those from number mortal on can be cut off. They stand for
-    machines of their own, so they run at a lower priority than what is measured."""
+    """So many clients with so many locks each; each mortal-th of them can be cut off."""
 
-    def __init__(self, bench, count, locks, mortal=None, port=PORT):
+    def __init__(self, bench, count, locks, mortal=0, port=PORT):
         self.count, self.locks = count, locks
-        self.living = count if mortal is None else mortal
+        self.living = count - (count // mortal if mortal else 0)
         self.command = [bench.program("holdfast-clients"), "--server", crowd.SERVER, "--port", port,
-                        "--clients", count, "--locks", locks, "--mortal", self.living]
+                        "--clients", count, "--locks", locks, "--mortal", mortal]
 
     def __enter__(self):
         self.process = subprocess.Popen([str(word) for word in self.command], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, preexec_fn=low_priority)
+                                        stdout=subprocess.PIPE)
         self.next("ready")
         return self
 

@@ -144,6 +144,13 @@ struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t id)
     return node ? hf_container_of(node, struct hf_outcall, by_id) : NULL;
 }
 
+static bool is_fresh(const struct hf_core *core, struct hf_now now,
+                     const struct hf_outcall *outcall)
+{
+    return now.mono_ms < outcall->attempt_ms + HF_OUTCALL_FRESH_MS ||
+           core->outcalls->turn < outcall->attempt_turn + HF_OUTCALL_FRESH_TURNS;
+}
+
 /* True if one more attempt of this queue may run. If it has to wait for time alone, wakes us. */
 static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_queue queue)
 {
@@ -154,11 +161,11 @@ static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_qu
         return true;
     if (core->outcalls->queues[queue].running >= core->config.notify_in_flight)
         return false;
-    while ((oldest = hf_list_first(fresh, struct hf_outcall, link)) &&
-           oldest->attempt_ms + HF_OUTCALL_FRESH_MS <= now.mono_ms)
+    while ((oldest = hf_list_first(fresh, struct hf_outcall, link)) && !is_fresh(core, now, oldest))
         unlink_fresh(core, oldest);
     if (core->outcalls->queues[queue].n_fresh < HF_OUTCALL_FRESH)
         return true;
+    /* If it is no longer fresh by the clock, the next turns are due at once. */
     if (!core->outcalls->room.armed)
         hf_timer_arm(core, &core->outcalls->room, oldest->attempt_ms + HF_OUTCALL_FRESH_MS);
     return false;
@@ -189,6 +196,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     if (outcall->attempts++ == 0)
         outcall->begun_ms = now.mono_ms;
     outcall->attempt_ms = now.mono_ms;
+    outcall->attempt_turn = core->outcalls->turn;
     if (outcall->ops->queue != HF_OUTCALL_GRANTS)
         link_fresh(core, outcall);
     *out = (struct hf_call){
@@ -208,6 +216,7 @@ bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *ou
             return true;
         }
     }
+    core->outcalls->turn++;
     return false;
 }
 

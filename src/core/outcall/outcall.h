@@ -12,10 +12,12 @@
  *
  * A peer that lives answers within a few milliseconds, and each answer is work for the loop. If
  * thousands of calls were begun at once their answers would arrive together, and every request that
- * arrives meanwhile would wait for all of them. So of the calls of a queue that began within the
- * last HF_OUTCALL_FRESH_MS, only HF_OUTCALL_FRESH may run at a time. A call that has run for longer
- * than that is one to a peer that may be dead; such calls are no work until they time out, and
- * notify_in_flight alone bounds them.
+ * arrives meanwhile would wait for all of them. So of the calls of a queue that are fresh, only
+ * HF_OUTCALL_FRESH may run at a time. A call is fresh for HF_OUTCALL_FRESH_MS and until the loop
+ * has asked for calls HF_OUTCALL_FRESH_TURNS times since (a turn may take longer than that time,
+ * and answers that it has not seen yet are not missing). A call that has run for longer is one to a
+ * peer that may be dead; such calls are no work until they time out, and notify_in_flight alone
+ * bounds them.
  */
 #ifndef HF_CORE_OUTCALL_OUTCALL_H
 #define HF_CORE_OUTCALL_OUTCALL_H
@@ -28,8 +30,9 @@
 struct hf_outcall;
 
 enum {
-    HF_OUTCALL_FRESH = 128,
-    HF_OUTCALL_FRESH_MS = 5,
+    HF_OUTCALL_FRESH = 64,
+    HF_OUTCALL_FRESH_MS = 3,
+    HF_OUTCALL_FRESH_TURNS = 8, /* a notice that is answered at once takes five */
 };
 
 enum hf_outcall_queue {
@@ -77,6 +80,7 @@ struct hf_outcall {
     uint64_t seq;        /* batch that must be durable first */
     uint64_t begun_ms;   /* first attempt */
     uint64_t attempt_ms; /* latest attempt */
+    uint64_t attempt_turn;
 };
 
 struct hf_outcalls {
@@ -87,6 +91,7 @@ struct hf_outcalls {
         uint32_t n_fresh;
         uint32_t running;
     } queues[HF_OUTCALL_QUEUES];
+    uint64_t turn;        /* counts how often the loop was told that no more may start now */
     struct hf_timer room; /* fires when an attempt is no longer fresh, if others wait for that */
 };
 
