@@ -33,7 +33,7 @@ struct hf_core_config hf_core_config_default(void)
         .linger_ms = 300000,
         .call_timeout_ms = 5000,
         .call_attempts = 3,
-        .notify_in_flight = 2048,
+        .notify_in_flight = 10240,
         .on_failure = HF_ON_FAILURE_RELEASE,
         .verify_notices = true,
         .retry_for_ms = 900000,

@@ -66,14 +66,18 @@ static void end_turn(uv_prepare_t *prepare)
 
 /* ---- opening ---- */
 
-/* Each notice may need a file descriptor, and so do the connections of clients. */
+/*
+ * Each notice may need a file descriptor, and so do the connections of clients. Fewer notices at a
+ * time cost time only if more clients are dead than that, so it is worth a warning only if few fit.
+ */
 static uint32_t notify_in_flight(const struct hf_config *config)
 {
+    enum { FEW = 2048 };
     struct rlimit files;
 
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur / 2 >= config->notify_in_flight)
         return config->notify_in_flight;
-    hf_log(HF_LOG_WARN, "fewer notices at a time than notify.in_flight",
+    hf_log(files.rlim_cur / 2 < FEW ? HF_LOG_WARN : HF_LOG_INFO, "fewer notices at a time than notify.in_flight",
            HF_UINT("in_flight", files.rlim_cur / 2),
            HF_STR("advice", "raise the limit of open files (LimitNOFILE=)"));
     return (uint32_t)(files.rlim_cur / 2);
