@@ -1,4 +1,4 @@
-"""Puts together what all clients of a run wrote down (player.py), and what was done to the server, as one history for
+"""Puts together what all clients of a run wrote down (player.h), and what was done to the server, as one history for
 hf-check-history.
 
 What no client knows becomes an operation with the result `maybe`: a request under way when its host was killed, and
