@@ -16,10 +16,10 @@ import subprocess
 import sys
 import time
 
+import history
 from world import FAULTS, Run
 
 TRIES = 8
-FOREVER = "waits for ever"
 
 
 # ---- faults that only a mutant minds ----
@@ -68,18 +68,20 @@ def recipe(seconds, *sets, faults=None, pause_s=0.5, options=(), false_reclaims=
 
 def recipes():
     quiet = recipe(2, pause_s=0)
+    patient = recipe(3, pause_s=0, options=("--patient",))
     kills = recipe(6, faults=KILL)
     crashes = recipe(6, faults=CRASH)
     modes = recipe(3, pause_s=0, options=("--change-modes",))
     return {
         # found without any fault
         "RANGE_OFF_BY_ONE": quiet, "SHARED_IS_EXCLUSIVE_BLIND": quiet, "OVERTAKE_WAITER": quiet, "UNLOCK_WHOLE": quiet,
-        "QUEUE_DENIES": quiet, "SKIPS_WHOLE_CLIENT": quiet, "DROP_SECOND_WAITER": quiet, "FORGET_WAKE": quiet,
+        "QUEUE_DENIES": quiet, "SKIPS_WHOLE_CLIENT": quiet, "DROP_SECOND_WAITER": patient,
+        "FORGET_WAKE": patient,
         "SPLIT_LOSES_REST": quiet, "TEST_IGNORES_SHARED": quiet, "CANCEL_IGNORED": quiet, "UPGRADE_UNCHECKED": modes,
         "QUOTA_NOT_RETURNED": recipe(3, "limits.locks_per_host=100", pause_s=0),
         # by restarts of the server
         "GRACE_ENDS_EARLY": kills, "RECLAIM_UNCHECKED": kills, "RECLAIM_AFTER_GRACE": kills, "REUSE_STATE_NUMBER": kills,
-        "LOAD_FORGETS_SHARED": kills,
+        "LOAD_FORGETS_SHARED": kills, "UPGRADE_NOT_RECORDED": recipe(6, faults=KILL, options=("--upgrades",)),
         "GRANT_BEFORE_DURABLE": recipe(6, faults=KILL, slow_disk_us=20000),
         "NLM_ANSWER_AT_ONCE": recipe(6, faults=KILL, slow_disk_us=20000),
         "ANY_CRASH_LOSES": recipe(6, "locks.durable=process", faults=KILL),
@@ -89,7 +91,7 @@ def recipes():
         "VERIFY_IGNORED": recipe(6, faults=(forge_from_the_same_host,)),
         # by what is repeated
         "DUPLICATE_WAITER": recipe(6, faults=(Run.cut_client, Run.pause_server)),
-        "REPEAT_DENIED": recipe(6, faults=(Run.cut_client, Run.pause_server)),
+        "REPEAT_DENIED": recipe(4, pause_s=0, options=("--forgetful",)),
     }
 
 
@@ -105,9 +107,9 @@ def look(mutant, recipe, attempt):
         status, said = run.check()
         return said.splitlines()[0] if status == 1 else ""
     except subprocess.TimeoutExpired:
-        return FOREVER
-    except AssertionError as noticed:
-        return str(noticed).splitlines()[0] or "an assertion"
+        return "a client does not end"
+    except history.Noticed as noticed:
+        return str(noticed)
     finally:
         run.close()
 

@@ -171,7 +171,8 @@ class Scratch:
                 (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.path / name)
         self.build = self.path / "build"
-        self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "HOLDFASTD": str(self.build / "src/daemon/holdfastd"),
+        self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "MALLOC_PERTURB_": "165",  # as meson does
+                    "HOLDFASTD": str(self.build / "src/daemon/holdfastd"),
                     "HOLDFASTCTL": str(self.build / "src/ctl/holdfastctl")}
         subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Doptimization=1",
                         "-Dwerror=false"], check=True, stdout=subprocess.DEVNULL, env=self.env)
