@@ -12,9 +12,11 @@ A mutant is a file, the lines to replace and their replacement, as data (mutants
 changed so that the lines are no longer there exactly once, that is an error: the mutant has to be adapted. The sources
 are copied and built in a scratch tree, so nothing here is touched. The tests that reach a room are run one after the other,
 quick ones first, until one fails. First, each test is run with the sources as they are: it must pass, and its time tells its
-order and its limit. A test that runs into its limit counts as failed, and is marked so; that, and a script that fails, is run again and
-counts only if it fails again. A survivor that is explained (why: in mutants.txt) is listed with its explanation and does not
-count. Of the kept results, one that says "caught" holds until the mutant is changed; a survivor is judged again.
+order and its limit. What survives is tried once more with sanitizers, as make test does, for leaks and the like.
+
+A test that runs into its limit counts as failed, and is marked so; that, and a script that fails, is run again and counts
+only if it fails again. A survivor that is explained (why: in mutants.txt) is listed with its explanation and does not count.
+Of the kept results, one that says "caught" holds until the mutant is changed; a survivor is judged again.
 """
 import argparse
 import hashlib
@@ -156,10 +158,10 @@ class Kept:
 
 
 class Scratch:
-    """A copy of the tracked files, configured for quick builds."""
+    """A copy of the tracked files, configured for quick builds, or with sanitizers."""
 
-    def __init__(self, kept, via=()):
-        self.kept, self.via = kept, via
+    def __init__(self, kept, via=(), sanitize=False):
+        self.kept, self.via, self.sanitize = kept, via, sanitize
 
     def __enter__(self):
         self.path = Path(tempfile.mkdtemp(prefix="holdfast-mutants-"))
@@ -174,8 +176,12 @@ class Scratch:
         self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "MALLOC_PERTURB_": "165",  # as meson does
                     "HOLDFASTD": str(self.build / "src/daemon/holdfastd"),
                     "HOLDFASTCTL": str(self.build / "src/ctl/holdfastctl")}
-        subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Doptimization=1",
-                        "-Dwerror=false"], check=True, stdout=subprocess.DEVNULL, env=self.env)
+        if self.sanitize:
+            self.env |= {"CC": "clang", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
+        options = ("-Doptimization=2", "-Db_sanitize=address,undefined", "-Db_lundef=false",
+                   "-Dc_args=-fno-sanitize-recover=all") if self.sanitize else ("-Doptimization=1",)
+        subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Dwerror=false", *options],
+                       check=True, stdout=subprocess.DEVNULL, env=self.env)
         return self
 
     def __exit__(self, *_):
@@ -190,8 +196,8 @@ class Scratch:
         limit = self.kept.limit_s(command)
         if command[0] != "python3":
             command = [str(self.build / command[0]), *command[1:]]
-        process = subprocess.Popen([*self.via, *command], cwd=self.build, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen([*self.via, *command], cwd=self.build, env=self.env, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             said, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -272,36 +278,48 @@ def measure_all(mutants, kept, via):
                 scratch.measure(*test)
 
 
-def judge_from(todo, kept, via):
-    with Scratch(kept, via) as scratch:
-        while True:
-            try:
-                mutant = todo.get_nowait()
-            except queue.Empty:
-                return
-            began = time.monotonic()
-            mutant.result = scratch.judge(mutant)
-            if mutant.result and not mutant.result.startswith("ERROR"):
-                kept.keep(mutant.key(), caught=mutant.result)
-            verdict = mutant.result if mutant.result.startswith("ERROR") else f"caught by {mutant.result}" if mutant.result \
-                else f"SURVIVES ({mutant.why})" if mutant.why else "SURVIVES"
-            print(f"{mutant}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
+def judge_from(todo, kept, scratch, leave_out=None):
+    """Judges what is in the queue; leave_out: where survivors go instead of being reported."""
+    while True:
+        try:
+            mutant = todo.get_nowait()
+        except queue.Empty:
+            return
+        began = time.monotonic()
+        mutant.result = scratch.judge(mutant)
+        if not mutant.result and leave_out is not None:
+            leave_out.put(mutant)
+            continue
+        if mutant.result and not mutant.result.startswith("ERROR"):
+            mutant.result += ", with sanitizers" if scratch.sanitize else ""
+            kept.keep(mutant.key(), caught=mutant.result)
+        verdict = mutant.result if mutant.result.startswith("ERROR") else f"caught by {mutant.result}" if mutant.result \
+            else f"SURVIVES ({mutant.why})" if mutant.why else "SURVIVES"
+        print(f"{mutant}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
+
+
+def judge_all(todo, jobs, judge, kept, via, sanitize):
+    def work():
+        with Scratch(kept, via, sanitize) as scratch:
+            judge(scratch)
+    threads = [threading.Thread(target=work) for _ in range(min(jobs, todo.qsize()))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def run_all(mutants, kept, jobs, via):
     measure_all(mutants, kept, via)
-    todo = queue.Queue()
+    todo, survivors = queue.Queue(), queue.Queue()
     for mutant in mutants:
         mutant.result = kept.caught.get(mutant.key(), "")
         if mutant.result and matches(mutant) != 1:
             mutant.result = f"ERROR: its text is there {matches(mutant)} times"
         elif not mutant.result:
             todo.put(mutant)
-    threads = [threading.Thread(target=judge_from, args=(todo, kept, via)) for _ in range(min(jobs, todo.qsize()))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    judge_all(todo, jobs, lambda scratch: judge_from(todo, kept, scratch, survivors), kept, via, False)
+    judge_all(survivors, jobs, lambda scratch: judge_from(survivors, kept, scratch), kept, via, True)
     return summary(mutants)
 
 
