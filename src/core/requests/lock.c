@@ -11,11 +11,14 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-/* A LOCK carries the client's state number. 0 means unknown, and is not a change: Linux sends it in
- * reclaims (docs/PROTOCOL-NOTES.md). */
+/*
+ * A LOCK carries the client's state number. 0 means unknown, and is not a change: Linux sends it in
+ * reclaims (docs/PROTOCOL-NOTES.md). Nor is the state of a release, which is recorded at its end.
+ */
 static bool carries_other_state(const struct hf_client *client, int32_t state)
 {
-    return state != 0 && client->m.state != 0 && state != client->m.state;
+    return state != 0 && client->m.state != 0 && state != client->m.state &&
+           !hf_pending_release_is_for(client, state);
 }
 
 static void note_state(struct hf_core *core, struct hf_client *client, int32_t state)
