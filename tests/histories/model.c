@@ -173,6 +173,8 @@ bool model_is_legal(const struct model_state *state, const struct history_op *op
         return holds(state, op->owner, op->range) == ((op->kind == HISTORY_CANCEL) == denied);
     case HISTORY_LAPSE: /* of nothing: not worth a branch of the search */
         return holds_any(state, op->owner, op->range);
+    case HISTORY_LEAVE:
+        return place_of(state, op->owner) >= 0;
     default:
         return true;
     }
@@ -212,6 +214,9 @@ void model_apply(struct model_state *state, const struct history_op *op)
     case HISTORY_CANCEL:
         if (op->result != HISTORY_DENIED)
             leave_queue(state, op->owner);
+        break;
+    case HISTORY_LEAVE:
+        leave_queue(state, op->owner);
         break;
     case HISTORY_CRASH:
         crash(state, op->owners);

@@ -17,7 +17,9 @@ static const char help[] =
     "hf-player [--files N] [--processes N] [--change-modes] [--false-reclaims]\n"
     "          HOST LIFE OUR_ADDRESS SERVER_ADDRESS SEED LOG\n"
     "\n"
-    "Plays one client host until SIGTERM, and ends when all requests under way are answered.\n"
+    "Plays one client host until SIGTERM, and ends when all requests under way are answered. It says\n"
+    "`ready` when the server knows that the host has restarted, and begins when its standard input\n"
+    "has a line or ends.\n"
     "\n"
     "  --change-modes     also lock again, in another mode, what is held\n"
     "  --false-reclaims   after each restart of the server reclaim something at random\n";
@@ -287,13 +289,14 @@ int main(int argc, char **argv)
     services_start();
     if (host.state > 1)
         tell_of_our_crash();
+    puts("ready");
+    (void)fflush(stdout);
+    (void)getchar();
     pthread_create(&reclaimer, NULL, reclaim_for_ever, NULL);
     for (unsigned p = 0; p < host.n_processes; p++) {
         if (pthread_create(&threads[p], NULL, process_run, &host.processes[p]))
             die("thread");
     }
-    puts("ready");
-    (void)fflush(stdout);
     for (unsigned p = 0; p < host.n_processes; p++)
         pthread_join(threads[p], NULL);
     _exit(EXIT_SUCCESS); /* the reclaimer waits for ever */
