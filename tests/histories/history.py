@@ -4,7 +4,8 @@ hf-check-history.
 What no client knows becomes an operation with the result `maybe`: a request under way when its host was killed, and
 that its GRANTED callback was then refused; of a LOCK that was under way while the server was killed, that the first
 copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
-it was not reclaimed; of a waiter that could not be called back for long, that the server gave it up.
+it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive; of a waiter that could not be called back
+for long, that the server gave it up.
 """
 import bisect
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from dataclasses import dataclass
 NEVER = 2**63 - 1
 ALL = "0 7 x"
 GIVEN_UP_NS = 8 * 10**9  # a callback is given up after three attempts of 5 s, the first of which began some time before
+
+
+class Noticed(AssertionError):
+    """A client itself noticed a fault of the server."""
 
 
 @dataclass
@@ -44,7 +49,7 @@ def read_life(path, host):
                 if op.result == "blocked":
                     op.kind = "wait"
             elif words[0] == "x":
-                raise AssertionError(f"host {host}: {line.strip()}")
+                raise Noticed(f"host {host}: {line.strip()}")
     return list(ops.values())
 
 
@@ -69,6 +74,8 @@ def given_up(op):
 
 def phantoms(op, restarts):
     """What a LOCK or a wait that was under way at a restart of the server may have done besides."""
+    if op.kind == "reclaim" and op.cells.endswith("s"):
+        yield Op(op.owner, op.file, "weaken", op.cells, op.invoked, op.completed)
     if op.kind not in ("lock", "enter", "wait", "grant"):
         return
     for began, ended in restarts[bisect.bisect_right(restarts, op.invoked, key=lambda interval: interval[1]):]:

@@ -14,15 +14,21 @@
 #include <unistd.h>
 
 static const char help[] =
-    "hf-player [--files N] [--processes N] [--change-modes] [--false-reclaims]\n"
-    "          HOST LIFE OUR_ADDRESS SERVER_ADDRESS SEED LOG\n"
+    "hf-player [--files N] [--processes N] [--change-modes] [--upgrades] [--false-reclaims]\n"
+    "          [--patient] [--forgetful] HOST LIFE OUR_ADDRESS SERVER_ADDRESS SEED LOG\n"
     "\n"
     "Plays one client host until SIGTERM, and ends when all requests under way are answered. It says\n"
     "`ready` when the server knows that the host has restarted, and begins when its standard input\n"
     "has a line or ends.\n"
     "\n"
     "  --change-modes     also lock again, in another mode, what is held\n"
-    "  --false-reclaims   after each restart of the server reclaim something at random\n";
+    "  --upgrades         the same, from shared to exclusive only, which a restart of the server\n"
+    "                     cannot make ambiguous\n"
+    "  --false-reclaims   after each restart of the server reclaim something at random\n"
+    "  --patient          some requests wait until they are granted, which must happen\n"
+    "  --forgetful        as Linux: a callback for what is no longer waited for is denied, even "
+    "if\n"
+    "                     the lock is held; and the answer to some callbacks is lost\n";
 
 struct host host = {
     .n_files = 4, .n_processes = 4, .guard = PTHREAD_MUTEX_INITIALIZER, .server_state = 0};
@@ -229,11 +235,11 @@ static unsigned number_of(const char *text, unsigned most)
 
 static void read_arguments(int argc, char **argv)
 {
-    static const struct option options[] = {{"files", required_argument, NULL, 'f'},
-                                            {"processes", required_argument, NULL, 'p'},
-                                            {"change-modes", no_argument, NULL, 'm'},
-                                            {"false-reclaims", no_argument, NULL, 'r'},
-                                            {0}};
+    static const struct option options[] = {
+        {"files", required_argument, NULL, 'f'},    {"processes", required_argument, NULL, 'p'},
+        {"change-modes", no_argument, NULL, 'm'},   {"upgrades", no_argument, NULL, 'u'},
+        {"false-reclaims", no_argument, NULL, 'r'}, {"patient", no_argument, NULL, 'w'},
+        {"forgetful", no_argument, NULL, 'l'},      {0}};
     char seed[256];
     int option;
 
@@ -244,8 +250,14 @@ static void read_arguments(int argc, char **argv)
             host.n_processes = number_of(optarg, PROCESSES_MAX);
         else if (option == 'm')
             host.change_modes = true;
+        else if (option == 'u')
+            host.upgrades = true;
         else if (option == 'r')
             host.false_reclaims = true;
+        else if (option == 'w')
+            host.patient = true;
+        else if (option == 'l')
+            host.forgetful = true;
         else
             break;
     }

@@ -56,7 +56,7 @@ struct host {
     char name[32];
     int32_t state;
     unsigned n_files, n_processes;
-    bool change_modes, false_reclaims;
+    bool change_modes, upgrades, false_reclaims, patient, forgetful;
     struct process processes[PROCESSES_MAX];
     uint64_t dice;
 

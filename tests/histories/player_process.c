@@ -4,6 +4,8 @@
 
 #include "player.h"
 
+enum { FOREVER_MS = 30000 }; /* longer than all others take to unlock, on the slowest machine */
+
 /* ---- what it holds ---- */
 
 void process_set_held(struct process *process, const struct range *range, enum mode mode)
@@ -53,15 +55,32 @@ static bool same_range(const struct range *a, const struct range *b)
     return a->file == b->file && a->first == b->first && a->last == b->last && a->mode == b->mode;
 }
 
+static bool is_shared(const struct process *process, const struct range *range)
+{
+    for (unsigned c = range->first; c <= range->last; c++) {
+        if (process->held[range->file][c] == MODE_EXCLUSIVE)
+            return false;
+    }
+    return true;
+}
+
+/* Whether a LOCK of this range may be asked for, whatever of it is held already. */
+static bool may_try(const struct process *process, const struct range *range)
+{
+    return host.change_modes || !holds_any(process, range) ||
+           (host.upgrades && range->mode == MODE_EXCLUSIVE && is_shared(process, range));
+}
+
 bool process_granted(struct process *process, const struct range *range)
 {
-    if (process->waits && same_range(&process->wanted, range)) {
+    if (process->waits && same_range(&process->wanted, range) &&
+        !(host.forgetful && process->granted_at)) {
         if (!process->granted_at)
             process->granted_at = now_ns();
         pthread_cond_broadcast(&host.news);
         return true;
     }
-    return holds_all(process, range);
+    return holds_all(process, range) && !host.forgetful;
 }
 
 /* ---- requests ---- */
@@ -172,8 +191,10 @@ static void cancel(struct process *process, unsigned granting, const struct rang
  * lock now. */
 static bool wait_for_grant(struct process *process, const struct range *range, unsigned restarts)
 {
-    static const unsigned pauses_ms[] = {5, 50, 500, 2000};
-    uint64_t until = now_ns() + 1000000ULL * pauses_ms[random_below(&process->dice, 4)];
+    static const unsigned pauses_ms[] = {5, 50, 500, 2000, FOREVER_MS};
+    bool for_ever = host.patient && random_below(&process->dice, 2) == 0;
+    unsigned pause_ms = pauses_ms[for_ever ? 4 : random_below(&process->dice, 4)];
+    uint64_t until = now_ns() + 1000000ULL * pause_ms;
     struct timespec end = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     bool sure;
 
@@ -183,6 +204,8 @@ static bool wait_for_grant(struct process *process, const struct range *range, u
     sure = process->granted_at && host.restarts == restarts && !host.reclaiming;
     if (sure)
         process_set_held(process, range, range->mode);
+    else if (for_ever && !process->granted_at && host.restarts == restarts)
+        log_fault("waits for ever, process", process->number, range->file);
     pthread_mutex_unlock(&host.guard);
     return sure;
 }
@@ -254,7 +277,7 @@ static void act(struct process *process)
         test(process, &range);
     else if (chance < 30 && n == 0)
         wait(process, &range);
-    else if (chance < 65 && (host.change_modes || !holds_any(process, &range)))
+    else if (chance < 65 && may_try(process, &range))
         try_lock(process, &range);
     else if (n > 0)
         unlock_some(process, &runs[random_below(&process->dice, (unsigned)n)]);

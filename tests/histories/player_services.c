@@ -61,6 +61,8 @@ static const uint8_t *take_opaque(struct cursor *c, uint32_t *len)
 
 /* ---- programs ---- */
 
+static uint64_t dice; /* of this thread */
+
 /* GETPORT of version 2, GETADDR of 3 and 4: every program is at the same port, on both transports.
  */
 static uint8_t *answer_rpcbind(uint8_t *p, uint32_t version)
@@ -72,6 +74,7 @@ static uint8_t *answer_rpcbind(uint8_t *p, uint32_t version)
     return version == 2 ? put32(p, SERVICE_PORT) : put_opaque(p, address, (uint32_t)len);
 }
 
+/* NULL: the answer is lost. */
 static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
 {
     uint32_t cookie_len, len, svid;
@@ -98,6 +101,8 @@ static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
         taken = process_granted(&host.processes[svid], &range);
         pthread_mutex_unlock(&host.guard);
     }
+    if (taken && host.forgetful && random_below(&dice, 4) == 0)
+        return NULL;
     p = put_opaque(p, cookie, cookie_len);
     return put32(p, taken ? STAT_GRANTED : STAT_DENIED);
 }
@@ -117,7 +122,7 @@ static uint8_t *answer_notice(struct cursor *c, uint8_t *p)
     return p;
 }
 
-/* The length of the reply; 0: not a call. */
+/* The length of the reply; 0: not a call, or the reply is lost. */
 static size_t serve(const uint8_t *call, size_t len, uint8_t reply[MESSAGE_MAX])
 {
     struct cursor c = {call + CALL_HEAD, len - CALL_HEAD, false};
@@ -145,7 +150,7 @@ static size_t serve(const uint8_t *call, size_t len, uint8_t reply[MESSAGE_MAX])
         p = answer_notice(&c, p);
     else if (program == NLM && procedure == NLM_GRANTED)
         p = answer_granted(&c, p);
-    return (size_t)(p - reply);
+    return p ? (size_t)(p - reply) : 0;
 }
 
 /* ---- sockets ---- */

@@ -4,18 +4,17 @@ requests that explains every answer.
 
     test_histories.py [WORD]...                           the short version: tests whose names contain a word
     test_histories.py --soak SECONDS [--config NAME]...   for so long with each configuration, and a report (soak.py)
-    test_histories.py --mutants                           which of the daemon's mutants the histories find
+    test_histories.py --mutants [NAME]...                 which of the daemon's mutants the histories find
 """
 import argparse
-import contextlib
 import os
-import subprocess
 import sys
 
 from holdfast_test import netns, tap
 
+import mutants
 import soak
-from judge import LINEARIZABLE, UNDECIDED, VIOLATION
+from judge import LINEARIZABLE, UNDECIDED
 from services import CONFIGURATIONS
 from world import World
 
@@ -79,51 +78,14 @@ def locks_of_a_service_that_moves():
     play("pair", 10, "short-6", **SHORT)
 
 
-# What each mutant does is in core/mutant.h. Not here: those that need another fault than the nemesis has (a commit
-# that fails, a forged packet, NLM version 3, message procedures), and those that only cost time.
-MUTANTS = ("RANGE_OFF_BY_ONE", "SHARED_IS_EXCLUSIVE_BLIND", "OVERTAKE_WAITER", "UNLOCK_WHOLE", "GRACE_ENDS_EARLY",
-           "RECLAIM_UNCHECKED", "RECLAIM_AFTER_GRACE", "QUEUE_DENIES", "GRANT_BEFORE_DURABLE", "DROP_SECOND_WAITER",
-           "SKIPS_WHOLE_CLIENT", "NLM_ANSWER_AT_ONCE", "REUSE_STATE_NUMBER", "DUPLICATE_WAITER")
-QUICK = ("SHARED_IS_EXCLUSIVE_BLIND", "QUEUE_DENIES")  # found without any fault
-
-
-def is_found(mutant, seconds, **options):
-    """Whether the mutant is found: by a history without an order, or because a client notices or never ends."""
-    for attempt in range(TRIES):
-        try:
-            with World("lmdb", f"{mutant}-{attempt}", env={"HOLDFAST_MUTANT": mutant}, **options) as world:
-                if world.play(seconds).judge().status == VIOLATION:
-                    return True
-        except (AssertionError, subprocess.TimeoutExpired):
-            return True
-    return False
-
-
 @tap.test
 def mutants_are_found():
-    """The checker is not blind: two bugs that can be switched on in the daemon are found at once."""
-    with mutants_daemon():
-        for mutant in QUICK:
-            assert is_found(mutant, 2, pause_s=0), mutant
-
-
-@contextlib.contextmanager
-def mutants_daemon():
-    shipped = os.environ["HOLDFASTD"]
-    os.environ["HOLDFASTD"] = os.environ["HOLDFASTD_MUTANTS"]
-    try:
-        yield
-    finally:
-        os.environ["HOLDFASTD"] = shipped
-
-
-def find_mutants():
-    with mutants_daemon():
-        found = {mutant: is_found(mutant, 8, **SHORT) for mutant in MUTANTS}
-    for mutant, was_found in found.items():
-        print(f"{'found ' if was_found else 'MISSED'} {mutant}", flush=True)
-    print(f"{sum(found.values())} of {len(found)} mutants found", flush=True)
-    return 0 if all(found.values()) else 1
+    """The checker is not blind: a few bugs that can be switched on in the daemon are found at once."""
+    with mutants.mutants_daemon():
+        for name in mutants.QUICK:
+            how, runs = mutants.is_found(name, mutants.recipes()[name])
+            assert how, name
+            tap.note(f"{name} in run {runs}: {how}")
 
 
 def main():
@@ -136,7 +98,7 @@ def main():
     arguments = parser.parse_args()
     netns.enter(addresses=())
     if arguments.mutants:
-        sys.exit(find_mutants())
+        sys.exit(mutants.find(arguments.words))
     if arguments.soak:
         sys.exit(soak.run(arguments.config or list(CONFIGURATIONS), arguments.soak, arguments.seed))
     tap.main(arguments.words)

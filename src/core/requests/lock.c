@@ -173,6 +173,9 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
      * DENIED would free a lock in use. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
     blocker = hf_table_conflict(core, s->file, want);
+    if (HF_MUTANT(UPGRADE_UNCHECKED) && blocker && !blocker->exclusive &&
+        hf_table_own(core, s->file, s->owner, want->first, want->last, NULL))
+        blocker = NULL;
     if (HF_MUTANT(QUEUE_DENIES) && !args->block &&
         hf_waiter_ahead(core, s->file, want, before ? before->id : UINT64_MAX, NULL))
         return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
