@@ -6,10 +6,9 @@
 #include "base/assert.h"
 #include "base/text.h"
 
-const char *const history_kind_names[HISTORY_KINDS] = {"test",  "lock",   "enter",  "wait",
-                                                       "grant", "unlock", "cancel", "reclaim",
-                                                       "lapse", "weaken", "leave",  "crash",
-                                                       "restart"};
+const char *const history_kind_names[HISTORY_KINDS] = {
+    "test",    "lock",  "enter",  "wait",  "grant", "unlock", "cancel",
+    "reclaim", "lapse", "weaken", "leave", "crash", "restart"};
 const char *const history_result_names[] = {"granted", "denied", "blocked", "maybe"};
 
 static bool word_of(const char *word, const char *const *words, size_t n, unsigned *out)

@@ -70,11 +70,10 @@ class Alone:
     """A daemon without standbys: as cluster.Member, but it serves whenever it runs."""
 
     def __init__(self, node, sets, env):
-        self.node, self.name = node, node.name
-        self.daemon = Daemon(*sets, env=env, under=node.inside)
+        self.node, self.name, self.sets, self.env = node, node.name, sets, env
 
     def start(self):
-        self.daemon.start()
+        self.daemon = Daemon(*self.sets, env=self.env, under=self.node.inside).start()
 
     def kill(self):
         self.daemon.stop(signal.SIGKILL)
@@ -105,9 +104,6 @@ class Service:
 
     def __exit__(self, failure, *_):
         try:
-            for member in self.members:
-                if failure:
-                    print("\n".join(f"# {member.name}: {line}" for line in member.daemon.lines[-25:]), flush=True)
             self.close(failure)
         finally:
             self.stack.close()
@@ -128,8 +124,9 @@ class Service:
 
     def close(self, failure):
         if not failure:
-            for member in self.members:
-                member.stop()
+            self.owner().stop()
+        else:
+            print("\n".join("# " + line for line in self.owner().daemon.lines[-25:]), flush=True)
 
     def restarts(self):
         """(before, after) of each restart since the last call, in nanoseconds of the monotonic clock."""
@@ -217,7 +214,7 @@ class Pair(Service):
 
     def restarts(self):
         """The old owner did nothing after the take, and the new one nothing before."""
-        slack = 5_000_000
+        slack = 20_000_000  # nanoseconds: the wall clock may be adjusted
         offset = time.monotonic_ns() - time.time_ns()
         rows = self.sql(f"SELECT number, (extract(epoch FROM at) * 1000000)::bigint FROM takes WHERE number > {self.seen} "
                         "ORDER BY number").split()
