@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from judge import KEPT, LINEARIZABLE, UNDECIDED
 from world import World
 
-ROUND_S = 30
+ROUND_S = 15
 
 
 class Tally:
