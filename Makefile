@@ -46,9 +46,11 @@ lab: | build/build.ninja
 	@ninja -C build
 	@scripts/run-tests build --suite lab
 
-# Histories under faults, SECONDS (600) with each configuration, checked; a report in build/soak.txt; as root.
+# Histories under faults, SECONDS (600) with each configuration, or with those of CONFIG, checked; a report in
+# build/soak.txt; as root.
 soak: all
-	@scripts/soak build $(or $(SECONDS),600)
+	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
+	@scripts/soak build $(or $(SECONDS),600) $(CONFIG)
 
 # Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
 bench: build

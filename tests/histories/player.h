@@ -12,6 +12,7 @@
 #define HF_HISTORIES_PLAYER_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,7 +65,8 @@ struct host {
     pthread_cond_t news;
     unsigned restarts; /* of the server, as far as we were told */
     int32_t server_state;
-    bool reclaiming, stopping;
+    bool reclaiming;
+    volatile sig_atomic_t stopping; /* set by SIGTERM */
 };
 
 extern struct host host;
@@ -96,7 +98,7 @@ struct answer {
 enum lock_flags { LOCK_BLOCK = 1, LOCK_RECLAIM = 2 };
 
 /* Asks until there is an answer, however often the server dies meanwhile. An answer that says
- * "later" (in grace, out of locks) is no answer, except to a reclaim. */
+ * "later" is no answer: out of locks, and in grace, except to a reclaim. */
 struct answer ask(struct process *process, struct connection *connection, uint32_t procedure,
                   const struct range *range, int flags);
 

@@ -194,7 +194,7 @@ struct answer ask(struct process *process, struct connection *connection, uint32
             pause_ms(AGAIN_MS);
             continue;
         }
-        if ((answer.stat != STAT_GRACE && answer.stat != STAT_NOLOCKS) || flags & LOCK_RECLAIM)
+        if (answer.stat != STAT_NOLOCKS && (answer.stat != STAT_GRACE || flags & LOCK_RECLAIM))
             return answer;
         pause_ms(BUSY_MS);
         xid = new_xid();
