@@ -21,6 +21,8 @@ from postgres import Single
 from wires import Node, Switch
 
 PRELOADS = os.environ.get("HOLDFAST_PRELOADS", "")  # libslow_sync.so:libclock_jump.so
+# Where only clients are durable, the server cannot know when all is reclaimed: grace lasts to its end.
+FORGETFUL, FORGETFUL_CLIENT_S = ("locks.durable=no", "grace.seconds=12"), 3.0
 # Longer than the nemesis keeps a client away, with the pauses of its TCP connections: no client loses its locks.
 PATIENCE = ("grace.seconds=120", "notify.timeout=5", "notify.on_failure=keep")
 
@@ -237,10 +239,10 @@ CONFIGURATIONS = {
     "lmdb-conflict": (Lmdb, ("locks.durable=yes", "grace.mode=conflict")),
     "lmdb-process": (Lmdb, ("locks.durable=process", "grace.mode=strict")),
     "lmdb-process-conflict": (Lmdb, ("locks.durable=process", "grace.mode=conflict")),
-    "lmdb-no": (Lmdb, ("locks.durable=no",)),
+    "lmdb-no": (Lmdb, FORGETFUL),
     "postgres": (Postgres, ("locks.durable=yes", "grace.mode=strict")),
     "postgres-conflict": (Postgres, ("locks.durable=yes", "grace.mode=conflict")),
-    "postgres-no": (Postgres, ("locks.durable=no",)),
+    "postgres-no": (Postgres, FORGETFUL),
     "pair": (Pair, ("grace.mode=conflict",)),
     "pair-strict": (Pair, ("grace.mode=strict",)),
 }

@@ -70,6 +70,8 @@ class World:
         self.config, self.seed, self.pause_s, self.files = config, seed, pause_s, files
         self.longest_s, self.kinds, self.dice = longest_s, kinds, random.Random(seed)
         self.service = services.make(config, sets, env)
+        if self.service.forgets_locks:  # a client that is away for longer than grace loses its locks
+            self.longest_s = min(longest_s, services.FORGETFUL_CLIENT_S)
         if options is None:  # where only clients are durable, a reclaim is checked client by client
             options = () if self.service.forgets_locks else ("--false-reclaims",)
         self.player_options = ("--files", str(files), "--processes", str(processes), *options)
