@@ -5,7 +5,7 @@ What no client knows becomes an operation with the result `maybe`: a request und
 that its GRANTED callback was then refused; of a LOCK that was under way while the server was killed, that the first
 copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
 it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive; of a waiter that could not be called back
-for long, that the server gave it up.
+for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed.
 """
 import bisect
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ class Op:
     completed: int = NEVER
     result: str = "maybe"
     holder: str = ""
+    refused: bool = False
 
     def line(self):
         return f"{self.file} {self.owner} {self.kind} {self.cells} {self.invoked} {self.completed} {self.result} {self.holder}\n"
@@ -48,6 +49,8 @@ def read_life(path, host):
                 op.completed, op.result, op.holder = int(words[2]), words[3], " ".join(words[4:])
                 if op.result == "blocked":
                     op.kind = "wait"
+            elif words[0] == "r":
+                ops[words[1]].refused = True
             elif words[0] == "x":
                 raise Noticed(f"host {host}: {line.strip()}")
     return list(ops.values())
@@ -63,6 +66,14 @@ def join_lives(lives):
                 if op.kind == "grant":  # its callback may reach the new life, which refuses it
                     yield Op(op.owner, op.file, "lapse", op.cells, op.invoked, end)
         yield from (op for op in life if not (op.kind in ("test", "reclaim", "cancel") and op.result == "maybe"))
+
+
+def undone(op):
+    """A LOCK that the store refused, and that was asked for again: while its commit was tried, others were told to wait for
+    it, or were denied. They were promised nothing."""
+    if op.refused:
+        for kind in ("lock", "lapse"):
+            yield Op(op.owner, op.file, kind, op.cells, op.invoked, op.completed)
 
 
 def given_up(op):
@@ -101,7 +112,7 @@ def write(path, hosts, restarts, files):
                     continue
                 out.write(op.line())
                 out.writelines(extra.line() for extra in phantoms(op, restarts))
-                out.writelines(extra.line() for extra in given_up(op))
+                out.writelines(extra.line() for extra in (*given_up(op), *undone(op)))
         for began, ended in restarts:
             out.writelines(Op("*.*", file, "restart", ALL, began, ended, "granted").line() for file in files)
     return count, {host: sorted(times) for host, times in grants.items()}

@@ -118,6 +118,13 @@ void log_completed(unsigned number, const char *result, uint64_t at)
                              at ? at : now_ns(), result));
 }
 
+void log_refused(unsigned number)
+{
+    char line[32];
+
+    log_write(line, snprintf(line, sizeof(line), "r %u\n", number));
+}
+
 void log_denied_by(unsigned number, unsigned by_host, unsigned by_process, const struct range *held)
 {
     char line[96];

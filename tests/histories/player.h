@@ -46,6 +46,7 @@ struct process {
     uint64_t dice;
     uint8_t held[FILES_MAX][CELLS]; /* enum mode */
     struct connection connection;
+    unsigned asking; /* the number of the LOCK under way */
     bool waits;
     struct range wanted;
     uint64_t granted_at; /* 0: no callback yet */
@@ -84,6 +85,8 @@ unsigned log_invoked(unsigned process, const char *kind, const struct range *ran
 void log_completed(unsigned number, const char *result, uint64_t at);
 void log_denied_by(unsigned number, unsigned by_host, unsigned by_process,
                    const struct range *held);
+/* The server could not make the lock durable, and was asked again. */
+void log_refused(unsigned number);
 unsigned log_crash(void);
 void log_fault(const char *what, long now, long before);
 
