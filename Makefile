@@ -2,7 +2,7 @@
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test takeovers mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
+.PHONY: build all run demo check test takeovers mutants history-mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -45,6 +45,11 @@ lab: | build/build.ninja
 	@scripts/bootstrap lab
 	@ninja -C build
 	@scripts/run-tests build --suite lab
+
+# Bugs that can be switched on in the daemon, which the histories must find; as root, about ten minutes.
+history-mutants: all
+	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
+	@scripts/history-mutants build
 
 # Histories under faults, SECONDS (600) with each configuration, or with those of CONFIG, checked; a report in
 # build/soak.txt; as root.
