@@ -51,8 +51,8 @@ history-mutants: all
 	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
 	@scripts/history-mutants build
 
-# Histories under faults, SECONDS (600) with each configuration, or with those of CONFIG, checked; a report in
-# build/soak.txt; as root.
+# Histories under faults, SECONDS (600) with each configuration, or with those of CONFIG, checked; then the simulators, with
+# new seeds, as long each; a report in build/soak.txt; as root.
 soak: all
 	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
 	@scripts/soak build $(or $(SECONDS),600) $(CONFIG)
