@@ -2,7 +2,7 @@
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test takeovers mutants lab soak bench bench-hostile deb deb-clean boot oci coverage tidy format format-check install clean
+.PHONY: build all run demo check test takeovers mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -30,10 +30,11 @@ test: all format-check | build-asan/build.ninja
 	@ninja -C build-asan
 	@scripts/run-tests build-asan
 
-# Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word.
-mutants:
+# Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word. A run that was
+# stopped goes on where it was; remove build/mutants.jsonl to judge all of them again.
+mutants: build/build.ninja
 	@scripts/bootstrap test
-	@tests/mutants/run.py $(if $(ONLY),--only $(ONLY))
+	@tests/mutants/run.py --results build/mutants.jsonl $(if $(ONLY),--only $(ONLY))
 
 # TIMES (200) takeovers of each kind under load; as root, an hour. Prints times; fails if the goal of HA-05 is missed.
 takeovers: all
@@ -60,6 +61,18 @@ bench-hostile: build
 	@scripts/bootstrap test
 	@ninja -C build bench/hostile
 	@bench/hostile build $(if $(BESIDE),--beside $(BESIDE)) --json build/hostile.json
+
+# Curves: 10 to 100,000 clients, 1,000 to 10,000,000 locks; as root, minutes, a quiet machine with 12 GiB free.
+scale: build
+	@scripts/bootstrap test
+	@ninja -C build bench/holdfast-bench bench/holdfast-clients
+	@bench/scale build --json build/scale.json
+
+# Where the slowest answers at half load come from; as root, with perf.
+tails: build
+	@scripts/bootstrap test
+	@ninja -C build bench/holdfast-bench bench/nothing
+	@bench/tails build --json build/tails.json
 
 # The Debian packages, from the tracked files, into build/deb/.
 deb:
