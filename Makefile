@@ -2,7 +2,7 @@
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test takeovers mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
+.PHONY: build all run demo check test takeovers mutants history-mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -31,10 +31,10 @@ test: all format-check | build-asan/build.ninja
 	@scripts/run-tests build-asan
 
 # Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word. A run that was
-# stopped goes on where it was; remove build/mutants.jsonl to judge all of them again.
+# stopped goes on where it was, survivors are judged again; remove build/mutants.jsonl to judge all of them again.
 mutants: build/build.ninja
 	@scripts/bootstrap test
-	@tests/mutants/run.py --results build/mutants.jsonl $(if $(ONLY),--only $(ONLY))
+	@tests/mutants/run.py --results build/mutants.jsonl --scratch build/mutants --again $(if $(ONLY),--only $(ONLY))
 
 # TIMES (200) takeovers of each kind under load; as root, an hour. Prints times; fails if the goal of HA-05 is missed. LOCKS=1000000:
 # so many locks are held all the time.
@@ -47,9 +47,16 @@ lab: | build/build.ninja
 	@ninja -C build
 	@scripts/run-tests build --suite lab
 
-# Histories under faults, SECONDS (600) with each configuration, checked; a report in build/soak.txt; as root.
+# Bugs that can be switched on in the daemon, which the histories must find; as root, about ten minutes.
+history-mutants: all
+	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
+	@scripts/history-mutants build
+
+# Histories under faults, SECONDS (600) with each configuration, or with those of CONFIG, checked; then the simulators, with
+# new seeds, as long each; a report in build/soak.txt; as root.
 soak: all
-	@scripts/soak build $(or $(SECONDS),600)
+	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
+	@scripts/soak build $(or $(SECONDS),600) $(CONFIG)
 
 # Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
 bench: build

@@ -48,7 +48,7 @@ class Member:
             "server.name=files.example", "grace.mode=conflict",
             f"admin.listen={self.node.address}:{self.admin_port}", *self.cluster.sets,
             env={"HOLDFAST_ANNOUNCE": os.environ["HOLDFAST_ANNOUNCE"],
-                 "RUNTIME_DIRECTORY": f"/run/holdfast:{self.run_directory}"},
+                 "RUNTIME_DIRECTORY": f"/run/holdfast:{self.run_directory}", **self.cluster.envs.get(self.name, {})},
             under=[*self.node.inside, *AS_UNIT])
         self.node.run("mkdir", "-p", self.run_directory)
         self.node.run("chown", "nobody", "/run/holdfast", self.run_directory)
@@ -133,11 +133,14 @@ INSERT INTO nlm_locks (id, client_id, share, file_handle, owner_handle, svid, fi
 
 
 class Cluster:
-    """held: so many locks are in the store from the beginning."""
+    """folders: of the PostgreSQL servers (postgres.Pair). envs: for a host by name, what its daemon or server finds in
+    its environment besides. held: so many locks are in the store from the beginning."""
+
     hosts = (("alpha", 11), ("beta", 12))
     member = Member
 
-    def __init__(self, *sets, fsync="off", synchronous=True, ipv6=False, hook=HOOK, held=0):
+    def __init__(self, *sets, fsync="off", synchronous=True, ipv6=False, hook=HOOK, folders=None, envs=None, held=0):
+        self.folders, self.envs = folders, envs or {}
         self.sets, self.fsync, self.synchronous, self.held = sets, fsync, synchronous, held
         self.service, self.hook = "files", hook
         self.addresses = [SERVICE] + ([SERVICE6] if ipv6 else [])
@@ -145,9 +148,10 @@ class Cluster:
     def __enter__(self):
         with contextlib.ExitStack() as stack:
             switch = self.open_switch(stack)
-            nodes = [stack.enter_context(Node(switch, name, number))
-                     for name, number in (*self.hosts, ("db1", 21), ("db2", 22))]
-            self.pair = stack.enter_context(Pair(*nodes[2:], fsync=self.fsync, synchronous=self.synchronous))
+            self.nodes = nodes = [stack.enter_context(Node(switch, name, number))
+                                  for name, number in (*self.hosts, ("db1", 21), ("db2", 22))]
+            self.pair = stack.enter_context(Pair(*nodes[2:], fsync=self.fsync, synchronous=self.synchronous,
+                                                 folders=self.folders, envs=self.envs))
             self.members = [self.member(self, node) for node in nodes[:2]]
             self.members[0].migrate()
             if self.held:

@@ -225,11 +225,11 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     if (!client)
         return NULL;
     *client = (struct hf_client){.id = r->id, .refs = 1};
-    hf_list_init(&client->owners);
+    hf_reflist_init(&client->owners);
     hf_list_init(&client->waiters);
     hf_list_init(&client->shares);
     hf_list_init(&client->pending_release.link);
-    hf_list_init(&client->pending_release.owners);
+    hf_reflist_init(&client->pending_release.owners);
     hf_list_init(&client->pending_release.made.link);
     hf_list_init(&client->in_host);
     client->linger.fire = hf_client_linger_over;

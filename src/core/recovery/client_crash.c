@@ -24,7 +24,8 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
         hf_txn_abort(&txn);
         return HF_ENOMEM;
     }
-    hf_waiter_confirm_range(core, lock->owner, lock->file, lock->node.first, lock->node.last);
+    hf_waiter_confirm_range(core, hf_lock_owner(lock), lock->file, lock->node.first,
+                            lock->node.last);
     *seq = hf_seq_later(*seq, hf_txn_commit(&txn));
     return 1;
 }
