@@ -25,6 +25,7 @@ class Fault:
     kind: str
     since: int       # recovery is counted from here: a crash, or the end of a fault that lasts
     clients: list    # numbers of the clients that it concerned
+    is_timed: bool = False  # the next fault waits until this one is over
 
 
 class Nemesis:
@@ -40,6 +41,7 @@ class Nemesis:
         self.faults.append(Fault(kind.__name__, since or time.monotonic_ns(),
                                  [client.number for client in clients or self.clients]))
         self.service.check()
+        return self.faults[-1]
 
     def wait(self, low, high):
         """Short ones are more frequent: as many from 0.1 to 1 s as from 1 to 10 s."""
