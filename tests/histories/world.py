@@ -83,6 +83,7 @@ class World:
         self.service = services.make(config, sets, env)
         if self.service.forgets_locks:  # a client that is away for longer than grace loses its locks
             self.longest_s = min(longest_s, services.FORGETFUL_CLIENT_S)
+            processes = min(processes, 4)  # all wait until grace is over: too much at a time to decide otherwise
         if options is None:  # where only clients are durable, a reclaim is checked client by client
             options = () if self.service.forgets_locks else ("--false-reclaims",)
         self.player_options = ("--files", str(files), "--processes", str(processes), *options)
