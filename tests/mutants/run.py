@@ -53,7 +53,8 @@ def store(*names):
 
 
 def daemon(script, *words):
-    return [("src/daemon/holdfastd src/ctl/holdfastctl", ["python3", f"../tests/{script}", *words])]
+    return [("src/daemon/holdfastd src/ctl/holdfastctl src/namesd/holdfast-namesd tests/interop/tirpc-client "
+             "tests/interop/nsm-peers tests/interop/libnfs-client", ["python3", f"../tests/{script}", *words])]
 
 
 def netns(name):
@@ -74,7 +75,7 @@ SUITES = {
            + daemon("interop/test_wire.py") + daemon("interop/test_bad_input.py") + daemon("hostile/test_hostile_rpc.py"),
     "rpcbind": daemon("interop/test_rpcbind.py") + daemon("hostile/test_hostile_rpcbind.py"),
     "nlm": SIM + daemon("interop/test_nlm_bad.py") + daemon("interop/test_nlm_wire.py"),
-    "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py"),
+    "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py") + daemon("admin/test_metrics.py"),
     "store": store("contract lmdb", "contract memory", "commit", "lmdb", "parts", "fault", "backup lmdb", "disk"),
     "postgres": store("contract postgres", "postgres", "backup postgres"),
     "admin": unit("admin") + daemon("admin/test_rest.py") + daemon("admin/test_access.py")
@@ -192,11 +193,31 @@ class Scratch:
             self.env |= {"CC": "clang", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
         options = ("-Doptimization=2", "-Db_sanitize=address,undefined", "-Db_lundef=false",
                    "-Dc_args=-fno-sanitize-recover=all") if self.sanitize else ("-Doptimization=1",)
-        if (self.build / "build.ninja").exists():
-            return self
+        if not (self.build / "build.ninja").exists():
+            self.set_up(options)
+        self.read_tests()
+        return self
+
+    def set_up(self, options):
         subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Dwerror=false", *options],
                        check=True, stdout=subprocess.DEVNULL, env=self.env)
-        return self
+
+    def introspect(self, what):
+        return json.loads(subprocess.run(["meson", "introspect", what, self.build], check=True, stdout=subprocess.PIPE).stdout)
+
+    def read_tests(self):
+        """Of each script: what it needs built, and its environment, as in make test."""
+        files = {target["id"]: target["filename"] for target in self.introspect("--targets")}
+        self.scripts = {}
+        for test in self.introspect("--tests"):
+            for word in test["cmd"]:
+                if Path(word).match("test_*.py"):
+                    needed = [file for target in test["depends"] for file in files[target]]
+                    self.scripts[Path(word).name] = (needed, test["env"])
+
+    def needs(self, command):
+        """(files to build, environment)."""
+        return self.scripts.get(Path(command[1]).name, ([], {})) if command[0] == "python3" else ([], {})
 
     def bring(self, name):
         """A copy; one that is the same already is left alone, so that it is not built again."""
@@ -210,16 +231,17 @@ class Scratch:
         if self.own:
             shutil.rmtree(self.path, ignore_errors=True)
 
-    def make(self, targets):
-        return subprocess.run(["ninja", "-C", self.build, *targets.split()], stdout=subprocess.PIPE,
+    def make(self, targets, command):
+        files = [os.path.relpath(file, self.build) for file in self.needs(command)[0]]
+        return subprocess.run(["ninja", "-C", self.build, *targets.split(), *files], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env=self.env)
 
     def run(self, command):
         """None: it passed; else what went wrong."""
-        limit = self.kept.limit_s(command)
+        limit, env = self.kept.limit_s(command), {**self.env, **self.needs(command)[1]}
         if command[0] != "python3":
             command = [str(self.build / command[0]), *command[1:]]
-        process = subprocess.Popen(command, cwd=self.build, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        process = subprocess.Popen(command, cwd=self.build, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         try:
             said, _ = process.communicate(timeout=limit)
@@ -233,7 +255,7 @@ class Scratch:
 
     def measure(self, targets, command):
         """Must pass with the sources as they are."""
-        if self.make(targets).returncode != 0:
+        if self.make(targets, command).returncode != 0:
             sys.exit(f"{targets}: does not build")
         began = time.monotonic()
         failure = self.run(command)
@@ -257,7 +279,7 @@ class Scratch:
         path.write_text(original.replace(mutant.old, mutant.new))
         try:
             for targets, command in self.kept.in_order(mutant.suites):
-                if self.make(targets).returncode != 0:
+                if self.make(targets, command).returncode != 0:
                     return "ERROR: does not build"
                 caught = self.is_caught_by(command)
                 if caught:
