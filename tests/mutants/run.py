@@ -14,8 +14,8 @@
 A mutant is a file, the lines to replace and their replacement, as data (mutants.txt says how). If the code has moved or
 changed so that the lines are no longer there exactly once, that is an error: the mutant has to be adapted. The sources
 are copied and built in a scratch tree, so nothing here is touched. The tests that reach a room are run one after the other,
-quick ones first, until one fails. First, each test is run with the sources as they are: it must pass, and its time tells its
-order and its limit. What survives is tried once more with sanitizers, as make test does, for leaks and the like.
+quick ones first, until one fails. Before it is used, each test is run with the sources as they are: it must pass, and its
+time tells its order and its limit. What survives is tried once more with sanitizers, as make test does, for leaks and the like.
 
 A test that runs into its limit counts as failed, and is marked so; that, and a script that fails, is run again and counts
 only if it fails again. A survivor that is explained (why: in mutants.txt) is listed with its explanation and does not count.
@@ -138,10 +138,10 @@ def name_of(command):
 
 class Kept:
     """What is known already: how long each test takes, what caught a mutant, and what it survived (plain, or sanitized as
-    well). In a file, line by line, if there is one."""
+    well). In a file, line by line, if there is one. trusting: the tests pass with the sources as they are."""
 
-    def __init__(self, path=None):
-        self.path, self.guard = path, threading.Lock()
+    def __init__(self, path=None, trusting=False):
+        self.path, self.trusting, self.guard = path, trusting, threading.Lock()
         self.facts = {"seconds": {}, "caught": {}, "survived": {}}
         for line in open(path) if path and os.path.exists(path) else ():
             self.take(**json.loads(line))
@@ -166,6 +166,9 @@ class Kept:
     def in_order(self, suites):
         commands = [(targets, command) for suite in suites for targets, command in SUITES[suite]]
         return sorted(commands, key=lambda c: self.seconds.get(name_of(c[1]), 0))
+
+    def effort_s(self, mutant):
+        return sum(self.seconds.get(name_of(command), LEAST_LIMIT_S) for _, command in self.in_order(mutant.suites))
 
 
 class Scratch:
@@ -254,14 +257,14 @@ class Scratch:
         return f"status {process.returncode}" if process.returncode != 0 else None
 
     def measure(self, targets, command):
-        """Must pass with the sources as they are."""
+        """True: it passes with the sources as they are."""
         if self.make(targets, command).returncode != 0:
-            sys.exit(f"{targets}: does not build")
+            return False
         began = time.monotonic()
-        failure = self.run(command)
-        if failure:
-            sys.exit(f"{name_of(command)}, with the sources as they are: {failure}")
+        if self.run(command):
+            return False
         self.kept.keep(name_of(command), seconds=round(time.monotonic() - began, 1))
+        return True
 
     def is_caught_by(self, command):
         """'', or how it failed."""
@@ -276,6 +279,10 @@ class Scratch:
         original = path.read_text()
         if original.count(mutant.old) != 1:
             return f"ERROR: its text is there {original.count(mutant.old)} times"
+        for targets, command in self.kept.in_order(mutant.suites):
+            is_known = self.kept.trusting or name_of(command) in self.kept.seconds
+            if not is_known and not self.measure(targets, command):
+                return f"ERROR: with the sources as they are, {name_of(command)} fails"
         path.write_text(original.replace(mutant.old, mutant.new))
         try:
             for targets, command in self.kept.in_order(mutant.suites):
@@ -303,7 +310,7 @@ def short():
     mutants = [m for m in read() if m.short]
     print(f"1..{len(mutants)}")
     failed = 0
-    with Scratch(Kept()) as scratch:
+    with Scratch(Kept(trusting=True)) as scratch:  # make test runs them all
         for i, mutant in enumerate(mutants, 1):
             caught = scratch.judge(mutant)
             if caught.startswith("ERROR"):
@@ -338,15 +345,6 @@ class Session:
         for thread in threads:
             thread.join()
 
-    def measure_all(self, mutants):
-        wanted = {name_of(test[1]): test for m in mutants for suite in m.suites for test in SUITES[suite]}
-        missing = [test for name, test in wanted.items() if name not in self.kept.seconds]
-        if missing:
-            with self.scratch(0) as scratch:
-                for test in missing:
-                    if not self.is_over():
-                        scratch.measure(*test)
-
 
 def judge_from(todo, session, scratch, leave_out=None):
     """Judges what is in the queue; leave_out: where survivors go instead of being reported."""
@@ -373,9 +371,8 @@ def judge_from(todo, session, scratch, leave_out=None):
 
 
 def run_all(mutants, session):
-    session.measure_all(mutants)
     todo, survivors = queue.Queue(), queue.Queue()
-    for mutant in mutants:
+    for mutant in sorted(mutants, key=session.kept.effort_s):
         mutant.result = session.kept.caught.get(mutant.key(), "")
         survived = session.kept.survived.get(mutant.key()) if not session.again else None
         mutant.judged = bool(mutant.result) or survived == "sanitized"
