@@ -57,6 +57,8 @@ class Round:
         host the moments at which a lock was granted, in order."""
         found = {}
         for fault in self.faults:
+            if not fault.is_timed:
+                continue
             firsts = [times[at] for times in (grants.get(number, []) for number in fault.clients)
                       if (at := bisect.bisect_right(times, fault.since)) < len(times)]
             if firsts:

@@ -14,10 +14,21 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast_test import tap
+
 from delay import QUEUE
 
 DELAY = Path(__file__).resolve().parent / "delay.py"
 LOSS, DELAY_MS = 0.2, 200
+
+# What a host receives: rules of its own firewall.
+FILTER, NO_FILTER = ("iptables", "-w", "-A", "INPUT"), ("iptables", "-w", "-F", "INPUT")
+LOSE = ("-m", "statistic", "--mode", "random", "--probability", str(LOSS), "-j", "DROP")
+HOLD_BACK = ("-j", "NFQUEUE", "--queue-num", str(QUEUE), "--queue-bypass")
+
+
+def from_host(hardware):
+    return ("-m", "mac", "--mac-source", hardware, "-j", "DROP")
 
 
 @dataclass
@@ -25,13 +36,14 @@ class Fault:
     kind: str
     since: int       # recovery is counted from here: a crash, or the end of a fault that lasts
     clients: list    # numbers of the clients that it concerned
+    is_timed: bool = False  # the next fault waits until this one is over
 
 
 class Nemesis:
     def __init__(self, seed, service, clients, longest_s=30.0, kinds=None):
         self.dice = random.Random(seed)
         self.service, self.clients, self.longest_s = service, clients, longest_s
-        self.kinds = kinds or kinds_of(service)
+        self.kinds = kinds or [kind for kind in kinds_of(service) if kernel_can(clients[0].node, kind)]
         self.faults = []
 
     def strike(self):
@@ -40,6 +52,7 @@ class Nemesis:
         self.faults.append(Fault(kind.__name__, since or time.monotonic_ns(),
                                  [client.number for client in clients or self.clients]))
         self.service.check()
+        return self.faults[-1]
 
     def wait(self, low, high):
         """Short ones are more frequent: as many from 0.1 to 1 s as from 1 to 10 s."""
@@ -83,10 +96,10 @@ class Nemesis:
         """One way, the other, or both: what arrives from that host is dropped."""
         ways = self.dice.choice(([(one, other)], [(other, one)], [(one, other), (other, one)]))
         for sender, receiver in ways:
-            receiver.run("iptables", "-w", "-A", "INPUT", "-m", "mac", "--mac-source", sender.hardware(), "-j", "DROP")
+            receiver.run(*FILTER, *from_host(sender.hardware()))
         yield
         for _, receiver in ways:
-            receiver.run("iptables", "-w", "-F", "INPUT")
+            receiver.run(*NO_FILTER)
 
     def cut_client(self):
         client = self.dice.choice(self.clients)
@@ -117,11 +130,10 @@ class Nemesis:
     def lose_packets(self):
         victims = self.victims()
         for node in victims:
-            node.run("iptables", "-w", "-A", "INPUT", "-m", "statistic", "--mode", "random", "--probability", str(LOSS),
-                     "-j", "DROP")
+            node.run(*FILTER, *LOSE)
         self.wait(0.5, 10)
         for node in victims:
-            node.run("iptables", "-w", "-F", "INPUT")
+            node.run(*NO_FILTER)
 
     def delay_packets(self):
         victims, delays = self.victims(), []
@@ -129,10 +141,10 @@ class Nemesis:
             delays.append(node.start(sys.executable, str(DELAY), str(DELAY_MS), stdout=subprocess.PIPE))
         for node, process in zip(victims, delays):
             assert process.stdout.readline() == b"ready\n"
-            node.run("iptables", "-w", "-A", "INPUT", "-j", "NFQUEUE", "--queue-num", str(QUEUE), "--queue-bypass")
+            node.run(*FILTER, *HOLD_BACK)
         self.wait(0.5, 10)
         for node, process in zip(victims, delays):
-            node.run("iptables", "-w", "-F", "INPUT")
+            node.run(*NO_FILTER)
             process.terminate()
             process.wait()
 
@@ -230,3 +242,19 @@ STANDBY = (Nemesis.kill_owner, Nemesis.stop_owner, Nemesis.move_service, Nemesis
 def kinds_of(service):
     return [*ALWAYS, *(PRELOADED if service.is_preloaded else ()), *(ALONE if len(service.members) == 1 else STANDBY),
             *(DATABASE if service.databases else ())]
+
+
+NEEDS = {Nemesis.lose_packets: LOSE, Nemesis.delay_packets: HOLD_BACK,
+         **{kind: from_host("02:00:00:00:00:01")
+            for kind in (Nemesis.cut_client, Nemesis.cut_client_and_kill_node, Nemesis.cut_database, Nemesis.cut_standby_database)}}
+
+
+def kernel_can(node, kind):
+    """Whether the kernel has what this fault needs. A rule for what no host sends; iptables says nothing if it can."""
+    if kind not in NEEDS:
+        return True
+    said = node.run(*FILTER, "-s", "203.0.113.1", *NEEDS[kind], check=False)
+    node.run(*NO_FILTER, check=False)
+    if said:
+        tap.note(f"no {kind.__name__}: {said.splitlines()[0]}")
+    return not said

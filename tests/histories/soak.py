@@ -75,21 +75,33 @@ def quantile(times, q):
     return sorted(times)[min(len(times) - 1, int(q * len(times)))]
 
 
+def family(config):
+    """Configurations that recover alike are shown together."""
+    return "clients only" if config.endswith("-no") else config.split("-")[0]
+
+
+def recovery_table(tallies):
+    """Median, 99th percentile and most, in seconds, and of how many."""
+    found = {}
+    for t in tallies:
+        for kind, times in t.recoveries.items():
+            found.setdefault(kind, {}).setdefault(family(t.config), []).extend(times)
+    families = list(dict.fromkeys(family(t.config) for t in tallies))
+    lines = ["| fault | " + " | ".join(families) + " |", "|---|" + "---|" * len(families)]
+    for kind in sorted(found):
+        cells = [f"{statistics.median(times):.2f} / {quantile(times, 0.99):.2f} / {max(times):.2f} ({len(times)})"
+                 if (times := found[kind].get(name)) else "–" for name in families]
+        lines.append(f"| `{kind}` | " + " | ".join(cells) + " |")
+    return lines
+
+
 def report(tallies):
     lines = ["| configuration | minutes | operations checked | per second | undecided | faults | violations |",
              "|---|---|---|---|---|---|---|"]
     for t in tallies:
-        lines.append(f"| {t.config} | {t.seconds / 60:.0f} | {t.operations:,} | {t.operations / t.seconds:,.0f} | "
+        lines.append(f"| `{t.config}` | {t.seconds / 60:.1f} | {t.operations:,} | {t.operations / t.seconds:,.0f} | "
                      f"{t.undecided:,} | {sum(t.faults.values()):,} | {t.violations} |")
-    lines += ["", "| fault | " + " | ".join(t.config for t in tallies) + " |", "|---|" + "---|" * len(tallies)]
-    for kind in sorted({kind for t in tallies for kind in t.recoveries}):
-        cells = []
-        for t in tallies:
-            times = t.recoveries.get(kind)
-            cells.append(f"{statistics.median(times):.2f} / {quantile(times, 0.99):.2f} / {max(times):.2f} ({t.faults[kind]})"
-                         if times else "–")
-        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *recovery_table(tallies)])
 
 
 def run(configs, seconds, seed):

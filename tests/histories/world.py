@@ -19,6 +19,8 @@ from nemesis import Nemesis
 
 PLAYER = os.environ.get("HOLDFAST_PLAYER", "hf-player")
 HOSTS, PROCESSES, FILES = 3, 8, 12
+AT_ONCE = 0.25     # how often a fault strikes before the last one is over
+RECOVERY_S = 15.0  # for how long it is waited for otherwise
 END_S = 120  # for all requests under way to be answered
 
 
@@ -54,6 +56,15 @@ class Client:
         self.boot()
         self.wait_until_up()
 
+    def was_granted_a_lock(self, since):
+        """Whether the end of its log says so."""
+        with open(self.logs[-1], "rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 16384))
+            lines = [line.split() for line in log.read().splitlines()]
+        locks = {words[1] for words in lines if len(words) == 9 and words[0] == b"i" and words[4] in (b"lock", b"enter")}
+        return any(words[0] == b"c" and words[3] == b"granted" and words[1] in locks and int(words[2]) > since
+                   for words in lines if len(words) == 4)
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
 
@@ -72,6 +83,7 @@ class World:
         self.service = services.make(config, sets, env)
         if self.service.forgets_locks:  # a client that is away for longer than grace loses its locks
             self.longest_s = min(longest_s, services.FORGETFUL_CLIENT_S)
+            processes = min(processes, 4)  # all wait until grace is over: too much at a time to decide otherwise
         if options is None:  # where only clients are durable, a reclaim is checked client by client
             options = () if self.service.forgets_locks else ("--false-reclaims",)
         self.player_options = ("--files", str(files), "--processes", str(processes), *options)
@@ -91,6 +103,14 @@ class World:
     def __exit__(self, *failure):
         self.stack.__exit__(*failure)
 
+    def wait_for_recovery(self, fault):
+        if self.dice.random() < AT_ONCE:
+            return
+        fault.is_timed, end = True, time.monotonic() + RECOVERY_S
+        concerned = [client for client in self.clients if client.number in fault.clients]
+        while time.monotonic() < end and not any(client.was_granted_a_lock(fault.since) for client in concerned):
+            time.sleep(0.02)
+
     def play(self, seconds):
         """A Round, to be judged."""
         self.rounds += 1
@@ -104,7 +124,7 @@ class World:
         while time.monotonic() < end:
             time.sleep(self.dice.expovariate(1 / self.pause_s) if self.pause_s else seconds)
             if self.pause_s:
-                self.nemesis.strike()
+                self.wait_for_recovery(self.nemesis.strike())
         for step in (Client.stop, Client.wait):
             for client in self.clients:
                 step(client)
