@@ -41,10 +41,11 @@ def fdatasync_rate(directory):
 
 
 class Bench:
-    def __init__(self, build, directory, seconds, rounds, results, store_delays=None):
+    def __init__(self, build, directory, seconds, rounds, results, store_delays=None, beside=None):
         self.build, self.directory = build, directory
         self.seconds, self.rounds, self.results = seconds, rounds, results
         self.store_delays = store_delays  # milliseconds; None: those that the rows choose
+        self.beside = beside  # another holdfastd to compare with; None: none
 
     def load(self, server, *arguments):
         """One run of the load generator: its figures."""

@@ -23,7 +23,7 @@
 
 static const uint64_t SEED = 1969;
 
-enum { MIGRATIONS = 4 };
+enum { MIGRATIONS = 5 };
 
 static struct pg_server server;
 static struct pg_proxy proxy;
