@@ -103,16 +103,16 @@ static bool may_begin(const struct hf_commit_pump *pump)
 }
 
 /*
- * A client that asks alone makes one batch after the other, each of one request, with one turn of
- * the loop in between for the answer of the store's thread, or none. Any other work of the loop
- * shows as more turns or larger batches, and then the store's thread is needed.
+ * A client that asks alone makes one batch after the other, each of one request, and no other
+ * request comes in between, not even one that needs no disk: it would have to wait for the flush.
  */
 static bool comes_alone(struct hf_commit_pump *pump, const struct hf_batch *batch)
 {
-    enum { LONE_OPS = 2, LONE_TURNS = 2, LONE_BATCHES = 16 };
-    bool lone = batch->n_ops <= LONE_OPS && pump->idle_turns <= LONE_TURNS;
+    enum { LONE_OPS = 2, LONE_BATCHES = 16 };
+    uint64_t calls = pump->rpc ? pump->rpc->calls : 0;
+    bool lone = batch->n_ops <= LONE_OPS && calls == pump->calls + 1;
 
-    pump->idle_turns = 0;
+    pump->calls = calls;
     if (!lone)
         pump->lone_batches = 0;
     else if (pump->lone_batches < LONE_BATCHES)
@@ -164,7 +164,6 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
             pump->lessee->batch_begins(pump->lessee->ctx);
         hf_committer_submit(&pump->committer, batch);
     }
-    pump->idle_turns++;
 }
 
 /* ---- opening ---- */

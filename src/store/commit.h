@@ -23,7 +23,8 @@
  * writes them itself (hf_committer_write). This thread flushes them soon after, so that they are
  * durable within HF_COMMIT_FLUSH_MS of having been written, or as soon as the disk can.
  *
- * What a store puts off under load (hf_store_tidy) is done when there has been no batch for a while.
+ * What a store puts off under load (hf_store_tidy) is done when there has been no batch for a
+ * while.
  *
  * Ownership: the committer owns the batch from submit to collect, and the store from init to stop.
  * It allocates nothing but for a backup.

@@ -20,9 +20,9 @@
 #include "store/pg_rows.h"
 
 /* The statements, with arrays as parameters (pg_rows.h): slots, numbers and parts; the number. */
-#define HF_PG_JOURNAL_WRITE                                                              \
-    "INSERT INTO holdfast_journal AS j (slot, number, changes) "                         \
-    "SELECT unnest($1::int8[]), unnest($2::int8[]), unnest($3::bytea[]) "                \
+#define HF_PG_JOURNAL_WRITE                                               \
+    "INSERT INTO holdfast_journal AS j (slot, number, changes) "          \
+    "SELECT unnest($1::int8[]), unnest($2::int8[]), unnest($3::bytea[]) " \
     "ON CONFLICT (slot) DO UPDATE SET number = excluded.number, changes = excluded.changes"
 #define HF_PG_JOURNAL_FOLD "UPDATE server_state SET journal_folded = ($1::int8[])[1]"
 

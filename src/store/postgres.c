@@ -444,8 +444,8 @@ static bool is_outdated(const struct postgres *p, struct hf_bytes message, enum 
 {
     uint64_t id;
 
-    return p->changes.count > 0 && kind != HF_RECORD_SERVER &&
-           hf_pg_tuple_id(message, &id) && hf_changes_find(&p->changes, kind, id);
+    return p->changes.count > 0 && kind != HF_RECORD_SERVER && hf_pg_tuple_id(message, &id) &&
+           hf_changes_find(&p->changes, kind, id);
 }
 
 /* What the journal puts in their place, or adds. */
