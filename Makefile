@@ -3,7 +3,7 @@
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
 #   build-tsan/  clang, ThreadSanitizer: what `make tsan` runs
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test tsan takeovers mutants lab soak bench bench-hostile deb deb-clean boot oci coverage tidy format format-check install clean
+.PHONY: build all run demo check test tsan takeovers mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -38,10 +38,11 @@ tsan: | build-tsan/build.ninja
 	@ninja -C build-tsan
 	@scripts/run-tests build-tsan $(or $(ONLY),$(TSAN_TESTS))
 
-# Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word.
-mutants:
+# Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word. A run that was
+# stopped goes on where it was; remove build/mutants.jsonl to judge all of them again.
+mutants: build/build.ninja
 	@scripts/bootstrap test
-	@tests/mutants/run.py $(if $(ONLY),--only $(ONLY))
+	@tests/mutants/run.py --results build/mutants.jsonl $(if $(ONLY),--only $(ONLY))
 
 # TIMES (200) takeovers of each kind under load; as root, an hour. Prints times; fails if the goal of HA-05 is missed.
 takeovers: all
@@ -68,6 +69,18 @@ bench-hostile: build
 	@scripts/bootstrap test
 	@ninja -C build bench/hostile
 	@bench/hostile build $(if $(BESIDE),--beside $(BESIDE)) --json build/hostile.json
+
+# Curves: 10 to 100,000 clients, 1,000 to 10,000,000 locks; as root, minutes, a quiet machine with 12 GiB free.
+scale: build
+	@scripts/bootstrap test
+	@ninja -C build bench/holdfast-bench bench/holdfast-clients
+	@bench/scale build --json build/scale.json
+
+# Where the slowest answers at half load come from; as root, with perf.
+tails: build
+	@scripts/bootstrap test
+	@ninja -C build bench/holdfast-bench bench/nothing
+	@bench/tails build --json build/tails.json
 
 # The Debian packages, from the tracked files, into build/deb/.
 deb:

@@ -1,6 +1,7 @@
 """The servers that are measured: started in this namespace, several at a time, stopped by process id."""
 import contextlib
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,15 @@ from holdfast_test.ganesha import Ganesha
 
 NOTHING_PORT, GANESHA_PORT, STATD_PORT = 5000, 4050, 4060
 GANESHA_FILES = 128
+FILES = 32768  # ten thousand connections or notices in flight, and what else is open
+
+
+def raise_file_limit():
+    """For us and for all we start; if we may not, to what we may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, max(FILES, hard)))
 
 
 @dataclass

@@ -202,10 +202,10 @@ void hf_core_verify_invariants(const struct hf_core *core)
     HF_ASSERT(core->table->n_waiters == totals.waiting && core->table->n_shares == totals.shares);
     HF_ASSERT(core->clients->n_nlm == totals.nlm && core->clients->n_nsm == totals.nsm);
     HF_ASSERT(core->clients->n_unclaimed == totals.unclaimed + totals.may_reclaim);
-    HF_ASSERT(core->outcalls->queues[HF_OUTCALL_NOTICES].running <= core->config.notify_in_flight);
-    HF_ASSERT(core->outcalls->queues[HF_OUTCALL_PROBES].running <= core->config.notify_in_flight);
-    HF_ASSERT(core->outcalls->queues[HF_OUTCALL_VERIFICATIONS].running <=
-              core->config.notify_in_flight);
+    for (size_t i = HF_OUTCALL_GRANTS + 1; i < HF_OUTCALL_QUEUES; i++) {
+        HF_ASSERT(core->outcalls->queues[i].running <= core->config.notify_in_flight);
+        HF_ASSERT(core->outcalls->queues[i].n_fresh <= core->outcalls->queues[i].running);
+    }
     HF_ASSERT(hf_epoch_state(core) % 2 == 1 || core->epoch == 0);
     hf_itree_check(&core->timers->tree);
 }
