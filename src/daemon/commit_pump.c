@@ -27,6 +27,12 @@ static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *r
         pump->service->store_up = true;
 }
 
+/* The lessee may end the pump when it hears a result. */
+static bool is_ended(const struct hf_commit_pump *pump)
+{
+    return uv_is_closing((const uv_handle_t *)&pump->committed);
+}
+
 /*
  * Requests are refused while the store is down. A batch that became durable shows that it is up;
  * only after a failure, or news without a result, must the committer be asked.
@@ -44,7 +50,7 @@ static void collect(struct hf_commit_pump *pump)
             settle(pump, &result);
         if (pump->lessee)
             pump->lessee->batch_settled(pump->lessee->ctx, &result);
-        if (result.status == 0)
+        if (result.status == 0 || is_ended(pump))
             return;
     }
     hf_committer_health(&pump->committer, &health);
@@ -74,8 +80,10 @@ static void collect_backup(struct hf_commit_pump *pump)
 static void on_committed(uv_async_t *async)
 {
     collect(async->data);
-    collect_lease(async->data);
-    collect_backup(async->data);
+    if (!is_ended(async->data))
+        collect_lease(async->data);
+    if (!is_ended(async->data))
+        collect_backup(async->data);
 }
 
 int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request)
