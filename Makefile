@@ -33,7 +33,7 @@ test: all format-check | build-asan/build.ninja
 
 # What two threads share: the journal, the committer, loading. Under ThreadSanitizer; as root, minutes.
 TSAN_TESTS = commit unflushed lmdb parts backup-lmdb backup-postgres contract-lmdb contract-postgres crash-lmdb crash-process \
-	crash-postgres postgres pg-lease pg-journal nlm_process nlm_restart_process
+	crash-postgres postgres pg-lease pg-journal nlm_process nlm_restart_process standby
 tsan: | build-tsan/build.ninja
 	@ninja -C build-tsan
 	@scripts/run-tests build-tsan $(or $(ONLY),$(TSAN_TESTS))

@@ -331,11 +331,11 @@ static int start_first(struct hf_pg_session *session)
     if (session->cluster && timeout_ms < HF_PG_TIMEOUT_MS)
         session->pg.timeout_ms = HF_PG_TIMEOUT_MS;
     rv = hf_pg_session_connect(&session->pg, true);
-    session->pg.timeout_ms = timeout_ms;
     if (rv == 0)
         rv = hf_migrate_up(&session->pg, NULL, NULL);
     if (rv == 0)
         rv = session->cluster ? hf_pg_lease_join(session) : take_fence(session);
+    session->pg.timeout_ms = timeout_ms;
     session->started = rv == 0;
     return rv;
 }
