@@ -272,7 +272,7 @@ int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *con
 }
 
 struct loading {
-    struct hf_core *core;
+    struct hf_loader *loader;
     uint64_t clients, locks;
 };
 
@@ -282,7 +282,7 @@ static int load_record(void *ctx, enum hf_record_kind kind, struct hf_bytes reco
 
     loading->clients += kind == HF_RECORD_CLIENT;
     loading->locks += kind == HF_RECORD_LOCK;
-    return hf_core_load(loading->core, kind, record);
+    return hf_loader_add(loading->loader, kind, record);
 }
 
 /* The thread is not running yet: the epoch is committed here. */
@@ -299,10 +299,20 @@ static int begin_epoch(struct hf_commit_pump *pump)
     return rv;
 }
 
+static int load_all(struct hf_commit_pump *pump, struct loading *loading)
+{
+    int rv = loading->loader ? hf_store_load(&pump->store, load_record, loading) : HF_ENOMEM;
+
+    if (rv == 0)
+        rv = hf_store_blame_record(&pump->store, HF_RECORD_LOCK, hf_loader_end(loading->loader));
+    hf_loader_del(loading->loader);
+    return rv;
+}
+
 int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
 {
-    struct loading loading = {.core = service->core};
-    int rv = hf_store_load(&pump->store, load_record, &loading);
+    struct loading loading = {.loader = hf_loader_new(service->core)};
+    int rv = load_all(pump, &loading);
 
     pump->service = service;
     if (rv < 0) {

@@ -50,9 +50,6 @@ extern const struct hf_store_backend hf_store_postgres;
 int hf_store_fail(struct hf_store *store, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Sets the error text for a record of this kind that does not decode, and returns code. */
-int hf_store_blame_record(struct hf_store *store, enum hf_record_kind kind, int code);
-
 /* "server", "clients", "locks" */
 const char *hf_store_kind_name(enum hf_record_kind kind);
 

@@ -566,6 +566,8 @@ static int load_owned(struct hf_store *store, const struct hf_lease_row *mine,
         rv = collapse_journal(p);
     for (size_t i = 0; i < HF_COUNT_OF(ORDER) && rv == 0; i++)
         rv = hf_store_blame_record(store, ORDER[i], read_rows(p, ORDER[i], to->record, to->ctx));
+    if (rv == 0 && to->end)
+        rv = hf_store_blame_record(store, HF_RECORD_LOCK, to->end(to->ctx));
     return rv;
 }
 

@@ -82,6 +82,12 @@ const char *hf_store_error(const struct hf_store *store);
 int hf_store_load(struct hf_store *store, hf_store_visit visit, void *ctx);
 
 /*
+ * For a visitor that looks at records late, and found one of this kind wrong after the walk: sets
+ * the error text as the walk would have done, and returns code, which may be 0.
+ */
+int hf_store_blame_record(struct hf_store *store, enum hf_record_kind kind, int code);
+
+/*
  * Checks a store that no daemon has, and visits all its records in the order of hf_store_load(). An
  * LMDB store is not changed. Returns the codes of hf_store_open(), and HF_ENOENT if there is no
  * store. In any case the store is not open afterwards; its error text is set on failure.

@@ -191,5 +191,16 @@ def bad_input_is_named():
     assert check("".join(f"f 1.{n} lock 0 0 s 1 2 granted\n" for n in range(33)))[0] == NOT_A_HISTORY
 
 
+@tap.test
+def a_waiter_that_was_given_up():
+    """A waiter is overtaken; unless the server may have given it up because it could not be called back."""
+    expect("""f 1.1 lock 0 0 x 10 20 granted
+              f 2.1 wait 0 0 x 30 40 blocked
+              f 2.1 grant 0 0 x 30 200 maybe
+              = f 2.1 leave 0 0 x 50 200 maybe
+              f 1.1 unlock 0 0 x 60 70 granted
+              f 3.1 enter 0 0 x 80 90 granted""")
+
+
 if __name__ == "__main__":
     tap.main()

@@ -3,7 +3,10 @@
 
     tests/mutants/run.py                     all of mutants.txt; prints each result and the score
     tests/mutants/run.py --results FILE      the same, kept in the file: a run that was stopped goes on
+    tests/mutants/run.py --again             with --results: what survived in an earlier run is judged again
     tests/mutants/run.py --jobs N            so many at a time (most tests wait more than they work)
+    tests/mutants/run.py --seconds N         begins no other mutant after that time; with --results, a piece of the work
+    tests/mutants/run.py --scratch FOLDER    builds there and keeps it, for the next piece
     tests/mutants/run.py --only WORD         those whose file or text contains the word
     tests/mutants/run.py --short             those marked short, for make test: TAP
     tests/mutants/run.py --check             only that each pattern still matches, once: TAP
@@ -16,7 +19,7 @@ order and its limit. What survives is tried once more with sanitizers, as make t
 
 A test that runs into its limit counts as failed, and is marked so; that, and a script that fails, is run again and counts
 only if it fails again. A survivor that is explained (why: in mutants.txt) is listed with its explanation and does not count.
-Of the kept results, one that says "caught" holds until the mutant is changed; a survivor is judged again.
+A kept result holds until the mutant is changed.
 """
 import argparse
 import hashlib
@@ -89,6 +92,7 @@ class Mutant:
     short: bool = False
     why: str = ""
     result: str = field(default="", compare=False)
+    judged: bool = field(default=False, compare=False)
 
     def key(self):
         return hashlib.sha256("\0".join((self.file, *self.suites, self.old, self.new)).encode()).hexdigest()[:16]
@@ -132,17 +136,23 @@ def name_of(command):
 
 
 class Kept:
-    """What is known already: how long each test takes, and what caught a mutant. In a file, line by line, if there is one."""
+    """What is known already: how long each test takes, what caught a mutant, and what it survived (plain, or sanitized as
+    well). In a file, line by line, if there is one."""
 
     def __init__(self, path=None):
-        self.path, self.caught, self.seconds, self.guard = path, {}, {}, threading.Lock()
+        self.path, self.guard = path, threading.Lock()
+        self.facts = {"seconds": {}, "caught": {}, "survived": {}}
         for line in open(path) if path and os.path.exists(path) else ():
-            row = json.loads(line)
-            (self.caught if "caught" in row else self.seconds)[row["of"]] = row.get("caught", row.get("seconds"))
+            self.take(**json.loads(line))
+        self.seconds, self.caught, self.survived = self.facts.values()
+
+    def take(self, of, **what):
+        for kind, value in what.items():
+            self.facts[kind][of] = value
 
     def keep(self, of, **what):
         with self.guard:
-            (self.caught if "caught" in what else self.seconds)[of] = next(iter(what.values()))
+            self.take(of, **what)
             if self.path:
                 with open(self.path, "a") as file:
                     file.write(json.dumps({"of": of, **what}) + "\n")
@@ -160,18 +170,20 @@ class Kept:
 class Scratch:
     """A copy of the tracked files, configured for quick builds, or with sanitizers."""
 
-    def __init__(self, kept, via=(), sanitize=False):
-        self.kept, self.via, self.sanitize = kept, via, sanitize
+    def __init__(self, kept, sanitize=False, path=None):
+        self.kept, self.sanitize, self.own = kept, sanitize, path is None
+        self.path = path
 
     def __enter__(self):
-        self.path = Path(tempfile.mkdtemp(prefix="holdfast-mutants-"))
+        if self.own:
+            self.path = Path(tempfile.mkdtemp(prefix="holdfast-mutants-"))
+        self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o755)  # PostgreSQL runs as another user
         files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                check=True, stdout=subprocess.PIPE).stdout.decode().split("\0")
         for name in filter(None, files):
             if (ROOT / name).is_file():
-                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, self.path / name)
+                self.bring(name)
         self.build = self.path / "build"
         self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "MALLOC_PERTURB_": "165",  # as meson does
                     "HOLDFASTD": str(self.build / "src/daemon/holdfastd"),
@@ -180,15 +192,26 @@ class Scratch:
             self.env |= {"CC": "clang", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
         options = ("-Doptimization=2", "-Db_sanitize=address,undefined", "-Db_lundef=false",
                    "-Dc_args=-fno-sanitize-recover=all") if self.sanitize else ("-Doptimization=1",)
+        if (self.build / "build.ninja").exists():
+            return self
         subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Dwerror=false", *options],
                        check=True, stdout=subprocess.DEVNULL, env=self.env)
         return self
 
+    def bring(self, name):
+        """A copy; one that is the same already is left alone, so that it is not built again."""
+        source, target = ROOT / name, self.path / name
+        if target.is_file() and target.read_bytes() == source.read_bytes():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
     def __exit__(self, *_):
-        shutil.rmtree(self.path, ignore_errors=True)
+        if self.own:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def make(self, targets):
-        return subprocess.run([*self.via, "ninja", "-C", self.build, *targets.split()], stdout=subprocess.PIPE,
+        return subprocess.run(["ninja", "-C", self.build, *targets.split()], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env=self.env)
 
     def run(self, command):
@@ -196,8 +219,8 @@ class Scratch:
         limit = self.kept.limit_s(command)
         if command[0] != "python3":
             command = [str(self.build / command[0]), *command[1:]]
-        process = subprocess.Popen([*self.via, *command], cwd=self.build, env=self.env, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(command, cwd=self.build, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
         try:
             said, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -269,18 +292,43 @@ def short():
     return 1 if failed else 0
 
 
-def measure_all(mutants, kept, via):
-    wanted = {name_of(test[1]): test for m in mutants for suite in m.suites for test in SUITES[suite]}
-    missing = [test for name, test in wanted.items() if name not in kept.seconds]
-    if missing:
-        with Scratch(kept, via) as scratch:
-            for test in missing:
-                scratch.measure(*test)
+class Session:
+    """How long, how many at a time, and where."""
+
+    def __init__(self, options):
+        self.kept, self.jobs, self.again = Kept(options.results), options.jobs, options.again
+        self.folder = Path(options.scratch).resolve() if options.scratch else None
+        self.end = time.monotonic() + options.seconds if options.seconds else None
+
+    def is_over(self):
+        return self.end is not None and time.monotonic() > self.end
+
+    def scratch(self, number, sanitize=False):
+        return Scratch(self.kept, sanitize, self.folder / f"{'sanitized' if sanitize else 'plain'}-{number}" if self.folder else None)
+
+    def judge_all(self, todo, sanitize, survivors=None):
+        def work(number):
+            with self.scratch(number, sanitize) as scratch:
+                judge_from(todo, self, scratch, survivors)
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(min(self.jobs, todo.qsize()))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def measure_all(self, mutants):
+        wanted = {name_of(test[1]): test for m in mutants for suite in m.suites for test in SUITES[suite]}
+        missing = [test for name, test in wanted.items() if name not in self.kept.seconds]
+        if missing:
+            with self.scratch(0) as scratch:
+                for test in missing:
+                    if not self.is_over():
+                        scratch.measure(*test)
 
 
-def judge_from(todo, kept, scratch, leave_out=None):
+def judge_from(todo, session, scratch, leave_out=None):
     """Judges what is in the queue; leave_out: where survivors go instead of being reported."""
-    while True:
+    while not session.is_over():
         try:
             mutant = todo.get_nowait()
         except queue.Empty:
@@ -289,41 +337,36 @@ def judge_from(todo, kept, scratch, leave_out=None):
         mutant.result = scratch.judge(mutant)
         if not mutant.result and leave_out is not None:
             leave_out.put(mutant)
+            session.kept.keep(mutant.key(), survived="plain")
             continue
         if mutant.result and not mutant.result.startswith("ERROR"):
             mutant.result += ", with sanitizers" if scratch.sanitize else ""
-            kept.keep(mutant.key(), caught=mutant.result)
+            session.kept.keep(mutant.key(), caught=mutant.result)
+        elif not mutant.result:
+            session.kept.keep(mutant.key(), survived="sanitized")
+        mutant.judged = True
         verdict = mutant.result if mutant.result.startswith("ERROR") else f"caught by {mutant.result}" if mutant.result \
             else f"SURVIVES ({mutant.why})" if mutant.why else "SURVIVES"
         print(f"{mutant}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
 
 
-def judge_all(todo, jobs, judge, kept, via, sanitize):
-    def work():
-        with Scratch(kept, via, sanitize) as scratch:
-            judge(scratch)
-    threads = [threading.Thread(target=work) for _ in range(min(jobs, todo.qsize()))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def run_all(mutants, kept, jobs, via):
-    measure_all(mutants, kept, via)
+def run_all(mutants, session):
+    session.measure_all(mutants)
     todo, survivors = queue.Queue(), queue.Queue()
     for mutant in mutants:
-        mutant.result = kept.caught.get(mutant.key(), "")
-        if mutant.result and matches(mutant) != 1:
-            mutant.result = f"ERROR: its text is there {matches(mutant)} times"
-        elif not mutant.result:
-            todo.put(mutant)
-    judge_all(todo, jobs, lambda scratch: judge_from(todo, kept, scratch, survivors), kept, via, False)
-    judge_all(survivors, jobs, lambda scratch: judge_from(survivors, kept, scratch), kept, via, True)
-    return summary(mutants)
+        mutant.result = session.kept.caught.get(mutant.key(), "")
+        survived = session.kept.survived.get(mutant.key()) if not session.again else None
+        mutant.judged = bool(mutant.result) or survived == "sanitized"
+        if matches(mutant) != 1:
+            mutant.result, mutant.judged = f"ERROR: its text is there {matches(mutant)} times", True
+        elif not mutant.judged:
+            (survivors if survived else todo).put(mutant)
+    session.judge_all(todo, False, survivors)
+    session.judge_all(survivors, True)
+    return summary([m for m in mutants if m.judged], len(mutants))
 
 
-def summary(mutants):
+def summary(mutants, in_all):
     errors = [m for m in mutants if m.result.startswith("ERROR")]
     survivors = [m for m in mutants if not m.result and not m.why]
     explained = [m for m in mutants if not m.result and m.why]
@@ -341,8 +384,8 @@ def summary(mutants):
         for mutant in group:
             print(f"  {mutant}" + (f": {mutant.why}" if group is explained else f": {mutant.result}" if group is errors else ""))
     print(f"\n{len(caught)} of {judged} mutants caught: {score:.1f} % (goal {GOAL} %); "
-          f"{len(explained)} explained, {len(errors)} errors")
-    return 0 if score >= GOAL and not errors else 1
+          f"{len(explained)} explained, {len(errors)} errors, {in_all - len(mutants)} not judged yet")
+    return 0 if score >= GOAL and not errors and in_all == len(mutants) else 1
 
 
 def main():
@@ -350,7 +393,9 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--results")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--via", default="", help="a command, such as nice, through which builds and tests are started")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--scratch")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -361,7 +406,7 @@ def main():
     mutants = read()
     if options.only:
         mutants = [m for m in mutants if options.only in m.file or options.only in m.old]
-    return run_all(mutants, Kept(options.results), options.jobs, options.via.split())
+    return run_all(mutants, Session(options))
 
 
 if __name__ == "__main__":
