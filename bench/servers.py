@@ -69,8 +69,8 @@ def running(*command, port, serves=_answers, environment=None):
             process.wait()
 
 
-def nothing(build):
-    return running(build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
+def nothing(build, program=None):
+    return running(program or build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
 
 
 def slow_disk(build, delay_ms):
@@ -80,10 +80,10 @@ def slow_disk(build, delay_ms):
     return {"LD_PRELOAD": str(build / "bench/libslow_sync.so"), "HOLDFAST_FLUSH_US": str(int(delay_ms * 1000))}
 
 
-def holdfast(build, directory, *sets, port=4045, environment=None):
+def holdfast(build, directory, *sets, port=4045, environment=None, program=None):
     """Its store is in the directory; its administration on the port + 4000."""
     os.makedirs(directory, exist_ok=True)
-    command = [build / "src/daemon/holdfastd"]
+    command = [program or build / "src/daemon/holdfastd"]
     for assignment in (f"server.port={port}", "rpcbind.mode=none", f"store.path={directory}",
                        "log.level=error", f"admin.listen=127.0.0.1:{port + 4000}", "admin.socket=",
                        "limits.clients=1000000", "limits.locks=3000000",
