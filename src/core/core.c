@@ -26,7 +26,7 @@ struct hf_core_config hf_core_config_default(void)
                    .clients_per_host = 1000,
                    .locks_per_host = 250000,
                    .registrations_per_host = 1000},
-        .budgets = {.search = 4000, .ahead = 2000, .serve = 4000, .release = 8000},
+        .budgets = {.search = 1000, .ahead = 2000, .serve = 4000, .release = 8000},
         .grace_mode = HF_GRACE_STRICT,
         .grace_ms = 90000,
         .durable_locks = true,

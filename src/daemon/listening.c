@@ -136,6 +136,7 @@ void list_services(struct daemon *d)
 {
     const struct hf_config_addresses *served = hf_config_served(&d->options->config);
 
+    life_list_programs(d->life);
     for (unsigned i = 0; i < served->n; i++) {
         struct hf_addr addr = served->list[i];
 

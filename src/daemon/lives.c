@@ -172,7 +172,6 @@ int lives_open(struct daemon *d)
 
     if (rv < 0)
         return rv;
-    list_services(d);
     uv_timer_init(&d->loop, &d->reaper);
     d->reaper.data = d;
     rv = hf_cluster_init(&d->cluster, &d->loop, &d->options->config, &d->hash_key, &d->settings,
@@ -184,6 +183,8 @@ int lives_open(struct daemon *d)
     if (rv == 0)
         rv = hf_commit_pump_attach(&d->pump, &d->loop);
     HF_ASSERT(rv == 0 || rv == HF_ENOMEM);
+    if (rv == 0)
+        list_services(d);
     return rv;
 }
 

@@ -41,18 +41,23 @@ class Member:
 
     def start(self):
         """Returns once it is a standby, or active."""
-        self.daemon = Daemon("store.backend=postgres", f"store.dsn={self.cluster.pair.dsn}", "cluster.mode=standby",
-                             f"cluster.service={self.cluster.service}", f"cluster.node={self.name}",
-                             f"cluster.addresses={','.join(self.cluster.addresses)}", f"cluster.hook={self.cluster.hook}",
-                             "server.name=files.example", "grace.mode=conflict",
-                             f"admin.listen={self.node.address}:{self.admin_port}", *self.cluster.sets,
-                             env={"HOLDFAST_ANNOUNCE": os.environ["HOLDFAST_ANNOUNCE"],
-                                  "RUNTIME_DIRECTORY": f"/run/holdfast:{self.run_directory}"},
-                             under=[*self.node.inside, *AS_UNIT])
+        self.daemon = self.new_daemon(
+            "store.backend=postgres", f"store.dsn={self.cluster.pair.dsn}", "cluster.mode=standby",
+            f"cluster.service={self.cluster.service}", f"cluster.node={self.name}",
+            f"cluster.addresses={','.join(self.cluster.addresses)}", f"cluster.hook={self.cluster.hook}",
+            "server.name=files.example", "grace.mode=conflict",
+            f"admin.listen={self.node.address}:{self.admin_port}", *self.cluster.sets,
+            env={"HOLDFAST_ANNOUNCE": os.environ["HOLDFAST_ANNOUNCE"],
+                 "RUNTIME_DIRECTORY": f"/run/holdfast:{self.run_directory}"},
+            under=[*self.node.inside, *AS_UNIT])
         self.node.run("mkdir", "-p", self.run_directory)
         self.node.run("chown", "nobody", "/run/holdfast", self.run_directory)
         self.daemon.start(wait=False)
         wait_until(self._runs, f"{self.name} runs")
+
+    def new_daemon(self, *sets, **options):
+        """The daemon, not started yet; the lab has one of its own."""
+        return Daemon(*sets, **options)
 
     def _runs(self):
         """As systemd does, starts it again if it could not start yet (a busy database)."""
@@ -110,6 +115,9 @@ class Member:
 
 
 class Cluster:
+    hosts = (("alpha", 11), ("beta", 12))
+    member = Member
+
     def __init__(self, *sets, fsync="off", synchronous=True, ipv6=False, hook=HOOK):
         self.sets, self.fsync, self.synchronous = sets, fsync, synchronous
         self.service, self.hook = "files", hook
@@ -117,11 +125,11 @@ class Cluster:
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            switch = stack.enter_context(Switch())
+            switch = self.open_switch(stack)
             nodes = [stack.enter_context(Node(switch, name, number))
-                     for name, number in (("alpha", 11), ("beta", 12), ("db1", 21), ("db2", 22))]
+                     for name, number in (*self.hosts, ("db1", 21), ("db2", 22))]
             self.pair = stack.enter_context(Pair(*nodes[2:], fsync=self.fsync, synchronous=self.synchronous))
-            self.members = [Member(self, node) for node in nodes[:2]]
+            self.members = [self.member(self, node) for node in nodes[:2]]
             self.members[0].migrate()
             stack.callback(self._kill_all)
             for member in self.members:
@@ -130,6 +138,10 @@ class Cluster:
                 self.wait_for_pair()
             self.stack = stack.pop_all()
         return self
+
+    def open_switch(self, stack):
+        """The network of all hosts."""
+        return stack.enter_context(Switch())
 
     def _kill_all(self):
         for member in self.members:

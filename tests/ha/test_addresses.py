@@ -4,10 +4,12 @@ import contextlib
 import os
 import signal
 import socket
+import struct
 import subprocess
+import sys
 
 from holdfast_test import netns, nlm, rpc, tap
-from holdfast_test.daemon import PORT, Daemon, wait_until
+from holdfast_test.daemon import PORT, WAIT_S, Daemon, wait_until
 from wires import Node, Switch, Tap, address4, address6
 
 HOOK = os.environ["HOLDFAST_HOOK"]
@@ -89,6 +91,21 @@ def neighbours_follow_although_the_old_host_was_cut_off():
 
 
 @tap.test
+def a_client_that_was_cut_off_learns_of_the_move():
+    """HA-07: given a client that was cut off while beta announced itself, so that it still knows alpha, when it is back, then it
+    learns of beta without asking."""
+    with two_hosts() as (alpha, beta):
+        with Tap(beta) as wire:
+            assert hook(beta, "take", SERVICE4, SERVICE6) == (0, "")
+            seen = []
+            wait_until(lambda: seen.extend(wire.from_address(SERVICE4, SERVICE6)) or len(seen) >= 6 * 3, "first announcements")
+        for address in (SERVICE4, SERVICE6):
+            netns.run("ip", "neighbour", "replace", address, "lladdr", alpha.hardware(), "dev", "switch", "nud", "reachable")
+            assert neighbour(address) == alpha.hardware()
+            wait_until(lambda address=address: neighbour(address) == beta.hardware(), f"{address} at beta")
+
+
+@tap.test
 def a_repeated_call_does_no_harm():
     """take and drop may be called again; drop also where nothing was ever taken."""
     with two_hosts() as (alpha, _):
@@ -166,6 +183,68 @@ def nothing_leaves_from_an_address_that_is_gone():
                 assert daemon.stop() == 0  # connections are closed: a FIN or RST each
                 assert not (late := wire.from_address(SERVICE4, SERVICE6)), [frame.hex() for frame in late]
         daemon.check_sanitizers()
+
+
+# A program that is not ours, such as the file server: a listener for both families that says hello and keeps its connections.
+LISTENER = """
+import socket
+kept, listener = [], socket.create_server(("::", 2049), family=socket.AF_INET6, dualstack_ipv6=True)
+print("ready", flush=True)
+while True:
+    kept.append(listener.accept()[0])
+    kept[-1].send(b"hello")
+"""
+
+
+def connect(address):
+    """From the port that this client always has, as a Linux NFS client does; closed by a reset."""
+    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.bind(("", 700))
+    sock.settimeout(WAIT_S)
+    sock.connect((address, 2049))
+    assert sock.recv(5) == b"hello"
+    return sock
+
+
+def is_tcp(frame):
+    return 6 == (frame[20] if frame[12:14] == b"\x86\xdd" else frame[23])
+
+
+def move(address, old, new):
+    """No connection is reset, or otherwise heard of, when it ends with its address."""
+    with Tap(old) as wire:
+        assert hook(old, "drop", address) == (0, "")
+        sent = [frame.hex() for frame in wire.from_address(address) if is_tcp(frame)]
+        assert not sent, sent
+    assert hook(new, "take", address) == (0, "")
+
+
+@tap.test
+def connections_do_not_outlive_the_address():
+    """HA-07: given a client with a connection to alpha, and after a move one from the same port to beta, when the service comes
+    back to alpha, then alpha resets what it does not know, and the client connects anew. (A connection that alpha had kept
+    would answer with ACKs, which the client answers, and so on: its requests would wait for minutes.)"""
+    with two_hosts() as (alpha, beta):
+        for node in (alpha, beta):
+            listener = node.start(sys.executable, "-c", LISTENER, stdout=subprocess.PIPE)
+            assert listener.stdout.readline() == b"ready\n"
+        for address in (SERVICE4, SERVICE6):
+            assert hook(alpha, "take", address) == (0, "")
+            first = connect(address)
+            move(address, alpha, beta)
+            first.close()
+            second = connect(address)
+            move(address, beta, alpha)
+            second.send(b"a request")
+            try:
+                said = second.recv(5)
+            except ConnectionResetError:
+                said = "reset"
+            assert said == "reset", said
+            second.close()
+            connect(address).close()
+            assert hook(alpha, "drop", address) == (0, "")
 
 
 def unread(node, address):

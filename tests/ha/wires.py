@@ -24,15 +24,17 @@ def address6(number):
 
 
 class Switch:
+    bridge = "switch"
+
     def __enter__(self):
-        netns.run("ip", "link", "add", "name", "switch", "type", "bridge")
-        netns.run("ip", "address", "add", CLIENT + "/24", "dev", "switch")
-        netns.run("ip", "address", "add", CLIENT6 + "/64", "dev", "switch", "nodad")
-        netns.run("ip", "link", "set", "switch", "up")
+        netns.run("ip", "link", "add", "name", self.bridge, "type", "bridge")
+        netns.run("ip", "address", "add", CLIENT + "/24", "dev", self.bridge)
+        netns.run("ip", "address", "add", CLIENT6 + "/64", "dev", self.bridge, "nodad")
+        netns.run("ip", "link", "set", self.bridge, "up")
         return self
 
     def __exit__(self, *_):
-        netns.run("ip", "link", "del", "switch")
+        netns.run("ip", "link", "del", self.bridge)
 
 
 class Node:
@@ -53,7 +55,7 @@ class Node:
         assert self.process.stdout.readline() == b"ready\n"
         self.inside = ["nsenter", "-t", str(self.process.pid), "--net", "--mount", "--uts"]
         netns.run("ip", "link", "add", self.cable, "type", "veth", "peer", "name", "eth0", "netns", str(self.process.pid))
-        netns.run("ip", "link", "set", self.cable, "master", "switch")
+        netns.run("ip", "link", "set", self.cable, "master", self.switch.bridge)
         self.run("ip", "address", "add", self.address + "/24", "dev", "eth0")
         self.run("ip", "address", "add", self.address6 + "/64", "dev", "eth0", "nodad")
         self.run("ip", "link", "set", "eth0", "up")

@@ -1,16 +1,20 @@
-"""Puts together what all clients of a run wrote down (player.py), and what was done to the server, as one history for
+"""Puts together what all clients of a run wrote down (player.h), and what was done to the server, as one history for
 hf-check-history.
 
 What no client knows becomes an operation with the result `maybe`: a request under way when its host was killed, and
 that its GRANTED callback was then refused; of a LOCK that was under way while the server was killed, that the first
 copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
-it was not reclaimed.
+it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive.
 """
 import bisect
 from dataclasses import dataclass
 
 NEVER = 2**63 - 1
 ALL = "0 7 x"
+
+
+class Noticed(AssertionError):
+    """A client itself noticed a fault of the server."""
 
 
 @dataclass
@@ -43,7 +47,7 @@ def read_life(path, host):
                 if op.result == "blocked":
                     op.kind = "wait"
             elif words[0] == "x":
-                raise AssertionError(f"host {host}: {line.strip()}")
+                raise Noticed(f"host {host}: {line.strip()}")
     return list(ops.values())
 
 
@@ -61,6 +65,8 @@ def join_lives(lives):
 
 def phantoms(op, restarts):
     """What a LOCK or a wait that was under way at a restart of the server may have done besides."""
+    if op.kind == "reclaim" and op.cells.endswith("s"):
+        yield Op(op.owner, op.file, "weaken", op.cells, op.invoked, op.completed)
     if op.kind not in ("lock", "enter", "wait", "grant"):
         return
     for began, ended in restarts[bisect.bisect_left(restarts, (op.invoked, 0)):]:

@@ -173,6 +173,8 @@ bool model_is_legal(const struct model_state *state, const struct history_op *op
         return holds(state, op->owner, op->range) == ((op->kind == HISTORY_CANCEL) == denied);
     case HISTORY_LAPSE: /* of nothing: not worth a branch of the search */
         return holds_any(state, op->owner, op->range);
+    case HISTORY_WEAKEN: /* likewise: what is exclusive, in a range that it holds */
+        return holds(state, op->owner, op->range) && !holds_exactly(state, op->owner, op->range);
     default:
         return true;
     }
@@ -203,6 +205,9 @@ void model_apply(struct model_state *state, const struct history_op *op)
         break;
     case HISTORY_GRANT:
         leave_queue(state, op->owner);
+        set_held(state, op->owner, op->range);
+        break;
+    case HISTORY_WEAKEN:
         set_held(state, op->owner, op->range);
         break;
     case HISTORY_UNLOCK:

@@ -4,16 +4,15 @@ requests that explains every answer.
 
     test_histories.py                    the short version
     test_histories.py --soak SECONDS     for so long with each configuration, and a report
-    test_histories.py --mutants          which of the daemon's mutants the histories find
+    test_histories.py --mutants [NAME...]  which of the daemon's mutants the histories find
 """
-import contextlib
 import os
-import subprocess
 import sys
 import time
 
 from holdfast_test import netns, tap
 
+import mutants
 from world import Run
 
 KEPT = os.environ.get("HOLDFAST_HISTORIES", "")  # where the picture of a violation is kept
@@ -79,54 +78,14 @@ def reclaimed_locks_with_faults():
     play("clients only", CONFIGURATIONS["clients only"], 8, "short-3")
 
 
-# What each mutant does is in core/mutant.h. Not here: those that need another fault than the nemesis has (a commit
-# that fails, a forged packet, NLM version 3, message procedures), and those that only cost time.
-MUTANTS = ("RANGE_OFF_BY_ONE", "SHARED_IS_EXCLUSIVE_BLIND", "OVERTAKE_WAITER", "UNLOCK_WHOLE", "GRACE_ENDS_EARLY",
-           "RECLAIM_UNCHECKED", "RECLAIM_AFTER_GRACE", "QUEUE_DENIES", "GRANT_BEFORE_DURABLE", "DROP_SECOND_WAITER",
-           "SKIPS_WHOLE_CLIENT", "NLM_ANSWER_AT_ONCE", "REUSE_STATE_NUMBER", "DUPLICATE_WAITER")
-QUICK = ("SHARED_IS_EXCLUSIVE_BLIND", "QUEUE_DENIES")  # found without any fault
-
-
-def is_found(mutant, seconds, **options):
-    """Whether the mutant is found: by a history without an order, or because a client notices or never ends."""
-    for attempt in range(TRIES):
-        run = Run(f"{mutant}-{attempt}", options=("--false-reclaims",), env={"HOLDFAST_MUTANT": mutant}, **options)
-        try:
-            run.play(seconds)
-            if run.check()[0] == 1:
-                return True
-        except (AssertionError, subprocess.TimeoutExpired):
-            return True
-        finally:
-            run.close()
-    return False
-
-
 @tap.test
 def mutants_are_found():
-    """The checker is not blind: two bugs that can be switched on in the daemon are found at once."""
-    with mutants_daemon():
-        for mutant in QUICK:
-            assert is_found(mutant, 2, pause_s=0), mutant
-
-
-@contextlib.contextmanager
-def mutants_daemon():
-    shipped = os.environ["HOLDFASTD"]
-    os.environ["HOLDFASTD"] = os.environ["HOLDFASTD_MUTANTS"]
-    try:
-        yield
-    finally:
-        os.environ["HOLDFASTD"] = shipped
-
-
-def find_mutants():
-    with mutants_daemon():
-        found = {mutant: is_found(mutant, 8) for mutant in MUTANTS}
-    for mutant, was_found in found.items():
-        print(f"{'found ' if was_found else 'MISSED'} {mutant}", flush=True)
-    print(f"{sum(found.values())} of {len(found)} mutants found", flush=True)
-    return 0 if all(found.values()) else 1
+    """The checker is not blind: a few bugs that can be switched on in the daemon are found at once."""
+    with mutants.mutants_daemon():
+        for name in mutants.QUICK:
+            how, runs = mutants.is_found(name, mutants.recipes()[name])
+            assert how, name
+            tap.note(f"{name} in run {runs}: {how}")
 
 
 def soak(seconds):
@@ -148,8 +107,8 @@ def soak(seconds):
 if __name__ == "__main__":
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     netns.enter()
-    if sys.argv[1:] == ["--mutants"]:
-        sys.exit(find_mutants())
+    if sys.argv[1:2] == ["--mutants"]:
+        sys.exit(mutants.find(sys.argv[2:]))
     if sys.argv[1:2] == ["--soak"]:
         sys.exit(soak(float(sys.argv[2])))
     tap.main()

@@ -17,6 +17,7 @@ from holdfast_test.store import Server
 import history
 
 HERE = Path(__file__).resolve().parent
+PLAYER = os.environ.get("HOLDFAST_PLAYER", "hf-player")
 CHECKER = os.environ.get("HOLDFAST_CHECK_HISTORY", "hf-check-history")
 FILES = 6
 
@@ -41,8 +42,8 @@ class Client:
     def boot(self):
         life = len(self.logs)
         self.logs.append(f"{self.folder}/host{self.number}.{life}")
-        self.process = self.neighbour.start(sys.executable, str(HERE / "player.py"), str(self.number), str(life), self.address,
-                                            self.server, self.seed, self.logs[-1], *self.options, stdout=subprocess.PIPE)
+        self.process = self.neighbour.start(PLAYER, *self.options, str(self.number), str(life), self.address,
+                                            self.server, self.seed, self.logs[-1], stdout=subprocess.PIPE)
 
     def wait_until_up(self):
         assert self.process.stdout.readline() == b"ready\n", f"host {self.number} does not start"

@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from holdfast_test import daemon, netns, nlm, tap
+from holdfast_test import daemon, netns, nlm, nsm, rpcbind, tap
 from holdfast_test.cluster import Cluster, now_ms
 from holdfast_test.daemon import WAIT_S, wait_until
 from holdfast_test.nlm import LOCK, TEST, UNLOCK, Lock
@@ -76,6 +76,26 @@ def one_node_serves_and_the_other_waits():
         assert set(schemas["Cluster"]["properties"]["nodes"]["items"]["properties"]) == set(shown["nodes"][0])
         for node in nodes:
             node.stop()
+
+
+@tap.test
+def a_standby_is_registered_with_rpcbind():
+    """HA-10: given an rpcbind on the host of a standby, then it names both programs before that node serves them: clients
+    look for them there right after a takeover."""
+    with Cluster(*PLAIN) as cluster, rpcbind.System():
+        database = cluster.postgres()
+        owner = cluster.node("left", database.dsn)
+        cluster.wait_for_owner([owner])
+        standby = daemon.Daemon(*PLAIN, "cluster.mode=standby", "cluster.node=here", "store.backend=postgres",
+                                f"store.dsn={database.dsn}", "rpcbind.mode=system").start(wait=False)
+        standby.wait_for_log("standing by")
+        for program, version in ((nlm.PROG, 4), (nlm.PROG, 1), (nsm.PROG, 1)):
+            for transport in ("tcp", "udp"):
+                assert rpcbind.getport(program, version, transport) == daemon.PORT, (program, version, transport)
+        assert standby.stop() == 0
+        standby.check_sanitizers()
+        assert rpcbind.getport(nlm.PROG, 4, "tcp") == 0
+        owner.stop()
 
 
 @tap.test

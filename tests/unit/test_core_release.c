@@ -185,6 +185,25 @@ static void what_is_granted_meanwhile_stays(void **state)
     assert_int_equal(world_status(w).locks, 2);
 }
 
+/*
+ * The new life had a lock before its notice came, and locks more while the release is under way:
+ * its state number tells of no other restart, so what an UNLOCK leaves of the first lock stays.
+ */
+static void what_the_new_life_unlocks_in_part_stays(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .svid = 77, .fh = "new", .off = 0, .len = 2, .state = 7), GRANTED);
+    notify(w, 7);
+    assert_true(n_locks(w) > PER_OWNER);
+    assert_int_equal(LOCK(w, .svid = 78, .fh = "other", .state = 7), GRANTED);
+    assert_int_equal(UNLOCK(w, .svid = 77, .fh = "new", .off = 1, .len = 1), GRANTED);
+    finish(w);
+    assert_int_equal(n_locks(w), 2);
+    assert_int_equal(TEST(w, .client = 2, .fh = "new", .off = 0, .len = 1), DENIED);
+    assert_int_equal(hf_core_counters(w->core)->state_hints, 1);
+}
+
 /* An UNLOCK of a part of a lock that is being released does not leave the rest behind. */
 static void a_part_is_unlocked_meanwhile(void **state)
 {
@@ -520,6 +539,7 @@ int main(void)
         T(others_are_served_meanwhile),
         T(the_answer_waits_for_the_last_slice),
         T(what_is_granted_meanwhile_stays),
+        T(what_the_new_life_unlocks_in_part_stays),
         T(a_part_is_unlocked_meanwhile),
         T(a_repeated_notice_joins),
         T(it_restarts_once_more),

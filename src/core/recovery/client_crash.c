@@ -95,6 +95,21 @@ static void count_crash(struct hf_core *core)
     core->counters.crash_cleanups++;
 }
 
+/* A mutant. */
+static void release_another(struct hf_core *core, struct hf_now now, const struct hf_client *client)
+{
+    struct hf_awaited wait = {0};
+
+    hf_list_foreach_safe (node, &core->clients->all) {
+        struct hf_client *another = hf_list_entry(node, struct hf_client, all);
+
+        if (another != client && another->n_locks > 0) {
+            (void)hf_client_release_all(core, now, another, &wait);
+            return;
+        }
+    }
+}
+
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       int32_t state, uint64_t before_id, struct hf_awaited *wait)
 {
@@ -108,6 +123,8 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
 
     int64_t rv;
 
+    if (HF_MUTANT(CRASH_FREES_ANOTHER))
+        release_another(core, now, client);
     if (hinted && client->hint_id < before_id)
         before_id = client->hint_id;
     release.before_id = before_id;

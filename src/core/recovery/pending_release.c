@@ -240,6 +240,13 @@ bool hf_pending_release_is_under_way(const struct hf_client *client)
     return r->under_way;
 }
 
+bool hf_pending_release_is_for(const struct hf_client *client, int32_t state)
+{
+    const struct hf_pending_release *r = &client->pending_release;
+
+    return hf_list_linked(&r->link) && r->state == state;
+}
+
 /* A decision that was made is not overwritten before it has been taken out. */
 static bool can_finish(const struct hf_client *client)
 {

@@ -41,7 +41,7 @@ static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint6
 {
     bool whole = is_releasing(lock) || HF_MUTANT(UNLOCK_WHOLE);
     bool left = lock->node.first < first && !whole;
-    bool right = lock->node.last > last && !whole;
+    bool right = lock->node.last > last && !whole && !(HF_MUTANT(SPLIT_LOSES_REST) && left);
     uint64_t right_id = left ? hf_core_new_id(txn->core) : lock->id;
 
     if (hf_lock_take_out(txn, lock, left || right || donor) < 0 ||
