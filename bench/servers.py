@@ -70,8 +70,8 @@ def running(*command, port, serves=_answers, environment=None):
             process.wait()
 
 
-def nothing(build):
-    return running(build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
+def nothing(build, program=None):
+    return running(program or build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
 
 
 def slow_disk(build, delay_ms):
