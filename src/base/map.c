@@ -106,18 +106,6 @@ void hf_map_fetch_node(const struct hf_map *map, uint64_t hash)
         __builtin_prefetch(*bucket_of(&map->old, hash));
 }
 
-static bool any_key(const struct hf_map_node *node, const void *key)
-{
-    (void)node;
-    (void)key;
-    return true;
-}
-
-struct hf_map_node *hf_map_peek(const struct hf_map *map, uint64_t hash)
-{
-    return hf_map_find(map, hash, any_key, NULL);
-}
-
 void hf_map_insert(struct hf_map *map, struct hf_map_node *node, uint64_t hash)
 {
     maybe_grow(map);

@@ -48,12 +48,10 @@ struct hf_map_node *hf_map_find(const struct hf_map *map, uint64_t hash, hf_map_
 /*
  * For a caller that knows many keys before it looks them up: each lookup in a big map misses the
  * processor's cache, and these let it wait for many at once. The first fetches the bucket; the
- * second, a while later, the first node in it. Then peek finds a node with this hash, which is most
- * likely the key's, without looking at keys. They change nothing.
+ * second, a while later, the first node in it. They change nothing.
  */
 void hf_map_fetch_bucket(const struct hf_map *map, uint64_t hash);
 void hf_map_fetch_node(const struct hf_map *map, uint64_t hash);
-struct hf_map_node *hf_map_peek(const struct hf_map *map, uint64_t hash);
 
 /* The key must not be in the map yet. */
 void hf_map_insert(struct hf_map *map, struct hf_map_node *node, uint64_t hash);

@@ -18,6 +18,7 @@ struct hf_store_backend {
 
     int (*apply)(struct hf_store *store, const struct hf_batch *batch);
     int (*probe)(struct hf_store *store);
+    int (*tidy)(struct hf_store *store); /* NULL: store->untidy is never set */
 
     /* NULL, all three: batches can only be applied. */
     enum hf_store_written (*write)(struct hf_store *store, const struct hf_batch *batch);

@@ -238,6 +238,15 @@ bool hf_pg_tuples_end(struct hf_bytes message)
     return message.len == 0 || take_u16(&r) == UINT16_MAX;
 }
 
+bool hf_pg_tuple_id(struct hf_bytes message, uint64_t *out)
+{
+    struct tuple_reader r = {.rest = message};
+
+    (void)take_u16(&r);
+    *out = get_number(&r);
+    return !r.bad;
+}
+
 int hf_pg_tuple_encode(struct hf_bytes message, enum hf_record_kind kind, struct hf_buf *out)
 {
     struct tuple_reader r = {.rest = message};

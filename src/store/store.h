@@ -54,6 +54,7 @@ struct hf_store {
     const struct hf_alloc *alloc;
     void *state; /* private to the backend */
     bool in_doubt;
+    bool untidy; /* hf_store_tidy() has something to do */
     char error[HF_STORE_ERROR_MAX];
 };
 
@@ -132,6 +133,12 @@ static inline bool hf_store_in_doubt(const struct hf_store *store)
 {
     return store->in_doubt;
 }
+
+/*
+ * Does what was put off under load, when store->untidy says that there is something; for moments in
+ * which there is none. Changes no record. The codes of hf_store_apply().
+ */
+int hf_store_tidy(struct hf_store *store);
 
 /*
  * Finds out whether the store is usable now, by reconnecting or by writing, without changing a

@@ -77,7 +77,7 @@ SUITES = {
     "nlm": SIM + daemon("interop/test_nlm_bad.py") + daemon("interop/test_nlm_wire.py"),
     "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py") + daemon("admin/test_metrics.py"),
     "store": store("contract lmdb", "contract memory", "commit", "lmdb", "parts", "fault", "backup lmdb", "disk"),
-    "postgres": store("contract postgres", "postgres", "backup postgres"),
+    "postgres": store("contract postgres", "pg-journal", "postgres", "backup postgres"),
     "admin": unit("admin") + daemon("admin/test_rest.py") + daemon("admin/test_access.py")
              + daemon("hostile/test_hostile_admin.py") + daemon("admin/test_sorting.py"),
 }
