@@ -1,8 +1,9 @@
 # Thin front for meson and the scripts; see CONTRIBUTING.md.
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
+#   build-tsan/  clang, ThreadSanitizer: what `make tsan` runs
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test takeovers mutants lab soak bench bench-hostile deb deb-clean boot oci coverage tidy format format-check install clean
+.PHONY: build all run demo check test tsan takeovers mutants history-mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -30,14 +31,23 @@ test: all format-check | build-asan/build.ninja
 	@ninja -C build-asan
 	@scripts/run-tests build-asan
 
-# Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word.
-mutants:
-	@scripts/bootstrap test
-	@tests/mutants/run.py $(if $(ONLY),--only $(ONLY))
+# What two threads share: the journal, the committer, loading. Under ThreadSanitizer; as root, minutes.
+TSAN_TESTS = commit unflushed lmdb parts backup-lmdb backup-postgres contract-lmdb contract-postgres crash-lmdb crash-process \
+	crash-postgres postgres pg-lease pg-journal nlm_process nlm_restart_process standby
+tsan: | build-tsan/build.ninja
+	@ninja -C build-tsan
+	@scripts/run-tests build-tsan $(or $(ONLY),$(TSAN_TESTS))
 
-# TIMES (200) takeovers of each kind under load; as root, an hour. Prints times; fails if the goal of HA-05 is missed.
+# Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word. A run that was
+# stopped goes on where it was, survivors are judged again; remove build/mutants.jsonl to judge all of them again.
+mutants: build/build.ninja
+	@scripts/bootstrap test
+	@tests/mutants/run.py --results build/mutants.jsonl --scratch build/mutants --again $(if $(ONLY),--only $(ONLY))
+
+# TIMES (200) takeovers of each kind under load; as root, an hour. Prints times; fails if the goal of HA-05 is missed. LOCKS=1000000:
+# so many locks are held all the time.
 takeovers: all
-	@scripts/takeovers build $(or $(TIMES),200)
+	@scripts/takeovers build $(or $(TIMES),200) $(LOCKS)
 
 # Real Linux clients in virtual machines, all stories; as root, half an hour.
 lab: | build/build.ninja
@@ -45,9 +55,16 @@ lab: | build/build.ninja
 	@ninja -C build
 	@HOLDFAST_LAB=all scripts/run-tests build --suite lab
 
-# Histories under faults, SECONDS (600) with each configuration, checked; a report in build/soak.txt; as root.
+# Bugs that can be switched on in the daemon, which the histories must find; as root, about ten minutes.
+history-mutants: all
+	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
+	@scripts/history-mutants build
+
+# Histories under faults, SECONDS (600) with each configuration, or with those of CONFIG, checked; then the simulators, with
+# new seeds, as long each; a report in build/soak.txt; as root.
 soak: all
-	@scripts/soak build $(or $(SECONDS),600)
+	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
+	@scripts/soak build $(or $(SECONDS),600) $(CONFIG)
 
 # Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
 bench: build
@@ -60,6 +77,18 @@ bench-hostile: build
 	@scripts/bootstrap test
 	@ninja -C build bench/hostile
 	@bench/hostile build $(if $(BESIDE),--beside $(BESIDE)) --json build/hostile.json
+
+# Curves: 10 to 100,000 clients, 1,000 to 10,000,000 locks; as root, minutes, a quiet machine with 12 GiB free.
+scale: build
+	@scripts/bootstrap test
+	@ninja -C build bench/holdfast-bench bench/holdfast-clients
+	@bench/scale build --json build/scale.json
+
+# Where the slowest answers at half load come from; as root, with perf.
+tails: build
+	@scripts/bootstrap test
+	@ninja -C build bench/holdfast-bench bench/nothing
+	@bench/tails build --json build/tails.json
 
 # The Debian packages, from the tracked files, into build/deb/.
 deb:
@@ -101,7 +130,7 @@ install: build
 	@meson install -C build --no-rebuild
 
 clean:
-	@rm -rf build build-asan build-cov run
+	@rm -rf build build-asan build-tsan build-cov run
 
 build/build.ninja:
 	@scripts/bootstrap build
@@ -111,3 +140,7 @@ build-asan/build.ninja:
 	@scripts/bootstrap test
 	@CC=clang meson setup build-asan -Doptimization=2 -Db_sanitize=address,undefined -Db_lundef=false -Db_lto=false \
 		-Dtests=enabled -Dfuzz=true -Dc_args=-fno-sanitize-recover=all >/dev/null
+
+build-tsan/build.ninja:
+	@scripts/bootstrap test
+	@CC=clang meson setup build-tsan -Doptimization=2 -Db_sanitize=thread -Db_lundef=false -Db_lto=false -Dtests=enabled >/dev/null

@@ -59,13 +59,15 @@ extern struct target target;
 uint64_t now_ns(void);
 _Noreturn void die(const char *what);
 
-/* From a reserved port, as kernels do. NULL if the server does not accept the connection. */
+/* From a reserved port, as kernels do. -1 or NULL if the server does not accept the connection. */
+int connect_from(const char *from, const char *to, bool udp);
 struct peer *peer_new(const char *from, const char *to, bool udp, const char *name);
 void peer_del(struct peer *p);
 bool peer_has_room(const struct peer *p);
 void peer_put(struct peer *p, const struct request *request);
 void peer_flush(struct peer *p); /* in one write, if there is room */
 void peer_drain(struct peer *p); /* waits for all answers */
+bool peer_has_answer(const struct peer *p);
 unsigned peer_ask(struct peer *p, const struct request *request); /* the NLM status */
 
 /* A host that takes every packet to its portmapper and answers none. */

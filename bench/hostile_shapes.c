@@ -347,19 +347,20 @@ static void messages_run(struct attack *attack)
 static void connections_run(struct attack *attack)
 {
     enum { OPEN = 400 };
-    struct peer *open[OPEN] = {NULL};
+    int open[OPEN];
 
+    memset(open, -1, sizeof(open));
     while (!atomic_load(&attack->stop)) {
-        struct peer **slot = &open[attack->next++ % OPEN];
+        int *slot = &open[attack->next++ % OPEN];
 
-        if (*slot)
-            peer_del(*slot);
-        *slot = peer_new(attack->from, target.host, false, "attacker");
-        attack->sent++;
+        if (*slot >= 0)
+            close(*slot);
+        *slot = connect_from(attack->from, target.host, false);
+        attack->sent += *slot >= 0;
     }
     for (unsigned i = 0; i < OPEN; i++) {
-        if (open[i])
-            peer_del(open[i]);
+        if (open[i] >= 0)
+            close(open[i]);
     }
 }
 

@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,30 +58,42 @@ static void bind_reserved(int fd, const char *from)
     die("bind");
 }
 
-struct peer *peer_new(const char *from, const char *to, bool udp, const char *name)
+int connect_from(const char *from, const char *to, bool udp)
 {
     struct sockaddr_in addr = address(to, target.port);
-    struct timeval wait = {.tv_sec = WAIT_S};
-    struct peer *p = calloc(1, sizeof(*p));
+    int fd = socket(AF_INET, udp ? SOCK_DGRAM : SOCK_STREAM, 0);
     int on = 1;
 
+    if (fd < 0)
+        die("socket");
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    bind_reserved(fd, from);
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+struct peer *peer_new(const char *from, const char *to, bool udp, const char *name)
+{
+    struct timeval wait = {.tv_sec = WAIT_S};
+    int fd = connect_from(from, to, udp);
+    struct peer *p;
+    int on = 1;
+
+    if (fd < 0)
+        return NULL;
+    p = calloc(1, sizeof(*p));
     if (!p)
         die("calloc");
-    p->fd = socket(AF_INET, udp ? SOCK_DGRAM : SOCK_STREAM, 0);
+    p->fd = fd;
     p->udp = udp;
     p->name = name;
     p->xid = (uint32_t)now_ns();
-    if (p->fd < 0)
-        die("socket");
-    setsockopt(p->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    bind_reserved(p->fd, from);
-    setsockopt(p->fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-    if (connect(p->fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
-        peer_del(p);
-        return NULL;
-    }
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
     if (!udp)
-        setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     return p;
 }
 
@@ -224,6 +237,13 @@ static unsigned drain(struct peer *p)
 void peer_drain(struct peer *p)
 {
     drain(p);
+}
+
+bool peer_has_answer(const struct peer *p)
+{
+    struct pollfd fd = {.fd = p->fd, .events = POLLIN};
+
+    return poll(&fd, 1, 0) > 0;
 }
 
 unsigned peer_ask(struct peer *p, const struct request *request)

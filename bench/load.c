@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,8 @@ static struct histogram latencies;
 static uint64_t posted, received, resent, answered; /* answered: those that count */
 static bool counting, finishing;
 static uint64_t turn_ns; /* now, when we turned to this connection */
+static volatile sig_atomic_t stopped;
+static FILE *times; /* written as they come; its buffer is large */
 
 /* ---- one slot ---- */
 
@@ -74,6 +77,14 @@ static void post_next(struct conn *c, struct slot *s, uint64_t due, uint64_t now
     post(c, s, now);
 }
 
+static void note_times(const struct slot *s, uint64_t answered_ns)
+{
+    uint64_t three[] = {s->due_ns, s->sent_ns, answered_ns};
+
+    if (times && fwrite(three, sizeof(three), 1, times) != 1)
+        die(opt.times);
+}
+
 static void take_reply(struct conn *c, const uint8_t *reply, size_t len)
 {
     uint64_t now = turn_ns;
@@ -95,6 +106,7 @@ static void take_reply(struct conn *c, const uint8_t *reply, size_t len)
     if (counting) {
         histogram_add(&latencies, now > s->due_ns ? now - s->due_ns : 0);
         answered++;
+        note_times(s, now);
     }
     received++;
     s->sent_ns = 0;
@@ -229,6 +241,18 @@ static uint32_t first_xid(void)
     return microseconds - microseconds % (uint32_t)opt.in_flight;
 }
 
+/* All of it stays in memory until the end, so that no write is measured. */
+static void open_times(void)
+{
+    enum { TIMES_MAX = 256 << 20 };
+
+    if (!opt.times)
+        return;
+    times = fopen(opt.times, "w");
+    if (!times || setvbuf(times, NULL, _IOFBF, TIMES_MAX) != 0)
+        die(opt.times);
+}
+
 static void open_connections(void)
 {
     uint32_t xid = first_xid();
@@ -267,7 +291,7 @@ static bool is_over(uint64_t end)
 {
     if (finishing)
         return received == posted;
-    return opt.requests ? answered == opt.requests : turn_ns >= end;
+    return stopped || (opt.requests ? answered == opt.requests : turn_ns >= end);
 }
 
 /* From time to time: what got lost, and whether the server is there at all. */
@@ -329,6 +353,13 @@ static void finish(void)
     run_until(0);
 }
 
+/* The time is over, as if --seconds had said so: for what is measured until something happens. */
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
 static void report(double seconds)
 {
     const char *transport = opt.udp ? "udp" : "tcp";
@@ -355,12 +386,14 @@ int main(int argc, char **argv)
 
     options_parse(argc, argv);
     raise_file_limit();
+    signal(SIGTERM, stop);
     prctl(PR_SET_TIMERSLACK, 1UL); /* what is due goes out when it is due */
     if (opt.weights[OP_DENIED])
         hold(ID_IN_THE_WAY | 1, opt.connections * opt.in_flight);
     if (opt.held)
         hold(ID_HELD, opt.held);
     open_connections();
+    open_times();
     counting = opt.requests > 0;
     start = now_ns();
     if (!opt.rate)
@@ -377,5 +410,5 @@ int main(int argc, char **argv)
     check_idle();
     if (!opt.requests) /* exactly so many were wanted */
         finish();
-    return 0;
+    return times && fclose(times) != 0;
 }

@@ -33,7 +33,7 @@ enum op {
 /* ---- options.c ---- */
 
 struct options {
-    const char *host, *mix_text, *fh_text;
+    const char *host, *mix_text, *fh_text, *times;
     uint64_t port, connections, in_flight, idle, requests, rate, held;
     double seconds, warmup;
     bool udp, json;

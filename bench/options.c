@@ -47,6 +47,9 @@ static const struct rule {
     {"fh", TEXT, &opt.fh_text, 0, 0,
      "lock ranges of the files with these handles (hex, with commas between),\n"
      "                     which bench/handle asks a server for, not of files that are made up"},
+    {"times", TEXT, &opt.times, 0, 0,
+     "a file for the times of each request: due, sent, answered (three 64-bit\n"
+     "                     numbers, nanoseconds of the monotonic clock), as bench/tails reads it"},
     {"json", FLAG, &opt.json, 0, 0, "one line of JSON"},
 };
 

@@ -53,7 +53,13 @@
     X(LOST_TAIL_FORGOTTEN, "a restart in grace forgets that locks were lost")               \
     X(CLIENT_NOT_FLUSHED, "a new client counts before it is flushed")                       \
     X(ANSWER_BEFORE_WRITE, "what may be lost by the host is not written at all")            \
-    X(FLUSH_NEVER, "what was written is not flushed")
+    X(FLUSH_NEVER, "what was written is not flushed")                                       \
+    X(CANCEL_IGNORED, "a request that was cancelled waits on")                              \
+    X(CRASH_FREES_ANOTHER, "the notice of one client also releases the locks of another")   \
+    X(UPGRADE_UNCHECKED, "a shared lock becomes exclusive though another owner shares it")  \
+    X(SPLIT_LOSES_REST, "unlocking the middle of a lock releases what is behind it")        \
+    X(LOAD_FORGETS_SHARED, "a restart forgets shared locks")                                \
+    X(TEST_IGNORES_SHARED, "TEST does not see shared locks")
 
 /* Those of the lease, which the cluster simulator catches. */
 #define HF_LEASE_MUTANTS(X)                                                              \

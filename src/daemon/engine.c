@@ -16,19 +16,28 @@ static void on_alarm(uv_timer_t *timer)
 {
     struct hf_engine *engine = timer->data;
 
+    engine->alarm_ms = UINT64_MAX;
     hf_service_read_wall_clock(&engine->service);
     hf_core_tick(engine->service.core, hf_service_now(&engine->service));
 }
 
-/* When the core wants to be woken, and at least once a second to read the wall clock. */
+/*
+ * When the core wants to be woken, and at least once a second to read the wall clock. An alarm that
+ * is set for an earlier time stays: it does no harm, and to move it in each turn costs more.
+ */
 static void set_alarm(struct hf_engine *engine)
 {
     enum { WALL_CLOCK_MS = 1000 };
     uint64_t deadline = hf_core_deadline(engine->service.core);
     uint64_t mono_ms = hf_service_now(&engine->service).mono_ms;
-    uint64_t pause = deadline > mono_ms && !engine->more_calls ? deadline - mono_ms : 0;
+    uint64_t wanted = deadline > mono_ms && !engine->more_calls ? deadline - mono_ms : 0;
+    uint64_t pause = wanted < WALL_CLOCK_MS ? wanted : WALL_CLOCK_MS;
+    uint64_t at_ms = uv_now(engine->loop) + pause;
 
-    uv_timer_start(&engine->alarm, on_alarm, pause < WALL_CLOCK_MS ? pause : WALL_CLOCK_MS, 0);
+    if (engine->alarm_ms <= at_ms)
+        return;
+    engine->alarm_ms = at_ms;
+    uv_timer_start(&engine->alarm, on_alarm, pause, 0);
 }
 
 /*
@@ -57,14 +66,18 @@ static void end_turn(uv_prepare_t *prepare)
 
 /* ---- opening ---- */
 
-/* Each notice may need a file descriptor, and so do the connections of clients. */
+/*
+ * Each notice may need a file descriptor, and so do the connections of clients. Fewer notices at a
+ * time cost time only if more clients are dead than that, so it is worth a warning only if few fit.
+ */
 static uint32_t notify_in_flight(const struct hf_config *config)
 {
+    enum { FEW = 2048 };
     struct rlimit files;
 
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur / 2 >= config->notify_in_flight)
         return config->notify_in_flight;
-    hf_log(HF_LOG_WARN, "fewer notices at a time than notify.in_flight",
+    hf_log(files.rlim_cur / 2 < FEW ? HF_LOG_WARN : HF_LOG_INFO, "fewer notices at a time than notify.in_flight",
            HF_UINT("in_flight", files.rlim_cur / 2),
            HF_STR("advice", "raise the limit of open files (LimitNOFILE=)"));
     return (uint32_t)(files.rlim_cur / 2);
@@ -164,6 +177,7 @@ static int open_parts(struct hf_engine *engine, const struct hf_config *config,
     engine->prepare.data = engine;
     uv_timer_init(engine->loop, &engine->alarm);
     engine->alarm.data = engine;
+    engine->alarm_ms = UINT64_MAX;
     hf_nlm_init(&engine->nlm, &engine->service, engine->client);
     hf_nsm_init(&engine->nsm, &engine->service, engine->client);
     engine->nsm.own_port = (uint16_t)config->port;
@@ -274,6 +288,7 @@ void hf_engine_rest(struct hf_engine *engine)
 {
     uv_prepare_stop(&engine->prepare);
     uv_timer_stop(&engine->alarm);
+    engine->alarm_ms = UINT64_MAX;
 }
 
 static void on_closed(uv_handle_t *handle)

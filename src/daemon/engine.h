@@ -47,7 +47,8 @@ struct hf_engine {
     struct hf_losses_file losses_file;
     uv_prepare_t prepare;
     uv_timer_t alarm;
-    bool more_calls;                /* the core may have more calls to begin in the next turn */
+    uint64_t alarm_ms; /* when it goes off, by the loop's clock; UINT64_MAX: it is off */
+    bool more_calls;   /* the core may have more calls to begin in the next turn */
     const struct hf_rpc_gate *gate; /* with standbys: what keeps it silent; NULL: nothing */
     bool started;                   /* the core runs */
     unsigned open_handles;          /* with standbys: of those that are closing */

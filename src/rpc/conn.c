@@ -1,5 +1,5 @@
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include <errno.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "rpc/server_private.h"
@@ -48,6 +48,7 @@ static void leave_host(struct hf_rpc_conn *conn)
 
     if (!conn->host)
         return;
+    hf_rpc_host_charge(server, conn->host, CONNECTION_COST);
     hf_list_remove(&conn->host_link);
     if (--conn->host->n_conns == 0)
         server->n_host_conns--;
@@ -182,6 +183,17 @@ void hf_rpc_conn_answered(struct hf_rpc_conn *conn)
 
 /* ---- reading ---- */
 
+static size_t unread_answers(const struct hf_rpc_conn *conn)
+{
+    return hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
+}
+
+static bool must_pause(const struct hf_rpc_conn *conn)
+{
+    return unread_answers(conn) >= OUT_MAX || conn->n_calls >= CALLS_MAX ||
+           !hf_rpc_server_may_send(conn->listener->server);
+}
+
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct hf_rpc_conn *conn = handle->data;
@@ -204,21 +216,21 @@ static void take_records(struct hf_rpc_conn *conn, struct hf_bytes *input)
 {
     struct hf_rpc_server *server = conn->listener->server;
     struct hf_rpc_origin origin = {conn->listener, conn, &conn->peer, &conn->local, conn->host};
-    unsigned host_left = hf_rpc_host_left(server, conn->host);
+    unsigned left = hf_rpc_host_left(server, conn->host);
     struct hf_rpc_slice slice;
     struct hf_bytes record;
     int rv;
 
-    hf_rpc_slice_begin(server, true, &slice);
+    hf_rpc_slice_begin(server, left < SLICE_REQUESTS ? left : SLICE_REQUESTS, true, &slice);
     while ((rv = hf_marking_next(&conn->marking, input, &record)) > 0) {
         hf_rpc_dispatch(server, &origin, record);
         if (conn->closing)
             return;
         conn->owes_ms = 0;
-        if (hf_rpc_slice_is_over(server, &slice) || slice.requests >= host_left)
+        if (hf_rpc_slice_is_over(server, &slice))
             break;
     }
-    conn->host->spent += slice.costly ? HOST_SLICE_REQUESTS : slice.requests;
+    hf_rpc_host_charge(server, conn->host, slice.spent);
     if (rv > 0)
         return;
     if (rv < 0) {
@@ -248,20 +260,65 @@ static void serve(struct hf_rpc_conn *conn, struct hf_bytes input)
         hf_rpc_conn_close(conn);
 }
 
+/* n: bytes in the buffer; 0: the peer has ended the connection; less: it is broken. */
+static void received(struct hf_rpc_conn *conn, ssize_t n, const void *bytes)
+{
+    if (n < 0) {
+        hf_rpc_conn_close(conn);
+        return;
+    }
+    if (n == 0) {
+        conn->ended = true; /* the peer may still read the answers it waits for */
+    } else {
+        conn->active_ms = uv_now(conn->tcp.stream.loop);
+        hf_list_remove(&conn->link);
+        hf_list_add_tail(&conn->listener->server->conns, &conn->link);
+        hf_list_remove(&conn->host_link);
+        hf_list_add_tail(&conn->host->conns, &conn->host_link);
+        serve(conn, hf_bytes(bytes, (size_t)n));
+    }
+    if (!conn->closing)
+        hf_rpc_conn_flush(conn);
+}
+
+/*
+ * Reads from a connection that had to wait with its bytes in the kernel. libuv would read from all
+ * such connections of a host at once, and most of them would find their host's share used up again.
+ */
+static void read_now(struct hf_rpc_conn *conn)
+{
+    struct hf_rpc_server *server = conn->listener->server;
+    uv_os_fd_t fd = -1;
+    ssize_t n;
+
+    (void)uv_fileno((uv_handle_t *)&conn->tcp.stream, &fd);
+    n = read(fd, server->read_chunk, READ_CHUNK);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        hf_rpc_conn_flush(conn); /* libuv reads again */
+    else
+        received(conn, n, server->read_chunk);
+}
+
 void hf_rpc_conn_continue(struct hf_rpc_conn *conn)
 {
     struct hf_bytes input = hf_buf_view(&conn->input);
     size_t before = input.len;
 
-    if (before > 0 && hf_rpc_server_may_send(conn->listener->server)) {
-        hf_rpc_server_read(conn->listener->server);
-        take_records(conn, &input);
-        if (conn->closing)
-            return;
-        hf_buf_consume(&conn->input, before - input.len);
-        if (input.len == 0)
-            buffer_give_back(conn->listener->server, &conn->input);
+    if (must_pause(conn)) {
+        hf_rpc_conn_flush(conn);
+        return;
     }
+    if (before == 0) {
+        read_now(conn);
+        return;
+    }
+    hf_rpc_server_read(conn->listener->server);
+    take_records(conn, &input);
+    if (conn->closing)
+        return;
+    hf_buf_consume(&conn->input, before - input.len);
+    if (input.len == 0)
+        buffer_give_back(conn->listener->server, &conn->input);
     hf_rpc_conn_flush(conn);
 }
 
@@ -269,30 +326,19 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct hf_rpc_conn *conn = stream->data;
 
-    if (n == 0)
-        return;
     if (n == UV_ENOBUFS) {
         if (hf_rpc_server_may_send(conn->listener->server))
             hf_rpc_turn_wait(conn);
         update_reading(conn);
-        return;
+    } else if (n != 0) {
+        received(conn, n == UV_EOF ? 0 : n, buf->base);
     }
-    if (n < 0) {
-        if (n != UV_EOF) {
-            hf_rpc_conn_close(conn);
-            return;
-        }
-        conn->ended = true; /* the peer may still read the answers it waits for */
-    } else {
-        conn->active_ms = uv_now(stream->loop);
-        hf_list_remove(&conn->link);
-        hf_list_add_tail(&conn->listener->server->conns, &conn->link);
-        hf_list_remove(&conn->host_link);
-        hf_list_add_tail(&conn->host->conns, &conn->host_link);
-        serve(conn, hf_bytes(buf->base, (size_t)n));
-    }
-    if (!conn->closing)
-        hf_rpc_conn_flush(conn);
+}
+
+bool hf_rpc_conn_read(struct hf_rpc_conn *conn)
+{
+    conn->reading = uv_read_start(&conn->tcp.stream, on_alloc, on_read) == 0;
+    return conn->reading;
 }
 
 /*
@@ -301,209 +347,24 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
  */
 static void update_reading(struct hf_rpc_conn *conn)
 {
-    size_t unread = hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
     bool rest = hf_buf_len(&conn->input) > 0;
     bool read;
 
-    if (conn->ended && !rest && conn->n_calls == 0 && unread == 0) {
+    if (conn->ended && !rest && conn->n_calls == 0 && unread_answers(conn) == 0) {
         hf_rpc_conn_close(conn);
         return;
     }
-    conn->paused = conn->ended || unread >= OUT_MAX || conn->n_calls >= CALLS_MAX ||
-                   !hf_rpc_server_may_send(conn->listener->server);
+    conn->paused = conn->ended || must_pause(conn);
     if (rest && !conn->paused && !hf_list_linked(&conn->turn))
         hf_rpc_turn_wait(conn);
     read = !conn->paused && !rest && !hf_list_linked(&conn->turn);
     if (!read && conn->reading)
         uv_read_stop(&conn->tcp.stream);
-    if (read && !conn->reading && uv_read_start(&conn->tcp.stream, on_alloc, on_read) < 0) {
+    if (read && !conn->reading && !hf_rpc_conn_read(conn)) {
         hf_rpc_conn_close(conn);
         return;
     }
     conn->reading = read;
-}
-
-/* ---- accepting ---- */
-
-static int endpoint(uv_tcp_t *tcp, int (*get)(const uv_tcp_t *, struct sockaddr *, int *),
-                    struct hf_addr *out)
-{
-    struct sockaddr_storage sa;
-    int len = sizeof(sa);
-
-    if (get(tcp, (struct sockaddr *)&sa, &len) < 0)
-        return -1;
-    return hf_addr_from_sockaddr((const struct sockaddr *)&sa, out);
-}
-
-/*
- * The identity of a caller on the local socket: it counts as a caller from loopback, and root as
- * one from a reserved port, because a reserved port has always stood for root.
- */
-static int local_endpoints(struct hf_rpc_conn *conn)
-{
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
-    uv_os_fd_t fd;
-
-    if (uv_fileno((uv_handle_t *)&conn->tcp.stream, &fd) < 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-        return -1;
-    hf_addr_parse("127.0.0.1", &conn->local);
-    conn->peer = conn->local;
-    conn->peer.port = cred.uid == 0 ? 1 : UINT16_MAX;
-    conn->uid = cred.uid;
-    return 0;
-}
-
-static int tcp_endpoints(struct hf_rpc_conn *conn)
-{
-    uv_tcp_nodelay(&conn->tcp.tcp, 1);
-    if (endpoint(&conn->tcp.tcp, uv_tcp_getpeername, &conn->peer) < 0)
-        return -1;
-    return endpoint(&conn->tcp.tcp, uv_tcp_getsockname, &conn->local);
-}
-
-/* ---- quotas ---- */
-
-static unsigned conns_max(const struct hf_rpc_server *server, const struct hf_rpc_host *host)
-{
-    /* Loopback is this host with all its users. It leaves a quarter to the others. */
-    if (host->loopback)
-        return server->config.max_connections - server->config.max_connections / 4;
-    return server->config.max_connections_per_host;
-}
-
-/* The connection of the host, other than the new one, that has been silent longest. A search would
- * let a host that opens and closes connections make each of them cost a walk over all others. */
-static struct hf_rpc_conn *most_silent_of(const struct hf_rpc_host *host,
-                                          const struct hf_rpc_conn *fresh)
-{
-    struct hf_rpc_conn *first = hf_list_first(&host->conns, struct hf_rpc_conn, host_link);
-
-    HF_ASSERT(first && first != fresh); /* the new one is the last of several */
-    return first;
-}
-
-/*
- * All connections are taken: one of a host with more than an equal share makes way. It is that of
- * the new connection if it has so many; otherwise one of the connections that have been silent
- * longest belongs to such a host, and if not, the most silent one of all makes way.
- */
-static struct hf_rpc_conn *find_victim(struct hf_rpc_server *server, struct hf_rpc_conn *fresh)
-{
-    enum { LOOKS = 256 };
-    uint64_t share = server->counters.connections / server->n_host_conns;
-    unsigned looks = 0;
-
-    if (fresh->host->n_conns > share && fresh->host->n_conns > 1)
-        return most_silent_of(fresh->host, fresh);
-    hf_list_foreach (node, &server->conns) {
-        struct hf_rpc_conn *conn = hf_list_entry(node, struct hf_rpc_conn, link);
-        if (conn != fresh && conn->host->n_conns > share)
-            return conn;
-        if (++looks == LOOKS)
-            break;
-    }
-    return hf_list_first(&server->conns, struct hf_rpc_conn, link);
-}
-
-/* Makes room for the new connection, which is counted already. */
-static void make_room(struct hf_rpc_conn *conn)
-{
-    struct hf_rpc_server *server = conn->listener->server;
-
-    if (conn->host->n_conns > conns_max(server, conn->host)) {
-        server->counters.over_quota++;
-        hf_rpc_conn_close(most_silent_of(conn->host, conn));
-    } else if (server->counters.connections > server->config.max_connections) {
-        server->counters.evicted++;
-        hf_rpc_conn_close(find_victim(server, conn));
-    }
-}
-
-/* ---- a new connection ---- */
-
-static bool join_host(struct hf_rpc_conn *conn)
-{
-    struct hf_rpc_server *server = conn->listener->server;
-    struct hf_rpc_host *host = hf_rpc_hosts_get(&server->hosts, &conn->peer);
-
-    if (!host)
-        return false;
-    if (host->n_conns++ == 0)
-        server->n_host_conns++;
-    hf_list_add_tail(&host->conns, &conn->host_link);
-    conn->host = host;
-    return true;
-}
-
-static bool start(struct hf_rpc_conn *conn)
-{
-    struct hf_rpc_server *server = conn->listener->server;
-
-    if (uv_accept(&conn->listener->tcp.stream, &conn->tcp.stream) < 0)
-        return false; /* the peer has closed the connection already */
-    if ((conn->listener->local ? local_endpoints(conn) : tcp_endpoints(conn)) < 0)
-        return false;
-    if (!hf_rpc_access_allows(conn->listener, &conn->peer, false)) {
-        server->counters.denied++;
-        return false;
-    }
-    if (!join_host(conn))
-        return false;
-    make_room(conn);
-    hf_rpc_server_prove(server, &conn->peer);
-    conn->reading = uv_read_start(&conn->tcp.stream, on_alloc, on_read) == 0;
-    return conn->reading;
-}
-
-void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
-{
-    struct hf_rpc_server *server = listener->server;
-    struct hf_rpc_conn *conn = NULL;
-
-    if (hf_rpc_server_may_send(server))
-        conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
-    if (!conn) {
-        /* libuv accepts no further connection before this one, so the sweep tries again. */
-        listener->backed_up = true;
-        return;
-    }
-    conn->listener = listener;
-    conn->uid = HF_RPC_UID_UNKNOWN;
-    conn->active_ms = uv_now(server->config.loop);
-    hf_marking_init(&conn->marking, server->config.alloc);
-    hf_buf_init(&conn->input, server->config.alloc);
-    hf_buf_init(&conn->out, server->config.alloc);
-    hf_buf_init(&conn->writing, server->config.alloc);
-    hf_list_init(&conn->dirty);
-    hf_list_init(&conn->turn);
-    hf_list_init(&conn->host_link);
-    hf_list_init(&conn->calls);
-    hf_list_add_tail(&server->conns, &conn->link);
-    if (listener->local)
-        uv_pipe_init(server->config.loop, &conn->tcp.pipe, 0);
-    else
-        uv_tcp_init(server->config.loop, &conn->tcp.tcp);
-    conn->tcp.stream.data = conn;
-    listener->open_handles++;
-    server->open_handles++;
-    server->counters.connections++;
-    server->counters.accepted++;
-    if (!start(conn))
-        hf_rpc_conn_close(conn);
-}
-
-void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server)
-{
-    hf_list_foreach (node, &server->listeners) {
-        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
-        if (listener->backed_up) {
-            listener->backed_up = false;
-            hf_rpc_conn_accept(listener);
-        }
-    }
 }
 
 /* ---- timeouts ---- */

@@ -25,9 +25,9 @@ struct hf_rpc_host {
     struct hf_list conns; /* longest silent first */
     unsigned n_calls;
     struct hf_dup_host dups;
-    uint64_t turn;   /* the turn of the loop that spent belongs to */
-    unsigned spent;  /* requests served in that turn */
-    uint64_t costly; /* the last turn in which its requests exceeded the work of a slice; 0: none */
+    uint64_t turn;  /* the turn of the loop that these belong to: */
+    unsigned spent; /* what it has used over its connections, in simple requests */
+    uint64_t nodes; /* nodes visited for its datagrams */
 };
 
 struct hf_rpc_hosts {

@@ -204,16 +204,14 @@ bool hf_rpc_access_allows(const struct hf_rpc_listener *listener, const struct h
 static void serve_datagram(const struct hf_rpc_origin *origin, struct hf_bytes datagram)
 {
     struct hf_rpc_server *server = origin->listener->server;
-    struct hf_rpc_host *host = origin->host;
     uint64_t before = hf_rpc_work(server);
 
-    if (host->costly == server->turn) {
+    if (!hf_rpc_host_may_ask(server, origin->host)) {
         server->counters.too_costly++;
         return;
     }
     hf_rpc_dispatch(server, origin, datagram);
-    if (hf_rpc_work(server) - before >= SLICE_WORK && !host->loopback)
-        host->costly = server->turn;
+    origin->host->nodes += hf_rpc_work(server) - before;
 }
 
 static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
@@ -225,7 +223,7 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
 
     hf_rpc_server_read(server);
     if (listener->slice_turn != server->turn) {
-        hf_rpc_slice_begin(server, false, &listener->slice);
+        hf_rpc_slice_begin(server, SLICE_REQUESTS, false, &listener->slice);
         listener->slice_turn = server->turn;
     }
     if (!hf_rpc_access_allows(listener, peer, true)) {

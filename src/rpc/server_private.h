@@ -1,7 +1,7 @@
 /*
- * What the files of the server share: server.c (listening, timeouts, closing), conn.c (TCP
- * connections), turns.c (how long one connection or host is served before the others), dispatch.c
- * (from the bytes of a message to its handler, and back).
+ * What the files of the server share: server.c (listening, timeouts, closing), accept.c (new
+ * connections), conn.c (TCP connections), turns.c (how long one connection or host is served before
+ * the others), dispatch.c (from the bytes of a message to its handler, and back).
  */
 #ifndef HF_RPC_SERVER_PRIVATE_H
 #define HF_RPC_SERVER_PRIVATE_H
@@ -23,24 +23,30 @@ enum {
     CALLS_MAX = 1024, /* requests in progress at which the server stops reading from a connection */
     CALLS_TOTAL_MAX =
         65536, /* requests in progress on all connections; the server drops further ones */
-    SLICE_REQUESTS = 128,       /* of one connection in one turn of the loop */
-    SLICE_ACCEPTS = 32,         /* connections of one listener in one turn */
-    HOST_SLICE_REQUESTS = 512,  /* of one host, over all its connections; loopback: no limit */
-    SLICE_WORK = 8192,          /* nodes visited for one connection, or for one host over UDP */
-    SLICE_NS = 500 * 1000,      /* time of one connection, or of one UDP socket */
-    SLICE_CHECK = 4,            /* requests between two looks at their cost; a power of two */
-    SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
-    REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
+    SLICE_REQUESTS = 128, /* of one connection, or of one UDP socket, in one turn of the loop */
+    SLICE_ACCEPTS = 2,    /* connections of one listener in one turn */
+    HOST_SLICE_REQUESTS = 128, /* of one host, over all its connections; loopback: no limit */
+    HOST_SLICE_ALONE = 512,    /* the same for a host that has been alone ... */
+    ALONE_MS = 1000,           /* ... for so long */
+    SIMPLE_NODES = 16,         /* nodes that a simple request visits at most; beyond them, */
+    NODES_PER_REQUEST = 6,     /* so many take as long as a simple request */
+    CONNECTION_COST = 24,   /* simple requests that take as long as to open or close a connection */
+    UDP_SLICE_NODES = 2048, /* nodes visited for one host over UDP */
+    SLICE_NS = 500 * 1000,  /* time of one connection or UDP socket, if nodes are not counted */
+    SLICE_CHECK = 4,        /* requests between two looks at the clock; a power of two */
+    SPARE_BUFFERS = 64,     /* output buffers kept for reuse */
+    REPLY_ROOM = 4 * 1024,  /* enough for any answer of NLM and NSM */
     REPLY_ROOM_MAX = 60 * 1024, /* enough for a long list over TCP */
 };
 
 /* What one connection or UDP socket has used of its slice of the turn. */
 struct hf_rpc_slice {
     unsigned requests;
+    unsigned spent;    /* the requests and their work, in simple requests */
+    unsigned limit;    /* it ends when so much is spent */
     uint64_t began_ns; /* 0: not read yet */
     uint64_t work;     /* the programs' work at its begin */
-    bool counts_work;  /* it ends when the work is too much */
-    bool costly;       /* it ended because of its time or work, not because of its requests */
+    bool counts_work;
 };
 
 /* A TCP or local stream; libuv handles both as uv_stream_t. */
@@ -102,6 +108,8 @@ struct hf_rpc_server {
     unsigned n_host_conns; /* hosts that have connections */
     struct hf_proven proven;
     uint64_t turn;          /* the number of the current turn of the loop */
+    const void *last_host;  /* the host that was served last, */
+    uint64_t switched_ms;   /* and when that was last another one; 0: never */
     struct hf_list waiting; /* connections with input that has to wait for the next turn */
     bool accept_waits;      /* listeners with connections that wait for the next turn */
     bool udp_waits;         /* and UDP sockets with such datagrams */
@@ -140,10 +148,12 @@ static inline void hf_rpc_server_read(struct hf_rpc_server *server)
 }
 
 /* turns.c */
-void hf_rpc_slice_begin(const struct hf_rpc_server *server, bool counts_work,
+void hf_rpc_slice_begin(const struct hf_rpc_server *server, unsigned limit, bool counts_work,
                         struct hf_rpc_slice *slice);
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice);
-unsigned hf_rpc_host_left(const struct hf_rpc_server *server, struct hf_rpc_host *host);
+unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host);
+void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, unsigned requests);
+bool hf_rpc_host_may_ask(struct hf_rpc_server *server, struct hf_rpc_host *host);
 void hf_rpc_turn_wait(struct hf_rpc_conn *conn);
 void hf_rpc_turn_serve(struct hf_rpc_server *server);
 
@@ -172,9 +182,12 @@ struct hf_rpc_origin {
 void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *origin,
                      struct hf_bytes message);
 
-/* conn.c */
+/* accept.c */
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener);
 void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server); /* those that had to wait */
+
+/* conn.c */
+bool hf_rpc_conn_read(struct hf_rpc_conn *conn); /* begins to read */
 void hf_rpc_conn_flush(struct hf_rpc_conn *conn);
 void hf_rpc_conn_close(struct hf_rpc_conn *conn);
 void hf_rpc_conn_answered(struct hf_rpc_conn *conn); /* one of its requests has been answered */

@@ -2,50 +2,82 @@
 
 /* ---- one slice ---- */
 
-void hf_rpc_slice_begin(const struct hf_rpc_server *server, bool counts_work,
+void hf_rpc_slice_begin(const struct hf_rpc_server *server, unsigned limit, bool counts_work,
                         struct hf_rpc_slice *slice)
 {
-    *slice = (struct hf_rpc_slice){
-        .began_ns = server->read_ns, .work = hf_rpc_work(server), .counts_work = counts_work};
+    *slice = (struct hf_rpc_slice){.limit = limit,
+                                   .began_ns = server->read_ns,
+                                   .work = hf_rpc_work(server),
+                                   .counts_work = counts_work};
 }
 
 /* Where work is not counted, time stands for it, though it depends on what else the machine does.
  */
-static bool is_costly(const struct hf_rpc_server *server, struct hf_rpc_slice *slice)
+static bool takes_long(struct hf_rpc_slice *slice)
 {
     uint64_t now_ns;
 
-    if (server->config.work)
-        return slice->counts_work && hf_rpc_work(server) - slice->work >= SLICE_WORK;
+    if (slice->requests % SLICE_CHECK != 0)
+        return false;
     now_ns = uv_hrtime();
     if (slice->began_ns == 0)
         slice->began_ns = now_ns;
     return now_ns - slice->began_ns >= SLICE_NS;
 }
 
-/* Call after each request. Most slices have so few requests that their cost is not looked at. */
+/* Call after each request. */
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice)
 {
-    slice->requests++;
-    if (slice->requests % SLICE_CHECK != 0)
-        return false;
-    slice->costly = is_costly(server, slice);
-    return slice->costly || slice->requests >= SLICE_REQUESTS;
+    uint64_t spent = ++slice->requests;
+    uint64_t simple = SIMPLE_NODES * spent;
+    uint64_t nodes = slice->counts_work ? hf_rpc_work(server) - slice->work : 0;
+
+    if (nodes > simple)
+        spent += (nodes - simple) / NODES_PER_REQUEST;
+    else if (!server->config.work && takes_long(slice))
+        spent = slice->limit;
+    slice->spent = spent < slice->limit ? (unsigned)spent : slice->limit;
+    return slice->spent == slice->limit;
 }
 
 /* ---- hosts ---- */
 
-/* The number of requests of this host that may still be served in this turn. */
-unsigned hf_rpc_host_left(const struct hf_rpc_server *server, struct hf_rpc_host *host)
+static void enter_turn(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
+    if (host->turn == server->turn)
+        return;
+    if (server->last_host && server->last_host != host)
+        server->switched_ms = uv_now(server->config.loop);
+    server->last_host = host;
+    host->turn = server->turn;
+    host->spent = 0;
+    host->nodes = 0;
+}
+
+/* How much of this turn the connections of this host may still use, in simple requests. */
+unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host)
+{
+    bool alone = uv_now(server->config.loop) - server->switched_ms > ALONE_MS;
+    unsigned slice = alone ? HOST_SLICE_ALONE : HOST_SLICE_REQUESTS;
+
+    enter_turn(server, host);
     /* Loopback is this host with all its users; its connections take turns one by one. */
     if (host->loopback)
         return SLICE_REQUESTS;
-    if (host->turn != server->turn) {
-        host->turn = server->turn;
-        host->spent = 0;
-    }
-    return host->spent < HOST_SLICE_REQUESTS ? HOST_SLICE_REQUESTS - host->spent : 0;
+    return host->spent < slice ? slice - host->spent : 0;
+}
+
+void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, unsigned requests)
+{
+    enter_turn(server, host);
+    host->spent += requests;
+}
+
+/* Whether further datagrams of this host are served in this turn. */
+bool hf_rpc_host_may_ask(struct hf_rpc_server *server, struct hf_rpc_host *host)
+{
+    enter_turn(server, host);
+    return host->loopback || host->nodes < UDP_SLICE_NODES;
 }
 
 /* ---- turns ---- */

@@ -4,6 +4,7 @@ says why not: the comment before it is `<!-- run -->` or `<!-- not run: reason -
 against what there is: subcommands, options, units, make targets."""
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^(?P<mark><!-- [^\n]* -->\n)?```sh\n(?P<text>.*?)^```$", re.M | re.S)
 
-FOLDERS = ("/var/lib/holdfast", "/etc/holdfast", "/srv")
+FOLDERS = ("/var/lib/holdfast", "/etc/holdfast", "/srv/backup")
 
 # A unit manager for one unit: what systemctl does to holdfastd, and nothing else.
 SYSTEMCTL = """#!/bin/bash
@@ -51,11 +52,10 @@ class Machine:
         Path(self.bin.name, "holdfastd").write_text(f'#!/bin/sh\nexec {program()} --config /etc/holdfast/holdfast.conf "$@"\n')
         Path(self.bin.name, "holdfastd").chmod(0o755)
         os.symlink(os.environ["HOLDFASTCTL"], Path(self.bin.name, "holdfastctl"))
-        self.made = [folder for folder in FOLDERS if not os.path.isdir(folder)]  # on the host: removed at the end
+        self.layers = tempfile.TemporaryDirectory(prefix="holdfast-")
+        netns.run("mount", "-t", "tmpfs", "tmpfs", self.layers.name)
         for folder in FOLDERS:
-            os.makedirs(folder, exist_ok=True)
-            netns.run("mount", "-t", "tmpfs", "tmpfs", folder)
-        os.mkdir("/srv/backup")
+            self.make_private(folder)
         Path("/etc/holdfast/holdfast.conf").write_text(
             "[server]\nname=server.example\nuser=\n[notify]\ntimeout=1\nattempts=1\non_failure=keep\n[grace]\nseconds=30\n")
         self.rpcbind = rpcbind.System()
@@ -65,6 +65,16 @@ class Machine:
             assert alpha.lock(b"file") == "granted"
             assert beta.lock(b"file", block=True) == "blocked"
         return self
+
+    def make_private(self, folder):
+        """An empty folder that only this mount namespace sees; what is beside it on the host stays visible."""
+        parent, name = os.path.split(folder)
+        upper, work = (os.path.join(self.layers.name, part + parent.replace("/", "-")) for part in ("upper", "work"))
+        os.mkdir(upper)
+        os.mkdir(work)
+        netns.run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={parent},upperdir={upper},workdir={work}", parent)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
 
     def shell(self, command):
         env = os.environ | {"PATH": self.bin.name + ":" + os.environ["PATH"], "COLUMNS": "200"}
@@ -77,9 +87,9 @@ class Machine:
         self.shell("systemctl stop holdfastd")
         self.rpcbind.stop()
         for folder in FOLDERS:
-            netns.run("umount", folder)
-        for folder in self.made:
-            os.rmdir(folder)
+            netns.run("umount", "-l", os.path.dirname(folder))
+        netns.run("umount", "-l", self.layers.name)
+        self.layers.cleanup()
         self.bin.cleanup()
 
 

@@ -126,7 +126,7 @@ def all_alive():
     """NOT-02: every client is notified, with both names, each on a connection of its own, without a second
     attempt."""
     with Peers() as peers:
-        restart_with([address(ALIVE, n) for n in range(CLIENTS)], "all alive", False, 2048, (CLIENTS, 0))
+        restart_with([address(ALIVE, n) for n in range(CLIENTS)], "all alive", False, 10240, (CLIENTS, 0))
         hosts, tcp, udp, lookups = peers.counts()
         tap.note(f"all alive: {tcp} notices by TCP, {udp} by UDP, {lookups} lookups")
         assert hosts == CLIENTS
@@ -198,7 +198,7 @@ def sm_notify_with_the_same_work():
         assert peers.counts()[0] == SM_NOTIFY_HOSTS
     with Peers() as peers:
         took, own = restart_with([address(ALIVE, n) for n in range(CLIENTS)], "beside sm-notify", False,
-                                 2048, (CLIENTS, 0))
+                                 10240, (CLIENTS, 0))
     tap.note(f"sm-notify: {theirs:.0f} hosts/s of {SM_NOTIFY_HOSTS}; Holdfast: {CLIENTS / own:.0f} hosts/s "
              f"of {CLIENTS} ({CLIENTS / took:.0f} as the clock saw it); {CLIENTS / own / theirs:.0f} times")
     expect_in_time(CLIENTS / own >= 50 * theirs * 0.8, "not 50 times as many, less a fifth")

@@ -22,10 +22,11 @@ def every_kind_of_attack_is_measured():
     """Given a daemon, shapes of each kind end, and the victim's requests were granted meanwhile."""
     with tempfile.TemporaryDirectory(prefix="holdfast-hostile-") as folder:
         figures = Path(folder, "figures.json")
-        words = [sys.executable, HOSTILE, os.environ["HOLDFAST_BUILD"], "--seconds", "0.6", "--json", figures]
+        words = [sys.executable, HOSTILE, os.path.abspath(os.environ["HOLDFAST_BUILD"]), "--seconds", "0.6",
+                 "--json", figures.name]
         for shape in SHAPES:
             words += ["--only", shape]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        done = subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         for result in json.loads(figures.read_text()):
@@ -33,6 +34,7 @@ def every_kind_of_attack_is_measured():
             for when in ("quiet", "attacked"):
                 assert result[when]["requests"] > 0 and result[when]["refused"] == 0, result
             assert result["sent"] > 0, result
+            assert result["shape"] == "messages" or result["at_once_us"] > 0, result
 
 
 if __name__ == "__main__":

@@ -82,14 +82,18 @@ static void check_unsaid(struct sim_world *world, const struct sim_asked *asked)
 {
     const struct sim_wire *wire = wire_of(world);
     struct sim_heard expected;
+    bool refused;
 
     if (world->heap.failed || asked->hushed)
         return;
     if (asked->reply.call == SIM_CALL_SM_NOTIFY && asked->expected.stat != HF_STAT_GRANTED)
         return; /* another notice is being verified, and this one is to be repeated */
-    if ((wire->failing || !asked->decided) && !refusal(asked, &expected))
+    refused = wire->failing || !asked->decided;
+    if (refused && !refusal(asked, &expected))
         return;
-    if ((wire->failing || !asked->decided) && carries_state(&asked->reply) &&
+    /* A second SM_SIMU_CRASH may come before the state of the first is durable. */
+    refused = refused || asked->expected.stat == HF_STAT_DENIED;
+    if (refused && carries_state(&asked->reply) &&
         world->server.epoch > world->server.durable_epoch)
         return;
     sim_world_violation(world, "every request is answered", "%s is not",

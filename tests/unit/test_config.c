@@ -78,7 +78,7 @@ static void the_defaults_are_those_of_the_specification(void **state)
     assert_int_equal(config.durable, 1);
     assert_int_equal(config.grace_seconds, 90);
     assert_true(config.notify_timeout == 5 && config.notify_attempts == 3);
-    assert_true(config.notify_in_flight == 2048 && config.notify_retry_for == 900);
+    assert_true(config.notify_in_flight == 10240 && config.notify_retry_for == 900);
     assert_true(config.max_clients == 10000 && config.max_locks_per_client == 100000);
     assert_true(config.max_locks_per_owner == 10000);
     assert_true(config.max_locks_per_file == 100000 && config.max_locks == 1000000);

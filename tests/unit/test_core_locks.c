@@ -145,6 +145,22 @@ static void oversized_arguments(void **state)
     assert_int_equal(LOCK(w, .fh = "", .oh = ""), GRANTED); /* empty is a handle like any other */
 }
 
+/* The longest name that the wire allows is a name. */
+static void longest_name(void **state)
+{
+    static char longest[HF_NAME_MAX + 1];
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+    struct hf_lock_args args = {.fh = hf_bytes_str("f"), .exclusive = true};
+    struct hf_share_args share = {.fh = hf_bytes_str("f")};
+
+    memset(longest, 'n', HF_NAME_MAX);
+    peer.name = hf_bytes_str(longest);
+    assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, GRANTED);
+    assert_int_equal(hf_core_share(w->core, w->now, &peer, &share).stat, GRANTED);
+    assert_int_equal(LOCK(w, .client = 2), DENIED);
+}
+
 /* NLM-04: TEST names the holder, with its range as on the wire, and changes nothing. */
 static void test_names_the_holder(void **state)
 {
@@ -1282,6 +1298,7 @@ int main(void)
         T(upgrade_and_downgrade),
         T(ends_of_the_range),
         T(oversized_arguments),
+        T(longest_name),
         T(test_names_the_holder),
         T(unlock_and_cancel_of_nothing),
         T(waiters_first_in_first_out),

@@ -185,6 +185,25 @@ static void what_is_granted_meanwhile_stays(void **state)
     assert_int_equal(world_status(w).locks, 2);
 }
 
+/*
+ * The new life had a lock before its notice came, and locks more while the release is under way:
+ * its state number tells of no other restart, so what an UNLOCK leaves of the first lock stays.
+ */
+static void what_the_new_life_unlocks_in_part_stays(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .svid = 77, .fh = "new", .off = 0, .len = 2, .state = 7), GRANTED);
+    notify(w, 7);
+    assert_true(n_locks(w) > PER_OWNER);
+    assert_int_equal(LOCK(w, .svid = 78, .fh = "other", .state = 7), GRANTED);
+    assert_int_equal(UNLOCK(w, .svid = 77, .fh = "new", .off = 1, .len = 1), GRANTED);
+    finish(w);
+    assert_int_equal(n_locks(w), 2);
+    assert_int_equal(TEST(w, .client = 2, .fh = "new", .off = 0, .len = 1), DENIED);
+    assert_int_equal(hf_core_counters(w->core)->state_hints, 1);
+}
+
 /* An UNLOCK of a part of a lock that is being released does not leave the rest behind. */
 static void a_part_is_unlocked_meanwhile(void **state)
 {
@@ -348,6 +367,38 @@ static void unreachable_besides(void **state)
     world_later(w, 10000);
     finish(w);
     assert_int_equal(n_locks(w), 0); /* also what was reclaimed before the notice */
+}
+
+/* Many clients that cannot be reached are given up at once: no batch releases what all of them had.
+ * With standbys, a batch that takes longer than the lease would cost the service. */
+static void many_unreachable_together(void **state)
+{
+    enum { CLIENTS = 30, EACH = 5 };
+    struct world *w = *state;
+    struct hf_call call;
+    unsigned batches = 0;
+
+    for (int client = 2; client < 2 + CLIENTS; client++) {
+        for (uint64_t i = 0; i < EACH; i++)
+            LOCK(w, .client = client, .fh = "g", .off = 1000 * (uint64_t)client + 2 * i, .len = 1);
+    }
+    world_restart(w);
+    w->by_hand = true;
+    for (unsigned i = 0; i < w->config.call_attempts; i++) {
+        while (hf_core_next_call(w->core, w->now, &call))
+            world_called(w, call.id, HF_CALL_FAILED);
+        world_later(w, 5000);
+    }
+    while (n_locks(w) > 0) {
+        uint64_t before = world_count(w, HF_RECORD_LOCK);
+
+        hf_core_tick(w->core, w->now);
+        while (world_commit_one(w, 0))
+            ;
+        assert_true(before - world_count(w, HF_RECORD_LOCK) <= 2 * BOUND); /* two batches */
+        batches++;
+    }
+    assert_true(batches >= (ALL + CLIENTS * EACH) / (2 * BOUND));
 }
 
 /* Commits that fail in the middle: what was durable stays released, the rest is retried, and the
@@ -520,6 +571,7 @@ int main(void)
         T(others_are_served_meanwhile),
         T(the_answer_waits_for_the_last_slice),
         T(what_is_granted_meanwhile_stays),
+        T(what_the_new_life_unlocks_in_part_stays),
         T(a_part_is_unlocked_meanwhile),
         T(a_repeated_notice_joins),
         T(it_restarts_once_more),
@@ -529,6 +581,7 @@ int main(void)
         T(reclaims_of_the_dead_are_denied),
         T(a_retry_takes_nothing_new),
         T(unreachable_besides),
+        T(many_unreachable_together),
         T(commits_fail_between),
         T(a_decision_fails_with_its_batch),
         T(memory_runs_out_between),

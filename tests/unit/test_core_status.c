@@ -614,6 +614,48 @@ static void notices_in_flight_are_bounded(void **state)
     assert_int_equal(world_status(w).calls_in_flight, 3);
 }
 
+static unsigned begin_all(struct world *w, uint64_t *last)
+{
+    struct hf_call call;
+    unsigned n = 0;
+
+    for (; hf_core_next_call(w->core, w->now, &call); n++)
+        *last = call.id;
+    return n;
+}
+
+/* NOT-02: notices begin no faster than they are answered, but for those that stay unanswered for
+ * some milliseconds and some turns of the loop: they may be to dead hosts, and are no work. */
+static void notices_that_began_just_now_are_bounded(void **state)
+{
+    struct world *w = *state;
+    uint64_t last = 0;
+
+    for (int i = 1; i <= 300; i++)
+        LOCK(w, .client = i, .off = (uint64_t)i, .len = 1);
+    w->unchecked = true;
+    world_restart(w);
+    assert_int_equal(begin_all(w, &last), 64);
+    for (int i = 1; i < 20; i++) /* turns alone are not enough */
+        assert_int_equal(begin_all(w, &last), 0);
+    assert_true(hf_core_deadline(w->core) <= w->now.mono_ms + 3);
+    world_called(w, last, HF_CALL_ACCEPTED);
+    assert_int_equal(begin_all(w, &last), 1);
+    world_called(w, last, HF_CALL_FAILED);
+    assert_int_equal(begin_all(w, &last), 1);
+    world_later(w, 3);
+    assert_int_equal(begin_all(w, &last), 63); /* those that began with the first turn */
+    world_later(w, 3);
+    for (int i = 0; i < 6; i++) { /* time alone is not enough: the next turn is due at once */
+        assert_int_equal(begin_all(w, &last), 0);
+        assert_true(hf_core_deadline(w->core) <= w->now.mono_ms);
+    }
+    assert_int_equal(begin_all(w, &last), 1);
+    assert_int_equal(begin_all(w, &last), 63);
+    assert_int_equal(world_status(w).calls_in_flight, 63 + 1 + 63 + 1 + 63);
+    hf_core_verify_invariants(w->core);
+}
+
 /* The notice can be sent again, to one or to all. */
 static void notify_again(void **state)
 {
@@ -1005,6 +1047,7 @@ int main(void)
         T(told_again_after_a_restart),
         T(unreachable_client_is_kept),
         T(notices_in_flight_are_bounded),
+        T(notices_that_began_just_now_are_bounded),
         T(notify_again),
         T(registration_lingers),
         T(linger_waits_for_the_notice),

@@ -621,10 +621,12 @@ static void connections_take_turns(void **state)
     }
 }
 
+static uint64_t work_of_each = 1000000;
+
 static uint64_t work_of_handled(void *ctx)
 {
     (void)ctx;
-    return (uint64_t)n_handled * 1000000;
+    return (uint64_t)n_handled * work_of_each;
 }
 
 /* Expensive requests end a slice sooner. */
@@ -643,6 +645,61 @@ static void expensive_requests_take_shorter_turns(void **state)
     assert_true(handled_before(victim, false) <= 10);
     close(greedy);
     close(victim);
+}
+
+/* SEC-05: the work for all connections of a host counts together, though that for each is little.
+ */
+static void expensive_requests_of_a_host_add_up(void **state)
+{
+    enum { GREEDY = 20, EACH = 3 };
+    int greedy[GREEDY];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    special.work = work_of_handled;
+    work_of_each = 500;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    for (unsigned i = 0; i < GREEDY; i++) {
+        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        expect_null_answer(greedy[i], 1);
+    }
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    expect_null_answer(victim, 1);
+    n_handled = 0;
+    for (unsigned i = 0; i < GREEDY; i++)
+        send_calls(greedy[i], 2 + i * EACH, EACH, NOW);
+    send_call(victim, 2, NOW);
+    assert_true(handled_before(victim, false) <= 10);
+    TURN_UNTIL(n_handled == GREEDY * EACH + 1); /* no request is forgotten */
+    for (unsigned i = 0; i < GREEDY; i++)
+        close(greedy[i]);
+    close(victim);
+    work_of_each = 1000000;
+}
+
+/* The same over UDP, where what is too much is dropped. */
+static void expensive_datagrams_of_a_host_add_up(void **state)
+{
+    enum { MANY = 100 };
+    int greedy, victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    special.work = work_of_handled;
+    work_of_each = 500;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    greedy = connect_from(SOCK_DGRAM, "192.0.2.2");
+    victim = connect_from(SOCK_DGRAM, "192.0.2.3");
+    for (uint32_t xid = 0; xid < MANY; xid++) {
+        struct words w = plain_call(xid, PROG, 1, NOW);
+        plain_send(xid < MANY - 1 ? greedy : victim, view(&w));
+    }
+    assert_true(handled_before(victim, true) < MANY / 2);
+    assert_true(counters()->too_costly > 0);
+    close(greedy);
+    close(victim);
+    work_of_each = 1000000;
 }
 
 /* Of a host that sends expensive requests by UDP, one is served in a turn, and others meanwhile. */
@@ -666,7 +723,7 @@ static void expensive_datagrams_are_dropped(void **state)
     close(victim);
 }
 
-/* All connections of a host together get a few slices of a turn. */
+/* All connections of a host together get one slice of a turn. */
 static void hosts_take_turns(void **state)
 {
     enum { GREEDY = 20, EACH = 1000 };
@@ -686,11 +743,33 @@ static void hosts_take_turns(void **state)
     for (unsigned i = 0; i < GREEDY; i++)
         send_calls(greedy[i], 2 + i * EACH, EACH, NOW);
     send_call(victim, 2, NOW);
-    assert_true(handled_before(victim, false) <= 1100);
+    assert_true(handled_before(victim, false) <= 300);
     TURN_UNTIL(n_handled == GREEDY * EACH + 1);
     for (unsigned i = 0; i < GREEDY; i++)
         close(greedy[i]);
     close(victim);
+}
+
+/* A host that has the server for itself need not give way so soon. */
+static void a_host_alone_has_longer_turns(void **state)
+{
+    enum { CONNECTIONS = 4, EACH = 100 };
+    int fds[CONNECTIONS];
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
+        fds[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        expect_null_answer(fds[i], 1);
+    }
+    n_handled = 0;
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        send_calls(fds[i], 2 + i * EACH, EACH, NOW);
+    TURN_UNTIL(n_handled == CONNECTIONS * EACH);
+    assert_int_equal(counters()->gave_way, 0);
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        close(fds[i]);
 }
 
 /* SEC-02: beyond its number of connections, a host loses its own, not those of others. */
@@ -726,7 +805,7 @@ static void a_host_replaces_its_own_connections(void **state)
  */
 static void connections_are_accepted_a_few_at_a_time(void **state)
 {
-    enum { MANY = 50, A_FEW = 33 }; /* of 64 that this server takes */
+    enum { MANY = 50, A_FEW = 5 }; /* of 64 that this server takes */
     int greedy[MANY];
     int victim;
 
@@ -746,6 +825,32 @@ static void connections_are_accepted_a_few_at_a_time(void **state)
     expect_null_answer(victim, 2);
     for (unsigned i = 0; i < MANY; i++)
         close(greedy[i]);
+    close(victim);
+}
+
+/* SEC-05: so do connections that a host closes all at once. */
+static void connections_are_closed_a_few_at_a_time(void **state)
+{
+    enum { MANY = 50, A_FEW = 6 };
+    int greedy[MANY];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
+        expect_null_answer(greedy[i], 1);
+    }
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    expect_null_answer(victim, 1);
+    for (unsigned i = 0; i < MANY; i++)
+        close(greedy[i]);
+    while (counters()->connections == MANY + 1)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    assert_true(counters()->connections >= MANY + 1 - A_FEW);
+    expect_null_answer(victim, 2);
+    TURN_UNTIL(counters()->connections == 1);
     close(victim);
 }
 
@@ -973,10 +1078,14 @@ int main(void)
         STORY(requests_under_way_are_bounded),
         STORY(connections_take_turns),
         STORY(expensive_requests_take_shorter_turns),
+        STORY(expensive_requests_of_a_host_add_up),
+        STORY(expensive_datagrams_of_a_host_add_up),
         STORY(expensive_datagrams_are_dropped),
         STORY(hosts_take_turns),
+        STORY(a_host_alone_has_longer_turns),
         STORY(a_host_replaces_its_own_connections),
         STORY(connections_are_accepted_a_few_at_a_time),
+        STORY(connections_are_closed_a_few_at_a_time),
         STORY(the_most_silent_connection_goes),
         STORY(a_greedy_host_makes_way_when_all_are_taken),
         STORY(a_host_has_so_many_requests_in_progress),

@@ -9,10 +9,21 @@
 #include "core/durable/durable.h"
 #include "core/internal.h"
 
+/* Nothing to do: the turn of the loop that brought the time asks for the next calls. */
+static void room_fired(struct hf_core *core, struct hf_now now, struct hf_timer *timer)
+{
+    (void)core;
+    (void)now;
+    (void)timer;
+}
+
 int hf_outcalls_init(struct hf_core *core)
 {
-    for (size_t i = 0; i < HF_OUTCALL_QUEUES; i++)
+    for (size_t i = 0; i < HF_OUTCALL_QUEUES; i++) {
         hf_list_init(&core->outcalls->queues[i].ready);
+        hf_list_init(&core->outcalls->queues[i].fresh);
+    }
+    core->outcalls->room.fire = room_fired;
     return hf_map_init(&core->outcalls->by_id, core->alloc);
 }
 
@@ -69,11 +80,26 @@ void hf_outcall_begin(struct hf_core *core, struct hf_outcall *outcall,
     make_ready(core, outcall);
 }
 
+static void link_fresh(struct hf_core *core, struct hf_outcall *outcall)
+{
+    core->outcalls->queues[outcall->ops->queue].n_fresh++;
+    hf_list_add_tail(&core->outcalls->queues[outcall->ops->queue].fresh, &outcall->link);
+}
+
+static void unlink_fresh(struct hf_core *core, struct hf_outcall *outcall)
+{
+    core->outcalls->queues[outcall->ops->queue].n_fresh--;
+    hf_list_remove(&outcall->link);
+}
+
 /* Leaves whatever state the outcall is in. The result of an attempt under way will be ignored. */
 static void leave_state(struct hf_core *core, struct hf_outcall *outcall)
 {
-    if (outcall->state == HF_OUTCALL_RUNNING)
+    if (outcall->state == HF_OUTCALL_RUNNING) {
         core->outcalls->queues[outcall->ops->queue].running--;
+        if (hf_list_linked(&outcall->link))
+            unlink_fresh(core, outcall);
+    }
     hf_list_remove(&outcall->link);
     hf_timer_disarm(core, &outcall->timer);
 }
@@ -118,15 +144,42 @@ struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t id)
     return node ? hf_container_of(node, struct hf_outcall, by_id) : NULL;
 }
 
+static bool is_fresh(const struct hf_core *core, struct hf_now now,
+                     const struct hf_outcall *outcall)
+{
+    return now.mono_ms < outcall->attempt_ms + HF_OUTCALL_FRESH_MS ||
+           core->outcalls->turn < outcall->attempt_turn + HF_OUTCALL_FRESH_TURNS;
+}
+
+/* True if one more attempt of this queue may run. If it has to wait for time alone, wakes us. */
+static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_queue queue)
+{
+    struct hf_list *fresh = &core->outcalls->queues[queue].fresh;
+    struct hf_outcall *oldest;
+
+    if (queue == HF_OUTCALL_GRANTS)
+        return true;
+    if (core->outcalls->queues[queue].running >= core->config.notify_in_flight)
+        return false;
+    while ((oldest = hf_list_first(fresh, struct hf_outcall, link)) && !is_fresh(core, now, oldest))
+        unlink_fresh(core, oldest);
+    if (core->outcalls->queues[queue].n_fresh < HF_OUTCALL_FRESH)
+        return true;
+    /* If it is no longer fresh by the clock, the next turns are due at once. */
+    if (!core->outcalls->room.armed)
+        hf_timer_arm(core, &core->outcalls->room, oldest->attempt_ms + HF_OUTCALL_FRESH_MS);
+    return false;
+}
+
 /* The first outcall of a queue, if it may start now. */
-static struct hf_outcall *next_ready(const struct hf_core *core, enum hf_outcall_queue queue)
+static struct hf_outcall *next_ready(struct hf_core *core, struct hf_now now,
+                                     enum hf_outcall_queue queue)
 {
     uint64_t epoch_seq = core->durable->epoch_seq;
     struct hf_outcall *outcall =
         hf_list_first(&core->outcalls->queues[queue].ready, struct hf_outcall, link);
 
-    if (!outcall || (queue != HF_OUTCALL_GRANTS &&
-                     core->outcalls->queues[queue].running >= core->config.notify_in_flight))
+    if (!outcall || !has_room(core, now, queue))
         return NULL;
     if (!hf_durable_has(core, outcall->seq > epoch_seq ? outcall->seq : epoch_seq) &&
         !HF_MUTANT(GRANT_BEFORE_DURABLE))
@@ -143,6 +196,9 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     if (outcall->attempts++ == 0)
         outcall->begun_ms = now.mono_ms;
     outcall->attempt_ms = now.mono_ms;
+    outcall->attempt_turn = core->outcalls->turn;
+    if (outcall->ops->queue != HF_OUTCALL_GRANTS)
+        link_fresh(core, outcall);
     *out = (struct hf_call){
         .id = outcall->id,
         .attempt = outcall->attempts,
@@ -154,12 +210,13 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
 bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *out)
 {
     for (unsigned queue = 0; queue < HF_OUTCALL_QUEUES; queue++) {
-        struct hf_outcall *outcall = next_ready(core, (enum hf_outcall_queue)queue);
+        struct hf_outcall *outcall = next_ready(core, now, (enum hf_outcall_queue)queue);
         if (outcall) {
             start(core, now, outcall, out);
             return true;
         }
     }
+    core->outcalls->turn++;
     return false;
 }
 

@@ -9,6 +9,15 @@
  * is room. Queues are served in the order of enum hf_outcall_queue. GRANTED callbacks are not
  * bounded; of the others, notify_in_flight of each queue run at a time. An outcall lives inside the
  * object it is about: a waiter or a client.
+ *
+ * A peer that lives answers within a few milliseconds, and each answer is work for the loop. If
+ * thousands of calls were begun at once their answers would arrive together, and every request that
+ * arrives meanwhile would wait for all of them. So of the calls of a queue that are fresh, only
+ * HF_OUTCALL_FRESH may run at a time. A call is fresh for HF_OUTCALL_FRESH_MS and until the loop
+ * has asked for calls HF_OUTCALL_FRESH_TURNS times since (a turn may take longer than that time,
+ * and answers that it has not seen yet are not missing). A call that has run for longer is one to a
+ * peer that may be dead; such calls are no work until they time out, and notify_in_flight alone
+ * bounds them.
  */
 #ifndef HF_CORE_OUTCALL_OUTCALL_H
 #define HF_CORE_OUTCALL_OUTCALL_H
@@ -19,6 +28,12 @@
 #include "core/common/timer.h"
 
 struct hf_outcall;
+
+enum {
+    HF_OUTCALL_FRESH = 64,
+    HF_OUTCALL_FRESH_MS = 3,
+    HF_OUTCALL_FRESH_TURNS = 8, /* a notice that is answered at once takes five */
+};
 
 enum hf_outcall_queue {
     HF_OUTCALL_GRANTS,
@@ -56,7 +71,7 @@ struct hf_outcall {
     uint64_t id; /* of the calls; a new one each time the outcall begins */
     const struct hf_outcall_ops *ops;
     struct hf_map_node by_id;
-    struct hf_list link; /* in its queue when READY */
+    struct hf_list link; /* in its queue: ready when READY, fresh when RUNNING since a moment ago */
     struct hf_timer timer;
     enum hf_outcall_state state;
     uint32_t attempts;
@@ -65,14 +80,19 @@ struct hf_outcall {
     uint64_t seq;        /* batch that must be durable first */
     uint64_t begun_ms;   /* first attempt */
     uint64_t attempt_ms; /* latest attempt */
+    uint64_t attempt_turn;
 };
 
 struct hf_outcalls {
     struct hf_map by_id;
     struct {
         struct hf_list ready;
+        struct hf_list fresh; /* the oldest attempt first */
+        uint32_t n_fresh;
         uint32_t running;
     } queues[HF_OUTCALL_QUEUES];
+    uint64_t turn;        /* counts how often the loop was told that no more may start now */
+    struct hf_timer room; /* fires when an attempt is no longer fresh, if others wait for that */
 };
 
 int hf_outcalls_init(struct hf_core *core);

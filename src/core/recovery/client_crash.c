@@ -24,7 +24,8 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
         hf_txn_abort(&txn);
         return HF_ENOMEM;
     }
-    hf_waiter_confirm_range(core, lock->owner, lock->file, lock->node.first, lock->node.last);
+    hf_waiter_confirm_range(core, hf_lock_owner(lock), lock->file, lock->node.first,
+                            lock->node.last);
     *seq = hf_seq_later(*seq, hf_txn_commit(&txn));
     return 1;
 }
@@ -95,6 +96,21 @@ static void count_crash(struct hf_core *core)
     core->counters.crash_cleanups++;
 }
 
+/* A mutant. */
+static void release_another(struct hf_core *core, struct hf_now now, const struct hf_client *client)
+{
+    struct hf_awaited wait = {0};
+
+    hf_list_foreach_safe (node, &core->clients->all) {
+        struct hf_client *another = hf_list_entry(node, struct hf_client, all);
+
+        if (another != client && another->n_locks > 0) {
+            (void)hf_client_release_all(core, now, another, &wait);
+            return;
+        }
+    }
+}
+
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       int32_t state, uint64_t before_id, struct hf_awaited *wait)
 {
@@ -108,6 +124,8 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
 
     int64_t rv;
 
+    if (HF_MUTANT(CRASH_FREES_ANOTHER))
+        release_another(core, now, client);
     if (hinted && client->hint_id < before_id)
         before_id = client->hint_id;
     release.before_id = before_id;
@@ -143,11 +161,11 @@ void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum h
 /*
  * Only locks that the client has not reclaimed are released. A client that has reclaimed some, or
  * has locked anew, knows of our restart and is alive, even if its status monitor does not answer.
+ * Many clients may be given up at once, and no answer waits for it: one slice goes into each batch.
  */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
     const struct hf_release release = {.unclaimed = true, .retry = true, .crashed = true};
-    struct hf_awaited wait = {0};
 
     if (client->protocol != HF_PROTOCOL_NLM || core->config.on_failure == HF_ON_FAILURE_KEEP)
         return;
@@ -155,5 +173,6 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);
     count_crash(core);
-    (void)hf_pending_release_add(core, now, client, &release, &wait);
+    hf_pending_release_begin(core, client, &release);
+    hf_recovery_go_on(core, now);
 }

@@ -73,6 +73,9 @@ int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct
 
 /* Releases of much are made in slices (pending_release.c): the next one is to be made now. */
 bool hf_pending_release_is_due(const struct hf_core *core);
+
+/* The client is losing what it had because it restarted with this state. */
+bool hf_pending_release_is_for(const struct hf_client *client, int32_t state);
 void hf_recovery_go_on(struct hf_core *core, struct hf_now now);
 
 /* What the answer to a crash notice waits for. */

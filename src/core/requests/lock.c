@@ -11,11 +11,14 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-/* A LOCK carries the client's state number. 0 means unknown, and is not a change: Linux sends it in
- * reclaims (docs/PROTOCOL-NOTES.md). */
+/*
+ * A LOCK carries the client's state number. 0 means unknown, and is not a change: Linux sends it in
+ * reclaims (docs/PROTOCOL-NOTES.md). Nor is the state of a release, which is recorded at its end.
+ */
 static bool carries_other_state(const struct hf_client *client, int32_t state)
 {
-    return state != 0 && client->m.state != 0 && state != client->m.state;
+    return state != 0 && client->m.state != 0 && state != client->m.state &&
+           !hf_pending_release_is_for(client, state);
 }
 
 static void note_state(struct hf_core *core, struct hf_client *client, int32_t state)
@@ -173,6 +176,9 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
      * DENIED would free a lock in use. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
     blocker = hf_table_conflict(core, s->file, want);
+    if (HF_MUTANT(UPGRADE_UNCHECKED) && blocker && !blocker->exclusive &&
+        hf_table_own(core, s->file, s->owner, want->first, want->last, NULL))
+        blocker = NULL;
     if (HF_MUTANT(QUEUE_DENIES) && !args->block &&
         hf_waiter_ahead(core, s->file, want, before ? before->id : UINT64_MAX, NULL))
         return (struct hf_answer){HF_STAT_DENIED, s->file->seq};

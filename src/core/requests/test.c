@@ -10,8 +10,8 @@ static struct hf_holder holder_of(const struct hf_lock *lock)
 {
     return (struct hf_holder){
         .exclusive = lock->exclusive,
-        .svid = lock->owner->svid,
-        .oh = hf_owner_oh(lock->owner),
+        .svid = hf_lock_owner(lock)->svid,
+        .oh = hf_owner_oh(hf_lock_owner(lock)),
         .offset = lock->node.first,
         .length = hf_range_wire_length(lock->node.first, lock->node.last),
     };
@@ -44,6 +44,8 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
     }
     file = hf_file_find(core, args->fh);
     lock = file ? hf_table_conflict(core, file, &want) : NULL;
+    if (HF_MUTANT(TEST_IGNORES_SHARED) && lock && !lock->exclusive)
+        lock = NULL;
     if (lock) {
         answer.stat = HF_STAT_DENIED;
         answer.holder = holder_of(lock);

@@ -1,0 +1,189 @@
+/* New connections: who calls, whether it may, and which other connection makes way. */
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/assert.h"
+#include "rpc/server_private.h"
+
+/* ---- who it is ---- */
+
+static int endpoint(uv_tcp_t *tcp, int (*get)(const uv_tcp_t *, struct sockaddr *, int *),
+                    struct hf_addr *out)
+{
+    struct sockaddr_storage sa;
+    int len = sizeof(sa);
+
+    if (get(tcp, (struct sockaddr *)&sa, &len) < 0)
+        return -1;
+    return hf_addr_from_sockaddr((const struct sockaddr *)&sa, out);
+}
+
+/*
+ * The identity of a caller on the local socket: it counts as a caller from loopback, and root as
+ * one from a reserved port, because a reserved port has always stood for root.
+ */
+static int local_endpoints(struct hf_rpc_conn *conn)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    uv_os_fd_t fd;
+
+    if (uv_fileno((uv_handle_t *)&conn->tcp.stream, &fd) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return -1;
+    hf_addr_parse("127.0.0.1", &conn->local);
+    conn->peer = conn->local;
+    conn->peer.port = cred.uid == 0 ? 1 : UINT16_MAX;
+    conn->uid = cred.uid;
+    return 0;
+}
+
+static int tcp_endpoints(struct hf_rpc_conn *conn)
+{
+    uv_tcp_nodelay(&conn->tcp.tcp, 1);
+    if (endpoint(&conn->tcp.tcp, uv_tcp_getpeername, &conn->peer) < 0)
+        return -1;
+    return endpoint(&conn->tcp.tcp, uv_tcp_getsockname, &conn->local);
+}
+
+/* ---- quotas ---- */
+
+static unsigned conns_max(const struct hf_rpc_server *server, const struct hf_rpc_host *host)
+{
+    /* Loopback is this host with all its users. It leaves a quarter to the others. */
+    if (host->loopback)
+        return server->config.max_connections - server->config.max_connections / 4;
+    return server->config.max_connections_per_host;
+}
+
+/* The connection of the host, other than the new one, that has been silent longest. A search would
+ * let a host that opens and closes connections make each of them cost a walk over all others. */
+static struct hf_rpc_conn *most_silent_of(const struct hf_rpc_host *host,
+                                          const struct hf_rpc_conn *fresh)
+{
+    struct hf_rpc_conn *first = hf_list_first(&host->conns, struct hf_rpc_conn, host_link);
+
+    HF_ASSERT(first && first != fresh); /* the new one is the last of several */
+    return first;
+}
+
+/*
+ * All connections are taken: one of a host with more than an equal share makes way. It is that of
+ * the new connection if it has so many; otherwise one of the connections that have been silent
+ * longest belongs to such a host, and if not, the most silent one of all makes way.
+ */
+static struct hf_rpc_conn *find_victim(struct hf_rpc_server *server, struct hf_rpc_conn *fresh)
+{
+    enum { LOOKS = 256 };
+    uint64_t share = server->counters.connections / server->n_host_conns;
+    unsigned looks = 0;
+
+    if (fresh->host->n_conns > share && fresh->host->n_conns > 1)
+        return most_silent_of(fresh->host, fresh);
+    hf_list_foreach (node, &server->conns) {
+        struct hf_rpc_conn *conn = hf_list_entry(node, struct hf_rpc_conn, link);
+        if (conn != fresh && conn->host->n_conns > share)
+            return conn;
+        if (++looks == LOOKS)
+            break;
+    }
+    return hf_list_first(&server->conns, struct hf_rpc_conn, link);
+}
+
+/* Makes room for the new connection, which is counted already. */
+static void make_room(struct hf_rpc_conn *conn)
+{
+    struct hf_rpc_server *server = conn->listener->server;
+
+    if (conn->host->n_conns > conns_max(server, conn->host)) {
+        server->counters.over_quota++;
+        hf_rpc_conn_close(most_silent_of(conn->host, conn));
+    } else if (server->counters.connections > server->config.max_connections) {
+        server->counters.evicted++;
+        hf_rpc_conn_close(find_victim(server, conn));
+    }
+}
+
+/* ---- a new connection ---- */
+
+static bool join_host(struct hf_rpc_conn *conn)
+{
+    struct hf_rpc_server *server = conn->listener->server;
+    struct hf_rpc_host *host = hf_rpc_hosts_get(&server->hosts, &conn->peer);
+
+    if (!host)
+        return false;
+    hf_rpc_host_charge(server, host, CONNECTION_COST);
+    if (host->n_conns++ == 0)
+        server->n_host_conns++;
+    hf_list_add_tail(&host->conns, &conn->host_link);
+    conn->host = host;
+    return true;
+}
+
+static bool start(struct hf_rpc_conn *conn)
+{
+    struct hf_rpc_server *server = conn->listener->server;
+
+    if (uv_accept(&conn->listener->tcp.stream, &conn->tcp.stream) < 0)
+        return false; /* the peer has closed the connection already */
+    if ((conn->listener->local ? local_endpoints(conn) : tcp_endpoints(conn)) < 0)
+        return false;
+    if (!hf_rpc_access_allows(conn->listener, &conn->peer, false)) {
+        server->counters.denied++;
+        return false;
+    }
+    if (!join_host(conn))
+        return false;
+    make_room(conn);
+    hf_rpc_server_prove(server, &conn->peer);
+    return hf_rpc_conn_read(conn);
+}
+
+void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
+{
+    struct hf_rpc_server *server = listener->server;
+    struct hf_rpc_conn *conn = NULL;
+
+    if (hf_rpc_server_may_send(server))
+        conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
+    if (!conn) {
+        /* libuv accepts no further connection before this one, so the sweep tries again. */
+        listener->backed_up = true;
+        return;
+    }
+    conn->listener = listener;
+    conn->uid = HF_RPC_UID_UNKNOWN;
+    conn->active_ms = uv_now(server->config.loop);
+    hf_marking_init(&conn->marking, server->config.alloc);
+    hf_buf_init(&conn->input, server->config.alloc);
+    hf_buf_init(&conn->out, server->config.alloc);
+    hf_buf_init(&conn->writing, server->config.alloc);
+    hf_list_init(&conn->dirty);
+    hf_list_init(&conn->turn);
+    hf_list_init(&conn->host_link);
+    hf_list_init(&conn->calls);
+    hf_list_add_tail(&server->conns, &conn->link);
+    if (listener->local)
+        uv_pipe_init(server->config.loop, &conn->tcp.pipe, 0);
+    else
+        uv_tcp_init(server->config.loop, &conn->tcp.tcp);
+    conn->tcp.stream.data = conn;
+    listener->open_handles++;
+    server->open_handles++;
+    server->counters.connections++;
+    server->counters.accepted++;
+    if (!start(conn))
+        hf_rpc_conn_close(conn);
+}
+
+void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server)
+{
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+        if (listener->backed_up) {
+            listener->backed_up = false;
+            hf_rpc_conn_accept(listener);
+        }
+    }
+}
