@@ -2,6 +2,7 @@
 import contextlib
 import os
 import resource
+import shutil
 import socket
 import subprocess
 import time
@@ -81,7 +82,7 @@ def slow_disk(build, delay_ms):
 
 
 def holdfast(build, directory, *sets, port=4045, environment=None, program=None):
-    """Its store is in the directory; its administration on the port + 4000."""
+    """Its store is in the directory; its administration on the port + 4000. The program, if not that of the build."""
     os.makedirs(directory, exist_ok=True)
     command = [program or build / "src/daemon/holdfastd"]
     for assignment in (f"server.port={port}", "rpcbind.mode=none", f"store.path={directory}",
@@ -90,6 +91,35 @@ def holdfast(build, directory, *sets, port=4045, environment=None, program=None)
                        "limits.locks_per_client=3000000", "limits.locks_per_file=3000000", *sets):
         command += ["--set", assignment]
     return running(*command, port=port, environment=environment)
+
+
+POSTGRES = Path("/usr/lib/postgresql")
+
+
+@contextlib.contextmanager
+def postgres(directory):
+    """A PostgreSQL server as Debian configures it, with its data on the same disk as the other stores: yields a function
+    that makes a database and returns the settings of a server that uses it."""
+    directory.mkdir()
+    os.chmod(directory.parent, 0o755)
+    shutil.chown(directory, "postgres")
+    programs = max(POSTGRES.iterdir(), key=lambda path: float(path.name)) / "bin"
+
+    def run(program, *arguments):
+        subprocess.run(["runuser", "-u", "postgres", "--", str(programs / program), *map(str, arguments)], check=True,
+                       cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def database(name):
+        run("createdb", "-h", directory, name)
+        return "store.backend=postgres", f"store.dsn=host={directory} dbname={name} user=postgres"
+
+    data = directory / "data"
+    run("initdb", "-D", data, "-A", "trust", "--no-instructions")
+    run("pg_ctl", "-D", data, "-w", "-l", directory / "log", "-o", f"-k {directory} -c listen_addresses=", "start")
+    try:
+        yield database
+    finally:
+        run("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
 
 
 def _listens(port):

@@ -4,6 +4,28 @@
 
 #include "base/assert.h"
 
+static struct hf_itree_node *left_of(const struct hf_itree_node *node)
+{
+    return hf_at(node->left);
+}
+
+static struct hf_itree_node *right_of(const struct hf_itree_node *node)
+{
+    return hf_at(node->right);
+}
+
+static struct hf_itree_node *parent_of(const struct hf_itree_node *node)
+{
+    return hf_at(node->parent);
+}
+
+static bool is_left_child(const struct hf_itree_node *node)
+{
+    const struct hf_itree_node *parent = parent_of(node);
+
+    return parent && left_of(parent) == node;
+}
+
 static uint64_t greatest(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -20,18 +42,21 @@ static uint64_t max_of(const struct hf_itree_node *node)
 {
     uint64_t max = 0;
 
-    for (; node; node = node->right)
+    for (; node; node = right_of(node))
         max = greatest(max, max_with_left(node));
     return max;
 }
 
-/* The tag of all nodes of a subtree, from what its children know; NULL: they differ. */
-static const void *sole_of(const struct hf_itree_node *node)
+/* All nodes of the subtree, which may be empty, have this tag. */
+static bool has_only(const struct hf_itree_node *node, const void *tag)
 {
-    if ((node->left && node->left->sole != node->tag) ||
-        (node->right && node->right->sole != node->tag))
-        return NULL;
-    return node->tag;
+    return !node || (node->uniform && node->tag == tag);
+}
+
+/* All nodes of the subtree have one tag, from what its children know. */
+static bool is_uniform(const struct hf_itree_node *node)
+{
+    return has_only(left_of(node), node->tag) && has_only(right_of(node), node->tag);
 }
 
 /* Replaces node by with (which may be NULL) in its parent. */
@@ -39,13 +64,13 @@ static void replace_child(struct hf_itree *tree, struct hf_itree_node *parent,
                           const struct hf_itree_node *node, struct hf_itree_node *with)
 {
     if (!parent)
-        tree->root = with;
-    else if (parent->left == node)
-        parent->left = with;
+        tree->root = hf_ref_to(with);
+    else if (left_of(parent) == node)
+        parent->left = hf_ref_to(with);
     else
-        parent->right = with;
+        parent->right = hf_ref_to(with);
     if (with)
-        with->parent = parent;
+        with->parent = hf_ref_to(parent);
 }
 
 static int8_t greater(int8_t a, int8_t b)
@@ -59,11 +84,11 @@ static int8_t lesser(int8_t a, int8_t b)
 }
 
 /* y has taken the place of x, which is now its child. */
-static void rotate_sole(struct hf_itree_node *x, struct hf_itree_node *y)
+static void rotate_uniform(struct hf_itree_node *x, struct hf_itree_node *y)
 {
-    y->sole = x->sole;
-    if (!x->sole)
-        x->sole = sole_of(x);
+    y->uniform = x->uniform;
+    if (!x->uniform)
+        x->uniform = is_uniform(x);
 }
 
 /*
@@ -72,35 +97,37 @@ static void rotate_sole(struct hf_itree_node *x, struct hf_itree_node *y)
  */
 static struct hf_itree_node *rotate_left(struct hf_itree *tree, struct hf_itree_node *x)
 {
-    struct hf_itree_node *y = x->right;
+    struct hf_itree_node *y = right_of(x);
+    struct hf_itree_node *middle = left_of(y);
 
-    replace_child(tree, x->parent, x, y);
+    replace_child(tree, parent_of(x), x, y);
     x->right = y->left;
-    if (x->right)
-        x->right->parent = x;
-    y->left_max = greatest(max_with_left(x), x->right ? y->left_max : 0);
-    y->left = x;
-    x->parent = y;
+    if (middle)
+        middle->parent = hf_ref_to(x);
+    y->left_max = greatest(max_with_left(x), middle ? y->left_max : 0);
+    y->left = hf_ref_to(x);
+    x->parent = hf_ref_to(y);
     x->balance = (int8_t)(x->balance - 1 - greater(y->balance, 0));
     y->balance = (int8_t)(y->balance - 1 + lesser(x->balance, 0));
-    rotate_sole(x, y);
+    rotate_uniform(x, y);
     return y;
 }
 
 static struct hf_itree_node *rotate_right(struct hf_itree *tree, struct hf_itree_node *x)
 {
-    struct hf_itree_node *y = x->left;
+    struct hf_itree_node *y = left_of(x);
+    struct hf_itree_node *middle = right_of(y);
 
-    replace_child(tree, x->parent, x, y);
+    replace_child(tree, parent_of(x), x, y);
     x->left = y->right;
-    if (x->left)
-        x->left->parent = x;
-    x->left_max = max_of(x->left);
-    y->right = x;
-    x->parent = y;
+    if (middle)
+        middle->parent = hf_ref_to(x);
+    x->left_max = max_of(middle);
+    y->right = hf_ref_to(x);
+    x->parent = hf_ref_to(y);
     x->balance = (int8_t)(x->balance + 1 - lesser(y->balance, 0));
     y->balance = (int8_t)(y->balance + 1 + greater(x->balance, 0));
-    rotate_sole(x, y);
+    rotate_uniform(x, y);
     return y;
 }
 
@@ -108,25 +135,25 @@ static struct hf_itree_node *rotate_right(struct hf_itree *tree, struct hf_itree
 static struct hf_itree_node *rebalance(struct hf_itree *tree, struct hf_itree_node *node)
 {
     if (node->balance > 0) {
-        if (node->right->balance < 0)
-            rotate_right(tree, node->right);
+        if (right_of(node)->balance < 0)
+            rotate_right(tree, right_of(node));
         return rotate_left(tree, node);
     }
-    if (node->left->balance > 0)
-        rotate_left(tree, node->left);
+    if (left_of(node)->balance > 0)
+        rotate_left(tree, left_of(node));
     return rotate_right(tree, node);
 }
 
 void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
 {
-    struct hf_itree_node **link = &tree->root;
+    hf_ref *link = &tree->root;
     struct hf_itree_node *parent = NULL;
 
     HF_ASSERT(node->first <= node->last);
     while (*link) {
-        parent = *link;
-        if (parent->sole != node->tag)
-            parent->sole = NULL;
+        parent = hf_at(*link);
+        if (parent->tag != node->tag)
+            parent->uniform = false;
         if (node->first < parent->first) {
             parent->left_max = parent->left ? greatest(parent->left_max, node->last) : node->last;
             link = &parent->left;
@@ -134,14 +161,14 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
             link = &parent->right;
         }
     }
-    node->left = node->right = NULL;
-    node->parent = parent;
+    node->left = node->right = 0;
+    node->parent = hf_ref_to(parent);
     node->balance = 0;
-    node->sole = node->tag;
-    *link = node;
+    node->uniform = true;
+    *link = hf_ref_to(node);
 
-    for (; parent; node = parent, parent = parent->parent) {
-        parent->balance = (int8_t)(parent->balance + (node == parent->right ? 1 : -1));
+    for (; parent; node = parent, parent = parent_of(parent)) {
+        parent->balance = (int8_t)(parent->balance + (node == right_of(parent) ? 1 : -1));
         if (parent->balance == 0)
             return; /* the height is unchanged, so no ancestor needs rebalancing */
         if (parent->balance < -1 || parent->balance > 1) {
@@ -158,24 +185,24 @@ void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node)
 static void fix_max(struct hf_itree_node *node, bool left, const struct hf_itree_node *until,
                     uint64_t lost)
 {
-    for (; node != until; node = node->parent) {
+    for (; node != until; node = parent_of(node)) {
         HF_ASSERT(node); /* until is an ancestor of node */
         if ((left ? node->left_max : node->last) > lost)
             return; /* another range has the greatest last here, and so in all ancestors */
         if (left)
-            node->left_max = max_of(node->left);
-        left = node->parent && node->parent->left == node;
+            node->left_max = max_of(left_of(node));
+        left = is_left_child(node);
     }
 }
 
-/* Updates sole from node up to until, after a range was removed from the subtree of node. */
-static void fix_sole(struct hf_itree_node *node, const struct hf_itree_node *until)
+/* Updates uniform from node up to until, after a range was removed from the subtree of node. */
+static void fix_uniform(struct hf_itree_node *node, const struct hf_itree_node *until)
 {
-    for (; node != until; node = node->parent) {
-        const void *sole = sole_of(node);
-        if (sole == node->sole)
+    for (; node != until; node = parent_of(node)) {
+        bool uniform = is_uniform(node);
+        if (uniform == node->uniform)
             return; /* and so nothing changes for its ancestors */
-        node->sole = sole;
+        node->uniform = uniform;
     }
 }
 
@@ -191,77 +218,87 @@ static void retrace_removal(struct hf_itree *tree, struct hf_itree_node *node, b
             if (node->balance != 0)
                 return;
         }
-        left = node->parent && node->parent->left == node;
-        node = node->parent;
+        left = is_left_child(node);
+        node = parent_of(node);
     }
 }
 
 /* Removes a node with two children: its successor, which has no left child, takes its place. */
 static void remove_inner(struct hf_itree *tree, struct hf_itree_node *node)
 {
-    struct hf_itree_node *heir = node->right;
+    struct hf_itree_node *heir = right_of(node);
     struct hf_itree_node *low; /* the lowest node whose subtree became lower */
     bool left;
 
     while (heir->left)
-        heir = heir->left;
-    left = heir != node->right;
-    low = left ? heir->parent : heir;
+        heir = left_of(heir);
+    left = heir != right_of(node);
+    low = left ? parent_of(heir) : heir;
     if (left) {
-        replace_child(tree, heir->parent, heir, heir->right);
+        replace_child(tree, low, heir, right_of(heir));
         heir->right = node->right;
-        heir->right->parent = heir;
+        right_of(heir)->parent = hf_ref_to(heir);
     }
     heir->left = node->left;
-    heir->left->parent = heir;
+    left_of(heir)->parent = hf_ref_to(heir);
     heir->left_max = node->left_max;
     heir->balance = node->balance;
-    heir->sole = node->sole;
-    replace_child(tree, node->parent, node, heir);
+    heir->uniform = node->uniform;
+    replace_child(tree, parent_of(node), node, heir);
 
     if (left) {
         fix_max(low, true, heir, heir->last);
-        fix_sole(low, heir);
+        fix_uniform(low, heir);
     }
-    fix_sole(heir, NULL);
-    fix_max(heir->parent, heir->parent && heir->parent->left == heir, NULL, node->last);
+    fix_uniform(heir, NULL);
+    fix_max(parent_of(heir), is_left_child(heir), NULL, node->last);
     retrace_removal(tree, low, left);
 }
 
 void hf_itree_remove(struct hf_itree *tree, struct hf_itree_node *node)
 {
-    struct hf_itree_node *parent = node->parent;
-    bool left = parent && parent->left == node;
+    struct hf_itree_node *parent = parent_of(node);
+    bool left = is_left_child(node);
 
     if (node->left && node->right) {
         remove_inner(tree, node);
         return;
     }
-    replace_child(tree, parent, node, node->left ? node->left : node->right);
+    replace_child(tree, parent, node, hf_at(node->left ? node->left : node->right));
     fix_max(parent, left, NULL, node->last);
-    fix_sole(parent, NULL);
+    fix_uniform(parent, NULL);
     retrace_removal(tree, parent, left);
+}
+
+/* The first ancestor that comes after the node; NULL: none. */
+static struct hf_itree_node *next_ancestor(const struct hf_itree_node *node)
+{
+    struct hf_itree_node *parent = parent_of(node);
+
+    while (parent && right_of(parent) == node) {
+        node = parent;
+        parent = parent_of(node);
+    }
+    return parent;
 }
 
 static struct hf_itree_node *leftmost(struct hf_itree_node *node)
 {
     while (node && node->left)
-        node = node->left;
+        node = left_of(node);
     return node;
 }
 
 struct hf_itree_node *hf_itree_min(const struct hf_itree *tree)
 {
-    return leftmost(tree->root);
+    return leftmost(hf_at(tree->root));
 }
 
 struct hf_itree_node *hf_itree_next(const struct hf_itree_node *node)
 {
     if (node->right)
-        return leftmost(node->right);
-    while (node->parent && node->parent->right == node)
-        node = node->parent;
-    return node->parent;
+        return leftmost(right_of(node));
+    return next_ancestor(node);
 }
 
 /*
@@ -273,35 +310,31 @@ static struct hf_itree_node *overlap_in(struct hf_itree_node *node, uint64_t fir
 {
     while (node) {
         if (node->left && node->left_max >= first)
-            node = node->left;
+            node = left_of(node);
         else if (node->first > last)
             return NULL;
         else if (node->last >= first)
             return node;
         else
-            node = node->right;
+            node = right_of(node);
     }
     return NULL;
 }
 
 struct hf_itree_node *hf_itree_overlap(const struct hf_itree *tree, uint64_t first, uint64_t last)
 {
-    return overlap_in(tree->root, first, last);
+    return overlap_in(hf_at(tree->root), first, last);
 }
 
 struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, uint64_t first,
                                             uint64_t last)
 {
     for (;;) {
-        struct hf_itree_node *found = overlap_in(node->right, first, last);
-        const struct hf_itree_node *child;
+        struct hf_itree_node *found = overlap_in(right_of(node), first, last);
 
         if (found)
             return found;
-        do { /* climb to the first ancestor that comes after node */
-            child = node;
-            node = node->parent;
-        } while (node && node->right == child);
+        node = next_ancestor(node);
         if (!node || node->first > last)
             return NULL;
         if (node->last >= first)
@@ -313,12 +346,12 @@ struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, ui
 static struct hf_itree_node *other_in(struct hf_itree_node *node, const void *tag)
 {
     for (;;) {
-        if (node->left && node->left->sole != tag)
-            node = node->left;
+        if (!has_only(left_of(node), tag))
+            node = left_of(node);
         else if (node->tag != tag)
             return node;
         else
-            node = node->right;
+            node = right_of(node);
     }
 }
 
@@ -326,14 +359,9 @@ static struct hf_itree_node *other_in(struct hf_itree_node *node, const void *ta
 static struct hf_itree_node *next_other(struct hf_itree_node *node, const void *tag)
 {
     for (;;) {
-        const struct hf_itree_node *child;
-
-        if (node->right && node->right->sole != tag)
-            return other_in(node->right, tag);
-        do {
-            child = node;
-            node = node->parent;
-        } while (node && node->right == child);
+        if (!has_only(right_of(node), tag))
+            return other_in(right_of(node), tag);
+        node = next_ancestor(node);
         if (!node || node->tag != tag)
             return node;
     }
@@ -367,16 +395,19 @@ struct hf_itree_node *hf_itree_overlap_other_next(const struct hf_itree_node *no
 
 static int check_subtree(const struct hf_itree_node *node, uint64_t *count)
 {
+    const struct hf_itree_node *before, *after;
     int left, right;
 
     if (!node)
         return 0;
-    HF_ASSERT(!node->left || (node->left->parent == node && node->left->first <= node->first));
-    HF_ASSERT(!node->right || (node->right->parent == node && node->right->first >= node->first));
-    HF_ASSERT(!node->left || node->left_max == max_of(node->left));
-    HF_ASSERT(node->sole == sole_of(node));
-    left = check_subtree(node->left, count);
-    right = check_subtree(node->right, count);
+    before = left_of(node);
+    after = right_of(node);
+    HF_ASSERT(!before || (parent_of(before) == node && before->first <= node->first));
+    HF_ASSERT(!after || (parent_of(after) == node && after->first >= node->first));
+    HF_ASSERT(!before || node->left_max == max_of(before));
+    HF_ASSERT(node->uniform == is_uniform(node));
+    left = check_subtree(before, count);
+    right = check_subtree(after, count);
     HF_ASSERT(right - left == node->balance);
     HF_ASSERT(node->balance >= -1 && node->balance <= 1);
     ++*count;
@@ -387,7 +418,9 @@ uint64_t hf_itree_check(const struct hf_itree *tree)
 {
     uint64_t count = 0;
 
-    HF_ASSERT(!tree->root || !tree->root->parent);
-    check_subtree(tree->root, &count);
+    const struct hf_itree_node *root = hf_at(tree->root);
+
+    HF_ASSERT(!root || !root->parent);
+    check_subtree(root, &count);
     return count;
 }

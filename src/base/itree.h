@@ -13,8 +13,8 @@
  *
  * With first == last and no tags it is an ordered set; the timers use it that way.
  *
- * The tree does not own its nodes, and no operation can fail. A node's first, last and
- * tag must not change while it is in a tree.
+ * The tree does not own its nodes, and no operation can fail. A node lives in the arena
+ * (base/arena.h), and its first, last and tag must not change while it is in a tree.
  */
 #ifndef HF_BASE_ITREE_H
 #define HF_BASE_ITREE_H
@@ -22,17 +22,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+
 struct hf_itree_node {
-    struct hf_itree_node *left, *right, *parent;
     uint64_t first, last;
     uint64_t left_max; /* greatest last in the left subtree; undefined if that is empty */
-    const void *sole;  /* the tag of all nodes of this subtree; NULL: they differ */
-    const void *tag;
+    hf_ref left, right, parent;
     int8_t balance; /* height of the right subtree less that of the left */
+    bool uniform;   /* all nodes of this subtree have the same tag */
+    void *tag;
 };
 
 struct hf_itree {
-    struct hf_itree_node *root; /* NULL: empty */
+    hf_ref root; /* 0: empty */
 };
 
 void hf_itree_insert(struct hf_itree *tree, struct hf_itree_node *node);

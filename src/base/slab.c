@@ -2,116 +2,173 @@
 
 #include "base/assert.h"
 
-enum {
-    PER_CHUNK = 64,
-    ALIGN = 64, /* alignment of the first object: objects of whole cache lines then start on one */
-    SMALL_ALIGN = 8,
-    SMALL_CHUNKS = 32, /* so many chunks are allocated one by one */
-    BLOCK_SIZE =
-        8 * 1024 * 1024, /* then each allocation holds as many chunks as fit in this size */
-};
-
-/* A free object: the cleared first word, and the next free object. */
-struct hf_slab_free {
+/* A free object: the cleared first word, and the next free object of its block. */
+struct free_object {
     uint64_t in_use;
-    struct hf_slab_free *next;
+    struct free_object *next;
 };
 
-static size_t align_up(size_t n, size_t align)
-{
-    return (n + align - 1) & ~(align - 1);
-}
+struct hf_slab_block {
+    struct hf_list link; /* in slab->room */
+    char *memory;
+    struct free_object *free;
+    size_t index;  /* in slab->blocks */
+    uint32_t used; /* slots handed out so far; memory beyond them is untouched */
+    uint32_t live;
+};
 
 void hf_slab_init(struct hf_slab *slab, const struct hf_alloc *alloc, size_t size)
 {
-    HF_ASSERT(size >= sizeof(struct hf_slab_free));
-    *slab = (struct hf_slab){.alloc = alloc, .size = align_up(size, SMALL_ALIGN)};
+    size = (size + HF_REF_UNIT - 1) / HF_REF_UNIT * HF_REF_UNIT;
+    HF_ASSERT(size >= sizeof(struct free_object) && size <= HF_ARENA_BLOCK);
+    *slab = (struct hf_slab){.alloc = alloc, .size = size, .per_block = HF_ARENA_BLOCK / size};
+    hf_list_init(&slab->room);
+}
+
+static void free_block(struct hf_slab *slab, struct hf_slab_block *block)
+{
+    hf_arena_give(block->memory);
+    hf_free(slab->alloc, block);
 }
 
 void hf_slab_free(struct hf_slab *slab)
 {
-    for (size_t i = 0; i < slab->n_blocks; i++)
-        hf_free(slab->alloc, slab->blocks[i]);
+    for (size_t i = 0; i < slab->n_blocks; i++) {
+        if (slab->blocks[i])
+            free_block(slab, slab->blocks[i]);
+    }
     hf_free(slab->alloc, slab->blocks);
-    hf_free(slab->alloc, slab->chunks);
-    *slab = (struct hf_slab){.alloc = slab->alloc, .size = slab->size};
+    hf_slab_init(slab, slab->alloc, slab->size);
 }
 
-/* Makes room for n more pointers in a growing array. */
-static int make_room(const struct hf_slab *slab, void **array, size_t used, size_t n, size_t *room)
+/* The first place in the table without a block, which becomes longer if there is none. */
+static int find_vacant(struct hf_slab *slab)
 {
-    size_t wanted = *room ? *room : 8;
+    size_t room = slab->blocks_room ? slab->blocks_room * 2 : 8;
     void *bigger;
 
-    while (wanted < used + n)
-        wanted *= 2;
-    if (wanted == *room)
+    while (slab->vacant < slab->n_blocks && slab->blocks[slab->vacant])
+        slab->vacant++;
+    if (slab->vacant < slab->blocks_room)
         return 0;
-    bigger = hf_realloc(slab->alloc, *array, wanted * sizeof(void *));
+    bigger = hf_realloc(slab->alloc, slab->blocks, room * sizeof(slab->blocks[0]));
     if (!bigger)
         return -1;
-    *array = bigger;
-    *room = wanted;
+    slab->blocks = bigger;
+    slab->blocks_room = room;
     return 0;
 }
 
-static int add_block(struct hf_slab *slab)
+static struct hf_slab_block *add_block(struct hf_slab *slab)
 {
-    size_t chunk_size = slab->size * PER_CHUNK;
-    size_t n = slab->n_chunks < SMALL_CHUNKS ? 1 : (BLOCK_SIZE - ALIGN) / chunk_size;
-    char *memory;
+    struct hf_slab_block *block;
 
-    if (n == 0)
-        n = 1;
-    if (make_room(slab, (void **)&slab->chunks, slab->n_chunks, n, &slab->chunks_room) < 0 ||
-        make_room(slab, (void **)&slab->blocks, slab->n_blocks, 1, &slab->blocks_room) < 0)
-        return -1;
-    memory = hf_malloc(slab->alloc, n == 1 ? chunk_size + ALIGN : BLOCK_SIZE);
-    if (!memory)
-        return -1;
-    slab->blocks[slab->n_blocks++] = memory;
-    memory = (char *)align_up((uintptr_t)memory, ALIGN);
-    for (size_t i = 0; i < n; i++)
-        slab->chunks[slab->n_chunks++] = memory + i * chunk_size;
-    return 0;
+    if (find_vacant(slab) < 0)
+        return NULL;
+    block = hf_malloc(slab->alloc, sizeof(*block));
+    if (!block)
+        return NULL;
+    *block = (struct hf_slab_block){.memory = hf_arena_take(block), .index = slab->vacant};
+    if (!block->memory) {
+        hf_free(slab->alloc, block);
+        return NULL;
+    }
+    slab->blocks[block->index] = block;
+    if (slab->n_blocks == block->index)
+        slab->n_blocks++;
+    hf_list_add_head(&slab->room, &block->link);
+    slab->n_empty++;
+    return block;
 }
 
-static void *slot(const struct hf_slab *slab, size_t index)
+static void remove_block(struct hf_slab *slab, struct hf_slab_block *block)
 {
-    return slab->chunks[index / PER_CHUNK] + index % PER_CHUNK * slab->size;
+    hf_list_remove(&block->link);
+    slab->n_empty--;
+    slab->blocks[block->index] = NULL;
+    if (block->index < slab->vacant)
+        slab->vacant = block->index;
+    while (slab->n_blocks > 0 && !slab->blocks[slab->n_blocks - 1])
+        slab->n_blocks--;
+    free_block(slab, block);
+}
+
+static char *slot(const struct hf_slab *slab, const struct hf_slab_block *block, size_t i)
+{
+    return block->memory + i * slab->size;
 }
 
 void *hf_slab_take(struct hf_slab *slab)
 {
-    struct hf_slab_free *object = slab->free;
+    struct hf_slab_block *block = hf_list_first(&slab->room, struct hf_slab_block, link);
+    void *object;
 
-    if (object) {
-        slab->free = object->next;
-    } else {
-        if (slab->used == slab->n_chunks * PER_CHUNK && add_block(slab) < 0)
-            return NULL;
-        object = slot(slab, slab->used++);
-    }
+    if (!block)
+        block = add_block(slab);
+    if (!block)
+        return NULL;
+    object = block->free;
+    if (block->free)
+        block->free = block->free->next;
+    else
+        object = slot(slab, block, block->used++);
+    if (block->live++ == 0)
+        slab->n_empty--;
+    if (block->live == slab->per_block)
+        hf_list_remove(&block->link);
     slab->live++;
     return object;
 }
 
+/* The block has become empty. Of two empty ones the slab keeps that with the smaller slots, at the
+ * end of the list, so that it is used last. */
+static void keep_one_empty(struct hf_slab *slab, struct hf_slab_block *block)
+{
+    struct hf_slab_block *other = hf_list_entry(slab->room.prev, struct hf_slab_block, link);
+
+    if (slab->n_empty++ > 0) {
+        struct hf_slab_block *later = other->index > block->index ? other : block;
+        block = later == block ? other : block;
+        remove_block(slab, later);
+    }
+    hf_list_remove(&block->link);
+    hf_list_add_tail(&slab->room, &block->link);
+}
+
 void hf_slab_give(struct hf_slab *slab, void *object)
 {
-    struct hf_slab_free *entry = object;
+    struct hf_slab_block *block = hf_arena_note(object);
+    struct free_object *entry = object;
 
-    HF_ASSERT(slab->live > 0);
+    HF_ASSERT(slab->live > 0 && block->live > 0);
     entry->in_use = 0;
-    entry->next = slab->free;
-    slab->free = entry;
+    entry->next = block->free;
+    block->free = entry;
     slab->live--;
+    if (block->live-- == slab->per_block)
+        hf_list_add_head(&slab->room, &block->link);
+    if (block->live > 0)
+        return;
+    keep_one_empty(slab, block);
+}
+
+size_t hf_slab_slots(const struct hf_slab *slab)
+{
+    return slab->n_blocks == 0
+               ? 0
+               : (slab->n_blocks - 1) * slab->per_block + slab->blocks[slab->n_blocks - 1]->used;
 }
 
 void *hf_slab_at(const struct hf_slab *slab, size_t index)
 {
-    struct hf_slab_free *object;
+    const struct hf_slab_block *block;
+    size_t i = index % slab->per_block;
+    struct free_object *object;
 
-    HF_ASSERT(index < slab->used);
-    object = slot(slab, index);
+    HF_ASSERT(index < hf_slab_slots(slab));
+    block = slab->blocks[index / slab->per_block];
+    if (!block || i >= block->used)
+        return NULL;
+    object = (struct free_object *)(void *)slot(slab, block, i);
     return object->in_use ? object : NULL;
 }

@@ -1,8 +1,8 @@
 /*
- * A pool of objects of one size. Memory is allocated in chunks and kept until the slab is freed, so
- * a slab that has reached its working size never calls the allocator. A slab that has grown large
- * allocates many chunks at once, in blocks that the allocator can put on huge pages: walking
- * through a million objects then misses the cache, but not the TLB as well.
+ * A pool of objects of one size. They live in blocks of the arena (base/arena.h), so a link to one
+ * takes 32 bits. A block that has become empty goes back to the arena, except for one, so that a
+ * slab whose size hardly changes never asks for memory. Objects are taken from blocks that
+ * have others already, so that empty blocks can go.
  *
  * Every object begins with a uint64_t that its user keeps non-zero while the object is in use; the
  * slab clears it when the object is given back. That makes the slab a table too: slots can be
@@ -16,24 +16,25 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
+#include "base/list.h"
 
-struct hf_slab_free;
+struct hf_slab_block;
 
 struct hf_slab {
     const struct hf_alloc *alloc;
-    size_t size;   /* of one object, rounded up for alignment */
-    char **chunks; /* the first object of each chunk */
-    size_t n_chunks;
-    size_t chunks_room;
-    void **blocks; /* the allocations that hold the chunks */
-    size_t n_blocks;
+    size_t size;                   /* of one object, rounded up for alignment */
+    size_t per_block;              /* objects */
+    struct hf_slab_block **blocks; /* in the order of their slots; NULL: the block was given back */
+    size_t n_blocks;               /* up to the last one that is not NULL */
     size_t blocks_room;
-    size_t used; /* slots handed out so far; memory beyond them is untouched */
+    size_t vacant;       /* all blocks before this one are there */
+    struct hf_list room; /* the blocks with a free slot */
+    size_t n_empty;      /* blocks without an object */
     size_t live;
-    struct hf_slab_free *free;
 };
 
-/* Allocates nothing yet. size is at least 16. */
+/* Allocates nothing yet. size is at least 16, and less than a block. */
 void hf_slab_init(struct hf_slab *slab, const struct hf_alloc *alloc, size_t size);
 void hf_slab_free(struct hf_slab *slab);
 
@@ -41,7 +42,10 @@ void hf_slab_free(struct hf_slab *slab);
 void *hf_slab_take(struct hf_slab *slab);
 void hf_slab_give(struct hf_slab *slab, void *object);
 
-/* Returns the object in slot index < slab->used, or NULL if the slot is free. */
+/* All objects are in slots below this number. */
+size_t hf_slab_slots(const struct hf_slab *slab);
+
+/* Returns the object in slot index < hf_slab_slots(), or NULL if the slot is free. */
 void *hf_slab_at(const struct hf_slab *slab, size_t index);
 
 #endif

@@ -22,19 +22,20 @@ struct totals {
 
 static void check_lock(const struct hf_core *core, const struct hf_lock *lock)
 {
-    struct hf_want want = {lock->owner, lock->node.first, lock->node.last, lock->exclusive, false};
+    struct hf_want want = {hf_lock_owner(lock), lock->node.first, lock->node.last, lock->exclusive,
+                           false};
 
     HF_ASSERT(lock->id != 0 && lock->node.first <= lock->node.last);
-    HF_ASSERT(lock->held && lock->node.tag == lock->owner);
+    HF_ASSERT(lock->held && lock->node.tag == hf_lock_owner(lock));
     HF_ASSERT(!lock->durable || core->config.durable_locks);
     HF_ASSERT(!lock->unclaimed || lock->durable);
     /* a durable lock's client is registered, on the direct and on the waited path */
-    HF_ASSERT(!lock->durable || lock->owner->client->registered);
+    HF_ASSERT(!lock->durable || hf_lock_owner(lock)->client->registered);
     HF_ASSERT(!hf_table_conflict(core, lock->file, &want)); /* no two conflicting holders */
-    HF_ASSERT(hf_table_own(core, lock->file, lock->owner, lock->node.first, lock->node.last,
+    HF_ASSERT(hf_table_own(core, lock->file, hf_lock_owner(lock), lock->node.first, lock->node.last,
                            NULL) == lock);
-    HF_ASSERT(
-        !hf_table_own(core, lock->file, lock->owner, lock->node.first, lock->node.last, lock));
+    HF_ASSERT(!hf_table_own(core, lock->file, hf_lock_owner(lock), lock->node.first,
+                            lock->node.last, lock));
 }
 
 static void check_waiter(const struct hf_core *core, const struct hf_waiter *w)
@@ -60,7 +61,7 @@ static void check_client(const struct hf_core *core, const struct hf_client *cli
     HF_ASSERT(hf_client_find_id(core, client->id) == client);
     for (const struct hf_lock *lock = hf_client_next_lock(core, client, NULL); lock;
          lock = hf_client_next_lock(core, client, lock)) {
-        HF_ASSERT(lock->owner->client == client);
+        HF_ASSERT(hf_lock_owner(lock)->client == client);
         check_lock(core, lock);
         locks++;
         unclaimed += lock->unclaimed;
@@ -114,7 +115,7 @@ static void check_shares(const struct hf_file_queue *queue)
     HF_ASSERT(n == queue->n_shares && memcmp(n_of, queue->n_shares_of, sizeof(n_of)) == 0);
 }
 
-static bool check_file(struct hf_map_node *node, void *ctx)
+static void check_file(struct hf_refmap_node *node, void *ctx)
 {
     const struct hf_file *file = hf_container_of(node, struct hf_file, node);
     uint32_t waiting = 0;
@@ -134,35 +135,46 @@ static bool check_file(struct hf_map_node *node, void *ctx)
     HF_ASSERT(hf_list_linked(&file->queue->woken) ==
               (file->queue->has_range || file->queue->resume));
     *(uint64_t *)ctx += file->n_locks;
-    return true;
 }
 
 /* The number of locks in a subtree of an owner's tree. */
-static uint64_t check_own(const struct hf_owner *owner, const struct hf_lock *lock)
+static uint64_t check_own(const struct hf_core *core, const struct hf_owner *owner,
+                          const struct hf_lock *lock)
 {
-    const struct hf_lock *const children[] = {lock->own_left, lock->own_right};
+    const struct hf_lock *const children[] = {hf_at(lock->own_left), hf_at(lock->own_right)};
     uint64_t n = 1;
 
-    HF_ASSERT(lock->owner == owner && !lock->recent);
+    HF_ASSERT(hf_lock_owner(lock) == owner && !lock->recent);
     for (size_t i = 0; i < HF_COUNT_OF(children); i++) {
-        HF_ASSERT(!children[i] || children[i]->own_priority <= lock->own_priority);
-        n += children[i] ? check_own(owner, children[i]) : 0;
+        HF_ASSERT(!children[i] ||
+                  hf_lock_priority(core, children[i]) <= hf_lock_priority(core, lock));
+        n += children[i] ? check_own(core, owner, children[i]) : 0;
     }
     return n;
 }
 
-static bool check_owner(struct hf_map_node *node, void *ctx)
+struct of_owners {
+    const struct hf_core *core;
+    uint64_t locks;
+};
+
+static void check_owner(struct hf_refmap_node *node, void *ctx)
 {
     const struct hf_owner *owner = hf_container_of(node, struct hf_owner, node);
+    struct of_owners *of = ctx;
+    hf_ref ref = owner->recent;
 
-    const struct hf_lock *lock = owner->recent;
-
-    HF_ASSERT(owner->refs > 0 && (owner->n_recent > 0) == (owner->recent != NULL));
-    for (unsigned n = 0; n < owner->n_recent; n++, lock = lock->own_right)
-        HF_ASSERT(lock->owner == owner && lock->recent && lock->own_right->own_left == lock);
-    HF_ASSERT(lock == owner->recent);
-    *(uint64_t *)ctx += owner->n_recent + (owner->locks ? check_own(owner, owner->locks) : 0);
-    return true;
+    HF_ASSERT(owner->refs > 0 && (owner->n_recent > 0) == (owner->recent != 0));
+    for (unsigned n = 0; n < owner->n_recent; n++) {
+        const struct hf_lock *lock = hf_at(ref);
+        const struct hf_lock *next = hf_at(lock->own_right);
+        HF_ASSERT(hf_lock_owner(lock) == owner && lock->recent && next->own_left == ref);
+        ref = lock->own_right;
+    }
+    HF_ASSERT(ref == owner->recent);
+    of->locks += owner->n_recent;
+    if (owner->locks)
+        of->locks += check_own(of->core, owner, hf_at(owner->locks));
 }
 
 /* What the clients of a host have together. */
@@ -190,15 +202,15 @@ void hf_core_verify_invariants(const struct hf_core *core)
 {
     struct totals totals = {0};
     uint64_t in_files = 0;
-    uint64_t of_owners = 0;
+    struct of_owners of_owners = {.core = core};
 
     hf_list_foreach (node, &core->clients->all)
         check_client(core, hf_list_entry(node, struct hf_client, all), &totals);
-    hf_map_each(&core->table->files, check_file, &in_files);
-    hf_map_each(&core->table->owners, check_owner, &of_owners);
+    hf_refmap_each(&core->table->files, check_file, &in_files);
+    hf_refmap_each(&core->table->owners, check_owner, &of_owners);
     hf_map_each(&core->clients->hosts, check_host, (void *)(uintptr_t)core);
     HF_ASSERT(core->table->n_locks == totals.locks && in_files == totals.locks);
-    HF_ASSERT(of_owners == totals.locks);
+    HF_ASSERT(of_owners.locks == totals.locks);
     HF_ASSERT(core->table->n_waiters == totals.waiting && core->table->n_shares == totals.shares);
     HF_ASSERT(core->clients->n_nlm == totals.nlm && core->clients->n_nsm == totals.nsm);
     HF_ASSERT(core->clients->n_unclaimed == totals.unclaimed + totals.may_reclaim);

@@ -30,12 +30,12 @@ static void slab_hands_out_and_takes_back(void **state)
     assert_int_equal(slab.live, N);
     for (size_t i = 0; i < N; i += 2)
         hf_slab_give(&slab, objects[i]);
-    for (size_t i = 0; i < slab.used; i++)
+    for (size_t i = 0; i < hf_slab_slots(&slab); i++)
         seen += hf_slab_at(&slab, i) != NULL;
     assert_int_equal(seen, N / 2);
     for (size_t i = 0; i < N; i += 2)
         ((struct object *)hf_slab_take(&slab))->in_use = 1;
-    assert_int_equal(slab.used, N);
+    assert_int_equal(hf_slab_slots(&slab), N);
     assert_int_equal(slab.live, N);
     hf_slab_free(&slab);
     assert_int_equal(heap.live, 0);
@@ -61,10 +61,22 @@ static void slab_survives_lack_of_memory(void **state)
 
 enum { NODES = 200 };
 
+/* In a block of the arena, as a tree wants its nodes to be. */
 struct naive {
     struct hf_itree_node nodes[NODES];
     bool in[NODES];
 };
+_Static_assert(sizeof(struct naive) <= HF_ARENA_BLOCK, "naive");
+
+static struct naive *take_naive(void)
+{
+    static char note;
+    struct naive *n = hf_arena_take(&note);
+
+    assert_non_null(n);
+    memset(n, 0, sizeof(*n));
+    return n;
+}
 
 static uint64_t random_next(uint64_t *seed)
 {
@@ -111,8 +123,8 @@ static size_t walk(const struct hf_itree *tree)
 /* Given thousands of random insertions and removals, every query agrees with a plain array. */
 static void itree_agrees_with_an_array(void **state)
 {
-    static struct naive n;
-    struct hf_itree tree = {NULL};
+    struct naive *n = take_naive();
+    struct hf_itree tree = {0};
     uint64_t seed = 88172645463325252;
     size_t count = 0;
 
@@ -125,20 +137,21 @@ static void itree_agrees_with_an_array(void **state)
 
         if (r >> 50 & 1) /* ranges that reach the very end */
             last = UINT64_MAX;
-        if (n.in[i]) {
-            hf_itree_remove(&tree, &n.nodes[i]);
+        if (n->in[i]) {
+            hf_itree_remove(&tree, &n->nodes[i]);
             count--;
         } else {
-            n.nodes[i].first = first;
-            n.nodes[i].last = last;
-            hf_itree_insert(&tree, &n.nodes[i]);
+            n->nodes[i].first = first;
+            n->nodes[i].last = last;
+            hf_itree_insert(&tree, &n->nodes[i]);
             count++;
         }
-        n.in[i] = !n.in[i];
+        n->in[i] = !n->in[i];
         assert_int_equal(hf_itree_check(&tree), count);
-        compare(&tree, &n, first, last);
+        compare(&tree, n, first, last);
     }
     assert_int_equal(walk(&tree), count);
+    hf_arena_give(n);
 }
 
 static bool overlaps_its_tag(const struct naive *n, const struct hf_itree_node *node)
@@ -175,52 +188,55 @@ static void compare_others(const struct hf_itree *tree, const struct naive *n, u
  */
 static void itree_skips_a_tag(void **state)
 {
-    static struct naive n;
-    static const char tags[5];
-    struct hf_itree tree = {NULL};
+    struct naive *n = take_naive();
+    static char tags[5];
+    struct hf_itree tree = {0};
     uint64_t seed = 4101842887655102017;
 
     (void)state;
     for (int step = 0; step < 20000; step++) {
         uint64_t r = random_next(&seed);
         size_t i = r % NODES;
-        struct hf_itree_node *node = &n.nodes[i];
+        struct hf_itree_node *node = &n->nodes[i];
 
-        if (n.in[i]) {
+        if (n->in[i]) {
             hf_itree_remove(&tree, node);
-            n.in[i] = false;
+            n->in[i] = false;
         } else {
             node->first = r >> 20 & 0x1ff;
             node->last = node->first + (r >> 40 & (step % 2 ? 0x3 : 0x3f));
             node->tag = &tags[(r >> 48) % 8 < 5 ? 0 : (r >> 52) % 5];
-            if (overlaps_its_tag(&n, node))
+            if (overlaps_its_tag(n, node))
                 continue;
             hf_itree_insert(&tree, node);
-            n.in[i] = true;
+            n->in[i] = true;
         }
         hf_itree_check(&tree);
         for (size_t tag = 0; tag < HF_COUNT_OF(tags); tag++)
-            compare_others(&tree, &n, node->first, node->last + (r >> 58), &tags[tag]);
-        compare_others(&tree, &n, 0, UINT64_MAX, &tags[0]);
+            compare_others(&tree, n, node->first, node->last + (r >> 58), &tags[tag]);
+        compare_others(&tree, n, 0, UINT64_MAX, &tags[0]);
     }
+    hf_arena_give(n);
 }
 
 /* Given ranges that begin at the same place, they come out in the order they went in. */
 static void itree_keeps_the_order_of_equals(void **state)
 {
-    struct hf_itree_node nodes[20] = {0};
-    struct hf_itree tree = {NULL};
+    struct naive *naive = take_naive();
+    struct hf_itree_node *nodes = naive->nodes;
+    struct hf_itree tree = {0};
     size_t i = 0;
 
     (void)state;
-    for (i = 0; i < HF_COUNT_OF(nodes); i++) {
+    for (i = 0; i < NODES; i++) {
         nodes[i].first = nodes[i].last = 7;
         hf_itree_insert(&tree, &nodes[i]);
     }
     i = 0;
     for (struct hf_itree_node *n = hf_itree_min(&tree); n; n = hf_itree_next(n))
         assert_ptr_equal(n, &nodes[i++]);
-    assert_int_equal(i, HF_COUNT_OF(nodes));
+    assert_int_equal(i, NODES);
+    hf_arena_give(naive);
 }
 
 int main(void)

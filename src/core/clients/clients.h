@@ -20,6 +20,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/reflist.h"
 #include "base/slab.h"
 #include "core/outcall/outcall.h"
 #include "core/view.h"
@@ -74,15 +75,15 @@ struct hf_made_decision {
  */
 struct hf_pending_release {
     struct hf_list link; /* in recovery->releasing or ->released, with a reference to the client */
-    struct hf_list owners; /* of the client, whose locks have not been looked at yet */
-    uint64_t before_id;    /* locks and shares with smaller ids are released */
-    uint64_t late_id;      /* late locks (table/table.h) with smaller ids are released, too */
-    bool unclaimed;        /* so are all locks that the client has not reclaimed */
-    bool under_way;        /* not all of it has been released; else it only has to be durable */
-    bool incomplete;       /* memory ran out on some: all owners are looked at once more */
-    bool retry;            /* if it fails; else it was refused, and is over */
-    bool crashed;          /* the client was found dead */
-    bool log;              /* the event, at the end */
+    struct hf_reflist owners; /* of the client, whose locks have not been looked at yet */
+    uint64_t before_id;       /* locks and shares with smaller ids are released */
+    uint64_t late_id;         /* late locks (table/table.h) with smaller ids are released, too */
+    bool unclaimed;           /* so are all locks that the client has not reclaimed */
+    bool under_way;           /* not all of it has been released; else it only has to be durable */
+    bool incomplete;          /* memory ran out on some: all owners are looked at once more */
+    bool retry;               /* if it fails; else it was refused, and is over */
+    bool crashed;             /* the client was found dead */
+    bool log;                 /* the event, at the end */
     enum hf_event_kind event;
     int32_t state;        /* the client's new state number; 0: as before */
     int64_t n;            /* locks and shares released so far */
@@ -140,7 +141,8 @@ struct hf_client {
     uint64_t seq;     /* last batch that changed its record */
     uint32_t refs;
     uint32_t n_locks, n_unclaimed, n_waiters, n_shares;
-    struct hf_list owners, waiters, shares;
+    struct hf_reflist owners;
+    struct hf_list waiters, shares;
     int64_t first_seen_ms, last_seen_ms; /* wall clock */
     uint64_t idle_since_ms;
     struct hf_timer linger;
@@ -168,6 +170,10 @@ struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf
 struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_args *args,
                                      const struct hf_addr *callback_host);
 struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id);
+
+/* Before many searches by id: as hf_map_fetch_bucket() and hf_map_fetch_node(). */
+void hf_client_fetch_bucket(const struct hf_core *core, uint64_t id);
+void hf_client_fetch_node(const struct hf_core *core, uint64_t id);
 
 /* A new client with one reference, not registered; the caller has made sure that it is unknown. */
 struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *record);

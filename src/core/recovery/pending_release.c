@@ -36,7 +36,7 @@ static struct hf_client *first_of(const struct hf_list *list)
 /* All owners of the client are to be looked at, from the first one on. */
 static void restart(struct hf_client *client)
 {
-    hf_list_splice_tail(&client->pending_release.owners, &client->owners);
+    hf_reflist_splice_tail(&client->pending_release.owners, &client->owners);
 }
 
 /* ---- one slice ---- */
@@ -49,8 +49,8 @@ static void release_owner(struct hf_core *core, struct hf_now now, struct hf_cli
     struct hf_lock *lock = hf_owner_next_lock(core, owner, NULL);
     struct hf_lock *next;
 
-    hf_list_remove(&owner->in_client);
-    hf_list_add_tail(&client->owners, &owner->in_client);
+    hf_reflist_remove(&owner->in_client);
+    hf_reflist_add_tail(&client->owners, &owner->in_client);
     for (; lock; lock = next) {
         next = hf_owner_next_lock(core, owner, lock);
         if (!hf_lock_is_releasing(lock))
@@ -89,13 +89,13 @@ static bool release_some(struct hf_core *core, struct hf_now now, struct hf_clie
 
     if (!release_shares(core, client, work_end))
         return false;
-    while ((owner = hf_list_first(&r->owners, struct hf_owner, in_client)) != NULL &&
+    while ((owner = hf_reflist_first(&r->owners, struct hf_owner, in_client)) != NULL &&
            (r->before_id > 0 || client->n_unclaimed > 0)) {
         if (core->table->work++ >= work_end)
             return HF_MUTANT(RELEASE_FORGETS_REST);
         release_owner(core, now, client, owner);
     }
-    hf_list_splice_tail(&client->owners, &r->owners);
+    hf_reflist_splice_tail(&client->owners, &r->owners);
     return true;
 }
 
@@ -131,7 +131,7 @@ static int set_state(struct hf_core *core, struct hf_now now, struct hf_client *
 static void forget(struct hf_core *core, struct hf_client *client)
 {
     client->pending_release.under_way = false;
-    hf_list_splice_tail(&client->owners, &client->pending_release.owners);
+    hf_reflist_splice_tail(&client->owners, &client->pending_release.owners);
     hf_list_remove(&client->pending_release.link);
     hf_client_unref(core, client);
 }

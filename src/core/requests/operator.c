@@ -29,7 +29,7 @@ int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t
 /* Releases one lock, and lets its client linger if that was its last. */
 static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, uint64_t *seq)
 {
-    struct hf_client *client = lock->owner->client;
+    struct hf_client *client = hf_lock_owner(lock)->client;
     int64_t n;
 
     client->refs++;
@@ -45,7 +45,7 @@ int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t l
                              struct hf_awaited *wait)
 {
     *wait = (struct hf_awaited){0};
-    for (size_t i = 0; i < core->table->lock_slab.used; i++) {
+    for (size_t i = 0; i < hf_slab_slots(&core->table->lock_slab); i++) {
         struct hf_lock *lock = hf_slab_at(&core->table->lock_slab, i);
         if (lock && lock->id == lock_id && lock->held)
             return finish(core, now, release(core, now, lock, &wait->seq), wait);

@@ -10,8 +10,8 @@ static struct hf_holder holder_of(const struct hf_lock *lock)
 {
     return (struct hf_holder){
         .exclusive = lock->exclusive,
-        .svid = lock->owner->svid,
-        .oh = hf_owner_oh(lock->owner),
+        .svid = hf_lock_owner(lock)->svid,
+        .oh = hf_owner_oh(hf_lock_owner(lock)),
         .offset = lock->node.first,
         .length = hf_range_wire_length(lock->node.first, lock->node.last),
     };

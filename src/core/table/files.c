@@ -4,7 +4,7 @@
 #include "core/internal.h"
 #include "core/table/private.h"
 
-static bool file_matches(const struct hf_map_node *node, const void *key)
+static bool file_matches(const struct hf_refmap_node *node, const void *key)
 {
     const struct hf_file *file = hf_container_of(node, struct hf_file, node);
 
@@ -18,7 +18,7 @@ struct hf_bytes hf_file_fh(const struct hf_file *file)
 
 static struct hf_file *file_find(const struct hf_core *core, struct hf_bytes fh, uint64_t hash)
 {
-    struct hf_map_node *node = hf_map_find(&core->table->files, hash, file_matches, &fh);
+    struct hf_refmap_node *node = hf_refmap_find(&core->table->files, hash, file_matches, &fh);
 
     return node ? hf_container_of(node, struct hf_file, node) : NULL;
 }
@@ -78,7 +78,7 @@ struct hf_file *hf_file_get(struct hf_core *core, struct hf_bytes fh)
     if (fh.len > 0)
         memcpy(file->fh, fh.data, fh.len);
     file->export_rule = export_of(core, fh);
-    hf_map_insert(&core->table->files, &file->node, hash);
+    hf_refmap_insert(&core->table->files, &file->node, hash);
     return file;
 }
 
@@ -115,7 +115,7 @@ void hf_file_unref(struct hf_core *core, struct hf_file *file)
         hf_list_remove(&file->queue->woken);
         hf_slab_give(&core->table->queue_slab, file->queue);
     }
-    hf_map_remove(&core->table->files, &file->node);
+    hf_refmap_remove(&core->table->files, &file->node);
     hf_flex_give(&core->table->file_flex, file, file->fh_len);
 }
 

@@ -17,7 +17,6 @@ static struct hf_lock *new_lock(struct hf_core *core, uint64_t id, struct hf_fil
     *lock = (struct hf_lock){
         .id = id,
         .node = {.first = want->first, .last = want->last, .tag = want->owner},
-        .owner = want->owner,
         .file = file,
         .acquired_at_ms = acquired_at_ms,
         .exclusive = want->exclusive,
@@ -31,7 +30,7 @@ static struct hf_lock *new_lock(struct hf_core *core, uint64_t id, struct hf_fil
 
 static void free_lock(struct hf_core *core, struct hf_lock *lock)
 {
-    hf_owner_unref(core, lock->owner);
+    hf_owner_unref(core, hf_lock_owner(lock));
     hf_file_unref(core, lock->file);
     hf_slab_give(&core->table->lock_slab, lock);
 }
@@ -40,9 +39,10 @@ static void count_unclaimed(struct hf_core *core, const struct hf_lock *lock, bo
 {
     if (!lock->unclaimed)
         return;
-    HF_ASSERT(more || (core->clients->n_unclaimed > 0 && lock->owner->client->n_unclaimed > 0));
+    HF_ASSERT(more ||
+              (core->clients->n_unclaimed > 0 && hf_lock_owner(lock)->client->n_unclaimed > 0));
     core->clients->n_unclaimed += more ? 1 : UINT64_MAX;
-    lock->owner->client->n_unclaimed += more ? 1 : UINT32_MAX;
+    hf_lock_owner(lock)->client->n_unclaimed += more ? 1 : UINT32_MAX;
 }
 
 static struct hf_itree *tree_of(const struct hf_lock *lock)
@@ -52,37 +52,37 @@ static struct hf_itree *tree_of(const struct hf_lock *lock)
 
 static void link_lock(struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_client *client = lock->owner->client;
+    struct hf_client *client = hf_lock_owner(lock)->client;
 
     hf_itree_insert(tree_of(lock), &lock->node);
     hf_own_insert(core, lock);
     lock->held = true;
     core->table->work++;
     lock->file->n_locks++;
-    lock->owner->n_locks++;
+    hf_lock_owner(lock)->n_locks++;
     client->n_locks++;
     client->host->n_held++;
     core->table->n_locks++;
     count_unclaimed(core, lock, true);
-    hf_owner_review_later(core, lock->owner);
+    hf_owner_review_later(core, hf_lock_owner(lock));
 }
 
 static void unlink_lock(struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_client *client = lock->owner->client;
+    struct hf_client *client = hf_lock_owner(lock)->client;
 
     hf_itree_remove(tree_of(lock), &lock->node);
-    hf_own_remove(lock);
+    hf_own_remove(core, lock);
     lock->held = false;
     core->table->work++;
     lock->file->n_locks--;
-    lock->owner->n_locks--;
+    hf_lock_owner(lock)->n_locks--;
     client->n_locks--;
     client->host->n_held -= !HF_MUTANT(QUOTA_NOT_RETURNED);
     core->table->n_locks--;
     count_unclaimed(core, lock, false);
     hf_file_wake(core, lock->file, lock->node.first, lock->node.last);
-    hf_owner_review_later(core, lock->owner);
+    hf_owner_review_later(core, hf_lock_owner(lock));
 }
 
 void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed)
@@ -97,11 +97,11 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
 {
     *out = (struct hf_record_lock){
         .id = lock->id,
-        .client_id = lock->owner->client->id,
+        .client_id = hf_lock_owner(lock)->client->id,
         .share = hf_file_export_name(core, lock->file),
         .fh = hf_file_fh(lock->file),
-        .oh = hf_owner_oh(lock->owner),
-        .svid = lock->owner->svid,
+        .oh = hf_owner_oh(hf_lock_owner(lock)),
+        .svid = hf_lock_owner(lock)->svid,
         .first = lock->node.first,
         .last = lock->node.last,
         .exclusive = lock->exclusive,
@@ -142,7 +142,7 @@ static void revert_remove(struct hf_core *core, const struct hf_undo *entry)
     struct hf_lock *lock = entry->object;
 
     link_lock(core, lock);
-    if (!hf_list_empty(&lock->owner->waiting->waiters))
+    if (!hf_list_empty(&hf_lock_owner(lock)->waiting->waiters))
         hf_file_wake(core, lock->file, 0, UINT64_MAX);
 }
 

@@ -39,112 +39,140 @@ static bool is_before(const struct hf_lock *a, const struct hf_lock *b)
     return order < 0 || (order == 0 && a->node.first < b->node.first);
 }
 
+uint32_t hf_lock_priority(const struct hf_core *core, const struct hf_lock *lock)
+{
+    return (uint32_t)hf_hash_u64(&core->config.hash_key, lock->id, 1);
+}
+
 /* Divides a tree into the locks before this one and those after it. */
-static void split(struct hf_lock *tree, const struct hf_lock *lock, struct hf_lock **before,
-                  struct hf_lock **after)
+static void split(hf_ref tree, const struct hf_lock *lock, hf_ref *before, hf_ref *after)
 {
     while (tree) {
-        if (is_before(tree, lock)) {
+        struct hf_lock *root = hf_at(tree);
+
+        if (is_before(root, lock)) {
             *before = tree;
-            before = &tree->own_right;
-            tree = tree->own_right;
+            before = &root->own_right;
+            tree = root->own_right;
         } else {
             *after = tree;
-            after = &tree->own_left;
-            tree = tree->own_left;
+            after = &root->own_left;
+            tree = root->own_left;
         }
     }
-    *before = *after = NULL;
+    *before = *after = 0;
 }
 
 /* Puts two trees together at link; all locks of the first come before those of the second. */
-static void join(struct hf_lock **link, struct hf_lock *a, struct hf_lock *b)
+static void join(const struct hf_core *core, hf_ref *link, hf_ref a, hf_ref b)
 {
     while (a && b) {
-        if (a->own_priority >= b->own_priority) {
+        struct hf_lock *before = hf_at(a);
+        struct hf_lock *after = hf_at(b);
+
+        if (hf_lock_priority(core, before) >= hf_lock_priority(core, after)) {
             *link = a;
-            link = &a->own_right;
-            a = a->own_right;
+            link = &before->own_right;
+            a = before->own_right;
         } else {
             *link = b;
-            link = &b->own_left;
-            b = b->own_left;
+            link = &after->own_left;
+            b = after->own_left;
         }
     }
     *link = a ? a : b;
 }
 
+/* The link on the way to where the lock is, or belongs, in its owner's tree: one step further. */
+static hf_ref *step(const hf_ref *link, const struct hf_lock *lock)
+{
+    struct hf_lock *at = hf_at(*link);
+
+    return is_before(at, lock) ? &at->own_right : &at->own_left;
+}
+
 static void tree_insert(struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_lock **link = &lock->owner->locks;
+    uint32_t priority = hf_lock_priority(core, lock);
+    hf_ref *link = &hf_lock_owner(lock)->locks;
 
-    lock->own_priority = (uint32_t)hf_hash_u64(&core->config.hash_key, lock->id, 1);
-    while (*link && (*link)->own_priority >= lock->own_priority)
-        link = is_before(*link, lock) ? &(*link)->own_right : &(*link)->own_left;
+    while (*link && hf_lock_priority(core, hf_at(*link)) >= priority)
+        link = step(link, lock);
     split(*link, lock, &lock->own_left, &lock->own_right);
-    *link = lock;
+    *link = hf_ref_to(lock);
 }
 
-static void tree_remove(struct hf_lock *lock)
+static void tree_remove(const struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_lock **link = &lock->owner->locks;
+    hf_ref *link = &hf_lock_owner(lock)->locks;
 
-    while (*link != lock)
-        link = is_before(*link, lock) ? &(*link)->own_right : &(*link)->own_left;
-    join(link, lock->own_left, lock->own_right);
+    while (hf_at(*link) != lock)
+        link = step(link, lock);
+    join(core, link, lock->own_left, lock->own_right);
 }
 
+static struct hf_lock *newer_of(const struct hf_lock *lock)
+{
+    return hf_at(lock->own_left);
+}
+
+static struct hf_lock *older_of(const struct hf_lock *lock)
+{
+    return hf_at(lock->own_right);
+}
+
+/* Beside the oldest in the ring is the newest. */
 static void ring_insert(struct hf_lock *lock)
 {
-    struct hf_owner *owner = lock->owner;
-    struct hf_lock *next = owner->recent ? owner->recent : lock;
-    struct hf_lock *prev = owner->recent ? owner->recent->own_left : lock;
+    struct hf_owner *owner = hf_lock_owner(lock);
+    struct hf_lock *newest = owner->recent ? hf_at(owner->recent) : lock;
+    struct hf_lock *oldest = owner->recent ? newer_of(newest) : lock;
 
-    lock->own_right = next;
-    lock->own_left = prev;
-    prev->own_right = next->own_left = lock;
-    owner->recent = lock;
+    lock->own_right = hf_ref_to(newest);
+    lock->own_left = hf_ref_to(oldest);
+    oldest->own_right = newest->own_left = hf_ref_to(lock);
+    owner->recent = hf_ref_to(lock);
     owner->n_recent++;
     lock->recent = true;
 }
 
 static void ring_remove(struct hf_lock *lock)
 {
-    struct hf_owner *owner = lock->owner;
+    struct hf_owner *owner = hf_lock_owner(lock);
 
-    lock->own_left->own_right = lock->own_right;
-    lock->own_right->own_left = lock->own_left;
+    newer_of(lock)->own_right = lock->own_right;
+    older_of(lock)->own_left = lock->own_left;
     owner->n_recent--;
-    if (owner->recent == lock)
-        owner->recent = owner->n_recent > 0 ? lock->own_right : NULL;
+    if (hf_at(owner->recent) == lock)
+        owner->recent = owner->n_recent > 0 ? lock->own_right : 0;
     lock->recent = false;
 }
 
 void hf_own_insert(struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_owner *owner = lock->owner;
+    struct hf_owner *owner = hf_lock_owner(lock);
 
     if (owner->n_recent == RECENT_MAX) {
-        struct hf_lock *oldest = owner->recent->own_left;
+        struct hf_lock *oldest = newer_of(hf_at(owner->recent));
         ring_remove(oldest);
         tree_insert(core, oldest);
     }
     ring_insert(lock);
 }
 
-void hf_own_remove(struct hf_lock *lock)
+void hf_own_remove(const struct hf_core *core, struct hf_lock *lock)
 {
     if (lock->recent)
         ring_remove(lock);
     else
-        tree_remove(lock);
+        tree_remove(core, lock);
 }
 
 /* The first lock in the tree on the file that ends at or after this byte; NULL: none. */
 static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const struct hf_owner *owner,
                                           uint64_t first)
 {
-    struct hf_lock *lock = owner->locks;
+    struct hf_lock *lock = hf_at(owner->locks);
     struct hf_lock *best = NULL;
 
     while (lock) {
@@ -153,9 +181,9 @@ static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const stru
         if (order > 0 || (order == 0 && lock->node.last >= first)) {
             if (order == 0)
                 best = lock;
-            lock = lock->own_left;
+            lock = hf_at(lock->own_left);
         } else {
-            lock = lock->own_right;
+            lock = hf_at(lock->own_right);
         }
     }
     return best;
@@ -165,10 +193,10 @@ static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const stru
 static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_owner *owner,
                                     uint64_t first)
 {
-    struct hf_lock *lock = owner->recent;
+    struct hf_lock *lock = hf_at(owner->recent);
     struct hf_lock *best = NULL;
 
-    for (unsigned n = 0; n < owner->n_recent; n++, lock = lock->own_right) {
+    for (unsigned n = 0; n < owner->n_recent; n++, lock = older_of(lock)) {
         if (lock->file == file && lock->node.last >= first &&
             (!best || lock->node.first < best->node.first))
             best = lock;
@@ -242,24 +270,24 @@ struct hf_lock *hf_table_own(const struct hf_core *core, const struct hf_file *f
 
 static struct hf_lock *first_in_tree(const struct hf_owner *owner)
 {
-    struct hf_lock *lock = owner->locks;
+    struct hf_lock *lock = hf_at(owner->locks);
 
     while (lock && lock->own_left)
-        lock = lock->own_left;
+        lock = hf_at(lock->own_left);
     return lock;
 }
 
 static struct hf_lock *next_in_tree(const struct hf_lock *after)
 {
-    struct hf_lock *lock = after->owner->locks;
+    struct hf_lock *lock = hf_at(hf_lock_owner(after)->locks);
     struct hf_lock *best = NULL;
 
     while (lock) {
         if (is_before(after, lock)) {
             best = lock;
-            lock = lock->own_left;
+            lock = hf_at(lock->own_left);
         } else {
-            lock = lock->own_right;
+            lock = hf_at(lock->own_right);
         }
     }
     return best;
@@ -268,15 +296,15 @@ static struct hf_lock *next_in_tree(const struct hf_lock *after)
 /* First those in the ring, then those in the tree. */
 static struct hf_lock *first_of(const struct hf_owner *owner)
 {
-    return owner->recent ? owner->recent : first_in_tree(owner);
+    return owner->recent ? hf_at(owner->recent) : first_in_tree(owner);
 }
 
 static struct hf_lock *next_of(const struct hf_lock *after)
 {
     if (!after->recent)
         return next_in_tree(after);
-    return after->own_right != after->owner->recent ? after->own_right
-                                                    : first_in_tree(after->owner);
+    return after->own_right != hf_lock_owner(after)->recent ? older_of(after)
+                                                            : first_in_tree(hf_lock_owner(after));
 }
 
 struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_owner *owner,
@@ -287,30 +315,31 @@ struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_o
 }
 
 /* The next owner of the client: those that a release has not looked at yet, then the others. */
-static const struct hf_list *next_owner(const struct hf_client *client, const struct hf_list *link)
+static const struct hf_reflist *next_owner(const struct hf_client *client,
+                                           const struct hf_reflist *link)
 {
-    link = link->next;
-    return link == &client->pending_release.owners ? client->owners.next : link;
+    link = hf_reflist_next(link);
+    return link == &client->pending_release.owners ? hf_reflist_next(&client->owners) : link;
 }
 
 struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_client *client,
                                     const struct hf_lock *after)
 {
     struct hf_lock *lock = after ? next_of(after) : NULL;
-    const struct hf_list *link =
-        next_owner(client, after ? &after->owner->in_client : &client->pending_release.owners);
+    const struct hf_reflist *link = next_owner(client, after ? &hf_lock_owner(after)->in_client
+                                                             : &client->pending_release.owners);
 
     core->table->work++;
     for (; !lock && link != &client->owners; link = next_owner(client, link)) {
         core->table->work++;
-        lock = first_of(hf_list_entry(link, struct hf_owner, in_client));
+        lock = first_of(hf_reflist_entry(link, struct hf_owner, in_client));
     }
     return lock;
 }
 
 bool hf_lock_is_releasing(const struct hf_lock *lock)
 {
-    const struct hf_pending_release *r = &lock->owner->client->pending_release;
+    const struct hf_pending_release *r = &hf_lock_owner(lock)->client->pending_release;
 
     return hf_list_linked(&r->link) && (lock->id < (lock->late ? r->late_id : r->before_id) ||
                                         (r->unclaimed && lock->unclaimed));

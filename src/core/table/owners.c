@@ -9,15 +9,15 @@ struct owner_key {
     struct hf_bytes oh;
 };
 
-static uint64_t owner_hash(const struct hf_core *core, const struct owner_key *key)
+uint64_t hf_owner_hash(const struct hf_core *core, uint64_t client_id, int32_t svid,
+                       struct hf_bytes oh)
 {
     const struct hf_hash_key *hash_key = &core->config.hash_key;
-    uint64_t oh = hf_hash(hash_key, key->oh.data, key->oh.len);
 
-    return hf_hash_u64(hash_key, oh ^ (uint32_t)key->svid, key->client->id);
+    return hf_hash_u64(hash_key, hf_hash(hash_key, oh.data, oh.len) ^ (uint32_t)svid, client_id);
 }
 
-static bool owner_matches(const struct hf_map_node *node, const void *k)
+static bool owner_matches(const struct hf_refmap_node *node, const void *k)
 {
     const struct hf_owner *owner = hf_container_of(node, struct hf_owner, node);
     const struct owner_key *key = k;
@@ -33,7 +33,7 @@ struct hf_bytes hf_owner_oh(const struct hf_owner *owner)
 
 static struct hf_owner *owner_find(struct hf_core *core, const struct owner_key *key, uint64_t hash)
 {
-    struct hf_map_node *node = hf_map_find(&core->table->owners, hash, owner_matches, key);
+    struct hf_refmap_node *node = hf_refmap_find(&core->table->owners, hash, owner_matches, key);
 
     return node ? hf_container_of(node, struct hf_owner, node) : NULL;
 }
@@ -43,14 +43,14 @@ struct hf_owner *hf_owner_find(struct hf_core *core, struct hf_client *client, i
 {
     struct owner_key key = {client, svid, oh};
 
-    return owner_find(core, &key, owner_hash(core, &key));
+    return owner_find(core, &key, hf_owner_hash(core, client->id, svid, oh));
 }
 
 struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, int32_t svid,
                               struct hf_bytes oh)
 {
     struct owner_key key = {client, svid, oh};
-    uint64_t hash = owner_hash(core, &key);
+    uint64_t hash = hf_owner_hash(core, client->id, svid, oh);
     struct hf_owner *owner = owner_find(core, &key, hash);
 
     if (owner) {
@@ -65,9 +65,9 @@ struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, in
     owner->oh_len = (uint16_t)oh.len;
     if (oh.len > 0)
         memcpy(owner->oh, oh.data, oh.len);
-    hf_list_add_tail(&client->owners, &owner->in_client);
+    hf_reflist_add_tail(&client->owners, &owner->in_client);
     client->refs++;
-    hf_map_insert(&core->table->owners, &owner->node, hash);
+    hf_refmap_insert(&core->table->owners, &owner->node, hash);
     return owner;
 }
 
@@ -81,8 +81,8 @@ void hf_owner_unref(struct hf_core *core, struct hf_owner *owner)
         hf_list_remove(&owner->waiting->review);
         hf_slab_give(&core->table->waiting_slab, owner->waiting);
     }
-    hf_map_remove(&core->table->owners, &owner->node);
-    hf_list_remove(&owner->in_client);
+    hf_refmap_remove(&core->table->owners, &owner->node);
+    hf_reflist_remove(&owner->in_client);
     hf_client_unref(core, owner->client);
     hf_flex_give(&core->table->owner_flex, owner, owner->oh_len);
 }

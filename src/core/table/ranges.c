@@ -15,7 +15,7 @@
 /* The lock may be from before a restart of its client (hint_id in clients.h). */
 static bool is_former(const struct hf_lock *lock)
 {
-    return lock->late || lock->id < lock->owner->client->hint_id;
+    return lock->late || lock->id < hf_lock_owner(lock)->client->hint_id;
 }
 
 static bool is_releasing(const struct hf_lock *lock)
@@ -28,8 +28,8 @@ static bool is_releasing(const struct hf_lock *lock)
 static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id, uint64_t first,
                     uint64_t last)
 {
-    struct hf_want rest = {lock->owner,     first,         last,
-                           lock->exclusive, lock->durable, is_former(lock)};
+    struct hf_want rest = {hf_lock_owner(lock), first,         last,
+                           lock->exclusive,     lock->durable, is_former(lock)};
 
     return hf_lock_add(txn, lock->file, &rest, id, lock->acquired_at_ms, lock->unclaimed, true);
 }

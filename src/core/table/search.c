@@ -15,7 +15,7 @@ static struct hf_itree_node *find(const struct hf_core *core, const struct hf_it
 
     core->table->work++;
     if (HF_MUTANT(SKIPS_WHOLE_CLIENT) && node && want->owner &&
-        lock_of(node)->owner->client == want->owner->client)
+        hf_lock_owner(lock_of(node))->client == want->owner->client)
         return NULL;
     return HF_MUTANT(RANGE_OFF_BY_ONE) && node && node->last == want->first ? NULL : node;
 }

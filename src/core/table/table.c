@@ -14,10 +14,11 @@ int hf_table_init(struct hf_core *core)
     hf_slab_init(&table->share_slab, core->alloc, sizeof(struct hf_share));
     hf_slab_init(&table->waiting_slab, core->alloc, sizeof(struct hf_waiting));
     hf_slab_init(&table->queue_slab, core->alloc, sizeof(struct hf_file_queue));
-    hf_flex_init(&table->owner_flex, core->alloc, sizeof(struct hf_owner));
-    hf_flex_init(&table->file_flex, core->alloc, sizeof(struct hf_file));
-    if (hf_map_init(&table->owners, core->alloc) < 0 ||
-        hf_map_init(&table->files, core->alloc) < 0 || hf_map_init(&table->shares, core->alloc) < 0)
+    hf_flex_init(&table->owner_flex, core->alloc, offsetof(struct hf_owner, oh));
+    hf_flex_init(&table->file_flex, core->alloc, offsetof(struct hf_file, fh));
+    if (hf_refmap_init(&table->owners, core->alloc) < 0 ||
+        hf_refmap_init(&table->files, core->alloc) < 0 ||
+        hf_map_init(&table->shares, core->alloc) < 0)
         return HF_ENOMEM;
     return 0;
 }
@@ -26,8 +27,8 @@ void hf_table_free(struct hf_core *core)
 {
     struct hf_table *table = core->table;
 
-    hf_map_free(&table->owners);
-    hf_map_free(&table->files);
+    hf_refmap_free(&table->owners);
+    hf_refmap_free(&table->files);
     hf_map_free(&table->shares);
     hf_slab_free(&table->lock_slab);
     hf_slab_free(&table->share_slab);

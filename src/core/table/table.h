@@ -24,6 +24,8 @@
 #include "base/itree.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/reflist.h"
+#include "base/refmap.h"
 #include "core/common/flex.h"
 #include "core/record.h"
 
@@ -32,17 +34,16 @@ struct hf_core;
 struct hf_txn;
 
 /*
- * 128 bytes, so that a million locks take 128 MB: the id and what a search in the file's tree reads
- * fill one cache line, the rest another.
+ * There may be millions of locks, each with an owner and a file of its own, so these three are kept
+ * small: 80, 56 and 44 bytes, and the handles of the latter two. What links them to their like (in
+ * trees, lists and hash tables) is a link of the arena, half the size of a pointer (base/arena.h).
  */
 struct hf_lock {
     uint64_t id; /* the slab's word, too; its upper bits are the epoch it was granted in */
     struct hf_itree_node node; /* in file->exclusive or file->shared; its tag is the owner */
-    struct hf_owner *owner;
     struct hf_file *file;
-    struct hf_lock *own_left, *own_right; /* in owner->locks, or its neighbours in owner->recent */
-    int64_t acquired_at_ms;
-    uint32_t own_priority;
+    hf_ref own_left, own_right; /* in owner->locks, or its neighbours in owner->recent */
+    int64_t acquired_at_ms : 56;
     bool recent : 1; /* in owner->recent */
     bool held : 1;   /* else it was removed, and is only kept for undo */
     bool exclusive : 1;
@@ -96,11 +97,11 @@ struct hf_file_queue {
 };
 
 struct hf_owner {
-    struct hf_map_node node; /* in table->owners */
+    struct hf_refmap_node node; /* in table->owners */
     struct hf_client *client;
-    struct hf_list in_client; /* in client->owners */
-    struct hf_lock *recent;   /* its newest locks, in a ring (own.c); NULL: none */
-    struct hf_lock *locks;    /* the root of the tree of its other locks */
+    struct hf_reflist in_client; /* in client->owners */
+    hf_ref recent;               /* its newest locks, in a ring (own.c); 0: none */
+    hf_ref locks;                /* the root of the tree of its other locks */
     struct hf_waiting *waiting;
     uint32_t refs; /* locks, removed locks that an undo may bring back, waiters, requests at work */
     uint32_t n_locks;
@@ -111,7 +112,7 @@ struct hf_owner {
 };
 
 struct hf_file {
-    struct hf_map_node node;           /* in table->files */
+    struct hf_refmap_node node;        /* in table->files */
     struct hf_itree exclusive, shared; /* locks */
     struct hf_file_queue *queue;
     uint64_t seq;  /* last batch that changed its locks */
@@ -136,7 +137,8 @@ struct hf_share {
 };
 
 struct hf_table {
-    struct hf_map owners, files, shares;
+    struct hf_refmap owners, files;
+    struct hf_map shares;
     struct hf_list woken;  /* of hf_file_queue: files with waiters to look at */
     struct hf_list review; /* of hf_waiting: owners whose waits may have closed a circle */
     struct hf_slab lock_slab, share_slab, waiting_slab, queue_slab;
@@ -162,6 +164,11 @@ int hf_owner_ensure_waiting(struct hf_core *core, struct hf_owner *owner);
  */
 void hf_owner_review_later(struct hf_core *core, struct hf_owner *owner);
 struct hf_bytes hf_owner_oh(const struct hf_owner *owner);
+
+static inline struct hf_owner *hf_lock_owner(const struct hf_lock *lock)
+{
+    return lock->node.tag;
+}
 
 static inline bool hf_owner_has_locks(const struct hf_owner *owner)
 {
@@ -211,6 +218,9 @@ struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_
 struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_owner *owner,
                                    const struct hf_lock *after);
 
+/* The lock's place in the tree of its owner's locks: not below one with a smaller priority. */
+uint32_t hf_lock_priority(const struct hf_core *core, const struct hf_lock *lock);
+
 /*
  * The lock is held, but a release of its client is under way that will take it
  * (recovery/pending_release.c). Nothing may be granted because of it, and nothing that is granted
@@ -241,6 +251,19 @@ void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool uncl
 /* A lock that was recorded before the restart: unclaimed, without a record or undo. HF_ENOMEM. */
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                  const struct hf_record_lock *record);
+
+/*
+ * Fetches into the processor's cache what a record that is soon to be loaded will touch, and
+ * changes nothing: in several steps, with those of other records in between.
+ */
+enum { HF_LOCK_FETCH_STEPS = 4 };
+
+struct hf_lock_fetch {
+    uint64_t owner, file; /* hashes, from step 0 on */
+};
+
+void hf_lock_fetch(const struct hf_core *core, const struct hf_record_lock *record,
+                   struct hf_lock_fetch *fetch, unsigned step);
 
 /* The lock ends with the core: without a record or undo. */
 void hf_lock_discard(struct hf_core *core, struct hf_lock *lock);

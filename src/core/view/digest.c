@@ -51,7 +51,7 @@ static uint64_t digest_locks(const struct hf_core *core, struct hf_buf *buf)
 {
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < core->table->lock_slab.used; i++) {
+    for (size_t i = 0; i < hf_slab_slots(&core->table->lock_slab); i++) {
         const struct hf_lock *lock = hf_slab_at(&core->table->lock_slab, i);
         struct hf_record_lock record;
         if (!lock || !lock->durable || !lock->held)

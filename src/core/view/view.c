@@ -40,7 +40,7 @@ size_t hf_core_view_clients(const struct hf_core *core, uint64_t *cursor,
 {
     size_t n = 0;
 
-    for (; *cursor < core->clients->slab.used && n < max; ++*cursor) {
+    for (; *cursor < hf_slab_slots(&core->clients->slab) && n < max; ++*cursor) {
         const struct hf_client *client = hf_slab_at(&core->clients->slab, *cursor);
         if (client && shows_client(client))
             show_client(client, &rows[n++]);
@@ -62,8 +62,8 @@ static void show_lock(const struct hf_core *core, const struct hf_lock *lock,
                       struct hf_view_lock *row)
 {
     *row = (struct hf_view_lock){
-        .client_name = lock->owner->client->name,
-        .client_addr = lock->owner->client->addr,
+        .client_name = hf_lock_owner(lock)->client->name,
+        .client_addr = hf_lock_owner(lock)->client->addr,
         .durable = lock->durable,
         .unreclaimed = lock->unclaimed,
         .releasing = hf_lock_is_releasing(lock),
@@ -77,7 +77,7 @@ size_t hf_core_view_locks(const struct hf_core *core, uint64_t *cursor, struct h
 {
     size_t n = 0;
 
-    for (; *cursor < core->table->lock_slab.used && n < max; ++*cursor) {
+    for (; *cursor < hf_slab_slots(&core->table->lock_slab) && n < max; ++*cursor) {
         const struct hf_lock *lock = hf_slab_at(&core->table->lock_slab, *cursor);
         if (lock && lock->held)
             show_lock(core, lock, &rows[n++]);
@@ -121,7 +121,7 @@ size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor,
 {
     size_t n = 0;
 
-    for (; *cursor < core->wait->slab.used && n < max; ++*cursor) {
+    for (; *cursor < hf_slab_slots(&core->wait->slab) && n < max; ++*cursor) {
         const struct hf_waiter *w = hf_slab_at(&core->wait->slab, *cursor);
         if (w && !w->gone)
             show_waiter(core, w, &rows[n++]);
@@ -159,7 +159,7 @@ size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, struct 
 {
     size_t n = 0;
 
-    for (; *cursor < core->table->share_slab.used && n < max; ++*cursor) {
+    for (; *cursor < hf_slab_slots(&core->table->share_slab) && n < max; ++*cursor) {
         const struct hf_share *share = hf_slab_at(&core->table->share_slab, *cursor);
         if (!share)
             continue;

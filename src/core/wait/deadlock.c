@@ -90,7 +90,7 @@ static bool visit(struct search *s, const struct hf_file *file, const struct hf_
     struct hf_waiter *w = NULL;
 
     for (; lock; lock = hf_table_conflict_next(s->core, lock, want)) {
-        if (!suspect(s, lock->owner, via))
+        if (!suspect(s, hf_lock_owner(lock), via))
             return false;
     }
     if (s->locks_only || (place && place->passes))

@@ -1,0 +1,64 @@
+/*
+ * The hash map of base/map.h for objects that exist in millions. Its links are those of the arena
+ * (base/arena.h), where the objects must live, and of the hash it keeps the upper 32 bits. So a
+ * node takes 8 bytes instead of 16, and a bucket 4 instead of 8.
+ *
+ * It also shrinks, as it grows: without a pause. The old table stays beside the new one, and each
+ * insertion and each removal moves a few buckets over. If there is no memory for the new table,
+ * nothing fails: chains get longer, or the table stays as large as it is.
+ *
+ * The map owns its tables, never the nodes.
+ */
+#ifndef HF_BASE_REFMAP_H
+#define HF_BASE_REFMAP_H
+
+#include <stdbool.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+
+struct hf_refmap_node {
+    _Alignas(HF_REF_UNIT) hf_ref next;
+    uint32_t hash;
+};
+
+struct hf_refmap_table {
+    hf_ref *buckets;
+    size_t mask; /* number of buckets - 1; the number is a power of two */
+};
+
+struct hf_refmap {
+    struct hf_refmap_table now; /* new nodes are inserted here */
+    struct hf_refmap_table old; /* being moved into now; buckets NULL when nothing is moved */
+    size_t moved;               /* buckets of old below this index are empty */
+    size_t count;
+    const struct hf_alloc *alloc;
+};
+
+/* True if the node's object has this key; called only when the kept parts of the hashes are equal.
+ */
+typedef bool (*hf_refmap_match)(const struct hf_refmap_node *node, const void *key);
+
+int hf_refmap_init(struct hf_refmap *map, const struct hf_alloc *alloc);
+void hf_refmap_free(struct hf_refmap *map);
+
+struct hf_refmap_node *hf_refmap_find(const struct hf_refmap *map, uint64_t hash,
+                                      hf_refmap_match match, const void *key);
+
+/* The first two as those of base/map.h. After them, peek finds a node with this hash, most likely
+ * the key's, without looking at keys. */
+void hf_refmap_fetch_bucket(const struct hf_refmap *map, uint64_t hash);
+void hf_refmap_fetch_node(const struct hf_refmap *map, uint64_t hash);
+struct hf_refmap_node *hf_refmap_peek(const struct hf_refmap *map, uint64_t hash);
+
+/* The key must not be in the map yet. */
+void hf_refmap_insert(struct hf_refmap *map, struct hf_refmap_node *node, uint64_t hash);
+
+/* The node must be in the map. */
+void hf_refmap_remove(struct hf_refmap *map, struct hf_refmap_node *node);
+
+/* Visits every node in no particular order. The map must not change meanwhile. */
+void hf_refmap_each(const struct hf_refmap *map, void (*visit)(struct hf_refmap_node *, void *ctx),
+                    void *ctx);
+
+#endif
