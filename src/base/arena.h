@@ -34,9 +34,15 @@ extern char *hf_arena_base;
 
 enum { HF_REF_UNIT = 8 };
 
+/* Where a link leads that is not 0. */
+static inline void *hf_at_some(hf_ref ref)
+{
+    return hf_arena_base + (size_t)ref * HF_REF_UNIT;
+}
+
 static inline void *hf_at(hf_ref ref)
 {
-    return ref ? hf_arena_base + (size_t)ref * HF_REF_UNIT : NULL;
+    return ref ? hf_at_some(ref) : NULL;
 }
 
 static inline hf_ref hf_ref_to(const void *object)
