@@ -1,8 +1,9 @@
 # Thin front for meson and the scripts; see CONTRIBUTING.md.
 #   build/       gcc, optimised: what is installed and measured
 #   build-asan/  clang, AddressSanitizer + UBSan, fuzzers: what is tested
+#   build-tsan/  clang, ThreadSanitizer: what `make tsan` runs
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
-.PHONY: build all run demo check test takeovers mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
+.PHONY: build all run demo check test tsan takeovers mutants history-mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci coverage tidy format format-check install clean
 
 # The daemon and holdfastctl; neither tests nor benchmarks are compiled.
 build: | build/build.ninja
@@ -30,15 +31,23 @@ test: all format-check | build-asan/build.ninja
 	@ninja -C build-asan
 	@scripts/run-tests build-asan
 
+# What two threads share: the journal, the committer, loading. Under ThreadSanitizer; as root, minutes.
+TSAN_TESTS = commit unflushed lmdb parts backup-lmdb backup-postgres contract-lmdb contract-postgres crash-lmdb crash-process \
+	crash-postgres postgres pg-lease pg-journal nlm_process nlm_restart_process standby
+tsan: | build-tsan/build.ninja
+	@ninja -C build-tsan
+	@scripts/run-tests build-tsan $(or $(ONLY),$(TSAN_TESTS))
+
 # Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word. A run that was
-# stopped goes on where it was; remove build/mutants.jsonl to judge all of them again.
+# stopped goes on where it was, survivors are judged again; remove build/mutants.jsonl to judge all of them again.
 mutants: build/build.ninja
 	@scripts/bootstrap test
-	@tests/mutants/run.py --results build/mutants.jsonl $(if $(ONLY),--only $(ONLY))
+	@tests/mutants/run.py --results build/mutants.jsonl --scratch build/mutants --again $(if $(ONLY),--only $(ONLY))
 
-# TIMES (200) takeovers of each kind under load; as root, an hour. Prints times; fails if the goal of HA-05 is missed.
+# TIMES (200) takeovers of each kind under load; as root, an hour. Prints times; fails if the goal of HA-05 is missed. LOCKS=1000000:
+# so many locks are held all the time.
 takeovers: all
-	@scripts/takeovers build $(or $(TIMES),200)
+	@scripts/takeovers build $(or $(TIMES),200) $(LOCKS)
 
 # Real Linux clients in virtual machines; as root.
 lab: | build/build.ninja
@@ -46,9 +55,16 @@ lab: | build/build.ninja
 	@ninja -C build
 	@scripts/run-tests build --suite lab
 
-# Histories under faults, SECONDS (600) with each configuration, checked; a report in build/soak.txt; as root.
+# Bugs that can be switched on in the daemon, which the histories must find; as root, about ten minutes.
+history-mutants: all
+	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
+	@scripts/history-mutants build
+
+# Histories under faults, SECONDS (600) with each configuration, or with those of CONFIG, checked; then the simulators, with
+# new seeds, as long each; a report in build/soak.txt; as root.
 soak: all
-	@scripts/soak build $(or $(SECONDS),600)
+	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
+	@scripts/soak build $(or $(SECONDS),600) $(CONFIG)
 
 # Beside Ganesha, rpc.statd and a server that does nothing; as root, a few minutes, a quiet machine.
 bench: build
@@ -114,7 +130,7 @@ install: build
 	@meson install -C build --no-rebuild
 
 clean:
-	@rm -rf build build-asan build-cov run
+	@rm -rf build build-asan build-tsan build-cov run
 
 build/build.ninja:
 	@scripts/bootstrap build
@@ -124,3 +140,7 @@ build-asan/build.ninja:
 	@scripts/bootstrap test
 	@CC=clang meson setup build-asan -Doptimization=2 -Db_sanitize=address,undefined -Db_lundef=false -Db_lto=false \
 		-Dtests=enabled -Dfuzz=true -Dc_args=-fno-sanitize-recover=all >/dev/null
+
+build-tsan/build.ninja:
+	@scripts/bootstrap test
+	@CC=clang meson setup build-tsan -Doptimization=2 -Db_sanitize=thread -Db_lundef=false -Db_lto=false -Dtests=enabled >/dev/null

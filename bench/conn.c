@@ -49,7 +49,9 @@ int connect_to_server(bool udp)
     int fd = socket(AF_INET, udp ? SOCK_DGRAM : SOCK_STREAM, 0);
 
     inet_pton(AF_INET, opt.host, &addr.sin_addr);
-    /* SM_MON needs a reserved port on the server's own host (SEC-01). */
+    /* SM_MON needs a reserved port on the server's own host (SEC-01). There are few of them, and
+     * the kernel keeps those of an earlier run for a minute. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (fd >= 0 && opt.weights[OP_MON] > 0 && bindresvport(fd, NULL) < 0)
         die("a reserved port");
     if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)

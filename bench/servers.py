@@ -2,6 +2,7 @@
 import contextlib
 import os
 import resource
+import shutil
 import socket
 import subprocess
 import time
@@ -69,8 +70,8 @@ def running(*command, port, serves=_answers, environment=None):
             process.wait()
 
 
-def nothing(build):
-    return running(build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
+def nothing(build, program=None):
+    return running(program or build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
 
 
 def slow_disk(build, delay_ms):
@@ -80,16 +81,45 @@ def slow_disk(build, delay_ms):
     return {"LD_PRELOAD": str(build / "bench/libslow_sync.so"), "HOLDFAST_FLUSH_US": str(int(delay_ms * 1000))}
 
 
-def holdfast(build, directory, *sets, port=4045, environment=None):
-    """Its store is in the directory; its administration on the port + 4000."""
+def holdfast(build, directory, *sets, port=4045, environment=None, program=None):
+    """Its store is in the directory; its administration on the port + 4000. The program, if not that of the build."""
     os.makedirs(directory, exist_ok=True)
-    command = [build / "src/daemon/holdfastd"]
+    command = [program or build / "src/daemon/holdfastd"]
     for assignment in (f"server.port={port}", "rpcbind.mode=none", f"store.path={directory}",
                        "log.level=error", f"admin.listen=127.0.0.1:{port + 4000}", "admin.socket=",
                        "limits.clients=1000000", "limits.locks=3000000",
                        "limits.locks_per_client=3000000", "limits.locks_per_file=3000000", *sets):
         command += ["--set", assignment]
     return running(*command, port=port, environment=environment)
+
+
+POSTGRES = Path("/usr/lib/postgresql")
+
+
+@contextlib.contextmanager
+def postgres(directory):
+    """A PostgreSQL server as Debian configures it, with its data on the same disk as the other stores: yields a function
+    that makes a database and returns the settings of a server that uses it."""
+    directory.mkdir()
+    os.chmod(directory.parent, 0o755)
+    shutil.chown(directory, "postgres")
+    programs = max(POSTGRES.iterdir(), key=lambda path: float(path.name)) / "bin"
+
+    def run(program, *arguments):
+        subprocess.run(["runuser", "-u", "postgres", "--", str(programs / program), *map(str, arguments)], check=True,
+                       cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def database(name):
+        run("createdb", "-h", directory, name)
+        return "store.backend=postgres", f"store.dsn=host={directory} dbname={name} user=postgres"
+
+    data = directory / "data"
+    run("initdb", "-D", data, "-A", "trust", "--no-instructions")
+    run("pg_ctl", "-D", data, "-w", "-l", directory / "log", "-o", f"-k {directory} -c listen_addresses=", "start")
+    try:
+        yield database
+    finally:
+        run("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
 
 
 def _listens(port):

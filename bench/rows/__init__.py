@@ -3,6 +3,7 @@
 What is compared is measured in turns (A, B, A, B, ...), and the medians count: the machine may be noisy,
 but it is as noisy for all.
 """
+import contextlib
 import json
 import os
 import statistics
@@ -41,18 +42,29 @@ def fdatasync_rate(directory):
 
 
 class Bench:
-    def __init__(self, build, directory, seconds, rounds, results, store_delays=None):
+    def __init__(self, build, directory, seconds, rounds, results, store_delays=None, beside=None):
         self.build, self.directory = build, directory
         self.seconds, self.rounds, self.results = seconds, rounds, results
         self.store_delays = store_delays  # milliseconds; None: those that the rows choose
+        self.beside = beside  # another holdfastd to compare with; None: none
+
+    def _command(self, server, *arguments):
+        return [str(word) for word in (self.build / "bench/holdfast-bench", "--port", server.port, "--json",
+                                       "--seconds", self.seconds, *server.arguments, *arguments)]
 
     def load(self, server, *arguments):
         """One run of the load generator: its figures."""
-        command = [self.build / "bench/holdfast-bench", "--port", server.port, "--json",
-                   "--seconds", self.seconds, *server.arguments, *arguments]
-        done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, timeout=600,
-                              check=True)
+        done = subprocess.run(self._command(server, *arguments), stdout=subprocess.PIPE, timeout=600, check=True)
         return json.loads(done.stdout)
+
+    @contextlib.contextmanager
+    def loading(self, server, *arguments):
+        """The load generator runs meanwhile, and longer than any one measurement."""
+        with subprocess.Popen(self._command(server, "--seconds", 600, *arguments), stdout=subprocess.DEVNULL) as process:
+            try:
+                yield
+            finally:
+                process.kill()
 
     def rate(self, server, *arguments):
         return self.load(server, *arguments)["per_second"]

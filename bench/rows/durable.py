@@ -12,6 +12,8 @@ ONE, MANY = shape(1, 1), shape(8, 16)
 
 def measure(bench):
     figures = {delay: at_delay(bench, delay) for delay in bench.store_delays or DELAYS_MS}
+    for delay in figures:
+        bystander(bench, delay)
     for which, name in ((ONE, "1 x 1"), (MANY, "8 x 16")):
         bench.results.add_series(f"durable {name}", list(figures),
                                  **{mode: [f[mode, which] for f in figures.values()] for mode in MODES})
@@ -30,6 +32,27 @@ def at_delay(bench, delay):
         figures = in_turns(bench.rounds, measures)
     report(bench.results.add, delay, figures)
     return figures
+
+
+def bystander(bench, delay):
+    """A client that needs no disk, one TEST after the other, beside one that locks durably, one lock after the other: a
+    flush on the loop's thread would show in its answer times."""
+    with contextlib.ExitStack() as stack:
+        every = {name: stack.enter_context(servers.holdfast(
+            bench.build, bench.directory / f"{name}-{delay}", port=4045 + n, program=program,
+            environment=servers.slow_disk(bench.build, delay)))
+            for n, (name, program) in enumerate((("ours", None), ("beside", bench.beside))) if name == "ours" or program}
+
+        def p99(server, disturbed):
+            with bench.loading(server, *ONE) if disturbed else contextlib.nullcontext():
+                return bench.load(server, "--mix", "test", *ONE)["p99_us"]
+
+        figures = in_turns(bench.rounds, {(name, disturbed): lambda server=server, disturbed=disturbed: p99(server, disturbed)
+                                          for name, server in every.items() for disturbed in (False, True)})
+    for name in every:
+        bench.results.add(f"p99 of TEST beside a durable client, +{delay} ms a flush" +
+                          (", the other holdfastd" if name == "beside" else ""), figures[name, True], "us", "p99 without it",
+                          figures[name, False])
 
 
 def report(add, delay, figures):

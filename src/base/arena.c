@@ -1,5 +1,6 @@
 #include "base/arena.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "base/assert.h"
@@ -28,6 +29,8 @@ static struct {
     struct free_list bare; /* free blocks without */
     size_t n_taken;
 } arena;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 char *hf_arena_base;
 
@@ -118,7 +121,7 @@ static void **new_block(void)
     return note;
 }
 
-void *hf_arena_take(void *note)
+static void *take(void *note)
 {
     void **place = pop(&arena.kept);
 
@@ -133,14 +136,26 @@ void *hf_arena_take(void *note)
     return block_of(place);
 }
 
+void *hf_arena_take(void *note)
+{
+    void *block;
+
+    pthread_mutex_lock(&mutex);
+    block = take(note);
+    pthread_mutex_unlock(&mutex);
+    return block;
+}
+
 void hf_arena_give(void *block)
 {
+    pthread_mutex_lock(&mutex);
     HF_ASSERT(arena.n_taken > 0);
     arena.n_taken--;
     if (arena.kept.n < KEPT_MAX || madvise(block, HF_ARENA_BLOCK, MADV_DONTNEED) < 0)
         push(&arena.kept, note_of(block));
     else
         push(&arena.bare, note_of(block));
+    pthread_mutex_unlock(&mutex);
 }
 
 void *hf_arena_note(const void *address)
@@ -150,5 +165,10 @@ void *hf_arena_note(const void *address)
 
 size_t hf_arena_taken(void)
 {
-    return arena.n_taken * HF_ARENA_BLOCK;
+    size_t n;
+
+    pthread_mutex_lock(&mutex);
+    n = arena.n_taken;
+    pthread_mutex_unlock(&mutex);
+    return n * HF_ARENA_BLOCK;
 }

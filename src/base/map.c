@@ -92,6 +92,20 @@ struct hf_map_node *hf_map_find(const struct hf_map *map, uint64_t hash, hf_map_
     return NULL;
 }
 
+void hf_map_fetch_bucket(const struct hf_map *map, uint64_t hash)
+{
+    __builtin_prefetch(bucket_of(&map->now, hash), 1);
+    if (map->old.buckets)
+        __builtin_prefetch(bucket_of(&map->old, hash));
+}
+
+void hf_map_fetch_node(const struct hf_map *map, uint64_t hash)
+{
+    __builtin_prefetch(*bucket_of(&map->now, hash));
+    if (map->old.buckets)
+        __builtin_prefetch(*bucket_of(&map->old, hash));
+}
+
 void hf_map_insert(struct hf_map *map, struct hf_map_node *node, uint64_t hash)
 {
     maybe_grow(map);

@@ -45,6 +45,14 @@ void hf_map_free(struct hf_map *map);
 struct hf_map_node *hf_map_find(const struct hf_map *map, uint64_t hash, hf_map_match match,
                                 const void *key);
 
+/*
+ * For a caller that knows many keys before it looks them up: each lookup in a big map misses the
+ * processor's cache, and these let it wait for many at once. The first fetches the bucket; the
+ * second, a while later, the first node in it. They change nothing.
+ */
+void hf_map_fetch_bucket(const struct hf_map *map, uint64_t hash);
+void hf_map_fetch_node(const struct hf_map *map, uint64_t hash);
+
 /* The key must not be in the map yet. */
 void hf_map_insert(struct hf_map *map, struct hf_map_node *node, uint64_t hash);
 

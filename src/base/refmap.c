@@ -108,6 +108,32 @@ struct hf_refmap_node *hf_refmap_find(const struct hf_refmap *map, uint64_t hash
     return NULL;
 }
 
+void hf_refmap_fetch_bucket(const struct hf_refmap *map, uint64_t hash)
+{
+    __builtin_prefetch(bucket_of(&map->now, kept_part(hash)), 1);
+    if (map->old.buckets)
+        __builtin_prefetch(bucket_of(&map->old, kept_part(hash)));
+}
+
+void hf_refmap_fetch_node(const struct hf_refmap *map, uint64_t hash)
+{
+    __builtin_prefetch(hf_at(*bucket_of(&map->now, kept_part(hash))));
+    if (map->old.buckets)
+        __builtin_prefetch(hf_at(*bucket_of(&map->old, kept_part(hash))));
+}
+
+static bool any_key(const struct hf_refmap_node *node, const void *key)
+{
+    (void)node;
+    (void)key;
+    return true;
+}
+
+struct hf_refmap_node *hf_refmap_peek(const struct hf_refmap *map, uint64_t hash)
+{
+    return hf_refmap_find(map, hash, any_key, NULL);
+}
+
 void hf_refmap_insert(struct hf_refmap *map, struct hf_refmap_node *node, uint64_t hash)
 {
     size_t buckets = map->now.mask + 1;

@@ -45,6 +45,12 @@ void hf_refmap_free(struct hf_refmap *map);
 struct hf_refmap_node *hf_refmap_find(const struct hf_refmap *map, uint64_t hash,
                                       hf_refmap_match match, const void *key);
 
+/* The first two as those of base/map.h. After them, peek finds a node with this hash, most likely
+ * the key's, without looking at keys. */
+void hf_refmap_fetch_bucket(const struct hf_refmap *map, uint64_t hash);
+void hf_refmap_fetch_node(const struct hf_refmap *map, uint64_t hash);
+struct hf_refmap_node *hf_refmap_peek(const struct hf_refmap *map, uint64_t hash);
+
 /* The key must not be in the map yet. */
 void hf_refmap_insert(struct hf_refmap *map, struct hf_refmap_node *node, uint64_t hash);
 

@@ -54,6 +54,19 @@ void hf_core_del(struct hf_core *core);
 int hf_core_load(struct hf_core *core, enum hf_record_kind kind, struct hf_bytes bytes);
 
 /*
+ * The same for many records. Locks are loaded some records after they were added, and what each
+ * will touch is fetched from memory meanwhile: in big tables that takes half the time. So a failure
+ * of add or end may be that of a lock that was added before. Every lock is loaded when end returns
+ * 0. The loader must not outlive the core.
+ */
+struct hf_loader;
+
+struct hf_loader *hf_loader_new(struct hf_core *core); /* NULL: memory */
+int hf_loader_add(struct hf_loader *loader, enum hf_record_kind kind, struct hf_bytes bytes);
+int hf_loader_end(struct hf_loader *loader);
+void hf_loader_del(struct hf_loader *loader); /* NULL: nothing */
+
+/*
  * Begins a new epoch: its record is the first thing in batch 1, and no answer or call leaves before
  * that is durable. Grace begins if there are locks to reclaim (GRC-03), and every registered client
  * is to be notified (NSM-07). HF_ENOMEM: nothing was started.

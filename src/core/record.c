@@ -497,6 +497,50 @@ int hf_batch_put_encoded(struct hf_batch *batch, enum hf_record_kind kind, struc
     return HF_EFORMAT;
 }
 
+int hf_batch_append(struct hf_batch *batch, const struct hf_batch *more)
+{
+    struct hf_bytes ops = hf_buf_view(&more->buf);
+
+    if (ops.len > 0 && hf_buf_append(&batch->buf, ops.data, ops.len) < 0)
+        return HF_ENOMEM;
+    batch->n_ops += more->n_ops;
+    batch->locks_only = batch->locks_only && more->locks_only;
+    return 0;
+}
+
+static void read_op(struct reader *r, struct hf_op *out)
+{
+    out->type = (enum hf_op_type)get_u8(r);
+    out->kind = (enum hf_record_kind)get_u8(r);
+    (void)get_u16(r);
+    out->value.len = get_u32(r);
+    out->id = get_u64(r);
+    out->value.data = take(r, out->value.len);
+}
+
+static int append_checked(struct hf_batch *batch, const struct hf_op *op)
+{
+    if (op->type == HF_OP_PUT)
+        return hf_batch_put_encoded(batch, op->kind, op->value);
+    if (op->type != HF_OP_DELETE || op->kind < HF_RECORD_SERVER || op->kind > HF_RECORD_LOCK)
+        return HF_EFORMAT;
+    return hf_batch_delete(batch, op->kind, op->id);
+}
+
+int hf_batch_append_encoded(struct hf_batch *batch, struct hf_bytes ops)
+{
+    struct reader r = {ops.data, ops.len, false};
+    int rv = 0;
+
+    while (r.left > 0 && rv == 0) {
+        struct hf_op op;
+
+        read_op(&r, &op);
+        rv = r.bad ? HF_EFORMAT : append_checked(batch, &op);
+    }
+    return rv;
+}
+
 bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *out)
 {
     struct hf_bytes all = hf_buf_view(&batch->buf);
@@ -504,12 +548,7 @@ bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *o
 
     if (r.left == 0)
         return false;
-    out->type = (enum hf_op_type)get_u8(&r);
-    out->kind = (enum hf_record_kind)get_u8(&r);
-    (void)get_u16(&r);
-    out->value.len = get_u32(&r);
-    out->id = get_u64(&r);
-    out->value.data = take(&r, out->value.len);
+    read_op(&r, out);
     HF_ASSERT(!r.bad); /* we wrote it ourselves */
     *cursor = all.len - r.left;
     return true;

@@ -162,6 +162,14 @@ int hf_batch_delete(struct hf_batch *batch, enum hf_record_kind kind, uint64_t i
 /* Puts an encoded record of any kind. HF_EFORMAT or HF_EVERSION if it does not decode. */
 int hf_batch_put_encoded(struct hf_batch *batch, enum hf_record_kind kind, struct hf_bytes record);
 
+/*
+ * Appends the operations of another batch: known to be good, or as a store kept the bytes of their
+ * buf. HF_ENOMEM leaves the batch as it was. For bytes that are no operations, HF_EFORMAT or
+ * HF_EVERSION, and the batch has those before.
+ */
+int hf_batch_append(struct hf_batch *batch, const struct hf_batch *more);
+int hf_batch_append_encoded(struct hf_batch *batch, struct hf_bytes ops);
+
 /* Walks the operations in order: start with *cursor = 0; false when there are no more. */
 bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *out);
 

@@ -131,6 +131,7 @@ static void begin_life(struct hf_cluster *c, uint64_t now)
 {
     c->began_ms = now;
     c->released = false;
+    c->served = false;
     c->view.takeovers++;
     c->phase = HF_PHASE_LOADING;
     hf_log(HF_LOG_INFO, "took the service", HF_STR("service", c->config->service),
@@ -170,6 +171,7 @@ static void on_loaded(void *ctx, const struct hf_loaded *loaded)
 static void start_serving(struct hf_cluster *c)
 {
     c->phase = HF_PHASE_SERVING;
+    c->served = true;
     c->view.last_take_ms = hf_cluster_now_ms() - c->began_ms;
     c->ops.serve(c->ops.ctx);
     hf_log(HF_LOG_INFO, "serving", HF_STR("service", c->config->service),
@@ -325,7 +327,8 @@ static void follow_state(struct hf_cluster *c, uint64_t now)
 
 static void begin(struct hf_cluster *c, enum hf_lease_action action, uint64_t now)
 {
-    c->call = (struct hf_store_lease_call){.order = hf_lease_begin(&c->lease, action, now)};
+    c->call = (struct hf_store_lease_call){.order = hf_lease_begin(&c->lease, action, now),
+                                           .clean_stop = c->served};
     c->calling = true;
     if (action == HF_LEASE_TAKE)
         c->view.last_silence_ms = c->lease.seen.released ? 0 : now - c->lease.series_at;

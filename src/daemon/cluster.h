@@ -91,6 +91,7 @@ struct hf_cluster {
     bool was_valid;          /* the gate, when it was last looked at */
     bool was_alarm;          /* the state, likewise */
     bool released;           /* the life ended because the service was given up */
+    bool served;             /* this life began an epoch: a release is a clean stop of it */
     bool stopping;
     bool stopped;
     uint64_t silent_ms;    /* how long the core's clock has stood still in all */

@@ -27,6 +27,12 @@ static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *r
         pump->service->store_up = true;
 }
 
+/* The lessee may end the pump when it hears a result. */
+static bool is_ended(const struct hf_commit_pump *pump)
+{
+    return uv_is_closing((const uv_handle_t *)&pump->committed);
+}
+
 /*
  * Requests are refused while the store is down. A batch that became durable shows that it is up;
  * only after a failure, or news without a result, must the committer be asked.
@@ -44,7 +50,7 @@ static void collect(struct hf_commit_pump *pump)
             settle(pump, &result);
         if (pump->lessee)
             pump->lessee->batch_settled(pump->lessee->ctx, &result);
-        if (result.status == 0)
+        if (result.status == 0 || is_ended(pump))
             return;
     }
     hf_committer_health(&pump->committer, &health);
@@ -74,8 +80,10 @@ static void collect_backup(struct hf_commit_pump *pump)
 static void on_committed(uv_async_t *async)
 {
     collect(async->data);
-    collect_lease(async->data);
-    collect_backup(async->data);
+    if (!is_ended(async->data))
+        collect_lease(async->data);
+    if (!is_ended(async->data))
+        collect_backup(async->data);
 }
 
 int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request)
@@ -103,16 +111,16 @@ static bool may_begin(const struct hf_commit_pump *pump)
 }
 
 /*
- * A client that asks alone makes one batch after the other, each of one request, with one turn of
- * the loop in between for the answer of the store's thread, or none. Any other work of the loop
- * shows as more turns or larger batches, and then the store's thread is needed.
+ * A client that asks alone makes one batch after the other, each of one request, and no other
+ * request comes in between, not even one that needs no disk: it would have to wait for the flush.
  */
 static bool comes_alone(struct hf_commit_pump *pump, const struct hf_batch *batch)
 {
-    enum { LONE_OPS = 2, LONE_TURNS = 2, LONE_BATCHES = 16 };
-    bool lone = batch->n_ops <= LONE_OPS && pump->idle_turns <= LONE_TURNS;
+    enum { LONE_OPS = 2, LONE_BATCHES = 16 };
+    uint64_t calls = pump->rpc ? pump->rpc->calls : 0;
+    bool lone = batch->n_ops <= LONE_OPS && calls == pump->calls + 1;
 
-    pump->idle_turns = 0;
+    pump->calls = calls;
     if (!lone)
         pump->lone_batches = 0;
     else if (pump->lone_batches < LONE_BATCHES)
@@ -164,7 +172,6 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
             pump->lessee->batch_begins(pump->lessee->ctx);
         hf_committer_submit(&pump->committer, batch);
     }
-    pump->idle_turns++;
 }
 
 /* ---- opening ---- */
@@ -265,7 +272,7 @@ int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *con
 }
 
 struct loading {
-    struct hf_core *core;
+    struct hf_loader *loader;
     uint64_t clients, locks;
 };
 
@@ -275,7 +282,7 @@ static int load_record(void *ctx, enum hf_record_kind kind, struct hf_bytes reco
 
     loading->clients += kind == HF_RECORD_CLIENT;
     loading->locks += kind == HF_RECORD_LOCK;
-    return hf_core_load(loading->core, kind, record);
+    return hf_loader_add(loading->loader, kind, record);
 }
 
 /* The thread is not running yet: the epoch is committed here. */
@@ -292,10 +299,20 @@ static int begin_epoch(struct hf_commit_pump *pump)
     return rv;
 }
 
+static int load_all(struct hf_commit_pump *pump, struct loading *loading)
+{
+    int rv = loading->loader ? hf_store_load(&pump->store, load_record, loading) : HF_ENOMEM;
+
+    if (rv == 0)
+        rv = hf_store_blame_record(&pump->store, HF_RECORD_LOCK, hf_loader_end(loading->loader));
+    hf_loader_del(loading->loader);
+    return rv;
+}
+
 int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
 {
-    struct loading loading = {.core = service->core};
-    int rv = hf_store_load(&pump->store, load_record, &loading);
+    struct loading loading = {.loader = hf_loader_new(service->core)};
+    int rv = load_all(pump, &loading);
 
     pump->service = service;
     if (rv < 0) {

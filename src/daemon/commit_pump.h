@@ -15,6 +15,7 @@
 
 #include "base/histogram.h"
 #include "daemon/config.h"
+#include "rpc/server.h"
 #include "service/service.h"
 #include "store/commit.h"
 #include "store/store.h"
@@ -46,14 +47,15 @@ struct hf_commit_pump {
     uint32_t patience_ms;
     struct hf_store store;
     struct hf_committer committer;
-    bool committing;                  /* the committer has a batch */
-    unsigned idle_turns;              /* of the loop, since the last batch */
-    unsigned lone_batches;            /* in a row, with no other work in between */
-    uint64_t flush_ns;                /* how long the last batch took */
-    struct hf_backup_request *backup; /* under way; NULL: none */
-    uv_async_t committed;             /* the committer has news */
-    struct hf_histogram commits_ns;   /* from submit to durable, or given up */
-    struct hf_histogram batch_sizes;  /* operations in a batch */
+    bool committing;                   /* the committer has a batch */
+    const struct hf_rpc_counters *rpc; /* of the server whose requests these are; NULL: none */
+    uint64_t calls;                    /* that it had been sent when the last batch was made */
+    unsigned lone_batches;             /* in a row, with no other request in between */
+    uint64_t flush_ns;                 /* how long the last batch took */
+    struct hf_backup_request *backup;  /* under way; NULL: none */
+    uv_async_t committed;              /* the committer has news */
+    struct hf_histogram commits_ns;    /* from submit to durable, or given up */
+    struct hf_histogram batch_sizes;   /* operations in a batch */
 };
 
 /* What a store with standbys must know, and the strings of its configuration. */

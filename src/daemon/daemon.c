@@ -80,6 +80,7 @@ void daemon_shut_down(struct daemon *d)
     if (d->life->server)
         hf_rpc_server_close(d->life->server, NULL, NULL);
     d->life->server = NULL;
+    d->pump.rpc = NULL;
     limit_stop(d);
 }
 

@@ -174,6 +174,8 @@ int open_server(struct daemon *d)
     if (rv < 0)
         return rv;
     d->life->server_open = true;
+    if (!d->clustered)
+        d->pump.rpc = hf_rpc_server_counters(d->life->server);
     return listen_all(d);
 }
 

@@ -12,6 +12,7 @@ struct hf_loading {
     hf_loading_done *done; /* NULL: abandoned */
     void *ctx;
     struct hf_loaded loaded;
+    struct hf_loader *loader; /* into loaded.core */
     char error[HF_STORE_ERROR_MAX];
 };
 
@@ -32,7 +33,9 @@ static int need_core(struct hf_loading *l)
 {
     if (!l->loaded.core)
         l->loaded.core = hf_engine_core_new(l->config, l->hash_key, l->loaded.rules);
-    return l->loaded.core ? 0 : HF_ENOMEM;
+    if (l->loaded.core && !l->loader)
+        l->loader = hf_loader_new(l->loaded.core);
+    return l->loader ? 0 : HF_ENOMEM;
 }
 
 static int add_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
@@ -41,19 +44,27 @@ static int add_record(void *ctx, enum hf_record_kind kind, struct hf_bytes recor
 
     l->loaded.clients += kind == HF_RECORD_CLIENT;
     l->loaded.locks += kind == HF_RECORD_LOCK;
-    return need_core(l) < 0 ? HF_ENOMEM : hf_core_load(l->loaded.core, kind, record);
+    return need_core(l) < 0 ? HF_ENOMEM : hf_loader_add(l->loader, kind, record);
+}
+
+static int end_records(void *ctx)
+{
+    struct hf_loading *l = ctx;
+
+    return need_core(l) < 0 ? HF_ENOMEM : hf_loader_end(l->loader);
 }
 
 static void load(uv_work_t *work)
 {
     struct hf_loading *l = work->data;
-    const struct hf_store_loading to = {.record = add_record, .foreign = add_foreign, .ctx = l};
-    int rv;
+    const struct hf_store_loading to = {
+        .record = add_record, .end = end_records, .foreign = add_foreign, .ctx = l};
 
     l->loaded.rules = hf_calloc(&hf_alloc_heap, 1, sizeof(*l->loaded.rules));
-    rv = l->loaded.rules ? hf_store_load_owned(&l->settings->store, &l->lease, &to, l->error)
-                         : HF_ENOMEM;
-    l->loaded.status = rv < 0 ? rv : need_core(l);
+    l->loaded.status = l->loaded.rules
+                           ? hf_store_load_owned(&l->settings->store, &l->lease, &to, l->error)
+                           : HF_ENOMEM;
+    hf_loader_del(l->loader);
 }
 
 /* ---- on the loop ---- */

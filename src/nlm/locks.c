@@ -64,6 +64,19 @@ static void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *
     answer_when_durable(call, kind, cookie, &answer);
 }
 
+bool is_foreign(struct hf_rpc_call *call, const nlm_obj *fh)
+{
+    struct hf_nlm *nlm = nlm_of(call);
+    struct hf_bytes export_name;
+
+    if (!hf_core_is_foreign(nlm->service->core, from_obj(fh), &export_name))
+        return false;
+    nlm->refused_foreign++;
+    hf_log_limited(HF_LOG_WARN, "refused: a lock in an export of another service",
+                   HF_BYTES("export", export_name), HF_ADDR("from", &call->peer));
+    return true;
+}
+
 void on_test(struct hf_rpc_call *call, void *raw)
 {
     nlm4_testargs store;
@@ -72,26 +85,14 @@ void on_test(struct hf_rpc_call *call, void *raw)
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
 
+    if (stat == HF_STAT_GRANTED && is_foreign(call, &a->alock.fh))
+        stat = HF_STAT_DENIED_NOLOCKS;
     if (stat != HF_STAT_GRANTED) {
         answer_now(call, HF_NLM_TEST, &a->cookie, stat);
         return;
     }
     args.exclusive = a->exclusive;
     ask(call, HF_NLM_TEST, &a->cookie, hf_core_test, &peer, &args);
-}
-
-/* HA-09: the clients of the service that has this export would not see the lock. */
-static bool is_foreign(struct hf_rpc_call *call, const nlm4_lock *lock)
-{
-    struct hf_nlm *nlm = nlm_of(call);
-    struct hf_bytes export_name;
-
-    if (!hf_core_is_foreign(nlm->service->core, from_obj(&lock->fh), &export_name))
-        return false;
-    nlm->refused_foreign++;
-    hf_log_limited(HF_LOG_WARN, "refused: a lock in an export of another service",
-                   HF_BYTES("export", export_name), HF_ADDR("from", &call->peer));
-    return true;
 }
 
 static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_lockargs *a)
@@ -102,7 +103,7 @@ static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_loc
 
     if (a->reclaim && is_postponed(call))
         return;
-    if (stat == HF_STAT_GRANTED && is_foreign(call, &a->alock))
+    if (stat == HF_STAT_GRANTED && is_foreign(call, &a->alock.fh))
         stat = HF_STAT_DENIED_NOLOCKS;
     if (stat != HF_STAT_GRANTED) {
         answer_now(call, kind, &a->cookie, stat);

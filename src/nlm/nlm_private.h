@@ -113,6 +113,10 @@ void on_sm_notify(struct hf_rpc_call *call, void *raw);
 bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out);
 bool handle_is_possible(const nlm_obj *fh);
 
+/* HA-09: the file is in an export of another service, whose clients would not see what is granted
+ * here. Counts and logs the request, which is to be refused. */
+bool is_foreign(struct hf_rpc_call *call, const nlm_obj *fh);
+
 /* tables.c */
 extern const struct hf_rpc_version nlm_versions[3];
 

@@ -39,6 +39,8 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
         answer_now(call, kind, &a->cookie, HF_STAT_FAILED);
     } else if (!handle_is_possible(&a->share.fh)) {
         answer_now(call, kind, &a->cookie, HF_STAT_STALE_FH);
+    } else if (kind == HF_NLM_SHARE && is_foreign(call, &a->share.fh)) {
+        answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
     } else {
         answer = core_function(service->core, hf_service_now(service), &peer, &args);
         answer_when_durable(call, kind, &a->cookie, &answer);

@@ -206,7 +206,7 @@ static void serve_datagram(const struct hf_rpc_origin *origin, struct hf_bytes d
     struct hf_rpc_server *server = origin->listener->server;
     uint64_t before = hf_rpc_work(server);
 
-    if (!hf_rpc_host_may_send(server, origin->host)) {
+    if (!hf_rpc_host_may_ask(server, origin->host)) {
         server->counters.too_costly++;
         return;
     }

@@ -153,7 +153,7 @@ void hf_rpc_slice_begin(const struct hf_rpc_server *server, unsigned limit, bool
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice);
 unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host);
 void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, unsigned requests);
-bool hf_rpc_host_may_send(struct hf_rpc_server *server, struct hf_rpc_host *host);
+bool hf_rpc_host_may_ask(struct hf_rpc_server *server, struct hf_rpc_host *host);
 void hf_rpc_turn_wait(struct hf_rpc_conn *conn);
 void hf_rpc_turn_serve(struct hf_rpc_server *server);
 

@@ -74,7 +74,7 @@ void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, 
 }
 
 /* Whether further datagrams of this host are served in this turn. */
-bool hf_rpc_host_may_send(struct hf_rpc_server *server, struct hf_rpc_host *host)
+bool hf_rpc_host_may_ask(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
     enter_turn(server, host);
     return host->loopback || host->nodes < UDP_SLICE_NODES;

@@ -18,6 +18,7 @@ struct hf_store_backend {
 
     int (*apply)(struct hf_store *store, const struct hf_batch *batch);
     int (*probe)(struct hf_store *store);
+    int (*tidy)(struct hf_store *store); /* NULL: store->untidy is never set */
 
     /* NULL, all three: batches can only be applied. */
     enum hf_store_written (*write)(struct hf_store *store, const struct hf_batch *batch);
@@ -48,9 +49,6 @@ extern const struct hf_store_backend hf_store_postgres;
 /* Sets the error text and returns code, so that reporting a failure takes one statement. */
 int hf_store_fail(struct hf_store *store, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* Sets the error text for a record of this kind that does not decode, and returns code. */
-int hf_store_blame_record(struct hf_store *store, enum hf_record_kind kind, int code);
 
 /* "server", "clients", "locks" */
 const char *hf_store_kind_name(enum hf_record_kind kind);

@@ -76,6 +76,25 @@ int hf_changes_collapse(struct hf_changes *changes, const struct hf_batch *batch
     return 0;
 }
 
+bool hf_changes_find(const struct hf_changes *changes, enum hf_record_kind kind, uint64_t id)
+{
+    const struct hf_op wanted = {.kind = kind, .id = id};
+    size_t low = 0;
+    size_t high = changes->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (same_record(&changes->ops[middle], &wanted))
+            return true;
+        if (compare(&changes->ops[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
 size_t hf_changes_run(const struct hf_changes *changes, size_t *from)
 {
     size_t first = *from;

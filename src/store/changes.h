@@ -30,6 +30,9 @@ void hf_changes_free(struct hf_changes *changes);
 /* Returns 0 or HF_ENOMEM. */
 int hf_changes_collapse(struct hf_changes *changes, const struct hf_batch *batch);
 
+/* True if there is an operation on this record. */
+bool hf_changes_find(const struct hf_changes *changes, enum hf_record_kind kind, uint64_t id);
+
 /* Returns the run of operations of one kind that starts at *from, and moves *from behind it. */
 size_t hf_changes_run(const struct hf_changes *changes, size_t *from);
 

@@ -16,6 +16,7 @@ enum {
     RETRY_FIRST_MS = 10, /* between attempts at one batch */
     RETRY_LAST_MS = 320,
     FLUSH_LAZY_MS = 5,    /* written batches wait for others so long, and less if a flush is slow */
+    TIDY_MS = 250,        /* after the last batch */
     PROBE_FIRST_MS = 100, /* between probes of a store that is down */
     PROBE_LAST_MS = 1600,
 };
@@ -166,6 +167,7 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
         result.row_found = hf_store_lease_row(c->store, &result.row);
     result.duration_ns = now_ns() - c->submitted_ns;
     (void)note_health(c, result.status);
+    c->batch_ns = now_ns();
 
     pthread_mutex_lock(&c->mutex);
     c->result = result;
@@ -173,6 +175,13 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     c->done = true;
     pthread_mutex_unlock(&c->mutex);
     c->config.wake(c->config.ctx);
+}
+
+static void handle_tidying(struct hf_committer *c)
+{
+    c->batch_ns = now_ns(); /* should it fail, it is tried again after as long a pause */
+    if (note_health(c, hf_store_tidy(c->store)))
+        c->config.wake(c->config.ctx);
 }
 
 static void handle_lease(struct hf_committer *c)
@@ -218,17 +227,22 @@ static uint64_t flush_due_ns(const struct hf_committer *c)
     return c->written_ns + smaller(spare_ns, FLUSH_LAZY_MS * NS_PER_MS);
 }
 
-/* When the thread has something to do by itself, as things stand: a probe or a flush. */
+static uint64_t tidy_due_ns(const struct hf_committer *c)
+{
+    return c->store->untidy ? c->batch_ns + TIDY_MS * NS_PER_MS : UINT64_MAX;
+}
+
+/* When the thread has something to do by itself, as things stand: to probe, to flush, to tidy. */
 static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
 {
     if (!c->health.up) /* with a lease, its transactions show whether the store is up */
         return c->health.code != HF_EFENCED && !c->config.leased ? probe_ns : UINT64_MAX;
-    return c->written_ns ? flush_due_ns(c) : UINT64_MAX;
+    return c->written_ns ? flush_due_ns(c) : tidy_due_ns(c);
 }
 
 /*
- * Waits for a batch, a backup, the request to stop, or until it is time to flush or, while the
- * store is down, to probe it. Returns the batch, or NULL.
+ * Waits for a batch, a backup, the request to stop, or until it is time to flush, to tidy or, while
+ * the store is down, to probe it. Returns the batch, or NULL.
  */
 static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns,
                                             struct other_work *other)
@@ -275,6 +289,8 @@ static void *commit_thread(void *arg)
             if (c->written_ns && c->health.up)
                 handle_flush(c);
             return NULL;
+        } else if (c->health.up && tidy_due_ns(c) <= now_ns()) {
+            handle_tidying(c);
         } else if (c->health.up) {
             handle_flush(c);
         } else if (note_health(c, hf_store_probe(c->store))) {

@@ -23,6 +23,9 @@
  * writes them itself (hf_committer_write). This thread flushes them soon after, so that they are
  * durable within HF_COMMIT_FLUSH_MS of having been written, or as soon as the disk can.
  *
+ * What a store puts off under load (hf_store_tidy) is done when there has been no batch for a
+ * while.
+ *
  * Ownership: the committer owns the batch from submit to collect, and the store from init to stop.
  * It allocates nothing but for a backup.
  */
@@ -105,6 +108,7 @@ struct hf_committer {
         written_ns;    /* when the first of the batches was written that are not flushed; 0: none */
     bool hurry;        /* the store is running out of space for more of them */
     uint64_t flush_ns; /* how long the last flush took; used by the commit thread only */
+    uint64_t batch_ns; /* when the last batch was done; likewise */
     struct hf_commit_backup backup;
     struct hf_commit_lease lease;
     bool stopping;

@@ -54,6 +54,7 @@ struct hf_store_node {
 /* A transaction on the lease, and what it found. */
 struct hf_store_lease_call {
     struct hf_lease_order order; /* any but HF_LEASE_COMMIT, which is hf_store_apply() */
+    bool clean_stop; /* RELEASE: record a clean stop of the epoch that this daemon began (NSM-06) */
 
     /* POLL, and sometimes RENEW: what people want to know. */
     char owner[HF_STORE_NODE_MAX]; /* the node that took it last */
@@ -81,6 +82,7 @@ struct hf_store_loading {
     hf_store_visit record;
     int (*foreign)(void *ctx, const struct hf_store_export *other); /* of another service */
     void *ctx;
+    int (*end)(void *ctx); /* all were visited; fails as a visit of a lock does. NULL: nothing */
 };
 
 /*

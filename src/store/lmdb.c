@@ -90,14 +90,16 @@ static int bring_full_side(struct lmdb *lmdb)
 {
     struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = lmdb->layout};
     struct hf_batch *full;
+    bool empty;
     int rv;
 
     pthread_mutex_lock(&lmdb->mutex);
     full = &lmdb->pending[lmdb->journal.side ^ 1];
+    empty = full->n_ops == 0; /* to an empty one the writer may turn as soon as we let it */
     parts.journal_key = lmdb->journal.key;
     parts.layout.first_index = lmdb->journal.first_index;
     pthread_mutex_unlock(&lmdb->mutex);
-    if (full->n_ops == 0)
+    if (empty)
         return 0;
     rv = bring_in(lmdb, full, &parts);
     if (rv < 0)

@@ -402,15 +402,17 @@ static int change(struct hf_pg_session *session, const char *sql, int n, const c
     return rv;
 }
 
-static int release(struct hf_pg_session *session)
+static int release(struct hf_pg_session *session, bool clean_stop)
 {
     char epoch[NUMBER_MAX];
     char nonce[NUMBER_MAX];
-    const char *const params[] = {number(epoch, session->fence), number(nonce, session->nonce)};
+    const char *const params[] = {number(epoch, session->fence), number(nonce, session->nonce),
+                                  clean_stop ? "true" : "false"};
     int rv = change(session,
-                    "UPDATE server_state s SET released = true, beat = beat + 1"
+                    "UPDATE server_state s SET released = true, beat = beat + 1,"
+                    " clean = clean OR $3::boolean"
                     " WHERE fence = $1 AND nonce = $2 AND NOT alarm RETURNING " ROW,
-                    2, params, HF_EFENCED);
+                    3, params, HF_EFENCED);
 
     if (rv == 0 || rv == HF_EFENCED)
         disown(session);
@@ -464,7 +466,7 @@ int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *ca
         look_around(session, call);
         return 0;
     case HF_LEASE_RELEASE:
-        return release(session);
+        return release(session, call->clean_stop);
     case HF_LEASE_STOP:
         return stop(session);
     case HF_LEASE_CLEAR:

@@ -243,3 +243,14 @@ int hf_pg_rows_add_id(struct hf_pg_rows *rows, uint64_t id)
     put_i64(&w, (int64_t)id);
     return end_row(&w);
 }
+
+int hf_pg_rows_add_part(struct hf_pg_rows *rows, uint64_t slot, uint64_t number,
+                        struct hf_bytes part)
+{
+    struct row_writer w = {.rows = rows};
+
+    put_i64(&w, (int64_t)slot);
+    put_i64(&w, (int64_t)number);
+    put_bytes(&w, part);
+    return end_row(&w);
+}

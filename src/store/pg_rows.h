@@ -29,6 +29,10 @@ void hf_pg_rows_clear(struct hf_pg_rows *rows);
 int hf_pg_rows_add(struct hf_pg_rows *rows, enum hf_record_kind kind, struct hf_bytes record);
 int hf_pg_rows_add_id(struct hf_pg_rows *rows, uint64_t id);
 
+/* One more part of the journal (pg_journal.h). HF_ENOMEM. */
+int hf_pg_rows_add_part(struct hf_pg_rows *rows, uint64_t slot, uint64_t number,
+                        struct hf_bytes part);
+
 /* Completes the arrays, ready to be sent. */
 void hf_pg_rows_finish(struct hf_pg_rows *rows);
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "store/backend.h"
 #include "store/migrate.h"
+#include "store/pg_journal.h"
 #include "store/pg_lease.h"
 #include "store/pg_tables.h"
 
@@ -32,6 +33,8 @@ static const struct {
     {"fence", "SELECT holdfast_check_fence(($1::int8[])[1])"},
     {"lease", "SELECT holdfast_renew_lease(($1::int8[])[1], ($1::int8[])[2], ($1::int8[])[3], "
               "($1::int8[])[4]) AS " HF_PG_BEAT},
+    {"journal", HF_PG_JOURNAL_WRITE},
+    {"fold", HF_PG_JOURNAL_FOLD},
     {"commit", "COMMIT"},
 };
 
@@ -328,11 +331,11 @@ static int start_first(struct hf_pg_session *session)
     if (session->cluster && timeout_ms < HF_PG_TIMEOUT_MS)
         session->pg.timeout_ms = HF_PG_TIMEOUT_MS;
     rv = hf_pg_session_connect(&session->pg, true);
-    session->pg.timeout_ms = timeout_ms;
     if (rv == 0)
         rv = hf_migrate_up(&session->pg, NULL, NULL);
     if (rv == 0)
         rv = session->cluster ? hf_pg_lease_join(session) : take_fence(session);
+    session->pg.timeout_ms = timeout_ms;
     session->started = rv == 0;
     return rv;
 }
@@ -364,6 +367,7 @@ int hf_pg_session_ready(struct hf_pg_session *session)
     if (session->reads_only)
         return hf_store_fail(session->pg.store, HF_EUNREACH, "PostgreSQL has closed a connection");
     session->beat_known = false;
+    session->journal_known = false;
     rv = session->started ? start_again(session) : start_first(session);
     if (rv == 0)
         rv = prepare(&session->pg);

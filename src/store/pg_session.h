@@ -33,7 +33,8 @@ enum { HF_PG_STATEMENT_MAX = 32 };
 
 struct hf_pg_session {
     struct hf_pg pg;
-    uint64_t fence; /* 0 until the store is ours */
+    uint64_t fence;     /* 0 until the store is ours */
+    bool journal_known; /* by this connection (pg_journal.h) */
 
     /* With standbys: the fence is the lease's epoch. */
     const struct hf_store_cluster *cluster; /* NULL: alone */

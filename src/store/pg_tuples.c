@@ -54,6 +54,16 @@ static uint32_t take_u32(struct tuple_reader *r)
     return be32toh(number);
 }
 
+static uint64_t take_u64(struct tuple_reader *r)
+{
+    struct hf_bytes bytes = take(r, sizeof(uint64_t));
+    uint64_t number = 0;
+
+    if (!r->bad)
+        memcpy(&number, bytes.data, sizeof(number));
+    return be64toh(number);
+}
+
 /* A column's bytes. NULL has the length -1, and so is too long for anything. */
 static struct hf_bytes get_bytes(struct tuple_reader *r, size_t max)
 {
@@ -68,16 +78,21 @@ static struct hf_bytes get_bytes(struct tuple_reader *r, size_t max)
 static int64_t get_signed(struct tuple_reader *r)
 {
     struct hf_bytes bytes = get_bytes(r, sizeof(uint64_t));
-    uint64_t number = 0;
+    struct tuple_reader n = {.rest = bytes};
 
-    if (r->bad || bytes.len == 0 || (bytes.len & (bytes.len - 1)) != 0) {
+    switch (r->bad ? 0 : bytes.len) {
+    case 1:
+        return (int8_t)bytes.data[0];
+    case 2:
+        return (int16_t)take_u16(&n);
+    case 4:
+        return (int32_t)take_u32(&n);
+    case 8:
+        return (int64_t)take_u64(&n);
+    default:
         r->bad = true;
         return 0;
     }
-    number = bytes.data[0] & 0x80 ? UINT64_MAX : 0;
-    for (size_t i = 0; i < bytes.len; i++)
-        number = number << 8 | bytes.data[i];
-    return (int64_t)number;
 }
 
 static uint64_t get_number(struct tuple_reader *r)
@@ -221,6 +236,15 @@ bool hf_pg_tuples_end(struct hf_bytes message)
     struct tuple_reader r = {.rest = message};
 
     return message.len == 0 || take_u16(&r) == UINT16_MAX;
+}
+
+bool hf_pg_tuple_id(struct hf_bytes message, uint64_t *out)
+{
+    struct tuple_reader r = {.rest = message};
+
+    (void)take_u16(&r);
+    *out = get_number(&r);
+    return !r.bad;
 }
 
 int hf_pg_tuple_encode(struct hf_bytes message, enum hf_record_kind kind, struct hf_buf *out)

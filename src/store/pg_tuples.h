@@ -19,6 +19,9 @@ bool hf_pg_tuples_skip_header(struct hf_bytes *message);
 /* True for the message that ends the rows, and for one that was nothing but the header. */
 bool hf_pg_tuples_end(struct hf_bytes message);
 
+/* The id of a row of a kind that has one, which is its first column. */
+bool hf_pg_tuple_id(struct hf_bytes message, uint64_t *out);
+
 /*
  * The encoded record of one row, appended to out. HF_EFORMAT for a row that is not a record of that
  * kind; columns are those of pg_tables.h.

@@ -3,6 +3,9 @@
  * pipeline of prepared statements, so that a batch costs one round trip however many records it
  * carries. A batch may be applied twice (its records are replaced or deleted by id), so one whose
  * outcome is unknown is sent again. pg_session.h keeps other daemons from writing.
+ *
+ * Under load batches go to a journal (pg_journal.h) and from there, many at a time, to the tables.
+ * Every reader changes what it finds in the tables by what is in the journal.
  */
 #include <stdlib.h>
 
@@ -10,6 +13,7 @@
 #include "base/error.h"
 #include "store/backend.h"
 #include "store/changes.h"
+#include "store/pg_journal.h"
 #include "store/pg_lease.h"
 #include "store/pg_rows.h"
 #include "store/pg_session.h"
@@ -18,19 +22,21 @@
 
 struct postgres {
     struct hf_pg_session session;
-    struct hf_changes changes;
+    struct hf_pg_journal journal;
+    struct hf_changes changes; /* what goes to the tables; for a reader, what the journal changes */
     struct hf_pg_rows rows;
     struct hf_buf record;                /* scratch: one encoded record on its way to a visitor */
     uint64_t newest[HF_RECORD_LOCK + 1]; /* by kind: no higher id is in the table */
 };
 
-static void postgres_close(struct hf_store *store)
+static void release(struct hf_store *store)
 {
     struct postgres *p = store->state;
 
     hf_buf_free(&p->record);
     hf_pg_rows_free(&p->rows);
     hf_changes_free(&p->changes);
+    hf_pg_journal_free(&p->journal);
     hf_pg_free(&p->session.pg);
     hf_free(store->alloc, p);
 }
@@ -60,13 +66,14 @@ static int prepare(struct hf_store *store, const struct hf_store_config *config)
     if (!p)
         return hf_store_fail(store, HF_ENOMEM, "out of memory");
     store->state = p;
+    hf_pg_journal_init(&p->journal, store->alloc);
     hf_changes_init(&p->changes, store->alloc);
     hf_pg_rows_init(&p->rows, store->alloc);
     hf_buf_init(&p->record, store->alloc);
     p->session.cluster = config->cluster;
     rv = hf_pg_init(&p->session.pg, store, config);
     if (rv < 0)
-        postgres_close(store);
+        release(store);
     return rv;
 }
 
@@ -81,7 +88,7 @@ static int postgres_open(struct hf_store *store, const struct hf_store_config *c
     if (rv == 0)
         rv = read_newest(p);
     if (rv < 0)
-        postgres_close(store);
+        release(store);
     return rv;
 }
 
@@ -117,20 +124,22 @@ static int fail_record(struct hf_store *store, enum hf_record_kind kind, int cod
                          hf_store_kind_name(kind), hf_strerror(code));
 }
 
-/* The three ways in which a batch changes a table. */
-enum way { WAY_DELETE, WAY_PUT, WAY_ADD };
+/* The three ways in which changes reach a table, and one in which they need not. */
+enum way { WAY_DELETE, WAY_PUT, WAY_ADD, WAY_NONE };
 
 static const char *const VERBS[] = {"delete", "put", "add"};
 
 /*
  * Ids grow and are never used twice, so a record with an id above all that the table has had is
- * new, and need not be looked for.
+ * new, and need not be looked for, neither to replace nor to delete it.
  */
 static enum way way_of(const struct postgres *p, const struct hf_op *op)
 {
+    bool new = op->id > p->newest[op->kind];
+
     if (op->type == HF_OP_DELETE)
-        return WAY_DELETE;
-    return op->id > p->newest[op->kind] ? WAY_ADD : WAY_PUT;
+        return new ? WAY_NONE : WAY_DELETE;
+    return new ? WAY_ADD : WAY_PUT;
 }
 
 /* Those operations on one kind that go one way: one statement, or none. */
@@ -181,14 +190,12 @@ static int send_fence(struct postgres *p)
     return send_rows(p, lease ? "lease" : "fence") ? 0 : hf_pg_fail_send(&p->session.pg);
 }
 
-/* Everything but the COMMIT. */
-static int send_batch(struct postgres *p)
+/* All changes to the tables. */
+static int send_changes(struct postgres *p)
 {
     const struct hf_changes *changes = &p->changes;
-    int rv = send_plain(p, "begin");
+    int rv = 0;
 
-    if (rv == 0)
-        rv = send_fence(p);
     for (size_t from = 0; from < changes->count && rv == 0;) {
         const struct hf_op *ops = &changes->ops[from];
         size_t count = hf_changes_run(changes, &from);
@@ -200,18 +207,60 @@ static int send_batch(struct postgres *p)
     return rv;
 }
 
+/* The batch and all that is pending go to the tables. */
+static int send_folded(struct postgres *p, const struct hf_batch *batch)
+{
+    struct hf_pg_journal *journal = &p->journal;
+    bool mark = !hf_pg_journal_is_empty(journal);
+    const struct hf_batch *all = mark ? &journal->pending : batch;
+    int rv = mark ? hf_batch_append(&journal->pending, batch) : 0;
+
+    if (rv < 0 || hf_changes_collapse(&p->changes, all) < 0)
+        return hf_store_fail(p->session.pg.store, HF_ENOMEM, "out of memory");
+    rv = send_changes(p);
+    hf_pg_rows_clear(&p->rows);
+    if (rv < 0 || !mark)
+        return rv;
+    if (hf_pg_rows_add_id(&p->rows, journal->written) < 0)
+        return hf_store_fail(p->session.pg.store, HF_ENOMEM, "out of memory");
+    return send_rows(p, "fold") ? 0 : hf_pg_fail_send(&p->session.pg);
+}
+
+static int send_to_journal(struct postgres *p, const struct hf_batch *batch)
+{
+    hf_pg_rows_clear(&p->rows);
+    if (hf_pg_journal_rows(&p->journal, batch, &p->rows) < 0)
+        return hf_store_fail(p->session.pg.store, HF_ENOMEM, "out of memory");
+    return send_rows(p, "journal") ? 0 : hf_pg_fail_send(&p->session.pg);
+}
+
+/* Where a batch goes. */
+enum place { PLACE_NOWHERE, PLACE_JOURNAL, PLACE_TABLES };
+
+/* Everything but the COMMIT. */
+static int send_batch(struct postgres *p, const struct hf_batch *batch, enum place place)
+{
+    int rv = send_plain(p, "begin");
+
+    if (rv == 0)
+        rv = send_fence(p);
+    if (rv == 0 && place == PLACE_JOURNAL)
+        rv = send_to_journal(p, batch);
+    if (rv == 0 && place == PLACE_TABLES)
+        rv = send_folded(p, batch);
+    return rv;
+}
+
 /* One transaction, on a connection that is ready. */
-static int commit(struct hf_store *store, const struct hf_batch *batch)
+static int transact(struct hf_store *store, const struct hf_batch *batch, enum place place)
 {
     struct postgres *p = store->state;
     enum hf_pg_outcome outcome;
     int rv;
 
-    if (hf_changes_collapse(&p->changes, batch) < 0)
-        return hf_store_fail(store, HF_ENOMEM, "out of memory");
     if (!PQenterPipelineMode(p->session.pg.conn))
         return hf_pg_fail_send(&p->session.pg);
-    rv = send_batch(p);
+    rv = send_batch(p, batch, place);
     if (rv == 0) {
         rv = send_plain(p, "commit");
         store->in_doubt = rv < 0; /* libpq may have sent it nevertheless */
@@ -231,15 +280,51 @@ static int commit(struct hf_store *store, const struct hf_batch *batch)
     return rv;
 }
 
+/* After a failure, or on a new connection, the database says what is in the journal. */
+static int know_journal(struct postgres *p)
+{
+    int rv = p->session.journal_known ? 0 : hf_pg_journal_read(&p->journal, &p->session.pg);
+
+    p->session.journal_known = rv == 0;
+    if (!hf_pg_journal_is_empty(&p->journal))
+        p->session.pg.store->untidy = true;
+    return rv;
+}
+
+static int commit_to(struct hf_store *store, const struct hf_batch *batch, enum place place)
+{
+    struct postgres *p = store->state;
+    int rv = transact(store, batch, place);
+
+    if (rv == 0 && place == PLACE_TABLES)
+        hf_pg_journal_note_folded(&p->journal);
+    p->session.journal_known =
+        rv == 0 && (place == PLACE_TABLES || hf_pg_journal_note_written(&p->journal, batch) == 0);
+    store->untidy = !p->session.journal_known || !hf_pg_journal_is_empty(&p->journal);
+    return rv;
+}
+
+static int commit(struct hf_store *store, const struct hf_batch *batch)
+{
+    struct postgres *p = store->state;
+    int rv = know_journal(p);
+
+    if (rv < 0)
+        return rv;
+    return commit_to(store, batch,
+                     hf_pg_journal_wants(&p->journal, batch) ? PLACE_JOURNAL : PLACE_TABLES);
+}
+
+static const struct hf_batch NOTHING = {0};
+
 /* A batch that changes nothing but the lease, whatever its beat is now. */
 static int renew(struct hf_store *store)
 {
-    static const struct hf_batch NOTHING = {0};
     struct postgres *p = store->state;
     int rv;
 
     p->session.beat_known = false;
-    rv = commit(store, &NOTHING);
+    rv = transact(store, &NOTHING, PLACE_NOWHERE);
     hf_pg_lease_note(&p->session, rv);
     return rv;
 }
@@ -281,18 +366,55 @@ static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
     return p->session.cluster ? apply_as_owner(store, batch) : commit(store, batch);
 }
 
+/* Empties the journal. Should it fail, the journal is as good a place. */
+static int postgres_tidy(struct hf_store *store)
+{
+    struct postgres *p = store->state;
+    int rv;
+
+    store->untidy = false;
+    if (p->session.fence == 0)
+        return 0;
+    rv = ready_as_owner(store);
+    if (rv == 0)
+        rv = know_journal(p);
+    if (rv < 0 || hf_pg_journal_is_empty(&p->journal))
+        return rv;
+    rv = p->session.cluster && !p->session.beat_known ? renew(store) : 0;
+    if (rv < 0)
+        return rv;
+    rv = commit_to(store, &NOTHING, PLACE_TABLES);
+    if (p->session.cluster)
+        hf_pg_lease_note(&p->session, rv);
+    return rv;
+}
+
+static void postgres_close(struct hf_store *store)
+{
+    const struct postgres *p = store->state;
+
+    if (store->untidy && p->session.pg.conn)
+        (void)postgres_tidy(store);
+    release(store);
+}
+
 static int postgres_lease(struct hf_store *store, struct hf_store_lease_call *call)
 {
     struct postgres *p = store->state;
     uint64_t before = p->session.fence;
     bool renews = call->order.action == HF_LEASE_RENEW;
-    int rv = renews ? ready_as_owner(store) : hf_pg_session_ready(&p->session);
+    int rv;
 
+    if (call->order.action == HF_LEASE_RELEASE && store->untidy)
+        (void)postgres_tidy(store);
+    rv = renews ? ready_as_owner(store) : hf_pg_session_ready(&p->session);
     p->session.row_found = false;
     if (rv == 0 && renews)
         rv = renew(store);
     if (rv == 0)
         rv = hf_pg_lease_do(&p->session, call);
+    if (p->session.fence != before)
+        p->session.journal_known = false;
     if (rv == 0 && p->session.fence != before && p->session.fence != 0)
         rv = read_newest(p);
     return rv;
@@ -317,13 +439,37 @@ static int postgres_probe(struct hf_store *store)
     return rv < 0 ? rv : hf_pg_session_check(&p->session);
 }
 
+/* Whether the journal changes this row; ids are the first column of what has one. */
+static bool is_outdated(const struct postgres *p, struct hf_bytes message, enum hf_record_kind kind)
+{
+    uint64_t id;
+
+    return p->changes.count > 0 && kind != HF_RECORD_SERVER && hf_pg_tuple_id(message, &id) &&
+           hf_changes_find(&p->changes, kind, id);
+}
+
+/* What the journal puts in their place, or adds. */
+static int visit_journal(struct postgres *p, enum hf_record_kind kind, hf_store_visit visit,
+                         void *ctx)
+{
+    int rv = 0;
+
+    for (size_t i = 0; i < p->changes.count && rv == 0; i++) {
+        const struct hf_op *op = &p->changes.ops[i];
+
+        if (op->kind == kind && op->type == HF_OP_PUT)
+            rv = visit(ctx, kind, op->value);
+    }
+    return rv;
+}
+
 /* One message of a COPY, which is one row, to the visitor. */
 static int visit_message(struct postgres *p, struct hf_bytes message, enum hf_record_kind kind,
                          hf_store_visit visit, void *ctx)
 {
     int rv;
 
-    if (hf_pg_tuples_end(message))
+    if (hf_pg_tuples_end(message) || is_outdated(p, message, kind))
         return 0;
     hf_buf_clear(&p->record);
     rv = hf_pg_tuple_encode(message, kind, &p->record);
@@ -359,6 +505,14 @@ static int read_copy(struct postgres *p, enum hf_record_kind kind, hf_store_visi
     return rv;
 }
 
+/* Readers change what is in the tables by this. */
+static int collapse_journal(struct postgres *p)
+{
+    if (hf_changes_collapse(&p->changes, &p->journal.pending) < 0)
+        return hf_store_fail(p->session.pg.store, HF_ENOMEM, "out of memory");
+    return 0;
+}
+
 /* Runs a COPY of one kind's records and visits them. */
 static int read_rows(struct postgres *p, enum hf_record_kind kind, hf_store_visit visit, void *ctx)
 {
@@ -378,7 +532,8 @@ static int read_rows(struct postgres *p, enum hf_record_kind kind, hf_store_visi
             rv = read_copy(p, kind, visit, ctx, &visited);
         PQclear(result);
     }
-    return rv < 0 ? rv : visited;
+    rv = rv < 0 ? rv : visited;
+    return rv < 0 ? rv : visit_journal(p, kind, visit, ctx);
 }
 
 static int postgres_list(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit,
@@ -387,6 +542,10 @@ static int postgres_list(struct hf_store *store, enum hf_record_kind kind, hf_st
     struct postgres *p = store->state;
     int rv = hf_pg_session_ready(&p->session);
 
+    if (rv == 0)
+        rv = know_journal(p);
+    if (rv == 0)
+        rv = collapse_journal(p);
     return rv < 0 ? rv : read_rows(p, kind, visit, ctx);
 }
 
@@ -401,8 +560,14 @@ static int load_owned(struct hf_store *store, const struct hf_lease_row *mine,
         rv = hf_pg_lease_see(&p->session, mine);
     if (rv == 0)
         rv = hf_pg_lease_list_foreign(&p->session, to);
+    if (rv == 0)
+        rv = hf_pg_journal_read(&p->journal, &p->session.pg);
+    if (rv == 0)
+        rv = collapse_journal(p);
     for (size_t i = 0; i < HF_COUNT_OF(ORDER) && rv == 0; i++)
         rv = hf_store_blame_record(store, ORDER[i], read_rows(p, ORDER[i], to->record, to->ctx));
+    if (rv == 0 && to->end)
+        rv = hf_store_blame_record(store, HF_RECORD_LOCK, to->end(to->ctx));
     return rv;
 }
 
@@ -415,7 +580,7 @@ static int postgres_load_owned(struct hf_store *store, const struct hf_store_con
         return rv;
     ((struct postgres *)store->state)->session.reads_only = true;
     rv = load_owned(store, mine, to);
-    postgres_close(store);
+    release(store);
     return rv;
 }
 
@@ -426,6 +591,7 @@ const struct hf_store_backend hf_store_postgres = {
     .close = postgres_close,
     .apply = postgres_apply,
     .probe = postgres_probe,
+    .tidy = postgres_tidy,
     .list = postgres_list,
     .lease = postgres_lease,
     .lease_row = postgres_lease_row,

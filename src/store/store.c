@@ -164,6 +164,12 @@ int hf_store_flush(struct hf_store *store)
     return store->backend->flush ? store->backend->flush(store) : 0;
 }
 
+int hf_store_tidy(struct hf_store *store)
+{
+    HF_ASSERT(store->backend);
+    return store->backend->tidy ? store->backend->tidy(store) : 0;
+}
+
 int hf_store_probe(struct hf_store *store)
 {
     HF_ASSERT(store->backend);

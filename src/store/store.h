@@ -54,6 +54,7 @@ struct hf_store {
     const struct hf_alloc *alloc;
     void *state; /* private to the backend */
     bool in_doubt;
+    bool untidy; /* hf_store_tidy() has something to do */
     char error[HF_STORE_ERROR_MAX];
 };
 
@@ -79,6 +80,12 @@ const char *hf_store_error(const struct hf_store *store);
 
 /* Visits all records: the server's, if there is one, then clients, then locks. */
 int hf_store_load(struct hf_store *store, hf_store_visit visit, void *ctx);
+
+/*
+ * For a visitor that looks at records late, and found one of this kind wrong after the walk: sets
+ * the error text as the walk would have done, and returns code, which may be 0.
+ */
+int hf_store_blame_record(struct hf_store *store, enum hf_record_kind kind, int code);
 
 /*
  * Checks a store that no daemon has, and visits all its records in the order of hf_store_load(). An
@@ -126,6 +133,12 @@ static inline bool hf_store_in_doubt(const struct hf_store *store)
 {
     return store->in_doubt;
 }
+
+/*
+ * Does what was put off under load, when store->untidy says that there is something; for moments in
+ * which there is none. Changes no record. The codes of hf_store_apply().
+ */
+int hf_store_tidy(struct hf_store *store);
 
 /*
  * Finds out whether the store is usable now, by reconnecting or by writing, without changing a

@@ -100,6 +100,8 @@ def they_count_what_happened():
     """Requests by outcome, their durations, locks, waiters, callbacks, commits."""
     with Host("192.0.2.2"), Daemon():
         traffic()
+        with rpc.Tcp("192.0.2.1", PORT) as client:
+            assert client.call(NSM, 1, 5).status == rpc.SYSTEM_ERR  # SM_SIMU_CRASH, which only root may ask for
         wait_until(lambda: samples(scrape())["nlm_callbacks_total", 'result="accepted"'] == 1, "beta was called")
         found = samples(scrape())
         for name, labels, value in (
@@ -109,6 +111,7 @@ def they_count_what_happened():
                 ("nlm_requests_total", 'procedure="UNLOCK",result="granted"', 1),
                 ("nlm_request_duration_seconds_count", 'procedure="LOCK"', 3),
                 ("nsm_requests_total", 'procedure="MON",result="success"', 1),
+                ("nsm_requests_total", 'procedure="SIMU_CRASH",result="failure"', 1),
                 ("nsm_request_duration_seconds_count", 'procedure="MON"', 1),
                 ("nlm_locks_held", "", 1), ("nlm_blocked", "", 0), ("nsm_clients_registered", "", 3),
                 ("nlm_callback_duration_seconds_count", "", 1),

@@ -72,6 +72,7 @@ void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life)
     const struct records *records = &world->db.primary.records;
     struct hf_core_config config = core_config(world);
     struct hf_view_status status;
+    struct hf_loader *loader;
 
     if (!n->up || !n->is_loading || n->life != life)
         return;
@@ -82,8 +83,12 @@ void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life)
 
     n->core = hf_core_new(&config, &hf_alloc_heap);
     HF_ASSERT(n->core);
+    loader = hf_loader_new(n->core);
+    HF_ASSERT(loader);
     for (unsigned i = 0; i < records->count; i++)
-        HF_ASSERT(hf_core_load(n->core, records->at[i]->kind, record_bytes(records->at[i])) == 0);
+        HF_ASSERT(hf_loader_add(loader, records->at[i]->kind, record_bytes(records->at[i])) == 0);
+    HF_ASSERT(hf_loader_end(loader) == 0);
+    hf_loader_del(loader);
     HF_ASSERT(hf_core_start(n->core, cl_core_now(world, node)) == 0);
     n->is_loading = false;
     hf_core_view_status(n->core, cl_core_now(world, node), &status);

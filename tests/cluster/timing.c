@@ -20,7 +20,7 @@ static const struct {
     {CL_FAULT_STOP_PROCESS, "SIGSTOP of the owner", 2000},
     {CL_FAULT_STOP_HOST, "the owner's host stands still", 2000},
     {CL_FAULT_CUT_TO_DB, "the owner cannot reach the database", 2000},
-    {CL_FAULT_CUT_FROM_DB, "the database cannot reach the owner", 4000},
+    {CL_FAULT_CUT_FROM_DB, "the database cannot reach the owner", 2000},
     {CL_FAULT_MOVE, "planned move", 500},
     {CL_FAULT_RELEASE, "release by an outside manager", 500},
 };

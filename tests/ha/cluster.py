@@ -14,7 +14,7 @@ import signal
 import time
 
 from holdfast_test.daemon import WAIT_S, Daemon, program, wait_until
-from postgres import Pair
+from postgres import DATABASE, Pair
 from wires import Node, Switch, address4, address6
 
 SERVICE, SERVICE6 = address4(100), address6(100)
@@ -48,7 +48,7 @@ class Member:
             "server.name=files.example", "grace.mode=conflict",
             f"admin.listen={self.node.address}:{self.admin_port}", *self.cluster.sets,
             env={"HOLDFAST_ANNOUNCE": os.environ["HOLDFAST_ANNOUNCE"],
-                 "RUNTIME_DIRECTORY": f"/run/holdfast:{self.run_directory}"},
+                 "RUNTIME_DIRECTORY": f"/run/holdfast:{self.run_directory}", **self.cluster.envs.get(self.name, {})},
             under=[*self.node.inside, *AS_UNIT])
         self.node.run("mkdir", "-p", self.run_directory)
         self.node.run("chown", "nobody", "/run/holdfast", self.run_directory)
@@ -114,23 +114,48 @@ class Member:
             self.daemon.check_sanitizers()
 
 
+# Clients that are never heard of, with locks each on a file of its own. Their addresses lead nowhere.
+CROWD = 100
+FILL = """
+SET search_path = holdfast_{service};
+UPDATE server_state SET epoch = 1, clean = true;
+INSERT INTO nsm_client_registrations (id, protocol, transport, mon_name, addresses, local_address, nsm_state, ttl_ms,
+        registered_at_ms, server_epoch, my_name, callback_prog, callback_vers, callback_proc, priv, callback_host)
+    SELECT (1::int8 << 40) + n, 1, 2, ('crowd' || n)::bytea, '203.0.113.' || n, '', 0, 0,
+        0, 1, '', 0, 0, 0, decode(repeat('00', 16), 'hex'), ''
+    FROM generate_series(1, {crowd}) n;
+INSERT INTO nlm_locks (id, client_id, share, file_handle, owner_handle, svid, first_byte, last_byte, exclusive,
+        acquired_at_ms, server_epoch)
+    SELECT (1::int8 << 40) + 1000 + n, (1::int8 << 40) + 1 + n % {crowd}, 'default', decode(md5(n::text), 'hex'),
+        (n % 1000 || '@crowd' || 1 + n % {crowd})::bytea, n % 1000, 0, 18446744073709551615, true, 0, 1
+    FROM generate_series(1, {locks}) n;
+"""
+
+
 class Cluster:
+    """folders: of the PostgreSQL servers (postgres.Pair). envs: for a host by name, what its daemon or server finds in
+    its environment besides. held: so many locks are in the store from the beginning."""
+
     hosts = (("alpha", 11), ("beta", 12))
     member = Member
 
-    def __init__(self, *sets, fsync="off", synchronous=True, ipv6=False, hook=HOOK):
-        self.sets, self.fsync, self.synchronous = sets, fsync, synchronous
+    def __init__(self, *sets, fsync="off", synchronous=True, ipv6=False, hook=HOOK, folders=None, envs=None, held=0):
+        self.folders, self.envs = folders, envs or {}
+        self.sets, self.fsync, self.synchronous, self.held = sets, fsync, synchronous, held
         self.service, self.hook = "files", hook
         self.addresses = [SERVICE] + ([SERVICE6] if ipv6 else [])
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
             switch = self.open_switch(stack)
-            nodes = [stack.enter_context(Node(switch, name, number))
-                     for name, number in (*self.hosts, ("db1", 21), ("db2", 22))]
-            self.pair = stack.enter_context(Pair(*nodes[2:], fsync=self.fsync, synchronous=self.synchronous))
+            self.nodes = nodes = [stack.enter_context(Node(switch, name, number))
+                                  for name, number in (*self.hosts, ("db1", 21), ("db2", 22))]
+            self.pair = stack.enter_context(Pair(*nodes[2:], fsync=self.fsync, synchronous=self.synchronous,
+                                                 folders=self.folders, envs=self.envs))
             self.members = [self.member(self, node) for node in nodes[:2]]
             self.members[0].migrate()
+            if self.held:
+                self.pair.primary.sql(FILL.format(service=self.service, locks=self.held, crowd=CROWD), DATABASE)
             stack.callback(self._kill_all)
             for member in self.members:
                 member.start()

@@ -40,6 +40,8 @@ tcp_keepalives_interval = 1
 tcp_keepalives_count = 2
 client_connection_check_interval = 500ms
 log_min_messages = warning
+max_wal_size = 128MB
+min_wal_size = 32MB
 """
 
 
@@ -50,11 +52,19 @@ def programs():
     return Path(found[-1])
 
 
-class Server:
-    """One server: its host and its directory."""
+def has_ended(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
-    def __init__(self, node, folder):
+
+class Server:
+    """One server: its host and its directory. env: more for its environment."""
+
+    def __init__(self, node, folder, env=None):
         self.node, self.folder, self.process = node, folder, None
+        self.env = os.environ | (env or {})
         self.bin = programs()
         self.log = str(folder) + ".log"
         self.sockets = Path(str(folder) + ".sockets")
@@ -92,8 +102,13 @@ class Server:
     def start(self):
         with open(self.log, "ab") as log:
             self.process = self.node.start("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups",
-                                           str(self.bin / "postgres"), "-D", str(self.folder), stdout=log, stderr=log)
+                                           str(self.bin / "postgres"), "-D", str(self.folder), stdout=log, stderr=log,
+                                           env=self.env)
         wait_until(self.is_ready, f"PostgreSQL on {self.node.name}")
+
+    def make_database(self):
+        self.sql(f"CREATE ROLE {USER} LOGIN")
+        self.sql(f"CREATE DATABASE {DATABASE} OWNER {USER}")
 
     def is_ready(self):
         assert self.process.poll() is None, Path(self.log).read_text()
@@ -117,10 +132,13 @@ class Server:
 
     def kill(self):
         """As a crash of the host: every process at once, with its connections."""
+        pids = []
         if self.process.poll() is None:
             self.signal(signal.SIGSTOP)  # so that no process sees another's end
+            pids = self.pids()
             self.signal(signal.SIGKILL)
         self.process.wait()
+        wait_until(lambda: all(map(has_ended, pids)), "the end of all processes, which share memory")
 
     def pause(self):
         """As a host that hangs: no process of it does anything."""
@@ -136,18 +154,44 @@ class Server:
             self.process.wait()
 
 
+def dsn(*nodes):
+    """For libpq: one of these hosts, the one that can write."""
+    return (f"host={','.join(node.address for node in nodes)} port={','.join([str(PORT)] * len(nodes))} user={USER} "
+            f"dbname={DATABASE} target_session_attrs=read-write connect_timeout=4")
+
+
+class Single:
+    """A server without a standby, in a new directory."""
+
+    def __init__(self, node, folder, fsync="off", env=None):
+        self.node, self.folder, self.fsync, self.env, self.dsn = node, folder, fsync, env, dsn(node)
+
+    def __enter__(self):
+        self.primary = Server(self.node, Path(self.folder), self.env)
+        self.primary.init(self.fsync)
+        with open(self.primary.folder / "postgresql.auto.conf", "a") as file:
+            file.write("synchronous_standby_names = ''\n")
+        self.primary.start()
+        self.primary.make_database()
+        return self
+
+    def __exit__(self, *_):
+        self.primary.stop()
+
+
 class Pair:
-    def __init__(self, first, second, fsync="off", synchronous=True):
+    """folders: for each server a directory that is made; otherwise temporary ones. envs: as in cluster.Cluster."""
+
+    def __init__(self, first, second, fsync="off", synchronous=True, folders=None, envs=None):
         self.nodes, self.fsync, self.synchronous = (first, second), fsync, synchronous
-        self.dsn = (f"host={first.address},{second.address} port={PORT},{PORT} user={USER} dbname={DATABASE} "
-                    "target_session_attrs=read-write connect_timeout=4")
+        self.folders, self.envs, self.dsn = folders, envs or {}, dsn(first, second)
 
     def __enter__(self):
         self.root = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
         os.chmod(self.root, 0o755)
         self.servers = []
-        for node in self.nodes:
-            self.servers.append(Server(node, self.root / node.name))
+        for node, folder in zip(self.nodes, self.folders or [self.root / node.name for node in self.nodes]):
+            self.servers.append(Server(node, Path(folder), self.envs.get(node.name)))
         self.primary, self.standby = self.servers
         try:
             self.primary.init(self.fsync)
@@ -161,8 +205,7 @@ class Pair:
         with open(self.primary.folder / "postgresql.auto.conf", "a") as file:
             file.write("synchronous_standby_names = ''\n")  # until the standby is there
         self.primary.start()
-        self.primary.sql(f"CREATE ROLE {USER} LOGIN")
-        self.primary.sql(f"CREATE DATABASE {DATABASE} OWNER {USER}")
+        self.primary.make_database()
         self.standby.copy_from(self.primary)
         self.standby.start()
         if self.synchronous:

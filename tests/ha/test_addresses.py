@@ -185,14 +185,17 @@ def nothing_leaves_from_an_address_that_is_gone():
         daemon.check_sanitizers()
 
 
-# A program that is not ours, such as the file server: a listener for both families that says hello and keeps its connections.
+# A program that is not ours, such as the file server: a listener for both families that says hello and keeps its connections;
+# if told to, closes the first, as when it is killed.
 LISTENER = """
-import socket
+import socket, sys
 kept, listener = [], socket.create_server(("::", 2049), family=socket.AF_INET6, dualstack_ipv6=True)
 print("ready", flush=True)
 while True:
     kept.append(listener.accept()[0])
     kept[-1].send(b"hello")
+    if sys.argv[1] == "closes" and len(kept) == 1:
+        kept[-1].close()
 """
 
 
@@ -220,31 +223,46 @@ def move(address, old, new):
     assert hook(new, "take", address) == (0, "")
 
 
+def come_back(address, how):
+    """A client with a connection to alpha, after a move one from the same port to beta; the service comes back to alpha."""
+    with two_hosts() as (alpha, beta):
+        for node in (alpha, beta):
+            listener = node.start(sys.executable, "-c", LISTENER, how if node is alpha else "keeps", stdout=subprocess.PIPE)
+            assert listener.stdout.readline() == b"ready\n"
+        assert hook(alpha, "take", address) == (0, "")
+        first = connect(address)
+        if how == "closes":
+            assert first.recv(1) == b""
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+            first.close()
+        move(address, alpha, beta)
+        first.close()
+        second = connect(address)
+        move(address, beta, alpha)
+        second.send(b"a request")
+        try:
+            said = second.recv(5)
+        except ConnectionResetError:
+            said = "reset"
+        assert said == "reset", said
+        second.close()
+        connect(address).close()
+
+
 @tap.test
 def connections_do_not_outlive_the_address():
     """HA-07: given a client with a connection to alpha, and after a move one from the same port to beta, when the service comes
     back to alpha, then alpha resets what it does not know, and the client connects anew. (A connection that alpha had kept
     would answer with ACKs, which the client answers, and so on: its requests would wait for minutes.)"""
-    with two_hosts() as (alpha, beta):
-        for node in (alpha, beta):
-            listener = node.start(sys.executable, "-c", LISTENER, stdout=subprocess.PIPE)
-            assert listener.stdout.readline() == b"ready\n"
-        for address in (SERVICE4, SERVICE6):
-            assert hook(alpha, "take", address) == (0, "")
-            first = connect(address)
-            move(address, alpha, beta)
-            first.close()
-            second = connect(address)
-            move(address, beta, alpha)
-            second.send(b"a request")
-            try:
-                said = second.recv(5)
-            except ConnectionResetError:
-                said = "reset"
-            assert said == "reset", said
-            second.close()
-            connect(address).close()
-            assert hook(alpha, "drop", address) == (0, "")
+    for address in (SERVICE4, SERVICE6):
+        come_back(address, "keeps")
+
+
+@tap.test
+def closed_connections_do_not_outlive_the_address():
+    """The same with a connection that alpha's process closed: it is in TIME-WAIT."""
+    for address in (SERVICE4, SERVICE6):
+        come_back(address, "closes")
 
 
 def unread(node, address):

@@ -2,7 +2,8 @@
 """Takeovers (HA-01 to HA-06, HA-08): two nodes, a real PostgreSQL primary with a synchronous standby, lock load.
 
 HOLDFAST_TAKEOVERS=N makes N takeovers of each kind instead of a few, with a database that flushes, and fails if the goal of
-HA-05 is missed: `make takeovers`. Otherwise no verdict depends on how long something took.
+HA-05 is missed: `make takeovers`. Otherwise no verdict depends on how long something took. HOLDFAST_HELD=N: so many locks
+are held all the time, each on a file of its own.
 """
 import os
 import statistics
@@ -16,7 +17,10 @@ from wires import Tap
 
 MEASURING = "HOLDFAST_TAKEOVERS" in os.environ
 ROUNDS = int(os.environ.get("HOLDFAST_TAKEOVERS", "5"))
-GOAL_S, MOVE_GOAL_S = 2.0, 0.5
+HELD = int(os.environ.get("HOLDFAST_HELD", "0"))
+MANY = 100000
+GOAL_S, MOVE_GOAL_S = (2.0, 0.5) if HELD <= MANY else (4.0, 4.0)
+SETS = ("limits.locks=3000000", "notify.on_failure=keep")
 
 
 def state():
@@ -49,7 +53,14 @@ def check_locks(cluster, load):
     load.check_no_errors()
     intervals = load.check_no_two_holders()
     load.check_nothing_lost(cluster.owner().locks())
+    check_held(cluster)
     tap.note(f"{load.answers()} answers to 6 clients, {intervals} times that one held a contested file")
+
+
+def check_held(cluster):
+    """None of the locks that are held all the time is missing."""
+    status, said = cluster.owner().get("/api/v1/status")
+    assert status == 200 and said["counts"]["locks"] >= HELD, said
 
 
 def take_over(cluster, prober, kind):
@@ -66,7 +77,7 @@ def take_over(cluster, prober, kind):
 
 def takeovers(kind):
     first, granted, states = [], [], []
-    with Cluster(fsync="on" if MEASURING else "off") as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
+    with Cluster(*SETS, fsync="on" if MEASURING else "off", held=HELD) as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
         states.append(state())
         try:
             for _ in range(ROUNDS):
@@ -75,6 +86,7 @@ def takeovers(kind):
                 first.append(answered)
                 granted.append(grant)
                 states.append(state())
+                check_held(cluster)
         except BaseException:
             tap.note(f"{kind}: failed in round {len(first) + 1}; before: {sorted(first)}")
             raise
@@ -134,7 +146,7 @@ def a_stopped_owner_sends_not_one_packet():
 def a_planned_move_costs_no_client_an_error():
     """holdfastctl cluster move, to and fro under load: each request is answered, by one node or the other."""
     gaps = []
-    with Cluster(fsync="on" if MEASURING else "off") as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
+    with Cluster(*SETS, fsync="on" if MEASURING else "off", held=HELD) as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
         for _ in range(ROUNDS):
             load.wait_for_more(200)
             owner = cluster.wait_for_pair()

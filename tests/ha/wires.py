@@ -80,7 +80,7 @@ class Node:
         return done.stdout.decode()
 
     def start(self, *command, **options):
-        process = subprocess.Popen([*self.inside, *command], stdin=subprocess.DEVNULL, **options)
+        process = subprocess.Popen([*self.inside, *command], **{"stdin": subprocess.DEVNULL, **options})
         self.started.append(process)
         return process
 

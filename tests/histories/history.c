@@ -6,9 +6,9 @@
 #include "base/assert.h"
 #include "base/text.h"
 
-const char *const history_kind_names[HISTORY_KINDS] = {"test",  "lock",   "enter",  "wait",
-                                                       "grant", "unlock", "cancel", "reclaim",
-                                                       "lapse", "weaken", "crash",  "restart"};
+const char *const history_kind_names[HISTORY_KINDS] = {
+    "test",    "lock",  "enter",  "wait",  "grant", "unlock", "cancel",
+    "reclaim", "lapse", "weaken", "leave", "crash", "restart"};
 const char *const history_result_names[] = {"granted", "denied", "blocked", "maybe"};
 
 static bool word_of(const char *word, const char *const *words, size_t n, unsigned *out)
@@ -56,6 +56,7 @@ static bool fits(const struct history_op *op)
     case HISTORY_WAIT:
         return op->result == HISTORY_BLOCKED || op->result == HISTORY_MAYBE;
     case HISTORY_LAPSE:
+    case HISTORY_LEAVE:
     case HISTORY_WEAKEN:
         return op->result == HISTORY_MAYBE;
     case HISTORY_GRANT:

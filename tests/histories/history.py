@@ -4,13 +4,15 @@ hf-check-history.
 What no client knows becomes an operation with the result `maybe`: a request under way when its host was killed, and
 that its GRANTED callback was then refused; of a LOCK that was under way while the server was killed, that the first
 copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
-it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive.
+it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive; of a waiter that could not be called back
+for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed.
 """
 import bisect
 from dataclasses import dataclass
 
 NEVER = 2**63 - 1
 ALL = "0 7 x"
+GIVEN_UP_NS = 8 * 10**9  # a callback is given up after three attempts of 5 s, the first of which began some time before
 
 
 class Noticed(AssertionError):
@@ -27,6 +29,7 @@ class Op:
     completed: int = NEVER
     result: str = "maybe"
     holder: str = ""
+    refused: bool = False
 
     def line(self):
         return f"{self.file} {self.owner} {self.kind} {self.cells} {self.invoked} {self.completed} {self.result} {self.holder}\n"
@@ -46,6 +49,8 @@ def read_life(path, host):
                 op.completed, op.result, op.holder = int(words[2]), words[3], " ".join(words[4:])
                 if op.result == "blocked":
                     op.kind = "wait"
+            elif words[0] == "r":
+                ops[words[1]].refused = True
             elif words[0] == "x":
                 raise Noticed(f"host {host}: {line.strip()}")
     return list(ops.values())
@@ -63,13 +68,28 @@ def join_lives(lives):
         yield from (op for op in life if not (op.kind in ("test", "reclaim", "cancel") and op.result == "maybe"))
 
 
+def undone(op):
+    """A LOCK that the store refused, and that was asked for again: while its commit was tried, others were told to wait for
+    it, or were denied. They were promised nothing."""
+    if op.refused:
+        for kind in ("lock", "lapse"):
+            yield Op(op.owner, op.file, kind, op.cells, op.invoked, op.completed)
+
+
+def given_up(op):
+    """A waiter that was unreachable for long: what it was granted may have been taken back, and its place in the queue."""
+    if op.kind == "grant" and op.completed - op.invoked > GIVEN_UP_NS:
+        for kind in ("lapse", "leave"):
+            yield Op(op.owner, op.file, kind, op.cells, op.invoked + GIVEN_UP_NS, op.completed)
+
+
 def phantoms(op, restarts):
     """What a LOCK or a wait that was under way at a restart of the server may have done besides."""
     if op.kind == "reclaim" and op.cells.endswith("s"):
         yield Op(op.owner, op.file, "weaken", op.cells, op.invoked, op.completed)
     if op.kind not in ("lock", "enter", "wait", "grant"):
         return
-    for began, ended in restarts[bisect.bisect_left(restarts, (op.invoked, 0)):]:
+    for began, ended in restarts[bisect.bisect_right(restarts, op.invoked, key=lambda interval: interval[1]):]:
         if began >= op.completed:
             return
         if op.kind != "grant":
@@ -79,17 +99,20 @@ def phantoms(op, restarts):
 
 def write(path, hosts, restarts, files):
     """hosts: for each host number the logs of its lives. restarts: (before the kill, after it) of the server, in
-    order. Returns how many operations clients completed."""
-    count = 0
+    order. Returns how many operations clients completed, and of each host the moments at which a lock was granted."""
+    count, grants = 0, {host: [] for host in hosts}
     with open(path, "w", encoding="ascii") as out:
         for host, logs in hosts.items():
             for op in join_lives([read_life(log, host) for log in logs]):
                 count += op.result != "maybe"
+                if op.result == "granted" and op.kind in ("lock", "enter", "grant"):
+                    grants[host].append(op.completed)
                 if op.kind == "crash":
                     out.writelines(Op(f"{host}.*", file, "crash", ALL, op.invoked, op.completed, "granted").line() for file in files)
                     continue
                 out.write(op.line())
                 out.writelines(extra.line() for extra in phantoms(op, restarts))
+                out.writelines(extra.line() for extra in (*given_up(op), *undone(op)))
         for began, ended in restarts:
             out.writelines(Op("*.*", file, "restart", ALL, began, ended, "granted").line() for file in files)
-    return count
+    return count, {host: sorted(times) for host, times in grants.items()}

@@ -175,6 +175,8 @@ bool model_is_legal(const struct model_state *state, const struct history_op *op
         return holds_any(state, op->owner, op->range);
     case HISTORY_WEAKEN: /* likewise: what is exclusive, in a range that it holds */
         return holds(state, op->owner, op->range) && !holds_exactly(state, op->owner, op->range);
+    case HISTORY_LEAVE:
+        return place_of(state, op->owner) >= 0;
     default:
         return true;
     }
@@ -217,6 +219,9 @@ void model_apply(struct model_state *state, const struct history_op *op)
     case HISTORY_CANCEL:
         if (op->result != HISTORY_DENIED)
             leave_queue(state, op->owner);
+        break;
+    case HISTORY_LEAVE:
+        leave_queue(state, op->owner);
         break;
     case HISTORY_CRASH:
         crash(state, op->owners);

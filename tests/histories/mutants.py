@@ -17,7 +17,9 @@ import sys
 import time
 
 import history
-from world import FAULTS, Run
+from judge import VIOLATION
+from nemesis import Nemesis
+from world import World
 
 TRIES = 8
 
@@ -34,35 +36,31 @@ with rpc.Udp(server, nsm.PORT, source=(source, 0), timeout=1) as client:
 """
 
 
-def forge(run, sender, victim):
+def forge(sender, victim):
     """SM_NOTIFY in the name of a host that has not restarted; its monitor says so when it is asked."""
     with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):  # no answer
-        sender.neighbour.run(sys.executable, "-c", FORGE, sender.server, sender.address, f"host{victim.number}.example",
-                             str(2 * len(victim.logs) + 101))
+        sender.node.run(sys.executable, "-c", FORGE, sender.server, sender.node.address, f"host{victim.number}.example",
+                        str(2 * victim.life + 101))
 
 
-def forge_from_another_host(run):
-    sender, victim = run.dice.sample(run.clients, 2)
-    forge(run, sender, victim)
+def forge_from_another_host(nemesis):
+    forge(*nemesis.dice.sample(nemesis.clients, 2))
 
 
-def forge_from_the_same_host(run):
-    victim = run.dice.choice(run.clients)
-    forge(run, victim, victim)
+def forge_from_the_same_host(nemesis):
+    victim = nemesis.dice.choice(nemesis.clients)
+    forge(victim, victim)
 
 
 # ---- recipes ----
 
-KILL = (Run.kill_server,)
-CRASH = (Run.crash_client,)
+KILL = (Nemesis.kill_node,)
+CRASH = (Nemesis.kill_client,)
 
 
 def recipe(seconds, *sets, faults=None, pause_s=0.5, options=(), false_reclaims=True, slow_disk_us=0):
-    env = {}
-    if slow_disk_us:
-        env = {"LD_PRELOAD": os.environ["HOLDFAST_SLOW_SYNC"], "HOLDFAST_FLUSH_US": str(slow_disk_us)}
-    return {"seconds": seconds, "sets": sets, "env": env,
-            "how": {"faults": faults or FAULTS, "pause_s": pause_s,
+    return {"seconds": seconds, "slow_disk_us": slow_disk_us,
+            "how": {"sets": sets, "kinds": faults, "pause_s": pause_s, "longest_s": 2.0, "processes": 4, "files": 6,
                     "options": (*options, *(("--false-reclaims",) if false_reclaims else ()))}}
 
 
@@ -90,7 +88,7 @@ def recipes():
         "NOTIFY_ANY_ADDRESS": recipe(6, faults=(forge_from_another_host,)),
         "VERIFY_IGNORED": recipe(6, faults=(forge_from_the_same_host,)),
         # by what is repeated
-        "DUPLICATE_WAITER": recipe(6, faults=(Run.cut_client, Run.pause_server)),
+        "DUPLICATE_WAITER": recipe(6, faults=(Nemesis.cut_client, Nemesis.pause_node)),
         "REPEAT_DENIED": recipe(4, pause_s=0, options=("--forgetful",)),
     }
 
@@ -100,18 +98,15 @@ QUICK = ("SHARED_IS_EXCLUSIVE_BLIND", "QUEUE_DENIES", "UNLOCK_WHOLE")  # a few s
 
 def look(mutant, recipe, attempt):
     """How the mutant (None: none) shows itself in this run; '' if it does not, or if the history cannot be decided."""
-    env = {**recipe["env"], **({"HOLDFAST_MUTANT": mutant} if mutant else {})}
-    run = Run(f"mutant-{attempt}", *recipe["sets"], env=env, **recipe["how"])
     try:
-        run.play(recipe["seconds"])
-        status, said = run.check()
-        return said.splitlines()[0] if status == 1 else ""
+        with World("lmdb", f"mutant-{attempt}", env={"HOLDFAST_MUTANT": mutant} if mutant else {}, **recipe["how"]) as world:
+            world.service.dials["alpha"].set_flush(recipe["slow_disk_us"] / 1e6)
+            verdict = world.play(recipe["seconds"]).judge()
+        return verdict.said.splitlines()[0] if verdict.status == VIOLATION else ""
     except subprocess.TimeoutExpired:
         return "a client does not end"
     except history.Noticed as noticed:
         return str(noticed)
-    finally:
-        run.close()
 
 
 def is_found(mutant, recipe, tries=TRIES):

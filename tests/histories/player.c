@@ -17,16 +17,17 @@ static const char help[] =
     "hf-player [--files N] [--processes N] [--change-modes] [--upgrades] [--false-reclaims]\n"
     "          [--patient] [--forgetful] HOST LIFE OUR_ADDRESS SERVER_ADDRESS SEED LOG\n"
     "\n"
-    "Plays one client host until SIGTERM, and ends when all requests under way are answered.\n"
+    "Plays one client host until SIGTERM, and ends when all requests under way are answered. It\n"
+    "says `ready` when the server knows that the host has restarted, and begins when its standard\n"
+    "input has a line or ends.\n"
     "\n"
     "  --change-modes     also lock again, in another mode, what is held\n"
     "  --upgrades         the same, from shared to exclusive only, which a restart of the server\n"
     "                     cannot make ambiguous\n"
     "  --false-reclaims   after each restart of the server reclaim something at random\n"
     "  --patient          some requests wait until they are granted, which must happen\n"
-    "  --forgetful        as Linux: a callback for what is no longer waited for is denied, even "
-    "if\n"
-    "                     the lock is held; and the answer to some callbacks is lost\n";
+    "  --forgetful        as Linux: a callback for what is no longer waited for is denied, even\n"
+    "                     if the lock is held; and the answer to some callbacks is lost\n";
 
 struct host host = {
     .n_files = 4, .n_processes = 4, .guard = PTHREAD_MUTEX_INITIALIZER, .server_state = 0};
@@ -115,6 +116,13 @@ void log_completed(unsigned number, const char *result, uint64_t at)
 
     log_write(line, snprintf(line, sizeof(line), "c %u %" PRIu64 " %s\n", number,
                              at ? at : now_ns(), result));
+}
+
+void log_refused(unsigned number)
+{
+    char line[32];
+
+    log_write(line, snprintf(line, sizeof(line), "r %u\n", number));
 }
 
 void log_denied_by(unsigned number, unsigned by_host, unsigned by_process, const struct range *held)
@@ -299,13 +307,14 @@ int main(int argc, char **argv)
     services_start();
     if (host.state > 1)
         tell_of_our_crash();
+    puts("ready");
+    (void)fflush(stdout);
+    (void)getchar();
     pthread_create(&reclaimer, NULL, reclaim_for_ever, NULL);
     for (unsigned p = 0; p < host.n_processes; p++) {
         if (pthread_create(&threads[p], NULL, process_run, &host.processes[p]))
             die("thread");
     }
-    puts("ready");
-    (void)fflush(stdout);
     for (unsigned p = 0; p < host.n_processes; p++)
         pthread_join(threads[p], NULL);
     _exit(EXIT_SUCCESS); /* the reclaimer waits for ever */

@@ -12,6 +12,7 @@
 #define HF_HISTORIES_PLAYER_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,6 +46,7 @@ struct process {
     uint64_t dice;
     uint8_t held[FILES_MAX][CELLS]; /* enum mode */
     struct connection connection;
+    unsigned asking; /* the number of the LOCK under way */
     bool waits;
     struct range wanted;
     uint64_t granted_at; /* 0: no callback yet */
@@ -64,7 +66,8 @@ struct host {
     pthread_cond_t news;
     unsigned restarts; /* of the server, as far as we were told */
     int32_t server_state;
-    bool reclaiming, stopping;
+    bool reclaiming;
+    volatile sig_atomic_t stopping; /* set by SIGTERM */
 };
 
 extern struct host host;
@@ -82,6 +85,8 @@ unsigned log_invoked(unsigned process, const char *kind, const struct range *ran
 void log_completed(unsigned number, const char *result, uint64_t at);
 void log_denied_by(unsigned number, unsigned by_host, unsigned by_process,
                    const struct range *held);
+/* The server could not make the lock durable, and was asked again. */
+void log_refused(unsigned number);
 unsigned log_crash(void);
 void log_fault(const char *what, long now, long before);
 
@@ -96,7 +101,7 @@ struct answer {
 enum lock_flags { LOCK_BLOCK = 1, LOCK_RECLAIM = 2 };
 
 /* Asks until there is an answer, however often the server dies meanwhile. An answer that says
- * "later" (in grace, out of locks) is no answer, except to a reclaim. */
+ * "later" is no answer: out of locks, and in grace, except to a reclaim. */
 struct answer ask(struct process *process, struct connection *connection, uint32_t procedure,
                   const struct range *range, int flags);
 

@@ -135,7 +135,7 @@ static uint32_t lock_until_sure(struct process *process, const struct range *ran
 
 static void try_lock(struct process *process, const struct range *range)
 {
-    unsigned number = log_invoked(process->number, "lock", range, 0);
+    unsigned number = process->asking = log_invoked(process->number, "lock", range, 0);
 
     log_completed(number, result_of(lock_until_sure(process, range, 0)), 0);
 }
@@ -223,7 +223,7 @@ static void wait(struct process *process, const struct range *range)
     restarts = host.restarts;
     pthread_mutex_unlock(&host.guard);
     began = now_ns();
-    asking = log_invoked(process->number, "enter", range, began);
+    asking = process->asking = log_invoked(process->number, "enter", range, began);
     granting = log_invoked(process->number, "grant", range, began);
     stat = lock_until_sure(process, range, LOCK_BLOCK);
     if (stat != STAT_BLOCKED) {

@@ -194,8 +194,10 @@ struct answer ask(struct process *process, struct connection *connection, uint32
             pause_ms(AGAIN_MS);
             continue;
         }
-        if ((answer.stat != STAT_GRACE && answer.stat != STAT_NOLOCKS) || flags & LOCK_RECLAIM)
+        if (answer.stat != STAT_NOLOCKS && (answer.stat != STAT_GRACE || flags & LOCK_RECLAIM))
             return answer;
+        if (answer.stat == STAT_NOLOCKS && procedure == NLM_LOCK && !(flags & LOCK_RECLAIM))
+            log_refused(process->asking);
         pause_ms(BUSY_MS);
         xid = new_xid();
         len = build(request, xid, process, procedure, range, flags);

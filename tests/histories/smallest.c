@@ -28,6 +28,7 @@ static bool project(const struct history_op *op, unsigned cell, struct history_o
         out->kind = HISTORY_LOCK; /* the queue is left out */
         return alone || op->result != HISTORY_DENIED;
     case HISTORY_WAIT:
+    case HISTORY_LEAVE:
     case HISTORY_CANCEL:
         return false;
     case HISTORY_RECLAIM:

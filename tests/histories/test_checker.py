@@ -159,6 +159,22 @@ def what_no_client_knows_may_have_happened_or_not():
 
 
 @tap.test
+def a_shared_lock_that_is_reclaimed_may_have_been_exclusive():
+    """An upgrade that the owner did not hear of is weakened by the reclaim; what is not held is not made by that."""
+    expect("""f 1.1 lock 0 1 s 10 20 granted
+              f 1.1 lock 0 1 x 30 100 maybe
+              f 2.1 test 0 0 s 32 34 denied 1.1 0 1 x
+              f *.* restart 0 7 x 40 50 granted
+              f 1.1 reclaim 0 1 s 60 70 granted
+              = f 1.1 weaken 0 1 s 60 70 maybe
+              f 2.1 lock 0 0 s 80 90 granted""")
+    expect("""f *.* restart 0 7 x 40 50 granted
+              f 1.1 weaken 0 1 s 60 70 maybe
+              ! f 2.1 lock 0 0 x 80 90 denied
+              = f 2.1 lock 0 0 x 80 90 granted""")
+
+
+@tap.test
 def files_are_checked_one_by_one():
     """The same cells of two files have nothing to do with each other; the faulty file is named."""
     bad = expect("""f 1.1 lock 0 3 x 10 20 granted
@@ -189,6 +205,17 @@ def bad_input_is_named():
         status, said = check(line + "\n")
         assert status == NOT_A_HISTORY and "line 1" in said, (line, said)
     assert check("".join(f"f 1.{n} lock 0 0 s 1 2 granted\n" for n in range(33)))[0] == NOT_A_HISTORY
+
+
+@tap.test
+def a_waiter_that_was_given_up():
+    """A waiter is overtaken; unless the server may have given it up because it could not be called back."""
+    expect("""f 1.1 lock 0 0 x 10 20 granted
+              f 2.1 wait 0 0 x 30 40 blocked
+              f 2.1 grant 0 0 x 30 200 maybe
+              = f 2.1 leave 0 0 x 50 200 maybe
+              f 1.1 unlock 0 0 x 60 70 granted
+              f 3.1 enter 0 0 x 80 90 granted""")
 
 
 if __name__ == "__main__":

@@ -1,146 +1,132 @@
-"""A run of random lock requests under faults: client hosts in network namespaces of their own, the daemon, and a
-nemesis that kills, pauses, cuts and reboots, all from one seed. What the clients saw is then checked.
+"""A world in which histories are played: client hosts, a service (services.py) and a nemesis (nemesis.py).
+
+    with World("lmdb", "seed") as world:
+        world.play(20).judge()      # as often as wanted
 """
 import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
-from holdfast_test import netns
-from holdfast_test.store import Server
+from wires import Node
 
-import history
+import services
+from judge import Round
+from nemesis import Nemesis
 
-HERE = Path(__file__).resolve().parent
 PLAYER = os.environ.get("HOLDFAST_PLAYER", "hf-player")
-CHECKER = os.environ.get("HOLDFAST_CHECK_HISTORY", "hf-check-history")
-FILES = 6
+HOSTS, PROCESSES, FILES = 3, 8, 12
+AT_ONCE = 0.25     # how often a fault strikes before the last one is over
+RECOVERY_S = 15.0  # for how long it is waited for otherwise
+END_S = 120  # for all requests under way to be answered
 
 
 class Client:
-    """A host in a namespace of its own, with its lives one after the other."""
+    """A host with its lives, one after the other."""
 
-    def __init__(self, number, seed, folder, options):
-        self.number, self.seed, self.folder, self.options = number, seed, folder, options
-        self.server, self.address = f"10.9.{number}.1", f"10.9.{number}.2"
-        self.neighbour = netns.Neighbour(self.server, self.address, f"host{number}")
-        self.logs, self.process = [], None
+    def __init__(self, number, service, seed, options):
+        self.number, self.server, self.seed, self.options = number, service.address, seed, options
+        self.node = Node(service.hosts[0].switch, f"client{number}", 30 + number)
+        self.life, self.process, self.logs = 0, None, []
 
-    def __enter__(self):
-        self.neighbour.__enter__()
-        self.boot()
-        return self
+    def begin(self, folder):
+        """A new history, which begins at go()."""
+        self.folder, self.logs = folder, []
+        self.boot(stdin=subprocess.PIPE)
 
-    def __exit__(self, *_):
-        self.neighbour.__exit__()
-
-    def boot(self):
-        life = len(self.logs)
-        self.logs.append(f"{self.folder}/host{self.number}.{life}")
-        self.process = self.neighbour.start(PLAYER, *self.options, str(self.number), str(life), self.address,
-                                            self.server, self.seed, self.logs[-1], stdout=subprocess.PIPE)
+    def boot(self, **options):
+        self.logs.append(f"{self.folder}/host{self.number}.{self.life}")
+        self.process = self.node.start(PLAYER, *self.options, str(self.number), str(self.life), self.node.address, self.server,
+                                       self.seed, self.logs[-1], stdout=subprocess.PIPE, **options)
+        self.life += 1
 
     def wait_until_up(self):
         assert self.process.stdout.readline() == b"ready\n", f"host {self.number} does not start"
+
+    def go(self):
+        self.process.stdin.close()
 
     def crash(self):
         self.process.kill()
         self.process.wait()
         time.sleep(0.3)  # what it had sent has arrived by then
         self.boot()
+        self.wait_until_up()
+
+    def was_granted_a_lock(self, since):
+        """Whether the end of its log says so."""
+        with open(self.logs[-1], "rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 16384))
+            lines = [line.split() for line in log.read().splitlines()]
+        locks = {words[1] for words in lines if len(words) == 9 and words[0] == b"i" and words[4] in (b"lock", b"enter")}
+        return any(words[0] == b"c" and words[3] == b"granted" and words[1] in locks and int(words[2]) > since
+                   for words in lines if len(words) == 4)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(120) == 0, f"host {self.number} ended with {self.process.returncode}"
 
-    def cut(self, is_cut):
-        netns.run("ip", "link", "set", f"hf{self.neighbour.process.pid}", "down" if is_cut else "up")
+    def wait(self):
+        assert self.process.wait(END_S) == 0, f"host {self.number} ended with {self.process.returncode}"
 
 
-class Run:
-    """sets: the daemon's settings. pause_s: between two faults, on average; 0: none."""
+class World:
+    """config: a name of services.CONFIGURATIONS. pause_s: between two faults, on average; 0: no faults. options: of the
+    players. sets, env: of the daemon."""
 
-    def __init__(self, seed, *sets, hosts=3, options=(), faults=None, pause_s=0.5, env=None):
-        self.dice, self.faults, self.pause_s = random.Random(seed), faults or FAULTS, pause_s
-        self.folder = tempfile.TemporaryDirectory(prefix="holdfast-history-")
-        # Longer than the nemesis keeps a client away, with the pauses of its TCP connections: no client loses its locks.
-        self.server = Server("grace.seconds=30", "notify.timeout=5", *sets, env=env)
-        self.clients = [Client(n, seed, self.folder.name, ("--files", str(FILES), *options)) for n in range(1, hosts + 1)]
-        self.restarts, self.counts = [], {}
+    def __init__(self, config, seed, hosts=HOSTS, processes=PROCESSES, files=FILES, options=None, kinds=None, pause_s=0.5,
+                 longest_s=30.0, sets=(), env=None):
+        self.config, self.seed, self.pause_s, self.files = config, seed, pause_s, files
+        self.longest_s, self.kinds, self.dice = longest_s, kinds, random.Random(seed)
+        self.service = services.make(config, sets, env)
+        if self.service.forgets_locks:  # a client that is away for longer than grace loses its locks
+            self.longest_s = min(longest_s, services.FORGETFUL_CLIENT_S)
+            processes = min(processes, 4)  # all wait until grace is over: too much at a time to decide otherwise
+        if options is None:  # where only clients are durable, a reclaim is checked client by client
+            options = () if self.service.forgets_locks else ("--false-reclaims",)
+        self.player_options = ("--files", str(files), "--processes", str(processes), *options)
+        self.n_hosts, self.rounds = hosts, 0
+
+    def __enter__(self):
+        with ExitStack() as stack:
+            stack.enter_context(self.service)
+            self.clients = [Client(number, self.service, self.seed, self.player_options)
+                            for number in range(1, self.n_hosts + 1)]
+            for client in self.clients:
+                stack.enter_context(client.node)
+            self.nemesis = Nemesis(self.seed, self.service, self.clients, self.longest_s, self.kinds)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *failure):
+        self.stack.__exit__(*failure)
+
+    def wait_for_recovery(self, fault):
+        if self.dice.random() < AT_ONCE:
+            return
+        fault.is_timed, end = True, time.monotonic() + RECOVERY_S
+        concerned = [client for client in self.clients if client.number in fault.clients]
+        while time.monotonic() < end and not any(client.was_granted_a_lock(fault.since) for client in concerned):
+            time.sleep(0.02)
 
     def play(self, seconds):
-        """Plays, ends all clients, and leaves the history in self.path: how many operations were completed."""
-        with ExitStack() as stack:
-            stack.enter_context(self.server)
+        """A Round, to be judged."""
+        self.rounds += 1
+        folder = tempfile.mkdtemp(prefix="holdfast-history-")
+        self.service.restarts()  # those between two rounds do not count
+        self.nemesis.faults = []
+        for step in (lambda client: client.begin(folder), Client.wait_until_up, Client.go):
             for client in self.clients:
-                stack.enter_context(client)
+                step(client)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(self.dice.expovariate(1 / self.pause_s) if self.pause_s else seconds)
+            if self.pause_s:
+                self.wait_for_recovery(self.nemesis.strike())
+        for step in (Client.stop, Client.wait):
             for client in self.clients:
-                client.wait_until_up()
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                time.sleep(self.dice.expovariate(1 / self.pause_s) if self.pause_s else seconds)
-                if self.pause_s:
-                    self.strike()
-            for client in self.clients:
-                client.stop()
-        self.path = self.folder.name + "/history"
-        return history.write(self.path, {c.number: c.logs for c in self.clients}, self.restarts, [f"f{n}" for n in range(FILES)])
-
-    def check(self, picture=None):
-        """(exit status of the checker, what it said)."""
-        done = subprocess.run([CHECKER, *(["--picture", picture] if picture else []), self.path],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
-        return done.returncode, done.stdout.decode()
-
-    def close(self):
-        self.folder.cleanup()
-
-    # ---- faults ----
-
-    def strike(self):
-        fault = self.dice.choice(self.faults)
-        self.counts[fault.__name__] = self.counts.get(fault.__name__, 0) + 1
-        fault(self)
-
-    def restart_server(self, stop):
-        began = time.monotonic_ns()
-        stop()
-        self.restarts.append((began, time.monotonic_ns()))
-        self.server.start()
-
-    def kill_server(self):
-        self.restart_server(self.server.kill)
-
-    def stop_server(self):
-        self.restart_server(self.server.stop)
-
-    def pause_server(self):
-        self.server.daemon.send_signal(signal.SIGSTOP)
-        time.sleep(self.dice.choice((0.1, 0.5, 2)))
-        self.server.daemon.send_signal(signal.SIGCONT)
-
-    def crash_client(self):
-        client = self.dice.choice(self.clients)
-        client.crash()
-        client.wait_until_up()
-
-    def cut_client(self):
-        client = self.dice.choice(self.clients)
-        client.cut(True)
-        time.sleep(self.dice.choice((0.2, 1)))
-        client.cut(False)
-
-    def cut_client_and_kill_server(self):
-        client = self.dice.choice(self.clients)
-        client.cut(True)
-        self.kill_server()
-        time.sleep(0.5)
-        client.cut(False)
-
-
-FAULTS = (Run.kill_server, Run.stop_server, Run.pause_server, Run.crash_client, Run.cut_client, Run.cut_client_and_kill_server)
+                step(client)
+        return Round(self.config, f"{self.seed}-{self.rounds}", folder, {c.number: c.logs for c in self.clients},
+                     self.service.restarts(), self.nemesis.faults, [f"f{n}" for n in range(self.files)])

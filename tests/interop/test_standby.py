@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast_test import daemon, netns, nlm, nsm, rpcbind, tap
 from holdfast_test.cluster import Cluster, now_ms
 from holdfast_test.daemon import WAIT_S, wait_until
-from holdfast_test.nlm import LOCK, TEST, UNLOCK, Lock
+from holdfast_test.nlm import LOCK, NM_LOCK, SHARE, TEST, UNLOCK, UNSHARE, Lock
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 5
@@ -185,13 +185,14 @@ def an_owner_without_a_cable_is_replaced():
 
 @tap.test
 def a_service_moves_when_told():
-    """HA-05: given two nodes, when an operator moves the service, then the other node has it within a moment, with all
-    locks; and moves it back."""
+    """HA-05, NSM-06: given two nodes, when an operator moves the service, then the other node has it within a moment, with
+    all locks, and knows that it was stopped cleanly; and moves it back."""
     times = []
     with Cluster(*PLAIN) as cluster:
         database = cluster.postgres()
         left, right = (cluster.node(name, database.dsn) for name in ("left", "right"))
         owner = cluster.wait_for_owner()
+        assert not owner.status()["clean_start"]  # the first ever
         for number in range(ROUNDS):
             lock_until_granted(owner, lock(number))
             other = right if owner is left else left
@@ -199,18 +200,21 @@ def a_service_moves_when_told():
             fault = now_ms()
             times.append(first_answer(other) - fault)
             cluster.wait_for_owner([other])
+            assert other.status()["clean_start"]
             expect_held(other, range(number + 1))
             wait_until(lambda: owner.role() == "standby", "the old owner is a standby")
             owner = other
         assert owner.move("release")[0] == 202
         other = right if owner is left else left
         cluster.wait_for_owner([other])
+        assert other.status()["clean_start"]
         assert owner.role() == "held"
         other.kill()
         time.sleep(2)
         assert owner.role() == "held"  # an outside manager said so
         assert owner.move("take")[0] == 202
         cluster.wait_for_owner([owner])
+        assert not owner.status()["clean_start"]  # the other node was killed
         owner.stop()
     figures("planned move", times)
 
@@ -331,8 +335,8 @@ def a_database_that_forgot_raises_the_alarm():
 
 @tap.test
 def an_export_belongs_to_one_service():
-    """HA-09: given two services in one database, when a client locks a file of the one at the other, then it is refused,
-    counted and logged; and a third that claims the same export does not start."""
+    """HA-09: given two services in one database, when a client locks, tests or shares a file of the one at the other, in any
+    version, then it is refused, counted and logged; and a third that claims the same export does not start."""
     with Cluster(*PLAIN) as cluster:
         database = cluster.postgres()
         blue = cluster.node("blue", database.dsn, "cluster.service=blue", "share home.fh=0:aabb", "share work.fh=0:ccdd")
@@ -341,10 +345,15 @@ def an_export_belongs_to_one_service():
             cluster.wait_for_owner([node])
         mine, foreign = lock(1).but(fh=b"\xee\xff1"), lock(1).but(fh=b"\xaa\xbb1")
         lock_until_granted(green, mine)
-        assert green.nlm(LOCK, foreign, timeout=1) == "DENIED_NOLOCKS"
+        wait_until(lambda: green.nlm(SHARE, mine) == "GRANTED", "grace ends")
+        asked = [(4, LOCK), (4, NM_LOCK), (4, TEST), (4, SHARE), (3, LOCK), (3, TEST), (3, SHARE)]
+        for version, proc in asked:
+            assert green.nlm(proc, foreign, timeout=1, version=version) == "DENIED_NOLOCKS", (version, proc)
+        assert green.nlm(UNSHARE, foreign, timeout=1) == "GRANTED"
         lock_until_granted(blue, foreign)
+        assert blue.nlm(SHARE, foreign, timeout=1) == "GRANTED"
         green.daemon.wait_for_log("refused: a lock in an export of another service export=home")
-        assert "nlm_refused_foreign_total 1\n" in green.ask("GET", "/metrics")[1]
+        assert f"nlm_refused_foreign_total {len(asked)}\n" in green.ask("GET", "/metrics")[1]
         box = cluster.box("red", cluster.next_address())
         red = daemon.Daemon(*PLAIN, "cluster.mode=standby", "cluster.service=red", "store.backend=postgres",
                             f"store.dsn={database.dsn}", "share home.fh=0:aabb", under=box.inside).start(wait=False)

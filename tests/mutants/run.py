@@ -3,7 +3,10 @@
 
     tests/mutants/run.py                     all of mutants.txt; prints each result and the score
     tests/mutants/run.py --results FILE      the same, kept in the file: a run that was stopped goes on
+    tests/mutants/run.py --again             with --results: what survived in an earlier run is judged again
     tests/mutants/run.py --jobs N            so many at a time (most tests wait more than they work)
+    tests/mutants/run.py --seconds N         begins no other mutant after that time; with --results, a piece of the work
+    tests/mutants/run.py --scratch FOLDER    builds there and keeps it, for the next piece
     tests/mutants/run.py --only WORD         those whose file or text contains the word
     tests/mutants/run.py --short             those marked short, for make test: TAP
     tests/mutants/run.py --check             only that each pattern still matches, once: TAP
@@ -11,12 +14,12 @@
 A mutant is a file, the lines to replace and their replacement, as data (mutants.txt says how). If the code has moved or
 changed so that the lines are no longer there exactly once, that is an error: the mutant has to be adapted. The sources
 are copied and built in a scratch tree, so nothing here is touched. The tests that reach a room are run one after the other,
-quick ones first, until one fails. First, each test is run with the sources as they are: it must pass, and its time tells its
-order and its limit. What survives is tried once more with sanitizers, as make test does, for leaks and the like.
+quick ones first, until one fails. Before it is used, each test is run with the sources as they are: it must pass, and its
+time tells its order and its limit. What survives is tried once more with sanitizers, as make test does, for leaks and the like.
 
 A test that runs into its limit counts as failed, and is marked so; that, and a script that fails, is run again and counts
 only if it fails again. A survivor that is explained (why: in mutants.txt) is listed with its explanation and does not count.
-Of the kept results, one that says "caught" holds until the mutant is changed; a survivor is judged again.
+A kept result holds until the mutant is changed.
 """
 import argparse
 import hashlib
@@ -50,7 +53,8 @@ def store(*names):
 
 
 def daemon(script, *words):
-    return [("src/daemon/holdfastd src/ctl/holdfastctl", ["python3", f"../tests/{script}", *words])]
+    return [("src/daemon/holdfastd src/ctl/holdfastctl src/namesd/holdfast-namesd tests/interop/tirpc-client "
+             "tests/interop/nsm-peers tests/interop/libnfs-client", ["python3", f"../tests/{script}", *words])]
 
 
 def netns(name):
@@ -71,9 +75,9 @@ SUITES = {
            + daemon("interop/test_wire.py") + daemon("interop/test_bad_input.py") + daemon("hostile/test_hostile_rpc.py"),
     "rpcbind": daemon("interop/test_rpcbind.py") + daemon("hostile/test_hostile_rpcbind.py"),
     "nlm": SIM + daemon("interop/test_nlm_bad.py") + daemon("interop/test_nlm_wire.py"),
-    "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py"),
+    "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py") + daemon("admin/test_metrics.py"),
     "store": store("contract lmdb", "contract memory", "commit", "lmdb", "parts", "fault", "backup lmdb", "disk"),
-    "postgres": store("contract postgres", "postgres", "backup postgres"),
+    "postgres": store("contract postgres", "pg-journal", "postgres", "backup postgres"),
     "admin": unit("admin") + daemon("admin/test_rest.py") + daemon("admin/test_access.py")
              + daemon("hostile/test_hostile_admin.py") + daemon("admin/test_sorting.py"),
 }
@@ -89,6 +93,7 @@ class Mutant:
     short: bool = False
     why: str = ""
     result: str = field(default="", compare=False)
+    judged: bool = field(default=False, compare=False)
 
     def key(self):
         return hashlib.sha256("\0".join((self.file, *self.suites, self.old, self.new)).encode()).hexdigest()[:16]
@@ -132,17 +137,23 @@ def name_of(command):
 
 
 class Kept:
-    """What is known already: how long each test takes, and what caught a mutant. In a file, line by line, if there is one."""
+    """What is known already: how long each test takes, what caught a mutant, and what it survived (plain, or sanitized as
+    well). In a file, line by line, if there is one. trusting: the tests pass with the sources as they are."""
 
-    def __init__(self, path=None):
-        self.path, self.caught, self.seconds, self.guard = path, {}, {}, threading.Lock()
+    def __init__(self, path=None, trusting=False):
+        self.path, self.trusting, self.guard = path, trusting, threading.Lock()
+        self.facts = {"seconds": {}, "caught": {}, "survived": {}}
         for line in open(path) if path and os.path.exists(path) else ():
-            row = json.loads(line)
-            (self.caught if "caught" in row else self.seconds)[row["of"]] = row.get("caught", row.get("seconds"))
+            self.take(**json.loads(line))
+        self.seconds, self.caught, self.survived = self.facts.values()
+
+    def take(self, of, **what):
+        for kind, value in what.items():
+            self.facts[kind][of] = value
 
     def keep(self, of, **what):
         with self.guard:
-            (self.caught if "caught" in what else self.seconds)[of] = next(iter(what.values()))
+            self.take(of, **what)
             if self.path:
                 with open(self.path, "a") as file:
                     file.write(json.dumps({"of": of, **what}) + "\n")
@@ -156,22 +167,27 @@ class Kept:
         commands = [(targets, command) for suite in suites for targets, command in SUITES[suite]]
         return sorted(commands, key=lambda c: self.seconds.get(name_of(c[1]), 0))
 
+    def effort_s(self, mutant):
+        return sum(self.seconds.get(name_of(command), LEAST_LIMIT_S) for _, command in self.in_order(mutant.suites))
+
 
 class Scratch:
     """A copy of the tracked files, configured for quick builds, or with sanitizers."""
 
-    def __init__(self, kept, via=(), sanitize=False):
-        self.kept, self.via, self.sanitize = kept, via, sanitize
+    def __init__(self, kept, sanitize=False, path=None):
+        self.kept, self.sanitize, self.own = kept, sanitize, path is None
+        self.path = path
 
     def __enter__(self):
-        self.path = Path(tempfile.mkdtemp(prefix="holdfast-mutants-"))
+        if self.own:
+            self.path = Path(tempfile.mkdtemp(prefix="holdfast-mutants-"))
+        self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o755)  # PostgreSQL runs as another user
         files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                check=True, stdout=subprocess.PIPE).stdout.decode().split("\0")
         for name in filter(None, files):
             if (ROOT / name).is_file():
-                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, self.path / name)
+                self.bring(name)
         self.build = self.path / "build"
         self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "MALLOC_PERTURB_": "165",  # as meson does
                     "HOLDFASTD": str(self.build / "src/daemon/holdfastd"),
@@ -180,24 +196,56 @@ class Scratch:
             self.env |= {"CC": "clang", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
         options = ("-Doptimization=2", "-Db_sanitize=address,undefined", "-Db_lundef=false",
                    "-Dc_args=-fno-sanitize-recover=all") if self.sanitize else ("-Doptimization=1",)
-        subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Dwerror=false", *options],
-                       check=True, stdout=subprocess.DEVNULL, env=self.env)
+        if not (self.build / "build.ninja").exists():
+            self.set_up(options)
+        self.read_tests()
         return self
 
-    def __exit__(self, *_):
-        shutil.rmtree(self.path, ignore_errors=True)
+    def set_up(self, options):
+        subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Dwerror=false", *options],
+                       check=True, stdout=subprocess.DEVNULL, env=self.env)
 
-    def make(self, targets):
-        return subprocess.run([*self.via, "ninja", "-C", self.build, *targets.split()], stdout=subprocess.PIPE,
+    def introspect(self, what):
+        return json.loads(subprocess.run(["meson", "introspect", what, self.build], check=True, stdout=subprocess.PIPE).stdout)
+
+    def read_tests(self):
+        """Of each script: what it needs built, and its environment, as in make test."""
+        files = {target["id"]: target["filename"] for target in self.introspect("--targets")}
+        self.scripts = {}
+        for test in self.introspect("--tests"):
+            for word in test["cmd"]:
+                if Path(word).match("test_*.py"):
+                    needed = [file for target in test["depends"] for file in files[target]]
+                    self.scripts[Path(word).name] = (needed, test["env"])
+
+    def needs(self, command):
+        """(files to build, environment)."""
+        return self.scripts.get(Path(command[1]).name, ([], {})) if command[0] == "python3" else ([], {})
+
+    def bring(self, name):
+        """A copy; one that is the same already is left alone, so that it is not built again."""
+        source, target = ROOT / name, self.path / name
+        if target.is_file() and target.read_bytes() == source.read_bytes():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
+    def __exit__(self, *_):
+        if self.own:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def make(self, targets, command):
+        files = [os.path.relpath(file, self.build) for file in self.needs(command)[0]]
+        return subprocess.run(["ninja", "-C", self.build, *targets.split(), *files], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env=self.env)
 
     def run(self, command):
         """None: it passed; else what went wrong."""
-        limit = self.kept.limit_s(command)
+        limit, env = self.kept.limit_s(command), {**self.env, **self.needs(command)[1]}
         if command[0] != "python3":
             command = [str(self.build / command[0]), *command[1:]]
-        process = subprocess.Popen([*self.via, *command], cwd=self.build, env=self.env, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(command, cwd=self.build, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
         try:
             said, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -209,14 +257,14 @@ class Scratch:
         return f"status {process.returncode}" if process.returncode != 0 else None
 
     def measure(self, targets, command):
-        """Must pass with the sources as they are."""
-        if self.make(targets).returncode != 0:
-            sys.exit(f"{targets}: does not build")
+        """True: it passes with the sources as they are."""
+        if self.make(targets, command).returncode != 0:
+            return False
         began = time.monotonic()
-        failure = self.run(command)
-        if failure:
-            sys.exit(f"{name_of(command)}, with the sources as they are: {failure}")
+        if self.run(command):
+            return False
         self.kept.keep(name_of(command), seconds=round(time.monotonic() - began, 1))
+        return True
 
     def is_caught_by(self, command):
         """'', or how it failed."""
@@ -231,10 +279,14 @@ class Scratch:
         original = path.read_text()
         if original.count(mutant.old) != 1:
             return f"ERROR: its text is there {original.count(mutant.old)} times"
+        for targets, command in self.kept.in_order(mutant.suites):
+            is_known = self.kept.trusting or name_of(command) in self.kept.seconds
+            if not is_known and not self.measure(targets, command):
+                return f"ERROR: with the sources as they are, {name_of(command)} fails"
         path.write_text(original.replace(mutant.old, mutant.new))
         try:
             for targets, command in self.kept.in_order(mutant.suites):
-                if self.make(targets).returncode != 0:
+                if self.make(targets, command).returncode != 0:
                     return "ERROR: does not build"
                 caught = self.is_caught_by(command)
                 if caught:
@@ -258,7 +310,7 @@ def short():
     mutants = [m for m in read() if m.short]
     print(f"1..{len(mutants)}")
     failed = 0
-    with Scratch(Kept()) as scratch:
+    with Scratch(Kept(trusting=True)) as scratch:  # make test runs them all
         for i, mutant in enumerate(mutants, 1):
             caught = scratch.judge(mutant)
             if caught.startswith("ERROR"):
@@ -269,18 +321,34 @@ def short():
     return 1 if failed else 0
 
 
-def measure_all(mutants, kept, via):
-    wanted = {name_of(test[1]): test for m in mutants for suite in m.suites for test in SUITES[suite]}
-    missing = [test for name, test in wanted.items() if name not in kept.seconds]
-    if missing:
-        with Scratch(kept, via) as scratch:
-            for test in missing:
-                scratch.measure(*test)
+class Session:
+    """How long, how many at a time, and where."""
+
+    def __init__(self, options):
+        self.kept, self.jobs, self.again = Kept(options.results), options.jobs, options.again
+        self.folder = Path(options.scratch).resolve() if options.scratch else None
+        self.end = time.monotonic() + options.seconds if options.seconds else None
+
+    def is_over(self):
+        return self.end is not None and time.monotonic() > self.end
+
+    def scratch(self, number, sanitize=False):
+        return Scratch(self.kept, sanitize, self.folder / f"{'sanitized' if sanitize else 'plain'}-{number}" if self.folder else None)
+
+    def judge_all(self, todo, sanitize, survivors=None):
+        def work(number):
+            with self.scratch(number, sanitize) as scratch:
+                judge_from(todo, self, scratch, survivors)
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(min(self.jobs, todo.qsize()))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
 
-def judge_from(todo, kept, scratch, leave_out=None):
+def judge_from(todo, session, scratch, leave_out=None):
     """Judges what is in the queue; leave_out: where survivors go instead of being reported."""
-    while True:
+    while not session.is_over():
         try:
             mutant = todo.get_nowait()
         except queue.Empty:
@@ -289,41 +357,35 @@ def judge_from(todo, kept, scratch, leave_out=None):
         mutant.result = scratch.judge(mutant)
         if not mutant.result and leave_out is not None:
             leave_out.put(mutant)
+            session.kept.keep(mutant.key(), survived="plain")
             continue
         if mutant.result and not mutant.result.startswith("ERROR"):
             mutant.result += ", with sanitizers" if scratch.sanitize else ""
-            kept.keep(mutant.key(), caught=mutant.result)
+            session.kept.keep(mutant.key(), caught=mutant.result)
+        elif not mutant.result:
+            session.kept.keep(mutant.key(), survived="sanitized")
+        mutant.judged = True
         verdict = mutant.result if mutant.result.startswith("ERROR") else f"caught by {mutant.result}" if mutant.result \
             else f"SURVIVES ({mutant.why})" if mutant.why else "SURVIVES"
         print(f"{mutant}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
 
 
-def judge_all(todo, jobs, judge, kept, via, sanitize):
-    def work():
-        with Scratch(kept, via, sanitize) as scratch:
-            judge(scratch)
-    threads = [threading.Thread(target=work) for _ in range(min(jobs, todo.qsize()))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def run_all(mutants, kept, jobs, via):
-    measure_all(mutants, kept, via)
+def run_all(mutants, session):
     todo, survivors = queue.Queue(), queue.Queue()
-    for mutant in mutants:
-        mutant.result = kept.caught.get(mutant.key(), "")
-        if mutant.result and matches(mutant) != 1:
-            mutant.result = f"ERROR: its text is there {matches(mutant)} times"
-        elif not mutant.result:
-            todo.put(mutant)
-    judge_all(todo, jobs, lambda scratch: judge_from(todo, kept, scratch, survivors), kept, via, False)
-    judge_all(survivors, jobs, lambda scratch: judge_from(survivors, kept, scratch), kept, via, True)
-    return summary(mutants)
+    for mutant in sorted(mutants, key=session.kept.effort_s):
+        mutant.result = session.kept.caught.get(mutant.key(), "")
+        survived = session.kept.survived.get(mutant.key()) if not session.again else None
+        mutant.judged = bool(mutant.result) or survived == "sanitized"
+        if matches(mutant) != 1:
+            mutant.result, mutant.judged = f"ERROR: its text is there {matches(mutant)} times", True
+        elif not mutant.judged:
+            (survivors if survived else todo).put(mutant)
+    session.judge_all(todo, False, survivors)
+    session.judge_all(survivors, True)
+    return summary([m for m in mutants if m.judged], len(mutants))
 
 
-def summary(mutants):
+def summary(mutants, in_all):
     errors = [m for m in mutants if m.result.startswith("ERROR")]
     survivors = [m for m in mutants if not m.result and not m.why]
     explained = [m for m in mutants if not m.result and m.why]
@@ -341,8 +403,8 @@ def summary(mutants):
         for mutant in group:
             print(f"  {mutant}" + (f": {mutant.why}" if group is explained else f": {mutant.result}" if group is errors else ""))
     print(f"\n{len(caught)} of {judged} mutants caught: {score:.1f} % (goal {GOAL} %); "
-          f"{len(explained)} explained, {len(errors)} errors")
-    return 0 if score >= GOAL and not errors else 1
+          f"{len(explained)} explained, {len(errors)} errors, {in_all - len(mutants)} not judged yet")
+    return 0 if score >= GOAL and not errors and in_all == len(mutants) else 1
 
 
 def main():
@@ -350,7 +412,9 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--results")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--via", default="", help="a command, such as nice, through which builds and tests are started")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--scratch")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -361,7 +425,7 @@ def main():
     mutants = read()
     if options.only:
         mutants = [m for m in mutants if options.only in m.file or options.only in m.old]
-    return run_all(mutants, Kept(options.results), options.jobs, options.via.split())
+    return run_all(mutants, Session(options))
 
 
 if __name__ == "__main__":

@@ -293,21 +293,32 @@ static bool recorded_tail_lost(const struct sim_server *server)
            decoded.tail_lost;
 }
 
+static int load_records(struct sim_server *server)
+{
+    struct hf_loader *loader = hf_loader_new(server->core);
+    int rv = loader ? 0 : HF_ENOMEM;
+
+    for (unsigned i = 0; i < server->records.count && rv == 0; i++) {
+        const struct stored_record *record = server->records.at[i];
+
+        rv = hf_loader_add(loader, record->kind, record_bytes(record));
+    }
+    if (rv == 0)
+        rv = hf_loader_end(loader);
+    hf_loader_del(loader);
+    return rv;
+}
+
 static int load(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
-    int rv;
+    int rv = load_records(server);
 
-    for (unsigned i = 0; i < server->records.count; i++) {
-        const struct stored_record *record = server->records.at[i];
-
-        rv = hf_core_load(server->core, record->kind, record_bytes(record));
-        if (rv == HF_ENOMEM)
-            return rv;
-        if (rv < 0)
-            sim_world_violation(world, "after a crash the state is what was acknowledged",
-                                "a stored record was refused: %s", hf_strerror(rv));
-    }
+    if (rv == HF_ENOMEM)
+        return rv;
+    if (rv < 0)
+        sim_world_violation(world, "after a crash the state is what was acknowledged",
+                            "a stored record was refused: %s", hf_strerror(rv));
     rv = hf_core_start(server->core, sim_now(world));
     if (rv == 0 && world->config.process) {
         server->tail_lost =

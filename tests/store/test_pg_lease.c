@@ -366,6 +366,7 @@ static void the_owner_loads_all_of_it(void **state)
     struct hf_lease_row row;
     char error[HF_STORE_ERROR_MAX];
     struct hf_store_loading to = {.record = digest_record, .ctx = &copy};
+    uint8_t room[HF_FH_MAX];
     struct hf_batch batch;
 
     (void)state;
@@ -380,6 +381,14 @@ static void the_owner_loads_all_of_it(void **state)
         assert_int_equal(hf_store_apply(&daemons[LEFT], &batch), 0);
         assert_int_equal(hf_store_apply(&model, &batch), 0);
     }
+    hf_batch_clear(&batch);
+    for (uint64_t id = 1; id <= 100; id++) { /* enough to be left in the journal */
+        struct hf_record_lock lock = make_lock(id, 77, room);
+        assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
+    }
+    assert_int_equal(hf_store_apply(&daemons[LEFT], &batch), 0);
+    assert_int_equal(hf_store_apply(&model, &batch), 0);
+    assert_true(daemons[LEFT].untidy);
     take_now(RIGHT, 22);
     row = seen_by(RIGHT);
     assert_int_equal(hf_store_load_owned(&config, &row, &to, error), 0);

@@ -17,6 +17,7 @@
 #include "pg_server.h"
 #include "single.h"
 #include "store/commit.h"
+#include "store/lease.h"
 #include "store/pg_session.h"
 
 enum { PATIENCE_MS = 1000 };
@@ -346,7 +347,7 @@ static void commit_one(struct hf_committer *committer, sem_t *woken, struct hf_c
 
 /*
  * The primary dies with a batch on its way, the standby is promoted, and the same connection string
- * leads to it. The last story: there is no standby afterwards.
+ * leads to it. There is no standby afterwards.
  */
 static void a_failover_loses_and_refuses_nothing(void **state)
 {
@@ -393,6 +394,81 @@ static void a_failover_loses_and_refuses_nothing(void **state)
     sem_destroy(&woken);
 }
 
+/* After a failover: the primary that is left gets a new standby. */
+static int set_up_again(void **state)
+{
+    pg_server_remove(&server);
+    server = standby;
+    standby = (struct pg_server){0};
+    pg_server_start_standby(&standby, &server);
+    sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+    sql("SELECT pg_reload_conf()");
+    await_sql(&server, "SELECT sync_state FROM pg_stat_replication", "sync");
+    return set_up(state);
+}
+
+static struct hf_lease_row lease_of(struct hf_store *daemon, enum hf_lease_action action)
+{
+    struct hf_store_lease_call call = {.order = {.action = action}};
+    struct hf_lease_row row = {0};
+
+    for (int i = 0; i < 1000 && hf_store_lease(daemon, &call) < 0; i++)
+        usleep(10000); /* a server that is being promoted takes no writes */
+    if (!hf_store_lease_row(daemon, &row))
+        fail_msg("%s", hf_store_error(daemon));
+    return row;
+}
+
+static int take_lease(struct hf_store *daemon, const struct hf_lease_row *seen, uint64_t nonce)
+{
+    struct hf_store_lease_call call = {.order = {.action = HF_LEASE_TAKE,
+                                                 .epoch = seen->epoch,
+                                                 .beat = seen->beat,
+                                                 .nonce = nonce,
+                                                 .new_epoch = seen->epoch + 1}};
+
+    return hf_store_lease(daemon, &call);
+}
+
+/*
+ * The lease is a row like the others: the promoted standby has it as it was acknowledged. Its owner
+ * goes on, and what another daemon saw before the failover is of no use for a take. The last story.
+ */
+static void a_failover_leaves_the_lease_where_it_was(void **state)
+{
+    static const struct hf_store_cluster NODES[] = {{.node = "left", .version = "1"},
+                                                    {.node = "right", .version = "1"}};
+    struct hf_store_config config = direct();
+    struct hf_lease_row before, after;
+    struct hf_store right;
+    char dsn[2 * PATH_MAX + 128];
+
+    (void)state;
+    snprintf(dsn, sizeof(dsn), "host=%s,%s dbname=postgres user=holdfast", server.dir, standby.dir);
+    config.dsn = dsn;
+    config.cluster = &NODES[0];
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    config.cluster = &NODES[1];
+    assert_int_equal(hf_store_open(&right, &config), 0);
+    before = lease_of(&store, HF_LEASE_POLL);
+    assert_int_equal(take_lease(&store, &before, 11), 0);
+    assert_int_equal(put_epoch(7), 0);
+    before = lease_of(&right, HF_LEASE_POLL);
+    pg_server_stop(&server, SIGKILL);
+    pg_server_sql(&standby, "SELECT pg_promote(false)");
+    after = lease_of(&store, HF_LEASE_RENEW);
+    assert_true(after.epoch == before.epoch && after.nonce == 11 && after.beat > before.beat);
+    assert_int_equal(take_lease(&right, &before, 22), HF_EBUSY); /* the owner has renewed */
+    assert_int_equal(put_epoch(8), 0);
+    before = after;
+    after = lease_of(&right, HF_LEASE_POLL);
+    assert_true(after.nonce == 11 && after.beat > before.beat);
+    assert_int_equal(take_lease(&right, &after, 22), 0);
+    assert_int_equal(put_epoch(9), HF_EFENCED);
+    assert_string_equal(pg_server_sql(&standby, "SELECT epoch FROM server_state"), "8");
+    hf_store_close(&right);
+}
+
 int main(void)
 {
 #define STORY(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -407,6 +483,8 @@ int main(void)
         STORY(a_role_that_commits_locally_still_waits_for_the_standby),
         STORY(a_standby_in_the_list_of_hosts_is_passed_over),
         STORY(a_failover_loses_and_refuses_nothing),
+        cmocka_unit_test_setup_teardown(a_failover_leaves_the_lease_where_it_was, set_up_again,
+                                        tear_down),
     };
     int rv;
 

@@ -8,6 +8,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <lmdb.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -288,6 +291,39 @@ static void verification_reads_both_sides(void **state)
     assert_int_equal(n, 100);
 }
 
+/* ---- two threads ---- */
+
+enum { SHARED_WRITES = 3000 };
+
+static void *flush_until_stopped(void *stop)
+{
+    while (!atomic_load((_Atomic bool *)stop))
+        MUST(hf_store_flush(&store) == 0);
+    return NULL;
+}
+
+static void write_beside_a_flusher(void)
+{
+    _Atomic bool stop = false;
+    pthread_t flusher;
+
+    MUST(pthread_create(&flusher, NULL, flush_until_stopped, &stop) == 0);
+    for (uint64_t id = 1; id <= SHARED_WRITES; id++) {
+        while (put(id, false) == HF_STORE_NOT_WRITTEN)
+            sched_yield(); /* both sides are full; the flusher empties one */
+    }
+    atomic_store(&stop, true);
+    pthread_join(flusher, NULL);
+}
+
+/* The loop's thread writes and turns the sides while the store's thread brings the other one in. */
+static void a_writer_beside_a_flusher_loses_nothing(void **state)
+{
+    (void)state;
+    crash_after(write_beside_a_flusher);
+    expect_locks(FIRST_BOOT, SHARED_WRITES);
+}
+
 static void flushed_store_writes_nothing_unflushed(void **state)
 {
     struct hf_store_config flushed = {.backend = "lmdb", .path = dir};
@@ -356,6 +392,7 @@ int main(void)
         STORY(only_a_clean_stop_leaves_a_store_for_older_versions),
         STORY(verification_reads_both_sides),
         STORY(flushed_store_writes_nothing_unflushed),
+        STORY(a_writer_beside_a_flusher_loses_nothing),
         STORY(a_writer_that_lost_its_store_stops),
         STORY(a_journal_that_was_removed_is_noticed),
     };

@@ -103,13 +103,17 @@ static inline size_t world_count(const struct world *w, enum hf_record_kind kind
 
 static inline int world_load(struct world *w)
 {
-    int rv = 0;
+    struct hf_loader *loader = hf_loader_new(w->core);
+    int rv = loader ? 0 : HF_ENOMEM;
 
     for (unsigned i = 0; i < w->records.count && rv == 0; i++) {
         const struct stored_record *record = w->records.at[i];
 
-        rv = hf_core_load(w->core, record->kind, record_bytes(record));
+        rv = hf_loader_add(loader, record->kind, record_bytes(record));
     }
+    if (rv == 0)
+        rv = hf_loader_end(loader);
+    hf_loader_del(loader);
     return rv;
 }
 

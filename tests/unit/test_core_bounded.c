@@ -347,6 +347,28 @@ static void shares_are_indexed(void **state)
     assert_int_equal(world_status(w).shares, MANY + 1);
 }
 
+/* A host may use its name with or without its domain; a name that begins with a dot has no short
+ * form, and no name is that of a host without one. */
+static void names_of_the_same_host(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } pairs[] = {
+        {"one", "ONE", true},         {"one", "one.example", true},  {"one.example", "One", true},
+        {"one.a", "one.b", false},    {"one", "two.example", false}, {"", "one", false},
+        {"", ".example", false},      {".example", "", false},       {"", "", true},
+        {"one", "", false},           {"one.example", "", false},    {"on", "one.example", false},
+        {"one.example", "on", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+        assert_int_equal(hf_name_same_host(hf_bytes_str(pairs[i].a), hf_bytes_str(pairs[i].b)),
+                         pairs[i].same);
+    assert_int_equal(hf_name_short(hf_bytes(NULL, 0)).len, 0);
+}
+
 /* Names are equal exactly when they have the same fold, or the fold would make chains of names. */
 static void names_are_folded_as_they_are_compared(void **state)
 {
@@ -514,6 +536,7 @@ int main(void)
         S(ones_own_locks_are_found_among_many),
         S(waiters_are_limited),
         S(names_are_folded_as_they_are_compared),
+        S(names_of_the_same_host),
         S(clients_of_a_host_are_limited),
         S(locks_of_a_host_are_limited),
         S(registrations_of_a_host_are_limited),

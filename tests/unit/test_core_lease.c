@@ -184,7 +184,7 @@ static void repeats_what_failed(void **state)
     fails(&lease, HF_LEASE_RENEW, 1650, 1750);
     assert_true(hf_lease_may_commit(&lease, 1750));
     assert_int_equal(hf_lease_state(&lease, 1800), HF_LEASE_SUSPENDED);
-    /* The lease ran out and three transactions got no answer: others must see no beat of ours. */
+    /* The lease ran out and two transactions got no answer: others must see no beat of ours. */
     assert_false(hf_lease_may_commit(&lease, 1800));
     for (uint64_t at = 1800; at < 5000; at += 400)
         fails(&lease, HF_LEASE_POLL, at, at + 400);

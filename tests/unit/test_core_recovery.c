@@ -482,6 +482,59 @@ static void bad_records_are_refused(void **state)
     assert_int_equal(world_status(w).nsm_clients, 1);
 }
 
+/* The loader has some locks on their way at a time; they may have one owner, or one file. */
+static void the_loader_loads_everything(void **state)
+{
+    static const unsigned COUNTS[] = {1, 7, 24, 31, 32, 33, 300};
+    static const char *const FILES[] = {"a", "b", "c", "d", "e"};
+    struct world *w = *state;
+
+    for (size_t n = 0; n < HF_COUNT_OF(COUNTS); n++) {
+        uint64_t digest;
+
+        world_crash(w);
+        world_forget(w);
+        world_start(w);
+        for (unsigned i = 0; i < COUNTS[n]; i++)
+            LOCK(w, .client = (int)(1 + i % 2), .svid = (int)(i % 3),
+                 .fh = FILES[i * i % HF_COUNT_OF(FILES)], .off = (uint64_t)i * 10, .len = 5);
+        digest = hf_core_digest(w->core);
+        world_restart(w);
+        assert_int_equal(hf_core_digest(w->core), digest);
+        assert_int_equal(world_status(w).locks, COUNTS[n]);
+    }
+}
+
+/* A lock that cannot be loaded is reported, however many follow it; none is loaded after it. */
+static void the_loader_reports_a_bad_lock(void **state)
+{
+    struct world *w = *state;
+
+    for (unsigned after = 0; after < 70; after += 23) {
+        struct hf_loader *loader;
+        struct hf_buf buf;
+        int rv = 0;
+
+        world_crash(w);
+        w->core = hf_core_new(&w->config, &w->alloc);
+        loader = hf_loader_new(w->core);
+        hf_buf_init(&buf, &hf_alloc_heap);
+        hf_record_encode_lock(
+            &(struct hf_record_lock){.id = 9, .client_id = 5, .fh = hf_bytes_str("f")}, &buf);
+        for (unsigned i = 0; i <= after && rv == 0; i++)
+            rv = hf_loader_add(loader, HF_RECORD_LOCK, hf_buf_view(&buf));
+        if (rv == 0)
+            rv = hf_loader_end(loader);
+        assert_int_equal(rv, HF_ENOENT); /* its client is missing */
+        assert_int_equal(hf_loader_add(loader, HF_RECORD_LOCK, hf_bytes("x", 1)), HF_EFORMAT);
+        hf_buf_free(&buf);
+        hf_loader_del(loader);
+        assert_int_equal(hf_core_start(w->core, w->now), 0);
+        world_step(w);
+        assert_int_equal(world_status(w).locks, 0);
+    }
+}
+
 /* SM_SIMU_CRASH does what a restart would: epoch, grace, notices; what is volatile goes. */
 static void simulated_crash(void **state)
 {
@@ -569,6 +622,8 @@ int main(void)
         T(digest_survives_a_restart),
         T(a_reconnect_window_is_kept),
         T(bad_records_are_refused),
+        T(the_loader_loads_everything),
+        T(the_loader_reports_a_bad_lock),
         T(simulated_crash),
         T(simulated_crash_without_durable_locks),
     };

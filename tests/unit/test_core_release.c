@@ -369,6 +369,38 @@ static void unreachable_besides(void **state)
     assert_int_equal(n_locks(w), 0); /* also what was reclaimed before the notice */
 }
 
+/* Many clients that cannot be reached are given up at once: no batch releases what all of them had.
+ * With standbys, a batch that takes longer than the lease would cost the service. */
+static void many_unreachable_together(void **state)
+{
+    enum { CLIENTS = 30, EACH = 5 };
+    struct world *w = *state;
+    struct hf_call call;
+    unsigned batches = 0;
+
+    for (int client = 2; client < 2 + CLIENTS; client++) {
+        for (uint64_t i = 0; i < EACH; i++)
+            LOCK(w, .client = client, .fh = "g", .off = 1000 * (uint64_t)client + 2 * i, .len = 1);
+    }
+    world_restart(w);
+    w->by_hand = true;
+    for (unsigned i = 0; i < w->config.call_attempts; i++) {
+        while (hf_core_next_call(w->core, w->now, &call))
+            world_called(w, call.id, HF_CALL_FAILED);
+        world_later(w, 5000);
+    }
+    while (n_locks(w) > 0) {
+        uint64_t before = world_count(w, HF_RECORD_LOCK);
+
+        hf_core_tick(w->core, w->now);
+        while (world_commit_one(w, 0))
+            ;
+        assert_true(before - world_count(w, HF_RECORD_LOCK) <= 2 * BOUND); /* two batches */
+        batches++;
+    }
+    assert_true(batches >= (ALL + CLIENTS * EACH) / (2 * BOUND));
+}
+
 /* Commits that fail in the middle: what was durable stays released, the rest is retried, and the
  * decision comes in the end. */
 static void commits_fail_between(void **state)
@@ -549,6 +581,7 @@ int main(void)
         T(reclaims_of_the_dead_are_denied),
         T(a_retry_takes_nothing_new),
         T(unreachable_besides),
+        T(many_unreachable_together),
         T(commits_fail_between),
         T(a_decision_fails_with_its_batch),
         T(memory_runs_out_between),

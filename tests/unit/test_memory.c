@@ -3,6 +3,7 @@
  * it, the slabs, and the core on top of them.
  */
 #include <malloc.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -65,6 +66,41 @@ static void arena_knows_its_blocks(void **state)
     for (size_t i = 0; i < N; i++)
         hf_arena_give(blocks[i]);
     assert_int_equal(hf_arena_taken(), 0);
+}
+
+static void *take_and_give(void *note)
+{
+    enum { TIMES = 100000, N = 8 };
+    bool *mixed = note;
+    void **blocks[N];
+
+    for (int i = 0; i < TIMES; i++) {
+        for (int n = 0; n < N; n++) {
+            blocks[n] = hf_arena_take(note);
+            *blocks[n] = note;
+        }
+        for (int n = 0; n < N; n++) {
+            *mixed = *mixed || hf_arena_note(blocks[n]) != note || *blocks[n] != note;
+            hf_arena_give(blocks[n]);
+        }
+    }
+    return NULL;
+}
+
+/* A standby loads its locks on another thread than the loop's (HA-05): no block is given to both.
+ */
+static void threads_share_the_arena(void **state)
+{
+    size_t before = hf_arena_taken();
+    bool mixed[2] = {false, false};
+    pthread_t other;
+
+    (void)state;
+    assert_int_equal(pthread_create(&other, NULL, take_and_give, &mixed[0]), 0);
+    take_and_give(&mixed[1]);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_false(mixed[0] || mixed[1]);
+    assert_int_equal(hf_arena_taken(), before);
 }
 
 /* ---- slabs ---- */
@@ -401,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(arena_knows_its_blocks, open_heap),
+        cmocka_unit_test_setup(threads_share_the_arena, open_heap),
         cmocka_unit_test_setup(slab_gives_blocks_back, open_heap),
         cmocka_unit_test_setup(slab_uses_vacant_slots_again, open_heap),
         cmocka_unit_test_setup(slab_keeps_one_empty_block, open_heap),

@@ -133,12 +133,26 @@ static bool same_id(const struct hf_map_node *node, const void *key)
     return hf_container_of(node, struct hf_client, by_id)->id == *(const uint64_t *)key;
 }
 
+static uint64_t id_hash(const struct hf_core *core, uint64_t id)
+{
+    return hf_hash_u64(&core->config.hash_key, id, 0);
+}
+
 struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id)
 {
-    struct hf_map_node *node = hf_map_find(
-        &core->clients->by_id, hf_hash_u64(&core->config.hash_key, id, 0), same_id, &id);
+    struct hf_map_node *node = hf_map_find(&core->clients->by_id, id_hash(core, id), same_id, &id);
 
     return node ? hf_container_of(node, struct hf_client, by_id) : NULL;
+}
+
+void hf_client_fetch_bucket(const struct hf_core *core, uint64_t id)
+{
+    hf_map_fetch_bucket(&core->clients->by_id, id_hash(core, id));
+}
+
+void hf_client_fetch_node(const struct hf_core *core, uint64_t id)
+{
+    hf_map_fetch_node(&core->clients->by_id, id_hash(core, id));
 }
 
 /* Our configured name, long or short, or the address that the client talks to. */
@@ -236,8 +250,7 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     }
     hf_map_insert(&core->clients->by_identity, &client->by_identity,
                   hash_identity(core, &identity));
-    hf_map_insert(&core->clients->by_id, &client->by_id,
-                  hf_hash_u64(&core->config.hash_key, client->id, 0));
+    hf_map_insert(&core->clients->by_id, &client->by_id, id_hash(core, client->id));
     hf_list_add_tail(&core->clients->all, &client->all);
     if (client->protocol == HF_PROTOCOL_NSM)
         hf_list_add_tail(&client->host->monitors, &client->in_host);

@@ -171,6 +171,10 @@ struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_a
                                      const struct hf_addr *callback_host);
 struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id);
 
+/* Before many searches by id: as hf_map_fetch_bucket() and hf_map_fetch_node(). */
+void hf_client_fetch_bucket(const struct hf_core *core, uint64_t id);
+void hf_client_fetch_node(const struct hf_core *core, uint64_t id);
+
 /* A new client with one reference, not registered; the caller has made sure that it is unknown. */
 struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *record);
 void hf_client_unref(struct hf_core *core, struct hf_client *client);

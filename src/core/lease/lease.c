@@ -10,7 +10,7 @@
 enum { RETRY_PART = 4 };
 
 /* So many transactions of an owner without an answer, and it polls. */
-enum { DEAF_FAILURES = 3 };
+enum { DEAF_FAILURES = 2 };
 
 bool hf_lease_config_is_safe(const struct hf_lease_config *config)
 {

@@ -161,11 +161,11 @@ void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum h
 /*
  * Only locks that the client has not reclaimed are released. A client that has reclaimed some, or
  * has locked anew, knows of our restart and is alive, even if its status monitor does not answer.
+ * Many clients may be given up at once, and no answer waits for it: one slice goes into each batch.
  */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
     const struct hf_release release = {.unclaimed = true, .retry = true, .crashed = true};
-    struct hf_awaited wait = {0};
 
     if (client->protocol != HF_PROTOCOL_NLM || core->config.on_failure == HF_ON_FAILURE_KEEP)
         return;
@@ -173,5 +173,6 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
     if (!client->reclaimed)
         hf_client_bar_reclaim(core, client);
     count_crash(core);
-    (void)hf_pending_release_add(core, now, client, &release, &wait);
+    hf_pending_release_begin(core, client, &release);
+    hf_recovery_go_on(core, now);
 }

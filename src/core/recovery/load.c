@@ -8,7 +8,7 @@
 #include "core/core.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
-#include "core/recovery/recovery.h"
+#include "core/recovery/private.h"
 #include "core/table/table.h"
 
 /* The last epoch that can be followed by another (hf_record_first_id). */
@@ -100,34 +100,39 @@ static int hold(struct hf_core *core, struct hf_file *file, struct hf_owner *own
     return hf_lock_load(core, file, owner, record);
 }
 
-static int load_lock(struct hf_core *core, struct hf_bytes bytes)
+int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record)
 {
-    struct hf_record_lock record;
     struct hf_client *client;
     struct hf_owner *owner;
     struct hf_file *file;
-    int rv = hf_record_decode_lock(bytes, &record);
+    int rv;
 
-    if (rv < 0)
-        return rv;
-    if (record.id == 0 || note_epoch(core, record.id >> 40) < 0)
+    if (record->id == 0 || note_epoch(core, record->id >> 40) < 0)
         return HF_EFORMAT;
-    if (HF_MUTANT(LOAD_FORGETS_SHARED) && !record.exclusive)
+    if (HF_MUTANT(LOAD_FORGETS_SHARED) && !record->exclusive)
         return 0;
     if (!core->config.durable_locks) /* recorded when locks were durable */
-        return hf_batch_delete(hf_durable_gathering(core), HF_RECORD_LOCK, record.id);
-    client = hf_client_find_id(core, record.client_id);
+        return hf_batch_delete(hf_durable_gathering(core), HF_RECORD_LOCK, record->id);
+    client = hf_client_find_id(core, record->client_id);
     if (!client || client->protocol != HF_PROTOCOL_NLM)
         return HF_ENOENT;
-    owner = hf_owner_get(core, client, record.svid, record.oh);
+    owner = hf_owner_get(core, client, record->svid, record->oh);
     if (!owner)
         return HF_ENOMEM;
-    file = hf_file_get(core, record.fh);
-    rv = file ? hold(core, file, owner, &record) : HF_ENOMEM;
+    file = hf_file_get(core, record->fh);
+    rv = file ? hold(core, file, owner, record) : HF_ENOMEM;
     if (file)
         hf_file_unref(core, file);
     hf_owner_unref(core, owner);
     return rv;
+}
+
+static int load_lock(struct hf_core *core, struct hf_bytes bytes)
+{
+    struct hf_record_lock record;
+    int rv = hf_record_decode_lock(bytes, &record);
+
+    return rv < 0 ? rv : hf_load_lock(core, &record);
 }
 
 int hf_core_load(struct hf_core *core, enum hf_record_kind kind, struct hf_bytes bytes)

@@ -5,6 +5,9 @@
 #include "core/clients/clients.h"
 #include "core/recovery/recovery.h"
 
+/* A lock record that was decoded: the codes of hf_core_load(). */
+int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record);
+
 void hf_grace_begin(struct hf_core *core, struct hf_now now);
 
 /* Tells an SM_MON client, when batch seq is durable, that the host it monitors has restarted. */

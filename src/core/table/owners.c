@@ -9,12 +9,12 @@ struct owner_key {
     struct hf_bytes oh;
 };
 
-static uint64_t owner_hash(const struct hf_core *core, const struct owner_key *key)
+uint64_t hf_owner_hash(const struct hf_core *core, uint64_t client_id, int32_t svid,
+                       struct hf_bytes oh)
 {
     const struct hf_hash_key *hash_key = &core->config.hash_key;
-    uint64_t oh = hf_hash(hash_key, key->oh.data, key->oh.len);
 
-    return hf_hash_u64(hash_key, oh ^ (uint32_t)key->svid, key->client->id);
+    return hf_hash_u64(hash_key, hf_hash(hash_key, oh.data, oh.len) ^ (uint32_t)svid, client_id);
 }
 
 static bool owner_matches(const struct hf_refmap_node *node, const void *k)
@@ -43,14 +43,14 @@ struct hf_owner *hf_owner_find(struct hf_core *core, struct hf_client *client, i
 {
     struct owner_key key = {client, svid, oh};
 
-    return owner_find(core, &key, owner_hash(core, &key));
+    return owner_find(core, &key, hf_owner_hash(core, client->id, svid, oh));
 }
 
 struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, int32_t svid,
                               struct hf_bytes oh)
 {
     struct owner_key key = {client, svid, oh};
-    uint64_t hash = owner_hash(core, &key);
+    uint64_t hash = hf_owner_hash(core, client->id, svid, oh);
     struct hf_owner *owner = owner_find(core, &key, hash);
 
     if (owner) {

@@ -6,6 +6,10 @@
 
 void hf_file_queue_init(struct hf_file_queue *queue, struct hf_file *file);
 
+/* The hash of an owner in table->owners. */
+uint64_t hf_owner_hash(const struct hf_core *core, uint64_t client_id, int32_t svid,
+                       struct hf_bytes oh);
+
 /* The owner's tree of its locks (own.c). */
 void hf_own_insert(struct hf_core *core, struct hf_lock *lock);
 void hf_own_remove(const struct hf_core *core, struct hf_lock *lock);

@@ -252,6 +252,19 @@ void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool uncl
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                  const struct hf_record_lock *record);
 
+/*
+ * Fetches into the processor's cache what a record that is soon to be loaded will touch, and
+ * changes nothing: in several steps, with those of other records in between.
+ */
+enum { HF_LOCK_FETCH_STEPS = 4 };
+
+struct hf_lock_fetch {
+    uint64_t owner, file; /* hashes, from step 0 on */
+};
+
+void hf_lock_fetch(const struct hf_core *core, const struct hf_record_lock *record,
+                   struct hf_lock_fetch *fetch, unsigned step);
+
 /* The lock ends with the core: without a record or undo. */
 void hf_lock_discard(struct hf_core *core, struct hf_lock *lock);
 void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,

@@ -192,10 +192,16 @@ class Node(Box):
         connection.close()
         return answer.status, body
 
-    def cluster(self):
-        status, body = self.ask("GET", "/api/v1/cluster")
+    def get(self, path):
+        status, body = self.ask("GET", path)
         assert status == 200, body
         return json.loads(body)
+
+    def cluster(self):
+        return self.get("/api/v1/cluster")
+
+    def status(self):
+        return self.get("/api/v1/status")
 
     def role(self):
         return self.cluster()["role"]
@@ -205,13 +211,13 @@ class Node(Box):
 
     # ---- as a client sees it ----
 
-    def nlm(self, proc, lock, timeout=0.05, address=None, **how):
+    def nlm(self, proc, lock, timeout=0.05, address=None, version=4, **how):
         """The status of one request by UDP, or None without an answer in time."""
-        args = nlm.ARGS[proc](4, b"cookie", lock, **how)
+        args = nlm.ARGS[proc](version, b"cookie", lock, **how)
         try:
             with rpc.Udp(address or self.address, PORT, timeout=timeout) as client:
-                reply = client.call(nlm.PROG, 4, proc, args)
-                return nlm.decode_result(proc, 4, reply.results).stat
+                reply = client.call(nlm.PROG, version, proc, args)
+                return nlm.decode_result(proc, version, reply.results).stat
         except (OSError, TimeoutError):
             return None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 BUILT = Path(__file__).parents[3] / "build-asan/src/daemon/holdfastd"
 PORT = 4045
 WAIT_S = 20  # beyond any start or stop of a healthy daemon: reaching it is a failure
-SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "runtime error:", "invariant broken")
+SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:", "invariant broken")
 
 # Which users this host has must not decide what is tested: as started, unless a test says otherwise.
 DEFAULTS = ("store.backend=memory", "server.name=server.example", "rpcbind.mode=none", "server.user=")

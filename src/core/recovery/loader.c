@@ -1,0 +1,104 @@
+/*
+ * Loading many records. A lock is loaded some records after it came, and on the way to that what it
+ * will touch is fetched, step by step (table/fetch.c).
+ */
+#include "core/core.h"
+#include "core/internal.h"
+#include "core/recovery/private.h"
+#include "core/table/table.h"
+
+enum {
+    STEP = 8, /* records between two steps: enough to wait for memory, few enough to stay cached */
+    ROOM = STEP * HF_LOCK_FETCH_STEPS,
+};
+
+struct entry {
+    struct hf_buf bytes; /* what the views in record point to */
+    struct hf_record_lock record;
+    struct hf_lock_fetch fetch;
+};
+
+struct hf_loader {
+    struct hf_core *core;
+    uint64_t added, loaded; /* locks; those in between are in the ring */
+    struct entry ring[ROOM];
+};
+
+struct hf_loader *hf_loader_new(struct hf_core *core)
+{
+    struct hf_loader *loader = hf_calloc(core->alloc, 1, sizeof(*loader));
+
+    if (!loader)
+        return NULL;
+    loader->core = core;
+    for (unsigned i = 0; i < ROOM; i++)
+        hf_buf_init(&loader->ring[i].bytes, core->alloc);
+    return loader;
+}
+
+void hf_loader_del(struct hf_loader *loader)
+{
+    if (!loader)
+        return;
+    for (unsigned i = 0; i < ROOM; i++)
+        hf_buf_free(&loader->ring[i].bytes);
+    hf_free(loader->core->alloc, loader);
+}
+
+static struct entry *entry_of(struct hf_loader *loader, uint64_t number)
+{
+    return &loader->ring[number % ROOM];
+}
+
+static int load_oldest(struct hf_loader *loader)
+{
+    return hf_load_lock(loader->core, &entry_of(loader, loader->loaded++)->record);
+}
+
+static int keep(struct entry *entry, struct hf_bytes bytes)
+{
+    hf_buf_clear(&entry->bytes);
+    if (hf_buf_append(&entry->bytes, bytes.data, bytes.len) < 0)
+        return HF_ENOMEM;
+    return hf_record_decode_lock(hf_buf_view(&entry->bytes), &entry->record);
+}
+
+/* The newest lock does its first step; those that came STEP, 2 * STEP, ... before it their next. */
+static void fetch(struct hf_loader *loader)
+{
+    for (unsigned step = 0; step < HF_LOCK_FETCH_STEPS; step++) {
+        uint64_t behind = (uint64_t)step * STEP + 1;
+        struct entry *entry;
+
+        if (loader->added < loader->loaded + behind)
+            return;
+        entry = entry_of(loader, loader->added - behind);
+        hf_lock_fetch(loader->core, &entry->record, &entry->fetch, step);
+    }
+}
+
+int hf_loader_add(struct hf_loader *loader, enum hf_record_kind kind, struct hf_bytes bytes)
+{
+    int rv = 0;
+
+    if (kind != HF_RECORD_LOCK)
+        return hf_core_load(loader->core, kind, bytes);
+    if (loader->added - loader->loaded == ROOM)
+        rv = load_oldest(loader);
+    if (rv == 0)
+        rv = keep(entry_of(loader, loader->added), bytes);
+    if (rv < 0)
+        return rv;
+    loader->added++;
+    fetch(loader);
+    return 0;
+}
+
+int hf_loader_end(struct hf_loader *loader)
+{
+    int rv = 0;
+
+    while (rv == 0 && loader->loaded < loader->added)
+        rv = load_oldest(loader);
+    return rv;
+}

@@ -1,0 +1,253 @@
+"""What serves the locks of a history: daemons and what they store in, each on a host of its own at one switch.
+
+    lmdb         one daemon, its store on a small disk
+    postgres     one daemon and one PostgreSQL server
+    pair         two daemons with a service address, PostgreSQL with a synchronous standby (tests/ha)
+
+All offer the same: `address`, which the clients use; `members`, the daemons; `hosts`, where they and databases are;
+`databases`; `disks`; and restarts().
+"""
+import contextlib
+import os
+import signal
+import struct
+import tempfile
+import time
+
+from cluster import SERVICE, Cluster
+from holdfast_test.daemon import Daemon, program
+from holdfast_test.store import fill, small_disk
+from postgres import Single
+from wires import Node, Switch
+
+PRELOADS = os.environ.get("HOLDFAST_PRELOADS", "")  # libslow_sync.so:libclock_jump.so
+# Where only clients are durable, the server cannot know when all is reclaimed: grace lasts to its end.
+FORGETFUL, FORGETFUL_CLIENT_S = ("locks.durable=no", "grace.seconds=12"), 3.0
+# Longer than the nemesis keeps a client away, with the pauses of its TCP connections: no client loses its locks.
+PATIENCE = ("grace.seconds=120", "notify.timeout=5", "notify.on_failure=keep")
+
+
+class Dials:
+    """How slow the flushes of a host are and how far its clocks have jumped: two files that its programs have mapped."""
+
+    def __init__(self, folder, name):
+        self.flush, self.clock = f"{folder}/{name}.flush", f"{folder}/{name}.clock"
+        for path in (self.flush, self.clock):
+            with open(path, "wb") as file:
+                file.write(bytes(16))
+            os.chmod(path, 0o644)
+        self.wall_s, self.boot_s = 0.0, 0.0
+
+    def env(self):
+        return {"LD_PRELOAD": PRELOADS, "HOLDFAST_FLUSH_FILE": self.flush, "HOLDFAST_CLOCK_FILE": self.clock}
+
+    @staticmethod
+    def _set(path, data):
+        with open(path, "r+b", buffering=0) as file:
+            file.write(data)
+
+    def set_flush(self, seconds):
+        self._set(self.flush, struct.pack("=q", int(seconds * 1e6)))
+
+    def jump(self, wall_s, boot_s=0.0):
+        self.wall_s, self.boot_s = self.wall_s + wall_s, self.boot_s + boot_s
+        self._set(self.clock, struct.pack("=qq", int(self.wall_s * 1e9), int(self.boot_s * 1e9)))
+
+
+class Disk:
+    """A small file system; server: the PostgreSQL server on it, which may stop when there is no room."""
+
+    def __init__(self, path, server=None):
+        self.path, self.server = path, server
+
+    def fill(self):
+        fill(self.path + "/filler")
+
+    def free(self):
+        os.unlink(self.path + "/filler")
+        if self.server and self.server.process.poll() is not None:
+            self.server.start()
+
+
+class Alone:
+    """A daemon without standbys: as cluster.Member, but it serves whenever it runs."""
+
+    def __init__(self, node, sets, env):
+        self.node, self.name, self.sets, self.env = node, node.name, sets, env
+
+    def start(self):
+        self.daemon = Daemon(*self.sets, env=self.env, under=self.node.inside).start()
+
+    def kill(self):
+        self.daemon.stop(signal.SIGKILL)
+        self.daemon.check_sanitizers()
+
+    def stop(self):
+        status = self.daemon.stop()
+        self.daemon.check_sanitizers()
+        assert status == 0, f"exit status {status}\n{self.daemon.log()}"
+
+
+class Service:
+    """Common to all. sets: settings of the daemons. env: for the daemons."""
+
+    def __init__(self, sets=(), env=None):
+        self.sets, self.more_env = (*PATIENCE, *sets), env or {}
+        self.stack, self.dials, self.databases, self.disks = contextlib.ExitStack(), {}, [], []
+        self.intervals = []
+        self.is_preloaded, self.forgets_locks = bool(PRELOADS), "locks.durable=no" in sets
+
+    def __enter__(self):
+        with self.stack as stack:
+            self.folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-dials-"))
+            os.chmod(self.folder, 0o755)
+            self.open(stack)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, failure, *_):
+        try:
+            self.close(failure)
+        finally:
+            self.stack.close()
+
+    def env(self, name):
+        self.dials[name] = Dials(self.folder, name)
+        return {**(self.dials[name].env() if PRELOADS else {}), **self.more_env}
+
+    def open_alone(self, stack, node, sets):
+        self.members, self.address = [Alone(node, (*self.sets, *sets), self.env(node.name))], node.address
+        self.members[0].start()
+        stack.callback(self.kill_all)
+
+    def kill_all(self):
+        for member in self.members:
+            if member.daemon.process.poll() is None:
+                member.daemon.stop(signal.SIGKILL)
+
+    def close(self, failure):
+        if not failure:
+            self.owner().stop()
+        else:
+            print("\n".join("# " + line for line in self.owner().daemon.lines[-25:]), flush=True)
+
+    def restarts(self):
+        """(before, after) of each restart since the last call, in nanoseconds of the monotonic clock."""
+        found, self.intervals = self.intervals, []
+        return found
+
+    def check(self):
+        for member in self.members:
+            assert member.daemon.process.poll() is None, f"{member.name} has ended\n{member.daemon.log()}"
+            member.daemon.check_sanitizers()
+
+    def owner(self):
+        return self.members[0]
+
+    def restart(self, stop):
+        """By stop(), and started again. Nothing that the old process did takes effect after that; what PostgreSQL had got
+        from it may, until the new process has its fence."""
+        began = time.monotonic_ns()
+        stop()
+        gone = time.monotonic_ns()
+        self.owner().start()
+        self.intervals.append((began, time.monotonic_ns() if self.databases else gone))
+        return gone
+
+
+class Lmdb(Service):
+    def open(self, stack):
+        disk = stack.enter_context(small_disk(16))
+        node = stack.enter_context(Node(stack.enter_context(Switch()), "alpha", 11))
+        self.disks = [Disk(disk)]
+        self.hosts = [node]
+        self.open_alone(stack, node, ("store.backend=lmdb", f"store.path={disk}/store"))
+
+
+class Postgres(Service):
+    def open(self, stack):
+        disk = stack.enter_context(small_disk(300))
+        switch = stack.enter_context(Switch())
+        self.hosts = [stack.enter_context(Node(switch, name, number)) for name, number in (("alpha", 11), ("db1", 21))]
+        node, host = self.hosts
+        self.env("db1")
+        database = stack.enter_context(Single(host, disk + "/data", fsync="on", env=database_env(self.dials["db1"])))
+        self.databases, self.disks = [database.primary], [Disk(disk, database.primary)]
+        dsn = f"store.dsn={database.dsn}"
+        node.run(program(), "--set", "store.backend=postgres", "--set", dsn, "--migrate", "up")
+        self.open_alone(stack, node, ("store.backend=postgres", dsn))
+
+
+class Pair(Service):
+    """The database writes down when the service is taken: a move between nodes is the restart of the service."""
+
+    def open(self, stack):
+        folders = [stack.enter_context(small_disk(300)) for _ in range(2)]
+        envs = {name: self.env(name) for name in ("alpha", "beta")}
+        for name in ("db1", "db2"):
+            self.env(name)
+            envs[name] = database_env(self.dials[name])
+        self.cluster = Cluster("cluster.require_sync=no", *self.sets, fsync="on", envs=envs,
+                               folders=[folder + "/data" for folder in folders])
+        self.cluster.__enter__()
+        self.address, self.members, self.hosts = SERVICE, self.cluster.members, self.cluster.nodes
+        self.pair = self.cluster.pair
+        self.databases = self.pair.servers
+        self.disks = [Disk(folder, server) for folder, server in zip(folders, self.databases)]
+        self.write_down_takes()
+        self.seen = 0
+
+    def close(self, failure):
+        self.cluster.__exit__(failure)
+
+    def owner(self):
+        return self.cluster.wait_for_pair()
+
+    def write_down_takes(self):
+        schema = self.sql("SELECT schemaname FROM pg_tables WHERE tablename = 'server_state'")
+        self.sql("CREATE TABLE takes (number bigserial, at timestamptz);"
+                 "CREATE FUNCTION write_down_take() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN "
+                 "INSERT INTO public.takes (at) VALUES (clock_timestamp()); RETURN NULL; END $$;"
+                 f"CREATE TRIGGER write_down_take AFTER UPDATE ON \"{schema}\".server_state FOR EACH ROW "
+                 "WHEN (OLD.fence IS DISTINCT FROM NEW.fence) EXECUTE FUNCTION write_down_take()")
+
+    def sql(self, text):
+        return self.pair.primary.sql(text, "holdfast")
+
+    def restarts(self):
+        """The old owner did nothing after the take, and the new one nothing before."""
+        slack = 20_000_000  # nanoseconds: the wall clock may be adjusted
+        offset = time.monotonic_ns() - time.time_ns()
+        rows = self.sql(f"SELECT number, (extract(epoch FROM at) * 1000000)::bigint FROM takes WHERE number > {self.seen} "
+                        "ORDER BY number").split()
+        found = []
+        for row in rows:
+            number, microseconds = map(int, row.split("|"))
+            self.seen = number
+            found.append((microseconds * 1000 + offset - slack, microseconds * 1000 + offset + slack))
+        return found
+
+
+def database_env(dials):
+    """Its flushes can be slow; its clock is true."""
+    preloads = [path for path in PRELOADS.split(":") if "slow_sync" in path]
+    return {"LD_PRELOAD": ":".join(preloads), "HOLDFAST_FLUSH_FILE": dials.flush} if preloads else {}
+
+
+CONFIGURATIONS = {
+    "lmdb": (Lmdb, ("locks.durable=yes", "grace.mode=strict")),
+    "lmdb-conflict": (Lmdb, ("locks.durable=yes", "grace.mode=conflict")),
+    "lmdb-process": (Lmdb, ("locks.durable=process", "grace.mode=strict")),
+    "lmdb-process-conflict": (Lmdb, ("locks.durable=process", "grace.mode=conflict")),
+    "lmdb-no": (Lmdb, FORGETFUL),
+    "postgres": (Postgres, ("locks.durable=yes", "grace.mode=strict")),
+    "postgres-conflict": (Postgres, ("locks.durable=yes", "grace.mode=conflict")),
+    "postgres-no": (Postgres, FORGETFUL),
+    "pair": (Pair, ("grace.mode=conflict",)),
+    "pair-strict": (Pair, ("grace.mode=strict",)),
+}
+
+
+def make(name, sets=(), env=None):
+    kind, own = CONFIGURATIONS[name]
+    return kind((*own, *sets), env)
