@@ -28,7 +28,7 @@ def at_delay(bench, delay):
         every["nothing"] = stack.enter_context(servers.nothing(bench.build))
         measures = {(name, which): lambda server=server, which=which: bench.rate(server, *which)
                     for which in (ONE, MANY) for name, server in every.items()}
-        measures["sync"] = lambda: fdatasync_rate(bench.directory)
+        measures["sync"] = lambda: fdatasync_rate(bench.directory, servers.slow_disk(bench.build, delay))
         figures = in_turns(bench.rounds, measures)
     report(bench.results.add, delay, figures)
     return figures
@@ -56,7 +56,7 @@ def bystander(bench, delay):
 
 
 def report(add, delay, figures):
-    flush = 1 / figures["sync"] + delay / 1000
+    flush = 1 / figures["sync"]
     where = f", flush {flush * 1000:.2f} ms"
     add("1 x 1, durable=process" + where, figures["process", ONE], "/s", "durable=no", figures["no", ONE], ">= 0.9")
     add("8 x 16, durable=process" + where, figures["process", MANY], "/s", "durable=no", figures["no", MANY],
