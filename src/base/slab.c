@@ -59,7 +59,8 @@ static int find_vacant(struct hf_slab *slab)
     return 0;
 }
 
-static struct hf_slab_block *add_block(struct hf_slab *slab)
+/* Rare; kept out of hf_slab_take(), which it would slow down. */
+__attribute__((noinline)) static struct hf_slab_block *add_block(struct hf_slab *slab)
 {
     struct hf_slab_block *block;
 
@@ -81,7 +82,8 @@ static struct hf_slab_block *add_block(struct hf_slab *slab)
     return block;
 }
 
-static void remove_block(struct hf_slab *slab, struct hf_slab_block *block)
+__attribute__((noinline)) static void remove_block(struct hf_slab *slab,
+                                                   struct hf_slab_block *block)
 {
     hf_list_remove(&block->link);
     slab->n_empty--;
@@ -131,8 +133,10 @@ static void keep_one_empty(struct hf_slab *slab, struct hf_slab_block *block)
         block = later == block ? other : block;
         remove_block(slab, later);
     }
-    hf_list_remove(&block->link);
-    hf_list_add_tail(&slab->room, &block->link);
+    if (slab->room.prev != &block->link) {
+        hf_list_remove(&block->link);
+        hf_list_add_tail(&slab->room, &block->link);
+    }
 }
 
 void hf_slab_give(struct hf_slab *slab, void *object)

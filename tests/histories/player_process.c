@@ -212,6 +212,7 @@ static bool wait_for_grant(struct process *process, const struct range *range, u
 
 static void wait(struct process *process, const struct range *range)
 {
+    static const struct timespec long_hold = {2, 0}; /* until the server repeats its callback */
     uint64_t began;
     unsigned asking, granting, restarts;
     uint32_t stat;
@@ -232,10 +233,13 @@ static void wait(struct process *process, const struct range *range)
         return;
     }
     log_completed(asking, "blocked", 0);
-    if (wait_for_grant(process, range, restarts))
+    if (wait_for_grant(process, range, restarts)) {
         end_wait(process, granting, "granted");
-    else
+        if (host.forgetful && random_below(&process->dice, 4) == 0)
+            nanosleep(&long_hold, NULL);
+    } else {
         cancel(process, granting, range);
+    }
 }
 
 /* ---- at random ---- */

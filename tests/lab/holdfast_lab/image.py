@@ -16,11 +16,12 @@ from holdfast_test.tap import Skip
 ROOT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", ROOT / "build/lab"))
 GUEST = Path(__file__).resolve().parents[1] / "guest"
+SCRIPTS = ["add-with-sqlite", "deliver-mail", "take-jobs"]
 OLD_S = 3600
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 PROGRAMS = ["rpcbind", "rpcinfo", "rpc.statd", "sm-notify", "mount.nfs", "rpc.mountd", "rpc.nfsd",
-            "exportfs"]
+            "exportfs", "sqlite3", "flock", "procmail"]
 MODULES = ["virtio_pci", "virtio_net", "virtio_blk", "nfs", "nfsv3", "nfsd", "nfs_acl"]
 LIBRARIES = ["libnss_files.so.2"]
 FILES = {
@@ -92,7 +93,10 @@ def _copy(source, root, target=None):
 
 def _copy_program(name_or_path, root):
     path = name_or_path if os.sep in str(name_or_path) else find(name_or_path)
-    _copy(path, root, "bin/" + os.path.basename(path))
+    target = "bin/" + os.path.basename(path)
+    if (root / target).is_symlink():  # busybox has a program of that name
+        (root / target).unlink()
+    _copy(path, root, target)
     for library in _libraries(path):
         _copy(library, root)
 
@@ -140,8 +144,9 @@ def _fill(root, programs, daemon, modules):
     for name, text in FILES.items():
         (root / name).write_text(text)
     _copy_modules(modules, root)
-    _copy(GUEST / "init", root, "init")
-    (root / "init").chmod(0o755)
+    for name, target in (("init", "init"), *((name, "bin/" + name) for name in SCRIPTS)):
+        _copy(GUEST / name, root, target)
+        (root / target).chmod(0o755)
 
 
 def _pack(root, archive):
@@ -167,7 +172,7 @@ def initramfs(hosts, daemon=None):
     programs = guest_programs()
     vmlinuz, modules = kernel()
     FILES["etc/hosts"] = "127.0.0.1 localhost\n" + hosts
-    made_of = [*programs, GUEST / "init", Path(__file__), find("busybox"), vmlinuz,
+    made_of = [*programs, *(GUEST / name for name in ("init", *SCRIPTS)), Path(__file__), find("busybox"), vmlinuz,
                *map(find, PROGRAMS), *([daemon] if daemon else [])]
     name = "daemon" if daemon else "client"
     archive = CACHE / f"{name}-{_fingerprint(made_of, hosts)}.cpio"

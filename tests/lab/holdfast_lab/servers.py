@@ -30,20 +30,30 @@ EXPORT {{
     Transports = TCP, UDP;
     SecType = sys;
     FSAL {{ Name = VFS; }}
+    {more}
 }}
 LOG {{ Default_Log_Level = EVENT; }}
 """
 
 
+# Two Ganeshas change one directory, in turns: neither may believe what it knew of a file when it had the service last.
+SHARED = "Attr_Expiration_Time = 0;"
+
+
 class Ganesha:
-    def __init__(self, directory, export):
-        config = directory / "ganesha.conf"
-        config.write_text(GANESHA.format(export=export))
-        for needed in ("/run/ganesha", "/var/lib/nfs/ganesha"):
-            os.makedirs(needed, exist_ok=True)
-        self.log = directory / "ganesha.log"
+    """In this namespace, or in that of a node (tests/ha/wires.py)."""
+
+    def __init__(self, directory, export, node=None):
+        name = f"ganesha-{node.name}" if node else "ganesha"
+        self.under, self.host = (node.inside, node.address) if node else ([], "127.0.0.1")
+        self.config, self.log = directory / f"{name}.conf", directory / f"{name}.log"
+        self.config.write_text(GANESHA.format(export=export, more=SHARED if node else ""))
+        subprocess.run([*self.under, "mkdir", "-p", "/run/ganesha", "/var/lib/nfs/ganesha"], check=True)
+        self.start()
+
+    def start(self):
         self.process = subprocess.Popen(
-            [image.find("ganesha.nfsd"), "-F", "-f", str(config), "-L", str(self.log),
+            [*self.under, image.find("ganesha.nfsd"), "-F", "-f", str(self.config), "-L", str(self.log),
              "-p", "/run/ganesha/ganesha.pid"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -51,8 +61,8 @@ class Ganesha:
         end = time.monotonic() + 40
         while True:
             try:
-                if rpcbind.getport(100003, 3, "tcp") and rpcbind.getport(100005, 3, "tcp"):
-                    with rpc.Tcp("127.0.0.1", 2049) as client:
+                if all(rpcbind.getport(program, 3, "tcp", self.host) for program in (100003, 100005)):
+                    with rpc.Tcp(self.host, 2049) as client:
                         client.call(100003, 3, 0)
                     return self
             except OSError:
@@ -66,8 +76,37 @@ class Ganesha:
         self.process.wait()
 
 
-class Holdfast(daemon.Daemon):
-    """The daemon under test; its log goes into the story's file as well."""
+class Told(daemon.Daemon):
+    """A daemon whose log goes into a file, and into the story's as well."""
+    who = "holdfastd"
+
+    def _read_log(self):
+        with open(self.file, "a", encoding="utf-8") as file:
+            for line in self.process.stderr:
+                text = line.decode(errors="replace").rstrip("\n")
+                file.write(text + "\n")
+                file.flush()
+                story.tell(self.who, text.partition(" ")[2], aloud=False)
+                with self.news:
+                    self.lines.append(text)
+                    self.news.notify_all()
+        with self.news:
+            self.lines.append("(end of log)")
+            self.news.notify_all()
+
+    def await_log(self, text, within):
+        """Waits for a line that an operator would look for; returns it."""
+        with self.news:
+            found = self.news.wait_for(
+                lambda: [line for line in self.lines if text in line]
+                or self.lines[-1:] == ["(end of log)"], within)
+        assert found and found is not True, f'no "{text}" in the log of {self.who} within {within} s'
+        story.tell(self.who, "log: " + found[0].partition(" ")[2])
+        return found[0]
+
+
+class Holdfast(Told):
+    """The daemon under test."""
 
     def __init__(self, directory, store, *sets, binary=None):
         super().__init__(*store, "rpcbind.mode=system", "server.name=server.example",
@@ -76,20 +115,6 @@ class Holdfast(daemon.Daemon):
             self.command[0] = str(binary)
         self.sets = sets
         self.file = directory / "holdfastd.log"
-
-    def _read_log(self):
-        with open(self.file, "a", encoding="utf-8") as file:
-            for line in self.process.stderr:
-                text = line.decode(errors="replace").rstrip("\n")
-                file.write(text + "\n")
-                file.flush()
-                story.tell("holdfastd", text.partition(" ")[2], aloud=False)
-                with self.news:
-                    self.lines.append(text)
-                    self.news.notify_all()
-        with self.news:
-            self.lines.append("(end of log)")
-            self.news.notify_all()
 
     def start(self, wait=True):
         self.watch = story.Watch()
@@ -102,16 +127,6 @@ class Holdfast(daemon.Daemon):
 
     def has_logged(self, text):
         return text in self.log()
-
-    def await_log(self, text, within):
-        """Waits for a line that an operator would look for; returns it."""
-        with self.news:
-            found = self.news.wait_for(
-                lambda: [line for line in self.lines if text in line]
-                or self.lines[-1:] == ["(end of log)"], within)
-        assert found and found is not True, f'no "{text}" in holdfastd\'s log within {within} s'
-        story.tell("holdfastd", "log: " + found[0].partition(" ")[2])
-        return found[0]
 
 
 class Postgres:

@@ -1,0 +1,228 @@
+"""Programs of others lock from two guests while the service is killed, stopped and moved between its nodes:
+SQLite, flock(1) and procmail. Each leaves a result that is wrong if a lock was held twice, or lost, only once.
+"""
+import os
+import re
+import sqlite3
+import threading
+import time
+
+import failover_stories
+from failover_stories import RECOVERY, guests
+from holdfast_lab import story
+from holdfast_test import tap
+
+GUESTS = ("alpha", "beta")
+MORE = 6  # results of each guest between two faults
+JOBS = 5000  # more than can be taken
+ALL = os.environ.get("HOLDFAST_LAB") == "all"
+
+
+class Worker:
+    """A program in a guest, and the lines it has printed."""
+
+    def __init__(self, guest, command):
+        self.guest, self.command = guest, command
+        self.lines, self.status = [], None
+        _, said = guest.start(command)
+        self.thread = threading.Thread(target=self._read, args=(said,), daemon=True)
+        self.thread.start()
+
+    def _read(self, said):
+        while True:
+            kind, text = said.get()
+            if kind == "=":
+                self.status = text
+                return
+            self.lines.append(text)
+            story.tell(self.guest.name, f"{self.command.split()[0]}: {text}", aloud=False)
+
+    def done(self, word):
+        """The numbers of what it says it has done."""
+        return [int(line.split()[1]) for line in self.lines if line.startswith(word + " ")]
+
+    def wait_for_more(self, count=MORE):
+        """It goes on: so many results from now."""
+        wanted, end = len(self.lines) + count, time.monotonic() + RECOVERY
+        while len(self.lines) < wanted and self.status is None:
+            assert time.monotonic() < end, f"{self.guest.name}: {self.command} hangs: {self.lines[-5:]}"
+            time.sleep(0.05)
+
+    def wait(self):
+        self.thread.join(RECOVERY)
+        assert self.status == "0", f"{self.guest.name}: {self.command}: status {self.status}: {self.lines[-5:]}"
+
+
+def killed(pair):
+    owner = pair.owner()
+    owner.crash()
+    yield
+    owner.revive()
+
+
+def paused(pair):
+    owner = pair.owner()
+    owner.pause()
+    yield
+    owner.resume()
+
+
+def moved(pair):
+    pair.move()
+    yield
+
+
+# Through which the applications go; the last leaves the service where it was at first.
+FAULTS = (killed, paused, moved, killed, moved, paused) if ALL else (killed, moved)
+
+
+def go_through_faults(workers, faults=FAULTS):
+    """Each fault happens while all work, is over when all have results from the other node, and leaves two nodes: the longest
+    seconds from a fault until each guest had a result."""
+    pair, longest = failover_stories.lab.pair, 0
+    for fault in faults:
+        for worker in workers:
+            worker.wait_for_more()
+        owner = pair.ready()
+        watch = story.Watch()
+        steps = fault(pair)
+        next(steps)
+        for worker in workers:
+            worker.wait_for_more(2)  # the first may have been under way
+        longest = max(longest, watch.took)
+        next(steps, None)
+        pair.ready()
+        assert pair.owner() is not owner, "the service has not moved"
+    for worker in workers:
+        worker.wait_for_more()
+    return longest
+
+
+def enough(workers):
+    for worker in workers:
+        worker.guest.run("touch /tmp/enough")
+    for worker in workers:
+        worker.wait()
+
+
+def tell(what, faults, longest):
+    tap.note(f"applications: {what}, through {len(faults)} faults; longest time for a result of each guest {longest:.1f} s")
+
+
+@tap.test
+def sqlite_counts_exactly():
+    """Given a counter in a database with a rollback journal, when both guests add to it through faults, then it is the number of
+    acknowledged transactions, each is there, and the database is sound."""
+    export = failover_stories.lab.export
+    with sqlite3.connect(export / "counter.db") as database:
+        database.executescript("CREATE TABLE counter(total); INSERT INTO counter VALUES(0); CREATE TABLE added(guest, number);")
+    workers = [Worker(guest, f"add-with-sqlite /mnt/counter.db {guest.name}") for guest in guests(*GUESTS)]
+    longest = go_through_faults(workers)
+    enough(workers)
+    acknowledged = {(worker.guest.name, number) for worker in workers for number in worker.done("added")}
+    check_counter(export / "counter.db", acknowledged)
+    assert sum(len(worker.lines) for worker in workers) == len(acknowledged), "an error, or an answer given twice"
+    tell(f"SQLite: {len(acknowledged)} transactions", FAULTS, longest)
+
+
+def check_counter(path, acknowledged, in_doubt=()):
+    """in_doubt: may be there or not."""
+    database = sqlite3.connect(path)
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert database.execute("PRAGMA journal_mode").fetchall() == [("delete",)]
+    rows = database.execute("SELECT guest, number FROM added").fetchall()
+    total, = database.execute("SELECT total FROM counter").fetchone()
+    database.close()
+    assert len(rows) == len(set(rows)) == total, f"{total} counted, {len(rows)} rows, {len(set(rows))} different"
+    assert acknowledged <= set(rows), f"acknowledged and lost: {sorted(acknowledged - set(rows))}"
+    assert set(rows) - acknowledged <= set(in_doubt), f"not acknowledged: {sorted(set(rows) - acknowledged)}"
+
+
+@tap.test
+def sqlite_survives_a_guest_that_loses_power():
+    """The same with a guest that loses power within its transactions, while the service is killed: its journal is rolled
+    back by the other; one transaction may be there without the guest having said so."""
+    pair, export = failover_stories.lab.pair, failover_stories.lab.export
+    with sqlite3.connect(export / "power.db") as database:
+        database.executescript("CREATE TABLE counter(total); INSERT INTO counter VALUES(0); CREATE TABLE added(guest, number);")
+    alpha, beta = guests(*GUESTS)
+    workers = [Worker(alpha, "add-with-sqlite /mnt/power.db alpha"), Worker(beta, "add-with-sqlite /mnt/power.db beta")]
+    for worker in workers:
+        worker.wait_for_more()
+    owner = pair.ready()
+    beta.crash()
+    owner.crash()
+    watch = story.Watch()
+    beta.boot()
+    lost = workers.pop()
+    workers[0].wait_for_more(2)
+    took = watch.took
+    guests("beta")
+    workers.append(Worker(beta, "add-with-sqlite /mnt/power.db beta-again"))
+    for worker in workers:
+        worker.wait_for_more()
+    owner.revive()
+    enough(workers)
+    names = ("alpha", "beta-again")
+    acknowledged = {(name, number) for name, worker in zip(names, workers) for number in worker.done("added")}
+    acknowledged |= {("beta", number) for number in lost.done("added")}
+    check_counter(export / "power.db", acknowledged, [("beta", len(lost.done("added")) + 1)])
+    tap.note(f"applications: SQLite: {len(acknowledged)} transactions; node and guest killed together: the other guest "
+             f"went on {took:.1f} s later")
+
+
+@tap.test
+def flock_pipelines_take_each_job_once():
+    """Given a queue of jobs in a file, when both guests take from it under flock(1) through faults, then each job is done
+    once, in the order of the queue."""
+    export = failover_stories.lab.export
+    (export / "queue").write_text("".join(f"job-{number}\n" for number in range(JOBS)))
+    (export / "done").write_text("")
+    workers = [Worker(guest, f"take-jobs /mnt/queue /mnt/done {guest.name}") for guest in guests(*GUESTS)]
+    longest = go_through_faults(workers)
+    enough(workers)
+    done = [line.split() for line in (export / "done").read_text().splitlines()]
+    left = (export / "queue").read_text().splitlines()
+    assert all(line == "took one" for worker in workers for line in worker.lines), [worker.lines[-5:] for worker in workers]
+    count = sum(len(worker.lines) for worker in workers)
+    assert sorted(job for job, _ in done) == sorted(f"job-{number}" for number in range(count)), "a job taken twice, or lost"
+    assert left == [f"job-{number}" for number in range(count, JOBS)], left[:3]
+    assert {name for _, name in done} == set(GUESTS)
+    tell(f"flock(1): {count} jobs", FAULTS, longest)
+
+
+def messages(text):
+    """Each message of a mailbox, as (guest, number); fails if it is not whole."""
+    for part in re.split(r"^(?=From )", text, flags=re.MULTILINE)[1:]:
+        guest, number = re.search(r"^Subject: (\S+) (\d+)$", part, re.MULTILINE).groups()
+        wanted = [f"{guest} {number}: line {line} {'.' * 63}" for line in range(1, 61)]
+        assert part.partition("\n\n")[2].rstrip("\n").splitlines() == wanted, f"not whole: {part[:300]}"
+        yield guest, int(number)
+
+
+def deliver(mailbox, way):
+    export = failover_stories.lab.export
+    workers = [Worker(guest, f"deliver-mail /mnt/{mailbox} {guest.name} {way}") for guest in guests(*GUESTS)]
+    longest = go_through_faults(workers)
+    enough(workers)
+    text = (export / mailbox).read_text()
+    found = list(messages(text))
+    wanted = [(worker.guest.name, number) for worker in workers for number in worker.done("delivered")]
+    again = sum(len(worker.done("again")) for worker in workers)
+    assert sorted(found) == sorted(wanted), f"{len(found)} in the mailbox, {len(wanted)} delivered"
+    assert text.startswith("From "), text[:100]
+    assert not (export / f"{mailbox}.lock").exists(), "a lock file was left"
+    tell(f"procmail, {way}: {len(found)} messages, {again} tried again", FAULTS, longest)
+
+
+@tap.test
+def mail_is_delivered_once_with_dot_locks_and_fcntl():
+    """Given a mailbox, when procmail delivers into it from both guests through faults, with a lock file and fcntl, then each
+    message is there once and whole."""
+    deliver("mail-both", "dotlock")
+
+
+@tap.test
+def mail_is_delivered_once_with_fcntl_alone():
+    """The same without lock files: only the service's locks keep messages apart."""
+    deliver("mail-fcntl", "fcntl")
