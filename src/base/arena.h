@@ -8,8 +8,8 @@
  * all others goes back to the system at once, so that a process that once held a million locks does
  * not stay large.
  *
- * There is one arena in a process. Any thread may take and give blocks: a standby loads its locks on
- * another thread than the loop's. What is in a block is the taker's.
+ * There is one arena in a process. Any thread may take and give blocks: a standby loads its locks
+ * on another thread than the loop's. What is in a block is the taker's.
  */
 #ifndef HF_BASE_ARENA_H
 #define HF_BASE_ARENA_H
@@ -35,9 +35,15 @@ extern char *hf_arena_base;
 
 enum { HF_REF_UNIT = 8 };
 
+/* Where a link leads that is not 0. */
+static inline void *hf_at_some(hf_ref ref)
+{
+    return hf_arena_base + (size_t)ref * HF_REF_UNIT;
+}
+
 static inline void *hf_at(hf_ref ref)
 {
-    return ref ? hf_arena_base + (size_t)ref * HF_REF_UNIT : NULL;
+    return ref ? hf_at_some(ref) : NULL;
 }
 
 static inline hf_ref hf_ref_to(const void *object)

@@ -20,12 +20,12 @@ static inline void hf_reflist_init(struct hf_reflist *list)
 
 static inline struct hf_reflist *hf_reflist_next(const struct hf_reflist *node)
 {
-    return hf_at(node->next);
+    return hf_at_some(node->next);
 }
 
 static inline struct hf_reflist *hf_reflist_prev(const struct hf_reflist *node)
 {
-    return hf_at(node->prev);
+    return hf_at_some(node->prev);
 }
 
 static inline void hf_reflist_add_tail(struct hf_reflist *list, struct hf_reflist *node)

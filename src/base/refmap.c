@@ -7,9 +7,17 @@
  * The map grows when there are as many nodes as buckets, and is moved long before it would grow
  * again. It shrinks when only one bucket in SPARSE would be used, to a size at which half of them
  * are; so it must lose or gain many nodes before its size changes again. A removal moves as many
- * buckets as it takes to be done before the last node goes; most of them are empty.
+ * buckets as it takes to be done before the last node goes; most of them are empty. A small table
+ * stays: nodes that come and go with each request would make it grow and shrink all the time.
  */
-enum { FIRST_BUCKETS = 16, MOVE_PER_INSERT = 4, MOVE_PER_REMOVE = 16, SPARSE = 8, SHRINK_BY = 4 };
+enum {
+    FIRST_BUCKETS = 16,
+    SMALL_BUCKETS = 4096, /* 16 KiB */
+    MOVE_PER_INSERT = 4,
+    MOVE_PER_REMOVE = 16,
+    SPARSE = 8,
+    SHRINK_BY = 4
+};
 
 static int table_init(struct hf_refmap_table *table, size_t buckets, const struct hf_alloc *alloc)
 {
@@ -161,8 +169,8 @@ void hf_refmap_remove(struct hf_refmap *map, struct hf_refmap_node *node)
     HF_ASSERT(found);
     node->next = 0;
     map->count--;
-    if (buckets > FIRST_BUCKETS && map->count < buckets / SPARSE)
-        resize(map, buckets / SHRINK_BY > FIRST_BUCKETS ? buckets / SHRINK_BY : FIRST_BUCKETS);
+    if (buckets > SMALL_BUCKETS && map->count < buckets / SPARSE)
+        resize(map, buckets / SHRINK_BY > SMALL_BUCKETS ? buckets / SHRINK_BY : SMALL_BUCKETS);
     if (map->old.buckets)
         move_some(map, MOVE_PER_REMOVE);
 }

@@ -26,7 +26,7 @@ struct desk {
 struct kernel {
     struct desk *desks; /* OWNERS, in memory that all share */
     pid_t pids[OWNERS];
-    int bells[OWNERS]; /* a byte in this pipe: there is a command on the desk */
+    int bells[OWNERS];    /* a byte in this pipe: there is a command on the desk */
     int syscalls[OWNERS]; /* /proc/PID/syscall */
     int states[OWNERS];   /* /proc/PID/stat */
     unsigned asked[OWNERS];

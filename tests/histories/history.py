@@ -56,6 +56,11 @@ def read_life(path, host):
     return list(ops.values())
 
 
+# What a request of a killed process may have done besides: a LOCK may wait, a CANCEL may have ended that, and a callback
+# may reach the new life, which refuses it.
+KILLED = {"enter": "wait", "cancel": "leave", "grant": "lapse"}
+
+
 def join_lives(lives):
     """A request that a killed process had under way can take effect until its host has said that it restarted."""
     for life, following in zip(lives, [*lives[1:], []]):
@@ -63,8 +68,8 @@ def join_lives(lives):
         for op in life:
             if op.completed == NEVER:
                 op.completed = end
-                if op.kind == "grant":  # its callback may reach the new life, which refuses it
-                    yield Op(op.owner, op.file, "lapse", op.cells, op.invoked, end)
+                if op.kind in KILLED:
+                    yield Op(op.owner, op.file, KILLED[op.kind], op.cells, op.invoked, end)
         yield from (op for op in life if not (op.kind in ("test", "reclaim", "cancel") and op.result == "maybe"))
 
 
@@ -94,6 +99,8 @@ def phantoms(op, restarts):
             return
         if op.kind != "grant":
             yield Op(op.owner, op.file, "lock", op.cells, op.invoked, min(ended, op.completed))
+        if op.kind in ("enter", "wait"):  # the first copy waited, until the restart forgot it
+            yield Op(op.owner, op.file, "wait", op.cells, op.invoked, min(ended, op.completed))
         yield Op(op.owner, op.file, "lapse", op.cells, began, op.completed)
 
 

@@ -10,6 +10,8 @@ import tempfile
 
 from holdfast_test import tap
 
+import history
+
 CHECKER = os.environ.get("HOLDFAST_CHECK_HISTORY", "hf-check-history")
 YES, NO, NOT_A_HISTORY, UNDECIDED = range(4)
 
@@ -195,6 +197,60 @@ def the_smallest_part_is_shown():
         assert status == NO and "1 of 1000 operations" in said and "cell 2 is held by 1.1" in said, said
         picture = open(svg.name, encoding="utf-8").read()
         assert picture.startswith("<svg") and picture.count("<rect") == 2 and "#d03030" in picture, picture
+
+
+def written(restarts=(), **hosts):
+    """The verdict on a history put together from what the lives of each host wrote down."""
+    with tempfile.TemporaryDirectory() as folder:
+        logs = {}
+        for host, lives in hosts.items():
+            logs[int(host[4:])] = [f"{folder}/{host}.{life}" for life in range(len(lives))]
+            for path, lines in zip(logs[int(host[4:])], lives):
+                with open(path, "w", encoding="ascii") as log:
+                    log.write("".join(line + "\n" for line in lines))
+        history.write(folder + "/history", logs, list(restarts), ["f0"])
+        with open(folder + "/history", encoding="ascii") as text:
+            return check(text.read())
+
+
+HOLDER = ["i 1 0 f0 lock 0 0 s 10", "c 1 20 granted"]
+QUEUED = ["i 1 0 f0 enter 0 0 x 100", "i 2 0 f0 grant 0 0 x 100"]
+BEHIND = ["i 1 0 f0 enter 0 0 s 200", "i 2 0 f0 grant 0 0 s 200", "c 1 210 blocked", "c 2 400 granted"]
+
+
+@tap.test
+def a_request_of_a_killed_process_may_wait():
+    """A blocking LOCK whose host was killed before the answer came: another request waits behind it until the host is back."""
+    crash = ["i 1 * * crash 0 7 x 300", "c 1 310 granted"]
+    status, said = written(host1=[QUEUED, crash], host2=[BEHIND], host3=[HOLDER])
+    assert status == YES, said
+    status, said = written(host2=[BEHIND], host3=[HOLDER])
+    assert status == NO, said
+
+
+@tap.test
+def a_cancel_of_a_killed_process_may_have_been_heard():
+    """A waiter of a killed host, whose CANCEL was under way, may be overtaken; one that had not been cancelled may not."""
+    waits = [*QUEUED, "c 1 110 blocked"]
+    cancel = "i 3 0 f0 cancel 0 0 x 120"
+    crash = ["i 1 * * crash 0 7 x 300", "c 1 310 granted"]
+    overtakes = ["i 1 0 f0 enter 0 0 s 200", "c 1 210 granted"]
+    status, said = written(host1=[[*waits, cancel], crash], host2=[overtakes], host3=[HOLDER])
+    assert status == YES, said
+    status, said = written(host1=[waits, crash], host2=[overtakes], host3=[HOLDER])
+    assert status == NO, said
+
+
+@tap.test
+def the_first_copy_of_a_request_may_wait_until_a_restart():
+    """A blocking LOCK that was asked again after a restart of the server: its first copy waited, and others behind it."""
+    again = [*QUEUED, "c 1 500 granted", "c 2 500 maybe"]
+    behind = ["i 1 0 f0 enter 0 0 s 200", "i 2 0 f0 grant 0 0 s 200", "c 1 210 blocked", "c 2 260 maybe"]
+    gone = [*HOLDER, "i 2 0 f0 unlock 0 0 x 400", "c 2 410 granted"]
+    status, said = written([(300, 310)], host1=[again], host2=[behind], host3=[gone])
+    assert status == YES, said
+    status, said = written([], host1=[again], host2=[behind], host3=[gone])
+    assert status == NO, said
 
 
 @tap.test

@@ -86,7 +86,7 @@ static void join(const struct hf_core *core, hf_ref *link, hf_ref a, hf_ref b)
 /* The link on the way to where the lock is, or belongs, in its owner's tree: one step further. */
 static hf_ref *step(const hf_ref *link, const struct hf_lock *lock)
 {
-    struct hf_lock *at = hf_at(*link);
+    struct hf_lock *at = hf_at_some(*link);
 
     return is_before(at, lock) ? &at->own_right : &at->own_left;
 }
@@ -106,19 +106,19 @@ static void tree_remove(const struct hf_core *core, struct hf_lock *lock)
 {
     hf_ref *link = &hf_lock_owner(lock)->locks;
 
-    while (hf_at(*link) != lock)
+    while (hf_at_some(*link) != lock)
         link = step(link, lock);
     join(core, link, lock->own_left, lock->own_right);
 }
 
 static struct hf_lock *newer_of(const struct hf_lock *lock)
 {
-    return hf_at(lock->own_left);
+    return hf_at_some(lock->own_left);
 }
 
 static struct hf_lock *older_of(const struct hf_lock *lock)
 {
-    return hf_at(lock->own_right);
+    return hf_at_some(lock->own_right);
 }
 
 /* Beside the oldest in the ring is the newest. */
@@ -143,7 +143,7 @@ static void ring_remove(struct hf_lock *lock)
     newer_of(lock)->own_right = lock->own_right;
     older_of(lock)->own_left = lock->own_left;
     owner->n_recent--;
-    if (hf_at(owner->recent) == lock)
+    if (hf_at_some(owner->recent) == lock)
         owner->recent = owner->n_recent > 0 ? lock->own_right : 0;
     lock->recent = false;
 }
@@ -153,7 +153,7 @@ void hf_own_insert(struct hf_core *core, struct hf_lock *lock)
     struct hf_owner *owner = hf_lock_owner(lock);
 
     if (owner->n_recent == RECENT_MAX) {
-        struct hf_lock *oldest = newer_of(hf_at(owner->recent));
+        struct hf_lock *oldest = newer_of(hf_at_some(owner->recent));
         ring_remove(oldest);
         tree_insert(core, oldest);
     }
