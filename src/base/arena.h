@@ -8,8 +8,8 @@
  * all others goes back to the system at once, so that a process that once held a million locks does
  * not stay large.
  *
- * There is one arena in a process. Any thread may take and give blocks: a standby loads its locks on
- * another thread than the loop's. What is in a block is the taker's.
+ * There is one arena in a process. Any thread may take and give blocks: a standby loads its locks
+ * on another thread than the loop's. What is in a block is the taker's.
  */
 #ifndef HF_BASE_ARENA_H
 #define HF_BASE_ARENA_H
