@@ -77,7 +77,8 @@ static uint32_t notify_in_flight(const struct hf_config *config)
 
     if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur / 2 >= config->notify_in_flight)
         return config->notify_in_flight;
-    hf_log(files.rlim_cur / 2 < FEW ? HF_LOG_WARN : HF_LOG_INFO, "fewer notices at a time than notify.in_flight",
+    hf_log(files.rlim_cur / 2 < FEW ? HF_LOG_WARN : HF_LOG_INFO,
+           "fewer notices at a time than notify.in_flight",
            HF_UINT("in_flight", files.rlim_cur / 2),
            HF_STR("advice", "raise the limit of open files (LimitNOFILE=)"));
     return (uint32_t)(files.rlim_cur / 2);

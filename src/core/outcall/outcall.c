@@ -9,21 +9,13 @@
 #include "core/durable/durable.h"
 #include "core/internal.h"
 
-/* Nothing to do: the turn of the loop that brought the time asks for the next calls. */
-static void room_fired(struct hf_core *core, struct hf_now now, struct hf_timer *timer)
-{
-    (void)core;
-    (void)now;
-    (void)timer;
-}
-
 int hf_outcalls_init(struct hf_core *core)
 {
     for (size_t i = 0; i < HF_OUTCALL_QUEUES; i++) {
         hf_list_init(&core->outcalls->queues[i].ready);
         hf_list_init(&core->outcalls->queues[i].fresh);
     }
-    core->outcalls->room.fire = room_fired;
+    core->outcalls->room_ms = UINT64_MAX;
     return hf_map_init(&core->outcalls->by_id, core->alloc);
 }
 
@@ -166,8 +158,8 @@ static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_qu
     if (core->outcalls->queues[queue].n_fresh < HF_OUTCALL_FRESH)
         return true;
     /* If it is no longer fresh by the clock, the next turns are due at once. */
-    if (!core->outcalls->room.armed)
-        hf_timer_arm(core, &core->outcalls->room, oldest->attempt_ms + HF_OUTCALL_FRESH_MS);
+    if (core->outcalls->room_ms > oldest->attempt_ms + HF_OUTCALL_FRESH_MS)
+        core->outcalls->room_ms = oldest->attempt_ms + HF_OUTCALL_FRESH_MS;
     return false;
 }
 
