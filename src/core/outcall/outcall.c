@@ -158,7 +158,7 @@ static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_qu
     if (core->outcalls->queues[queue].n_fresh < HF_OUTCALL_FRESH)
         return true;
     /* If it is no longer fresh by the clock, the next turns are due at once. */
-    if (core->outcalls->room_ms == UINT64_MAX)
+    if (core->outcalls->room_ms > oldest->attempt_ms + HF_OUTCALL_FRESH_MS)
         core->outcalls->room_ms = oldest->attempt_ms + HF_OUTCALL_FRESH_MS;
     return false;
 }

@@ -92,7 +92,8 @@ struct hf_outcalls {
         uint32_t running;
     } queues[HF_OUTCALL_QUEUES];
     uint64_t turn;    /* counts how often the loop was told that no more may start now */
-    uint64_t room_ms; /* when an attempt is no longer fresh that others wait for; UINT64_MAX */
+    uint64_t room_ms; /* when an attempt is no longer fresh, if others wait for that; UINT64_MAX:
+                         none do. Not a timer, because timers live in the arena */
 };
 
 int hf_outcalls_init(struct hf_core *core);

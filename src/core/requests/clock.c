@@ -13,12 +13,12 @@ uint64_t hf_core_deadline(const struct hf_core *core)
     const struct hf_grace *grace = &core->recovery->grace;
     uint64_t at_ms = hf_timers_deadline(core);
 
+    if (core->outcalls->room_ms < at_ms)
+        at_ms = core->outcalls->room_ms;
     if (core->wait->unfinished && !hf_grace_is_strict(core))
         return 0; /* at once */
     if (hf_pending_release_is_due(core))
         return 0;
-    if (core->outcalls->room_ms < at_ms)
-        at_ms = core->outcalls->room_ms;
     return grace->active && grace->end_ms < at_ms ? grace->end_ms : at_ms;
 }
 
@@ -33,7 +33,7 @@ void hf_core_tick(struct hf_core *core, struct hf_now now)
 {
     hf_timers_fire_due(core, now);
     if (core->outcalls->room_ms <= now.mono_ms)
-        core->outcalls->room_ms = UINT64_MAX; /* this turn asks for the next calls */
+        core->outcalls->room_ms = UINT64_MAX; /* the end of the turn asks for calls */
     if (core->recovery->grace.active && core->recovery->grace.end_ms <= now.mono_ms)
         (void)hf_core_grace_end(core, now);
     if (core->timers->retry_ms <= now.mono_ms)
