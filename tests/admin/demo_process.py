@@ -12,6 +12,11 @@ PAGE_PORT = 8050
 CTL = os.environ.get("HOLDFASTCTL", "build-asan/src/ctl/holdfastctl")
 
 
+def heed_interrupts():
+    """As for a command that is typed: a shell lets those that it starts in the background ignore SIGINT, and with them the tests."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Demo:
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="holdfast-")
@@ -19,7 +24,8 @@ class Demo:
     def __enter__(self):
         self.process = subprocess.Popen(
             [RUN, "--daemon", program(), "--ctl", CTL, "--page-port", str(PAGE_PORT)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"TMPDIR": self.folder.name})
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"TMPDIR": self.folder.name},
+            preexec_fn=heed_interrupts)
         self.output = ""
         while "Ctrl-C" not in self.output:
             line = self.process.stdout.readline()
