@@ -19,6 +19,7 @@ class Service:
 
     def __init__(self, name, pair, nodes, admin_port):
         self.service, self.pair, self.addresses, self.sets, self.hook = name, pair, [SERVICES[name]], (), HOOK
+        self.envs = {}
         self.members = [Member(self, node, admin_port) for node in nodes]
 
     def owner(self):
