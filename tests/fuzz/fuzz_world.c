@@ -34,6 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world.rng.tape_left = size - CONFIG_BYTES;
     if (!sim_world_run(&world)) {
         fprintf(stderr, "%s: %s\n", world.violation, world.detail);
+        if (getenv("TRACE"))
+            sim_model_print(&world, stderr);
         abort();
     }
     sim_world_free(&world);
