@@ -556,6 +556,21 @@ static int connect_from(int type, const char *from)
     return fd;
 }
 
+/* So many connections from this address, which the server has accepted. */
+static void connect_many(int *fds, unsigned n, const char *from)
+{
+    for (unsigned i = 0; i < n; i++) {
+        fds[i] = connect_from(SOCK_STREAM, from);
+        expect_null_answer(fds[i], 1);
+    }
+}
+
+static void close_many(const int *fds, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        close(fds[i]);
+}
+
 /* So many calls in one write. */
 static void send_calls(int fd, uint32_t first, unsigned n, uint32_t proc)
 {
@@ -660,10 +675,7 @@ static void expensive_requests_of_a_host_add_up(void **state)
     special.work = work_of_handled;
     work_of_each = 500;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
-    for (unsigned i = 0; i < GREEDY; i++) {
-        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
-        expect_null_answer(greedy[i], 1);
-    }
+    connect_many(greedy, GREEDY, "192.0.2.2");
     victim = connect_from(SOCK_STREAM, "192.0.2.3");
     expect_null_answer(victim, 1);
     n_handled = 0;
@@ -672,8 +684,7 @@ static void expensive_requests_of_a_host_add_up(void **state)
     send_call(victim, 2, NOW);
     assert_true(handled_before(victim, false) <= 10);
     TURN_UNTIL(n_handled == GREEDY * EACH + 1); /* no request is forgotten */
-    for (unsigned i = 0; i < GREEDY; i++)
-        close(greedy[i]);
+    close_many(greedy, GREEDY);
     close(victim);
     work_of_each = 1000000;
 }
@@ -733,10 +744,7 @@ static void hosts_take_turns(void **state)
     (void)state;
     listen_at = OTHERS;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
-    for (unsigned i = 0; i < GREEDY; i++) {
-        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
-        expect_null_answer(greedy[i], 1);
-    }
+    connect_many(greedy, GREEDY, "192.0.2.2");
     victim = connect_from(SOCK_STREAM, "192.0.2.3");
     expect_null_answer(victim, 1);
     n_handled = 0;
@@ -745,8 +753,7 @@ static void hosts_take_turns(void **state)
     send_call(victim, 2, NOW);
     assert_true(handled_before(victim, false) <= 300);
     TURN_UNTIL(n_handled == GREEDY * EACH + 1);
-    for (unsigned i = 0; i < GREEDY; i++)
-        close(greedy[i]);
+    close_many(greedy, GREEDY);
     close(victim);
 }
 
@@ -759,17 +766,13 @@ static void a_host_alone_has_longer_turns(void **state)
     (void)state;
     listen_at = OTHERS;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
-    for (unsigned i = 0; i < CONNECTIONS; i++) {
-        fds[i] = connect_from(SOCK_STREAM, "192.0.2.2");
-        expect_null_answer(fds[i], 1);
-    }
+    connect_many(fds, CONNECTIONS, "192.0.2.2");
     n_handled = 0;
     for (unsigned i = 0; i < CONNECTIONS; i++)
         send_calls(fds[i], 2 + i * EACH, EACH, NOW);
     TURN_UNTIL(n_handled == CONNECTIONS * EACH);
     assert_int_equal(counters()->gave_way, 0);
-    for (unsigned i = 0; i < CONNECTIONS; i++)
-        close(fds[i]);
+    close_many(fds, CONNECTIONS);
 }
 
 /* SEC-02: beyond its number of connections, a host loses its own, not those of others. */
@@ -785,17 +788,13 @@ static void a_host_replaces_its_own_connections(void **state)
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
     victim = connect_from(SOCK_STREAM, "192.0.2.3");
     expect_null_answer(victim, 1);
-    for (unsigned i = 0; i < HF_COUNT_OF(others); i++) {
-        others[i] = connect_from(SOCK_STREAM, "192.0.2.2");
-        expect_null_answer(others[i], 1);
-    }
+    connect_many(others, HF_COUNT_OF(others), "192.0.2.2");
     TURN_UNTIL(is_closed(others[0]) && is_closed(others[1]));
     assert_int_equal(counters()->over_quota, 2);
     expect_null_answer(victim, 2);
     for (unsigned i = 2; i < HF_COUNT_OF(others); i++)
         expect_null_answer(others[i], 2);
-    for (unsigned i = 0; i < HF_COUNT_OF(others); i++)
-        close(others[i]);
+    close_many(others, HF_COUNT_OF(others));
     close(victim);
 }
 
@@ -823,8 +822,7 @@ static void connections_are_accepted_a_few_at_a_time(void **state)
     for (unsigned i = 0; i < MANY; i++)
         expect_null_answer(greedy[i], 1);
     expect_null_answer(victim, 2);
-    for (unsigned i = 0; i < MANY; i++)
-        close(greedy[i]);
+    close_many(greedy, MANY);
     close(victim);
 }
 
@@ -838,14 +836,10 @@ static void connections_are_closed_a_few_at_a_time(void **state)
     (void)state;
     listen_at = OTHERS;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
-    for (unsigned i = 0; i < MANY; i++) {
-        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
-        expect_null_answer(greedy[i], 1);
-    }
+    connect_many(greedy, MANY, "192.0.2.2");
     victim = connect_from(SOCK_STREAM, "192.0.2.3");
     expect_null_answer(victim, 1);
-    for (unsigned i = 0; i < MANY; i++)
-        close(greedy[i]);
+    close_many(greedy, MANY);
     while (counters()->connections == MANY + 1)
         uv_run(&loop, UV_RUN_NOWAIT);
     assert_true(counters()->connections >= MANY + 1 - A_FEW);
@@ -864,16 +858,12 @@ static void the_most_silent_connection_goes(void **state)
     listen_at = OTHERS;
     special.max_connections_per_host = LIMIT;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
-    for (unsigned i = 0; i < LIMIT; i++) {
-        others[i] = connect_from(SOCK_STREAM, "192.0.2.2");
-        expect_null_answer(others[i], 1);
-    }
+    connect_many(others, LIMIT, "192.0.2.2");
     expect_null_answer(others[0], 2);
     others[LIMIT] = connect_from(SOCK_STREAM, "192.0.2.2");
     TURN_UNTIL(is_closed(others[1]));
     expect_null_answer(others[0], 3);
-    for (unsigned i = 0; i <= LIMIT; i++)
-        close(others[i]);
+    close_many(others, LIMIT + 1);
 }
 
 /* When all connections are taken, a host with more than its share makes way. */
@@ -888,14 +878,10 @@ static void a_greedy_host_makes_way_when_all_are_taken(void **state)
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
     victim = connect_from(SOCK_STREAM, "192.0.2.3");
     expect_null_answer(victim, 1); /* it is silent from now on */
-    for (unsigned i = 0; i < ALL; i++) {
-        greedy[i] = connect_from(SOCK_STREAM, "192.0.2.2");
-        expect_null_answer(greedy[i], 1);
-    }
+    connect_many(greedy, ALL, "192.0.2.2");
     assert_int_equal(counters()->evicted, 1);
     expect_null_answer(victim, 2);
-    for (unsigned i = 0; i < ALL; i++)
-        close(greedy[i]);
+    close_many(greedy, ALL);
     close(victim);
 }
 
