@@ -1,5 +1,7 @@
 #include "pg_server.h"
 
+#include "../unit/unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -17,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "fixture.h"
 
 enum { DEFAULT_PORT = 5432 };
@@ -240,4 +243,19 @@ void pg_server_remove(struct pg_server *server)
 {
     pg_server_stop(server, SIGQUIT);
     scratch_remove(server->dir);
+}
+
+int pg_server_run(struct pg_server *server, bool started, const struct CMUnitTest *stories,
+                  size_t n)
+{
+    int rv;
+
+    if (!started) {
+        printf("1..0 # SKIP PostgreSQL is not installed\n");
+        return 0;
+    }
+    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
+    rv = _cmocka_run_group_tests("stories", stories, n, NULL, NULL);
+    pg_server_remove(server);
+    return rv;
 }

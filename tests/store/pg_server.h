@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 struct pg_server {
@@ -23,6 +24,12 @@ struct pg_server {
 bool pg_server_start(struct pg_server *server);
 bool pg_server_start_tcp(struct pg_server *server);
 void pg_server_remove(struct pg_server *server);
+
+/* Runs the stories on a server that was just started, and removes it; if it was not, says that they
+ * are skipped. What main() returns. */
+struct CMUnitTest;
+int pg_server_run(struct pg_server *server, bool started, const struct CMUnitTest *stories,
+                  size_t n);
 
 /*
  * Makes and starts a streaming standby of a running server. Its application_name is "standby": the

@@ -542,14 +542,6 @@ int main(void)
         STORY(a_daemon_alone_and_standbys_keep_each_other_out),
         STORY(nodes_that_are_there_are_seen),
     };
-    int rv;
 
-    if (!pg_server_start(&server)) {
-        printf("1..0 # SKIP PostgreSQL is not installed\n");
-        return 0;
-    }
-    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
-    rv = cmocka_run_group_tests(tests, NULL, NULL);
-    pg_server_remove(&server);
-    return rv;
+    return pg_server_run(&server, pg_server_start(&server), tests, HF_COUNT_OF(tests));
 }

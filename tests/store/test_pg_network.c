@@ -445,14 +445,6 @@ int main(void)
         STORY(a_daemon_that_lost_its_path_comes_back_at_once),
         STORY(the_operators_own_keepalives_stay),
     };
-    int rv;
 
-    if (!pg_server_start_tcp(&server)) {
-        printf("1..0 # SKIP PostgreSQL is not installed\n");
-        return 0;
-    }
-    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
-    rv = cmocka_run_group_tests(tests, NULL, NULL);
-    pg_server_remove(&server);
-    return rv;
+    return pg_server_run(&server, pg_server_start_tcp(&server), tests, HF_COUNT_OF(tests));
 }

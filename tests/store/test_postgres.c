@@ -592,14 +592,6 @@ int main(void)
         STORY(an_idle_connection_is_kept_an_eye_on),
         STORY(no_password_is_ever_told),
     };
-    int rv;
 
-    if (!pg_server_start(&server)) {
-        printf("1..0 # SKIP PostgreSQL is not installed\n");
-        return 0;
-    }
-    hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
-    rv = cmocka_run_group_tests(tests, NULL, NULL);
-    pg_server_remove(&server);
-    return rv;
+    return pg_server_run(&server, pg_server_start(&server), tests, HF_COUNT_OF(tests));
 }
