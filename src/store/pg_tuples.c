@@ -34,33 +34,35 @@ static struct hf_bytes take(struct tuple_reader *r, size_t len)
     return bytes;
 }
 
-static uint16_t take_u16(struct tuple_reader *r)
+static void take_number(struct tuple_reader *r, void *number, size_t size)
 {
-    struct hf_bytes bytes = take(r, sizeof(uint16_t));
-    uint16_t number = 0;
+    struct hf_bytes bytes = take(r, size);
 
     if (!r->bad)
-        memcpy(&number, bytes.data, sizeof(number));
+        memcpy(number, bytes.data, size);
+}
+
+static uint16_t take_u16(struct tuple_reader *r)
+{
+    uint16_t number = 0;
+
+    take_number(r, &number, sizeof(number));
     return be16toh(number);
 }
 
 static uint32_t take_u32(struct tuple_reader *r)
 {
-    struct hf_bytes bytes = take(r, sizeof(uint32_t));
     uint32_t number = 0;
 
-    if (!r->bad)
-        memcpy(&number, bytes.data, sizeof(number));
+    take_number(r, &number, sizeof(number));
     return be32toh(number);
 }
 
 static uint64_t take_u64(struct tuple_reader *r)
 {
-    struct hf_bytes bytes = take(r, sizeof(uint64_t));
     uint64_t number = 0;
 
-    if (!r->bad)
-        memcpy(&number, bytes.data, sizeof(number));
+    take_number(r, &number, sizeof(number));
     return be64toh(number);
 }
 
