@@ -103,8 +103,7 @@ class Member:
         return said and any(node["name"] == other.name and node["seen_seconds_ago"] < 2 for node in said["nodes"])
 
     def kill(self):
-        self.daemon.stop(signal.SIGKILL)
-        self.daemon.check_sanitizers()
+        self.daemon.kill()
 
     def stop(self):
         if self.daemon and self.daemon.process.poll() is None:

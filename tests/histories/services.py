@@ -79,13 +79,10 @@ class Alone:
         self.daemon = Daemon(*self.sets, env=self.env, under=self.node.inside).start()
 
     def kill(self):
-        self.daemon.stop(signal.SIGKILL)
-        self.daemon.check_sanitizers()
+        self.daemon.kill()
 
     def stop(self):
-        status = self.daemon.stop()
-        self.daemon.check_sanitizers()
-        assert status == 0, f"exit status {status}\n{self.daemon.log()}"
+        self.daemon.end()
 
 
 class Service:

@@ -91,8 +91,7 @@ def killed_again_and_again_nothing_is_lost():
                 locker.start()
             wait_until(lambda: all(len(locker.free) > kill % 20 or locker.fault for locker in lockers),
                        "each client is at work")
-            daemon.stop(signal.SIGKILL)
-            daemon.check_sanitizers()
+            daemon.kill()
             for locker in lockers:
                 locker.join()
             daemon = Daemon(*settings(folder)).start()
@@ -144,8 +143,7 @@ class Host:
 
     def crash(self, disk):
         """With this much of the journal on the disk."""
-        self.daemon.stop(signal.SIGKILL)
-        self.daemon.check_sanitizers()
+        self.daemon.kill()
         with open(os.path.join(self.folder, "journal"), "r+b") as file:
             file.write(disk)
         self.boots += 1

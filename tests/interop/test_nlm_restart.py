@@ -43,8 +43,7 @@ class Killed:
         return self
 
     def kill(self):
-        self.daemon.stop(signal.SIGKILL)
-        self.daemon.check_sanitizers()
+        self.daemon.kill()
 
     def start(self):
         self.daemon = Daemon(*settings(self.folder.name, *self.more)).start()

@@ -155,8 +155,7 @@ class Node(Box):
         return self
 
     def kill(self):
-        self.daemon.stop(signal.SIGKILL)
-        self.daemon.check_sanitizers()
+        self.daemon.kill()
 
     def pause(self):
         self.daemon.send_signal(signal.SIGSTOP)
@@ -165,9 +164,7 @@ class Node(Box):
         self.daemon.send_signal(signal.SIGCONT)
 
     def stop(self):
-        status = self.daemon.stop()
-        self.daemon.check_sanitizers()
-        assert status == 0, f"exit status {status}\n{self.daemon.log()}"
+        self.daemon.end()
 
     def is_running(self):
         return self.daemon and self.daemon.process.poll() is None

@@ -88,6 +88,17 @@ class Daemon:
         self.send_signal(number)
         return self.wait()
 
+    def kill(self):
+        """kill -9."""
+        self.stop(signal.SIGKILL)
+        self.check_sanitizers()
+
+    def end(self):
+        """Stops it in order."""
+        status = self.stop()
+        self.check_sanitizers()
+        assert status == 0, f"exit status {status}\n{self.log()}"
+
     def wait(self):
         try:
             self.process.wait(WAIT_S)

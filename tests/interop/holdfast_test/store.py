@@ -50,13 +50,10 @@ class Server:
         return self.daemon
 
     def kill(self):
-        self.daemon.stop(signal.SIGKILL)
-        self.daemon.check_sanitizers()
+        self.daemon.kill()
 
     def stop(self):
-        status = self.daemon.stop()
-        self.daemon.check_sanitizers()
-        assert status == 0, f"exit status {status}\n{self.daemon.log()}"
+        self.daemon.end()
 
     def restart(self, *more):
         """As after a crash."""
