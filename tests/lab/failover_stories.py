@@ -6,6 +6,7 @@ import threading
 import time
 
 from holdfast_lab import story
+from holdfast_lab.guest import bring_up
 from holdfast_lab.pair import SERVICE
 from holdfast_test import mount, tap
 from holdfast_test.daemon import wait_until
@@ -22,12 +23,8 @@ ASKED_AGAIN = 40  # a Linux kernel repeats a waiting request every 30 s
 def guests(*names):
     """Up and mounted, with no application left from an earlier story."""
     found = [lab.guests[name] for name in names]
+    bring_up(found)
     for guest in found:
-        guest.cable.mend()
-        if guest.process.poll() is not None:
-            guest.boot(wait=False)
-    for guest in found:
-        guest.wait_until_up()
         if not guest.mounted:
             guest.mount(SERVICE, options=OPTIONS)
         guest.run("killall -q -9 locker add-with-sqlite take-jobs deliver-mail; rm -f /tmp/enough; true")

@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1] / "interop"), str(Path(__file__).parent)]
 
 from holdfast_lab import story  # noqa: E402
+from holdfast_lab.guest import bring_up  # noqa: E402
 from holdfast_lab.lab import Lab, main  # noqa: E402
 from holdfast_lab.network import SECOND, SERVER, SERVER6  # noqa: E402
 from holdfast_test import daemon, tap  # noqa: E402
@@ -28,12 +29,8 @@ RETRY = 5 + AT_ONCE  # a Linux client told of a grace period asks again after 5 
 def guests(*names):
     """The guests, up and mounted, with no application left from an earlier story."""
     found = [lab.guests[name] for name in names]
+    bring_up(found)
     for guest in found:
-        guest.cable.mend()
-        if guest.process.poll() is not None:
-            guest.boot(wait=False)
-    for guest in found:
-        guest.wait_until_up()
         if not guest.mounted:
             lab.ganesha.wait()
             guest.mount()

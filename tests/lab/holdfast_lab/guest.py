@@ -21,6 +21,16 @@ BOOT_OPTIONS = ("console=ttyS0 quiet panic=1 rdinit=/init mitigations=off nokasl
                 "tsc=reliable no_timer_check random.trust_cpu=on")
 
 
+def bring_up(guests):
+    """With cables mended; those that are off are booted."""
+    for guest in guests:
+        guest.cable.mend()
+        if guest.process.poll() is not None:
+            guest.boot(wait=False)
+    for guest in guests:
+        guest.wait_until_up()
+
+
 class Guest:
     def __init__(self, lab, name, number, role="client", archive=None):
         self.lab, self.name, self.number, self.role = lab, name, number, role
