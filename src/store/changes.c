@@ -1,7 +1,5 @@
 #include "store/changes.h"
 
-#include <stdlib.h>
-
 #include "base/assert.h"
 #include "base/error.h"
 
@@ -12,82 +10,139 @@ void hf_changes_init(struct hf_changes *changes, const struct hf_alloc *alloc)
 
 void hf_changes_free(struct hf_changes *changes)
 {
+    hf_free(changes->alloc, changes->space);
     hf_free(changes->alloc, changes->ops);
+    changes->space = NULL;
     changes->ops = NULL;
 }
 
-static bool same_record(const struct hf_op *a, const struct hf_op *b)
+/* ---- the order of records: by kind, then by id ---- */
+
+/* An operation of the batch: on which record, and where it is. */
+struct hf_change {
+    uint64_t id;
+    uint64_t kind : 8;
+    uint64_t at : 56; /* the cursor in the batch */
+};
+
+enum { ID_BITS = 64, BYTE_BITS = 8, BYTE_VALUES = 1 << BYTE_BITS };
+
+/* A byte of the id, or, from ID_BITS on, the kind. */
+static uint8_t byte_of(const struct hf_change *change, int shift)
+{
+    return shift < ID_BITS ? (uint8_t)(change->id >> shift) : change->kind;
+}
+
+/* Copies the changes, ordered by one byte. Those that have the same byte keep their order. */
+static void order_by_byte(struct hf_change *to, const struct hf_change *from, size_t count,
+                          int shift)
+{
+    size_t places[BYTE_VALUES] = {0};
+    size_t place = 0;
+
+    for (size_t i = 0; i < count; i++)
+        places[byte_of(&from[i], shift)]++;
+    for (size_t value = 0; value < BYTE_VALUES; value++) {
+        size_t n = places[value];
+        places[value] = place;
+        place += n;
+    }
+    for (size_t i = 0; i < count; i++)
+        to[places[byte_of(&from[i], shift)]++] = from[i];
+}
+
+/*
+ * A radix sort, from the last byte to the first. Ids are given in order, so those of one batch
+ * differ in few bytes, and only these take a pass. (Under load qsort() took three quarters of the
+ * store's thread.)
+ *
+ * Returns where the ordered changes are: in the first or the second half of the space.
+ */
+static const struct hf_change *order(struct hf_change *space, size_t count)
+{
+    struct hf_change *from = space;
+    struct hf_change *to = space + count;
+    struct hf_change differs = {0};
+
+    for (size_t i = 1; i < count; i++) {
+        differs.id |= space[i].id ^ space[0].id;
+        differs.kind |= space[i].kind ^ space[0].kind;
+    }
+    for (int shift = 0; shift <= ID_BITS; shift += BYTE_BITS) {
+        struct hf_change *ordered = to;
+
+        if (byte_of(&differs, shift) == 0)
+            continue;
+        order_by_byte(to, from, count, shift);
+        to = from;
+        from = ordered;
+    }
+    return from;
+}
+
+static bool same_record(const struct hf_change *a, const struct hf_change *b)
 {
     return a->kind == b->kind && a->id == b->id;
 }
 
-/*
- * The value of every operation, even an empty one, points into the batch, so comparing the pointers
- * tells which operation came first.
- */
-static int compare(const void *x, const void *y)
-{
-    const struct hf_op *a = x;
-    const struct hf_op *b = y;
-
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
-    if (a->id != b->id)
-        return a->id < b->id ? -1 : 1;
-    return (a->value.data > b->value.data) - (a->value.data < b->value.data);
-}
+/* ---- collapsing ---- */
 
 static int make_room(struct hf_changes *changes, size_t count)
 {
+    struct hf_change *space;
     struct hf_op *ops;
 
     if (count <= changes->size)
         return 0;
-    ops = hf_realloc(changes->alloc, changes->ops, count * 2 * sizeof(*ops));
+    space = hf_realloc(changes->alloc, changes->space, 2 * 2 * count * sizeof(*space));
+    if (!space)
+        return HF_ENOMEM;
+    changes->space = space;
+    ops = hf_realloc(changes->alloc, changes->ops, 2 * count * sizeof(*ops));
     if (!ops)
         return HF_ENOMEM;
     changes->ops = ops;
-    changes->size = count * 2;
+    changes->size = 2 * count;
     return 0;
 }
 
 int hf_changes_collapse(struct hf_changes *changes, const struct hf_batch *batch)
 {
+    const struct hf_change *ordered;
     struct hf_op op;
     size_t count = 0;
-    size_t kept = 0;
-    bool ascending = true;
 
     if (make_room(changes, batch->n_ops) < 0)
         return HF_ENOMEM;
-    for (size_t cursor = 0; hf_batch_next(batch, &cursor, &op);) {
+    for (size_t cursor = 0, at = 0; hf_batch_next(batch, &cursor, &op); at = cursor) {
         HF_ASSERT(count < changes->size);
-        if (count > 0 && compare(&changes->ops[count - 1], &op) > 0)
-            ascending = false;
-        changes->ops[count++] = op;
+        changes->space[count++] = (struct hf_change){.id = op.id, .kind = op.kind, .at = at};
     }
-    if (!ascending)
-        qsort(changes->ops, count, sizeof(op), compare);
+    ordered = order(changes->space, count);
+    changes->count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (i + 1 == count || !same_record(&changes->ops[i], &changes->ops[i + 1]))
-            changes->ops[kept++] = changes->ops[i];
+        size_t cursor = ordered[i].at;
+
+        if (i + 1 == count || !same_record(&ordered[i], &ordered[i + 1]))
+            (void)hf_batch_next(batch, &cursor, &changes->ops[changes->count++]);
     }
-    changes->count = kept;
     return 0;
 }
 
+/* ---- reading ---- */
+
 bool hf_changes_find(const struct hf_changes *changes, enum hf_record_kind kind, uint64_t id)
 {
-    const struct hf_op wanted = {.kind = kind, .id = id};
     size_t low = 0;
     size_t high = changes->count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
+        const struct hf_op *op = &changes->ops[middle];
 
-        if (same_record(&changes->ops[middle], &wanted))
+        if (op->kind == kind && op->id == id)
             return true;
-        if (compare(&changes->ops[middle], &wanted) < 0)
+        if (op->kind < kind || (op->kind == kind && op->id < id))
             low = middle + 1;
         else
             high = middle;

@@ -7,7 +7,7 @@
  * A delete stays a delete even if the same batch put the record, because an older version of it may
  * be durable.
  *
- * The array is reused from batch to batch; the operations in it are views of the batch.
+ * The arrays are reused from batch to batch; the operations in them are views of the batch.
  */
 #ifndef HF_STORE_CHANGES_H
 #define HF_STORE_CHANGES_H
@@ -17,10 +17,13 @@
 #include "base/alloc.h"
 #include "core/record.h"
 
+struct hf_change;
+
 struct hf_changes {
     struct hf_op *ops;
     size_t count;
-    size_t size; /* operations allocated */
+    size_t size;             /* operations that there is room for */
+    struct hf_change *space; /* to order them: twice as many */
     const struct hf_alloc *alloc;
 };
 
