@@ -45,7 +45,9 @@ class Worker:
         """It goes on: so many results from now."""
         wanted, end = len(self.lines) + count, time.monotonic() + RECOVERY
         while len(self.lines) < wanted and self.status is None:
-            assert time.monotonic() < end, f"{self.guest.name}: {self.command} hangs: {self.lines[-5:]}"
+            if time.monotonic() > end:
+                failover_stories.explain_hang()
+                raise AssertionError(f"{self.guest.name}: {self.command} hangs: {self.lines[-5:]}")
             time.sleep(0.05)
 
     def wait(self):
