@@ -14,12 +14,21 @@ from cluster import SERVICE
 PACKAGING = Path(__file__).parents[2] / "packaging"
 PID_FILES = "/run/keepalived-parent.pid", "/run/keepalived-vrrp.pid"
 
-# What a host without systemd has instead: starts and stops one daemon, in this host's network.
+# What a host without systemd has instead: starts and stops one daemon, in this host's network. As the unit does, starts it again
+# while something is in the way that may go away (exit status 1), such as a daemon that still stops on the other host.
 SYSTEMCTL = """#!/bin/sh
 # systemctl start|stop UNIT
 pid=/run/holdfast/pid
 case $1 in
-start) {start} >>{log} 2>&1 </dev/null & echo $! >$pid ;;
+start)
+    while
+        sh -c 'echo $$ >"$0"; exec "$@"' $pid {start}
+        [ $? = 1 ]
+    do
+        sleep 2
+        [ -e $pid ] || break
+    done >>{log} 2>&1 </dev/null &
+    ;;
 stop) [ ! -e $pid ] || {{ kill $(cat $pid); while readlink /proc/$(cat $pid)/exe; do sleep 0.05; done; rm $pid; }} >/dev/null 2>&1 ;;
 esac
 """
@@ -44,9 +53,14 @@ class Keepalived:
     def start(self):
         """HOLDFAST_RUN and PATH lead its scripts to what the test has instead of installed programs."""
         with open(self.log, "ab") as log:
+            self.begin = log.tell()
             self.process = self.node.start("env", "PATH=" + self.path, "keepalived", "-n", "-l", "-P", "-f", str(self.config),
                                            "-p", PID_FILES[0], "-r", PID_FILES[1],
                                            stdout=log, stderr=log)
+
+    def has_state(self):
+        """Whether it is master or backup since its start; before that it takes no address over."""
+        return b"Entering" in self.log.read_bytes()[self.begin:]
 
     def kill(self):
         """As when the host crashes: keepalived and its child."""

@@ -3,6 +3,7 @@
 are; only interface, addresses and places are the test's."""
 import contextlib
 import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -83,6 +84,31 @@ def a_crash_and_a_planned_stop_move_address_and_service():
         assert lock("other") in ("denied", "denied_grace_period")
         alpha.keepalived.stop()
         wait_until(lambda: alpha.pid() is None, "the daemon was stopped")
+        alpha.check()
+        beta.check()
+
+
+@tap.test
+def a_move_waits_for_a_daemon_that_is_slow_to_stop():
+    """Given a shared disk, when keepalived moves the address while the daemon is slow to stop, then the other host's daemon does not use
+    the store before the first is gone, and then serves with every lock."""
+    with hosts() as (alpha, beta):
+        alpha.keepalived.start()
+        first = wait_for_service(0)
+        beta.keepalived.start()
+        wait_until(beta.keepalived.has_state, "beta is the backup")
+        assert lock("client") == "granted"
+        slow = alpha.pid()
+        os.kill(slow, signal.SIGSTOP)
+        alpha.keepalived.process.terminate()
+        wait_until(lambda: "is in use by another holdfastd" in beta.log.read_text(), "beta finds the store in use")
+        assert not state() and "ready" not in beta.log.read_text()
+        os.kill(slow, signal.SIGCONT)
+        wait_for_service(first)
+        assert beta.node.has(SERVICE) and not alpha.node.has(SERVICE)
+        assert lock("client", reclaim=True) == "granted"
+        beta.keepalived.stop()
+        wait_until(lambda: beta.pid() is None, "the daemon was stopped")
         alpha.check()
         beta.check()
 

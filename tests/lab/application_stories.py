@@ -1,6 +1,7 @@
 """Programs of others lock from two guests while the service is killed, stopped and moved between its nodes:
 SQLite, flock(1) and procmail. Each leaves a result that is wrong if a lock was held twice, or lost, only once.
 """
+import contextlib
 import os
 import re
 import sqlite3
@@ -45,7 +46,9 @@ class Worker:
         """It goes on: so many results from now."""
         wanted, end = len(self.lines) + count, time.monotonic() + RECOVERY
         while len(self.lines) < wanted and self.status is None:
-            assert time.monotonic() < end, f"{self.guest.name}: {self.command} hangs: {self.lines[-5:]}"
+            if time.monotonic() > end:
+                failover_stories.explain_hang()
+                raise AssertionError(f"{self.guest.name}: {self.command} hangs: {self.lines[-5:]}")
             time.sleep(0.05)
 
     def wait(self):
@@ -53,6 +56,9 @@ class Worker:
         assert self.status == "0", f"{self.guest.name}: {self.command}: status {self.status}: {self.lines[-5:]}"
 
 
+# Each is a fault while its block runs, and over after it.
+
+@contextlib.contextmanager
 def killed(pair):
     owner = pair.owner()
     owner.crash()
@@ -60,13 +66,17 @@ def killed(pair):
     owner.revive()
 
 
+@contextlib.contextmanager
 def paused(pair):
     owner = pair.owner()
     owner.pause()
-    yield
-    owner.resume()
+    try:
+        yield
+    finally:
+        owner.resume()  # also if the story fails: a process that is stopped cannot end
 
 
+@contextlib.contextmanager
 def moved(pair):
     pair.move()
     yield
@@ -85,12 +95,10 @@ def go_through_faults(workers, faults=FAULTS):
             worker.wait_for_more()
         owner = pair.ready()
         watch = story.Watch()
-        steps = fault(pair)
-        next(steps)
-        for worker in workers:
-            worker.wait_for_more(2)  # the first may have been under way
-        longest = max(longest, watch.took)
-        next(steps, None)
+        with fault(pair):
+            for worker in workers:
+                worker.wait_for_more(2)  # the first may have been under way
+            longest = max(longest, watch.took)
         pair.ready()
         assert pair.owner() is not owner, "the service has not moved"
     for worker in workers:

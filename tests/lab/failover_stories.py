@@ -31,6 +31,19 @@ def guests(*names):
     return found
 
 
+def explain_hang():
+    """Keeps what each guest waits for, and what the node that serves knows of it, in the file "hang" of the run."""
+    with open(lab.directory / "hang", "a", encoding="utf-8") as file:
+        print(f"{story.seconds():.2f}", file=file)
+        for guest in lab.guests.values():
+            print(f"---- {guest.name}", guest.run("show-waits", check=False), sep="\n", file=file)
+        for member in lab.pair.members:
+            for path in ("cluster", "status", "grace", "clients", "locks", "waiters"):
+                print(f"---- {member.name} {path}: {member.get('/api/v1/' + path)}", file=file)
+            print(member.node.run("ss", "-tnoi", check=False), file=file)
+    story.tell("story", f"a program hangs: see {lab.directory}/hang")
+
+
 class Probe(threading.Thread):
     """Waits for one thing, and knows when it came."""
 

@@ -16,7 +16,7 @@ from holdfast_test.tap import Skip
 ROOT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", ROOT / "build/lab"))
 GUEST = Path(__file__).resolve().parents[1] / "guest"
-SCRIPTS = ["add-with-sqlite", "deliver-mail", "take-jobs"]
+SCRIPTS = ["add-with-sqlite", "deliver-mail", "show-waits", "take-jobs"]
 OLD_S = 3600
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 

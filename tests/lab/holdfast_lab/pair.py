@@ -128,12 +128,38 @@ class Standby(cluster.Cluster):
 
 # ---- with keepalived ----
 
+class ByKeepalived:
+    """What pairs have in common whose address keepalived moves: each member has one."""
+    stopped = None
+
+    def move(self):
+        """keepalived is stopped where the service is. The address goes at once; keepalived itself ends a second later."""
+        self.stopped = self.ready()
+        self.stopped.tell("keepalived is stopped")
+        self.stopped.keepalived.process.terminate()
+        wait_until(lambda: not self.stopped.node.has(SERVICE), "the address is gone")
+
+    def have_keepalived(self):
+        """It runs on both nodes, also where a move has stopped it, and can take over."""
+        if self.stopped:
+            self.stopped.keepalived.process.wait()
+            self.stopped.keepalived.start()
+            self.stopped = None
+        for member in self.members:
+            wait_until(member.keepalived.has_state, f"keepalived on {member.name} is master or backup")
+
+    def stop_keepalived(self):
+        for member in self.members:
+            if member.keepalived and member.keepalived.process.poll() is None:
+                member.keepalived.stop()
+
+
 class KeepalivedNode(StandbyNode):
-    manager = None
+    keepalived = None
 
     def crash(self):
         """The whole host: its programs, keepalived and its cable."""
-        self.manager.kill()
+        self.keepalived.kill()
         super().crash()
         self.node.unplug()
 
@@ -143,10 +169,10 @@ class KeepalivedNode(StandbyNode):
         self.node.run("rm", "-f", *keepalived.PID_FILES)
         self.node.plug()
         super().revive()
-        self.manager.start()
+        self.keepalived.start()
 
 
-class Keepalived(Standby):
+class Keepalived(ByKeepalived, Standby):
     member = KeepalivedNode
 
     def __init__(self, lab):
@@ -159,29 +185,21 @@ class Keepalived(Standby):
             tools = self.lab.directory / member.name
             tools.mkdir()
             (tools / "holdfastctl").symlink_to(os.environ["HOLDFASTCTL"])
-            member.manager = keepalived.Keepalived(member.node, self.lab.directory, "standby.conf")
-            member.manager.start()
+            member.keepalived = keepalived.Keepalived(member.node, self.lab.directory, "standby.conf")
+            member.keepalived.start()
         self.ready()
         return self
 
     def ready(self):
+        self.have_keepalived()
         wait_until(lambda: sorted(member.role() or "" for member in self.members) == ["active", "held"],
                    "one node active, the other held back")
         owner = self.owner()
         wait_until(lambda: owner.node.has(SERVICE), "the address is where the service is")
         return owner
 
-    def move(self):
-        """keepalived is stopped where the service is."""
-        owner = self.ready()
-        owner.tell("keepalived is stopped")
-        owner.manager.stop()
-        owner.manager.start()
-
     def __exit__(self, *failure):
-        for member in self.members:
-            if member.manager and member.manager.process.poll() is None:
-                member.manager.stop()
+        self.stop_keepalived()
         super().__exit__(*failure)
 
 
@@ -209,7 +227,7 @@ class DiskNode(keepalived.SharedDisk, Files):
         return self.node.has(SERVICE) and self.pid() is not None
 
 
-class SharedDisk:
+class SharedDisk(ByKeepalived):
     def __init__(self, lab):
         self.lab, self.members, self.nodes = lab, [], []
 
@@ -232,23 +250,13 @@ class SharedDisk:
         return self.members[1 - self.members.index(member)]
 
     def ready(self):
-        """The backup must know that it is one, or it does not take over."""
-        for member in self.members:
-            log = member.keepalived.log
-            wait_until(lambda log=log: "Entering" in log.read_text().rpartition("Starting Keepalived")[2], "keepalived runs")
+        self.have_keepalived()
         wait_until(self.owner, "a node that serves")
         return self.owner()
 
-    def move(self):
-        owner = self.ready()
-        owner.tell("keepalived is stopped")
-        owner.keepalived.stop()
-        owner.keepalived.start()
-
     def __exit__(self, *_):
+        self.stop_keepalived()
         for member in self.members:
-            if member.keepalived.process.poll() is None:
-                member.keepalived.stop()
             if member.pid():
                 os.kill(member.pid(), signal.SIGKILL)
             member.kill_files()
