@@ -273,6 +273,28 @@ static void volatile_lock_of_an_undone_client(void **state)
     assert_null(hf_core_take_batch(w->core));
 }
 
+/* What a client has when its linger time ends may be undone later: its registration still ends. */
+static void linger_ends_after_an_undone_lock(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    world_commit(w);
+    UNLOCK(w, .client = 1);
+    world_commit(w);
+    world_later(w, w->config.linger_ms - 1);
+    LOCK(w, .client = 1);
+    world_later(w, 2); /* the timer fires, and the client has a lock */
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 0);
+    for (int i = 0; i < 2; i++) {
+        world_later(w, w->config.linger_ms);
+        world_commit(w);
+    }
+    assert_int_equal(world_status(w).nlm_clients, 0);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+}
+
 /* A crash whose release could not be committed is repeated until it is. */
 static void crash_is_repeated_until_durable(void **state)
 {
@@ -739,6 +761,7 @@ int main(void)
         T(waiter_behind_an_undone_lock),
         T(undone_grant_of_a_waiter_that_left),
         T(volatile_lock_of_an_undone_client),
+        T(linger_ends_after_an_undone_lock),
         T(crash_is_repeated_until_durable),
         T(monitors_undone),
         T(end_of_grace_undone),
