@@ -50,6 +50,8 @@ struct process {
     bool waits;
     struct range wanted;
     uint64_t granted_at; /* 0: no callback yet */
+    bool uncalled;       /* it gave back a lock whose callback it had not seen: */
+    struct range gave_back;
 };
 
 struct host {

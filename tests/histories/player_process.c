@@ -71,8 +71,25 @@ static bool may_try(const struct process *process, const struct range *range)
            (host.upgrades && range->mode == MODE_EXCLUSIVE && is_shared(process, range));
 }
 
+/*
+ * A callback that a CANCEL and an UNLOCK have overtaken can arrive when the process waits for the
+ * same range again. Nothing in it tells the two waits apart (docs/PROTOCOL-NOTES.md, "A late
+ * GRANTED"). So the first callback for such a range counts for neither: the process waits on, and
+ * in the end its CANCEL tells whether it holds the lock.
+ */
+static bool may_be_late(struct process *process, const struct range *range)
+{
+    bool late = process->uncalled && same_range(&process->gave_back, range);
+
+    if (late)
+        process->uncalled = false;
+    return late;
+}
+
 bool process_granted(struct process *process, const struct range *range)
 {
+    if (may_be_late(process, range))
+        return true;
     if (process->waits && same_range(&process->wanted, range) &&
         !(host.forgetful && process->granted_at)) {
         if (!process->granted_at)
@@ -179,6 +196,10 @@ static void cancel(struct process *process, unsigned granting, const struct rang
     if (stat == STAT_DENIED) {
         pthread_mutex_lock(&host.guard);
         process_set_held(process, range, range->mode); /* or a late callback would be refused */
+        if (!process->granted_at) {
+            process->uncalled = true;
+            process->gave_back = *range;
+        }
         pthread_mutex_unlock(&host.guard);
     }
     end_wait(process, granting, stat == STAT_DENIED ? "granted" : "maybe");
