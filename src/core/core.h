@@ -26,6 +26,8 @@
  * a client whose registration is undone); its answer has waited for that change. Else it stays.
  *   - A waiter that was granted waits again, at its old place. Waiters that came, or that left by
  *     CANCEL or crash, are not affected.
+ *   - Where the server's record was not durable, every answer has waited for it and is refused now.
+ *     So whatever was given since is undone, recorded or not, and waiters that came since go.
  *   - The release of crashed clients' locks, the end of grace and undone grants are retried a
  * second later (hf_core_deadline() says when).
  *

@@ -32,6 +32,7 @@
     X(SLICE_FORGETS_REST, "waiters beyond a slice of work are not served")                  \
     X(SKIPS_WHOLE_CLIENT, "a conflict with another owner of the client is not seen")        \
     X(QUOTA_NOT_RETURNED, "a released lock still counts for its host")                      \
+    X(REFUSED_WAITS, "a waiter stays though its BLOCKED could not be sent")                 \
     X(CIRCLE_STAYS, "a circle through places in a queue is not broken")                     \
     X(LATE_LOCK_STAYS, "a delayed LOCK of a former life survives the notice")               \
     X(RELEASING_MERGED, "a new lock becomes part of one that is being released")            \

@@ -9,6 +9,9 @@
  * is promised before it is durable (SPEC section 4).
  *
  * BLOCKED waits for no batch: waiters are not durable, and a failed commit does not remove them.
+ * Except at the beginning of an epoch: no answer leaves before the server's record is durable, so a
+ * waiter that comes meanwhile goes again if its batch fails, as does any lock. A SHARE is refused
+ * meanwhile (DENIED_GRACE_PERIOD).
  */
 #ifndef HF_CORE_REQUEST_H
 #define HF_CORE_REQUEST_H

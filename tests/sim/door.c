@@ -78,7 +78,7 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
         sim_model_locked(&world->model, owner, r->range, r->exclusive, r->state, seq);
         world->stats.grants++;
     } else if (stat == HF_STAT_BLOCKED) {
-        sim_model_waits(&world->model, owner, r->range, r->exclusive, r->state);
+        sim_model_waits(&world->model, owner, r->range, r->exclusive, r->state, seq);
         world->stats.waits++;
     } else if (stat == HF_STAT_DEADLCK) {
         int place = sim_model_find_waiter(&world->model, owner, r->range, r->exclusive);
@@ -315,6 +315,9 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
                     r->reclaim ? " reclaim" : "", r->range.file, r->range.first, r->range.last,
                     r->exclusive ? "exclusive" : "shared", sim_stat_name(answer.stat),
                     (unsigned long long)answer.seq);
+    /* No share is given at the beginning of an epoch, when every answer waits for its record. */
+    if (r->call == SIM_CALL_SHARE && answer.seq > hf_core_durable(world->server.core))
+        allowed |= SIM_STAT_BIT(HF_STAT_DENIED_GRACE_PERIOD);
     if (!(allowed & SIM_STAT_BIT(answer.stat)) && !world->heap.failed)
         sim_world_violation(world, "the naive model agrees",
                             "%s of h%u/%u answered %s, the model allows 0x%x",

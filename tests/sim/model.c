@@ -83,16 +83,21 @@ bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct
 }
 
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
-                     bool exclusive, int32_t state)
+                     bool exclusive, int32_t state, uint64_t seq)
 {
     int place = sim_model_find_waiter(model, owner, range, exclusive);
 
     if (place >= 0 && state != 0)
         model->waiters[place].state = state; /* the latest that asked for it */
+    if (place >= 0 && seq < model->waiters[place].seq)
+        model->waiters[place].seq = seq; /* the first that is told of it */
     if (place >= 0 || model->n_waiters == SIM_WAITERS)
         return;
-    model->waiters[model->n_waiters++] = (struct sim_waiter){
-        .owner = (uint8_t)owner, .exclusive = exclusive, .range = range, .state = state};
+    model->waiters[model->n_waiters++] = (struct sim_waiter){.owner = (uint8_t)owner,
+                                                             .exclusive = exclusive,
+                                                             .range = range,
+                                                             .state = state,
+                                                             .seq = seq};
 }
 
 void sim_model_remove_waiter(struct sim_model *model, unsigned place)

@@ -29,6 +29,7 @@ struct sim_waiter {
     struct sim_range range;
     int32_t state; /* that its request told; 0: none, or unknown */
     uint64_t id;   /* the core's, for the order; 0: not seen in the view yet */
+    uint64_t seq;  /* BLOCKED leaves when this batch is durable; if it fails, nothing waits */
 };
 
 struct sim_share {
@@ -103,7 +104,7 @@ void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range 
                       bool exclusive, int32_t state, uint64_t seq);
 void sim_model_unlocked(struct sim_model *model, unsigned owner, struct sim_range range);
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
-                     bool exclusive, int32_t state);
+                     bool exclusive, int32_t state, uint64_t seq);
 
 /* Everything of a host goes; not at once, if memory ran out on the way. */
 void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once);

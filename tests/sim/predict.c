@@ -10,12 +10,39 @@ enum {
     GRACE = SIM_STAT_BIT(HF_STAT_DENIED_GRACE_PERIOD),
     DEADLCK = SIM_STAT_BIT(HF_STAT_DEADLCK),
     TIGHT = 50, /* a configured limit below this may be hit in a world of this size */
+    GROWTH = 2, /* so many locks more can come of one LOCK */
 };
 
 bool sim_predict_is_tight(const struct sim_config *c)
 {
     return c->max_locks < TIGHT || c->max_locks_per_client < TIGHT ||
            c->max_locks_per_file < TIGHT || c->max_locks_per_host < TIGHT || c->max_waiters < TIGHT;
+}
+
+/* What stands in the view, counted as SPEC section 4 says, comes near a limit: shares and waiters
+ * count as locks. */
+static bool is_near_limit(const struct sim_world *world, const struct sim_message *r)
+{
+    const struct sim_config *c = &world->config;
+    const struct sim_seen *seen = &world->model.seen;
+    unsigned in_all = seen->n_waiters + seen->n_shares + GROWTH;
+    unsigned of_host = seen->locks_of_host[r->host] + GROWTH;
+    unsigned of_file = seen->locks_of_file[r->range.file] + GROWTH;
+    unsigned waiting = 1;
+
+    for (unsigned h = 0; h < SIM_HOSTS; h++)
+        in_all += seen->locks_of_host[h];
+    for (unsigned i = 0; i < seen->n_waiters; i++) {
+        of_host += seen->waiters[i].owner / SIM_PROCS == r->host;
+        waiting += seen->waiters[i].range.file == r->range.file;
+    }
+    for (unsigned i = 0; i < seen->n_shares; i++) {
+        of_host += seen->shares[i].owner / SIM_PROCS == r->host;
+        of_file += seen->shares[i].file == r->range.file;
+    }
+    return in_all > c->max_locks || of_host > c->max_locks_per_client ||
+           of_host > c->max_locks_per_host || of_file > c->max_locks_per_file ||
+           waiting > c->max_waiters;
 }
 
 /* Limits are the only reason to refuse for want of room, besides an allocation that failed just
@@ -28,7 +55,7 @@ static unsigned no_room(const struct sim_world *world, const struct sim_message 
         return 0;
     if (world->config.max_clients < TIGHT)
         return NOLOCKS;
-    return sim_predict_is_tight(&world->config) && !(locks && r->reclaim) ? NOLOCKS : 0;
+    return !(locks && r->reclaim) && is_near_limit(world, r) ? NOLOCKS : 0;
 }
 
 /* Without recorded locks the server does not know in grace what is held: it may say so. */

@@ -129,6 +129,7 @@ static void take_waiters(struct sim_model *model, const struct sim_seen *now)
 
         w->may_pass = before && before->may_pass; /* also when it waits again */
         w->state = before ? before->state : 0;
+        w->seq = place >= 0 ? before->seq : 0; /* what waits again was told so */
     }
     memcpy(model->waiters, waiters, sizeof(waiters));
     model->n_waiters = now->n_waiters;
@@ -188,22 +189,36 @@ static void compare_cells(struct sim_world *world, const struct sim_seen *now)
 }
 
 /*
- * After a failed commit, every waiter still waits, and those that the commit granted may wait
- * again; no others do.
+ * After a failed commit, every waiter that was told BLOCKED still waits. One whose BLOCKED had to
+ * wait for that commit (at the beginning of an epoch) is refused, and waits no longer.
  */
+static void check_told(struct sim_world *world, const struct sim_seen *now)
+{
+    const struct sim_model *model = &world->model;
+    uint64_t durable = hf_core_durable(world->server.core);
+
+    for (unsigned i = 0; i < model->n_waiters; i++) {
+        const struct sim_waiter *w = &model->waiters[i];
+        bool waits =
+            sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) >= 0;
+
+        if (w->seq > durable && waits)
+            sim_world_violation(world, "what is refused leaves nothing behind",
+                                "owner %u waits, and is told that it does not", w->owner);
+        if (w->seq <= durable && !waits && !sim_oracle_holds_all(&now->held, w->owner, w->range))
+            sim_world_violation(world, "no waiter is lost", "owner %u, by a failed commit",
+                                w->owner);
+    }
+}
+
+/* After a failed commit those that it granted may wait again; no others do. */
 static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
     unsigned ring = model->n_granted < SIM_WAITERS ? model->n_granted : SIM_WAITERS;
 
-    for (unsigned i = 0; i < model->n_waiters && !world->model.causes.restarted; i++) {
-        const struct sim_waiter *w = &model->waiters[i];
-
-        if (sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) < 0 &&
-            !sim_oracle_holds_all(&now->held, w->owner, w->range))
-            sim_world_violation(world, "no waiter is lost", "owner %u, by a failed commit",
-                                w->owner);
-    }
+    if (!model->causes.restarted)
+        check_told(world, now);
     for (unsigned i = 0; i < now->n_waiters; i++) {
         const struct sim_waiter *w = &now->waiters[i];
 

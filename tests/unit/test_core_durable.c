@@ -39,6 +39,92 @@ static void nothing_leaves_before_the_epoch(void **state)
     assert_int_equal(world_count(w, HF_RECORD_SERVER), 1);
 }
 
+/*
+ * No answer leaves before the epoch is durable, BLOCKED neither. If the epoch fails the client is
+ * refused, so nothing of its request may be left: no waiter, and no lock that has no record.
+ */
+static void nothing_is_left_of_a_failed_epoch(void **state)
+{
+    struct world *w = *state;
+
+    hf_core_simu_crash(w->core, w->now);
+    for (int i = 0; i < 300; i++) { /* more than an owner's places in the queue */
+        uint64_t next = hf_core_durable(w->core) + 1;
+        struct hf_answer a;
+
+        assert_true(ASK(w, hf_core_lock, .client = 1, .nm = true).seq >= next);
+        a = ASK(w, hf_core_lock, .client = 2, .off = (uint64_t)i, .len = 1, .block = true);
+        assert_int_equal(a.stat, BLOCKED);
+        assert_true(a.seq >= next);
+        a = ASK(w, hf_core_lock, .client = 2, .off = (uint64_t)i, .len = 1, .block = true);
+        assert_true(a.seq >= next); /* a repeat */
+        assert_int_equal(SHARE(w, .client = 3, .fh = "g", .mode = 1, .access = 1),
+                         HF_STAT_DENIED_GRACE_PERIOD);
+        assert_int_equal(world_status(w).waiters, 1);
+        assert_true(world_commit_one(w, HF_EIO));
+        assert_int_equal(world_status(w).waiters, 0);
+        assert_int_equal(world_status(w).locks, 0);
+        assert_int_equal(world_status(w).nlm_clients, 0);
+    }
+    world_later(w, 1000);
+    world_commit(w);
+    assert_int_equal(LOCK(w, .client = 3), GRANTED);
+    assert_int_equal(SHARE(w, .client = 3, .fh = "g", .mode = 1, .access = 1), GRANTED);
+}
+
+/* The same where the lock of a client that is registered already has no record. */
+static void no_volatile_lock_is_left_of_a_failed_epoch(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.durable_locks = false;
+    w->config.grace_ms = 0;
+    world_start(w);
+    world_commit(w);
+    LOCK(w, .client = 1, .fh = "g");
+    world_commit(w);
+    hf_core_simu_crash(w->core, w->now);
+    world_later(w, 1); /* grace is over */
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(world_status(w).nlm_clients, 1);
+}
+
+/* A waiter that came while the epoch was in flight goes with its own batch, its grant before it. */
+static void a_grant_goes_before_its_waiter(void **state)
+{
+    struct world *w = *state;
+    uint64_t seq;
+
+    hf_core_simu_crash(w->core, w->now);
+    assert_non_null(hf_core_take_batch(w->core)); /* the epoch is in flight */
+    seq = hf_core_durable(w->core) + 1;
+    LOCK(w, .client = 1, .nm = true);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, seq + 1);
+    hf_core_batch_done(w->core, w->now, seq, 0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, seq + 1);
+    UNLOCK(w, .client = 1); /* client 2 gets it */
+    assert_int_equal(world_status(w).waiters, 0);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0); /* not before its BLOCKED */
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).waiters, 0);
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+
+    hf_core_simu_crash(w->core, w->now); /* the same, and all goes well */
+    LOCK(w, .client = 1, .nm = true);
+    LOCK(w, .client = 2, .nm = true, .block = true);
+    LOCK(w, .client = 3, .nm = true, .block = true);
+    CANCEL(w, .client = 3); /* came and left in one batch */
+    UNLOCK(w, .client = 1);
+    world_commit(w);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_status(w).waiters, 0);
+}
+
 /* An answer waits for its own batch, and so does everything that depends on it. */
 static void dependent_answers_wait(void **state)
 {
@@ -185,6 +271,28 @@ static void volatile_lock_of_an_undone_client(void **state)
     assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, 0); /* nothing to write: at once */
     assert_int_equal(ASK(w, hf_core_lock, .client = 1).seq, 0);
     assert_null(hf_core_take_batch(w->core));
+}
+
+/* What a client has when its linger time ends may be undone later: its registration still ends. */
+static void linger_ends_after_an_undone_lock(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    world_commit(w);
+    UNLOCK(w, .client = 1);
+    world_commit(w);
+    world_later(w, w->config.linger_ms - 1);
+    LOCK(w, .client = 1);
+    world_later(w, 2); /* the timer fires, and the client has a lock */
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 0);
+    for (int i = 0; i < 2; i++) {
+        world_later(w, w->config.linger_ms);
+        world_commit(w);
+    }
+    assert_int_equal(world_status(w).nlm_clients, 0);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
 }
 
 /* A crash whose release could not be committed is repeated until it is. */
@@ -641,6 +749,9 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, open_world_by_hand, close_world)
     const struct CMUnitTest tests[] = {
         T(nothing_leaves_before_the_epoch),
+        T(nothing_is_left_of_a_failed_epoch),
+        T(no_volatile_lock_is_left_of_a_failed_epoch),
+        T(a_grant_goes_before_its_waiter),
         T(dependent_answers_wait),
         T(failed_commit_undoes_everything),
         T(the_first_waiter_may_ask_without_waiting),
@@ -650,6 +761,7 @@ int main(void)
         T(waiter_behind_an_undone_lock),
         T(undone_grant_of_a_waiter_that_left),
         T(volatile_lock_of_an_undone_client),
+        T(linger_ends_after_an_undone_lock),
         T(crash_is_repeated_until_durable),
         T(monitors_undone),
         T(end_of_grace_undone),

@@ -255,8 +255,11 @@ void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_ti
     uint64_t due_ms = client->idle_since_ms + window_ms(core, client);
     struct hf_txn txn;
 
-    if (has_something(client))
-        return; /* hf_client_idle() arms the timer again */
+    if (has_something(client)) {
+        if (hf_durable_n_undo(core) > 0) /* it may be undone, without a word from the client */
+            hf_timer_arm(core, timer, now.mono_ms + window_ms(core, client));
+        return; /* else hf_client_idle() arms the timer again */
+    }
     /* It has yet to be told of our restart, or may still reclaim locks that were not recorded. */
     if (client->notice.state != HF_OUTCALL_IDLE || client->may_reclaim)
         due_ms = now.mono_ms + core->config.linger_ms;

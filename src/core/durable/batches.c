@@ -70,6 +70,11 @@ uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq)
     return seq;
 }
 
+bool hf_durable_is_beginning(const struct hf_core *core)
+{
+    return !hf_durable_has(core, core->durable->epoch_seq);
+}
+
 void hf_durable_write_server(struct hf_core *core)
 {
     core->durable->server_dirty = true;

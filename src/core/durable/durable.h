@@ -89,6 +89,9 @@ uint64_t hf_durable_last_change(struct hf_core *core);
 /* The seq an answer must carry, given the one its own change needs: never before the epoch. */
 uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq);
 
+/* The server's record waits for its batch: no answer leaves before it is durable. */
+bool hf_durable_is_beginning(const struct hf_core *core);
+
 /* The server's record goes into the gathering batch, and nothing leaves before it is durable. */
 void hf_durable_write_server(struct hf_core *core);
 
@@ -115,6 +118,14 @@ struct hf_txn {
 
 void hf_txn_begin(struct hf_txn *txn, struct hf_core *core, struct hf_now now,
                   uint64_t *object_seq);
+
+/*
+ * The same for what a client is given: a lock, or a place in the queue. While the server's record
+ * is not durable, no answer leaves, and if it fails each becomes a refusal. So what is given then
+ * is undone with its batch, recorded or not, and its answer waits for that batch.
+ */
+void hf_txn_begin_giving(struct hf_txn *txn, struct hf_core *core, struct hf_now now,
+                         uint64_t *object_seq);
 bool hf_txn_has_changes(const struct hf_txn *txn);
 uint64_t hf_txn_commit(struct hf_txn *txn); /* the seq to wait for; 0: nothing */
 

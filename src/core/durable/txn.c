@@ -16,6 +16,13 @@ void hf_txn_begin(struct hf_txn *txn, struct hf_core *core, struct hf_now now, u
     };
 }
 
+void hf_txn_begin_giving(struct hf_txn *txn, struct hf_core *core, struct hf_now now,
+                         uint64_t *object_seq)
+{
+    hf_txn_begin(txn, core, now, object_seq);
+    txn->depends = hf_durable_is_beginning(core);
+}
+
 void hf_txn_abort(struct hf_txn *txn)
 {
     struct hf_core *core = txn->core;

@@ -174,7 +174,7 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
     /* A recorded lock is held and counted already. */
     if (want->owner->client->may_reclaim && hf_limit_reclaim(core, file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
-    hf_txn_begin(&txn, core, now, &file->seq);
+    hf_txn_begin_giving(&txn, core, now, &file->seq);
     if (take_and_count(&txn, file, want) < 0) {
         hf_txn_abort(&txn);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};

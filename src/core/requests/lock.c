@@ -56,7 +56,7 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const s
 
     if (hf_limit_lock(core, s->file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
-    hf_txn_begin(&txn, core, now, &s->file->seq);
+    hf_txn_begin_giving(&txn, core, now, &s->file->seq);
     if ((!args->unmonitored &&
          (hf_client_update(&txn, s->client, &m) < 0 || hf_client_register(&txn, s->client) < 0)) ||
         hf_table_set(&txn, s->file, want) < 0) {
@@ -88,6 +88,8 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
                                       const struct hf_subject *s, const struct hf_want *want,
                                       const struct hf_lock *blocker)
 {
+    struct hf_txn txn;
+
     if (hf_limit_waiter(core, s->owner, s->file) < 0 || hf_limit_one(core, s->client, s->file) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if ((blocker || HF_MUTANT(DEADLOCK_BY_QUEUE)) && hf_deadlock_of_locks(core, s->file, want)) {
@@ -97,20 +99,21 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
     if (!s->client->registered &&
         note_client(core, now, s->client, current(s->client, peer, args)) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
-    if (hf_waiter_add(core, now, peer, args, s->file, want) < 0) {
-        core->counters.out_of_memory++;
+    hf_txn_begin_giving(&txn, core, now, NULL);
+    if (hf_waiter_add(&txn, peer, args, s->file, want) < 0) {
+        hf_txn_abort(&txn);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     if (blocker)
         hf_owner_review_later(core, s->owner);
-    return (struct hf_answer){HF_STAT_BLOCKED};
+    return (struct hf_answer){HF_STAT_BLOCKED, hf_txn_commit(&txn)};
 }
 
 /* A repeated request: the first one still waits, or its callback is under way. */
 static struct hf_answer repeated(struct hf_core *core, struct hf_waiter *waiter,
                                  const struct hf_lock_args *args, const struct hf_want *want)
 {
-    struct hf_answer answer = {HF_STAT_BLOCKED};
+    struct hf_answer answer = {HF_STAT_BLOCKED, waiter->seq};
 
     if (waiter->granting) {
         /* This answer tells the client of the grant, so the callback must end: the client no longer

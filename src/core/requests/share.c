@@ -5,6 +5,7 @@
  * checked against the shares that were reclaimed before it.
  */
 #include "core/clients/clients.h"
+#include "core/durable/durable.h"
 #include "core/internal.h"
 #include "core/recovery/recovery.h"
 #include "core/requests/requests.h"
@@ -55,7 +56,9 @@ struct hf_answer hf_core_share(struct hf_core *core, struct hf_now now, const st
         answer.stat = HF_STAT_FAILED;
         return hf_request_answer(core, now, answer);
     }
-    if (core->recovery->grace.active && !args->reclaim) {
+    /* A share is not undone when a commit fails, so none is given before the server's record is
+     * durable: the answer would become a refusal. */
+    if ((core->recovery->grace.active && !args->reclaim) || hf_durable_is_beginning(core)) {
         answer.stat = HF_STAT_DENIED_GRACE_PERIOD;
         return hf_request_answer(core, now, answer);
     }

@@ -2,12 +2,17 @@
 #ifndef HF_CORE_WAIT_PRIVATE_H
 #define HF_CORE_WAIT_PRIVATE_H
 
+#include "core/durable/durable.h"
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
 void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *waiter);
 void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *waiter);
 void hf_waiter_del(struct hf_core *core, struct hf_waiter *waiter);
+
+/* The undo entry of a waiter is of no use any more: deletes a waiter that is gone. */
+void hf_waiter_keep(struct hf_core *core, const struct hf_undo *entry);
+
 struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter *waiter);
 
 /* Breaks each circle that leads through a place in a queue: the waiter there passes. It leaves the

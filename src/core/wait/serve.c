@@ -39,23 +39,15 @@ static void revert_grant(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_waiter *w = entry->object;
 
-    w->undoable = false;
-    if (w->gone)
-        hf_waiter_del(core, w);
-    else
-        ungrant(core, w);
+    if (w->gone) {
+        hf_waiter_keep(core, entry);
+        return;
+    }
+    w->undos--;
+    ungrant(core, w);
 }
 
-static void keep_grant(struct hf_core *core, const struct hf_undo *entry)
-{
-    struct hf_waiter *w = entry->object;
-
-    w->undoable = false;
-    if (w->gone)
-        hf_waiter_del(core, w);
-}
-
-static const struct hf_undo_ops grant_undo = {revert_grant, keep_grant};
+static const struct hf_undo_ops grant_undo = {revert_grant, hf_waiter_keep};
 
 static enum hf_had had_of(const struct hf_core *core, const struct hf_file *file,
                           const struct hf_want *want)
@@ -78,7 +70,8 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
     struct hf_txn txn;
 
     w->had = had_of(core, w->file, &want);
-    hf_txn_begin(&txn, core, now, &w->file->seq);
+    hf_txn_begin_giving(&txn, core, now, &w->file->seq);
+    txn.depends |= !hf_durable_has(core, w->seq); /* its place in the queue may be undone */
     if ((w->monitored && !HF_MUTANT(WAITED_UNREGISTERED) &&
          hf_client_register(&txn, w->owner->client) < 0) ||
         hf_table_set(&txn, w->file, &want) < 0 || hf_undo_reserve(core) < 0) {
@@ -88,7 +81,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
     hf_undo_push(core, (struct hf_undo){&grant_undo, .object = w});
     hf_waiter_leave_queue(core, w);
     w->granting = true;
-    w->undoable = true;
+    w->undos++;
     hf_grant_begin(core, w, hf_txn_commit(&txn));
     hf_owner_wake(core, w->owner, w->file);
     return 0;

@@ -20,10 +20,12 @@
 
 struct hf_file;
 struct hf_owner;
+struct hf_txn;
 struct hf_want;
 
 struct hf_waiter {
     uint64_t id;            /* also its place in the queue */
+    uint64_t seq;           /* the batch that its BLOCKED waits for; 0: none */
     struct hf_list in_file; /* while waiting */
     struct hf_list in_owner;
     struct hf_list in_client;
@@ -48,7 +50,7 @@ struct hf_waiter {
                   HF_HAD_SOME,   /* anything else */
     } had;
     bool gone;     /* left, but an undo entry still refers to it */
-    bool undoable; /* an undo entry refers to it */
+    uint8_t undos; /* how many undo entries refer to it: of its coming, and of its grant */
 };
 
 struct hf_wait {
@@ -78,9 +80,8 @@ bool hf_waiter_is_former(const struct hf_waiter *waiter);
 
 /* A GRANTED callback for another waiter of its owner, which overlaps it, is under way. */
 bool hf_waiter_is_behind_own(const struct hf_core *core, const struct hf_waiter *waiter);
-int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
-                  const struct hf_lock_args *args, struct hf_file *file,
-                  const struct hf_want *want);
+int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct hf_lock_args *args,
+                  struct hf_file *file, const struct hf_want *want);
 void hf_waiter_remove(struct hf_core *core, struct hf_waiter *waiter);
 
 /* The owner shows that it knows of its grants in this range, or gives them up: their GRANTED

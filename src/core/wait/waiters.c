@@ -11,6 +11,7 @@
  */
 #include "core/clients/clients.h"
 #include "core/common/range.h"
+#include "core/durable/durable.h"
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
 #include "core/table/table.h"
@@ -147,13 +148,32 @@ void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *w)
     core->table->n_waiters--;
 }
 
-int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
-                  const struct hf_lock_args *args, struct hf_file *file, const struct hf_want *want)
+/* BLOCKED was not sent, and is a refusal now: the client does not wait. */
+static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
 {
+    struct hf_waiter *w = entry->object;
+
+    if (w->gone) {
+        hf_waiter_keep(core, entry);
+        return;
+    }
+    HF_ASSERT(!w->granting); /* its grant depends on this, and was undone before */
+    w->undos--;
+    hf_waiter_remove(core, w);
+}
+
+static const struct hf_undo_ops wait_undo = {revert_wait, hf_waiter_keep};
+
+int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct hf_lock_args *args,
+                  struct hf_file *file, const struct hf_want *want)
+{
+    struct hf_core *core = txn->core;
     struct hf_waiter *w;
 
     if (HF_MUTANT(DROP_SECOND_WAITER) && file->queue->n_waiters == 1)
         return 0;
+    if (txn->depends && hf_undo_reserve(core) < 0)
+        return HF_ENOMEM;
     if (hf_owner_ensure_waiting(core, want->owner) < 0 || hf_file_ensure_queue(core, file) < 0)
         return HF_ENOMEM;
     w = hf_slab_take(&core->wait->slab);
@@ -167,7 +187,7 @@ int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer 
         .last = want->last,
         .offset = args->offset,
         .length = args->length,
-        .since_ms = now.wall_ms,
+        .since_ms = txn->now.wall_ms,
         .local = peer->local,
         .transport = peer->transport,
         .version = args->version,
@@ -183,6 +203,11 @@ int hf_waiter_add(struct hf_core *core, struct hf_now now, const struct hf_peer 
     want->owner->waiting->n_waiters++;
     hf_list_add_tail(&want->owner->client->waiters, &w->in_client);
     hf_waiter_enter_queue(core, w);
+    txn->object_seq = &w->seq;
+    if (txn->depends && !HF_MUTANT(REFUSED_WAITS)) {
+        hf_undo_push(core, (struct hf_undo){&wait_undo, .object = w});
+        w->undos++;
+    }
     return 0;
 }
 
@@ -191,6 +216,14 @@ void hf_waiter_del(struct hf_core *core, struct hf_waiter *w)
     hf_owner_unref(core, w->owner);
     hf_file_unref(core, w->file);
     hf_slab_give(&core->wait->slab, w);
+}
+
+void hf_waiter_keep(struct hf_core *core, const struct hf_undo *entry)
+{
+    struct hf_waiter *w = entry->object;
+
+    if (--w->undos == 0 && w->gone)
+        hf_waiter_del(core, w);
 }
 
 void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
@@ -207,8 +240,8 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
         hf_owner_wake(core, w->owner, w->file); /* the owner's next grant can be called back now */
     if (hf_list_empty(&w->owner->client->waiters))
         hf_outcall_end(core, &w->owner->client->probe);
-    if (w->undoable)
-        w->gone = true; /* the undo entry deletes it */
+    if (w->undos > 0)
+        w->gone = true; /* the last undo entry deletes it */
     else
         hf_waiter_del(core, w);
 }
