@@ -201,6 +201,7 @@ struct pending_answer {
     struct hf_nlm *nlm;
     struct hf_rpc_call *call; /* NULL: a message, whose RPC call has been answered */
     struct answer answer;
+    uint64_t callback;  /* when the batch is durable, it waits for this GRANTED callback; 0: none */
     struct hf_buf copy; /* of the cookie, then of the holder's owner handle, while it waits */
 };
 
@@ -208,7 +209,13 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
     struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
     struct hf_nlm *nlm = pending->nlm;
+    uint64_t callback = pending->callback;
 
+    pending->callback = 0;
+    if (durable && callback != 0 && hf_nlm_is_calling(nlm, callback)) {
+        hf_service_when_decided(nlm->service, callback, waiter, on_durable);
+        return;
+    }
     if (waiter->seq == 0)
         time_prompt(nlm, &pending->answer);
     else
@@ -233,24 +240,35 @@ static struct pending_answer *pending_take(struct hf_nlm *nlm)
     return pending;
 }
 
-/* The arguments and the core's bytes, which the answer points to, do not outlive this request. */
-static void pending_copy(struct pending_answer *pending)
+/* Without memory, send no answer; the client repeats its request. */
+static void pending_drop(struct pending_answer *pending)
 {
-    struct hf_nlm *nlm = pending->nlm;
+    if (pending->call)
+        hf_rpc_reply_never(pending->call);
+    hf_pool_give(&pending->nlm->pending, pending);
+}
+
+/* The arguments and the core's bytes, which the answer points to, do not outlive this request. */
+static bool pending_copy(struct pending_answer *pending)
+{
     struct answer *a = &pending->answer;
 
     hf_buf_clear(&pending->copy);
     if (hf_buf_append(&pending->copy, a->cookie.data, a->cookie.len) < 0 ||
-        hf_buf_append(&pending->copy, a->holder.oh.data, a->holder.oh.len) < 0) {
-        /* Without memory for the copy, send no answer; the client repeats its request. */
-        hf_list_remove(&pending->waiter.link);
-        if (pending->call)
-            hf_rpc_reply_never(pending->call);
-        hf_pool_give(&nlm->pending, pending);
-        return;
-    }
+        hf_buf_append(&pending->copy, a->holder.oh.data, a->holder.oh.len) < 0)
+        return false;
     a->cookie.data = hf_buf_view(&pending->copy).data;
     a->holder.oh.data = a->cookie.data + a->cookie.len;
+    return true;
+}
+
+/* The same, for an answer that waits in a list already. */
+static void pending_keep(struct pending_answer *pending)
+{
+    if (!pending_copy(pending)) {
+        hf_list_remove(&pending->waiter.link);
+        pending_drop(pending);
+    }
 }
 
 void answers_init(struct hf_nlm *nlm)
@@ -289,6 +307,7 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
         return;
     }
     pending->call = call;
+    pending->callback = 0;
     a = &pending->answer;
     a->kind = kind;
     a->vers = call->header.vers;
@@ -304,11 +323,17 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
         hf_rpc_reply_void(call); /* only says that the message has arrived; it promises nothing */
         pending->call = NULL;
     }
-    if (core_answer->decision != 0) {
+    if (core_answer->callback != 0 && hf_nlm_is_calling(nlm, core_answer->callback)) {
+        pending->callback = core_answer->callback;
+        if (pending_copy(pending))
+            (void)hf_service_when_durable(nlm->service, seq, &pending->waiter, on_durable);
+        else
+            pending_drop(pending);
+    } else if (core_answer->decision != 0) {
         hf_service_when_decided(nlm->service, core_answer->decision, &pending->waiter, on_durable);
-        pending_copy(pending);
+        pending_keep(pending);
     } else if (!hf_service_when_durable(nlm->service, seq, &pending->waiter, on_durable)) {
-        pending_copy(pending);
+        pending_keep(pending);
     }
 }
 

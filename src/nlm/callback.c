@@ -18,6 +18,7 @@ struct outcall {
     uint64_t id;
     bool v4;
     bool msg;
+    bool answered; /* of a message: by GRANTED_RES, though the call is waited out */
 };
 
 static void outcall_del(struct outcall *outcall)
@@ -26,10 +27,44 @@ static void outcall_del(struct outcall *outcall)
     hf_free(outcall->nlm->service->alloc, outcall);
 }
 
+void callbacks_init(struct hf_nlm *nlm)
+{
+    for (size_t i = 0; i < HF_NLM_OUTCALL_LISTS; i++)
+        hf_list_init(&nlm->outcalls[i]);
+}
+
 void callbacks_del(struct hf_nlm *nlm)
 {
-    hf_list_foreach_safe (node, &nlm->outcalls)
-        outcall_del(hf_list_entry(node, struct outcall, link));
+    for (size_t i = 0; i < HF_NLM_OUTCALL_LISTS; i++) {
+        hf_list_foreach_safe (node, &nlm->outcalls[i])
+            outcall_del(hf_list_entry(node, struct outcall, link));
+    }
+}
+
+static struct outcall *outcall_find(const struct hf_nlm *nlm, uint64_t id)
+{
+    hf_list_foreach (node, &nlm->outcalls[id % HF_NLM_OUTCALL_LISTS]) {
+        struct outcall *outcall = hf_list_entry(node, struct outcall, link);
+        if (outcall->id == id)
+            return outcall;
+    }
+    return NULL;
+}
+
+bool hf_nlm_is_calling(const struct hf_nlm *nlm, uint64_t id)
+{
+    const struct outcall *outcall = outcall_find(nlm, id);
+
+    return outcall && !outcall->answered;
+}
+
+void callback_answered(struct hf_nlm *nlm, uint64_t id)
+{
+    struct outcall *outcall = outcall_find(nlm, id);
+
+    if (outcall)
+        outcall->answered = true;
+    hf_service_let_go(nlm->service, id);
 }
 
 static enum hf_call_outcome outcome_of(const struct outcall *outcall,
@@ -74,6 +109,7 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
         error = HF_EFORMAT;
     hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), outcall->id, outcome,
                       error);
+    hf_service_let_go(nlm->service, outcall->id);
     outcall_del(outcall);
 }
 
@@ -115,7 +151,7 @@ static void start(struct hf_nlm *nlm, const struct hf_call *call,
     if (outcall) {
         *outcall = (struct outcall){
             .nlm = nlm, .id = call->id, .v4 = call->vers == NLM4_VERS, .msg = call->msg};
-        hf_list_add_tail(&nlm->outcalls, &outcall->link);
+        hf_list_add_tail(&nlm->outcalls[call->id % HF_NLM_OUTCALL_LISTS], &outcall->link);
         rv = hf_rpc_client_call(nlm->client, rpc, done, outcall, NULL);
     }
     if (rv < 0) {

@@ -99,6 +99,7 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
         id = be64toh(id);
         hf_core_granted_res(nlm->service->core, hf_service_now(nlm->service), &peer, id,
                             a->stat.stat == NLM4_GRANTED);
+        callback_answered(nlm, id);
     }
     hf_rpc_reply_void(call);
 }

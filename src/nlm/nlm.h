@@ -34,7 +34,7 @@ enum hf_nlm_kind {
     HF_NLM_KINDS,
 };
 
-enum { HF_NLM_STATS = HF_STAT_FAILED + 1 };
+enum { HF_NLM_STATS = HF_STAT_FAILED + 1, HF_NLM_OUTCALL_LISTS = 256 };
 
 /*
  * Requests of one read that were answered at once. They are timed together, when the next read or
@@ -50,7 +50,7 @@ struct hf_nlm {
     struct hf_service *service;
     struct hf_rpc_client *client;                   /* for GRANTED and the _RES calls */
     struct hf_pool pending;                         /* of struct pending_answer (answer.c) */
-    struct hf_list outcalls;                        /* callbacks and probes under way */
+    struct hf_list outcalls[HF_NLM_OUTCALL_LISTS];  /* callbacks and probes under way, by id */
     uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS];   /* sent, by outcome */
     uint64_t refused_callers;                       /* procedure 16 from another host */
     uint64_t refused_foreign;                       /* locks in exports of other services */
@@ -75,6 +75,9 @@ const char *hf_nlm_stat_name(enum hf_stat stat);
  * ended.
  */
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call);
+
+/* An attempt at the call with this id is under way, and has not been answered. */
+bool hf_nlm_is_calling(const struct hf_nlm *nlm, uint64_t id);
 
 /* One attempt at a probe (HF_CALL_PROBE): does the client's lock manager answer? */
 void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call);

@@ -91,7 +91,13 @@ void answers_init(struct hf_nlm *nlm);
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                 enum hf_stat stat);
 
-/* callback.c: forgets the calls under way; the RPC client that made them is closed already. */
+/* callback.c */
+void callbacks_init(struct hf_nlm *nlm);
+
+/* The client has answered by GRANTED_RES. */
+void callback_answered(struct hf_nlm *nlm, uint64_t id);
+
+/* Forgets the calls under way; the RPC client that made them is closed already. */
 void callbacks_del(struct hf_nlm *nlm);
 
 /* The handlers: locks.c, shares.c, hosts.c. */

@@ -72,6 +72,6 @@ void hf_nlm_init(struct hf_nlm *nlm, struct hf_service *service, struct hf_rpc_c
         .service = service,
         .client = client,
     };
-    hf_list_init(&nlm->outcalls);
+    callbacks_init(nlm);
     answers_init(nlm);
 }

@@ -68,6 +68,17 @@ void hf_service_settle(struct hf_service *service)
     }
 }
 
+void hf_service_let_go(struct hf_service *service, uint64_t id)
+{
+    hf_list_foreach_safe (node, undecided_list(service, id)) {
+        struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
+        if (waiter->seq != id)
+            continue;
+        hf_list_remove(&waiter->link);
+        waiter->done(waiter, true);
+    }
+}
+
 void hf_service_fail_waiters(struct hf_service *service)
 {
     hf_commit_waiters_failed(&service->waiters);

@@ -114,6 +114,9 @@ void hf_service_when_decided(struct hf_service *service, uint64_t decision,
 /* Lets the answers go on whose decisions the core has made: once a turn. */
 void hf_service_settle(struct hf_service *service);
 
+/* Calls done for all that wait for this id with hf_service_when_decided(), and for no batch. */
+void hf_service_let_go(struct hf_service *service, uint64_t id);
+
 /* The service ends: no answer that waits can be given any more. */
 void hf_service_fail_waiters(struct hf_service *service);
 

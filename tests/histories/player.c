@@ -15,7 +15,8 @@
 
 static const char help[] =
     "hf-player [--files N] [--processes N] [--change-modes] [--upgrades] [--false-reclaims]\n"
-    "          [--patient] [--forgetful] HOST LIFE OUR_ADDRESS SERVER_ADDRESS SEED LOG\n"
+    "          [--patient] [--forgetful] [--slow-callbacks] HOST LIFE OUR_ADDRESS SERVER_ADDRESS "
+    "SEED LOG\n"
     "\n"
     "Plays one client host until SIGTERM, and ends when all requests under way are answered. It\n"
     "says `ready` when the server knows that the host has restarted, and begins when its standard\n"
@@ -27,7 +28,9 @@ static const char help[] =
     "  --false-reclaims   after each restart of the server reclaim something at random\n"
     "  --patient          some requests wait until they are granted, which must happen\n"
     "  --forgetful        as Linux: a callback for what is no longer waited for is denied, even\n"
-    "                     if the lock is held; and the answer to some callbacks is lost\n";
+    "                     if the lock is held; and the answer to some callbacks is lost\n"
+    "  --slow-callbacks   some callbacks arrive late, when the process may wait again for what\n"
+    "                     it has given back meanwhile\n";
 
 struct host host = {
     .n_files = 4, .n_processes = 4, .guard = PTHREAD_MUTEX_INITIALIZER, .server_state = 0};
@@ -241,11 +244,15 @@ static unsigned number_of(const char *text, unsigned most)
 
 static void read_arguments(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"files", required_argument, NULL, 'f'},    {"processes", required_argument, NULL, 'p'},
-        {"change-modes", no_argument, NULL, 'm'},   {"upgrades", no_argument, NULL, 'u'},
-        {"false-reclaims", no_argument, NULL, 'r'}, {"patient", no_argument, NULL, 'w'},
-        {"forgetful", no_argument, NULL, 'l'},      {0}};
+    static const struct option options[] = {{"files", required_argument, NULL, 'f'},
+                                            {"processes", required_argument, NULL, 'p'},
+                                            {"change-modes", no_argument, NULL, 'm'},
+                                            {"upgrades", no_argument, NULL, 'u'},
+                                            {"false-reclaims", no_argument, NULL, 'r'},
+                                            {"patient", no_argument, NULL, 'w'},
+                                            {"forgetful", no_argument, NULL, 'l'},
+                                            {"slow-callbacks", no_argument, NULL, 's'},
+                                            {0}};
     char seed[256];
     int option;
 
@@ -264,6 +271,8 @@ static void read_arguments(int argc, char **argv)
             host.patient = true;
         else if (option == 'l')
             host.forgetful = true;
+        else if (option == 's')
+            host.slow_callbacks = true;
         else
             break;
     }

@@ -50,8 +50,6 @@ struct process {
     bool waits;
     struct range wanted;
     uint64_t granted_at; /* 0: no callback yet */
-    bool uncalled;       /* it gave back a lock whose callback it had not seen: */
-    struct range gave_back;
 };
 
 struct host {
@@ -60,7 +58,7 @@ struct host {
     char name[32];
     int32_t state;
     unsigned n_files, n_processes;
-    bool change_modes, upgrades, false_reclaims, patient, forgetful;
+    bool change_modes, upgrades, false_reclaims, patient, forgetful, slow_callbacks;
     struct process processes[PROCESSES_MAX];
     uint64_t dice;
 

@@ -71,25 +71,8 @@ static bool may_try(const struct process *process, const struct range *range)
            (host.upgrades && range->mode == MODE_EXCLUSIVE && is_shared(process, range));
 }
 
-/*
- * A callback that a CANCEL and an UNLOCK have overtaken can arrive when the process waits for the
- * same range again. Nothing in it tells the two waits apart (docs/PROTOCOL-NOTES.md, "A late
- * GRANTED"). So the first callback for such a range counts for neither: the process waits on, and
- * in the end its CANCEL tells whether it holds the lock.
- */
-static bool may_be_late(struct process *process, const struct range *range)
-{
-    bool late = process->uncalled && same_range(&process->gave_back, range);
-
-    if (late)
-        process->uncalled = false;
-    return late;
-}
-
 bool process_granted(struct process *process, const struct range *range)
 {
-    if (may_be_late(process, range))
-        return true;
     if (process->waits && same_range(&process->wanted, range) &&
         !(host.forgetful && process->granted_at)) {
         if (!process->granted_at)
@@ -184,8 +167,8 @@ static void end_wait(struct process *process, unsigned granting, const char *res
     log_completed(granting, result, at);
 }
 
-/* CANCEL: denied says that we hold the lock; it is then given back. */
-static void cancel(struct process *process, unsigned granting, const struct range *range)
+/* CANCEL: denied says that we hold the lock; it is then given back, and true returned. */
+static bool cancel(struct process *process, unsigned granting, const struct range *range)
 {
     unsigned number;
     uint32_t stat;
@@ -196,16 +179,13 @@ static void cancel(struct process *process, unsigned granting, const struct rang
     if (stat == STAT_DENIED) {
         pthread_mutex_lock(&host.guard);
         process_set_held(process, range, range->mode); /* or a late callback would be refused */
-        if (!process->granted_at) {
-            process->uncalled = true;
-            process->gave_back = *range;
-        }
         pthread_mutex_unlock(&host.guard);
     }
     end_wait(process, granting, stat == STAT_DENIED ? "granted" : "maybe");
     log_completed(number, result_of(stat), 0);
     if (stat == STAT_DENIED)
         unlock(process, range);
+    return stat == STAT_DENIED;
 }
 
 /* Until the callback has come, the server has restarted, or the time is over. True: it holds the
@@ -231,7 +211,8 @@ static bool wait_for_grant(struct process *process, const struct range *range, u
     return sure;
 }
 
-static void wait(struct process *process, const struct range *range)
+/* True: the lock was granted and given back before the process saw a callback. */
+static bool wait_once(struct process *process, const struct range *range)
 {
     static const struct timespec long_hold = {2, 0}; /* until the server repeats its callback */
     uint64_t began;
@@ -251,16 +232,24 @@ static void wait(struct process *process, const struct range *range)
     if (stat != STAT_BLOCKED) {
         log_completed(asking, result_of(stat), 0);
         end_wait(process, granting, "maybe");
-        return;
+        return false;
     }
     log_completed(asking, "blocked", 0);
     if (wait_for_grant(process, range, restarts)) {
         end_wait(process, granting, "granted");
         if (host.forgetful && random_below(&process->dice, 4) == 0)
             nanosleep(&long_hold, NULL);
-    } else {
-        cancel(process, granting, range);
+        return false;
     }
+    return cancel(process, granting, range);
+}
+
+/* With slow callbacks, the one that was not seen may arrive while the same range is waited for
+ * again. */
+static void wait(struct process *process, const struct range *range)
+{
+    while (wait_once(process, range) && host.slow_callbacks)
+        ;
 }
 
 /* ---- at random ---- */

@@ -74,6 +74,8 @@ static uint8_t *answer_rpcbind(uint8_t *p, uint32_t version)
     return version == 2 ? put32(p, SERVICE_PORT) : put_opaque(p, address, (uint32_t)len);
 }
 
+enum { MOST_LATE_NS = 20000000 };
+
 /* NULL: the answer is lost. */
 static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
 {
@@ -96,6 +98,8 @@ static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
     range.last = length ? range.first + (unsigned)length - 1 : CELLS - 1;
     taken = !c->bad && sscanf(name, "f%u", &range.file) == 1 && range.file < host.n_files &&
             range.last < CELLS && svid < host.n_processes;
+    if (host.slow_callbacks && random_below(&dice, 4) == 0)
+        nanosleep(&(struct timespec){0, (long)random_below(&dice, MOST_LATE_NS)}, NULL);
     if (taken) {
         pthread_mutex_lock(&host.guard);
         taken = process_granted(&host.processes[svid], &range);

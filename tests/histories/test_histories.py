@@ -43,6 +43,13 @@ def without_faults():
 
 
 @tap.test
+def callbacks_that_come_late():
+    """A GRANTED that CANCEL, UNLOCK and the next LOCK of the same range would overtake is not taken for the grant of the
+    second wait."""
+    play("lmdb", 4, "late", pause_s=0, files=2, options=("--slow-callbacks",))
+
+
+@tap.test
 def durable_locks_with_faults():
     """Locks are durable; with strict grace."""
     play("lmdb", 6, "short-1", **SHORT)

@@ -4,6 +4,8 @@ transport, by procedures and by messages, between hosts that have their own rpcb
 must be able to read every packet of it."""
 import itertools
 import os
+import threading
+import time
 from dataclasses import dataclass
 
 from holdfast_test import netns, nlm, rpc, rpcbind, tap
@@ -292,6 +294,31 @@ def asked_again_during_the_callback(s, a, b, c):
     expect(s.stat(c, LOCK, block=True), "BLOCKED")
     expect(s.stat(b, UNLOCK), "GRANTED")
     s.wait_for_grant(c, s.before[c])
+
+
+@story([Way(4, "tcp"), Way(3, "udp"), Way(4, "udp", True), Way(1, "tcp", True)])
+def unlock_waits_for_the_callback_it_overtakes(s, a, b, c):
+    """NLM-08: given a GRANTED that has not been answered, an UNLOCK gives the lock to the next waiter at once, but is
+    answered only when the callback is no longer under way: a client that waited for the same range again meanwhile would
+    take the late callback for its second grant."""
+    b.answers = SILENCE
+    expect(s.stat(a, LOCK), "GRANTED")
+    expect(s.stat(b, LOCK, block=True), "BLOCKED")
+    expect(s.stat(c, LOCK, block=True), "BLOCKED")
+    expect(s.stat(a, UNLOCK), "GRANTED")
+    call = s.wait_for_grant(b, s.before[b])
+    answers = []
+    unlocking = threading.Thread(target=lambda: answers.append(s.stat(b, UNLOCK)))
+    unlocking.start()
+    s.wait_for_grant(c, s.before[c])
+    time.sleep(TIMEOUT_S / 10)
+    early = list(answers)
+    if time.monotonic() - call.at < TIMEOUT_S / 2:  # else the machine stood still, and the callback's time may be over
+        expect(early, [])
+    if s.way.msg:
+        b.send_granted_res(call.granted()[0], "DENIED", s.way.vers, s.way.transport)
+    unlocking.join()
+    expect(answers, ["GRANTED"])
 
 
 @story([Way(4, "tcp"), Way(4, "udp", True)])

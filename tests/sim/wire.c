@@ -267,6 +267,15 @@ static void expect(struct sim_asked *asked)
         asked->expected = sim_speak_expected(&asked->spoken, &sim_decided.answer);
 }
 
+/* Its batch is durable, but a GRANTED that it has overtaken is still under way. */
+static bool waits_for_callback(const struct sim_asked *asked)
+{
+    const struct sim_wire *wire = wire_of(asked->world);
+
+    return asked->callback != 0 && asked->seq <= wire->service.durable &&
+           hf_nlm_is_calling(&wire->nlm, asked->callback);
+}
+
 struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message *r)
 {
     struct sim_wire *wire = wire_at_now(world);
@@ -288,7 +297,10 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
         wire->asking = NULL;
     }
     asked->undecided = sim_decided.sm.decision != 0 || sim_decided.answer.decision != 0;
-    asked->waits = asked->undecided || wire->service.waiters.list.prev != last;
+    asked->seq = sim_decided.answer.seq;
+    asked->callback = sim_decided.answer.callback;
+    asked->waits =
+        asked->undecided || waits_for_callback(asked) || wire->service.waiters.list.prev != last;
     asked->decided = wire->service.store_up || r->call == SIM_CALL_SM_STAT ||
                      r->call == SIM_CALL_UNSHARE || r->call == SIM_CALL_GRANTED ||
                      r->call == SIM_CALL_SIMU_CRASH;
@@ -324,7 +336,7 @@ void sim_wire_batch_done(struct sim_world *world, uint64_t seq, int error)
     hf_list_foreach_safe (node, &wire->asked) {
         struct sim_asked *asked = hf_list_entry(node, struct sim_asked, link);
 
-        if (!asked->undecided)
+        if (!asked->undecided && !waits_for_callback(asked))
             conclude(asked);
     }
     wire->failing = false;

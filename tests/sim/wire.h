@@ -39,9 +39,11 @@ struct sim_asked {
     bool decided;   /* by the core; otherwise it was refused at the door */
     bool waits;     /* its answer waits for a commit */
     bool undecided; /* or for a notice to be verified, and then for a commit */
-    bool receipt;   /* of a message: the RPC reply, which is not the answer, has been given */
-    bool said;      /* heard is the answer */
-    bool hushed;    /* the answer is swallowed */
+    uint64_t seq,
+        callback; /* an UNLOCK waits for this commit, and then for this call; 0: for none */
+    bool receipt; /* of a message: the RPC reply, which is not the answer, has been given */
+    bool said;    /* heard is the answer */
+    bool hushed;  /* the answer is swallowed */
     struct sim_heard heard;
 };
 

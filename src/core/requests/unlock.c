@@ -21,7 +21,8 @@ static struct hf_answer release(struct hf_core *core, struct hf_now now, const s
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
-    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn),
+                              .callback = s->owner->waiting->late_call};
 }
 
 struct hf_answer hf_core_unlock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
