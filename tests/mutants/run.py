@@ -75,7 +75,8 @@ SUITES = {
            + daemon("interop/test_wire.py") + daemon("interop/test_bad_input.py") + daemon("hostile/test_hostile_rpc.py"),
     "rpcbind": daemon("interop/test_rpcbind.py") + daemon("hostile/test_hostile_rpcbind.py"),
     "nlm": SIM + daemon("interop/test_nlm_bad.py") + daemon("interop/test_nlm_wire.py"),
-    "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py") + daemon("admin/test_metrics.py"),
+    "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py") + daemon("admin/test_metrics.py")
+           + daemon("hostile/test_hostile_notices.py"),
     "store": store("contract lmdb", "contract memory", "commit", "lmdb", "parts", "fault", "backup lmdb", "disk"),
     "postgres": store("contract postgres", "pg-journal", "postgres", "backup postgres"),
     "admin": unit("admin") + daemon("admin/test_rest.py") + daemon("admin/test_access.py")

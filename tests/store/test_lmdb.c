@@ -408,6 +408,33 @@ static void a_missing_parent_is_named(void **state)
     strcpy(dir, parent);
 }
 
+static int skip_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
+{
+    (void)ctx;
+    (void)kind;
+    (void)record;
+    return 0;
+}
+
+/* Root looks at the store of a daemon that runs as another user: what LMDB creates for that belongs
+ * to the daemon. */
+static void reading_leaves_no_file_of_root(void **state)
+{
+    enum { DAEMON = 65534 };
+    char path[PATH_MAX + 16];
+    struct stat st;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    snprintf(path, sizeof(path), "%s/holdfast.lock", dir);
+    assert_int_equal(chown(dir, DAEMON, DAEMON), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(hf_store_read(&store, config(), skip_record, NULL), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_uid, DAEMON);
+}
+
 int main(void)
 {
 #define STORY(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -427,6 +454,7 @@ int main(void)
         STORY(a_file_replaced_by_a_backup_is_noticed),
         STORY(the_map_grows_by_itself),
         STORY(a_missing_parent_is_named),
+        STORY(reading_leaves_no_file_of_root),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

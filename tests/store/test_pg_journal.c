@@ -256,6 +256,8 @@ static void expect_damaged(const char *damage)
     set_up(NULL);
     put_locks(1, MANY, 1);
     apply();
+    put_locks(500, MANY, 1);
+    apply();
     crash();
     sql(damage);
     open_store();
@@ -271,6 +273,8 @@ static void a_damaged_journal_is_refused(void **state)
     (void)state;
     tear_down(NULL);
     expect_damaged("DELETE FROM holdfast_journal WHERE number = 2");
+    expect_damaged("DELETE FROM holdfast_journal " /* the first batch, whole */
+                   "WHERE number <= (SELECT max(number) / 2 FROM holdfast_journal)");
     expect_damaged("UPDATE holdfast_journal SET changes = '\\x0103' WHERE number = 1");
     expect_damaged("UPDATE holdfast_journal SET changes = substr(changes, 2) WHERE number = 3");
     expect_damaged("UPDATE holdfast_journal SET changes = overlay(changes placing '\\x09' from 2) "

@@ -126,6 +126,19 @@ static void reclaims_are_checked(void **state)
     assert_int_equal(hf_core_counters(w->core)->reclaims_denied, 6);
 }
 
+/* A reclaim of what is recorded, lock by lock, writes nothing: the store has it already. */
+static void a_reclaim_as_recorded_writes_nothing(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1, .len = 10);
+    LOCK(w, .client = 1, .off = 20, .len = 10);
+    world_restart(w);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .len = 10, .reclaim = true).seq, 0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .off = 20, .len = 10, .reclaim = true).seq,
+                     0);
+}
+
 /* A reclaim may cover a part of a lock, or several; what is left is released at the end. */
 static void reclaims_of_parts_and_several(void **state)
 {
@@ -610,6 +623,7 @@ int main(void)
         T(strict_grace),
         T(strict_grace_grants_what_is_held),
         T(reclaims_are_checked),
+        T(a_reclaim_as_recorded_writes_nothing),
         T(reclaims_of_parts_and_several),
         T(conflict_mode),
         T(conflict_mode_lock_claims),
