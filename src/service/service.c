@@ -50,33 +50,33 @@ void hf_service_when_decided(struct hf_service *service, uint64_t decision,
     hf_list_add_tail(undecided_list(service, decision), &waiter->link);
 }
 
+/* Answers that waited for the decision wait for its batch now; if that is durable, or has failed,
+ * for nothing. */
+static void go_on(struct hf_service *service, const struct hf_decision *decision)
+{
+    hf_list_foreach_safe (node, undecided_list(service, decision->id)) {
+        struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
+        if (waiter->seq != decision->id)
+            continue;
+        hf_list_remove(&waiter->link);
+        if (decision->failed || decision->seq <= service->durable)
+            waiter->done(waiter, !decision->failed);
+        else
+            hf_commit_waiters_add(&service->waiters, waiter, decision->seq, waiter->done);
+    }
+}
+
 void hf_service_settle(struct hf_service *service)
 {
     struct hf_decision decision;
 
-    while (hf_core_next_decision(service->core, &decision)) {
-        hf_list_foreach_safe (node, undecided_list(service, decision.id)) {
-            struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
-            if (waiter->seq != decision.id)
-                continue;
-            hf_list_remove(&waiter->link);
-            if (decision.failed || decision.seq <= service->durable)
-                waiter->done(waiter, !decision.failed);
-            else
-                hf_commit_waiters_add(&service->waiters, waiter, decision.seq, waiter->done);
-        }
-    }
+    while (hf_core_next_decision(service->core, &decision))
+        go_on(service, &decision);
 }
 
 void hf_service_let_go(struct hf_service *service, uint64_t id)
 {
-    hf_list_foreach_safe (node, undecided_list(service, id)) {
-        struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
-        if (waiter->seq != id)
-            continue;
-        hf_list_remove(&waiter->link);
-        waiter->done(waiter, true);
-    }
+    go_on(service, &(struct hf_decision){.id = id});
 }
 
 void hf_service_fail_waiters(struct hf_service *service)

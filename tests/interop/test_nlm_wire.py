@@ -268,15 +268,20 @@ def first_come_first_served(s, a, b, c):
     expect((s.grants(b) - s.before[b], s.grants(c) - s.before[c]), (1, 1))
 
 
-@story(WAYS)
-def denied_frees_at_once(s, a, b, c):
-    """NOT-04: a GRANTED that is answered with DENIED gives the lock to the next waiter at once."""
-    b.answers = "DENIED"
+def call_back(s, a, b, c, answer):
+    """a gives its lock to b, and c waits behind it: the callback, to which b answers so."""
+    b.answers = answer
     expect(s.stat(a, LOCK), "GRANTED")
     expect(s.stat(b, LOCK, block=True), "BLOCKED")
     expect(s.stat(c, LOCK, block=True), "BLOCKED")
     expect(s.stat(a, UNLOCK), "GRANTED")
-    refused = s.wait_for_grant(b, s.before[b])
+    return s.wait_for_grant(b, s.before[b])
+
+
+@story(WAYS)
+def denied_frees_at_once(s, a, b, c):
+    """NOT-04: a GRANTED that is answered with DENIED gives the lock to the next waiter at once."""
+    refused = call_back(s, a, b, c, "DENIED")
     granted = s.wait_for_grant(c, s.before[c])
     assert granted.at - refused.at < TIMEOUT_S / 2, f"only after {granted.at - refused.at} s"
     assert s.holds(c, a)
@@ -301,12 +306,7 @@ def unlock_waits_for_the_callback_it_overtakes(s, a, b, c):
     """NLM-08: given a GRANTED that has not been answered, an UNLOCK gives the lock to the next waiter at once, but is
     answered only when the callback is no longer under way: a client that waited for the same range again meanwhile would
     take the late callback for its second grant."""
-    b.answers = SILENCE
-    expect(s.stat(a, LOCK), "GRANTED")
-    expect(s.stat(b, LOCK, block=True), "BLOCKED")
-    expect(s.stat(c, LOCK, block=True), "BLOCKED")
-    expect(s.stat(a, UNLOCK), "GRANTED")
-    call = s.wait_for_grant(b, s.before[b])
+    call = call_back(s, a, b, c, SILENCE)
     answers = []
     unlocking = threading.Thread(target=lambda: answers.append(s.stat(b, UNLOCK)))
     unlocking.start()
@@ -324,12 +324,7 @@ def unlock_waits_for_the_callback_it_overtakes(s, a, b, c):
 @story([Way(4, "tcp"), Way(4, "udp", True)])
 def a_silent_client_loses_its_turn(s, a, b, c):
     """NOT-04: three attempts of a callback without an answer, then the next waiter gets the lock."""
-    b.answers = SILENCE
-    expect(s.stat(a, LOCK), "GRANTED")
-    expect(s.stat(b, LOCK, block=True), "BLOCKED")
-    expect(s.stat(c, LOCK, block=True), "BLOCKED")
-    expect(s.stat(a, UNLOCK), "GRANTED")
-    first = s.wait_for_grant(b, s.before[b])
+    first = call_back(s, a, b, c, SILENCE)
     granted = s.wait_for_grant(c, s.before[c])
     waited = granted.at - first.at
     assert 2.9 * TIMEOUT_S <= waited <= 4.5 * TIMEOUT_S, f"after {waited:.2f} s"

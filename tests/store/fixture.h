@@ -50,4 +50,7 @@ _Noreturn void give_up(const char *what);
 
 #define MUST(cond) ((cond) ? (void)0 : give_up(#cond))
 
+/* An hf_store_visit, for a walk whose result alone matters. */
+int ignore_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record);
+
 #endif

@@ -443,14 +443,6 @@ static int hear_foreign(void *ctx, const struct hf_store_export *other)
     return 0;
 }
 
-static int ignore_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
-{
-    (void)ctx;
-    (void)kind;
-    (void)record;
-    return 0;
-}
-
 /* HA-09 */
 static void an_export_belongs_to_one_service(void **state)
 {
