@@ -117,6 +117,23 @@ static void the_last_operation_on_each_record_is_left(void **state)
     assert_collapsed(w);
 }
 
+/* Given locks that are released soon, after a few that are released late: each leaves one operation,
+ * wherever the first one on it was. */
+static void locks_released_soon(void **state)
+{
+    struct world *w = *state;
+    uint64_t first = hf_record_first_id(7);
+
+    for (uint64_t i = 0; i < OPS / 2; i++) {
+        put_lock(w, first + OPS + i);
+        assert_int_equal(hf_batch_delete(&w->batch, HF_RECORD_LOCK,
+                                         i < 5 ? first + 5 - i : first + OPS + i - 3),
+                         0);
+    }
+    put_lock(w, first + OPS + 1); /* again, long after */
+    assert_collapsed(w);
+}
+
 /* Given ids that differ in any of their bytes, the order is that of the whole number. */
 static void ids_of_many_epochs_are_ordered(void **state)
 {
@@ -170,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORY(the_last_operation_on_each_record_is_left),
+        STORY(locks_released_soon),
         STORY(ids_of_many_epochs_are_ordered),
         STORY(small_batches),
         STORY(lack_of_memory),
