@@ -5,10 +5,11 @@ What no client knows becomes an operation with the result `maybe`: a request und
 that its GRANTED callback was then refused; of a LOCK that was under way while the server was killed, that the first
 copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
 it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive; of a waiter that could not be called back
-for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed.
+for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed; of an
+UNLOCK that the store refused, that the lock was free until then.
 """
 import bisect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NEVER = 2**63 - 1
 ALL = "0 7 x"
@@ -29,10 +30,12 @@ class Op:
     completed: int = NEVER
     result: str = "maybe"
     holder: str = ""
-    refused: bool = False
+    refused: list = field(default_factory=list)  # when an attempt was answered so; the request was then sent again
 
     def line(self):
-        return f"{self.file} {self.owner} {self.kind} {self.cells} {self.invoked} {self.completed} {self.result} {self.holder}\n"
+        """An UNLOCK that is answered at last is that of its last attempt; undone() tells of those before."""
+        began = self.refused[-1] + 1 if self.kind == "unlock" and self.refused else self.invoked
+        return f"{self.file} {self.owner} {self.kind} {self.cells} {began} {self.completed} {self.result} {self.holder}\n"
 
 
 def read_life(path, host):
@@ -50,7 +53,7 @@ def read_life(path, host):
                 if op.result == "blocked":
                     op.kind = "wait"
             elif words[0] == "r":
-                ops[words[1]].refused = True
+                ops[words[1]].refused.append(int(words[2]))
             elif words[0] == "x":
                 raise Noticed(f"host {host}: {line.strip()}")
     return list(ops.values())
@@ -73,12 +76,17 @@ def join_lives(lives):
         yield from (op for op in life if not (op.kind in ("test", "reclaim", "cancel") and op.result == "maybe"))
 
 
+UNDONE = {"unlock": ("lapse", "restore")}  # any other is a LOCK
+
+
 def undone(op):
-    """A LOCK that the store refused, and that was asked for again: while its commit was tried, others were told to wait for
-    it, or were denied. They were promised nothing."""
-    if op.refused:
-        for kind in ("lock", "lapse"):
-            yield Op(op.owner, op.file, kind, op.cells, op.invoked, op.completed)
+    """What an attempt that the store refused did, and undid, before its answer: while the commit was tried, others were told to
+    wait because of it. They were promised nothing."""
+    began = op.invoked
+    for ended in op.refused:
+        for kind in UNDONE.get(op.kind, ("lock", "lapse")):
+            yield Op(op.owner, op.file, kind, op.cells, began, ended)
+        began = ended + 1
 
 
 def given_up(op):

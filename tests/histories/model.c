@@ -175,6 +175,8 @@ bool model_is_legal(const struct model_state *state, const struct history_op *op
         return holds_any(state, op->owner, op->range);
     case HISTORY_WEAKEN: /* likewise: what is exclusive, in a range that it holds */
         return holds(state, op->owner, op->range) && !holds_exactly(state, op->owner, op->range);
+    case HISTORY_RESTORE:
+        return !holds_any(state, op->owner, op->range) && !conflicts(state, op->owner, op->range);
     case HISTORY_LEAVE:
         return place_of(state, op->owner) >= 0;
     default:
@@ -210,6 +212,7 @@ void model_apply(struct model_state *state, const struct history_op *op)
         set_held(state, op->owner, op->range);
         break;
     case HISTORY_WEAKEN:
+    case HISTORY_RESTORE:
         set_held(state, op->owner, op->range);
         break;
     case HISTORY_UNLOCK:

@@ -196,7 +196,8 @@ struct answer ask(struct process *process, struct connection *connection, uint32
         }
         if (answer.stat != STAT_NOLOCKS && (answer.stat != STAT_GRACE || flags & LOCK_RECLAIM))
             return answer;
-        if (answer.stat == STAT_NOLOCKS && procedure == NLM_LOCK && !(flags & LOCK_RECLAIM))
+        if (answer.stat == STAT_NOLOCKS && !(flags & LOCK_RECLAIM) &&
+            (procedure == NLM_LOCK || procedure == NLM_UNLOCK))
             log_refused(process->asking);
         pause_ms(BUSY_MS);
         xid = new_xid();
