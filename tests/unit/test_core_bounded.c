@@ -214,6 +214,20 @@ static void a_place_in_the_queue_is_found_or_not(void **state)
     assert_true(settle(w) < BOUND);
 }
 
+/* A waiter that is granted all that became free, for itself alone, ends the search. */
+static void a_writer_ends_the_search(void **state)
+{
+    enum { GRANT = 16 }; /* counts as so many objects */
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 10), GRANTED);
+    for (int i = 0; i < MANY / 10; i++)
+        assert_int_equal(LOCK(w, .client = 2, .svid = i + 1, .off = 10, .len = 10, .block = true),
+                         BLOCKED);
+    settle(w);
+    assert_true(COST(w, UNLOCK(w, .client = 1, .off = 10, .len = 10)) < FEW + GRANT);
+}
+
 /* An UNLOCK on a file with 49,500 readers took 0.75 s, when an owner with as many locks elsewhere
  * had 900 waiters there. */
 static void an_unlock_among_readers(void **state)
@@ -549,6 +563,7 @@ int main(void)
         T(readers_do_not_look_at_readers),
         T(an_owner_with_locks_and_waiters),
         T(a_place_in_the_queue_is_found_or_not),
+        T(a_writer_ends_the_search),
         T(an_unlock_among_readers),
         T(circles_of_many_owners_are_found),
         T(a_circle_of_too_many_owners_waits),
