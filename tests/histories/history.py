@@ -6,7 +6,7 @@ that its GRANTED callback was then refused; of a LOCK that was under way while t
 copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
 it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive; of a waiter that could not be called back
 for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed; of an
-UNLOCK that the store refused, that the lock was free until then.
+UNLOCK that the server did not answer at once, that it was undone because the store refused it or the server crashed.
 """
 import bisect
 from dataclasses import dataclass, field
@@ -30,12 +30,18 @@ class Op:
     completed: int = NEVER
     result: str = "maybe"
     holder: str = ""
-    refused: list = field(default_factory=list)  # when an attempt was answered so; the request was then sent again
+    refused: list = field(default_factory=list)  # when a LOCK was; it was then sent again
+    unanswered: bool = False                     # an UNLOCK; it was then sent again
 
     def line(self):
-        """An UNLOCK that is answered at last is that of its last attempt; undone() tells of those before."""
-        began = self.refused[-1] + 1 if self.kind == "unlock" and self.refused else self.invoked
-        return f"{self.file} {self.owner} {self.kind} {self.cells} {began} {self.completed} {self.result} {self.holder}\n"
+        return f"{self.file} {self.owner} {self.kind} {self.cells} {self.invoked} {self.completed} {self.result} {self.holder}\n"
+
+    def meets(self, other):
+        """At the same time, of another owner, and both cannot have their range."""
+        first, last, mode = self.cells.split()
+        other_first, other_last, other_mode = other.cells.split()
+        return (self.owner != other.owner and self.invoked <= other.completed and other.invoked <= self.completed
+                and first <= other_last and other_first <= last and "x" in (mode, other_mode))
 
 
 def read_life(path, host):
@@ -54,6 +60,8 @@ def read_life(path, host):
                     op.kind = "wait"
             elif words[0] == "r":
                 ops[words[1]].refused.append(int(words[2]))
+            elif words[0] == "u":
+                ops[words[1]].unanswered = True
             elif words[0] == "x":
                 raise Noticed(f"host {host}: {line.strip()}")
     return list(ops.values())
@@ -76,17 +84,31 @@ def join_lives(lives):
         yield from (op for op in life if not (op.kind in ("test", "reclaim", "cancel") and op.result == "maybe"))
 
 
-UNDONE = {"unlock": ("lapse", "restore")}  # any other is a LOCK
-
-
-def undone(op):
-    """What an attempt that the store refused did, and undid, before its answer: while the commit was tried, others were told to
-    wait because of it. They were promised nothing."""
+def refused(op):
+    """A LOCK that the store refused, and that was asked for again: while its commit was tried, others were told to wait for it.
+    They were promised nothing."""
     began = op.invoked
     for ended in op.refused:
-        for kind in UNDONE.get(op.kind, ("lock", "lapse")):
+        for kind in ("lock", "lapse"):
             yield Op(op.owner, op.file, kind, op.cells, began, ended)
         began = ended + 1
+
+
+def undone(ops, restarts):
+    """An UNLOCK whose commit failed, or was cut off by a crash of the server, is not answered. What it released is held again until
+    it takes effect for good. This shows only if a LOCK, undone with it, had the range meanwhile, and a third request was told to
+    wait for that. (A request that is granted or denied waits for the commit, too.)"""
+    unlocks = [op for op in ops if op.unanswered and op.kind == "unlock"]
+    if not unlocks:
+        return
+    locks = [op for op in ops if op.refused or any(phantoms(op, restarts))]
+    waits = [op for op in ops if op.kind == "wait"]
+    for op in unlocks:
+        had = [lock for lock in locks if lock.file == op.file and lock.meets(op)]
+        if any(wait.file == op.file and wait.meets(lock) and wait.invoked <= op.completed and op.invoked <= wait.completed
+               for lock in had for wait in waits if wait.owner != op.owner):
+            for kind in ("release", "restore"):
+                yield Op(op.owner, op.file, kind, op.cells, op.invoked, op.completed)
 
 
 def given_up(op):
@@ -117,8 +139,10 @@ def write(path, hosts, restarts, files):
     order. Returns how many operations clients completed, and of each host the moments at which a lock was granted."""
     count, grants = 0, {host: [] for host in hosts}
     with open(path, "w", encoding="ascii") as out:
+        ops = []
         for host, logs in hosts.items():
             for op in join_lives([read_life(log, host) for log in logs]):
+                ops.append(op)
                 count += op.result != "maybe"
                 if op.result == "granted" and op.kind in ("lock", "enter", "grant"):
                     grants[host].append(op.completed)
@@ -127,7 +151,8 @@ def write(path, hosts, restarts, files):
                     continue
                 out.write(op.line())
                 out.writelines(extra.line() for extra in phantoms(op, restarts))
-                out.writelines(extra.line() for extra in (*given_up(op), *undone(op)))
+                out.writelines(extra.line() for extra in (*given_up(op), *refused(op)))
+        out.writelines(extra.line() for extra in undone(ops, restarts))
         for began, ended in restarts:
             out.writelines(Op("*.*", file, "restart", ALL, began, ended, "granted").line() for file in files)
     return count, {host: sorted(times) for host, times in grants.items()}
