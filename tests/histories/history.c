@@ -7,8 +7,8 @@
 #include "base/text.h"
 
 const char *const history_kind_names[HISTORY_KINDS] = {
-    "test",    "lock",  "enter",  "wait",  "grant", "unlock", "cancel",
-    "reclaim", "lapse", "weaken", "leave", "crash", "restart"};
+    "test",  "lock",   "enter",   "wait",    "grant", "unlock", "cancel", "reclaim",
+    "lapse", "weaken", "release", "restore", "leave", "crash",  "restart"};
 const char *const history_result_names[] = {"granted", "denied", "blocked", "maybe"};
 
 static bool word_of(const char *word, const char *const *words, size_t n, unsigned *out)
@@ -58,6 +58,8 @@ static bool fits(const struct history_op *op)
     case HISTORY_LAPSE:
     case HISTORY_LEAVE:
     case HISTORY_WEAKEN:
+    case HISTORY_RELEASE:
+    case HISTORY_RESTORE:
         return op->result == HISTORY_MAYBE;
     case HISTORY_GRANT:
     case HISTORY_UNLOCK:

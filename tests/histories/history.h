@@ -44,6 +44,8 @@ enum history_kind {
     HISTORY_LAPSE,   /* the server takes back what the owner did not reclaim; always maybe */
     HISTORY_WEAKEN,  /* what the owner reclaims as shared was exclusive: an upgrade was granted, and
                         the owner did not hear of it; always maybe */
+    HISTORY_RELEASE, /* an UNLOCK takes effect for a while: its commit will fail; always maybe */
+    HISTORY_RESTORE, /* that is undone: the owner holds the range again; always maybe */
     HISTORY_LEAVE,   /* the server gives up a waiter that it cannot call back; always maybe */
     HISTORY_CRASH,   /* a client host has restarted and said so: it holds and waits for nothing */
     HISTORY_RESTART, /* of the server: the queue is forgotten, locks are not */

@@ -5,10 +5,11 @@ What no client knows becomes an operation with the result `maybe`: a request und
 that its GRANTED callback was then refused; of a LOCK that was under way while the server was killed, that the first
 copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
 it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive; of a waiter that could not be called back
-for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed.
+for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed; of an
+UNLOCK that the server did not answer at once, that it was undone because the store refused it or the server crashed.
 """
 import bisect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NEVER = 2**63 - 1
 ALL = "0 7 x"
@@ -29,10 +30,18 @@ class Op:
     completed: int = NEVER
     result: str = "maybe"
     holder: str = ""
-    refused: bool = False
+    refused: list = field(default_factory=list)  # when a LOCK was; it was then sent again
+    unanswered: bool = False                     # an UNLOCK; it was then sent again
 
     def line(self):
         return f"{self.file} {self.owner} {self.kind} {self.cells} {self.invoked} {self.completed} {self.result} {self.holder}\n"
+
+    def meets(self, other):
+        """At the same time, of another owner, and both cannot have their range."""
+        first, last, mode = self.cells.split()
+        other_first, other_last, other_mode = other.cells.split()
+        return (self.owner != other.owner and self.invoked <= other.completed and other.invoked <= self.completed
+                and first <= other_last and other_first <= last and "x" in (mode, other_mode))
 
 
 def read_life(path, host):
@@ -50,7 +59,9 @@ def read_life(path, host):
                 if op.result == "blocked":
                     op.kind = "wait"
             elif words[0] == "r":
-                ops[words[1]].refused = True
+                ops[words[1]].refused.append(int(words[2]))
+            elif words[0] == "u":
+                ops[words[1]].unanswered = True
             elif words[0] == "x":
                 raise Noticed(f"host {host}: {line.strip()}")
     return list(ops.values())
@@ -73,12 +84,31 @@ def join_lives(lives):
         yield from (op for op in life if not (op.kind in ("test", "reclaim", "cancel") and op.result == "maybe"))
 
 
-def undone(op):
-    """A LOCK that the store refused, and that was asked for again: while its commit was tried, others were told to wait for
-    it, or were denied. They were promised nothing."""
-    if op.refused:
+def refused(op):
+    """A LOCK that the store refused, and that was asked for again: while its commit was tried, others were told to wait for it.
+    They were promised nothing."""
+    began = op.invoked
+    for ended in op.refused:
         for kind in ("lock", "lapse"):
-            yield Op(op.owner, op.file, kind, op.cells, op.invoked, op.completed)
+            yield Op(op.owner, op.file, kind, op.cells, began, ended)
+        began = ended + 1
+
+
+def undone(ops, restarts):
+    """An UNLOCK whose commit failed, or was cut off by a crash of the server, is not answered. What it released is held again until
+    it takes effect for good. This shows only if a LOCK, undone with it, had the range meanwhile, and a third request was told to
+    wait for that. (A request that is granted or denied waits for the commit, too.)"""
+    unlocks = [op for op in ops if op.unanswered and op.kind == "unlock"]
+    if not unlocks:
+        return
+    locks = [op for op in ops if op.refused or any(phantoms(op, restarts))]
+    waits = [op for op in ops if op.kind == "wait"]
+    for op in unlocks:
+        had = [lock for lock in locks if lock.file == op.file and lock.meets(op)]
+        if any(wait.file == op.file and wait.meets(lock) and wait.invoked <= op.completed and op.invoked <= wait.completed
+               for lock in had for wait in waits if wait.owner != op.owner):
+            for kind in ("release", "restore"):
+                yield Op(op.owner, op.file, kind, op.cells, op.invoked, op.completed)
 
 
 def given_up(op):
@@ -109,8 +139,10 @@ def write(path, hosts, restarts, files):
     order. Returns how many operations clients completed, and of each host the moments at which a lock was granted."""
     count, grants = 0, {host: [] for host in hosts}
     with open(path, "w", encoding="ascii") as out:
+        ops = []
         for host, logs in hosts.items():
             for op in join_lives([read_life(log, host) for log in logs]):
+                ops.append(op)
                 count += op.result != "maybe"
                 if op.result == "granted" and op.kind in ("lock", "enter", "grant"):
                     grants[host].append(op.completed)
@@ -119,7 +151,8 @@ def write(path, hosts, restarts, files):
                     continue
                 out.write(op.line())
                 out.writelines(extra.line() for extra in phantoms(op, restarts))
-                out.writelines(extra.line() for extra in (*given_up(op), *undone(op)))
+                out.writelines(extra.line() for extra in (*given_up(op), *refused(op)))
+        out.writelines(extra.line() for extra in undone(ops, restarts))
         for began, ended in restarts:
             out.writelines(Op("*.*", file, "restart", ALL, began, ended, "granted").line() for file in files)
     return count, {host: sorted(times) for host, times in grants.items()}

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-_Static_assert(sizeof(struct model_state) == HISTORY_CELLS * 5 + HISTORY_OWNERS * 4,
+_Static_assert(sizeof(struct model_state) == HISTORY_CELLS * 5 + HISTORY_OWNERS * 4 + 4,
                "states are compared as bytes");
 
 static uint32_t bit(unsigned owner)
@@ -172,9 +172,12 @@ bool model_is_legal(const struct model_state *state, const struct history_op *op
     case HISTORY_RECLAIM:
         return holds(state, op->owner, op->range) == ((op->kind == HISTORY_CANCEL) == denied);
     case HISTORY_LAPSE: /* of nothing: not worth a branch of the search */
+    case HISTORY_RELEASE:
         return holds_any(state, op->owner, op->range);
     case HISTORY_WEAKEN: /* likewise: what is exclusive, in a range that it holds */
         return holds(state, op->owner, op->range) && !holds_exactly(state, op->owner, op->range);
+    case HISTORY_RESTORE:
+        return state->released & bit(op->owner) && !conflicts(state, op->owner, op->range);
     case HISTORY_LEAVE:
         return place_of(state, op->owner) >= 0;
     default:
@@ -192,6 +195,7 @@ static void crash(struct model_state *state, uint32_t owners)
             leave_queue(state, owner);
         }
     }
+    state->released &= ~owners;
 }
 
 void model_apply(struct model_state *state, const struct history_op *op)
@@ -212,7 +216,18 @@ void model_apply(struct model_state *state, const struct history_op *op)
     case HISTORY_WEAKEN:
         set_held(state, op->owner, op->range);
         break;
-    case HISTORY_UNLOCK:
+    case HISTORY_RELEASE:
+        set_free(state, op->owner, op->range);
+        state->released |= bit(op->owner);
+        break;
+    case HISTORY_RESTORE:
+        set_held(state, op->owner, op->range);
+        state->released &= ~bit(op->owner);
+        break;
+    case HISTORY_UNLOCK: /* for good: what was released before is not restored any more */
+        state->released &= ~bit(op->owner);
+        set_free(state, op->owner, op->range);
+        break;
     case HISTORY_LAPSE:
         set_free(state, op->owner, op->range);
         break;

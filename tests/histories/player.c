@@ -123,9 +123,17 @@ void log_completed(unsigned number, const char *result, uint64_t at)
 
 void log_refused(unsigned number)
 {
+    char line[64];
+
+    log_write(line, snprintf(line, sizeof(line), "r %u %" PRIu64 "\n", number, now_ns()));
+}
+
+void log_unanswered(unsigned number)
+{
     char line[32];
 
-    log_write(line, snprintf(line, sizeof(line), "r %u\n", number));
+    if (number)
+        log_write(line, snprintf(line, sizeof(line), "u %u\n", number));
 }
 
 void log_denied_by(unsigned number, unsigned by_host, unsigned by_process, const struct range *held)

@@ -46,7 +46,7 @@ struct process {
     uint64_t dice;
     uint8_t held[FILES_MAX][CELLS]; /* enum mode */
     struct connection connection;
-    unsigned asking; /* the number of the LOCK under way */
+    unsigned asking; /* the number of the LOCK or UNLOCK under way; 0: see log_unanswered() */
     bool waits;
     struct range wanted;
     uint64_t granted_at; /* 0: no callback yet */
@@ -85,8 +85,11 @@ unsigned log_invoked(unsigned process, const char *kind, const struct range *ran
 void log_completed(unsigned number, const char *result, uint64_t at);
 void log_denied_by(unsigned number, unsigned by_host, unsigned by_process,
                    const struct range *held);
-/* The server could not make the lock durable, and was asked again. */
+/* The server could not make the lock durable, and is asked again. */
 void log_refused(unsigned number);
+/* An UNLOCK that was sent has no answer, and is sent again: the server leaves it unanswered when it
+ * cannot make it durable, or has crashed. number 0: it is not known what it released. */
+void log_unanswered(unsigned number);
 unsigned log_crash(void);
 void log_fault(const char *what, long now, long before);
 

@@ -140,15 +140,19 @@ static void try_lock(struct process *process, const struct range *range)
     log_completed(number, result_of(lock_until_sure(process, range, 0)), 0);
 }
 
+/* UNLOCK, of what is held in one mode. */
 static void unlock(struct process *process, const struct range *range)
 {
     unsigned number;
+    bool held;
 
     begin_change();
     pthread_mutex_lock(&host.guard);
+    held = holds_all(process, range); /* a reclaim may just have been denied */
     process_set_held(process, range, MODE_FREE);
     pthread_mutex_unlock(&host.guard);
     number = log_invoked(process->number, "unlock", range, 0);
+    process->asking = held ? number : 0;
     ask(process, &process->connection, NLM_UNLOCK, range, 0);
     log_completed(number, "granted", 0);
 }
@@ -272,7 +276,7 @@ static void unlock_some(struct process *process, const struct range *run)
     unsigned n = run->last - run->first + 1;
     unsigned a = run->first + random_below(&process->dice, n);
     unsigned b = run->first + random_below(&process->dice, n);
-    struct range part = {run->file, a < b ? a : b, a < b ? b : a, MODE_EXCLUSIVE};
+    struct range part = {run->file, a < b ? a : b, a < b ? b : a, run->mode};
 
     unlock(process, &part);
 }

@@ -165,20 +165,21 @@ static size_t receive_reply(int fd, uint32_t xid, uint8_t reply[MESSAGE_MAX])
     }
 }
 
-static bool exchange(struct connection *connection, const uint8_t *request, size_t len,
-                     uint32_t xid, uint32_t procedure, struct answer *out)
+enum exchanged { UNSENT, UNANSWERED, ANSWERED };
+
+static enum exchanged exchange(struct connection *connection, const uint8_t *request, size_t len,
+                               uint32_t xid, uint32_t procedure, struct answer *out)
 {
     uint8_t reply[MESSAGE_MAX];
-    size_t n = 0;
+    bool sent = (connection->fd >= 0 || connect_to_server(connection)) &&
+                send(connection->fd, request, len, MSG_NOSIGNAL) == (ssize_t)len;
+    size_t n = sent ? receive_reply(connection->fd, xid, reply) : 0;
 
-    if ((connection->fd >= 0 || connect_to_server(connection)) &&
-        send(connection->fd, request, len, MSG_NOSIGNAL) == (ssize_t)len)
-        n = receive_reply(connection->fd, xid, reply);
     if (n && decode(reply, n, procedure, out))
-        return true;
+        return ANSWERED;
     close(connection->fd);
     connection->fd = -1;
-    return false;
+    return sent ? UNANSWERED : UNSENT;
 }
 
 struct answer ask(struct process *process, struct connection *connection, uint32_t procedure,
@@ -190,7 +191,11 @@ struct answer ask(struct process *process, struct connection *connection, uint32
     struct answer answer;
 
     for (;;) {
-        if (!exchange(connection, request, len, xid, procedure, &answer)) {
+        enum exchanged exchanged = exchange(connection, request, len, xid, procedure, &answer);
+
+        if (exchanged == UNANSWERED && procedure == NLM_UNLOCK)
+            log_unanswered(process->asking);
+        if (exchanged != ANSWERED) {
             pause_ms(AGAIN_MS);
             continue;
         }

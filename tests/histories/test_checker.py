@@ -253,6 +253,51 @@ def the_first_copy_of_a_request_may_wait_until_a_restart():
     assert status == NO, said
 
 
+def undone_together(unlock="u 2", other=("r 1 200", "c 1 350 denied"), seen=(280, 290)):
+    """1.0 unlocks cell 0, so 2.0 locks cells 0 to 5, so 3.0 is told to wait for cell 5. Then their commit fails: 1.0, which is not
+    answered, holds its lock again (4.0 sees it) until its second UNLOCK, and 3.0 is granted its own."""
+    return written(host1=[["i 1 0 f0 lock 0 0 x 10", "c 1 20 granted", "i 2 0 f0 unlock 0 0 x 100", unlock, "c 2 500 granted"]],
+                   host2=[["i 1 0 f0 lock 0 5 x 110", *other]],
+                   host3=[["i 1 0 f0 enter 5 5 x 120", "i 2 0 f0 grant 5 5 x 120", "c 1 150 blocked", "c 2 250 granted"]],
+                   host4=[[f"i 1 0 f0 test 0 0 x {seen[0]}", f"c 1 {seen[1]} denied 1.0 0 0 x"]])
+
+
+@tap.test
+def an_unlock_may_have_been_undone():
+    """An UNLOCK whose commit failed took effect for a while, in which others were told to wait. One that was answered at once did not."""
+    status, said = undone_together()
+    assert status == YES, said
+    status, said = undone_together(unlock="u 1")
+    assert status == NO, said
+
+
+@tap.test
+def what_an_undone_unlock_gives_back_is_held_by_no_other():
+    """2.0 was granted what 1.0 is said to hold again; and once the UNLOCK has been granted, 1.0 holds nothing."""
+    status, said = undone_together(other=("c 1 190 granted",))
+    assert status == NO, said
+    status, said = undone_together(seen=(510, 520))
+    assert status == NO, said
+
+
+@tap.test
+def only_what_was_released_is_restored():
+    """An UNLOCK that is undone makes no lock, neither before it nor after; and it takes effect in the end."""
+    expect("""f 1.1 lock 0 0 x 10 20 granted
+              f 1.1 unlock 0 0 x 30 40 granted
+              ! f 1.1 restore 0 0 x 30 100 maybe
+              = f 1.1 lock 0 0 x 30 100 maybe
+              f 2.1 lock 0 0 x 50 60 denied""")
+    expect("""f 1.1 lock 0 0 x 10 20 granted
+              f 1.1 unlock 0 0 x 30 100 granted
+              f 1.1 release 0 0 x 30 100 maybe
+              f 1.1 restore 0 0 x 30 100 maybe
+              f 2.1 test 0 0 x 40 50 granted
+              f 2.1 test 0 0 x 60 70 denied 1.1 0 0 x
+              ! f 2.1 lock 0 0 x 110 120 denied
+              = f 2.1 lock 0 0 x 110 120 granted""")
+
+
 @tap.test
 def bad_input_is_named():
     """A line that is not an operation, and a result that the kind cannot have."""

@@ -133,6 +133,29 @@ static void ones_own_locks_are_found_among_many(void **state)
     }
 }
 
+/* What it costs an owner to lock again what it holds, after so many others have locked it. */
+static uint64_t cost_behind(struct world *w, int svid, const char *fh, int others)
+{
+    for (int i = 0; i < others; i++)
+        LOCK(w, .client = 2 + i, .fh = fh, .shared = true);
+    LOCK(w, .client = 1, .svid = svid, .fh = fh, .shared = true);
+    return COST(w, LOCK(w, .client = 1, .svid = svid, .fh = fh, .shared = true));
+}
+
+/*
+ * Where few others have locks in the range, an owner's lock is found among those of the file, and
+ * what the owner holds elsewhere is not looked at. Where more have, the owner's own are searched.
+ */
+static void locks_elsewhere_are_not_looked_at(void **state)
+{
+    struct world *w = *state;
+
+    lock_many(w, 1, 2, "elsewhere", false, 7);
+    assert_int_equal(cost_behind(w, 1, "f1", 1), cost_behind(w, 2, "g1", 1));
+    assert_int_equal(cost_behind(w, 1, "f4", 4), cost_behind(w, 2, "g4", 4));
+    assert_true(cost_behind(w, 1, "f5", 5) < cost_behind(w, 2, "g5", 5));
+}
+
 /* Shared requests do not conflict with shared locks, however many there are. */
 static void readers_do_not_look_at_readers(void **state)
 {
@@ -189,6 +212,20 @@ static void a_place_in_the_queue_is_found_or_not(void **state)
     assert_true(COST(w, CANCEL(w, .client = 1, .off = 0, .len = 2 * MANY + 10)) < BOUND);
     assert_true(COST(w, UNLOCK(w, .client = 3)) < BOUND);
     assert_true(settle(w) < BOUND);
+}
+
+/* A waiter that is granted all that became free, for itself alone, ends the search. */
+static void a_writer_ends_the_search(void **state)
+{
+    enum { GRANT = 16 }; /* counts as so many objects */
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .client = 1, .off = 10, .len = 10), GRANTED);
+    for (int i = 0; i < MANY / 10; i++)
+        assert_int_equal(LOCK(w, .client = 2, .svid = i + 1, .off = 10, .len = 10, .block = true),
+                         BLOCKED);
+    settle(w);
+    assert_true(COST(w, UNLOCK(w, .client = 1, .off = 10, .len = 10)) < FEW + GRANT);
 }
 
 /* An UNLOCK on a file with 49,500 readers took 0.75 s, when an owner with as many locks elsewhere
@@ -526,6 +563,7 @@ int main(void)
         T(readers_do_not_look_at_readers),
         T(an_owner_with_locks_and_waiters),
         T(a_place_in_the_queue_is_found_or_not),
+        T(a_writer_ends_the_search),
         T(an_unlock_among_readers),
         T(circles_of_many_owners_are_found),
         T(a_circle_of_too_many_owners_waits),
@@ -534,6 +572,7 @@ int main(void)
         T(a_search_for_a_deadlock_is_cut),
         T(shares_are_indexed),
         S(ones_own_locks_are_found_among_many),
+        T(locks_elsewhere_are_not_looked_at),
         S(waiters_are_limited),
         S(names_are_folded_as_they_are_compared),
         S(names_of_the_same_host),

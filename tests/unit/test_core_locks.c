@@ -1100,8 +1100,10 @@ static void many_ranges_agree_with_bytes(void **state)
     }
 }
 
-/* Calls under way in a world where some clients are dead: those end when their time is over. */
+/* Calls under way in a world where some clients are dead: those end when their time is over, or at
+ * once if the clients' hosts refuse them. */
 struct under_way {
+    bool refused;
     struct hf_call calls[64];
     uint64_t ends_ms[64];
     size_t n;
@@ -1125,7 +1127,7 @@ static struct hf_call run_until_granted(struct world *w, struct under_way *u, in
         while (hf_core_next_call(w->core, w->now, &call)) {
             if (number_of(&call) <= last_dead) {
                 assert_true(u->n < HF_COUNT_OF(u->calls));
-                u->ends_ms[u->n] = w->now.mono_ms + call.timeout_ms;
+                u->ends_ms[u->n] = w->now.mono_ms + (u->refused ? 0 : call.timeout_ms);
                 u->calls[u->n++] = call;
             } else if (call.kind == HF_CALL_PROBE) {
                 world_called(w, call.id, HF_CALL_ACCEPTED);
@@ -1175,6 +1177,25 @@ static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
     }
     assert_true(world_event(w, HF_EVENT_WAITERS_DROPPED, NULL));
     assert_int_equal(hf_core_counters(w->core)->probes_failed, 3 * 18);
+}
+
+/* The same if a host refuses each call at once, as one does on which no lock manager runs. */
+static void a_row_of_refusing_waiters_costs_the_time_of_one(void **state)
+{
+    struct world *w = *state;
+    struct under_way under_way = {.refused = true};
+    struct hf_call call;
+    uint64_t begun_ms;
+
+    LOCK(w, .client = 1);
+    for (int i = 2; i <= 21; i++)
+        assert_int_equal(LOCK(w, .client = i, .block = true), BLOCKED);
+    begun_ms = w->now.mono_ms;
+    UNLOCK(w, .client = 1);
+    call = run_until_granted(w, &under_way, 20);
+    assert_int_equal(number_of(&call), 21);
+    assert_true(w->now.mono_ms - begun_ms <= 15000);
+    world_called(w, call.id, HF_CALL_ACCEPTED);
 }
 
 /* A callback that is answered soon causes no probes, and no client is probed twice. */
@@ -1366,6 +1387,7 @@ int main(void)
         T(reclaim_outside_grace),
         T(many_ranges_agree_with_bytes),
         T(a_row_of_dead_waiters_costs_the_time_of_one),
+        T(a_row_of_refusing_waiters_costs_the_time_of_one),
         T(probes_only_when_needed),
         T(a_failed_probe_leaves_the_callback_one_attempt),
         T(probe_ends_with_the_last_waiter),

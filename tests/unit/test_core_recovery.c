@@ -53,6 +53,23 @@ static void epoch_follows_from_ids(void **state)
     assert_int_equal(world_status(w).state, 5);
 }
 
+/* What was loaded is let go of like any other, so it takes no memory after its last lock. */
+static void nothing_is_left_of_loaded_locks(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 1, .svid = 2, .fh = "g", .shared = true);
+    world_restart(w);
+    assert_int_equal(world_status(w).files, 2);
+    assert_int_equal(world_status(w).owners, 2);
+    UNLOCK(w, .client = 1);
+    UNLOCK(w, .client = 1, .svid = 2, .fh = "g");
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(world_status(w).files, 0);
+    assert_int_equal(world_status(w).owners, 0);
+}
+
 /* GRC-01: strict grace refuses everything new and grants reclaims; TEST, UNLOCK, CANCEL work. */
 static void strict_grace(void **state)
 {
@@ -619,6 +636,7 @@ int main(void)
         T(grace_waits_for_the_batch_in_flight),
         T(no_grace_when_nothing_was_held),
         T(state_numbers_and_clean_stop),
+        T(nothing_is_left_of_loaded_locks),
         T(epoch_follows_from_ids),
         T(strict_grace),
         T(strict_grace_grants_what_is_held),

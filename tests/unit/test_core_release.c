@@ -469,6 +469,29 @@ static void memory_runs_out_between(void **state)
     assert_true(decided(w, id, &decision));
 }
 
+/* Memory runs out during a release that needs no second slice: retried, and not at once. A core
+ * that has just started has none set aside. */
+static void memory_runs_out_in_a_small_release(void **state)
+{
+    struct world *w = *state;
+    int retried = 0;
+
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(LOCK(w, .state = 5 + 2 * i), GRANTED);
+        world_restart(w);
+        w->heap.after = i;
+        notify(w, 7 + 2 * i);
+        w->heap.after = -1;
+        assert_int_not_equal(hf_core_deadline(w->core), 0);
+        retried += n_locks(w) > 0;
+        world_later(w, 10000);
+        notify(w, 7 + 2 * i);
+        assert_int_equal(n_locks(w), 0);
+        world_later(w, 100000);
+    }
+    assert_true(retried > 0 && retried < 10);
+}
+
 /* Shares go in slices too; a share that is asked for anew meanwhile stays. */
 static void shares_in_slices(void **state)
 {
@@ -585,6 +608,8 @@ int main(void)
         T(commits_fail_between),
         T(a_decision_fails_with_its_batch),
         T(memory_runs_out_between),
+        cmocka_unit_test_setup_teardown(memory_runs_out_in_a_small_release, open_world,
+                                        close_world),
         T(shares_in_slices),
         T(the_operator_releases),
         T(the_operator_ends_grace),

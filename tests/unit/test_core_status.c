@@ -710,15 +710,20 @@ static void linger_waits_for_the_notice(void **state)
     struct world *w = *state;
     struct hf_call call;
 
-    LOCK(w, .client = 1);
-    UNLOCK(w, .client = 1);
-    world_restart(w);
-    assert_true(hf_core_next_call(w->core, w->now, &call));
-    world_later(w, 300000);
-    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
-    world_called(w, call.id, HF_CALL_ACCEPTED);
-    world_later(w, 300000);
-    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+    for (int with_lock = 0; with_lock < 2; with_lock++) {
+        LOCK(w, .client = 1);
+        if (!with_lock)
+            UNLOCK(w, .client = 1);
+        world_restart(w);
+        assert_true(hf_core_next_call(w->core, w->now, &call));
+        if (with_lock)
+            UNLOCK(w, .client = 1);
+        world_later(w, 300000);
+        assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
+        world_called(w, call.id, HF_CALL_ACCEPTED);
+        world_later(w, 300000);
+        assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
+    }
 }
 
 /* The record follows how the client talks to us. */

@@ -43,9 +43,7 @@ static void begin(struct hf_core *core, struct hf_now now)
     if (!core->config.durable_locks || core->recovery->tail_lost)
         let_clients_reclaim(core);
     hf_grace_begin(core, now);
-    hf_notice_begin_all(core);
-    hf_list_foreach (node, &core->clients->all)
-        hf_client_idle(core, now, hf_list_entry(node, struct hf_client, all));
+    hf_notice_begin_all(core); /* the linger time of a client begins with the end of its notice */
 }
 
 /*

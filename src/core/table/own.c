@@ -205,12 +205,13 @@ static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_
 }
 
 /* The same for all locks of the owner. */
-static struct hf_lock *find_from(const struct hf_file *file, const struct hf_owner *owner,
-                                 uint64_t first)
+static struct hf_lock *find_from(const struct hf_core *core, const struct hf_file *file,
+                                 const struct hf_owner *owner, uint64_t first)
 {
     struct hf_lock *recent = find_in_ring(file, owner, first);
     struct hf_lock *other = find_in_owner_tree(file, owner, first);
 
+    core->table->work += owner->n_recent;
     if (!recent || (other && other->node.first < recent->node.first))
         return other;
     return recent;
@@ -264,7 +265,7 @@ struct hf_lock *hf_table_own(const struct hf_core *core, const struct hf_file *f
         first = after->node.last + 1;
     if (find_among_few(file, owner, first, last, &lock))
         return lock;
-    lock = find_from(file, owner, first);
+    lock = find_from(core, file, owner, first);
     return lock && lock->node.first <= last ? lock : NULL;
 }
 
