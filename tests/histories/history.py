@@ -9,7 +9,7 @@ for long, that the server gave it up; of a LOCK that the store refused, that it 
 UNLOCK that the server did not answer at once, that it was undone because the store refused it or the server crashed.
 """
 import bisect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 NEVER = 2**63 - 1
 ALL = "0 7 x"
@@ -20,7 +20,7 @@ class Noticed(AssertionError):
     """A client itself noticed a fault of the server."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Op:
     owner: str
     file: str
@@ -30,8 +30,8 @@ class Op:
     completed: int = NEVER
     result: str = "maybe"
     holder: str = ""
-    refused: list = field(default_factory=list)  # when a LOCK was; it was then sent again
-    unanswered: bool = False                     # an UNLOCK; it was then sent again
+    refused: tuple = ()       # when a LOCK was; it was then sent again
+    unanswered: bool = False  # an UNLOCK; it was then sent again
 
     def line(self):
         return f"{self.file} {self.owner} {self.kind} {self.cells} {self.invoked} {self.completed} {self.result} {self.holder}\n"
@@ -59,7 +59,7 @@ def read_life(path, host):
                 if op.result == "blocked":
                     op.kind = "wait"
             elif words[0] == "r":
-                ops[words[1]].refused.append(int(words[2]))
+                ops[words[1]].refused += (int(words[2]),)
             elif words[0] == "u":
                 ops[words[1]].unanswered = True
             elif words[0] == "x":

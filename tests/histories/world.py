@@ -21,6 +21,7 @@ PLAYER = os.environ.get("HOLDFAST_PLAYER", "hf-player")
 HOSTS, PROCESSES, FILES = 3, 8, 12
 AT_ONCE = 0.25     # how often a fault strikes before the last one is over
 RECOVERY_S = 15.0  # for how long it is waited for otherwise
+POLL_S = 0.1       # the time to recovery itself is read off the history; to look more often takes a tenth of the machine
 END_S = 120  # for all requests under way to be answered
 
 
@@ -109,7 +110,7 @@ class World:
         fault.is_timed, end = True, time.monotonic() + RECOVERY_S
         concerned = [client for client in self.clients if client.number in fault.clients]
         while time.monotonic() < end and not any(client.was_granted_a_lock(fault.since) for client in concerned):
-            time.sleep(0.02)
+            time.sleep(POLL_S)
 
     def play(self, seconds):
         """A Round, to be judged."""
