@@ -117,8 +117,8 @@ static void the_last_operation_on_each_record_is_left(void **state)
     assert_collapsed(w);
 }
 
-/* Given locks that are released soon, after a few that are released late: each leaves one operation,
- * wherever the first one on it was. */
+/* Given locks that are released soon, after a few that are released late: each leaves one
+ * operation, wherever the first one on it was. */
 static void locks_released_soon(void **state)
 {
     struct world *w = *state;
@@ -126,9 +126,9 @@ static void locks_released_soon(void **state)
 
     for (uint64_t i = 0; i < OPS / 2; i++) {
         put_lock(w, first + OPS + i);
-        assert_int_equal(hf_batch_delete(&w->batch, HF_RECORD_LOCK,
-                                         i < 5 ? first + 5 - i : first + OPS + i - 3),
-                         0);
+        assert_int_equal(
+            hf_batch_delete(&w->batch, HF_RECORD_LOCK, i < 5 ? first + 5 - i : first + OPS + i - 3),
+            0);
     }
     put_lock(w, first + OPS + 1); /* again, long after */
     assert_collapsed(w);
