@@ -321,7 +321,7 @@ static void run_until(uint64_t end)
         pace_start = turn_ns;
     while (!is_over(end)) {
         uint64_t wait_ns = opt.rate && !finishing ? pace(pace_start, turn_ns) : IDLE_NS;
-        struct timespec wait = {.tv_nsec = (long)wait_ns};
+        struct timespec wait = {.tv_nsec = opt.spin ? 0 : (long)wait_ns};
         int n = epoll_pwait2(epoll_fd, events, EVENTS, &wait, NULL);
 
         turn_ns = now_ns();

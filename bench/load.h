@@ -36,7 +36,7 @@ struct options {
     const char *host, *mix_text, *fh_text, *times;
     uint64_t port, connections, in_flight, idle, requests, rate, held;
     double seconds, warmup;
-    bool udp, json;
+    bool udp, spin, json;
     uint64_t weights[OPS]; /* of the mix: how often which operation */
     struct file {
         uint32_t len;

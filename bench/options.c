@@ -50,6 +50,8 @@ static const struct rule {
     {"times", TEXT, &opt.times, 0, 0,
      "a file for the times of each request: due, sent, answered (three 64-bit\n"
      "                     numbers, nanoseconds of the monotonic clock), as bench/tails reads it"},
+    {"spin", FLAG, &opt.spin, 0, 0,
+     "never sleep, so that the server does not pay for waking this program"},
     {"json", FLAG, &opt.json, 0, 0, "one line of JSON"},
 };
 
