@@ -32,6 +32,7 @@ class Op:
     holder: str = ""
     refused: tuple = ()       # when a LOCK was; it was then sent again
     unanswered: bool = False  # an UNLOCK; it was then sent again
+    answered: int = 0         # when the callback of a grant was
 
     def line(self):
         return f"{self.file} {self.owner} {self.kind} {self.cells} {self.invoked} {self.completed} {self.result} {self.holder}\n"
@@ -62,6 +63,8 @@ def read_life(path, host):
                 ops[words[1]].refused += (int(words[2]),)
             elif words[0] == "u":
                 ops[words[1]].unanswered = True
+            elif words[0] == "a":
+                ops[words[1]].answered = int(words[2])
             elif words[0] == "x":
                 raise Noticed(f"host {host}: {line.strip()}")
     return list(ops.values())
@@ -112,10 +115,12 @@ def undone(ops, restarts):
 
 
 def given_up(op):
-    """A waiter that was unreachable for long: what it was granted may have been taken back, and its place in the queue."""
-    if op.kind == "grant" and op.completed - op.invoked > GIVEN_UP_NS:
+    """A waiter that was unreachable for long: what it was granted may have been taken back, and its place in the queue. That
+    includes a host that stood still after it had taken the grant and before it answered the callback."""
+    end = max(op.completed, op.answered)
+    if op.kind == "grant" and end - op.invoked > GIVEN_UP_NS:
         for kind in ("lapse", "leave"):
-            yield Op(op.owner, op.file, kind, op.cells, op.invoked + GIVEN_UP_NS, op.completed)
+            yield Op(op.owner, op.file, kind, op.cells, op.invoked + GIVEN_UP_NS, end)
 
 
 def phantoms(op, restarts):

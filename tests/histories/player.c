@@ -136,6 +136,13 @@ void log_unanswered(unsigned number)
         log_write(line, snprintf(line, sizeof(line), "u %u\n", number));
 }
 
+void log_answered(unsigned number)
+{
+    char line[64];
+
+    log_write(line, snprintf(line, sizeof(line), "a %u %" PRIu64 "\n", number, now_ns()));
+}
+
 void log_denied_by(unsigned number, unsigned by_host, unsigned by_process, const struct range *held)
 {
     char line[96];

@@ -49,6 +49,7 @@ struct process {
     unsigned asking; /* the number of the LOCK or UNLOCK under way; 0: see log_unanswered() */
     bool waits;
     struct range wanted;
+    unsigned granting;   /* the number of the grant that it waits for, or waited for last */
     uint64_t granted_at; /* 0: no callback yet */
 };
 
@@ -90,6 +91,8 @@ void log_refused(unsigned number);
 /* An UNLOCK that was sent has no answer, and is sent again: the server leaves it unanswered when it
  * cannot make it durable, or has crashed. number 0: it is not known what it released. */
 void log_unanswered(unsigned number);
+/* The callback of a grant has been answered; until then the server may give the waiter up. */
+void log_answered(unsigned number);
 unsigned log_crash(void);
 void log_fault(const char *what, long now, long before);
 
@@ -124,8 +127,9 @@ void host_told_of_restart(int32_t state);
 
 void *process_run(void *process);
 
-/* A GRANTED callback, with the guard held: true if the process waits for just that, or has it. */
-bool process_granted(struct process *process, const struct range *range);
+/* A GRANTED callback, with the guard held: true if the process waits for just that, or has it.
+ * granting: the number of the grant, if it is of the last wait. */
+bool process_granted(struct process *process, const struct range *range, unsigned *granting);
 
 void process_set_held(struct process *process, const struct range *range, enum mode mode);
 

@@ -71,10 +71,12 @@ static bool may_try(const struct process *process, const struct range *range)
            (host.upgrades && range->mode == MODE_EXCLUSIVE && is_shared(process, range));
 }
 
-bool process_granted(struct process *process, const struct range *range)
+bool process_granted(struct process *process, const struct range *range, unsigned *granting)
 {
-    if (process->waits && same_range(&process->wanted, range) &&
-        !(host.forgetful && process->granted_at)) {
+    bool wanted = same_range(&process->wanted, range);
+
+    *granting = wanted ? process->granting : 0;
+    if (process->waits && wanted && !(host.forgetful && process->granted_at)) {
         if (!process->granted_at)
             process->granted_at = now_ns();
         pthread_cond_broadcast(&host.news);
@@ -223,15 +225,16 @@ static bool wait_once(struct process *process, const struct range *range)
     unsigned asking, granting, restarts;
     uint32_t stat;
 
-    pthread_mutex_lock(&host.guard);
-    process->waits = true;
-    process->wanted = *range;
-    process->granted_at = 0;
-    restarts = host.restarts;
-    pthread_mutex_unlock(&host.guard);
     began = now_ns();
     asking = process->asking = log_invoked(process->number, "enter", range, began);
     granting = log_invoked(process->number, "grant", range, began);
+    pthread_mutex_lock(&host.guard);
+    process->waits = true;
+    process->wanted = *range;
+    process->granting = granting;
+    process->granted_at = 0;
+    restarts = host.restarts;
+    pthread_mutex_unlock(&host.guard);
     stat = lock_until_sure(process, range, LOCK_BLOCK);
     if (stat != STAT_BLOCKED) {
         log_completed(asking, result_of(stat), 0);

@@ -76,6 +76,15 @@ static uint8_t *answer_rpcbind(uint8_t *p, uint32_t version)
 
 enum { MOST_LATE_NS = 20000000 };
 
+static unsigned accepted; /* the grant that the reply accepts which is about to be sent; 0: none */
+
+static void reply_sent(void)
+{
+    if (accepted)
+        log_answered(accepted);
+    accepted = 0;
+}
+
 /* NULL: the answer is lost. */
 static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
 {
@@ -84,6 +93,7 @@ static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
     struct range range = {.mode = take32(c) ? MODE_EXCLUSIVE : MODE_SHARED};
     char name[16] = "";
     uint64_t length;
+    unsigned granting = 0;
     bool taken;
 
     (void)take_opaque(c, &len); /* the caller: us */
@@ -102,11 +112,12 @@ static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
         nanosleep(&(struct timespec){0, (long)random_below(&dice, MOST_LATE_NS)}, NULL);
     if (taken) {
         pthread_mutex_lock(&host.guard);
-        taken = process_granted(&host.processes[svid], &range);
+        taken = process_granted(&host.processes[svid], &range, &granting);
         pthread_mutex_unlock(&host.guard);
     }
     if (taken && host.forgetful && random_below(&dice, 4) == 0)
         return NULL;
+    accepted = taken ? granting : 0;
     p = put_opaque(p, cookie, cookie_len);
     return put32(p, taken ? STAT_GRANTED : STAT_DENIED);
 }
@@ -142,6 +153,7 @@ static size_t serve(const uint8_t *call, size_t len, uint8_t reply[MESSAGE_MAX])
         (void)take32(&c);
         (void)take_opaque(&c, &n);
     }
+    accepted = 0;
     p = put32(reply, get32(call));
     p = put32(p, 1); /* a reply, accepted, without verifier, successful */
     memset(p, 0, 16);
@@ -192,6 +204,7 @@ static void answer_datagram(int fd)
 
     if (n)
         (void)sendto(fd, reply, n, MSG_DONTWAIT, (struct sockaddr *)&from, from_len);
+    reply_sent();
 }
 
 static void add_stream(int listening)
@@ -231,6 +244,7 @@ static bool answer_stream(int fd, struct stream *s)
         put32(reply, 0x80000000U | (uint32_t)n);
         if (n && send(fd, reply, MARK + n, MSG_NOSIGNAL) != (ssize_t)(MARK + n))
             return false;
+        reply_sent();
         s->len -= MARK + len;
         memmove(s->data, s->data + MARK + len, s->len);
     }

@@ -319,5 +319,19 @@ def a_waiter_that_was_given_up():
               f 3.1 enter 0 0 x 80 90 granted""")
 
 
+@tap.test
+def a_grant_that_was_answered_late():
+    """1.0 took a grant, and its host stood still before it answered the callback: the server may have given the lock to 2.0."""
+    def judged(answered):
+        return written(host1=[["i 1 0 f0 enter 0 0 x 10", "i 2 0 f0 grant 0 0 x 10", "c 1 20 blocked", "c 2 30 granted", answered]],
+                       host2=[["i 1 0 f0 lock 0 0 x 16000000000", "c 1 16000000100 granted"]],
+                       host3=[["i 1 0 f0 lock 0 0 x 1", "c 1 5 granted", "i 2 0 f0 unlock 0 0 x 22", "c 2 25 granted"]])
+
+    status, said = judged("a 2 25000000000")
+    assert status == YES, said
+    status, said = judged("a 2 40")
+    assert status == NO, said
+
+
 if __name__ == "__main__":
     tap.main()
