@@ -13,6 +13,7 @@ import signal
 import struct
 import tempfile
 import time
+from pathlib import Path
 
 from cluster import SERVICE, Cluster
 from holdfast_test.daemon import Daemon, program
@@ -65,6 +66,9 @@ class Disk:
 
     def free(self):
         os.unlink(self.path + "/filler")
+        self.revive()
+
+    def revive(self):
         if self.server and self.server.process.poll() is not None:
             self.server.start()
 
@@ -117,6 +121,11 @@ class Service:
         self.members[0].start()
         stack.callback(self.kill_all)
 
+    def revive(self):
+        """A database server that found no room on its disk may end some time after there is room again."""
+        for disk in self.disks:
+            disk.revive()
+
     def kill_all(self):
         for member in self.members:
             if member.daemon.process.poll() is None:
@@ -127,6 +136,13 @@ class Service:
             self.owner().stop()
         else:
             print("\n".join("# " + line for line in self.owner().daemon.lines[-25:]), flush=True)
+            self.show_databases()
+
+    def show_databases(self):
+        for server in self.databases:
+            print(f"# PostgreSQL on {server.node.name}, {'ended' if server.process.poll() is not None else 'running'}:", flush=True)
+            for line in Path(server.log).read_text(errors="replace").splitlines()[-10:]:
+                print("#   " + line, flush=True)
 
     def restarts(self):
         """(before, after) of each restart since the last call, in nanoseconds of the monotonic clock."""
@@ -195,6 +211,8 @@ class Pair(Service):
         self.seen = 0
 
     def close(self, failure):
+        if failure:
+            self.show_databases()
         self.cluster.__exit__(failure)
 
     def owner(self):

@@ -69,8 +69,13 @@ class Client:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
 
-    def wait(self):
-        assert self.process.wait(END_S) == 0, f"host {self.number} ended with {self.process.returncode}"
+    def wait(self, meanwhile):
+        end = time.monotonic() + END_S
+        while self.process.poll() is None:
+            assert time.monotonic() < end, f"host {self.number}: a request is not answered for {END_S} s after the last fault"
+            meanwhile()
+            time.sleep(POLL_S)
+        assert self.process.returncode == 0, f"host {self.number} ended with {self.process.returncode}"
 
 
 class World:
@@ -124,10 +129,12 @@ class World:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(self.dice.expovariate(1 / self.pause_s) if self.pause_s else seconds)
+            self.service.revive()
             if self.pause_s:
                 self.wait_for_recovery(self.nemesis.strike())
-        for step in (Client.stop, Client.wait):
-            for client in self.clients:
-                step(client)
+        for client in self.clients:
+            client.stop()
+        for client in self.clients:
+            client.wait(self.service.revive)
         return Round(self.config, f"{self.seed}-{self.rounds}", folder, {c.number: c.logs for c in self.clients},
                      self.service.restarts(), self.nemesis.faults, [f"f{n}" for n in range(self.files)])
