@@ -40,9 +40,12 @@ def never_asleep(bench):
     sleeps longer, and waking a processor that a hypervisor has put aside takes 10 us instead of 4: as much as the journal."""
     with contextlib.ExitStack() as stack:
         every = {mode: stack.enter_context(servers.holdfast(
-            bench.build, bench.directory / f"{mode}-awake", f"locks.durable={mode}", port=4045 + n)) for n, mode in enumerate(("process", "no"))}
-        figures = in_turns(bench.rounds, {mode: lambda server=server: bench.rate(server, *MANY, "--spin") for mode, server in every.items()})
-    bench.results.add("8 x 16, durable=process, the generator never sleeps", figures["process"], "/s", "durable=no", figures["no"])
+            bench.build, bench.directory / f"{mode}-awake", f"locks.durable={mode}", port=4045 + n))
+            for n, mode in enumerate(("process", "no"))}
+        figures = in_turns(bench.rounds, {mode: lambda server=server: bench.rate(server, *MANY, "--spin")
+                                          for mode, server in every.items()})
+    bench.results.add("8 x 16, durable=process, the generator never sleeps", figures["process"], "/s",
+                      "durable=no", figures["no"])
 
 
 def bystander(bench, delay):
