@@ -76,13 +76,12 @@ static uint8_t *answer_rpcbind(uint8_t *p, uint32_t version)
 
 enum { MOST_LATE_NS = 20000000 };
 
-static unsigned accepted; /* the grant that the reply accepts which is about to be sent; 0: none */
+static unsigned accepted; /* the grant that the reply of the last serve() accepts; 0: none */
 
 static void reply_sent(void)
 {
     if (accepted)
         log_answered(accepted);
-    accepted = 0;
 }
 
 /* NULL: the answer is lost. */
@@ -117,7 +116,8 @@ static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
     }
     if (taken && host.forgetful && random_below(&dice, 4) == 0)
         return NULL;
-    accepted = taken ? granting : 0;
+    if (taken)
+        accepted = granting;
     p = put_opaque(p, cookie, cookie_len);
     return put32(p, taken ? STAT_GRANTED : STAT_DENIED);
 }
@@ -144,6 +144,7 @@ static size_t serve(const uint8_t *call, size_t len, uint8_t reply[MESSAGE_MAX])
     uint32_t program, version, procedure, n;
     uint8_t *p;
 
+    accepted = 0;
     if (len < CALL_HEAD || get32(call + 4) != 0)
         return 0;
     program = get32(call + 12);
@@ -153,7 +154,6 @@ static size_t serve(const uint8_t *call, size_t len, uint8_t reply[MESSAGE_MAX])
         (void)take32(&c);
         (void)take_opaque(&c, &n);
     }
-    accepted = 0;
     p = put32(reply, get32(call));
     p = put32(p, 1); /* a reply, accepted, without verifier, successful */
     memset(p, 0, 16);
@@ -202,9 +202,10 @@ static void answer_datagram(int fd)
         recvfrom(fd, call, sizeof(call), MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
     size_t n = len >= CALL_HEAD ? serve(call, (size_t)len, reply) : 0;
 
-    if (n)
+    if (n) {
         (void)sendto(fd, reply, n, MSG_DONTWAIT, (struct sockaddr *)&from, from_len);
-    reply_sent();
+        reply_sent();
+    }
 }
 
 static void add_stream(int listening)
