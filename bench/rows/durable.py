@@ -7,6 +7,7 @@ from rows import fdatasync_rate, in_turns, shape
 
 DELAYS_MS = (0, 0.1, 1, 5, 10)
 MODES = ("yes", "process", "no")
+LINES = {"durable": "yes", "process": "process", "volatile": "no"}  # as bench/plot names them
 ONE, MANY = shape(1, 1), shape(8, 16)
 
 
@@ -16,8 +17,8 @@ def measure(bench):
     for delay in figures:
         bystander(bench, delay)
     for which, name in ((ONE, "1 x 1"), (MANY, "8 x 16")):
-        bench.results.add_series(f"durable {name}", list(figures),
-                                 **{mode: [f[mode, which] for f in figures.values()] for mode in MODES})
+        bench.results.add_series(f"durable {name}", [f"{delay} ms" for delay in figures],
+                                 **{line: [f[mode, which] for f in figures.values()] for line, mode in LINES.items()})
 
 
 def at_delay(bench, delay):

@@ -5,12 +5,15 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 import urllib.request
+from pathlib import Path
 
 from holdfast_test import netns, tap
 from holdfast_test.daemon import PORT, Daemon, wait_until
 
 BENCH, NOTHING = os.environ["HOLDFAST_BENCH"], os.environ["HOLDFAST_NOTHING"]
+BUILD, TOOLS = Path(os.environ["HOLDFAST_BUILD"]), Path(__file__).parents[2] / "bench"
 NOTHING_PORT = 5000
 MIXES = ("lock", "test", "denied", "mon", "null", "lock:4,test:4,denied:2", "mon,null:3")
 
@@ -113,6 +116,25 @@ def wrong_answers_are_noticed():
                 assert "wrong answer: " + mix.split(",")[-1] in complaint, complaint
     status, _, complaint = bench("--requests", 1)
     assert status == 1 and "connect" in complaint, complaint
+
+
+@tap.test
+def what_was_measured_is_drawn():
+    """Given what bench/run measured, each series becomes a picture and each row a line of the table."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-plot-") as folder:
+        figures, page = Path(folder, "figures.json"), Path(folder, "PERFORMANCE.md")
+        page.write_text("before\n<!-- written by bench/plot: begin -->\nold\n<!-- written by bench/plot: end -->\nafter\n")
+        for command in ((TOOLS / "run", BUILD, "--only", "durable", "--store-delay", "0", "--seconds", "0.1", "--rounds", "1",
+                         "--json", figures), (TOOLS / "plot", figures, folder)):
+            done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=120)
+            assert done.returncode == 0, done.stdout
+        measured = json.loads(figures.read_text())
+        assert len(list(Path(folder, "performance").glob("durable-*.svg"))) == len(measured["series"]) == 2
+        text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text, text
+    for row in measured["rows"]:
+        assert f"| {row['what']} |" in text, row
 
 
 @tap.test
