@@ -206,10 +206,9 @@ static void step(struct runner *r, uint64_t now)
         watch_hook(r, now);
         return;
     }
-    if (!r->wanted_up && r->state != DOWN && now >= r->retry_ms)
+    /* What is wanted but unknown is of an earlier life, or half taken. */
+    if (r->wanted_up ? r->state == UNKNOWN : r->state != DOWN && now >= r->retry_ms)
         begin_drop(r, now);
-    else if (r->wanted_up && r->state == UNKNOWN)
-        begin_drop(r, now); /* of an earlier life, or half taken */
     else if (r->wanted_up && (r->state == DOWN || r->take_open))
         begin_take(r, now);
 }

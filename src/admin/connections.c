@@ -39,11 +39,10 @@ static bool is_waiting_for_us(const struct connection *c)
 static void on_sweep(uv_timer_t *timer)
 {
     struct connections *connections = timer->data;
-    const uint64_t deadline_ms = CONNECTION_DEADLINE_S * 1000;
+    const uint64_t deadline_ms = (uint64_t)CONNECTION_DEADLINE_S * 1000;
+    struct connection *c;
 
-    while (!hf_list_empty(&connections->list)) {
-        struct connection *c = hf_list_first(&connections->list, struct connection, link);
-
+    while ((c = hf_list_first(&connections->list, struct connection, link))) {
         if (uv_now(timer->loop) - c->since_ms < deadline_ms)
             return; /* the others are younger */
         if (is_waiting_for_us(c))
@@ -64,6 +63,7 @@ void connections_init(struct connections *connections, uv_loop_t *loop)
 
 static void opened(struct connections *connections, struct MHD_Connection *connection, void **out)
 {
+    struct connection *oldest = hf_list_first(&connections->list, struct connection, link);
     struct connection *c = hf_calloc(&hf_alloc_heap, 1, sizeof(*c));
 
     *out = c;
@@ -71,8 +71,8 @@ static void opened(struct connections *connections, struct MHD_Connection *conne
         return; /* not watched; libmicrohttpd's own limits still hold */
     c->connection = connection;
     c->since_ms = uv_now(connections->sweep.loop);
-    if (connections->count >= CONNECTIONS_MAX)
-        cut(connections, hf_list_first(&connections->list, struct connection, link));
+    if (oldest && connections->count >= CONNECTIONS_MAX)
+        cut(connections, oldest);
     if (connections->count++ == 0)
         uv_timer_start(&connections->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     hf_list_add_tail(&connections->list, &c->link);

@@ -51,6 +51,7 @@ static int find_vacant(struct hf_slab *slab)
         slab->vacant++;
     if (slab->vacant < slab->blocks_room)
         return 0;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
     bigger = hf_realloc(slab->alloc, slab->blocks, room * sizeof(slab->blocks[0]));
     if (!bigger)
         return -1;
@@ -102,11 +103,11 @@ static char *slot(const struct hf_slab *slab, const struct hf_slab_block *block,
 
 void *hf_slab_take(struct hf_slab *slab)
 {
-    struct hf_slab_block *block = hf_list_first(&slab->room, struct hf_slab_block, link);
+    struct hf_slab_block *block = hf_list_empty(&slab->room)
+                                      ? add_block(slab)
+                                      : hf_list_first(&slab->room, struct hf_slab_block, link);
     void *object;
 
-    if (!block)
-        block = add_block(slab);
     if (!block)
         return NULL;
     object = block->free;

@@ -92,7 +92,7 @@ static bool has_come(const json_t *cluster, bool take)
 /* The node has begun; waits until it has come to an end. */
 static int follow(struct ctl *ctl, const char *word)
 {
-    const struct timespec pause = {0, LOOK_MS * MS};
+    const struct timespec pause = {0, (long)LOOK_MS * MS};
     bool take = strcmp(word, "take") == 0;
     json_t *cluster = NULL;
 

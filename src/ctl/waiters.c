@@ -6,16 +6,18 @@
 /* Gives each waiter the lock in its way, as "blocker": the API names only its id. */
 static int add_blockers(struct ctl *ctl, json_t *waiters)
 {
-    json_t *by_id = json_object();
+    json_t *by_id;
     json_t *locks;
     json_t *row;
     size_t i;
-    int rv = json_array_size(waiters) > 0 ? ctl_ask_waited(ctl, &locks) : CTL_OK;
+    int rv;
 
-    if (rv != CTL_OK || json_array_size(waiters) == 0) {
-        json_decref(by_id);
+    if (json_array_size(waiters) == 0)
+        return CTL_OK;
+    rv = ctl_ask_waited(ctl, &locks);
+    if (rv != CTL_OK)
         return rv;
-    }
+    by_id = json_object();
     json_array_foreach(locks, i, row) json_object_set(by_id, ctl_text(row, "id"), row);
     json_array_foreach(waiters, i, row)
     {

@@ -17,9 +17,9 @@ void hf_config_init(struct hf_config *config)
 
     memset(config, 0, sizeof(*config));
     if (gethostname(config->name, sizeof(config->name)) < 0 || config->name[0] == '\0')
-        strcpy(config->name, "localhost");
+        hf_format(config->name, sizeof(config->name), "localhost");
     config->name[sizeof(config->name) - 1] = '\0';
-    strcpy(config->node, config->name);
+    hf_format(config->node, sizeof(config->node), "%s", config->name);
     for (size_t i = 0; i < hf_config_n_keys; i++) {
         int rv = hf_config_keys[i].initial ? hf_config_value_parse(config, &hf_config_keys[i],
                                                                    hf_config_keys[i].initial, error)

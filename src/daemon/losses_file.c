@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,24 +14,42 @@
 
 /* The first line: of all losses, how many clients and locks. Then, for each client that is listed:
  * time, reason, locks, address, name in hex. */
-static const char HEAD[] = "holdfast losses 1 clients %" SCNu64 " locks %" SCNu64;
+static const char HEAD[] = "holdfast losses 1 clients %20s locks %20s";
 static const char HEAD_OUT[] = "holdfast losses 1 clients %" PRIu64 " locks %" PRIu64 "\n";
 static const char NO_NAME[] = "-";
-enum { LINE_MAX_BYTES = 512 };
+enum { LINE_MAX_BYTES = 512, NUMBER_MAX = 20 };
 
 /* ---- reading ---- */
+
+static bool to_number(const char *text, uint64_t max, uint64_t *out)
+{
+    char *end;
+    uint64_t value;
+
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > max)
+        return false;
+    *out = value;
+    return true;
+}
 
 static bool read_entry(const char *line, struct hf_trouble_loss *out)
 {
     char addr[HF_ADDR_TEXT_MAX + 1];
     char name[2 * HF_EVENT_NAME_MAX + 1];
-    int reason;
+    char numbers[3][NUMBER_MAX + 1];
+    uint64_t at_ms;
+    uint64_t reason;
     int len;
 
     *out = (struct hf_trouble_loss){0};
-    if (sscanf(line, "%" SCNd64 " %d %" SCNu64 " %71s %256s", &out->at_ms, &reason, &out->locks,
-               addr, name) != 5 ||
-        reason < 0 || reason >= HF_LOSSES || hf_addr_parse(addr, &out->client.addr) < 0)
+    if (sscanf(line, "%20s %20s %20s %71s %256s", numbers[0], numbers[1], numbers[2], addr, name) !=
+            5 ||
+        !to_number(numbers[0], INT64_MAX, &at_ms) ||
+        !to_number(numbers[1], HF_LOSSES - 1, &reason) ||
+        !to_number(numbers[2], UINT64_MAX, &out->locks) ||
+        hf_addr_parse(addr, &out->client.addr) < 0)
         return false;
     len = strcmp(name, NO_NAME) == 0
               ? 0
@@ -38,6 +57,7 @@ static bool read_entry(const char *line, struct hf_trouble_loss *out)
     if (len < 0)
         return false;
     out->client.name_len = (uint16_t)len;
+    out->at_ms = (int64_t)at_ms;
     out->reason = (enum hf_loss)reason;
     return true;
 }
@@ -45,9 +65,12 @@ static bool read_entry(const char *line, struct hf_trouble_loss *out)
 static bool read_all(FILE *stream, struct hf_troubles *troubles)
 {
     char line[LINE_MAX_BYTES];
+    char clients[NUMBER_MAX + 1];
+    char locks[NUMBER_MAX + 1];
 
-    if (!fgets(line, sizeof(line), stream) ||
-        sscanf(line, HEAD, &troubles->clients_earlier, &troubles->locks_earlier) != 2)
+    if (!fgets(line, sizeof(line), stream) || sscanf(line, HEAD, clients, locks) != 2 ||
+        !to_number(clients, UINT64_MAX, &troubles->clients_earlier) ||
+        !to_number(locks, UINT64_MAX, &troubles->locks_earlier))
         return false;
     while (troubles->n_losses < HF_TROUBLES_LOSSES_MAX && fgets(line, sizeof(line), stream)) {
         if (!read_entry(line, &troubles->losses[troubles->n_losses]))
@@ -99,7 +122,7 @@ static void compose(struct hf_losses_file *file)
         const struct hf_trouble_loss *loss = &troubles->losses[i];
 
         hf_hex_encode(loss->client.name, loss->client.name_len, name);
-        name[2 * loss->client.name_len] = '\0';
+        name[2 * (size_t)loss->client.name_len] = '\0';
         hf_format(line, sizeof(line), "%" PRId64 " %d %" PRIu64 " %s %s\n", loss->at_ms,
                   (int)loss->reason, loss->locks, hf_addr_format(&loss->client.addr, addr),
                   name[0] ? name : NO_NAME);

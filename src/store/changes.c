@@ -121,18 +121,19 @@ static int make_room(struct hf_changes *changes, size_t count)
 {
     struct hf_change *space;
     struct hf_op *ops;
+    size_t size = 2 * count;
 
     if (count <= changes->size)
         return 0;
-    space = hf_realloc(changes->alloc, changes->space, 2 * 2 * count * sizeof(*space));
+    space = hf_realloc(changes->alloc, changes->space, 2 * size * sizeof(*space));
     if (!space)
         return HF_ENOMEM;
     changes->space = space;
-    ops = hf_realloc(changes->alloc, changes->ops, 2 * count * sizeof(*ops));
+    ops = hf_realloc(changes->alloc, changes->ops, size * sizeof(*ops));
     if (!ops)
         return HF_ENOMEM;
     changes->ops = ops;
-    changes->size = 2 * count;
+    changes->size = size;
     return 0;
 }
 

@@ -113,7 +113,7 @@ static int draw_id(uint64_t *out)
 int hf_journal_create(struct hf_journal *journal, int dir_fd,
                       const struct hf_journal_layout *layout)
 {
-    struct stat st;
+    struct stat st = {0};
     uint64_t id;
     void *trailer;
     int error = draw_id(&id);

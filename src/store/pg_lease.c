@@ -128,7 +128,7 @@ static int claim(struct hf_pg *pg, const struct hf_store_export *export)
     int rv;
 
     hf_hex_encode(export->bytes, export->len, hex);
-    hex[2 * export->len] = '\0';
+    hex[2 * (size_t) export->len] = '\0';
     rv = hf_pg_exec_params(
         pg,
         "INSERT INTO holdfast_common.exports AS e (name, service, fh_offset, fh_bytes)"
@@ -490,7 +490,7 @@ int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mi
     if (rv == 0)
         rv = hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM server_state s", 0, NULL,
                             "cannot load", &result);
-    if (rv < 0)
+    if (rv != 0)
         return rv;
     row = row_of(result);
     PQclear(result);

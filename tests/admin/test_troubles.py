@@ -124,10 +124,13 @@ def a_loss_survives_a_restart_until_it_is_acknowledged():
         assert ctl("losses", "ack")[0] == 0
         restart(server.stop)
         assert get("losses") == {"clients": 0, "locks": 0, "losses": []}
-        with open(server.path + "/losses", "w") as file:
-            file.write("nonsense")
-        restart(server.stop)
-        server.daemon.wait_for_log("cannot read the list of losses")
+        for damaged in ("nonsense", "holdfast losses 1 clients 99999999999999999999 locks 1\n",
+                        "holdfast losses 1 clients 0 locks 0\n1 0 -1 192.0.2.2 -\n"):
+            with open(server.path + "/losses", "w") as file:
+                file.write(damaged)
+            restart(server.stop)
+            server.daemon.wait_for_log("cannot read the list of losses")
+            assert get("losses") == {"clients": 0, "locks": 0, "losses": []}, damaged
 
 
 @tap.test

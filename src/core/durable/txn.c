@@ -9,11 +9,11 @@ void hf_txn_begin(struct hf_txn *txn, struct hf_core *core, struct hf_now now, u
     *txn = (struct hf_txn){
         .core = core,
         .now = now,
-        .object_seq = object_seq,
         .undo_n = core->durable->undos[core->durable->gathering].n,
         .batch_end = hf_buf_len(&batch->buf),
         .n_ops = batch->n_ops,
     };
+    txn->object_seq = object_seq;
 }
 
 void hf_txn_begin_giving(struct hf_txn *txn, struct hf_core *core, struct hf_now now,

@@ -253,13 +253,19 @@ static bool is_same(const struct hf_lease_row *a, const struct hf_lease_row *b)
            (a->beat == b->beat || HF_MUTANT(LEASE_BEAT_IGNORED));
 }
 
+static bool is_next_of_series(const struct hf_lease *lease, uint64_t now)
+{
+    if (HF_MUTANT(LEASE_GAP_COUNTS) || HF_MUTANT(LEASE_BAD_POLL_COUNTS))
+        return true;
+    return now < series_until(lease);
+}
+
 /* STANDBY: the row, read by a poll that was answered in time or not. */
 static void observe(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
     bool in_time = now - lease->sent_at < lease->config.poll_ms || HF_MUTANT(LEASE_BAD_POLL_COUNTS);
-    bool goes_on = lease->polls > 0 && in_time && is_same(row, &lease->seen) &&
-                   (now < series_until(lease) || HF_MUTANT(LEASE_GAP_COUNTS) ||
-                    HF_MUTANT(LEASE_BAD_POLL_COUNTS));
+    bool goes_on =
+        lease->polls > 0 && in_time && is_same(row, &lease->seen) && is_next_of_series(lease, now);
 
     if (lease->hold == HF_LEASE_UNTIL_TAKEN && !row->released && row->nonce != lease->nonce)
         lease->hold = HF_LEASE_NOT_HELD;
@@ -323,9 +329,8 @@ static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     lease->failures = 0;
     if (!look_at(lease, now, result, row))
         return;
-    if (row->epoch != lease->epoch || !is_ours(lease, row)) {
-        end_life(lease, HF_LEASE_LOST);
-    } else if (HF_MUTANT(LEASE_EXPIRED_IS_LOST) && now >= lease->valid_until) {
+    if (row->epoch != lease->epoch || !is_ours(lease, row) ||
+        (HF_MUTANT(LEASE_EXPIRED_IS_LOST) && now >= lease->valid_until)) {
         end_life(lease, HF_LEASE_LOST);
     } else if (result != HF_LEASE_DONE || action == HF_LEASE_POLL) {
         lease->next_at = now; /* a commit that expected another beat, or a poll: renew */
