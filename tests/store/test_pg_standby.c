@@ -430,6 +430,14 @@ static int take_lease(struct hf_store *daemon, const struct hf_lease_row *seen, 
     return hf_store_lease(daemon, &call);
 }
 
+/* The take has ended the former owner's session, which its next attempt may be the one to notice. */
+static int put_epoch_after_take(uint64_t epoch)
+{
+    int rv = put_epoch(epoch);
+
+    return rv == HF_EUNREACH ? put_epoch(epoch) : rv;
+}
+
 /*
  * The lease is a row like the others: the promoted standby has it as it was acknowledged. Its owner
  * goes on, and what another daemon saw before the failover is of no use for a take. The last story.
@@ -464,7 +472,7 @@ static void a_failover_leaves_the_lease_where_it_was(void **state)
     after = lease_of(&right, HF_LEASE_POLL);
     assert_true(after.nonce == 11 && after.beat > before.beat);
     assert_int_equal(take_lease(&right, &after, 22), 0);
-    assert_int_equal(put_epoch(9), HF_EFENCED);
+    assert_int_equal(put_epoch_after_take(9), HF_EFENCED);
     assert_string_equal(pg_server_sql(&standby, "SELECT epoch FROM server_state"), "8");
     hf_store_close(&right);
 }
