@@ -430,7 +430,7 @@ static int take_lease(struct hf_store *daemon, const struct hf_lease_row *seen, 
     return hf_store_lease(daemon, &call);
 }
 
-/* The take has ended the former owner's session, which its next attempt may be the one to notice. */
+/* The take has ended the former owner's session, and its next attempt may notice just that. */
 static int put_epoch_after_take(uint64_t epoch)
 {
     int rv = put_epoch(epoch);
