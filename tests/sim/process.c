@@ -104,7 +104,20 @@ static void unlock(struct sim_world *world, unsigned h, unsigned p, struct sim_r
 
 /* ------------------------------------------------------------------ how a lock call ends */
 
-static void got_lock(struct sim_world *world, unsigned h, unsigned p)
+/*
+ * The grant of an earlier server, told so late that the lock, which was not recorded, could not be
+ * reclaimed in time. (A recorded one lapses when the new server releases it.)
+ */
+static bool is_late(const struct sim_world *world, unsigned owner, struct sim_range range,
+                    uint64_t epoch)
+{
+    return (!world->config.durable || world->config.process) && world->server.core &&
+           epoch != world->server.epoch && !world->model.seen.grace &&
+           sim_oracle_holds(&world->model.held, owner, range, SIM_FREE);
+}
+
+/* By the server of this epoch. */
+static void got_lock(struct sim_world *world, unsigned h, unsigned p, uint64_t epoch)
 {
     struct sim_process *process = &world->hosts[h].procs[p];
 
@@ -115,6 +128,8 @@ static void got_lock(struct sim_world *world, unsigned h, unsigned p)
         set_timer(world, h, p, 0);
         return;
     }
+    if (is_late(world, sim_owner(h, p), process->want.range, epoch))
+        sim_model_lapse(&world->model, sim_owner(h, p), process->want.range);
     sim_oracle_set(&world->believed, sim_owner(h, p), process->want.range,
                    process->want.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
     SIM_WORLD_TRACE(world, sim_owner(h, p), process->want.range.first, process->want.range.last,
@@ -148,22 +163,7 @@ static void granted_before(struct sim_world *world, unsigned h, unsigned p,
 
     if (process->granted_epoch != answer->hidden.epoch)
         sim_model_lapse(&world->model, sim_owner(h, p), process->want.range);
-    got_lock(world, h, p);
-}
-
-/*
- * The answer of an earlier server, so late that its lock, which was not recorded, could not be
- * reclaimed in time. (A recorded one lapses when the new server releases it.)
- */
-static void granted_late(struct sim_world *world, unsigned h, unsigned p,
-                         const struct sim_message *answer)
-{
-    unsigned owner = sim_owner(h, p);
-
-    if ((!world->config.durable || world->config.process) && world->server.core &&
-        answer->hidden.epoch != world->server.epoch && !world->model.seen.grace &&
-        sim_oracle_holds(&world->model.held, owner, answer->range, SIM_FREE))
-        sim_model_lapse(&world->model, owner, answer->range);
+    got_lock(world, h, p, process->granted_epoch);
 }
 
 static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
@@ -173,8 +173,7 @@ static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
 
     switch (answer->stat) {
     case HF_STAT_GRANTED:
-        granted_late(world, h, p, answer);
-        got_lock(world, h, p);
+        got_lock(world, h, p, answer->hidden.epoch);
         break;
     case HF_STAT_BLOCKED:
         if (process->granted)
@@ -238,7 +237,7 @@ uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *c
     sim_world_callback_taken(world, call);
     process->granted_epoch = call->hidden.epoch;
     if (process->phase == SIM_WAITING)
-        got_lock(world, call->host, call->proc);
+        got_lock(world, call->host, call->proc, call->hidden.epoch);
     else
         process->granted = true;
     return HF_STAT_GRANTED;

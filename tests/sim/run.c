@@ -121,9 +121,10 @@ const uint64_t sim_known_seeds[] = {
     /* Faults of the simulator: which requests tell a new state; UNLOCK of what the owner waits for;
      * a second notice during the reclaims of the first; a waiter that passed, and waits again after
      * a failed commit; a LOCK that arrived after its client had died and the server had restarted;
-     * a circle that one grant closed and the next one of the same event opened. */
+     * a circle that one grant closed and the next one of the same event opened; a grant of an
+     * earlier server that its client takes when grace is over. */
     50223575, 60070579, 50412706, 50450071, 70100938, 70150274, 80018261, 80057922, 91133701,
-    100321955, 24550, 300085203, 400012311, 400053051, 500134101,
+    100321955, 24550, 300085203, 400012311, 400053051, 500134101, 90263079,
     700146662, /* a refusal that waits for one state number when SM_SIMU_CRASH makes another */
     700207892, /* a LOCK of the new life during the release of the old one */
 };
