@@ -100,8 +100,8 @@ def a_client_that_was_cut_off_learns_of_the_move():
             seen = []
             wait_until(lambda: seen.extend(wire.from_address(SERVICE4, SERVICE6)) or len(seen) >= 6 * 3, "first announcements")
         for address in (SERVICE4, SERVICE6):
+            # Not looked at in between: the next announcement may come before the look.
             netns.run("ip", "neighbour", "replace", address, "lladdr", alpha.hardware(), "dev", "switch", "nud", "reachable")
-            assert neighbour(address) == alpha.hardware()
             wait_until(lambda address=address: neighbour(address) == beta.hardware(), f"{address} at beta")
 
 
