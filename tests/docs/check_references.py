@@ -4,7 +4,8 @@
 Keeps documents, code and tests in step. Prints TAP; each failing case lists file, line and what is wrong:
 
 - every requirement id (NLM-03) that is named anywhere is defined, once, in docs/SPEC.md;
-- every id that docs/SPEC.md calls implemented is named by a test, or its text has "(not tested: REASON)";
+- every id that docs/SPEC.md calls implemented is named by a test case (in its docstring, or in the comment above it; what the
+  header of a file promises does not count), or its text has "(not tested: REASON)";
 - code and tests name documents that exist: docs/SPEC.md, "SPEC section 4", "SPEC NLM-03", docs/STORE.md;
 - links in Markdown files lead to a file, and to a heading where they name one;
 - the tables of files in docs/ARCHITECTURE.md name the source files that exist, and no others.
@@ -12,6 +13,7 @@ Keeps documents, code and tests in step. Prints TAP; each failing case lists fil
 Before it looks at the tree, it plants each kind of mistake in a small tree of its own and must find it.
 With --count it prints the number of references that lead nowhere, and nothing else.
 """
+import ast
 import pathlib
 import re
 import sys
@@ -85,10 +87,22 @@ def named_ids_are_defined(root):
             for name, at in ids_in(text) if name not in defined]
 
 
+def stories(path, text):
+    """What each test case of a file says of itself: the docstring of a function that a decorator makes a test, or the
+    comment above a test function of cmocka."""
+    if path.endswith(".py"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and node.decorator_list:
+                yield ast.get_docstring(node) or ""
+    elif path.endswith(".c"):
+        yield from re.findall(r"/\*((?:(?!\*/).)*)\*/\s*static void \w+\(void \*\*state\)", text, re.S)
+
+
 def implemented_ids_are_tested(root):
     tested = {name for path, text in text_files(root, ["tests"])
-              if path.startswith("tests/") and not path.startswith(OURSELVES) for name, _ in ids_in(text)}
-    return [f"docs/SPEC.md: {name} is implemented, but no test names it"
+              if path.startswith("tests/") and not path.startswith(OURSELVES)
+              for story in stories(path, text) for name, _ in ids_in(story)}
+    return [f"docs/SPEC.md: {name} is implemented, but no test case names it"
             for name, status, what in defined_ids(root)
             if status == "implemented" and name not in tested and not NOT_TESTED.search(what)]
 
@@ -195,7 +209,7 @@ GOOD = {
     "docs/ARCHITECTURE.md": "# Map\n### `src/core`\n| file | does |\n|---|---|\n| `lock.[ch]` | locks |\n",
     "src/core/lock.c": "/* LOCK (NLM-01..03, SPEC sections 1 and 2; SPEC\n * section 2; SPEC NLM-02; docs/SPEC.md) */\n",
     "src/core/lock.h": "/* UTF-8, CVE-2000-01, SHA-25 are no ids. */\n",
-    "tests/test_lock.py": '"""NLM-01."""\n',
+    "tests/test_lock.py": '@tap.test\ndef one():\n    """NLM-01."""\n',
 }
 
 MISTAKES = [
@@ -207,7 +221,10 @@ MISTAKES = [
     ("a status is unknown", "docs/SPEC.md", GOOD["docs/SPEC.md"].replace("planned", "later"),
      ids_are_defined_once_with_a_status, "'later'"),
     ("SPEC is missing", "docs/SPEC.md", None, ids_are_defined_once_with_a_status, "defines no id"),
-    ("an implemented id has no test", "tests/test_lock.py", '"""Locks."""\n', implemented_ids_are_tested, "NLM-01"),
+    ("an implemented id has no test", "tests/test_lock.py", '@tap.test\ndef one():\n    """Locks."""\n',
+     implemented_ids_are_tested, "NLM-01"),
+    ("only a file's header names an id", "tests/test_lock.py", '"""NLM-01."""\n@tap.test\ndef one():\n    """Locks."""\n',
+     implemented_ids_are_tested, "NLM-01"),
     ("a reason for no test is empty", "docs/SPEC.md", GOOD["docs/SPEC.md"].replace("needs another machine", ""),
      implemented_ids_are_tested, "NLM-03"),
     ("a section does not exist", "src/core/lock.c", "/* SPEC section 7 */", documents_exist, "no section 7"),
