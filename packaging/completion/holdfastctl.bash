@@ -16,7 +16,7 @@ for row in json.load(sys.stdin):
 _holdfastctl()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands="status clients locks waiters grace losses release notify check doctor backup"
+    local commands="status clients locks waiters grace losses release notify check doctor cluster page backup"
     local options="--socket --url --token-file --json --wide --watch --yes --client --file --share --owner --lock --limit --help --version"
 
     COMPREPLY=()

@@ -89,6 +89,7 @@ class Service:
 
 @tap.test
 def a_port_that_another_process_has():
+    """PKG-03: the start fails with status 1 and names the port; the next attempt succeeds once it is free."""
     with Service("server.port=5045") as service:
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -165,7 +166,7 @@ def a_disk_that_is_full():
 
 @tap.test
 def what_cannot_mend_itself_is_not_tried_again():
-    """A wrong configuration: 2. A store that is damaged or not ours: 3, and the status line says so."""
+    """PKG-03: A wrong configuration: 2. A store that is damaged or not ours: 3, and the status line says so."""
     with Service("server.port=0") as service:
         assert service.attempt() == 2 and 2 in service.final
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:

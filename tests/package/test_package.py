@@ -42,7 +42,7 @@ def they_build_from_a_clean_tree():
 
 @tap.test
 def lintian_has_nothing_to_say():
-    """No error, warning, information or pedantic remark."""
+    """PKG-01: No error, warning, information or pedantic remark."""
     package("holdfast")
     said = call("lintian", "--pedantic", "--display-info", "--allow-root", "--fail-on",
                 "error,warning,info,pedantic", *package("holdfast").parent.glob("*.changes"))
@@ -140,7 +140,7 @@ def installed_it_has_all_it_needs():
                      "usr/share/man/man8/holdfastctl.8.gz", "usr/share/man/man5/holdfast.conf.5.gz",
                      "usr/share/bash-completion/completions/holdfastctl", "usr/share/zsh/vendor-completions/_holdfastctl",
                      "usr/share/holdfast/holdfast.rules.yml", "usr/share/holdfast/holdfast.json",
-                     "usr/share/doc/holdfast/README.Debian", "usr/share/doc/holdfast/page.png",
+                     "usr/share/doc/holdfast/README.Debian.gz", "usr/share/doc/holdfast/page.png",
                      f"usr/{UNITS}/holdfastd@.service", "usr/libexec/holdfast/addresses", "usr/libexec/holdfast/holdfast-announce",
                      "usr/libexec/holdfast/keepalived-notify", "usr/share/holdfast/keepalived/standby.conf",
                      "usr/share/holdfast/keepalived/shared-disk.conf", "usr/lib/ocf/resource.d/holdfast/holdfast-standby",
@@ -171,15 +171,15 @@ def the_configuration_names_every_key_and_sets_none():
         wanted = re.findall(r"^(\[.*\]|\w+=.*)$", defaults, re.M)
         assert len(wanted) > 30 and "port=4045" in wanted
         assert re.findall(r"^#?(\[.*\]|\w+=.*)$", text, re.M) == [
-            "name=" if line.startswith("name=") else line for line in wanted]
-        everything = re.sub("^#(?=[a-z_]+=)", "", text, flags=re.M).replace("name=\n", "name=server.example\n")
+            re.sub("^(name|node)=.*", r"\1=", line) for line in wanted]
+        everything = re.sub("^#(?=[a-z_]+=)", "", text, flags=re.M).replace("name=\n", "name=server.example\n").replace("node=\n", "node=server\n")
         (copy.root / "run/all.conf").write_text(everything)
         copy.run("holdfastd", "--config", "/run/all.conf", "--check-config")
 
 
 @tap.test
 def removed_it_keeps_locks_and_purged_it_leaves_nothing():
-    """Removal keeps the store and a changed configuration; an installation after it finds both. Purge deletes them."""
+    """PKG-01: Removal keeps the store and a changed configuration; an installation after it finds both. Purge deletes them."""
     with installed() as copy:
         conf = copy.root / "etc/holdfast/holdfast.conf"
         conf.write_text(conf.read_text() + "\n[grace]\nseconds=30\n")

@@ -146,6 +146,7 @@ class Machine:
             self.spawned = spawn(self.group, console, "--console=read-only", "--machine=server", "--boot",
                                  f"--network-namespace-path={self.netns}",
                                  "--system-call-filter=open_by_handle_at",  # a file server in user space needs it
+                                 "--capability=CAP_NET_ADMIN",  # of its own network: addresses of services
                                  f"--directory={self.root}")
         procs = self.group / "payload/init.scope/cgroup.procs"
         self.leader = wait_until(lambda: self._alive() and procs.exists() and procs.read_text().split()[:1], self._last_words)[0]
