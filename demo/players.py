@@ -49,14 +49,19 @@ class Client(Locker):
         """As if the power went: it tells no host, and forgets what it held."""
         self.host.__exit__(None)
         self.host = None
-        self.client.close()
-        self.client, self.held = None, []
+        self.hang_up()
+        self.held = []
 
     def reboot(self):
         self.boot()
         self.state += 2
-        with nsm.connect(SERVER, source=self.address) as monitor:
-            monitor.notify(self.name.decode(), self.state)
+        while True:
+            try:
+                with nsm.connect(SERVER, source=self.address, port=self.stage.port) as monitor:
+                    monitor.notify(self.name.decode(), self.state)
+                    return
+            except (OSError, EOFError):  # the daemon is down at this moment
+                self.pause(1)
 
     def answer(self, call):
         with self.news:

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,45 +31,86 @@ uint64_t hf_addresses_now_ms(void)
 
 /* ---- life ---- */
 
-/* The runner keeps the standard files, for the log and the hook's own messages, and its socket. */
-static void run(struct hf_addresses_config config, int socket)
+/* The runner keeps the standard files, for the log and the hook's own messages, and its own. */
+static void run(struct hf_addresses_config config, struct hf_runner_files *files)
 {
     enum { FIRST = 3 };
+    int *kept[2 + HF_ADDRESSES_MAX] = {&files->socket, &files->daemon};
+    unsigned n = 2;
 
-    if (socket != FIRST && dup2(socket, FIRST) < 0)
-        _exit(EXIT_FAILURE);
-    (void)close_range(FIRST + 1, ~0U, 0);
-    (void)fcntl(FIRST, F_SETFD, FD_CLOEXEC);
+    for (unsigned i = 0; i < files->lock.n; i++)
+        kept[n++] = &files->lock.fds[i];
+    /* First above all that is needed below: none is overwritten before it is moved. */
+    for (unsigned i = 0; i < n; i++) {
+        *kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, FIRST + (int)n);
+        if (*kept[i] < 0)
+            _exit(EXIT_FAILURE);
+    }
+    for (unsigned i = 0; i < n; i++)
+        *kept[i] = dup3(*kept[i], FIRST + (int)i, O_CLOEXEC);
+    (void)close_range(FIRST + n, ~0U, 0);
     config.take_ms = config.take_ms ? config.take_ms : HF_ADDRESSES_TAKE_MS;
     config.drop_ms = config.drop_ms ? config.drop_ms : HF_ADDRESSES_DROP_MS;
-    hf_runner_run(&config, FIRST);
+    hf_runner_run(&config, files);
+}
+
+/* The runner's process id, or an error; *socket is this end of the pair. */
+static int fork_runner(const struct hf_addresses_config *config, int *socket)
+{
+    struct hf_runner_files files = {.socket = -1, .daemon = pidfd_open(getpid(), 0)};
+    int pair[2] = {-1, -1};
+    int rv = files.daemon < 0 ? HF_EUNAVAIL : hf_addresses_lock(config, &files.lock);
+
+    if (rv == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        rv = HF_EUNAVAIL;
+    files.socket = pair[1];
+    if (rv == 0) {
+        rv = fork();
+        if (rv == 0)
+            run(*config, &files);
+        rv = rv < 0 ? HF_EUNAVAIL : rv;
+    }
+    if (rv < 0 && pair[0] >= 0)
+        close(pair[0]);
+    if (pair[1] >= 0)
+        close(pair[1]);
+    if (files.daemon >= 0)
+        close(files.daemon);
+    hf_addresses_unlock(&files.lock); /* the runner's copies keep it */
+    *socket = pair[0];
+    return rv;
 }
 
 int hf_addresses_start(const struct hf_addresses_config *config, struct hf_addresses **out)
 {
     struct hf_addresses *a = calloc(1, sizeof(*a));
-    int pair[2];
-    pid_t pid;
+    int rv;
 
     HF_ASSERT(config->n_addresses <= HF_ADDRESSES_MAX);
     if (!a)
         return HF_ENOMEM;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+    rv = fork_runner(config, &a->socket);
+    if (rv < 0) {
         free(a);
-        return HF_EUNAVAIL;
+        return rv;
     }
-    pid = fork();
-    if (pid == 0)
-        run(*config, pair[1]);
-    close(pair[1]);
-    if (pid < 0) {
-        close(pair[0]);
-        free(a);
-        return HF_EUNAVAIL;
-    }
-    a->socket = pair[0];
     *out = a;
     return 0;
+}
+
+/* A runner without a daemon drops them and ends. */
+int hf_addresses_clear(const struct hf_addresses_config *config)
+{
+    int status = 0;
+    int socket;
+    int pid = fork_runner(config, &socket);
+
+    if (pid < 0)
+        return pid;
+    close(socket);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS ? 0 : HF_EUNAVAIL;
 }
 
 static void free_poll(uv_handle_t *handle)
@@ -109,10 +152,10 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    n = recv(a->socket, &answer, sizeof(answer), MSG_DONTWAIT);
+    n = recv(a->socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n != (ssize_t)sizeof(answer)) {
+    if (n != (ssize_t)sizeof(answer) || answer.event > HF_ADDRESSES_DOWN) { /* or it is not ours */
         gone(a);
         return;
     }

@@ -14,8 +14,16 @@
  * The runner drops the addresses
  *   - when the daemon asks for it;
  *   - when the lease that the daemon told it of runs out: the daemon hangs, or was stopped;
- *   - when the daemon ends, however it ends: the kernel closes its end of the pair;
+ *   - when the daemon ends, however it ends, even if it gave its end of the pair to another
+ * process;
  *   - at its own start: an earlier runner may have been killed.
+ * A lock keeps a second runner of the same addresses from starting on this host (lock.c): its first
+ * drop would take them from the first.
+ *
+ * While they are up, the runner hears from the kernel of addresses that go, by an operator's
+ * command or with their interface. It then calls the hook again, which takes and announces them; if
+ * that does not bring back what was there, or it is lost again and again, the take has FAILED.
+ *
  * To drop means: the runner removes the addresses from the host's interfaces itself, by netlink,
  * because a hook can fail or hang, and bars IPv6 addresses from being a source; then it calls the
  * hook. DOWN is reported when the host has none
@@ -38,7 +46,10 @@ enum {
     HF_ADDRESSES_TEXT_MAX = 512, /* of the hook's path and of the service's name, each */
     HF_ADDRESSES_TAKE_MS = 5000, /* a hook that takes longer has failed, and is killed */
     HF_ADDRESSES_DROP_MS = 1000,
-    HF_ADDRESSES_PAUSE_MS = 200, /* between attempts to drop an address that is still there */
+    HF_ADDRESSES_PAUSE_MS = 200, /* between attempts to drop an address that is still there, and
+                                    before a lost one is taken again */
+    HF_ADDRESSES_LOCK_MS = 7000, /* a runner that has not ended after this belongs to a daemon that
+                                     runs */
 };
 
 struct hf_addresses_config {
@@ -50,14 +61,17 @@ struct hf_addresses_config {
     /* 0: the defaults above */
     unsigned take_ms;
     unsigned drop_ms;
+    unsigned lock_ms;
 };
 
 enum hf_addresses_event {
-    HF_ADDRESSES_UP,     /* the hook has taken them, as asked by the last hf_addresses_take() */
-    HF_ADDRESSES_FAILED, /* the hook could not take them; DOWN follows */
+    HF_ADDRESSES_UP,     /* the hook has taken them, as asked by the last hf_addresses_take(), or
+                            again after the host had lost one */
+    HF_ADDRESSES_FAILED, /* the hook could not take them, or they do not stay; DOWN follows */
     HF_ADDRESSES_DOWN,   /* the host has none of them: as asked, by itself, or at the start; no take
                             is under way */
-    HF_ADDRESSES_GONE,   /* the runner has ended, though it must not: the daemon must end, too */
+    HF_ADDRESSES_GONE,   /* the runner has ended, though it must not: the daemon must end, too. What
+                            was up may still be */
 };
 
 struct hf_addresses;
@@ -71,6 +85,7 @@ uint64_t hf_addresses_now_ms(void);
 /*
  * Forks the runner, which begins by dropping the addresses. Before there is a second thread, a
  * child, or an open file that another process must not keep open; and before confinement.
+ * HF_EBUSY: another process on this host has one of these addresses.
  */
 int hf_addresses_start(const struct hf_addresses_config *config, struct hf_addresses **out);
 
@@ -96,5 +111,11 @@ void hf_addresses_drop(struct hf_addresses *addresses);
  * be sure, drop and wait for DOWN. Detaches.
  */
 void hf_addresses_stop(struct hf_addresses *addresses);
+
+/*
+ * Drops the addresses of a service whose processes were killed, and waits until they are down.
+ * HF_EBUSY: they were not, and handle the addresses still.
+ */
+int hf_addresses_clear(const struct hf_addresses_config *config);
 
 #endif

@@ -27,23 +27,6 @@ struct rule {
     uint32_t priority;
 };
 
-/* 0, or the kernel's refusal as a negative errno. */
-static int ask(int fd, const struct rule *rule)
-{
-    struct {
-        struct nlmsghdr head;
-        struct nlmsgerr body;
-        uint8_t rest[512];
-    } answer;
-
-    if (send(fd, rule, sizeof(*rule), 0) < 0)
-        return -errno;
-    if (recv(fd, &answer, sizeof(answer), 0) < (ssize_t)NLMSG_LENGTH(sizeof(answer.body)) ||
-        answer.head.nlmsg_type != NLMSG_ERROR)
-        return -EPROTO;
-    return answer.body.error;
-}
-
 /* A rule may be there more than once, if others added it. */
 static int lift(int fd, struct rule *rule)
 {
@@ -52,7 +35,7 @@ static int lift(int fd, struct rule *rule)
     rule->head.nlmsg_type = RTM_DELRULE;
     rule->head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
     for (unsigned i = 0; rv == 0 && i < RULES_MAX; i++)
-        rv = ask(fd, rule);
+        rv = hf_netlink_ask(fd, &rule->head);
     return rv == -ENOENT ? 0 : rv;
 }
 
@@ -62,7 +45,7 @@ static int put(int fd, struct rule *rule)
 
     rule->head.nlmsg_type = RTM_NEWRULE;
     rule->head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-    rv = ask(fd, rule);
+    rv = hf_netlink_ask(fd, &rule->head);
     return rv == -EEXIST ? 0 : rv;
 }
 
@@ -75,7 +58,7 @@ int hf_addresses_bar(const struct hf_addr *addresses, unsigned n, bool barred)
         .priority_head = {.rta_len = RTA_LENGTH(sizeof(uint32_t)), .rta_type = FRA_PRIORITY},
         .priority = PRIORITY,
     };
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    int fd = hf_netlink_open(0);
     int worst = 0;
 
     if (fd < 0)

@@ -51,6 +51,16 @@ static int spawn(pid_t *pid, const char *path, char *const argv[], char *const e
     return rv;
 }
 
+static void end_former(struct hf_hook *hook)
+{
+    if (!hook->former)
+        return;
+    (void)kill(-hook->former, SIGKILL);
+    while (waitpid(hook->former, NULL, 0) < 0 && errno == EINTR)
+        ;
+    hook->former = 0;
+}
+
 int hf_hook_start(struct hf_hook *hook, const struct hf_addresses_config *config, bool taking,
                   uint64_t now_ms)
 {
@@ -65,9 +75,10 @@ int hf_hook_start(struct hf_hook *hook, const struct hf_addresses_config *config
 
     memcpy(path, config->hook, sizeof(path));
     memcpy(service, config->service, sizeof(service));
-    for (unsigned i = 0; i < config->n_addresses; i++)
+    for (unsigned i = 0; i < config->n_addresses && i < HF_ADDRESSES_MAX; i++)
         argv[3 + i] = hf_addr_format(&config->addresses[i], texts[i]);
     choose_environment(env);
+    end_former(hook);
     *hook = (struct hf_hook){.taking = taking, .pidfd = -1};
     rv = spawn(&hook->pid, path, argv, env);
     if (rv != 0) {
@@ -94,11 +105,12 @@ void hf_hook_kill(struct hf_hook *hook)
 int hf_hook_finish(struct hf_hook *hook)
 {
     const char *verb = hook->taking ? "take" : "drop";
-    int status = 0;
+    siginfo_t end = {0};
     int rv = 0;
 
-    while (waitpid(hook->pid, &status, 0) < 0 && errno == EINTR)
+    while (waitid(P_PID, (id_t)hook->pid, &end, WEXITED | WNOWAIT) < 0 && errno == EINTR)
         ;
+    hook->former = hook->pid;
     if (hook->pidfd >= 0)
         close(hook->pidfd);
     hook->pidfd = -1;
@@ -108,10 +120,10 @@ int hf_hook_finish(struct hf_hook *hook)
     if (hook->overdue) {
         rv = HF_ETIMEDOUT;
         hf_log(HF_LOG_ERROR, "the address hook hangs and was killed", HF_STR("call", verb));
-    } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    } else if (end.si_code != CLD_EXITED || end.si_status != 0) {
         rv = HF_EIO;
         hf_log(HF_LOG_ERROR, "the address hook failed", HF_STR("call", verb),
-               HF_INT("status", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status)));
+               HF_INT("status", end.si_code == CLD_EXITED ? end.si_status : -end.si_status));
     }
     return rv;
 }

@@ -2,9 +2,11 @@
 #ifndef HF_ADDRESSES_PRIVATE_H
 #define HF_ADDRESSES_PRIVATE_H
 
+#include <linux/rtnetlink.h>
 #include <sys/types.h>
 
 #include "addresses/addresses.h"
+#include "base/log.h"
 
 /* ---- messages: one structure each, on a socket pair that keeps their bounds ---- */
 
@@ -25,15 +27,18 @@ struct hf_addresses_answer {
 /* ---- one run of the hook ---- */
 
 struct hf_hook {
-    pid_t pid;    /* 0: none runs */
-    int pidfd;    /* readable when it has ended */
+    pid_t pid; /* 0: none runs */
+    pid_t
+        former; /* the one before, not reaped yet: so its process group is still its own; 0: none */
+    int pidfd;  /* readable when it has ended */
     bool taking;  /* take, otherwise drop */
     bool overdue; /* killed because it took too long */
     bool stopped; /* killed because its result is no longer wanted */
     uint64_t deadline_ms;
 };
 
-/* Starts "HOOK take|drop SERVICE ADDRESS...", in a process group of its own. */
+/* Starts "HOOK take|drop SERVICE ADDRESS...", in a process group of its own. What the one before
+ * left running in its group is killed: announcements of an address that may have moved since. */
 int hf_hook_start(struct hf_hook *hook, const struct hf_addresses_config *config, bool taking,
                   uint64_t now_ms);
 /* Kills it, with its children; its end is still to be waited for. */
@@ -41,13 +46,42 @@ void hf_hook_kill(struct hf_hook *hook);
 /* Once pidfd is readable: the result, 0 if it ended with status 0. The next can be started. */
 int hf_hook_finish(struct hf_hook *hook);
 
-/* ---- without the hook ---- */
+/* ---- netlink ---- */
+
+/* A socket of the routing family, which hears of what these groups tell; negative: errno. */
+int hf_netlink_open(uint32_t groups);
+/* One order that asks for an acknowledgement: 0, or the kernel's refusal as a negative errno. */
+int hf_netlink_ask(int fd, const struct nlmsghdr *order);
+/* Reads away what has been told; true if there was anything. */
+bool hf_netlink_drain(int fd);
+
+/* ---- what the host has ---- */
+
+enum { HF_HELD_MAX = 64 };
+
+/* One of the addresses, by its number in the configuration, on one interface. */
+struct hf_held {
+    struct ifaddrmsg head;
+    unsigned number;
+};
+
+struct hf_held_list {
+    struct hf_held held[HF_HELD_MAX];
+    unsigned n;
+};
+
+/* HF_EBUSY: addresses changed meanwhile, and some may be missing in the list. */
+int hf_host_list(int fd, const struct hf_addr *addresses, unsigned n, struct hf_held_list *out);
+
+/* Which of them the host has: bit i for addresses[i]. Negative: the kernel does not say. */
+int hf_addresses_present(const struct hf_addr *addresses, unsigned n);
 
 /*
- * Removes the addresses from all interfaces of this host. Returns how many are still there, or a
- * negative error if the kernel does not say.
+ * Removes the addresses from all interfaces of this host, and logs each that was there. Returns how
+ * many are still there, or a negative error if the kernel does not say.
  */
-int hf_addresses_remove(const struct hf_addr *addresses, unsigned n);
+int hf_addresses_remove(const struct hf_addr *addresses, unsigned n, enum hf_log_level level,
+                        const char *reason);
 
 /*
  * Whether packets may leave with these addresses as their source although the host does not have
@@ -55,9 +89,29 @@ int hf_addresses_remove(const struct hf_addr *addresses, unsigned n);
  */
 int hf_addresses_bar(const struct hf_addr *addresses, unsigned n, bool barred);
 
+/* ---- one runner for each address ---- */
+
+struct hf_addresses_lock {
+    int fds[HF_ADDRESSES_MAX];
+    unsigned n;
+};
+
+/* HF_EBUSY: another process has one of them, and kept it for config->lock_ms. HF_EDENIED: without
+ * CAP_NET_BIND_SERVICE. Children inherit it; it ends when the last has closed it. */
+int hf_addresses_lock(const struct hf_addresses_config *config, struct hf_addresses_lock *lock);
+void hf_addresses_unlock(struct hf_addresses_lock *lock);
+
 /* ---- the runner ---- */
 
-/* Serves the other end of socket until it is closed and the addresses are down. */
-void hf_runner_run(const struct hf_addresses_config *config, int socket) __attribute__((noreturn));
+/* Serves the other end of socket until the daemon has ended, or closed it, and the addresses are
+ * down. */
+struct hf_runner_files {
+    int socket;
+    int daemon; /* a pidfd: readable when the daemon has ended */
+    struct hf_addresses_lock lock;
+};
+
+void hf_runner_run(const struct hf_addresses_config *config, struct hf_runner_files *files)
+    __attribute__((noreturn));
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * Removes addresses from the host's interfaces by rtnetlink (RTM_GETADDR, RTM_DELADDR). No program
- * is run and nothing is waited for but the kernel, so this works at once, whatever the hook does.
+ * Removes addresses from the host's interfaces by rtnetlink (RTM_DELADDR). No program is run and
+ * nothing is waited for but the kernel, so this works at once, whatever the hook does.
  */
-#include <linux/netlink.h>
+#include <linux/if_link.h>
+#include <linux/ip.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,99 +13,54 @@
 #include "addresses/private.h"
 #include "base/error.h"
 
-enum { ANSWER_MAX = 32768, FOUND_MAX = 64 };
+enum { ROUNDS = 8, ALONE_BITS = 32 };
 
-/* One address on one interface, as the kernel listed it. */
-struct found {
-    struct ifaddrmsg head;
-    uint8_t bytes[16];
-    unsigned len;
-};
-
-struct search {
-    const struct hf_addr *addresses;
-    unsigned n_addresses;
-    struct found found[FOUND_MAX];
-    unsigned n;
-};
-
-static bool is_wanted(const struct search *s, uint8_t family, const uint8_t *bytes, unsigned len)
-{
-    uint8_t own = family == AF_INET ? HF_ADDR_IPV4 : HF_ADDR_IPV6;
-
-    for (unsigned i = 0; i < s->n_addresses; i++) {
-        if (s->addresses[i].family == own && memcmp(s->addresses[i].bytes, bytes, len) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* IFA_LOCAL is the host's own address; on a link with two ends IFA_ADDRESS is the other end's. */
-static void look_at(struct search *s, const struct nlmsghdr *message)
-{
-    const struct ifaddrmsg *head = NLMSG_DATA(message);
-    unsigned len = head->ifa_family == AF_INET ? 4 : 16;
-    int left = (int)IFA_PAYLOAD(message);
-    const uint8_t *bytes = NULL;
-
-    if (head->ifa_family != AF_INET && head->ifa_family != AF_INET6)
-        return;
-    for (const struct rtattr *a = IFA_RTA(head); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
-        if (RTA_PAYLOAD(a) == len &&
-            (a->rta_type == IFA_LOCAL || (a->rta_type == IFA_ADDRESS && !bytes)))
-            bytes = RTA_DATA(a);
-    }
-    if (!bytes || s->n == FOUND_MAX || !is_wanted(s, head->ifa_family, bytes, len))
-        return;
-    s->found[s->n] = (struct found){.head = *head, .len = len};
-    memcpy(s->found[s->n].bytes, bytes, len);
-    s->n++;
-}
-
-/* One piece of the answer. 1: the list is complete; 0: more follows. */
-static int look_at_all(struct search *s, const struct nlmsghdr *message, size_t size)
-{
-    for (; NLMSG_OK(message, size); message = NLMSG_NEXT(message, size)) {
-        if (message->nlmsg_type == NLMSG_DONE)
-            return 1;
-        if (message->nlmsg_type == NLMSG_ERROR)
-            return HF_EUNAVAIL;
-        if (message->nlmsg_type == RTM_NEWADDR)
-            look_at(s, message);
-    }
-    return 0;
-}
-
-static int find(int fd, struct search *s)
+/*
+ * With the first IPv4 address of a network, an interface loses all others of that network, the
+ * host's own among them, unless promote_secondaries is set, as systemd does for all interfaces. A
+ * host address (/32), as the shipped hook adds it, has no others beside it.
+ */
+static void keep_other_addresses(int fd, const struct hf_held *held)
 {
     struct {
         struct nlmsghdr head;
-        struct ifaddrmsg body;
-    } question = {
-        .head = {.nlmsg_len = sizeof(question),
-                 .nlmsg_type = RTM_GETADDR,
-                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-        .body = {.ifa_family = AF_UNSPEC},
+        struct ifinfomsg body;
+        struct rtattr families, ipv4, settings, setting;
+        uint32_t value;
+    } order = {
+        .head = {.nlmsg_len = sizeof(order),
+                 .nlmsg_type = RTM_SETLINK,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+        .body = {.ifi_family = AF_UNSPEC, .ifi_index = (int)held->head.ifa_index},
+        .families = {.rta_len = RTA_LENGTH(3 * sizeof(struct rtattr) + sizeof(uint32_t)),
+                     .rta_type = IFLA_AF_SPEC},
+        .ipv4 = {.rta_len = RTA_LENGTH(2 * sizeof(struct rtattr) + sizeof(uint32_t)),
+                 .rta_type = AF_INET},
+        .settings = {.rta_len = RTA_LENGTH(sizeof(struct rtattr) + sizeof(uint32_t)),
+                     .rta_type = IFLA_INET_CONF},
+        .setting = {.rta_len = RTA_LENGTH(sizeof(uint32_t)),
+                    .rta_type = IPV4_DEVCONF_PROMOTE_SECONDARIES},
+        .value = 1,
     };
-    static union {
-        struct nlmsghdr head;
-        uint8_t bytes[ANSWER_MAX];
-    } answer;
-    int rv = 0;
 
-    s->n = 0;
-    if (send(fd, &question, sizeof(question), 0) < 0)
-        return HF_EUNAVAIL;
-    while (rv == 0) {
-        ssize_t size = recv(fd, &answer, sizeof(answer), 0);
-
-        rv = size <= 0 ? HF_EUNAVAIL : look_at_all(s, &answer.head, (size_t)size);
-    }
-    return rv < 0 ? rv : 0;
+    if (held->head.ifa_family == AF_INET && held->head.ifa_prefixlen < ALONE_BITS)
+        (void)hf_netlink_ask(fd, &order.head);
 }
 
-/* Without asking for an acknowledgement: the list is read again afterwards. */
-static void remove_one(int fd, const struct found *found)
+static void log_removed(const struct hf_addr *address, const struct hf_held *held,
+                        enum hf_log_level level, const char *reason)
+{
+    char interface[IF_NAMESIZE] = "";
+    struct hf_addr bare = *address;
+
+    bare.port = 0;
+    (void)if_indextoname(held->head.ifa_index, interface);
+    hf_log(level, "address removed", HF_ADDR("address", &bare),
+           HF_UINT("prefix", held->head.ifa_prefixlen), HF_STR("interface", interface),
+           HF_STR("reason", reason));
+}
+
+static int remove_one(int fd, const struct hf_addr *address, const struct hf_held *held)
 {
     struct {
         struct nlmsghdr head;
@@ -111,41 +68,40 @@ static void remove_one(int fd, const struct found *found)
         struct rtattr attribute;
         uint8_t bytes[16];
     } order = {
-        .head = {.nlmsg_type = RTM_DELADDR, .nlmsg_flags = NLM_F_REQUEST},
-        .body = found->head,
+        .head = {.nlmsg_type = RTM_DELADDR, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+        .body = held->head,
         .attribute = {.rta_type = IFA_LOCAL},
     };
+    unsigned len = held->head.ifa_family == AF_INET ? 4 : 16;
 
-    order.attribute.rta_len = (unsigned short)RTA_LENGTH(found->len);
-    order.head.nlmsg_len = (uint32_t)(NLMSG_LENGTH(sizeof(order.body)) + RTA_SPACE(found->len));
-    memcpy(order.bytes, found->bytes, found->len);
-    (void)send(fd, &order, order.head.nlmsg_len, 0);
+    order.attribute.rta_len = (unsigned short)RTA_LENGTH(len);
+    order.head.nlmsg_len = (uint32_t)(NLMSG_LENGTH(sizeof(order.body)) + RTA_SPACE(len));
+    memcpy(order.bytes, address->bytes, len);
+    keep_other_addresses(fd, held);
+    return hf_netlink_ask(fd, &order.head);
 }
 
-/* A refusal arrives as a message of its own; the next question must not read it as its answer. */
-static void forget_refusals(int fd)
+/* What an interrupted list shows is removed as well; only a whole list without any is the end. */
+int hf_addresses_remove(const struct hf_addr *addresses, unsigned n, enum hf_log_level level,
+                        const char *reason)
 {
-    uint8_t refusal[1024];
-
-    while (recv(fd, refusal, sizeof(refusal), MSG_DONTWAIT) > 0)
-        ;
-}
-
-int hf_addresses_remove(const struct hf_addr *addresses, unsigned n)
-{
-    struct search s = {.addresses = addresses, .n_addresses = n};
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    int rv;
+    struct hf_held_list list;
+    int fd = hf_netlink_open(0);
+    int rv = HF_EUNAVAIL;
 
     if (fd < 0)
         return HF_EUNAVAIL;
-    rv = find(fd, &s);
-    if (rv == 0 && s.n > 0) {
-        for (unsigned i = 0; i < s.n; i++)
-            remove_one(fd, &s.found[i]);
-        forget_refusals(fd);
-        rv = find(fd, &s);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        rv = hf_host_list(fd, addresses, n, &list);
+        if ((rv == 0 && list.n == 0) || (rv < 0 && rv != HF_EBUSY))
+            break;
+        for (unsigned i = 0; i < list.n; i++) {
+            const struct hf_addr *address = &addresses[list.held[i].number];
+
+            if (remove_one(fd, address, &list.held[i]) == 0)
+                log_removed(address, &list.held[i], level, reason);
+        }
     }
     close(fd);
-    return rv < 0 ? rv : (int)s.n;
+    return rv < 0 ? rv : (int)list.n;
 }

@@ -1,6 +1,7 @@
 /*
- * The runner: one loop over three sources, the daemon's requests, the end of the hook, and the
- * clock. Each turn compares what is wanted with what is, and does the one next step.
+ * The runner: one loop over four sources, the daemon's requests, the end of the hook, the clock,
+ * and what the kernel tells of the host's addresses. Each turn compares what is wanted with what
+ * is, and does the one next step.
  */
 #include <cap-ng.h>
 #include <errno.h>
@@ -16,7 +17,12 @@
 #include "base/error.h"
 #include "base/log.h"
 
-enum { LAST_ATTEMPTS = 25 }; /* to drop, when the daemon is gone: then the runner gives up */
+enum {
+    LAST_ATTEMPTS = 25, /* to drop, when the daemon is gone: then the runner gives up */
+    LOSSES_MAX = 3,     /* of addresses that are up, each within LOSSES_MS of the one before */
+    LOSSES_MS = 60000,
+    TURN_REQUESTS = 64, /* what else is due is looked at after so many */
+};
 
 /* UNKNOWN: at the start, and after a hook that did not end well. */
 enum state { UNKNOWN, UP, DOWN };
@@ -24,7 +30,9 @@ enum state { UNKNOWN, UP, DOWN };
 struct runner {
     const struct hf_addresses_config *config;
     int socket; /* -1: the daemon is gone */
+    int daemon; /* its pidfd, or -1 */
     int timer;
+    int news; /* of the kernel: an address came or went */
     struct hf_hook hook;
     enum state state;
 
@@ -37,6 +45,11 @@ struct runner {
     int drop_error;          /* of the hook, in the last attempt to drop */
     uint64_t retry_ms;       /* the next attempt */
     unsigned attempts;       /* to drop, in a row */
+
+    int known;        /* UP: those that the host has had since the take, as bits */
+    uint64_t look_ms; /* whether it still has them is to be looked at then; 0: no news */
+    unsigned losses;  /* in a row */
+    uint64_t lost_ms; /* the last of them */
 };
 
 /* ---- to the daemon ---- */
@@ -96,27 +109,48 @@ static void order(struct runner *r, const struct hf_addresses_request *request)
     }
 }
 
-static void read_requests(struct runner *r)
+/* Its process is what counts: a copy of its socket may be in another one. */
+static void daemon_ended(struct runner *r)
 {
-    struct hf_addresses_request request;
-    ssize_t n;
-
-    while ((n = recv(r->socket, &request, sizeof(request), MSG_DONTWAIT)) ==
-           (ssize_t)sizeof(request))
-        order(r, &request);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    close(r->socket);
-    r->socket = -1;
+    if (r->socket >= 0)
+        close(r->socket);
+    if (r->daemon >= 0)
+        close(r->daemon);
+    r->socket = r->daemon = -1;
     r->attempts = 0;
     want_down(r, "the daemon has ended", false);
 }
 
+static void read_requests(struct runner *r)
+{
+    struct hf_addresses_request request;
+
+    for (unsigned i = 0; i < TURN_REQUESTS; i++) {
+        ssize_t n = recv(r->socket, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n != (ssize_t)sizeof(request)) {
+            daemon_ended(r);
+            return;
+        }
+        order(r, &request);
+    }
+}
+
 /* ---- steps ---- */
+
+static int remove_addresses(const struct runner *r)
+{
+    enum hf_log_level level = r->why_down && r->asked_down ? HF_LOG_INFO : HF_LOG_WARN;
+    const char *reason = r->why_down ? r->why_down : "left by an earlier process, or added by hand";
+
+    return hf_addresses_remove(r->config->addresses, r->config->n_addresses, level, reason);
+}
 
 static void drop_done(struct runner *r)
 {
-    int left = hf_addresses_remove(r->config->addresses, r->config->n_addresses);
+    int left = remove_addresses(r);
 
     if (left != 0) { /* try again, after a pause */
         if (r->attempts++ % LAST_ATTEMPTS == 0)
@@ -140,17 +174,18 @@ static void drop_done(struct runner *r)
 static void begin_drop(struct runner *r, uint64_t now)
 {
     r->state = UNKNOWN;
+    r->known = 0;
     (void)hf_addresses_bar(r->config->addresses, r->config->n_addresses, true);
-    (void)hf_addresses_remove(r->config->addresses, r->config->n_addresses);
+    (void)remove_addresses(r);
     r->drop_error = hf_hook_start(&r->hook, r->config, false, now);
     if (r->drop_error < 0)
         drop_done(r);
 }
 
-static void take_failed(struct runner *r, int error)
+static void take_failed(struct runner *r, int error, const char *why)
 {
     answer_take(r, HF_ADDRESSES_FAILED, error);
-    want_down(r, "the hook failed", false);
+    want_down(r, why, false);
 }
 
 static void begin_take(struct runner *r, uint64_t now)
@@ -161,7 +196,28 @@ static void begin_take(struct runner *r, uint64_t now)
     (void)hf_addresses_bar(r->config->addresses, r->config->n_addresses, false);
     rv = hf_hook_start(&r->hook, r->config, true, now);
     if (rv < 0)
-        take_failed(r, rv);
+        take_failed(r, rv, "the hook failed");
+}
+
+/*
+ * An address that the host had since the last drop, and does not have after the hook has taken it
+ * again, will not come back. One that it never had is none of an interface: a hook may do other
+ * things.
+ */
+static void taken(struct runner *r)
+{
+    int present = hf_addresses_present(r->config->addresses, r->config->n_addresses);
+
+    if (present >= 0 && (r->known & ~present)) {
+        take_failed(r, HF_ENOENT, "an address does not stay");
+        return;
+    }
+    if (present >= 0)
+        r->known = present;
+    r->look_ms = present < 0 ? hf_addresses_now_ms() + HF_ADDRESSES_PAUSE_MS : 0;
+    r->state = UP;
+    hf_log(HF_LOG_INFO, "addresses taken", HF_STR("service", r->config->service));
+    answer_take(r, HF_ADDRESSES_UP, 0);
 }
 
 static void hook_ended(struct runner *r)
@@ -172,12 +228,32 @@ static void hook_ended(struct runner *r)
         r->drop_error = error;
         drop_done(r);
     } else if (error == 0) {
-        r->state = UP;
-        hf_log(HF_LOG_INFO, "addresses taken", HF_STR("service", r->config->service));
-        answer_take(r, HF_ADDRESSES_UP, 0);
+        taken(r);
     } else if (error != HF_ECANCELED) {
-        take_failed(r, error);
+        take_failed(r, error, "the hook failed");
     }
+}
+
+/* Whether the host still has what it had when it took them; what is lost is taken again. */
+static void look_for_losses(struct runner *r, uint64_t now)
+{
+    int present = hf_addresses_present(r->config->addresses, r->config->n_addresses);
+    int lost = present < 0 ? 0 : r->known & ~present;
+
+    r->look_ms = present < 0 ? now + HF_ADDRESSES_PAUSE_MS : 0;
+    if (present > 0)
+        r->known |= present;
+    if (!lost)
+        return;
+    r->losses = now - r->lost_ms < LOSSES_MS ? r->losses + 1 : 1;
+    r->lost_ms = now;
+    r->take_open = true; /* the daemon hears of it */
+    hf_log(HF_LOG_WARN, "this host has lost an address of the service",
+           HF_STR("service", r->config->service),
+           HF_ADDR("address", &r->config->addresses[__builtin_ctz((unsigned)lost)]),
+           HF_STR("action", r->losses > LOSSES_MAX ? "left to another node" : "taken again"));
+    if (r->losses > LOSSES_MAX)
+        take_failed(r, HF_ENOENT, "an address does not stay");
 }
 
 /* A hook that takes too long, or whose work is no longer wanted. */
@@ -206,6 +282,8 @@ static void step(struct runner *r, uint64_t now)
         watch_hook(r, now);
         return;
     }
+    if (r->wanted_up && r->state == UP && r->look_ms && now >= r->look_ms)
+        look_for_losses(r, now);
     /* What is wanted but unknown is of an earlier life, or half taken. */
     if (r->wanted_up ? r->state == UNKNOWN : r->state != DOWN && now >= r->retry_ms)
         begin_drop(r, now);
@@ -222,6 +300,8 @@ static uint64_t next_ms(const struct runner *r)
 
     if (r->hook.pid && (next == 0 || r->hook.deadline_ms < next))
         next = r->hook.deadline_ms;
+    if (!r->hook.pid && r->wanted_up && r->state == UP && r->look_ms && r->look_ms < next)
+        next = r->look_ms;
     if (!r->hook.pid && !r->wanted_up && r->state != DOWN)
         next = r->retry_ms ? r->retry_ms : 1; /* long ago: at once */
     return next;
@@ -242,6 +322,8 @@ static void wait_for_news(struct runner *r)
         {.fd = r->timer, .events = POLLIN},
         {.fd = r->socket, .events = POLLIN},
         {.fd = r->hook.pid ? r->hook.pidfd : -1, .events = POLLIN},
+        {.fd = r->news, .events = POLLIN},
+        {.fd = r->daemon, .events = POLLIN},
     };
     uint64_t expirations;
 
@@ -250,8 +332,14 @@ static void wait_for_news(struct runner *r)
         return;
     if (fds[0].revents)
         (void)!read(r->timer, &expirations, sizeof(expirations));
-    if (fds[1].revents)
+    if (fds[4].revents)
+        daemon_ended(r);
+    else if (fds[1].revents)
         read_requests(r);
+    /* A moment later: an interface that goes down and up again loses them all, one by one. What a
+     * hook does is looked at when it has ended. */
+    if (fds[3].revents && hf_netlink_drain(r->news) && r->state == UP && !r->look_ms)
+        r->look_ms = hf_addresses_now_ms() + HF_ADDRESSES_PAUSE_MS;
     if (fds[2].revents)
         hook_ended(r);
 }
@@ -268,11 +356,11 @@ static void keep_two_capabilities(void)
 {
     static const unsigned kept[] = {CAP_NET_ADMIN, CAP_NET_RAW};
     bool root = geteuid() == 0;
+    bool known = capng_get_caps_process() == 0;
     bool have[2];
 
-    capng_get_caps_process();
     for (unsigned i = 0; i < 2; i++)
-        have[i] = capng_have_capability(CAPNG_PERMITTED, kept[i]);
+        have[i] = known && capng_have_capability(CAPNG_PERMITTED, kept[i]);
     capng_clear(CAPNG_SELECT_ALL);
     for (unsigned i = 0; i < 2; i++) {
         capng_type_t sets = CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE |
@@ -303,18 +391,23 @@ static void become_runner(const struct hf_addresses_config *config)
         keep_two_capabilities();
 }
 
-void hf_runner_run(const struct hf_addresses_config *config, int socket)
+/* The log has a thread of its own: a reader that has stopped must not keep the addresses up. */
+void hf_runner_run(const struct hf_addresses_config *config, struct hf_runner_files *files)
 {
-    struct runner r = {.config = config, .socket = socket, .hook = {.pidfd = -1}};
+    struct runner r = {
+        .config = config, .socket = files->socket, .daemon = files->daemon, .hook = {.pidfd = -1}};
 
     become_runner(config);
     r.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (r.timer < 0) /* without a clock it cannot do its work; the daemon sees the end */
+    r.news = hf_netlink_open(RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
+    if (r.timer < 0 || r.news < 0 || hf_log_start() < 0) /* the daemon sees the end */
         _exit(EXIT_FAILURE);
     while (!is_done(&r)) {
         step(&r, hf_addresses_now_ms());
         if (!is_done(&r))
             wait_for_news(&r);
     }
+    hf_addresses_unlock(&files->lock);
+    hf_log_stop();
     _exit(r.state == DOWN ? EXIT_SUCCESS : EXIT_FAILURE);
 }

@@ -1,11 +1,11 @@
 /*
- * Decides whether a request may read, and whether it may change something (SEC-10).
+ * Decides which level of access a request has (SEC-10, ADM-09; access.h has the levels).
  *
- * Over TCP any local user and any page in a browser on this host can reach us, so without the token
- * a request may only read, and only under a name that is this host's own (host.h). A change needs
- * the token; and if a browser sends it, it must come from our own page (Origin names the same host
- * as Host). Over the unix socket the kernel names the peer's user: root and the daemon's own user
- * may make changes, other users may read.
+ * Over TCP any local user and any page in a browser on this host can reach us, so without a token
+ * or a session a request is a reader's, and only under a name that is this host's own (host.h). If
+ * a browser sends a change, it must come from our own page (Origin names the same host as Host).
+ * Over the unix socket the kernel names the peer's user: root and the daemon's own user may do all,
+ * other users are readers unless they have a token.
  */
 #include <strings.h>
 #include <sys/socket.h>
@@ -13,6 +13,7 @@
 
 #include "admin/host.h"
 #include "admin/private.h"
+#include "admin/sessions.h"
 #include "admin/token.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -56,46 +57,73 @@ static bool same_origin(const struct request *request)
                        strcasecmp(origin + strlen(SCHEME), host) == 0);
 }
 
-static bool has_token(const struct request *request)
+/* What a token or a session that the request carries is worth. */
+static enum access shown_level(const struct request *request)
 {
-    const char *token = request->admin->token;
+    const char *given = header(request, MHD_HTTP_HEADER_AUTHORIZATION);
+    struct hf_admin *admin = request->admin;
 
-    return token[0] && token_matches(token, header(request, MHD_HTTP_HEADER_AUTHORIZATION));
+    if (!given)
+        return ACCESS_NONE;
+    if (admin->token[0] && token_matches(admin->token, given))
+        return ACCESS_CHANGE;
+    if (admin->read_token[0] && token_matches(admin->read_token, given))
+        return ACCESS_FILES;
+    return sessions_level(&admin->sessions, given, uv_now(admin->config.loop));
 }
 
-/* Why this request may not even look; NULL if it may. */
-static const char *look_refusal(const struct request *request)
-{
-    struct hf_addr local;
-
-    if (request->listener->local || has_token(request))
-        return NULL;
-    if (host_names_us(header(request, MHD_HTTP_HEADER_HOST),
-                      end_of(socket_of(request), getsockname, &local) ? &local : NULL,
-                      request->admin->config.server_name))
-        return NULL;
-    return "The Host header does not name this server. Ask under localhost, the address it listens "
-           "on or its server.name; or send the token.";
-}
-
-static const char *change_refusal(const struct request *request, unsigned *status)
+static bool is_trusted_user(const struct request *request)
 {
     struct ucred peer;
 
+    return request->listener->local && peer_credentials(request, &peer) &&
+           (peer.uid == 0 || peer.uid == geteuid());
+}
+
+enum access access_level(const struct request *request)
+{
+    enum access shown = shown_level(request);
+    struct hf_addr local;
+
+    if (is_trusted_user(request))
+        return ACCESS_CHANGE;
+    if (shown > ACCESS_READER)
+        return shown;
+    if (request->listener->local ||
+        host_names_us(header(request, MHD_HTTP_HEADER_HOST),
+                      end_of(socket_of(request), getsockname, &local) ? &local : NULL,
+                      request->admin->config.server_name))
+        return ACCESS_READER;
+    return ACCESS_NONE;
+}
+
+/* Why the request may not have this level, and with which status to say so; NULL: it may. */
+static const char *refusal(const struct request *request, enum access needed, unsigned *status)
+{
+    const struct hf_admin *admin = request->admin;
+
     *status = MHD_HTTP_FORBIDDEN;
-    if (request->listener->local && peer_credentials(request, &peer) &&
-        (peer.uid == 0 || peer.uid == geteuid()))
-        return NULL;
-    if (!same_origin(request))
+    if (request->level == ACCESS_NONE)
+        return "The Host header does not name this server. Ask under localhost, the address it "
+               "listens on or its server.name; or send the token.";
+    if (needed == ACCESS_CHANGE && !is_trusted_user(request) && !same_origin(request))
         return "Changes are taken only from the page that this server serves itself.";
-    if (has_token(request))
+    if (request->level >= needed)
         return NULL;
-    if (request->admin->token[0]) {
+    if (admin->token[0] || (needed == ACCESS_FILES && admin->read_token[0])) {
         *status = MHD_HTTP_UNAUTHORIZED;
-        return "Changes need the token: Authorization: Bearer TOKEN.";
+        return needed == ACCESS_CHANGE
+                   ? "Changes need the token: Authorization: Bearer TOKEN."
+                   : "The files of locks are shown with a token: Authorization: Bearer TOKEN.";
     }
+    if (needed == ACCESS_FILES)
+        return "The files of locks are shown only to root and to callers with a token, and none is "
+               "configured. Use holdfastctl on the server as root, or set admin.read_token_file.";
     if (request->listener->local)
         return "On this socket only root and the daemon's own user may change something.";
+    if (admin->no_token)
+        return "Changes over TCP need a token, and admin.token_file cannot be used; the log says "
+               "why. Use holdfastctl on the server as root, which goes by the unix socket.";
     return "Changes over TCP need a token, and none is configured. Set admin.token_file; or use "
            "holdfastctl on the server as root, which goes by the unix socket.";
 }
@@ -112,26 +140,19 @@ static bool refuse(struct request *request, unsigned status, const char *reason,
     return false;
 }
 
-bool access_may_look(struct request *request, enum MHD_Result *answered)
-{
-    const char *reason = look_refusal(request);
-
-    return !reason || refuse(request, MHD_HTTP_FORBIDDEN, reason, answered);
-}
-
-bool access_may_change(struct request *request, enum MHD_Result *answered)
+bool access_may(struct request *request, enum access needed, enum MHD_Result *answered)
 {
     unsigned status;
-    const char *reason = change_refusal(request, &status);
+    const char *reason = refusal(request, needed, &status);
 
     return !reason || refuse(request, status, reason, answered);
 }
 
-const char *access_changes(const struct request *request)
+const char *access_word(const struct request *request, enum access needed)
 {
     unsigned status;
 
-    if (!change_refusal(request, &status))
+    if (!refusal(request, needed, &status))
         return "allowed";
     return status == MHD_HTTP_UNAUTHORIZED ? "with_token" : "refused";
 }

@@ -7,9 +7,7 @@
  * Lists are read from the core's view. A change is made in the core, as NLM and NSM do it, and
  * answered when it is durable. What only the daemon knows comes through struct hf_admin_ops.
  *
- * Access: over TCP a request may read if its Host header names this host, and change something if
- * it carries the token. On the unix socket root and the daemon's own user may make changes, other
- * users may read (access.c).
+ * Access: access.h has the levels, access.c decides which one a request has.
  *
  * Everything a peer can send or hold is bounded: connections, headers, body, time (server.c,
  * connections.c).
@@ -32,6 +30,7 @@ enum { HF_ADMIN_STEPS_MAX = 4, HF_ADMIN_TEXT_MAX = 320 };
 struct hf_admin_step {
     const char *name;
     bool ok;
+    bool back; /* the way of the client to us, not ours to the client */
     uint32_t elapsed_ms;
     char finding[HF_ADMIN_TEXT_MAX]; /* for the operator */
     char advice[HF_ADMIN_TEXT_MAX];  /* what to do about it; "" if all is well */
@@ -122,18 +121,19 @@ struct hf_admin_config {
     const struct hf_addr *server_listen; /* where NLM and NSM are served */
     unsigned n_server_listen;
     uint16_t server_port;
-    const char *listen;     /* ADDRESS:PORT; "": none */
-    const char *socket;     /* path; "": none */
-    const char *token_file; /* "": no token */
-    const char *fh_map;     /* "": none */
-    const char *names;      /* a namer's socket; "auto"; "": none */
+    const char *listen;          /* ADDRESS:PORT; "": none */
+    const char *socket;          /* path; "": none */
+    const char *token_file;      /* "": no token */
+    const char *read_token_file; /* "": no token for readers of file names */
+    const char *fh_map;          /* "": none */
+    const char *names;           /* a namer's socket; "auto"; "": none */
 };
 
 struct hf_admin;
 
 /*
- * HF_EINVAL, with the reason in the log, if the token or the map cannot be read. If it cannot
- * listen on an address it logs a warning and goes on: locks can be served without administration.
+ * A token or a map that cannot be read, and an address that it cannot listen on, are logged, and it
+ * goes on without: locks can be served without administration.
  */
 int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out);
 
@@ -146,9 +146,9 @@ void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service);
 /* What is known of names, for metrics; NULL: nothing. */
 struct hf_names *hf_admin_names(struct hf_admin *admin);
 
-/* For --check-config: reads both files as hf_admin_new() does. HF_EINVAL, with the reason in the
- * log, if one cannot be used; both are looked at. */
-int hf_admin_check_files(const char *token_file, const char *fh_map);
+/* For --check-config: reads the files as hf_admin_new() does. HF_EINVAL, with the reason in the
+ * log, if one cannot be used; all are looked at. */
+int hf_admin_check_files(const struct hf_admin_config *config);
 
 /* Reads the map of file handles again; the old map stays in use if it cannot be read. */
 void hf_admin_reload(struct hf_admin *admin);

@@ -1,65 +1,114 @@
 /*
  * A release by path. The core knows handles only, so the handles of all files that are locked,
  * waited for or reserved are named first, a few hundred at a time, and those that have this path
- * are released together: a file that two exports share has two handles. A name counts only if it
- * was learnt for this request: the file may have been renamed since another request asked.
+ * are then released, a few at a time: a file that two exports share has two handles, and a client
+ * can make up any number. A name counts only if it was learnt for this request: the file may have
+ * been renamed since another request asked.
  */
 #include <string.h>
+#include <sys/random.h>
 
 #include "admin/filter.h"
 #include "admin/private.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/text.h"
 
-enum { HANDLES_MAX = 64, ROWS_AT_ONCE = 32, ROWS_PER_TURN = 512 };
+enum {
+    ROWS_AT_ONCE = 32,
+    ROWS_PER_TURN = 512,
+    SLOTS_PER_TURN = 16384,
+    HANDLES_PER_TURN = 64, /* released */
+    LOCKS_PER_TURN = 1000, /* of them; the locks of one handle are released at once */
+};
 
 struct handle {
-    uint8_t bytes[HF_NAMES_HANDLE_MAX];
-    size_t len;
+    struct hf_map_node node;
+    struct hf_list link;
+    uint8_t len;
+    uint8_t bytes[];
 };
 
 struct by_path {
     struct filter filter; /* for its path */
     uint64_t since_ms;    /* of uv_now() */
-    unsigned kind;        /* of FETCH */
+    unsigned kind;        /* of FETCH; behind the last one when all handles are known */
     uint64_t cursor;
     uint64_t named_to; /* rows below this cursor have been asked for their names */
+    bool last;         /* and none of this kind are behind it */
+    bool failed;       /* memory ran out */
     uint64_t unnamed;
-    struct handle handles[HANDLES_MAX];
-    size_t n;
+    struct hf_map known; /* handles that are or were to be released */
+    struct hf_list handles;
+    struct hf_hash_key key;
+    int64_t released; /* HF_ENOENT: nothing yet */
+    struct hf_awaited wait;
+    json_t *granted;
 };
 
-#define FETCH_HANDLES(name, type, member)                                    \
-    static size_t fetch_##name(const struct hf_core *core, uint64_t *cursor, \
-                               struct hf_bytes fhs[ROWS_AT_ONCE])            \
-    {                                                                        \
-        struct type rows[ROWS_AT_ONCE];                                      \
-        size_t n = hf_core_view_##name(core, cursor, rows, ROWS_AT_ONCE);    \
-        for (size_t i = 0; i < n; i++)                                       \
-            fhs[i] = rows[i].member;                                         \
-        return n;                                                            \
+#define FETCH_HANDLES(name, type, member)                                                  \
+    static size_t fetch_##name(const struct hf_core *core, uint64_t *cursor, uint64_t end, \
+                               struct hf_bytes fhs[ROWS_AT_ONCE])                          \
+    {                                                                                      \
+        struct type rows[ROWS_AT_ONCE];                                                    \
+        size_t n = hf_core_view_##name(core, cursor, end, rows, ROWS_AT_ONCE);             \
+        for (size_t i = 0; i < n; i++)                                                     \
+            fhs[i] = rows[i].member;                                                       \
+        return n;                                                                          \
     }
 
 FETCH_HANDLES(locks, hf_view_lock, record.fh)
 FETCH_HANDLES(waiters, hf_view_waiter, fh)
 FETCH_HANDLES(shares, hf_view_share, fh)
 
-static size_t (*const FETCH[])(const struct hf_core *core, uint64_t *cursor,
+static size_t (*const FETCH[])(const struct hf_core *core, uint64_t *cursor, uint64_t end,
                                struct hf_bytes fhs[ROWS_AT_ONCE]) = {fetch_locks, fetch_waiters,
                                                                      fetch_shares};
 
 void by_path_free(struct by_path *by_path)
 {
+    if (!by_path)
+        return;
+    while (!hf_list_empty(&by_path->handles)) {
+        struct handle *handle = hf_list_first(&by_path->handles, struct handle, link);
+
+        hf_list_remove(&handle->link);
+        hf_map_remove(&by_path->known, &handle->node);
+        hf_free(&hf_alloc_heap, handle);
+    }
+    hf_map_free(&by_path->known);
+    json_decref(by_path->granted);
     hf_free(&hf_alloc_heap, by_path);
 }
 
-static bool is_taken(const struct by_path *b, struct hf_bytes fh)
+/* ---- finding ---- */
+
+static bool same_fh(const struct hf_map_node *node, const void *key)
 {
-    for (size_t i = 0; i < b->n; i++) {
-        if (hf_bytes_equal(fh, hf_bytes(b->handles[i].bytes, b->handles[i].len)))
-            return true;
+    const struct handle *handle = hf_container_of(node, struct handle, node);
+    const struct hf_bytes *fh = key;
+
+    return hf_bytes_equal(hf_bytes(handle->bytes, handle->len), *fh);
+}
+
+static void take(struct by_path *b, struct hf_bytes fh)
+{
+    uint64_t hash = hf_hash(&b->key, fh.data, fh.len);
+    struct handle *handle;
+
+    if (hf_map_find(&b->known, hash, same_fh, &fh))
+        return;
+    handle = hf_calloc(&hf_alloc_heap, 1, sizeof(*handle) + fh.len);
+    if (!handle) {
+        b->failed = true;
+        return;
     }
-    return false;
+    handle->len = (uint8_t)fh.len;
+    memcpy(handle->bytes, fh.data, fh.len);
+    hf_map_insert(&b->known, &handle->node, hash);
+    hf_list_add_tail(&b->handles, &handle->link);
 }
 
 static void take_if_named(struct by_path *b, struct hf_names *names, struct hf_bytes fh)
@@ -68,12 +117,9 @@ static void take_if_named(struct by_path *b, struct hf_names *names, struct hf_b
     enum hf_name_status status = hf_names_get(names, fh, b->since_ms, &path);
 
     b->unnamed += status == HF_NAME_NONE;
-    if (status != HF_NAME_KNOWN || is_taken(b, fh) || b->n == HANDLES_MAX ||
-        fh.len > HF_NAMES_HANDLE_MAX ||
-        (strcmp(path, b->filter.quoted) != 0 && strcmp(path, b->filter.path) != 0))
-        return;
-    memcpy(b->handles[b->n].bytes, fh.data, fh.len);
-    b->handles[b->n++].len = fh.len;
+    if (status == HF_NAME_KNOWN && fh.len <= HF_NAMES_HANDLE_MAX &&
+        (strcmp(path, b->filter.quoted) == 0 || strcmp(path, b->filter.path) == 0))
+        take(b, fh);
 }
 
 /* Asks for the names of the rows that come next; true if an answer is awaited. */
@@ -81,62 +127,94 @@ static bool ask(struct by_path *b, const struct hf_core *core, struct hf_names *
 {
     struct hf_bytes fhs[ROWS_AT_ONCE];
     uint64_t cursor = b->cursor;
+    uint64_t end = cursor + SLOTS_PER_TURN;
     bool awaited = false;
-    size_t n = 1;
 
-    for (size_t seen = 0; seen < ROWS_PER_TURN && n > 0; seen += n) {
-        n = FETCH[b->kind](core, &cursor, fhs);
+    b->last = false;
+    for (size_t n, seen = 0; seen < ROWS_PER_TURN && cursor < end && !b->last; seen += n) {
+        n = FETCH[b->kind](core, &cursor, end, fhs);
         for (size_t i = 0; i < n; i++)
             awaited |= hf_names_ask(names, fhs[i]);
+        b->last = n < ROWS_AT_ONCE && cursor < end;
     }
     b->named_to = cursor;
     return awaited;
 }
 
-/* The rows that have been asked for; false when the last kind has come to its end. */
-static bool look(struct by_path *b, const struct hf_core *core, struct hf_names *names)
+/* The rows that have been asked for. */
+static void look(struct by_path *b, const struct hf_core *core, struct hf_names *names)
 {
     struct hf_bytes fhs[ROWS_AT_ONCE];
-    size_t n = 1;
+    size_t n = ROWS_AT_ONCE;
 
-    while (b->cursor < b->named_to && n > 0) {
-        n = FETCH[b->kind](core, &b->cursor, fhs);
+    while (n == ROWS_AT_ONCE) {
+        n = FETCH[b->kind](core, &b->cursor, b->named_to, fhs);
         for (size_t i = 0; i < n; i++)
             take_if_named(b, names, fhs[i]);
     }
-    n = FETCH[b->kind](core, &(uint64_t){b->cursor}, fhs);
-    if (n > 0)
-        return true;
+    b->cursor = b->named_to;
+    if (!b->last)
+        return;
     b->cursor = b->named_to = 0;
-    return ++b->kind < sizeof(FETCH) / sizeof(FETCH[0]);
+    b->kind++;
 }
 
-static enum MHD_Result release_all(struct request *request, const struct by_path *b)
+/* ---- releasing ---- */
+
+static void release_one(struct by_path *b, struct hf_service *service, const struct handle *handle)
+{
+    struct hf_awaited one = {0}; /* the locks of a file are released at once */
+    int64_t n = hf_core_release_file(service->core, hf_service_now(service),
+                                     hf_bytes(handle->bytes, handle->len), &one);
+
+    if (n < 0)
+        return; /* its last lock went meanwhile */
+    b->released = n + (b->released > 0 ? b->released : 0);
+    b->wait.seq = one.seq > b->wait.seq ? one.seq : b->wait.seq;
+}
+
+/* What was granted must be read in the turn in which it was released. */
+static void release_some(struct request *request, struct by_path *b)
 {
     struct hf_service *service = request->admin->config.service;
     uint64_t mark = hf_core_view_grant_mark(service->core);
-    int64_t released = HF_ENOENT;
-    struct hf_awaited wait = {0};
+    int64_t before = b->released;
+    struct handle *handle;
+    json_t *granted;
+
+    for (unsigned i = 0; i < HANDLES_PER_TURN && b->released - before < LOCKS_PER_TURN &&
+                         (handle = hf_list_first(&b->handles, struct handle, link));
+         i++) {
+        release_one(b, service, handle);
+        hf_list_remove(&handle->link);
+        hf_map_remove(&b->known, &handle->node);
+        hf_free(&hf_alloc_heap, handle);
+    }
+    granted = granted_since(request, mark, json_array_size(b->granted));
+    json_array_extend(b->granted, granted);
+    json_decref(granted);
+}
+
+static enum MHD_Result reply(struct request *request, struct by_path *b)
+{
+    json_t *granted = b->granted;
     char detail[128];
 
-    for (size_t i = 0; i < b->n; i++) {
-        struct hf_awaited one = {0}; /* the locks of a file are released at once */
-        int64_t n = hf_core_release_file(service->core, hf_service_now(service),
-                                         hf_bytes(b->handles[i].bytes, b->handles[i].len), &one);
-
-        if (n < 0)
-            continue; /* its last lock went meanwhile */
-        released = n + (released > 0 ? released : 0);
-        wait.seq = one.seq > wait.seq ? one.seq : wait.seq;
-    }
-    if (released < 0 && b->unnamed > 0) {
+    if (b->released < 0 && b->unnamed > 0) {
         hf_format(detail, sizeof(detail),
                   "No lock is on a file of that path; but %llu are on files without a known name.",
                   (unsigned long long)b->unnamed);
         return reply_problem(request, MHD_HTTP_NOT_FOUND, detail);
     }
+    if (b->released < 0)
+        return reply_error(request, HF_ENOENT, "There is nothing of that name.");
     hf_format(request->argument, sizeof(request->argument), "%s", b->filter.quoted);
-    return reply_release(request, "release file", mark, released, wait);
+    request->change = "release file";
+    request->released = b->released;
+    b->granted = NULL;
+    return reply_when_durable(
+        request, b->wait,
+        json_pack("{s:I, s:o}", "released", (json_int_t)b->released, "granted", granted));
 }
 
 static struct by_path *begin(struct request *request)
@@ -144,18 +222,45 @@ static struct by_path *begin(struct request *request)
     struct by_path *b = hf_calloc(&hf_alloc_heap, 1, sizeof(*b));
     uint64_t now = uv_now(request->admin->config.loop);
 
-    if (b)
-        b->since_ms = now > HF_NAMES_FRESH_MS ? now - HF_NAMES_FRESH_MS : 0;
+    if (!b)
+        return NULL;
+    hf_list_init(&b->handles);
+    b->since_ms = now > HF_NAMES_FRESH_MS ? now - HF_NAMES_FRESH_MS : 0;
+    b->released = HF_ENOENT;
+    b->granted = json_array();
+    if (hf_map_init(&b->known, &hf_alloc_heap) < 0 ||
+        getrandom(&b->key, sizeof(b->key), 0) != (ssize_t)sizeof(b->key) || !b->granted) {
+        by_path_free(b);
+        return NULL;
+    }
     return b;
+}
+
+/* Finds in each turn some of the handles, then releases some in each; false when all is done. */
+static bool step(struct request *request, struct by_path *b)
+{
+    const struct hf_core *core = request->admin->config.service->core;
+    struct hf_names *names = request->admin->names;
+
+    if (b->kind == HF_COUNT_OF(FETCH)) {
+        release_some(request, b);
+        if (hf_list_empty(&b->handles))
+            return false;
+        wait_for_turn(request);
+        return true;
+    }
+    if (b->cursor >= b->named_to && ask(b, core, names) && wait_for_names(request))
+        return true;
+    look(b, core, names);
+    wait_for_turn(request);
+    return true;
 }
 
 /* Called again after each wait. */
 enum MHD_Result on_delete_path(struct request *request)
 {
-    const struct hf_core *core = request->admin->config.service->core;
     const char *path =
         MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "path");
-    struct hf_names *names = request->admin->names;
     enum MHD_Result answered;
     struct by_path *b = request->by_path;
 
@@ -169,11 +274,7 @@ enum MHD_Result on_delete_path(struct request *request)
             return reply_problem(request, MHD_HTTP_BAD_REQUEST,
                                  "path is the absolute path of a file, of at most 4096 bytes.");
     }
-    if (b->cursor >= b->named_to && ask(b, core, names) && wait_for_names(request))
+    if (step(request, b))
         return MHD_YES;
-    if (look(b, core, names)) {
-        wait_for_turn(request);
-        return MHD_YES;
-    }
-    return release_all(request, b);
+    return b->failed ? MHD_NO : reply(request, b);
 }

@@ -50,18 +50,18 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
     return json;
 }
 
-/* The waiters granted since the mark; at most GRANTED_MAX of them. */
-static json_t *granted_since(const struct request *request, uint64_t mark)
+/* At most GRANTED_MAX of them with those that were shown before. */
+json_t *granted_since(const struct request *request, uint64_t mark, size_t before)
 {
     struct hf_service *service = request->admin->config.service;
-    struct row_context context = {request->admin->names, hf_service_now(service).wall_ms};
+    struct row_context context = row_context_of(request);
     struct hf_view_waiter rows[WAITERS_AT_ONCE];
     json_t *granted = json_array();
     size_t n;
 
-    while (json_array_size(granted) < GRANTED_MAX &&
+    while (before + json_array_size(granted) < GRANTED_MAX &&
            (n = hf_core_view_granted(service->core, &mark, rows, WAITERS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < n && json_array_size(granted) < GRANTED_MAX; i++)
+        for (size_t i = 0; i < n && before + json_array_size(granted) < GRANTED_MAX; i++)
             json_array_append_new(granted, waiter_json(&context, &rows[i]));
     }
     return granted;
@@ -70,7 +70,7 @@ static json_t *granted_since(const struct request *request, uint64_t mark)
 json_t *released_json(const struct request *request)
 {
     return json_pack("{s:I, s:o}", "released", (json_int_t)request->released, "granted",
-                     granted_since(request, request->grant_mark));
+                     granted_since(request, request->grant_mark, 0));
 }
 
 /* The outcome of a release in the core: its count or an error, and what to wait for. A large one is

@@ -22,12 +22,17 @@ bool cluster_waits(const struct request *request, struct hf_admin_cluster *out)
 enum MHD_Result reply_waiting(struct request *request, const struct hf_admin_cluster *cluster)
 {
     char detail[256];
+    json_t *json;
 
     hf_format(detail, sizeof(detail),
-              "%s: this node does not serve \"%s\" now; %s%s%s took it last.", cluster->role,
-              cluster->service, cluster->owner[0] ? "\"" : "",
+              "%s: this node, \"%s\", does not serve \"%s\" now; %s%s%s took it last. Ask there.",
+              cluster->role, cluster->node, cluster->service, cluster->owner[0] ? "\"" : "",
               cluster->owner[0] ? cluster->owner : "no node", cluster->owner[0] ? "\"" : "");
-    return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, detail);
+    json = problem_json(MHD_HTTP_SERVICE_UNAVAILABLE, detail);
+    json_object_set_new(json, "role", value_str(cluster->role));
+    json_object_set_new(json, "node", value_str(cluster->node));
+    json_object_set_new(json, "active_node", value_str(cluster->owner[0] ? cluster->owner : NULL));
+    return reply_json(request, MHD_HTTP_SERVICE_UNAVAILABLE, json);
 }
 
 static enum MHD_Result reply_single(struct request *request)
@@ -44,9 +49,10 @@ static json_t *show_nodes(const struct hf_admin_cluster *c)
         bool own = strcmp(c->nodes[i].name, c->node) == 0;
 
         json_array_append_new(
-            nodes, json_pack("{s:s, s:s, s:b, s:s?, s:f}", "name", c->nodes[i].name, "version",
-                             c->nodes[i].version, "owner", strcmp(c->nodes[i].name, c->owner) == 0,
-                             "role", own ? c->role : NULL, "seen_seconds_ago",
+            nodes, json_pack("{s:o, s:o, s:b, s:s?, s:f}", "name", value_str(c->nodes[i].name),
+                             "version", value_str(c->nodes[i].version), "owner",
+                             strcmp(c->nodes[i].name, c->owner) == 0, "role", own ? c->role : NULL,
+                             "seen_seconds_ago",
                              own ? 0.0 : (double)(c->nodes[i].seen_ms + c->seen_ms) / 1000));
     }
     return nodes;
@@ -54,15 +60,15 @@ static json_t *show_nodes(const struct hf_admin_cluster *c)
 
 static json_t *show(const struct hf_admin_cluster *c)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:f, s:o, s:I, s:I, s:I, s:I, s:f, s:f}",
-                     "service", c->service, "node", c->node, "role", c->role, "owner", c->owner,
-                     "taken", c->taken_at_ms ? value_time(c->taken_at_ms) : json_null(), "lease",
-                     c->epoch ? value_id(c->epoch) : json_null(), "lease_left_seconds",
-                     (double)c->lease_left_ms / 1000, "nodes", show_nodes(c), "takeovers",
-                     (json_int_t)c->takeovers, "losses", (json_int_t)c->losses, "expiries",
-                     (json_int_t)c->expiries, "alarms", (json_int_t)c->alarms,
-                     "last_takeover_seconds", (double)c->last_take_ms / 1000,
-                     "last_silence_seconds", (double)c->last_silence_ms / 1000);
+    return json_pack(
+        "{s:o, s:o, s:s, s:o, s:o, s:o, s:f, s:o, s:I, s:I, s:I, s:I, s:f, s:f}", "service",
+        value_str(c->service), "node", value_str(c->node), "role", c->role, "owner",
+        value_str(c->owner), "taken", c->taken_at_ms ? value_time(c->taken_at_ms) : json_null(),
+        "lease", c->epoch ? value_id(c->epoch) : json_null(), "lease_left_seconds",
+        (double)c->lease_left_ms / 1000, "nodes", show_nodes(c), "takeovers",
+        (json_int_t)c->takeovers, "losses", (json_int_t)c->losses, "expiries",
+        (json_int_t)c->expiries, "alarms", (json_int_t)c->alarms, "last_takeover_seconds",
+        (double)c->last_take_ms / 1000, "last_silence_seconds", (double)c->last_silence_ms / 1000);
 }
 
 enum MHD_Result on_cluster(struct request *request)

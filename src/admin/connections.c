@@ -5,19 +5,28 @@
 #include "admin/private.h"
 #include "base/alloc.h"
 
-enum { SWEEP_MS = 1000 };
+enum { SWEEP_MS = 1000, STALLED_MS = 1000 };
 
 struct connection {
     struct hf_list link; /* not linked: it was cut, and is about to be closed */
     struct MHD_Connection *connection;
-    uint64_t since_ms; /* opened, or completed its last request */
+    uint64_t since_ms; /* of the last progress: opened, request there, piece taken, completed */
+    bool privileged;
 };
 
-static void move_to_tail(struct connections *connections, struct connection *c)
+static struct connection *of(struct MHD_Connection *connection)
+{
+    struct connection *c =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+
+    return c && hf_list_linked(&c->link) ? c : NULL;
+}
+
+static void move(struct connections *connections, struct connection *c, struct hf_list *to)
 {
     c->since_ms = uv_now(connections->sweep.loop);
     hf_list_remove(&c->link);
-    hf_list_add_tail(&connections->list, &c->link);
+    hf_list_add_tail(to, &c->link);
 }
 
 /* libmicrohttpd sees the end of the connection in its next round, and closes it. */
@@ -36,46 +45,94 @@ static bool is_waiting_for_us(const struct connection *c)
         ->suspended;
 }
 
-static void on_sweep(uv_timer_t *timer)
+static uint64_t age_ms(const struct connections *connections, const struct connection *c)
 {
-    struct connections *connections = timer->data;
+    return uv_now(connections->sweep.loop) - c->since_ms;
+}
+
+static void sweep(struct connections *connections, struct hf_list *list)
+{
     const uint64_t deadline_ms = (uint64_t)CONNECTION_DEADLINE_S * 1000;
     struct connection *c;
 
-    while ((c = hf_list_first(&connections->list, struct connection, link))) {
-        if (uv_now(timer->loop) - c->since_ms < deadline_ms)
+    while ((c = hf_list_first(list, struct connection, link))) {
+        if (age_ms(connections, c) < deadline_ms)
             return; /* the others are younger */
         if (is_waiting_for_us(c))
-            move_to_tail(connections, c);
+            move(connections, c, list);
         else
             cut(connections, c);
     }
-    uv_timer_stop(timer);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct connections *connections = timer->data;
+
+    sweep(connections, &connections->idle);
+    sweep(connections, &connections->answered);
+    if (connections->count == 0)
+        uv_timer_stop(timer);
 }
 
 void connections_init(struct connections *connections, uv_loop_t *loop)
 {
-    hf_list_init(&connections->list);
+    hf_list_init(&connections->idle);
+    hf_list_init(&connections->answered);
     connections->count = 0;
     uv_timer_init(loop, &connections->sweep);
     connections->sweep.data = connections;
 }
 
+/* The answer that gives way; NULL: none does. */
+static struct connection *victim(const struct connections *connections)
+{
+    bool full = connections->count >= CONNECTIONS_MAX;
+
+    hf_list_foreach (node, &connections->answered) {
+        struct connection *c = hf_list_entry(node, struct connection, link);
+
+        if (c->privileged)
+            continue;
+        if (full || (age_ms(connections, c) >= STALLED_MS && !is_waiting_for_us(c)))
+            return c;
+        if (age_ms(connections, c) < STALLED_MS)
+            return NULL; /* the others are younger */
+    }
+    return NULL;
+}
+
+/* False: there is no room for a newcomer. */
+static bool make_room(struct connections *connections)
+{
+    struct connection *c = hf_list_first(&connections->idle, struct connection, link);
+
+    if (connections->count < CONNECTIONS_CALM)
+        return true;
+    if (!c)
+        c = victim(connections);
+    if (c)
+        cut(connections, c);
+    return connections->count < CONNECTIONS_MAX;
+}
+
 static void opened(struct connections *connections, struct MHD_Connection *connection, void **out)
 {
-    struct connection *oldest = hf_list_first(&connections->list, struct connection, link);
     struct connection *c = hf_calloc(&hf_alloc_heap, 1, sizeof(*c));
+    bool room;
 
     *out = c;
     if (!c)
         return; /* not watched; libmicrohttpd's own limits still hold */
+    hf_list_init(&c->link);
     c->connection = connection;
-    c->since_ms = uv_now(connections->sweep.loop);
-    if (oldest && connections->count >= CONNECTIONS_MAX)
-        cut(connections, oldest);
-    if (connections->count++ == 0)
+    if (connections->count == 0)
         uv_timer_start(&connections->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
-    hf_list_add_tail(&connections->list, &c->link);
+    room = make_room(connections);
+    connections->count++;
+    move(connections, c, &connections->idle);
+    if (!room)
+        cut(connections, c);
 }
 
 static void closed(struct connections *connections, struct connection *c)
@@ -100,11 +157,29 @@ void connections_notify(void *ctx, struct MHD_Connection *connection, void **soc
         closed(ctx, *socket_context);
 }
 
+void connections_begin(struct connections *connections, struct MHD_Connection *connection,
+                       bool privileged)
+{
+    struct connection *c = of(connection);
+
+    if (!c)
+        return;
+    c->privileged = privileged;
+    move(connections, c, &connections->answered);
+}
+
+void connections_moved(struct connections *connections, struct MHD_Connection *connection)
+{
+    struct connection *c = of(connection);
+
+    if (c)
+        move(connections, c, &connections->answered);
+}
+
 void connections_completed(struct connections *connections, struct MHD_Connection *connection)
 {
-    struct connection *c =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    struct connection *c = of(connection);
 
-    if (c && hf_list_linked(&c->link))
-        move_to_tail(connections, c);
+    if (c)
+        move(connections, c, &connections->idle);
 }

@@ -1,19 +1,25 @@
 /*
- * The connections of one listener, so that slow ones do not keep others out. A connection is cut
- * when it has not completed a request for too long, however busily it drips bytes; and when too
- * many are open, the one that has gone longest without completing a request gives way to the
- * newcomer.
+ * The connections of one listener, so that slow ones do not keep others out, and new ones cut no
+ * answer that is on its way (SEC-10). A connection is cut when it has not sent a whole request for
+ * too long, or has not taken a piece of its answer for too long, however busily it drips bytes.
+ *
+ * When many are open, one gives way to a newcomer: first one without a request, then one that
+ * stopped taking its answer, the one that has gone longest without progress first. An answer that
+ * is being taken gives way only when the table is full, and never that of a caller who may make
+ * changes, as a backup: then the newcomer is closed.
  */
 #ifndef HF_ADMIN_CONNECTIONS_H
 #define HF_ADMIN_CONNECTIONS_H
 
 #include <microhttpd.h>
+#include <stdbool.h>
 #include <uv.h>
 
 #include "base/list.h"
 
 struct connections {
-    struct hf_list list; /* in the order in which they completed a request, or else were opened */
+    struct hf_list idle;     /* without a whole request, the longest first */
+    struct hf_list answered; /* the one that has gone longest without progress first */
     unsigned count;
     uv_timer_t sweep; /* runs while there are any */
 };
@@ -25,7 +31,12 @@ void connections_init(struct connections *connections, uv_loop_t *loop);
 void connections_notify(void *ctx, struct MHD_Connection *connection, void **socket_context,
                         enum MHD_ConnectionNotificationCode code);
 
-/* An answer has been sent: this connection is the last to give way. */
+/* A whole request is there, of a caller that may make changes or not. */
+void connections_begin(struct connections *connections, struct MHD_Connection *connection,
+                       bool privileged);
+/* A piece of the answer has been taken. */
+void connections_moved(struct connections *connections, struct MHD_Connection *connection);
+/* An answer has been sent. */
 void connections_completed(struct connections *connections, struct MHD_Connection *connection);
 
 #endif

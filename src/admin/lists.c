@@ -1,8 +1,9 @@
 /*
  * The lists: rows of the core's view that match the filter, a page at a time. An answer is produced
- * piece by piece while it is sent; each piece looks at a bounded number of rows, so that a list of
- * a million locks does not delay lock requests. A row that is created or deleted meanwhile may be
- * shown or not; every other row is shown exactly once.
+ * piece by piece while it is sent; each piece visits a bounded number of slots and rows, whatever
+ * has come and gone meanwhile, so that a list of a million locks does not delay lock requests. A
+ * row that is created or deleted meanwhile may be shown or not; every other row is shown exactly
+ * once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 enum {
     ROWS_AT_ONCE = 32,
     ROWS_PER_PIECE = 512,    /* looked at, whether shown or not */
+    SLOTS_PER_PIECE = 16384, /* visited, most of which may be empty */
     BYTES_PER_PIECE = 24576, /* shown */
     BLOCK_SIZE = 32768,      /* libmicrohttpd sends at once */
     LIMIT_DEFAULT = 1000,
@@ -27,7 +29,8 @@ enum {
 
 struct kind {
     const char *name;
-    size_t (*fetch)(const struct hf_core *core, uint64_t *cursor, union row *rows, size_t max);
+    size_t (*fetch)(const struct hf_core *core, uint64_t *cursor, uint64_t end, union row *rows,
+                    size_t max);
     bool (*match)(struct filter *filter, const union row *row);
     void (*show)(struct writer *w, const struct row_context *context, const union row *row);
     const struct sort_column *columns;           /* it can be sorted by; NULL: none */
@@ -39,12 +42,15 @@ struct list {
     struct hf_admin *admin;
     struct listener *listener;
     struct MHD_Connection *connection;
+    struct row_context context;
+    struct turn turn;
     struct filter filter;
     uint64_t cursor;
     uint64_t left; /* rows until the page is full */
     struct sorter sorter;
     size_t next;      /* entry of the sorter to show */
-    bool sorted;      /* every row was seen */
+    bool collected;   /* every row was seen */
+    bool sorted;      /* and those to be shown are in order */
     uint64_t unnamed; /* of them, as in filter */
     bool opened, any, closed;
 
@@ -59,15 +65,15 @@ struct list {
 
 /* ---- kinds of rows ---- */
 
-#define FETCH(name, member)                                                                   \
-    static size_t fetch_##name(const struct hf_core *core, uint64_t *cursor, union row *rows, \
-                               size_t max)                                                    \
-    {                                                                                         \
-        __typeof__(rows->member) found[ROWS_AT_ONCE];                                         \
-        size_t n = hf_core_view_##name(core, cursor, found, max);                             \
-        for (size_t i = 0; i < n; i++)                                                        \
-            rows[i].member = found[i];                                                        \
-        return n;                                                                             \
+#define FETCH(name, member)                                                                \
+    static size_t fetch_##name(const struct hf_core *core, uint64_t *cursor, uint64_t end, \
+                               union row *rows, size_t max)                                \
+    {                                                                                      \
+        __typeof__(rows->member) found[ROWS_AT_ONCE];                                      \
+        size_t n = hf_core_view_##name(core, cursor, end, found, max);                     \
+        for (size_t i = 0; i < n; i++)                                                     \
+            rows[i].member = found[i];                                                     \
+        return n;                                                                          \
     }
 
 FETCH(clients, client)
@@ -133,11 +139,21 @@ static struct hf_bytes fh_of_reservation(const union row *row)
 
 /* ---- names of files ---- */
 
-static bool fetch_one(struct list *list)
+/* Up to max rows from slots below end; *ended tells that there are no slots any more. */
+static size_t fetch(struct list *list, uint64_t *cursor, uint64_t end, size_t max, bool *ended)
 {
-    const struct hf_core *core = list->admin->config.service->core;
+    size_t n = list->kind->fetch(list->admin->config.service->core, cursor, end, list->rows, max);
 
-    return list->kind->fetch(core, &list->cursor, list->rows, 1) == 1;
+    *ended = n < max && *cursor < end;
+    return n;
+}
+
+/* The row in this slot, into the first of list->rows; false if there is none (any more). */
+static bool fetch_slot(struct list *list, uint64_t slot)
+{
+    bool ended;
+
+    return fetch(list, &(uint64_t){slot}, slot + 1, 1, &ended) == 1;
 }
 
 /* Whether a name decides if a row is in the list, or where. */
@@ -150,17 +166,18 @@ static bool names_decide(const struct list *list)
 /* Asks for the names of the rows that come next; true if an answer is awaited. */
 static bool ask_rows(struct list *list)
 {
-    const struct hf_core *core = list->admin->config.service->core;
     uint64_t left = names_decide(list) ? UINT64_MAX : list->left;
     uint64_t cursor = list->cursor;
+    uint64_t end = cursor + SLOTS_PER_PIECE;
     bool awaited = false;
-    size_t n = 1;
+    bool ended = false;
 
     if (cursor < list->named_to)
         return false;
     list->filter.any_file = true;
-    for (size_t seen = 0; seen < ROWS_PER_PIECE && n > 0 && left > 0; seen += n) {
-        n = list->kind->fetch(core, &cursor, list->rows, ROWS_AT_ONCE);
+    for (size_t n, seen = 0; seen < ROWS_PER_PIECE && cursor < end && !ended && left > 0;
+         seen += n) {
+        n = fetch(list, &cursor, end, ROWS_AT_ONCE, &ended);
         for (size_t i = 0; i < n && left > 0; i++) {
             if (!list->kind->match(&list->filter, &list->rows[i]))
                 continue;
@@ -183,8 +200,7 @@ static bool ask_entries(struct list *list)
     for (; list->named_entries < list->next + ROWS_PER_PIECE &&
            list->named_entries < list->sorter.count;
          list->named_entries++) {
-        list->cursor = list->sorter.entries[list->named_entries].slot;
-        if (fetch_one(list))
+        if (fetch_slot(list, list->sorter.entries[list->named_entries].slot))
             awaited |= hf_names_ask(list->admin->names, list->kind->fh(list->rows));
     }
     return awaited;
@@ -207,7 +223,8 @@ static bool must_wait(struct list *list)
     uint64_t now = uv_now(list->admin->config.loop);
     bool awaited;
 
-    if (!list->kind->fh || (list->sorter.column && !list->sorted && !names_decide(list)))
+    if (!list->kind->fh || !list->context.names ||
+        (list->sorter.column && !list->sorted && (list->collected || !names_decide(list))))
         return false;
     awaited = list->sorted ? ask_entries(list) : ask_rows(list);
     if (!awaited)
@@ -265,14 +282,16 @@ static bool open_list(struct list *list)
 /* Rows enough for one piece, in the core's order; false when memory runs out. */
 static bool produce_plain(struct list *list, const struct row_context *context)
 {
-    const struct hf_core *core = list->admin->config.service->core;
+    uint64_t end = list->cursor + SLOTS_PER_PIECE;
+    bool ended = false;
 
-    for (size_t seen = 0; seen < ROWS_PER_PIECE && hf_buf_len(&list->out) < BYTES_PER_PIECE;) {
-        size_t max = list->left < ROWS_AT_ONCE ? (size_t)list->left : ROWS_AT_ONCE;
-        size_t n = max ? list->kind->fetch(core, &list->cursor, list->rows, max) : 0;
-
-        if (n == 0)
-            return close_list(list, max == 0);
+    for (size_t n, seen = 0;
+         seen < ROWS_PER_PIECE && list->cursor < end && hf_buf_len(&list->out) < BYTES_PER_PIECE;
+         seen += n) {
+        if (list->left == 0 || ended)
+            return close_list(list, !ended);
+        n = fetch(list, &list->cursor, end,
+                  list->left < ROWS_AT_ONCE ? (size_t)list->left : ROWS_AT_ONCE, &ended);
         for (size_t i = 0; i < n; i++) {
             if (!list->kind->match(&list->filter, &list->rows[i]))
                 continue;
@@ -280,25 +299,25 @@ static bool produce_plain(struct list *list, const struct row_context *context)
                 return false;
             list->left--;
         }
-        seen += n;
     }
     return true;
 }
 
 static bool collect(struct list *list, const struct row_context *context)
 {
-    for (size_t seen = 0; seen < ROWS_PER_PIECE; seen++) {
-        if (!fetch_one(list)) {
-            sorter_finish(&list->sorter);
-            list->sorted = true;
-            list->unnamed = list->filter.unnamed; /* each row is looked at again when it is shown */
-            return true;
-        }
+    uint64_t end = list->cursor + SLOTS_PER_PIECE;
+    bool ended = false;
+
+    for (size_t seen = 0; seen < ROWS_PER_PIECE && list->cursor < end && !ended; seen++) {
         /* A cursor is a slot number, and stands behind the row that was fetched last. */
-        if (list->kind->match(&list->filter, list->rows) &&
+        if (fetch(list, &list->cursor, end, 1, &ended) == 1 &&
+            list->kind->match(&list->filter, list->rows) &&
             !sorter_add(&list->sorter, context, list->rows, list->cursor - 1))
             return false;
     }
+    list->collected = ended;
+    if (ended)
+        list->unnamed = list->filter.unnamed; /* each row is looked at again when it is shown */
     return true;
 }
 
@@ -315,13 +334,11 @@ static bool close_sorted(struct list *list)
 /* A row may have gone since it was seen, and its slot may hold another by now. */
 static bool produce_sorted(struct list *list, const struct row_context *context)
 {
-    for (; hf_buf_len(&list->out) < BYTES_PER_PIECE; list->next++) {
-        uint64_t slot;
-
+    for (size_t seen = 0; seen < ROWS_PER_PIECE && hf_buf_len(&list->out) < BYTES_PER_PIECE;
+         seen++, list->next++) {
         if (list->next >= list->sorter.count)
             return close_sorted(list);
-        slot = list->cursor = list->sorter.entries[list->next].slot;
-        if (fetch_one(list) && list->cursor == slot + 1 &&
+        if (fetch_slot(list, list->sorter.entries[list->next].slot) &&
             list->kind->match(&list->filter, list->rows) && !put_row(list, context, list->rows))
             return false;
     }
@@ -331,20 +348,43 @@ static bool produce_sorted(struct list *list, const struct row_context *context)
 /* Produces one piece; false when memory runs out. */
 static bool produce(struct list *list)
 {
-    struct hf_service *service = list->admin->config.service;
-    struct row_context context = {list->admin->names, hf_service_now(service).wall_ms};
-    bool ok;
+    struct row_context context = list->context;
+    bool ok = true;
 
+    context.wall_ms = hf_service_now(list->admin->config.service).wall_ms;
     if (!list->opened && !open_list(list))
         return false;
     if (!list->sorter.column)
         ok = produce_plain(list, &context);
-    else if (!list->sorted)
+    else if (!list->collected)
         ok = collect(list, &context);
+    else if (!list->sorted)
+        list->sorted = sorter_order(&list->sorter, ROWS_PER_PIECE);
     else
         ok = produce_sorted(list, &context);
     /* libmicrohttpd must get at least one byte with each piece; JSON allows white space here. */
     return ok && (hf_buf_len(&list->out) > 0 || put(list, "\n"));
+}
+
+/* The next piece, when it is this list's turn; 0: it waits for that, or for names. */
+static ssize_t make_piece(struct list *list)
+{
+    struct turns *turns = &list->admin->turns;
+    uint64_t start_ns = uv_hrtime();
+    ssize_t rv = 1;
+
+    if (!turns_take(turns, &list->turn)) {
+        turns_wait(turns, &list->turn, list->listener, list->connection);
+        return 0;
+    }
+    if (must_wait(list)) {
+        MHD_suspend_connection(list->connection);
+        rv = 0;
+    } else if (!produce(list)) {
+        rv = MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    turns_used(turns, start_ns);
+    return rv;
 }
 
 static ssize_t read_list(void *ctx, uint64_t position, char *room, size_t max)
@@ -353,15 +393,12 @@ static ssize_t read_list(void *ctx, uint64_t position, char *room, size_t max)
     size_t len;
 
     (void)position;
+    connections_moved(&list->listener->connections, list->connection);
     if (hf_buf_len(&list->out) == 0) {
-        if (list->closed)
-            return MHD_CONTENT_READER_END_OF_STREAM;
-        if (must_wait(list)) {
-            MHD_suspend_connection(list->connection);
-            return 0;
-        }
-        if (!produce(list))
-            return MHD_CONTENT_READER_END_WITH_ERROR;
+        ssize_t made = list->closed ? MHD_CONTENT_READER_END_OF_STREAM : make_piece(list);
+
+        if (made <= 0)
+            return made;
     }
     len = hf_buf_len(&list->out) < max ? hf_buf_len(&list->out) : max;
     memcpy(room, hf_buf_view(&list->out).data, len);
@@ -373,6 +410,7 @@ static void free_list(void *ctx)
 {
     struct list *list = ctx;
 
+    turns_cancel(&list->turn);
     hf_names_cancel(&list->wait);
     sorter_free(&list->sorter);
     hf_buf_free(&list->out);
@@ -441,6 +479,15 @@ static const char *parse(const struct request *request, struct list *list)
     return parse_sort(request, list);
 }
 
+/* Whether the answer would show by its rows, or by their order, what their files are. */
+static bool tells_of_files(const struct request *request)
+{
+    const char *sort = query(request, "sort");
+
+    return query(request, "path") || query(request, "file") ||
+           (sort && strcmp(sort + (sort[0] == '-'), "file") == 0);
+}
+
 static enum MHD_Result reply_list(struct request *request, const struct kind *kind)
 {
     struct MHD_Response *response;
@@ -448,6 +495,8 @@ static enum MHD_Result reply_list(struct request *request, const struct kind *ki
     const char *wrong;
     struct list *list;
 
+    if (tells_of_files(request) && !access_may(request, ACCESS_FILES, &answered))
+        return answered;
     if (query(request, "path") && !names_are_there(request, &answered))
         return answered;
     list = hf_calloc(&hf_alloc_heap, 1, sizeof(*list));
@@ -457,6 +506,8 @@ static enum MHD_Result reply_list(struct request *request, const struct kind *ki
     list->admin = request->admin;
     list->listener = request->listener;
     list->connection = request->connection;
+    list->context = row_context_of(request);
+    hf_list_init(&list->turn.link);
     hf_list_init(&list->wait.link);
     hf_buf_init(&list->out, &hf_alloc_heap);
     wrong = parse(request, list);
@@ -514,7 +565,7 @@ enum MHD_Result on_notifications(struct request *request)
 enum MHD_Result on_client(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
-    struct row_context context = {request->admin->names, hf_service_now(service).wall_ms};
+    struct row_context context = row_context_of(request);
     enum MHD_Result rv = MHD_NO;
     struct hf_buf buf;
     struct writer writer = {.out = &buf};

@@ -5,19 +5,24 @@
 #include <jansson.h>
 #include <microhttpd.h>
 
+#include "admin/access.h"
 #include "admin/admin.h"
 #include "admin/connections.h"
 #include "admin/names.h"
+#include "admin/sessions.h"
+#include "admin/turns.h"
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/list.h"
 
 enum {
     BODY_MAX = 4096,           /* more than any request of the API needs */
     CONNECTION_MEMORY = 65536, /* request headers, pieces of the answer */
-    CONNECTIONS_MAX = 64,      /* of a listener; above, the slowest is closed */
+    CONNECTIONS_CALM = 64,     /* of a listener; above, idle and stalled ones give way */
+    CONNECTIONS_MAX = 96,      /* above, answers that are being taken give way */
     CONNECTIONS_CLOSING = 64,  /* further ones that were cut and are about to be closed */
     CONNECTION_IDLE_S = 30,
-    CONNECTION_DEADLINE_S = 30, /* to send a request and take its answer, however busily */
+    CONNECTION_DEADLINE_S = 30, /* to send a request, or to take a piece of its answer */
     TOKEN_MIN = 16,
     TOKEN_MAX = 256,
 };
@@ -35,7 +40,12 @@ struct listener {
 
 struct hf_admin {
     struct hf_admin_config config;
-    char token[TOKEN_MAX + 1]; /* "": none */
+    char token[TOKEN_MAX + 1];      /* "": none */
+    char read_token[TOKEN_MAX + 1]; /* "": none */
+    bool no_token;                  /* admin.token_file cannot be used */
+    struct sessions sessions;
+    struct hf_hash_key file_key; /* of the numbers that stand for files where they are not shown */
+    struct turns turns;
     struct hf_names *names;
     struct listener listeners[2]; /* TCP, unix */
     struct hf_list waiting;       /* requests that wait for a commit or a check */
@@ -48,6 +58,8 @@ struct request {
     struct MHD_Connection *connection;
     const char *method;
     const char *path;
+    enum access level;
+    struct turn turn;
     char argument[2 * HF_FH_MAX + 1]; /* the part of the path that matches the * of the route */
     char allow[32];                   /* the methods of this path, for a 405 */
     struct hf_buf body;
@@ -68,11 +80,13 @@ struct request {
     bool ready; /* to be sent */
 };
 
-/* access.c: may this request look, or change something? Answers it and returns false if not. */
-bool access_may_look(struct request *request, enum MHD_Result *answered);
-bool access_may_change(struct request *request, enum MHD_Result *answered);
-/* What would come of a change asked like this: "allowed", "with_token" or "refused". */
-const char *access_changes(const struct request *request);
+/* access.c: the level that the request has; request->level keeps it. */
+enum access access_level(const struct request *request);
+/* Whether request->level is enough. Answers the request and returns false if not. */
+bool access_may(struct request *request, enum access needed, enum MHD_Result *answered);
+/* What comes of asking like this for something of that level: "allowed", "with_token", "refused".
+ */
+const char *access_word(const struct request *request, enum access needed);
 /* The operator, for the log: "uid 0 pid 7" or "127.0.0.1:4711". */
 enum { WHO_MAX = 96 };
 const char *access_who(const struct request *request, char text[WHO_MAX]);
@@ -113,6 +127,9 @@ void wait_abandon_all(struct hf_admin *admin);
 enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
                               int64_t released, struct hf_awaited wait);
 
+/* changes.c: the waiters granted since the mark, of which some more were shown before. */
+json_t *granted_since(const struct request *request, uint64_t mark, size_t before);
+
 /* by_path.c */
 void by_path_free(struct by_path *by_path);
 
@@ -120,8 +137,12 @@ void by_path_free(struct by_path *by_path);
 json_t *troubles_losses(const struct hf_admin_config *config);
 json_t *troubles_limits(const struct hf_admin_config *config);
 
-/* server.c: gives libmicrohttpd a turn as soon as possible, because it has work. */
+/* server.c: gives libmicrohttpd a turn as soon as possible, because it has work; or at once. */
 void listener_kick(struct listener *listener);
+void listener_run(struct listener *listener);
+/* What rows of this request show. */
+struct row_context;
+struct row_context row_context_of(const struct request *request);
 
 /* routes.c */
 enum MHD_Result route(struct request *request);
@@ -150,6 +171,8 @@ enum MHD_Result on_check(struct request *request);
 enum MHD_Result on_check_address(struct request *request);
 enum MHD_Result on_backup(struct request *request);
 enum MHD_Result on_file(struct request *request);
+enum MHD_Result on_session_begin(struct request *request);
+enum MHD_Result on_session_end(struct request *request);
 enum MHD_Result on_cluster(struct request *request);
 enum MHD_Result on_cluster_take(struct request *request);
 enum MHD_Result on_cluster_release(struct request *request);

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "admin/private.h"
+#include "admin/values.h"
 #include "base/error.h"
 
 /* Answers must not be cached; and text from a peer must not be taken for a script. */
@@ -47,11 +48,16 @@ enum MHD_Result reply_text(struct request *request, unsigned status, const char 
 static enum MHD_Result reply_dump(struct request *request, unsigned status, const char *type,
                                   json_t *json)
 {
+    static const char NONE[] = "{\"type\":\"about:blank\",\"title\":\"Error\",\"status\":500,"
+                               "\"detail\":\"There is no memory for the answer.\"}";
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    enum MHD_Result rv = MHD_NO; /* no memory: the connection is closed */
+    enum MHD_Result rv;
 
     if (text)
         rv = reply_text(request, status, type, hf_bytes_str(text));
+    else
+        rv = reply_text(request, MHD_HTTP_INTERNAL_SERVER_ERROR, "application/problem+json",
+                        hf_bytes_str(NONE));
     free(text);
     json_decref(json);
     return rv;
@@ -88,8 +94,8 @@ json_t *problem_json(unsigned status, const char *detail)
         if (TITLES[i].status == status)
             title = TITLES[i].title;
     }
-    return json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", title, "status",
-                     (int)status, "detail", detail);
+    return json_pack("{s:s, s:s, s:i, s:o}", "type", "about:blank", "title", title, "status",
+                     (int)status, "detail", value_str(detail));
 }
 
 enum MHD_Result reply_problem(struct request *request, unsigned status, const char *detail)

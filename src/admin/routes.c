@@ -11,46 +11,48 @@ struct entry {
     const char *method;
     const char *path;
     enum MHD_Result (*handle)(struct request *request);
-    bool changes;     /* something, or shows everything, so access.c decides */
+    enum access needs;
+    bool serving;     /* only a node that serves can answer; a standby says which one does */
     const char *keys; /* of its query, as shown to the user; NULL: any key is ignored */
 };
 
-/* What a node that does not serve can do nevertheless. */
-#define CLUSTER "/api/v1/cluster/"
-
 static const struct entry ROUTES[] = {
-    {"GET", "/", on_file, false, NULL},
-    {"GET", "/page/*", on_file, false, NULL},
-    {"GET", "/healthz", on_healthz, false, NULL},
-    {"GET", "/readyz", on_readyz, false, NULL},
-    {"GET", "/metrics", on_metrics, false, NULL},
-    {"GET", "/api/v1/openapi.json", on_file, false, ""},
-    {"GET", "/api/v1/status", on_status, false, ""},
-    {"GET", "/api/v1/clients", on_clients, false, "client, sort, offset, limit, cursor"},
-    {"GET", "/api/v1/clients/*", on_client, false, ""},
-    {"DELETE", "/api/v1/clients/*", on_delete_client, true, ""},
-    {"POST", "/api/v1/check", on_check_address, true, ""},
-    {"POST", "/api/v1/clients/*/check", on_check, true, ""},
-    {"GET", "/api/v1/locks", on_locks, false,
+    {"GET", "/", on_file, ACCESS_READER, false, NULL},
+    {"GET", "/page/*", on_file, ACCESS_READER, false, NULL},
+    {"GET", "/healthz", on_healthz, ACCESS_READER, false, NULL},
+    {"GET", "/readyz", on_readyz, ACCESS_READER, false, NULL},
+    {"GET", "/metrics", on_metrics, ACCESS_READER, false, NULL},
+    {"GET", "/api/v1/openapi.json", on_file, ACCESS_READER, false, ""},
+    {"GET", "/api/v1/status", on_status, ACCESS_READER, false, ""},
+    {"POST", "/api/v1/session", on_session_begin, ACCESS_FILES, false, ""},
+    {"DELETE", "/api/v1/session", on_session_end, ACCESS_READER, false, ""},
+    {"GET", "/api/v1/clients", on_clients, ACCESS_READER, true,
+     "client, sort, offset, limit, cursor"},
+    {"GET", "/api/v1/clients/*", on_client, ACCESS_READER, true, ""},
+    {"DELETE", "/api/v1/clients/*", on_delete_client, ACCESS_CHANGE, true, ""},
+    {"POST", "/api/v1/check", on_check_address, ACCESS_CHANGE, true, ""},
+    {"POST", "/api/v1/clients/*/check", on_check, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/locks", on_locks, ACCESS_READER, true,
      "client, file, path, share, owner, waited, sort, offset, limit, cursor"},
-    {"DELETE", "/api/v1/locks/*", on_delete_lock, true, ""},
-    {"DELETE", "/api/v1/files/*", on_delete_file, true, ""},
-    {"DELETE", "/api/v1/files", on_delete_path, true, "path"},
-    {"GET", "/api/v1/waiters", on_waiters, false,
+    {"DELETE", "/api/v1/locks/*", on_delete_lock, ACCESS_CHANGE, true, ""},
+    {"DELETE", "/api/v1/files/*", on_delete_file, ACCESS_CHANGE, true, ""},
+    {"DELETE", "/api/v1/files", on_delete_path, ACCESS_CHANGE, true, "path"},
+    {"GET", "/api/v1/waiters", on_waiters, ACCESS_READER, true,
      "client, file, path, share, owner, limit, cursor"},
-    {"GET", "/api/v1/reservations", on_reservations, false,
+    {"GET", "/api/v1/reservations", on_reservations, ACCESS_READER, true,
      "client, file, path, share, limit, cursor"},
-    {"GET", "/api/v1/cluster", on_cluster, false, ""},
-    {"POST", "/api/v1/cluster/take", on_cluster_take, true, ""},
-    {"POST", "/api/v1/cluster/release", on_cluster_release, true, ""},
-    {"POST", "/api/v1/cluster/move", on_cluster_move, true, ""},
-    {"GET", "/api/v1/grace", on_grace, false, ""},
-    {"POST", "/api/v1/grace/end", on_end_grace, true, ""},
-    {"GET", "/api/v1/losses", on_losses, false, ""},
-    {"DELETE", "/api/v1/losses", on_acknowledge, true, ""},
-    {"GET", "/api/v1/backup", on_backup, true, ""},
-    {"GET", "/api/v1/notifications", on_notifications, false, "client, status, limit, cursor"},
-    {"POST", "/api/v1/notifications", on_notify, true, ""},
+    {"GET", "/api/v1/cluster", on_cluster, ACCESS_READER, false, ""},
+    {"POST", "/api/v1/cluster/take", on_cluster_take, ACCESS_CHANGE, false, ""},
+    {"POST", "/api/v1/cluster/release", on_cluster_release, ACCESS_CHANGE, false, ""},
+    {"POST", "/api/v1/cluster/move", on_cluster_move, ACCESS_CHANGE, false, ""},
+    {"GET", "/api/v1/grace", on_grace, ACCESS_READER, true, ""},
+    {"POST", "/api/v1/grace/end", on_end_grace, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/losses", on_losses, ACCESS_READER, true, ""},
+    {"DELETE", "/api/v1/losses", on_acknowledge, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/backup", on_backup, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/notifications", on_notifications, ACCESS_READER, true,
+     "client, status, limit, cursor"},
+    {"POST", "/api/v1/notifications", on_notify, ACCESS_CHANGE, true, ""},
 };
 
 bool parse_id(const char *text, uint64_t *out)
@@ -151,10 +153,9 @@ static enum MHD_Result enter(struct request *request, const struct entry *entry)
     struct hf_admin_cluster cluster;
     enum MHD_Result answered = MHD_NO;
 
-    if (entry->changes && !access_may_change(request, &answered))
+    if (!access_may(request, entry->needs, &answered))
         return answered;
-    if (entry->changes && strncmp(entry->path, CLUSTER, strlen(CLUSTER)) != 0 &&
-        cluster_waits(request, &cluster))
+    if (entry->serving && cluster_waits(request, &cluster))
         return reply_waiting(request, &cluster);
     if (entry->keys)
         MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, see_key, &query);
@@ -174,7 +175,10 @@ enum MHD_Result route(struct request *request)
 {
     enum MHD_Result answered = MHD_NO;
 
-    if (!access_may_look(request, &answered))
+    request->level = access_level(request);
+    connections_begin(&request->listener->connections, request->connection,
+                      request->level == ACCESS_CHANGE);
+    if (!access_may(request, ACCESS_READER, &answered))
         return answered;
     for (size_t i = 0; i < HF_COUNT_OF(ROUTES); i++) {
         if (!matches(ROUTES[i].path, request->path, request->argument, sizeof(request->argument)))

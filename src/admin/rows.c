@@ -62,17 +62,29 @@ static void put_range(struct writer *w, uint64_t first, uint64_t last)
     write_close(w, '}');
 }
 
+/* Tells files apart, and nothing else about them; another run of the daemon has other numbers. */
+static void put_alias(struct writer *w, const struct row_context *context, struct hf_bytes fh)
+{
+    uint64_t alias = hf_siphash(context->file_key, fh.data, fh.len);
+
+    write_hex(w, "file", hf_bytes(&alias, sizeof(alias)));
+}
+
 static void put_file(struct writer *w, const struct row_context *context, struct hf_bytes share,
                      struct hf_bytes fh)
 {
     static const char *const STATUSES[] = {"unnamed", "named", "deleted"};
     const char *path = NULL;
-    enum hf_name_status status = hf_names_show(context->names, fh, &path);
+    enum hf_name_status status =
+        context->names ? hf_names_show(context->names, fh, &path) : HF_NAME_NONE;
 
     write_text(w, "share", share);
-    write_hex(w, "file", fh);
+    if (context->names)
+        write_hex(w, "file", fh);
+    else
+        put_alias(w, context, fh);
     write_str(w, "path", status == HF_NAME_KNOWN ? path : NULL);
-    write_str(w, "path_status", STATUSES[status]);
+    write_str(w, "path_status", context->names ? STATUSES[status] : "hidden");
 }
 
 static const char *mode(bool exclusive)

@@ -4,11 +4,13 @@
 
 #include "admin/names.h"
 #include "admin/writer.h"
+#include "base/hash.h"
 #include "core/view.h"
 
 /* What rows need beside the view. */
 struct row_context {
-    struct hf_names *names;
+    struct hf_names *names; /* NULL: the caller may not know which files there are (ADM-09) */
+    const struct hf_hash_key *file_key;
     int64_t wall_ms;
 };
 

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -6,6 +7,7 @@
 
 #include "admin/fh_map.h"
 #include "admin/private.h"
+#include "admin/rows.h"
 #include "admin/token.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -23,7 +25,7 @@ static void on_timer(uv_timer_t *timer);
  * list, a timeout) is left to a later turn of the loop. After a long round the next one is delayed,
  * so that lock requests get most of the time however long a list is.
  */
-static void run(struct listener *listener)
+void listener_run(struct listener *listener)
 {
     uint64_t start_ns = uv_hrtime();
     MHD_UNSIGNED_LONG_LONG pause_ms;
@@ -43,14 +45,14 @@ static void run(struct listener *listener)
 
 static void on_timer(uv_timer_t *timer)
 {
-    run(timer->data);
+    listener_run(timer->data);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    run(poll->data);
+    listener_run(poll->data);
 }
 
 void listener_kick(struct listener *listener)
@@ -76,6 +78,7 @@ static struct request *request_new(struct listener *listener, struct MHD_Connect
     hf_buf_init(&request->body, &hf_alloc_heap);
     hf_buf_init(&request->backup.out, &hf_alloc_heap);
     hf_list_init(&request->link);
+    hf_list_init(&request->turn.link);
     hf_list_init(&request->names_wait.link);
     return request;
 }
@@ -90,6 +93,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     if (!request)
         return;
     hf_list_remove(&request->link);
+    turns_cancel(&request->turn);
     hf_names_cancel(&request->names_wait);
     by_path_free(request->by_path);
     json_decref(request->pending);
@@ -107,6 +111,22 @@ static bool announces_too_much(struct MHD_Connection *connection)
     uint64_t n;
 
     return length && (!parse_id(length, &n) || n > BODY_MAX);
+}
+
+/* Makes the answer when it is this request's turn. */
+static enum MHD_Result answer(struct request *request)
+{
+    struct turns *turns = &request->admin->turns;
+    uint64_t start_ns = uv_hrtime();
+    enum MHD_Result rv;
+
+    if (!turns_take(turns, &request->turn)) {
+        turns_wait(turns, &request->turn, request->listener, request->connection);
+        return MHD_YES;
+    }
+    rv = request->ready ? reply_pending(request) : route(request);
+    turns_used(turns, start_ns);
+    return rv;
 }
 
 /* libmicrohttpd calls this with the headers, then for each part of the body, then for the answer;
@@ -134,7 +154,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         *size = 0;
         return MHD_YES;
     }
-    return request->ready ? reply_pending(request) : route(request);
+    return answer(request);
 }
 
 /* ---- sockets ---- */
@@ -186,7 +206,8 @@ static int listen_unix(const char *path, int *out)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    /* All users may read; access.c decides by the peer's credentials whether it may change. */
+    /* All users may connect; access.c decides by the peer's credentials what they may see and do.
+     */
     if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0666) < 0 ||
         listen(fd, SOMAXCONN) < 0) {
         int error = errno;
@@ -206,6 +227,14 @@ static void on_closed(uv_handle_t *handle)
     if (--admin->open_handles > 0)
         return;
     hf_free(&hf_alloc_heap, admin);
+}
+
+static void on_turns_closed(uv_handle_t *handle)
+{
+    struct hf_admin *admin = hf_container_of(handle->data, struct hf_admin, turns);
+
+    if (--admin->open_handles == 0)
+        hf_free(&hf_alloc_heap, admin);
 }
 
 static int start(struct hf_admin *admin, struct listener *listener, int fd)
@@ -255,6 +284,15 @@ static void open_listener(struct hf_admin *admin, struct listener *listener, con
         hf_log(HF_LOG_INFO, "administration", HF_STR("at", where));
 }
 
+/* A file that cannot be used is logged, and administration goes on without it: locks depend on none
+ * of them. */
+static int read_files(struct hf_admin *admin, const struct hf_admin_config *config)
+{
+    admin->no_token = token_read(config->token_file, "admin.token_file", admin->token) < 0;
+    (void)token_read(config->read_token_file, "admin.read_token_file", admin->read_token);
+    return hf_names_new(config->loop, config->names, config->fh_map, &admin->names);
+}
+
 int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
 {
     struct hf_admin *admin = hf_calloc(&hf_alloc_heap, 1, sizeof(*admin));
@@ -264,13 +302,14 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
         return HF_ENOMEM;
     admin->config = *config;
     hf_list_init(&admin->waiting);
-    rv = token_read(config->token_file, admin->token);
-    if (rv == 0)
-        rv = hf_names_new(config->loop, config->names, config->fh_map, &admin->names);
+    rv = getrandom(&admin->file_key, sizeof(admin->file_key), 0) < 0 ? HF_EUNAVAIL
+                                                                     : read_files(admin, config);
     if (rv < 0) {
         hf_free(&hf_alloc_heap, admin);
         return rv;
     }
+    turns_init(&admin->turns, config->loop);
+    admin->open_handles = 1;
     admin->listeners[0] = (struct listener){.admin = admin};
     admin->listeners[1] = (struct listener){.admin = admin, .local = true};
     open_listener(admin, &admin->listeners[0], config->listen);
@@ -279,19 +318,32 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
     return 0;
 }
 
+struct row_context row_context_of(const struct request *request)
+{
+    struct hf_admin *admin = request->admin;
+
+    return (struct row_context){
+        .names = request->level >= ACCESS_FILES ? admin->names : NULL,
+        .file_key = &admin->file_key,
+        .wall_ms = hf_service_now(admin->config.service).wall_ms,
+    };
+}
+
 struct hf_names *hf_admin_names(struct hf_admin *admin)
 {
     return admin->names;
 }
 
-int hf_admin_check_files(const char *token_file, const char *fh_map)
+int hf_admin_check_files(const struct hf_admin_config *config)
 {
     char token[TOKEN_MAX + 1];
     struct hf_fh_map map;
-    int rv = token_read(token_file, token);
+    int rv = token_read(config->token_file, "admin.token_file", token);
 
+    if (token_read(config->read_token_file, "admin.read_token_file", token) < 0)
+        rv = HF_EINVAL;
     hf_fh_map_init(&map);
-    if (hf_fh_map_read(&map, fh_map) < 0)
+    if (hf_fh_map_read(&map, config->fh_map) < 0)
         rv = HF_EINVAL;
     hf_fh_map_free(&map);
     return rv;
@@ -310,6 +362,7 @@ void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service)
 void hf_admin_close(struct hf_admin *admin)
 {
     wait_abandon_all(admin);
+    turns_close(&admin->turns);
     hf_names_close(admin->names); /* lists that wait for names go on without */
     for (size_t i = 0; i < HF_COUNT_OF(admin->listeners); i++) {
         struct listener *listener = &admin->listeners[i];
@@ -326,6 +379,5 @@ void hf_admin_close(struct hf_admin *admin)
         listener->connections.sweep.data = listener;
         uv_close((uv_handle_t *)&listener->connections.sweep, on_closed);
     }
-    if (admin->open_handles == 0)
-        hf_free(&hf_alloc_heap, admin);
+    uv_close((uv_handle_t *)&admin->turns.timer, on_turns_closed);
 }

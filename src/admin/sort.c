@@ -140,10 +140,8 @@ bool sorter_choose(struct sorter *sorter, const struct sort_column *table, const
 
 /* ---- the heap: the entry that goes first when a better one comes is at its root ---- */
 
-static int compare(const void *a, const void *b)
+static int compare(const struct sort_entry *x, const struct sort_entry *y)
 {
-    const struct sort_entry *x = a;
-    const struct sort_entry *y = b;
     int order = memcmp(x->key, y->key, SORT_KEY_SIZE);
 
     return order ? order : (x->slot > y->slot) - (x->slot < y->slot);
@@ -158,6 +156,7 @@ static void sift_up(struct sort_entry *heap, size_t at)
     heap[at] = moving;
 }
 
+/* With a count of 0 it does nothing. */
 static void sift_down(struct sort_entry *heap, size_t count)
 {
     struct sort_entry moving = heap[0];
@@ -211,10 +210,20 @@ bool sorter_add(struct sorter *sorter, const struct row_context *context, const 
     return true;
 }
 
-void sorter_finish(struct sorter *sorter)
+/* The root of the heap is the last of those that are not in order yet. */
+bool sorter_order(struct sorter *sorter, size_t max)
 {
-    if (sorter->count > 0)
-        qsort(sorter->entries, sorter->count, sizeof(*sorter->entries), compare);
+    struct sort_entry *heap = sorter->entries;
+
+    for (; max > 0 && sorter->ordered < sorter->count; max--) {
+        size_t last = sorter->count - ++sorter->ordered;
+        struct sort_entry moving = heap[last];
+
+        heap[last] = heap[0];
+        heap[0] = moving;
+        sift_down(heap, last);
+    }
+    return sorter->ordered == sorter->count;
 }
 
 void sorter_free(struct sorter *sorter)

@@ -40,6 +40,7 @@ struct sorter {
     uint64_t total; /* rows seen */
     struct sort_entry *entries;
     size_t count, capacity;
+    size_t ordered; /* of them, at the end of the array */
 };
 
 /* Takes "NAME" or "-NAME"; false if the table has no such column. */
@@ -49,8 +50,8 @@ bool sorter_choose(struct sorter *sorter, const struct sort_column *table, const
 bool sorter_add(struct sorter *sorter, const struct row_context *context, const union row *row,
                 uint64_t slot);
 
-/* Puts the entries in order, after the last row was added. */
-void sorter_finish(struct sorter *sorter);
+/* Puts up to max more entries in order, after the last row was added; true when all are. */
+bool sorter_order(struct sorter *sorter, size_t max);
 
 void sorter_free(struct sorter *sorter);
 

@@ -1,4 +1,6 @@
 /* The state of the daemon as a whole: status, grace, health, metrics. */
+#include <time.h>
+
 #include "admin/private.h"
 #include "admin/rows.h"
 #include "admin/values.h"
@@ -51,14 +53,14 @@ static json_t *show_totals(const struct hf_admin_ops *ops)
 
 static json_t *show_store(const struct hf_admin_health *health)
 {
-    return json_pack("{s:b, s:s?}", "up", health->store_up, "reason",
-                     health->store_up ? NULL : health->reason);
+    return json_pack("{s:b, s:o}", "up", health->store_up, "reason",
+                     value_str(health->store_up ? NULL : health->reason));
 }
 
 static json_t *show_rpcbind(const struct hf_admin_health *health)
 {
-    return json_pack("{s:b, s:s, s:s?}", "up", health->rpcbind_up, "state", health->rpcbind,
-                     "reason", health->rpcbind_up ? NULL : health->rpcbind_reason);
+    return json_pack("{s:b, s:s, s:o}", "up", health->rpcbind_up, "state", health->rpcbind,
+                     "reason", value_str(health->rpcbind_up ? NULL : health->rpcbind_reason));
 }
 
 static json_t *show_names(const struct hf_names *names)
@@ -66,8 +68,8 @@ static json_t *show_names(const struct hf_names *names)
     struct hf_names_source source = hf_names_source(names);
     const char *namer = !source.namer ? "none" : source.up ? "up" : "down";
 
-    return json_pack("{s:s, s:b, s:s?}", "namer", namer, "map", source.map, "reason",
-                     source.namer && !source.up ? source.reason : NULL);
+    return json_pack("{s:s, s:b, s:o}", "namer", namer, "map", source.map, "reason",
+                     value_str(source.namer && !source.up ? source.reason : NULL));
 }
 
 static json_t *show_listen(const struct hf_admin_config *config)
@@ -80,13 +82,46 @@ static json_t *show_listen(const struct hf_admin_config *config)
     return json;
 }
 
-/* null without standbys. */
-static json_t *show_role(const struct hf_admin_ops *ops)
+/* Not the core's time, which stands still on a node that does not serve. */
+static int64_t wall_ms(void)
 {
-    struct hf_admin_cluster cluster;
+    struct timespec t;
 
-    return ops->cluster && ops->cluster(ops->ctx, &cluster) ? json_string(cluster.role)
-                                                            : json_null();
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Which node this is, and which one serves; null without standbys. */
+static void put_node(const struct request *request, json_t *json)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    struct hf_admin_cluster c;
+    bool known = ops->cluster && ops->cluster(ops->ctx, &c);
+
+    json_object_set_new(json, "role", value_str(known ? c.role : NULL));
+    json_object_set_new(json, "node", value_str(known ? c.node : NULL));
+    json_object_set_new(json, "active_node", value_str(known && c.owner[0] ? c.owner : NULL));
+}
+
+/* A node that does not serve has no state number: it has not read the store. */
+static void put_server(const struct request *request, const struct hf_view_status *s, json_t *json)
+{
+    const struct hf_admin_config *config = &request->admin->config;
+    struct hf_admin_cluster cluster;
+    bool waits = cluster_waits(request, &cluster);
+
+    put_node(request, json);
+    json_object_set_new(json, "version", json_string(HF_VERSION));
+    json_object_set_new(json, "name", value_str(config->server_name));
+    json_object_set_new(json, "listen", show_listen(config));
+    json_object_set_new(json, "port", json_integer(config->server_port));
+    json_object_set_new(json, "time", value_time(wall_ms()));
+    json_object_set_new(json, "epoch", value_id(s->epoch));
+    json_object_set_new(json, "state", waits ? json_null() : json_integer(s->state));
+    json_object_set_new(json, "clean_start", json_boolean(s->was_clean));
+    json_object_set_new(json, "token_needed", json_boolean(request->admin->token[0] != '\0'));
+    json_object_set_new(json, "changes", json_string(access_word(request, ACCESS_CHANGE)));
+    json_object_set_new(json, "files", json_string(access_word(request, ACCESS_FILES)));
 }
 
 enum MHD_Result on_status(struct request *request)
@@ -94,22 +129,20 @@ enum MHD_Result on_status(struct request *request)
     const struct hf_admin_config *config = &request->admin->config;
     struct hf_view_status s = view_status(request);
     struct hf_admin_health health;
+    json_t *json = json_object();
 
     config->ops.health(config->ops.ctx, &health);
-    return reply_json(
-        request, MHD_HTTP_OK,
-        json_pack(
-            "{s:o, s:s, s:s, s:o, s:i, s:o, s:o, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o, "
-            "s:o, s:o, s:o, s:o}",
-            "role", show_role(&config->ops), "version", HF_VERSION, "name", config->server_name,
-            "listen", show_listen(config), "port", config->server_port, "time",
-            value_time(hf_service_now(config->service).wall_ms), "epoch", value_id(s.epoch),
-            "state", s.state, "clean_start", s.was_clean, "token_needed",
-            request->admin->token[0] != '\0', "changes", access_changes(request), "grace",
-            show_grace(&s), "counts", show_counts(&s), "notifications", show_notices(&s), "store",
-            show_store(&health), "rpcbind", show_rpcbind(&health), "losses",
-            troubles_losses(config), "limits", troubles_limits(config), "totals",
-            show_totals(&config->ops), "names", show_names(request->admin->names)));
+    put_server(request, &s, json);
+    json_object_set_new(json, "grace", show_grace(&s));
+    json_object_set_new(json, "counts", show_counts(&s));
+    json_object_set_new(json, "notifications", show_notices(&s));
+    json_object_set_new(json, "store", show_store(&health));
+    json_object_set_new(json, "rpcbind", show_rpcbind(&health));
+    json_object_set_new(json, "losses", troubles_losses(config));
+    json_object_set_new(json, "limits", troubles_limits(config));
+    json_object_set_new(json, "totals", show_totals(&config->ops));
+    json_object_set_new(json, "names", show_names(request->admin->names));
+    return reply_json(request, MHD_HTTP_OK, json);
 }
 
 enum MHD_Result on_grace(struct request *request)

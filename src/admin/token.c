@@ -8,14 +8,15 @@
 #include "base/log.h"
 #include "base/secret.h"
 
-static int refuse(const char *path, const char *reason)
+static int refuse(const char *path, const char *key, const char *reason)
 {
-    hf_log(HF_LOG_ERROR, "cannot use admin.token_file", HF_STR("file", path),
-           HF_STR("reason", reason));
+    hf_log(HF_LOG_ERROR, "cannot use a token", HF_STR("key", key), HF_STR("file", path),
+           HF_STR("reason", reason),
+           HF_STR("advice", "administration goes on without it; locks are served all the same"));
     return HF_EINVAL;
 }
 
-int token_read(const char *path, char *token)
+int token_read(const char *path, const char *key, char *token)
 {
     const char *reason;
 
@@ -23,11 +24,11 @@ int token_read(const char *path, char *token)
     if (!path[0])
         return 0;
     if (hf_secret_read(path, token, TOKEN_MAX + 1, &reason) < 0)
-        return refuse(path, reason);
+        return refuse(path, key, reason);
     token[strcspn(token, " \t")] = '\0';
     if (strlen(token) < TOKEN_MIN) {
         token[0] = '\0';
-        return refuse(path, "its first line has fewer than 16 characters");
+        return refuse(path, key, "its first line has fewer than 16 characters");
     }
     return 0;
 }

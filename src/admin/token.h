@@ -1,12 +1,12 @@
-/* The token that changes need: read once from its file, compared in constant time. */
+/* A token that callers must show: read once from its file, compared in constant time. */
 #ifndef HF_ADMIN_TOKEN_H
 #define HF_ADMIN_TOKEN_H
 
 #include <stdbool.h>
 
-/* Reads the first line of the file; path "": no token. HF_EINVAL, with the reason in the log. token
- * has room for TOKEN_MAX + 1. */
-int token_read(const char *path, char *token);
+/* Reads the first line of the file that this key of the configuration names; path "": no token.
+ * HF_EINVAL, with the reason in the log and no token. token has room for TOKEN_MAX + 1. */
+int token_read(const char *path, const char *key, char *token);
 
 /* True if an Authorization header ("Bearer ...", or NULL) carries this token. */
 bool token_matches(const char *token, const char *authorization);

@@ -35,6 +35,11 @@ json_t *value_addr(const struct hf_addr *addr)
     return json_string(hf_addr_format(addr, text));
 }
 
+json_t *value_str(const char *text)
+{
+    return text ? value_text(hf_bytes_str(text)) : json_null();
+}
+
 json_t *value_text(struct hf_bytes bytes)
 {
     struct hf_buf buf;

@@ -4,6 +4,7 @@
  * suspended).
  */
 #include "admin/private.h"
+#include "admin/values.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -87,9 +88,10 @@ enum MHD_Result reply_when_durable(struct request *request, struct hf_awaited wa
 
 static json_t *show_step(const struct hf_admin_step *step)
 {
-    return json_pack("{s:s, s:b, s:f, s:s, s:s?}", "step", step->name, "ok", step->ok,
-                     "elapsed_seconds", step->elapsed_ms / 1000.0, "finding", step->finding,
-                     "advice", step->advice[0] ? step->advice : NULL);
+    return json_pack("{s:s, s:b, s:f, s:o, s:o}", "step", step->name, "ok", step->ok,
+                     "elapsed_seconds", step->elapsed_ms / 1000.0, "finding",
+                     value_str(step->finding), "advice",
+                     value_str(step->advice[0] ? step->advice : NULL));
 }
 
 static void on_checked(struct hf_admin_check *check, int error)
@@ -97,13 +99,18 @@ static void on_checked(struct hf_admin_check *check, int error)
     struct request *request = hf_container_of(check, struct request, check);
     json_t *steps = json_array();
     bool ok = true;
+    bool finds_us = true;
 
     for (unsigned i = 0; i < check->n_steps; i++) {
-        ok = ok && check->steps[i].ok;
+        if (check->steps[i].back)
+            finds_us = finds_us && check->steps[i].ok;
+        else
+            ok = ok && check->steps[i].ok;
         json_array_append_new(steps, show_step(&check->steps[i]));
     }
     request->pending_status = MHD_HTTP_OK;
-    request->pending = json_pack("{s:b, s:o}", "reachable", ok, "steps", steps);
+    request->pending =
+        json_pack("{s:b, s:b, s:o}", "reachable", ok, "finds_us", finds_us, "steps", steps);
     if (error < 0)
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, "The daemon is stopping.");
     make_ready(request);
@@ -177,8 +184,7 @@ bool wait_for_names(struct request *request)
 
 void wait_for_turn(struct request *request)
 {
-    (void)suspend(request);
-    resume(request);
+    turns_wait(&request->admin->turns, &request->turn, request->listener, request->connection);
 }
 
 bool names_are_there(struct request *request, enum MHD_Result *answered)

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@ enum {
     WINDOW_S = 10,         /* a kind of line may pass "burst" times in each */
     KINDS_MAX = 256,       /* a power of two, several times the number of events there are */
     STOP_MS = 5000,        /* what a stalled reader of the log may cost at exit */
+    PAST_QUEUE_MS = 100,   /* and what it may cost a line that goes past the queue */
 };
 
 static const char *const LEVELS[] = {"error", "warn", "info", "debug"};
@@ -287,25 +289,42 @@ static bool may_pass(struct kind *kind, unsigned burst, uint64_t *held_back)
 
 /* ---- writing ---- */
 
+static void build_line(struct line *line, enum hf_log_level level, const char *event,
+                       const struct hf_field *fields)
+{
+    line->len = 0;
+    line->cut = false;
+    put_str(line, hf_log_priority(level));
+    if (logger.format == HF_LOG_JSON) {
+        build_json(line, level, event, fields);
+        line->text[line->len++] = '}';
+    } else {
+        build_text(line, level, event, fields);
+        if (line->cut) {
+            memcpy(line->text + line->len, " ...", 4);
+            line->len += 4;
+        }
+    }
+    line->text[line->len++] = '\n';
+}
+
 static void write_line(enum hf_log_level level, const char *event, const struct hf_field *fields)
 {
     static struct line line; /* under the mutex */
 
-    line.len = 0;
-    line.cut = false;
-    put_str(&line, hf_log_priority(level));
-    if (logger.format == HF_LOG_JSON) {
-        build_json(&line, level, event, fields);
-        line.text[line.len++] = '}';
-    } else {
-        build_text(&line, level, event, fields);
-        if (line.cut) {
-            memcpy(line.text + line.len, " ...", 4);
-            line.len += 4;
-        }
-    }
-    line.text[line.len++] = '\n';
+    build_line(&line, level, event, fields);
     hf_log_queue_put(line.text, line.len);
+}
+
+void hf_log_write_past_queue(enum hf_log_level level, const char *event,
+                             const struct hf_field *fields)
+{
+    struct pollfd reader = {.fd = STDERR_FILENO, .events = POLLOUT};
+    struct line line;
+
+    build_line(&line, level, event, fields);
+    if (poll(&reader, 1, PAST_QUEUE_MS) == 1)
+        (void)!write(STDERR_FILENO, line.text, line.len);
 }
 
 /* Fields are an array that ends with HF_FIELD_END; the count of lines left out goes behind them. */

@@ -88,6 +88,18 @@ void hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
 #define HF_LOG_EXPAND(level, burst, event, ...) \
     hf_log_write(level, burst, event, (const struct hf_field[]){__VA_ARGS__})
 
+/*
+ * Past the queue, the limits and every lock, at once: for a thread that other threads wait for
+ * while they may hold any of them. A reader that does not take the line in a tenth of a second
+ * loses it.
+ */
+#define hf_log_past_queue(level, ...) \
+    HF_LOG_EXPAND_PAST_QUEUE(level, __VA_ARGS__, {.type = HF_FIELD_END})
+#define HF_LOG_EXPAND_PAST_QUEUE(level, event, ...) \
+    hf_log_write_past_queue(level, event, (const struct hf_field[]){__VA_ARGS__})
+void hf_log_write_past_queue(enum hf_log_level level, const char *event,
+                             const struct hf_field *fields);
+
 /* From here on a thread writes. Without one (HF_EUNAVAIL) lines are written at once, as before. */
 int hf_log_start(void);
 

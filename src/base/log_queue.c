@@ -17,7 +17,7 @@ enum { QUEUE_BYTES = 1 << 20, REPORT_MS = 1000 };
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t arrived; /* lines wait, or stopping was set */
-    pthread_cond_t drained;
+    pthread_cond_t drained; /* nothing waits, or the thread has left */
     pthread_t thread;
     enum { DIRECT, RUNNING, STOPPING, ABANDONED } state;
     uint64_t put;
@@ -142,6 +142,10 @@ static void *write_lines(void *unused)
             report_at = in_ms(REPORT_MS);
         }
     }
+    if (queue.state == STOPPING) { /* from this moment on, each line is written by its caller */
+        queue.state = DIRECT;
+        pthread_cond_broadcast(&queue.drained);
+    }
     pthread_mutex_unlock(&queue.mutex);
     return NULL;
 }
@@ -163,15 +167,11 @@ int hf_log_queue_start(bool (*report)(uint64_t lost))
     return error ? HF_EUNAVAIL : 0;
 }
 
-/* With the mutex held: true if all was written in time. */
-static bool wait_drained(const struct timespec *deadline)
+/* With the mutex held, which it gives up meanwhile: false if the deadline has passed. */
+static bool wait_for_thread(const struct timespec *deadline)
 {
-    while (queue.put != queue.written) {
-        if (pthread_cond_clockwait(&queue.drained, &queue.mutex, CLOCK_MONOTONIC, deadline) ==
-            ETIMEDOUT)
-            return queue.put == queue.written;
-    }
-    return true;
+    return pthread_cond_clockwait(&queue.drained, &queue.mutex, CLOCK_MONOTONIC, deadline) !=
+           ETIMEDOUT;
 }
 
 /* May be called by a thread that fails an assertion while it holds the mutex, so it does not insist
@@ -182,15 +182,15 @@ void hf_log_queue_flush(unsigned timeout_ms)
 
     if (pthread_mutex_clocklock(&queue.mutex, CLOCK_MONOTONIC, &deadline) != 0)
         return;
-    if (queue.state == RUNNING)
-        (void)wait_drained(&deadline);
+    while (queue.state == RUNNING && queue.put != queue.written && wait_for_thread(&deadline))
+        continue;
     pthread_mutex_unlock(&queue.mutex);
 }
 
 void hf_log_queue_stop(unsigned timeout_ms)
 {
     struct timespec deadline = in_ms(timeout_ms);
-    bool drained;
+    bool left;
 
     pthread_mutex_lock(&queue.mutex);
     if (queue.state != RUNNING) {
@@ -199,10 +199,13 @@ void hf_log_queue_stop(unsigned timeout_ms)
     }
     queue.state = STOPPING;
     pthread_cond_signal(&queue.arrived);
-    drained = wait_drained(&deadline);
-    queue.state = drained ? DIRECT : ABANDONED;
+    while (queue.state == STOPPING && wait_for_thread(&deadline))
+        continue;
+    left = queue.state == DIRECT;
+    if (!left)
+        queue.state = ABANDONED;
     pthread_mutex_unlock(&queue.mutex);
-    if (drained)
+    if (left)
         pthread_join(queue.thread, NULL);
     else
         pthread_detach(queue.thread);

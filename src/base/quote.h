@@ -1,8 +1,9 @@
 /*
  * Paths as one word of printable text: each control character, backslash, byte that is not part of
- * valid UTF-8, and character that cannot be seen or changes the direction of text is written as
- * \xHH, byte by byte. Every path has exactly one such form, and the form of two paths is equal only
- * if the paths are; so quoted paths can be sent in lines, shown and compared.
+ * valid UTF-8, and character that cannot be seen, looks like a space without being one, or changes
+ * the direction of text (utf8.c has the table) is written as \xHH, byte by byte. Every path has
+ * exactly one such form, and the form of two paths is equal only if the paths are; so quoted paths
+ * can be sent in lines, shown and compared.
  */
 #ifndef HF_BASE_QUOTE_H
 #define HF_BASE_QUOTE_H

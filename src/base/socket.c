@@ -37,6 +37,8 @@ static int bind_once(int fd, const struct hf_addr *addr)
     case EACCES:
     case EPERM:
         return HF_EDENIED;
+    case EADDRNOTAVAIL: /* not an address of this host, or not yet */
+        return HF_EUNAVAIL;
     default:
         return HF_EINVAL;
     }

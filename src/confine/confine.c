@@ -21,7 +21,8 @@ static int give_up_privileges(const struct hf_confine_user *user)
     bool root = geteuid() == 0;
     int rv;
 
-    capng_get_caps_process();
+    if (capng_get_caps_process() != 0)
+        return HF_EDENIED;
     if (!root && !capng_have_capability(CAPNG_PERMITTED, CAP_NET_BIND_SERVICE)) {
         capng_clear(CAPNG_SELECT_ALL);
         return capng_apply(CAPNG_SELECT_CAPS) == 0 ? 0 : HF_EDENIED;

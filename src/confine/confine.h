@@ -2,7 +2,8 @@
  * What the daemon may do once it serves (SPEC SEC-12). If an attacker takes over the process by a
  * fault in it, this bounds the damage.
  *
- * The daemon starts with what it was given, opens what it needs, and then, while it still has only
+ * The daemon starts with what it was given, less the system calls that neither it nor its libraries
+ * have a use for (hf_confine_begin()), opens what it needs, and then, while it still has only
  * one thread (capabilities and Landlock belong to a thread and are inherited by new ones), gives up
  * the rest for good, in this order:
  *
@@ -11,7 +12,7 @@
  *   3. the way to new privileges by execve (no_new_privs);
  *   4. the file system, but for what it reads and its own store (Landlock, where the kernel has
  * it);
- *   5. system calls it has no use for (seccomp).
+ *   5. system calls that only its start needed (seccomp).
  *
  * What the store is opened with must be the user of later, or its files and its sessions with
  * PostgreSQL would be root's: hf_confine_borrow_user() is for that.
@@ -66,6 +67,13 @@ void hf_confine_return_user(const struct hf_confine_user *user);
  * must end if this fails, which it does only where privileges could not be given up.
  */
 int hf_confine(const struct hf_confine *confine);
+
+/*
+ * At the start, before any library is used that keeps what it learns about the kernel: from here
+ * on, system calls that hf_confine() will refuse are refused (system_calls.c says why). Without it
+ * hf_confine() leaves system calls alone. It also sets no_new_privs.
+ */
+int hf_confine_begin(void);
 
 /* The parts of it. HF_EUNAVAIL if the kernel does not have it. */
 int hf_confine_files(const struct hf_confine *confine);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <linux/landlock.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -76,15 +77,29 @@ static int grant_each(int ruleset, const char *const paths[], uint64_t access)
     return rv;
 }
 
-/* An editor replaces a file by another of its name, so the directory it is in is granted. */
+static int grant_directory_of(int ruleset, const char *file)
+{
+    char path[PATH_MAX];
+
+    return hf_text_copy(path, sizeof(path), file)
+               ? grant(ruleset, dirname(path), LANDLOCK_ACCESS_FS_READ_FILE)
+               : 0;
+}
+
+/*
+ * An editor replaces a file by another of its name, so the directory it is in is granted; and if
+ * the name is a symbolic link, the directory of the file that it leads to.
+ */
 static int grant_files(int ruleset, const char *const files[])
 {
-    char path[1024];
+    char target[PATH_MAX];
     int rv = 0;
 
     for (size_t i = 0; rv == 0 && files[i]; i++) {
-        if (files[i][0] && hf_text_copy(path, sizeof(path), files[i]))
-            rv = grant(ruleset, dirname(path), LANDLOCK_ACCESS_FS_READ_FILE);
+        if (files[i][0])
+            rv = grant_directory_of(ruleset, files[i]);
+        if (rv == 0 && files[i][0] && realpath(files[i], target))
+            rv = grant_directory_of(ruleset, target);
     }
     return rv;
 }

@@ -1,16 +1,26 @@
 /*
- * seccomp: the system calls that the daemon and its libraries use.
+ * seccomp: the system calls that the daemon and its libraries use, in two filters.
  *
- * What an exploit needs and the daemon never does (to run a program, to become another user, to
- * look into another process, to load code into the kernel) ends the process at once, and the
- * kernel's audit log says which call it was. Any other call that is not listed here fails with
- * ENOSYS, as on a kernel that does not have it, and is in the audit log, too: the C library of a
- * later Debian then uses the older call that it replaces, where an end would cost every client its
- * locks until the restart. In a build with sanitizers, which is what the tests use, it ends the
- * process as well, so that a call that is missing here is found by the tests.
+ * A call that the daemon may not make looks, to a library, like one that this kernel does not have
+ * (ENOSYS), so that the C library or libuv of a later Debian uses the older call that it replaces.
+ * A library asks only once, and keeps what it found or opened: libuv 1.50 makes an io_uring with
+ * the loop, and aborts when it cannot be entered later. So what the second filter refuses must be
+ * refused before any library has started:
+ *
+ *   1. at the start, every call that is not in the lists below fails with ENOSYS;
+ *   2. when everything is open, calls that only our own start makes are taken away as well.
+ *
+ * The second filter is never loaded without the first. What an exploit needs and the daemon never
+ * does (to run a program, to become another user, to look into another process, to load code into
+ * the kernel) ends the process from then on. A call that no list names is told in the log by its
+ * name (call_watch.c), once, and fails with ENOSYS. In a build with sanitizers, which is what the
+ * tests use, it ends the process as well, so that a call that is missing here is found by the
+ * tests.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -21,6 +31,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "confine/call_watch.h"
 #include "confine/confine.h"
 
 #define CALL(name) SCMP_SYS(name)
@@ -62,7 +73,15 @@ static const int ALLOWED[] = {
     CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid), CALL(getgroups), CALL(getresuid),
     CALL(getresgid), CALL(getrlimit), CALL(getrusage), CALL(capget)};
 
-/* What only an exploit would call. */
+/* By what they are given (add_conditions()). */
+static const int CONDITIONAL[] = {CALL(socket), CALL(ioctl), CALL(prctl),    CALL(tgkill),
+                                  CALL(clone),  CALL(mmap),  CALL(mprotect), CALL(prlimit64)};
+
+/* Only our own start makes these, to confine itself: no library can come to depend on them. */
+static const int CONFINING[] = {CALL(seccomp), CALL(landlock_create_ruleset),
+                                CALL(landlock_add_rule), CALL(landlock_restrict_self)};
+
+/* What only an exploit would call; at the start, what changes the user and gives files to it. */
 static const int FATAL[] = {CALL(execve),
                             CALL(execveat),
                             CALL(fork),
@@ -155,11 +174,14 @@ static const int FOR_INSTRUMENTS[] = {CALL(ptrace),
                                       CALL(getdents),
                                       CALL(fchmod),
                                       CALL(link)};
-static const uint32_t OTHERWISE = SCMP_ACT_KILL_PROCESS;
+static const bool UNEXPECTED_IS_FATAL = true;
 #else
 static const int FOR_INSTRUMENTS[] = {CALL(read)};
-static const uint32_t OTHERWISE = SCMP_ACT_ERRNO(ENOSYS);
+static const bool UNEXPECTED_IS_FATAL = false;
 #endif
+
+/* Made by the thread that watches, to end the process: it has no effect but this. */
+static const int ENDING = CALL(setns);
 
 static int add_each(scmp_filter_ctx filter, uint32_t action, const int calls[], size_t n)
 {
@@ -197,7 +219,13 @@ static int allow_bits(scmp_filter_ctx filter, int call, unsigned argument, scmp_
 static int add_conditions(scmp_filter_ctx filter)
 {
     static const scmp_datum_t families[] = {AF_UNIX, AF_INET, AF_INET6};
-    static const scmp_datum_t ioctls[] = {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS};
+    static const scmp_datum_t ioctls[] = {FIONBIO,
+                                          FIONREAD,
+                                          FIOCLEX,
+                                          FIONCLEX,
+                                          TCGETS,
+                                          SECCOMP_IOCTL_NOTIF_RECV,
+                                          SECCOMP_IOCTL_NOTIF_SEND};
     static const scmp_datum_t prctls[] = {PR_SET_NAME, PR_GET_NAME, 0x53564d41 /* PR_SET_VMA */};
     const scmp_datum_t pid = (scmp_datum_t)getpid();
     int rv = allow_values(filter, CALL(socket), 0, families, HF_COUNT_OF(families));
@@ -205,6 +233,10 @@ static int add_conditions(scmp_filter_ctx filter)
     if (rv == 0) /* the resolver asks which addresses this host has */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2,
                               SCMP_CMP(0, SCMP_CMP_EQ, AF_NETLINK), SCMP_CMP(2, SCMP_CMP_EQ, 0));
+    if (rv == 0) /* which user is at the other end of a loopback connection */
+        rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2,
+                              SCMP_CMP(0, SCMP_CMP_EQ, AF_NETLINK),
+                              SCMP_CMP(2, SCMP_CMP_EQ, NETLINK_SOCK_DIAG));
     if (rv == 0)
         rv = allow_values(filter, CALL(ioctl), 1, ioctls, HF_COUNT_OF(ioctls));
     if (rv == 0)
@@ -225,7 +257,9 @@ static int add_conditions(scmp_filter_ctx filter)
     return rv;
 }
 
-static int add_rules(scmp_filter_ctx filter)
+/* What the second filter has in common for all threads; fatal are calls that the kernel itself
+ * answers with the end of the process. */
+static int add_rules(scmp_filter_ctx filter, const int fatal[], size_t n_fatal)
 {
     int rv = add_each(filter, SCMP_ACT_ALLOW, ALLOWED, HF_COUNT_OF(ALLOWED));
 
@@ -235,28 +269,106 @@ static int add_rules(scmp_filter_ctx filter)
         rv = add_conditions(filter);
     if (rv == 0)
         rv = add_each(filter, SCMP_ACT_ERRNO(ENOSYS), ABSENT, HF_COUNT_OF(ABSENT));
-    for (size_t i = 0; rv == 0 && i < HF_COUNT_OF(FATAL); i++) {
-        rv = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, FATAL[i], 0);
+    for (size_t i = 0; rv == 0 && i < n_fatal; i++) {
+        rv = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal[i], 0);
         if (rv == -EACCES || rv == -EEXIST) /* instruments need it, or it is fatal anyway */
             rv = 0;
     }
     return rv;
 }
 
-int hf_confine_system_calls(void)
+static bool is_fatal(int call)
 {
-    scmp_filter_ctx filter = seccomp_init(OTHERWISE);
-    int rv;
+    for (size_t i = 0; i < HF_COUNT_OF(FATAL); i++) {
+        if (FATAL[i] == call)
+            return true;
+    }
+    return UNEXPECTED_IS_FATAL;
+}
 
-    if (!filter)
-        return HF_ENOMEM;
-    rv = add_rules(filter);
-    if (rv == 0)
-        rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
+static int load(scmp_filter_ctx filter)
+{
+    int rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
+
     if (rv == 0) /* a tree instead of a list: fewer comparisons for each call */
         rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (rv == 0)
         rv = seccomp_load(filter);
+    return rv;
+}
+
+static bool begun;
+
+int hf_confine_begin(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+    int rv;
+
+    if (!filter)
+        return HF_ENOMEM;
+    rv = add_each(filter, SCMP_ACT_ALLOW, ALLOWED, HF_COUNT_OF(ALLOWED));
+    if (rv == 0)
+        rv = add_each(filter, SCMP_ACT_ALLOW, FOR_INSTRUMENTS, HF_COUNT_OF(FOR_INSTRUMENTS));
+    if (rv == 0)
+        rv = add_each(filter, SCMP_ACT_ALLOW, CONDITIONAL, HF_COUNT_OF(CONDITIONAL));
+    if (rv == 0)
+        rv = add_each(filter, SCMP_ACT_ALLOW, CONFINING, HF_COUNT_OF(CONFINING));
+    if (rv == 0)
+        rv = add_each(filter, SCMP_ACT_ALLOW, FATAL, HF_COUNT_OF(FATAL));
+    if (rv == 0)
+        rv = load(filter);
+    seccomp_release(filter);
+    begun = rv == 0;
+    return rv < 0 ? HF_EUNAVAIL : 0;
+}
+
+/* Loads the second filter for the calling thread and those it will start; *listener, if not NULL,
+ * hears of calls that the filter does not list. */
+static int load_second(uint32_t otherwise, const int fatal[], size_t n_fatal, int *listener)
+{
+    scmp_filter_ctx filter = seccomp_init(otherwise);
+    int rv;
+
+    if (!filter)
+        return HF_ENOMEM;
+    rv = add_rules(filter, fatal, n_fatal);
+    if (rv == 0)
+        rv = load(filter);
+    if (rv == 0 && listener)
+        *listener = seccomp_notify_fd(filter);
     seccomp_release(filter);
     return rv < 0 ? HF_EUNAVAIL : 0;
+}
+
+/* For the thread that watches: a call of its own must not wait for itself. The C library makes
+ * every thread change its user when one does; here that fails, and ends the process where it began.
+ */
+static int confine_watcher(void)
+{
+    return load_second(SCMP_ACT_ERRNO(ENOSYS), &ENDING, 1, NULL);
+}
+
+/* The thread is there before the filter: a call that is made to start it cannot wait for it. */
+static int load_watched(void)
+{
+    int listener = -1;
+    int rv = hf_call_watch_start(confine_watcher, is_fatal, ENDING);
+
+    if (rv < 0)
+        return rv;
+    rv = load_second(SCMP_ACT_NOTIFY, &ENDING, 1, &listener);
+    hf_call_watch_listen(rv == 0 ? listener : -1);
+    return rv;
+}
+
+int hf_confine_system_calls(void)
+{
+    if (!begun)
+        return HF_EUNAVAIL;
+    if (load_watched() == 0)
+        return 0;
+    /* A container's engine may watch already, and a process can have one watcher only: the kernel
+     * does what the watcher would, and its audit log alone has the name. */
+    return load_second(UNEXPECTED_IS_FATAL ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(ENOSYS), FATAL,
+                       HF_COUNT_OF(FATAL), NULL);
 }

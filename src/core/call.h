@@ -28,10 +28,11 @@ enum hf_call_kind {
 
 /* All views and the structure itself are valid until the next call into the core. */
 struct hf_call {
-    uint64_t id; /* the same for each attempt of one outcall; sent as cookie of GRANTED */
+    uint64_t id; /* the same for each attempt of one outcall; sent as cookie of GRANTED, and not to
+                  * be guessed from that of another */
     enum hf_call_kind kind;
     uint64_t client_id;
-    uint32_t attempt;     /* from 1 */
+    uint32_t attempt;     /* from 1; those that could not be tried count here as well */
     uint64_t timeout_ms;  /* for lookup, connection, sending and answer together */
     struct hf_bytes host; /* name of the host called; to be resolved only when n_to is 0 */
     struct hf_addr to[HF_CLIENT_ADDRS_MAX]; /* the same host, any of them; port 0: ask rpcbind */
@@ -59,9 +60,12 @@ struct hf_call {
 enum hf_call_outcome {
     HF_CALL_ACCEPTED, /* answered; GRANTED: with GRANTED */
     HF_CALL_DENIED,   /* GRANTED only: the client does not want the lock (wait/grant.c) */
-    HF_CALL_FAILED,   /* no answer, or one that is not success; error says why. HF_ENOMEM, HF_ELIMIT
-                       * and HF_EBUSY are shortages of this host: the attempt is not counted */
-    HF_CALL_UNSENT,   /* failed likewise, and certainly did not reach the peer */
+    HF_CALL_FAILED,   /* no answer, or one that is not success; error says why */
+    HF_CALL_REPEATED, /* failed likewise, and several copies of it may have arrived */
+    HF_CALL_UNSENT,   /* failed likewise, and certainly did not reach the peer, although a question
+                       * to its rpcbind left */
+    HF_CALL_UNTRIED, /* no packet left this host (an address, route, file, port or memory of ours is
+                      * missing): that says nothing about the peer, and is no attempt */
 };
 
 /*

@@ -39,7 +39,10 @@ struct hf_limits {
     uint32_t clients_per_host; /* these three: of one remote address, not of this host */
     uint32_t locks_per_host;
     uint32_t registrations_per_host;
+    uint32_t beyond; /* UNLOCK and reclaims may exceed the limits on locks by so many */
 };
+
+enum { HF_LOCKS_BEYOND = 1000 }; /* that, in the daemon */
 
 /*
  * Bounds on the work of one request or tick, in objects visited (hf_core_work()), so that no peer
@@ -76,9 +79,12 @@ struct hf_core_config {
     struct hf_budgets budgets;
     enum hf_grace_mode grace_mode;
     uint64_t grace_ms;
+    enum hf_role role;  /* monitor: no lock is asked for, and the kernel's outlive this process */
     bool durable_locks; /* else only clients are recorded, and reclaims are checked per client */
     bool unflushed;     /* batches of locks count once they are written (DUR-02) */
-    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of this boot of the host; not zeros if unflushed */
+    bool fenced;        /* with standbys: no promise without a commit, recorded or not (HA-03) */
+    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of this boot of the host; zeros: unknown, but not if
+                                         unflushed */
     uint64_t linger_ms;               /* a registration outlives its last lock by this */
     uint64_t call_timeout_ms;         /* of one attempt of any outgoing call */
     uint32_t call_attempts;           /* after so many, a client is unreachable */

@@ -25,10 +25,12 @@ struct hf_core_config hf_core_config_default(void)
                    .waiters_per_client = 4096,
                    .clients_per_host = 1000,
                    .locks_per_host = 250000,
-                   .registrations_per_host = 1000},
+                   .registrations_per_host = 1000,
+                   .beyond = HF_LOCKS_BEYOND},
         .budgets = {.search = 1000, .ahead = 2000, .serve = 4000, .release = 8000},
         .grace_mode = HF_GRACE_STRICT,
         .grace_ms = 90000,
+        .role = HF_ROLE_LOCKS,
         .durable_locks = true,
         .linger_ms = 300000,
         .call_timeout_ms = 5000,
@@ -125,6 +127,7 @@ void hf_core_del(struct hf_core *core)
     hf_outcalls_free(core);
     hf_table_free(core);
     hf_clients_free(core);
+    hf_recovery_free(core);
     hf_durable_free(core);
     hf_events_free(core);
     hf_free(core->alloc, hf_container_of(core, struct whole, core));

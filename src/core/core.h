@@ -56,6 +56,14 @@ void hf_core_del(struct hf_core *core);
 int hf_core_load(struct hf_core *core, enum hf_record_kind kind, struct hf_bytes bytes);
 
 /*
+ * After HF_ENOENT or HF_EEXIST: the record that was refused, and the one that it does not go with:
+ * the client that is missing, or the client or lock that is there. Ids grow, and a lock is granted
+ * only when no other lock is in its way, so the lock with the smaller id is what is left of one
+ * that was released.
+ */
+struct hf_load_conflict hf_core_load_conflict(const struct hf_core *core);
+
+/*
  * The same for many records. Locks are loaded some records after they were added, and what each
  * will touch is fetched from memory meanwhile: in big tables that takes half the time. So a failure
  * of add or end may be that of a lock that was added before. Every lock is loaded when end returns
@@ -70,16 +78,11 @@ void hf_loader_del(struct hf_loader *loader); /* NULL: nothing */
 
 /*
  * Begins a new epoch: its record is the first thing in batch 1, and no answer or call leaves before
- * that is durable. Grace begins if there are locks to reclaim (GRC-03), and every registered client
- * is to be notified (NSM-07). HF_ENOMEM: nothing was started.
+ * that is durable. What the start means for clients is in SPEC section 14: grace begins if there
+ * are locks to reclaim (GRC-03), and registered hosts are notified (NSM-07). HF_ENOMEM: nothing was
+ * started.
  */
 int hf_core_start(struct hf_core *core, struct hf_now now);
-
-/*
- * After hf_core_start(): a crash of the host may have cost us the newest locks (DUR-02). Registered
- * clients may reclaim locks that are not recorded, if nothing conflicts, until grace ends.
- */
-bool hf_core_lost_tail(const struct hf_core *core);
 
 /* Records a clean stop in the gathering batch; returns the seq to wait for. Nothing may be asked
  * after it. Locks and registrations stay as they are. */

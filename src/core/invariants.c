@@ -218,6 +218,7 @@ void hf_core_verify_invariants(const struct hf_core *core)
         HF_ASSERT(core->outcalls->queues[i].running <= core->config.notify_in_flight);
         HF_ASSERT(core->outcalls->queues[i].n_fresh <= core->outcalls->queues[i].running);
     }
-    HF_ASSERT(hf_epoch_state(core) % 2 == 1 || core->epoch == 0);
+    HF_ASSERT(core->recovery->number_epoch <= core->epoch);
+    HF_ASSERT(hf_epoch_state(core) % 2 == 1 || core->recovery->number_epoch == 0);
     hf_itree_check(&core->timers->tree);
 }

@@ -35,7 +35,6 @@
     X(REFUSED_WAITS, "a waiter stays though its BLOCKED could not be sent")                 \
     X(CIRCLE_STAYS, "a circle through places in a queue is not broken")                     \
     X(LATE_LOCK_STAYS, "a delayed LOCK of a former life survives the notice")               \
-    X(RELEASING_MERGED, "a new lock becomes part of one that is being released")            \
     X(RELEASING_COUNTS, "a reclaim or repeat is granted for a lock that is being released") \
     X(RELEASE_FORGETS_REST, "a release in slices ends with the first")                      \
     X(NLM_HOLDER_TRUNCATED, "a holder beyond 32 bits is truncated for version 3")           \
@@ -51,6 +50,8 @@
     X(BOOT_ID_NOT_COMPARED, "after a crash of the host no lock is thought lost")            \
     X(ANY_CRASH_LOSES, "after a crash of the process locks are thought lost")               \
     X(LOST_TAIL_CONFLICTS, "a reclaim of a lost lock is granted over a known one")          \
+    X(UNRECORDED_FORGOTTEN, "after a run that recorded no locks, clients cannot reclaim")   \
+    X(UNTRIED_COUNTS, "an attempt of which no packet left counts against the client")       \
     X(LOST_TAIL_FORGOTTEN, "a restart in grace forgets that locks were lost")               \
     X(CLIENT_NOT_FLUSHED, "a new client counts before it is flushed")                       \
     X(ANSWER_BEFORE_WRITE, "what may be lost by the host is not written at all")            \
@@ -60,7 +61,12 @@
     X(UPGRADE_UNCHECKED, "a shared lock becomes exclusive though another owner shares it")  \
     X(SPLIT_LOSES_REST, "unlocking the middle of a lock releases what is behind it")        \
     X(LOAD_FORGETS_SHARED, "a restart forgets shared locks")                                \
-    X(TEST_IGNORES_SHARED, "TEST does not see shared locks")
+    X(TEST_IGNORES_SHARED, "TEST does not see shared locks")                                \
+    X(GRANT_WEAKENS, "a shared grant weakens what its owner holds exclusively")             \
+    X(WAITER_PER_MODE, "an owner waits for one range twice, in both modes")                 \
+    X(UNLOCK_LIMITED, "a limit that was lowered holds up an UNLOCK")                        \
+    X(VERIFIED_TAKES_NEW, "what a client gets while its notice is verified goes, too")      \
+    X(NLM_UNLOCK_REFUSED, "an UNLOCK or CANCEL that cannot be served now is refused")
 
 /* Those of the lease, which the cluster simulator catches. */
 #define HF_LEASE_MUTANTS(X)                                                              \

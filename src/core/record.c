@@ -16,10 +16,9 @@
  * the older records stay readable.
  */
 enum {
-    SERVER_VERSION = 2,
+    SERVER_VERSION = 3,
     CLIENT_VERSION = 1,
     LOCK_VERSION = 1,
-    OP_HEADER_SIZE = 16, /* type, kind, two spare bytes, value length, id */
 };
 
 struct writer {
@@ -198,18 +197,25 @@ static size_t addr_size(const struct hf_addr *addr)
     return 1 + 4 + addr_len(addr->family);
 }
 
-/* Version 2 is written only where it says more, so that a program that knows version 1 can use the
- * store again after a clean stop. */
+/* The oldest version that can say it: 2 has a boot id, 3 all fields. */
 static uint8_t server_version(const struct hf_record_server *s)
 {
     static const uint8_t none[HF_BOOT_ID_SIZE];
 
-    return s->tail_lost || memcmp(s->boot_id, none, sizeof(none)) != 0 ? SERVER_VERSION : 1;
+    if (s->role != HF_ROLE_UNKNOWN || s->number_epoch != 0)
+        return SERVER_VERSION;
+    return s->locks_unknown || memcmp(s->boot_id, none, sizeof(none)) != 0 ? 2 : 1;
 }
 
 static size_t server_size(const struct hf_record_server *s)
 {
-    return 2 + 8 + 1 + (server_version(s) > 1 ? 1 + HF_BOOT_ID_SIZE : 0);
+    size_t size = 2 + 8 + 1;
+
+    if (server_version(s) > 1)
+        size += 1 + HF_BOOT_ID_SIZE;
+    if (server_version(s) > 2)
+        size += 1 + 1 + 8;
+    return size;
 }
 
 static size_t client_size(const struct hf_record_client *c)
@@ -236,8 +242,13 @@ static void write_server(struct writer *w, const struct hf_record_server *s)
     put_u8(w, s->clean);
     if (server_version(s) == 1)
         return;
-    put_u8(w, s->tail_lost);
+    put_u8(w, s->locks_unknown);
     put_raw(w, s->boot_id, HF_BOOT_ID_SIZE);
+    if (server_version(s) == 2)
+        return;
+    put_u8(w, (uint8_t)s->role);
+    put_u8(w, (uint8_t)s->durability);
+    put_u64(w, s->number_epoch);
 }
 
 static void write_client(struct writer *w, const struct hf_record_client *c)
@@ -316,6 +327,35 @@ int hf_record_encode_lock(const struct hf_record_lock *record, struct hf_buf *bu
     return 0;
 }
 
+/* In version 2, a boot id says that locks were not flushed. */
+static void read_boot(struct reader *r, struct hf_record_server *out)
+{
+    static const uint8_t none[HF_BOOT_ID_SIZE];
+    const uint8_t *boot_id;
+
+    out->locks_unknown = get_bool(r);
+    boot_id = take(r, HF_BOOT_ID_SIZE);
+    if (!boot_id)
+        return;
+    memcpy(out->boot_id, boot_id, HF_BOOT_ID_SIZE);
+    if (memcmp(boot_id, none, sizeof(none)) != 0)
+        out->durability = HF_DURABILITY_PROCESS;
+}
+
+static void read_role(struct reader *r, struct hf_record_server *out)
+{
+    uint8_t role = get_u8(r);
+    uint8_t durability = get_u8(r);
+
+    if (role > HF_ROLE_MONITOR || durability > HF_DURABILITY_FULL)
+        r->bad = true;
+    out->role = (enum hf_role)role;
+    out->durability = (enum hf_durability)durability;
+    out->number_epoch = get_u64(r);
+    if (out->number_epoch > out->epoch)
+        r->bad = true;
+}
+
 int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
 {
     struct reader r;
@@ -325,14 +365,10 @@ int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
         return rv;
     *out = (struct hf_record_server){.epoch = get_u64(&r)};
     out->clean = get_bool(&r);
-    if (version_of(bytes) > 1) {
-        const uint8_t *boot_id;
-
-        out->tail_lost = get_bool(&r);
-        boot_id = take(&r, HF_BOOT_ID_SIZE);
-        if (boot_id)
-            memcpy(out->boot_id, boot_id, HF_BOOT_ID_SIZE);
-    }
+    if (version_of(bytes) > 1)
+        read_boot(&r, out);
+    if (version_of(bytes) > 2)
+        read_role(&r, out);
     return close_record(&r);
 }
 
@@ -437,9 +473,9 @@ static void write_op_header(struct writer *w, const struct hf_op *op)
 /* Room for header and value is taken at once, so that a failure leaves no half operation. */
 static int begin_op(struct hf_batch *batch, const struct hf_op *op)
 {
-    if (!hf_buf_reserve(&batch->buf, OP_HEADER_SIZE + op->value.len))
+    if (!hf_buf_reserve(&batch->buf, HF_OP_HEADER_SIZE + op->value.len))
         return HF_ENOMEM;
-    ENCODE(&batch->buf, OP_HEADER_SIZE, write_op_header, op);
+    ENCODE(&batch->buf, HF_OP_HEADER_SIZE, write_op_header, op);
     batch->n_ops++;
     batch->locks_only = batch->locks_only && op->kind == HF_RECORD_LOCK;
     return 0;

@@ -34,6 +34,7 @@ enum {
     HF_PRIV_SIZE = 16,
     HF_CLIENT_ADDRS_MAX = 8, /* addresses one host is known by */
     HF_BOOT_ID_SIZE = 16,
+    HF_RECORD_SERVER_MAX = 64, /* encoded */
 };
 
 enum hf_record_kind {
@@ -45,20 +46,37 @@ enum hf_record_kind {
 /* The protocol that brought a client; part of its identity (TRK-01). Stored: never renumber. */
 enum hf_protocol { HF_PROTOCOL_NLM = 1, HF_PROTOCOL_NSM = 2 };
 
+/* What a server does (server.programs). Stored: never renumber. */
+enum hf_role {
+    HF_ROLE_UNKNOWN = 0, /* a record of before version 3 */
+    HF_ROLE_LOCKS = 1,   /* serves locks, which end with it */
+    HF_ROLE_MONITOR = 2, /* a status monitor only: the locks are in this host's kernel */
+};
+
+/* How durable its locks are (locks.durable). Stored: never renumber. */
+enum hf_durability {
+    HF_DURABILITY_UNKNOWN = 0,
+    HF_DURABILITY_NONE = 1,
+    HF_DURABILITY_PROCESS = 2,
+    HF_DURABILITY_FULL = 3,
+};
+
 /*
- * The server itself. The NSM state number is derived: 2 * epoch - 1 (NSM-06). clean is true between
- * a clean stop and the next start.
- *
- * With locks.durable=process, boot_id is that of the host's boot in which this record was written,
- * else zeros. If the host crashes, the newest changes of locks may be lost (DUR-02): the next start
- * finds another boot id. tail_lost is true from that start until clients have had their grace
- * period to reclaim what was lost.
+ * The server itself, as the next start must know it (core/recovery/start.c). The epoch counts
+ * starts, and stands in all ids. The NSM state number is that of the epoch in which it was taken: 2
+ * * number_epoch - 1 (NSM-06); 0: of this epoch. clean is true between a clean stop and the next
+ * start. boot_id is that of the host's boot in which this record was written; zeros: unknown.
+ * locks_unknown is true while clients may hold locks that are not recorded: from the start that
+ * found this until they have had their grace period to reclaim them.
  */
 struct hf_record_server {
     uint64_t epoch;
     bool clean;
-    bool tail_lost;
+    bool locks_unknown;
     uint8_t boot_id[HF_BOOT_ID_SIZE];
+    enum hf_role role;
+    enum hf_durability durability;
+    uint64_t number_epoch;
 };
 
 /*
@@ -76,7 +94,7 @@ struct hf_record_client {
     int32_t state;            /* its last known NSM state number; 0: unknown */
     uint64_t ttl_ms;          /* reconnect window: how long it outlives its last lock; 0: none */
     int64_t registered_at_ms; /* wall clock, Unix time */
-    uint64_t epoch;           /* of the server, when registered */
+    uint64_t epoch;           /* of the server, when registered or told of its restart */
 
     /* Callback; all zero for protocols without one. */
     struct hf_bytes my_name;
@@ -130,6 +148,10 @@ uint64_t hf_record_hash(struct hf_bytes record);
 /* What one operation of a batch does. A put carries the encoded record, a delete only the id. */
 enum hf_op_type { HF_OP_PUT = 1, HF_OP_DELETE = 2 };
 
+/* The bytes of an operation in a batch, without its record: type, kind, two spare bytes, length of
+ * the record, id. */
+enum { HF_OP_HEADER_SIZE = 16 };
+
 struct hf_op {
     enum hf_op_type type;
     enum hf_record_kind kind;
@@ -172,5 +194,13 @@ int hf_batch_append_encoded(struct hf_batch *batch, struct hf_bytes ops);
 
 /* Walks the operations in order: start with *cursor = 0; false when there are no more. */
 bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *out);
+
+/* Two records of a store that do not go together (hf_core_load_conflict()). */
+struct hf_load_conflict {
+    enum hf_record_kind kind;
+    uint64_t id;
+    enum hf_record_kind other_kind;
+    uint64_t other_id;
+};
 
 #endif

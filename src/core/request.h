@@ -41,6 +41,7 @@ struct hf_peer {
     struct hf_addr addr;
     struct hf_addr local; /* the address of ours it sent to; callbacks leave from here */
     enum hf_transport transport;
+    struct hf_addr account; /* base/trust.h: what it uses is charged to; family NONE: to addr */
 };
 
 /*

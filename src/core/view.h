@@ -2,9 +2,13 @@
  * The read-only view of the core: counters, events for the log, pages over everything it holds, and
  * a digest of what is durable (ADM-01, ADM-02).
  *
- * Pages: start with cursor 0; each call fills up to max rows and moves the cursor on; it returns
- * how many rows it filled, 0 at the end. An object that exists during the whole listing is seen
- * exactly once. Views inside rows are valid until the next call into the core that is not a view.
+ * Pages: start with cursor 0. A cursor is the number of a slot, which an object keeps as long as it
+ * exists; many slots may be empty. Each call visits slots from the cursor on, none at end or behind
+ * it, and moves the cursor behind the last one that it visited; it returns how many rows it filled,
+ * at most max. The listing is at its end when a call fills fewer than max rows and leaves the
+ * cursor below end. So an end of UINT64_MAX visits as many slots as it takes to fill max rows, and
+ * an end of cursor + 1 visits one. An object that exists during the whole listing is seen exactly
+ * once. Views inside rows are valid until the next call into the core that is not a view.
  */
 #ifndef HF_CORE_VIEW_H
 #define HF_CORE_VIEW_H
@@ -67,14 +71,14 @@ struct hf_view_share {
     uint32_t mode, access;
 };
 
-size_t hf_core_view_clients(const struct hf_core *core, uint64_t *cursor,
+size_t hf_core_view_clients(const struct hf_core *core, uint64_t *cursor, uint64_t end,
                             struct hf_view_client *rows, size_t max);
-size_t hf_core_view_locks(const struct hf_core *core, uint64_t *cursor, struct hf_view_lock *rows,
-                          size_t max);
-size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor,
+size_t hf_core_view_locks(const struct hf_core *core, uint64_t *cursor, uint64_t end,
+                          struct hf_view_lock *rows, size_t max);
+size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor, uint64_t end,
                             struct hf_view_waiter *rows, size_t max);
-size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, struct hf_view_share *rows,
-                           size_t max);
+size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, uint64_t end,
+                           struct hf_view_share *rows, size_t max);
 
 /*
  * The waiters that a request granted: take the mark before the request, and page from there before
@@ -102,6 +106,19 @@ struct hf_view_status {
     uint64_t calls_in_flight;
 };
 void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct hf_view_status *out);
+
+/*
+ * After hf_core_start(): why clients may hold locks that are not recorded (SPEC section 14).
+ * Registered clients may reclaim those, if nothing conflicts, until grace ends.
+ */
+enum hf_unknown_locks {
+    HF_UNKNOWN_NONE,          /* they do not, or no client is registered */
+    HF_UNKNOWN_SINCE_EARLIER, /* an earlier start found it, or a backup was restored */
+    HF_UNKNOWN_NOT_DURABLE,   /* the run before recorded no locks */
+    HF_UNKNOWN_HOST_CRASHED,  /* the newest records were not flushed (DUR-02) */
+    HF_UNKNOWN_OLD_FORMAT,    /* its record does not say whether locks were recorded */
+};
+enum hf_unknown_locks hf_core_unknown_locks(const struct hf_core *core);
 
 /* The limits of struct hf_limits, as operators see them. */
 enum hf_limit {

@@ -73,6 +73,8 @@ static int judge(long status, const json_t *json)
         return CTL_OK;
     (void)fprintf(stderr, "holdfastctl: %s\n",
                   detail[0] ? detail : "the daemon refused and gave no reason");
+    if (ctl_stands_by(json))
+        return CTL_STANDBY;
     return status == 404 ? CTL_NOT_FOUND : CTL_REFUSED;
 }
 

@@ -20,18 +20,21 @@ static void print_step(struct ctl *ctl, const json_t *step)
 static int report(struct ctl *ctl, const json_t *answer)
 {
     bool reachable = json_is_true(json_object_get(answer, "reachable"));
+    bool finds_us = json_is_true(json_object_get(answer, "finds_us"));
     json_t *step;
     size_t i;
 
     if (ctl->json) {
         ctl_print_json(answer);
-        return reachable ? CTL_OK : CTL_TROUBLE;
+        return reachable && finds_us ? CTL_OK : CTL_TROUBLE;
     }
     json_array_foreach(json_object_get(answer, "steps"), i, step) print_step(ctl, step);
     ctl_paint(ctl, reachable ? CTL_GREEN : CTL_RED,
               reachable ? "This host can be called back." : "This host cannot be called back.");
+    if (!finds_us)
+        ctl_paint(ctl, CTL_RED, " It does not find us: its requests for locks hang.");
     putchar('\n');
-    return reachable ? CTL_OK : CTL_TROUBLE;
+    return reachable && finds_us ? CTL_OK : CTL_TROUBLE;
 }
 
 /* The first address of a host; CTL_NOT_FOUND, printed, if the name cannot be resolved. */

@@ -17,6 +17,7 @@ enum ctl_exit {
     CTL_UNREACHABLE = 3, /* no daemon answers */
     CTL_NOT_FOUND = 4,   /* no such client, lock or file */
     CTL_TROUBLE = 5,     /* check: the client cannot be called back */
+    CTL_STANDBY = 6,     /* another node serves; this one knows no locks */
 };
 
 struct ctl {
@@ -43,6 +44,7 @@ struct ctl_command {
 
 int ctl_status(struct ctl *ctl, int argc, char **argv);
 int ctl_clients(struct ctl *ctl, int argc, char **argv);
+int ctl_page(struct ctl *ctl, int argc, char **argv);
 int ctl_locks(struct ctl *ctl, int argc, char **argv);
 int ctl_waiters(struct ctl *ctl, int argc, char **argv);
 int ctl_grace(struct ctl *ctl, int argc, char **argv);
@@ -89,6 +91,8 @@ const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX]);
 const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX]);
 const char *ctl_word_range(const json_t *range, char text[CTL_WORD_MAX]);
 const char *ctl_text(const json_t *object, const char *key); /* "" if there is none */
+/* Whether a status or a problem tells of a node that does not serve. */
+bool ctl_stands_by(const json_t *answer);
 double ctl_number(const json_t *object, const char *key);
 
 /* elide.c: the columns of the terminal that a text takes, not its bytes. */

@@ -66,6 +66,37 @@ static void find_limits(struct doctor *doctor)
     }
 }
 
+/* Nothing where names were never set up: they are optional. */
+static void find_names(struct doctor *doctor)
+{
+    const json_t *names = json_object_get(doctor->status, "names");
+    const char *namer = ctl_text(names, "namer");
+    char text[CTL_WORD_MAX];
+
+    if (strcmp(namer, "up") == 0) {
+        doctor_find(doctor, "file names", DOCTOR_OK, "the namer answers", NULL);
+    } else if (strcmp(namer, "down") == 0) {
+        hf_format(text, sizeof(text), "the namer does not tell the names of files: %.200s",
+                  ctl_text(names, "reason"));
+        doctor_find(
+            doctor, "file names", DOCTOR_WARN, text,
+            "locks are shown by handle: see journalctl -u holdfast-namesd, and names.socket");
+    }
+}
+
+static void find_role(struct doctor *doctor)
+{
+    const char *active = ctl_text(doctor->status, "active_node");
+    char text[CTL_WORD_MAX];
+
+    if (!ctl_stands_by(doctor->status))
+        return;
+    hf_format(text, sizeof(text), "this node stands by; %.100s%s", active[0] ? active : "no node",
+              active[0] ? " took the service last" : " is known to serve");
+    doctor_find(doctor, "cluster", active[0] ? DOCTOR_OK : DOCTOR_WARN, text,
+                active[0] ? NULL : "see holdfastctl cluster");
+}
+
 static void find_daemon(struct doctor *doctor, const struct ctl *ctl)
 {
     char text[CTL_WORD_MAX];
@@ -123,10 +154,14 @@ int ctl_doctor(struct ctl *ctl, int argc, char **argv)
         find_store(&doctor);
         find_losses(&doctor);
         find_limits(&doctor);
-        doctor_ports(&doctor);
+        find_names(&doctor);
+        find_role(&doctor);
+        if (!ctl_stands_by(status))
+            doctor_ports(&doctor);
         doctor_name(&doctor);
     }
     doctor_rpcbind(&doctor);
+    doctor_nfs4(&doctor);
     doctor_lock_managers(&doctor);
     doctor_mounts(&doctor);
     doctor_clock(&doctor);

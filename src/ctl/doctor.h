@@ -15,6 +15,7 @@ struct doctor {
     const json_t *status; /* of the daemon */
     json_t *findings;
     enum doctor_level worst;
+    bool rival; /* rpcbind names a lock manager or status monitor that is not ours */
 };
 
 /* advice NULL: none is needed. */
@@ -24,6 +25,8 @@ void doctor_find(struct doctor *doctor, const char *check, enum doctor_level lev
 /* doctor_rpc.c: are NLM and NSM served, and does rpcbind send clients there? */
 void doctor_ports(struct doctor *doctor);
 void doctor_rpcbind(struct doctor *doctor);
+/* doctor_rpc.c: is NFSv4 served on this host too? */
+void doctor_nfs4(struct doctor *doctor);
 
 /* doctor_host.c: other lock managers, NFS mounts, the clock, our own name. */
 bool doctor_runs(const char *command); /* as in /proc/PID/comm */

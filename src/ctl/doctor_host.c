@@ -88,7 +88,11 @@ void doctor_lock_managers(struct doctor *doctor)
         any = true;
         doctor_find(doctor, "lock managers", DOCTOR_WARN, RIVALS[i].finding, RIVALS[i].advice);
     }
-    if (!any)
+    if (!any && doctor->rival)
+        doctor_find(doctor, "lock managers", DOCTOR_WARN,
+                    "another lock manager or status monitor is registered with rpcbind",
+                    "see the findings about rpcbind");
+    else if (!any)
         doctor_find(doctor, "lock managers", DOCTOR_OK, "no other lock manager runs on this host",
                     NULL);
 }
@@ -201,8 +205,11 @@ void doctor_name(struct doctor *doctor)
     } else {
         hf_format(text, sizeof(text), "our name, %.150s, is %s", name,
                   away ? "no address of this host" : "a loopback address only");
-        doctor_find(doctor, "name", away ? DOCTOR_WARN : DOCTOR_FAIL, text,
-                    "clients must reach us by the name in our notices: set server.name to the name "
-                    "that they mount, and see its address in DNS and /etc/hosts");
+        doctor_find(doctor, "name", DOCTOR_WARN, text,
+                    away ? "clients must reach us by the name in our notices: set server.name to "
+                           "the name that they mount, and see its address in DNS and /etc/hosts"
+                         : "as Debian's installer writes it into /etc/hosts, which is of no "
+                           "consequence if clients resolve the name to another address of this "
+                           "host; if not, set server.name to the name that they mount");
     }
 }

@@ -184,12 +184,33 @@ static void judge_port(struct doctor *doctor, const struct program *p, const cha
         hf_format(text, sizeof(text),
                   "rpcbind sends clients to port %u for the %s over %s, but holdfastd is at %u",
                   port, p->name, transport, port_of(doctor));
+        doctor->rival = true;
+        doctor_find(doctor, "rpcbind", DOCTOR_FAIL, text, rival_advice(p));
+    } else if (!doctor->status) {
+        hf_format(text, sizeof(text),
+                  "rpcbind sends clients to port %u for the %s over %s, but holdfastd is down",
+                  port, p->name, transport);
+        doctor->rival = true;
         doctor_find(doctor, "rpcbind", DOCTOR_FAIL, text, rival_advice(p));
     } else {
         hf_format(text, sizeof(text), "rpcbind sends clients to port %u for the %s over %s", port,
                   p->name, transport);
         doctor_find(doctor, "rpcbind", DOCTOR_OK, text, NULL);
     }
+}
+
+void doctor_nfs4(struct doctor *doctor)
+{
+    static const struct program NFS4 = {"NFS", HF_PROGRAM_NFS, 4};
+    uint32_t port = 0;
+
+    if (lookup(&NFS4, IPPROTO_TCP, &port) == 0 && port != 0)
+        doctor_find(
+            doctor, "NFSv4", DOCTOR_WARN,
+            "the file server of this host serves NFSv4 too, whose locks holdfastd does not "
+            "know",
+            "a lock by NFSv3 and one by NFSv4 on the same file do not exclude each other: "
+            "switch NFSv4 off at the file server, or mount each export by one version only");
 }
 
 void doctor_rpcbind(struct doctor *doctor)

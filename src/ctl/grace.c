@@ -53,11 +53,11 @@ int ctl_grace(struct ctl *ctl, int argc, char **argv)
         return end(ctl);
     if (argc > 0)
         return CTL_USAGE;
-    if (!ctl->json)
-        return ctl_follow(ctl, "status", describe);
-    rv = ctl_ask(ctl, "GET", "grace", NULL, &grace);
-    if (rv == CTL_OK)
+    rv = ctl_ask(ctl, "GET", "grace", NULL, &grace); /* which a node that does not serve refuses */
+    if (rv == CTL_OK && ctl->json)
         ctl_print_json(grace);
+    else if (rv == CTL_OK)
+        rv = ctl_follow(ctl, "status", describe);
     json_decref(grace);
     return rv;
 }

@@ -1,4 +1,15 @@
+#include <stdio.h>
+#include <string.h>
+
 #include "ctl/ctl.h"
+
+/* The daemon hides the files from all rows or from none. */
+static void say_hidden(const json_t *row)
+{
+    if (strcmp(ctl_text(row, "path_status"), "hidden") == 0)
+        (void)fputs("holdfastctl: the files are shown to root only, or with --token-file\n",
+                    stderr);
+}
 
 int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list)
 {
@@ -26,6 +37,7 @@ int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list)
         ctl_table_init(&table, ctl, list->columns, list->titles);
         json_array_foreach(rows, i, row) list->add_row(&table, row);
         ctl_table_print(&table);
+        say_hidden(json_array_get(rows, 0));
     }
     json_decref(rows);
     return CTL_OK;

@@ -36,6 +36,9 @@ static const struct ctl_command COMMANDS[] = {
     {"cluster", "[take|release|move]",
      "the nodes of a service with standbys; take or give up the service here, or move it away",
      ctl_cluster, true, ""},
+    {"page", "[changes]",
+     "an address that shows the live page with the files of locks; changes: and may release them",
+     ctl_page, false, ""},
     {"backup", "FILE", "write all that is durable now to a file, for holdfastd --restore",
      ctl_backup, false, ""},
 };
@@ -75,7 +78,8 @@ static void print_help(FILE *out)
         "  --watch            repeat every two seconds, until Ctrl-C\n"
         "  --yes              release and grace end: do not ask for confirmation\n"
         "\nExit status: 0 done, 1 refused, 2 wrong usage, 3 no daemon answers, 4 no such client,\n"
-        "lock or file, 5 the client cannot be called back. See holdfastctl(8).\n",
+        "lock or file, 5 the client cannot be called back, 6 another node serves. See\n"
+        "holdfastctl(8).\n",
         out);
 }
 

@@ -89,11 +89,62 @@ static void print_limits(struct ctl *ctl, const json_t *limits)
     }
 }
 
+/* Only where there are standbys. */
+static void print_role(struct ctl *ctl, const json_t *s)
+{
+    const char *active = ctl_text(s, "active_node");
+    char text[CTL_WORD_MAX];
+
+    if (!ctl_text(s, "role")[0])
+        return;
+    if (!ctl_stands_by(s))
+        hf_format(text, sizeof(text), "active on \"%.64s\"", ctl_text(s, "node"));
+    else if (active[0])
+        hf_format(text, sizeof(text), "%.20s: \"%.64s\" does not serve; \"%.64s\" took it last",
+                  ctl_text(s, "role"), ctl_text(s, "node"), active);
+    else
+        hf_format(text, sizeof(text), "%.20s: \"%.64s\" does not serve; no node has yet",
+                  ctl_text(s, "role"), ctl_text(s, "node"));
+    printf("%-15s ", "service");
+    ctl_paint(ctl, ctl_stands_by(s) ? CTL_YELLOW : CTL_GREEN, text);
+    putchar('\n');
+}
+
+/* What a node knows only while it serves. */
+static void print_serving(struct ctl *ctl, const json_t *s)
+{
+    const json_t *counts = json_object_get(s, "counts");
+    const json_t *notices = json_object_get(s, "notifications");
+    char text[CTL_WORD_MAX];
+
+    print_grace(ctl, json_object_get(s, "grace"));
+    print_losses(ctl, json_object_get(s, "losses"));
+    print_limits(ctl, json_object_get(s, "limits"));
+    hf_format(text, sizeof(text), "%.0f, and %.0f registered by SM_MON",
+              ctl_number(counts, "clients"), ctl_number(counts, "registrations"));
+    print_line("clients", text);
+    hf_format(text, sizeof(text), "%.0f on %.0f files, %.0f waiting", ctl_number(counts, "locks"),
+              ctl_number(counts, "files"), ctl_number(counts, "waiters"));
+    print_line("locks", text);
+    hf_format(text, sizeof(text), "%.0f delivered, %.0f pending, %.0f failing, %.0f given up",
+              ctl_number(notices, "delivered"), ctl_number(notices, "pending"),
+              ctl_number(notices, "failing"), ctl_number(notices, "given_up"));
+    print_line("notifications", text);
+}
+
+static void print_state(const json_t *s)
+{
+    char text[CTL_WORD_MAX];
+
+    hf_format(text, sizeof(text), "%.0f (epoch %.24s, last stop %s)", ctl_number(s, "state"),
+              ctl_text(s, "epoch"),
+              json_is_true(json_object_get(s, "clean_start")) ? "clean" : "not clean, or none");
+    print_line("state", text);
+}
+
 int ctl_status(struct ctl *ctl, int argc, char **argv)
 {
     char text[CTL_WORD_MAX];
-    const json_t *counts;
-    const json_t *notices;
     json_t *s;
     int rv;
 
@@ -103,36 +154,23 @@ int ctl_status(struct ctl *ctl, int argc, char **argv)
     rv = ctl_ask(ctl, "GET", "status", NULL, &s);
     if (rv != CTL_OK)
         return rv;
+    rv = ctl_stands_by(s) ? CTL_STANDBY : CTL_OK;
     if (ctl->json) {
         ctl_print_json(s);
         json_decref(s);
-        return CTL_OK;
+        return rv;
     }
     hf_format(text, sizeof(text), "%.200s, holdfastd %.40s", ctl_text(s, "name"),
               ctl_text(s, "version"));
     print_line("server", text);
-    hf_format(text, sizeof(text), "%.0f (epoch %.24s, last stop %s)", ctl_number(s, "state"),
-              ctl_text(s, "epoch"),
-              json_is_true(json_object_get(s, "clean_start")) ? "clean" : "not clean, or none");
-    print_line("state", text);
+    print_role(ctl, s);
+    if (rv == CTL_OK)
+        print_state(s);
     print_store(ctl, json_object_get(s, "store"));
     print_rpcbind(ctl, json_object_get(s, "rpcbind"));
-    print_grace(ctl, json_object_get(s, "grace"));
-    print_losses(ctl, json_object_get(s, "losses"));
-    print_limits(ctl, json_object_get(s, "limits"));
-    counts = json_object_get(s, "counts");
-    hf_format(text, sizeof(text), "%.0f, and %.0f registered by SM_MON",
-              ctl_number(counts, "clients"), ctl_number(counts, "registrations"));
-    print_line("clients", text);
-    hf_format(text, sizeof(text), "%.0f on %.0f files, %.0f waiting", ctl_number(counts, "locks"),
-              ctl_number(counts, "files"), ctl_number(counts, "waiters"));
-    print_line("locks", text);
-    notices = json_object_get(s, "notifications");
-    hf_format(text, sizeof(text), "%.0f delivered, %.0f pending, %.0f failing, %.0f given up",
-              ctl_number(notices, "delivered"), ctl_number(notices, "pending"),
-              ctl_number(notices, "failing"), ctl_number(notices, "given_up"));
-    print_line("notifications", text);
+    if (rv == CTL_OK)
+        print_serving(ctl, s);
     print_names(ctl, json_object_get(s, "names"));
     json_decref(s);
-    return CTL_OK;
+    return rv;
 }

@@ -11,6 +11,13 @@ const char *ctl_text(const json_t *object, const char *key)
     return text ? text : "";
 }
 
+bool ctl_stands_by(const json_t *answer)
+{
+    const char *role = ctl_text(answer, "role");
+
+    return role[0] && strcmp(role, "active") != 0;
+}
+
 double ctl_number(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
@@ -65,6 +72,10 @@ const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX])
     const char *path = ctl_text(row, "path");
     size_t len;
 
+    if (strcmp(ctl_text(row, "path_status"), "hidden") == 0) {
+        hf_format(text, CTL_WORD_MAX, "(hidden)");
+        return text;
+    }
     copy_ends(path[0] ? path : ctl_text(row, "file"), text);
     len = strlen(text);
     if (strcmp(ctl_text(row, "path_status"), "deleted") == 0)

@@ -211,6 +211,7 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
         .listen = config->admin_listen,
         .socket = a->socket,
         .token_file = config->admin_token_file,
+        .read_token_file = config->admin_read_token_file,
         .fh_map = config->admin_fh_map,
         .names = config->names_socket,
     };

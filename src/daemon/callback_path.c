@@ -157,7 +157,10 @@ static void begin(struct checking *checking, const struct target *target)
 
     HF_ASSERT(check->n_steps < HF_ADMIN_STEPS_MAX);
     *probe = (struct probe){checking, &check->steps[check->n_steps++], target->kind, target->at};
-    *probe->step = (struct hf_admin_step){.name = target->kind->name};
+    *probe->step = (struct hf_admin_step){
+        .name = target->kind->name,
+        .back = target->kind == &REVERSE_NLM_STEP || target->kind == &REVERSE_NSM_STEP,
+    };
     rpc.peer.port = target->port;
     rv = hf_rpc_client_call(checking->checks->client, &rpc, on_answer, probe, NULL);
     if (rv < 0)

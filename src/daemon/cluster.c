@@ -1,8 +1,10 @@
 #include "daemon/cluster.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -11,6 +13,7 @@
 
 enum {
     RELOAD_MS = 200,     /* between two attempts to load */
+    LOADING_MS = 10000,  /* an owner that has not loaded after this leaves it to another node */
     MOVE_MS = 5000,      /* a planned move that no other node follows is taken back after this */
     LOOK_MS = 3000,      /* the owner looks for other nodes at least so often */
     NODE_LOST_MS = 3000, /* a node that was not seen for so long cannot take the service */
@@ -61,19 +64,8 @@ const char *hf_cluster_role(const struct hf_cluster *c)
 uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms)
 {
     struct hf_cluster *c = ctx;
-    uint64_t now = hf_cluster_now_ms();
-    uint64_t until = hf_lease_valid_until(&c->lease);
-    uint64_t late = until > 0 && now > until ? now - until : 0;
-    uint64_t unseen = mono_ms - c->seen_mono_ms;
 
-    if (!hf_lease_is_valid(&c->lease, now) && !c->silent_since)
-        c->silent_since = mono_ms - (late < unseen ? late : unseen);
-    c->seen_mono_ms = mono_ms;
-    if (hf_lease_is_valid(&c->lease, now) && c->silent_since) {
-        c->silent_ms += mono_ms - c->silent_since;
-        c->silent_since = 0;
-    }
-    return (c->silent_since ? c->silent_since : mono_ms) - c->silent_ms;
+    return hf_silence_clock(&c->silence, &c->lease, hf_cluster_now_ms(), mono_ms);
 }
 
 /* ---- the gate ---- */
@@ -155,6 +147,10 @@ static void on_loaded(void *ctx, const struct hf_loaded *loaded)
     if (loaded->status == HF_EFORMAT || loaded->status == HF_EVERSION) {
         hf_log(HF_LOG_ERROR, "cannot load the store", HF_STR("reason", loaded->reason));
         hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
+    } else if (loaded->status < 0 && hf_cluster_now_ms() - c->began_ms >= LOADING_MS) {
+        hf_log(HF_LOG_ERROR, "cannot load the store: leaving the service to another node",
+               HF_STR("reason", loaded->reason));
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_cluster_now_ms());
     } else if (loaded->status < 0) {
         hf_log(HF_LOG_WARN, "cannot load the store yet", HF_STR("reason", loaded->reason));
         c->retry_ms = hf_cluster_now_ms() + RELOAD_MS;
@@ -205,6 +201,21 @@ static bool is_living(const struct hf_cluster *c)
     return c->phase >= HF_PHASE_LOADING && c->phase <= HF_PHASE_SERVING;
 }
 
+/*
+ * The addresses are up, and no process is left that drops them: another node must not be invited to
+ * take them (the lease is not released), and this one must not answer any longer. What follows
+ * drops them: systemd (ExecStopPost=), or the next start.
+ */
+static void end_without_runner(void)
+{
+    hf_log(HF_LOG_ERROR, "the process that handles the addresses has ended: stopping",
+           HF_STR("advice",
+                  "the addresses may be up; holdfastd --drop-addresses drops them, and so "
+                  "do systemd and the next start"));
+    hf_log_stop();
+    _exit(EXIT_FAILURE);
+}
+
 static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
 {
     struct hf_cluster *c = ctx;
@@ -229,9 +240,11 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
                    HF_STR("hook", c->config->cluster_hook), HF_STR("reason", hf_strerror(error)));
         break;
     case HF_ADDRESSES_GONE:
+        if (c->addresses_taken)
+            end_without_runner();
         hf_log(HF_LOG_ERROR, "the process that handles the addresses has ended: stopping");
+        hf_addresses_stop(c->addresses);
         c->addresses = NULL;
-        c->addresses_taken = false;
         hf_cluster_stop(c);
         return;
     }

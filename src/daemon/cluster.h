@@ -16,6 +16,7 @@
 
 #include "addresses/addresses.h"
 #include "core/lease/lease.h"
+#include "core/lease/silence.h"
 #include "daemon/commit_pump.h"
 #include "daemon/loading.h"
 #include "rpc/gate.h"
@@ -94,9 +95,7 @@ struct hf_cluster {
     bool served;             /* this life began an epoch: a release is a clean stop of it */
     bool stopping;
     bool stopped;
-    uint64_t silent_ms;    /* how long the core's clock has stood still in all */
-    uint64_t silent_since; /* of the loop's clock; 0: it runs */
-    uint64_t seen_mono_ms; /* of the loop's clock: when that was last looked at */
+    struct hf_silence silence; /* the core's clock */
     struct hf_cluster_view view;
 };
 
@@ -129,10 +128,7 @@ void hf_cluster_release(struct hf_cluster *cluster);
  */
 int hf_cluster_move(struct hf_cluster *cluster);
 
-/*
- * The time that the core is given: it stands still while the lease is not valid, because no client
- * can reach a silent service, and no grace period or call may run out meanwhile.
- */
+/* The time that the core is given (core/lease/silence.h). */
 uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms);
 
 /* "standby", "active", "suspended", ... */

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "daemon/backup_work.h"
+#include "daemon/engine.h"
 
 /* ---- results ---- */
 
@@ -20,7 +22,6 @@ static void observe(struct hf_commit_pump *pump, const struct hf_batch *batch, u
 
 static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *result)
 {
-    pump->flush_ns = result->duration_ns;
     observe(pump, result->batch, result->duration_ns);
     hf_service_batch_done(pump->service, result->batch->seq, result->status);
     if (result->status == 0)
@@ -77,6 +78,35 @@ static void collect_backup(struct hf_commit_pump *pump)
     request->done(request, status);
 }
 
+static void on_backed_up_aside(void *ctx, int status, struct hf_buf *out)
+{
+    struct hf_commit_pump *pump = ctx;
+    struct hf_backup_request *request = pump->backup;
+
+    pump->backup = NULL;
+    pump->aside = NULL;
+    if (status == 0) {
+        struct hf_buf empty = request->out;
+
+        request->out = *out;
+        *out = empty;
+    }
+    request->done(request, status);
+}
+
+/* The store is about to be closed. */
+static void end_backup(struct hf_commit_pump *pump)
+{
+    struct hf_buf none;
+
+    collect_backup(pump);
+    if (!pump->aside)
+        return;
+    hf_backup_work_abandon(pump->aside);
+    hf_buf_init(&none, &hf_alloc_heap);
+    on_backed_up_aside(pump, HF_ECANCELED, &none);
+}
+
 static void on_committed(uv_async_t *async)
 {
     collect(async->data);
@@ -86,16 +116,26 @@ static void on_committed(uv_async_t *async)
         collect_backup(async->data);
 }
 
-int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request)
+static int64_t wall_ms(void)
 {
     struct timespec wall;
 
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
+}
+
+int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request)
+{
     if (pump->backup)
         return HF_ELIMIT;
+    if (hf_store_can_read_aside(pump->store_config)) {
+        pump->aside = hf_backup_work_start(pump->loop, pump->store_config, wall_ms(),
+                                           on_backed_up_aside, pump);
+        pump->backup = pump->aside ? request : NULL;
+        return pump->aside ? 0 : HF_ENOMEM;
+    }
     pump->backup = request;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    hf_committer_back_up(&pump->committer, (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000,
-                         &request->out);
+    hf_committer_back_up(&pump->committer, wall_ms(), &request->out);
     return 0;
 }
 
@@ -111,46 +151,17 @@ static bool may_begin(const struct hf_commit_pump *pump)
 }
 
 /*
- * A client that asks alone makes one batch after the other, each of one request, and no other
- * request comes in between, not even one that needs no disk: it would have to wait for the flush.
+ * Writes a batch that may be lost (DUR-02) without a change of threads. A batch that must be
+ * durable is flushed on the store's thread: a flush on a disk that hangs would stop every client,
+ * and the watchdog.
  */
-static bool comes_alone(struct hf_commit_pump *pump, const struct hf_batch *batch)
+static bool write_here(struct hf_commit_pump *pump, const struct hf_batch *batch)
 {
-    enum { LONE_OPS = 2, LONE_BATCHES = 16 };
-    uint64_t calls = pump->rpc ? pump->rpc->calls : 0;
-    bool lone = batch->n_ops <= LONE_OPS && calls == pump->calls + 1;
-
-    pump->calls = calls;
-    if (!lone)
-        pump->lone_batches = 0;
-    else if (pump->lone_batches < LONE_BATCHES)
-        pump->lone_batches++;
-    return pump->lone_batches == LONE_BATCHES;
-}
-
-/* Flushes on the loop's thread only while the last batch took less than this. */
-enum { FLUSH_FAST_NS = 1000000 };
-
-/*
- * Makes a batch as durable as it must be without a change of threads, if that is quick. Not with a
- * lease: its transactions are all the store's thread's.
- */
-static bool commit_here(struct hf_commit_pump *pump, const struct hf_batch *batch)
-{
-    bool alone = !pump->lessee && comes_alone(pump, batch);
     uint64_t began_ns = uv_hrtime();
-    bool done = false;
 
-    if (pump->lessee)
+    if (!batch->may_be_lost || pump->lessee || !hf_committer_write(&pump->committer, batch))
         return false;
-    if (batch->may_be_lost)
-        done = hf_committer_write(&pump->committer, batch);
-    else if (alone && pump->flush_ns < FLUSH_FAST_NS)
-        done = hf_committer_write_through(&pump->committer, batch);
-    if (!done)
-        return false;
-    pump->flush_ns = uv_hrtime() - began_ns;
-    observe(pump, batch, pump->flush_ns);
+    observe(pump, batch, uv_hrtime() - began_ns);
     hf_service_batch_done(pump->service, batch->seq, 0);
     return true;
 }
@@ -161,11 +172,12 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
 
     while (!pump->committing && may_begin(pump) &&
            (batch = hf_core_take_batch(pump->service->core))) {
-        if (batch->n_ops == 0) {
+        /* With a lease an empty batch proves that it is still ours (HA-03). */
+        if (batch->n_ops == 0 && !pump->lessee) {
             hf_service_batch_done(pump->service, batch->seq, 0);
             continue;
         }
-        if (commit_here(pump, batch))
+        if (write_here(pump, batch))
             continue;
         pump->committing = true;
         if (pump->lessee)
@@ -258,6 +270,7 @@ int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *con
     int rv;
 
     pump->patience_ms = config->patience * 1000;
+    pump->store_config = &settings->store;
     if (settings->store.unflushed && !has_boot_id(&settings->store)) {
         hf_log(HF_LOG_ERROR, "cannot use locks.durable=process",
                HF_STR("reason", "the id of this boot of the host is unknown: it is neither in "
@@ -299,6 +312,21 @@ static int begin_epoch(struct hf_commit_pump *pump)
     return rv;
 }
 
+void hf_log_unknown_locks(const struct hf_core *core)
+{
+    static const char *const texts[] = {
+        [HF_UNKNOWN_SINCE_EARLIER] = "locks may be unknown since an earlier start or a backup",
+        [HF_UNKNOWN_NOT_DURABLE] = "the last run did not record locks (locks.durable=no)",
+        [HF_UNKNOWN_HOST_CRASHED] = "the host has crashed: the newest locks may be unknown",
+        [HF_UNKNOWN_OLD_FORMAT] = "locks may be unknown to a store of an earlier version",
+    };
+    enum hf_unknown_locks why = hf_core_unknown_locks(core);
+
+    if (why != HF_UNKNOWN_NONE)
+        hf_log(HF_LOG_WARN, texts[why],
+               HF_STR("advice", "clients may reclaim locks that are not in the store"));
+}
+
 static int load_all(struct hf_commit_pump *pump, struct loading *loading)
 {
     int rv = loading->loader ? hf_store_load(&pump->store, load_record, loading) : HF_ENOMEM;
@@ -306,15 +334,16 @@ static int load_all(struct hf_commit_pump *pump, struct loading *loading)
     if (rv == 0)
         rv = hf_store_blame_record(&pump->store, HF_RECORD_LOCK, hf_loader_end(loading->loader));
     hf_loader_del(loading->loader);
-    return rv;
+    return hf_engine_blame_records(pump->service->core, rv, pump->store.error);
 }
 
 int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
 {
     struct loading loading = {.loader = hf_loader_new(service->core)};
-    int rv = load_all(pump, &loading);
+    int rv;
 
     pump->service = service;
+    rv = load_all(pump, &loading);
     if (rv < 0) {
         const char *why = hf_store_error(&pump->store);
         hf_log(HF_LOG_ERROR, "cannot load the store",
@@ -327,9 +356,7 @@ int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
                HF_STR("detail", hf_store_error(&pump->store)));
         return rv;
     }
-    if (hf_core_lost_tail(service->core))
-        hf_log(HF_LOG_WARN, "the host has crashed: the newest locks may be unknown",
-               HF_STR("advice", "clients may reclaim locks that are not in the store"));
+    hf_log_unknown_locks(service->core);
     hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loading.clients),
            HF_UINT("locks", loading.locks), HF_UINT("digest", hf_core_digest(service->core)));
     return 0;
@@ -341,6 +368,7 @@ int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop)
         .give_up_ms = pump->patience_ms, .wake = wake, .ctx = pump, .leased = pump->lessee != NULL};
     int rv;
 
+    pump->loop = loop;
     uv_async_init(loop, &pump->committed, on_committed);
     pump->committed.data = pump;
     rv = hf_committer_init(&pump->committer, &pump->store, &config);
@@ -378,7 +406,7 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
 {
     hf_committer_stop(&pump->committer);
     collect(pump);
-    collect_backup(pump);
+    end_backup(pump);
     hf_core_stop(pump->service->core, hf_service_now(pump->service));
     commit_rest(pump);
     hf_committer_free(&pump->committer);
@@ -410,7 +438,7 @@ void hf_commit_pump_end(struct hf_commit_pump *pump)
 {
     hf_committer_stop(&pump->committer);
     collect(pump);
-    collect_backup(pump);
+    end_backup(pump);
     hf_committer_free(&pump->committer);
     hf_store_close(&pump->store);
     uv_close((uv_handle_t *)&pump->committed, NULL);

@@ -47,15 +47,14 @@ struct hf_commit_pump {
     uint32_t patience_ms;
     struct hf_store store;
     struct hf_committer committer;
-    bool committing;                   /* the committer has a batch */
-    const struct hf_rpc_counters *rpc; /* of the server whose requests these are; NULL: none */
-    uint64_t calls;                    /* that it had been sent when the last batch was made */
-    unsigned lone_batches;             /* in a row, with no other request in between */
-    uint64_t flush_ns;                 /* how long the last batch took */
-    struct hf_backup_request *backup;  /* under way; NULL: none */
-    uv_async_t committed;              /* the committer has news */
-    struct hf_histogram commits_ns;    /* from submit to durable, or given up */
-    struct hf_histogram batch_sizes;   /* operations in a batch */
+    bool committing;                  /* the committer has a batch */
+    struct hf_backup_request *backup; /* under way; NULL: none */
+    struct hf_backup_work *aside;     /* what makes it, unless the committer does */
+    const struct hf_store_config *store_config;
+    uv_loop_t *loop;
+    uv_async_t committed;            /* the committer has news */
+    struct hf_histogram commits_ns;  /* from submit to durable, or given up */
+    struct hf_histogram batch_sizes; /* operations in a batch */
 };
 
 /* What a store with standbys must know, and the strings of its configuration. */
@@ -89,6 +88,9 @@ int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *con
  */
 int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service);
 
+/* After a start: logs that clients may hold locks which are not recorded, and why. */
+void hf_log_unknown_locks(const struct hf_core *core);
+
 /* Prepares the committer, whose results arrive on this loop. */
 int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop);
 
@@ -96,8 +98,8 @@ int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop);
 int hf_commit_pump_start(struct hf_commit_pump *pump);
 
 /*
- * Begins a backup on the store's thread. Commits wait until it is made: the records are copied to
- * memory at the speed of the store. HF_ELIMIT if one is under way.
+ * Begins a backup: with PostgreSQL on a thread and a connection of its own, so that commits and
+ * renewals go on; else as the committer makes it. HF_ELIMIT if one is under way, HF_ENOMEM.
  */
 int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request);
 

@@ -113,6 +113,7 @@ struct hf_config {
     char admin_listen[HF_CONFIG_TEXT_MAX]; /* ADDRESS:PORT; empty: no TCP */
     char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
     char admin_token_file[HF_CONFIG_TEXT_MAX];
+    char admin_read_token_file[HF_CONFIG_TEXT_MAX];
     char admin_fh_map[HF_CONFIG_TEXT_MAX];
     char names_socket[HF_CONFIG_TEXT_MAX];
 

@@ -2,9 +2,12 @@
 #include <ini.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "daemon/config_private.h"
+
+enum { HF_CONFIG_KEYS_MAX = 128 };
 
 static const char EXPORT_RULE_SECTION[] = "share ";
 
@@ -66,6 +69,7 @@ int hf_config_set(struct hf_config *config, const char *assignment, char error[H
 
 struct reading {
     struct hf_config *config;
+    int assigned[HF_CONFIG_KEYS_MAX]; /* the line at which the file set a key; 0: not yet */
     FILE *file;
     int line;       /* the number of the line read last */
     int error_line; /* the line that key and error are about; 0: we found no error */
@@ -104,11 +108,30 @@ static char *next_line(char *text, int size, void *stream)
     return text;
 }
 
+/* A second value for a key would silently win over the first, mostly one that an operator forgot.
+ */
+static bool is_first(struct reading *r, const char *section, const char *name)
+{
+    HF_ASSERT(hf_config_n_keys <= HF_CONFIG_KEYS_MAX);
+    for (size_t i = 0; i < hf_config_n_keys; i++) {
+        if (strcmp(hf_config_keys[i].section, section) != 0 ||
+            strcmp(hf_config_keys[i].name, name) != 0)
+            continue;
+        if (r->assigned[i]) {
+            hf_format(r->error, sizeof(r->error), "set already at line %d: one of them must go",
+                      r->assigned[i]);
+            return false;
+        }
+        r->assigned[i] = r->line;
+    }
+    return true;
+}
+
 static int on_assignment(void *user, const char *section, const char *name, const char *value)
 {
     struct reading *r = user;
 
-    if (assign(r->config, section, name, value, r->error) == 0)
+    if (is_first(r, section, name) && assign(r->config, section, name, value, r->error) == 0)
         return 1;
     r->error_line = r->line;
     hf_format(r->key, sizeof(r->key), "%s%s%s: ", section, section[0] ? "." : "", name);

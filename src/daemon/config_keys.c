@@ -94,6 +94,8 @@ const struct hf_config_key hf_config_keys[] = {
      .comment = "auto: /run/holdfast/admin.sock, or in store.path; empty: none"},
     {"admin", "token_file", TEXT, AT(admin_token_file), "",
      .comment = "holds the token that changes need"},
+    {"admin", "read_token_file", TEXT, AT(admin_read_token_file), "",
+     .comment = "holds a token that shows the files of locks, and changes nothing"},
     {"admin", "fh_map", TEXT, AT(admin_fh_map), "",
      .comment = "lines of HEX PATH: names for file handles"},
     {"names", "socket", TEXT, AT(names_socket), "auto",

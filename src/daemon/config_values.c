@@ -73,6 +73,14 @@ static int set_name(const char *text, char *out, char error[HF_CONFIG_ERROR_MAX]
         hf_format(error, HF_CONFIG_ERROR_MAX, "empty: clients need a name for us");
         return HF_EINVAL;
     }
+    for (const char *c = text; *c; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f) {
+            hf_format(error, HF_CONFIG_ERROR_MAX,
+                      "\"%.100s\" has a space or a control character, and no host has such a name",
+                      text);
+            return HF_EINVAL;
+        }
+    }
     return set_text(text, out, error);
 }
 

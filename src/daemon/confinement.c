@@ -42,8 +42,7 @@ int hf_confinement_prepare(struct hf_confinement *c, const struct hf_config *con
         hf_log(HF_LOG_WARN, "not confined", HF_STR("reason", "server.confine=no"));
         return 0;
     }
-    if (config_file)
-        c->confine.read[n++] = config_file;
+    c->confine.read[n++] = config_file;
     c->confine.read[n++] = config->admin_fh_map;
     rv = hf_confine_find_user(config->user, &c->confine.user, error);
     if (rv == 0)

@@ -13,7 +13,7 @@ struct hf_confinement {
 
 /*
  * Before anything is opened: finds the user, and gives it the store's directory and that of the
- * socket. Failures are in the log. config and config_file (NULL: none) must live as long.
+ * socket. Failures are in the log. config and config_file must live as long.
  */
 int hf_confinement_prepare(struct hf_confinement *c, const struct hf_config *config,
                            const char *config_file);

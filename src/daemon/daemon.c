@@ -9,11 +9,11 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/trust.h"
 #include "daemon/daemon_private.h"
+#include "daemon/own_addresses.h"
 
 enum { STOP_MS = 3000 };
-
-_Static_assert((int)HF_ADDRESSES_MAX >= (int)HF_CONFIG_LISTEN_MAX, "addresses.h and config.h");
 
 struct life *life_new(struct daemon *d)
 {
@@ -80,7 +80,6 @@ void daemon_shut_down(struct daemon *d)
     if (d->life->server)
         hf_rpc_server_close(d->life->server, NULL, NULL);
     d->life->server = NULL;
-    d->pump.rpc = NULL;
     limit_stop(d);
 }
 
@@ -147,6 +146,8 @@ static int open_engine(struct daemon *d)
     const struct hf_confine_user *user = &d->confinement.confine.user;
     int rv = hf_confinement_prepare(&d->confinement, &d->options->config, d->options->config_file);
 
+    hf_trust_read_system();
+
     if (rv == 0)
         rv = hf_store_settings_from(&d->options->config, &d->settings);
     d->hopeless = rv == HF_ENOENT || rv == HF_EINVAL; /* of server.user or store.dsn_file */
@@ -170,23 +171,16 @@ static struct hf_finding finding_of(const struct daemon *d)
 {
     if (d->watch.open)
         return (struct hf_finding){.watch = &d->watch};
-    if (d->life->rpcbind || d->embeds_rpcbind)
+    if ((d->life->rpcbind || d->embeds_rpcbind) && !d->lacks_rpcbind)
         return (struct hf_finding){.without = "embedded"};
     return (struct hf_finding){
         .without = d->options->config.rpcbind_mode == HF_RPCBIND_NONE ? "none" : "missing"};
 }
 
-/* A token or map that cannot be used stays so until an operator repairs it, as a dsn_file does. */
 static int open_administration(struct daemon *d, const struct hf_rpc_server *server)
 {
-    int rv = hf_administration_open(&d->administration, &d->life->engine, server,
-                                    &d->options->config, finding_of(d));
-
-    if (rv == HF_EINVAL) {
-        d->hopeless = true;
-        hf_format(d->obstacle, sizeof(d->obstacle), "a file that [admin] names");
-    }
-    return rv;
+    return hf_administration_open(&d->administration, &d->life->engine, server, &d->options->config,
+                                  finding_of(d));
 }
 
 /* Without standbys: everything is opened once. */
@@ -206,7 +200,7 @@ static int start_alone(struct daemon *d)
         rv = open_administration(d, life->server);
     if (rv == 0)
         rv = hf_confinement_apply(&d->confinement, d->administration.socket,
-                                  life->rpcbind ? HF_RPCBIND_SOCKET : NULL);
+                                  life->rpcbind && !d->lacks_rpcbind ? HF_RPCBIND_SOCKET : NULL);
     if (rv < 0)
         return rv;
     (void)hf_log_start(); /* without a thread a slow reader of the log delays requests, no more */
@@ -270,27 +264,6 @@ static void log_ready(const struct daemon *d)
     hf_systemd_ready(d->clustered ? "standby" : "serving");
 }
 
-/*
- * The runner of the addresses is forked before this process has anything that it must not keep, and
- * it must outlive it.
- */
-static int start_addresses(struct daemon *d)
-{
-    const struct hf_config *config = &d->options->config;
-    struct hf_addresses_config addresses = {
-        .n_addresses = config->cluster_addresses.n,
-        .keep_privileges = !config->confine,
-    };
-
-    if (!d->clustered || !config->cluster_hook[0])
-        return 0;
-    hf_format(addresses.hook, sizeof(addresses.hook), "%s", config->cluster_hook);
-    hf_format(addresses.service, sizeof(addresses.service), "%s", config->service);
-    memcpy(addresses.addresses, config->cluster_addresses.list,
-           sizeof(addresses.addresses[0]) * addresses.n_addresses);
-    return hf_addresses_start(&addresses, &d->addresses);
-}
-
 int hf_daemon_run(struct hf_daemon_options *options)
 {
     struct daemon *d = calloc(1, sizeof(*d));
@@ -301,10 +274,16 @@ int hf_daemon_run(struct hf_daemon_options *options)
         return EXIT_FAILURE;
     d->options = options;
     d->clustered = options->config.cluster_mode == HF_CLUSTER_STANDBY;
-    if (start_addresses(d) < 0 || getrandom(&d->hash_key, sizeof(d->hash_key), 0) < 0 ||
-        uv_loop_init(&d->loop) < 0) {
-        hf_log(HF_LOG_ERROR, "cannot start",
-               HF_STR("reason", "no memory, process, entropy or event loop"));
+    /* Its process is forked before this one has anything that it must not keep, and outlives it. */
+    if (hf_own_addresses_start(&options->config, &d->addresses) < 0) {
+        hf_systemd_status("waits to start again: ", "another process has the service's addresses");
+        free(d);
+        return EXIT_FAILURE;
+    }
+    if (options->config.confine)
+        (void)hf_confine_begin(); /* a failure is told by hf_confine() */
+    if (getrandom(&d->hash_key, sizeof(d->hash_key), 0) < 0 || uv_loop_init(&d->loop) < 0) {
+        hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no memory, entropy or event loop"));
         free(d);
         return EXIT_FAILURE;
     }

@@ -7,7 +7,7 @@
 #include "daemon/config.h"
 
 struct hf_daemon_options {
-    const char *config_file; /* read again on SIGHUP; NULL: none was named */
+    const char *config_file; /* read again on SIGHUP, if it is there */
     struct hf_config config;
     /* For a reload: reads the configuration again from its file and the command line. */
     int (*reread)(struct hf_config *fresh, char error[HF_CONFIG_ERROR_MAX]);

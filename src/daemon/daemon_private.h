@@ -63,6 +63,7 @@ struct daemon {
     struct hf_addresses *addresses; /* NULL: no hook */
     struct hf_cluster cluster;
     bool embeds_rpcbind;                  /* in each life */
+    bool lacks_rpcbind;                   /* none runs, and we may not serve port 111 */
     struct hf_rpc_client *rpcbind_client; /* for the registration, which outlives a life */
     struct hf_list ended;                 /* lives that are closing */
     uv_timer_t reaper;

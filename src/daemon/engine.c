@@ -1,11 +1,13 @@
 #include "daemon/engine.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "base/boot_id.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "daemon/outcalls.h"
 
 enum { LINGER_MS = 5 * 60 * 1000 }; /* SPEC section 4: a registration outlives its last lock */
@@ -96,7 +98,8 @@ static struct hf_limits limits_of(const struct hf_config *config)
                               config->max_waiters_per_client,
                               config->max_clients_per_host,
                               config->max_locks_per_host,
-                              config->max_registrations_per_host};
+                              config->max_registrations_per_host,
+                              HF_LOCKS_BEYOND};
 }
 
 static void add_rule(struct hf_export_rules *rules, const char *name, unsigned offset,
@@ -131,8 +134,10 @@ static struct hf_core_config core_config(const struct hf_config *config,
     core.limits = limits_of(config);
     core.grace_mode = hf_config_has_conflict_grace(config) ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     core.grace_ms = (uint64_t)config->grace_seconds * 1000;
+    core.role = config->programs == HF_PROGRAMS_NSM ? HF_ROLE_MONITOR : HF_ROLE_LOCKS;
     core.durable_locks = config->durable != HF_DURABLE_NO;
     core.unflushed = config->durable == HF_DURABLE_PROCESS;
+    core.fenced = config->cluster_mode == HF_CLUSTER_STANDBY;
     (void)hf_boot_id_read(core.boot_id);
     core.linger_ms = LINGER_MS;
     core.call_timeout_ms = (uint64_t)config->notify_timeout * 1000;
@@ -143,6 +148,26 @@ static struct hf_core_config core_config(const struct hf_config *config,
     core.retry_for_ms = (uint64_t)config->notify_retry_for * 1000;
     core.hash_key = *hash_key;
     return core;
+}
+
+static const char *name_of(enum hf_record_kind kind)
+{
+    return kind == HF_RECORD_CLIENT ? "client" : "lock";
+}
+
+int hf_engine_blame_records(const struct hf_core *core, int code, char error[HF_STORE_ERROR_MAX])
+{
+    struct hf_load_conflict found;
+
+    if (code != HF_EEXIST && code != HF_ENOENT)
+        return code;
+    found = hf_core_load_conflict(core);
+    hf_format(error, HF_STORE_ERROR_MAX,
+              "%s %" PRIu64 " and %s %" PRIu64 " do not go together: %s; nothing is changed. See "
+              "\"Records that do not go together\" in docs/STORE.md, and holdfastd --verify-store",
+              name_of(found.kind), found.id, name_of(found.other_kind), found.other_id,
+              code == HF_ENOENT ? "the second is missing" : "both claim the same");
+    return HF_EFORMAT;
 }
 
 struct hf_core *hf_engine_core_new(const struct hf_config *config,
@@ -266,6 +291,7 @@ int hf_engine_open_empty(struct hf_engine *engine, uv_loop_t *loop, const struct
     if (rv < 0)
         return rv;
     engine->service.loading = true;
+    engine->service.fenced = true;
     hf_rpc_client_set_gate(engine->client, gate);
     return 0;
 }
@@ -320,15 +346,26 @@ bool hf_engine_is_gone(const struct hf_engine *engine)
            !(engine->started && engine->commits->committing);
 }
 
-/* The digest is compared with that of the next start. */
-static void log_state(struct hf_engine *engine, const char *text)
+enum { DIGEST_ANY_NUMBER, DIGEST_IF_QUICK };
+
+/*
+ * The digest is compared with that of the next start. It costs 0.2 us a lock, so while clients wait
+ * it is left out where there are many.
+ */
+static void log_state(struct hf_engine *engine, const char *text, int digest)
 {
+    enum { QUICK = 10000 };
     struct hf_core *core = engine->service.core;
     struct hf_view_status status;
+    uint64_t clients;
 
     hf_core_view_status(core, hf_service_now(&engine->service), &status);
-    hf_log(HF_LOG_INFO, text, HF_UINT("clients", status.nlm_clients + status.nsm_clients),
-           HF_UINT("locks", status.locks), HF_UINT("digest", hf_core_digest(core)));
+    clients = status.nlm_clients + status.nsm_clients;
+    if (digest == DIGEST_ANY_NUMBER || clients + status.locks <= QUICK)
+        hf_log(HF_LOG_INFO, text, HF_UINT("clients", clients), HF_UINT("locks", status.locks),
+               HF_UINT("digest", hf_core_digest(core)));
+    else
+        hf_log(HF_LOG_INFO, text, HF_UINT("clients", clients), HF_UINT("locks", status.locks));
 }
 
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config)
@@ -336,7 +373,7 @@ void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *con
     struct hf_limits limits = limits_of(config);
 
     hf_core_set_limits(engine->service.core, &limits);
-    log_state(engine, "durable now");
+    log_state(engine, "durable now", DIGEST_IF_QUICK);
 }
 
 /* ---- closing ---- */
@@ -347,7 +384,7 @@ void hf_engine_stop(struct hf_engine *engine)
     hf_rpc_client_close(engine->client, NULL, NULL);
     hf_nsm_stop(&engine->nsm);
     hf_commit_pump_stop(engine->commits);
-    log_state(engine, "durable at the end");
+    log_state(engine, "durable at the end", DIGEST_ANY_NUMBER);
     uv_close((uv_handle_t *)&engine->prepare, NULL);
     uv_close((uv_handle_t *)&engine->alarm, NULL);
 }

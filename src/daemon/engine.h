@@ -90,6 +90,12 @@ void hf_engine_free(struct hf_engine *engine);
 int hf_engine_open_empty(struct hf_engine *engine, uv_loop_t *loop, const struct hf_config *config,
                          const struct hf_hash_key *hash_key, struct hf_commit_pump *pump,
                          const struct hf_rpc_gate *gate);
+/*
+ * Loading failed with this code: replaces the text if it is because two records do not go together,
+ * and returns HF_EFORMAT then, because that is damage.
+ */
+int hf_engine_blame_records(const struct hf_core *core, int code, char error[HF_STORE_ERROR_MAX]);
+
 struct hf_core *hf_engine_core_new(const struct hf_config *config,
                                    const struct hf_hash_key *hash_key,
                                    struct hf_export_rules *rules);

@@ -91,7 +91,7 @@ static const char *listen_advice(int error)
         return "another process has this port; stop it or set server.port";
     case HF_EDENIED:
         return "ports below 1024 need root or CAP_NET_BIND_SERVICE; set server.port";
-    case HF_EINVAL:
+    case HF_EUNAVAIL:
         return "not an address of this host; set server.listen";
     default:
         return "set server.listen to addresses this host has";
@@ -174,8 +174,6 @@ int open_server(struct daemon *d)
     if (rv < 0)
         return rv;
     d->life->server_open = true;
-    if (!d->clustered)
-        d->pump.rpc = hf_rpc_server_counters(d->life->server);
     return listen_all(d);
 }
 
@@ -284,6 +282,7 @@ int set_up_rpcbind(struct daemon *d)
         hf_log(HF_LOG_WARN, "no rpcbind: clients will not find us",
                HF_STR("reason", "none is running, and port 111 needs root"),
                HF_STR("advice", "start rpcbind, or run as root"));
+        d->lacks_rpcbind = true;
         return 0;
     }
     if (rv < 0) {

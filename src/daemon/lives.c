@@ -42,7 +42,9 @@ static void on_adopt(void *ctx, struct hf_core *core, struct hf_export_rules *ru
     if (hf_core_start(core, hf_service_now(&engine->service)) < 0) {
         hf_log(HF_LOG_ERROR, "out of memory: leaving the service to another node");
         hf_cluster_release(&d->cluster);
+        return;
     }
+    hf_log_unknown_locks(core);
 }
 
 static void on_serve(void *ctx)

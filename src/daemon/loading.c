@@ -64,6 +64,8 @@ static void load(uv_work_t *work)
     l->loaded.status = l->loaded.rules
                            ? hf_store_load_owned(&l->settings->store, &l->lease, &to, l->error)
                            : HF_ENOMEM;
+    if (l->loaded.core)
+        l->loaded.status = hf_engine_blame_records(l->loaded.core, l->loaded.status, l->error);
     hf_loader_del(l->loader);
 }
 

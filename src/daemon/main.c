@@ -1,5 +1,7 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +12,12 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
+#include "confine/confine.h"
 #include "daemon/commit_pump.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
+#include "daemon/own_addresses.h"
 #include "daemon/store_tools.h"
 
 enum { SETS_MAX = 64, EXIT_USAGE = 2 };
@@ -29,6 +34,7 @@ static struct {
     const char *migrate; /* up, down, status; NULL: none */
     bool verify_store;
     const char *restore; /* a backup; NULL: none */
+    bool drop_addresses;
 } command;
 
 static void complain(const char *what, const char *reason)
@@ -56,6 +62,8 @@ static void print_help(FILE *out)
         "      --verify-store      check every record of a store that no daemon uses, and exit\n"
         "      --restore FILE      fill an empty store from a backup that holdfastctl made, and\n"
         "                          exit\n"
+        "      --drop-addresses    remove the service's addresses from this host after its\n"
+        "                          processes were killed, and exit (cluster.hook)\n"
         "  -V, --version           print the version and exit\n"
         "  -h, --help              print this help and exit\n"
         "\n"
@@ -84,7 +92,7 @@ static int load_config(struct hf_config *config, char error[HF_CONFIG_ERROR_MAX]
 /* Fills command. Returns an exit status if the program must end, or -1 to go on. */
 static int parse_options(int argc, char **argv)
 {
-    enum { CHECK = 256, PRINT, MIGRATE, VERIFY, RESTORE };
+    enum { CHECK = 256, PRINT, MIGRATE, VERIFY, RESTORE, DROP };
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'},
         {"set", required_argument, NULL, 's'},
@@ -93,6 +101,7 @@ static int parse_options(int argc, char **argv)
         {"migrate", required_argument, NULL, MIGRATE},
         {"verify-store", no_argument, NULL, VERIFY},
         {"restore", required_argument, NULL, RESTORE},
+        {"drop-addresses", no_argument, NULL, DROP},
         {"version", no_argument, NULL, 'V'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -125,6 +134,9 @@ static int parse_options(int argc, char **argv)
             break;
         case RESTORE:
             command.restore = optarg;
+            break;
+        case DROP:
+            command.drop_addresses = true;
             break;
         case 'V':
             printf("holdfastd %s\n", HF_VERSION);
@@ -163,18 +175,63 @@ static const char *hook_obstacle(const char *hook)
 }
 
 /*
- * The files that the configuration names. A start would end on each that cannot be used, except on
- * the hook, which is run only when the node takes the service's addresses.
+ * Root can read every file; the service's own user, which the unit starts the daemon as, perhaps
+ * not. False if it cannot read one of them that root can.
+ */
+static bool service_may_read(const struct hf_config *config)
+{
+    const char *const files[] = {command.config ? command.config : DEFAULT_CONFIG,
+                                 config->admin_token_file, config->admin_read_token_file,
+                                 config->admin_fh_map, config->dsn_file};
+    char error[HF_CONFINE_ERROR_MAX];
+    struct hf_confine_user user;
+    char reason[256];
+    bool good = true;
+
+    if (geteuid() != 0 || (strcmp(config->user, "auto") == 0 && !getpwnam("holdfast")))
+        return true;
+    if (hf_confine_find_user(config->user, &user, error) < 0) {
+        complain("server.user", error);
+        return false;
+    }
+    if (!user.change || hf_confine_borrow_user(&user) < 0)
+        return true;
+    for (size_t i = 0; i < HF_COUNT_OF(files); i++) {
+        if (!files[i][0] || faccessat(AT_FDCWD, files[i], R_OK, AT_EACCESS) == 0 || errno == ENOENT)
+            continue;
+        hf_format(reason, sizeof(reason),
+                  "the service's user, %.60s, cannot read it: chgrp %.60s and chmod 0640, and let "
+                  "its directory be entered; or hand it over by LoadCredential= of systemd",
+                  user.name, user.name);
+        complain(files[i], reason);
+        good = false;
+    }
+    hf_confine_return_user(&user);
+    return good;
+}
+
+/*
+ * The files that the configuration names, as the service's user finds them. A start ends on a
+ * dsn_file that cannot be used; a token or map is left out, and the hook is run only when the node
+ * takes the service's addresses.
  */
 static bool files_are_good(const struct hf_config *config)
 {
     char dsn[HF_CONFIG_TEXT_MAX];
     struct hf_store_config store;
     const char *reason;
-    bool good = hf_admin_check_files(config->admin_token_file, config->admin_fh_map) == 0;
+    struct hf_admin_config admin = {
+        .token_file = config->admin_token_file,
+        .read_token_file = config->admin_read_token_file,
+        .fh_map = config->admin_fh_map,
+    };
+    bool good = hf_admin_check_files(&admin) == 0;
 
     if (hf_store_config_from(config, dsn, &store, &reason) < 0) {
         complain(config->dsn_file, reason);
+        good = false;
+    } else if (config->backend == HF_BACKEND_POSTGRES && (reason = hf_store_dsn_obstacle(dsn))) {
+        complain(config->dsn_file[0] ? config->dsn_file : "store.dsn", reason);
         good = false;
     }
     reason = hook_obstacle(config->cluster_hook);
@@ -182,7 +239,7 @@ static bool files_are_good(const struct hf_config *config)
         complain(config->cluster_hook, reason);
         good = false;
     }
-    return good;
+    return service_may_read(config) && good;
 }
 
 static void print_line(void *ctx, const char *line)
@@ -243,6 +300,8 @@ int main(int argc, char **argv)
         return hf_store_tools_restore(&options.config, command.restore);
     hf_log_configure((enum hf_log_level)options.config.log_level,
                      (enum hf_log_format)options.config.log_format);
-    options.config_file = command.config;
+    if (command.drop_addresses)
+        return hf_own_addresses_clear(&options.config);
+    options.config_file = command.config ? command.config : DEFAULT_CONFIG;
     return hf_daemon_run(&options);
 }

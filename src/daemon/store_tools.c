@@ -12,6 +12,7 @@
 #include "confine/confine.h"
 #include "daemon/commit_pump.h"
 #include "daemon/confinement.h"
+#include "daemon/engine.h"
 #include "store/backup.h"
 
 enum { RESTORE_TIMEOUT_MS = 10 * 60 * 1000 }; /* one transaction holds all records */
@@ -44,6 +45,8 @@ static const char *place_of(const struct hf_config *config)
 struct sum {
     struct hf_record_server server;
     uint64_t clients, locks, digest;
+    struct hf_core *core; /* that all records are loaded into, as a daemon does */
+    uint64_t conflicts;
 };
 
 static int decode(enum hf_record_kind kind, struct hf_bytes record, struct sum *sum)
@@ -64,13 +67,28 @@ static int decode(enum hf_record_kind kind, struct hf_bytes record, struct sum *
     return HF_EFORMAT;
 }
 
+/* Records that do not go together are all named, not only the first. */
+static int load(enum hf_record_kind kind, struct hf_bytes record, struct sum *sum)
+{
+    char text[HF_STORE_ERROR_MAX];
+    int rv = hf_core_load(sum->core, kind, record);
+
+    if (rv != HF_EEXIST && rv != HF_ENOENT)
+        return rv;
+    sum->conflicts++;
+    (void)hf_engine_blame_records(sum->core, rv, text);
+    (void)complain("the store", text);
+    return 0;
+}
+
 static int add(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
 {
     struct sum *sum = ctx;
+    int rv = decode(kind, record, sum);
 
     if (kind != HF_RECORD_SERVER)
         sum->digest += hf_record_hash(record);
-    return decode(kind, record, sum);
+    return rv < 0 ? rv : load(kind, record, sum);
 }
 
 int hf_store_tools_verify(const struct hf_config *config)
@@ -78,12 +96,18 @@ int hf_store_tools_verify(const struct hf_config *config)
     char dsn[HF_CONFIG_TEXT_MAX];
     struct hf_store_config settings;
     struct hf_store store;
-    struct sum sum = {0};
+    struct hf_core_config core = hf_core_config_default();
+    struct sum sum = {.core = hf_core_new(&core, &hf_alloc_heap)};
     int rv;
 
-    if (!configure(config, dsn, &settings))
+    if (!sum.core || !configure(config, dsn, &settings)) {
+        hf_core_del(sum.core);
         return EXIT_FAILURE;
+    }
     rv = hf_store_read(&store, &settings, add, &sum);
+    hf_core_del(sum.core);
+    if (rv == 0 && sum.conflicts > 0)
+        return complain("the store is not good", "records do not go together");
     if (rv < 0) {
         const char *why = hf_store_error(&store);
         return complain("the store is not good", why[0] ? why : hf_strerror(rv));

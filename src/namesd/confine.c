@@ -22,15 +22,19 @@
 
 static int give_up_privileges(void)
 {
-    capng_get_caps_process();
+    capng_select_t sets = CAPNG_SELECT_CAPS;
+
+    if (capng_get_caps_process() != 0)
+        return HF_EDENIED;
     if (!capng_have_capability(CAPNG_PERMITTED, CAP_DAC_READ_SEARCH))
         return HF_EUNAVAIL;
+    /* Only this capability permits to empty the bounding set. Root has it, the unit's user has not,
+     * but its bounding set is empty already. */
+    if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
+        sets |= CAPNG_SELECT_BOUNDS;
     capng_clear(CAPNG_SELECT_ALL);
     capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, CAP_DAC_READ_SEARCH);
-    /* The bounding set can be emptied only by CAP_SETPCAP, which root has, and the unit's user not.
-     */
-    (void)capng_apply(CAPNG_SELECT_BOUNDS);
-    if (capng_apply(CAPNG_SELECT_CAPS) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+    if (capng_apply(sets) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return HF_EDENIED;
     return 0;
 }
@@ -159,6 +163,7 @@ static int confine_system_calls(void)
 
 int hf_namesd_confine(void)
 {
+    uid_t uid = geteuid(); /* the filter has no such call */
     int rv = give_up_privileges();
     int files;
     int calls;
@@ -179,8 +184,8 @@ int hf_namesd_confine(void)
     files = confine_files();
 #endif
     calls = confine_system_calls();
-    hf_log(files < 0 || calls < 0 ? HF_LOG_WARN : HF_LOG_INFO, "confined",
-           HF_UINT("uid", geteuid()), HF_STR("files", files < 0 ? "all" : "no content"),
+    hf_log(files < 0 || calls < 0 ? HF_LOG_WARN : HF_LOG_INFO, "confined", HF_UINT("uid", uid),
+           HF_STR("files", files < 0 ? "all" : "no content"),
            HF_STR("system_calls", calls < 0 ? "all" : "own"));
     return 0;
 }

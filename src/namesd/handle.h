@@ -64,7 +64,7 @@ struct hf_handle {
     struct hf_bytes fid; /* a view of the handle */
     uint64_t ino;
     uint32_t device_low;    /* of unfs3: the lower half of st_dev */
-    uint32_t generation;    /* of unfs3: of the inode; 0: not known */
+    uint32_t generation;    /* of unfs3: of the inode */
     struct hf_bytes hashes; /* a view of the handle */
 };
 

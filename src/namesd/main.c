@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -132,10 +133,35 @@ static int resolve_once(struct hf_resolver *resolver, const char *hex)
     return answer == HF_ANSWER_NAMED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* How many exports are directories that are there; the log names the others. */
+static size_t count_exports(const struct hf_exports *exports)
+{
+    size_t there = 0;
+
+    for (size_t i = 0; i < exports->n_configured; i++) {
+        const char *path = exports->configured[i];
+        struct stat st;
+        const char *reason = NULL;
+
+        if (stat(path, &st) < 0)
+            reason = strerror(errno);
+        else if (!S_ISDIR(st.st_mode))
+            reason = "no directory";
+        if (reason)
+            hf_log(HF_LOG_WARN, "an export is not there", HF_STR("export", path),
+                   HF_STR("reason", reason),
+                   HF_STR("advice", "its files have no names until it is mounted or made"));
+        else
+            there++;
+    }
+    return there;
+}
+
 static int serve(struct hf_settings *settings, struct hf_resolver *resolver)
 {
     struct sigaction action = {.sa_handler = on_signal};
     struct hf_server server;
+    size_t there = count_exports(settings->exports);
     int rv = hf_server_open(&server, resolver, settings->socket);
 
     if (rv < 0) {
@@ -150,7 +176,7 @@ static int serve(struct hf_settings *settings, struct hf_resolver *resolver)
         return EXIT_FAILURE;
     }
     hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION), HF_STR("socket", settings->socket),
-           HF_UINT("exports", settings->exports->n_configured));
+           HF_UINT("exports", there), HF_UINT("missing", settings->exports->n_configured - there));
     hf_server_run(&server, &stopping);
     hf_server_close(&server);
     hf_log(HF_LOG_INFO, "stopped");
@@ -183,7 +209,11 @@ int main(int argc, char **argv)
         hf_log_configure(settings.log_level, HF_LOG_TEXT);
         if (command.resolve)
             status = resolve_once(&resolver, command.resolve);
-        else if (!command.check)
+        else if (command.check)
+            status = count_exports(settings.exports) == settings.exports->n_configured
+                         ? EXIT_SUCCESS
+                         : EXIT_FAILURE;
+        else
             status = serve(&settings, &resolver);
     }
     hf_resolver_free(&resolver);

@@ -73,6 +73,22 @@ static bool path_of(int fd, char path[HF_PATH_BYTES_MAX])
     return path[0] == '/';
 }
 
+/*
+ * File systems take a handle with generation 0 for any generation, and some take more than one
+ * form: a handle that a caller made up from an inode number would tell the name of another user's
+ * file. Only the handle that the kernel itself gives for the file is answered.
+ */
+static bool is_own_handle(int fd, const struct hf_handle *handle)
+{
+    union kernel_handle k = {.handle = {.handle_bytes = HF_HANDLE_BYTES_MAX}};
+    int mount;
+
+    if (name_to_handle_at(fd, "", &k.handle, &mount, AT_EMPTY_PATH) < 0)
+        return false;
+    return k.handle.handle_bytes <= handle->fid.len &&
+           memcmp(k.room + sizeof(k.handle), handle->fid.data, k.handle.handle_bytes) == 0;
+}
+
 /* UNKNOWN: the root's file system has no such file. *file is set otherwise. */
 static enum hf_answer resolve_in(struct hf_resolver *r, int64_t now_ms, struct hf_root *root,
                                  const struct hf_handle *handle, struct stat *file,
@@ -83,7 +99,7 @@ static enum hf_answer resolve_in(struct hf_resolver *r, int64_t now_ms, struct h
 
     if (fd < 0)
         return HF_ANSWER_UNKNOWN;
-    if (fstat(fd, file) == 0) {
+    if (fstat(fd, file) == 0 && is_own_handle(fd, handle)) {
         if (file->st_nlink == 0)
             answer = HF_ANSWER_DELETED;
         else if (path_of(fd, path) && hf_exports_holds(&r->exports, path, file))
@@ -146,15 +162,15 @@ static enum hf_answer resolve_kernel(struct hf_resolver *r, int64_t now_ms,
 /* ---- handles of unfs3 ---- */
 
 /* The kernel's handles on most disks are inode and generation: another file may have the inode by
- * now. */
+ * now; and a handle without a generation may be made up. */
 static bool is_generation(const char *path, const struct hf_handle *handle)
 {
     union kernel_handle k = {.handle = {.handle_bytes = HF_HANDLE_BYTES_MAX}};
     uint32_t generation;
     int mount;
 
-    if (handle->generation == 0 || name_to_handle_at(AT_FDCWD, path, &k.handle, &mount, 0) < 0 ||
-        k.handle.handle_type != 1 || k.handle.handle_bytes != 8)
+    if (name_to_handle_at(AT_FDCWD, path, &k.handle, &mount, 0) < 0 || k.handle.handle_type != 1 ||
+        k.handle.handle_bytes != 8)
         return true;
     memcpy(&generation, k.room + sizeof(k.handle) + 4, sizeof(generation));
     return generation == handle->generation;

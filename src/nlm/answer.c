@@ -43,7 +43,7 @@ union results {
     nlm4_shareres share4;
 };
 
-static xdrproc_t build_test(const struct answer *a, union results *out)
+static hf_codec build_test(const struct answer *a, union results *out)
 {
     const struct hf_holder *h = &a->holder;
 
@@ -52,24 +52,24 @@ static xdrproc_t build_test(const struct answer *a, union results *out)
             (nlm4_testres){.cookie = to_obj(a->cookie), .test_stat = {.stat = (nlm4_stats)a->stat}};
         out->test4.test_stat.nlm4_testrply_u.holder =
             (nlm4_holder){h->exclusive, h->svid, to_obj(h->oh), h->offset, h->length};
-        return (xdrproc_t)xdr_nlm4_testres;
+        return xdr_nlm4_testres;
     }
     out->test3 = (nlm_testres){.cookie = to_obj(a->cookie), .test_stat = {.stat = stat_v3(a)}};
     out->test3.test_stat.nlm_testrply_u.holder = holder_v3(h);
-    return (xdrproc_t)xdr_nlm_testres;
+    return xdr_nlm_testres;
 }
 
-static xdrproc_t build_share(const struct answer *a, union results *out)
+static hf_codec build_share(const struct answer *a, union results *out)
 {
     if (a->vers == NLM4_VERS) {
         out->share4 = (nlm4_shareres){to_obj(a->cookie), (nlm4_stats)a->stat, 0};
-        return (xdrproc_t)xdr_nlm4_shareres;
+        return xdr_nlm4_shareres;
     }
     out->share3 = (nlm_shareres){to_obj(a->cookie), stat_v3(a), 0};
-    return (xdrproc_t)xdr_nlm_shareres;
+    return xdr_nlm_shareres;
 }
 
-static xdrproc_t build(const struct answer *a, union results *out)
+static hf_codec build(const struct answer *a, union results *out)
 {
     switch (a->kind) {
     case HF_NLM_TEST:
@@ -82,10 +82,10 @@ static xdrproc_t build(const struct answer *a, union results *out)
     }
     if (a->vers == NLM4_VERS) {
         out->res4 = (nlm4_res){to_obj(a->cookie), {(nlm4_stats)a->stat}};
-        return (xdrproc_t)xdr_nlm4_res;
+        return xdr_nlm4_res;
     }
     out->res3 = (nlm_res){to_obj(a->cookie), {stat_v3(a)}};
-    return (xdrproc_t)xdr_nlm_res;
+    return xdr_nlm_res;
 }
 
 /* ---- timing ---- */
@@ -161,23 +161,33 @@ static void send_res(struct hf_nlm *nlm, const struct answer *a)
 }
 
 /*
- * Refusals that are not sent. A client whose UNLOCK is refused forgets the lock all the same, and
- * the server would hold it for ever; without an answer it repeats the UNLOCK until the store is
- * back. (A refusal because of a limit is sent: a limit lasts, and the client would repeat for
- * ever.) FREE_ALL and SM_NOTIFY have void results, which cannot express a refusal.
+ * Refusals that are not sent. A client whose UNLOCK, CANCEL or UNSHARE is refused forgets the lock,
+ * the wait or the share all the same, and the server would keep it for ever; without an answer it
+ * asks again until there is memory, or the store is back. FREE_ALL and SM_NOTIFY have void results,
+ * which cannot express a refusal. SHARE waits for a batch only with standbys, and is not undone
+ * with it: a repeat is answered.
  */
 static bool is_left_unanswered(const struct answer *a)
 {
-    return a->stat == HF_STAT_DENIED_NOLOCKS &&
-           ((a->kind == HF_NLM_UNLOCK && a->store_failed) || a->kind == HF_NLM_FREE_ALL ||
-            a->kind == HF_NLM_SM_NOTIFY);
+    if (a->stat != HF_STAT_DENIED_NOLOCKS)
+        return false;
+    switch (a->kind) {
+    case HF_NLM_UNLOCK:
+    case HF_NLM_CANCEL:
+    case HF_NLM_UNSHARE:
+        return !HF_MUTANT(NLM_UNLOCK_REFUSED);
+    case HF_NLM_SHARE:
+        return a->store_failed;
+    default:
+        return a->kind == HF_NLM_FREE_ALL || a->kind == HF_NLM_SM_NOTIFY;
+    }
 }
 
 /* call is NULL for a message, whose RPC call has been answered. */
 static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct answer *a)
 {
     union results results;
-    xdrproc_t encode;
+    hf_codec encode;
 
     nlm->answers[a->kind][a->stat]++;
     if (is_left_unanswered(a)) {
@@ -193,6 +203,18 @@ static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct a
     }
 }
 
+/*
+ * Where the holder's owner handle makes the answer to TEST longer than it may be (SEC-03), the
+ * answer has none: the client needs it for nothing.
+ */
+static void fit_holder(const struct hf_rpc_call *call, struct answer *a)
+{
+    enum { FIXED = 64 }; /* cookie's length, status and the holder's other fields */
+
+    if (a->holder.oh.len > 0 && FIXED + a->cookie.len + a->holder.oh.len > hf_rpc_reply_room(call))
+        a->holder.oh = hf_bytes(NULL, 0);
+}
+
 /* ---- waiting ---- */
 
 /* An answer that may have to wait for its batch. Its waiter's link keeps it in nlm->pending. */
@@ -205,6 +227,14 @@ struct pending_answer {
     struct hf_buf copy; /* of the cookie, then of the holder's owner handle, while it waits */
 };
 
+/* Without memory or place, send no answer; the client repeats its request. */
+static void pending_drop(struct pending_answer *pending)
+{
+    if (pending->call)
+        hf_rpc_reply_never(pending->call);
+    hf_pool_give(&pending->nlm->pending, pending);
+}
+
 static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
     struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
@@ -213,7 +243,10 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 
     pending->callback = 0;
     if (durable && callback != 0 && hf_nlm_is_calling(nlm, callback)) {
-        hf_service_when_decided(nlm->service, callback, waiter, on_durable);
+        if (hf_service_may_wait(nlm->service))
+            hf_service_when_decided(nlm->service, callback, waiter, on_durable);
+        else
+            pending_drop(pending);
         return;
     }
     if (waiter->seq == 0)
@@ -238,14 +271,6 @@ static struct pending_answer *pending_take(struct hf_nlm *nlm)
         hf_buf_init(&pending->copy, nlm->service->alloc);
     }
     return pending;
-}
-
-/* Without memory, send no answer; the client repeats its request. */
-static void pending_drop(struct pending_answer *pending)
-{
-    if (pending->call)
-        hf_rpc_reply_never(pending->call);
-    hf_pool_give(&pending->nlm->pending, pending);
 }
 
 /* The arguments and the core's bytes, which the answer points to, do not outlive this request. */
@@ -312,9 +337,10 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
     a->kind = kind;
     a->vers = call->header.vers;
     a->stat = core_answer->stat;
-    a->store_failed = !nlm->service->store_up;
+    a->store_failed = false;
     a->cookie = from_obj(cookie);
     a->holder = names_holder(kind, core_answer) ? core_answer->holder : (struct hf_holder){0};
+    fit_holder(call, a);
     a->peer = call->peer;
     a->local = call->local;
     a->transport = call->transport;
@@ -330,8 +356,11 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
         else
             pending_drop(pending);
     } else if (core_answer->decision != 0) {
-        hf_service_when_decided(nlm->service, core_answer->decision, &pending->waiter, on_durable);
-        pending_keep(pending);
+        if (hf_service_may_wait(nlm->service) && pending_copy(pending))
+            hf_service_when_decided(nlm->service, core_answer->decision, &pending->waiter,
+                                    on_durable);
+        else
+            pending_drop(pending);
     } else if (!hf_service_when_durable(nlm->service, seq, &pending->waiter, on_durable)) {
         pending_keep(pending);
     }

@@ -16,9 +16,11 @@ struct outcall {
     struct hf_nlm *nlm;
     struct hf_list link; /* in nlm->outcalls */
     uint64_t id;
+    struct hf_addr to;
     bool v4;
     bool msg;
     bool answered; /* of a message: by GRANTED_RES, though the call is waited out */
+    bool repeated; /* a second copy was sent in this attempt */
 };
 
 static void outcall_del(struct outcall *outcall)
@@ -58,13 +60,28 @@ bool hf_nlm_is_calling(const struct hf_nlm *nlm, uint64_t id)
     return outcall && !outcall->answered;
 }
 
-void callback_answered(struct hf_nlm *nlm, uint64_t id)
+void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from)
 {
     struct outcall *outcall = outcall_find(nlm, id);
 
-    if (outcall)
-        outcall->answered = true;
+    if (!outcall || !outcall->msg || !hf_addr_same_host(&outcall->to, from))
+        return;
+    outcall->answered = true;
     hf_service_let_go(nlm->service, id);
+}
+
+bool callback_is_repeated(const struct hf_nlm *nlm, uint64_t id)
+{
+    const struct outcall *outcall = outcall_find(nlm, id);
+
+    return outcall && outcall->repeated;
+}
+
+static enum hf_call_outcome failure_of(const struct hf_rpc_response *response)
+{
+    if (response->sent)
+        return response->repeated ? HF_CALL_REPEATED : HF_CALL_FAILED;
+    return response->tried ? HF_CALL_UNSENT : HF_CALL_UNTRIED;
 }
 
 static enum hf_call_outcome outcome_of(const struct outcall *outcall,
@@ -97,7 +114,7 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
 {
     struct outcall *outcall = ctx;
     struct hf_nlm *nlm = outcall->nlm;
-    enum hf_call_outcome outcome = response->sent ? HF_CALL_FAILED : HF_CALL_UNSENT;
+    enum hf_call_outcome outcome = failure_of(response);
     int error = response->error;
 
     hf_histogram_observe(&nlm->callbacks_ns, (uint64_t)response->elapsed_ms * 1000000);
@@ -105,6 +122,8 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
         error = HF_ETIMEDOUT; /* the answer would be a GRANTED_RES, which has not come in time */
     else if (error == 0)
         outcome = outcome_of(outcall, response);
+    if (outcome == HF_CALL_ACCEPTED && !response->repeated)
+        hf_rpc_client_took_lock(nlm->client, &outcall->to);
     if (error == 0 && outcome == HF_CALL_FAILED)
         error = HF_EFORMAT;
     hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), outcall->id, outcome,
@@ -118,7 +137,7 @@ union args {
     nlm4_testargs v4;
 };
 
-static xdrproc_t build(const struct hf_call *call, const uint64_t *cookie, union args *out)
+static hf_codec build(const struct hf_call *call, const uint64_t *cookie, union args *out)
 {
     nlm_obj cookie_obj = {sizeof(*cookie), (char *)(uintptr_t)cookie};
 
@@ -129,7 +148,7 @@ static xdrproc_t build(const struct hf_call *call, const uint64_t *cookie, union
             {to_string(call->host), to_obj(call->fh), to_obj(call->oh), call->svid, call->offset,
              call->length},
         };
-        return (xdrproc_t)xdr_nlm4_testargs;
+        return xdr_nlm4_testargs;
     }
     out->v3 = (nlm_testargs){
         cookie_obj,
@@ -137,20 +156,24 @@ static xdrproc_t build(const struct hf_call *call, const uint64_t *cookie, union
         {to_string(call->host), to_obj(call->fh), to_obj(call->oh), call->svid, (u_int)call->offset,
          (u_int)call->length},
     };
-    return (xdrproc_t)xdr_nlm_testargs;
+    return xdr_nlm_testargs;
 }
 
-/* Hands the call to the RPC client; a call that cannot begin is reported as not sent. */
-static void start(struct hf_nlm *nlm, const struct hf_call *call,
-                  const struct hf_rpc_call_args *rpc, hf_rpc_done done)
+/* Hands the call to the RPC client; a call that cannot begin was not tried. */
+static void start(struct hf_nlm *nlm, const struct hf_call *call, struct hf_rpc_call_args *rpc,
+                  hf_rpc_done done)
 {
     struct outcall *outcall = hf_malloc(nlm->service->alloc, sizeof(*outcall));
     int rv = HF_ENOMEM;
 
     HF_ASSERT(call->n_to > 0);
     if (outcall) {
-        *outcall = (struct outcall){
-            .nlm = nlm, .id = call->id, .v4 = call->vers == NLM4_VERS, .msg = call->msg};
+        *outcall = (struct outcall){.nlm = nlm,
+                                    .id = call->id,
+                                    .to = call->to[0],
+                                    .v4 = call->vers == NLM4_VERS,
+                                    .msg = call->msg};
+        rpc->repeated = &outcall->repeated;
         hf_list_add_tail(&nlm->outcalls[call->id % HF_NLM_OUTCALL_LISTS], &outcall->link);
         rv = hf_rpc_client_call(nlm->client, rpc, done, outcall, NULL);
     }
@@ -158,7 +181,7 @@ static void start(struct hf_nlm *nlm, const struct hf_call *call,
         if (outcall)
             outcall_del(outcall);
         hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), call->id,
-                          HF_CALL_UNSENT, rv);
+                          HF_CALL_UNTRIED, rv);
     }
 }
 
@@ -168,7 +191,7 @@ static struct hf_rpc_call_args rpc_args_of(const struct hf_call *call)
         .peer = call->to[0],
         .local = call->from,
         .transport = call->transport,
-        .remember_port = call->attempt == 1, /* a failed attempt may have used an old port */
+        .remember_port = true, /* a port that failed has been forgotten */
         .provoked = call->transport == HF_TRANSPORT_UDP,
         .prog = NLM_PROG,
         .vers = call->vers,
@@ -197,7 +220,7 @@ static void on_probed(void *ctx, const struct hf_rpc_response *response)
     bool alive = response->error == 0 || response->error == HF_EDENIED;
 
     hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), outcall->id,
-                      alive ? HF_CALL_ACCEPTED : HF_CALL_FAILED, response->error);
+                      alive ? HF_CALL_ACCEPTED : failure_of(response), response->error);
     outcall_del(outcall);
 }
 

@@ -35,7 +35,7 @@ void on_free_all(struct hf_rpc_call *call, void *raw)
         return;
     }
     answer = hf_core_free_all(service->core, hf_service_now(service), &peer, a->state,
-                              hf_rpc_call_is_authentic(call));
+                              hf_rpc_call_may(call)->restarts);
     answer_when_durable(call, HF_NLM_FREE_ALL, &NO_COOKIE, &answer);
 }
 
@@ -48,7 +48,7 @@ void on_sm_notify(struct hf_rpc_call *call, void *raw)
     struct hf_answer answer = {.stat = HF_STAT_GRANTED};
     struct hf_sm_answer decided;
 
-    if (!hf_addr_is_loopback(&call->peer) || !hf_addr_is_reserved_port(&call->peer)) {
+    if (!hf_rpc_call_may(call)->speaks_for_hosts) {
         nlm->refused_callers++;
         hf_log_limited(HF_LOG_WARN, "refused: host restarted (NLM procedure 16)",
                        HF_ADDR("from", &call->peer));
@@ -97,9 +97,11 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
     if (a->cookie.nlm_obj_len == sizeof(id) && a->stat.stat != NLM4_DENIED_GRACE_PERIOD) {
         memcpy(&id, a->cookie.nlm_obj_val, sizeof(id));
         id = be64toh(id);
+        /* A denial may answer the second copy of a message whose first was accepted (callback.c).
+         */
         hf_core_granted_res(nlm->service->core, hf_service_now(nlm->service), &peer, id,
-                            a->stat.stat == NLM4_GRANTED);
-        callback_answered(nlm, id);
+                            a->stat.stat == NLM4_GRANTED || callback_is_repeated(nlm, id));
+        callback_answered(nlm, id, &call->peer);
     }
     hf_rpc_reply_void(call);
 }

@@ -17,6 +17,7 @@ bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_p
         .addr = call->peer,
         .local = call->local,
         .transport = call->transport,
+        .account = *hf_rpc_call_account(call),
     };
     out->addr.port = 0;
     out->local.port = 0;
@@ -28,13 +29,15 @@ bool handle_is_possible(const nlm_obj *fh)
     return fh->nlm_obj_len > 0 && fh->nlm_obj_len <= NFS3_FHSIZE;
 }
 
-/* What all requests on a lock have in common. GRANTED: go on; any other status is the answer. */
-static enum hf_stat open_request(const struct hf_rpc_call *call, const nlm4_lock *lock,
-                                 struct hf_peer *peer, struct hf_lock_args *args)
+/* What all requests on a lock have in common. GRANTED: go on; any other status is the answer.
+ * CANCEL promises nothing, and is served while the store is down. */
+static enum hf_stat open_request(const struct hf_rpc_call *call, enum hf_nlm_kind kind,
+                                 const nlm4_lock *lock, struct hf_peer *peer,
+                                 struct hf_lock_args *args)
 {
     if (nlm_of(call)->service->loading)
         return HF_STAT_DENIED_GRACE_PERIOD;
-    if (!nlm_of(call)->service->store_up)
+    if (!nlm_of(call)->service->store_up && kind != HF_NLM_CANCEL)
         return HF_STAT_DENIED_NOLOCKS; /* SPEC section 5: nothing can be promised now */
     if (!peer_of(call, &lock->caller_name, peer))
         return HF_STAT_FAILED;
@@ -83,7 +86,7 @@ void on_test(struct hf_rpc_call *call, void *raw)
     const nlm4_testargs *a = testargs_v4(call, raw, &store);
     struct hf_lock_args args;
     struct hf_peer peer;
-    enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
+    enum hf_stat stat = open_request(call, HF_NLM_TEST, &a->alock, &peer, &args);
 
     if (stat == HF_STAT_GRANTED && is_foreign(call, &a->alock.fh))
         stat = HF_STAT_DENIED_NOLOCKS;
@@ -99,7 +102,7 @@ static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_loc
 {
     struct hf_lock_args args;
     struct hf_peer peer;
-    enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
+    enum hf_stat stat = open_request(call, kind, &a->alock, &peer, &args);
 
     if (a->reclaim && is_postponed(call))
         return;
@@ -137,7 +140,7 @@ void on_cancel(struct hf_rpc_call *call, void *raw)
     const nlm4_cancargs *a = cancargs_v4(call, raw, &store);
     struct hf_lock_args args;
     struct hf_peer peer;
-    enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
+    enum hf_stat stat = open_request(call, HF_NLM_CANCEL, &a->alock, &peer, &args);
 
     if (is_postponed(call))
         return;
@@ -156,7 +159,7 @@ void on_unlock(struct hf_rpc_call *call, void *raw)
     const nlm4_unlockargs *a = unlockargs_v4(call, raw, &store);
     struct hf_lock_args args;
     struct hf_peer peer;
-    enum hf_stat stat = open_request(call, &a->alock, &peer, &args);
+    enum hf_stat stat = open_request(call, HF_NLM_UNLOCK, &a->alock, &peer, &args);
 
     if (is_postponed(call))
         return;

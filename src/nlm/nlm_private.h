@@ -26,13 +26,13 @@ struct answer {
     enum hf_nlm_kind kind;
     uint32_t vers;
     enum hf_stat stat;
-    bool store_failed;      /* refused because the store is down, which will pass */
     struct hf_bytes cookie; /* echoed byte for byte */
     struct hf_holder holder;
     struct hf_addr peer;
     struct hf_addr local;
     enum hf_transport transport;
     uint64_t received_ns; /* 0: not timed */
+    bool store_failed;    /* stat says DENIED_NOLOCKS because the batch did not become durable */
 };
 
 static inline struct hf_nlm *nlm_of(const struct hf_rpc_call *call)
@@ -94,8 +94,11 @@ void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *
 /* callback.c */
 void callbacks_init(struct hf_nlm *nlm);
 
-/* The client has answered by GRANTED_RES. */
-void callback_answered(struct hf_nlm *nlm, uint64_t id);
+/* Of the attempt under way, a second copy was sent: a denial may answer that one. */
+bool callback_is_repeated(const struct hf_nlm *nlm, uint64_t id);
+
+/* A GRANTED_RES from this address: it answers only a GRANTED_MSG that we sent there. */
+void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from);
 
 /* Forgets the calls under way; the RPC client that made them is closed already. */
 void callbacks_del(struct hf_nlm *nlm);

@@ -28,9 +28,13 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
         return;
     }
     /* SPEC section 5: nothing is granted while the store is down, even what is not durable, as with
-     * NM_LOCK. UNSHARE promises nothing and is served. */
+     * NM_LOCK. UNSHARE promises nothing and is served. With standbys a share that was given, and
+     * whose answer did not leave, must not be refused to a repeat: it is not undone. */
     if (kind == HF_NLM_SHARE && !service->store_up) {
-        answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
+        if (service->fenced)
+            hf_rpc_reply_never(call);
+        else
+            answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
         return;
     }
     /* The codec does not check the values of enumerations. */

@@ -35,23 +35,29 @@ static void outcall_del(struct outcall *outcall)
     hf_free(outcall->nsm->service->alloc, outcall);
 }
 
-static void report(struct outcall *outcall, int error)
+/* The outcome of a call that got no answer (NOT-03). */
+static enum hf_call_outcome failure_of(const struct hf_rpc_response *response)
+{
+    return response->tried ? HF_CALL_FAILED : HF_CALL_UNTRIED;
+}
+
+static void report(struct outcall *outcall, enum hf_call_outcome outcome, int error)
 {
     struct hf_nsm *nsm = outcall->nsm;
     uint64_t spent_ms = hf_service_now(nsm->service).mono_ms - outcall->started_ms;
 
     hf_histogram_observe(&nsm->notices_ns, spent_ms * 1000000);
-    hf_core_call_done(nsm->service->core, hf_service_now(nsm->service), outcall->id,
-                      error ? HF_CALL_FAILED : HF_CALL_ACCEPTED, error);
+    hf_core_call_done(nsm->service->core, hf_service_now(nsm->service), outcall->id, outcome,
+                      error);
     outcall_del(outcall);
 }
 
-/* ---- status ---- */
-
-static void on_status_done(void *ctx, const struct hf_rpc_response *response)
+static void on_answered(void *ctx, const struct hf_rpc_response *response)
 {
-    report(ctx, response->error);
+    report(ctx, response->error ? failure_of(response) : HF_CALL_ACCEPTED, response->error);
 }
+
+/* ---- status ---- */
 
 static int begin_status(struct outcall *outcall, const struct hf_call *call)
 {
@@ -62,7 +68,7 @@ static int begin_status(struct outcall *outcall, const struct hf_call *call)
     outcall->rpc.prog = call->prog;
     outcall->rpc.vers = call->vers;
     outcall->rpc.proc = call->proc;
-    outcall->rpc.encode = (xdrproc_t)xdr_sm_status;
+    outcall->rpc.encode = xdr_sm_status;
     outcall->rpc.args = &status;
     /* A kernel accepts this call only from a reserved port of its own host. */
     outcall->rpc.reserved_port = hf_addr_is_loopback(&outcall->rpc.peer);
@@ -72,15 +78,10 @@ static int begin_status(struct outcall *outcall, const struct hf_call *call)
     if (outcall->nsm->own_port != 0 &&
         (outcall->rpc.reserved_port || hf_socket_is_own_address(&outcall->rpc.peer)))
         outcall->rpc.not_port = outcall->nsm->own_port;
-    return hf_rpc_client_call(outcall->nsm->client, &outcall->rpc, on_status_done, outcall, NULL);
+    return hf_rpc_client_call(outcall->nsm->client, &outcall->rpc, on_answered, outcall, NULL);
 }
 
 /* ---- SM_NOTIFY ---- */
-
-static void on_notify_done(void *ctx, const struct hf_rpc_response *response)
-{
-    report(ctx, response->error);
-}
 
 static int send_notify(struct outcall *outcall)
 {
@@ -95,12 +96,13 @@ static int send_notify(struct outcall *outcall)
     rpc->prog = SM_PROG;
     rpc->vers = SM_VERS;
     rpc->proc = SM_NOTIFY;
+    rpc->apart = true; /* a client that does not answer it counts as crashed (NOT-03) */
     rpc->transport = HF_TRANSPORT_TCP;
     rpc->udp_fallback = true;
-    rpc->encode = (xdrproc_t)xdr_stat_chge;
+    rpc->encode = xdr_stat_chge;
     rpc->args = &in_long;
     rpc->also = outcall->short_len > 0 ? &in_short : NULL;
-    return hf_rpc_client_call(outcall->nsm->client, rpc, on_notify_done, outcall, NULL);
+    return hf_rpc_client_call(outcall->nsm->client, rpc, on_answered, outcall, NULL);
 }
 
 /* NOT-01: the time of an attempt includes the name lookup. */
@@ -118,7 +120,7 @@ static void on_resolved(void *ctx, int error, const struct hf_addr *addrs, unsig
         error = send_notify(outcall);
     }
     if (error < 0)
-        report(outcall, error);
+        report(outcall, HF_CALL_UNTRIED, error);
 }
 
 static int begin_notify(struct outcall *outcall, const struct hf_call *call)
@@ -142,7 +144,8 @@ static void on_stat_done(void *ctx, const struct hf_rpc_response *response)
     if (response->error == 0 && xdr_sm_stat_res(response->results, &res) && res.state > 0)
         hf_core_stat_answered(service->core, hf_service_now(service), outcall->id, res.state);
     else
-        hf_core_call_done(service->core, hf_service_now(service), outcall->id, HF_CALL_FAILED,
+        hf_core_call_done(service->core, hf_service_now(service), outcall->id,
+                          response->error ? failure_of(response) : HF_CALL_FAILED,
                           response->error ? response->error : HF_EFORMAT);
     outcall_del(outcall);
 }
@@ -160,7 +163,8 @@ static int begin_stat(struct outcall *outcall)
     outcall->rpc.proc = SM_STAT;
     outcall->rpc.transport = HF_TRANSPORT_TCP;
     outcall->rpc.udp_fallback = true;
-    outcall->rpc.encode = (xdrproc_t)xdr_sm_name;
+    outcall->rpc.apart = outcall->rpc.by_itself = true; /* SEC-04 */
+    outcall->rpc.encode = xdr_sm_name;
     outcall->rpc.args = &name;
     return hf_rpc_client_call(outcall->nsm->client, &outcall->rpc, on_stat_done, outcall, NULL);
 }
@@ -203,10 +207,10 @@ void hf_nsm_call(struct hf_nsm *nsm, const struct hf_call *call)
     else if (outcall)
         rv = begin_notify(outcall, call);
     if (rv < 0 && outcall)
-        report(outcall, rv);
+        report(outcall, HF_CALL_UNTRIED, rv);
     else if (rv < 0)
         hf_core_call_done(nsm->service->core, hf_service_now(nsm->service), call->id,
-                          HF_CALL_FAILED, rv);
+                          HF_CALL_UNTRIED, rv);
 }
 
 void outcalls_del(struct hf_nsm *nsm)

@@ -50,7 +50,7 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
     case SM_STAT:
     case SM_MON:
         if (may_leave(nsm, &answer))
-            hf_rpc_reply(call, (xdrproc_t)xdr_sm_stat_res, &res);
+            hf_rpc_reply(call, xdr_sm_stat_res, &res);
         else
             hf_rpc_reply_never(call);
         break;
@@ -58,7 +58,7 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
     case SM_UNMON_ALL:
         /* The result is a state number alone, which cannot express a failure: send nothing. */
         if (answer.ok)
-            hf_rpc_reply(call, (xdrproc_t)xdr_sm_stat, &state);
+            hf_rpc_reply(call, xdr_sm_stat, &state);
         else
             hf_rpc_reply_never(call);
         break;
@@ -100,10 +100,14 @@ static void answer_when_durable(struct hf_rpc_call *call, struct hf_sm_answer an
     pending->nsm = nsm;
     pending->call = call;
     pending->answer = answer;
-    if (answer.decision != 0)
+    if (answer.decision != 0 && !hf_service_may_wait(nsm->service)) {
+        hf_rpc_reply_never(call); /* the peer repeats its notice */
+        hf_pool_give(&nsm->pending, pending);
+    } else if (answer.decision != 0) {
         hf_service_when_decided(nsm->service, answer.decision, &pending->waiter, on_durable);
-    else
+    } else {
         (void)hf_service_when_durable(nsm->service, answer.seq, &pending->waiter, on_durable);
+    }
 }
 
 /* ---- access ---- */
@@ -126,16 +130,11 @@ static bool may_be_called(uint32_t prog)
            (prog >= TRANSIENT_FIRST && prog <= TRANSIENT_LAST);
 }
 
-/* SEC-01. On this host only the kernel and root have a reserved port; another user could end the
- * registrations of the kernel, or have a host of its choice called. */
+/* SEC-01. A user of this host could end the registrations of the kernel, or have a host of his
+ * choice called. */
 static bool may_monitor(const struct hf_rpc_call *call)
 {
-    return !hf_addr_is_loopback(&call->peer) || hf_addr_is_reserved_port(&call->peer);
-}
-
-static bool is_local_root(const struct hf_rpc_call *call)
-{
-    return hf_addr_is_loopback(&call->peer) && hf_addr_is_reserved_port(&call->peer);
+    return hf_rpc_call_may(call)->monitors != HF_MONITORS_NONE;
 }
 
 static struct hf_peer peer_of(const struct hf_rpc_call *call)
@@ -220,7 +219,7 @@ static const char *mon_refusal(const struct hf_rpc_call *call, const struct mon_
     if (!may_be_called((uint32_t)id->my_id.my_prog))
         return "program not allowed";
     /* SEC-01: else any host could have packets sent to any other. */
-    if (!hf_addr_is_loopback(&call->peer) &&
+    if (hf_rpc_call_may(call)->monitors == HF_MONITORS_US &&
         !hf_core_is_our_name(core, from_string(&id->mon_name), &call->local))
         return "another host may monitor this server only";
     return NULL;
@@ -294,7 +293,7 @@ static void on_simu_crash(struct hf_rpc_call *call, void *args)
     struct hf_sm_answer answer = {.ok = true};
 
     (void)args;
-    if (!is_local_root(call)) {
+    if (!hf_rpc_call_may(call)->speaks_for_hosts) {
         count(nsm, call, HF_NSM_FAILURE);
         hf_log_limited(HF_LOG_WARN, "refused: SM_SIMU_CRASH", HF_ADDR("from", &call->peer),
                        HF_STR("reason", "only from this host and a reserved port"));
@@ -318,19 +317,19 @@ static void on_notify(struct hf_rpc_call *call, void *raw)
         return; /* the peer repeats its notice until it is answered */
     answer_when_durable(call, hf_core_sm_notify(nsm->service->core, hf_service_now(nsm->service),
                                                 &call->peer, from_string(&a->mon_name), a->state,
-                                                hf_rpc_call_is_authentic(call)));
+                                                hf_rpc_call_may(call)->restarts));
 }
 
 /* ---- the table ---- */
 
 static const struct hf_rpc_procedure PROCEDURES[HF_NSM_PROCEDURES] = {
     [SM_NULL] = {"NULL", NULL, NULL, on_null, false},
-    [SM_STAT] = {"STAT", (xdrproc_t)xdr_sm_name, &name_store, on_stat, false},
-    [SM_MON] = {"MON", (xdrproc_t)xdr_mon, &mon_store, on_mon, true},
-    [SM_UNMON] = {"UNMON", (xdrproc_t)xdr_mon_id, &mon_id_store, on_unmon, true},
-    [SM_UNMON_ALL] = {"UNMON_ALL", (xdrproc_t)xdr_my_id, &my_id_store, on_unmon_all, true},
+    [SM_STAT] = {"STAT", xdr_sm_name, &name_store, on_stat, false},
+    [SM_MON] = {"MON", xdr_mon, &mon_store, on_mon, true},
+    [SM_UNMON] = {"UNMON", xdr_mon_id, &mon_id_store, on_unmon, true},
+    [SM_UNMON_ALL] = {"UNMON_ALL", xdr_my_id, &my_id_store, on_unmon_all, true},
     [SM_SIMU_CRASH] = {"SIMU_CRASH", NULL, NULL, on_simu_crash, true},
-    [SM_NOTIFY] = {"NOTIFY", (xdrproc_t)xdr_stat_chge, &stat_chge_store, on_notify, true},
+    [SM_NOTIFY] = {"NOTIFY", xdr_stat_chge, &stat_chge_store, on_notify, true},
 };
 
 static const struct hf_rpc_version VERSIONS[] = {{SM_VERS, PROCEDURES, HF_COUNT_OF(PROCEDURES)}};

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "base/assert.h"
+#include "base/sockdiag.h"
 #include "rpc/server_private.h"
 
 /* ---- who it is ---- */
@@ -38,6 +39,20 @@ static int local_endpoints(struct hf_rpc_conn *conn)
     return 0;
 }
 
+/* The user at the other end of a connection from this host; asked once, when it is accepted. */
+static uint32_t user_of(const struct hf_rpc_conn *conn)
+{
+    int fd = conn->listener->server->diag_fd;
+    struct hf_sockdiag found;
+
+    if (conn->uid != HF_RPC_UID_UNKNOWN)
+        return conn->uid;
+    if (fd < 0 || !hf_addr_is_loopback(&conn->peer) ||
+        hf_sockdiag_connection(fd, &conn->peer, &conn->local, &found) < 0)
+        return HF_UID_UNKNOWN;
+    return found.uid;
+}
+
 static int tcp_endpoints(struct hf_rpc_conn *conn)
 {
     uv_tcp_nodelay(&conn->tcp.tcp, 1);
@@ -50,8 +65,7 @@ static int tcp_endpoints(struct hf_rpc_conn *conn)
 
 static unsigned conns_max(const struct hf_rpc_server *server, const struct hf_rpc_host *host)
 {
-    /* Loopback is this host with all its users. It leaves a quarter to the others. */
-    if (host->loopback)
+    if (host->exempt) /* it leaves a quarter to the others */
         return server->config.max_connections - server->config.max_connections / 4;
     return server->config.max_connections_per_host;
 }
@@ -109,8 +123,13 @@ static void make_room(struct hf_rpc_conn *conn)
 static bool join_host(struct hf_rpc_conn *conn)
 {
     struct hf_rpc_server *server = conn->listener->server;
-    struct hf_rpc_host *host = hf_rpc_hosts_get(&server->hosts, &conn->peer);
+    uint32_t user = user_of(conn);
+    struct hf_addr account;
+    struct hf_rpc_host *host;
 
+    conn->trust = hf_trust_of(HF_TRANSPORT_TCP, &conn->peer, user);
+    account = hf_trust_account(conn->trust, &conn->peer, user);
+    host = hf_rpc_hosts_get(&server->hosts, &account);
     if (!host)
         return false;
     hf_rpc_host_charge(server, host, CONNECTION_COST);
@@ -136,7 +155,6 @@ static bool start(struct hf_rpc_conn *conn)
     if (!join_host(conn))
         return false;
     make_room(conn);
-    hf_rpc_server_prove(server, &conn->peer);
     return hf_rpc_conn_read(conn);
 }
 

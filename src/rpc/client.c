@@ -8,6 +8,7 @@
 #include "base/programs.h"
 #include "proto/rpcbind.h"
 #include "rpc/client_private.h"
+#include "rpc/credit.h"
 #include "rpc/server.h"
 
 /* ---- questions ---- */
@@ -15,7 +16,7 @@
 /*
  * Encodes header and arguments into buf as one message. The transaction id is set when it is sent.
  */
-static int build(struct hf_rpc_client *client, const struct hf_rpc_header *header, xdrproc_t encode,
+static int build(struct hf_rpc_client *client, const struct hf_rpc_header *header, hf_codec encode,
                  const void *args, struct hf_buf *buf)
 {
     size_t len = HF_RPC_CALL_HEADER_SIZE;
@@ -24,7 +25,7 @@ static int build(struct hf_rpc_client *client, const struct hf_rpc_header *heade
     hf_rpc_put_call(client->scratch, header);
     if (encode) {
         xdrmem_create(&xdr, (char *)client->scratch + len, (u_int)(MESSAGE_MAX - len), XDR_ENCODE);
-        if (!encode(&xdr, args))
+        if (!encode(&xdr, (void *)(uintptr_t)args)) /* is only read */
             return HF_EFORMAT;
         len += xdr_getpos(&xdr);
     }
@@ -89,7 +90,7 @@ static int build_getport(struct hf_rpc_outcall *call)
         .prot = call->wanted == HF_TRANSPORT_TCP ? IPPROTO_TCP : IPPROTO_UDP,
     };
 
-    return build(call->client, &header, (xdrproc_t)xdr_hf_pmap, &map, &call->question);
+    return build(call->client, &header, xdr_hf_pmap, &map, &call->question);
 }
 
 /* Builds GETADDR of version 4, because the arguments of version 2 cannot name an IPv6 transport. */
@@ -107,7 +108,7 @@ static int build_getaddr(struct hf_rpc_outcall *call)
         .owner = empty,
     };
 
-    return build(call->client, &header, (xdrproc_t)xdr_hf_rpcb, &map, &call->question);
+    return build(call->client, &header, xdr_hf_rpcb, &map, &call->question);
 }
 
 /*
@@ -139,8 +140,12 @@ static int begin_lookup(struct hf_rpc_outcall *call, enum hf_transport via)
 
 static int begin_call(struct hf_rpc_outcall *call, uint16_t port)
 {
+    uint64_t give_up_ms = uv_now(call->client->loop) + TRIAL_MS;
+
+    if (!call->on_trial || !call->call_args.expendable || give_up_ms > call->deadline_ms)
+        give_up_ms = call->deadline_ms;
     call->phase = PHASE_CALL;
-    return ask(call, hf_buf_view(&call->message), port, call->wanted, call->deadline_ms);
+    return ask(call, hf_buf_view(&call->message), port, call->wanted, give_up_ms);
 }
 
 /* ---- the end of a call ---- */
@@ -159,21 +164,17 @@ static struct hf_portcache_key port_key(const struct hf_rpc_outcall *call)
                                      call->call_args.vers, call->wanted};
 }
 
-/* What could not be sent says nothing about the peer. */
-static int blame(const struct hf_rpc_outcall *call, int error)
-{
-    return error < 0 && !hf_rpc_gate_is_open(call->client->gate) ? HF_EBUSY : error;
-}
-
 static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
 {
+    bool shut = error < 0 && !hf_rpc_gate_is_open(call->client->gate);
     struct hf_rpc_response response = {
-        .error = blame(call, error),
+        .error = shut ? HF_EBUSY : error,
         .results = results,
         .peer = call->to,
         .elapsed_ms = (uint32_t)(uv_now(call->client->loop) - call->started_ms),
         .sent = call->sends > 0,
         .repeated = call->sends > 1,
+        .tried = error == 0 || (call->tried && !shut),
     };
     hf_rpc_done done = call->done;
     void *ctx = call->ctx;
@@ -188,8 +189,10 @@ static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
 
 static void go_on_or_finish(struct hf_rpc_outcall *call, int begun)
 {
-    if (begun < 0)
-        finish(call, begun, NULL);
+    if (begun >= 0)
+        return;
+    call->tried = false; /* whatever the question before met with */
+    finish(call, begun, NULL);
 }
 
 /* ---- answers ---- */
@@ -296,9 +299,9 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
     int rv = hf_rpc_parse_reply(message, &offset);
     XDR xdr;
 
-    if (call->client->server)
-        hf_rpc_server_prove(call->client->server, &call->to);
     hf_lanes_answered(call);
+    if (call->on_trial && call->phase == PHASE_CALL)
+        hf_credit_came(hf_rpc_server_credits(call->client->server), &call->to, message.len);
     if (rv == 0 && call->phase == PHASE_CALL && call->call_args.also) {
         begin_second(call);
         return;
@@ -507,6 +510,8 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_ar
     call->done = done;
     call->ctx = ctx;
     call->sends = 0;
+    call->left = 0;
+    call->tried = false;
     call->begun = false;
     call->phase = PHASE_LOOKUP;
     call->to = call_args->peer;
@@ -515,7 +520,7 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_ar
     call->started_ms = uv_now(client->loop);
     call->deadline_ms = call->started_ms + call_args->timeout_ms;
     call->on_trial = call_args->provoked && client->server &&
-                     !hf_rpc_server_is_proven(client->server, &call_args->peer);
+                     hf_rpc_server_needs_credit(client->server, &call_args->peer);
     rv = encode(call, call_args);
     if (rv == 0)
         rv = hf_lanes_enter(call);
@@ -529,6 +534,12 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_ar
     if (out)
         *out = call;
     return 0;
+}
+
+void hf_rpc_client_took_lock(struct hf_rpc_client *client, const struct hf_addr *peer)
+{
+    if (client->server)
+        hf_rpc_server_took_lock(client->server, peer);
 }
 
 void hf_rpc_client_cancel(struct hf_rpc_outcall *call)

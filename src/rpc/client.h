@@ -26,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/transport.h"
+#include "rpc/codec.h"
 #include "rpc/gate.h"
 
 struct hf_rpc_client;
@@ -47,16 +48,21 @@ struct hf_rpc_call_args {
     bool wait_out;       /* call done only when timeout_ms is over, because the answer is merely an
                             acknowledgement */
     bool expendable; /* the receiver asks again if this call is lost: it gives way to other calls */
-    bool provoked; /* caused by a datagram from the peer, whose source address may be forged. Until
-                      the address has proved itself (proven.h), it is sent no more than a lookup
-                      by UDP and one repeat */
+    bool *repeated;  /* becomes true when a second copy of the call is sent; NULL: not wanted. Valid
+                        until done is called */
+    bool apart;     /* its silence decides about locks: it waits only for other calls to the address
+                       that are apart, and has all of timeout_ms from its begin */
+    bool by_itself; /* no other call's silence stands for its own: where it cannot begin in time,
+                       the error is HF_ELIMIT */
+    bool provoked;  /* caused by a datagram from the peer, whose source address may be forged: it is
+                       sent by UDP only, and only what there is credit for (credit.h) */
     uint16_t
         not_port; /* fail with HF_EDENIED if rpcbind names this port, which is our own; 0: none */
     uint32_t prog;
     uint32_t vers;
     uint32_t proc;
     uint32_t timeout_ms;
-    xdrproc_t encode; /* NULL: no arguments */
+    hf_codec encode; /* NULL: no arguments */
     const void *args;
     /*
      * Arguments of a second call to the same procedure, made when the first is answered, over the
@@ -73,6 +79,12 @@ struct hf_rpc_response {
     bool sent; /* the call itself, and not only a question to rpcbind, was sent and may have arrived
                 */
     bool repeated; /* the call was sent more than once, so this may answer a repeat */
+    /*
+     * An error says something about the peer: the last question, be it only that to rpcbind, left
+     * this host; or the call waited in vain behind another one to the same address, of which this
+     * is true. Otherwise (no local address, route, file, port or memory) the fault is our own.
+     */
+    bool tried;
 };
 
 typedef void (*hf_rpc_done)(void *ctx, const struct hf_rpc_response *response);
@@ -99,6 +111,10 @@ void hf_rpc_client_set_source(struct hf_rpc_client *client, const struct hf_addr
  */
 int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *call_args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out);
+
+/* The peer has answered a call as only the host that provoked it does (hf_rpc_server_took_lock()).
+ */
+void hf_rpc_client_took_lock(struct hf_rpc_client *client, const struct hf_addr *peer);
 
 /* Ends a call that is not done; done will not be called. */
 void hf_rpc_client_cancel(struct hf_rpc_outcall *call);

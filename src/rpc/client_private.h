@@ -22,7 +22,7 @@ enum {
     UDP_SOCKETS = 4,         /* kinds of sockets: IPv4 and IPv6, any port and reserved port */
     UDP_PORTS = 8,           /* of each kind, */
     UDP_PORT_MS = 20 * 1000, /* each for so long */
-    TRIAL_SENDS = 2,         /* datagrams to an address that has not proved itself */
+    TRIAL_SENDS = 2,         /* datagrams of one exchange on trial, if there is credit for them */
     TRIAL_MS = 1500,         /* and how long its answer is waited for */
 };
 
@@ -45,7 +45,7 @@ struct hf_rpc_outcall {
     struct hf_rpc_lane *lane; /* NULL: the conversation is over */
     struct hf_list queued;    /* in the lane, while it waits */
     bool begun;               /* its turn has come */
-    bool on_trial;            /* provoked, and the address has not proved itself */
+    bool on_trial;            /* provoked: each datagram needs credit (credit.h) */
 
     enum phase phase;
     enum hf_transport wanted; /* the transport the call itself is to use */
@@ -63,10 +63,15 @@ struct hf_rpc_outcall {
     struct hf_buf question;      /* the message being sent, kept for repeats */
     struct tcp_exchange *tcp;    /* TCP */
     struct hf_rpc_udp_port *udp; /* UDP from a random port */
-    unsigned datagrams;          /* sent in this exchange */
-    uv_timer_t timer;            /* fires at the next repeat, or at the end */
+    unsigned datagrams;          /* queued in this exchange */
+    unsigned left;    /* packets of this exchange that the kernel sent: datagrams, or a SYN */
+    uv_timer_t timer; /* fires at the next repeat, or at the end */
     uint64_t resend_pause_ms;
     unsigned sends;      /* how often the call itself was sent and may have arrived */
+    bool tried;          /* the exchange that ended last put a packet on the wire */
+    bool withheld;       /* nothing may be sent to an address that has not proved itself (SEC-03). A
+                            call whose silence takes no lock away then counts as unanswered: a waiter
+                            that we may not call must not keep its turn */
     uint64_t give_up_ms; /* when this exchange, though not yet the call, times out */
     int pending_error;   /* the exchange failed before it began; reported from the loop */
 };

@@ -27,6 +27,34 @@ static void buffer_give_back(struct hf_rpc_server *server, struct hf_buf *buf)
     }
 }
 
+/* ---- answers that peers do not read ---- */
+
+static size_t unread_answers(const struct hf_rpc_conn *conn)
+{
+    return hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
+}
+
+/* Counts what a peer that has stopped reading makes us keep: its account, and all together. */
+static void count_unread(struct hf_rpc_conn *conn)
+{
+    size_t now = conn->stuck_ms ? unread_answers(conn) : 0;
+
+    if (now == conn->unread || !conn->host)
+        return;
+    conn->listener->server->unread += now - conn->unread;
+    conn->host->unread += now - conn->unread;
+    conn->unread = now;
+}
+
+/* True if there is too much of it, and this account has more than an equal share. */
+static bool keeps_too_much(const struct hf_rpc_conn *conn)
+{
+    const struct hf_rpc_server *server = conn->listener->server;
+
+    return server->unread > server->config.max_unread &&
+           conn->host->unread > server->unread / server->n_host_conns;
+}
+
 /* ---- closing ---- */
 
 static void on_closed(uv_handle_t *handle)
@@ -48,6 +76,8 @@ static void leave_host(struct hf_rpc_conn *conn)
 
     if (!conn->host)
         return;
+    conn->stuck_ms = 0;
+    count_unread(conn);
     hf_rpc_host_charge(server, conn->host, CONNECTION_COST);
     hf_list_remove(&conn->host_link);
     if (--conn->host->n_conns == 0)
@@ -87,6 +117,7 @@ static void on_written(uv_write_t *request, int status)
 
     buffer_give_back(conn->listener->server, &conn->writing);
     conn->stuck_ms = 0;
+    count_unread(conn);
     if (conn->closing)
         return;
     if (status < 0) {
@@ -111,10 +142,9 @@ static void write_rest(struct hf_rpc_conn *conn)
     buf = uv_buf_init((char *)(uintptr_t)rest.data, (unsigned)rest.len);
     conn->stuck_ms = uv_now(conn->tcp.stream.loop);
     conn->write.data = conn;
-    if (uv_write(&conn->write, &conn->tcp.stream, &buf, 1, on_written) < 0) {
-        conn->stuck_ms = 0;
+    count_unread(conn);
+    if (uv_write(&conn->write, &conn->tcp.stream, &buf, 1, on_written) < 0)
         hf_rpc_conn_close(conn);
-    }
 }
 
 void hf_rpc_conn_flush(struct hf_rpc_conn *conn)
@@ -165,7 +195,8 @@ void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len)
      */
     if (hf_buf_len(&conn->out) >= OUT_MAX)
         hf_rpc_conn_flush(conn);
-    if (hf_buf_len(&conn->out) > OUT_LIMIT)
+    count_unread(conn);
+    if (hf_buf_len(&conn->out) > OUT_LIMIT || (conn->unread > 0 && keeps_too_much(conn)))
         hf_rpc_conn_close(conn);
 }
 
@@ -182,11 +213,6 @@ void hf_rpc_conn_answered(struct hf_rpc_conn *conn)
 }
 
 /* ---- reading ---- */
-
-static size_t unread_answers(const struct hf_rpc_conn *conn)
-{
-    return hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
-}
 
 static bool must_pause(const struct hf_rpc_conn *conn)
 {
@@ -215,7 +241,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void take_records(struct hf_rpc_conn *conn, struct hf_bytes *input)
 {
     struct hf_rpc_server *server = conn->listener->server;
-    struct hf_rpc_origin origin = {conn->listener, conn, &conn->peer, &conn->local, conn->host};
+    struct hf_rpc_origin origin = {conn->listener, conn,       &conn->peer,
+                                   &conn->local,   conn->host, conn->trust};
     unsigned left = hf_rpc_host_left(server, conn->host);
     struct hf_rpc_slice slice;
     struct hf_bytes record;

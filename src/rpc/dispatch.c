@@ -7,11 +7,16 @@
 
 /* ---- requests ---- */
 
-/* True if the host has as many requests in progress as it may have; loopback has a larger share. */
-static bool is_over_quota(const struct hf_rpc_server *server, const struct hf_rpc_host *host)
+/* True if the account has as many requests in progress as it may have now. */
+static bool is_over_quota(const struct hf_rpc_server *server, const struct hf_rpc_origin *origin)
 {
-    return host->n_calls > server->config.max_calls_per_host &&
-           (!host->loopback || host->n_calls > CALLS_TOTAL_MAX / 2);
+    const struct hf_rpc_host *host = origin->host;
+
+    if (host->exempt)
+        return host->n_calls > CALLS_TOTAL_MAX / 2;
+    return host->n_calls > server->config.max_calls_per_host ||
+           !hf_trust_has_share(CALLS_TOTAL_MAX, server->n_calls,
+                               host->n_calls - !origin->conn); /* a datagram keeps the record */
 }
 
 static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
@@ -19,7 +24,7 @@ static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
 {
     struct hf_rpc_call *call = hf_list_first(&server->spare_calls, struct hf_rpc_call, link);
 
-    if (is_over_quota(server, origin->host)) {
+    if (is_over_quota(server, origin)) {
         server->counters.over_quota++;
         return NULL;
     }
@@ -37,6 +42,7 @@ static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
     call->server = server;
     call->host = origin->host;
     call->asked = (uint32_t)message.len;
+    call->trust = origin->trust;
     call->uid = origin->conn ? origin->conn->uid : HF_RPC_UID_UNKNOWN;
     call->conn = origin->conn;
     call->udp = origin->conn ? NULL : &origin->listener->udp;
@@ -254,21 +260,36 @@ static void reply_commit(struct hf_rpc_call *call, const uint8_t *room, size_t l
     if (call->conn)
         hf_rpc_conn_commit(call->conn, len);
     else if (call->udp)
-        hf_udp_queue(call->udp, &call->peer, &call->local, len);
+        hf_udp_queue(call->udp, &call->peer, &call->local, len, NULL);
     call_del(call);
 }
 
 /*
- * SEC-03: over UDP the question may be forged, and the answer goes to a host that never asked. It
- * must not be much longer than the question, unless the address has proved itself.
+ * SEC-03: over UDP the question may be forged, and the answer goes to a host that never asked,
+ * whatever else that host has shown. So it must not be much longer than the question. Addresses of
+ * loopback cannot be forged.
  */
+static size_t answer_max(const struct hf_rpc_call *call)
+{
+    if (!call->udp)
+        return REPLY_ROOM_MAX;
+    return hf_addr_is_loopback(&call->peer) ? HF_UDP_DATAGRAM_MAX
+                                            : HF_TRUST_ANSWER_FACTOR * (size_t)call->asked;
+}
+
 static bool is_too_long(struct hf_rpc_call *call, size_t len)
 {
-    if (!call->udp || len <= HF_PROVEN_FACTOR * (size_t)call->asked ||
-        hf_rpc_server_is_proven(call->server, &call->peer))
+    if (!call->udp || len <= answer_max(call))
         return false;
     call->server->counters.too_long++;
     return true;
+}
+
+size_t hf_rpc_reply_room(const struct hf_rpc_call *call)
+{
+    size_t max = answer_max(call);
+
+    return max > HF_RPC_REPLY_HEADER_MAX ? max - HF_RPC_REPLY_HEADER_MAX : 0;
 }
 
 static void reply_abandon(struct hf_rpc_call *call)
@@ -291,19 +312,19 @@ static void send_header(struct hf_rpc_call *call, const uint8_t *header, size_t 
 }
 
 /* Returns the length of the encoded reply, or 0 if it does not fit into size bytes. */
-static size_t encode_reply(uint8_t *room, size_t size, uint32_t xid, xdrproc_t encode,
+static size_t encode_reply(uint8_t *room, size_t size, uint32_t xid, hf_codec encode,
                            const void *results)
 {
     size_t len = hf_rpc_put_success(room, xid);
     XDR xdr;
 
     xdrmem_create(&xdr, (char *)room + len, (u_int)(size - len), XDR_ENCODE);
-    if (!encode(&xdr, results))
+    if (!encode(&xdr, (void *)(uintptr_t)results)) /* is only read */
         return 0;
     return len + xdr_getpos(&xdr);
 }
 
-void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t encode, const void *results)
+void hf_rpc_reply(struct hf_rpc_call *call, hf_codec encode, const void *results)
 {
     size_t sizes[] = {REPLY_ROOM, call->udp ? HF_UDP_DATAGRAM_MAX : REPLY_ROOM_MAX};
 
@@ -340,6 +361,16 @@ void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)
 void hf_rpc_reply_never(struct hf_rpc_call *call)
 {
     reply_abandon(call);
+}
+
+const struct hf_addr *hf_rpc_call_account(const struct hf_rpc_call *call)
+{
+    return &call->host->addr;
+}
+
+void hf_rpc_charge(struct hf_rpc_call *call, unsigned nodes)
+{
+    call->server->charged += nodes;
 }
 
 void hf_rpc_forget_answers(struct hf_rpc_call *call)

@@ -7,7 +7,11 @@
 #include "base/error.h"
 #include "base/socket.h"
 #include "rpc/client_private.h"
+#include "rpc/credit.h"
 #include "rpc/server.h"
+
+/* Records on a connection of ours that answer no call of ours, after which it is closed. */
+enum { STRANGERS_MAX = 8 };
 
 static void on_timer(uv_timer_t *timer);
 
@@ -36,6 +40,16 @@ void hf_rpc_exchange_hurry(struct hf_rpc_outcall *call, uint64_t until_ms)
     if (call->give_up_ms > until_ms)
         call->give_up_ms = until_ms;
     arm(call, UINT64_MAX);
+}
+
+/* The call itself, and not a question to rpcbind, is sent. */
+static void count_send(struct hf_rpc_outcall *call)
+{
+    if (call->phase != PHASE_CALL)
+        return;
+    call->sends++;
+    if (call->sends > 1 && call->call_args.repeated)
+        *call->call_args.repeated = true;
 }
 
 /* ---- UDP: shared sockets, answers found by transaction id, sender and socket ---- */
@@ -209,23 +223,35 @@ static int udp_send_once(struct hf_rpc_outcall *call)
 {
     struct hf_bytes question = hf_buf_view(&call->question);
     struct hf_udp *udp = shared_socket(call);
+    unsigned *receipt = NULL;
 
-    if (!udp) {
+    if (udp) {
+        call->left++; /* a message that answers: no conclusion is drawn from its silence */
+    } else {
         int rv = call->udp ? 0 : port_take(call);
         if (rv < 0)
             return rv;
         udp = &call->udp->udp;
+        receipt = &call->left;
     }
     memcpy(hf_udp_room(udp), question.data, question.len);
-    hf_udp_queue(udp, &call->to, &call->call_args.local, question.len);
+    hf_udp_queue(udp, &call->to, &call->call_args.local, question.len, receipt);
     return 0;
+}
+
+static bool may_send_on_trial(const struct hf_rpc_outcall *call)
+{
+    return call->datagrams < TRIAL_SENDS &&
+           hf_credit_spend(hf_rpc_server_credits(call->client->server), &call->to,
+                           hf_buf_len(&call->question));
 }
 
 static void udp_send(struct hf_rpc_outcall *call)
 {
     int rv;
 
-    if (call->on_trial && call->datagrams == TRIAL_SENDS) {
+    if (call->on_trial && !may_send_on_trial(call)) {
+        call->withheld = !call->call_args.apart;
         arm(call, UINT64_MAX);
         return;
     }
@@ -235,8 +261,7 @@ static void udp_send(struct hf_rpc_outcall *call)
         return;
     }
     call->datagrams++;
-    if (call->phase == PHASE_CALL)
-        call->sends++;
+    count_send(call);
     arm(call, call->resend_pause_ms);
     call->resend_pause_ms *= 2;
 }
@@ -274,6 +299,7 @@ struct tcp_exchange {
     struct hf_rpc_client *client;
     struct hf_rpc_outcall *call; /* NULL once the call has ended or moved on */
     struct hf_marking marking;
+    unsigned strangers; /* records that were no answer */
     size_t len;
     uint8_t record[]; /* record mark and message, until written */
 };
@@ -330,10 +356,10 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         return;
     }
     while (x->call && (rv = hf_marking_next(&x->marking, &input, &record)) != 0) {
-        if (rv < 0)
-            tcp_failed(x, HF_EFORMAT);
-        else if (hf_rpc_parse_reply_xid(record, &xid) == 0 && xid == x->call->xid)
+        if (rv > 0 && hf_rpc_parse_reply_xid(record, &xid) == 0 && xid == x->call->xid)
             hf_rpc_outcall_answered(x->call, record);
+        else if (rv < 0 || ++x->strangers == STRANGERS_MAX)
+            tcp_failed(x, HF_EFORMAT);
     }
 }
 
@@ -356,7 +382,7 @@ static void on_connect(uv_connect_t *request, int status)
     if (status == 0)
         status = uv_read_start((uv_stream_t *)&x->tcp, on_alloc, on_read);
     if (status == 0) {
-        x->call->sends += x->call->phase == PHASE_CALL;
+        count_send(x->call);
         status = uv_write(&x->write, (uv_stream_t *)&x->tcp, &buf, 1, on_write);
         if (x->call->sends > 0)
             hf_lanes_sent(x->call);
@@ -437,10 +463,12 @@ static void tcp_begin(struct hf_rpc_outcall *call)
     }
     hf_addr_to_sockaddr(&call->to, &sa);
     if (uv_tcp_connect(&call->tcp->connect, &call->tcp->tcp, (struct sockaddr *)&sa, on_connect) <
-        0)
+        0) {
         hf_rpc_exchange_fail_soon(call, HF_EUNREACH);
-    else
-        arm(call, UINT64_MAX);
+        return;
+    }
+    call->left = 1; /* the kernel has found a route and sends its SYN */
+    arm(call, UINT64_MAX);
 }
 
 int hf_rpc_exchange_continue(struct hf_rpc_outcall *call)
@@ -465,10 +493,22 @@ void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_transport via, u
     call->via = via;
     call->give_up_ms = give_up_ms;
     call->pending_error = 0;
+    call->left = 0;
+    call->withheld = false;
     if (via == HF_TRANSPORT_UDP)
         udp_begin(call);
     else
         tcp_begin(call);
+}
+
+/* What the kernel refused to send cannot have arrived. */
+static void udp_end(struct hf_rpc_outcall *call)
+{
+    hf_map_remove(&call->client->waiting, &call->node);
+    if (call->udp && call->left < call->datagrams)
+        hf_udp_flush(&call->udp->udp); /* the receipt of what is still queued */
+    if (call->phase == PHASE_CALL)
+        call->sends -= call->datagrams - call->left;
 }
 
 void hf_rpc_exchange_end(struct hf_rpc_outcall *call)
@@ -476,7 +516,9 @@ void hf_rpc_exchange_end(struct hf_rpc_outcall *call)
     uv_timer_stop(&call->timer);
     call->pending_error = 0;
     if (call->via == HF_TRANSPORT_UDP)
-        hf_map_remove(&call->client->waiting, &call->node);
+        udp_end(call);
+    if (call->via)
+        call->tried = call->left > 0 || call->withheld;
     call->via = 0;
     if (call->udp)
         port_release(call->udp);

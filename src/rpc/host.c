@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/trust.h"
+
 int hf_rpc_hosts_init(struct hf_rpc_hosts *hosts, const struct hf_hash_key *key,
                       const struct hf_alloc *alloc)
 {
@@ -61,7 +63,7 @@ struct hf_rpc_host *hf_rpc_hosts_get(struct hf_rpc_hosts *hosts, const struct hf
         host = host_new(hosts);
         if (!host)
             return NULL;
-        *host = (struct hf_rpc_host){.addr = *addr, .loopback = hf_addr_is_loopback(addr)};
+        *host = (struct hf_rpc_host){.addr = *addr, .exempt = !hf_trust_account_has_quota(addr)};
         hf_list_init(&host->spare);
         hf_list_init(&host->conns);
         hf_map_insert(&hosts->map, &host->node, hash);

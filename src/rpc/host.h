@@ -1,6 +1,7 @@
 /*
- * The remote hosts, by address: how much of the server each of them uses, so that one host cannot
- * take what others need (SEC-02). A record exists while its host has a connection, a request in
+ * The peers by account (base/trust.h), that is, remote hosts by address and users of this host by
+ * user id: how much of the server each of them uses, so that none can take what others need
+ * (SEC-02). A record exists while its host has a connection, a request in
  * progress or an entry in the duplicate request cache, so the limits of these bound the number of
  * records.
  */
@@ -20,10 +21,11 @@ struct hf_rpc_host {
     struct hf_map_node node;
     struct hf_list spare; /* in hosts->spare while it stands for no host */
     struct hf_addr addr;
-    bool loopback;
+    bool exempt; /* from quotas: root of this host */
     unsigned n_conns;
     struct hf_list conns; /* longest silent first */
     unsigned n_calls;
+    size_t unread; /* bytes of answers that it does not read */
     struct hf_dup_host dups;
     uint64_t turn;  /* the turn of the loop that these belong to: */
     unsigned spent; /* what it has used over its connections, in simple requests */
@@ -42,7 +44,7 @@ int hf_rpc_hosts_init(struct hf_rpc_hosts *hosts, const struct hf_hash_key *key,
                       const struct hf_alloc *alloc);
 void hf_rpc_hosts_free(struct hf_rpc_hosts *hosts);
 
-/* The record of the host, made if there is none; NULL: out of memory. */
+/* The record of the account, made if there is none; NULL: out of memory. */
 struct hf_rpc_host *hf_rpc_hosts_get(struct hf_rpc_hosts *hosts, const struct hf_addr *addr);
 
 static inline bool hf_rpc_host_in_use(const struct hf_rpc_host *host)

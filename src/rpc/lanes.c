@@ -40,15 +40,21 @@ void hf_lanes_free(struct hf_rpc_client *client)
 
 /* ---- finding a lane ---- */
 
+/* key: a call. */
 static bool matches(const struct hf_map_node *node, const void *key)
 {
-    return hf_addr_same_host(&hf_container_of(node, const struct hf_rpc_lane, node)->host, key);
+    const struct hf_rpc_lane *lane = hf_container_of(node, const struct hf_rpc_lane, node);
+    const struct hf_rpc_call_args *args = key;
+
+    return lane->apart == args->apart && hf_addr_same_host(&lane->host, &args->peer);
 }
 
-static struct hf_rpc_lane *lane_get(struct hf_rpc_client *client, const struct hf_addr *host)
+static struct hf_rpc_lane *lane_get(struct hf_rpc_client *client,
+                                    const struct hf_rpc_call_args *args)
 {
-    uint64_t hash = hf_hash(&client->hash_key, host->bytes, sizeof(host->bytes));
-    struct hf_map_node *node = hf_map_find(&client->lanes.map, hash, matches, host);
+    const struct hf_addr *host = &args->peer;
+    uint64_t hash = hf_hash(&client->hash_key, host->bytes, sizeof(host->bytes)) ^ args->apart;
+    struct hf_map_node *node = hf_map_find(&client->lanes.map, hash, matches, args);
     struct hf_rpc_lane *lane;
 
     if (node)
@@ -60,7 +66,7 @@ static struct hf_rpc_lane *lane_get(struct hf_rpc_client *client, const struct h
         lane = hf_malloc(client->alloc, sizeof(*lane));
     if (!lane)
         return NULL;
-    *lane = (struct hf_rpc_lane){.host = *host};
+    *lane = (struct hf_rpc_lane){.host = *host, .apart = args->apart};
     hf_list_init(&lane->firm);
     hf_list_init(&lane->expendable);
     hf_list_init(&lane->link);
@@ -79,17 +85,38 @@ static void lane_release(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
 
 /* ---- calls that wait ---- */
 
+/* A packet of the call has left this host, in its current exchange or in the one before. */
+static bool has_tried(const struct hf_rpc_outcall *call)
+{
+    return call->left > 0 || call->tried;
+}
+
 /*
- * If the address has answered nothing since the call began to wait, this call would have met with
- * the same silence. Otherwise the limits are our own, and say nothing about the peer.
+ * True if this call would have met with the silence that the conversation before it meets: that one
+ * asks the same program over the same transport, a packet of it has left this host, and the address
+ * has answered nothing since this call began to wait. Another program may well be heard where this
+ * one is not: a firewall, or a forger who keeps the lane busy with a port that is filtered
+ * (SEC-04).
  */
+static bool meets_silence(const struct hf_rpc_outcall *call)
+{
+    const struct hf_rpc_lane *lane = call->lane;
+    const struct hf_rpc_call_args *a = &call->call_args;
+    const struct hf_rpc_call_args *b;
+
+    if (!lane->current || a->by_itself || lane->answered_ms >= call->started_ms)
+        return false;
+    b = &lane->current->call_args;
+    return a->prog == b->prog && a->transport == b->transport && has_tried(lane->current);
+}
+
+/* Where the peer is not silent, the limits are our own, and say nothing about it. */
 static void on_waited_too_long(uv_timer_t *timer)
 {
     struct hf_rpc_outcall *call = timer->data;
-    const struct hf_rpc_lane *lane = call->lane;
-    bool silent = lane->current && lane->answered_ms < call->started_ms;
 
-    hf_rpc_outcall_failed(call, silent ? HF_ETIMEDOUT : HF_ELIMIT);
+    call->tried = meets_silence(call);
+    hf_rpc_outcall_failed(call, call->tried ? HF_ETIMEDOUT : HF_ELIMIT);
 }
 
 static void lane_is_due(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
@@ -134,6 +161,9 @@ static void dequeue(struct hf_rpc_outcall *call)
 
 static int run(struct hf_rpc_outcall *call)
 {
+    /* A silence that decides must last as long as it is said to, however long the call waited. */
+    if (call->call_args.apart)
+        call->deadline_ms = uv_now(call->client->loop) + call->call_args.timeout_ms;
     call->lane->current = call;
     call->client->lanes.running++;
     return hf_rpc_outcall_begin(call);
@@ -145,6 +175,12 @@ static void stop_running(struct hf_rpc_outcall *call)
     call->client->lanes.running--;
 }
 
+/* A GRANTED is not counted: forged requests must not keep a client from being told of its lock. */
+static bool is_counted_trial(const struct hf_rpc_outcall *call)
+{
+    return call->on_trial && call->call_args.expendable;
+}
+
 int hf_lanes_enter(struct hf_rpc_outcall *call)
 {
     struct hf_rpc_client *client = call->client;
@@ -152,9 +188,9 @@ int hf_lanes_enter(struct hf_rpc_outcall *call)
     struct hf_rpc_lane *lane;
     int rv;
 
-    if (call->on_trial && lanes->trials >= HF_LANES_TRIALS_MAX)
+    if (is_counted_trial(call) && lanes->trials >= HF_LANES_TRIALS_MAX)
         return HF_ELIMIT;
-    lane = call->lane = lane_get(client, &call->call_args.peer);
+    lane = call->lane = lane_get(client, &call->call_args);
     if (!lane)
         return HF_ENOMEM;
     if (lane->current || lane->n_firm + lane->n_expendable > 0) {
@@ -173,45 +209,46 @@ int hf_lanes_enter(struct hf_rpc_outcall *call)
         call->lane = NULL;
         return rv;
     }
-    lanes->trials += call->on_trial;
+    lanes->trials += is_counted_trial(call);
     return 0;
-}
-
-static void end_trial(struct hf_rpc_outcall *call)
-{
-    call->client->lanes.trials -= call->on_trial;
-    call->on_trial = false;
 }
 
 void hf_lanes_answered(struct hf_rpc_outcall *call)
 {
-    end_trial(call);
     if (call->lane)
         call->lane->answered_ms = uv_now(call->client->loop);
+}
+
+/*
+ * A conversation may begin: the lane that has waited longest for that is looked at. Also when a
+ * call ends that only waited: the place may have been kept for it.
+ */
+static void wake_starved(struct hf_rpc_client *client)
+{
+    struct hf_rpc_lane *starved = hf_list_first(&client->lanes.starved, struct hf_rpc_lane, link);
+
+    if (starved && client->lanes.running < client->lanes.running_max)
+        lane_is_due(client, starved);
 }
 
 void hf_lanes_leave(struct hf_rpc_outcall *call)
 {
     struct hf_rpc_client *client = call->client;
     struct hf_rpc_lane *lane = call->lane;
-    struct hf_rpc_lane *starved;
 
     if (!lane)
         return; /* it has left already, and waits out its time */
-    end_trial(call);
-    if (lane->current == call) {
+    client->lanes.trials -= is_counted_trial(call);
+    if (lane->current == call)
         stop_running(call);
-        starved = hf_list_first(&client->lanes.starved, struct hf_rpc_lane, link);
-        if (starved)
-            lane_is_due(client, starved);
-    } else {
+    else
         dequeue(call);
-    }
     call->lane = NULL;
     if (lane->n_firm + lane->n_expendable == 0)
         lane_release(client, lane);
     else if (!lane->current)
         lane_is_due(client, lane);
+    wake_starved(client);
 }
 
 void hf_lanes_sent(struct hf_rpc_outcall *call)

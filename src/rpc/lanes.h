@@ -1,7 +1,8 @@
 /*
  * Lanes: at most one conversation at a time with each address, and a bounded number in all
  * (SEC-03), so that a host that provokes calls cannot aim many of them at one address, or use up
- * our files.
+ * our files. A call that is apart has a second lane for its address: the silence to it decides
+ * about locks (SEC-04), so calls that a stranger can provoke must not keep it from being made.
  *
  * A call whose address is busy waits in the lane of that address, within its own time. Calls that
  * the peer cannot ask for again (a GRANTED, a crash notice) go before expendable ones (a _RES: the
@@ -25,17 +26,18 @@ struct hf_rpc_client;
 struct hf_rpc_outcall;
 
 enum {
-    HF_LANES_RUNNING_MAX = 12288, /* conversations in all; less where there are few files */
-    HF_LANES_TRIALS_MAX = 512,   /* of them, those with addresses that have not proved themselves */
-    HF_LANE_QUEUE_MAX = 4096,    /* calls that wait for one address */
-    HF_LANE_EXPENDABLE_MAX = 64, /* expendable ones */
-    HF_LANE_GIVE_WAY_MS = 500,   /* for an expendable call that looks for the port */
+    HF_LANES_RUNNING_MAX = 12288,  /* conversations in all; less where there are few files */
+    HF_LANES_TRIALS_MAX = 512,     /* of them, expendable ones that need credit (credit.h) */
+    HF_LANE_QUEUE_MAX = 4096,      /* calls that wait for one address */
+    HF_LANE_EXPENDABLE_MAX = 64,   /* expendable ones */
+    HF_LANE_GIVE_WAY_MS = 500,     /* for an expendable call that looks for the port */
     HF_LANES_QUEUED_MAX = 1 << 16, /* calls that wait, in all */
 };
 
 struct hf_rpc_lane {
     struct hf_map_node node;
     struct hf_addr host;
+    bool apart; /* the second lane of the address */
     struct hf_rpc_outcall *current;
     struct hf_list firm;       /* calls that wait, oldest first */
     struct hf_list expendable; /* the same, of the expendable ones */
@@ -73,7 +75,7 @@ void hf_lanes_leave(struct hf_rpc_outcall *call);
 /* The call has been sent; if it is expendable and others wait, it gives way. */
 void hf_lanes_sent(struct hf_rpc_outcall *call);
 
-/* The address of the call has answered: it is there, and has proved itself. */
+/* The address of the call has answered: it is there. */
 void hf_lanes_answered(struct hf_rpc_outcall *call);
 
 #endif

@@ -24,15 +24,17 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/transport.h"
+#include "base/trust.h"
+#include "rpc/codec.h"
 #include "rpc/message.h"
 
 struct hf_rpc_call;
 
-#define HF_RPC_UID_UNKNOWN UINT32_MAX
+#define HF_RPC_UID_UNKNOWN HF_UID_UNKNOWN
 
 struct hf_rpc_procedure {
     const char *name; /* NULL: this number is not served */
-    xdrproc_t decode; /* NULL: no arguments */
+    hf_codec decode;  /* NULL: no arguments */
     void *args;       /* preset storage for the arguments */
     void (*handle)(struct hf_rpc_call *call, void *args);
     bool once; /* must not be executed twice: goes through the duplicate request cache */
@@ -73,6 +75,7 @@ struct hf_rpc_call {
     const struct hf_rpc_program *program;
     const struct hf_rpc_procedure *procedure;
     uint32_t uid; /* the user at the other end of a local socket; HF_RPC_UID_UNKNOWN elsewhere */
+    enum hf_trust trust;  /* what the peer has shown */
     uint64_t received_ns; /* uv_hrtime() at its arrival if the server measures times, else 0 */
 
     struct hf_rpc_server *server;
@@ -84,19 +87,26 @@ struct hf_rpc_call {
     struct hf_list link;      /* in the calls of its connection, or in the server's spare ones */
 };
 
-/*
- * True if root of the host at the peer's address sent the call: the handshake of TCP shows the
- * address, and only root of that host has a reserved port. A UDP packet shows neither.
- */
-static inline bool hf_rpc_call_is_authentic(const struct hf_rpc_call *call)
+/* What the peer of the call may cause. */
+static inline const struct hf_trust_rights *hf_rpc_call_may(const struct hf_rpc_call *call)
 {
-    return call->transport == HF_TRANSPORT_TCP && hf_addr_is_reserved_port(&call->peer);
+    return &hf_trust_rights[call->trust];
 }
 
+/* The account of the peer, for what other rooms keep for it. */
+const struct hf_addr *hf_rpc_call_account(const struct hf_rpc_call *call);
+
+/* How many bytes of results an answer to this call may have (SEC-03). */
+size_t hf_rpc_reply_room(const struct hf_rpc_call *call);
+
 /* Each of these ends the call; the handler must not use it afterwards. */
-void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t encode, const void *results);
+void hf_rpc_reply(struct hf_rpc_call *call, hf_codec encode, const void *results);
 void hf_rpc_reply_void(struct hf_rpc_call *call);
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat);
+
+/* Charges the peer for work that the program's own count (hf_rpc_server_config.work) does not have.
+ */
+void hf_rpc_charge(struct hf_rpc_call *call, unsigned nodes);
 
 /*
  * Forgets all answers kept for repeated requests, as a restart would, because what they promised

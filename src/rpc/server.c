@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sockdiag.h"
 #include "base/socket.h"
 #include "rpc/server_private.h"
 
@@ -110,7 +111,10 @@ int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_s
     server->config = *config;
     hf_rpc_server_reconfigure(server, config->max_connections_per_host, config->max_calls_per_host,
                               &config->access);
-    server->proven.key = config->hash_key;
+    if (server->config.max_unread == 0)
+        server->config.max_unread = HF_RPC_UNREAD_DEFAULT;
+    server->credits.key = config->hash_key;
+    server->diag_fd = hf_sockdiag_open();
     if (hf_rpc_hosts_init(&server->hosts, &config->hash_key, config->alloc) < 0)
         goto err_server;
     if (hf_dupcache_init(&server->dups, &config->hash_key, config->alloc, on_dups_emptied, server) <
@@ -136,18 +140,28 @@ int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_s
 err_hosts:
     hf_rpc_hosts_free(&server->hosts);
 err_server:
+    if (server->diag_fd >= 0)
+        close(server->diag_fd);
     hf_free(config->alloc, server);
     return HF_ENOMEM;
 }
 
-void hf_rpc_server_prove(struct hf_rpc_server *server, const struct hf_addr *peer)
+void hf_rpc_server_took_lock(struct hf_rpc_server *server, const struct hf_addr *peer)
 {
-    hf_proven_add(&server->proven, peer, uv_now(server->config.loop));
+    hf_credit_shown(&server->credits, peer, uv_now(server->config.loop));
 }
 
-bool hf_rpc_server_is_proven(const struct hf_rpc_server *server, const struct hf_addr *peer)
+bool hf_rpc_server_needs_credit(const struct hf_rpc_server *server, const struct hf_addr *peer)
 {
-    return hf_proven_has(&server->proven, peer, uv_now(server->config.loop));
+    enum hf_trust trust = hf_credit_trust(&server->credits, peer, uv_now(server->config.loop));
+
+    /* Addresses of loopback cannot be forged: the kernel drops such packets from outside. */
+    return hf_trust_rights[trust].calls_out != 0 && !hf_addr_is_loopback(peer);
+}
+
+struct hf_credits *hf_rpc_server_credits(struct hf_rpc_server *server)
+{
+    return &server->credits;
 }
 
 const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server *server)
@@ -219,7 +233,9 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
 {
     struct hf_rpc_listener *listener = udp->ctx;
     struct hf_rpc_server *server = listener->server;
-    struct hf_rpc_origin origin = {listener, NULL, peer, local, NULL};
+    enum hf_trust trust = hf_trust_of(HF_TRANSPORT_UDP, peer, HF_UID_UNKNOWN);
+    struct hf_addr account = hf_trust_account(trust, peer, HF_UID_UNKNOWN);
+    struct hf_rpc_origin origin = {listener, NULL, peer, local, NULL, trust};
 
     hf_rpc_server_read(server);
     if (listener->slice_turn != server->turn) {
@@ -230,9 +246,11 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
         server->counters.denied++;
         return;
     }
-    origin.host = hf_rpc_hosts_get(&server->hosts, peer);
+    origin.host = hf_rpc_hosts_get(&server->hosts, &account);
     if (!origin.host)
         return;
+    if (trust == HF_TRUST_NOTHING)
+        hf_credit_came(&server->credits, peer, datagram.len);
     origin.host->n_calls++; /* keeps the record */
     serve_datagram(&origin, datagram);
     origin.host->n_calls--;
@@ -454,6 +472,8 @@ static void server_del(struct hf_rpc_server *server)
         hf_buf_free(&server->spare_buffers[--server->n_spare_buffers]);
     hf_dupcache_free(&server->dups);
     hf_rpc_hosts_free(&server->hosts);
+    if (server->diag_fd >= 0)
+        close(server->diag_fd);
     hf_free(alloc, server);
     if (closed)
         closed(ctx);

@@ -56,8 +56,10 @@ struct hf_rpc_server_config {
     const struct hf_alloc *alloc;
     struct hf_hash_key hash_key;
     unsigned max_connections;
-    unsigned max_connections_per_host; /* loopback: three quarters of all; 0: no limit */
-    unsigned max_calls_per_host;       /* in progress; loopback: half of all; 0: no limit */
+    unsigned max_connections_per_host; /* of one account; exempt ones: three quarters of all; 0: no
+                                          limit */
+    unsigned max_calls_per_host;       /* in progress; exempt ones: half of all; 0: no limit */
+    size_t max_unread; /* bytes of answers that peers do not read, in all; 0: the default */
     struct hf_rpc_access access;
     /*
      * The work that the programs have done so far, in nodes of their tables visited; NULL: not
@@ -77,6 +79,7 @@ enum {
     HF_RPC_CONNECTIONS_DEFAULT = 16384,
     HF_RPC_CONNECTIONS_PER_HOST_DEFAULT = 256,
     HF_RPC_CALLS_PER_HOST_DEFAULT = 4096,
+    HF_RPC_UNREAD_DEFAULT = 32 * 1024 * 1024,
     HF_RPC_IDLE_MS_DEFAULT =
         6 * 60 * 1000, /* a Linux client closes its idle connections after 5 minutes */
     HF_RPC_STALL_MS_DEFAULT = 30 * 1000,
@@ -96,7 +99,7 @@ struct hf_rpc_counters {
     uint64_t denied;         /* connections and datagrams refused by the access rules */
     uint64_t over_quota; /* connections closed, and requests dropped, by a quota for their host */
     uint64_t too_costly; /* datagrams dropped because their host's requests were expensive */
-    uint64_t too_long;   /* answers over UDP not sent because the address is unproven */
+    uint64_t too_long;   /* answers over UDP not sent because they were too long for the question */
 };
 
 int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_server **out);
@@ -133,11 +136,13 @@ void hf_rpc_server_reconfigure(struct hf_rpc_server *server, unsigned max_connec
                                unsigned max_calls_per_host, const struct hf_rpc_access *access);
 
 /*
- * For the client: an answer to one of its calls has come from this address, and: has the address
- * proved itself (proven.h)?
+ * For outgoing calls that a datagram has provoked (credit.h): the peer has taken a lock that we
+ * told it of; whether it needs credit; and the credits.
  */
-void hf_rpc_server_prove(struct hf_rpc_server *server, const struct hf_addr *peer);
-bool hf_rpc_server_is_proven(const struct hf_rpc_server *server, const struct hf_addr *peer);
+struct hf_credits;
+void hf_rpc_server_took_lock(struct hf_rpc_server *server, const struct hf_addr *peer);
+bool hf_rpc_server_needs_credit(const struct hf_rpc_server *server, const struct hf_addr *peer);
+struct hf_credits *hf_rpc_server_credits(struct hf_rpc_server *server);
 
 /* The gate has opened: what was kept back leaves, and connections are read again. */
 void hf_rpc_server_gate_opened(struct hf_rpc_server *server);

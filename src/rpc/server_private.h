@@ -7,10 +7,11 @@
 #define HF_RPC_SERVER_PRIVATE_H
 
 #include "base/buf.h"
+#include "base/trust.h"
+#include "rpc/credit.h"
 #include "rpc/dupcache.h"
 #include "rpc/host.h"
 #include "rpc/marking.h"
-#include "rpc/proven.h"
 #include "rpc/server.h"
 #include "rpc/udp.h"
 
@@ -22,10 +23,10 @@ enum {
                                 closes the connection */
     CALLS_MAX = 1024, /* requests in progress at which the server stops reading from a connection */
     CALLS_TOTAL_MAX =
-        65536, /* requests in progress on all connections; the server drops further ones */
+        65536, /* requests in progress; a part is kept for accounts that have few (SEC-02) */
     SLICE_REQUESTS = 128, /* of one connection, or of one UDP socket, in one turn of the loop */
     SLICE_ACCEPTS = 2,    /* connections of one listener in one turn */
-    HOST_SLICE_REQUESTS = 128, /* of one host, over all its connections; loopback: no limit */
+    HOST_SLICE_REQUESTS = 128, /* of one account, over all its connections; if exempt: no limit */
     HOST_SLICE_ALONE = 512,    /* the same for a host that has been alone ... */
     ALONE_MS = 1000,           /* ... for so long */
     SIMPLE_NODES = 16,         /* nodes that a simple request visits at most; beyond them, */
@@ -80,7 +81,8 @@ struct hf_rpc_conn {
     struct hf_addr peer;
     struct hf_addr local;
     struct hf_rpc_host *host;
-    uint32_t uid;        /* of a caller on the local socket */
+    uint32_t uid; /* of a caller on the local socket */
+    enum hf_trust trust;
     struct hf_list link; /* in server->conns, longest silent first */
     struct hf_list host_link;
     struct hf_list turn;  /* in server->waiting while it waits for the next turn */
@@ -95,6 +97,7 @@ struct hf_rpc_conn {
     uint64_t active_ms; /* time of the last read */
     uint64_t owes_ms;   /* since when a record is incomplete; 0: none is */
     uint64_t stuck_ms;  /* since when the kernel takes no more answers; 0: it does */
+    size_t unread;      /* what is counted of its unread answers, while the kernel takes none */
     bool paused;        /* not served because of one of the limits above */
     bool reading;       /* libuv reads from it */
     bool ended;         /* the peer has closed its side */
@@ -106,8 +109,10 @@ struct hf_rpc_server {
     struct hf_dupcache dups;
     struct hf_rpc_hosts hosts;
     unsigned n_host_conns; /* hosts that have connections */
-    struct hf_proven proven;
-    uint64_t turn;          /* the number of the current turn of the loop */
+    size_t unread;         /* bytes of answers that peers do not read, on all connections */
+    struct hf_credits credits;
+    int diag_fd;   /* asks the kernel for the users of loopback connections; less than 0: none */
+    uint64_t turn; /* the number of the current turn of the loop */
     const void *last_host;  /* the host that was served last, */
     uint64_t switched_ms;   /* and when that was last another one; 0: never */
     struct hf_list waiting; /* connections with input that has to wait for the next turn */
@@ -127,6 +132,7 @@ struct hf_rpc_server {
     void *reply_ctx;
     uint64_t read_ns;      /* when the current input arrived; 0: times are not measured */
     unsigned n_calls;      /* calls that handlers own */
+    uint64_t charged;      /* work that programs reported by hf_rpc_charge() */
     unsigned open_handles; /* the server is freed when the last one is closed */
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -164,7 +170,7 @@ bool hf_rpc_access_allows(const struct hf_rpc_listener *listener, const struct h
 /* The work that the programs have done so far; 0 if it is not counted. */
 static inline uint64_t hf_rpc_work(const struct hf_rpc_server *server)
 {
-    return server->config.work ? server->config.work(server->config.work_ctx) : 0;
+    return server->config.work ? server->config.work(server->config.work_ctx) + server->charged : 0;
 }
 
 /* server.c */
@@ -178,6 +184,7 @@ struct hf_rpc_origin {
     const struct hf_addr *peer;
     const struct hf_addr *local;
     struct hf_rpc_host *host;
+    enum hf_trust trust;
 };
 void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *origin,
                      struct hf_bytes message);

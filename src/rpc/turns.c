@@ -54,15 +54,14 @@ static void enter_turn(struct hf_rpc_server *server, struct hf_rpc_host *host)
     host->nodes = 0;
 }
 
-/* How much of this turn the connections of this host may still use, in simple requests. */
+/* How much of this turn the connections of this account may still use, in simple requests. */
 unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
     bool alone = uv_now(server->config.loop) - server->switched_ms > ALONE_MS;
     unsigned slice = alone ? HOST_SLICE_ALONE : HOST_SLICE_REQUESTS;
 
     enter_turn(server, host);
-    /* Loopback is this host with all its users; its connections take turns one by one. */
-    if (host->loopback)
+    if (host->exempt) /* its connections take turns one by one */
         return SLICE_REQUESTS;
     return host->spent < slice ? slice - host->spent : 0;
 }
@@ -77,7 +76,7 @@ void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, 
 bool hf_rpc_host_may_ask(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
     enter_turn(server, host);
-    return host->loopback || host->nodes < UDP_SLICE_NODES;
+    return host->exempt || host->nodes < UDP_SLICE_NODES;
 }
 
 /* ---- turns ---- */

@@ -26,6 +26,7 @@ struct batch {
     struct iovec iovs[BATCH];
     struct sockaddr_storage names[BATCH];
     struct control controls[BATCH];
+    unsigned *receipts[BATCH]; /* of what is sent */
 };
 
 struct hf_udp_io {
@@ -235,13 +236,14 @@ uint8_t *hf_udp_room(struct hf_udp *udp)
 }
 
 void hf_udp_queue(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
-                  size_t len)
+                  size_t len, unsigned *receipt)
 {
     struct hf_udp_io *io = udp->io;
     struct batch *out = &io->out;
     unsigned i = io->n_out;
 
     HF_ASSERT(i < BATCH && len <= HF_UDP_DATAGRAM_MAX);
+    out->receipts[i] = receipt;
     out->iovs[i] = (struct iovec){io->arena + io->arena_len, len};
     out->msgs[i].msg_hdr = (struct msghdr){
         .msg_name = &out->names[i],
@@ -257,6 +259,14 @@ void hf_udp_queue(struct hf_udp *udp, const struct hf_addr *peer, const struct h
     io->n_out++;
 }
 
+static void give_receipts(struct batch *out, unsigned from, unsigned n)
+{
+    for (unsigned i = from; i < from + n; i++) {
+        if (out->receipts[i])
+            ++*out->receipts[i];
+    }
+}
+
 void hf_udp_flush(struct hf_udp *udp)
 {
     struct hf_udp_io *io = udp->io;
@@ -269,6 +279,7 @@ void hf_udp_flush(struct hf_udp *udp)
     while (sent < io->n_out) {
         int n = sendmmsg(udp->fd, io->out.msgs + sent, io->n_out - sent, MSG_DONTWAIT);
         if (n > 0) {
+            give_receipts(&io->out, sent, (unsigned)n);
             sent += (unsigned)n;
         } else {
             /*

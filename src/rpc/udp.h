@@ -5,8 +5,9 @@
  * socket under a uv_poll_t.
  *
  * One system call moves many datagrams: recvmmsg() receives, and hf_udp_flush() sends everything
- * queued with one sendmmsg(). A datagram that the kernel does not take is dropped, as the network
- * might have done; senders repeat.
+ * queued with one sendmmsg(). A datagram that the kernel does not take (its local address or a
+ * route is missing, the buffer is full) is dropped; senders repeat. A sender that draws conclusions
+ * from silence learns by its receipt whether the kernel took it.
  *
  * The owner embeds or allocates struct hf_udp and keeps it until the close callback has run.
  */
@@ -59,10 +60,12 @@ int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr,
 /*
  * Returns room for one datagram of up to HF_UDP_DATAGRAM_MAX bytes, to be filled and then queued
  * with hf_udp_queue(). If local is NULL or of family NONE, the kernel chooses the local address.
+ * receipt is increased when the kernel has taken the datagram; NULL: not wanted. It must stay valid
+ * until hf_udp_flush().
  */
 uint8_t *hf_udp_room(struct hf_udp *udp);
 void hf_udp_queue(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
-                  size_t len);
+                  size_t len, unsigned *receipt);
 void hf_udp_flush(struct hf_udp *udp);
 
 /* Goes on with what was left when gives_way() said so; true if something is left again. */

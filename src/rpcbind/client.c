@@ -8,10 +8,12 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/programs.h"
 #include "base/text.h"
 #include "proto/rpcbind.h"
 #include "rpc/client.h"
+#include "rpcbind/holder.h"
 
 /*
  * libtirpc registers and unregisters, because rpcbind identifies the user who calls over its local
@@ -99,7 +101,7 @@ static uint16_t registered_port(const struct hf_rpcbind_service *service,
         .vers = HF_PMAP_VERS,
         .proc = HF_PMAP_GETPORT,
         .timeout_ms = ASK_TIMEOUT_MS,
-        .encode = (xdrproc_t)xdr_hf_pmap,
+        .encode = xdr_hf_pmap,
         .args = &map,
     };
     struct answer answer = {.wants_port = true};
@@ -152,19 +154,33 @@ static void unset(const struct hf_rpcbind_service *service)
     }
 }
 
-/* HF_EBUSY if another process still serves what we would have to replace in rpcbind. */
+/* HF_EBUSY if another process, whose registration we respect, still serves what we would have to
+ * replace in rpcbind. */
 static int check_owner(const struct hf_rpcbind_service *service, const struct hf_hash_key *key,
                        char error[HF_RPCBIND_ERROR_MAX])
 {
     uint16_t port = registered_port(service, key);
+    struct hf_rpcbind_holder holder;
+    char by[256] = "";
 
     /* A registration for the port that we have just bound was left behind by our last run. */
     if (port == 0 || port == service->addr.port || !is_served(service, port, key))
         return 0;
+    if (hf_rpcbind_holder_find(service, port, &holder)) {
+        hf_format(by, sizeof(by), " (user %s, uid %u, process %d, %s)", holder.user, holder.uid,
+                  holder.pid, holder.program[0] ? holder.program : "not known");
+        if (!hf_rpcbind_holder_is_respected(&holder, service->prog)) {
+            hf_log(HF_LOG_WARN, "a user had registered our program with rpcbind; taking it back",
+                   HF_UINT("program", service->prog), HF_UINT("version", service->vers),
+                   HF_UINT("port", port), HF_STR("user", holder.user), HF_UINT("uid", holder.uid),
+                   HF_INT("pid", holder.pid), HF_STR("process", holder.program));
+            return 0;
+        }
+    }
     hf_format(
         error, HF_RPCBIND_ERROR_MAX,
-        "program %u version %u is already served by another process, on %s port %u. %s",
-        service->prog, service->vers, netid_of(service), port,
+        "program %u version %u is already served by another process%s, on %s port %u. %s",
+        service->prog, service->vers, by, netid_of(service), port,
         service->prog == HF_PROGRAM_NLM
             ? "New clients lock there, not here. If it is the kernel's lockd, unmount the NFSv3 "
               "file "

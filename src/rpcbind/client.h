@@ -19,9 +19,10 @@ bool hf_rpcbind_system_present(const struct hf_hash_key *key);
 
 /*
  * Registers all services, which must be listening already. A registration left behind by a process
- * that has ended is replaced. If the owner of a registration still answers, the result is HF_EBUSY
- * and none of the services stays registered. On failure error holds a text that says what is in the
- * way and what the operator can do.
+ * that has ended is replaced, and so is that of a user who has no business with the program
+ * (holder.h). If the owner of a registration still answers, the result is HF_EBUSY and none of the
+ * services stays registered. On failure error holds a text that says what is in the way and what
+ * the operator can do.
  */
 int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t n,
                                const struct hf_hash_key *key, char error[HF_RPCBIND_ERROR_MAX]);

@@ -78,15 +78,14 @@ static bool find_owner(const struct hf_rpc_call *call, hf_rpcbind_owner *out)
         return true;
     }
     *out = HF_RPCBIND_OWNER_ROOT;
-    return hf_addr_is_loopback(&call->peer) && hf_addr_is_loopback(&call->local) &&
-           hf_addr_is_reserved_port(&call->peer);
+    return call->trust == HF_TRUST_ROOT && hf_addr_is_loopback(&call->local);
 }
 
 static void reply_bool(struct hf_rpc_call *call, bool value)
 {
     bool_t result = value;
 
-    hf_rpc_reply(call, (xdrproc_t)xdr_bool, &result);
+    hf_rpc_reply(call, xdr_hf_rpcbind_truth, &result);
 }
 
 /*
@@ -211,7 +210,7 @@ static void v2_getport(struct hf_rpc_call *call, void *args)
 
     if (e && hf_addr_parse_uaddr(e->uaddr, &addr) == 0)
         port = addr.port;
-    hf_rpc_reply(call, (xdrproc_t)xdr_u_int, &port);
+    hf_rpc_reply(call, xdr_hf_rpcbind_number, &port);
 }
 
 static void reply_addr(struct hf_rpc_call *call, const struct hf_rpcbind_entry *e)
@@ -219,7 +218,7 @@ static void reply_addr(struct hf_rpc_call *call, const struct hf_rpcbind_entry *
     char text[UADDR_SIZE] = "";
     const char *addr = e ? merged(call, e, text) : text;
 
-    hf_rpc_reply(call, (xdrproc_t)xdr_hf_rpcb_addr, &addr);
+    hf_rpc_reply(call, xdr_hf_rpcb_addr, &addr);
 }
 
 /* The answer is for the transport of the question; the netid in it is ignored (section 2.2.1). */
@@ -243,10 +242,18 @@ static void v4_gettime(struct hf_rpc_call *call, void *args)
     u_int now = (u_int)time(NULL);
 
     (void)args;
-    hf_rpc_reply(call, (xdrproc_t)xdr_u_int, &now);
+    hf_rpc_reply(call, xdr_hf_rpcbind_number, &now);
 }
 
 /* ---- DUMP, GETADDRLIST ---- */
+
+/* Each entry is visited, formatted and encoded. */
+static void charge(struct hf_rpc_call *call)
+{
+    enum { NODES_EACH = 4 };
+
+    hf_rpc_charge(call, NODES_EACH * (unsigned)table_of(call)->n);
+}
 
 static void v2_dump(struct hf_rpc_call *call, void *args)
 {
@@ -255,6 +262,7 @@ static void v2_dump(struct hf_rpc_call *call, void *args)
     hf_pmaplist_ptr *tail = &head;
 
     (void)args;
+    charge(call);
     for (size_t i = 0; i < server->table.n; i++) {
         const struct hf_rpcbind_entry *e = &server->table.entries[i];
         bool tcp = strcmp(e->netid, "tcp") == 0;
@@ -268,7 +276,7 @@ static void v2_dump(struct hf_rpc_call *call, void *args)
         *tail = &server->pmaps[i];
         tail = &server->pmaps[i].next;
     }
-    hf_rpc_reply(call, (xdrproc_t)xdr_hf_pmaplist_ptr, &head);
+    hf_rpc_reply(call, xdr_hf_pmaplist_ptr, &head);
 }
 
 static char *owner_name(hf_rpcbind_owner owner)
@@ -285,6 +293,7 @@ static void v4_dump(struct hf_rpc_call *call, void *args)
     hf_rpcblist_ptr head = NULL;
 
     (void)args;
+    charge(call);
     for (size_t i = server->table.n; i-- > 0;) {
         struct hf_rpcbind_entry *e = &server->table.entries[i];
         server->rpcbs[i].map =
@@ -292,7 +301,7 @@ static void v4_dump(struct hf_rpc_call *call, void *args)
         server->rpcbs[i].next = head;
         head = &server->rpcbs[i];
     }
-    hf_rpc_reply(call, (xdrproc_t)xdr_hf_rpcblist_ptr, &head);
+    hf_rpc_reply(call, xdr_hf_rpcblist_ptr, &head);
 }
 
 static void fill_addr_entry(struct hf_rpcbind_server *server, const struct hf_rpc_call *call,
@@ -317,6 +326,7 @@ static void v4_getaddrlist(struct hf_rpc_call *call, void *args)
     const hf_rpcb *map = args;
     hf_rpcb_entry_list_ptr head = NULL;
 
+    charge(call);
     for (size_t i = server->table.n; i-- > 0;) {
         if (server->table.entries[i].prog != map->prog ||
             server->table.entries[i].vers != map->vers)
@@ -325,7 +335,7 @@ static void v4_getaddrlist(struct hf_rpc_call *call, void *args)
         server->addrs[i].next = head;
         head = &server->addrs[i];
     }
-    hf_rpc_reply(call, (xdrproc_t)xdr_hf_rpcb_entry_list_ptr, &head);
+    hf_rpc_reply(call, xdr_hf_rpcb_entry_list_ptr, &head);
 }
 
 static void null(struct hf_rpc_call *call, void *args)
@@ -336,8 +346,8 @@ static void null(struct hf_rpc_call *call, void *args)
 
 /* ---- the tables ---- */
 
-#define PMAP (xdrproc_t) xdr_hf_pmap, &pmap_args
-#define RPCB (xdrproc_t) xdr_hf_rpcb, &rpcb_args
+#define PMAP xdr_hf_pmap, &pmap_args
+#define RPCB xdr_hf_rpcb, &rpcb_args
 
 static const struct hf_rpc_procedure V2[] = {
     [HF_PMAP_NULL] = {"NULL", NULL, NULL, null, false},

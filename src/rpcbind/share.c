@@ -3,26 +3,37 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-static bool lock(int fd, int how)
+/* Tries for a while; never waits for ever for a process that does not let go. */
+static bool lock(int fd, int how, unsigned tries)
 {
-    int rv;
+    const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
 
-    while ((rv = flock(fd, how)) < 0 && errno == EINTR)
-        ;
-    return rv == 0;
+    while (flock(fd, how | LOCK_NB) < 0) {
+        if (errno != EINTR && errno != EWOULDBLOCK)
+            return false;
+        if (--tries == 0)
+            return false;
+        (void)nanosleep(&pause, NULL);
+    }
+    return true;
 }
 
 void hf_rpcbind_share_join(struct hf_rpcbind_share *share, const char *path)
 {
-    /* A lock needs no right to write: daemons of different users can share the file. */
-    int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    enum { TRIES = 100 }; /* five seconds: the last daemon removes its registrations meanwhile */
+    /* Only root, or the user we run as, may open it: a user who holds a lock on it would keep
+     * daemons from starting, and from removing their registrations. */
+    int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     share->fd = 0;
     if (fd < 0)
         return;
-    if (lock(fd, LOCK_SH))
+    (void)fchmod(fd, 0600); /* an older version made it readable */
+    if (lock(fd, LOCK_SH, TRIES))
         share->fd = fd;
     else
         close(fd);
@@ -34,7 +45,7 @@ void hf_rpcbind_share_join(struct hf_rpcbind_share *share, const char *path)
  */
 bool hf_rpcbind_share_leave(struct hf_rpcbind_share *share)
 {
-    return share->fd == 0 || lock(share->fd, LOCK_EX | LOCK_NB);
+    return share->fd == 0 || lock(share->fd, LOCK_EX, 1);
 }
 
 void hf_rpcbind_share_end(struct hf_rpcbind_share *share)

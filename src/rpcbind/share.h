@@ -13,7 +13,8 @@ struct hf_rpcbind_share {
     int fd; /* 0: the file could not be opened; no other daemon is expected then */
 };
 
-/* Before registering. Waits while the last daemon removes the registration. Failure is no error. */
+/* Before registering. Waits, for seconds at most, while the last daemon removes the registration.
+ * Failure is no error. */
 void hf_rpcbind_share_join(struct hf_rpcbind_share *share, const char *path);
 
 /* True if no other daemon is registered; then none registers until hf_rpcbind_share_end(). */

@@ -179,15 +179,11 @@ static void set_away(struct hf_rpcbind_watch *w, int error)
     w->away = away;
 }
 
-static void on_entries(void *ctx, const struct hf_rpc_response *response)
+/* The look is over: what is missing is known, or rpcbind cannot be asked. */
+static void conclude(struct hf_rpcbind_watch *w, int error)
 {
-    struct hf_rpcbind_watch *w = ctx;
-    int error = response->error;
     bool any = false;
 
-    w->call = NULL;
-    if (error == 0)
-        error = read_entries(w, response->results);
     set_away(w, error);
     for (size_t i = 0; i < w->n_services && error == 0; i++)
         any |= w->lost[i];
@@ -206,6 +202,112 @@ static void on_entries(void *ctx, const struct hf_rpc_response *response)
     w->working = any && uv_queue_work(w->loop, &w->work, register_lost, on_registered) == 0;
     if (!w->working)
         look_later(w);
+}
+
+/* ---- one question for each service, where the table is too large ---- */
+
+static void ask_next(struct hf_rpcbind_watch *w);
+
+/*
+ * GETVERSADDR answers for the transport of the question (RFC 1833), and we ask by TCP: the same
+ * service on UDP shares the fate of that on TCP.
+ */
+static bool is_asked_for(const struct hf_rpcbind_service *s)
+{
+    return s->transport == HF_TRANSPORT_TCP;
+}
+
+static bool names_port(const struct hf_rpcbind_service *s, XDR *results)
+{
+    char text[HF_RPCB_MAXADDR + 1];
+    char *p = text;
+    struct hf_addr addr;
+
+    return xdr_hf_rpcb_addr(results, &p) && hf_addr_parse_uaddr(text, &addr) == 0 &&
+           addr.port == s->addr.port;
+}
+
+static void on_port(void *ctx, const struct hf_rpc_response *response)
+{
+    struct hf_rpcbind_watch *w = ctx;
+    const struct hf_rpcbind_service *s = &w->services[w->asked];
+
+    w->call = NULL;
+    if (response->error < 0 && s->addr.family != HF_ADDR_IPV6) {
+        conclude(w, response->error);
+        return;
+    }
+    /* An rpcbind that does not serve IPv6 has forgotten these services when it has forgotten all.
+     */
+    w->lost[w->asked] = response->error == 0 && !names_port(s, response->results);
+    w->asked++;
+    ask_next(w);
+}
+
+static int ask_for(struct hf_rpcbind_watch *w, const struct hf_rpcbind_service *s)
+{
+    static char empty[] = "";
+    bool ipv6 = s->addr.family == HF_ADDR_IPV6;
+    hf_rpcb map = {s->prog, s->vers, empty, empty, empty};
+    struct hf_rpc_call_args call_args = {
+        .transport = HF_TRANSPORT_TCP,
+        .prog = HF_PROGRAM_RPCBIND,
+        .vers = HF_RPCB_VERS4,
+        .proc = HF_RPCB4_GETVERSADDR,
+        .timeout_ms = ASK_TIMEOUT_MS,
+        .encode = xdr_hf_rpcb,
+        .args = &map,
+    };
+
+    (void)hf_addr_parse(ipv6 ? "::1" : "127.0.0.1", &call_args.peer);
+    call_args.peer.port = HF_RPCBIND_PORT;
+    return hf_rpc_client_call(w->client, &call_args, on_port, w, &w->call);
+}
+
+static void adopt_fates(struct hf_rpcbind_watch *w)
+{
+    for (size_t i = 0; i < w->n_services; i++) {
+        for (size_t j = 0; j < w->n_services && !is_asked_for(&w->services[i]); j++) {
+            if (w->services[j].prog == w->services[i].prog &&
+                w->services[j].vers == w->services[i].vers && is_asked_for(&w->services[j]) &&
+                w->services[j].addr.family == w->services[i].addr.family)
+                w->lost[i] = w->lost[j];
+        }
+    }
+}
+
+static void ask_next(struct hf_rpcbind_watch *w)
+{
+    while (w->asked < w->n_services && !is_asked_for(&w->services[w->asked]))
+        w->asked++;
+    if (w->asked == w->n_services) {
+        adopt_fates(w);
+        conclude(w, 0);
+    } else if (ask_for(w, &w->services[w->asked]) < 0) {
+        look_later(w);
+    }
+}
+
+/* ---- the whole table ---- */
+
+/*
+ * Any user can register entries that are longer than entries may be, or so many that the table is
+ * longer than a record of ours may be. Then each service is asked for by itself.
+ */
+static void on_entries(void *ctx, const struct hf_rpc_response *response)
+{
+    struct hf_rpcbind_watch *w = ctx;
+    int error = response->error;
+
+    w->call = NULL;
+    if (error == 0)
+        error = read_entries(w, response->results);
+    if (error == HF_EFORMAT) {
+        w->asked = 0;
+        ask_next(w);
+    } else {
+        conclude(w, error);
+    }
 }
 
 void hf_rpcbind_watch_look(struct hf_rpcbind_watch *w)

@@ -1,12 +1,12 @@
 /*
  * Keeps our services registered with the rpcbind of the system. An rpcbind that restarts has
  * forgotten all registrations, and a client that asks it for our programs hangs. The watch
- * therefore fetches rpcbind's whole table every three seconds, in one call on the loop, and
- * registers again what is missing, on a worker thread because libtirpc blocks. A program that
- * another process serves now stays with that process: RPC-03. The usual one is the kernel's lockd,
- * which replaces our registration of NLM when an NFSv3 file system is mounted on this host, serves
- * its own locks to the clients that find it there, and unregisters itself at the unmount. We then
- * register again.
+ * therefore fetches rpcbind's whole table every three seconds, in one call on the loop (where the
+ * table cannot be read, it asks for each service), and registers again what is missing, on a worker
+ * thread because libtirpc blocks. A program that another process serves now stays with that
+ * process: RPC-03. The usual one is the kernel's lockd, which replaces our registration of NLM when
+ * an NFSv3 file system is mounted on this host, serves its own locks to the clients that find it
+ * there, and unregisters itself at the unmount. We then register again.
  */
 #ifndef HF_RPCBIND_WATCH_H
 #define HF_RPCBIND_WATCH_H
@@ -50,6 +50,7 @@ struct hf_rpcbind_watch {
     bool again; /* hf_rpcbind_watch_look() was called while a look was under way */
     bool away;  /* rpcbind did not answer the last look; the log says so */
     struct hf_rpc_outcall *call;
+    size_t asked; /* the service that rpcbind is asked for, where its table cannot be read */
     struct hf_rpcbind_health health;
     bool missing;    /* at the last look that rpcbind answered, it lacked services of ours */
     uint64_t n_lost; /* times that services of ours were missing from rpcbind's table */

@@ -48,6 +48,7 @@ void hf_service_when_decided(struct hf_service *service, uint64_t decision,
     waiter->seq = decision; /* until the batch is known */
     waiter->done = done;
     hf_list_add_tail(undecided_list(service, decision), &waiter->link);
+    service->n_undecided++;
 }
 
 /* Answers that waited for the decision wait for its batch now; if that is durable, or has failed,
@@ -59,6 +60,7 @@ static void go_on(struct hf_service *service, const struct hf_decision *decision
         if (waiter->seq != decision->id)
             continue;
         hf_list_remove(&waiter->link);
+        service->n_undecided--;
         if (decision->failed || decision->seq <= service->durable)
             waiter->done(waiter, !decision->failed);
         else
@@ -86,6 +88,7 @@ void hf_service_fail_waiters(struct hf_service *service)
         hf_list_foreach_safe (node, &service->undecided[i]) {
             struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
             hf_list_remove(&waiter->link);
+            service->n_undecided--;
             waiter->done(waiter, false);
         }
     }

@@ -20,7 +20,11 @@
 #include "base/commit_waiters.h"
 #include "core/core.h"
 
-enum { HF_UNDECIDED_LISTS = 64 };
+enum {
+    HF_UNDECIDED_LISTS = 64,
+    HF_UNDECIDED_MAX =
+        4096, /* answers that wait for another host than the one that asked (SEC-02) */
+};
 
 struct hf_troubles;
 
@@ -33,6 +37,7 @@ struct hf_service {
     bool now_is_old;              /* the loop has slept since `now` was set */
     int64_t wall_offset_ms;       /* wall clock less the loop's clock */
     bool loading; /* with standbys: nothing is loaded yet; requests are told to come again */
+    bool fenced;  /* with standbys: no promise without a commit, recorded or not (HA-03) */
     /* With standbys: what the core is told of the loop's clock, which stands still at times. */
     uint64_t (*core_ms)(void *ctx, uint64_t mono_ms); /* NULL: the loop's clock itself */
     void *core_ms_ctx;
@@ -42,6 +47,7 @@ struct hf_service {
     struct hf_commit_waiters waiters;
     /* Answers to crash notices that are being verified (SEC-04), by the id of the decision. */
     struct hf_list undecided[HF_UNDECIDED_LISTS];
+    unsigned n_undecided;
 };
 
 /* No batch of the core is durable yet. Core, loop and allocator outlive the service. */
@@ -110,6 +116,13 @@ static inline void hf_service_batch_done(struct hf_service *service, uint64_t se
 /* Calls done likewise, when the decision (hf_sm_answer) has been made and its batch is durable. */
 void hf_service_when_decided(struct hf_service *service, uint64_t decision,
                              struct hf_commit_waiter *waiter, hf_commit_done done);
+
+/* False: so many answers wait for other hosts that a further one must not; without an answer, its
+ * peer repeats the request. */
+static inline bool hf_service_may_wait(const struct hf_service *service)
+{
+    return service->n_undecided < HF_UNDECIDED_MAX;
+}
 
 /* Lets the answers go on whose decisions the core has made: once a turn. */
 void hf_service_settle(struct hf_service *service);

@@ -20,12 +20,23 @@ struct hf_store_backend {
     int (*probe)(struct hf_store *store);
     int (*tidy)(struct hf_store *store); /* NULL: store->untidy is never set */
 
-    /* NULL, all three: batches can only be applied. */
-    enum hf_store_written (*write)(struct hf_store *store, const struct hf_batch *batch);
-    enum hf_store_written (*write_through)(struct hf_store *store, const struct hf_batch *batch);
+    /* NULL, both: batches can only be applied. */
+    bool (*write)(struct hf_store *store, const struct hf_batch *batch);
     int (*flush)(struct hf_store *store);
 
-    /* Visits all records of one kind, in no particular order. */
+    /* NULL, both: there is nothing to move. */
+    int (*move)(struct hf_store *store);
+    bool (*is_full)(const struct hf_store *store);
+
+    /*
+     * Visits all records in the order of hf_store_load(), as of one moment, on any thread (see
+     * hf_store_share()). NULL: list does that on the thread that uses the store.
+     */
+    int (*load)(struct hf_store *store, hf_store_visit visit, void *ctx);
+
+    /*
+     * Visits all records of one kind, in no particular order. NULL if there is load.
+     */
     int (*list)(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit, void *ctx);
 
     /*

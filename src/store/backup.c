@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "store/backend.h"
+#include "store/lease.h"
 
 enum {
     VERSION = 1,
@@ -40,12 +41,15 @@ static int put_u64(struct hf_buf *out, uint64_t number)
 struct writing {
     struct hf_buf *out;
     uint64_t count;
+    const _Atomic bool *cancelled; /* NULL: it cannot be */
 };
 
 static int write_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
 {
     struct writing *writing = ctx;
-    int rv = put_u32(writing->out, (uint32_t)record.len);
+    int rv = writing->cancelled && *writing->cancelled
+                 ? HF_ECANCELED
+                 : put_u32(writing->out, (uint32_t)record.len);
 
     (void)kind; /* the record's own first byte */
     if (rv == 0)
@@ -54,27 +58,53 @@ static int write_record(void *ctx, enum hf_record_kind kind, struct hf_bytes rec
     return rv;
 }
 
-int hf_backup_write(struct hf_store *store, int64_t wall_ms, struct hf_buf *out)
+static int begin_file(int64_t wall_ms, struct hf_buf *out)
 {
-    struct writing writing = {.out = out};
-    size_t start = hf_buf_len(out);
-    struct hf_bytes all;
     int rv = hf_buf_append(out, MAGIC, 8);
 
     if (rv == 0)
         rv = put_u32(out, VERSION);
+    return rv < 0 ? rv : put_u64(out, (uint64_t)wall_ms);
+}
+
+static int end_file(const struct writing *writing, size_t start)
+{
+    struct hf_buf *out = writing->out;
+    struct hf_bytes all;
+    int rv = put_u32(out, 0);
+
     if (rv == 0)
-        rv = put_u64(out, (uint64_t)wall_ms);
-    if (rv == 0)
-        rv = hf_store_load(store, write_record, &writing);
-    if (rv == 0)
-        rv = put_u32(out, 0);
-    if (rv == 0)
-        rv = put_u64(out, writing.count);
+        rv = put_u64(out, writing->count);
     if (rv < 0)
         return rv;
     all = hf_buf_view(out);
     return put_u64(out, checksum(all.data + start, all.len - start));
+}
+
+int hf_backup_write(struct hf_store *store, int64_t wall_ms, struct hf_buf *out)
+{
+    struct writing writing = {.out = out};
+    size_t start = hf_buf_len(out);
+    int rv = begin_file(wall_ms, out);
+
+    if (rv == 0)
+        rv = hf_store_load(store, write_record, &writing);
+    return rv < 0 ? rv : end_file(&writing, start);
+}
+
+int hf_backup_write_aside(const struct hf_store_config *config, int64_t wall_ms,
+                          const _Atomic bool *cancelled, struct hf_buf *out,
+                          char error[HF_STORE_ERROR_MAX])
+{
+    struct writing writing = {.out = out, .cancelled = cancelled};
+    const struct hf_store_loading to = {.record = write_record, .ctx = &writing};
+    size_t start = hf_buf_len(out);
+    int rv = begin_file(wall_ms, out);
+
+    error[0] = '\0';
+    if (rv == 0)
+        rv = hf_store_load_owned(config, NULL, &to, error);
+    return rv < 0 ? rv : end_file(&writing, start);
 }
 
 /* ---- reading ---- */
@@ -183,7 +213,7 @@ int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *co
                       struct hf_batch *records)
 {
     struct found found = {0};
-    struct hf_record_server server = {.epoch = content->server.epoch};
+    struct hf_record_server server = content->server;
     int rv = hf_store_load(store, look, &found);
 
     if (rv < 0)
@@ -196,6 +226,8 @@ int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *co
     if (found.epoch > server.epoch)
         server.epoch = found.epoch;
     server.epoch += EPOCHS_AHEAD;
+    server.clean = false;
+    server.locks_unknown = true; /* those of after the backup */
     rv = hf_batch_put_server(records, &server);
     if (rv < 0)
         return hf_store_fail(store, rv, "out of memory");

@@ -19,6 +19,14 @@
 /* Appends a backup of all that is in an open store. Returns the codes of hf_store_load(). */
 int hf_backup_write(struct hf_store *store, int64_t wall_ms, struct hf_buf *out);
 
+/*
+ * As hf_backup_write(), without the store's thread (hf_store_can_read_aside()): commits and
+ * renewals go on meanwhile. Ends with HF_ECANCELED soon after *cancelled has become true.
+ */
+int hf_backup_write_aside(const struct hf_store_config *config, int64_t wall_ms,
+                          const _Atomic bool *cancelled, struct hf_buf *out,
+                          char error[HF_STORE_ERROR_MAX]);
+
 struct hf_backup_content {
     int64_t made_at_ms;
     struct hf_record_server server;
@@ -35,9 +43,10 @@ int hf_backup_parse(struct hf_bytes file, struct hf_batch *records, struct hf_ba
 
 /*
  * Makes the records of a parsed backup durable in an open store, all or none, with a server's
- * record that makes the next start an unclean one in a new epoch. The epoch leaps ahead: clients
- * ignore a notice with a state number that they have seen, and the server may have been restarted
- * often between the backup and its loss. HF_EEXIST if the store holds clients or locks.
+ * record that makes the next start an unclean one in a new epoch, to which locks may be unknown:
+ * those taken after the backup. The epoch leaps ahead: clients ignore a notice with a state number
+ * that they have seen, and the server may have been restarted often between the backup and its
+ * loss. HF_EEXIST if the store holds clients or locks.
  */
 int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *content,
                       struct hf_batch *records);

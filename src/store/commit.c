@@ -140,7 +140,6 @@ static void note_flush(struct hf_committer *c)
 {
     pthread_mutex_lock(&c->mutex);
     c->written_ns = 0;
-    c->hurry = false;
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -153,6 +152,13 @@ static void handle_flush(struct hf_committer *c)
     if (note_health(c, hf_store_flush(c->store)))
         c->config.wake(c->config.ctx);
     c->flush_ns = now_ns() - began_ns;
+}
+
+/* With the mutex. */
+static void wake_mover_if_full(struct hf_committer *c)
+{
+    if (hf_store_is_full(c->store))
+        pthread_cond_signal(&c->full);
 }
 
 static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
@@ -173,6 +179,7 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
     c->result = result;
     c->batch = NULL;
     c->done = true;
+    wake_mover_if_full(c);
     pthread_mutex_unlock(&c->mutex);
     c->config.wake(c->config.ctx);
 }
@@ -198,23 +205,44 @@ static void handle_lease(struct hf_committer *c)
     c->config.wake(c->config.ctx);
 }
 
-static void handle_backup(struct hf_committer *c, bool stopping)
+static void end_backup(struct hf_committer *c, int status)
 {
-    int status =
-        stopping ? HF_ECANCELED : hf_backup_write(c->store, c->backup.wall_ms, c->backup.out);
-
     pthread_mutex_lock(&c->mutex);
     c->backup = (struct hf_commit_backup){.done = true, .status = status};
     pthread_mutex_unlock(&c->mutex);
     c->config.wake(c->config.ctx);
 }
 
+static void handle_backup(struct hf_committer *c, bool stopping)
+{
+    end_backup(c, stopping ? HF_ECANCELED
+                           : hf_backup_write(c->store, c->backup.wall_ms, c->backup.out));
+}
+
+/*
+ * Does it show that the store is usable, or not? The mover's own failure may have been any.
+ */
+static void handle_failed_move(struct hf_committer *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->move_failed = false;
+    pthread_mutex_unlock(&c->mutex);
+    if (note_health(c, hf_store_probe(c->store)))
+        c->config.wake(c->config.ctx);
+}
+
 /* What the thread has to do beside the batch. */
 struct other_work {
     bool lease;
     bool backup;
+    bool move_failed;
     bool stopping;
 };
+
+static bool backup_is_ours(const struct hf_committer *c)
+{
+    return c->backup.out && !hf_store_is_shared(c->store);
+}
 
 /* When what was written must be flushed, on time even if that takes as long as it did before. */
 static uint64_t flush_due_ns(const struct hf_committer *c)
@@ -222,8 +250,6 @@ static uint64_t flush_due_ns(const struct hf_committer *c)
     const uint64_t within_ns = HF_COMMIT_FLUSH_MS * NS_PER_MS;
     uint64_t spare_ns = c->flush_ns < within_ns ? within_ns - c->flush_ns : 0;
 
-    if (c->hurry)
-        return c->written_ns;
     return c->written_ns + smaller(spare_ns, FLUSH_LAZY_MS * NS_PER_MS);
 }
 
@@ -235,6 +261,8 @@ static uint64_t tidy_due_ns(const struct hf_committer *c)
 /* When the thread has something to do by itself, as things stand: to probe, to flush, to tidy. */
 static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
 {
+    if (c->move_failed)
+        return 0;
     if (!c->health.up) /* with a lease, its transactions show whether the store is up */
         return c->health.code != HF_EFENCED && !c->config.leased ? probe_ns : UINT64_MAX;
     return c->written_ns ? flush_due_ns(c) : tidy_due_ns(c);
@@ -251,7 +279,7 @@ static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pau
     const struct hf_batch *batch;
 
     pthread_mutex_lock(&c->mutex);
-    while (!c->batch && !c->backup.out && !c->lease.call && !c->stopping) {
+    while (!c->batch && !backup_is_ours(c) && !c->lease.call && !c->stopping) {
         uint64_t own_ns = own_work_ns(c, probe_ns);
         struct timespec until = timespec_of(own_ns);
 
@@ -262,7 +290,8 @@ static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pau
             break;
     }
     batch = c->batch;
-    other->backup = c->backup.out != NULL;
+    other->backup = backup_is_ours(c);
+    other->move_failed = c->move_failed;
     other->lease = c->lease.call != NULL;
     other->stopping = c->stopping;
     pthread_mutex_unlock(&c->mutex);
@@ -289,6 +318,8 @@ static void *commit_thread(void *arg)
             if (c->written_ns && c->health.up)
                 handle_flush(c);
             return NULL;
+        } else if (other.move_failed) {
+            handle_failed_move(c);
         } else if (c->health.up && tidy_due_ns(c) <= now_ns()) {
             handle_tidying(c);
         } else if (c->health.up) {
@@ -300,8 +331,45 @@ static void *commit_thread(void *arg)
     }
 }
 
-/* The loop thread handles signals, so this thread starts with all of them blocked. */
-int hf_committer_start(struct hf_committer *c)
+/* ---- the other threads ---- */
+
+static void *mover_thread(void *arg)
+{
+    struct hf_committer *c = arg;
+    struct hf_store handle = hf_store_share(c->store);
+
+    pthread_mutex_lock(&c->mutex);
+    while (!c->stopping) {
+        int rv;
+
+        if (!hf_store_is_full(&handle)) {
+            pthread_cond_wait(&c->full, &c->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&c->mutex);
+        rv = hf_store_move(&handle);
+        pthread_mutex_lock(&c->mutex);
+        c->move_failed |= rv < 0;
+        if (rv < 0)
+            pthread_cond_signal(&c->changed);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return NULL;
+}
+
+static void *backup_thread(void *arg)
+{
+    struct hf_committer *c = arg;
+    struct hf_store handle = hf_store_share(c->store);
+
+    end_backup(c, hf_backup_write(&handle, c->backup.wall_ms, c->backup.out));
+    return NULL;
+}
+
+/*
+ * The loop thread handles signals, so the others start with all of them blocked.
+ */
+static bool start_thread(pthread_t *thread, void *(*run)(void *), struct hf_committer *c)
 {
     sigset_t all;
     sigset_t before;
@@ -309,28 +377,62 @@ int hf_committer_start(struct hf_committer *c)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&c->thread, NULL, commit_thread, c);
+    error = pthread_create(thread, NULL, run, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    c->running = error == 0;
-    return error ? HF_EUNAVAIL : 0;
+    return error == 0;
+}
+
+int hf_committer_start(struct hf_committer *c)
+{
+    c->running = start_thread(&c->thread, commit_thread, c);
+    if (!c->running)
+        return HF_EUNAVAIL;
+    if (!hf_store_is_shared(c->store))
+        return 0;
+    c->mover_running = start_thread(&c->mover, mover_thread, c);
+    if (c->mover_running)
+        return 0;
+    hf_committer_stop(c);
+    c->running = false;
+    return HF_EUNAVAIL;
+}
+
+/*
+ * Waits for this clock: a jump of the other must neither delay a flush nor hurry a probe.
+ */
+static int init_condition(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    int error = pthread_condattr_init(&attr);
+
+    if (error)
+        return error;
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    error = pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+    return error;
 }
 
 int hf_committer_init(struct hf_committer *committer, struct hf_store *store,
                       const struct hf_committer_config *config)
 {
-    pthread_condattr_t attr;
-    int rv;
-
     HF_ASSERT(config->wake);
     *committer = (struct hf_committer){.store = store, .config = *config, .health = {.up = true}};
-    if (pthread_condattr_init(&attr) != 0)
+    if (init_condition(&committer->changed) != 0)
         return HF_ENOMEM;
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    rv = pthread_cond_init(&committer->changed, &attr) == 0 ? 0 : HF_ENOMEM;
-    pthread_condattr_destroy(&attr);
-    if (rv == 0)
-        pthread_mutex_init(&committer->mutex, NULL);
-    return rv;
+    if (init_condition(&committer->full) != 0) {
+        pthread_cond_destroy(&committer->changed);
+        return HF_ENOMEM;
+    }
+    pthread_mutex_init(&committer->mutex, NULL);
+    return 0;
+}
+
+static void join_backup(struct hf_committer *c)
+{
+    if (c->backup_thread_running)
+        pthread_join(c->backup_thread, NULL);
+    c->backup_thread_running = false;
 }
 
 void hf_committer_stop(struct hf_committer *committer)
@@ -338,9 +440,13 @@ void hf_committer_stop(struct hf_committer *committer)
     pthread_mutex_lock(&committer->mutex);
     committer->stopping = true;
     pthread_cond_signal(&committer->changed);
+    pthread_cond_signal(&committer->full);
     pthread_mutex_unlock(&committer->mutex);
     if (committer->running)
         pthread_join(committer->thread, NULL);
+    if (committer->mover_running)
+        pthread_join(committer->mover, NULL);
+    join_backup(committer);
 }
 
 void hf_committer_free(struct hf_committer *committer)
@@ -348,6 +454,7 @@ void hf_committer_free(struct hf_committer *committer)
     HF_ASSERT(committer->stopping);
     pthread_mutex_destroy(&committer->mutex);
     pthread_cond_destroy(&committer->changed);
+    pthread_cond_destroy(&committer->full);
 }
 
 void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *batch)
@@ -363,39 +470,20 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
 
 bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *batch)
 {
-    enum hf_store_written written = hf_store_write(committer->store, batch);
-    bool news;
+    bool first;
 
-    if (written == HF_STORE_NOT_WRITTEN)
+    if (!hf_store_write(committer->store, batch))
         return false;
     pthread_mutex_lock(&committer->mutex);
     HF_ASSERT(!committer->batch);
-    news = committer->written_ns == 0 || written == HF_STORE_WRITTEN_HURRY;
-    if (committer->written_ns == 0)
+    first = committer->written_ns == 0;
+    if (first)
         committer->written_ns = now_ns();
-    if (written == HF_STORE_WRITTEN_HURRY)
-        committer->hurry = true;
+    wake_mover_if_full(committer);
     pthread_mutex_unlock(&committer->mutex);
-    if (news)
+    if (first)
         pthread_cond_signal(&committer->changed);
     return true;
-}
-
-/* The thread sleeps until it is given a batch or a backup, both by the caller of this function. */
-static bool thread_is_idle(struct hf_committer *c)
-{
-    bool idle;
-
-    pthread_mutex_lock(&c->mutex);
-    idle = !c->batch && !c->done && !c->backup.out && c->written_ns == 0 && c->health.up;
-    pthread_mutex_unlock(&c->mutex);
-    return idle;
-}
-
-bool hf_committer_write_through(struct hf_committer *committer, const struct hf_batch *batch)
-{
-    return thread_is_idle(committer) &&
-           hf_store_write_through(committer->store, batch) == HF_STORE_WRITTEN;
 }
 
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out)
@@ -418,6 +506,12 @@ void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struc
     committer->backup = (struct hf_commit_backup){.out = out, .wall_ms = wall_ms};
     pthread_cond_signal(&committer->changed);
     pthread_mutex_unlock(&committer->mutex);
+    if (!hf_store_is_shared(committer->store))
+        return;
+    committer->backup_thread_running =
+        start_thread(&committer->backup_thread, backup_thread, committer);
+    if (!committer->backup_thread_running)
+        end_backup(committer, HF_EUNAVAIL);
 }
 
 void hf_committer_lease(struct hf_committer *committer, struct hf_store_lease_call *call)
@@ -451,6 +545,8 @@ bool hf_committer_collect_backup(struct hf_committer *committer, int *status)
     *status = committer->backup.status;
     committer->backup.done = false;
     pthread_mutex_unlock(&committer->mutex);
+    if (done)
+        join_backup(committer);
     return done;
 }
 

@@ -26,6 +26,11 @@
  * What a store puts off under load (hf_store_tidy) is done when there has been no batch for a
  * while.
  *
+ * One job for one thread. Where the store can do it beside commits, a second thread, the mover,
+ * moves what is full (hf_store_move), and a third, which lives as long as a backup, reads the store
+ * for that. Neither delays a batch or a flush. A failed move is followed by a probe on the commit
+ * thread, which reports how the store is.
+ *
  * Ownership: the committer owns the batch from submit to collect, and the store from init to stop.
  * It allocates nothing but for a backup.
  */
@@ -80,7 +85,9 @@ struct hf_commit_lease {
     struct hf_lease_row row;
 };
 
-/* A backup to be made between two batches. */
+/*
+ * A backup: of a shared store on a thread of its own, else between two batches.
+ */
 struct hf_commit_backup {
     struct hf_buf *out; /* NULL: none is wanted */
     int64_t wall_ms;
@@ -95,24 +102,31 @@ struct hf_store_health {
 };
 
 struct hf_committer {
-    struct hf_store *store; /* used by the commit thread only */
+    struct hf_store *store; /* the commit thread's; the loop thread writes with it */
     struct hf_committer_config config;
     pthread_t thread;
+    pthread_t mover;
+    pthread_t backup_thread;
 
-    pthread_mutex_t mutex; /* protects everything below */
-    pthread_cond_t changed;
+    /* the commit thread's own */
+    uint64_t flush_ns; /* how long the last flush took */
+    uint64_t batch_ns; /* when the last batch was done */
+
+    pthread_mutex_t mutex;  /* protects everything below */
+    pthread_cond_t changed; /* the commit thread waits for this */
+    pthread_cond_t full;    /* the mover waits for this: the store is, or the committer stops */
     const struct hf_batch *batch; /* in flight */
     uint64_t submitted_ns;
     bool done; /* the result has not been collected yet */
     uint64_t
-        written_ns;    /* when the first of the batches was written that are not flushed; 0: none */
-    bool hurry;        /* the store is running out of space for more of them */
-    uint64_t flush_ns; /* how long the last flush took; used by the commit thread only */
-    uint64_t batch_ns; /* when the last batch was done; likewise */
+        written_ns;   /* when the first of the batches was written that are not flushed; 0: none */
+    bool move_failed; /* the commit thread has yet to probe the store */
     struct hf_commit_backup backup;
     struct hf_commit_lease lease;
     bool stopping;
-    bool running; /* the thread was started */
+    bool running;               /* the commit thread was started */
+    bool mover_running;         /* the mover was */
+    bool backup_thread_running; /* that of a backup was, and has not been joined */
     struct hf_commit_result result;
     struct hf_store_health health;
 };
@@ -121,7 +135,7 @@ struct hf_committer {
 int hf_committer_init(struct hf_committer *committer, struct hf_store *store,
                       const struct hf_committer_config *config);
 
-/* Starts the thread. HF_EUNAVAIL if there can be none. */
+/* Starts the threads. HF_EUNAVAIL if there can be none. */
 int hf_committer_start(struct hf_committer *committer);
 
 /*
@@ -143,19 +157,13 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
  */
 bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *batch);
 
-/*
- * Makes a batch durable on the caller's thread, which waits for one flush; true: it is. False: it
- * must be submitted. No batch may be in flight, and none that was written may wait for a flush.
- */
-bool hf_committer_write_through(struct hf_committer *committer, const struct hf_batch *batch);
-
 /* Returns true once for each batch, when it is done; false while there is no result. */
 bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_result *out);
 
 /*
- * Has the thread append a backup (store/backup.h) to out: all that is durable between two batches.
- * Until it is done, which wake() announces, out belongs to the thread, and batches wait. One at a
- * time.
+ * Has a thread append a backup (store/backup.h) to out: all that is durable between two batches.
+ * Until it is done, which wake() announces, out belongs to the thread; batches wait only if the
+ * store is not shared (hf_store_is_shared). One at a time.
  */
 void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struct hf_buf *out);
 

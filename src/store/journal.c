@@ -22,8 +22,9 @@
 
 enum { SECTOR = 512 };
 
-const struct hf_journal_layout hf_journal_flushed = {.side_bytes = HF_JOURNAL_BYTES, .n_sides = 1};
-const struct hf_journal_layout hf_journal_unflushed = {.side_bytes = HF_JOURNAL_SIDE_BYTES,
+const struct hf_journal_layout hf_journal_single = {.side_bytes = HF_JOURNAL_BYTES, .n_sides = 1};
+const struct hf_journal_layout hf_journal_flushed = {.side_bytes = HF_JOURNAL_BYTES, .n_sides = 2};
+const struct hf_journal_layout hf_journal_unflushed = {.side_bytes = HF_JOURNAL_SIDE_BYTES_MAX,
                                                        .n_sides = 2};
 
 /* The last sector of the file, behind the records, where versions that know no id do not look. */
@@ -220,7 +221,31 @@ struct walk {
     const struct hf_journal_reading *reading;
     const uint8_t *file;
     uint64_t index; /* of the next record */
+    size_t end[2];  /* by side: where the records that were taken end */
 };
+
+size_t hf_journal_batch_max(const struct hf_journal_layout *layout)
+{
+    size_t part = layout->side_bytes / 8;
+
+    return part < HF_JOURNAL_BATCH_MAX ? part : HF_JOURNAL_BATCH_MAX;
+}
+
+/*
+ * True if an append could have written this header as the next record or a later one. Clients
+ * choose bytes that stand in the file, and a checksum costs as much as the length that they claim:
+ * so the length is bounded by that of the largest batch, and the number by that of records that
+ * the file has room for.
+ */
+static bool is_plausible(const struct walk *walk, const struct header *header, size_t room)
+{
+    const struct hf_journal_layout *layout = &walk->reading->layout;
+
+    return header->index >= walk->index &&
+           header->index - walk->index < layout->n_sides * layout->side_bytes / SECTOR &&
+           header->len <= room && header->len <= hf_journal_batch_max(layout) &&
+           header->n_ops <= header->len / HF_OP_HEADER_SIZE;
+}
 
 /* Returns the header of a valid record at this place, with the next number or a later one. */
 static bool find_record(const struct walk *walk, unsigned side, size_t at, struct header *out)
@@ -232,7 +257,7 @@ static bool find_record(const struct walk *walk, unsigned side, size_t at, struc
     if (room < sizeof(*out))
         return false;
     memcpy(out, record, sizeof(*out));
-    return out->index >= walk->index && out->len <= room - sizeof(*out) &&
+    return is_plausible(walk, out, room - sizeof(*out)) &&
            out->checksum == checksum(&walk->reading->key, out, record + sizeof(*out));
 }
 
@@ -240,25 +265,27 @@ static bool find_record(const struct walk *walk, unsigned side, size_t at, struc
 static int take_side(struct walk *walk, unsigned side, struct hf_batch *out)
 {
     const uint8_t *start = walk->file + side * walk->reading->layout.side_bytes;
+    size_t *at = &walk->end[side];
     struct header header;
 
-    for (size_t at = 0; find_record(walk, side, at, &header) && header.index == walk->index;
-         at += padded(sizeof(header) + header.len)) {
-        if (hf_buf_append(&out->buf, start + at + sizeof(header), header.len) < 0)
+    while (find_record(walk, side, *at, &header) && header.index == walk->index) {
+        if (hf_buf_append(&out->buf, start + *at + sizeof(header), header.len) < 0)
             return ENOMEM;
         out->n_ops += header.n_ops;
         walk->index++;
+        *at += padded(sizeof(header) + header.len);
     }
     return 0;
 }
 
+/* Looks behind the records that were taken: what stands inside of one is its data. */
 static bool has_later_record(const struct walk *walk)
 {
     const struct hf_journal_layout *layout = &walk->reading->layout;
     struct header header;
 
     for (unsigned side = 0; side < layout->n_sides; side++) {
-        for (size_t at = 0; at < layout->side_bytes; at += SECTOR) {
+        for (size_t at = walk->end[side]; at < layout->side_bytes; at += SECTOR) {
             if (find_record(walk, side, at, &header))
                 return true;
         }
@@ -275,7 +302,7 @@ static bool has_later_record(const struct walk *walk)
 static int take_records(const uint8_t *file, const struct hf_journal_reading *reading,
                         struct hf_batch *out)
 {
-    struct walk walk = {reading, file, reading->layout.first_index};
+    struct walk walk = {reading, file, reading->layout.first_index, {0}};
     unsigned n_sides = (unsigned)reading->layout.n_sides;
     struct header header;
     unsigned first = 0;

@@ -5,19 +5,19 @@
  * two checkpoints never reaches LMDB.
  *
  * A record is a header and the bytes of a batch. A keyed checksum makes it valid. The key is random
- * and kept in LMDB; the transaction that moves the journal's contents into LMDB (a checkpoint) also
- * replaces the key. That transaction therefore empties the journal without touching the file, and a
- * peer cannot send bytes that look like a record.
+ * and kept in LMDB; the transaction that moves all of the journal's contents into LMDB (a
+ * checkpoint) also replaces the key. That transaction therefore empties the journal without
+ * touching the file, and a peer cannot send bytes that look like a record.
+ *
+ * The file has two sides: while the records of one are moved to LMDB, the other one takes new ones.
+ * The key stays; LMDB holds the number of the first record that counts, and older ones are void.
  *
  * Each record starts on its own sector, so that a write that is cut short cannot damage a record
  * that was acknowledged before.
  *
- * With locks.durable=process (DUR-02) batches are appended without a flush, by the loop's thread,
- * and a checkpoint must not make it wait. The file then has two sides: while the records of one
- * are moved to LMDB, the other one takes the new ones. The key stays; LMDB holds the number of the
- * first record that counts, and older ones are void. If the host crashes, records at the end may be
- * missing or cut short, in any order, because the kernel writes pages in any order: those before
- * the first gap count.
+ * With locks.durable=process (DUR-02) batches are appended without a flush. If the host crashes,
+ * records at the end may be missing or cut short, in any order, because the kernel writes pages in
+ * any order: those before the first gap count.
  *
  * The file belongs to one daemon. The next daemon moves it aside before reading it, and makes a new
  * one. After each sync, and before it acknowledges a batch, a daemon checks that the file is still
@@ -42,9 +42,9 @@
 #include "core/record.h"
 
 enum {
-    HF_JOURNAL_BYTES = 1 << 20,      /* of records, where there is one side */
-    HF_JOURNAL_SIDE_BYTES = 4 << 20, /* of records, on each of two sides */
-    HF_JOURNAL_SIDE_UNIT = 1 << 16,  /* a side is a multiple of this */
+    HF_JOURNAL_BYTES = 1 << 20,          /* of a side whose records are flushed one by one */
+    HF_JOURNAL_SIDE_BYTES_MAX = 4 << 20, /* of a side whose records are not */
+    HF_JOURNAL_SIDE_UNIT = 1 << 16,      /* a side is a multiple of this */
     HF_JOURNAL_BATCH_MAX =
         HF_JOURNAL_BYTES /
         8, /* a larger batch goes to LMDB directly: the journal would not be faster */
@@ -60,6 +60,14 @@ struct hf_journal_layout {
 /* The layout of a journal whose batches are all flushed, and of one whose batches are not. */
 extern const struct hf_journal_layout hf_journal_flushed;
 extern const struct hf_journal_layout hf_journal_unflushed;
+
+/*
+ * One side: what a clean stop leaves, empty, and what earlier versions wrote.
+ */
+extern const struct hf_journal_layout hf_journal_single;
+
+/* The bytes of the largest batch that goes into such a journal; a larger one goes to LMDB. */
+size_t hf_journal_batch_max(const struct hf_journal_layout *layout);
 
 struct hf_journal_trailer;
 

@@ -76,6 +76,9 @@ int hf_store_lease(struct hf_store *store, struct hf_store_lease_call *call);
  */
 bool hf_store_lease_row(const struct hf_store *store, struct hf_lease_row *out);
 
+/* Whether the backend of this configuration can be read beside the store that is open. */
+bool hf_store_can_read_aside(const struct hf_store_config *config);
+
 /* Receives what is loaded, exports first. A negative return value ends the walk, which then returns
  * it. */
 struct hf_store_loading {
@@ -86,9 +89,10 @@ struct hf_store_loading {
 };
 
 /*
- * Loads everything on a connection of its own, while the store's connection goes on renewing the
- * lease: any thread may call it. HF_EFENCED if the lease is not ours any more, HF_EBEHIND if the
- * database is older than what was taken.
+ * Only for a backend with hf_store_can_read_aside(). Loads everything on a connection of its own,
+ * while the store's connection goes on renewing the lease: any thread may call it. HF_EFENCED if
+ * the lease is not ours any more, HF_EBEHIND if the database is older than what was taken. mine
+ * NULL: all that is durable at this moment, whichever daemon has the store; for a backup.
  */
 int hf_store_load_owned(const struct hf_store_config *config, const struct hf_lease_row *mine,
                         const struct hf_store_loading *to, char error[HF_STORE_ERROR_MAX]);

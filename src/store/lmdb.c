@@ -1,21 +1,30 @@
 /*
  * The default store: LMDB (lmdb_env.h) behind a journal (journal.h).
  *
- * A batch is durable as soon as it is in the journal. Its operations are also kept in memory. When
- * the journal is full, or when the store is read, one transaction brings all of them into LMDB: a
- * checkpoint. That transaction also stores a new key for the journal, which empties it. At any
- * moment LMDB and the valid part of the journal together hold everything that was acknowledged.
+ * A batch is durable as soon as it is in the journal. Its operations are also kept in memory. The
+ * journal has two sides: one takes batches; when it is full, the other one does, and a move brings
+ * the operations of the full side into LMDB, in one transaction, which also stores the number of
+ * the first record that counts from then on. At any moment LMDB and the valid part of the journal
+ * together hold everything that was acknowledged.
  *
- * A batch too large for the journal goes to LMDB directly, together with the pending operations.
+ * A checkpoint of everything, both sides, empties the journal by a new key: at the start, at a
+ * clean stop, after a failure, and for a batch too large for the journal, which goes to LMDB with
+ * it.
  *
- * Batches that may be lost when the host crashes (DUR-02) are appended to the journal without a
- * flush, by another thread than the one that flushes and makes checkpoints. They share the journal
- * like this: the writer appends to one side, and turns to the other side when that is full; then
- * the store's thread brings the full side into LMDB. All else that concerns the side in use (a
- * checkpoint of everything, a batch that must be flushed) the store's thread does while it excludes
- * the writer, whose batches then go to the store's thread instead.
+ * Three threads use a store at the same time, and none waits for the other two:
+ *     the loop's      appends batches that may be lost when the host crashes
+ * (DUR-02) the committer's appends and flushes batches, and flushes what the loop's thread appended
+ * the mover       brings a full side into LMDB A backup, on a thread of its own, reads LMDB beside
+ * them.
+ *
+ * Two mutexes: "tree" is held for as long as a transaction takes, by the thread that makes it; the
+ * committer needs it only if both sides are full, for a large batch, or after a failure. "mutex" is
+ * held for moments, to change what says where the next batch goes; a thread that holds "tree" may
+ * take it. While the committer appends, it excludes the loop's thread, whose batches then come to
+ * the committer instead.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -29,18 +38,34 @@
 #include "store/lmdb_write.h"
 
 struct lmdb {
+    /* never changed after the store was opened */
+    struct hf_journal_layout layout;
+    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* zeros if all batches are flushed before
+                                         they count */
+    bool recovered; /* the journal is ours; before, a checkpoint could void the old one */
+
+    pthread_mutex_t tree; /* protects the following */
     struct hf_lmdb_env env;
+    struct hf_changes changes;
+    struct hf_hash_key next_key; /* of the last checkpoint of everything that was tried */
+
+    pthread_mutex_t mutex; /* protects the following, except from the thread that
+                              excludes others */
     struct hf_journal journal;
     struct hf_batch pending[2]; /* by side: operations that are in the journal only */
-    struct hf_changes changes;
-    struct hf_journal_layout layout; /* of the journal that is made when the store is opened */
-    uint8_t boot_id[HF_BOOT_ID_SIZE];
-    bool recovered;        /* the journal is ours; before, a checkpoint could void the old one */
-    pthread_mutex_t mutex; /* held by the writer; by the store's thread to change what follows */
-    bool excluded;         /* the writer must not touch anything */
-    bool stale; /* the last record of the journal is in doubt: append nothing before the next
-                   checkpoint of everything */
+    bool excluded;              /* the loop's thread must not touch anything */
+    bool stale;                 /* the last record of the journal is in doubt, or a move failed:
+                                   append nothing before the next checkpoint of everything */
+
+    _Atomic bool full; /* a side is: lmdb_move() has something to do */
 };
+
+static bool is_unflushed(const struct lmdb *lmdb)
+{
+    static const uint8_t none[HF_BOOT_ID_SIZE];
+
+    return memcmp(lmdb->boot_id, none, sizeof(none)) != 0;
+}
 
 static void exclude_writer(struct lmdb *lmdb, bool excluded)
 {
@@ -49,11 +74,40 @@ static void exclude_writer(struct lmdb *lmdb, bool excluded)
     pthread_mutex_unlock(&lmdb->mutex);
 }
 
+static void set_stale(struct lmdb *lmdb, bool stale)
+{
+    pthread_mutex_lock(&lmdb->mutex);
+    lmdb->stale = stale;
+    pthread_mutex_unlock(&lmdb->mutex);
+}
+
+/*
+ * Failures of LMDB are reported to this handle while its thread has the tree.
+ */
+static void lock_tree(struct lmdb *lmdb, struct hf_store *store)
+{
+    pthread_mutex_lock(&lmdb->tree);
+    lmdb->env.store = store;
+}
+
+static void unlock_tree(struct lmdb *lmdb)
+{
+    pthread_mutex_unlock(&lmdb->tree);
+}
+
 /* The operations on the side that takes records. */
 static struct hf_batch *newest(struct lmdb *lmdb)
 {
     return &lmdb->pending[lmdb->journal.side];
 }
+
+/* The operations on the other side; none: records can turn to it. */
+static struct hf_batch *oldest(struct lmdb *lmdb)
+{
+    return &lmdb->pending[lmdb->journal.side ^ 1];
+}
+
+/* ---- into LMDB: the caller has the tree ---- */
 
 struct checkpoint {
     const struct hf_changes *changes;
@@ -83,8 +137,8 @@ static int bring_in(struct lmdb *lmdb, const struct hf_batch *batch,
 }
 
 /*
- * Brings the side that is full into LMDB, if there is one, while the writer may append to the
- * other. Whether or not the transaction is committed, the journal and LMDB hold everything.
+ * Brings the side that is full into LMDB, if there is one, while others append to the other side.
+ * Whether or not the transaction is committed, the journal and LMDB hold everything.
  */
 static int bring_full_side(struct lmdb *lmdb)
 {
@@ -94,56 +148,90 @@ static int bring_full_side(struct lmdb *lmdb)
     int rv;
 
     pthread_mutex_lock(&lmdb->mutex);
-    full = &lmdb->pending[lmdb->journal.side ^ 1];
-    empty = full->n_ops == 0; /* to an empty one the writer may turn as soon as we let it */
+    full = oldest(lmdb);
+    empty = full->n_ops == 0; /* to an empty one another thread may turn as soon as we let it */
     parts.journal_key = lmdb->journal.key;
     parts.layout.first_index = lmdb->journal.first_index;
     pthread_mutex_unlock(&lmdb->mutex);
     if (empty)
         return 0;
     rv = bring_in(lmdb, full, &parts);
-    if (rv < 0)
+    if (rv < 0) {
+        set_stale(lmdb, true);
         return rv;
+    }
     pthread_mutex_lock(&lmdb->mutex);
-    hf_batch_clear(full); /* the writer may turn to this side again */
+    hf_batch_clear(full); /* records may turn to this side again */
     pthread_mutex_unlock(&lmdb->mutex);
     return 0;
 }
 
-/* A checkpoint of everything: empties the journal, which then has this layout. */
+/*
+ * A checkpoint of everything: empties the journal, which then has this layout. Nothing may be
+ * appended meanwhile.
+ */
 static int checkpoint_as(struct lmdb *lmdb, const struct hf_journal_layout *layout)
 {
     struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = *layout};
-    struct hf_hash_key *key = &parts.journal_key;
+    struct hf_hash_key *key = &lmdb->next_key;
     int rv = bring_full_side(lmdb);
 
     if (rv < 0)
         return rv;
     if (getrandom(key, sizeof(*key), 0) != sizeof(*key))
         return hf_store_fail(lmdb->env.store, HF_EIO, "the kernel gives no random number");
+    parts.journal_key = *key;
     rv = bring_in(lmdb, newest(lmdb), &parts);
-    lmdb->stale =
-        rv < 0; /* the transaction may have been committed, and with it a new key for the journal */
+    /* the transaction may have been committed, and with it a new key for the journal */
+    set_stale(lmdb, rv < 0);
     if (rv < 0)
         return rv;
+    pthread_mutex_lock(&lmdb->mutex);
     hf_batch_clear(newest(lmdb));
     hf_journal_restart(&lmdb->journal, key);
+    pthread_mutex_unlock(&lmdb->mutex);
     return 0;
 }
 
 static int checkpoint(struct lmdb *lmdb)
 {
-    return checkpoint_as(lmdb, &lmdb->layout);
+    int rv = hf_lmdb_env_ready(&lmdb->env);
+
+    return rv < 0 ? rv : checkpoint_as(lmdb, &lmdb->layout);
 }
 
-static int remember(struct lmdb *lmdb, const struct hf_batch *batch)
+/* On the mover's thread. What fails here, the committer's probe makes good. */
+static int lmdb_move(struct hf_store *store)
+{
+    struct lmdb *lmdb = store->state;
+    int rv;
+
+    atomic_store(&lmdb->full, false);
+    lock_tree(lmdb, store);
+    rv = lmdb->env.env ? bring_full_side(lmdb) : hf_store_fail(store, HF_EIO, "LMDB is closed");
+    unlock_tree(lmdb);
+    return rv;
+}
+
+static bool lmdb_is_full(const struct hf_store *store)
+{
+    return atomic_load(&((struct lmdb *)store->state)->full);
+}
+
+/* ---- into the journal ---- */
+
+/* Makes room for the operations of a batch in memory, before it is written. */
+static bool reserve(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    return hf_buf_reserve(&newest(lmdb)->buf, hf_buf_len(&batch->buf)) != NULL;
+}
+
+static void remember(struct lmdb *lmdb, const struct hf_batch *batch)
 {
     struct hf_bytes bytes = hf_buf_view(&batch->buf);
 
-    if (hf_buf_append(&newest(lmdb)->buf, bytes.data, bytes.len) < 0)
-        return HF_ENOMEM;
+    HF_ASSERT(hf_buf_append(&newest(lmdb)->buf, bytes.data, bytes.len) == 0);
     newest(lmdb)->n_ops += batch->n_ops;
-    return 0;
 }
 
 static void forget(struct lmdb *lmdb, const struct hf_batch *batch)
@@ -156,134 +244,23 @@ static void forget(struct lmdb *lmdb, const struct hf_batch *batch)
  * Before a batch is acknowledged it must be certain that the next daemon will find it: neither file
  * may have been moved away while the batch was written.
  */
-static int check_files(struct lmdb *lmdb)
+static int check_files(struct lmdb *lmdb, struct hf_store *store)
 {
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;
-    int rv = hf_lmdb_dir_check(lmdb->env.store, dir);
+    int rv = hf_lmdb_dir_check(store, dir);
 
     /* The database is in its place, so a journal that is not ours belongs to another daemon. */
     if (rv == 0 && !hf_journal_is_ours(&lmdb->journal, dir->path))
-        rv = hf_lmdb_env_fail_fenced(&lmdb->env);
+        rv = hf_lmdb_dir_fail_fenced(store, dir);
     return rv;
 }
 
-static int sync_journal(struct lmdb *lmdb)
+static int sync_journal(struct lmdb *lmdb, struct hf_store *store)
 {
     int error = hf_journal_sync(&lmdb->journal);
 
-    return error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot flush the journal")
-                 : check_files(lmdb);
-}
-
-static int write_journal(struct lmdb *lmdb, const struct hf_batch *batch)
-{
-    int error = hf_journal_append(&lmdb->journal, batch);
-    int rv = error ? hf_lmdb_env_fail(&lmdb->env, error, "cannot write the journal")
-                   : sync_journal(lmdb);
-
-    if (rv < 0) {
-        lmdb->stale = true;
-        lmdb->env.store->in_doubt = true;
-    }
-    return rv;
-}
-
-static bool is_large(const struct lmdb *lmdb, const struct hf_batch *batch)
-{
-    size_t len = hf_buf_len(&batch->buf);
-
-    return len > HF_JOURNAL_BATCH_MAX || len > lmdb->layout.side_bytes / 8;
-}
-
-static int apply(struct lmdb *lmdb, const struct hf_batch *batch)
-{
-    struct hf_store *store = lmdb->env.store;
-    bool large = is_large(lmdb, batch);
-    int rv = hf_lmdb_env_ready(&lmdb->env);
-
-    /*
-     * Bring the pending operations in first, so that their failure is not reported as this batch's.
-     */
-    if (rv == 0 && (lmdb->stale || (!large && !hf_journal_has_room(&lmdb->journal, batch)))) {
-        rv = checkpoint(lmdb);
-        store->in_doubt = false;
-    }
-    if (rv == 0 && remember(lmdb, batch) < 0)
-        rv = hf_store_fail(store, HF_ENOMEM, "out of memory");
-    if (rv < 0)
-        return rv;
-    rv = large ? checkpoint(lmdb) : write_journal(lmdb, batch);
-    if (rv < 0)
-        forget(lmdb, batch);
-    return rv;
-}
-
-static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
-{
-    struct lmdb *lmdb = store->state;
-    int rv;
-
-    exclude_writer(lmdb, true);
-    rv = apply(lmdb, batch);
-    exclude_writer(lmdb, false);
-    return rv;
-}
-
-/* What a failure leaves in the file is void after the checkpoint that stale demands. */
-static enum hf_store_written lmdb_write_through(struct hf_store *store,
-                                                const struct hf_batch *batch)
-{
-    struct lmdb *lmdb = store->state;
-
-    if (!lmdb->env.env || lmdb->stale || is_large(lmdb, batch) ||
-        !hf_journal_has_room(&lmdb->journal, batch) || remember(lmdb, batch) < 0)
-        return HF_STORE_NOT_WRITTEN;
-    if (write_journal(lmdb, batch) == 0)
-        return HF_STORE_WRITTEN;
-    forget(lmdb, batch);
-    return HF_STORE_NOT_WRITTEN;
-}
-
-/* ---- batches that may be lost ---- */
-
-/*
- * The writer reports no failure: the store's thread, which gets the batch instead, meets the same
- * obstacle. What may have reached the file is void after the checkpoint that stale demands.
- */
-static enum hf_store_written append(struct lmdb *lmdb, const struct hf_batch *batch)
-{
-    if (remember(lmdb, batch) < 0)
-        return HF_STORE_NOT_WRITTEN;
-    /* That both files are in their places is checked with the next flush. */
-    if (hf_journal_append(&lmdb->journal, batch) == 0 && !hf_journal_is_taken(&lmdb->journal))
-        return HF_STORE_WRITTEN;
-    forget(lmdb, batch);
-    lmdb->stale = true;
-    return HF_STORE_NOT_WRITTEN;
-}
-
-static enum hf_store_written append_or_turn(struct lmdb *lmdb, const struct hf_batch *batch)
-{
-    if (hf_journal_has_room(&lmdb->journal, batch))
-        return append(lmdb, batch);
-    if (lmdb->pending[lmdb->journal.side ^ 1].n_ops > 0)
-        return HF_STORE_NOT_WRITTEN; /* both sides are full: wait for the checkpoint of one */
-    hf_journal_turn(&lmdb->journal);
-    return append(lmdb, batch) == HF_STORE_WRITTEN ? HF_STORE_WRITTEN_HURRY : HF_STORE_NOT_WRITTEN;
-}
-
-static enum hf_store_written lmdb_write(struct hf_store *store, const struct hf_batch *batch)
-{
-    struct lmdb *lmdb = store->state;
-    enum hf_store_written written = HF_STORE_NOT_WRITTEN;
-
-    if (lmdb->layout.n_sides != 2 || is_large(lmdb, batch))
-        return HF_STORE_NOT_WRITTEN;
-    pthread_mutex_lock(&lmdb->mutex);
-    if (!lmdb->excluded && !lmdb->stale)
-        written = append_or_turn(lmdb, batch);
-    pthread_mutex_unlock(&lmdb->mutex);
-    return written;
+    return error ? hf_lmdb_dir_fail(store, &lmdb->env.dir, error, "cannot flush the journal")
+                 : check_files(lmdb, store);
 }
 
 /*
@@ -293,18 +270,182 @@ static enum hf_store_written lmdb_write(struct hf_store *store, const struct hf_
 static int lmdb_flush(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
-    int rv = hf_lmdb_env_ready(&lmdb->env);
+    int rv = sync_journal(lmdb, store);
+
+    if (rv < 0)
+        set_stale(lmdb, true);
+    return rv;
+}
+
+static int write_journal(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
+{
+    int error = hf_journal_append(&lmdb->journal, batch);
+    int rv = error ? hf_lmdb_dir_fail(store, &lmdb->env.dir, error, "cannot write the journal")
+                   : sync_journal(lmdb, store);
+
+    if (rv < 0) {
+        set_stale(lmdb, true);
+        store->in_doubt = true;
+    }
+    return rv;
+}
+
+static bool is_large(const struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    return hf_buf_len(&batch->buf) > hf_journal_batch_max(&lmdb->layout);
+}
+
+/*
+ * With the mutex: true if the side in use takes the batch, or the other one does from now on.
+ */
+static bool find_room(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    if (lmdb->stale)
+        return false;
+    if (hf_journal_has_room(&lmdb->journal, batch))
+        return true;
+    if (oldest(lmdb)->n_ops > 0)
+        return false; /* both are full */
+    hf_journal_turn(&lmdb->journal);
+    atomic_store(&lmdb->full, true);
+    return true;
+}
+
+/*
+ * Waits for the tree if both sides are full or something failed before. What was appended and not
+ * flushed does not wait with it.
+ */
+static int make_room(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
+{
+    bool found;
+    bool stale;
+    int rv = 0;
+
+    for (;;) {
+        pthread_mutex_lock(&lmdb->mutex);
+        found = find_room(lmdb, batch);
+        stale = lmdb->stale;
+        if (found && !reserve(lmdb, batch))
+            rv = hf_store_fail(store, HF_ENOMEM, "out of memory");
+        pthread_mutex_unlock(&lmdb->mutex);
+        if (found || rv < 0)
+            return rv;
+        if (!stale && is_unflushed(lmdb) && lmdb_flush(store) < 0)
+            stale = true;
+        lock_tree(lmdb, store);
+        rv = hf_lmdb_env_ready(&lmdb->env);
+        if (rv == 0)
+            rv = stale ? checkpoint(lmdb) : bring_full_side(lmdb);
+        unlock_tree(lmdb);
+        store->in_doubt = false; /* what failed was not this batch */
+    }
+}
+
+static int apply_small(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
+{
+    int rv = make_room(lmdb, store, batch);
 
     if (rv == 0)
-        rv = sync_journal(lmdb);
-    if (rv == 0)
-        rv = bring_full_side(lmdb);
-    if (rv == 0)
-        return 0;
+        rv = write_journal(lmdb, store, batch);
+    if (rv < 0)
+        return rv;
     pthread_mutex_lock(&lmdb->mutex);
-    lmdb->stale = true;
+    remember(lmdb, batch);
     pthread_mutex_unlock(&lmdb->mutex);
+    return 0;
+}
+
+/*
+ * A commit failed, perhaps after it took effect. Opening the environment again commits: if that
+ * succeeds, it is certain which of the two trees counts.
+ */
+static void resolve_doubt(struct lmdb *lmdb, struct hf_store *store)
+{
+    const struct hf_hash_key *key = &lmdb->env.parts.journal_key;
+
+    if (hf_lmdb_env_ready(&lmdb->env) == 0 && memcmp(key, &lmdb->next_key, sizeof(*key)) != 0)
+        store->in_doubt = false;
+}
+
+/* With the tree. */
+static int checkpoint_with(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
+{
+    int rv;
+
+    pthread_mutex_lock(&lmdb->mutex);
+    rv = reserve(lmdb, batch) ? 0 : hf_store_fail(store, HF_ENOMEM, "out of memory");
+    if (rv == 0)
+        remember(lmdb, batch);
+    pthread_mutex_unlock(&lmdb->mutex);
+    if (rv == 0) {
+        rv = checkpoint(lmdb);
+        if (rv < 0)
+            forget(lmdb, batch);
+    }
     return rv;
+}
+
+static int apply_large(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
+{
+    int rv = is_unflushed(lmdb) ? lmdb_flush(store) : 0;
+
+    lock_tree(lmdb, store);
+    /*
+     * Bring in first what is in doubt, so that a failure of that is not reported as this batch's.
+     */
+    if (rv < 0 || lmdb->stale) {
+        rv = checkpoint(lmdb);
+        store->in_doubt = false;
+    }
+    if (rv == 0)
+        rv = checkpoint_with(lmdb, store, batch);
+    if (rv < 0 && store->in_doubt)
+        resolve_doubt(lmdb, store);
+    unlock_tree(lmdb);
+    return rv;
+}
+
+static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
+{
+    struct lmdb *lmdb = store->state;
+    int rv;
+
+    exclude_writer(lmdb, true);
+    rv = is_large(lmdb, batch) ? apply_large(lmdb, store, batch) : apply_small(lmdb, store, batch);
+    exclude_writer(lmdb, false);
+    return rv;
+}
+
+/* ---- batches that may be lost ---- */
+
+/*
+ * The loop's thread reports no failure: the committer, which gets the batch instead, meets the same
+ * obstacle. What may have reached the file is void after the checkpoint that stale demands.
+ */
+static bool append(struct lmdb *lmdb, const struct hf_batch *batch)
+{
+    if (!find_room(lmdb, batch) || !reserve(lmdb, batch))
+        return false;
+    /* That both files are in their places is checked with the next flush. */
+    if (hf_journal_append(&lmdb->journal, batch) == 0 && !hf_journal_is_taken(&lmdb->journal)) {
+        remember(lmdb, batch);
+        return true;
+    }
+    lmdb->stale = true;
+    return false;
+}
+
+static bool lmdb_write(struct hf_store *store, const struct hf_batch *batch)
+{
+    struct lmdb *lmdb = store->state;
+    bool written;
+
+    if (!is_unflushed(lmdb) || is_large(lmdb, batch))
+        return false;
+    pthread_mutex_lock(&lmdb->mutex);
+    written = !lmdb->excluded && append(lmdb, batch);
+    pthread_mutex_unlock(&lmdb->mutex);
+    return written;
 }
 
 /* ---- */
@@ -316,42 +457,51 @@ static int lmdb_probe(struct hf_store *store)
     int rv;
 
     exclude_writer(lmdb, true);
-    rv = hf_lmdb_env_ready(&lmdb->env);
-    if (rv == 0)
-        rv = checkpoint(lmdb);
+    lock_tree(lmdb, store);
+    rv = checkpoint(lmdb);
+    unlock_tree(lmdb);
     exclude_writer(lmdb, false);
     return rv;
 }
 
-static bool has_pending(const struct lmdb *lmdb)
-{
-    return lmdb->pending[0].n_ops > 0 || lmdb->pending[1].n_ops > 0;
-}
-
-/* Begins a read transaction. Reads go to LMDB only, so pending operations must be there first. */
-static int begin_read(struct lmdb *lmdb, MDB_txn **out)
+/*
+ * Copies what only the journal has, and begins to read what LMDB has at the same moment.
+ */
+static int begin_snapshot(struct lmdb *lmdb, struct hf_store *store, struct hf_batch *pending,
+                          MDB_txn **out)
 {
     int rv;
 
-    exclude_writer(lmdb, true);
-    rv = hf_lmdb_env_ready(&lmdb->env);
-    if (rv == 0 && has_pending(lmdb))
-        rv = checkpoint(lmdb);
-    exclude_writer(lmdb, false);
-    return rv < 0 ? rv : hf_lmdb_env_begin_read(&lmdb->env, out);
+    lock_tree(lmdb, store);
+    pthread_mutex_lock(&lmdb->mutex);
+    rv = hf_batch_append(pending, oldest(lmdb));
+    if (rv == 0)
+        rv = hf_batch_append(pending, newest(lmdb));
+    pthread_mutex_unlock(&lmdb->mutex);
+    if (rv < 0)
+        rv = hf_store_fail(store, rv, "out of memory");
+    else
+        rv = hf_lmdb_env_begin_snapshot(&lmdb->env, out);
+    unlock_tree(lmdb);
+    return rv;
 }
 
-static int lmdb_list(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit,
-                     void *ctx)
+/*
+ * Visits all records as of one moment, on any thread, while others use the store.
+ */
+static int lmdb_load(struct hf_store *store, hf_store_visit visit, void *ctx)
 {
     struct lmdb *lmdb = store->state;
-    MDB_txn *txn;
-    int rv = begin_read(lmdb, &txn);
+    struct hf_lmdb_snapshot snapshot;
+    int rv;
 
-    if (rv < 0)
-        return rv;
-    rv = hf_lmdb_list(&lmdb->env, txn, kind, visit, ctx);
-    mdb_txn_abort(txn);
+    hf_lmdb_snapshot_init(&snapshot, store);
+    rv = begin_snapshot(lmdb, store, &snapshot.newer, &snapshot.txn);
+    if (rv == 0) {
+        rv = hf_lmdb_snapshot_visit(&lmdb->env, &snapshot, store, visit, ctx);
+        hf_lmdb_env_end_snapshot(&lmdb->env, snapshot.txn);
+    }
+    hf_lmdb_snapshot_free(&snapshot);
     return rv;
 }
 
@@ -361,34 +511,15 @@ static void free_state(struct hf_store *store, struct lmdb *lmdb)
     hf_batch_free(&lmdb->pending[0]);
     hf_batch_free(&lmdb->pending[1]);
     pthread_mutex_destroy(&lmdb->mutex);
+    pthread_mutex_destroy(&lmdb->tree);
     hf_free(store->alloc, lmdb);
 }
 
-/*
- * Best effort: operations that cannot be brought into LMDB now stay in the journal, and the next
- * start finds them. A journal with two sides is left empty and in no boot of the host, so that any
- * version can read it (lmdb_parts.h).
- */
-static void lmdb_close(struct hf_store *store)
-{
-    struct lmdb *lmdb = store->state;
-
-    if (lmdb->env.env && lmdb->recovered && lmdb->layout.n_sides == 2) {
-        lmdb->journal.id = 0;
-        (void)checkpoint_as(lmdb, &hf_journal_flushed);
-    } else if (lmdb->env.env && has_pending(lmdb)) {
-        (void)checkpoint(lmdb);
-    }
-    hf_journal_close(&lmdb->journal);
-    hf_lmdb_env_close(&lmdb->env);
-    free_state(store, lmdb);
-}
-
 /* Appends what the previous owner's journal holds to pending. */
-static int read_journal(struct lmdb *lmdb)
+static int read_journal(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE])
 {
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;
-    struct hf_journal_reading reading = hf_lmdb_parts_reading(&lmdb->env.parts, lmdb->boot_id);
+    struct hf_journal_reading reading = hf_lmdb_parts_reading(&lmdb->env.parts, boot_id);
     int error = hf_journal_move_aside(dir->fd);
 
     if (error)
@@ -402,25 +533,53 @@ static int read_journal(struct lmdb *lmdb)
 }
 
 /*
- * Brings the journal of the previous owner into LMDB under a new key. After that the old journal is
- * void, and a new one can replace it; the second checkpoint records its id (lmdb_parts.h).
+ * Brings all that is pending into LMDB under a new key, with no journal. After that the journal
+ * that held it is void, and a new one can replace it; the second checkpoint records its id
+ * (lmdb_parts.h).
  */
-static int recover(struct lmdb *lmdb)
+static int renew_journal(struct lmdb *lmdb, const struct hf_journal_layout *layout)
 {
-    int rv = read_journal(lmdb);
     int error;
+    int rv;
 
-    if (rv == 0)
-        rv = checkpoint_as(lmdb, &hf_journal_flushed);
+    lmdb->journal.id = 0;
+    rv = checkpoint_as(lmdb, &hf_journal_single);
     if (rv < 0)
         return rv;
-    error = hf_journal_create(&lmdb->journal, lmdb->env.dir.fd, &lmdb->layout);
+    hf_journal_close(&lmdb->journal);
+    error = hf_journal_create(&lmdb->journal, lmdb->env.dir.fd, layout);
     if (error)
         return hf_lmdb_env_fail(&lmdb->env, error, "cannot make the journal");
-    rv = checkpoint(lmdb);
+    return checkpoint_as(lmdb, layout);
+}
+
+static int recover(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE])
+{
+    int rv = read_journal(lmdb, boot_id);
+
+    if (rv == 0)
+        rv = renew_journal(lmdb, &lmdb->layout);
     if (rv == 0)
         hf_lmdb_parts_forget_loss(&lmdb->env.dir);
     return rv;
+}
+
+/*
+ * Best effort: operations that cannot be brought into LMDB now stay in the journal, and the next
+ * start finds them. The journal is left empty, with one side, so that any version can read it
+ * (lmdb_parts.h), unless its file, made anew, would belong to root in a directory of another user:
+ * a confined daemon cannot give it away.
+ */
+static void lmdb_close(struct hf_store *store)
+{
+    struct lmdb *lmdb = store->state;
+
+    lmdb->env.store = store;
+    if (lmdb->env.env && lmdb->recovered && !hf_lmdb_dir_is_of_another(&lmdb->env.dir))
+        (void)renew_journal(lmdb, &hf_journal_single);
+    hf_journal_close(&lmdb->journal);
+    hf_lmdb_env_close(&lmdb->env);
+    free_state(store, lmdb);
 }
 
 static int lmdb_open(struct hf_store *store, const struct hf_store_config *config)
@@ -436,16 +595,18 @@ static int lmdb_open(struct hf_store *store, const struct hf_store_config *confi
     hf_batch_init(&lmdb->pending[1], store->alloc);
     hf_changes_init(&lmdb->changes, store->alloc);
     pthread_mutex_init(&lmdb->mutex, NULL);
+    pthread_mutex_init(&lmdb->tree, NULL);
     lmdb->layout = config->unflushed ? hf_journal_unflushed : hf_journal_flushed;
-    if (config->unflushed && config->side_bytes)
+    if (config->side_bytes)
         lmdb->layout.side_bytes = config->side_bytes;
-    memcpy(lmdb->boot_id, config->boot_id, sizeof(lmdb->boot_id));
+    if (config->unflushed)
+        memcpy(lmdb->boot_id, config->boot_id, sizeof(lmdb->boot_id));
     rv = hf_lmdb_env_open(&lmdb->env, store, config);
     if (rv < 0) {
         free_state(store, lmdb);
         return rv;
     }
-    rv = recover(lmdb);
+    rv = recover(lmdb, config->boot_id);
     lmdb->recovered = rv == 0;
     if (rv < 0)
         lmdb_close(store);
@@ -462,8 +623,9 @@ const struct hf_store_backend hf_store_lmdb = {
     .apply = lmdb_apply,
     .probe = lmdb_probe,
     .write = lmdb_write,
-    .write_through = lmdb_write_through,
     .flush = lmdb_flush,
-    .list = lmdb_list,
+    .move = lmdb_move,
+    .is_full = lmdb_is_full,
+    .load = lmdb_load,
     .read = hf_lmdb_read,
 };

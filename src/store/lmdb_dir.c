@@ -163,12 +163,24 @@ void hf_lmdb_dir_close(struct hf_store *store, struct hf_lmdb_dir *dir)
     *dir = (struct hf_lmdb_dir){.fd = -1, .lock_fd = -1};
 }
 
+static bool is_of_another(const struct hf_lmdb_dir *dir, struct stat *owner)
+{
+    return geteuid() == 0 && fstat(dir->fd, owner) == 0 && owner->st_uid != 0;
+}
+
+bool hf_lmdb_dir_is_of_another(const struct hf_lmdb_dir *dir)
+{
+    struct stat owner;
+
+    return is_of_another(dir, &owner);
+}
+
 void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir)
 {
     static const char *const NAMES[] = {DATA_NAME, "lock.mdb", LOCK_NAME, "journal"};
     struct stat owner;
 
-    if (geteuid() != 0 || fstat(dir->fd, &owner) < 0 || owner.st_uid == 0)
+    if (!is_of_another(dir, &owner))
         return;
     for (size_t i = 0; i < HF_COUNT_OF(NAMES); i++) {
         /* O_PATH: to close another descriptor of lock.mdb would drop LMDB's own locks on it. */
@@ -208,5 +220,13 @@ int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir)
     return hf_store_fail(store, HF_EFENCED,
                          "%s/" DATA_NAME " was removed or replaced while in use; nothing more is "
                          "written; restart holdfastd to use what is there now",
+                         dir->path);
+}
+
+int hf_lmdb_dir_fail_fenced(struct hf_store *store, const struct hf_lmdb_dir *dir)
+{
+    return hf_store_fail(store, HF_EFENCED,
+                         "another holdfastd has taken over %s; this one writes nothing more, and "
+                         "should be stopped",
                          dir->path);
 }

@@ -35,6 +35,12 @@ int hf_lmdb_dir_settle(struct hf_store *store, struct hf_lmdb_dir *dir);
  */
 void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir);
 
+/* Root uses a directory of another user: a file that it makes must be given to that user. */
+bool hf_lmdb_dir_is_of_another(const struct hf_lmdb_dir *dir);
+
+/* The error of a daemon whose store another one has. */
+int hf_lmdb_dir_fail_fenced(struct hf_store *store, const struct hf_lmdb_dir *dir);
+
 /* HF_EFENCED if data.mdb is no longer the file we opened, so that our writes would be lost. */
 int hf_lmdb_dir_check(struct hf_store *store, const struct hf_lmdb_dir *dir);
 

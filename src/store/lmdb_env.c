@@ -26,7 +26,7 @@ enum {
 };
 
 /* LMDB returns errno values and codes of its own. */
-int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what)
+int hf_lmdb_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int error, const char *what)
 {
     switch (error) {
     case MDB_CORRUPTED:
@@ -34,22 +34,25 @@ int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what)
     case MDB_INVALID:
     case MDB_BAD_VALSIZE:
     case MDB_INCOMPATIBLE:
-        return hf_store_fail(env->store, HF_EFORMAT,
+        return hf_store_fail(store, HF_EFORMAT,
                              "%s in %s: the store is damaged (%s); restore it from a backup, or "
                              "move it away to start empty",
-                             what, env->dir.path, mdb_strerror(error));
+                             what, dir->path, mdb_strerror(error));
     case MDB_VERSION_MISMATCH:
-        return hf_store_fail(env->store, HF_EVERSION, "%s in %s: written by a newer LMDB", what,
-                             env->dir.path);
+        return hf_store_fail(store, HF_EVERSION, "%s in %s: written by a newer LMDB", what,
+                             dir->path);
     case MDB_MAP_FULL:
-        return hf_store_fail(env->store, HF_ELIMIT, "%s in %s: the map is full", what,
-                             env->dir.path);
+        return hf_store_fail(store, HF_ELIMIT, "%s in %s: the map is full", what, dir->path);
     default:
         if (error > 0)
-            return hf_lmdb_dir_fail(env->store, &env->dir, error, what);
-        return hf_store_fail(env->store, HF_EIO, "%s in %s: %s", what, env->dir.path,
-                             mdb_strerror(error));
+            return hf_lmdb_dir_fail(store, dir, error, what);
+        return hf_store_fail(store, HF_EIO, "%s in %s: %s", what, dir->path, mdb_strerror(error));
     }
+}
+
+int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what)
+{
+    return hf_lmdb_fail(env->store, &env->dir, error, what);
 }
 
 /* Verifies the file before LMDB maps it (lmdb_verify.h). HF_ENOENT if there is none. */
@@ -72,6 +75,13 @@ static int check_file(struct hf_lmdb_env *env)
                              " is damaged: %s; nothing was changed; restore it from a "
                              "backup, or move it away to start empty",
                              env->dir.path, reason);
+    case HF_EUNAVAIL:
+        return hf_store_fail(
+            env->store, HF_EFORMAT,
+            "%s/" DATA_NAME " was written on a machine of %s, and cannot be read on this one; "
+            "nothing was changed; make a backup there (holdfastctl backup FILE), and restore it "
+            "here into an empty directory (holdfastd --restore FILE)",
+            env->dir.path, reason);
     case HF_EVERSION:
         return hf_store_fail(env->store, rv,
                              "%s/" DATA_NAME ": %s is newer than this program knows", env->dir.path,
@@ -120,14 +130,6 @@ static int open_trees(struct hf_lmdb_env *env, MDB_txn *txn, unsigned flags)
     return error;
 }
 
-int hf_lmdb_env_fail_fenced(struct hf_lmdb_env *env)
-{
-    return hf_store_fail(env->store, HF_EFENCED,
-                         "another holdfastd has taken over %s; this one writes nothing more, and "
-                         "should be stopped",
-                         env->dir.path);
-}
-
 static int check_owner(struct hf_lmdb_env *env, MDB_txn *txn)
 {
     uint64_t owner;
@@ -135,7 +137,7 @@ static int check_owner(struct hf_lmdb_env *env, MDB_txn *txn)
 
     if (error)
         return hf_lmdb_env_fail(env, error, "cannot read the store");
-    return owner == env->owner ? 0 : hf_lmdb_env_fail_fenced(env);
+    return owner == env->owner ? 0 : hf_lmdb_dir_fail_fenced(env->store, &env->dir);
 }
 
 static int check_format(struct hf_lmdb_env *env, MDB_txn *txn, uint64_t *out)
@@ -182,11 +184,14 @@ static int take_over(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
     return error ? hf_lmdb_env_fail(env, error, "cannot write the store") : 0;
 }
 
+/* Waits for the reader of a snapshot, under which the map must not go. */
 static void close_env(struct hf_lmdb_env *env)
 {
+    pthread_rwlock_wrlock(&env->mapped);
     if (env->env)
         mdb_env_close(env->env);
     env->env = NULL;
+    pthread_rwlock_unlock(&env->mapped);
 }
 
 static int begin(struct hf_lmdb_env *env, unsigned flags, MDB_txn **out)
@@ -218,19 +223,24 @@ static int write_once(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
         close_env(env);
         /*
          * A full disk is noticed while pages are written, before the meta page that would make them
-         * valid.
+         * valid. LMDB calls a short write EIO, as it does a failed write of the meta page.
          */
-        env->store->in_doubt = rv != HF_ENOSPC;
+        env->store->in_doubt = error != ENOSPC && error != EDQUOT;
     }
     return rv;
 }
 
 static int grow_map(struct hf_lmdb_env *env)
 {
-    int error = mdb_env_set_mapsize(env->env, env->map_bytes * 2);
+    int error;
 
-    if (error)
+    pthread_rwlock_wrlock(&env->mapped);
+    error = mdb_env_set_mapsize(env->env, env->map_bytes * 2);
+    pthread_rwlock_unlock(&env->mapped);
+    if (error) {
+        close_env(env); /* LMDB has given up the smaller map before it asked for the larger one */
         return hf_lmdb_env_fail(env, error, "cannot enlarge the map");
+    }
     env->map_bytes *= 2;
     return 0;
 }
@@ -310,7 +320,8 @@ static int open_env(struct hf_lmdb_env *env)
     rv = error ? hf_lmdb_env_fail(env, error, "cannot open the store")
                : write_growing(env, take_over, NULL);
     if (rv == 0)
-        rv = hf_lmdb_dir_settle(env->store, &env->dir);
+        rv = env->owned ? hf_lmdb_dir_check(env->store, &env->dir)
+                        : hf_lmdb_dir_settle(env->store, &env->dir);
     if (rv < 0)
         close_env(env);
     else
@@ -340,20 +351,39 @@ static int run_if_owned(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
 int hf_lmdb_env_write(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
 {
     struct owned_body owned = {body, ctx};
-    int rv = write_growing(env, run_if_owned, &owned);
+    int n_dead;
+    int rv;
 
+    /* A process that was killed while it read (mdb_copy) would keep all later pages from reuse. */
+    (void)mdb_reader_check(env->env, &n_dead);
+    rv = write_growing(env, run_if_owned, &owned);
     return rv < 0 ? rv : hf_lmdb_dir_check(env->store, &env->dir);
 }
 
-int hf_lmdb_env_begin_read(struct hf_lmdb_env *env, MDB_txn **out)
+int hf_lmdb_env_begin_snapshot(struct hf_lmdb_env *env, MDB_txn **out)
 {
-    return begin(env, MDB_RDONLY, out);
+    int rv = hf_lmdb_env_ready(env);
+
+    if (rv < 0)
+        return rv;
+    pthread_rwlock_rdlock(&env->mapped);
+    rv = begin(env, MDB_RDONLY, out);
+    if (rv < 0)
+        pthread_rwlock_unlock(&env->mapped);
+    return rv;
+}
+
+void hf_lmdb_env_end_snapshot(struct hf_lmdb_env *env, MDB_txn *txn)
+{
+    mdb_txn_abort(txn);
+    pthread_rwlock_unlock(&env->mapped);
 }
 
 void hf_lmdb_env_close(struct hf_lmdb_env *env)
 {
     close_env(env);
     hf_lmdb_dir_close(env->store, &env->dir);
+    pthread_rwlock_destroy(&env->mapped);
 }
 
 int hf_lmdb_env_open(struct hf_lmdb_env *env, struct hf_store *store,
@@ -368,6 +398,7 @@ int hf_lmdb_env_open(struct hf_lmdb_env *env, struct hf_store *store,
     rv = hf_lmdb_dir_open(store, config->path, &env->dir);
     if (rv < 0)
         return rv;
+    pthread_rwlock_init(&env->mapped, NULL);
     rv = open_env(env);
     if (rv < 0)
         hf_lmdb_env_close(env);
@@ -404,6 +435,7 @@ int hf_lmdb_env_open_to_read(struct hf_lmdb_env *env, struct hf_store *store, co
     rv = hf_lmdb_dir_open(store, path, &env->dir);
     if (rv < 0)
         return rv;
+    pthread_rwlock_init(&env->mapped, NULL);
     rv = check_file(env);
     if (rv == HF_ENOENT && hf_lmdb_parts_check_new(store, &env->dir) < 0)
         rv = HF_EFORMAT;

@@ -2,8 +2,9 @@
  * The LMDB environment of a store: opening and verifying it, write transactions, fencing.
  *
  * Three named trees:
- *     state    keys from enum hf_lmdb_key   format version, owner, journal's key and id, server's
- * record clients  id                           encoded record locks    id encoded record
+ *     state    keys from enum hf_lmdb_key   format version, owner, journal's
+ * key and id, server's record clients  id                           encoded record locks    id
+ * encoded record
  *
  * Durability is LMDB's own: pages are copied on write, written and synced (fdatasync) before a meta
  * page that refers to them is written through (O_DSYNC). Either flush may be cut short at any byte,
@@ -19,11 +20,14 @@
  * A failed commit leaves the environment in doubt (LMDB may refuse to use it), so it is closed, and
  * opened again before the next use. Opening always commits our number again: after that, pages that
  * an interrupted commit left only in the page cache are on the disk.
+ *
+ * Threads: one at a time uses an environment, except for the reading of a snapshot, once begun.
  */
 #ifndef HF_STORE_LMDB_ENV_H
 #define HF_STORE_LMDB_ENV_H
 
 #include <lmdb.h>
+#include <pthread.h>
 
 #include "store/lmdb_dir.h"
 #include "store/lmdb_parts.h"
@@ -47,7 +51,8 @@ enum {
 struct hf_lmdb_env {
     struct hf_store *store; /* receives the error texts */
     struct hf_lmdb_dir dir;
-    MDB_env *env; /* NULL between a failed commit and the next use */
+    MDB_env *env;            /* NULL between a failed commit and the next use */
+    pthread_rwlock_t mapped; /* read by snapshots; written when the map goes or moves */
     MDB_dbi state;
     MDB_dbi clients;
     MDB_dbi locks;
@@ -80,11 +85,17 @@ int hf_lmdb_env_ready(struct hf_lmdb_env *env);
 typedef int (*hf_lmdb_body)(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx);
 int hf_lmdb_env_write(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx);
 
-int hf_lmdb_env_begin_read(struct hf_lmdb_env *env, MDB_txn **out);
+/*
+ * What is in LMDB now, to be read while other threads write, and ended by the same thread. Until
+ * then the map can neither grow nor be closed: a write that needs that waits.
+ */
+int hf_lmdb_env_begin_snapshot(struct hf_lmdb_env *env, MDB_txn **out);
+void hf_lmdb_env_end_snapshot(struct hf_lmdb_env *env, MDB_txn *txn);
 
 /* Sets an error text and returns our code for an error of LMDB, which may be an errno. */
+int hf_lmdb_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int error,
+                 const char *what);
 int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what);
-int hf_lmdb_env_fail_fenced(struct hf_lmdb_env *env);
 
 static inline MDB_val hf_lmdb_number(uint64_t *number)
 {

@@ -52,7 +52,7 @@ struct stored_sides {
 static bool is_sound(const struct hf_journal_layout *layout)
 {
     return layout->n_sides == 2 && layout->side_bytes % HF_JOURNAL_SIDE_UNIT == 0 &&
-           layout->side_bytes > 0 && layout->side_bytes <= HF_JOURNAL_SIDE_BYTES;
+           layout->side_bytes > 0 && layout->side_bytes <= HF_JOURNAL_SIDE_BYTES_MAX;
 }
 
 static int read_sides(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out)
@@ -60,7 +60,7 @@ static int read_sides(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out)
     struct stored_sides sides;
     int error = get(txn, state, HF_LMDB_SIDES, &sides, sizeof(sides));
 
-    out->layout = hf_journal_flushed;
+    out->layout = hf_journal_single;
     if (error || sides.layout.n_sides == 0)
         return error;
     if (!is_sound(&sides.layout))
@@ -118,11 +118,13 @@ int hf_lmdb_parts_write(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts 
 struct hf_journal_reading hf_lmdb_parts_reading(const struct hf_lmdb_parts *parts,
                                                 const uint8_t boot_id[HF_BOOT_ID_SIZE])
 {
+    static const uint8_t flushed[HF_BOOT_ID_SIZE];
+
     return (struct hf_journal_reading){
         .key = parts->journal_key,
         .id = parts->journal_id,
         .layout = parts->layout,
-        .tail_lost = parts->layout.n_sides == 2 &&
+        .tail_lost = memcmp(parts->boot_id, flushed, sizeof(flushed)) != 0 &&
                      memcmp(parts->boot_id, boot_id, sizeof(parts->boot_id)) != 0,
     };
 }
@@ -147,7 +149,8 @@ int hf_lmdb_parts_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, in
         what = "journal is missing, which held the newest changes";
         break;
     case ESTALE:
-        what = "journal does not belong to data.mdb beside it; one of them comes from elsewhere";
+        what = "journal does not belong to data.mdb beside it; one of them comes "
+               "from elsewhere";
         break;
     case EBADMSG:
         what = "journal (or journal.old) is damaged";

@@ -12,8 +12,8 @@
  *
  * Versions before this one know the key only, and replace it. The id is therefore stored with a
  * copy of the key: where the copy differs, such a version has had the store since, and the id says
- * nothing. A journal with two sides (journal.h) they could not read, so while there is one, the
- * store has format 2, which they refuse. A clean stop leaves format 1.
+ * nothing. A journal with two sides (journal.h) the first versions could not read, so while there
+ * is one, the store has format 2, which they refuse. A clean stop leaves format 1.
  */
 #ifndef HF_STORE_LMDB_PARTS_H
 #define HF_STORE_LMDB_PARTS_H

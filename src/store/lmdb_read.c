@@ -22,74 +22,131 @@ MDB_dbi hf_lmdb_tree(const struct hf_lmdb_env *env, enum hf_record_kind kind)
     HF_UNREACHABLE();
 }
 
-int hf_lmdb_list(struct hf_lmdb_env *env, MDB_txn *txn, enum hf_record_kind kind,
-                 hf_store_visit visit, void *ctx)
+uint64_t hf_lmdb_key_of(enum hf_record_kind kind, uint64_t id)
 {
-    MDB_cursor *cursor;
+    return kind == HF_RECORD_SERVER ? HF_LMDB_SERVER : id;
+}
+
+void hf_lmdb_snapshot_init(struct hf_lmdb_snapshot *snapshot, struct hf_store *store)
+{
+    snapshot->txn = NULL;
+    hf_batch_init(&snapshot->newer, store->alloc);
+    hf_changes_init(&snapshot->changes, store->alloc);
+}
+
+void hf_lmdb_snapshot_free(struct hf_lmdb_snapshot *snapshot)
+{
+    hf_changes_free(&snapshot->changes);
+    hf_batch_free(&snapshot->newer);
+}
+
+/* Both a tree and the operations on it are in order of their keys. */
+struct merge {
+    enum hf_record_kind kind;
+    const struct hf_op *op; /* the next one */
+    const struct hf_op *end;
+    hf_store_visit visit;
+    void *ctx;
+};
+
+/*
+ * Visits the records that operations put before this key, which the tree has, or else all.
+ */
+static int visit_newer(struct merge *m, bool all, uint64_t key)
+{
+    int rv = 0;
+
+    for (; rv == 0 && m->op < m->end && (all || hf_lmdb_key_of(m->kind, m->op->id) < key); m->op++)
+        if (m->op->type == HF_OP_PUT)
+            rv = m->visit(m->ctx, m->kind, m->op->value);
+    return rv;
+}
+
+static int visit_entry(struct merge *m, uint64_t key, struct hf_bytes record)
+{
+    int rv = visit_newer(m, false, key);
+
+    if (rv < 0)
+        return rv;
+    if (m->op < m->end && hf_lmdb_key_of(m->kind, m->op->id) == key)
+        return visit_newer(m, false, key + 1); /* in the place of what the tree has */
+    return m->visit(m->ctx, m->kind, record);
+}
+
+static int visit_tree(MDB_cursor *cursor, struct merge *m, int *error)
+{
     MDB_val key;
     MDB_val value;
     int rv = 0;
-    int error = mdb_cursor_open(txn, hf_lmdb_tree(env, kind), &cursor);
 
-    if (error)
-        return hf_lmdb_env_fail(env, error, "cannot read");
-    while (rv == 0 && !(error = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))) {
+    while (rv == 0 && !(*error = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))) {
         uint64_t number;
 
         memcpy(&number, key.mv_data, sizeof(number));
-        if (kind != HF_RECORD_SERVER || number == HF_LMDB_SERVER)
-            rv = visit(ctx, kind, hf_bytes(value.mv_data, value.mv_size));
+        if (m->kind != HF_RECORD_SERVER || number == HF_LMDB_SERVER)
+            rv = visit_entry(m, number, hf_bytes(value.mv_data, value.mv_size));
     }
-    mdb_cursor_close(cursor);
-    return rv == 0 && error != MDB_NOTFOUND ? hf_lmdb_env_fail(env, error, "cannot read") : rv;
+    if (rv == 0 && *error == MDB_NOTFOUND) {
+        *error = 0;
+        rv = visit_newer(m, true, 0);
+    }
+    return rv;
+}
+
+static int visit_kind(const struct hf_lmdb_env *env, MDB_txn *txn, struct merge *m,
+                      struct hf_store *store)
+{
+    MDB_cursor *cursor;
+    int error = mdb_cursor_open(txn, hf_lmdb_tree(env, m->kind), &cursor);
+    int rv = 0;
+
+    if (!error) {
+        rv = visit_tree(cursor, m, &error);
+        mdb_cursor_close(cursor);
+    }
+    return rv == 0 && error ? hf_lmdb_fail(store, &env->dir, error, "cannot read") : rv;
+}
+
+int hf_lmdb_snapshot_visit(const struct hf_lmdb_env *env, struct hf_lmdb_snapshot *snapshot,
+                           struct hf_store *store, hf_store_visit visit, void *ctx)
+{
+    static const enum hf_record_kind KINDS[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
+    const struct hf_changes *changes = &snapshot->changes;
+    size_t from = 0;
+    int rv = 0;
+
+    if (hf_changes_collapse(&snapshot->changes, &snapshot->newer) < 0)
+        return hf_store_fail(store, HF_ENOMEM, "out of memory");
+    for (size_t i = 0; i < HF_COUNT_OF(KINDS) && rv == 0; i++) {
+        struct merge m = {KINDS[i], changes->ops + from, NULL, visit, ctx};
+
+        if (from < changes->count && changes->ops[from].kind == KINDS[i])
+            (void)hf_changes_run(changes, &from);
+        m.end = changes->ops + from;
+        rv = visit_kind(env, snapshot->txn, &m, store);
+    }
+    return rv;
 }
 
 /* ---- offline ---- */
 
-static int add_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
+static int read_snapshot(struct hf_lmdb_env *env, const uint8_t boot_id[HF_BOOT_ID_SIZE],
+                         hf_store_visit visit, void *ctx)
 {
-    return hf_batch_put_encoded(ctx, kind, record);
-}
-
-/* Appends all that is in the trees, then all that is in the journal. */
-static int gather(struct hf_lmdb_env *env, const uint8_t boot_id[HF_BOOT_ID_SIZE],
-                  struct hf_batch *out)
-{
-    static const enum hf_record_kind KINDS[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
     struct hf_journal_reading reading = hf_lmdb_parts_reading(&env->parts, boot_id);
-    MDB_txn *txn;
+    struct hf_lmdb_snapshot snapshot;
     int error;
-    int rv = hf_lmdb_env_begin_read(env, &txn);
+    int rv;
 
-    if (rv < 0)
-        return rv;
-    for (size_t i = 0; i < HF_COUNT_OF(KINDS) && rv == 0; i++) {
-        rv = hf_lmdb_list(env, txn, KINDS[i], add_record, out);
-        if (rv == HF_EFORMAT || rv == HF_EVERSION)
-            rv = hf_store_blame_record(env->store, KINDS[i], rv);
+    hf_lmdb_snapshot_init(&snapshot, env->store);
+    error = hf_journal_read(env->dir.fd, &reading, &snapshot.newer);
+    rv = error ? hf_lmdb_parts_fail(env->store, &env->dir, error)
+               : hf_lmdb_env_begin_snapshot(env, &snapshot.txn);
+    if (rv == 0) {
+        rv = hf_lmdb_snapshot_visit(env, &snapshot, env->store, visit, ctx);
+        hf_lmdb_env_end_snapshot(env, snapshot.txn);
     }
-    mdb_txn_abort(txn);
-    if (rv < 0)
-        return rv;
-    error = hf_journal_read(env->dir.fd, &reading, out);
-    return error ? hf_lmdb_parts_fail(env->store, &env->dir, error) : 0;
-}
-
-/* A store in memory resolves what the batch puts and deletes again. */
-static int visit_net_effect(const struct hf_alloc *alloc, const struct hf_batch *batch,
-                            hf_store_visit visit, void *ctx)
-{
-    static const struct hf_store_config config = {.backend = "memory"};
-    struct hf_store copy = {.alloc = alloc};
-    int rv = hf_store_memory.open(&copy, &config);
-
-    if (rv < 0)
-        return rv;
-    copy.backend = &hf_store_memory;
-    rv = hf_store_apply(&copy, batch);
-    if (rv == 0)
-        rv = hf_store_load(&copy, visit, ctx);
-    hf_store_close(&copy);
+    hf_lmdb_snapshot_free(&snapshot);
     return rv;
 }
 
@@ -97,7 +154,6 @@ int hf_lmdb_read(struct hf_store *store, const struct hf_store_config *config, h
                  void *ctx)
 {
     struct hf_lmdb_env env;
-    struct hf_batch batch;
     int rv;
 
     if (config->path && access(config->path, F_OK) < 0 && errno == ENOENT)
@@ -106,12 +162,8 @@ int hf_lmdb_read(struct hf_store *store, const struct hf_store_config *config, h
     rv = hf_lmdb_env_open_to_read(&env, store, config->path);
     if (rv < 0)
         return rv;
-    hf_batch_init(&batch, store->alloc);
     hf_lmdb_dir_give(&env.dir);
-    rv = gather(&env, config->boot_id, &batch);
-    if (rv == 0)
-        rv = visit_net_effect(store->alloc, &batch, visit, ctx);
-    hf_batch_free(&batch);
+    rv = read_snapshot(&env, config->boot_id, visit, ctx);
     hf_lmdb_env_close(&env);
     return rv;
 }

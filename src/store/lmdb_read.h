@@ -3,19 +3,34 @@
 #ifndef HF_STORE_LMDB_READ_H
 #define HF_STORE_LMDB_READ_H
 
+#include "store/changes.h"
 #include "store/lmdb_env.h"
 
 /* The tree that holds the records of a kind. */
 MDB_dbi hf_lmdb_tree(const struct hf_lmdb_env *env, enum hf_record_kind kind);
 
-/* Visits all records of a kind. */
-int hf_lmdb_list(struct hf_lmdb_env *env, MDB_txn *txn, enum hf_record_kind kind,
-                 hf_store_visit visit, void *ctx);
+/* The key of a record in its tree. */
+uint64_t hf_lmdb_key_of(enum hf_record_kind kind, uint64_t id);
 
 /*
- * The backend's read (backend.h). Copies all records to memory, applies the journal to the copy and
- * visits that: the files stay as they are.
+ * All records of a store: those in LMDB, changed by the operations that are in the journal only.
  */
+struct hf_lmdb_snapshot {
+    MDB_txn *txn;
+    struct hf_batch newer;
+    struct hf_changes changes;
+};
+
+void hf_lmdb_snapshot_init(struct hf_lmdb_snapshot *snapshot, struct hf_store *store);
+void hf_lmdb_snapshot_free(struct hf_lmdb_snapshot *snapshot);
+
+/*
+ * Visits them, in the order of hf_store_load(). Failures are reported to store.
+ */
+int hf_lmdb_snapshot_visit(const struct hf_lmdb_env *env, struct hf_lmdb_snapshot *snapshot,
+                           struct hf_store *store, hf_store_visit visit, void *ctx);
+
+/* The backend's read (backend.h). The files stay as they are. */
 int hf_lmdb_read(struct hf_store *store, const struct hf_store_config *config, hf_store_visit visit,
                  void *ctx);
 

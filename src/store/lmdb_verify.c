@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -22,8 +23,10 @@ enum {
 #define META_VERSION UINT32_C(1)
 #define NO_PAGE      UINT64_MAX
 
+/* All that is ever on a disk: LMDB has more flags, for pages in memory and trees we do not use. */
 enum page_flags { P_BRANCH = 0x01, P_LEAF = 0x02, P_OVERFLOW = 0x04, P_META = 0x08 };
-enum node_flags { F_BIGDATA = 0x01, F_SUBDATA = 0x02, F_DUPDATA = 0x04 };
+enum node_flags { F_BIGDATA = 0x01, F_SUBDATA = 0x02 };
+enum tree_flags { T_INTEGERKEY = 0x08, T_NOSUBDIR = 0x4000 };
 
 /* LMDB's MDB_page (its header), MDB_db, MDB_meta and MDB_node. */
 struct page {
@@ -61,8 +64,13 @@ struct meta {
 };
 
 struct node {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     uint16_t lo;
     uint16_t hi;
+#else
+    uint16_t hi;
+    uint16_t lo;
+#endif
     uint16_t flags;
     uint16_t key_size;
 };
@@ -77,6 +85,22 @@ struct check {
     char *reason;
 };
 
+struct walk;
+
+/* Verifies one entry in a leaf of a tree. */
+typedef int (*check_value)(struct check *c, const struct walk *walk, uint64_t pgno,
+                           const struct node *node, const uint8_t *value, size_t len);
+
+/* One tree on the way from its first entry to its last. */
+struct walk {
+    check_value value_ok;
+    bool named; /* the keys are names, not numbers */
+    uint64_t entries;
+    uint64_t next_key;  /* the smallest that may follow */
+    bool no_more;       /* the greatest key has been */
+    const uint8_t *key; /* of the entry that is looked at */
+};
+
 static int damaged(struct check *c, const char *what, uint64_t pgno)
 {
     hf_format(c->reason, HF_LMDB_REASON_MAX, "%s (page %" PRIu64 ")", what, pgno);
@@ -88,6 +112,35 @@ static const uint8_t *page_at(const struct check *c, uint64_t pgno)
     return c->map + pgno * c->page_size;
 }
 
+/* The magic number at this place, in the byte order of this machine or in the other. */
+static bool has_magic(const struct check *c, size_t at, bool swapped)
+{
+    uint32_t magic;
+
+    if (c->size < at + sizeof(magic))
+        return false;
+    memcpy(&magic, c->map + at, sizeof(magic));
+    return magic == (swapped ? __builtin_bswap32(META_MAGIC) : META_MAGIC);
+}
+
+/* Tells a file of another kind of machine, which is not damaged. */
+static int check_machine(struct check *c)
+{
+    enum { AT_64_BITS = 16, AT_32_BITS = 12 }; /* behind the header of a page */
+    const char *what = NULL;
+
+    if (has_magic(c, AT_64_BITS, true))
+        what = "another byte order";
+    else if (has_magic(c, AT_32_BITS, false))
+        what = "another word size";
+    else if (has_magic(c, AT_32_BITS, true))
+        what = "another byte order and word size";
+    if (!what)
+        return 0;
+    hf_format(c->reason, HF_LMDB_REASON_MAX, "%s", what);
+    return HF_EUNAVAIL;
+}
+
 static int read_meta(struct check *c, uint64_t pgno, size_t page_size, struct meta *out)
 {
     struct page page;
@@ -97,16 +150,22 @@ static int read_meta(struct check *c, uint64_t pgno, size_t page_size, struct me
         return damaged(c, "the file is shorter than its two meta pages", pgno);
     memcpy(&page, c->map + at, sizeof(page));
     memcpy(out, c->map + at + sizeof(page), sizeof(*out));
-    if (!(page.flags & P_META) || out->magic != META_MAGIC)
+    if (page.flags != P_META || page.pgno != pgno || out->magic != META_MAGIC)
         return damaged(c, "not an LMDB database", pgno);
     if (out->version != META_VERSION) {
         hf_format(c->reason, HF_LMDB_REASON_MAX, "LMDB data version %" PRIu32, out->version);
         return HF_EVERSION;
     }
+    /* The free tree's flags are also those of the file. */
+    if ((out->trees[0].flags & ~T_NOSUBDIR) != T_INTEGERKEY || out->trees[1].flags != 0)
+        return damaged(c, "a meta page with flags that we never set", pgno);
     return 0;
 }
 
-/* Take the meta page with the greater transaction id, as LMDB does. */
+/*
+ * Take the meta page with the greater transaction id, as LMDB does. Transactions use the two in
+ * turn: an id that does not follow the other would lead to a tree that is out of date.
+ */
 static int choose_meta(struct check *c, struct meta *out)
 {
     struct meta first;
@@ -123,6 +182,9 @@ static int choose_meta(struct check *c, struct meta *out)
         return rv;
     if (second.trees[0].pad != c->page_size)
         return damaged(c, "the meta pages disagree on the page size", 1);
+    if (second.txnid + 1 != first.txnid && first.txnid + 1 != second.txnid &&
+        (first.txnid | second.txnid) != 0)
+        return damaged(c, "meta pages of transactions that did not follow each other", 1);
     *out = second.txnid > first.txnid ? second : first;
     return 0;
 }
@@ -161,7 +223,7 @@ static int check_overflow(struct check *c, uint64_t pgno, size_t len, const uint
     if (rv < 0)
         return rv;
     memcpy(&page, page_at(c, pgno), sizeof(page));
-    if (page.pgno != pgno || !(page.flags & P_OVERFLOW) || page.pages == 0 ||
+    if (page.pgno != pgno || page.flags != P_OVERFLOW || page.pages == 0 ||
         page.pages > c->n_pages - pgno || len > (uint64_t)page.pages * c->page_size - sizeof(page))
         return damaged(c, "a bad overflow page", pgno);
     for (uint32_t i = 1; i < page.pages && rv == 0; i++)
@@ -170,55 +232,93 @@ static int check_overflow(struct check *c, uint64_t pgno, size_t len, const uint
     return rv;
 }
 
-/* Verifies one entry in a leaf of a tree. */
-typedef int (*check_value)(struct check *c, uint64_t pgno, const struct node *node,
-                           const uint8_t *value, size_t len);
+/* Keys that are numbers ascend, over all pages of a tree. */
+static int check_key(struct check *c, struct walk *walk, uint64_t pgno, const struct node *node,
+                     const uint8_t *key, bool entry)
+{
+    uint64_t number;
 
-static int check_leaf_node(struct check *c, uint64_t pgno, const struct node *node,
-                           const uint8_t *data, size_t room, check_value value_ok)
+    if (walk->named)
+        return 0;
+    if (node->key_size != sizeof(number))
+        return damaged(c, "a record without a proper key", pgno);
+    memcpy(&number, key, sizeof(number));
+    if (number < walk->next_key || walk->no_more)
+        return damaged(c, "keys out of order", pgno);
+    walk->next_key = number + entry; /* a branch may have the key of its first entry */
+    walk->no_more = entry && number == UINT64_MAX;
+    return 0;
+}
+
+/* *size: of the node's key and of what the page has of its value. */
+static int check_leaf_node(struct check *c, struct walk *walk, uint64_t pgno,
+                           const struct node *node, const uint8_t *data, size_t room, size_t *size)
 {
     size_t len = node->lo | (size_t)node->hi << 16;
     bool big = node->flags & F_BIGDATA;
     const uint8_t *value = data + node->key_size;
     uint64_t overflow;
-    int rv = 0;
+    int rv;
 
-    if (node->flags & F_DUPDATA)
-        return damaged(c, "a node of a kind we never write", pgno);
-    if (room < node->key_size || room - node->key_size < (big ? sizeof(overflow) : len))
+    *size = node->key_size + (big ? sizeof(overflow) : len);
+    if (room < *size)
         return damaged(c, "a node that leaves its page", pgno);
-    if (big) {
+    rv = check_key(c, walk, pgno, node, data, true);
+    if (rv == 0 && big) {
         memcpy(&overflow, value, sizeof(overflow));
         rv = check_overflow(c, overflow, len, &value);
     }
-    return rv < 0 ? rv : value_ok(c, pgno, node, value, len);
+    if (rv < 0)
+        return rv;
+    walk->entries++;
+    walk->key = data;
+    return walk->value_ok(c, walk, pgno, node, value, len);
 }
 
-static int check_page(struct check *c, uint64_t pgno, unsigned depth, check_value value_ok);
+static int check_page(struct check *c, struct walk *walk, uint64_t pgno, unsigned depth);
 
-static int check_node(struct check *c, uint64_t pgno, const struct page *page, size_t index,
-                      unsigned depth, check_value value_ok)
+/* The first key of a branch page means nothing. */
+static int check_branch_node(struct check *c, struct walk *walk, uint64_t pgno,
+                             const struct node *node, const uint8_t *data, bool first,
+                             unsigned depth)
 {
-    const uint8_t *bytes = page_at(c, pgno);
+    uint64_t child = node->lo | (uint64_t)node->hi << 16 | (uint64_t)node->flags << 32;
+    int rv = first ? 0 : check_key(c, walk, pgno, node, data, false);
+
+    return rv < 0 ? rv : check_page(c, walk, child, depth - 1);
+}
+
+/* *bytes: grows by what the node takes of the page. */
+static int check_node(struct check *c, struct walk *walk, uint64_t pgno, const struct page *page,
+                      size_t index, unsigned depth, size_t *bytes)
+{
+    const uint8_t *start = page_at(c, pgno);
+    const uint8_t *data;
+    size_t room;
+    size_t size;
     uint16_t at;
     struct node node;
+    int rv;
 
-    memcpy(&at, bytes + sizeof(*page) + index * sizeof(at), sizeof(at));
-    if (at < page->upper || at > c->page_size - sizeof(node))
+    memcpy(&at, start + sizeof(*page) + index * sizeof(at), sizeof(at));
+    if (at < page->upper || at > c->page_size - sizeof(node) || at % 2 != 0)
         return damaged(c, "a node outside of its page", pgno);
-    memcpy(&node, bytes + at, sizeof(node));
-    if (page->flags & P_LEAF)
-        return check_leaf_node(c, pgno, &node, bytes + at + sizeof(node),
-                               c->page_size - at - sizeof(node), value_ok);
-    if (node.key_size > c->page_size - at - sizeof(node))
+    memcpy(&node, start + at, sizeof(node));
+    data = start + at + sizeof(node);
+    room = c->page_size - at - sizeof(node);
+    size = node.key_size;
+    if (size > room)
         return damaged(c, "a key that leaves its page", pgno);
-    return check_page(c, node.lo | (uint64_t)node.hi << 16 | (uint64_t)node.flags << 32, depth - 1,
-                      value_ok);
+    rv = depth == 1 ? check_leaf_node(c, walk, pgno, &node, data, room, &size)
+                    : check_branch_node(c, walk, pgno, &node, data, index == 0, depth);
+    *bytes += (sizeof(node) + size + 1) / 2 * 2;
+    return rv;
 }
 
-static int check_page(struct check *c, uint64_t pgno, unsigned depth, check_value value_ok)
+static int check_page(struct check *c, struct walk *walk, uint64_t pgno, unsigned depth)
 {
     struct page page;
+    size_t bytes = 0;
     int rv = depth == 0 ? damaged(c, "a tree deeper than it says", pgno) : claim_present(c, pgno);
 
     if (rv < 0)
@@ -226,56 +326,69 @@ static int check_page(struct check *c, uint64_t pgno, unsigned depth, check_valu
     memcpy(&page, page_at(c, pgno), sizeof(page));
     if (page.pgno != pgno)
         return damaged(c, "a page with another page's number", pgno);
-    if ((page.flags & (P_BRANCH | P_LEAF | P_OVERFLOW | P_META)) !=
-        (depth == 1 ? P_LEAF : P_BRANCH))
+    if (page.flags != (depth == 1 ? P_LEAF : P_BRANCH))
         return damaged(c, "a page of the wrong type", pgno);
-    if (page.lower < sizeof(page) || page.lower > page.upper || page.upper > c->page_size)
+    if (page.lower < sizeof(page) || page.lower > page.upper || page.upper > c->page_size ||
+        page.lower % 2 != 0)
         return damaged(c, "a page with impossible bounds", pgno);
     for (size_t i = 0; i < (page.lower - sizeof(page)) / sizeof(uint16_t) && rv == 0; i++)
-        rv = check_node(c, pgno, &page, i, depth, value_ok);
+        rv = check_node(c, walk, pgno, &page, i, depth, &bytes);
+    if (rv == 0 && bytes != c->page_size - page.upper)
+        rv = damaged(c, "a page whose entries do not fill it", pgno);
     return rv;
 }
 
-static int check_tree(struct check *c, const struct tree *tree, check_value value_ok)
+static int check_tree(struct check *c, const struct tree *tree, struct walk *walk)
 {
+    int rv;
+
     if (tree->root == NO_PAGE)
-        return tree->depth == 0 ? 0 : damaged(c, "a tree without a root", 0);
+        return tree->depth == 0 && tree->entries == 0 ? 0 : damaged(c, "a tree without a root", 0);
     if (tree->depth == 0 || tree->depth > DEPTH_MAX)
         return damaged(c, "a tree of impossible depth", tree->root);
-    return check_page(c, tree->root, tree->depth, value_ok);
+    rv = check_page(c, walk, tree->root, tree->depth);
+    if (rv == 0 && walk->entries != tree->entries)
+        rv = damaged(c, "a tree with another number of entries than it says", tree->root);
+    return rv;
 }
 
-static int any_value(struct check *c, uint64_t pgno, const struct node *node, const uint8_t *value,
-                     size_t len)
+static int any_value(struct check *c, const struct walk *walk, uint64_t pgno,
+                     const struct node *node, const uint8_t *value, size_t len)
 {
+    (void)walk;
     (void)value;
     (void)len;
-    if (node->key_size != sizeof(uint64_t) || node->flags & F_SUBDATA)
-        return damaged(c, "a record without a proper key", pgno);
-    return 0;
+    return node->flags & ~F_BIGDATA ? damaged(c, "a node of a kind we never write", pgno) : 0;
 }
 
-/* The main tree holds the roots of the others. */
-static int named_tree(struct check *c, uint64_t pgno, const struct node *node, const uint8_t *value,
-                      size_t len)
+/* The main tree holds the roots of the others, in order of their names. */
+static int named_tree(struct check *c, const struct walk *walk, uint64_t pgno,
+                      const struct node *node, const uint8_t *value, size_t len)
 {
+    static const char *const NAMES[] = {"clients", "locks", "state"};
+    struct walk inner = {.value_ok = any_value};
     struct tree tree;
+    const char *name;
 
-    if (!(node->flags & F_SUBDATA) || len != sizeof(tree))
+    if (node->flags != F_SUBDATA || len != sizeof(tree) || walk->entries > HF_COUNT_OF(NAMES))
         return damaged(c, "a main tree that is not ours", pgno);
+    name = NAMES[walk->entries - 1];
     memcpy(&tree, value, sizeof(tree));
-    return check_tree(c, &tree, any_value);
+    if (node->key_size != strlen(name) || memcmp(walk->key, name, node->key_size) != 0 ||
+        tree.flags != T_INTEGERKEY)
+        return damaged(c, "a main tree that is not ours", pgno);
+    return check_tree(c, &tree, &inner);
 }
 
 /* The values of the free tree are lists of page numbers, preceded by their count. */
-static int free_list(struct check *c, uint64_t pgno, const struct node *node, const uint8_t *value,
-                     size_t len)
+static int free_list(struct check *c, const struct walk *walk, uint64_t pgno,
+                     const struct node *node, const uint8_t *value, size_t len)
 {
     uint64_t count;
     int rv = 0;
 
-    (void)node;
-    if (len < sizeof(count))
+    (void)walk;
+    if (node->flags & ~F_BIGDATA || len < sizeof(count))
         return damaged(c, "a bad list of free pages", pgno);
     memcpy(&count, value, sizeof(count));
     if (count > len / sizeof(count) - 1)
@@ -290,9 +403,13 @@ static int free_list(struct check *c, uint64_t pgno, const struct node *node, co
 
 static int check_mapped(struct check *c)
 {
+    struct walk trees = {.value_ok = named_tree, .named = true};
+    struct walk free_pages = {.value_ok = free_list};
     struct meta meta;
-    int rv = choose_meta(c, &meta);
+    int rv = check_machine(c);
 
+    if (rv == 0)
+        rv = choose_meta(c, &meta);
     if (rv < 0)
         return rv;
     if (meta.last_pgno > c->size / c->page_size + SLACK_PAGES)
@@ -301,9 +418,9 @@ static int check_mapped(struct check *c)
     c->used = hf_calloc(c->alloc, 1, c->n_pages / 8 + 1);
     if (!c->used)
         return HF_ENOMEM;
-    rv = check_tree(c, &meta.trees[1], named_tree);
+    rv = check_tree(c, &meta.trees[1], &trees);
     if (rv == 0)
-        rv = check_tree(c, &meta.trees[0], free_list);
+        rv = check_tree(c, &meta.trees[0], &free_pages);
     hf_free(c->alloc, c->used);
     return rv;
 }

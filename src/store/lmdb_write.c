@@ -4,11 +4,6 @@
 
 #include "store/lmdb_read.h"
 
-static uint64_t key_of(enum hf_record_kind kind, uint64_t id)
-{
-    return kind == HF_RECORD_SERVER ? HF_LMDB_SERVER : id;
-}
-
 /* The greatest id of a tree. New records have greater ids and can be appended. */
 struct tail {
     bool empty;
@@ -33,7 +28,7 @@ static bool beyond(const struct tail *tail, uint64_t id)
 
 static int write_op(MDB_cursor *cursor, struct tail *tail, const struct hf_op *op)
 {
-    uint64_t id = key_of(op->kind, op->id);
+    uint64_t id = hf_lmdb_key_of(op->kind, op->id);
     MDB_val key = hf_lmdb_number(&id);
     MDB_val value = {op->value.len, (void *)op->value.data};
     int error;

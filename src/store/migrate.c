@@ -48,6 +48,19 @@ static int current_version(struct hf_pg *pg, int *out)
         *out, hf_n_migrations);
 }
 
+int hf_migrate_check(struct hf_pg *pg)
+{
+    int version;
+    int rv = current_version(pg, &version);
+
+    if (rv < 0 || version == hf_n_migrations)
+        return rv;
+    return hf_store_fail(pg->store, HF_EVERSION,
+                         "the database has schema %d, this program has %d; a migration was taken "
+                         "back: restart this daemon",
+                         version, hf_n_migrations);
+}
+
 static void tell(hf_migrate_report report, void *ctx, const struct hf_migration *m,
                  const char *state)
 {
@@ -77,12 +90,23 @@ static int step(struct hf_pg *pg, const struct hf_migration *m, bool up)
                              WHAT, NULL);
 }
 
-static int end_transaction(struct hf_pg *pg, int rv)
+int hf_migrate_begin(struct hf_pg *pg, const char *what)
+{
+    int rv = hf_pg_exec(pg, "SELECT pg_advisory_lock(" HF_PG_MIGRATION_LOCK ")", what, NULL);
+
+    return rv < 0 ? rv : hf_pg_exec(pg, "BEGIN", what, NULL);
+}
+
+/* A session that fails to give the lock back is closed by its owner, which gives it back. */
+int hf_migrate_end(struct hf_pg *pg, const char *what, int rv)
 {
     if (rv == 0)
-        return hf_pg_exec(pg, "COMMIT", WHAT, NULL);
-    hf_pg_rollback(pg);
-    return rv;
+        rv = hf_pg_exec(pg, "COMMIT", what, NULL);
+    if (rv < 0) {
+        hf_pg_rollback(pg);
+        return rv;
+    }
+    return hf_pg_exec(pg, "SELECT pg_advisory_unlock(" HF_PG_MIGRATION_LOCK ")", what, NULL);
 }
 
 /* The schema of a service is made once; what exists needs no right to make it. */
@@ -109,8 +133,7 @@ static int make_schema(struct hf_pg *pg)
 /* Two daemons of a service may start at the same moment: the second waits, and looks again. */
 static int begin_up(struct hf_pg *pg, int *version)
 {
-    int rv =
-        hf_pg_exec(pg, "BEGIN; SELECT pg_advisory_xact_lock(" HF_PG_MIGRATION_LOCK ")", WHAT, NULL);
+    int rv = hf_migrate_begin(pg, WHAT);
 
     if (rv == 0)
         rv = make_schema(pg);
@@ -129,7 +152,7 @@ int hf_migrate_up(struct hf_pg *pg, hf_migrate_report report, void *ctx)
     rv = begin_up(pg, &version);
     for (int i = version; i < hf_n_migrations && rv == 0; i++)
         rv = step(pg, &hf_migrations[i], true);
-    rv = end_transaction(pg, rv);
+    rv = hf_migrate_end(pg, WHAT, rv);
     for (int i = version; i < hf_n_migrations && rv == 0; i++)
         tell(report, ctx, &hf_migrations[i], "applied");
     return rv;
@@ -144,10 +167,10 @@ int hf_migrate_down(struct hf_pg *pg, hf_migrate_report report, void *ctx)
         return rv;
     if (version == 0)
         return hf_store_fail(pg->store, HF_ENOENT, "there is no migration to take back");
-    rv = hf_pg_exec(pg, "BEGIN", WHAT, NULL);
-    if (rv < 0)
-        return rv;
-    rv = end_transaction(pg, step(pg, &hf_migrations[version - 1], false));
+    rv = hf_migrate_begin(pg, WHAT);
+    if (rv == 0)
+        rv = step(pg, &hf_migrations[version - 1], false);
+    rv = hf_migrate_end(pg, WHAT, rv);
     if (rv == 0)
         tell(report, ctx, &hf_migrations[version - 1], "taken back");
     return rv;

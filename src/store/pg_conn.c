@@ -93,10 +93,10 @@ static const struct {
     {"40001", HF_EBUSY},    /* serialization failure */
     {"40P01", HF_EBUSY},    /* deadlock */
     {"55P03", HF_EBUSY},    /* lock timeout */
-    {"23505", HF_EBUSY},    /* unique violation: a row that we took for new; sent again as a put */
     {"53100", HF_ENOSPC},   /* disk full */
     {"53200", HF_ENOMEM},   /* out of memory */
     {"25006", HF_EROFS},    /* read-only transaction */
+    {"0A000", HF_EROFS},    /* BEGIN READ WRITE during recovery; we use no other feature */
     {"28", HF_EDENIED},     /* authorization */
     {"42501", HF_EDENIED},  /* privilege */
     {"42P01", HF_EFORMAT},  /* undefined table */
@@ -139,20 +139,28 @@ static int choose_schema(struct hf_pg *pg, const char *service)
     return 0;
 }
 
+/* libpq's own message would quote the string, and with it perhaps a password. */
+const char *hf_store_dsn_obstacle(const char *dsn)
+{
+    PQconninfoOption *options = PQconninfoParse(dsn, NULL);
+
+    if (!options)
+        return "store.dsn is not a connection string that libpq understands; write "
+               "\"host=... dbname=... user=...\" or \"postgresql://...\"";
+    PQconninfoFree(options);
+    return NULL;
+}
+
 int hf_pg_init(struct hf_pg *pg, struct hf_store *store, const struct hf_store_config *config)
 {
     const char *dsn = config->dsn ? config->dsn : "";
-    PQconninfoOption *options = PQconninfoParse(dsn, NULL);
+    const char *obstacle = hf_store_dsn_obstacle(dsn);
     uint64_t nonce;
 
     *pg = (struct hf_pg){.store = store,
                          .timeout_ms = config->timeout_ms ? config->timeout_ms : HF_PG_TIMEOUT_MS};
-    /* libpq's own message would quote the string, and with it perhaps a password. */
-    if (!options)
-        return hf_store_fail(store, HF_EINVAL,
-                             "store.dsn is not a connection string that libpq understands; write "
-                             "\"host=... dbname=... user=...\" or \"postgresql://...\"");
-    PQconninfoFree(options);
+    if (obstacle)
+        return hf_store_fail(store, HF_EINVAL, "%s", obstacle);
     if (choose_schema(pg, config->service) < 0)
         return hf_store_fail(store, HF_EINVAL,
                              "\"%.64s\" is not a name for a service; use at most %d of a-z, 0-9, - "
@@ -180,6 +188,7 @@ void hf_pg_disconnect(struct hf_pg *pg)
 {
     PQfinish(pg->conn);
     pg->conn = NULL;
+    pg->read_only = false;
 }
 
 /*
@@ -188,6 +197,8 @@ void hf_pg_disconnect(struct hf_pg *pg)
  */
 void hf_pg_drop_dead(struct hf_pg *pg)
 {
+    if (pg->read_only)
+        hf_pg_disconnect(pg);
     while (pg->conn) {
         struct pollfd fd = {.fd = PQsocket(pg->conn), .events = POLLIN};
 
@@ -210,6 +221,7 @@ static int wait_socket(struct hf_pg *pg, short events)
     if (n > 0)
         return 0;
     hf_pg_disconnect(pg);
+    pg->last_host++; /* a former primary takes connections, and its commits wait for ever */
     return hf_store_fail(pg->store, HF_ETIMEDOUT, "PostgreSQL did not answer for %" PRIu32 " ms",
                          pg->timeout_ms);
 }
@@ -304,7 +316,10 @@ int hf_pg_check(struct hf_pg *pg, PGresult *result, const char *what)
     PQclear(result);
     if (PQstatus(pg->conn) == CONNECTION_BAD || rv == HF_EUNREACH)
         hf_pg_disconnect(pg);
-    return rv;
+    if (rv != HF_EROFS)
+        return rv;
+    pg->read_only = true;
+    return HF_EUNREACH;
 }
 
 /* Reads a query's results to the end and returns the last of them, or the first failure. */

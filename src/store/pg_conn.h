@@ -20,9 +20,10 @@ struct hf_pg {
     PGconn *conn;           /* NULL when not connected */
     char *dsn;
     uint32_t timeout_ms;
-    unsigned last_host;            /* of the hosts in dsn, the one that we were last connected to */
-    bool warned;                   /* the server sent a warning during the last statement */
-    char name[HF_PG_NAME_MAX];     /* application_name: tells our own sessions from all others */
+    unsigned last_host;        /* of the hosts in dsn, modulo their number: the one to begin with */
+    bool read_only;            /* the server cannot be written now: another one may be found */
+    bool warned;               /* the server sent a warning during the last statement */
+    char name[HF_PG_NAME_MAX]; /* application_name: tells our own sessions from all others */
     char schema[HF_PG_SCHEMA_MAX]; /* that every session uses; "": that of the role */
     int lock_number;               /* of the advisory lock of this schema */
     bool shares_lock;              /* with the other daemons of the service */
@@ -41,8 +42,9 @@ int hf_pg_connect(struct hf_pg *pg);
 void hf_pg_disconnect(struct hf_pg *pg);
 
 /*
- * Before something is sent on a connection that was idle: closes it if the server has. A batch that
- * is never sent is certain not to be durable.
+ * Before something is sent on a connection that was idle: closes it if the server has, or if the
+ * server cannot be written, because a later connection may find one that can. A batch that is never
+ * sent is certain not to be durable.
  */
 void hf_pg_drop_dead(struct hf_pg *pg);
 
@@ -65,7 +67,10 @@ int hf_pg_next(struct hf_pg *pg, PGresult **out);
  */
 int hf_pg_next_copied(struct hf_pg *pg, char **out, size_t *len);
 
-/* 0 for a result that is a success. Clears it otherwise, and sets the error text. */
+/*
+ * 0 for a result that is a success. Clears it otherwise, and sets the error text. HF_EUNREACH for a
+ * server that cannot be written, too: a switchover ends, or the name leads elsewhere.
+ */
 int hf_pg_check(struct hf_pg *pg, PGresult *result, const char *what);
 
 /*

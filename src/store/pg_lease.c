@@ -71,12 +71,10 @@ static int check_replication(struct hf_pg_session *session)
     return 0;
 }
 
-static const char MAKE_COMMON[] = "BEGIN; SELECT pg_advisory_xact_lock(" HF_PG_MIGRATION_LOCK ");"
-                                  "CREATE SCHEMA IF NOT EXISTS holdfast_common;"
+static const char MAKE_COMMON[] = "CREATE SCHEMA IF NOT EXISTS holdfast_common;"
                                   "CREATE TABLE IF NOT EXISTS holdfast_common.exports ("
                                   " name text PRIMARY KEY, service text NOT NULL,"
-                                  " fh_offset integer NOT NULL, fh_bytes bytea NOT NULL);"
-                                  "COMMIT";
+                                  " fh_offset integer NOT NULL, fh_bytes bytea NOT NULL)";
 
 #define EXPORTS_WHAT "cannot use the table of exports"
 
@@ -93,10 +91,10 @@ static int make_common(struct hf_pg *pg)
     PQclear(result);
     if (exists)
         return 0;
-    rv = hf_pg_exec(pg, MAKE_COMMON, EXPORTS_WHAT, NULL);
-    if (rv < 0)
-        hf_pg_rollback(pg);
-    return rv;
+    rv = hf_migrate_begin(pg, EXPORTS_WHAT);
+    if (rv == 0)
+        rv = hf_pg_exec(pg, MAKE_COMMON, EXPORTS_WHAT, NULL);
+    return hf_migrate_end(pg, EXPORTS_WHAT, rv);
 }
 
 static int fail_foreign(struct hf_pg *pg, const char *name)
@@ -152,34 +150,6 @@ int hf_pg_lease_join(struct hf_pg_session *session)
     for (unsigned i = 0; i < session->cluster->n_exports && rv == 0; i++)
         rv = claim(&session->pg, &session->cluster->exports[i]);
     return rv;
-}
-
-/*
- * The owner gives up the exports that its configuration no longer has. Should that fail, the next
- * take does it.
- */
-static void forget_exports(struct hf_pg_session *session)
-{
-    const struct hf_store_cluster *cluster = session->cluster;
-    const char *params[] = {service_of(&session->pg), NULL};
-    PGresult *result = NULL;
-    int rv = hf_pg_exec_params(&session->pg,
-                               "SELECT name FROM holdfast_common.exports WHERE service = $1", 1,
-                               params, EXPORTS_WHAT, &result);
-
-    for (int row = 0; rv == 0 && row < PQntuples(result); row++) {
-        unsigned i = 0;
-
-        params[1] = PQgetvalue(result, row, 0);
-        while (i < cluster->n_exports && strcmp(cluster->exports[i].name, params[1]) != 0)
-            i++;
-        if (i == cluster->n_exports)
-            rv = hf_pg_exec_params(
-                &session->pg,
-                "DELETE FROM holdfast_common.exports WHERE service = $1 AND name = $2", 2, params,
-                EXPORTS_WHAT, NULL);
-    }
-    PQclear(result);
 }
 
 /* ---- the row ---- */
@@ -334,7 +304,11 @@ static int judge_take(struct hf_pg_session *session, const PGresult *result)
         return hf_pg_fail_unreplicated(&session->pg);
     session->pg.store->in_doubt = false;
     if (PQntuples(result) == 0) {
+        int rv = hf_migrate_check(&session->pg);
+
         session->offered_nonce = 0;
+        if (rv < 0) /* no row: the lease may be taken, but not by this program */
+            return rv;
         find_row(session);
         return hf_store_fail(session->pg.store, HF_EBUSY,
                              "the lease was renewed or taken in the meantime");
@@ -352,12 +326,14 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
     char beat[NUMBER_MAX];
     char nonce[NUMBER_MAX];
     char new_epoch[NUMBER_MAX];
+    char schema[NUMBER_MAX];
     const char *const params[] = {number(epoch, order->epoch),
                                   number(beat, order->beat),
                                   number(nonce, order->nonce),
                                   session->cluster->node,
                                   session->pg.name,
-                                  number(new_epoch, order->new_epoch)};
+                                  number(new_epoch, order->new_epoch),
+                                  number(schema, (uint64_t)hf_n_migrations)};
     PGresult *result;
     int rv = end_owner_session(session, params);
 
@@ -369,8 +345,10 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
                            "UPDATE server_state s SET fence = $6, nonce = $3, beat = beat + 1,"
                            " released = false, node = $4, session = $5,"
                            " taken_at = clock_timestamp()"
-                           " WHERE fence = $1 AND beat = $2 AND NOT alarm RETURNING " ROW,
-                           6, params, "cannot take the lease", &result);
+                           " WHERE fence = $1 AND beat = $2 AND NOT alarm"
+                           " AND (SELECT max(version) FROM holdfast_migrations) = $7::int"
+                           " RETURNING " ROW,
+                           7, params, "cannot take the lease", &result);
     if (rv < 0) {
         session->pg.store->in_doubt = !session->pg.conn;
         return rv;
@@ -452,16 +430,11 @@ static void look_around(struct hf_pg_session *session, struct hf_store_lease_cal
 
 int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
-    int rv;
-
     switch (call->order.action) {
     case HF_LEASE_POLL:
         return poll_lease(session, call);
     case HF_LEASE_TAKE:
-        rv = take(session, &call->order);
-        if (rv == 0)
-            forget_exports(session);
-        return rv;
+        return take(session, &call->order);
     case HF_LEASE_RENEW:
         look_around(session, call);
         return 0;
@@ -480,6 +453,55 @@ int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *ca
 
 /* ---- loading ---- */
 
+/* The names as a PostgreSQL array, each in quotes. */
+static int list_exports(const struct hf_store_cluster *cluster, struct hf_buf *out)
+{
+    int rv = hf_buf_append(out, "{", 1);
+
+    for (unsigned i = 0; i < cluster->n_exports && rv == 0; i++) {
+        const char *name = cluster->exports[i].name;
+
+        rv = hf_buf_append(out, i ? ",\"" : "\"", i ? 2 : 1);
+        for (; *name && rv == 0; name++) {
+            bool special = *name == '"' || *name == '\\';
+            char escaped[] = {'\\', *name};
+
+            rv = hf_buf_append(out, escaped + !special, special ? 2 : 1);
+        }
+        if (rv == 0)
+            rv = hf_buf_append(out, "\"", 1);
+    }
+    return rv < 0 ? rv : hf_buf_append(out, "}", 2);
+}
+
+/* Should it fail without losing the connection (a right that is missing), it is only not tidy. */
+int hf_pg_lease_forget_exports(struct hf_pg_session *session, const struct hf_lease_row *mine)
+{
+    char epoch[NUMBER_MAX];
+    char nonce[NUMBER_MAX];
+    struct hf_buf names;
+    int rv;
+
+    hf_buf_init(&names, session->pg.store->alloc);
+    rv = list_exports(session->cluster, &names);
+    if (rv < 0) {
+        rv = hf_store_fail(session->pg.store, rv, "out of memory");
+    } else {
+        const char *const params[] = {service_of(&session->pg),
+                                      (const char *)hf_buf_view(&names).data,
+                                      number(epoch, mine->epoch), number(nonce, mine->nonce)};
+
+        rv = hf_pg_exec_params(&session->pg,
+                               "DELETE FROM holdfast_common.exports WHERE service = $1"
+                               " AND name <> ALL ($2::text[]) AND EXISTS (SELECT FROM server_state"
+                               " WHERE fence = $3 AND nonce = $4)",
+                               4, params, EXPORTS_WHAT, NULL);
+        rv = session->pg.conn ? 0 : rv;
+    }
+    hf_buf_free(&names);
+    return rv;
+}
+
 int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mine)
 {
     struct hf_lease_row row;
@@ -494,6 +516,8 @@ int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mi
         return rv;
     row = row_of(result);
     PQclear(result);
+    if (!mine)
+        return 0;
     if (row.epoch < mine->epoch || row.beat < mine->beat)
         return hf_store_fail(session->pg.store, HF_EBEHIND,
                              "cannot load: the database is older than the lease that was taken");

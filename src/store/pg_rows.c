@@ -155,10 +155,13 @@ static void put_addrs(struct row_writer *w, const struct hf_addr *addrs, unsigne
     put_text(w, text);
 }
 
-static void put_server(struct row_writer *w, const struct hf_record_server *s)
+/* Epoch and clean have columns of their own, for operators; all of it is in the encoded record. */
+static void put_server(struct row_writer *w, const struct hf_record_server *s,
+                       struct hf_bytes record)
 {
     put_i64(w, (int64_t)s->epoch);
     put_bool(w, s->clean);
+    put_bytes(w, record);
 }
 
 static void put_client(struct row_writer *w, const struct hf_record_client *c)
@@ -220,7 +223,7 @@ int hf_pg_rows_add(struct hf_pg_rows *rows, enum hf_record_kind kind, struct hf_
     case HF_RECORD_SERVER:
         rv = hf_record_decode_server(record, &r.server);
         if (rv == 0)
-            put_server(&w, &r.server);
+            put_server(&w, &r.server, record);
         break;
     case HF_RECORD_CLIENT:
         rv = hf_record_decode_client(record, &r.client);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -21,6 +22,8 @@
 #define LOCK_MATCH                                                                            \
     "l.locktype = 'advisory' AND l.classid = " LOCK_CLASS " AND l.objid = $1::int4::oid AND " \
     "l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+
+enum { ENDING_MS = 5 }; /* between two looks for a session that is ending */
 
 static const enum hf_record_kind KINDS[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
 
@@ -43,7 +46,8 @@ static const struct {
  *
  * lock_timeout: an answer comes before we stop waiting for one. client_min_messages: warnings reach
  * us (see hf_pg_fail_unreplicated()), whatever the role's default. plan_cache_mode: the plans of
- * our statements do not depend on their parameters, so none is made twice.
+ * our statements do not depend on their parameters, so none is made twice. jit: none of them runs
+ * for long enough to be worth compiling.
  *
  * The others make the server end our session within 5 s of the last packet from our host. Without
  * them the session of a host that lost its power would keep the advisory lock, and a transaction
@@ -56,7 +60,7 @@ static const char SET_UP[] =
     "  WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),"
     " (SELECT count(set_config(name, wanted, false)) FROM pg_settings"
     "  JOIN (VALUES ('lock_timeout', $1, true), ('client_min_messages', 'warning', true),"
-    "   ('plan_cache_mode', 'force_generic_plan', true),"
+    "   ('plan_cache_mode', 'force_generic_plan', true), ('jit', 'off', true),"
     "   ('tcp_keepalives_idle', '2', false), ('tcp_keepalives_interval', '1', false),"
     "   ('tcp_keepalives_count', '3', false), ('tcp_user_timeout', '5000', false))"
     "  AS ours (name, wanted, always) USING (name)"
@@ -139,25 +143,32 @@ static int end_lost_sessions(struct hf_pg *pg)
                              1, params, "cannot end the old session", NULL);
 }
 
-/* The same, and waits until they are gone: nothing that they were sent can take effect later. */
+/*
+ * As above, and waits until they are gone: nothing that they were sent can take effect later. A
+ * session is listed until its transaction has ended.
+ */
 static int outlive_lost_sessions(struct hf_pg *pg)
 {
-    char patience[16];
-    const char *const params[] = {pg->name, patience};
+    const char *const params[] = {pg->name};
     PGresult *result;
-    int rv;
+    bool gone = false;
+    int rv = end_lost_sessions(pg);
 
-    hf_format(patience, sizeof(patience), "%" PRIu32, pg->timeout_ms / 2);
-    rv = hf_pg_exec_params(pg,
-                           "SELECT count(*) FILTER (WHERE NOT ended) FROM (SELECT "
-                           "pg_terminate_backend(pid, $2) AS ended FROM pg_stat_activity WHERE "
-                           "application_name = $1 AND pid <> pg_backend_pid()) AS old",
-                           2, params, "cannot end the old session", &result);
-    if (rv < 0)
-        return rv;
-    if (strcmp(PQgetvalue(result, 0, 0), "0") != 0)
-        rv = hf_store_fail(pg->store, HF_EBUSY, "an old session of this process does not end");
-    PQclear(result);
+    for (uint32_t waited_ms = 0; rv == 0 && !gone; waited_ms += ENDING_MS) {
+        if (waited_ms > pg->timeout_ms / 2)
+            return hf_store_fail(pg->store, HF_EBUSY,
+                                 "an old session of this process does not end");
+        if (waited_ms > 0)
+            usleep(ENDING_MS * 1000);
+        rv = hf_pg_exec_row(pg,
+                            "SELECT count(*) FROM pg_stat_activity"
+                            " WHERE application_name = $1 AND pid <> pg_backend_pid()",
+                            1, params, "cannot end the old session", &result);
+        if (rv < 0)
+            return rv;
+        gone = strcmp(PQgetvalue(result, 0, 0), "0") == 0;
+        PQclear(result);
+    }
     return rv;
 }
 
@@ -300,9 +311,6 @@ static bool send_prepares(struct hf_pg *pg)
     for (size_t i = 0; i < HF_COUNT_OF(KINDS); i++) {
         const struct hf_pg_table *table = hf_pg_table_of(KINDS[i]);
 
-        if (table->add && !PQsendPrepare(pg->conn, hf_pg_statement_name(name, "add", KINDS[i]),
-                                         table->add, 0, NULL))
-            return false;
         if (!PQsendPrepare(pg->conn, hf_pg_statement_name(name, "put", KINDS[i]), table->put, 0,
                            NULL) ||
             !PQsendPrepare(pg->conn, hf_pg_statement_name(name, "delete", KINDS[i]), table->delete,
@@ -336,6 +344,8 @@ static int start_first(struct hf_pg_session *session)
     if (rv == 0)
         rv = session->cluster ? hf_pg_lease_join(session) : take_fence(session);
     session->pg.timeout_ms = timeout_ms;
+    if (rv == 0 && session->cluster)
+        rv = set_up(&session->pg); /* once more, with the time limits that hold from now on */
     session->started = rv == 0;
     return rv;
 }

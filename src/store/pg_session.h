@@ -61,7 +61,7 @@ int hf_pg_session_check(struct hf_pg_session *session);
  */
 int hf_pg_session_connect(struct hf_pg *pg, bool lock);
 
-/* The name under which a statement on records of one kind is prepared: "add_locks", ... */
+/* The name under which a statement on records of one kind is prepared: "put_locks", ... */
 const char *hf_pg_statement_name(char name[HF_PG_STATEMENT_MAX], const char *verb,
                                  enum hf_record_kind kind);
 

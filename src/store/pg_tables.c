@@ -5,10 +5,13 @@
 #define COPY_OUT(source) "COPY " source " TO STDOUT (FORMAT binary)"
 
 static const struct hf_pg_table SERVER = {
-    .n_columns = 2,
-    .put = "UPDATE server_state SET epoch = ($1::int8[])[1], clean = ($2::bool[])[1]",
-    .delete = "UPDATE server_state SET epoch = NULL, clean = NULL WHERE 0 = ANY ($1::int8[])",
-    .list = COPY_OUT("(SELECT epoch, clean FROM server_state WHERE epoch IS NOT NULL)"),
+    .n_columns = 3,
+    .put = "UPDATE server_state SET epoch = ($1::int8[])[1], clean = ($2::bool[])[1], "
+           "record = ($3::bytea[])[1]",
+    .delete = "UPDATE server_state SET epoch = NULL, clean = NULL, record = NULL WHERE 0 = ANY "
+              "($1::int8[])",
+    .list = COPY_OUT(
+        "(SELECT epoch, clean, coalesce(record, '') FROM server_state WHERE epoch IS NOT NULL)"),
 };
 
 #define CLIENT_COLUMNS                                                                 \
@@ -26,7 +29,6 @@ static const struct hf_pg_table SERVER = {
 
 static const struct hf_pg_table CLIENTS = {
     .n_columns = 16,
-    .add = CLIENT_INSERT,
     .put = CLIENT_INSERT
     " ON CONFLICT (id) DO UPDATE SET (" CLIENT_COLUMNS ") = "
     "(excluded.id, excluded.protocol, excluded.transport, excluded.mon_name, "
@@ -50,7 +52,6 @@ static const struct hf_pg_table CLIENTS = {
 
 static const struct hf_pg_table LOCKS = {
     .n_columns = 11,
-    .add = LOCK_INSERT,
     .put = LOCK_INSERT
     " ON CONFLICT (id) DO UPDATE SET (" LOCK_COLUMNS ") = "
     "(excluded.id, excluded.client_id, excluded.share, excluded.file_handle, "

@@ -169,10 +169,17 @@ static unsigned get_addrs(struct tuple_reader *r, struct hf_addr *addrs, unsigne
 static int encode_server(struct tuple_reader *r, struct hf_buf *out)
 {
     struct hf_record_server s = {0};
+    uint64_t epoch = get_number(r);
+    bool clean = get_number_below(r, 1);
+    struct hf_bytes record = get_bytes(r, HF_RECORD_SERVER_MAX);
+    int rv = record.len > 0 ? hf_record_decode_server(record, &s) : 0;
 
-    s.epoch = get_number(r);
-    s.clean = get_number_below(r, 1);
-    return r->bad ? HF_EFORMAT : hf_record_encode_server(&s, out);
+    if (r->bad || rv < 0)
+        return r->bad ? HF_EFORMAT : rv;
+    if (s.epoch != epoch) /* written by a program that does not know the column */
+        s = (struct hf_record_server){.epoch = epoch};
+    s.clean = clean;
+    return hf_record_encode_server(&s, out);
 }
 
 static int encode_client(struct tuple_reader *r, struct hf_buf *out)

@@ -20,13 +20,14 @@
 #include "store/pg_tables.h"
 #include "store/pg_tuples.h"
 
+enum { PIECE_ROWS = 500 }; /* some 5 ms of the server's time */
+
 struct postgres {
     struct hf_pg_session session;
     struct hf_pg_journal journal;
     struct hf_changes changes; /* what goes to the tables; for a reader, what the journal changes */
     struct hf_pg_rows rows;
-    struct hf_buf record;                /* scratch: one encoded record on its way to a visitor */
-    uint64_t newest[HF_RECORD_LOCK + 1]; /* by kind: no higher id is in the table */
+    struct hf_buf record; /* scratch: one encoded record on its way to a visitor */
 };
 
 static void release(struct hf_store *store)
@@ -39,22 +40,6 @@ static void release(struct hf_store *store)
     hf_pg_journal_free(&p->journal);
     hf_pg_free(&p->session.pg);
     hf_free(store->alloc, p);
-}
-
-/* The store is ours, so what is found stays true until we write. */
-static int read_newest(struct postgres *p)
-{
-    PGresult *result;
-    int rv =
-        hf_pg_exec_row(&p->session.pg, HF_PG_NEWEST_IDS, 0, NULL, "cannot use the store", &result);
-
-    if (rv < 0)
-        return rv;
-    p->newest[HF_RECORD_SERVER] = UINT64_MAX; /* its row is always there */
-    p->newest[HF_RECORD_CLIENT] = (uint64_t)strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-    p->newest[HF_RECORD_LOCK] = (uint64_t)strtoll(PQgetvalue(result, 0, 1), NULL, 10);
-    PQclear(result);
-    return 0;
 }
 
 /* Everything but a connection. */
@@ -71,6 +56,7 @@ static int prepare(struct hf_store *store, const struct hf_store_config *config)
     hf_pg_rows_init(&p->rows, store->alloc);
     hf_buf_init(&p->record, store->alloc);
     p->session.cluster = config->cluster;
+    store->leased = config->cluster != NULL;
     rv = hf_pg_init(&p->session.pg, store, config);
     if (rv < 0)
         release(store);
@@ -85,8 +71,6 @@ static int postgres_open(struct hf_store *store, const struct hf_store_config *c
     if (rv < 0)
         return rv;
     rv = hf_pg_session_ready(&p->session);
-    if (rv == 0)
-        rv = read_newest(p);
     if (rv < 0)
         release(store);
     return rv;
@@ -124,54 +108,46 @@ static int fail_record(struct hf_store *store, enum hf_record_kind kind, int cod
                          hf_store_kind_name(kind), hf_strerror(code));
 }
 
-/* The three ways in which changes reach a table, and one in which they need not. */
-enum way { WAY_DELETE, WAY_PUT, WAY_ADD, WAY_NONE };
-
-static const char *const VERBS[] = {"delete", "put", "add"};
-
 /*
- * Ids grow and are never used twice, so a record with an id above all that the table has had is
- * new, and need not be looked for, neither to replace nor to delete it.
+ * The rows gathered, as one statement. Then the server is asked to answer so far: a large batch
+ * consists of many statements, and each shows that the server is at work, so that no batch is too
+ * large for the time that we wait for a sign of life.
  */
-static enum way way_of(const struct postgres *p, const struct hf_op *op)
-{
-    bool new = op->id > p->newest[op->kind];
-
-    if (op->type == HF_OP_DELETE)
-        return new ? WAY_NONE : WAY_DELETE;
-    return new ? WAY_ADD : WAY_PUT;
-}
-
-/* Those operations on one kind that go one way: one statement, or none. */
-static int send_ops(struct postgres *p, enum way way, const struct hf_op *ops, size_t count)
+static int send_piece(struct postgres *p, bool deletes, enum hf_record_kind kind)
 {
     char name[HF_PG_STATEMENT_MAX];
+    bool whole = p->rows.n_rows < PIECE_ROWS;
+
+    if (p->rows.n_rows == 0)
+        return 0;
+    hf_pg_statement_name(name, deletes ? "delete" : "put", kind);
+    if (!send_rows(p, name) || (!whole && !PQsendFlushRequest(p->session.pg.conn)))
+        return hf_pg_fail_send(&p->session.pg);
+    hf_pg_rows_clear(&p->rows);
+    return 0;
+}
+
+/*
+ * Those operations on one kind that have one type. What is in the table decides what a statement
+ * does with an id, never what this process believes to be there.
+ */
+static int send_ops(struct postgres *p, enum hf_op_type type, const struct hf_op *ops, size_t count)
+{
+    bool deletes = type == HF_OP_DELETE;
     int rv = 0;
 
     hf_pg_rows_clear(&p->rows);
-    for (size_t i = 0; i < count && rv == 0; i++) {
-        if (way_of(p, &ops[i]) != way)
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i].type != type)
             continue;
-        rv = way == WAY_DELETE ? hf_pg_rows_add_id(&p->rows, ops[i].id)
-                               : hf_pg_rows_add(&p->rows, ops[i].kind, ops[i].value);
+        rv = deletes ? hf_pg_rows_add_id(&p->rows, ops[i].id)
+                     : hf_pg_rows_add(&p->rows, ops[i].kind, ops[i].value);
+        if (rv < 0)
+            return fail_record(p->session.pg.store, ops[0].kind, rv);
+        if (p->rows.n_rows == PIECE_ROWS && (rv = send_piece(p, deletes, ops[0].kind)) < 0)
+            return rv;
     }
-    if (rv < 0)
-        return fail_record(p->session.pg.store, ops[0].kind, rv);
-    if (p->rows.n_rows == 0)
-        return 0;
-    hf_pg_statement_name(name, VERBS[way], ops[0].kind);
-    return send_rows(p, name) ? 0 : hf_pg_fail_send(&p->session.pg);
-}
-
-/* Whatever becomes of the batch, its records are not taken for new again. */
-static void note_ids(struct postgres *p)
-{
-    for (size_t i = 0; i < p->changes.count; i++) {
-        const struct hf_op *op = &p->changes.ops[i];
-
-        if (op->type == HF_OP_PUT && op->id > p->newest[op->kind])
-            p->newest[op->kind] = op->id;
-    }
+    return send_piece(p, deletes, ops[0].kind);
 }
 
 /* Alone, the fence number; with standbys, the lease, and the beats that it may have now. */
@@ -200,10 +176,10 @@ static int send_changes(struct postgres *p)
         const struct hf_op *ops = &changes->ops[from];
         size_t count = hf_changes_run(changes, &from);
 
-        for (enum way way = WAY_DELETE; way <= WAY_ADD && rv == 0; way++)
-            rv = send_ops(p, way, ops, count);
+        rv = send_ops(p, HF_OP_DELETE, ops, count);
+        if (rv == 0)
+            rv = send_ops(p, HF_OP_PUT, ops, count);
     }
-    note_ids(p);
     return rv;
 }
 
@@ -307,8 +283,11 @@ static int commit_to(struct hf_store *store, const struct hf_batch *batch, enum 
 static int commit(struct hf_store *store, const struct hf_batch *batch)
 {
     struct postgres *p = store->state;
-    int rv = know_journal(p);
+    int rv;
 
+    if (batch->n_ops == 0)
+        return transact(store, batch, PLACE_NOWHERE);
+    rv = know_journal(p);
     if (rv < 0)
         return rv;
     return commit_to(store, batch,
@@ -366,20 +345,19 @@ static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
     return p->session.cluster ? apply_as_owner(store, batch) : commit(store, batch);
 }
 
-/* Empties the journal. Should it fail, the journal is as good a place. */
+/* Empties the journal. Should it fail, the journal is as good a place, until the next attempt. */
 static int postgres_tidy(struct hf_store *store)
 {
     struct postgres *p = store->state;
-    int rv;
+    int rv = p->session.fence ? ready_as_owner(store) : 0;
 
-    store->untidy = false;
-    if (p->session.fence == 0)
-        return 0;
-    rv = ready_as_owner(store);
-    if (rv == 0)
+    if (rv == 0 && p->session.fence)
         rv = know_journal(p);
-    if (rv < 0 || hf_pg_journal_is_empty(&p->journal))
+    if (rv < 0)
         return rv;
+    store->untidy = p->session.fence && !hf_pg_journal_is_empty(&p->journal);
+    if (!store->untidy)
+        return 0;
     rv = p->session.cluster && !p->session.beat_known ? renew(store) : 0;
     if (rv < 0)
         return rv;
@@ -415,8 +393,6 @@ static int postgres_lease(struct hf_store *store, struct hf_store_lease_call *ca
         rv = hf_pg_lease_do(&p->session, call);
     if (p->session.fence != before)
         p->session.journal_known = false;
-    if (rv == 0 && p->session.fence != before && p->session.fence != 0)
-        rv = read_newest(p);
     return rv;
 }
 
@@ -556,6 +532,8 @@ static int load_owned(struct hf_store *store, const struct hf_lease_row *mine,
     struct postgres *p = store->state;
     int rv = hf_pg_session_connect(&p->session.pg, false);
 
+    if (rv == 0 && mine)
+        rv = hf_pg_lease_forget_exports(&p->session, mine);
     if (rv == 0)
         rv = hf_pg_lease_see(&p->session, mine);
     if (rv == 0)

@@ -110,6 +110,7 @@ struct walk {
     hf_store_visit visit;
     void *ctx;
     int visitor_code;
+    enum hf_record_kind kind; /* of the record it failed on */
 };
 
 static int walk_visit(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
@@ -117,45 +118,61 @@ static int walk_visit(void *ctx, enum hf_record_kind kind, struct hf_bytes recor
     struct walk *walk = ctx;
 
     walk->visitor_code = walk->visit(walk->ctx, kind, record);
+    walk->kind = kind;
     return walk->visitor_code;
 }
 
-static int list(struct hf_store *store, enum hf_record_kind kind, hf_store_visit visit, void *ctx)
+static int end_walk(struct hf_store *store, const struct walk *walk, int rv)
 {
-    struct walk walk = {visit, ctx, 0};
-    int rv = store->backend->list(store, kind, walk_visit, &walk);
-    return walk.visitor_code < 0 ? hf_store_blame_record(store, kind, rv) : rv;
+    return walk->visitor_code < 0 ? hf_store_blame_record(store, walk->kind, rv) : rv;
 }
 
 int hf_store_load(struct hf_store *store, hf_store_visit visit, void *ctx)
 {
     static const enum hf_record_kind ORDER[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
+    struct walk walk = {.visit = visit, .ctx = ctx};
     int rv = 0;
 
     HF_ASSERT(store->backend);
+    if (store->backend->load)
+        return end_walk(store, &walk, store->backend->load(store, walk_visit, &walk));
     for (size_t i = 0; i < HF_COUNT_OF(ORDER) && rv == 0; i++)
-        rv = list(store, ORDER[i], visit, ctx);
-    return rv;
+        rv = store->backend->list(store, ORDER[i], walk_visit, &walk);
+    return end_walk(store, &walk, rv);
+}
+
+struct hf_store hf_store_share(const struct hf_store *store)
+{
+    return (struct hf_store){
+        .backend = store->backend, .alloc = store->alloc, .state = store->state};
+}
+
+bool hf_store_is_shared(const struct hf_store *store)
+{
+    return store->backend->load != NULL;
 }
 
 int hf_store_apply(struct hf_store *store, const struct hf_batch *batch)
 {
     HF_ASSERT(store->backend);
     store->in_doubt = false;
-    return batch->n_ops == 0 ? 0 : store->backend->apply(store, batch);
+    return batch->n_ops == 0 && !store->leased ? 0 : store->backend->apply(store, batch);
 }
 
-enum hf_store_written hf_store_write(struct hf_store *store, const struct hf_batch *batch)
+bool hf_store_write(struct hf_store *store, const struct hf_batch *batch)
 {
     HF_ASSERT(store->backend && batch->may_be_lost);
-    return store->backend->write ? store->backend->write(store, batch) : HF_STORE_NOT_WRITTEN;
+    return store->backend->write && store->backend->write(store, batch);
 }
 
-enum hf_store_written hf_store_write_through(struct hf_store *store, const struct hf_batch *batch)
+bool hf_store_is_full(const struct hf_store *store)
 {
-    HF_ASSERT(store->backend);
-    return store->backend->write_through ? store->backend->write_through(store, batch)
-                                         : HF_STORE_NOT_WRITTEN;
+    return store->backend->is_full && store->backend->is_full(store);
+}
+
+int hf_store_move(struct hf_store *store)
+{
+    return store->backend->move ? store->backend->move(store) : 0;
 }
 
 int hf_store_flush(struct hf_store *store)
@@ -188,6 +205,13 @@ bool hf_store_lease_row(const struct hf_store *store, struct hf_lease_row *out)
     return store->backend->lease_row && store->backend->lease_row(store, out);
 }
 
+bool hf_store_can_read_aside(const struct hf_store_config *config)
+{
+    const struct hf_store_backend *backend = find_backend(config->backend);
+
+    return backend && backend->load_owned;
+}
+
 int hf_store_load_owned(const struct hf_store_config *config, const struct hf_lease_row *mine,
                         const struct hf_store_loading *to, char error[HF_STORE_ERROR_MAX])
 {
@@ -205,6 +229,7 @@ int hf_store_read(struct hf_store *store, const struct hf_store_config *config,
                   hf_store_visit visit, void *ctx)
 {
     const struct hf_store_backend *backend = find_backend(config->backend);
+    struct walk walk = {.visit = visit, .ctx = ctx};
     int rv;
 
     *store = (struct hf_store){.alloc = config->alloc ? config->alloc : &hf_alloc_heap};
@@ -215,7 +240,7 @@ int hf_store_read(struct hf_store *store, const struct hf_store_config *config,
                              "store.backend = \"%s\" keeps nothing that could be read",
                              backend->name);
     if (backend->read)
-        return backend->read(store, config, visit, ctx);
+        return end_walk(store, &walk, backend->read(store, config, walk_visit, &walk));
     rv = hf_store_open(store, config);
     if (rv == 0)
         rv = hf_store_load(store, visit, ctx);

@@ -15,8 +15,9 @@
  * do. It never contains a password.
  *
  * Ownership: the caller owns struct hf_store, and the strings of config, which open copies. Only
- * one thread at a time may use a store, except for hf_store_write(); while a committer
- * (store/commit.h) runs, that is its thread.
+ * one thread at a time may use a store; while a committer (store/commit.h) runs, that is its
+ * thread. What others may do meanwhile: hf_store_write() on any thread, and with a handle of their
+ * own (hf_store_share) hf_store_move() and, where hf_store_is_shared() says so, hf_store_load().
  */
 #ifndef HF_STORE_STORE_H
 #define HF_STORE_STORE_H
@@ -55,6 +56,7 @@ struct hf_store {
     void *state; /* private to the backend */
     bool in_doubt;
     bool untidy; /* hf_store_tidy() has something to do */
+    bool leased; /* store/lease.h: each batch renews the lease, also an empty one */
     char error[HF_STORE_ERROR_MAX];
 };
 
@@ -74,6 +76,15 @@ typedef int (*hf_store_visit)(void *ctx, enum hf_record_kind kind, struct hf_byt
  */
 int hf_store_open(struct hf_store *store, const struct hf_store_config *config);
 void hf_store_close(struct hf_store *store);
+
+/*
+ * Another handle on an open store, for another thread: it has an error text of its own, and is not
+ * closed.
+ */
+struct hf_store hf_store_share(const struct hf_store *store);
+
+/* True if hf_store_load() may run beside all else. */
+bool hf_store_is_shared(const struct hf_store *store);
 
 /* The text of the last failure; "" if there was none. */
 const char *hf_store_error(const struct hf_store *store);
@@ -100,6 +111,9 @@ int hf_store_read(struct hf_store *store, const struct hf_store_config *config,
  * whether the batch may turn out to be durable nevertheless, because the connection broke during
  * the commit. Applying the batch again, or its opposite, removes the doubt.
  *
+ * A batch without operations is durable at once; with a lease (store/lease.h) it renews that, as
+ * every batch does, and is refused when the lease is lost.
+ *
  * HF_EUNREACH, HF_ETIMEDOUT and HF_EBUSY may pass by themselves; HF_EFENCED never does.
  */
 int hf_store_apply(struct hf_store *store, const struct hf_batch *batch);
@@ -107,27 +121,23 @@ int hf_store_apply(struct hf_store *store, const struct hf_batch *batch);
 /*
  * Writes a batch where it survives this process, though not yet the host, and returns at once: for
  * batches that may be lost (DUR-02). Another thread may be in any other function of the store
- * meanwhile. If the batch was not written, it must be applied.
+ * meanwhile. False: it was not written, and must be applied.
  */
-enum hf_store_written {
-    HF_STORE_NOT_WRITTEN,
-    HF_STORE_WRITTEN,
-    HF_STORE_WRITTEN_HURRY, /* hf_store_flush() should not wait, for space is running out */
-};
-
-enum hf_store_written hf_store_write(struct hf_store *store, const struct hf_batch *batch);
-
-/*
- * Makes a batch durable if one flush is enough for that: else, or if it fails, the batch must be
- * applied. Never HF_STORE_WRITTEN_HURRY.
- */
-enum hf_store_written hf_store_write_through(struct hf_store *store, const struct hf_batch *batch);
+bool hf_store_write(struct hf_store *store, const struct hf_batch *batch);
 
 /*
  * Makes durable all that has been written. After a failure nothing is written any more, and what
  * was is made durable by the next success of any function.
  */
 int hf_store_flush(struct hf_store *store);
+
+/*
+ * Moves what is durable in one place, which is full, to another, where it takes longer. Writing and
+ * applying go on meanwhile; without it they would have to do that themselves. After a failure
+ * hf_store_probe() shows whether the store is usable; nothing is lost.
+ */
+bool hf_store_is_full(const struct hf_store *store);
+int hf_store_move(struct hf_store *store);
 
 static inline bool hf_store_in_doubt(const struct hf_store *store)
 {
@@ -145,6 +155,9 @@ int hf_store_tidy(struct hf_store *store);
  * record.
  */
 int hf_store_probe(struct hf_store *store);
+
+/* Why libpq would not understand this connection string; NULL if it does. Nothing is connected. */
+const char *hf_store_dsn_obstacle(const char *dsn);
 
 /*
  * `holdfastd --migrate up|down|status`: migrates PostgreSQL's schema without opening the store. Up

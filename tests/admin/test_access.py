@@ -75,26 +75,105 @@ def the_status_tells_whether_a_change_would_be_taken():
         assert get("status", unix=True)["changes"] == "allowed"
 
 
+def is_refused(setting, reason):
+    """The daemon serves locks all the same, says what is wrong with the file, and takes no change over TCP;
+    --check-config says it too, and fails."""
+    with Daemon(setting) as daemon, Locker("alpha.example", "192.0.2.1") as alpha:
+        line = daemon.wait_for_log("cannot use a token")
+        assert "key=admin.token_file" in line and reason in line, line
+        assert alpha.lock(b"file") == "granted"
+        assert "cannot be used" in expect_problem(ask(*END, unix=False), 403)
+        assert ask(*END, unix=True).status == 200
+    status, _, log = run("--check-config", "--set", setting)
+    assert status == 2 and "admin.token_file" in log and reason in log, (status, log)
+
+
 @tap.test
-def a_token_that_cannot_be_used_stops_the_start():
-    """A file that is missing, or a token that is too short: an error that names file and reason."""
+def a_token_that_cannot_be_used_does_not_stop_locks():
+    """ADM-09: a file that is missing, or a token that is too short: an error that names file and reason."""
     with TokenFile("short\n") as short:
         for setting, reason in ((short, "fewer than 16"), ("admin.token_file=/nonexistent", "No such file")):
-            status, _, log = run("--set", "store.backend=memory", "--set", "rpcbind.mode=none", "--set", setting)
-            assert status == 3 and "admin.token_file" in log and reason in log, log
+            is_refused(setting, reason)
 
 
 @tap.test
-def a_token_file_that_others_can_read_stops_the_start():
+def a_token_file_that_others_can_read_is_not_used():
     """Mode 0644, 0604 or 0620: an error that says what to do. 0600 and 0640 are good."""
     for mode, good in ((0o644, False), (0o604, False), (0o620, False), (0o600, True), (0o640, True)):
         with TokenFile() as setting:
             os.chmod(setting.partition("=")[2], mode)
-            if good:
-                with Daemon(setting):
-                    continue
-            status, _, log = run("--set", "store.backend=memory", "--set", "rpcbind.mode=none", "--set", setting)
-            assert status == 3 and "admin.token_file" in log and "chmod 0600" in log, log
+            if not good:
+                is_refused(setting, "chmod 0600")
+                continue
+            with Daemon(setting):
+                assert ask(*END, unix=False, Authorization="Bearer " + TOKEN).status == 200
+
+
+# ---- levels ----
+
+READ_TOKEN = "a-token-for-readers"
+FILE_LISTS = ("locks?file=66", "locks?path=/x", "locks?sort=file", "locks?sort=-file", "waiters?file=66", "waiters?path=/x",
+              "reservations?file=66", "reservations?path=/x")
+
+
+def as_reader(path, **headers):
+    return ask("GET", "/api/v1/" + path, unix=False, **headers)
+
+
+@tap.test
+def each_level_sees_and_does_what_the_table_says():
+    """ADM-09: a reader sees locks without their files, told apart by numbers; with the reading token, or the other one,
+    also the files; only the other one changes something."""
+    with TokenFile(READ_TOKEN + "\n") as reading, TokenFile() as setting, \
+            Daemon(setting, reading.replace("token_file", "read_token_file")), Locker("alpha.example", "192.0.2.1") as alpha:
+        for name in (b"file", b"file", b"other"):
+            assert alpha.lock(name, svid=1) == "granted"
+            assert alpha.lock(name, svid=2, block=True) == "blocked"
+        locks, waiters = (as_reader(kind).json[kind] for kind in ("locks", "waiters"))
+        assert {row["path_status"] for row in locks + waiters} == {"hidden"}
+        assert {row["path"] for row in locks + waiters} == {None}
+        assert len({row["file"] for row in locks}) == 2 and {row["file"] for row in locks} == {row["file"] for row in waiters}
+        assert b"66696c65" not in as_reader("locks").body, "a handle"
+        for path in FILE_LISTS:
+            assert "shown with a token" in expect_problem(as_reader(path), 401), path
+        for token, level in ((READ_TOKEN, "with_token"), (TOKEN, "allowed")):
+            headers = {"Authorization": "Bearer " + token}
+            assert {row["file"] for row in as_reader("locks", **headers).json["locks"]} == {b"file".hex(), b"other".hex()}
+            assert as_reader("locks?file=66", **headers).status == 200
+            status = as_reader("status", **headers).json
+            assert (status["files"], status["changes"]) == ("allowed", level)
+        assert as_reader("status").json["files"] == "with_token"
+        for change in CHANGES + (("GET", "/api/v1/backup"),):
+            expect_problem(ask(*change, unix=False, Authorization="Bearer " + READ_TOKEN), 401)
+
+
+@tap.test
+def a_session_stands_for_a_token_until_the_daemon_ends():
+    """ADM-09: the id of a session is worth as much as the token it was begun with, or less if asked so; in this process
+    only, and until it is ended. A reader gets none."""
+    with TokenFile() as setting, Daemon(setting) as daemon:
+        expect_problem(ask("POST", "/api/v1/session", unix=False), 401)
+        token = {"Authorization": "Bearer " + TOKEN}
+        begun = ask("POST", "/api/v1/session", unix=False, **token)
+        assert begun.status == 201 and begun.json["level"] == "changes", begun.body
+        assert begun.json["page"] == f"http://127.0.0.1:{ADMIN_PORT}/"
+        whole = {"Authorization": "Bearer " + begun.json["session"]}
+        less = ask("POST", "/api/v1/session", '{"level": "files"}', unix=False, **token).json
+        reading = {"Authorization": "Bearer " + less["session"]}
+        assert ask(*END, unix=False, **whole).status == 200
+        expect_problem(ask(*END, unix=False, Origin="http://evil.example", **whole), 403)
+        assert as_reader("locks?file=66", **reading).status == 200
+        expect_problem(ask(*END, unix=False, **reading), 401)
+        expect_problem(ask("POST", "/api/v1/session", '{"level": "changes"}', unix=False, **reading), 401)
+        expect_problem(ask("POST", "/api/v1/session", '{"level": "everything"}', unix=False, **token), 400)
+        assert ask("DELETE", "/api/v1/session", unix=False, **reading).status == 200
+        expect_problem(as_reader("locks?file=66", **reading), 401)
+        assert "level=changes" in daemon.wait_for_log("operator: session")
+        by_root = ask("POST", "/api/v1/session", unix=True).json
+        assert by_root["level"] == "changes"
+    with TokenFile() as setting, Daemon(setting):
+        expect_problem(ask(*END, unix=False, **whole), 401)
+        assert get("status", **whole)["files"] == "with_token"
 
 
 @tap.test

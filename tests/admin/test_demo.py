@@ -3,9 +3,10 @@
 import http.client
 import json
 import subprocess
+import sys
 from pathlib import Path
 
-from demo_process import CTL, PAGE_PORT, Demo
+from demo_process import CTL, PAGE_PORT, RUN, Demo
 from holdfast_test import netns, tap
 from holdfast_test.daemon import wait_until
 
@@ -35,6 +36,34 @@ def processes_with(word):
         except OSError:
             pass
     return found
+
+
+@tap.test
+def a_client_that_crashes_while_the_daemon_is_down_goes_on():
+    """Given a client whose connection has broken already, and no daemon to tell of its reboot, it tries again; its thread
+    does not end in a traceback."""
+    sys.path.insert(0, str(RUN.parent))
+    from players import Client, Stopped
+
+    class Stage:
+        port, checks = 4999, 0
+
+        def check(self):
+            self.checks += 1
+            if self.checks == 5:
+                raise Stopped
+
+    client = Client("render-7.example", "127.0.1.8", Stage())
+    client.boot()
+    client.crash()
+    assert (client.client, client.held, client.host) == (None, [], None)
+    try:
+        client.reboot()
+    except Stopped:
+        pass
+    finally:
+        client.host.__exit__(None)
+    assert client.stage.checks == 5
 
 
 @tap.test

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Metrics (ADM-02): the names of SPEC section 7, what promtool says of them, and what they count."""
+import os
 import re
 import shutil
+import struct
 import subprocess
+import tempfile
 from pathlib import Path
 
 from holdfast_test import netns, rpc, tap
@@ -64,7 +67,7 @@ def traffic():
 
 @tap.test
 def every_metric_of_the_spec_is_there():
-    """Given some traffic, each has its name, type and labels."""
+    """ADM-02: Given some traffic, each has its name, type and labels."""
     with Host("192.0.2.2"), Daemon():
         traffic()
         text = scrape()
@@ -120,6 +123,27 @@ def they_count_what_happened():
         assert found["holdfast_store_commit_seconds_count", ""] >= 1
         assert found["holdfast_store_batch_size_sum", ""] >= 3
         assert 0 < found["nlm_request_duration_seconds_sum", 'procedure="LOCK"'] < 10
+
+
+def clock_reads(requests, *sets):
+    """How often a daemon measures time while it refuses so many LOCKs, one after the other."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(bytes(8))
+        file.flush()
+        env = {"LD_PRELOAD": os.environ["HOLDFAST_COUNT_HRTIME"], "HOLDFAST_COUNT_FILE": file.name}
+        with Daemon(*sets, env=env), Locker("alpha.example", "192.0.2.1") as alpha:
+            alpha.lock(b"file")
+            before = struct.unpack("=Q", Path(file.name).read_bytes())[0]
+            for svid in range(requests):
+                assert alpha.lock(b"file", svid=2 + svid) == "denied"
+            return struct.unpack("=Q", Path(file.name).read_bytes())[0] - before
+
+
+@tap.test
+def switched_off_no_request_is_timed():
+    """ADM-02: without administration the daemon does not read the clock for a request; with it, each is timed."""
+    assert clock_reads(100) >= 100
+    assert clock_reads(100, "admin.listen=", "admin.socket=") < 50
 
 
 def notify(name, state, source):

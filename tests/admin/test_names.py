@@ -13,7 +13,7 @@ from holdfast_test import netns, tap
 from holdfast_test.daemon import Daemon, wait_until
 from holdfast_test.names import Namesd, PlayedNamer, ganesha, nfsd, unfs3
 from schema import Description
-from world import Locker, ask, expect_problem, get
+from world import SOCKET, Locker, ask, expect_problem, get
 
 CTL = os.environ.get("HOLDFASTCTL", "holdfastctl")
 OK, REFUSED, USAGE, UNREACHABLE, NOT_FOUND = range(5)
@@ -261,7 +261,7 @@ def a_namer_that_hangs_delays_one_list_and_no_lock():
         with PlayedNamer(lambda number, handle: None, greeting=greeting), Scene() as scene:
             with contextlib.ExitStack() as stack:
                 slow = stack.enter_context(subprocess.Popen(
-                    ["curl", "-sS", "--max-time", "20", "http://127.0.0.1:8049/api/v1/locks"], stdout=subprocess.PIPE))
+                    ["curl", "-sS", "--max-time", "20", "--unix-socket", SOCKET, "http://localhost/api/v1/locks"], stdout=subprocess.PIPE))
                 for svid in range(100):
                     assert scene.beta.lock(b"lock meanwhile", svid=3, offset=svid, length=1) == "granted"
                 assert b'"locks"' in slow.communicate(timeout=20)[0]
@@ -381,6 +381,20 @@ def a_stop_while_a_list_waits_for_names():
         assert scene.daemon.stop() == 0
         scene.daemon.lines.clear()
         scene.daemon.start()
+
+
+@tap.test
+def a_release_by_path_takes_every_handle_of_the_file():
+    """NAM-01, ADM-08: given locks by 200 handles that all lead to one file, as a server with many exports makes them, a release
+    by its path leaves none of them, and says how many there were."""
+    with Scene() as scene, scene.namesd():
+        for export in range(1, 201):
+            handle = scene.fh[:2] + export.to_bytes(2, "little") + scene.fh[4:]
+            assert scene.alpha.lock(handle, svid=1000 + export) == "granted"
+        answer = ask("DELETE", f"/api/v1/files?path={quote(str(scene.mail))}")
+        assert answer.status == 200, answer.body
+        assert by_path("locks", scene.mail)["locks"] == []
+        assert answer.json["released"] in (201, 202), answer.json["released"]  # with a waiter's or the lock it was granted
 
 
 if __name__ == "__main__":

@@ -70,9 +70,15 @@ class Server:
             self.folder.cleanup()
 
 
-def drive(scenario, obey, host="127.0.0.1", port=ADMIN_PORT):
+def session():
+    """As holdfastctl page has it from the daemon: the page shows the files of locks."""
+    return "/#session=" + ask("POST", "/api/v1/session", '{"level": "files"}').json["session"]
+
+
+def drive(scenario, obey, host="127.0.0.1", port=ADMIN_PORT, behind=None):
     """Runs a scenario of tests/page to its end; obey is called with each word it asks for."""
-    driver = subprocess.Popen(["node", SOURCES / "drive.mjs", scenario, f"http://{host}:{port}", FOLDER],
+    behind = session() if behind is None else behind
+    driver = subprocess.Popen(["node", SOURCES / "drive.mjs", scenario, f"http://{host}:{port}{behind}", FOLDER],
                               cwd=FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True)
     stories = []
@@ -134,7 +140,7 @@ class Three:
 
 @tap.test
 def few_locks_are_shown_and_steered():
-    """Given a restart with grace, waiters and clients told and untold, the page shows it all and obeys."""
+    """ADM-05: Given a restart with grace, waiters and clients told and untold, the page shows it all and obeys."""
     with Server(PATHS, "grace.mode=conflict", "notify.on_failure=keep", "notify.timeout=1") as server:
         with Three() as clients:
             clients.before_the_restart()
@@ -213,7 +219,18 @@ def where_changes_are_refused_there_is_no_button():
     """Given no token, and a way to the page by which changes are refused, it has no buttons, and says what to do."""
     with Server(PATHS, token=False), Locker("alpha.example", "192.0.2.1") as alpha:
         assert alpha.lock(PLAN, svid=10) == "granted"
-        drive("read_only", None, host="server.example")
+        drive("read_only", None, host="server.example", behind="")
+
+
+@tap.test
+def the_token_is_sent_once():
+    """ADM-09: without a session the page shows no file. The token that is typed goes to the daemon once, for a session,
+    and no request after that has it: not while another program listens in the daemon's place."""
+    with Server(PATHS) as server, Locker("alpha.example", "192.0.2.1") as alpha, Locker("beta.example", "192.0.2.2") as beta:
+        assert alpha.lock(PLAN, svid=10) == "granted"
+        assert beta.lock(PLAN, svid=20, block=True) == "blocked"
+        does = {"kill": lambda: server.daemon.stop(signal.SIGKILL), "start": server.restart}
+        drive("log_in", lambda word: does[word](), behind="")
 
 
 @tap.test
@@ -238,7 +255,7 @@ def troubles_stand_at_the_top():
 def a_tour_of_the_demonstration():
     """Given the demonstration, when its daemon is killed and started: the pictures of the README."""
     with Demo() as demo:
-        drive("tour", lambda word: demo.press_enter(), port=PAGE_PORT)
+        drive("tour", lambda word: demo.press_enter(), port=PAGE_PORT, behind="")
 
 
 if __name__ == "__main__":

@@ -313,8 +313,8 @@ def health_and_readiness():
 @tap.test
 def a_store_that_is_down_is_told_and_heals():
     """STO-04, SPEC section 5: with the disk full, readyz and status say so, and a release is refused and
-    undone; with room again, everything works."""
-    with small_disk(4) as disk, Daemon("store.backend=lmdb", f"store.path={disk}/{'s' * 200}") as daemon, \
+    undone; with room again, everything works. A byte in the store's path that is not UTF-8 is quoted (ADM-08)."""
+    with small_disk(4) as disk, Daemon("store.backend=lmdb", f"store.path={disk}/{'s' * 200}\udcff") as daemon, \
             Locker(b"n" * 1000, "192.0.2.1") as client:
         fill(f"{disk}/ballast")
         locked = next(number for number in range(5000) if client.lock(b"%064d" % number) != "granted")
@@ -439,6 +439,9 @@ def answers_fit_the_description():
                 ("POST", "/api/v1/check", None, '{"address": "192.0.2.2"}'),
                 ("POST", "/api/v1/check", None, '{"address": "somewhere"}'),
                 ("POST", "/api/v1/check", None, "nonsense"),
+                ("POST", "/api/v1/session", None, None),
+                ("POST", "/api/v1/session", None, "nonsense"),
+                ("DELETE", "/api/v1/session", None, None),
                 ("POST", "/api/v1/notifications", None, None),
                 ("POST", "/api/v1/notifications", None, "nonsense"),
                 ("POST", "/api/v1/notifications", None, "x" * 5000),

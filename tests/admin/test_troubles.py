@@ -35,6 +35,21 @@ def hold(n, name="alpha.example", address="192.0.2.2"):
             assert client.lock(b"file %d of %s" % (i, name.encode())) == "granted"
 
 
+# ---- rpcbind ----
+
+@tap.test
+def without_an_rpcbind_and_without_root_it_is_not_ready():
+    """ADM-10: given a user that may not serve port 111, and no rpcbind, clients do not find us: /readyz, the status and the
+    metric say so, not only the log."""
+    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
+    with Daemon("rpcbind.mode=auto", "server.user=", "admin.socket=", under=as_nobody) as daemon:
+        assert "clients will not find us" in daemon.log()
+        assert "clients cannot find us" in expect_problem(ask("GET", "/readyz"), 503)
+        seen = get("status")["rpcbind"]
+        assert seen["up"] is False and seen["state"] == "missing", seen
+        assert metric("holdfast_rpcbind_up") == 0
+
+
 # ---- losses ----
 
 def expect_loss(server, reason, locks, clients, client="alpha.example"):

@@ -89,8 +89,10 @@ class Answer:
 
 
 def ask(method, path, body=None, host="127.0.0.1", source=None, unix=None, **headers):
-    """One request by curl. Unless told otherwise, looks go over TCP and changes over the unix socket, as root."""
-    unix = method in ("POST", "DELETE") if unix is None else unix
+    """One request by curl. Unless told otherwise, it goes over the unix socket, as root, if it changes something or
+    needs to see the files of locks; over TCP, as any reader, if not."""
+    unix = method in ("POST", "DELETE") or "/locks" in path or "/waiters" in path or "/reservations" in path \
+        if unix is None and not headers and not source and host == "127.0.0.1" else bool(unix)
     command = ["curl", "-sS", "-i", "--path-as-is", "--max-time", "20", "-H", "Expect:"]
     command += ["--head"] if method == "HEAD" else ["-X", method]
     command += ["--unix-socket", SOCKET] if unix else []

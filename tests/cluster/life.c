@@ -61,6 +61,7 @@ static struct hf_core_config core_config(const struct cl_world *world)
     config.verify_notices = false;
     config.grace_ms = world->config.grace_ms;
     config.call_attempts = CALL_ATTEMPTS;
+    config.fenced = true;
     config.grace_mode = world->config.conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     return config;
 }

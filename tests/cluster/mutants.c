@@ -83,21 +83,16 @@ static void search(struct hunt *hunt, const struct bug *bug, uint64_t seeds)
 
 static void hunt_for(struct hunt *hunt, const struct bug *bug)
 {
-    int status = 0;
-    pid_t child;
+    struct tap_child child;
 
     memset(hunt, 0, sizeof(*hunt));
-    fflush(stdout);
-    child = fork();
-    HF_ASSERT(child >= 0);
-    if (child == 0) {
+    if (tap_fork(&child)) {
         search(hunt, bug, SEEDS);
         _exit(0);
     }
-    waitpid(child, &status, 0);
-    if (status != 0)
-        tap_result(true, "%s (%s): the core itself stopped, seed %" PRIu64, bug->name, bug->text,
-                   hunt->seed);
+    if (!tap_wait(&child))
+        tap_result(child.stopped_itself, "%s (%s): the core itself stopped, seed %" PRIu64 ": %s",
+                   bug->name, bug->text, hunt->seed, child.words);
     else
         tap_result(hunt->caught, "%s (%s) %s at event %" PRIu64 ", seed %" PRIu64 ": %s: %s",
                    bug->name, bug->text, hunt->caught ? "is caught" : "is NOT caught", hunt->events,

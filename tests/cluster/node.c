@@ -60,17 +60,13 @@ static void note_silence(struct cl_world *world, unsigned node)
 
 /* ------------------------------------------------------------------ transactions */
 
-/* A batch without operations needs no transaction. */
+/* One without operations needs its transaction, too: it shows whose the lease is. */
 static bool has_batch(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
 
-    while (n->core && !n->batch) {
+    if (n->core && !n->batch)
         n->batch = hf_core_take_batch(n->core);
-        if (!n->batch || n->batch->n_ops > 0)
-            break;
-        cl_life_batch_done(world, node);
-    }
     return n->core && n->batch;
 }
 

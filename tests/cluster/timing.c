@@ -20,7 +20,9 @@ static const struct {
     {CL_FAULT_STOP_PROCESS, "SIGSTOP of the owner", 2000},
     {CL_FAULT_STOP_HOST, "the owner's host stands still", 2000},
     {CL_FAULT_CUT_TO_DB, "the owner cannot reach the database", 2000},
-    {CL_FAULT_CUT_FROM_DB, "the database cannot reach the owner", 2000},
+    /* What the owner sent before the cut and once more after its timeout still reaches the
+     * database, and each renews the lease there, though the owner learns of neither. */
+    {CL_FAULT_CUT_FROM_DB, "the database cannot reach the owner", 2400},
     {CL_FAULT_MOVE, "planned move", 500},
     {CL_FAULT_RELEASE, "release by an outside manager", 500},
 };

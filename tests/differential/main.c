@@ -38,8 +38,8 @@ static void print(const struct figures *f)
            f->interrupted, f->deadlocks, f->tests);
     printf("# note: ended early because the specification lets the two differ: %" PRIu64
            " for a turn in the queue, %" PRIu64 " for the order of grants, %" PRIu64
-           " for a deadlock that the kernel did not see\n",
-           f->parted_by_turn, f->parted_by_order, f->parted_by_deadlock);
+           " for a deadlock that the kernel did not see, %" PRIu64 " for a grant that only adds\n",
+           f->parted_by_turn, f->parted_by_order, f->parted_by_deadlock, f->parted_by_grant);
 }
 
 int main(int argc, char **argv)

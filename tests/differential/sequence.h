@@ -9,6 +9,9 @@
  * an earlier request that waits conflicts with it. The kernel grants it.
  *   - order: where a lock is freed that several wait for, the kernel and we may choose differently.
  *     Each choice must leave only such requests waiting that still have a reason to.
+ *   - grant: a shared request that waited makes shared, in the kernel, what its owner holds
+ *     exclusively of the range. With us a grant after a wait only adds, because the waiter may be a
+ *     late copy of an old request (core/wait/wait.h).
  *   - deadlock: we look at all locks in the way of a request, the kernel at one of them; so it may
  *     not see a circle that is there.
  *
@@ -24,7 +27,7 @@
 struct figures {
     uint64_t sequences, operations, locks, tests, denied, waited, granted_later, interrupted;
     uint64_t deadlocks;
-    uint64_t parted_by_turn, parted_by_order, parted_by_deadlock;
+    uint64_t parted_by_turn, parted_by_order, parted_by_deadlock, parted_by_grant;
 };
 
 /* False: they differ, and *why says how, with the whole sequence. Owned by this function. */

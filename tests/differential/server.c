@@ -84,7 +84,8 @@ uint32_t server_waits(const struct server *server)
     uint32_t mask = 0;
     size_t n;
 
-    while ((n = hf_core_view_waiters(server->core, &cursor, rows, HF_COUNT_OF(rows))) > 0) {
+    while ((n = hf_core_view_waiters(server->core, &cursor, UINT64_MAX, rows, HF_COUNT_OF(rows))) >
+           0) {
         for (size_t i = 0; i < n; i++)
             mask |= 1u << (rows[i].svid - 1);
     }

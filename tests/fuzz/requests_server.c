@@ -23,7 +23,7 @@ static void call_ended(struct hf_rpc_call *call)
     free(call);
 }
 
-static void encode(xdrproc_t codec, const void *value)
+static void encode(hf_codec codec, const void *value)
 {
     uint8_t out[ENCODED_MAX];
     XDR xdr;
@@ -32,7 +32,7 @@ static void encode(xdrproc_t codec, const void *value)
     HF_ASSERT(!codec || codec(&xdr, (void *)(uintptr_t)value));
 }
 
-void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t codec, const void *results)
+void hf_rpc_reply(struct hf_rpc_call *call, hf_codec codec, const void *results)
 {
     encode(codec, results);
     call_ended(call);
@@ -52,6 +52,23 @@ void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)
 void hf_rpc_reply_never(struct hf_rpc_call *call)
 {
     call_ended(call);
+}
+
+const struct hf_addr *hf_rpc_call_account(const struct hf_rpc_call *call)
+{
+    return &call->peer;
+}
+
+size_t hf_rpc_reply_room(const struct hf_rpc_call *call)
+{
+    (void)call;
+    return SIZE_MAX;
+}
+
+void hf_rpc_client_took_lock(struct hf_rpc_client *client, const struct hf_addr *peer)
+{
+    (void)client;
+    (void)peer;
 }
 
 void hf_rpc_forget_answers(struct hf_rpc_call *call)
@@ -170,7 +187,7 @@ void server_commit(struct server *server, int error)
 void server_call_done(struct server *server, unsigned number, int error, uint32_t stat)
 {
     uint8_t results[16] = {0, 0, 0, 8, [7] = (uint8_t)stat, [15] = (uint8_t)stat % 2};
-    struct hf_rpc_response response = {.error = error, .sent = true};
+    struct hf_rpc_response response = {.error = error, .sent = true, .tried = true};
     struct outgoing outgoing;
     struct work work = begin_work(server);
     XDR xdr;
@@ -215,6 +232,7 @@ static struct hf_rpc_call *call_new(struct server *server, const struct server_r
     call->header = (struct hf_rpc_header){1, request->prog, request->vers, request->proc};
     call->transport = request->transport;
     call->peer = request->peer;
+    call->trust = hf_trust_of(call->transport, &call->peer, HF_RPC_UID_UNKNOWN);
     call->local = request->local;
     call->program = program;
     call->procedure = procedure;

@@ -124,6 +124,19 @@ def a_repeated_call_does_no_harm():
 
 
 @tap.test
+def the_hosts_own_address_stays():
+    """Given a service's address that an operator added with the prefix of the network, before the host's own, and a kernel that removes
+    all addresses of a network with the first, then drop removes that address alone."""
+    with two_hosts() as (alpha, _):
+        alpha.run("sh", "-c", "for i in all eth0; do echo 0 >/proc/sys/net/ipv4/conf/$i/promote_secondaries; done")
+        alpha.run("ip", "address", "del", f"{alpha.address}/24", "dev", "eth0")
+        for address in (SERVICE4, alpha.address):
+            alpha.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
+        assert hook(alpha, "drop", SERVICE4) == (0, "")
+        assert alpha.has(alpha.address) and not alpha.has(SERVICE4)
+
+
+@tap.test
 def an_address_is_the_source_of_no_other_traffic():
     """Given the service's address on a host, the host's own traffic leaves from the host's own address."""
     with two_hosts() as (alpha, _):

@@ -3,6 +3,7 @@
 are; only interface, addresses and places are the test's."""
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -154,6 +155,29 @@ def keepalived_tells_a_standby_to_take_the_service():
         wait_for_service(second)
         assert lock("other") in ("denied", "denied_grace_period")
         managers[beta].stop()
+
+
+@tap.test
+def pacemakers_agent_knows_every_role():
+    """Given a daemon in each role, then the monitor says "running" on the node that has the service, also while a stalled
+    database suspends it: else Pacemaker would stop and move what goes on by itself."""
+    running, not_running = 0, 7
+    wanted = {"active": running, "loading": running, "suspended": running, "leaving": running, "standby": not_running,
+              "held": not_running, "lost": not_running, "alarm": not_running}
+    said = Path(__file__).parents[2].joinpath("src/daemon/cluster.c").read_text()
+    assert set(re.findall(r'(?:return|\?|:) "([a-z]+)"', said)) == wanted.keys()
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        ctl = Path(folder, "holdfastctl")
+        for role, status in wanted.items():
+            ctl.write_text(f"#!/bin/sh\necho '{{\"role\": \"{role}\"}}'\n")
+            ctl.chmod(0o755)
+            done = subprocess.run([str(PACKAGING / "pacemaker/holdfast-standby"), "monitor"], stdin=subprocess.DEVNULL,
+                                  env=os.environ | {"OCF_RESKEY_holdfastctl": str(ctl)}, timeout=60)
+            assert done.returncode == status, f"{role}: {done.returncode}"
+        ctl.write_text("#!/bin/sh\nexit 1\n")
+        done = subprocess.run([str(PACKAGING / "pacemaker/holdfast-standby"), "monitor"], stdin=subprocess.DEVNULL,
+                              env=os.environ | {"OCF_RESKEY_holdfastctl": str(ctl)}, timeout=60)
+        assert done.returncode == not_running, "a daemon that does not answer has no service"
 
 
 @tap.test

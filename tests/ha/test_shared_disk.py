@@ -67,7 +67,7 @@ def check_moved(client, before):
 
 @tap.test
 def a_crashed_host_is_replaced_as_by_a_restart():
-    """Given a lock at alpha, when alpha is lost and the manager starts beta, the lock is held there; and back again."""
+    """HA-12: Given a lock at alpha, when alpha is lost and the manager starts beta, the lock is held there; and back again."""
     with cluster() as (manager, alpha, beta), Host(CLIENT) as client:
         daemon = manager.start(alpha)
         assert lock("client", b"file") == "granted"

@@ -47,10 +47,16 @@ static int mount_something(const char *path)
     return mount("none", path, "tmpfs", 0, NULL);
 }
 
+/* Architectures that came late (arm64) have only clone. */
 static int fork_process(const char *unused)
 {
     (void)unused;
+#ifdef SYS_fork
     return (int)syscall(SYS_fork);
+#else
+    errno = ENOTSUP;
+    return -1;
+#endif
 }
 
 static int clone_process(const char *unused)
@@ -173,6 +179,7 @@ int main(int argc, char **argv)
 
     if (argc < 4)
         return 2;
+    (void)hf_confine_begin();
     confine.write[0] = argv[1];
     if (hf_confine_find_user(argv[2], &confine.user, error) < 0 ||
         hf_confine_give_directory(&confine.user, argv[1], files, error) < 0) {

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
 from holdfast_test import tap  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-EXPOSURE_MAX = 1.5
+EXPOSURE_MAX = 1.6
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
 
@@ -38,7 +38,7 @@ def readelf(program, *options):
 
 @tap.test
 def to_overwrite_a_table_of_functions():
-    """Full RELRO: what the linker resolves is resolved at the start, and read-only from then on."""
+    """SEC-12: Full RELRO: what the linker resolves is resolved at the start, and read-only from then on."""
     for program in installed():
         assert "GNU_RELRO" in readelf(program, "-l"), program
         dynamic = readelf(program, "-d")
@@ -94,7 +94,7 @@ def to_jump_over_the_guard_page():
 
 @tap.test
 def to_use_what_the_service_never_needs():
-    """systemd-analyze rates the unit's exposure at 1.5 of 10 at most."""
+    """systemd-analyze rates the unit's exposure at 1.6 of 10 at most."""
     if not shutil.which("systemd-analyze"):
         raise tap.Skip("systemd-analyze is not installed")
     for name in ("holdfastd.service", "holdfast-namesd.service"):

@@ -9,11 +9,12 @@ import pwd
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from holdfast_test import netns, rpc, tap
-from holdfast_test.daemon import PORT, Daemon, run
+from holdfast_test.daemon import PORT, Daemon, run, wait_until
 from holdfast_test.store import Server
 from world import Host, Locker, ask, get, monitor
 
@@ -27,14 +28,14 @@ BIND_SERVICE = 1 << 10
 DAC_OVERRIDE = 1 << 1
 
 
-def attempt(*words, user="nobody"):
+def attempt(*words, user="nobody", env=None, program=None):
     """(exit status, what was said) of one attempt; the store is a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         store = os.path.join(folder, "store")
         os.chmod(folder, 0o755)
         os.mkdir(store)
-        done = subprocess.run([CONFINED, store, user, *(word.replace("STORE", store) for word in words)],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+        done = subprocess.run([program or CONFINED, store, user, *(word.replace("STORE", store) for word in words)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20, env=os.environ | (env or {}))
         return done.returncode, done.stdout.decode().strip(), done.stderr.decode()
 
 
@@ -53,10 +54,34 @@ def to_run_a_program():
 
 @tap.test
 def to_gain_privileges():
-    """setuid, ptrace, mount, chmod of a file to setuid, a signal to another process: SIGSYS."""
+    """SEC-12: setuid, ptrace, mount, chmod of a file to setuid, a signal to another process: SIGSYS."""
     for what in ("setuid", "mount", "chmod") + (() if INSTRUMENTED else ("ptrace", "kill")):
         for user in ("nobody", ""):
             assert attempt(what, "STORE", user=user)[0] == -signal.SIGSYS, what
+
+
+@tap.test
+def a_call_outside_the_filter_is_told_by_its_name():
+    """Before the process ends, or before the call fails: an operator who updates a library must see which call it was."""
+    status, _, log = attempt("mount", "STORE")
+    assert status == -signal.SIGSYS, status
+    assert "system call outside the filter" in log and "call=mount" in log and "the end of the process" in log, log
+    status, said, log = attempt("packet-socket", user="")
+    assert "system call outside the filter" in log and "call=socket" in log and "first=17" in log, log
+    assert INSTRUMENTED or (said == "Function not implemented" and "ENOSYS" in log), (said, log)
+
+
+@tap.test
+def calls_outside_the_filter_are_recorded():
+    """HOLDFAST_RECORD_CALLS, in a build with sanitizers: the suites then show all that a new library calls, not the first."""
+    if os.environ["HOLDFAST_INSTRUMENTED"] != "yes":
+        raise tap.Skip("not a build with sanitizers")
+    with tempfile.NamedTemporaryFile("r", prefix="holdfast-") as file:
+        os.chmod(file.name, 0o666)
+        status, said, _ = attempt("mount", "STORE", env={"HOLDFAST_RECORD_CALLS": file.name},
+                                  program=os.environ["HOLDFAST_CONFINED"])
+        assert (status, said) == (0, "Function not implemented"), (status, said)
+        assert file.read().startswith("mount "), "not recorded"
 
 
 @tap.test
@@ -89,7 +114,7 @@ def what_the_daemon_needs_is_still_there():
 
 @tap.test
 def to_read_and_write_other_files():
-    """As root without a user to become, too: exported files are not read, and only the store is written."""
+    """SEC-12: As root without a user to become, too: exported files are not read, and only the store is written."""
     if INSTRUMENTED:
         raise tap.Skip("a build with sanitizers")
     with tempfile.TemporaryDirectory(prefix="holdfast-export-") as export:
@@ -102,6 +127,62 @@ def to_read_and_write_other_files():
             for user in ("nobody", ""):
                 assert attempt(*words, user=user)[1] == "Permission denied", (words, attempt(*words, user=user))
         assert secret.read_text() == "of a user"
+
+
+# ---- the daemon and the process that moves its addresses, against each other ----
+
+# One attempt on another process, in the place of the runner: with its user and its rights, without a filter.
+ON_PROCESS = """
+import ctypes, os, sys
+what, pid = sys.argv[1], int(sys.argv[2])
+libc = ctypes.CDLL(None, use_errno=True)
+try:
+    if what == "ptrace":
+        if libc.ptrace(16, pid, 0, 0) < 0:  # PTRACE_ATTACH
+            raise OSError(ctypes.get_errno(), "")
+    elif what == "kill":
+        os.kill(pid, 0)
+    else:
+        open(f"/proc/{pid}/{what}", "r+b" if what == "mem" else "rb").read(1)
+    print("done")
+except OSError as error:
+    print(os.strerror(error.errno))
+"""
+
+
+def as_nobody(*capabilities):
+    """As the unit starts it: an ordinary user with these capabilities."""
+    wanted = ",".join(["-all", *("+" + name for name in capabilities)])
+    return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--no-new-privs", f"--inh-caps={wanted}",
+            f"--ambient-caps={wanted}", f"--bounding-set={wanted}"]
+
+
+@tap.test
+def the_daemon_against_its_runner():
+    """A daemon that was taken over reaches nothing of the process that has CAP_NET_ADMIN, although both have one user. (What it can
+    send there: tests/unit/test_addresses.c.)"""
+    runner = subprocess.Popen([*as_nobody("net_admin", "net_raw"), "sleep", "1000"])
+    try:
+        wait_until(lambda: Path(f"/proc/{runner.pid}/comm").read_text() == "sleep\n", "the runner's place is taken")
+        for words in (["write", f"/proc/{runner.pid}/mem"], ["read", f"/proc/{runner.pid}/mem"],
+                      ["read", f"/proc/{runner.pid}/environ"]):
+            assert attempt(*words)[1] == "Permission denied", (words, attempt(*words))
+    finally:
+        runner.kill()
+        runner.wait()
+
+
+@tap.test
+def a_runner_against_its_daemon():
+    """A process in the place of the runner cannot read, change or trace the daemon: it lacks the daemon's one capability. It can end
+    it, which drops the addresses and leaves the service to another node."""
+    with Daemon("admin.socket=", under=as_nobody("net_bind_service")) as daemon:
+        check_threads(daemon, NOBODY, BIND_SERVICE)
+        for what, wanted in (("ptrace", "Operation not permitted"), ("mem", "Permission denied"), ("environ", "Permission denied"),
+                             ("kill", "done")):
+            done = subprocess.run([*as_nobody("net_admin", "net_raw"), sys.executable, "-c", ON_PROCESS, what, str(daemon.process.pid)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+            assert done.stdout.decode().strip() == wanted, (what, done.stdout)
 
 
 # ---- the daemon itself ----
@@ -140,6 +221,16 @@ def an_ordinary_user_confines_itself_too():
     """Started without root: no capability at all, no_new_privs and the filter."""
     with Daemon("admin.socket=", under=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")) as daemon:
         check_threads(daemon, NOBODY, 0)
+
+
+@tap.test
+def what_a_library_opens_before_the_filter_works_behind_it():
+    """libuv 1.50 and later (Debian 13) makes an io_uring with the loop, and aborts if the filter then refuses to enter it:
+    what the filter will refuse, the daemon must refuse before the first library starts."""
+    with Daemon("server.user=nobody", env={"LD_PRELOAD": os.environ["HOLDFAST_RING_AT_START"]}) as daemon:
+        with Locker("alpha.example", "192.0.2.2") as alpha:
+            assert alpha.lock(b"file") == "granted"
+        assert "io_uring" not in daemon.log()
 
 
 @tap.test
@@ -195,6 +286,49 @@ def a_store_that_the_user_cannot_reach_is_said_so():
         status, _, log = run("--set", f"store.path={folder}/store", "--set", "rpcbind.mode=none",
                              "--set", "server.user=nobody")
         assert status == 1 and "chown" in log and folder in log, log
+
+
+def check_reload(link, target, *named):
+    """Changes what the link leads to, in place and by a new file of its name; each is read again."""
+    link.symlink_to(target)
+    target.write_text("[limits]\nclients=76\n")
+    daemon = Daemon("server.user=nobody", **({"config": str(named[0])} if named else {}))
+    daemon.command[0] = str(RELEASE.parents[2] / "src/daemon/holdfastd")
+    with daemon:
+        if "files=own" not in daemon.wait_for_log("confined"):
+            raise tap.Skip("this kernel has no Landlock")
+        for number, clients in enumerate((77, 78), 1):
+            new = target.with_suffix(".new")
+            new.write_text(f"[limits]\nclients={clients}\n[log]\nlevel=debug\n")
+            os.replace(new, target)
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_for_log("configuration reloaded", number)
+
+
+@tap.test
+def a_symbolic_link_to_the_configuration_can_be_reloaded():
+    """Given a configuration that is a symbolic link into another directory, as tools for configurations make them, SIGHUP
+    reads it again: one that was named, and the default."""
+    if not RELEASE.exists():
+        raise tap.Skip("no release build: Landlock is not used in a build with sanitizers")
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        base = Path(folder)
+        os.chmod(base, 0o755)
+        for name in ("here", "elsewhere", "upper", "work"):
+            (base / name).mkdir()
+        check_reload(base / "here/a.conf", base / "elsewhere/a.conf", base / "here/a.conf")
+        netns.run("mount", "-t", "tmpfs", "tmpfs", str(base / "here"))
+        for name in ("upper", "work"):
+            (base / "here" / name).mkdir()
+        netns.run("mount", "-t", "overlay", "-o", f"lowerdir=/etc,upperdir={base}/here/upper,workdir={base}/here/work",
+                  "overlay", "/etc")
+        try:
+            Path("/etc/holdfast").mkdir(exist_ok=True)
+            Path("/etc/holdfast/holdfast.conf").unlink(missing_ok=True)
+            check_reload(Path("/etc/holdfast/holdfast.conf"), base / "elsewhere/b.conf")
+        finally:
+            netns.run("umount", "/etc")
+            netns.run("umount", str(base / "here"))
 
 
 @tap.test

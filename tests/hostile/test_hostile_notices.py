@@ -312,6 +312,25 @@ def what_a_true_notice_does():
 
 
 @tap.test
+def a_forged_notice_behind_a_callback_that_hangs():
+    """SEC-04: a forged LOCK by UDP in the client's name is granted, and its callback, to a lock manager that hears
+    nothing by UDP, hangs. A forged notice now must not be believed because our question waits behind the callback."""
+    def deaf_by_udp(call):
+        return None if call.transport == "udp" else monitor_says(3)(call)
+
+    with Server("grace.seconds=0"), Victim(deaf_by_udp) as victim, nsm.connect(SERVER, OTHER) as attacker, \
+            nsm.connect(SERVER, CLIENT, "udp") as forger:
+        assert attacker.lock("other.example", b"bait") == nsm.GRANTED
+        assert forger.lock("victim.example", b"bait", block=True, state=3) == nsm.BLOCKED
+        attacker.client.send(rpc.call_message(77, nsm.NLM, 4, 4, Encoder().opaque(b"c").raw(
+            nsm.nlm_lock("other.example", b"bait", 1)).bytes()))
+        victim.host.wait_for(lambda call: call.prog == nsm.NLM and call.transport == "udp")
+        forge(5)
+        assert is_held(), "a forged notice released a lock"
+        assert victim.questions(), "the monitor was not asked"
+
+
+@tap.test
 def a_client_without_a_monitor_is_believed():
     """SEC-04: no rpcbind, no monitor at it, a monitor that is silent or answers nonsense: the notice counts, at once
     where the question is refused, else after two seconds."""

@@ -8,6 +8,7 @@ import time
 
 from holdfast_test import crowd, netns, nlm, rpc, rpcbind, tap
 from holdfast_test.daemon import PORT, Daemon
+from holdfast_test.host import Host, never
 
 NSM = 100024
 SERVER, ATTACKER, VICTIM = "192.0.2.1", "192.0.2.2", "192.0.2.3"
@@ -167,6 +168,54 @@ def all_files_by_messages_of_many_addresses():
             assert client.call(NSM, 1, 0).status == rpc.SUCCESS
         tap.note(f"{most - before} files more")
         assert most - before <= 600
+
+
+class Granted:
+    """A lock manager that answers nothing, and remembers the cookies of the GRANTED callbacks it gets."""
+
+    def __init__(self, address):
+        self.host = Host(address, answer=never)
+
+    def __enter__(self):
+        self.host.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.host.__exit__()
+
+    def cookie(self):
+        call = self.host.wait_for(lambda call: call.prog == nlm.PROG and call.proc in (nlm.GRANTED, nlm.GRANTED + nlm.MSG))
+        return nlm.decode_test_args(4, call.args)[0]
+
+
+def lock_call(client, proc, lock, **fields):
+    args = nlm.unlock_args(4, b"c", lock) if proc == nlm.UNLOCK else nlm.lock_args(4, b"c", lock, **fields)
+    return nlm.decode_result(proc, 4, client.call(nlm.PROG, 4, proc, args).results).stat
+
+
+@tap.test
+def a_grant_refused_in_anothers_name():
+    """SEC-07: a client waits by procedure 5, gets its lock, and is being told. A forged GRANTED_RES that denies it, with
+    every cookie that follows one the attacker was sent, gives the lock to no second owner."""
+    bait = LOCK.but(caller=b"attacker", fh=b"bait", oh=b"bait")
+    with Daemon("grace.seconds=0"), Granted(ATTACKER) as seen, Granted(VICTIM) as told, \
+            rpc.Tcp(SERVER, PORT, source=(ATTACKER, 0)) as attacker, rpc.Tcp(SERVER, PORT, source=(VICTIM, 0)) as victim, \
+            rpc.Udp(SERVER, PORT, source=(VICTIM, 0)) as forged:
+        assert lock_call(attacker, nlm.LOCK, LOCK.but(caller=b"attacker", oh=b"1")) == "GRANTED"
+        assert lock_call(victim, nlm.LOCK, LOCK, block=True) == "BLOCKED"
+        assert lock_call(attacker, nlm.LOCK, bait) == "GRANTED"
+        attacker.send(rpc.call_message(1, nlm.PROG, 4, nlm.LOCK + nlm.MSG,
+                                       nlm.lock_args(4, b"c", bait.but(oh=b"other"), block=True)))
+        attacker.receive()
+        assert lock_call(attacker, nlm.UNLOCK, bait) == "GRANTED"
+        first = int.from_bytes(seen.cookie(), "big")
+        assert lock_call(attacker, nlm.UNLOCK, LOCK.but(caller=b"attacker", oh=b"1")) == "GRANTED"
+        told.cookie()
+        for number in range(first + 1, first + 100):
+            cookie = number.to_bytes(9, "big")[-8:]
+            forged.send(rpc.call_message(number & 0xffff, nlm.PROG, 4, nlm.GRANTED + nlm.RES, nlm.res(cookie, "DENIED")))
+            forged.receive()
+        assert lock_call(attacker, nlm.LOCK, LOCK.but(caller=b"attacker", oh=b"2")) == "DENIED"
 
 
 @tap.test

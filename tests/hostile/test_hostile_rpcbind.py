@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Attacks on the embedded rpcbind by users of this host, and through it (SEC-03, SEC-11)."""
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def unset(prog, vers=3):
 
 @tap.test
 def nfs_redirected():
-    """Given an ordinary user: he cannot register NFS, neither elsewhere nor here, by any way; root can then."""
+    """SEC-11: Given an ordinary user: he cannot register NFS, neither elsewhere nor here, by any way; root can then."""
     away = set_v4(NFS, addr="198.51.100.1.8.1")
     here = set_v4(NFS)
     v2 = (2, rpcbind.SET, rpcbind.pmap(NFS, 3, "tcp", 10000))
@@ -74,7 +75,7 @@ def a_program_of_another_user_taken():
 
 @tap.test
 def the_table_filled():
-    """Given users who register all they can, there is room left for root and for other users."""
+    """SEC-11: Given users who register all they can, there is room left for root and for other users."""
     with Daemon("rpcbind.mode=embedded"):
         assert sum(as_user(ALICE, [set_v4(FREE + i) for i in range(300)])) == 32
         assert sum(as_user(BOB, [set_v4(FREE + 1000 + i) for i in range(300)])) == 32
@@ -86,7 +87,7 @@ def the_table_filled():
 
 @tap.test
 def a_short_question_with_a_long_answer():
-    """Given a DUMP by UDP from another host, the answer is at most three times as long; by TCP it is whole.
+    """SEC-11: Given a DUMP by UDP from another host, the answer is at most three times as long; by TCP it is whole.
     (1,516 bytes for 40 were.)"""
     with Daemon("rpcbind.mode=embedded"):
         for version in (2, 3, 4):
@@ -117,6 +118,100 @@ def the_socket_of_another_process_removed():
     owner.close()  # the file stays behind
     with Daemon("rpcbind.mode=embedded"):
         assert as_user(0, [set_v4(NFS)]) == [True]
+
+
+# ---- the system's rpcbind ----
+
+AGAIN = "registered with the system's rpcbind again"
+NLM, PORT = 100021, 4045
+
+
+def expect_repaired(daemon):
+    """Our registrations are removed, by root, and come back."""
+    subprocess.run(["rpcinfo", "-d", str(NLM), "4"], check=True)
+    daemon.send_signal(signal.SIGHUP)
+    assert "services=4" in daemon.wait_for_log(AGAIN)
+    assert rpcbind.getport(NLM, 4, "tcp") == PORT and rpcbind.getport(NLM, 4, "udp") == PORT
+
+
+@tap.test
+def a_table_too_large_to_watch():
+    """RPC-03: a user fills the system's rpcbind with 700 programs: a lost registration of ours is made again."""
+    with rpcbind.System():
+        assert sum(as_user(ALICE, [set_v4(FREE + i) for i in range(700)])) == 700
+        with Daemon("rpcbind.mode=system") as daemon:
+            expect_repaired(daemon)
+            assert "rpcbind does not answer" not in daemon.log()
+
+
+@tap.test
+def an_entry_too_long_to_watch():
+    """RPC-03: one entry with an address of 300 bytes does not blind us either."""
+    with rpcbind.System():
+        assert as_user(ALICE, [set_v4(FREE, addr="1" * 300)]) == [True]
+        with Daemon("rpcbind.mode=system") as daemon:
+            expect_repaired(daemon)
+            assert "rpcbind does not answer" not in daemon.log()
+
+
+# Serves NULL of every program on a port, as the user, once it has registered NLM there.
+IMPOSTOR = """
+import os, socket, struct, sys
+from holdfast_test import rpc, rpcbind
+uid = int(sys.argv[1])
+os.setgid(uid); os.setuid(uid)
+tcp = socket.socket(); tcp.bind(("0.0.0.0", 0)); tcp.listen(8)
+port = tcp.getsockname()[1]
+local = socket.socket(socket.AF_UNIX); local.connect(sys.argv[2])
+for vers in (1, 3, 4):
+    local.sendall(rpc.record(rpc.call_message(vers, rpcbind.PROG, 4, rpcbind.SET, rpcbind.rpcb(
+        100021, vers, "tcp", "0.0.0.0.%d.%d" % (port >> 8, port & 255)))))
+    assert local.recv(4096)[-1] == 1
+print(port, flush=True)
+while True:
+    conn, _ = tcp.accept()
+    message = conn.recv(4096)
+    conn.sendall(rpc.record(rpc.success_message(struct.unpack(">I", message[4:8])[0])))
+    conn.close()
+"""
+
+
+@tap.test
+def our_program_registered_while_we_are_stopped():
+    """RPC-03: a user registers NLM and answers in our place. We say who it is, take the registration back, and start."""
+    with rpcbind.System():
+        impostor = subprocess.Popen([sys.executable, "-c", IMPOSTOR, str(ALICE), SOCKET], stdout=subprocess.PIPE,
+                                    env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+        try:
+            port = int(impostor.stdout.readline())
+            assert rpcbind.getport(NLM, 4, "tcp") == port
+            with Daemon("rpcbind.mode=system") as daemon:
+                line = daemon.wait_for_log("a user had registered our program")
+                assert f"uid={ALICE}" in line and f"pid={impostor.pid}" in line and f"port={port}" in line, line
+                for vers in (1, 3, 4):
+                    assert rpcbind.getport(NLM, vers, "tcp") == PORT, vers
+        finally:
+            impostor.kill()
+            impostor.wait()
+
+
+@tap.test
+def the_lock_of_the_registration_held():
+    """HA-10: a user cannot open the file by which daemons share a registration, and so cannot keep us from starting."""
+    hold = """
+import fcntl, os, sys
+os.setgid(%d); os.setuid(%d)
+try:
+    fcntl.flock(open("/run/holdfast/rpcbind-4045.lock"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("held")
+except PermissionError:
+    print("refused")
+""" % (ALICE, ALICE)
+    with rpcbind.System():
+        with Daemon("rpcbind.mode=system"):
+            pass
+        done = subprocess.run([sys.executable, "-c", hold], stdout=subprocess.PIPE, check=True)
+        assert done.stdout == b"refused\n", done.stdout
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def a_truncated_record_disturbs_no_other_client():
 
 @tap.test
 def the_largest_record_is_served_and_a_larger_one_is_not():
-    """At the limit the call is answered; one byte above it the connection is closed at the header."""
+    """RPC-02: At the limit the call is answered; one byte above it the connection is closed at the header."""
     with Daemon():
         with rpc.Tcp("127.0.0.1", PORT) as client:
             client.send(padded_null(RECORD_MAX))
@@ -90,7 +90,7 @@ def fragments_that_never_end_end_the_connection():
 
 @tap.test
 def an_oversized_datagram_is_dropped():
-    """At the limit it is answered; above it there is silence."""
+    """RPC-02: At the limit it is answered; above it there is silence."""
     with Daemon():
         for host in ("127.0.0.1", "::1"):
             with rpc.Udp(host, PORT) as client:
@@ -158,7 +158,7 @@ def allow_files(count):
 
 @tap.test
 def two_thousand_idle_connections_cost_little():
-    """Given 2,000 idle connections, other clients are served, and each connection costs a few KiB."""
+    """RPC-02: Given 2,000 idle connections, other clients are served, and each connection costs a few KiB."""
     allow_files(IDLE_CONNECTIONS + 200)
     with Daemon() as daemon:
         serves()
@@ -208,7 +208,7 @@ def send_until_refused(client, data):
 
 @tap.test
 def a_client_that_never_reads_is_not_read_from():
-    """Given clients that send requests and never read answers, the daemon stops reading from them; others are
+    """RPC-02: Given clients that send requests and never read answers, the daemon stops reading from them; others are
     served."""
     calls = rpc.record(rpc.call_message(1, NSM, 1, 0)) * 1000
     with Daemon() as daemon:
@@ -223,7 +223,8 @@ def a_client_that_never_reads_is_not_read_from():
         tap.note(f"4 clients that never read sent {sum(sent) // 1024} KiB: "
                  f"{before} KiB before, {after} KiB with them")
         assert max(sent) < 64 * 1024 * 1024, "it reads on for ever"
-        assert after - before < 4 * 1024
+        # Of tens of MiB. Half a MiB in a release build; AddressSanitizer keeps freed buffers: 1 MiB with clang 14, 6 with 19.
+        assert after - before < 8 * 1024
 
 
 @tap.test

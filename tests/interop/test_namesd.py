@@ -121,6 +121,25 @@ def nothing_outside_the_exports_has_a_name():
 
 
 @tap.test
+def a_handle_that_was_made_up_from_an_inode_number_has_no_name():
+    """NAM-02, ADM-09: file systems take generation 0 for any; only the handle that the kernel gives for a file is
+    answered, so that a local user cannot count through the inodes. A handle with the file's directory in it, as nfsd
+    makes it with subtree_check, is the kernel's."""
+    with folder("a/x.txt") as export:
+        path = str(export / "a/x.txt")
+        kind, fid = kernel_handle(path)
+        if kind != 1 or len(fid) != 8 or fid[4:] == bytes(4):
+            raise Skip(f"handles of type {kind} with {len(fid)} bytes are not inode and generation")
+        real = nfsd(path)
+        assert resolve(real, export) == path
+        forged = real[:-4] + bytes(4)
+        assert resolve(forged, export) is None
+        assert resolve(unfs3(path, generation=0), export) is None
+        _, parent = kernel_handle(str(export / "a"))
+        assert resolve(real[:3] + b"\x02" + real[4:] + parent, export) == path
+
+
+@tap.test
 def several_exports_and_file_systems_are_told_apart():
     """NAM-02: two exports on one file system, one on another, and one mounted below an export."""
     with folder("one/a.txt", "two/b.txt") as where, disk(where) as (other, _), disk(where / "one", label="sub") as (sub, _):
@@ -138,6 +157,22 @@ def several_exports_and_file_systems_are_told_apart():
             assert resolve(twin, *exports) is None
         else:
             assert resolve(twin, *exports) == str(other / "c.txt")
+
+
+@tap.test
+def it_says_which_export_is_not_there_and_who_it_is():
+    """NAM-02, ADM-10: given an export that does not exist, the log names it and the ready line counts it; --check-config
+    fails; the user in the log is its own."""
+    with folder("a/x.txt") as export, Namesd(export, export / "gone") as namesd, Asker() as asker:
+        log = namesd.log()
+        assert f"export={export}/gone" in log and "No such file" in log, log
+        assert "exports=1 missing=1" in log and f"confined uid={os.geteuid()} " in log, log
+        handle = ganesha(str(export / "a/x.txt"))
+        assert asker.ask(b"path 1 " + handle.hex().encode() + b"\n") == f"1 named {export}/a/x.txt\n".encode()
+        for paths, status in (([export], 0), ([export, export / "gone"], 1)):
+            words = [word for path in paths for word in ("--export", str(path))]
+            assert subprocess.run([program(), "--config", "", "--check-config", *words], stderr=subprocess.PIPE,
+                                  stdin=subprocess.DEVNULL).returncode == status, paths
 
 
 @tap.test
@@ -290,7 +325,9 @@ def what_is_configured_wrongly_is_said():
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
             return done.returncode, done.stderr.decode()
 
-        assert run("[names]\nexport=/srv/a\nexport=/srv/b\nsearch=5\n", "--check-config") == (0, "")
+        assert run("[names]\nexport=/usr\nexport=/var\nsearch=5\n", "--check-config") == (0, "")
+        status, said = run("[names]\nexport=/usr\nexport=/not/there\n", "--check-config")
+        assert status == 1 and "an export is not there export=/not/there" in said, (status, said)
         for text, reason in (("[names]\nexport=srv\n", "line 2: export takes the absolute path"),
                              ("[name]\nexport=/srv\n", "there is no section"), ("[names]\nexports=/srv\n", "no key"),
                              ("[names]\n", "no exports"), ("[names]\nexport=/srv\nsearch=x\n", "line 3")):

@@ -136,6 +136,30 @@ def unclaimed_locks_are_released_when_grace_is_over():
 
 
 @tap.test
+def an_address_of_ours_that_comes_late_makes_no_client_dead():
+    """NOT-03: given a client that knows us by an address which is not up yet when the daemon starts again (DHCP, a
+    cluster manager), no notice can leave from there. That says nothing about the client: it keeps its lock, and is told
+    when the address is there."""
+    late = "10.3.0.9"
+    with Network() as network, Killed(f"grace.seconds={GRACE_S}", "log.level=debug") as server:
+        a, b, _ = three(network)
+        netns.run("ip", "address", "add", late + "/32", "dev", "lo")
+        expect(a.stat(LOCK, server=late), "GRANTED")
+        server.kill()
+        a.close_clients()
+        netns.run("ip", "address", "del", late + "/32", "dev", "lo")
+        server.start()
+        server.daemon.wait_for_log("notice failed", 5)  # more than notify.attempts
+        expect(b.stat(TEST), "DENIED")
+        netns.run("ip", "address", "add", late + "/32", "dev", "lo")
+        expect(a.wait_for(SM_NOTIFY, prog=NSM).source[0], late)
+        expect(a.stat(LOCK, server=late, reclaim=True), "GRANTED")
+        server.daemon.wait_for_log("grace period is over")
+        expect(b.stat(TEST), "DENIED")
+        netns.run("ip", "address", "del", late + "/32", "dev", "lo")
+
+
+@tap.test
 def a_lock_granted_by_callback_is_as_durable():
     """STO-03: given a client whose first lock came by GRANTED, the client is registered with it: after kill -9
     it is notified, its lock is held for it, and it reclaims. A client that only waited is not notified."""

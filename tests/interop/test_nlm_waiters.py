@@ -4,12 +4,12 @@ import statistics
 import tempfile
 import time
 
-from holdfast_test import netns, rpc, tap
+from holdfast_test import netns, nlm, rpc, tap
 from holdfast_test.capture import Capture
 from holdfast_test.daemon import PORT, Daemon
 from holdfast_test.ganesha import ADDRESS, INTERFACE, Ganesha
 from holdfast_test.nlm import GRANTED, LOCK, MSG, TEST, UNLOCK
-from holdfast_test.peer import SILENCE, Network, add_addresses
+from holdfast_test.peer import SILENCE, Network, add_addresses, parse_call
 
 CLIENTS = 1000
 TIMEOUT_S, ATTEMPTS = 2, 3
@@ -161,6 +161,12 @@ def the_port_is_remembered_and_looked_up_anew():
                      f"{(time.monotonic() - since) * 1000:.0f} ms")
 
 
+def earn_credit(host, transport):
+    """Whatever an address that has not proved itself is sent by UDP is paid for by what it sends (SEC-03)."""
+    for _ in range(5):
+        host.stat(TEST, host.lock(fh=b"another file"), transport=transport)
+
+
 @tap.test
 def denied_by_one_that_gave_up_while_it_was_cut_off():
     """NOT-04: given a waiter whose lock manager cannot be reached at first and that has stopped waiting by
@@ -176,6 +182,7 @@ def denied_by_one_that_gave_up_while_it_was_cut_off():
             while not b.lookups:
                 time.sleep(0.01)
             assert not grants(b)
+            earn_credit(b, transport)
             b.registered = programs
             c.wait_for(GRANTED, seconds=3 * TIMEOUT_S)
             assert len(grants(b)) == 1
@@ -189,6 +196,7 @@ def denied_by_one_that_gave_up_while_it_was_cut_off():
                 assert a.stat(UNLOCK) == "GRANTED"
                 b.wait_for(callback)
                 time.sleep(TIMEOUT_S - 0.5)  # by UDP it is repeated within the attempt
+                earn_credit(b, transport)
                 b.answers = "DENIED"
                 b.wait_for(callback, len(grants(b)) + 1, seconds=3 * TIMEOUT_S)
                 assert a.stat(TEST) == "DENIED"
@@ -222,6 +230,34 @@ def ping_pong(one, two, turns, capture, fh=b"a file handle", callback=GRANTED, *
             unlocked = None
     assert len(times) >= turns * 0.9, f"{len(times)} of {turns} turns seen"
     return times
+
+
+@tap.test
+def denied_to_the_second_copy_of_a_message():
+    """NLM-08, SPEC section 3: given a client (by UDP, message form) that took the lock at the first copy of GRANTED_MSG, whose
+    receipt and GRANTED_RES are lost, its DENIED to the second copy, sent in the same attempt, is not believed: the lock is in use."""
+    with Network() as network, Daemon(*SETTINGS):
+        a, b = network.host("10.2.0.1", "a"), network.host("10.2.0.2", "b")
+        assert a.stat(LOCK) == "GRANTED"
+        assert b.stat(LOCK, block=True, transport="udp", msg=True) == "BLOCKED"
+        serve_all, copies = b._serve, []
+
+        def take_at_the_first(message, transport, source, send):
+            call = parse_call(message)
+            if call and call[1] == nlm.PROG and call[3] == GRANTED + MSG:
+                copies.append(call[0])
+                if len(copies) == 1:
+                    return  # it has the lock now; what it says does not arrive
+                b.answers = "DENIED"
+            serve_all(message, transport, source, send)
+
+        earn_credit(b, "udp")
+        b._serve = take_at_the_first
+        assert a.stat(UNLOCK) == "GRANTED"
+        b.wait_for(GRANTED + MSG, seconds=10)
+        assert len(set(copies)) == 1, "two attempts, not two copies"
+        time.sleep(0.5)  # its DENIED arrives meanwhile; if it did not, the lock would be held all the more
+        assert a.stat(TEST) == "DENIED", "the lock that b holds is free"
 
 
 @tap.test

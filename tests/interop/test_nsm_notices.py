@@ -39,6 +39,30 @@ def lock_from(address, caller, server=SERVER, **arguments):
         return client.lock(caller, **arguments)
 
 
+# ---- of a start ----
+
+@tap.test
+def a_monitor_tells_of_a_boot_and_not_of_its_own_restart():
+    """NSM-06, NSM-07: given a status monitor whose kernel holds locks at a server, a restart of the monitor, after a crash as after a
+    stop, does not end them: the server hears nothing, and SM_STAT names the same state. After a boot of the host it is told."""
+    boot_id = "/proc/sys/kernel/random/boot_id"
+    with Server("server.programs=nsm", *FAST) as server, Host(OTHER) as remote:
+        with nsm.as_kernel() as kernel:
+            before = kernel.mon(OTHER).state
+        for end in (server.kill, server.stop):
+            end()
+            server.start()
+            with nsm.as_kernel() as kernel:
+                assert kernel.stat().state == before
+        server.kill()
+        with netns.file(boot_id, "00000000-1111-2222-3333-444444444444\n"):
+            server.start()
+            notice = remote.wait_for(is_notice)
+            state = nsm.Notice.decode(notice.decode()).state
+            assert state > before and {n.state for n in notices_of(remote)} <= {state}, "the boot, and nothing before it"
+            server.kill()
+
+
 # ---- in ----
 
 @tap.test

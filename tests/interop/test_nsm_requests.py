@@ -263,7 +263,7 @@ def the_limit_is_exact_under_concurrency():
 def a_full_disk_is_stat_fail():
     """NSM-02, STO-04: given a store on a full disk: STAT_FAIL; SM_STAT answers; it recovers when there is
     room."""
-    with small_disk(2) as path, Server(*FAST, path=path) as server, Host(CLIENT) as host:
+    with small_disk(4) as path, Server(*FAST, path=path) as server, Host(CLIENT) as host:
         with nsm.connect("192.0.2.1", CLIENT) as monitor:
             before = monitor.stat().state
             assert monitor.mon(US, priv(1)).ok

@@ -267,7 +267,8 @@ def check_config_checks():
 
 @tap.test
 def check_config_checks_the_files_it_names():
-    """CFG-01: a token, map or connection string that cannot be used fails the check, and the start with status 3."""
+    """CFG-01, ADM-09: a token, map or connection string that cannot be used fails the check; a connection string also the
+    start, with status 3. Without a token or map administration goes on, and locks are served."""
     keys = {"admin.token_file": "0123456789abcdef\n", "admin.fh_map": "00ff /a\n", "store.dsn_file": "dbname=x\n"}
     for key, good in keys.items():
         with File(good) as file:
@@ -280,9 +281,30 @@ def check_config_checks_the_files_it_names():
                     wrong = ("--set", f"{key}={path}", "--set", "rpcbind.mode=none", "--set", "server.user=")
                     status, out, err = run(*wrong, "--check-config")
                     assert status == 2 and path in err and "good" not in out, f"{key}: {status} {out} {err}"
-                    backend = "postgres" if key == "store.dsn_file" else "memory"
-                    status, _, err = run(*wrong, "--set", f"store.backend={backend}")
+                    if key != "store.dsn_file":
+                        with Daemon(f"{key}={path}") as daemon:
+                            assert path in daemon.log(), daemon.log()
+                        continue
+                    status, _, err = run(*wrong, "--set", "store.backend=postgres")
                     assert status == 3 and path in err and "until an operator repairs it" in err, f"{key}: {status} {err}"
+
+
+@tap.test
+def check_config_checks_as_the_service_would():
+    """ADM-10: as root, a file that only root can read fails the check, for the service runs as another user; a connection
+    string that libpq does not understand fails it too, and is not shown."""
+    keys = {"admin.token_file": "0123456789abcdef\n", "admin.read_token_file": "0123456789abcdef\n", "admin.fh_map": "00ff /a\n",
+            "store.dsn_file": "dbname=x\n"}
+    for key, good in keys.items():
+        with File(good) as file:
+            os.chmod(file.path, 0o600)
+            sets = ("--set", f"{key}={file.path}", "--check-config", "--set")
+            status, _, err = run(*sets, "server.user=nobody")
+            assert status == 2 and file.path in err and "nobody, cannot read it" in err, (key, status, err)
+            assert run(*sets, "server.user=")[0] == 0, key
+    for dsn, good in (("host=db dbname=x", True), ("postgresql://db/x", True), ("host=db secret", False), ("nonsense=1", False)):
+        status, _, err = run("--set", "store.backend=postgres", "--set", f"store.dsn={dsn}", "--check-config")
+        assert status == (0 if good else 2) and "secret" not in err, (dsn, status, err)
 
 
 @tap.test
@@ -372,13 +394,13 @@ def text_from_outside_cannot_forge_a_line():
     """Given a name with a line break, escapes and quotes, it stays within its field, in both formats."""
     name = 'x\nerror forged="1" \x1b[31m\\ \u202e'
     for log_format in ("text", "json"):
-        with Daemon(f"server.name={name}", f"log.format={log_format}") as daemon:
+        with Daemon(f"admin.fh_map=/{name}", f"log.format={log_format}") as daemon:
             pass
-        line = daemon.wait_for_log("ready")
+        line = daemon.wait_for_log("cannot use admin.fh_map")
         assert "\x1b" not in line and "\u202e" not in line and "forged" in line
         assert not [entry for entry in daemon.lines if entry.startswith("error")]
         if log_format == "json":
-            assert json.loads(line)["name"].startswith("x\nerror")
+            assert json.loads(line)["file"].startswith("/x\nerror")
 
 
 NASTY = b'x\nerror forged="1" \x1b[31m%s%n\\ \xff'

@@ -2,9 +2,14 @@
 """A service with standbys (SPEC HA-01 to HA-08, HA-11): the owner is killed, paused, moved, cut off; its standby takes
 over, nothing granted is lost, and the state number grows."""
 import json
+import os
 import re
 import signal
+import socket
 import statistics
+import struct
+import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -74,6 +79,36 @@ def one_node_serves_and_the_other_waits():
         shown = owner.cluster()
         assert set(schemas["Cluster"]["required"]) == set(schemas["Cluster"]["properties"]) == set(shown)
         assert set(schemas["Cluster"]["properties"]["nodes"]["items"]["properties"]) == set(shown["nodes"][0])
+        for node in nodes:
+            node.stop()
+
+
+@tap.test
+def a_standby_shows_no_empty_table():
+    """HA-11, ADM-10: given a node that stands by, then each list, grace and status says so and names the node that serves;
+    holdfastctl exits with 6; and its time goes on."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        nodes = [cluster.node(name, database.dsn) for name in ("left", "right")]
+        owner = cluster.wait_for_owner()
+        standby = next(node for node in nodes if node is not owner)
+        lock_until_granted(owner, lock(1))
+        wait_until(lambda: standby.cluster()["owner"] == owner.name, "the standby has seen the owner")
+        for path in ("locks", "waiters", "reservations", "clients", "clients/1", "grace", "losses", "notifications", "backup"):
+            status, body = standby.ask("GET", "/api/v1/" + path)
+            problem = json.loads(body)
+            assert status == 503 and f'"{owner.name}" took it last' in problem["detail"], (path, body)
+            assert (problem["role"], problem["node"], problem["active_node"]) == ("standby", standby.name, owner.name)
+        seen = standby.status()
+        assert (seen["role"], seen["node"], seen["active_node"], seen["state"]) == ("standby", standby.name, owner.name, None)
+        wait_until(lambda: standby.status()["time"] > seen["time"], "its time goes on")
+        served = owner.status()
+        assert (served["role"], served["active_node"]) == ("active", owner.name) and served["state"] % 2 == 1
+        for words in (["locks"], ["waiters"], ["clients"], ["grace"], ["grace", "--json"], ["losses"], ["status"]):
+            status, told = standby.ctl(*words)
+            assert status == 6 and owner.name in told, (words, status, told)
+            status, told = owner.ctl(*words)
+            assert status == 0, (words, status, told)
         for node in nodes:
             node.stop()
 
@@ -157,6 +192,109 @@ def a_paused_owner_never_answers_again():
         for node in (left, right):
             node.stop()
     figures("SIGSTOP", times)
+
+
+class Clock:
+    """The clocks of a daemon, which can be set behind by as long as it stood still."""
+
+    def __init__(self):
+        self.file = tempfile.NamedTemporaryFile()
+        self.behind(0)
+        self.env = {"LD_PRELOAD": os.environ["STOPPED_CLOCK"], "STOPPED_CLOCK_FILE": self.file.name}
+
+    def behind(self, ns):
+        self.file.seek(0)
+        self.file.write(struct.pack("=q", ns))
+        self.file.flush()
+
+
+@tap.test
+def a_machine_that_stood_still_with_its_clock_grants_nothing():
+    """HA-03: given an owner whose virtual machine stands still together with its clocks until the standby has taken over,
+    when it goes on with requests in its socket, then it grants none of them, recorded or not: only the database knows whose
+    the service is."""
+    requests = ((NM_LOCK, {}), (SHARE, {}), (LOCK, {}))
+    for durable in ("yes", "no"):
+        clock = Clock()
+        with Cluster(*PLAIN, f"locks.durable={durable}", "grace.seconds=1") as cluster:
+            database = cluster.postgres()
+            left = cluster.node("left", database.dsn, env=clock.env)
+            cluster.wait_for_owner([left])
+            right = cluster.node("right", database.dsn)
+            lock_until_granted(left, lock(1))  # its client is known
+            left.pause()
+            began = time.monotonic_ns()
+            cluster.wait_for_owner([right])
+            answers = []
+            asking = [threading.Thread(target=lambda p=proc, n=number: answers.append(
+                left.nlm(p, lock(2 + n), timeout=2))) for number, (proc, _) in enumerate(requests)]
+            for thread in asking:
+                thread.start()
+            time.sleep(0.1)
+            clock.behind(time.monotonic_ns() - began)
+            left.resume()
+            for thread in asking:
+                thread.join()
+            assert "GRANTED" not in answers, (durable, answers)
+            wait_until(lambda: left.role() == "standby", "it is a standby again")
+            lock_until_granted(right, lock(5))
+            for node in (left, right):
+                node.stop()
+
+
+@tap.test
+def a_backup_of_many_locks_does_not_cost_the_lease():
+    """HA-02: given more locks in the database than can be read within a lease, when a backup is made on the owner, then
+    its lease does not run out."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        owner = cluster.node("left", database.dsn)
+        cluster.wait_for_owner([owner])
+        lock_until_granted(owner, lock(1))
+        database.sql("INSERT INTO nlm_locks SELECT n, 1, '', int8send(n), 'owner', 1, 0, 1, true, 0, 1 "
+                     "FROM generate_series(1000000, 1300000) n")
+        expiries = owner.cluster()["expiries"]
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(60)
+            client.connect(f"/proc/{owner.process.pid}/root/run/admin.sock")
+            client.sendall(b"GET /api/v1/backup HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            size = 0
+            while piece := client.recv(1 << 20):
+                size += len(piece)
+        assert size > 300000 * 40, size
+        assert owner.role() == "active"
+        assert owner.cluster()["expiries"] == expiries, owner.daemon.log()
+        database.sql("DELETE FROM nlm_locks WHERE id >= 1000000")
+        owner.stop()
+
+
+@tap.test
+def records_that_do_not_go_together_are_named_and_no_node_keeps_the_lease():
+    """STO-02, HA-05: given two locks of one range in the database, when a node takes the service, then it names both, gives
+    the lease up and waits; --verify-store names them, too; when the leftover is deleted, the service goes on with the other."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        node = cluster.node("left", database.dsn)
+        cluster.wait_for_owner([node])
+        lock_until_granted(node, lock(1))
+        node.stop()
+        database.sql("INSERT INTO nlm_locks SELECT id - 1, client_id, share, file_handle, 'another', 7, first_byte, last_byte, "
+                     "exclusive, acquired_at_ms, server_epoch FROM nlm_locks")
+        low, high = (int(database.sql(f"SELECT {which}(id) FROM nlm_locks")) for which in ("min", "max"))
+        tools = subprocess.run([*node.inside, daemon.program(), "--set", "store.backend=postgres", "--set", f"store.dsn={database.dsn}",
+                                "--set", "server.user=", "--verify-store"], capture_output=True, timeout=60, text=True)
+        assert tools.returncode == 1 and str(low) in tools.stderr and str(high) in tools.stderr, tools
+        node.start()
+        node.daemon.wait_for_log("do not go together")
+        log = node.daemon.log()
+        assert str(low) in log and str(high) in log, log
+        wait_until(lambda: node.role() == "held", "the node waits for an operator")
+        assert database.sql("SELECT released FROM server_state") == "t"
+        database.sql(f"DELETE FROM nlm_locks WHERE id = {low}")
+        assert node.move("take")[0] == 202
+        cluster.wait_for_owner([node])
+        expect_held(node, [1])
+        node.stop()
 
 
 @tap.test

@@ -71,6 +71,7 @@ SUITES = {
     "core": CORE + SIM,
     "service": unit("service") + SIM,
     "config": unit("config"),
+    "addresses": netns("addresses"),
     "rpc": unit("message", "marking", "dupcache") + netns("rpc_server") + netns("rpc_client")
            + daemon("interop/test_wire.py") + daemon("interop/test_bad_input.py") + daemon("hostile/test_hostile_rpc.py"),
     "rpcbind": daemon("interop/test_rpcbind.py") + daemon("hostile/test_hostile_rpcbind.py"),
@@ -79,6 +80,8 @@ SUITES = {
            + daemon("hostile/test_hostile_notices.py"),
     "store": store("contract lmdb", "contract memory", "commit", "lmdb", "parts", "fault", "backup lmdb", "disk"),
     "postgres": store("contract postgres", "pg-journal", "postgres", "backup postgres"),
+    "confine": daemon("hostile/test_hostile_confined.py"),
+    "standby": store("pg-lease", "pg-takeover", "pg-standby"),
     "admin": unit("admin") + daemon("admin/test_rest.py") + daemon("admin/test_access.py")
              + daemon("hostile/test_hostile_admin.py") + daemon("admin/test_sorting.py"),
 }

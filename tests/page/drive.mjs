@@ -12,7 +12,7 @@ import path from "node:path";
 
 const require = createRequire(path.join(process.cwd(), "node_modules/"));
 const {chromium} = require("playwright-core");
-const [scenario, url, folder] = process.argv.slice(2);
+const [scenario, url, folder] = process.argv.slice(2), origin = new URL(url).origin;
 
 const WIDE = {width: 1400, height: 1000}, PHONE = {width: 400, height: 860};
 
@@ -27,7 +27,7 @@ const complaints = [];
 page.on("console", message => { if (message.type() === "error") complaints.push(message.text()); });
 page.on("pageerror", error => complaints.push(String(error)));
 page.on("requestfailed", request => complaints.push(`failed: ${request.url()}`));
-page.on("request", request => assert.ok(request.url().startsWith(url), `asks elsewhere: ${request.url()}`));
+page.on("request", request => assert.ok(request.url().startsWith(origin), `asks elsewhere: ${request.url()}`));
 
 const tool = {
   page, url, complaints, WIDE, PHONE,

@@ -58,6 +58,13 @@ static void read_range(struct sim_world *world, const struct hf_call *call,
     out->owner = sim_owner(out->host, (unsigned)call->svid);
 }
 
+/* Our address that the host knows is not up: nothing can leave from it. */
+static bool is_late(const struct sim_world *world, int host)
+{
+    return host >= 0 && world->now_ms < world->server.late_until_ms &&
+           (world->server.late_hosts >> host & 1);
+}
+
 static void begin(struct sim_world *world, const struct hf_call *call)
 {
     struct sim_server *server = &world->server;
@@ -70,13 +77,14 @@ static void begin(struct sim_world *world, const struct hf_call *call)
     *out = (struct sim_call_out){.used = true,
                                  .async = call->kind == HF_CALL_GRANTED && call->msg,
                                  .host = (uint8_t)(host < 0 ? SIM_HOSTS : host),
-                                 /* To a host that is down: by UDP it leaves all the same. */
-                                 .sent = (host >= 0 && world->hosts[host].up) || call->id % 2,
+                                 .untried = is_late(world, host),
                                  .kind = (uint8_t)call->kind,
                                  .attempt = call->attempt,
                                  .local = call->n_to > 0 && hf_addr_is_loopback(&call->to[0]),
                                  .call_id = call->id,
                                  .cookie = ++server->next_cookie};
+    /* To a host that is down: by UDP it leaves all the same. */
+    out->sent = !out->untried && ((host >= 0 && world->hosts[host].up) || call->id % 2);
     if (call->kind == HF_CALL_GRANTED)
         read_range(world, call, out);
     SIM_WORLD_TRACE(world, call->kind, call->id, call->attempt,
@@ -101,7 +109,9 @@ static void begin(struct sim_world *world, const struct hf_call *call)
             sim_model_refused(&world->model, out->owner, out->range);
         return;
     }
-    if (host >= 0 && world->hosts[host].up)
+    if (out->untried)
+        ends_ms = sim_rng_below(&world->rng, 20);
+    else if (host >= 0 && world->hosts[host].up)
         sim_net_send(world, &message);
     else if (out->local || (!out->async && sim_rng_one_in(&world->rng, 3)))
         ends_ms = sim_rng_below(&world->rng, 20); /* refused, or no route: known sooner */
@@ -142,10 +152,12 @@ static struct sim_outcall *outcall_of(struct sim_server *server, uint64_t call_i
 static enum hf_call_outcome outcome_of(const struct sim_call_out *out, enum hf_stat stat, int error,
                                        bool repeated)
 {
-    if (error && !out->sent && out->kind == HF_CALL_GRANTED)
+    if (error && (out->resolved || out->untried))
+        return HF_CALL_UNTRIED;
+    if (error && !out->sent && (out->kind == HF_CALL_GRANTED || out->kind == HF_CALL_PROBE))
         return HF_CALL_UNSENT;
     if (error || out->async)
-        return HF_CALL_FAILED;
+        return repeated ? HF_CALL_REPEATED : HF_CALL_FAILED;
     if (out->kind != HF_CALL_GRANTED || stat == HF_STAT_GRANTED)
         return HF_CALL_ACCEPTED;
     return repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
@@ -163,23 +175,23 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
 
     if (told == HF_CALL_DENIED && outcall->arrived > 0)
         outcome = HF_CALL_ACCEPTED;
-    if (told == HF_CALL_UNSENT)
+    if (told >= HF_CALL_FAILED)
         outcome = HF_CALL_FAILED;
-    outcall->arrived += told == HF_CALL_FAILED;
+    outcall->arrived += told == HF_CALL_REPEATED ? 2 : told == HF_CALL_FAILED;
     out->used = false;
     causes->server_event = true;
     if (out->kind == HF_CALL_GRANTED && outcome != HF_CALL_ACCEPTED)
         sim_model_refused(&world->model, out->owner, out->range);
-    if (out->kind == HF_CALL_STAT && out->host < SIM_HOSTS)
+    if (out->kind == HF_CALL_STAT && out->host < SIM_HOSTS && told != HF_CALL_UNTRIED)
         sim_door_verified(world, out->host, error ? 0 : out->state);
     if (outcome == HF_CALL_FAILED) {
         sim_world_fault(world, SIM_FAULT_CALL_FAILED);
         /* A GRANTED may be cut short by probes that failed, so any failed one may be the last. */
-        if (out->host < SIM_HOSTS &&
+        if (out->host < SIM_HOSTS && told != HF_CALL_UNTRIED &&
             (out->kind == HF_CALL_GRANTED ||
              (out->kind == HF_CALL_PROBE && out->attempt >= world->call_attempts)))
             world->model.silent[out->host] = true;
-        if (out->kind == HF_CALL_NOTIFY && out->host < SIM_HOSTS)
+        if (out->kind == HF_CALL_NOTIFY && out->host < SIM_HOSTS && told != HF_CALL_UNTRIED)
             world->server.notices_failed[out->host]++;
     } else if (outcome == HF_CALL_DENIED) {
         sim_world_fault(world, SIM_FAULT_CALL_REFUSED);
@@ -243,6 +255,8 @@ void sim_calls_on_timeout(struct sim_world *world, unsigned index, uint64_t cook
         return;
     /* A receipt of a message, which may have come, is not its answer. */
     end(world, out, HF_STAT_GRANTED,
-        (out->async && out->sent && cookie % 2) || (out->local && cookie % 8) ? 0 : HF_ETIMEDOUT);
+        (out->async && out->sent && cookie % 2) || (out->local && !out->untried && cookie % 8)
+            ? 0
+            : HF_ETIMEDOUT);
     sim_server_pump(world);
 }

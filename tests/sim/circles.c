@@ -32,7 +32,7 @@ bool sim_circles_since(const struct sim_model *model, unsigned place, const stru
             mine = then.n_waiters;
         else if (sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, w->exclusive) <
                  0) {
-            sim_oracle_set(&then.held, w->owner, w->range,
+            sim_oracle_add(&then.held, w->owner, w->range,
                            w->exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
             continue;
         }
@@ -90,10 +90,12 @@ void sim_circles_note_between(struct sim_model *model, const struct sim_seen *no
     int next;
 
     then = *model;
+    drop_lost(&then.held, &now->held); /* an owner that lost a lock may queue behind others now */
+    sim_circles_note(&then);
     while ((next = next_granted(&then, now)) >= 0) {
         struct sim_waiter w = then.waiters[next];
 
-        sim_oracle_set(&then.held, w.owner, w.range, w.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+        sim_oracle_add(&then.held, w.owner, w.range, w.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
         sim_model_remove_waiter(&then, (unsigned)next);
         sim_circles_note(&then);
     }

@@ -78,6 +78,35 @@ static void draw_process(struct sim_config *c, struct sim_rng *rng)
     c->host_crash_ms = c->process && !sim_rng_one_in(rng, 3) ? sim_rng_range(rng, 5000, 80000) : 0;
 }
 
+static uint32_t limit(struct sim_rng *rng)
+{
+    return sim_rng_one_in(rng, 2) ? sim_rng_range(rng, 1, 4) : 1000;
+}
+
+void sim_config_new_limits(struct sim_config *c, struct sim_rng *rng)
+{
+    c->max_locks = limit(rng);
+    c->max_locks_per_client = limit(rng);
+    c->max_locks_per_file = limit(rng);
+    c->max_locks_per_host = limit(rng);
+}
+
+/* Locks that are not recorded must be reclaimed, and a reclaim may fail by a limit. */
+static void draw_new_limits(struct sim_config *c, struct sim_rng *rng)
+{
+    c->new_limits = c->durable && !c->process && sim_rng_one_in(rng, 4);
+    if (c->new_limits)
+        c->max_locks = c->max_locks_per_client = c->max_locks_per_file = c->max_locks_per_host =
+            1000;
+}
+
+/* A limit that was lowered could refuse the reclaim of a lock that is not recorded. */
+static void draw_starts(struct sim_config *c, struct sim_rng *rng)
+{
+    c->reconfigures = c->host_crash_ms == 0 && !c->new_limits && sim_rng_one_in(rng, 3);
+    c->late_ms_max = mostly_none(rng, 3, 1000, 30000);
+}
+
 void sim_config_draw(struct sim_config *config, uint64_t seed)
 {
     struct sim_rng rng;
@@ -96,4 +125,7 @@ void sim_config_draw(struct sim_config *config, uint64_t seed)
     draw_faults(config, &rng);
     draw_clients(config, &rng);
     draw_process(config, &rng);
+    draw_new_limits(config, &rng);
+    draw_starts(config, &rng);
+    config->stateless = sim_rng_one_in(&rng, 5);
 }

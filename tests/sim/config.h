@@ -39,6 +39,7 @@ struct sim_config {
     uint32_t max_locks_per_file;
     uint32_t max_locks_per_host;
     uint32_t max_waiters;
+    bool new_limits;         /* they are high at first, and change at each start */
     uint32_t release_budget; /* how much work one slice of a release does */
     uint32_t serve_budget;   /* how much work one tick spends on serving waiters */
 
@@ -64,6 +65,7 @@ struct sim_config {
     uint16_t mons;
     uint16_t lies; /* a stranger uses another host's name */
     uint16_t free_alls;
+    bool stateless; /* every second host tells no state number in its LOCKs */
 
     /* Mean pauses between faults of each kind; 0: never. */
     uint32_t server_crash_ms;
@@ -75,9 +77,15 @@ struct sim_config {
     uint32_t store_outage_ms;
     uint32_t wall_jump_ms;
     uint32_t operator_ms;
+    bool reconfigures; /* a start may have another durability and grace mode than the run before */
+    uint32_t
+        late_ms_max; /* after a start, some of our addresses are not up for so long; 0: all are */
     uint8_t dead_for_good; /* one in n client crashes is the last; 0: none */
 };
 
 void sim_config_draw(struct sim_config *config, uint64_t seed);
+
+/* The operator changes the limits over a restart of the server. */
+void sim_config_new_limits(struct sim_config *config, struct sim_rng *rng);
 
 #endif

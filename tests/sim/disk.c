@@ -54,10 +54,14 @@ static void read_lock(struct sim_world *world, const struct stored_record *recor
                    lock.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
 }
 
-static void server_found(struct sim_server *server, const struct hf_record_server *record)
+static void server_found(struct sim_world *world, const struct hf_record_server *record)
 {
-    if (record->epoch != server->durable_epoch)
+    struct sim_server *server = &world->server;
+
+    if (record->epoch != server->durable_epoch) {
         server->pages.epoch_boot = server->pages.boot;
+        server->recorded = world->config.durable;
+    }
     server->durable_epoch = record->epoch;
     server->clean = record->clean;
 }
@@ -77,6 +81,6 @@ void sim_disk_read(struct sim_world *world)
         else if (record->kind == HF_RECORD_LOCK)
             read_lock(world, record);
         else if (hf_record_decode_server(record_bytes(record), &decoded) == 0)
-            server_found(server, &decoded);
+            server_found(world, &decoded);
     }
 }

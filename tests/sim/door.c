@@ -81,7 +81,7 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
         sim_model_waits(&world->model, owner, r->range, r->exclusive, r->state, seq);
         world->stats.waits++;
     } else if (stat == HF_STAT_DEADLCK) {
-        int place = sim_model_find_waiter(&world->model, owner, r->range, r->exclusive);
+        int place = sim_model_find_repeated(&world->model, owner, r->range, r->exclusive);
 
         if (place >= 0) /* a cycle that closed by itself, and was found now */
             sim_model_remove_waiter(&world->model, (unsigned)place);
@@ -298,8 +298,8 @@ static void note_told(struct sim_world *world, const struct sim_message *r)
 static void execute_nlm(struct sim_world *world, const struct sim_message *r)
 {
     unsigned allowed = sim_predict(world, r);
-    bool waited = sim_model_find_waiter(&world->model, sim_owner(r->host, r->proc), r->range,
-                                        r->exclusive) >= 0;
+    bool waited = sim_model_find_repeated(&world->model, sim_owner(r->host, r->proc), r->range,
+                                          r->exclusive) >= 0;
     struct sim_asked *asked = sim_wire_ask(world, r);
     struct hf_answer answer = sim_decided.answer;
 
@@ -308,6 +308,9 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
         return;
     }
     note_told(world, r);
+    if (r->slot < SIM_PROCS && r->named == r->host &&
+        r->hidden.op > world->model.asked_op[sim_owner(r->host, r->proc)])
+        world->model.asked_op[sim_owner(r->host, r->proc)] = r->hidden.op;
     SIM_WORLD_TRACE(world, answer.stat, answer.seq, r->xid,
                     "server: h%u%s/%u %s%s%s file %u cells %u-%u %s -> %s (batch %llu)", r->host,
                     r->named == r->host ? "" : " lying", r->proc,
@@ -359,7 +362,7 @@ static bool find_client(struct sim_world *world, unsigned h, struct hf_view_clie
 {
     uint64_t cursor = 0;
 
-    while (hf_core_view_clients(world->server.core, &cursor, out, 1) > 0) {
+    while (hf_core_view_clients(world->server.core, &cursor, UINT64_MAX, out, 1) > 0) {
         if (out->record.protocol == HF_PROTOCOL_NLM &&
             sim_host_of_addr(&out->record.addrs[0]) == (int)h &&
             hf_bytes_equal(out->record.name, sim_host_name(h, SIM_NAME_LONG)))
@@ -380,11 +383,13 @@ static void begin_to_verify(struct sim_world *world, unsigned host, int32_t clai
 {
     struct sim_notice *notice = &world->model.notice[host];
 
-    if (!notice->pending) /* else it joins the one that is being verified */
-        *notice = (struct sim_notice){.pending = true,
-                                      .claimed = claimed,
-                                      .recorded = recorded,
-                                      .hinted = world->model.told[host] == claimed};
+    if (notice->pending)
+        return; /* it joins the one that is being verified */
+    *notice = (struct sim_notice){.pending = true,
+                                  .claimed = claimed,
+                                  .recorded = recorded,
+                                  .hinted = world->model.told[host] == claimed};
+    sim_model_host_notified(&world->model, host, notice->hinted && recorded > 0 ? claimed : -1);
 }
 
 /* The release of what a host had before it came up in the claimed state is made in slices. A notice
@@ -406,8 +411,7 @@ void sim_door_undecided(struct sim_world *world, unsigned h, int32_t claimed, in
 /*
  * SEC-04: what the notice takes may go now, if the monitor confirms it or cannot be asked; if the
  * monitor contradicts it nothing may go, and the model misses whatever does. What the host got
- * since the notice came stays; the model does not know which that is, and lets all of it go. With a
- * small budget it goes in slices, and not in this event.
+ * since the notice came stays. With a small budget it goes in slices, and not in this event.
  */
 void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
 {
@@ -420,7 +424,7 @@ void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
         sim_world_fault(world, SIM_FAULT_REFUTED);
         return;
     }
-    sim_model_host_gone(&world->model, host, false);
+    sim_model_host_verified(&world->model, host);
     if (notice->hinted && notice->recorded != 0 && world->config.release_budget > 1000)
         sim_model_life_gone(&world->model, host, notice->recorded);
 }

@@ -271,6 +271,11 @@ static bool is_awaited(const struct sim_world *world, const struct sim_message *
 void sim_check_sent(struct sim_world *world, const struct sim_message *answer)
 {
     check_epoch(world, answer->hidden.epoch);
+    /* The client forgets its lock, wait or share whatever the answer is (SPEC section 5). */
+    if (answer->stat == HF_STAT_DENIED_NOLOCKS &&
+        (answer->call == SIM_CALL_UNLOCK || answer->call == SIM_CALL_CANCEL ||
+         answer->call == SIM_CALL_UNSHARE))
+        sim_world_violation(world, "UNLOCK and CANCEL are never refused", "host %u", answer->host);
     if (answer->call == SIM_CALL_LOCK && answer->stat == HF_STAT_GRANTED &&
         answer->proc < SIM_PROCS && is_awaited(world, answer))
         check_promise(world, sim_owner(answer->host, answer->proc), answer->range,
@@ -284,7 +289,7 @@ void sim_check_call(struct sim_world *world, const struct hf_call *call,
 
     check_epoch(world, server->epoch);
     if (call->kind == HF_CALL_GRANTED) {
-        if (sim_model_is_wanted(world, out->owner, out->range, call->exclusive))
+        if (sim_model_is_wanted(world, out->owner, out->range))
             check_promise(world, out->owner, out->range, call->exclusive);
         return;
     }

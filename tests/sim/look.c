@@ -43,7 +43,7 @@ static void look_at_locks(struct sim_world *world, struct sim_seen *out)
     uint64_t cursor = 0;
     size_t n;
 
-    while ((n = hf_core_view_locks(world->server.core, &cursor, rows, PAGE)) > 0) {
+    while ((n = hf_core_view_locks(world->server.core, &cursor, UINT64_MAX, rows, PAGE)) > 0) {
         for (size_t i = 0; i < n; i++) {
             const struct hf_record_lock *l = &rows[i].record;
             enum sim_mode mode = l->exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
@@ -81,7 +81,7 @@ static void look_at_waiters(struct sim_world *world, struct sim_seen *out)
     uint64_t cursor = 0;
     size_t n;
 
-    while ((n = hf_core_view_waiters(world->server.core, &cursor, rows, PAGE)) > 0) {
+    while ((n = hf_core_view_waiters(world->server.core, &cursor, UINT64_MAX, rows, PAGE)) > 0) {
         for (size_t i = 0; i < n; i++) {
             const struct hf_view_waiter *w = &rows[i];
             struct sim_waiter waiter = {
@@ -109,7 +109,7 @@ static void look_at_shares(struct sim_world *world, struct sim_seen *out)
     uint64_t cursor = 0;
     size_t n;
 
-    while ((n = hf_core_view_shares(world->server.core, &cursor, rows, PAGE)) > 0) {
+    while ((n = hf_core_view_shares(world->server.core, &cursor, UINT64_MAX, rows, PAGE)) > 0) {
         for (size_t i = 0; i < n; i++) {
             int host = sim_host_of_addr(&rows[i].client_addr);
             int file = sim_file_of_handle(rows[i].fh);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "predict.h"
 #include "world.h"
 
 void sim_model_init(struct sim_model *model)
@@ -32,12 +33,21 @@ static void set_life(struct sim_model *model, unsigned owner, struct sim_range r
         model->life[range.file][c][owner] = state;
 }
 
+/* A delayed request: it told another state than the notice that came before it. */
+static bool is_of_an_old_life(const struct sim_model *model, unsigned host, int32_t state)
+{
+    const struct sim_notice *notice = &model->notice[host];
+
+    return notice->pending && state != 0 && state != notice->claimed;
+}
+
 void sim_model_locked(struct sim_model *model, unsigned owner, struct sim_range range,
                       bool exclusive, int32_t state, uint64_t seq)
 {
     set_life(model, owner, range, state);
     sim_oracle_set(&model->held, owner, range, exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
-    sim_oracle_set(&model->kept, owner, range, SIM_EXCLUSIVE);
+    if (!is_of_an_old_life(model, owner / SIM_PROCS, state))
+        sim_oracle_set(&model->kept, owner, range, SIM_EXCLUSIVE);
     set_fresh(model, owner, range, seq + 1);
 }
 
@@ -82,13 +92,33 @@ bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct
            sim_waiters_find(seen->granting, seen->n_granting, owner, range, true) >= 0;
 }
 
+int sim_model_find_repeated(const struct sim_model *model, unsigned owner, struct sim_range range,
+                            bool exclusive)
+{
+    int place = sim_model_find_waiter(model, owner, range, true);
+
+    return place >= 0 || exclusive ? place : sim_model_find_waiter(model, owner, range, false);
+}
+
+/* There is one waiter for each range, in the strongest mode: a stronger one takes the place of a
+ * weaker one, at the end of the queue. */
 void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range range,
                      bool exclusive, int32_t state, uint64_t seq)
 {
-    int place = sim_model_find_waiter(model, owner, range, exclusive);
+    int place = sim_model_find_repeated(model, owner, range, exclusive);
+    int weaker = exclusive ? sim_model_find_waiter(model, owner, range, false) : -1;
+
+    if (weaker >= 0) {
+        seq = model->waiters[weaker].seq;
+        if (state == 0)
+            state = model->waiters[weaker].state;
+        sim_model_remove_waiter(model, (unsigned)weaker);
+    }
 
     if (place >= 0 && state != 0)
         model->waiters[place].state = state; /* the latest that asked for it */
+    if (place >= 0 && !is_of_an_old_life(model, owner / SIM_PROCS, state))
+        model->waiters[place].old = false;
     if (place >= 0 && seq < model->waiters[place].seq)
         model->waiters[place].seq = seq; /* the first that is told of it */
     if (place >= 0 || model->n_waiters == SIM_WAITERS)
@@ -159,6 +189,34 @@ void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once)
     }
 }
 
+void sim_model_host_notified(struct sim_model *model, unsigned host, int32_t claimed)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
+                if (model->life[f][c][o] != claimed)
+                    model->kept.mode[f][c][o] = SIM_FREE;
+            }
+        }
+    }
+    for (unsigned i = 0; i < model->n_waiters; i++)
+        model->waiters[i].old |= model->waiters[i].owner / SIM_PROCS == host;
+}
+
+void sim_model_host_verified(struct sim_model *model, unsigned host)
+{
+    model->gone[host] = model->gone_now[host] = true;
+    model->releasing[host] = 0;
+    for (uint8_t f = 0; f < SIM_FILES; f++) {
+        for (uint8_t c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
+                if (model->kept.mode[f][c][o] == SIM_FREE)
+                    sim_model_lapse(model, o, (struct sim_range){f, c, c});
+            }
+        }
+    }
+}
+
 void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {
@@ -179,8 +237,7 @@ void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state)
 
 bool sim_seen_has_lock(const struct sim_seen *now, const struct sim_waiter *waiter)
 {
-    return sim_oracle_holds(&now->held, waiter->owner, waiter->range,
-                            waiter->exclusive ? SIM_EXCLUSIVE : SIM_SHARED) &&
+    return sim_predict_covers(&now->held, waiter->owner, waiter->range, waiter->exclusive) &&
            sim_oracle_holds(&now->releasing, waiter->owner, waiter->range, SIM_FREE);
 }
 
@@ -202,15 +259,15 @@ void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range
 
     model->refused[owner] = true;
     model->refused_range[owner] = range;
-    model->refused_had[owner] = granted && granted->had;
+    memset(model->refused_had[owner], 0, sizeof(model->refused_had[owner]));
+    if (granted)
+        memcpy(model->refused_had[owner], granted->had, sizeof(granted->had));
 }
 
-bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range,
-                         bool exclusive)
+bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range)
 {
     const struct sim_host *host = &world->hosts[owner / SIM_PROCS];
     const struct sim_process *process = &host->procs[owner % SIM_PROCS];
 
-    return host->up && process->listed && process->want.exclusive == exclusive &&
-           sim_range_equal(process->want.range, range);
+    return host->up && process->listed && sim_range_equal(process->want.range, range);
 }

@@ -23,9 +23,10 @@ enum { SIM_WAITERS = 64, SIM_SHARES = 64 };
 struct sim_waiter {
     uint8_t owner;
     bool exclusive;
-    bool passes;   /* the core says that it need not queue behind other waiters any more */
-    bool may_pass; /* at some time its place in the queue was part of a circle */
-    bool had;      /* when it was granted, its owner held something of the range already */
+    bool passes;            /* the core says that it need not queue behind other waiters any more */
+    bool old;               /* a notice of its host's restart came since its last request */
+    bool may_pass;          /* at some time its place in the queue was part of a circle */
+    uint8_t had[SIM_CELLS]; /* modes: what its owner held already when it was granted */
     struct sim_range range;
     int32_t state; /* that its request told; 0: none, or unknown */
     uint64_t id;   /* the core's, for the order; 0: not seen in the view yet */
@@ -93,7 +94,8 @@ struct sim_model {
     int32_t releasing[SIM_HOSTS]; /* the state in the last notice that was believed at once */
     bool silent[SIM_HOSTS]; /* all attempts of a callback or probe failed: it waits no longer */
     struct sim_range refused_range[SIM_OWNERS];
-    bool refused_had[SIM_OWNERS]; /* ... and what was held before that is not to be lost */
+    uint8_t refused_had[SIM_OWNERS][SIM_CELLS]; /* ... and what was held before that stays */
+    uint32_t asked_op[SIM_OWNERS]; /* what its process was doing in its latest request */
     uint64_t redo_until_ms; /* until then something refused by store or heap may be undone still */
 };
 
@@ -109,6 +111,11 @@ void sim_model_waits(struct sim_model *model, unsigned owner, struct sim_range r
 /* Everything of a host goes; not at once, if memory ran out on the way. */
 void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once);
 
+/* A notice of its restart, which tells this state, has come and is being verified. Then: it counts,
+ * and what the host had when it came may go. What it got since, or told this state for, stays. */
+void sim_model_host_notified(struct sim_model *model, unsigned host, int32_t claimed);
+void sim_model_host_verified(struct sim_model *model, unsigned host);
+
 /* What the host got and waits for by requests that told this state goes. */
 void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state);
 void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range range);
@@ -118,10 +125,14 @@ int sim_waiters_find(const struct sim_waiter *waiters, unsigned n, unsigned owne
                      struct sim_range range, bool exclusive);
 int sim_model_find_waiter(const struct sim_model *model, unsigned owner, struct sim_range range,
                           bool exclusive);
+
+/* The place of the waiter that stands for this request, in that mode or a stronger one; or -1. */
+int sim_model_find_repeated(const struct sim_model *model, unsigned owner, struct sim_range range,
+                            bool exclusive);
 void sim_model_remove_waiter(struct sim_model *model, unsigned place);
 
-/* The waiter has its lock. What is being released is not the reason, even if it has that mode: a
- * new lock never becomes part of it (seed 400012311). */
+/* The waiter has its lock, or a stronger one. What is being released is not the reason, even if it
+ * has that mode: a new lock never becomes part of it (seed 400012311). */
 bool sim_seen_has_lock(const struct sim_seen *now, const struct sim_waiter *waiter);
 
 /* The newest grant of just this, in either mode; NULL: none that is remembered. */
@@ -147,9 +158,8 @@ static inline bool sim_model_is_granted(const struct sim_model *model, unsigned 
     return model->fresh[f][c][owner] != 0 && model->fresh[f][c][owner] - 1 <= durable;
 }
 
-/* The process waits for just this. */
-bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range,
-                         bool exclusive);
+/* The process waits for this range, and takes a callback for it, whatever the mode. */
+bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range);
 
 /* A waiter of this owner has this range, and its callback is under way. */
 bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct sim_range range);

@@ -60,37 +60,20 @@ static void search(struct hunt *hunt, enum hf_mutant mutant, uint64_t seeds)
     }
 }
 
-/* The first line the child wrote to standard error before it died. */
-static void read_last_words(int fd, char *text, size_t size)
-{
-    ssize_t n = pread(fd, text, size - 1, 0);
-
-    text[n > 0 ? n : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-}
-
 static void hunt_for(struct hunt *hunt, enum hf_mutant mutant)
 {
-    int words = memfd_create("stderr", 0);
-    char text[200];
-    int status = 0;
-    pid_t child;
+    struct tap_child child;
 
     memset(hunt, 0, sizeof(*hunt));
-    fflush(stdout);
-    child = fork();
-    HF_ASSERT(child >= 0 && words >= 0);
-    if (child == 0) {
-        dup2(words, STDERR_FILENO);
+    if (tap_fork(&child)) {
         search(hunt, mutant, SEEDS);
         _exit(0);
     }
-    waitpid(child, &status, 0);
-    read_last_words(words, text, sizeof(text));
-    close(words);
-    if (status != 0)
-        tap_result(true, "%s: the core itself stopped at event %" PRIu64 ", seed %" PRIu64 ": %s",
-                   names[mutant], hunt->events + hunt->world.stats.events, hunt->seeds, text);
+    if (!tap_wait(&child))
+        tap_result(child.stopped_itself,
+                   "%s: the core itself stopped at event %" PRIu64 ", seed %" PRIu64 ": %s",
+                   names[mutant], hunt->events + hunt->world.stats.events, hunt->seeds,
+                   child.words);
     else
         tap_result(hunt->caught, "%s (%s) %s at event %" PRIu64 ", seed %" PRIu64 ": %s: %s",
                    names[mutant], texts[mutant], hunt->caught ? "is caught" : "is NOT caught",

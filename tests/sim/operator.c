@@ -16,7 +16,7 @@ static bool pick_client(struct sim_world *world, struct hf_view_client *out, int
     uint64_t cursor = 0;
     uint32_t n = 0;
 
-    while (hf_core_view_clients(world->server.core, &cursor, &row, 1) > 0) {
+    while (hf_core_view_clients(world->server.core, &cursor, UINT64_MAX, &row, 1) > 0) {
         if (row.record.protocol == HF_PROTOCOL_NLM && sim_rng_below(&world->rng, ++n) == 0)
             *out = row;
     }
@@ -47,7 +47,7 @@ static void release_lock(struct sim_world *world)
     int host;
     int file;
 
-    if (hf_core_view_locks(world->server.core, &cursor, &row, 1) == 0)
+    if (hf_core_view_locks(world->server.core, &cursor, UINT64_MAX, &row, 1) == 0)
         return;
     host = sim_host_of_addr(&row.client_addr);
     file = sim_file_of_handle(row.record.fh);

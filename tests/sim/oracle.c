@@ -53,6 +53,15 @@ void sim_oracle_set(struct sim_oracle *oracle, unsigned owner, struct sim_range 
         oracle->mode[range.file][c][owner] = (uint8_t)mode;
 }
 
+void sim_oracle_add(struct sim_oracle *oracle, unsigned owner, struct sim_range range,
+                    enum sim_mode mode)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (oracle->mode[range.file][c][owner] < mode)
+            oracle->mode[range.file][c][owner] = (uint8_t)mode;
+    }
+}
+
 bool sim_oracle_holds(const struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                       enum sim_mode mode)
 {

@@ -86,6 +86,10 @@ int sim_oracle_conflict(const struct sim_oracle *oracle, unsigned owner, struct 
 void sim_oracle_set(struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                     enum sim_mode mode);
 
+/* The same, but what the owner holds in a stronger mode stays so. */
+void sim_oracle_add(struct sim_oracle *oracle, unsigned owner, struct sim_range range,
+                    enum sim_mode mode);
+
 /* True if the owner holds every cell of the range in just this mode. */
 bool sim_oracle_holds(const struct sim_oracle *oracle, unsigned owner, struct sim_range range,
                       enum sim_mode mode);

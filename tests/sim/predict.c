@@ -155,7 +155,7 @@ static unsigned predict_reclaim(const struct sim_world *world, const struct sim_
     if (r->proc >= SIM_PROCS) /* the liar of work.c holds nothing */
         return model->seen.grace ? DENIED : GRACE;
     if (is_releasing(model, owner, r->range))
-        return !model->seen.grace ? GRACE : world->config.durable ? DENIED : DENIED | GRANTED;
+        return !model->seen.grace ? GRACE : sim_server_is_blind(world) ? DENIED | GRANTED : DENIED;
     if (!model->seen.grace) /* "GRANTED if that owner still holds it" */
         return sim_predict_covers(&model->held, owner, r->range, r->exclusive) ? GRANTED : GRACE;
     if (world->config.durable && sim_predict_covers(&model->held, owner, r->range, r->exclusive))

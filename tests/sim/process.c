@@ -58,7 +58,7 @@ static void ask(struct sim_world *world, unsigned h, unsigned p)
 
     process->phase = SIM_CALLING;
     process->asked_at_state = host->server_state;
-    process->want.state = host->state;
+    process->want.state = world->config.stateless && h % 2 == 0 ? 0 : host->state;
     process->timer++;
     sim_client_call(world, h, p, process->want);
 }
@@ -111,8 +111,8 @@ static void unlock(struct sim_world *world, unsigned h, unsigned p, struct sim_r
 static bool is_late(const struct sim_world *world, unsigned owner, struct sim_range range,
                     uint64_t epoch)
 {
-    return (!world->config.durable || world->config.process) && world->server.core &&
-           epoch != world->server.epoch && !world->model.seen.grace &&
+    return (!world->config.durable || world->config.process || world->config.reconfigures) &&
+           world->server.core && epoch != world->server.epoch && !world->model.seen.grace &&
            sim_oracle_holds(&world->model.held, owner, range, SIM_FREE);
 }
 

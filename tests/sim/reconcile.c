@@ -14,7 +14,7 @@ enum { REDO_MS = 1500 };
  * be reached, or did not answer.
  */
 static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, unsigned c,
-                     uint8_t left)
+                     unsigned left)
 {
     const struct sim_model *model = &world->model;
     const struct sim_server *server = &world->server;
@@ -22,12 +22,13 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
     struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
 
     /* The host restarted, or freed all (CRS-01, NLM-05): at once, or in slices. */
-    if (model->gone_now[host] || model->seen.releasing.mode[f][c][owner] != SIM_FREE)
+    if ((model->gone_now[host] && model->kept.mode[f][c][owner] == SIM_FREE) ||
+        model->seen.releasing.mode[f][c][owner] != SIM_FREE)
         return true;
     /* The GRANTED callback was refused, or failed three times (section 3, last paragraph): what it
-     * gave goes; of what the owner held before, no more than an upgrade. */
+     * gave goes, and what the owner held before stays. */
     if (model->refused[owner] && sim_range_overlaps(model->refused_range[owner], cell) &&
-        (!model->refused_had[owner] || left == SIM_SHARED))
+        left >= model->refused_had[owner][c])
         return true;
     if (model->seen.unreclaimed.mode[f][c][owner] == SIM_FREE)
         return false;
@@ -61,18 +62,38 @@ static bool granted_with_another(const struct sim_model *model, unsigned place,
     return false;
 }
 
-/* Its owner holds something of the range already, and did not lose it in this very event, which is
- * what may have made room. */
-static bool held_before(const struct sim_world *world, const struct sim_waiter *waiter)
+/* What its owner holds of the range already, and did not lose in this very event, which is what may
+ * have made room. */
+static void note_had(const struct sim_world *world, struct sim_waiter *waiter)
 {
     struct sim_range range = waiter->range;
 
     for (unsigned c = range.first; c <= range.last; c++) {
-        if (world->model.held.mode[range.file][c][waiter->owner] != SIM_FREE &&
-            !may_lose(world, waiter->owner, range.file, c, SIM_FREE))
-            return true;
+        uint8_t mode = world->model.held.mode[range.file][c][waiter->owner];
+
+        while (mode != SIM_FREE && may_lose(world, waiter->owner, range.file, c, mode - 1u))
+            mode--;
+        waiter->had[c] = mode;
     }
-    return false;
+}
+
+/* A grant only adds. What the owner may have lost in this very event it need not have lost. */
+static void add_grant(struct sim_model *model, const struct sim_waiter *waiter,
+                      const struct sim_seen *now)
+{
+    struct sim_oracle before = model->held;
+    struct sim_oracle kept = model->kept;
+    unsigned owner = waiter->owner;
+    uint8_t file = waiter->range.file;
+
+    sim_model_locked(model, owner, waiter->range, waiter->exclusive, waiter->state, 0);
+    for (unsigned c = waiter->range.first; c <= waiter->range.last; c++) {
+        if (waiter->had[c] == SIM_EXCLUSIVE || (before.mode[file][c][owner] == SIM_EXCLUSIVE &&
+                                                now->held.mode[file][c][owner] == SIM_EXCLUSIVE))
+            model->held.mode[file][c][owner] = SIM_EXCLUSIVE;
+        if (waiter->old) /* it asked before the notice came */
+            model->kept.mode[file][c][owner] = kept.mode[file][c][owner];
+    }
 }
 
 /* A waiter of the model that the core does not list any more has its lock now, and no
@@ -106,12 +127,14 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                                 waiter.owner, model->waiters[i].owner);
         }
     }
-    waiter.had = held_before(world, &waiter);
-    sim_model_locked(model, waiter.owner, waiter.range, waiter.exclusive, waiter.state, 0);
-    /* Not wanted: what is left of an old copy of a request. Its grant will be refused, and until
-     * then stands where the owner's real locks may be. */
-    if (!sim_model_is_wanted(world, waiter.owner, waiter.range, waiter.exclusive))
-        sim_model_lapse(model, waiter.owner, waiter.range);
+    note_had(world, &waiter);
+    add_grant(model, &waiter, now);
+    /* Not wanted: what is left of an old copy of a request, whose grant will be refused. */
+    for (uint8_t c = waiter.range.first; c <= waiter.range.last; c++) {
+        if (!sim_model_is_wanted(world, waiter.owner, waiter.range) &&
+            waiter.had[c] < (waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
+            sim_model_lapse(model, waiter.owner, (struct sim_range){waiter.range.file, c, c});
+    }
     remember_granted(model, &waiter);
 }
 
@@ -129,6 +152,7 @@ static void take_waiters(struct sim_model *model, const struct sim_seen *now)
 
         w->may_pass = before && before->may_pass; /* also when it waits again */
         w->state = before ? before->state : 0;
+        w->old = before && before->old;
         w->seq = place >= 0 ? before->seq : 0; /* what waits again was told so */
     }
     memcpy(model->waiters, waiters, sizeof(waiters));
@@ -141,7 +165,7 @@ static void compare_waiters(struct sim_world *world, const struct sim_seen *now)
     unsigned kept = 0;
 
     sim_circles_note(model);
-    if (model->n_waiters > now->n_waiters + 1)
+    if (model->n_waiters > now->n_waiters)
         sim_circles_note_between(model, now);
     for (unsigned i = 0; i < model->n_waiters; i++) {
         const struct sim_waiter *w = &model->waiters[i];
@@ -268,6 +292,8 @@ static void check_kept(struct sim_world *world, const struct sim_seen *now)
                 bool goes = now->releasing.mode[f][c][o] != SIM_FREE;
 
                 releasing[o / SIM_PROCS] |= goes;
+                if (model->causes.rolled_back && model->notice[o / SIM_PROCS].pending)
+                    model->kept.mode[f][c][o] = SIM_FREE; /* what it had before is back */
                 if (model->causes.rolled_back && now->unreclaimed.mode[f][c][o] != SIM_FREE)
                     model->kept.mode[f][c][o] = SIM_FREE; /* its reclaim was undone */
                 if (!goes || model->kept.mode[f][c][o] == SIM_FREE)

@@ -125,8 +125,11 @@ const uint64_t sim_known_seeds[] = {
      * earlier server that its client takes when grace is over. */
     50223575, 60070579, 50412706, 50450071, 70100938, 70150274, 80018261, 80057922, 91133701,
     100321955, 24550, 300085203, 400012311, 400053051, 500134101, 90263079,
-    700146662, /* a refusal that waits for one state number when SM_SIMU_CRASH makes another */
-    700207892, /* a LOCK of the new life during the release of the old one */
+    700146662,    /* a refusal that waits for one state number when SM_SIMU_CRASH makes another */
+    700207892,    /* a LOCK of the new life during the release of the old one */
+    19106, 21486, /* a delayed LOCK of a former life */
+    12778,        /* one that comes after the first LOCK of the life that followed it */
+    70159326, 126029, /* the simulator: locks that owners lose in the event that grants others */
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 

@@ -267,7 +267,8 @@ static struct hf_core_config core_config(const struct sim_world *world)
                                        .waiters_per_client = 1000,
                                        .clients_per_host = 100,
                                        .locks_per_host = c->max_locks_per_host,
-                                       .registrations_per_host = 100};
+                                       .registrations_per_host = 100,
+                                       .beyond = c->new_limits ? 2 : 1000};
     config.budgets.serve = c->serve_budget;
     config.budgets.release = c->release_budget;
     config.grace_mode = c->conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
@@ -290,7 +291,7 @@ static bool recorded_tail_lost(const struct sim_server *server)
     struct hf_record_server decoded;
 
     return record && hf_record_decode_server(record_bytes(record), &decoded) == 0 &&
-           decoded.tail_lost;
+           decoded.locks_unknown;
 }
 
 static int load_records(struct sim_server *server)
@@ -309,6 +310,40 @@ static int load_records(struct sim_server *server)
     return rv;
 }
 
+/* What clients may hold and the disk does not know: it comes back only by being reclaimed. */
+static void note_unrecorded(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                uint8_t had = world->believed.mode[f][c][o];
+
+                if (had < world->model.held.mode[f][c][o])
+                    had = world->model.held.mode[f][c][o];
+                if (!world->hosts[o / SIM_PROCS].unmonitored && had > server->disk.mode[f][c][o])
+                    server->lost.mode[f][c][o] = had;
+            }
+        }
+    }
+}
+
+/* May clients hold locks that are not recorded (SPEC section 14)? */
+static void note_unknown(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+    bool crashed =
+        world->config.process && server->pages.boot != server->pages.epoch_boot && !server->clean;
+    bool unrecorded = server->durable_epoch > 0 && !server->recorded;
+
+    server->tail_lost =
+        world->config.durable &&
+        (recorded_tail_lost(server) || (server->durable_epoch > 0 && crashed) || unrecorded);
+    if (world->config.durable && unrecorded)
+        note_unrecorded(world);
+}
+
 static int load(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -320,13 +355,44 @@ static int load(struct sim_world *world)
         sim_world_violation(world, "after a crash the state is what was acknowledged",
                             "a stored record was refused: %s", hf_strerror(rv));
     rv = hf_core_start(server->core, sim_now(world));
-    if (rv == 0 && world->config.process) {
-        server->tail_lost =
-            recorded_tail_lost(server) || (server->pages.boot != server->pages.epoch_boot &&
-                                           server->durable_epoch > 0 && !server->clean);
+    if (rv == 0) {
+        note_unknown(world);
         sim_pages_opened(world);
     }
     return rv;
+}
+
+/* The operator has changed the configuration since the last run. */
+static void reconfigure(struct sim_world *world)
+{
+    struct sim_config *c = &world->config;
+    bool durable = c->durable;
+
+    if (!c->reconfigures || world->server.run == 0 || !sim_rng_one_in(&world->rng, 2))
+        return;
+    c->durable = !sim_rng_one_in(&world->rng, 3);
+    c->process = c->durable && sim_rng_one_in(&world->rng, 3);
+    c->conflict_mode = c->durable && sim_rng_one_in(&world->rng, 2);
+    if (c->durable != durable)
+        world->server.idle_at_crash = false; /* the digest has other locks */
+    sim_world_fault(world, SIM_FAULT_RECONFIGURED);
+    SIM_WORLD_TRACE(world, c->durable, c->process, c->conflict_mode,
+                    "server: durable %d, process %d, conflict mode %d", c->durable, c->process,
+                    c->conflict_mode);
+}
+
+/* Some of our addresses come up later than the server (NOT-03). */
+static void draw_late_addresses(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+
+    server->late_until_ms = 0;
+    if (world->config.late_ms_max == 0 || world->calm || sim_rng_one_in(&world->rng, 2))
+        return;
+    server->late_hosts = sim_rng_below(&world->rng, 1U << SIM_HOSTS);
+    server->late_until_ms =
+        world->now_ms + sim_rng_range(&world->rng, 100, world->config.late_ms_max);
+    sim_world_fault(world, SIM_FAULT_ADDRESS_LATE);
 }
 
 static void start_failed(struct sim_world *world)
@@ -341,10 +407,15 @@ static void start_failed(struct sim_world *world)
 void sim_server_start(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
-    struct hf_core_config config = core_config(world);
+    struct hf_core_config config;
 
     if (server->core)
         return;
+    if (world->config.new_limits && server->run > 0)
+        sim_config_new_limits(&world->config, &world->rng);
+    reconfigure(world);
+    draw_late_addresses(world);
+    config = core_config(world);
     server->started_ms = world->now_ms;
     server->mono_base_ms = sim_rng_below(&world->rng, 1000000);
     server->core = hf_core_new(&config, &world->alloc);

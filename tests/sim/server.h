@@ -36,6 +36,7 @@ struct sim_call_out {
     uint8_t host;
     uint8_t kind;  /* enum hf_call_kind */
     bool sent;     /* may arrive; otherwise it is certain not to */
+    bool untried;  /* no packet can leave: our address is not up */
     bool local;    /* to a lockd on the server's own host, which is not simulated: it answers */
     int32_t state; /* SM_STAT: the answer */
     uint32_t attempt;
@@ -79,6 +80,9 @@ struct sim_server {
     struct sim_oracle disk;     /* the locks on the disk */
     bool registered[SIM_HOSTS]; /* clients on the disk */
     bool clean;                 /* the disk says that the server was stopped */
+    bool recorded;              /* the run whose epoch is on the disk records locks */
+    uint32_t late_hosts;        /* hosts that know us by an address which is not up */
+    uint64_t late_until_ms;     /* until now */
     bool tail_lost;             /* a crash of the host: until grace ends, locks may be unknown */
     struct sim_oracle lost;     /* those that are, and were not reclaimed since */
     uint64_t wake_at_ms;        /* for which an event is queued; 0: none */

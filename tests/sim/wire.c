@@ -41,12 +41,17 @@ static bool refusal(const struct sim_asked *asked, struct sim_heard *out)
         out->stat = HF_STAT_DENIED;
         return true;
     case SIM_CALL_UNLOCK:
+    case SIM_CALL_CANCEL:
+    case SIM_CALL_UNSHARE:
     case SIM_CALL_FREE_ALL:
     case SIM_CALL_SM_NOTIFY:
     case SIM_CALL_SM_UNMON:
     case SIM_CALL_SM_UNMON_ALL:
     case SIM_CALL_SIMU_CRASH:
         return false;
+    case SIM_CALL_SHARE: /* a share that was given is not undone: only the repeat is answered */
+        out->stat = HF_STAT_DENIED_NOLOCKS;
+        return !asked->decided;
     default:
         out->stat = HF_STAT_DENIED_NOLOCKS;
         return true;
@@ -144,7 +149,7 @@ static void on_said(struct sim_asked *asked, struct hf_bytes bytes)
         conclude(asked);
 }
 
-static struct hf_bytes encode(struct sim_xdr_out *room, xdrproc_t codec, const void *value)
+static struct hf_bytes encode(struct sim_xdr_out *room, hf_codec codec, const void *value)
 {
     XDR xdr;
 
@@ -158,7 +163,7 @@ static struct sim_asked *asked_of(struct hf_rpc_call *call)
     return hf_container_of(call, struct sim_asked, call);
 }
 
-void hf_rpc_reply(struct hf_rpc_call *call, xdrproc_t codec, const void *results)
+void hf_rpc_reply(struct hf_rpc_call *call, hf_codec codec, const void *results)
 {
     struct sim_xdr_out room;
 
@@ -189,6 +194,23 @@ void hf_rpc_reply_never(struct hf_rpc_call *call)
 
     if (wire_of(asked->world)->asking != asked)
         conclude(asked);
+}
+
+const struct hf_addr *hf_rpc_call_account(const struct hf_rpc_call *call)
+{
+    return &call->peer;
+}
+
+size_t hf_rpc_reply_room(const struct hf_rpc_call *call)
+{
+    (void)call;
+    return SIZE_MAX;
+}
+
+void hf_rpc_client_took_lock(struct hf_rpc_client *client, const struct hf_addr *peer)
+{
+    (void)client;
+    (void)peer;
 }
 
 void hf_rpc_forget_answers(struct hf_rpc_call *call)
@@ -248,6 +270,7 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
         .local = from_port(local ? loopback : sim_server_addr(), SERVER_PORT),
         .program = asked->spoken.prog == SIM_NSM ? &wire->nsm.program : &wire->nlm.program,
     };
+    asked->call.trust = hf_trust_of(asked->call.transport, &asked->call.peer, HF_RPC_UID_UNKNOWN);
     asked->call.procedure = find_procedure(asked->call.program, &asked->spoken);
     hf_list_init(&asked->call.link);
     hf_list_add_tail(&wire->asked, &asked->link);
@@ -302,8 +325,8 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
     asked->waits =
         asked->undecided || waits_for_callback(asked) || wire->service.waiters.list.prev != last;
     asked->decided = wire->service.store_up || r->call == SIM_CALL_SM_STAT ||
-                     r->call == SIM_CALL_UNSHARE || r->call == SIM_CALL_GRANTED ||
-                     r->call == SIM_CALL_SIMU_CRASH;
+                     r->call == SIM_CALL_CANCEL || r->call == SIM_CALL_UNSHARE ||
+                     r->call == SIM_CALL_GRANTED || r->call == SIM_CALL_SIMU_CRASH;
     if (asked->decided && !sim_decided.asked && r->call < SIM_CALL_SIMU_CRASH)
         sim_world_violation(world, "a request is understood", "%s does not come to the core",
                             sim_call_name((enum sim_call)r->call));
@@ -495,7 +518,8 @@ bool sim_wire_call(struct sim_world *world, const struct hf_call *call, struct s
 void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum hf_stat stat,
                         int error, bool repeated, enum hf_call_outcome expected)
 {
-    struct hf_rpc_response response = {.error = error, .sent = out->sent, .repeated = repeated};
+    struct hf_rpc_response response = {
+        .error = error, .sent = out->sent, .tried = !out->untried, .repeated = repeated};
     uint64_t cookie = out->call_id;
     struct sim_xdr_out room = {.len = 0};
     XDR xdr;

@@ -114,7 +114,8 @@ static void lie(struct sim_world *world, unsigned h)
         call.state = 0;
         /* Where locks are not recorded, or may be lost, a reclaim can only be checked per client:
          * no lie to be found. */
-        if (world->hosts[h].unmonitored || !world->config.durable || world->config.host_crash_ms)
+        if (world->hosts[h].unmonitored || !world->config.durable || world->config.host_crash_ms ||
+            world->config.reconfigures)
             return;
     } else if (call.named == h) {
         return;

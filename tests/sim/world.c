@@ -74,13 +74,23 @@ static bool is_from_before(const struct sim_world *world, const struct sim_messa
     return call->hidden.sent_ms < world->hosts[call->host].procs[call->proc].since_ms;
 }
 
+/* A process asks for the range in exclusive mode, and takes the callback of an old copy of a shared
+ * request. The server could not know, if it had not seen the new request when it sent that. */
+static bool is_for_an_old_request(const struct sim_world *world, const struct sim_message *call)
+{
+    const struct sim_process *process = &world->hosts[call->host].procs[call->proc];
+
+    return process->want.exclusive && !call->exclusive &&
+           world->model.asked_op[sim_owner(call->host, call->proc)] != process->op;
+}
+
 void sim_world_callback_taken(struct sim_world *world, const struct sim_message *call)
 {
     unsigned owner = sim_owner(call->host, call->proc);
 
     if (!world->server.core || call->hidden.epoch != world->server.epoch ||
         !sim_model_is_granting(&world->model, owner, call->range) || is_from_before(world, call) ||
-        !sim_model_is_wanted(world, owner, call->range, call->exclusive))
+        is_for_an_old_request(world, call))
         sim_model_lapse(&world->model, owner, call->range);
 }
 

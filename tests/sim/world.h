@@ -74,7 +74,9 @@ enum sim_event_kind {
     X(LAPSED, "grants lapsed by the rules")       \
     X(LIE, "requests under a false name")         \
     X(FORGED, "notices from a false address")     \
-    X(REFUTED, "notices contradicted")
+    X(REFUTED, "notices contradicted")            \
+    X(RECONFIGURED, "starts configured anew")     \
+    X(ADDRESS_LATE, "starts before an address")
 
 enum sim_fault {
 #define X(name, text) SIM_FAULT_##name,

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -66,11 +67,71 @@ static void await_committed(int server_fd)
         have += (size_t)n;
 }
 
-/* From the store to the server. False when the connection is to be cut. */
-static bool forward(struct pg_proxy *proxy, int client_fd, int server_fd)
+/* Where one direction of a connection is in the protocol's messages: a type, a length, the rest. */
+struct stream {
+    unsigned char head[5];
+    unsigned have;
+    size_t left;    /* of the message whose head is known */
+    bool has_types; /* the first message of the store has none */
+};
+
+/* Takes one byte. True if it is the last of a message. */
+static bool ends_message(struct stream *s, unsigned char byte)
 {
+    unsigned need = s->has_types ? 5 : 4;
+    const unsigned char *len = s->head + need - 4;
+
+    if (s->left > 0)
+        return --s->left == 0;
+    s->head[s->have++] = byte;
+    if (s->have < need)
+        return false;
+    s->have = 0;
+    s->has_types = true;
+    s->left = ((size_t)len[0] << 24 | (size_t)len[1] << 16 | (size_t)len[2] << 8 | len[3]) - 4;
+    return s->left == 0;
+}
+
+/* How many of the bytes pass before the connection is cut; n: it is not. */
+static size_t count_messages(struct stream *s, const char *data, size_t n, _Atomic int *budget)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ends_message(s, (unsigned char)data[i]) && *budget > 0 &&
+            atomic_fetch_sub(budget, 1) == 1)
+            return i + 1;
+    }
+    return n;
+}
+
+struct connection {
+    struct pg_proxy *proxy;
+    int client_fd;
+    int server_fd;
+    struct stream sent;
+    struct stream answered;
+};
+
+/* Passes on what comes before the cut. False when the connection is to be cut. */
+static bool pass(struct connection *c, bool sent, const char *data, size_t n)
+{
+    struct pg_proxy *proxy = c->proxy;
+    _Atomic int *budget = sent ? &proxy->sent : &proxy->answered;
+    bool counts = *budget > 0;
+    size_t passes = count_messages(sent ? &c->sent : &c->answered, data, n, budget);
+    bool cut = passes < n || (counts && *budget == 0);
+
+    if (!send_all(sent ? c->server_fd : c->client_fd, data, passes))
+        return false;
+    proxy->cuts += cut;
+    return !cut;
+}
+
+/* From the store to the server. False when the connection is to be cut. */
+static bool forward(struct connection *c)
+{
+    struct pg_proxy *proxy = c->proxy;
     char data[CHUNK];
-    ssize_t n = recv(client_fd, data, sizeof(data), 0);
+    ssize_t n = recv(c->client_fd, data, sizeof(data), 0);
     const char *commit = n > 0 ? find_commit(data, (size_t)n) : NULL;
     int cut;
 
@@ -80,49 +141,71 @@ static bool forward(struct pg_proxy *proxy, int client_fd, int server_fd)
         return true;
     cut = commit ? atomic_exchange(&proxy->cut, CUT_NONE) : CUT_NONE;
     if (cut == CUT_NONE)
-        return send_all(server_fd, data, (size_t)n);
+        return pass(c, true, data, (size_t)n);
     proxy->cuts++;
     if (cut == CUT_BEFORE_COMMIT) {
-        (void)send_all(server_fd, data, (size_t)(commit - data));
+        (void)send_all(c->server_fd, data, (size_t)(commit - data));
     } else {
-        (void)send_all(server_fd, data, (size_t)n);
+        (void)send_all(c->server_fd, data, (size_t)n);
         if (cut == CUT_AFTER_COMMIT)
-            await_committed(server_fd);
+            await_committed(c->server_fd);
     }
     return false;
 }
 
 /* From the server to the store. */
-static bool answer(int client_fd, int server_fd)
+static bool answer(struct connection *c)
 {
     char data[CHUNK];
-    ssize_t n = recv(server_fd, data, sizeof(data), 0);
+    ssize_t n = recv(c->server_fd, data, sizeof(data), 0);
 
-    return n > 0 && send_all(client_fd, data, (size_t)n);
+    return n > 0 && pass(c, false, data, (size_t)n);
 }
 
 /* Serves one connection until either side, or the proxy itself, closes it. */
-static void serve(struct pg_proxy *proxy, int client_fd)
+static void *serve(void *arg)
 {
-    int server_fd = dial(proxy->server);
-    bool alive = server_fd >= 0;
+    struct connection *c = arg;
+    struct pg_proxy *proxy = c->proxy;
+    bool alive;
 
+    c->server_fd = dial(proxy->server);
+    alive = c->server_fd >= 0;
     while (alive && !proxy->stopping) {
         struct pollfd fds[] = {
-            {.fd = client_fd, .events = POLLIN},
-            {.fd = server_fd, .events = POLLIN},
+            {.fd = c->client_fd, .events = POLLIN},
+            {.fd = c->server_fd, .events = POLLIN},
         };
 
         if (poll(fds, 2, TICK_MS) < 0)
             break;
         if (fds[0].revents)
-            alive = forward(proxy, client_fd, server_fd);
+            alive = forward(c);
         if (alive && fds[1].revents)
-            alive = answer(client_fd, server_fd);
+            alive = answer(c);
     }
-    if (server_fd >= 0)
-        close(server_fd);
-    close(client_fd);
+    if (c->server_fd >= 0)
+        close(c->server_fd);
+    close(c->client_fd);
+    free(c);
+    proxy->connections--;
+    return NULL;
+}
+
+static void begin(struct pg_proxy *proxy, int client_fd)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    MUST(c && client_fd >= 0);
+    *c = (struct connection){.proxy = proxy, .client_fd = client_fd};
+    c->answered.has_types = true;
+    proxy->connections++;
+    MUST(pthread_attr_init(&attr) == 0);
+    MUST(pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) == 0);
+    MUST(pthread_create(&thread, &attr, serve, c) == 0);
+    pthread_attr_destroy(&attr);
 }
 
 static void *run(void *arg)
@@ -132,8 +215,10 @@ static void *run(void *arg)
 
     while (!proxy->stopping) {
         if (poll(&fd, 1, TICK_MS) > 0)
-            serve(proxy, accept(proxy->listener, NULL, NULL));
+            begin(proxy, accept(proxy->listener, NULL, NULL));
     }
+    while (proxy->connections > 0)
+        usleep(1000);
     return NULL;
 }
 

@@ -1,7 +1,8 @@
 /*
  * A proxy between the store and PostgreSQL, on a Unix socket of its own, that cuts the connection
  * at the critical moments: before the server has seen COMMIT, after it has seen it but before the
- * outcome is known, and after it has answered but before the store has read the answer.
+ * outcome is known, and after it has answered but before the store has read the answer. Or after
+ * the n-th message of the protocol, in either direction, whatever it is.
  */
 #ifndef HF_TESTS_STORE_PG_PROXY_H
 #define HF_TESTS_STORE_PG_PROXY_H
@@ -18,9 +19,12 @@ struct pg_proxy {
     const struct pg_server *server;
     pthread_t thread;
     int listener;
-    _Atomic int cut;     /* enum cut: what to do at the next COMMIT; CUT_NONE again once done */
-    _Atomic bool silent; /* drop all bytes: a network path that died without a reset */
+    _Atomic int cut;      /* enum cut: what to do at the next COMMIT; CUT_NONE again once done */
+    _Atomic bool silent;  /* drop all bytes: a network path that died without a reset */
+    _Atomic int sent;     /* cut after so many more messages from the store; 0 or less: never */
+    _Atomic int answered; /* and from the server */
     _Atomic unsigned cuts;
+    _Atomic unsigned connections;
     _Atomic bool stopping;
     char dsn[PATH_MAX + 256];
 };

@@ -24,15 +24,16 @@
 
 enum { DEFAULT_PORT = 5432 };
 
-/* The newest of Debian's versions, or the one that pg_config names. */
+/* Those of HOLDFAST_PG_BINDIR, the newest of Debian's versions, or the one that pg_config names. */
 static bool find_programs(char bindir[PATH_MAX])
 {
+    const char *wanted = getenv("HOLDFAST_PG_BINDIR");
     char path[PATH_MAX + 16];
-    glob_t found;
+    glob_t found = {0};
     FILE *pipe;
 
-    bindir[0] = '\0';
-    if (glob("/usr/lib/postgresql/*/bin", 0, NULL, &found) == 0)
+    snprintf(bindir, PATH_MAX, "%s", wanted ? wanted : "");
+    if (!*bindir && glob("/usr/lib/postgresql/*/bin", 0, NULL, &found) == 0)
         snprintf(bindir, PATH_MAX, "%s", found.gl_pathv[found.gl_pathc - 1]);
     globfree(&found);
     if (!*bindir && (pipe = popen("pg_config --bindir 2>/dev/null", "r"))) {
@@ -72,8 +73,9 @@ static void become_server(const struct pg_server *server)
     MUST(fd >= 0 && dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0 && chdir(server->dir) == 0);
 }
 
-/* Runs one of PostgreSQL's programs to its end. */
-static void run_program(const struct pg_server *server, const char *const argv[])
+/* Runs one of PostgreSQL's programs to its end. It finds its siblings by the path that it is
+ * started by, and by PATH if that has no directory. */
+static void run_program(const struct pg_server *server, const char *argv[])
 {
     char program[PATH_MAX + 32];
     int status;
@@ -83,6 +85,7 @@ static void run_program(const struct pg_server *server, const char *const argv[]
     if (pid == 0) {
         become_server(server);
         snprintf(program, sizeof(program), "%s/%s", server->bindir, argv[0]);
+        argv[0] = program;
         execv(program, (char *const *)argv);
         _exit(127);
     }
@@ -92,8 +95,8 @@ static void run_program(const struct pg_server *server, const char *const argv[]
 static void init_database(const struct pg_server *server)
 {
     char data[PATH_MAX + 16];
-    const char *const argv[] = {"initdb", "-D",       data,         "-N", "-A",   "trust",
-                                "-U",     "holdfast", "--locale=C", "-E", "UTF8", NULL};
+    const char *argv[] = {"initdb", "-D",       data,         "-N", "-A",   "trust",
+                          "-U",     "holdfast", "--locale=C", "-E", "UTF8", NULL};
 
     snprintf(data, sizeof(data), "%s/data", server->dir);
     run_program(server, argv);
@@ -103,8 +106,8 @@ static void copy_database(const struct pg_server *server, const struct pg_server
 {
     char data[PATH_MAX + 16];
     char conninfo[PATH_MAX + 192];
-    const char *const argv[] = {"pg_basebackup", "-D", data,     "-R", "-X", "stream", "-N", "-c",
-                                "fast",          "-d", conninfo, NULL};
+    const char *argv[] = {"pg_basebackup", "-D", data,     "-R", "-X", "stream", "-N", "-c",
+                          "fast",          "-d", conninfo, NULL};
 
     snprintf(data, sizeof(data), "%s/data", server->dir);
     snprintf(conninfo, sizeof(conninfo), "%s application_name=standby", primary->dsn);
@@ -127,7 +130,7 @@ void pg_server_launch(struct pg_server *server)
         snprintf(sockets, sizeof(sockets), "unix_socket_directories=%s", server->dir);
         snprintf(port, sizeof(port), "port=%u", server->port);
         /* No test here cuts the power, so the server need not sync; it only has to crash well. */
-        execl(program, "postgres", "-D", data, "-c", sockets, "-c",
+        execl(program, program, "-D", data, "-c", sockets, "-c",
               server->tcp ? "listen_addresses=127.0.0.1" : "listen_addresses=", "-c", port, "-c",
               "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20", "-c",
               "wal_retrieve_retry_interval=100ms", (char *)NULL);
@@ -184,12 +187,43 @@ static bool make_place(struct pg_server *server, bool tcp)
     return true;
 }
 
+/*
+ * docs/STORE.md promises that PostgreSQL 13 is enough. So the server forgets the functions that
+ * later versions brought: SQL of ours that uses one fails in every test.
+ */
+static void forget_newer_functions(const struct pg_server *server)
+{
+    pg_server_sql(
+        server,
+        "SET allow_system_table_mods = on;"
+        "UPDATE pg_proc SET proname = 'newer_' || proname"
+        " WHERE pronamespace = 'pg_catalog'::regnamespace AND (proname = ANY ("
+        "'{bit_count,bit_xor,date_bin,has_parameter_privilege,pg_column_compression,"
+        "pg_get_backend_memory_contexts,pg_get_wal_replay_pause_state,pg_log_backend_memory_"
+        "contexts,"
+        "pg_settings_get_flags,pg_stat_force_next_flush,pg_stat_get_wal,pg_stat_have_stats,"
+        "regexp_count,regexp_instr,regexp_like,regexp_substr,string_to_table,trim_array,unistr,"
+        "any_value,array_sample,array_shuffle,date_add,date_subtract,erf,pg_input_is_valid,"
+        "random_normal,system_user,xmltext,json_query,json_value,json_exists,pg_basetype,to_bin,"
+        "to_oct,unicode_version,uuid_extract_version,uuidv7,array_sort,array_reverse,casefold,"
+        "crc32,"
+        "gamma,lgamma}'::name[]) OR (proname = 'pg_terminate_backend' AND pronargs = 2))");
+    if (strcmp(pg_server_sql(server, "SELECT count(*) FROM pg_proc WHERE proname = "
+                                     "'newer_pg_terminate_backend'"),
+               "1") == 0)
+        pg_server_sql(server, "SET allow_system_table_mods = on;"
+                              "CREATE FUNCTION pg_catalog.pg_terminate_backend(pid integer)"
+                              " RETURNS boolean LANGUAGE sql AS"
+                              " 'SELECT pg_catalog.newer_pg_terminate_backend($1, 0)'");
+}
+
 static bool start(struct pg_server *server, bool tcp)
 {
     if (!make_place(server, tcp))
         return false;
     init_database(server);
     pg_server_again(server);
+    forget_newer_functions(server);
     return true;
 }
 

@@ -1,7 +1,8 @@
 /*
  * A PostgreSQL server for one test: in a temporary directory, on a Unix socket there, run by an
  * unprivileged user when the test is root. It dies with the test. On request it also listens on
- * the loopback interface, and a second server can be its streaming standby.
+ * the loopback interface, and a second server can be its streaming standby. HOLDFAST_PG_BINDIR
+ * names the programs of another version.
  */
 #ifndef HF_TESTS_STORE_PG_SERVER_H
 #define HF_TESTS_STORE_PG_SERVER_H

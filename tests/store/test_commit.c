@@ -28,6 +28,10 @@ static struct fake {
     _Atomic int flushes;
     _Atomic int flushed; /* batches that a flush, a probe or an apply has made durable */
     sem_t *hold;         /* if set, apply waits here */
+    sem_t *hold_move;    /* if set, a move does */
+    sem_t *hold_load;    /* if set, reading all records does */
+    _Atomic bool full;
+    _Atomic int moves;
 } fake;
 
 static int fake_try(struct hf_store *store)
@@ -60,12 +64,12 @@ static int fake_probe(struct hf_store *store)
     return fake_try(store);
 }
 
-static enum hf_store_written fake_write(struct hf_store *s, const struct hf_batch *b)
+static bool fake_write(struct hf_store *s, const struct hf_batch *b)
 {
     (void)s;
     (void)b;
     fake.written++;
-    return HF_STORE_WRITTEN;
+    return true;
 }
 
 static int fake_flush(struct hf_store *s)
@@ -79,12 +83,40 @@ static int fake_flush(struct hf_store *s)
     return rv;
 }
 
+static bool fake_is_full(const struct hf_store *s)
+{
+    (void)s;
+    return fake.full;
+}
+
+static int fake_move(struct hf_store *s)
+{
+    fake.full = false;
+    if (fake.hold_move)
+        sem_wait(fake.hold_move);
+    fake.moves++;
+    return fake_try(s);
+}
+
+static int fake_load(struct hf_store *s, hf_store_visit visit, void *ctx)
+{
+    (void)s;
+    (void)visit;
+    (void)ctx;
+    if (fake.hold_load)
+        sem_wait(fake.hold_load);
+    return 0;
+}
+
 static const struct hf_store_backend FAKE = {.name = "fake",
                                              .survives = true,
                                              .apply = fake_apply,
                                              .probe = fake_probe,
                                              .write = fake_write,
-                                             .flush = fake_flush};
+                                             .flush = fake_flush,
+                                             .move = fake_move,
+                                             .is_full = fake_is_full,
+                                             .load = fake_load};
 
 static struct hf_store store;
 static struct hf_committer committer;
@@ -368,6 +400,80 @@ static void a_failed_flush_is_made_good_by_a_probe(void **state)
     finish();
 }
 
+/* One job for one thread: a move that hangs delays neither a flush nor a batch. */
+static void a_slow_move_delays_nothing_else(void **state)
+{
+    sem_t hold;
+
+    (void)state;
+    start(0);
+    sem_init(&hold, 0, 0);
+    fake.hold_move = &hold;
+    fake.full = true;
+    for (int i = 1; i <= 3; i++) {
+        write_one(); /* the first says that the store is full */
+        while (fake.flushed < i)
+            usleep(100);
+        assert_int_equal(commit().status, 0);
+    }
+    assert_int_equal(fake.moves, 0);
+    sem_post(&hold);
+    while (fake.moves == 0)
+        usleep(100);
+    finish();
+    sem_destroy(&hold);
+}
+
+static void a_batch_that_fills_the_store_starts_a_move(void **state)
+{
+    (void)state;
+    start(0);
+    fake.full = true;
+    assert_int_equal(commit().status, 0);
+    while (fake.moves == 0)
+        usleep(100);
+    assert_true(is_up());
+    finish();
+}
+
+static void a_failed_move_is_followed_by_a_probe(void **state)
+{
+    (void)state;
+    start(0);
+    fake.code = HF_EIO;
+    fake.failures = 2; /* the move, and the first probe */
+    fake.full = true;
+    write_one();
+    while (fake.probes < 2 || !is_up())
+        usleep(1000);
+    assert_int_equal(fake.moves, 1);
+    finish();
+}
+
+static void a_backup_delays_no_batch(void **state)
+{
+    struct hf_buf out;
+    int status = -1;
+    sem_t hold;
+
+    (void)state;
+    start(0);
+    sem_init(&hold, 0, 0);
+    hf_buf_init(&out, &hf_alloc_heap);
+    fake.hold_load = &hold;
+    hf_committer_back_up(&committer, 1, &out);
+    assert_int_equal(commit().status, 0);
+    assert_false(hf_committer_collect_backup(&committer, &status));
+    sem_post(&hold);
+    while (!hf_committer_collect_backup(&committer, &status))
+        sem_wait(&woken);
+    assert_int_equal(status, 0);
+    assert_true(hf_buf_len(&out) > 0);
+    finish();
+    hf_buf_free(&out);
+    sem_destroy(&hold);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +481,10 @@ int main(void)
         cmocka_unit_test(one_flush_serves_many),
         cmocka_unit_test(stopping_flushes),
         cmocka_unit_test(a_failed_flush_is_made_good_by_a_probe),
+        cmocka_unit_test(a_slow_move_delays_nothing_else),
+        cmocka_unit_test(a_batch_that_fills_the_store_starts_a_move),
+        cmocka_unit_test(a_failed_move_is_followed_by_a_probe),
+        cmocka_unit_test(a_backup_delays_no_batch),
         cmocka_unit_test(each_batch_is_reported_once),
         cmocka_unit_test(a_short_outage_refuses_no_request),
         cmocka_unit_test(a_store_that_stays_away_is_given_up),

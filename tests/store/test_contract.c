@@ -103,6 +103,7 @@ static void a_new_store_is_empty(void **state)
     assert_int_equal(store_delete(&store, HF_RECORD_LOCK, 1), 0);
 }
 
+/* STO-01, STO-02: in LMDB and PostgreSQL; the store in memory keeps it while it is open. */
 static void what_was_put_is_there_after_reopening(void **state)
 {
     uint8_t room[HF_NAME_MAX];
@@ -276,7 +277,8 @@ static void a_long_story_ends_the_same_everywhere(void **state)
     assert_int_equal(hf_store_open(&model, &memory), 0);
     for (uint64_t seq = 1; seq <= 300; seq++) {
         story_batch(4711, seq, &batch);
-        assert_int_equal(hf_store_apply(&store, &batch), 0);
+        if (hf_store_apply(&store, &batch) < 0)
+            fail_msg("%s", hf_store_error(&store));
         assert_int_equal(hf_store_apply(&model, &batch), 0);
         if (seq % 100 == 0)
             reopen_store();

@@ -21,7 +21,7 @@ static struct hf_store store;
 static int mount_disk(void **state)
 {
     (void)state;
-    MUST(mount("tmpfs", disk, "tmpfs", 0, "size=3m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", 0, "size=5m") == 0);
     assert_int_equal(hf_store_open(&store, &config), 0);
     return 0;
 }
@@ -81,7 +81,7 @@ static void a_full_disk_refuses_and_loses_nothing(void **state)
     assert_int_equal(hf_store_probe(&store), HF_ENOSPC);
 
     /* there is room again: the same store goes on */
-    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=8m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=12m") == 0);
     assert_int_equal(hf_store_probe(&store), 0);
     assert_int_equal(count_locks(), acknowledged);
     assert_int_equal(put_locks(1000001, 100), 0);
@@ -98,7 +98,7 @@ static void a_restart_on_a_full_disk_loses_nothing(void **state)
     fill_disk(&acknowledged);
     hf_store_close(&store);
     assert_int_equal(hf_store_open(&store, &config), HF_ENOSPC);
-    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=8m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=12m") == 0);
     assert_int_equal(hf_store_open(&store, &config), 0);
     assert_int_equal(count_locks(), acknowledged);
 }
@@ -129,10 +129,10 @@ static void a_read_only_disk_is_named(void **state)
 {
     (void)state;
     hf_store_close(&store);
-    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=3m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=5m") == 0);
     assert_int_equal(hf_store_open(&store, &config), HF_EROFS);
     assert_non_null(strstr(hf_store_error(&store), "read-only"));
-    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=3m") == 0);
+    MUST(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=5m") == 0);
     assert_int_equal(hf_store_open(&store, &config), 0);
 }
 

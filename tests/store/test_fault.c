@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -67,6 +68,15 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
     ssize_t n = outcome == FAILS ? -1 : syscall(SYS_pwrite64, fd, data, len, offset);
 
     return outcome == SUCCEEDS ? n : failed();
+}
+
+static bool disk_is_full;
+
+int fstatvfs64(int fd, struct statvfs64 *out)
+{
+    (void)fd;
+    *out = (struct statvfs64){.f_frsize = 4096, .f_bavail = disk_is_full ? 0 : 1 << 20};
+    return 0;
 }
 
 /* The last rename, until its directory is synced. */
@@ -238,6 +248,90 @@ static void failures_that_took_effect_and_a_kill(void **state)
     }
 }
 
+/* A batch that is too large for the journal goes to the tree; as a new daemon finds the store. */
+static bool large_batch_is_there(const struct hf_store_config *lmdb, size_t n_locks)
+{
+    struct hf_store store;
+    struct digest d;
+
+    assert_int_equal(hf_store_open(&store, lmdb), 0);
+    assert_int_equal(store_digest(&store, &d), 0);
+    hf_store_close(&store);
+    assert_true(d.count == 0 || d.count == n_locks);
+    return d.count > 0;
+}
+
+/* Applies it with a fault and ends without another try: 0 to 2, or 3 for "no fault". */
+enum { SAYS_DONE, SAYS_FAILED, SAYS_IN_DOUBT, SAYS_NO_FAULT };
+
+static int apply_and_die(const struct hf_store_config *lmdb, const struct hf_batch *batch,
+                         long times)
+{
+    struct hf_store store;
+    int status;
+    pid_t pid = fork();
+    int rv;
+
+    assert_true(pid >= 0);
+    if (pid > 0) {
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        return WEXITSTATUS(status);
+    }
+    MUST(hf_store_open(&store, lmdb) == 0);
+    fault.hit = false;
+    fault.times = times;
+    rv = hf_store_apply(&store, batch);
+    _exit(!fault.hit                  ? SAYS_NO_FAULT
+          : rv == 0                   ? SAYS_DONE
+          : hf_store_in_doubt(&store) ? SAYS_IN_DOUBT
+                                      : SAYS_FAILED);
+}
+
+/*
+ * EIO means "full" to an operator whose disk is full. Whether the batch may be durable does not
+ * depend on that: the write that failed may have been the one that makes it valid.
+ */
+static void a_failed_batch_is_not_durable_on_a_full_disk_either(void **state)
+{
+    enum { LOCKS = 3000 };
+    uint8_t room[HF_FH_MAX];
+    struct hf_batch batch;
+    unsigned in_doubt = 0;
+    int says = SAYS_DONE;
+
+    (void)state;
+    hf_batch_init(&batch, &hf_alloc_heap);
+    for (uint64_t id = 1; id <= LOCKS; id++) {
+        struct hf_record_lock lock = make_lock(id, 1, room);
+        assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
+    }
+    disk_is_full = true;
+    fault.takes_effect = true;
+    for (long times = 1; times <= 3; times++) {
+        for (long after = 0; says != SAYS_NO_FAULT; after++) {
+            struct hf_store_config lmdb = {.backend = "lmdb"};
+            char dir[PATH_MAX];
+
+            scratch_make(dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL);
+            lmdb.path = dir;
+            fault.after = after;
+            says = apply_and_die(&lmdb, &batch, times);
+            if (says == SAYS_FAILED)
+                assert_false(large_batch_is_there(&lmdb, LOCKS));
+            if (says == SAYS_DONE)
+                assert_true(large_batch_is_there(&lmdb, LOCKS));
+            in_doubt += says == SAYS_IN_DOUBT;
+            scratch_remove(dir);
+        }
+        says = SAYS_DONE;
+    }
+    disk_is_full = false;
+    fault.takes_effect = false;
+    assert_true(in_doubt > 0);
+    hf_batch_free(&batch);
+}
+
 static void the_power_goes_and_takes_an_unsynced_rename(void **state)
 {
     (void)state;
@@ -271,6 +365,7 @@ int main(void)
         cmocka_unit_test(one_failure_anywhere),
         cmocka_unit_test(three_failures_in_a_row_anywhere),
         cmocka_unit_test(failures_that_took_effect_and_a_kill),
+        cmocka_unit_test(a_failed_batch_is_not_durable_on_a_full_disk_either),
         cmocka_unit_test(the_power_goes_and_takes_an_unsynced_rename),
     };
 

@@ -2,23 +2,41 @@
  * Faults of LMDB's file and its disk (STO-02): each gives an error that an operator can act upon,
  * and loses nothing. Also: two daemons on one store (STO-05), and a map that is too small.
  */
+#undef _FILE_OFFSET_BITS /* it would rename mmap to mmap64, and LMDB calls mmap */
+
 #include "../unit/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <lmdb.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "fixture.h"
 #include "single.h"
+#include "store/lmdb_verify.h"
 #include "store/store.h"
 
 static char dir[PATH_MAX];
 static struct hf_store store;
+static bool no_map; /* LMDB can map no file */
+
+/* Stands in for the C library's, for LMDB. */
+void *mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)
+{
+    if (no_map && fd >= 0) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return (void *)syscall(SYS_mmap, at, len, prot, flags, fd, offset);
+}
 
 static const struct hf_store_config *config(void)
 {
@@ -132,6 +150,124 @@ static void no_damage_crashes_the_daemon(void **state)
     assert_true(refused > 200);
     free(before);
     close(fd);
+}
+
+static char original[8 << 20];
+static size_t original_size;
+
+/* What a daemon makes of the file as it is now, in a process of its own. */
+enum { REFUSED, AS_BEFORE, OTHERWISE };
+
+static int open_in_another_process(const struct digest *want)
+{
+    struct digest d;
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int rv = hf_store_open(&store, config());
+
+        if (rv == 0)
+            rv = store_digest(&store, &d);
+        if (rv < 0)
+            _exit(rv == HF_EFORMAT ? REFUSED : OTHERWISE);
+        _exit(d.sum == want->sum && d.count == want->count ? AS_BEFORE : OTHERWISE);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : OTHERWISE;
+}
+
+static void try_bit(int fd, size_t bit, const struct digest *want)
+{
+    uint8_t byte = (uint8_t)original[bit / 8] ^ (uint8_t)(1U << bit % 8);
+    char reason[HF_LMDB_REASON_MAX];
+    int rv;
+
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
+    rv = hf_lmdb_verify(fd, &hf_alloc_heap, reason);
+    if (rv == 0) { /* it must do no harm, or be noticed later */
+        if (open_in_another_process(want) == OTHERWISE)
+            fail_msg("bit %zu of byte %zu of page %zu", bit % 8, bit / 8 % 4096, bit / 8 / 4096);
+        assert_int_equal(pwrite(fd, original, original_size, 0), (ssize_t)original_size);
+    } else {
+        assert_int_equal(pwrite(fd, original + bit / 8, 1, (off_t)(bit / 8)), 1);
+    }
+}
+
+/* A page of which not even zeros are noticed is free. */
+static bool is_free(int fd, size_t page)
+{
+    static const char zeros[4096];
+    char reason[HF_LMDB_REASON_MAX];
+    bool unused;
+
+    assert_int_equal(pwrite(fd, zeros, sizeof(zeros), (off_t)page), sizeof(zeros));
+    unused = hf_lmdb_verify(fd, &hf_alloc_heap, reason) == 0;
+    assert_int_equal(pwrite(fd, original + page, sizeof(zeros), (off_t)page), sizeof(zeros));
+    return unused;
+}
+
+/* Every bit of the header of every page, of where its entries are, and of the header and the key of
+ * one of them: each is noticed, or does no harm. */
+static void no_single_bit_crashes_the_daemon_or_hides_a_record(void **state)
+{
+    enum { PAGE = 4096, HEADER = 16, NODE = 16 };
+    struct digest want;
+    ssize_t size;
+    int fd;
+
+    (void)state;
+    if (access("/dev/shm", W_OK) == 0) { /* a thousand starts, each with several flushes */
+        scratch_remove(dir);
+        scratch_make(dir, "/dev/shm");
+    }
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    put_locks(1, 200);
+    fd = open(data_path(), O_RDWR);
+    want = digest();
+    hf_store_close(&store);
+    size = pread(fd, original, sizeof(original), 0);
+    assert_true(size > 0 && (size_t)size < sizeof(original));
+    original_size = (size_t)size;
+    for (size_t page = 0; page < original_size; page += PAGE) {
+        uint16_t at;
+
+        if (is_free(fd, page))
+            continue;
+        for (size_t bit = 10 * 8; bit < (HEADER + 4) * 8; bit++) /* from the flags on */
+            try_bit(fd, page * 8 + bit, &want);
+        memcpy(&at, original + page + HEADER + 2, sizeof(at));
+        for (size_t bit = 0; page / PAGE > 1 && at <= PAGE - NODE && bit < NODE * 8; bit += 3)
+            try_bit(fd, (page + at) * 8 + bit, &want);
+    }
+    close(fd);
+}
+
+/* The first page of a store as a machine of the other byte order, or of 32 bits, has it. */
+static void a_store_of_another_machine_is_told_from_a_damaged_one(void **state)
+{
+    static const struct {
+        size_t at;
+        bool swapped;
+        const char *says;
+    } MACHINES[] = {{16, true, "another byte order, and"},
+                    {12, false, "another word size, and"},
+                    {12, true, "another byte order and word size, and"}};
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(MACHINES); i++) {
+        uint32_t magic = MACHINES[i].swapped ? 0xdec0efbe : 0xbeefc0de;
+        uint8_t page[4096] = {0};
+        int fd = open(data_path(), O_RDWR);
+
+        memcpy(page + MACHINES[i].at, &magic, sizeof(magic));
+        assert_int_equal(pwrite(fd, page, sizeof(page), 0), sizeof(page));
+        close(fd);
+        expect_refused(HF_EFORMAT, MACHINES[i].says);
+        assert_non_null(strstr(hf_store_error(&store), "--restore"));
+        assert_null(strstr(hf_store_error(&store), "damaged"));
+    }
 }
 
 static void a_foreign_file_is_left_alone(void **state)
@@ -397,6 +533,66 @@ static void the_map_grows_by_itself(void **state)
     hf_store_close(&store);
 }
 
+/* LMDB gives the old map up before it asks for a larger one. */
+static void a_map_that_cannot_grow_is_no_end(void **state)
+{
+    struct hf_store_config small = *config();
+    uint8_t room[HF_FH_MAX];
+    struct hf_batch batch;
+
+    (void)state;
+    small.map_bytes = 1 << 16;
+    assert_int_equal(hf_store_open(&store, &small), 0);
+    hf_batch_init(&batch, &hf_alloc_heap);
+    for (uint64_t id = 2001; id <= 42000; id++) {
+        struct hf_record_lock lock = make_lock(id, 1, room);
+        assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
+    }
+    no_map = true;
+    assert_int_equal(hf_store_apply(&store, &batch), HF_ENOMEM);
+    assert_non_null(strstr(hf_store_error(&store), "cannot enlarge the map"));
+    assert_false(hf_store_in_doubt(&store));
+    assert_int_equal(hf_store_probe(&store), HF_ENOMEM);
+    no_map = false;
+    assert_int_equal(digest().count, 1000);
+    assert_int_equal(hf_store_apply(&store, &batch), 0);
+    assert_int_equal(digest().count, 41000);
+    hf_batch_free(&batch);
+    hf_store_close(&store);
+}
+
+/* As mdb_copy does, when it is killed in the middle. */
+static void read_and_be_killed(void)
+{
+    MDB_env *env;
+    MDB_txn *txn;
+
+    MUST(mdb_env_create(&env) == 0 && mdb_env_set_maxdbs(env, 3) == 0);
+    MUST(mdb_env_open(env, dir, MDB_RDONLY, 0) == 0);
+    MUST(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn) == 0);
+    kill(getpid(), SIGKILL);
+}
+
+static void a_reader_that_was_killed_does_not_make_the_file_grow(void **state)
+{
+    struct stat st;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    pid = fork();
+    if (pid == 0)
+        read_and_be_killed();
+    assert_true(pid > 0 && waitpid(pid, NULL, 0) == pid);
+    for (int i = 0; i < 60; i++) {
+        put_locks(1, 1000);
+        assert_int_equal(hf_store_probe(&store), 0);
+    }
+    hf_store_close(&store);
+    assert_int_equal(stat(data_path(), &st), 0);
+    assert_true(st.st_size < 4 << 20);
+}
+
 static void a_missing_parent_is_named(void **state)
 {
     char parent[PATH_MAX];
@@ -433,6 +629,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(every_truncation_is_noticed),
         STORY(no_damage_crashes_the_daemon),
+        STORY(no_single_bit_crashes_the_daemon_or_hides_a_record),
+        STORY(a_store_of_another_machine_is_told_from_a_damaged_one),
         STORY(a_foreign_file_is_left_alone),
         STORY(a_newer_format_is_refused),
         STORY(a_newer_record_is_refused),
@@ -445,6 +643,8 @@ int main(void)
         STORY(a_journal_cut_short_is_noticed),
         STORY(a_file_replaced_by_a_backup_is_noticed),
         STORY(the_map_grows_by_itself),
+        STORY(a_map_that_cannot_grow_is_no_end),
+        STORY(a_reader_that_was_killed_does_not_make_the_file_grow),
         STORY(a_missing_parent_is_named),
         STORY(reading_leaves_no_file_of_root),
     };

@@ -5,7 +5,8 @@
 #include "../unit/unit.h"
 
 #include <libpq-fe.h>
-#include <signal.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "pg_server.h"
 #include "single.h"
 #include "store/lease.h"
+#include "store/migrate.h"
 #include "store/pg_session.h"
 
 static struct pg_server server;
@@ -29,6 +31,9 @@ static struct hf_store_cluster clusters[2] = {{.node = "left", .version = "1"},
 static struct hf_store daemons[2];
 
 enum { LEFT, RIGHT };
+
+static const struct hf_store_export HOME = {.name = "home", .offset = 4, .len = 2, .bytes = {1, 2}};
+static const char *opened_service; /* that open_one() opens */
 
 static const char *sql(const char *text)
 {
@@ -66,6 +71,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    opened_service = NULL;
     hf_store_close(&daemons[LEFT]);
     hf_store_close(&daemons[RIGHT]);
     return 0;
@@ -187,6 +193,55 @@ static void a_daemon_that_lost_the_lease_writes_nothing_more(void **state)
     assert_int_equal(put_epoch(RIGHT, 9), 0);
     assert_string_equal(sql("SELECT epoch FROM server_state"), "9");
     assert_int_equal(seen_by(LEFT).epoch, 2);
+}
+
+/* HA-03: what promises something without a record commits an empty batch, which is refused, too. */
+static void an_empty_batch_renews_the_lease_or_is_refused(void **state)
+{
+    struct hf_batch empty;
+    struct hf_lease_row before, after;
+    uint8_t room[HF_FH_MAX];
+    struct hf_record_lock lock;
+    int rv;
+
+    (void)state;
+    hf_batch_init(&empty, &hf_alloc_heap);
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    before = seen_by(RIGHT);
+    assert_int_equal(hf_store_apply(&daemons[LEFT], &empty), 0);
+    assert_true(hf_store_lease_row(&daemons[LEFT], &after));
+    assert_int_equal(after.beat, before.beat + 1);
+    for (uint64_t id = 1; id <= 20; id++) { /* many, so that the journal is not empty */
+        lock = make_lock(id, 1, room);
+        assert_int_equal(hf_batch_put_lock(&empty, &lock), 0);
+    }
+    assert_int_equal(hf_store_apply(&daemons[LEFT], &empty), 0);
+    hf_batch_clear(&empty);
+    assert_int_equal(hf_store_apply(&daemons[LEFT], &empty), 0);
+    take_now(RIGHT, 22);
+    while ((rv = hf_store_apply(&daemons[LEFT], &empty)) == HF_EUNREACH)
+        continue;
+    assert_int_equal(rv, HF_EFENCED);
+    hf_batch_free(&empty);
+}
+
+/* A newer node has migrated: this one would not see what the newer one keeps elsewhere. */
+static void a_node_does_not_take_a_schema_that_it_does_not_know(void **state)
+{
+    struct hf_lease_row row;
+
+    (void)state;
+    open_daemon(LEFT);
+    sql("INSERT INTO holdfast_migrations (version, name) VALUES (99, 'later')");
+    row = seen_by(LEFT);
+    assert_int_equal(take(LEFT, &row, 11), HF_EVERSION);
+    assert_non_null(strstr(hf_store_error(&daemons[LEFT]), "schema 99"));
+    assert_false(hf_store_in_doubt(&daemons[LEFT]));
+    assert_string_equal(sql("SELECT released FROM server_state"), "t");
+    sql("DELETE FROM holdfast_migrations WHERE version = 99");
+    take_now(LEFT, 11);
 }
 
 /* The same epoch is not enough: an owner is known by its nonce. */
@@ -404,15 +459,120 @@ static void the_owner_loads_all_of_it(void **state)
     hf_store_close(&copy);
 }
 
+/* ---- starting ---- */
+
+static void *open_one(void *arg)
+{
+    int which = *(int *)arg;
+    struct hf_store_config config = config_of(which);
+
+    config.service = opened_service;
+    return (void *)(intptr_t)hf_store_open(&daemons[which], &config);
+}
+
+#define WAITING_TO_MIGRATE \
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+/* Both have found nothing, and wait for their turn to make it. */
+static void expect_both_start(const char *name)
+{
+    static int which[] = {LEFT, RIGHT};
+    PGconn *first = PQconnectdb(server.dsn);
+    pthread_t threads[2];
+    void *results[2];
+
+    opened_service = name;
+    PQclear(PQexec(first, "SELECT pg_advisory_lock(" HF_PG_MIGRATION_LOCK ")"));
+    for (int i = LEFT; i <= RIGHT; i++)
+        MUST(pthread_create(&threads[i], NULL, open_one, &which[i]) == 0);
+    while (strcmp(sql(WAITING_TO_MIGRATE), "2") != 0)
+        usleep(10000);
+    PQfinish(first);
+    for (int i = LEFT; i <= RIGHT; i++)
+        pthread_join(threads[i], &results[i]);
+    for (int i = LEFT; i <= RIGHT; i++) {
+        if (results[i])
+            fail_msg("%s", hf_store_error(&daemons[i]));
+    }
+    tear_down(NULL);
+}
+
+static void two_nodes_start_together_on_an_empty_database(void **state)
+{
+    (void)state;
+    expect_both_start(NULL);
+    expect_both_start("blue");
+}
+
+/* A node that only finds the schema of the exports missing waits for its turn, too. */
+static void two_services_start_together(void **state)
+{
+    (void)state;
+    open_daemon(LEFT);
+    tear_down(NULL);
+    sql("DROP SCHEMA holdfast_common CASCADE");
+    expect_both_start(NULL);
+}
+
+/* With the time limit of the lease, which is shorter than that of a start. */
+static void the_first_session_keeps_the_time_of_the_lease(void **state)
+{
+    struct hf_store_config config = config_of(LEFT);
+    const struct hf_pg_session *session;
+    PGresult *result;
+
+    (void)state;
+    config.timeout_ms = 800;
+    assert_int_equal(hf_store_open(&daemons[LEFT], &config), 0);
+    session = daemons[LEFT].state;
+    result = PQexec(session->pg.conn, "SHOW lock_timeout");
+    assert_string_equal(PQgetvalue(result, 0, 0), "600ms");
+    PQclear(result);
+}
+
+/* The grants that docs/STORE.md names for cluster.mode=standby. */
+static void few_rights_are_enough_for_a_standby(void **state)
+{
+    char dsn[sizeof(server.dsn) + 32];
+    struct hf_store_config config = config_of(LEFT);
+    struct hf_store_loading to = {.record = ignore_record};
+    struct hf_lease_row row;
+    char error[HF_STORE_ERROR_MAX];
+
+    (void)state;
+    open_daemon(LEFT);
+    tear_down(NULL);
+    sql("DROP ROLE IF EXISTS humble");
+    sql("CREATE ROLE humble LOGIN");
+    sql("GRANT USAGE ON SCHEMA public, holdfast_common TO humble");
+    sql("GRANT SELECT, INSERT, UPDATE, DELETE ON nsm_client_registrations, nlm_locks,"
+        " holdfast_common.exports TO humble");
+    sql("GRANT SELECT, INSERT, UPDATE ON holdfast_journal, cluster_nodes TO humble");
+    sql("GRANT SELECT, UPDATE ON server_state TO humble");
+    sql("GRANT SELECT ON holdfast_migrations TO humble");
+    snprintf(dsn, sizeof(dsn), "%s user=humble", server.dsn);
+    config.dsn = dsn;
+    clusters[LEFT].exports = &HOME;
+    clusters[LEFT].n_exports = 1;
+    if (hf_store_open(&daemons[LEFT], &config) < 0)
+        fail_msg("%s", hf_store_error(&daemons[LEFT]));
+    take_now(LEFT, 11);
+    assert_int_equal(put_epoch(LEFT, 7), 0);
+    row = seen_by(LEFT);
+    sql("INSERT INTO holdfast_common.exports VALUES ('old', 'default', 0, '')");
+    if (hf_store_load_owned(&config, &row, &to, error) < 0)
+        fail_msg("%s", error);
+    assert_string_equal(sql("SELECT count(*) FROM holdfast_common.exports"), "1");
+    assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), 0);
+}
+
 /* ---- services ---- */
 
-static const struct hf_store_export HOME = {.name = "home", .offset = 4, .len = 2, .bytes = {1, 2}};
-
-static int open_service(int which, const char *service)
+static int open_service(int which, const char *name)
 {
     struct hf_store_config config = config_of(which);
 
-    config.service = service;
+    config.service = name;
     return hf_store_open(&daemons[which], &config);
 }
 
@@ -474,6 +634,10 @@ static void an_export_belongs_to_one_service(void **state)
     clusters[LEFT].n_exports = 0;
     assert_int_equal(open_service(LEFT, "blue"), 0);
     take_now(LEFT, 11);
+    row = seen_by(LEFT);
+    config = config_of(LEFT);
+    config.service = "blue";
+    assert_int_equal(hf_store_load_owned(&config, &row, &to, error), 0);
     assert_string_equal(sql("SELECT count(*) FROM holdfast_common.exports"), "0");
 }
 
@@ -519,6 +683,8 @@ int main(void)
         STORY(every_commit_is_a_beat),
         STORY(a_take_is_refused_when_the_owner_has_moved),
         STORY(a_daemon_that_lost_the_lease_writes_nothing_more),
+        STORY(an_empty_batch_renews_the_lease_or_is_refused),
+        STORY(a_node_does_not_take_a_schema_that_it_does_not_know),
         STORY(another_nonce_is_another_owner),
         STORY(the_taker_ends_the_session_of_a_vanished_owner),
         STORY(a_released_lease_says_so),
@@ -528,6 +694,10 @@ int main(void)
         STORY(a_database_that_lost_the_take_is_behind),
         STORY(a_synchronous_standby_is_required),
         STORY(the_owner_loads_all_of_it),
+        STORY(two_nodes_start_together_on_an_empty_database),
+        STORY(two_services_start_together),
+        STORY(the_first_session_keeps_the_time_of_the_lease),
+        STORY(few_rights_are_enough_for_a_standby),
         STORY(services_do_not_see_each_other),
         STORY(a_name_that_is_no_service_is_refused),
         STORY(an_export_belongs_to_one_service),

@@ -335,7 +335,7 @@ static void a_standby_in_the_list_of_hosts_is_passed_over(void **state)
         hf_store_close(&store);
     }
     config.dsn = standby.dsn; /* alone, it is named for what it is */
-    assert_int_equal(hf_store_open(&store, &config), HF_EROFS);
+    assert_int_equal(hf_store_open(&store, &config), HF_EUNREACH);
 }
 
 static void commit_one(struct hf_committer *committer, sem_t *woken, struct hf_commit_result *out)
@@ -394,19 +394,6 @@ static void a_failover_loses_and_refuses_nothing(void **state)
     sem_destroy(&woken);
 }
 
-/* After a failover: the primary that is left gets a new standby. */
-static int set_up_again(void **state)
-{
-    pg_server_remove(&server);
-    server = standby;
-    standby = (struct pg_server){0};
-    pg_server_start_standby(&standby, &server);
-    sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
-    sql("SELECT pg_reload_conf()");
-    await_sql(&server, "SELECT sync_state FROM pg_stat_replication", "sync");
-    return set_up(state);
-}
-
 static struct hf_lease_row lease_of(struct hf_store *daemon, enum hf_lease_action action)
 {
     struct hf_store_lease_call call = {.order = {.action = action}};
@@ -428,6 +415,138 @@ static int take_lease(struct hf_store *daemon, const struct hf_lease_row *seen, 
                                                  .new_epoch = seen->epoch + 1}};
 
     return hf_store_lease(daemon, &call);
+}
+
+/* ---- a name that leads to a standby during a switchover ---- */
+
+static char name[PATH_MAX + 8]; /* of a host: a link to the directory with the server's socket */
+
+static void lead_to(const struct pg_server *where)
+{
+    (void)unlink(name);
+    MUST(symlink(where->dir, name) == 0);
+}
+
+static struct hf_store_config by_name(char dsn[PATH_MAX + 80])
+{
+    struct hf_store_config config = direct();
+
+    snprintf(name, sizeof(name), "%s.name", server.dir);
+    snprintf(dsn, PATH_MAX + 80, "host=%s dbname=postgres user=holdfast", name);
+    config.dsn = dsn;
+    lead_to(&server);
+    return config;
+}
+
+static void end_sessions(void)
+{
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name LIKE 'holdfastd-%'");
+    await_sql(&server,
+              "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'holdfastd-%'",
+              "0");
+}
+
+/* SPEC section 5: the patience of an outage, not a refusal. */
+static void a_name_that_leads_to_a_standby_for_a_while_refuses_nothing(void **state)
+{
+    struct hf_committer committer;
+    struct hf_commit_result result;
+    struct hf_batch one;
+    struct hf_record_server record = {.epoch = 5};
+    char dsn[PATH_MAX + 80];
+    struct hf_store_config config = by_name(dsn);
+    sem_t woken;
+
+    (void)state;
+    sem_init(&woken, 0, 0);
+    hf_batch_init(&one, &hf_alloc_heap);
+    assert_int_equal(hf_batch_put_server(&one, &record), 0);
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    assert_int_equal(
+        hf_committer_init(&committer, &store, &(struct hf_committer_config){30000, post, &woken}),
+        0);
+    assert_int_equal(hf_committer_start(&committer), 0);
+    lead_to(&standby);
+    end_sessions();
+    hf_committer_submit(&committer, &one);
+    await_sql(&standby,
+              "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name LIKE 'holdfastd-%'",
+              "t");
+    usleep(200000);
+    assert_false(hf_committer_collect(&committer, &result));
+    lead_to(&server);
+    while (!hf_committer_collect(&committer, &result))
+        sem_wait(&woken);
+    assert_int_equal(result.status, 0);
+    hf_committer_stop(&committer);
+    hf_committer_free(&committer);
+    hf_batch_free(&one);
+    sem_destroy(&woken);
+    unlink(name);
+}
+
+/* The owner of a service finds its way back as well, and nothing was in doubt meanwhile. */
+static void an_owner_leaves_a_server_that_it_cannot_write(void **state)
+{
+    static const struct hf_store_cluster NODE = {.node = "left", .version = "1"};
+    struct hf_store_lease_call renew = {.order = {.action = HF_LEASE_RENEW}};
+    char dsn[PATH_MAX + 80];
+    struct hf_store_config config = by_name(dsn);
+    struct hf_lease_row row;
+
+    (void)state;
+    config.cluster = &NODE;
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    row = lease_of(&store, HF_LEASE_POLL);
+    assert_int_equal(take_lease(&store, &row, 11), 0);
+    lead_to(&standby);
+    end_sessions();
+    while (hf_store_lease(&store, &renew) != HF_EUNREACH ||
+           !strstr(hf_store_error(&store), "primary"))
+        usleep(10000);
+    assert_int_equal(put_epoch(5), HF_EUNREACH);
+    assert_false(hf_store_in_doubt(&store));
+    lead_to(&server);
+    assert_int_equal(hf_store_lease(&store, &renew), 0);
+    assert_int_equal(put_epoch(6), 0);
+    unlink(name);
+}
+
+/*
+ * The standby is promoted, but the former primary still runs and takes connections: each commit
+ * there waits for a standby for ever. The store must leave it for the next host of the list.
+ */
+static void a_primary_whose_commits_hang_is_left(void **state)
+{
+    struct hf_store_config config = direct();
+    char dsn[2 * PATH_MAX + 128];
+    int rv = HF_EUNREACH;
+
+    (void)state;
+    snprintf(dsn, sizeof(dsn), "host=%s,%s dbname=postgres user=holdfast", server.dir, standby.dir);
+    config.dsn = dsn;
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    assert_int_equal(put_epoch(7), 0);
+    pg_server_sql(&standby, "SELECT pg_promote(true)");
+    for (int i = 0; i < 8 && rv < 0; i++)
+        rv = put_epoch(8);
+    if (rv < 0)
+        fail_msg("%s", hf_store_error(&store));
+    assert_string_equal(pg_server_sql(&standby, "SELECT epoch FROM server_state"), "8");
+}
+
+/* After a failover: the primary that is left gets a new standby. */
+static int set_up_again(void **state)
+{
+    pg_server_remove(&server);
+    server = standby;
+    standby = (struct pg_server){0};
+    pg_server_start_standby(&standby, &server);
+    sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+    sql("SELECT pg_reload_conf()");
+    await_sql(&server, "SELECT sync_state FROM pg_stat_replication", "sync");
+    return set_up(state);
 }
 
 /* The take has ended the former owner's session, and its next attempt may notice just that. */
@@ -490,7 +609,11 @@ int main(void)
         STORY(weak_settings_of_synchronous_commit_are_raised),
         STORY(a_role_that_commits_locally_still_waits_for_the_standby),
         STORY(a_standby_in_the_list_of_hosts_is_passed_over),
+        STORY(a_name_that_leads_to_a_standby_for_a_while_refuses_nothing),
+        STORY(an_owner_leaves_a_server_that_it_cannot_write),
         STORY(a_failover_loses_and_refuses_nothing),
+        cmocka_unit_test_setup_teardown(a_primary_whose_commits_hang_is_left, set_up_again,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_failover_leaves_the_lease_where_it_was, set_up_again,
                                         tear_down),
     };

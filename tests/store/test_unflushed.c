@@ -3,16 +3,21 @@
  * process, and one of the host; how the two sides of the journal take turns; which versions can
  * read the store. Each story is told by a child process that ends without closing the store.
  */
+#undef _FILE_OFFSET_BITS /* it would rename pwrite to pwrite64, and LMDB calls pwrite */
+
 #include "../unit/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <lmdb.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,11 +55,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum hf_store_written put(uint64_t id, bool flush)
+static bool put(uint64_t id, bool flush)
 {
     uint8_t room[HF_FH_MAX];
     struct hf_record_lock lock = make_lock(id, 1, room);
-    enum hf_store_written written = HF_STORE_NOT_WRITTEN;
+    bool written = false;
     struct hf_batch batch;
 
     hf_batch_init(&batch, &hf_alloc_heap);
@@ -74,7 +79,7 @@ enum { SIDE_MAX = SIDE / SECTOR };
 static void write_locks(uint64_t first, uint64_t last)
 {
     for (uint64_t id = first; id <= last; id++)
-        MUST(put(id, false) != HF_STORE_NOT_WRITTEN);
+        MUST(put(id, false));
 }
 
 /* Runs a story in a process that opens the store and is gone at the end of the story. */
@@ -123,7 +128,21 @@ static void lose_sectors(off_t first, unsigned n)
     close(fd);
 }
 
-static uint64_t format(void)
+/* LMDB allows an environment only once per process: another one acts. Returns its exit status. */
+static int in_another_process(int (*act)(void))
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(act());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int read_format(void)
 {
     uint64_t number = HF_LMDB_FORMAT;
     MDB_val key = {sizeof(number), &number};
@@ -132,16 +151,21 @@ static uint64_t format(void)
     MDB_dbi state;
     MDB_val value;
 
-    assert_int_equal(mdb_env_create(&env), 0);
-    assert_int_equal(mdb_env_set_maxdbs(env, 3), 0);
-    assert_int_equal(mdb_env_open(env, dir, MDB_RDONLY | MDB_NOLOCK, 0), 0);
-    assert_int_equal(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
-    assert_int_equal(mdb_dbi_open(txn, "state", MDB_INTEGERKEY, &state), 0);
-    assert_int_equal(mdb_get(txn, state, &key, &value), 0);
+    MUST(mdb_env_create(&env) == 0);
+    MUST(mdb_env_set_maxdbs(env, 3) == 0);
+    MUST(mdb_env_open(env, dir, MDB_RDONLY | MDB_NOLOCK, 0) == 0);
+    MUST(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn) == 0);
+    MUST(mdb_dbi_open(txn, "state", MDB_INTEGERKEY, &state) == 0);
+    MUST(mdb_get(txn, state, &key, &value) == 0);
     memcpy(&number, value.mv_data, sizeof(number));
     mdb_txn_abort(txn);
     mdb_env_close(env);
-    return number;
+    return (int)number;
+}
+
+static int format(void)
+{
+    return in_another_process(read_format);
 }
 
 /* ---- stories ---- */
@@ -187,8 +211,12 @@ static void one_side_and_a_half(void)
 {
     unsigned turns = 0;
 
-    for (uint64_t id = 1; id <= SIDE_MAX + SIDE_MAX / 2; id++)
-        turns += put(id, false) == HF_STORE_WRITTEN_HURRY;
+    for (uint64_t id = 1; id <= SIDE_MAX + SIDE_MAX / 2; id++) {
+        bool before = hf_store_is_full(&store);
+
+        MUST(put(id, false));
+        turns += hf_store_is_full(&store) && !before;
+    }
     MUST(turns == 1);
 }
 
@@ -210,8 +238,9 @@ static void a_gap_on_the_first_side_ends_both(void **state)
 static void many_turns(void)
 {
     for (uint64_t id = 1; id <= 10 * SIDE_MAX; id++) {
-        if (put(id, false) == HF_STORE_WRITTEN_HURRY)
-            MUST(hf_store_flush(&store) == 0); /* frees the side that is full */
+        MUST(put(id, false));
+        if (hf_store_is_full(&store))
+            MUST(hf_store_move(&store) == 0);
     }
 }
 
@@ -222,7 +251,7 @@ static void sides_take_turns(void **state)
     expect_locks(FIRST_BOOT, 10 * SIDE_MAX);
 }
 
-/* With a flush at each turn, all but the side in use is in the tree. */
+/* With a move at each turn, all but the side in use is in the tree. */
 static void a_host_that_lost_the_side_in_use_has_the_rest(void **state)
 {
     (void)state;
@@ -235,11 +264,11 @@ static void both_sides_full(void)
 {
     uint64_t id = 1;
 
-    while (put(id, false) != HF_STORE_NOT_WRITTEN)
+    while (put(id, false))
         id++;
     MUST(id == 2 * SIDE_MAX + 1);
     put(id, true); /* the store's thread makes room */
-    MUST(put(id + 1, false) == HF_STORE_WRITTEN);
+    MUST(put(id + 1, false));
 }
 
 static void a_full_journal_is_emptied_by_the_next_batch(void **state)
@@ -262,9 +291,10 @@ static void only_a_clean_stop_leaves_a_store_for_older_versions(void **state)
     crash_after(ten_written);
     assert_int_equal(hf_store_open(&store, &flushed), 0);
     assert_int_equal(count(), 10);
-    assert_int_equal(format(), HF_LMDB_FORMAT_PLAIN);
+    assert_int_equal(format(), HF_LMDB_FORMAT_SIDES);
     put(11, true);
     hf_store_close(&store);
+    assert_int_equal(format(), HF_LMDB_FORMAT_PLAIN);
     expect_locks(FIRST_BOOT, 11);
 }
 
@@ -295,33 +325,167 @@ static void verification_reads_both_sides(void **state)
 
 enum { SHARED_WRITES = 3000 };
 
-static void *flush_until_stopped(void *stop)
+static _Atomic bool stop;
+
+static void *flush_until_stopped(void *unused)
 {
-    while (!atomic_load((_Atomic bool *)stop))
+    while (!atomic_load(&stop))
         MUST(hf_store_flush(&store) == 0);
-    return NULL;
+    return unused;
 }
 
-static void write_beside_a_flusher(void)
+static void *move_until_stopped(void *unused)
 {
-    _Atomic bool stop = false;
-    pthread_t flusher;
+    struct hf_store handle = hf_store_share(&store);
 
-    MUST(pthread_create(&flusher, NULL, flush_until_stopped, &stop) == 0);
+    while (!atomic_load(&stop)) {
+        if (hf_store_is_full(&handle))
+            MUST(hf_store_move(&handle) == 0);
+        else
+            sched_yield();
+    }
+    return unused;
+}
+
+static void *read_until_stopped(void *unused)
+{
+    struct hf_store handle = hf_store_share(&store);
+    struct digest d = {0};
+
+    while (!atomic_load(&stop)) {
+        size_t before = d.count;
+
+        MUST(store_digest(&handle, &d) == 0);
+        MUST(d.count >= before); /* each snapshot has all of an earlier one */
+    }
+    return unused;
+}
+
+static void write_beside_all(void)
+{
+    void *(*const others[])(void *) = {flush_until_stopped, move_until_stopped, read_until_stopped};
+    pthread_t threads[HF_COUNT_OF(others)];
+
+    for (size_t i = 0; i < HF_COUNT_OF(others); i++)
+        MUST(pthread_create(&threads[i], NULL, others[i], NULL) == 0);
     for (uint64_t id = 1; id <= SHARED_WRITES; id++) {
-        while (put(id, false) == HF_STORE_NOT_WRITTEN)
-            sched_yield(); /* both sides are full; the flusher empties one */
+        while (!put(id, false))
+            sched_yield(); /* both sides are full; the mover empties one */
     }
     atomic_store(&stop, true);
-    pthread_join(flusher, NULL);
+    for (size_t i = 0; i < HF_COUNT_OF(others); i++)
+        pthread_join(threads[i], NULL);
 }
 
-/* The loop's thread writes and turns the sides while the store's thread brings the other one in. */
-static void a_writer_beside_a_flusher_loses_nothing(void **state)
+/* The loop's thread writes and turns the sides while others flush, move a side and read. */
+static void a_writer_beside_all_other_threads_loses_nothing(void **state)
 {
     (void)state;
-    crash_after(write_beside_a_flusher);
+    crash_after(write_beside_all);
     expect_locks(FIRST_BOOT, SHARED_WRITES);
+}
+
+/* ---- a disk that takes its time ---- */
+
+static struct {
+    _Atomic bool armed;
+    _Atomic bool fails;
+    sem_t reached;
+    sem_t go_on;
+} slow_tree;
+
+/* Stands in for the C library's: what LMDB writes waits, what the journal writes does not. */
+ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
+{
+    if (atomic_exchange(&slow_tree.armed, false)) {
+        sem_post(&slow_tree.reached);
+        sem_wait(&slow_tree.go_on);
+    }
+    if (atomic_exchange(&slow_tree.fails, false)) {
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_pwrite64, fd, data, len, offset);
+}
+
+static void *move_once(void *unused)
+{
+    struct hf_store handle = hf_store_share(&store);
+
+    MUST(hf_store_move(&handle) == 0);
+    return unused;
+}
+
+/* Fills a side, and lets another thread begin to move it, which hangs. */
+static pthread_t begin_a_move_that_hangs(bool flush)
+{
+    pthread_t mover;
+    uint64_t id = 1;
+
+    sem_init(&slow_tree.reached, 0, 0);
+    sem_init(&slow_tree.go_on, 0, 0);
+    while (!hf_store_is_full(&store))
+        (void)put(id++, flush);
+    slow_tree.armed = true;
+    MUST(pthread_create(&mover, NULL, move_once, NULL) == 0);
+    sem_wait(&slow_tree.reached);
+    return mover;
+}
+
+static void end_the_move(pthread_t mover)
+{
+    sem_post(&slow_tree.go_on);
+    pthread_join(mover, NULL);
+    hf_store_close(&store);
+}
+
+/* DUR-02: what is written while a side moves to the tree is flushed on time; and each record
+ * stands in the way of none. The test would wait for ever. */
+static void a_move_delays_no_flush_and_no_batch(void **state)
+{
+    pthread_t mover;
+
+    (void)state;
+    assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), 0);
+    mover = begin_a_move_that_hangs(false);
+    assert_true(put(1001, false));
+    assert_int_equal(hf_store_flush(&store), 0);
+    put(1002, true);
+    end_the_move(mover);
+}
+
+static void a_move_delays_no_batch_where_all_are_flushed(void **state)
+{
+    struct hf_store_config flushed = {.backend = "lmdb", .path = dir, .side_bytes = SIDE};
+    pthread_t mover;
+
+    (void)state;
+    assert_int_equal(hf_store_open(&store, &flushed), 0);
+    mover = begin_a_move_that_hangs(true);
+    put(1001, true);
+    put(1002, true);
+    end_the_move(mover);
+}
+
+static void one_side_and_a_half_and_a_failed_move(void)
+{
+    struct hf_store mover = hf_store_share(&store);
+
+    one_side_and_a_half();
+    slow_tree.fails = true;
+    MUST(hf_store_move(&mover) == HF_EIO);
+    MUST(strstr(hf_store_error(&mover), "cannot commit"));
+    MUST(!strstr(hf_store_error(&store), "cannot commit")); /* the committer's own text */
+    MUST(!put(1001, false));
+    put(1001, true);
+}
+
+/* A move that fails closes LMDB: the journal has everything, and the next batch brings it in. */
+static void a_failed_move_loses_nothing(void **state)
+{
+    (void)state;
+    crash_after(one_side_and_a_half_and_a_failed_move);
+    expect_locks(FIRST_BOOT, SIDE_MAX + SIDE_MAX / 2 + 1);
 }
 
 static void flushed_store_writes_nothing_unflushed(void **state)
@@ -330,32 +494,34 @@ static void flushed_store_writes_nothing_unflushed(void **state)
 
     (void)state;
     assert_int_equal(hf_store_open(&store, &flushed), 0);
-    assert_int_equal(put(1, false), HF_STORE_NOT_WRITTEN);
+    assert_false(put(1, false));
     assert_int_equal(hf_store_flush(&store), 0);
     assert_int_equal(count(), 0);
     hf_store_close(&store);
 }
 
+static int take_the_store(void)
+{
+    char lock[PATH_MAX + 16];
+
+    snprintf(lock, sizeof(lock), "%s/holdfast.lock", dir);
+    MUST(unlink(lock) == 0);
+    MUST(hf_store_open(&store, config(FIRST_BOOT)) == 0);
+    MUST(count() == 1);
+    hf_store_close(&store);
+    return 0;
+}
+
 /* Another daemon takes the store although it is in use: the writer notices at its next batch. */
 static void a_writer_that_lost_its_store_stops(void **state)
 {
-    char lock[PATH_MAX + 16];
-    struct hf_store first;
-
     (void)state;
     assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), 0);
-    assert_int_equal(put(1, false), HF_STORE_WRITTEN);
-    first = store;
-    snprintf(lock, sizeof(lock), "%s/holdfast.lock", dir);
-    assert_int_equal(unlink(lock), 0);
-    assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), 0);
-    assert_int_equal(count(), 1);
-    hf_store_close(&store);
-
-    store = first;
-    assert_int_equal(put(2, false), HF_STORE_NOT_WRITTEN);
+    assert_true(put(1, false));
+    assert_int_equal(in_another_process(take_the_store), 0);
+    assert_false(put(2, false));
     assert_int_equal(hf_store_flush(&store), HF_EFENCED);
-    assert_int_equal(put(2, false), HF_STORE_NOT_WRITTEN);
+    assert_false(put(2, false));
     assert_int_equal(hf_store_probe(&store), HF_EFENCED);
     hf_store_close(&store);
     expect_locks(FIRST_BOOT, 1);
@@ -368,11 +534,11 @@ static void a_journal_that_was_removed_is_noticed(void **state)
 
     (void)state;
     assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), 0);
-    assert_int_equal(put(1, false), HF_STORE_WRITTEN);
+    assert_true(put(1, false));
     snprintf(name, sizeof(name), "%s/journal", dir);
     assert_int_equal(unlink(name), 0);
     assert_int_equal(hf_store_flush(&store), HF_EFENCED);
-    assert_int_equal(put(2, false), HF_STORE_NOT_WRITTEN);
+    assert_false(put(2, false));
     hf_store_close(&store);
 }
 
@@ -392,7 +558,10 @@ int main(void)
         STORY(only_a_clean_stop_leaves_a_store_for_older_versions),
         STORY(verification_reads_both_sides),
         STORY(flushed_store_writes_nothing_unflushed),
-        STORY(a_writer_beside_a_flusher_loses_nothing),
+        STORY(a_writer_beside_all_other_threads_loses_nothing),
+        STORY(a_move_delays_no_flush_and_no_batch),
+        STORY(a_move_delays_no_batch_where_all_are_flushed),
+        STORY(a_failed_move_loses_nothing),
         STORY(a_writer_that_lost_its_store_stops),
         STORY(a_journal_that_was_removed_is_noticed),
     };

@@ -3,6 +3,7 @@
  * its own. The hook writes each call into a file, which the tests read.
  */
 #include <errno.h>
+#include <linux/netlink.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "addresses/addresses.h"
+#include "addresses/private.h"
 #include "base/error.h"
 #include "loop.h"
 
@@ -298,19 +300,22 @@ static void a_drop_interrupts_a_hook_that_hangs(void **state)
 static void addresses_go_although_the_hook_hangs(void **state)
 {
     char path[96];
+    char body[256];
 
     (void)state;
     config.drop_ms = FAR_MS;
     (void)snprintf(path, sizeof(path), "ip address add %s/32 dev lo", ADDRESS);
     (void)!system(path); /* a failure: it is there already */
     assert_true(has_address(ADDRESS));
-    write_hook("[ $1 = take ] || exec sleep 1000");
+    (void)snprintf(body, sizeof(body), "echo $$ >%s/pid\n[ $1 = take ] || exec sleep 1000", folder);
+    write_hook(body);
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(hf_addresses_start(&config, &addresses), 0);
     assert_int_equal(hf_addresses_attach(addresses, &loop, on_event, NULL), 0);
     TURN_UNTIL(!has_address(ADDRESS) && !has_address(ADDRESS6));
     assert_int_equal(seen.down, 0); /* the hook has not ended yet */
-    TURN_UNTIL(count_calls("drop") == 1);
+    TURN_UNTIL(count_calls("drop") == 1 && number_in("pid") > 0);
+    kill((pid_t)number_in("pid"), SIGKILL);
 }
 
 /* Rules of the kernel's policy that concern the IPv6 address. */
@@ -391,6 +396,114 @@ static void a_killed_daemon_leaves_no_address(void **state)
     TURN_UNTIL(is_gone(runner));
 }
 
+/* As if a daemon that was taken over had passed its socket on, by SCM_RIGHTS. */
+static void a_copy_of_the_socket_keeps_no_address(void **state)
+{
+    pid_t daemon = fork();
+
+    (void)state;
+    if (daemon == 0) {
+        if (hf_addresses_start(&config, &addresses) < 0)
+            _exit(1);
+        hf_addresses_take(addresses, in(FAR_MS));
+        if (fork() != 0)
+            pause();
+        prctl(PR_SET_PDEATHSIG, 0);
+        for (;;) {
+            hf_addresses_take(addresses, in(FAR_MS));
+            usleep(20 * 1000);
+            if (count_calls("drop") == 2)
+                _exit(0);
+        }
+    }
+    TURN_UNTIL(count_calls("take") >= 2);
+    kill(daemon, SIGKILL);
+    assert_int_equal(waitpid(daemon, NULL, 0), daemon);
+    TURN_UNTIL(count_calls("drop") == 2);
+}
+
+/* What a call of the hook leaves in the background ends with the next call. */
+static void calls_of_the_hook_leave_no_crowd(void **state)
+{
+    char body[256];
+    long children[3];
+
+    (void)state;
+    (void)snprintf(body, sizeof(body), "sleep 1000 >/dev/null 2>&1 &\necho $! >%s/child", folder);
+    write_hook(body);
+    start();
+    for (unsigned i = 0; i < 3; i++) {
+        hf_addresses_take(addresses, in(FAR_MS));
+        TURN_UNTIL(seen.up == 1 + i);
+        children[i] = number_in("child");
+        assert_false(is_gone(children[i]));
+    }
+    TURN_UNTIL(is_gone(children[0]) && is_gone(children[1]));
+    hf_addresses_drop(addresses);
+    TURN_UNTIL(seen.down == 2 && is_gone(children[2]));
+    kill((pid_t)number_in("child"), SIGKILL);
+}
+
+static int socket_of(const struct hf_addresses *a)
+{
+    int fd;
+
+    memcpy(&fd, a, sizeof(fd)); /* its first member */
+    return fd;
+}
+
+/* A runner that was taken over can say that addresses are up, down or refused, and nothing else. */
+static void nonsense_of_a_runner_is_its_end(void **state)
+{
+    static const struct hf_addresses_answer strange[] = {
+        {.event = HF_ADDRESSES_GONE}, {.event = 77}, {.event = UINT32_MAX, .error = INT32_MIN}};
+    char large[64] = "";
+    int pair[2];
+
+    (void)state;
+    for (unsigned i = 0; i < 3 + 4; i++) {
+        start();
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+        hf_addresses_detach(addresses);
+        assert_true(dup2(pair[0], socket_of(addresses)) >= 0); /* the true one sees the end */
+        close(pair[0]);
+        assert_int_equal(hf_addresses_attach(addresses, &loop, on_event, NULL), 0);
+        hf_addresses_take(addresses, in(FAR_MS));
+        if (i < 3)
+            (void)send(pair[1], &strange[i], sizeof(strange[i]), 0);
+        else
+            (void)send(pair[1], large, i == 3 ? 0 : i == 4 ? 1 : i == 5 ? 13 : sizeof(large), 0);
+        TURN_UNTIL(seen.gone == 1);
+        assert_int_equal(seen.up + seen.failed, 0);
+        hf_addresses_stop(addresses);
+        addresses = NULL;
+        close(pair[1]);
+    }
+}
+
+/* A message that is none of the daemon's ends the runner, as the daemon's end does. */
+static void nonsense_drops_the_addresses(void **state)
+{
+    struct hf_addresses_request request = {.order = 77, .take = 1, .valid_until_ms = UINT64_MAX};
+    char large[4096] = "";
+    int socket;
+
+    (void)state;
+    for (size_t size = 0; size <= sizeof(large); size = size ? size * 4 : 1) {
+        start();
+        socket = socket_of(addresses);
+        assert_int_equal(send(socket, &request, sizeof(request), 0), sizeof(request));
+        take(); /* an unknown order does nothing */
+        if (size == sizeof(request))
+            size++;
+        assert_int_equal(send(socket, large, size, 0), size);
+        TURN_UNTIL(seen.gone == 1 && count_calls("drop") == 2);
+        hf_addresses_stop(addresses);
+        addresses = NULL;
+        assert_int_equal(unlink(calls), 0);
+    }
+}
+
 static void a_stopped_daemon_leaves_no_address(void **state)
 {
     pid_t daemon;
@@ -455,6 +568,235 @@ static void the_hook_has_what_it_needs_and_no_more(void **state)
     assert_null(strstr(read_file(path), "NOTIFY_SOCKET"));
 }
 
+/* ---- an address that goes although it is up ---- */
+
+static void change(const char *verb, const char *address)
+{
+    char command[128];
+
+    (void)snprintf(command, sizeof(command), "ip address %s %s dev lo %s", verb, address,
+                   strchr(address, ':') ? "nodad" : "");
+    assert_int_equal(system(command), 0);
+}
+
+/* Adds and removes as the shipped hook does. */
+static void write_real_hook(const char *more)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof(body),
+                   "[ $1 = take ] || exit 0\n%s\n"
+                   "ip address replace %s/32 dev lo && ip address replace %s/128 dev lo nodad",
+                   more, ADDRESS, ADDRESS6);
+    write_hook(body);
+}
+
+static void a_lost_address_is_taken_again(void **state)
+{
+    static const char *const both[] = {ADDRESS, ADDRESS6};
+
+    (void)state;
+    write_real_hook("");
+    start();
+    take();
+    for (unsigned i = 0; i < 2; i++) {
+        change("del", both[i]);
+        assert_false(has_address(both[i]));
+        TURN_UNTIL(seen.up == 2 + i); /* the daemon is told: it calls again what got no answer */
+        assert_true(has_address(both[i]));
+    }
+    assert_int_equal(count_calls("take"), 3);
+    change("add", "192.0.2.200/32"); /* none of the service's */
+    change("del", "192.0.2.200/32");
+    hf_addresses_drop(addresses);
+    TURN_UNTIL(seen.down == 2);
+    assert_int_equal(count_calls("take"), 3);
+    assert_int_equal(seen.failed, 0);
+}
+
+/* The service is left to another node, which can be reached. */
+static void a_lost_address_that_cannot_be_taken_again(void **state)
+{
+    (void)state;
+    write_real_hook("[ $(grep -c take \"$(dirname $0)/calls\") = 1 ] || exit 0");
+    start();
+    take();
+    change("del", "192.0.2.3/32");
+    TURN_UNTIL(seen.failed == 1 && seen.down == 2);
+    assert_false(has_address(ADDRESS6));
+}
+
+static void an_address_that_is_lost_again_and_again(void **state)
+{
+    (void)state;
+    write_real_hook("");
+    start();
+    take();
+    for (unsigned i = 1; seen.failed == 0; i++) {
+        change("del", "192.0.2.3/32");
+        TURN_UNTIL(seen.up == 1 + i || seen.failed == 1);
+    }
+    assert_int_equal(seen.up, 4);
+    TURN_UNTIL(seen.down == 2);
+}
+
+/* ---- one runner on a host ---- */
+
+static void a_second_runner_takes_nothing_away(void **state)
+{
+    struct hf_addresses *second = NULL;
+    struct hf_addresses_config again;
+
+    (void)state;
+    write_real_hook("");
+    start();
+    take();
+    again = config;
+    again.lock_ms = 100;
+    assert_int_equal(hf_addresses_start(&again, &second), HF_EBUSY);
+    assert_int_equal(hf_addresses_clear(&again), HF_EBUSY);
+    (void)hf_addr_parse("192.0.2.201",
+                        &again.addresses[0]); /* another service, one address alike */
+    assert_int_equal(hf_addresses_start(&again, &second), HF_EBUSY);
+    assert_true(has_address(ADDRESS) && has_address(ADDRESS6));
+    assert_int_equal(count_calls("drop"), 1);
+}
+
+/* Daemon and runner killed at once: what systemd calls after them (ExecStopPost=). */
+static void what_killed_processes_left_is_cleared(void **state)
+{
+    char more[128];
+    pid_t daemon;
+
+    (void)state;
+    (void)snprintf(more, sizeof(more), "echo $PPID >%s/runner", folder);
+    write_real_hook(more);
+    daemon = start_daemon(FAR_MS);
+    TURN_UNTIL(count_calls("take") == 1 && number_in("runner") > 0);
+    TURN_UNTIL(has_address(ADDRESS) && has_address(ADDRESS6));
+    kill(daemon, SIGSTOP);
+    kill((pid_t)number_in("runner"), SIGKILL);
+    kill(daemon, SIGKILL);
+    assert_int_equal(waitpid(daemon, NULL, 0), daemon);
+    TURN_UNTIL(is_gone(number_in("runner")));
+    assert_true(has_address(ADDRESS) && has_address(ADDRESS6));
+    assert_int_equal(hf_addresses_clear(&config), 0);
+    assert_false(has_address(ADDRESS) || has_address(ADDRESS6));
+}
+
+/* ---- what is said ---- */
+
+/* Standard error becomes a file of the test for the processes that begin now. */
+static int redirect(int to)
+{
+    int before = dup(STDERR_FILENO);
+
+    assert_true(before >= 0 && dup2(to, STDERR_FILENO) >= 0);
+    close(to);
+    return before;
+}
+
+static void what_is_removed_is_logged(void **state)
+{
+    char path[96];
+    int before;
+
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s/log", folder);
+    (void)hf_addresses_clear(&config);
+    change("add", "192.0.2.3/25");
+    before = redirect(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+    assert_int_equal(hf_addresses_clear(&config), 0);
+    (void)redirect(before);
+    assert_non_null(strstr(read_file(path), "address removed address=192.0.2.3 prefix=25 "
+                                            "interface=lo reason=\"left by an earlier process"));
+}
+
+/* A reader of the log that has stopped, as a journal may: the runner must not wait for it. */
+static void a_full_log_keeps_no_address(void **state)
+{
+    char bytes[4096] = "";
+    int ends[2];
+    int before;
+    pid_t daemon;
+
+    (void)state;
+    write_real_hook("");
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    while (write(ends[1], bytes, sizeof(bytes)) > 0)
+        ;
+    assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+    before = redirect(ends[1]);
+    daemon = start_daemon(FAR_MS);
+    (void)redirect(before);
+    TURN_UNTIL(count_calls("take") == 1);
+    TURN_UNTIL(has_address(ADDRESS) && has_address(ADDRESS6));
+    kill(daemon, SIGKILL);
+    assert_int_equal(waitpid(daemon, NULL, 0), daemon);
+    TURN_UNTIL(!has_address(ADDRESS) && !has_address(ADDRESS6));
+    close(ends[0]);
+}
+
+/* ---- what the kernel says ---- */
+
+ssize_t __real_recv(int fd, void *out, size_t size, int flags);
+ssize_t __wrap_recv(int fd, void *out, size_t size, int flags);
+
+/* So many lists of addresses are empty and marked as interrupted. */
+static unsigned interrupted_lists;
+
+ssize_t __wrap_recv(int fd, void *out, size_t size, int flags)
+{
+    ssize_t n = __real_recv(fd, out, size, flags);
+    struct nlmsghdr *message = out;
+
+    if (n < (ssize_t)sizeof(*message) || interrupted_lists == 0 ||
+        !(message->nlmsg_flags & NLM_F_MULTI))
+        return n;
+    while (message->nlmsg_type != NLMSG_DONE) /* to the end of the kernel's list */
+        (void)__real_recv(fd, out, size, flags);
+    message->nlmsg_flags |= NLM_F_DUMP_INTR;
+    interrupted_lists--;
+    return (ssize_t)message->nlmsg_len;
+}
+
+static void an_interrupted_list_proves_nothing(void **state)
+{
+    int both = 3;
+
+    (void)state;
+    (void)hf_addresses_clear(&config);
+    change("add", ADDRESS);
+    change("add", ADDRESS6);
+    interrupted_lists = 1;
+    assert_int_equal(hf_addresses_present(config.addresses, 2), both);
+    interrupted_lists = 1;
+    assert_int_equal(hf_addresses_remove(config.addresses, 2, HF_LOG_DEBUG, "a test"), 0);
+    assert_false(has_address(ADDRESS) || has_address(ADDRESS6));
+    interrupted_lists = ~0U;
+    assert_int_equal(hf_addresses_remove(config.addresses, 2, HF_LOG_DEBUG, "a test"), HF_EBUSY);
+    interrupted_lists = 0;
+}
+
+/* The kernel removes all addresses of a network with the first of them, if it is told to. */
+static void the_hosts_own_address_stays(void **state)
+{
+    struct hf_addr own;
+
+    (void)state;
+    (void)hf_addresses_clear(&config);
+    assert_int_equal(system("for i in all lo; do "
+                            "echo 0 >/proc/sys/net/ipv4/conf/$i/promote_secondaries; done"),
+                     0);
+    change("add", "192.0.2.3/25");
+    change("add", "192.0.2.77/25");
+    assert_int_equal(hf_addresses_remove(config.addresses, 2, HF_LOG_DEBUG, "a test"), 0);
+    assert_int_equal(hf_addresses_present(config.addresses, 2), 0);
+    (void)hf_addr_parse("192.0.2.77", &own);
+    assert_int_equal(hf_addresses_present(&own, 1), 1);
+    change("del", "192.0.2.77/25");
+}
+
 static void a_second_life_hears_what_happened_between(void **state)
 {
     (void)state;
@@ -483,10 +825,23 @@ int main(void)
         TEST(nothing_leaves_from_a_dropped_ipv6_address),
         TEST(a_hook_that_hangs_in_drop_is_reported),
         TEST(a_killed_daemon_leaves_no_address),
+        TEST(a_copy_of_the_socket_keeps_no_address),
+        TEST(calls_of_the_hook_leave_no_crowd),
+        TEST(nonsense_drops_the_addresses),
+        TEST(nonsense_of_a_runner_is_its_end),
         TEST(a_stopped_daemon_leaves_no_address),
         TEST(signals_of_a_stop_do_not_end_the_runner),
         TEST(the_hook_has_what_it_needs_and_no_more),
         TEST(a_second_life_hears_what_happened_between),
+        TEST(a_lost_address_is_taken_again),
+        TEST(a_lost_address_that_cannot_be_taken_again),
+        TEST(an_address_that_is_lost_again_and_again),
+        TEST(a_second_runner_takes_nothing_away),
+        TEST(what_killed_processes_left_is_cleared),
+        TEST(what_is_removed_is_logged),
+        TEST(a_full_log_keeps_no_address),
+        TEST(an_interrupted_list_proves_nothing),
+        TEST(the_hosts_own_address_stays),
     };
     char command[96];
     int failed;

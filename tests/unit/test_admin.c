@@ -12,6 +12,7 @@
 #include "admin/filter.h"
 #include "admin/host.h"
 #include "admin/rows.h"
+#include "admin/sessions.h"
 #include "admin/token.h"
 #include "admin/writer.h"
 #include "base/error.h"
@@ -291,9 +292,9 @@ static void token_is_the_whole_first_line(void **state)
     char path[64];
 
     (void)state;
-    assert_int_equal(token_read("", token), 0);
+    assert_int_equal(token_read("", "key", token), 0);
     assert_string_equal(token, "");
-    assert_int_equal(token_read(file_with("0123456789abcdef  \nmore\n", path), token), 0);
+    assert_int_equal(token_read(file_with("0123456789abcdef  \nmore\n", path), "key", token), 0);
     unlink(path);
     assert_true(token_matches(token, "Bearer 0123456789abcdef"));
     assert_true(token_matches(token, "bearer 0123456789abcdef"));
@@ -301,12 +302,38 @@ static void token_is_the_whole_first_line(void **state)
     assert_false(token_matches(token, "Bearer 0123456789abcde"));
     assert_false(token_matches(token, "0123456789abcdef"));
     assert_false(token_matches(token, NULL));
-    assert_int_equal(token_read(file_with("short\n", path), token), HF_EINVAL);
+    assert_int_equal(token_read(file_with("short\n", path), "key", token), HF_EINVAL);
     unlink(path);
-    assert_int_equal(token_read("/nonexistent", token), HF_EINVAL);
+    assert_int_equal(token_read("/nonexistent", "key", token), HF_EINVAL);
 }
 
 /* Given what a Host header may hold, only this host's own names and addresses pass, whole. */
+/* Given as many sessions as there are, one of a reader ends a reader's, never an operator's. */
+static void sessions_give_way_by_level(void **state)
+{
+    static struct sessions sessions;
+    char first[SESSION_ID_MAX + 8];
+    char header[SESSION_ID_MAX + 8];
+
+    (void)state;
+    memset(&sessions, 0, sizeof(sessions));
+    for (int i = 0; i < SESSIONS_MAX - 1; i++) {
+        const char *id = sessions_begin(&sessions, ACCESS_CHANGE, 1000 + (uint64_t)i);
+        snprintf(i == 0 ? first : header, sizeof(header), "Bearer %s", id);
+    }
+    snprintf(header, sizeof(header), "Bearer %s", sessions_begin(&sessions, ACCESS_FILES, 5000));
+    assert_int_equal(sessions_level(&sessions, first, 6000), ACCESS_CHANGE);
+    assert_int_equal(sessions_level(&sessions, header, 6000), ACCESS_FILES);
+    assert_non_null(sessions_begin(&sessions, ACCESS_FILES, 7000));
+    assert_int_equal(sessions_level(&sessions, header, 8000), ACCESS_NONE);
+    assert_int_equal(sessions_level(&sessions, first, 8000), ACCESS_CHANGE);
+    assert_int_equal(sessions_level(&sessions, first, 8000 + SESSION_IDLE_MS - 1), ACCESS_CHANGE);
+    assert_int_equal(sessions_level(&sessions, first, 8000 + 3ULL * SESSION_IDLE_MS), ACCESS_NONE);
+    first[10] ^= 1;
+    assert_int_equal(sessions_level(&sessions, first, 8000), ACCESS_NONE);
+    assert_int_equal(sessions_level(&sessions, NULL, 8000), ACCESS_NONE);
+}
+
 static void host_names_only_us(void **state)
 {
     static const char *const ours[] = {"localhost",        "LocalHost:8049", "127.0.0.1",
@@ -386,6 +413,7 @@ int main(void)
         cmocka_unit_test(histograms_are_cumulative),
         cmocka_unit_test(metrics_without_memory_fail),
         cmocka_unit_test(token_is_the_whole_first_line),
+        cmocka_unit_test(sessions_give_way_by_level),
         cmocka_unit_test(host_names_only_us),
         cmocka_unit_test(secret_files_are_private),
     };

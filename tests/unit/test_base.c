@@ -1,6 +1,8 @@
 /* The small tools: map, list, buffer, hash, addresses, errors, log. */
 #include "unit.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include "base/log_queue.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/trust.h"
 #include "base/utf8.h"
 
 struct thing {
@@ -467,11 +470,11 @@ static void log_limits_every_kind_and_counts(void **state)
     (void)state;
     assert_int_equal(hf_log_start(), 0);
     capture(log_many, text, sizeof(text));
-    assert_in_range(count_of(text, "info  not provoked"), HF_LOG_BURST, 2 * HF_LOG_BURST);
+    assert_between(count_of(text, "info  not provoked"), HF_LOG_BURST, 2 * HF_LOG_BURST);
     left_out = strstr(text, "log lines left out of=\"not provoked\" lines=");
     assert_non_null(left_out);
-    assert_in_range(atoi(strstr(left_out, "lines=") + 6), 20000 - 2 * HF_LOG_BURST,
-                    20000 - HF_LOG_BURST);
+    assert_between(atoi(strstr(left_out, "lines=") + 6), 20000 - 2 * HF_LOG_BURST,
+                   20000 - HF_LOG_BURST);
 }
 
 static bool report_nothing(uint64_t lost)
@@ -512,6 +515,68 @@ static void the_log_queue_wraps_around(void **state)
         assert_int_equal(atoi(text + (size_t)i * QUEUED_LEN + QUEUED_LEN - 10), i);
 }
 
+static bool put_after_wait;
+
+/* Stands in for the C library's: another thread puts a line before the caller has the mutex. */
+int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+                           const struct timespec *until)
+{
+    int (*real)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+    int rv;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_cond_clockwait");
+    rv = real(cond, mutex, clock, until);
+    if (put_after_wait) {
+        put_after_wait = false;
+        pthread_mutex_unlock(mutex);
+        usleep(50000); /* the queue's thread has nothing to do, and leaves */
+        hf_log_queue_put("late", 4);
+        pthread_mutex_lock(mutex);
+    }
+    return rv;
+}
+
+static void *read_all(void *arg)
+{
+    char *text = arg;
+    int fd = atoi(text);
+    size_t len = 0;
+    ssize_t n;
+
+    usleep(50000);
+    while ((n = read(fd, text + len, 100000 - len)) > 0)
+        len += (size_t)n;
+    text[len] = '\0';
+    return NULL;
+}
+
+/* SEC-09: a line that comes as the queue's thread leaves is written by its caller. */
+static void no_line_is_lost_when_the_log_queue_stops(void **state)
+{
+    static char text[100001];
+    int saved = dup(STDERR_FILENO);
+    pthread_t reader;
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    assert_int_equal(hf_log_queue_start(report_nothing), 0);
+    for (int i = 0; i < 90; i++) /* more than a pipe takes */
+        hf_log_queue_put(memset(text, 'x', 1000), 1000);
+    snprintf(text, sizeof(text), "%d", ends[0]);
+    assert_int_equal(pthread_create(&reader, NULL, read_all, text), 0);
+    put_after_wait = true;
+    hf_log_queue_stop(1000);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    pthread_join(reader, NULL);
+    close(ends[0]);
+    assert_int_equal(strlen(text), 90004);
+    assert_string_equal(text + 90000, "late");
+}
+
 static void write_empty_value(void)
 {
     hf_log(HF_LOG_INFO, "empty", HF_STR("name", ""), HF_INT("n", 1));
@@ -550,10 +615,25 @@ static void utf8_that_can_be_shown(void **state)
         {"\xed\x9f\xbf", 3, 3},
         {"\xed\xa0\x80", 3, 0},
         {"\xc2\x9f", 2, 0},
-        {"\xc2\xa0", 2, 2}, /* C1 controls end */
+        {"\xc2\xa0", 2, 0},
+        {"\xc2\xa1", 2, 2}, /* C1 controls and the space that does not break end */
         {"\xe2\x80\xae", 3, 0},
         {"\xe2\x80\xa8", 3, 0}, /* direction, line break */
         {"\xe2\x80\x8b", 3, 0},
+        {"\xd8\x9c", 2, 0},
+        {"\xe2\x81\xa0", 3, 0},
+        {"\xe2\x81\xaf", 3, 0},
+        {"\xe2\x81\xb0", 3, 3}, /* direction of Arabic, word joiner; the formats end */
+        {"\xc2\xad", 2, 0},
+        {"\xcd\x8f", 2, 0},
+        {"\xe3\x80\x80", 3, 0},
+        {"\xe3\x85\xa4", 3, 0}, /* soft hyphen, grapheme joiner, wide space, Hangul filler */
+        {"\xef\xb8\x8f", 3, 0},
+        {"\xef\xbf\xbe", 3, 0},
+        {"\xef\xbf\xbd", 3, 3}, /* variation selector, noncharacter; replacement character */
+        {"\xf3\xa0\x81\x81", 4, 0},
+        {"\xf3\xa0\x84\x80", 4, 0},
+        {"\xf3\xa1\x80\x80", 4, 4}, /* tags, more selectors; behind them */
         {"\xc3(", 2, 0},
         {"a", 1, 0},
     };
@@ -600,6 +680,92 @@ static void log_does_not_wait_for_its_reader(void **state)
                      HF_LOG_BURST_DEBUG);
 }
 
+static struct hf_addr from(const char *text, uint16_t port)
+{
+    struct hf_addr addr;
+
+    assert_int_equal(hf_addr_parse(text, &addr), 0);
+    addr.port = port;
+    return addr;
+}
+
+/* SEC-01, SEC-02: what a peer has shown, by transport, address, port and user. */
+static void trust_is_what_a_peer_has_shown(void **state)
+{
+    struct hf_addr remote = from("192.0.2.7", 700);
+    struct hf_addr local = from("127.0.0.9", 700);
+    struct hf_addr local6 = from("::1", 5000);
+    uint32_t other = geteuid() + 1;
+
+    (void)state;
+    hf_trust_set_first_user_port(1024);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &remote, HF_UID_UNKNOWN), HF_TRUST_NOTHING);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN), HF_TRUST_RESERVED);
+    remote.port = 1024;
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN), HF_TRUST_CONNECTED);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_ROOT);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local, other), HF_TRUST_USER);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, HF_UID_UNKNOWN), HF_TRUST_USER);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, 0), HF_TRUST_OURS);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local6, geteuid()), HF_TRUST_OURS);
+    hf_trust_set_first_user_port(80);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &local, 0), HF_TRUST_ROOT);
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_USER);
+    local.port = 79;
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_ROOT);
+    remote.port = 700; /* of the systems of other hosts nothing is known */
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_TCP, &remote, HF_UID_UNKNOWN), HF_TRUST_RESERVED);
+    hf_trust_set_first_user_port(2000);
+    local.port = 1024;
+    assert_int_equal(hf_trust_of(HF_TRANSPORT_UDP, &local, HF_UID_UNKNOWN), HF_TRUST_USER);
+    hf_trust_set_first_user_port(1024);
+}
+
+/* A user has one account, whatever address of loopback he comes from; root has none. */
+static void trust_accounts(void **state)
+{
+    struct hf_addr a = from("127.0.0.1", 5000);
+    struct hf_addr b = from("::1", 5001);
+    struct hf_addr first = hf_trust_account(HF_TRUST_USER, &a, 1000);
+    struct hf_addr second = hf_trust_account(HF_TRUST_USER, &b, 1000);
+    struct hf_addr other = hf_trust_account(HF_TRUST_USER, &a, 1001);
+    struct hf_addr root = hf_trust_account(HF_TRUST_ROOT, &a, 0);
+
+    (void)state;
+    assert_true(hf_addr_equal(&first, &second));
+    assert_false(hf_addr_same_host(&first, &other));
+    assert_true(hf_trust_account_has_quota(&first));
+    assert_false(hf_trust_account_has_quota(&root));
+    assert_false(hf_addr_same_host(&first, &root));
+    a = from("192.0.2.7", 700);
+    first = hf_trust_account(HF_TRUST_NOTHING, &a, HF_UID_UNKNOWN);
+    second = hf_trust_account(HF_TRUST_RESERVED, &a, HF_UID_UNKNOWN);
+    assert_true(hf_addr_same_host(&first, &a) && hf_addr_equal(&first, &second));
+}
+
+/* SEC-02: a thousand accounts take all they can: one that has few gets more, one that has none gets
+ * one. */
+static void trust_shares_leave_room(void **state)
+{
+    enum { TOTAL = 65536, GREEDY = 17, MANY = 1000 };
+    uint32_t used = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < GREEDY; i++) {
+        for (uint32_t has = 0; hf_trust_has_share(TOTAL, used, has); has++)
+            used++;
+    }
+    assert_int_equal(used, TOTAL / 4 * 3 + (GREEDY - 1) * 16);
+    assert_true(hf_trust_has_share(TOTAL, used, 15));
+    for (unsigned i = 0; i < MANY; i++) {
+        for (uint32_t has = 0; hf_trust_has_share(TOTAL, used, has); has++)
+            used++;
+    }
+    assert_true(hf_trust_has_share(TOTAL, used, 0));
+    assert_false(hf_trust_has_share(TOTAL, used, 1));
+    assert_false(hf_trust_has_share(TOTAL, TOTAL, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -610,6 +776,9 @@ int main(void)
         cmocka_unit_test(hash_sees_every_bit_and_the_length),
         cmocka_unit_test(hash_cannot_be_aimed_without_the_key),
         cmocka_unit_test(hash_spreads_over_buckets),
+        cmocka_unit_test(trust_is_what_a_peer_has_shown),
+        cmocka_unit_test(trust_accounts),
+        cmocka_unit_test(trust_shares_leave_room),
         cmocka_unit_test(buf_slides_and_grows),
         cmocka_unit_test(buf_survives_a_failed_allocation),
         cmocka_unit_test(addr_texts_round_trip),
@@ -622,6 +791,7 @@ int main(void)
         cmocka_unit_test(log_cuts_long_lines),
         cmocka_unit_test(log_quotes_an_empty_value),
         cmocka_unit_test(the_log_queue_wraps_around),
+        cmocka_unit_test(no_line_is_lost_when_the_log_queue_stops),
         cmocka_unit_test(utf8_that_can_be_shown),
         cmocka_unit_test(log_limits_what_peers_provoke),
         cmocka_unit_test(log_limits_every_kind_and_counts),

@@ -186,6 +186,21 @@ static void an_overlong_line_is_refused(void **state)
     expect_error(text, 2, "not understood");
 }
 
+/* Given a key twice, in one section or in two of the same name, or a name that no host can have. */
+static void a_second_value_and_a_name_with_spaces_are_errors(void **state)
+{
+    (void)state;
+    expect_error("[server]\nport=4045\nport=4046\n", 3, "server.port: set already at line 2");
+    expect_error("[log]\nlevel=info\n[server]\nport=1\n[log]\nlevel=warn\n", 6,
+                 "log.level: set already at line 2");
+    expect_error("[server]\nname=file server\n", 2, "server.name: \"file server\" has a space");
+    expect_error("[cluster]\nnode=left\tnode\n", 2, "cluster.node: \"left\tnode\" has a space");
+    hf_config_init(&config);
+    assert_int_equal(read_text("[server]\nport=4046\n"), 0);
+    assert_int_equal(hf_config_set(&config, "server.port=4047", error), 0);
+    assert_int_equal(config.port, 4047);
+}
+
 static void a_file_that_is_not_there_is_an_error(void **state)
 {
     (void)state;
@@ -516,6 +531,7 @@ int main(void)
         STORY(a_file_sets_what_it_names),
         STORY(indented_keys_are_keys),
         STORY(errors_name_file_line_and_key),
+        STORY(a_second_value_and_a_name_with_spaces_are_errors),
         STORY(the_first_error_is_the_one_reported),
         STORY(an_overlong_line_is_refused),
         STORY(a_file_that_is_not_there_is_an_error),

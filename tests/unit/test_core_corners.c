@@ -34,7 +34,7 @@ static void refused_without_memory(void **state)
     LOCK(w, .client = 1, .fh = "brim");
     UNLOCK(w, .client = 1, .fh = "brim");
     LOCK(w, .client = 2, .fh = "g");
-    hf_core_view_clients(w->core, &cursor, rows, 4);
+    hf_core_view_clients(w->core, &cursor, UINT64_MAX, rows, 4);
     use_up_memory(w);
     assert_int_equal(hf_core_client_learn(w->core, w->now, rows[0].record.id, &addr), HF_ENOMEM);
     assert_false(hf_core_sm_unmon(w->core, w->now, &peer, &monitor).ok);
@@ -217,11 +217,11 @@ static void full_pages(void **state)
         SHARE(w, .client = i, .oh = "");
     }
     CANCEL(w, .client = 3);
-    while (hf_core_view_waiters(w->core, &cursor, &waiter, 1) == 1)
+    while (hf_core_view_waiters(w->core, &cursor, UINT64_MAX, &waiter, 1) == 1)
         n++;
     assert_int_equal(n, 3);
     cursor = n = 0;
-    while (hf_core_view_shares(w->core, &cursor, &share, 1) == 1)
+    while (hf_core_view_shares(w->core, &cursor, UINT64_MAX, &share, 1) == 1)
         n++;
     assert_int_equal(n, 4);
     assert_int_equal(SHARE(w, .client = 2, .oh = "", .access = 1), GRANTED);

@@ -156,6 +156,79 @@ static void dependent_answers_wait(void **state)
     assert_null(hf_core_take_batch(w->core));
 }
 
+/* A service with standbys; its clients have no lock yet. */
+static void open_fenced(struct world *w, bool durable_locks)
+{
+    world_commit(w);
+    w->config.fenced = true;
+    w->config.durable_locks = durable_locks;
+    world_restart(w);
+    world_commit(w);
+}
+
+/*
+ * HA-03: with standbys, no promise leaves without a commit that began after it was made, because
+ * only the database knows whose the service is. That holds for what is not recorded, too.
+ */
+static void with_standbys_every_promise_waits_for_a_commit(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 3);
+    struct hf_share_args share = {.fh = hf_bytes_str("f"), .oh = hf_bytes_str("owner"), .mode = 1};
+    uint64_t seq;
+
+    open_fenced(w, true);
+    seq = hf_core_durable(w->core);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .nm = true).seq, ++seq);
+    world_commit(w);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .nm = true).seq, ++seq); /* a repeat */
+    world_commit(w);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, ++seq);
+    world_commit(w);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 4, .nm = true).seq, 0); /* DENIED */
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, ++seq);       /* client 2 gets it */
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    world_commit(w);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, ++seq);
+    world_commit(w);
+    assert_int_equal(hf_core_share(w->core, w->now, &peer, &share).seq, ++seq);
+    world_commit(w);
+    assert_int_equal(hf_core_unshare(w->core, w->now, &peer, &share).seq, ++seq);
+    world_commit(w);
+    assert_null(hf_core_take_batch(w->core));
+}
+
+static void with_standbys_what_is_not_recorded_is_undone_with_its_batch(void **state)
+{
+    struct world *w = *state;
+
+    open_fenced(w, true);
+    assert_int_equal(LOCK(w, .client = 1, .nm = true), GRANTED);
+    assert_true(world_commit_one(w, HF_EUNREACH));
+    assert_int_equal(world_status(w).locks, 0);
+    LOCK(w, .client = 1, .nm = true);
+    world_commit(w);
+    UNLOCK(w, .client = 1);
+    assert_true(world_commit_one(w, HF_EUNREACH)); /* unanswered: the client repeats it */
+    assert_int_equal(world_status(w).locks, 1);
+}
+
+static void with_standbys_locks_that_are_not_durable_wait(void **state)
+{
+    struct world *w = *state;
+    uint64_t seq;
+
+    open_fenced(w, false);
+    LOCK(w, .client = 1);
+    world_commit(w); /* its client is recorded */
+    seq = hf_core_durable(w->core);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 1, .fh = "g").seq, seq + 1);
+    assert_int_equal(hf_core_take_batch(w->core)->n_ops, 0);
+    hf_core_batch_done(w->core, w->now, seq + 1, HF_EUNREACH);
+    assert_int_equal(world_status(w).locks, 1);
+}
+
 /* SPEC 5: a failed commit undoes locks, splits, upgrades and registrations; digest as before. */
 static void failed_commit_undoes_everything(void **state)
 {
@@ -344,7 +417,7 @@ static void monitors_undone(void **state)
     uint64_t digest = 0, cursor = 0;
     struct hf_view_client row;
     assert_true(world_commit_one(w, HF_EIO));
-    assert_int_equal(hf_core_view_clients(w->core, &cursor, &row, 1), 1);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &row, 1), 1);
     assert_int_equal(row.record.priv[0], 1);
     digest = hf_core_digest(w->core);
     assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &other), 0);
@@ -753,6 +826,9 @@ int main(void)
         T(no_volatile_lock_is_left_of_a_failed_epoch),
         T(a_grant_goes_before_its_waiter),
         T(dependent_answers_wait),
+        T(with_standbys_every_promise_waits_for_a_commit),
+        T(with_standbys_what_is_not_recorded_is_undone_with_its_batch),
+        T(with_standbys_locks_that_are_not_durable_wait),
         T(failed_commit_undoes_everything),
         T(the_first_waiter_may_ask_without_waiting),
         T(a_state_number_is_durable_before_it_is_told),

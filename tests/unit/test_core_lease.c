@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "core/lease/lease.h"
+#include "core/lease/silence.h"
 
 static const struct hf_lease_config defaults = HF_LEASE_DEFAULTS;
 
@@ -532,6 +533,52 @@ static void configurations(void **state)
     assert_false(hf_lease_config_is_safe(&config));
 }
 
+/* HA-04: while the lease is not valid the core's clock stands still, from the moment at which the
+ * lease ran out; when it is renewed the clock goes on, and has lost exactly the silence. The loop's
+ * clock runs 500 ms behind the one that the lease counts by. */
+static void the_clock_stands_still_in_silence(void **state)
+{
+    enum { BEHIND = 500 };
+    struct database db = fresh();
+    struct hf_silence silence = {0};
+    struct hf_lease lease;
+    uint64_t until_ms, stood;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    assert_int_equal(hf_silence_clock(&silence, &lease, 1000, 1000 - BEHIND), 1000 - BEHIND);
+    until_ms = hf_lease_valid_until(&lease);
+    stood = until_ms - BEHIND;
+    assert_int_equal(hf_silence_clock(&silence, &lease, until_ms - 1, stood - 1), stood - 1);
+    /* The loop looks 300 ms late: the silence counts from the end of the lease. */
+    assert_int_equal(hf_silence_clock(&silence, &lease, until_ms + 300, stood + 300), stood);
+    assert_int_equal(hf_silence_clock(&silence, &lease, until_ms + 9000, stood + 9000), stood);
+    assert_int_equal(step(&lease, &db, until_ms + 9000, 0), HF_LEASE_RENEW);
+    assert_int_equal(hf_silence_clock(&silence, &lease, until_ms + 9000, stood + 9000), stood);
+    assert_int_equal(hf_silence_clock(&silence, &lease, until_ms + 9010, stood + 9010), stood + 10);
+    /* A second silence adds to the first. */
+    until_ms = hf_lease_valid_until(&lease);
+    assert_int_equal(hf_silence_clock(&silence, &lease, until_ms + 100, until_ms + 100 - BEHIND),
+                     until_ms - BEHIND - 9000);
+}
+
+/* HA-04: the clock never goes back, although the lease had run out before the last reading that
+ * found it valid (a renewal that was answered late moves its end). */
+static void the_clock_does_not_go_back(void **state)
+{
+    struct database db = fresh();
+    struct hf_silence silence = {0};
+    struct hf_lease lease;
+    uint64_t until_ms;
+
+    (void)state;
+    own(&lease, &db, 1000);
+    until_ms = hf_lease_valid_until(&lease);
+    assert_int_equal(hf_silence_clock(&silence, &lease, until_ms - 1, until_ms - 1), until_ms - 1);
+    /* The lease's clock jumped by a minute (the host was suspended), the loop's did not. */
+    assert_int_equal(hf_silence_clock(&silence, &lease, until_ms + 60000, until_ms), until_ms - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,6 +600,8 @@ int main(void)
         cmocka_unit_test(the_alarm_is_forgotten),
         cmocka_unit_test(a_standby_notices_too),
         cmocka_unit_test(configurations),
+        cmocka_unit_test(the_clock_stands_still_in_silence),
+        cmocka_unit_test(the_clock_does_not_go_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -448,6 +448,72 @@ static void denied_is_believed_of_the_only_call_that_can_have_arrived(void **sta
     }
 }
 
+/* A GRANTED_RES that comes when its attempt is over may answer either of two copies that were sent
+ * in that attempt. So its DENIED is believed only if there was one copy. */
+static void a_late_denial_of_one_of_two_copies_is_not_believed(void **state)
+{
+    static const enum hf_call_outcome ends[] = {HF_CALL_FAILED, HF_CALL_REPEATED};
+    struct world *w = *state;
+
+    for (unsigned i = 0; i < HF_COUNT_OF(ends); i++) {
+        struct hf_peer peer = world_peer(w, 2);
+        struct hf_call call;
+
+        LOCK(w, .client = 1);
+        LOCK(w, .client = 2, .block = true, .msg = true);
+        UNLOCK(w, .client = 1);
+        call = world_call_of(w, HF_CALL_GRANTED);
+        world_called(w, call.id, ends[i]);
+        hf_core_granted_res(w->core, w->now, &peer, call.id, false);
+        world_step(w);
+        assert_int_equal(TEST(w, .client = 1), ends[i] == HF_CALL_FAILED ? GRANTED : DENIED);
+        UNLOCK(w, .client = 2);
+    }
+}
+
+/* A waiter that we cannot call (our address or a route is missing) does not know of its lock: that
+ * goes to the next waiter, and says nothing about the client, whose other waiters stay. */
+static void lock_goes_on_if_its_callback_cannot_leave(void **state)
+{
+    struct world *w = *state;
+    struct hf_addr unreachable = world_addr(2);
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 1, .fh = "g");
+    LOCK(w, .client = 2, .block = true);
+    LOCK(w, .client = 3, .block = true);
+    LOCK(w, .client = 2, .fh = "g", .block = true);
+    UNLOCK(w, .client = 1);
+    for (int i = 0; i < 3; i++) {
+        call = world_call_of(w, HF_CALL_GRANTED);
+        assert_true(hf_addr_same_host(&call.to[0], &unreachable));
+        world_called(w, call.id, HF_CALL_UNTRIED);
+        world_later(w, 5000);
+    }
+    call = world_call_of(w, HF_CALL_GRANTED);
+    assert_false(hf_addr_same_host(&call.to[0], &unreachable));
+    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_int_equal(world_status(w).waiters, 1);
+}
+
+/* If one of its calls may have arrived, the client may have the lock, and keeps it. */
+static void lock_stays_if_its_callback_may_have_arrived(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    UNLOCK(w, .client = 1);
+    for (int i = 0; i < 10; i++) {
+        call = world_call_of(w, HF_CALL_GRANTED);
+        world_called(w, call.id, i == 0 ? HF_CALL_FAILED : HF_CALL_UNTRIED);
+        world_later(w, 5000);
+    }
+    assert_int_equal(TEST(w, .client = 1), DENIED);
+}
+
 /* The same where the answer is a message, which may come after its time. */
 static void denied_by_message_is_believed_likewise(void **state)
 {
@@ -570,6 +636,42 @@ static void granted_res(void **state)
     hf_core_granted_res(w->core, w->now, &client2, call.id, false);
     world_step(w);
     assert_int_equal(TEST(w, .client = 1), GRANTED);
+}
+
+/* It answers a message only: the answer to procedure 5 is the reply to the call itself. */
+static void granted_res_does_not_answer_procedure_5(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer client2 = world_peer(w, 2);
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 2, .block = true);
+    UNLOCK(w, .client = 1);
+    call = world_call_of(w, HF_CALL_GRANTED);
+    hf_core_granted_res(w->core, w->now, &client2, call.id, false);
+    world_step(w);
+    assert_int_equal(hf_core_counters(w->core)->granted_res_stranger, 1);
+    assert_int_equal(TEST(w, .client = 1), DENIED);
+}
+
+/* The cookie of one callback tells nothing of the next. */
+static void the_ids_of_callbacks_are_not_predictable(void **state)
+{
+    struct world *w = *state;
+    uint64_t last = 0;
+
+    for (unsigned i = 0; i < 64; i++) {
+        uint64_t id;
+
+        LOCK(w, .client = 1);
+        LOCK(w, .client = 2, .block = true);
+        UNLOCK(w, .client = 1);
+        id = world_call_of(w, HF_CALL_GRANTED).id;
+        assert_true(id > last ? id - last > 1U << 20 : last - id > 1U << 20);
+        last = id;
+        UNLOCK(w, .client = 2);
+    }
 }
 
 /* An UNLOCK of what was just granted calls the callback off. */
@@ -758,7 +860,7 @@ static void operator_takes(struct world *w, uint64_t first)
     struct hf_view_lock rows[8];
     uint64_t cursor = 0;
     struct hf_awaited wait;
-    size_t n = hf_core_view_locks(w->core, &cursor, rows, HF_COUNT_OF(rows));
+    size_t n = hf_core_view_locks(w->core, &cursor, UINT64_MAX, rows, HF_COUNT_OF(rows));
 
     for (size_t i = 0; i < n; i++) {
         if (rows[i].record.first == first)
@@ -985,6 +1087,33 @@ static void limits_count_what_a_lock_makes(void **state)
     assert_int_equal(LOCK(w, .off = 5, .len = 20), GRANTED);                /* one of all: 1 */
     assert_int_equal(locks_held(w), 1);
     assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_LOCKS_PER_CLIENT], 2);
+}
+
+/* NLM-09: share reservations count against each of the limits on locks. */
+static void limits_count_shares(void **state)
+{
+    struct world *w = *state;
+    const struct hf_limits unlimited = w->config.limits;
+
+    assert_int_equal(SHARE(w, .client = 1, .fh = "a"), GRANTED);
+    assert_int_equal(SHARE(w, .client = 1, .fh = "b"), GRANTED);
+    w->config.limits.locks = 2;
+    hf_core_set_limits(w->core, &w->config.limits);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "c"), NOLOCKS);
+    w->config.limits = unlimited;
+    w->config.limits.locks_per_client = 2;
+    hf_core_set_limits(w->core, &w->config.limits);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "c"), NOLOCKS);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "c"), GRANTED);
+    w->config.limits = unlimited;
+    w->config.limits.locks_per_file = 1;
+    hf_core_set_limits(w->core, &w->config.limits);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "a"), NOLOCKS);
+    w->config.limits = unlimited;
+    w->config.limits.locks_per_host = 2;
+    hf_core_set_limits(w->core, &w->config.limits);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "d"), NOLOCKS);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "d"), GRANTED);
 }
 
 /*
@@ -1261,7 +1390,7 @@ static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
     world_later(w, 5000);
     assert_int_equal(TEST(w, .client = 1), DENIED); /* it may have it: it is asked once more */
     call = world_call_of(w, HF_CALL_GRANTED);
-    assert_int_equal(call.attempt, 3);
+    assert_int_equal(call.attempt, 2);
     world_called(w, call.id, HF_CALL_FAILED);
     assert_int_equal(TEST(w, .client = 1), GRANTED);
 }
@@ -1356,11 +1485,16 @@ int main(void)
         T(other_request_stops_the_callback),
         T(denied_and_failed_callbacks),
         T(denied_is_believed_of_the_only_call_that_can_have_arrived),
+        T(a_late_denial_of_one_of_two_copies_is_not_believed),
+        T(lock_goes_on_if_its_callback_cannot_leave),
+        T(lock_stays_if_its_callback_may_have_arrived),
         T(denied_by_message_is_believed_likewise),
         T(a_denied_upgrade_leaves_what_was_held),
         T(overlapping_grants_of_one_owner_go_one_by_one),
         T(a_waiter_that_holds_it_by_another_grant_is_granted),
         T(granted_res),
+        T(granted_res_does_not_answer_procedure_5),
+        T(the_ids_of_callbacks_are_not_predictable),
         T(unlock_calls_off_the_callback),
         T(unlock_names_the_callback_it_overtakes),
         T(deadlocks),
@@ -1381,6 +1515,7 @@ int main(void)
         T(share_again_replaces),
         T(limits),
         T(limits_count_what_a_lock_makes),
+        T(limits_count_shares),
         T(unlock_and_reclaim_go_beyond_a_limit),
         T(limit_of_locks_for_waiters),
         T(free_all),

@@ -345,6 +345,42 @@ static void losses_are_reported_once(void **state)
     assert_int_equal(counters->clients_lost[HF_LOSS_UNREACHABLE], 0);
 }
 
+/* ADM-06: of a client that reclaims some of its locks, only the others are lost. */
+static void reclaimed_locks_are_no_loss(void **state)
+{
+    struct world *w = *state;
+    struct hf_event event;
+
+    LOCK(w, .client = 1, .fh = "f");
+    LOCK(w, .client = 1, .fh = "g");
+    LOCK(w, .client = 1, .fh = "h");
+    world_restart(w);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "g", .reclaim = true), GRANTED);
+    hf_core_grace_end(w->core, w->now);
+    world_step(w);
+    assert_true(world_event(w, HF_EVENT_CLIENT_UNRECLAIMED, &event));
+    assert_int_equal(event.b, 2);
+    assert_int_equal(hf_core_counters(w->core)->locks_lost[HF_LOSS_UNRECLAIMED], 2);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g"), DENIED);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "h"), GRANTED);
+}
+
+/* NLM-11: two clients cannot both reclaim reservations that exclude each other: one of them has
+ * lost it, whatever it believes. */
+static void a_reclaimed_share_respects_others(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 1); /* so that there is a grace period */
+    world_restart(w);
+    assert_int_equal(SHARE(w, .client = 2, .fh = "s", .mode = 3, .access = 3, .reclaim = true),
+                     GRANTED);
+    assert_int_equal(SHARE(w, .client = 3, .fh = "s", .mode = 3, .access = 3, .reclaim = true),
+                     DENIED);
+    assert_int_equal(SHARE(w, .client = 3, .fh = "t", .mode = 3, .access = 3, .reclaim = true),
+                     GRANTED);
+}
+
 /* ADM-07: a limit that refuses again and again has one event at a time, with the client. */
 static void a_limit_that_is_hit_has_one_event(void **state)
 {
@@ -469,6 +505,7 @@ static void bad_records_are_refused(void **state)
                                  .transport = HF_TRANSPORT_TCP,
                                  .name = hf_bytes_str("a")};
     struct hf_record_lock l = {.id = 9, .client_id = 5, .fh = hf_bytes_str("f"), .last = 9};
+    struct hf_load_conflict found;
 
     world_crash(w);
     w->core = hf_core_new(&w->config, &w->alloc);
@@ -483,6 +520,9 @@ static void bad_records_are_refused(void **state)
     assert_int_equal(load_client(w, &c), HF_EFORMAT);
     c.id = 5;
     assert_int_equal(load_lock(w, &l), HF_ENOENT); /* before its client */
+    found = hf_core_load_conflict(w->core);
+    assert_true(found.kind == HF_RECORD_LOCK && found.id == l.id);
+    assert_true(found.other_kind == HF_RECORD_CLIENT && found.other_id == l.client_id);
     assert_int_equal(load_client(w, &c), 0);
     assert_int_equal(load_client(w, &c), HF_EEXIST);
     c.id = 6; /* the same identity under another id */
@@ -501,6 +541,9 @@ static void bad_records_are_refused(void **state)
     l.svid = 3;
     l.exclusive = true;
     assert_int_equal(load_lock(w, &l), HF_EEXIST); /* conflicts with another's */
+    found = hf_core_load_conflict(w->core);        /* both are named, for an operator */
+    assert_true(found.kind == HF_RECORD_LOCK && found.id == l.id);
+    assert_true(found.other_kind == HF_RECORD_LOCK && found.other_id == 9);
     l.client_id = 7;
     assert_int_equal(load_lock(w, &l), HF_ENOENT); /* a monitor holds no locks */
     l.id = 0;
@@ -650,6 +693,8 @@ int main(void)
         T(unreachable_without_durable_locks),
         T(operator_ends_grace),
         T(losses_are_reported_once),
+        T(reclaimed_locks_are_no_loss),
+        T(a_reclaimed_share_respects_others),
         T(a_limit_that_is_hit_has_one_event),
         T(digest_survives_a_restart),
         T(a_reconnect_window_is_kept),

@@ -520,7 +520,7 @@ static void the_operator_releases(void **state)
     struct hf_decision decision = {0};
     uint64_t cursor = 0;
 
-    assert_int_equal(hf_core_view_clients(w->core, &cursor, &client, 1), 1);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &client, 1), 1);
     assert_int_equal(hf_core_release_client(w->core, w->now, client.record.id, &awaited), ALL);
     world_step(w);
     assert_int_not_equal(awaited.decision, 0);

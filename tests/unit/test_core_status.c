@@ -130,7 +130,8 @@ static void spoofed_and_senseless_notices(void **state)
     notify(w, 66, "client1.example", 7);
     notify(w, 1, "somebody.else", 7);
     notify(w, 1, "client", 7);
-    assert_int_equal(hf_core_counters(w->core)->notifies_in_stranger, 3);
+    notify(w, 1, "10.0.0.2", 7); /* an address, but not the one that the notice comes from */
+    assert_int_equal(hf_core_counters(w->core)->notifies_in_stranger, 4);
     assert_true(world_event(w, HF_EVENT_NOTIFY_STRANGER, NULL));
     notify(w, 1, "client1.example", 0);
     notify(w, 1, "client1.example", -7);
@@ -186,7 +187,7 @@ static void monitored_by_name(void **state)
     mon(w, "server7.example");
     notify(w, 7, "server7", 3);
     assert_int_equal(hf_core_counters(w->core)->notifies_in_stranger, 1);
-    hf_core_view_clients(w->core, &cursor, &row, 1);
+    hf_core_view_clients(w->core, &cursor, UINT64_MAX, &row, 1);
     assert_int_equal(hf_core_client_learn(w->core, w->now, 12345, &addr), HF_ENOENT);
     for (int i = 0; i < HF_CLIENT_ADDRS_MAX; i++) {
         addr = world_addr(7 + i);
@@ -539,10 +540,12 @@ static void told_again_after_a_restart(void **state)
     assert_int_equal(statuses, 1);
 }
 
-/* What we lack ourselves says nothing about a client: it is asked again, and keeps its locks. */
+/* NOT-03: what we lack ourselves says nothing about a client: it is asked again, at each of its
+ * addresses, and keeps its locks. */
 static void our_own_lack_is_no_crash(void **state)
 {
-    static const int lacks[] = {HF_ENOMEM, HF_ELIMIT, HF_EBUSY};
+    static const int lacks[] = {HF_ENOMEM,   HF_ELIMIT,   HF_EBUSY,
+                                HF_EUNAVAIL, HF_EUNREACH, HF_EINVAL};
     struct world *w = *state;
     struct hf_call call;
 
@@ -550,8 +553,8 @@ static void our_own_lack_is_no_crash(void **state)
     world_restart(w);
     for (int i = 0; i < 12; i++) {
         assert_true(hf_core_next_call(w->core, w->now, &call));
-        assert_int_equal(call.attempt, 1);
-        hf_core_call_done(w->core, w->now, call.id, HF_CALL_FAILED, lacks[i % 3]);
+        assert_int_equal(call.attempt, i + 1);
+        hf_core_call_done(w->core, w->now, call.id, HF_CALL_UNTRIED, lacks[i % 6]);
         assert_false(hf_core_next_call(w->core, w->now, &call));
         world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
     }
@@ -561,6 +564,31 @@ static void our_own_lack_is_no_crash(void **state)
     world_called(w, call.id, HF_CALL_ACCEPTED);
     assert_int_equal(world_status(w).notices[HF_NOTICE_DELIVERED], 1);
     hf_core_verify_invariants(w->core);
+}
+
+/* NOT-03: only attempts that put a packet on the wire count towards those of notify.attempts, and
+ * the client counts as crashed once. */
+static void attempts_that_were_tried_count(void **state)
+{
+    static const enum hf_call_outcome outcomes[] = {HF_CALL_FAILED,  HF_CALL_UNTRIED,
+                                                    HF_CALL_UNSENT,  HF_CALL_UNTRIED,
+                                                    HF_CALL_UNTRIED, HF_CALL_FAILED};
+    struct world *w = *state;
+    struct hf_call call;
+
+    LOCK(w, .client = 1);
+    world_restart(w);
+    for (unsigned i = 0; i < HF_COUNT_OF(outcomes); i++) {
+        assert_int_equal(world_status(w).locks, 1);
+        assert_true(hf_core_next_call(w->core, w->now, &call));
+        world_called(w, call.id, outcomes[i]);
+        world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
+    }
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
+    assert_true(hf_core_next_call(w->core, w->now, &call));
+    world_called(w, call.id, HF_CALL_UNTRIED);
+    assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
 }
 
 /* notify.on_failure = keep: the locks stay reclaimable until grace ends. */
@@ -741,7 +769,7 @@ static void record_follows_the_client(void **state)
     assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, GRANTED);
     world_step(w);
     world_restart(w);
-    assert_int_equal(hf_core_view_clients(w->core, &cursor, &row, 1), 1);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &row, 1), 1);
     assert_int_equal(row.record.transport, HF_TRANSPORT_UDP);
     assert_true(hf_addr_same_host(&row.record.local, &peer.local));
     assert_int_equal(row.record.state, 9);
@@ -800,7 +828,7 @@ static void operator_releases(void **state)
 
     LOCK(w, .client = 1, .len = 10);
     LOCK(w, .client = 2, .len = 10, .block = true);
-    hf_core_view_locks(w->core, &cursor, &row, 1);
+    hf_core_view_locks(w->core, &cursor, UINT64_MAX, &row, 1);
     assert_int_equal(hf_core_release_lock(w->core, w->now, row.record.id, &wait), 1);
     assert_int_not_equal(wait.seq, 0);
     world_step(w);
@@ -814,7 +842,7 @@ static void operator_releases(void **state)
     assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("f"), &wait), HF_ENOENT);
     LOCK(w, .client = 3, .fh = "z");
     cursor = 0;
-    assert_int_equal(hf_core_view_locks(w->core, &cursor, &row, 1), 1);
+    assert_int_equal(hf_core_view_locks(w->core, &cursor, UINT64_MAX, &row, 1), 1);
     assert_int_equal(hf_core_release_client(w->core, w->now, row.record.client_id, &wait), 1);
     world_step(w);
     assert_int_equal(hf_core_release_client(w->core, w->now, 4711, &wait), HF_ENOENT);
@@ -838,7 +866,7 @@ static void tracker_of_both_protocols(void **state)
     mon(w, "server9.example");
     w->now.wall_ms += 1000;
     LOCK(w, .client = 7, .state = 5, .off = 10, .len = 1);
-    assert_int_equal(hf_core_view_clients(w->core, &cursor, clients, 3), 2);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, clients, 3), 2);
     assert_true(nlm->protocol == HF_PROTOCOL_NLM && nsm->protocol == HF_PROTOCOL_NSM);
     assert_true(nlm->id != 0 && nsm->id != 0 && nlm->id != nsm->id);
     assert_true(hf_bytes_equal(nlm->name, hf_bytes_str("client7.example")));
@@ -851,7 +879,7 @@ static void tracker_of_both_protocols(void **state)
     world_crash(w);
     world_start(w);
     cursor = 0;
-    assert_int_equal(hf_core_view_clients(w->core, &cursor, clients, 3), 2);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, clients, 3), 2);
     assert_true(nlm->state == 5 && clients[0].n_locks == 2 && clients[0].first_seen_ms == began_ms);
     assert_true(hf_bytes_equal(nsm->my_name, hf_bytes_str("kernel")) && nsm->prog == 100021);
 }
@@ -885,7 +913,7 @@ static void pages(void **state)
     SHARE(w, .client = 6, .fh = "xxR", .mode = 1, .access = 2);
     w->by_hand = true;
     UNLOCK(w, .client = 3, .fh = "x"); /* removed, but not yet for good: not shown */
-    while ((n = hf_core_view_locks(w->core, &cursor, locks, 3)) > 0) {
+    while ((n = hf_core_view_locks(w->core, &cursor, UINT64_MAX, locks, 3)) > 0) {
         for (size_t i = 0; i < n; i++) {
             seen++;
             left += hf_bytes_equal(locks[i].record.share, hf_bytes_str("left"));
@@ -897,27 +925,27 @@ static void pages(void **state)
     assert_int_equal(left, 8);
     assert_int_equal(right, 1);
     cursor = seen = 0;
-    while ((n = hf_core_view_clients(w->core, &cursor, clients, 3)) > 0)
+    while ((n = hf_core_view_clients(w->core, &cursor, UINT64_MAX, clients, 3)) > 0)
         seen += n;
     assert_int_equal(seen, 6);
     cursor = 0;
-    assert_int_equal(hf_core_view_waiters(w->core, &cursor, waiters, 3), 2);
+    assert_int_equal(hf_core_view_waiters(w->core, &cursor, UINT64_MAX, waiters, 3), 2);
     assert_int_not_equal(waiters[0].blocked_by, 0);
     assert_false(waiters[0].granting);
     cursor = 0;
-    assert_int_equal(hf_core_view_shares(w->core, &cursor, shares, 3), 1);
+    assert_int_equal(hf_core_view_shares(w->core, &cursor, UINT64_MAX, shares, 3), 1);
     assert_int_equal(shares[0].mode, 1);
     assert_int_equal(shares[0].access, 2);
     UNSHARE(w, .client = 6, .fh = "xxR");
     cursor = 0;
-    assert_int_equal(hf_core_view_shares(w->core, &cursor, shares, 3), 0);
+    assert_int_equal(hf_core_view_shares(w->core, &cursor, UINT64_MAX, shares, 3), 0);
     UNLOCK(w, .client = 1, .fh = "Lxx");
     cursor = 0;
-    assert_int_equal(hf_core_view_waiters(w->core, &cursor, waiters, 3), 2);
+    assert_int_equal(hf_core_view_waiters(w->core, &cursor, UINT64_MAX, waiters, 3), 2);
     assert_true(waiters[0].granting != waiters[1].granting);
     LOCK(w, .client = 5, .fh = "Lxx", .block = true); /* gone, but an undo may need it */
     cursor = 0;
-    assert_int_equal(hf_core_view_waiters(w->core, &cursor, waiters, 3), 1);
+    assert_int_equal(hf_core_view_waiters(w->core, &cursor, UINT64_MAX, waiters, 3), 1);
     assert_int_equal(hf_core_view_client(w->core, clients[0].record.id, &clients[1]), 0);
     assert_int_equal(hf_core_view_client(w->core, 3, &clients[1]), HF_ENOENT);
 }
@@ -938,7 +966,7 @@ static void granted_waiters_are_listed(void **state)
     for (int i = 0; i < 3; i++)
         LOCK(w, .client = 2 + i, .off = 10 * (uint64_t)i, .len = 10, .block = true);
     UNLOCK(w, .client = 1, .fh = "x"); /* granted to client 5 before the release */
-    assert_int_equal(hf_core_view_clients(w->core, &cursor, &client, 1), 1);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &client, 1), 1);
     mark = hf_core_view_grant_mark(w->core);
     assert_int_equal(hf_core_view_granted(w->core, &mark, rows, 2), 0);
     assert_int_equal(hf_core_release_client(w->core, w->now, client.record.id, &wait), 1);
@@ -959,12 +987,12 @@ static void leaving_monitor_is_not_shown(void **state)
     uint64_t cursor = 0;
 
     mon(w, "10.0.0.7");
-    hf_core_view_clients(w->core, &cursor, &row, 1);
+    hf_core_view_clients(w->core, &cursor, UINT64_MAX, &row, 1);
     w->by_hand = true;
     hf_core_sm_unmon(w->core, w->now, &peer, &args);
     cursor = 0;
     assert_int_equal(hf_core_view_client(w->core, row.record.id, &row), HF_ENOENT);
-    assert_int_equal(hf_core_view_clients(w->core, &cursor, &row, 1), 0);
+    assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &row, 1), 0);
     assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &peer.addr), HF_ENOENT);
     assert_int_equal(hf_core_notify_again(w->core, w->now, row.record.id), HF_ENOENT);
     notify(w, 7, "10.0.0.7", 3);
@@ -1049,6 +1077,7 @@ int main(void)
         T(unreachable_client_is_crashed),
         T(unreachable_client_keeps_new_locks),
         T(our_own_lack_is_no_crash),
+        T(attempts_that_were_tried_count),
         T(told_again_after_a_restart),
         T(unreachable_client_is_kept),
         T(notices_in_flight_are_bounded),

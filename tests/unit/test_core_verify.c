@@ -113,7 +113,7 @@ static void our_own_lack_decides_nothing(void **state)
     notify(w, 5);
     for (int i = 0; i < 5; i++) {
         id = question(w);
-        hf_core_call_done(w->core, w->now, id, HF_CALL_FAILED, i % 2 ? HF_ELIMIT : HF_ENOMEM);
+        hf_core_call_done(w->core, w->now, id, HF_CALL_UNTRIED, i % 2 ? HF_ELIMIT : HF_EUNAVAIL);
         world_step(w);
         assert_false(hf_core_next_decision(w->core, &none));
         assert_int_equal(world_call_of(w, HF_CALL_STAT).id, 0);

@@ -150,7 +150,7 @@ static void nearly_all_that_fit_are_found_again(void **state)
         else
             found += verdict == HF_DUP_ANSWERED;
     }
-    assert_in_range(found, HF_DUP_HOST_MAX * 9 / 10, HF_DUP_HOST_MAX);
+    assert_between(found, HF_DUP_HOST_MAX * 9 / 10, HF_DUP_HOST_MAX);
 }
 
 /* Twice as many as a host may have: the cache holds no more for it. */
@@ -230,7 +230,7 @@ static void a_full_cache_is_shared(void **state)
     ask_for(&crowd[0], 1000, 0, 500);
     for (uint32_t i = 1; i < CROWD; i++)
         ask_for(&crowd[i], 1000, HF_DUP_ENTRIES / 8, 1000);
-    assert_in_range(found_of(&crowd[0], 1000, 0, 500), 495, 500); /* the index may lack a slot */
+    assert_between(found_of(&crowd[0], 1000, 0, 500), 495, 500); /* the index may lack a slot */
 }
 
 /* Hosts that have gone leave their room to those that come; their owner is told. */

@@ -141,7 +141,7 @@ static void slab_gives_blocks_back(void **state)
             hf_slab_give(&slab, objects[i]);
     }
     end = resident();
-    assert_in_range(hf_arena_taken(), HF_ARENA_BLOCK, 2 * HF_ARENA_BLOCK);
+    assert_between(hf_arena_taken(), HF_ARENA_BLOCK, 2 * HF_ARENA_BLOCK);
     assert_true(end < start + (full - start) / 10);
     assert_ptr_equal(hf_slab_at(&slab, N / 2), objects[N / 2]);
     for (size_t i = 0; i < hf_slab_slots(&slab); i++)
@@ -173,7 +173,7 @@ static void slab_uses_vacant_slots_again(void **state)
     assert_int_equal(hf_arena_taken(), BLOCKS * HF_ARENA_BLOCK);
     for (size_t i = N; i-- > PER;)
         hf_slab_give(&slab, objects[i]);
-    assert_in_range(hf_slab_slots(&slab), PER, 2 * PER);
+    assert_between(hf_slab_slots(&slab), PER, 2 * PER);
     hf_slab_free(&slab);
     assert_int_equal(heap.live, 0);
 }
@@ -270,7 +270,7 @@ static void map_grows_and_shrinks(void **state)
         }
     }
     assert_int_equal(map.count, 0);
-    assert_in_range(buckets_of(&map), 1, 4096);
+    assert_between(buckets_of(&map), 1, 4096);
     hf_refmap_free(&map);
     hf_slab_free(&slab);
     assert_int_equal(heap.live, 0);
@@ -395,8 +395,8 @@ static double bytes_a_lock(struct world *w, bool own_file, bool own_owner)
  * on a file at most 90. (A hash table takes at most 8 bytes for each of its objects; here 5.) */
 static void locks_are_small(void **state)
 {
-    assert_in_range((uint64_t)bytes_a_lock(*state, true, true), 150, 250);
-    assert_in_range((uint64_t)bytes_a_lock(*state, false, false), 60, 90);
+    assert_between((uint64_t)bytes_a_lock(*state, true, true), 150, 250);
+    assert_between((uint64_t)bytes_a_lock(*state, false, false), 60, 90);
 }
 
 /* Given very many locks that were held and are unlocked, the core is as small as before, and so is

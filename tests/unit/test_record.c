@@ -79,6 +79,28 @@ static void records_round_trip(void **state)
     assert_int_equal(hf_record_encode_server(&s, &buf), 0);
     assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), 0);
     assert_true(s2.epoch == 41 && s2.clean);
+    assert_true(s2.role == HF_ROLE_UNKNOWN && s2.durability == HF_DURABILITY_UNKNOWN);
+
+    hf_buf_clear(&buf); /* version 2: a boot id stood for locks that are not flushed */
+    s = (struct hf_record_server){.epoch = 41, .boot_id = {7}};
+    assert_int_equal(hf_record_encode_server(&s, &buf), 0);
+    assert_int_equal(buf.data[buf.start + 1], 2);
+    assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), 0);
+    assert_true(s2.boot_id[0] == 7 && s2.durability == HF_DURABILITY_PROCESS && !s2.locks_unknown);
+
+    hf_buf_clear(&buf);
+    s = (struct hf_record_server){.epoch = 41,
+                                  .locks_unknown = true,
+                                  .boot_id = {7},
+                                  .role = HF_ROLE_MONITOR,
+                                  .durability = HF_DURABILITY_FULL,
+                                  .number_epoch = 40};
+    assert_int_equal(hf_record_encode_server(&s, &buf), 0);
+    assert_true(hf_buf_len(&buf) <= HF_RECORD_SERVER_MAX);
+    assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), 0);
+    assert_true(s2.epoch == 41 && !s2.clean && s2.locks_unknown && s2.boot_id[0] == 7);
+    assert_true(s2.role == HF_ROLE_MONITOR && s2.durability == HF_DURABILITY_FULL);
+    assert_int_equal(s2.number_epoch, 40);
     hf_buf_free(&buf);
 }
 

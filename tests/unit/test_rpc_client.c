@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "rpc/client.h"
+#include "rpc/credit.h"
 #include "rpc/server.h"
 
 enum { PROG = 400000, VERS = 3, PROC = 7, RESULT = 4242, RPCBIND = 100000 };
@@ -106,6 +107,7 @@ struct outcome {
     struct hf_addr peer;
     uint32_t elapsed_ms;
     bool sent;
+    bool tried;
 };
 
 static struct outcome got;
@@ -128,6 +130,7 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
     outcome->peer = response->peer;
     outcome->elapsed_ms = response->elapsed_ms;
     outcome->sent = response->sent;
+    outcome->tried = response->tried;
     if (response->error == 0 && response->results)
         assert_true(xdr_u_int(response->results, &value));
     outcome->value = value;
@@ -245,6 +248,11 @@ static void a_known_port_is_not_looked_up(void **state)
     assert_true(rpcbind.n_udp == 0 && rpcbind.n_tcp == 0);
 }
 
+static bool_t a_number(XDR *xdr, void *number)
+{
+    return xdr_u_int(xdr, number);
+}
+
 /* The arguments arrive as they were encoded, although they are gone when the call returns. */
 static void arguments_are_encoded_at_once(void **state)
 {
@@ -252,7 +260,7 @@ static void arguments_are_encoded_at_once(void **state)
     u_int argument = 99;
 
     (void)state;
-    r.encode = (xdrproc_t)xdr_u_int;
+    r.encode = a_number;
     r.args = &argument;
     assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, NULL), 0);
     argument = 0;
@@ -270,7 +278,7 @@ static void a_second_call_goes_the_same_way(void **state)
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
         struct hf_rpc_call_args r = call_args(paths[i]);
 
-        r.encode = (xdrproc_t)xdr_u_int;
+        r.encode = a_number;
         r.args = &arguments[0];
         r.also = &arguments[1];
         call(&r);
@@ -300,7 +308,7 @@ static void a_second_call_need_not_be_answered(void **state)
         struct hf_rpc_call_args r = call_args(paths[i]);
 
         r.timeout_ms = SHORT_MS;
-        r.encode = (xdrproc_t)xdr_u_int;
+        r.encode = a_number;
         r.args = r.also = &argument;
         call(&r);
         assert_int_equal(got.error, 0);
@@ -541,6 +549,7 @@ static void silence_ends_with_the_time_given(void **state)
 
             r.timeout_ms = SHORT_MS;
             expect_error(&r, HF_ETIMEDOUT);
+            assert_true(got.tried);
             assert_true(got.elapsed_ms + 1 >= SHORT_MS);
             assert_true(got.elapsed_ms < PATIENCE_MS);
         }
@@ -567,11 +576,13 @@ static void what_cannot_have_arrived_was_not_sent(void **state)
         service.behave = behave_unavailable; /* another program listens at that port */
         expect_error(&r, HF_EUNREGISTERED);
         assert_false(got.sent);
+        assert_true(got.tried);
     }
     fake_close(&service); /* refused before anything is sent */
     struct hf_rpc_call_args r = call_args(BY_TCP);
     expect_error(&r, HF_EREFUSED);
     assert_false(got.sent);
+    assert_true(got.tried);
 }
 
 static void a_closed_port_is_refused(void **state)
@@ -676,16 +687,71 @@ static void a_late_answer_is_dropped(void **state)
     assert_int_equal(got.times, 2);
 }
 
+/* NOT-03: what did not leave this host says nothing about the peer, whatever the reason. */
 static void an_address_that_is_not_ours_fails(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_TCP);
+    static const enum path paths[] = {BY_TCP, BY_UDP, BY_TCP_OR_UDP};
+    struct outcome behind = {0};
 
     (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_call_args r = call_args(paths[i]);
+
+        r.timeout_ms = SHORT_MS;
+        r.local = address("198.51.100.1", 0);
+        for (int looked_up = 0; looked_up < 2; looked_up++) {
+            r.peer.port = looked_up ? 0 : service.at.port;
+            call(&r);
+            assert_true(got.error < 0 && !got.tried && !got.sent);
+        }
+    }
+    /* A call that waits behind such a one has learned nothing about the peer, either. */
+    struct hf_rpc_call_args r = call_args(BY_UDP);
+
+    r.timeout_ms = SHORT_MS;
     r.local = address("198.51.100.1", 0);
     r.peer.port = service.at.port;
-    r.timeout_ms = 1000;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, NULL), 0);
+    r.timeout_ms = SHORT_MS / 2;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &behind, NULL), 0);
+    TURN_UNTIL((serve_all(), behind.times == 1));
+    assert_true(behind.error < 0 && !behind.tried);
+}
+
+/* The kernel has no route, or no free port: connect() fails at once, and no packet leaves. */
+static void without_a_route_no_packet_leaves(void **state)
+{
+    static const enum path paths[] = {BY_TCP, BY_UDP};
+
+    (void)state;
+    for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
+        struct hf_rpc_call_args r = call_args(paths[i]);
+
+        r.timeout_ms = SHORT_MS;
+        r.peer = address("203.0.113.1", 700);
+        call(&r);
+        assert_true(got.error < 0 && !got.tried && !got.sent);
+    }
+}
+
+/* The lookup was answered, but we have no file left for the call: our own fault. */
+static void a_shortage_after_the_lookup_is_our_own(void **state)
+{
+    struct hf_rpc_call_args r = call_args(BY_TCP);
+    struct rlimit before, none;
+    unsigned n = 200;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (unsigned i = 0; i < n; i++)
+        expect_success(&r); /* all sockets for lookups by UDP are open now */
+    none = (struct rlimit){3, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     call(&r);
-    assert_true(got.error < 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(rpcbind.n_udp, n + 1);
+    assert_int_equal(got.error, HF_ELIMIT);
+    assert_true(!got.tried && !got.sent);
 }
 
 /* ---- ends ---- */
@@ -738,6 +804,29 @@ static void closing_ends_all_calls(void **state)
     assert_int_equal(heap.live, 0);
 }
 
+static void send_empty_records(void)
+{
+    static const uint8_t empty[16] = {[0] = 0x80, [4] = 0x80, [8] = 0x80, [12] = 0x80};
+
+    for (unsigned i = 0; i < service.n_conns; i++)
+        (void)send(service.conns[i], empty, sizeof(empty), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* A peer that sends records which answer nothing is not listened to for long. */
+static void records_that_answer_nothing_end_the_call(void **state)
+{
+    struct hf_rpc_call_args r = call_args(BY_TCP);
+    unsigned before = n_done;
+
+    (void)state;
+    service.behave = behave_silent;
+    r.peer.port = service.at.port;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, NULL), 0);
+    TURN_UNTIL((serve_all(), send_empty_records(), n_done > before));
+    assert_int_equal(got.error, HF_EFORMAT);
+    assert_true(got.elapsed_ms < LONG_MS);
+}
+
 /* ---- one address ---- */
 
 /* SEC-03: the second waits until the first is answered, and fails in its own time if it is not. */
@@ -765,6 +854,63 @@ static void calls_to_one_address_are_made_one_by_one(void **state)
     TURN_UNTIL((serve_all(), first.times == 1 && second.times == 2));
     assert_int_equal(first.error, 0);
     assert_int_equal(second.error, 0);
+}
+
+/* SEC-04: the silence of another program, or by another transport, is not this program's. */
+static void another_programs_silence_is_not_its_own(void **state)
+{
+    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct outcome first = {0};
+    struct outcome other = {0};
+    struct outcome tcp = {0};
+    struct outcome same = {0};
+
+    (void)state;
+    r.peer.port = service.at.port;
+    service.behave = behave_silent;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &first, NULL), 0);
+    r.timeout_ms = SHORT_MS;
+    r.prog = PROG + 1;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &other, NULL), 0);
+    r.prog = PROG;
+    r.transport = HF_TRANSPORT_TCP;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &tcp, NULL), 0);
+    r.transport = HF_TRANSPORT_UDP;
+    r.by_itself = true;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &same, NULL), 0);
+    TURN_UNTIL((serve_all(), other.times == 1 && tcp.times == 1 && same.times == 1));
+    assert_int_equal(other.error, HF_ELIMIT);
+    assert_int_equal(tcp.error, HF_ELIMIT);
+    assert_int_equal(same.error, HF_ELIMIT);
+}
+
+/* SEC-04: a question whose silence decides does not wait behind other calls to the address, and has
+ * its whole time when its turn comes. */
+static void a_call_apart_has_a_lane_of_its_own(void **state)
+{
+    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct outcome hangs = {0};
+    struct outcome first = {0};
+    struct outcome second = {0};
+
+    (void)state;
+    r.peer.port = service.at.port;
+    service.behave = behave_silent;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &hangs, NULL), 0);
+    r.apart = r.by_itself = true;
+    r.timeout_ms = 2 * SHORT_MS;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &first, NULL), 0);
+    r.timeout_ms = 3 * SHORT_MS;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &second, NULL), 0);
+    assert_int_equal(hf_rpc_client_counters(client).running, 2);
+    assert_int_equal(hf_rpc_client_counters(client).waiting, 1);
+    TURN_UNTIL((serve_all(), first.times == 1 && second.times == 1));
+    assert_int_equal(first.error, HF_ETIMEDOUT);
+    assert_true(first.sent);
+    assert_int_equal(second.error, HF_ETIMEDOUT);
+    assert_true(second.sent);
+    assert_true(second.elapsed_ms >= 5 * SHORT_MS - 5);
+    assert_int_equal(hangs.times, 0);
 }
 
 /* Answers the first call that it hears after a while, and no other. */
@@ -846,6 +992,39 @@ static void an_expendable_call_that_looks_up_gives_way_soon(void **state)
     assert_int_equal(res.times, 1);
 }
 
+/* A conversation ends and makes room for a call that is cancelled at the same moment: the room goes
+ * to the next address that waits for it. */
+static void room_that_one_address_does_not_take_goes_to_the_next(void **state)
+{
+    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct rlimit files;
+    struct rlimit few;
+    struct hf_rpc_outcall *running;
+    struct hf_rpc_outcall *waiting;
+    struct outcome last = {0};
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = (struct rlimit){HF_RPC_CLIENT_FILES_SHARE, files.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    hf_rpc_client_close(client, on_gone, NULL);
+    TURN_UNTIL(gone);
+    gone = false;
+    assert_int_equal(hf_rpc_client_new(&loop, &alloc, &(struct hf_hash_key){1, 2}, &client), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    r.peer = address("127.0.0.2", 9);
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, &running), 0);
+    r.peer = address("127.0.0.3", 9);
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, &waiting), 0);
+    r.peer = service.at;
+    assert_int_equal(hf_rpc_client_call(client, &r, on_done, &last, NULL), 0);
+    assert_int_equal(hf_rpc_client_counters(client).waiting, 2);
+    hf_rpc_client_cancel(running);
+    hf_rpc_client_cancel(waiting);
+    TURN_UNTIL((serve_all(), last.times == 1));
+    assert_int_equal(last.error, 0);
+}
+
 /* For one address, 4,096 calls wait, and 64 expendable ones; what comes on top is refused. */
 static void too_many_calls_are_refused(void **state)
 {
@@ -896,8 +1075,9 @@ static void detach_server(struct hf_rpc_server *server)
     TURN_UNTIL(gone);
 }
 
-/* SEC-03: to the source of a datagram, which may be forged, two small datagrams and no more. */
-static void an_unproven_address_is_sent_little(void **state)
+/* SEC-03: to the source of a datagram, which may be forged, goes what there is credit for, in two
+ * datagrams at most; and nothing without credit. */
+static void an_address_without_credit_is_sent_little(void **state)
 {
     struct hf_rpc_call_args r = call_args(BY_UDP);
     struct hf_rpc_server *server = attach_server();
@@ -905,33 +1085,72 @@ static void an_unproven_address_is_sent_little(void **state)
     (void)state;
     deaf_udp = deaf_tcp = true;
     r.provoked = true;
+    hf_credit_came(hf_rpc_server_credits(server), &r.peer, 100);
     expect_error(&r, HF_ETIMEDOUT);
     assert_int_equal(rpcbind.n_udp, 2);
     assert_int_equal(rpcbind.n_tcp, 0);
-    assert_int_equal(service.n_udp, 0);
     assert_true(got.elapsed_ms < 3000);
+    assert_false(got.sent);
+    expect_error(&r, HF_ETIMEDOUT);
+    expect_error(&r, HF_ETIMEDOUT);
+    assert_int_equal(rpcbind.n_udp, 3);
+    assert_true(got.tried); /* nothing was sent, but that is no shortage of ours: it counts */
     r.provoked = false;
     r.timeout_ms = 2000;
     expect_error(&r, HF_ETIMEDOUT);
-    assert_true(rpcbind.n_udp > 3 && rpcbind.n_tcp == 1);
+    assert_true(rpcbind.n_udp > 4 && rpcbind.n_tcp == 1);
+    assert_int_equal(service.n_udp, 0);
     detach_server(server);
 }
 
-/* It proves itself by the answer of its rpcbind: then it is called like any other. */
-static void a_proven_address_is_sent_all(void **state)
+/* The answer of its rpcbind lifts no limit; a lock that it took does. */
+static void an_address_that_took_a_lock_is_sent_all(void **state)
 {
     struct hf_rpc_call_args r = call_args(BY_UDP);
     struct hf_rpc_server *server = attach_server();
 
     (void)state;
     r.provoked = true;
-    assert_false(hf_rpc_server_is_proven(server, &r.peer));
-    expect_success(&r);
-    assert_true(hf_rpc_server_is_proven(server, &r.peer));
-    deaf_udp = deaf_tcp = true;
-    r.timeout_ms = 2000;
+    r.timeout_ms = 4000;
+    service.behave = behave_silent;
+    hf_credit_came(hf_rpc_server_credits(server), &r.peer, 1000);
     expect_error(&r, HF_ETIMEDOUT);
-    assert_true(rpcbind.n_udp > 2 && rpcbind.n_tcp == 1);
+    assert_int_equal(rpcbind.n_udp, 1);
+    assert_int_equal(service.n_udp, 2);
+    assert_int_equal(service.n_tcp, 0);
+    hf_rpc_client_took_lock(client, &r.peer);
+    expect_error(&r, HF_ETIMEDOUT);
+    assert_true(service.n_udp > 4);
+    detach_server(server);
+}
+
+/* SEC-03: forged requests whose answers are calls take places from each other, but none from a call
+ * that the peer cannot ask for again. */
+static void trials_do_not_keep_a_grant_from_being_told(void **state)
+{
+    struct hf_rpc_server *server = attach_server();
+    struct hf_rpc_call_args r = call_args(BY_UDP);
+    unsigned accepted = 0;
+
+    (void)state;
+    r.provoked = r.expendable = true;
+    for (unsigned i = 0; i < 1000; i++) {
+        r.peer = address("203.0.113.1", 9);
+        memcpy(r.peer.bytes + 2, &(uint16_t){(uint16_t)i}, 2);
+        accepted += hf_rpc_client_call(client, &r, on_done, &got, NULL) == 0;
+    }
+    assert_int_equal(accepted, 512);
+    r.expendable = false;
+    r.peer = address(PEER, 0);
+    hf_credit_came(hf_rpc_server_credits(server), &r.peer, 1000);
+    n_done = 0;
+    {
+        struct outcome told = {0};
+
+        assert_int_equal(hf_rpc_client_call(client, &r, on_done, &told, NULL), 0);
+        TURN_UNTIL((serve_all(), told.times == 1));
+        assert_int_equal(told.error, 0);
+    }
     detach_server(server);
 }
 
@@ -1007,7 +1226,7 @@ static void any_allocation_may_fail(void **state)
         u_int argument = 1;
 
         r.timeout_ms = 1000;
-        r.encode = (xdrproc_t)xdr_u_int;
+        r.encode = a_number;
         r.args = r.also = &argument;
         heap.after = after;
         if (hf_rpc_client_call(client, &r, on_done, &got, NULL) == 0)
@@ -1052,15 +1271,22 @@ int main(void)
         STORY(only_the_one_asked_can_answer),
         STORY(a_late_answer_is_dropped),
         STORY(an_address_that_is_not_ours_fails),
+        STORY(without_a_route_no_packet_leaves),
+        STORY(a_shortage_after_the_lookup_is_our_own),
         STORY(a_cancelled_call_is_over),
         STORY(closing_ends_all_calls),
+        STORY(records_that_answer_nothing_end_the_call),
         STORY(calls_to_one_address_are_made_one_by_one),
+        STORY(another_programs_silence_is_not_its_own),
+        STORY(a_call_apart_has_a_lane_of_its_own),
         STORY(waiting_too_long_for_a_busy_address_is_our_own_limit),
         STORY(an_expendable_call_gives_way),
         STORY(an_expendable_call_that_looks_up_gives_way_soon),
+        STORY(room_that_one_address_does_not_take_goes_to_the_next),
         STORY(too_many_calls_are_refused),
-        STORY(an_unproven_address_is_sent_little),
-        STORY(a_proven_address_is_sent_all),
+        STORY(an_address_without_credit_is_sent_little),
+        STORY(an_address_that_took_a_lock_is_sent_all),
+        STORY(trials_do_not_keep_a_grant_from_being_told),
         STORY(transaction_ids_and_ports_are_not_predictable),
         STORY(a_thousand_calls_can_be_asked_for_at_once),
         STORY(any_allocation_may_fail),

@@ -14,4 +14,11 @@
 #include "base/assert.h"
 #include "support/faulty_heap.h"
 
+/* cmocka 2.0 has other names for its own, which 1.1 lacks. */
+#define assert_between(value, least, most)     \
+    assert_true(__extension__({                \
+        __auto_type value_ = (value);          \
+        value_ >= (least) && value_ <= (most); \
+    }))
+
 #endif

@@ -2,15 +2,39 @@
 
 const TIMEOUT_MS = 20000;
 
-let token = sessionStorage.getItem("holdfast-token") ?? "";
+// The token itself is sent once, when the operator has typed it, for the id of a session. That id goes
+// with each request; it is worth nothing to a program that listens on the daemon's port while the daemon
+// is down, because the daemon forgets its sessions when it ends.
+let session = sessionStorage.getItem("holdfast-session") ?? "";
 
-export function setToken(text) {
-  token = text;
-  sessionStorage.setItem("holdfast-token", text);
+function setSession(id) {
+  session = id;
+  if (id) sessionStorage.setItem("holdfast-session", id);
+  else sessionStorage.removeItem("holdfast-session");
 }
 
-export async function ask(method, path, body) {
-  const headers = token ? {Authorization: `Bearer ${token}`} : {};
+// holdfastctl page gives the address of the page with a session behind #, which browsers do not send.
+function takeSessionFromAddress() {
+  const found = /^#session=([0-9a-f]{64})$/.exec(location.hash);
+  if (!found) return;
+  setSession(found[1]);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+takeSessionFromAddress();
+
+export async function logIn(token) {
+  setSession((await request("POST", "session", undefined, token)).session);
+}
+
+export const hasSession = () => session !== "";
+
+// The daemon does not know it: it was started anew, or the session was idle for too long.
+export const forgetSession = () => setSession("");
+
+export const ask = (method, path, body) => request(method, path, body, session);
+
+async function request(method, path, body, bearer) {
+  const headers = bearer ? {Authorization: `Bearer ${bearer}`} : {};
   const answer = await fetch(`/api/v1/${path}`, {method, headers, body, signal: AbortSignal.timeout(TIMEOUT_MS)});
   const json = await answer.json();
   if (!answer.ok) throw Object.assign(new Error(json.detail ?? json.title), {status: answer.status});

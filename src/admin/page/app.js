@@ -2,7 +2,7 @@
 // beside it, so that a daemon that is gone is noticed within three seconds however seldom the lists
 // are asked for.
 
-import {ask, isThere} from "./api.js";
+import {ask, forgetSession, hasSession, isThere} from "./api.js";
 import {Series} from "./charts.js";
 import {CLIENT_CHOICES, CLIENT_COLUMNS, clientRows, clientText} from "./clients.js";
 import {confirmChange} from "./confirm.js";
@@ -25,12 +25,34 @@ function showHead(s) {
   const n = s.notifications, failed = n.failing + n.given_up;
   byId("chips").replaceChildren(...[
     s.role ? chip(s.role, s.role === "active" ? "good" : "warn") : null,
-    chip(`state ${s.state}`), chip(`epoch ${s.epoch}`),
+    ...s.state === null ? [] : [chip(`state ${s.state}`), chip(`epoch ${s.epoch}`)],
     s.store.up ? chip("store up", "good") : chip(s.store.reason ?? "store down", "bad"),
     n.pending ? chip(`${n.pending} to notify`, "warn") : null,
     failed ? chip(`${failed} not reached`, "bad") : null,
     changes === "refused" ? chip("read only") : null,
   ].filter(Boolean));
+}
+
+// ---- a node that does not serve: it knows no locks, so it must not show an empty list ----
+
+const standsBy = s => s.role !== null && s.role !== "active";
+
+function showStandby(s) {
+  const waits = standsBy(s);
+  byId("standby").hidden = !waits;
+  for (const element of document.querySelectorAll(".serving")) element.hidden = waits;
+  if (!waits) return;
+  byId("grace").hidden = true;
+  byId("waits-section").hidden = true;
+  byId("standby-text").textContent = `${s.node} does not serve now (${s.role}). ` +
+    (s.active_node && s.active_node !== s.node ? `Locks are on ${s.active_node}: look there.` : "No node is known to serve.");
+}
+
+function showHidden() {
+  byId("files-hidden").hidden = files === "allowed";
+  byId("files-hidden-text").textContent = files === "with_token" ? "The files of locks are hidden."
+    : "The files of locks are hidden: set admin.read_token_file, or open this page by holdfastctl page as root.";
+  byId("log-in").hidden = files !== "with_token";
 }
 
 // ---- troubles: what is wrong now, and what was lost until an operator acknowledges it ----
@@ -111,7 +133,7 @@ function showFigures(status, at) {
 
 // ---- changes ----
 
-let changes = "refused"; // as the status says: allowed, with_token, refused
+let changes = "refused", files = "refused"; // as the status says: allowed, with_token, refused
 
 function releasedText(told) {
   const names = told.granted.map(waiter => waiter.client.name);
@@ -123,6 +145,10 @@ const releaseLock = lock => confirm({title: "Release this lock?", button: "Relea
                                      change: () => ask("DELETE", `locks/${lock.id}`), done: releasedText});
 const releaseClient = client => confirm({title: "Release everything of this client?", button: "Release all", text: clientText(client),
                                          change: () => ask("DELETE", `clients/${client.id}`), done: releasedText});
+
+byId("log-in").onclick = () => confirmChange({
+  title: "Show the files of locks", button: "Log in", text: "The token is sent once, and not kept.",
+  tokenNeeded: true, change: () => ask("GET", "status"), done: () => "Logged in.", after: poll});
 
 byId("grace-end").onclick = () => confirm({
   title: "End the grace period now?", button: "End grace",
@@ -140,8 +166,10 @@ const clientsTable = new Table("clients", {
   columns: CLIENT_COLUMNS, choices: CLIENT_CHOICES, sort: "-notification", changed: () => poll(),
   rowsOf: client => clientRows(client, changes === "refused" ? null : releaseClient)});
 
+// Where files are hidden, they can be neither searched for nor sorted by.
 function searchQuery() {
   const text = byId("search-text").value.trim();
+  if (files !== "allowed" && byId("search-field").value === "file") return "";
   return text ? `&${byId("search-field").value}=${encodeURIComponent(text)}` : "";
 }
 
@@ -150,22 +178,28 @@ function show() {
   const {status, locks, clients, waiters, waited, search} = seen;
   queues = queuesOf(locks.locks, waiters.waiters);
   byId("read-only").hidden = changes !== "refused";
+  showHidden();
   showWaits(waited.locks, waiters.waiters, status.counts.waiters, show);
   const whole = locksTable.show(locks, status.counts.locks, search !== "", search ? "No lock fits the search." : "No lock is held.");
   return clientsTable.show(clients, clients.total, false, "No client is known.") && whole;
 }
 
 async function refresh() {
-  const status = await ask("GET", "status"), search = searchQuery(), waits = status.counts.waiters > 0;
+  const status = await ask("GET", "status");
+  ({changes, files} = status);
+  if (hasSession() && files !== "allowed") forgetSession();
+  showHead(status);
+  showStandby(status);
+  showTroubles(status);
+  if (standsBy(status)) return;
+  const search = searchQuery(), waits = status.counts.waiters > 0;
+  const order = files === "allowed" ? locksTable.query() : locksTable.query().replace(/sort=-?file\b/, "sort=-waiters");
   const [locks, clients, waiters, waited] = await Promise.all([
-    ask("GET", `locks?${locksTable.query()}${search}`), ask("GET", `clients?${clientsTable.query()}`),
+    ask("GET", `locks?${order}${search}`), ask("GET", `clients?${clientsTable.query()}`),
     waits ? ask("GET", "waiters?limit=500") : {waiters: []},
     waits ? ask("GET", "locks?limit=500&waited=true") : {locks: []},
   ]);
-  changes = status.changes;
   seen = {status, locks, clients, waiters, waited, search};
-  showHead(status);
-  showTroubles(status);
   showGrace(status.grace);
   showFigures(status, performance.now());
   if (!show()) again = true;

@@ -1,6 +1,6 @@
-// Asks before a change is made, for the token too where the daemon wants one and has not got it.
+// Asks before a change is made, for the token too where the daemon wants one and this page has no session.
 
-import {setToken} from "./api.js";
+import {logIn} from "./api.js";
 import {byId} from "./dom.js";
 
 export function toast(text) {
@@ -27,9 +27,10 @@ export function confirmChange({title, text, button, tokenNeeded, change, done, a
   problem.hidden = true;
   byId("confirm-form").onsubmit = async event => {
     event.preventDefault();
-    if (token.value) setToken(token.value);
     yes.disabled = true;
     try {
+      if (token.value) await logIn(token.value);
+      token.value = "";
       const told = await change();
       dialog.close();
       toast(done(told));

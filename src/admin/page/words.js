@@ -23,7 +23,7 @@ export function duration(seconds) {
 
 export const range = r => r.first === "0" && r.last === null ? "whole file" : `bytes ${r.first} to ${r.last ?? "the end"}`;
 export const ownerOf = o => o.text?.startsWith(`${o.svid}@`) ? o.text : `${o.svid} ${o.text ?? o.handle}`;
-export const fileOf = row => row.path ?? row.file + (row.path_status === "deleted" ? " (deleted)" : "");
+export const fileOf = row => row.path_status === "hidden" ? `file ${row.file.slice(0, 4)}` : row.path ?? row.file + (row.path_status === "deleted" ? " (deleted)" : "");
 
 // ---- ages that go on by themselves between two answers ----
 

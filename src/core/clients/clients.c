@@ -169,6 +169,7 @@ static void set_fields(struct hf_client *client, const struct hf_record_client *
 {
     client->protocol = r->protocol;
     client->m.state = r->state;
+    client->lives = (struct hf_lives){.now = 1, .oldest = 1, .states = {r->state}};
     client->m.transport = r->transport;
     client->m.local = hf_addr_host(&r->local);
     memcpy(client->m.priv, r->priv, HF_PRIV_SIZE);
@@ -217,7 +218,8 @@ static void free_parts(struct hf_core *core, struct hf_client *client)
     hf_slab_give(&core->clients->slab, client);
 }
 
-struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *r)
+struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *r,
+                                const struct hf_addr *account)
 {
     struct hf_client *client = hf_slab_take(&core->clients->slab);
     struct identity identity = identity_of(r);
@@ -241,7 +243,7 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     set_fields(client, r);
     client->monitors_us =
         r->protocol == HF_PROTOCOL_NSM && hf_name_is_ours(core, r->name, &r->local);
-    client->host = hf_host_get(core, &identity.host);
+    client->host = hf_host_get(core, account ? account : &identity.host);
     if (!client->host || set_names(core, client, r) < 0)
         goto fail;
     for (unsigned i = 0; i < r->n_addrs; i++) {
@@ -329,11 +331,16 @@ int hf_client_limit_nsm(struct hf_core *core, const struct hf_client *client)
     return 0;
 }
 
-/* HF_ELIMIT: there is no room for one more NLM client from this address. */
+static const struct hf_addr *account_of(const struct hf_peer *peer)
+{
+    return peer->account.family != HF_ADDR_NONE ? &peer->account : &peer->addr;
+}
+
+/* HF_ELIMIT: there is no room for one more NLM client of this account. */
 static int limit_nlm(struct hf_core *core, const struct hf_peer *peer)
 {
     const struct hf_limits *limits = &core->config.limits;
-    const struct hf_host *host = hf_host_find(core, &peer->addr);
+    const struct hf_host *host = hf_host_find(core, account_of(peer));
 
     if (core->clients->n_nlm >= limits->clients)
         return hf_limit_count(core, HF_LIMIT_CLIENTS, &peer->addr, peer->name);
@@ -365,7 +372,7 @@ struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
         .registered_at_ms = now.wall_ms,
         .epoch = core->epoch,
     };
-    return hf_client_new(core, &record);
+    return hf_client_new(core, &record, account_of(peer));
 }
 
 struct hf_event *hf_client_event(struct hf_core *core, enum hf_event_kind kind,

@@ -38,8 +38,8 @@ struct hf_alias {
 };
 
 /*
- * What the clients of one remote address have together (hosts.c). The limits per host do not apply
- * to this host itself, whose clients are trusted like the file server.
+ * What the clients of one account (base/trust.h) have together: of a remote address, or of a user
+ * of this host (hosts.c). The limits per host do not apply to root of this host.
  */
 struct hf_host {
     uint64_t id;             /* the slab's word; not used otherwise */
@@ -61,6 +61,25 @@ struct hf_client_mutable {
     uint8_t priv[HF_PRIV_SIZE];
 };
 
+/*
+ * The lives of a client. A restart of the client begins a new life, and so does FREE_ALL. Locks,
+ * waiters and shares are stamped with the life that asked for them, and a release is "everything of
+ * a life before n". So what the client gets after its notice has arrived stays, however long the
+ * notice takes to be verified and the old to be released.
+ *
+ * A life begins with the first sign of it: a LOCK with a state number that is new (a hint, which
+ * releases nothing), or the notice. A request is of the life that has its state number; without a
+ * state number it is of the current life. Lives are not recorded: after a restart of ours, what is
+ * loaded is of the first life, and what the client reclaims is of the life that reclaims it.
+ */
+enum { HF_CLIENT_STATES = 4, HF_LIFE_MAX = UINT16_MAX };
+
+struct hf_lives {
+    uint16_t now;    /* from 1 on; stays at HF_LIFE_MAX, and a notice then releases all there is */
+    uint16_t oldest; /* what it got in earlier lives is released, or being released */
+    int32_t states[HF_CLIENT_STATES]; /* of the current life and of those before; 0: unknown */
+};
+
 /* A decision that answers wait for; in recovery->decisions until it is taken out. */
 struct hf_made_decision {
     struct hf_list link;
@@ -76,8 +95,7 @@ struct hf_made_decision {
 struct hf_pending_release {
     struct hf_list link; /* in recovery->releasing or ->released, with a reference to the client */
     struct hf_reflist owners; /* of the client, whose locks have not been looked at yet */
-    uint64_t before_id;       /* locks and shares with smaller ids are released */
-    uint64_t late_id;         /* late locks (table/table.h) with smaller ids are released, too */
+    uint32_t before_life;     /* locks and shares of earlier lives are released; 0: none */
     bool unclaimed;           /* so are all locks that the client has not reclaimed */
     bool under_way;           /* not all of it has been released; else it only has to be durable */
     bool incomplete;          /* memory ran out on some: all owners are looked at once more */
@@ -97,7 +115,8 @@ struct hf_verification {
     struct hf_outcall outcall; /* SM_STAT; while it is under way it holds a reference */
     int32_t claimed;           /* the state in the notice */
     bool free_all;             /* the notice is a FREE_ALL, which records no state */
-    uint64_t before_id;        /* what has a smaller id was granted before the notice came */
+    uint32_t life;             /* that began when the notice came, or before */
+    bool began;                /* when it came: its state was not known before */
     uint64_t asked_ms;         /* the last question; 0: none yet */
     int32_t named;             /* the monitor's last answer, */
     uint64_t named_ms;         /* and when it came; 0: none yet */
@@ -126,19 +145,12 @@ struct hf_client {
     struct hf_alias *aliases;
     unsigned n_addrs;
     int64_t registered_at_ms;
-    uint64_t epoch;
+    uint64_t epoch; /* of ours, when it registered, or was told of our restart (hf_client_told) */
     uint64_t ttl_ms;
     uint32_t prog, vers, proc;
     struct hf_addr callback_host;
-    /*
-     * A LOCK carried another state number than the recorded one: the client may have restarted, and
-     * its notice is yet to come. What has a smaller id than hint_id was granted before that, and is
-     * released when a notice confirms the state. So is what was granted afterwards to a request
-     * from before the restart, which was delayed or has waited ("late").
-     */
-    int32_t hint_state;
-    uint64_t hint_id; /* 0: no hint */
-    uint64_t seq;     /* last batch that changed its record */
+    struct hf_lives lives;
+    uint64_t seq; /* last batch that changed its record */
     uint32_t refs;
     uint32_t n_locks, n_unclaimed, n_waiters, n_shares;
     struct hf_reflist owners;
@@ -175,8 +187,12 @@ struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id);
 void hf_client_fetch_bucket(const struct hf_core *core, uint64_t id);
 void hf_client_fetch_node(const struct hf_core *core, uint64_t id);
 
-/* A new client with one reference, not registered; the caller has made sure that it is unknown. */
-struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *record);
+/*
+ * A new client with one reference, not registered; the caller has made sure that it is unknown.
+ * account: which the limits apply to (hosts.c); NULL: that of its address.
+ */
+struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *record,
+                                const struct hf_addr *account);
 void hf_client_unref(struct hf_core *core, struct hf_client *client);
 void hf_client_del(struct hf_core *core, struct hf_client *client);
 void hf_client_record(const struct hf_client *client, struct hf_record_client *out);
@@ -201,6 +217,9 @@ int hf_client_unregister(struct hf_txn *txn, struct hf_client *client);
 int hf_client_update(struct hf_txn *txn, struct hf_client *client,
                      const struct hf_client_mutable *to);
 
+/* Records, as a part of the transaction, that the client has been told of our state number. */
+int hf_client_told(struct hf_txn *txn, struct hf_client *client);
+
 /* True if the name, as a client at our address local uses it, means this server. */
 bool hf_name_is_ours(const struct hf_core *core, struct hf_bytes name, const struct hf_addr *local);
 
@@ -218,8 +237,18 @@ struct hf_alias *hf_alias_find_next(struct hf_alias *alias);
 /* If the client has nothing any more, its linger time begins: the registration ends with it. */
 void hf_client_idle(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
-/* A request that carried this state is from before the restart that a hint tells of. */
-bool hf_client_left_state(const struct hf_client *client, int32_t state);
+/* The life that sent a request with this state; a state that is new tells of a new life. */
+uint16_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state);
+
+/*
+ * The client says that it has restarted and has this state now, or (free_all) that it has nothing
+ * any more: what it got before the life that is returned is to be released. That life began with
+ * the first LOCK that carried the state, or begins now (*began).
+ */
+uint32_t hf_client_restarts(struct hf_client *client, int32_t state, bool free_all, bool *began);
+
+/* That was a forged notice: no life of the client has the state that it claimed. */
+void hf_client_forget_state(struct hf_client *client, int32_t state);
 
 /* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);

@@ -1,8 +1,10 @@
 /*
- * Hosts: what the clients and registrations of one remote address have together, so that one host
- * cannot use up what others need (SEC-02). Several clients may share an address, behind a gateway
- * that translates addresses, or because a host gives several names.
+ * Hosts: what the clients and registrations of one account (base/trust.h) have together, so that no
+ * remote address and no user of this host can use up what others need (SEC-02). Several clients may
+ * share an address, behind a gateway that translates addresses, or because a host gives several
+ * names.
  */
+#include "base/trust.h"
 #include "core/clients/private.h"
 #include "core/internal.h"
 
@@ -28,7 +30,7 @@ struct hf_host *hf_host_get(struct hf_core *core, const struct hf_addr *addr)
     if (!host)
         return NULL;
     *host = (struct hf_host){.id = 1, .refs = 1, .addr = key};
-    host->is_local = hf_addr_is_loopback(&key);
+    host->is_local = !hf_trust_account_has_quota(&key);
     hf_list_init(&host->monitors);
     hf_map_insert(&clients->hosts, &host->node, hash);
     return host;

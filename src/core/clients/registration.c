@@ -75,9 +75,14 @@ static void revert_register(struct hf_core *core, const struct hf_undo *entry)
     hf_client_unref(core, entry->object);
 }
 
+/* The registration ends after another linger time, if the client has nothing then. */
 static void revert_unregister(struct hf_core *core, const struct hf_undo *entry)
 {
-    hf_client_set_registered(core, entry->object, true);
+    struct hf_client *client = entry->object;
+
+    hf_client_set_registered(core, client, true);
+    if (client->protocol == HF_PROTOCOL_NLM)
+        hf_timer_arm(core, &client->linger, client->idle_since_ms + core->config.linger_ms);
     hf_client_unref(core, entry->object);
 }
 
@@ -192,6 +197,14 @@ int hf_client_update(struct hf_txn *txn, struct hf_client *client,
     return 0;
 }
 
+int hf_client_told(struct hf_txn *txn, struct hf_client *client)
+{
+    if (save(txn, client) < 0)
+        return HF_ENOMEM;
+    client->epoch = txn->core->epoch;
+    return put_record(txn, client);
+}
+
 int hf_client_learn_addr(struct hf_core *core, struct hf_now now, struct hf_client *client,
                          const struct hf_addr *addr)
 {
@@ -267,6 +280,7 @@ void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_ti
         hf_timer_arm(core, &client->linger, due_ms);
         return;
     }
+    client->idle_since_ms = now.mono_ms; /* from when on the next attempt is counted */
     hf_txn_begin(&txn, core, now, NULL);
     if (hf_client_unregister(&txn, client) < 0) {
         hf_txn_abort(&txn);
@@ -275,12 +289,6 @@ void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_ti
     }
     hf_client_event(core, HF_EVENT_CLIENT_UNREGISTERED, client, 0, 0, 0);
     hf_txn_commit(&txn);
-}
-
-bool hf_client_left_state(const struct hf_client *client, int32_t state)
-{
-    return client->hint_id != 0 && state != 0 && state != client->hint_state &&
-           !HF_MUTANT(LATE_LOCK_STAYS);
 }
 
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client)

@@ -10,6 +10,12 @@
  * transaction (an NM_LOCK on a quiet file, every lock of a known client when locks are not durable)
  * is final at once and leaves no entry in the undo log.
  *
+ * With standbys (config.fenced) there is no such other transaction: every change waits for the
+ * gathering batch, and so does every answer that promises something, even if it repeats what was
+ * promised before. The batch may be empty. Its commit fails if another node has the service, which
+ * a process cannot know by its clocks: a virtual machine may have stood still, and its clocks with
+ * it.
+ *
  * With locks.durable=process (DUR-02) a batch that holds nothing but locks counts as durable once
  * it is written where it survives a crash of the process (may_be_lost). One with a client's or the
  * server's record must be flushed first: after a crash of the host, clients that the store knows

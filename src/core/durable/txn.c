@@ -20,7 +20,7 @@ void hf_txn_begin_giving(struct hf_txn *txn, struct hf_core *core, struct hf_now
                          uint64_t *object_seq)
 {
     hf_txn_begin(txn, core, now, object_seq);
-    txn->depends = hf_durable_is_beginning(core);
+    txn->depends = hf_durable_is_beginning(core) || core->config.fenced;
 }
 
 void hf_txn_abort(struct hf_txn *txn)
@@ -54,7 +54,7 @@ uint64_t hf_txn_commit(struct hf_txn *txn)
             return batch->seq;
         return txn->object_seq ? *txn->object_seq : 0; /* a repeat waits for what it repeats */
     }
-    if (!recorded && !waits && !txn->depends) {
+    if (!recorded && !waits && !txn->depends && !core->config.fenced) {
         hf_undo_keep(core, &core->durable->undos[core->durable->gathering], txn->undo_n);
         return 0;
     }

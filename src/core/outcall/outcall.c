@@ -9,6 +9,46 @@
 #include "core/durable/durable.h"
 #include "core/internal.h"
 
+/*
+ * The id of a GRANTED callback is its cookie: a host that does not see the callback must not guess
+ * it, or it could answer in the place of the client. So ids leave enciphered, by four rounds of a
+ * Feistel network over both halves.
+ */
+enum { ROUNDS = 4 };
+
+static uint32_t mixed(const struct hf_core *core, uint32_t half, unsigned round)
+{
+    uint64_t input[2] = {half, ~(uint64_t)round}; /* no other use of the key has such input */
+
+    return (uint32_t)hf_siphash(&core->config.hash_key, input, sizeof(input));
+}
+
+uint64_t hf_outcall_cookie(const struct hf_core *core, const struct hf_outcall *outcall)
+{
+    uint32_t left = (uint32_t)(outcall->id >> 32);
+    uint32_t right = (uint32_t)outcall->id;
+
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        uint32_t next = left ^ mixed(core, right, round);
+        left = right;
+        right = next;
+    }
+    return (uint64_t)left << 32 | right;
+}
+
+static uint64_t deciphered(const struct hf_core *core, uint64_t cookie)
+{
+    uint32_t left = (uint32_t)(cookie >> 32);
+    uint32_t right = (uint32_t)cookie;
+
+    for (unsigned round = ROUNDS; round-- > 0;) {
+        uint32_t before = right ^ mixed(core, left, round);
+        right = left;
+        left = before;
+    }
+    return (uint64_t)left << 32 | right;
+}
+
 int hf_outcalls_init(struct hf_core *core)
 {
     for (size_t i = 0; i < HF_OUTCALL_QUEUES; i++) {
@@ -64,6 +104,7 @@ void hf_outcall_begin(struct hf_core *core, struct hf_outcall *outcall,
     outcall->id = hf_core_new_id(core);
     outcall->ops = ops;
     outcall->seq = seq;
+    outcall->begun = 0;
     outcall->attempts = 0;
     outcall->arrived = 0;
     outcall->error = 0;
@@ -128,8 +169,9 @@ static bool same_id(const struct hf_map_node *node, const void *key)
     return hf_container_of(node, struct hf_outcall, by_id)->id == *(const uint64_t *)key;
 }
 
-struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t id)
+struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t cookie)
 {
+    uint64_t id = deciphered(core, cookie);
     struct hf_map_node *node = hf_map_find(
         &core->outcalls->by_id, hf_hash_u64(&core->config.hash_key, id, 0), same_id, &id);
 
@@ -185,6 +227,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     hf_list_remove(&outcall->link);
     outcall->state = HF_OUTCALL_RUNNING;
     core->outcalls->queues[outcall->ops->queue].running++;
+    outcall->begun++;
     if (outcall->attempts++ == 0)
         outcall->begun_ms = now.mono_ms;
     outcall->attempt_ms = now.mono_ms;
@@ -192,8 +235,8 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     if (outcall->ops->queue != HF_OUTCALL_GRANTS)
         link_fresh(core, outcall);
     *out = (struct hf_call){
-        .id = outcall->id,
-        .attempt = outcall->attempts,
+        .id = hf_outcall_cookie(core, outcall),
+        .attempt = outcall->begun,
         .timeout_ms = core->config.call_timeout_ms,
     };
     outcall->ops->start(core, now, outcall, out);
@@ -212,19 +255,14 @@ bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *ou
     return false;
 }
 
-/* This host lacked files, memory or reserved ports: that says nothing about the peer. */
-static bool is_our_fault(int error)
-{
-    return error == HF_ENOMEM || error == HF_ELIMIT || error == HF_EBUSY;
-}
-
 void hf_outcall_attempt_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                              enum hf_call_outcome outcome, int error)
 {
-    if (outcome == HF_CALL_FAILED || outcome == HF_CALL_UNSENT) {
+    outcall->tried = outcome != HF_CALL_UNTRIED || HF_MUTANT(UNTRIED_COUNTS);
+    if (outcome >= HF_CALL_FAILED) {
         outcall->error = error;
-        outcall->attempts -= is_our_fault(error);
-        outcall->arrived += outcome == HF_CALL_FAILED;
+        outcall->attempts -= !outcall->tried;
+        outcall->arrived += outcome == HF_CALL_REPEATED ? 2 : outcome == HF_CALL_FAILED;
         outcome = HF_CALL_FAILED;
     }
     outcall->ops->done(core, now, outcall, outcome);

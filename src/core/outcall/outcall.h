@@ -51,7 +51,7 @@ struct hf_outcall_ops {
     void (*start)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                   struct hf_call *out);
 
-    /* The attempt ended (never with HF_CALL_UNSENT): end the outcall or pause it. */
+    /* The attempt ended (each failure is HF_CALL_FAILED here): end the outcall or pause it. */
     void (*done)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                  enum hf_call_outcome outcome);
 
@@ -74,11 +74,13 @@ struct hf_outcall {
     struct hf_list link; /* in its queue: ready when READY, fresh when RUNNING since a moment ago */
     struct hf_timer timer;
     enum hf_outcall_state state;
-    uint32_t attempts;
+    uint32_t begun;      /* attempts begun, in all */
+    uint32_t attempts;   /* those that put a packet on the wire, or are about to */
+    bool tried;          /* the last one that ended did: it is counted in attempts */
     uint32_t arrived;    /* failed attempts that may have reached the peer all the same */
     int error;           /* of the last failed attempt */
     uint64_t seq;        /* batch that must be durable first */
-    uint64_t begun_ms;   /* first attempt */
+    uint64_t begun_ms;   /* the first of attempts */
     uint64_t attempt_ms; /* latest attempt */
     uint64_t attempt_turn;
 };
@@ -112,8 +114,12 @@ void hf_outcall_pause(struct hf_core *core, struct hf_now now, struct hf_outcall
 /* After the attempt under way, if there is one, only one more is made. */
 void hf_outcall_cut_short(const struct hf_core *core, struct hf_outcall *outcall);
 
-/* The outcall that is under way with this id, or NULL. */
-struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t id);
+/* Its id as other rooms, and the cookies of callbacks, name it: not to be guessed from another's.
+ */
+uint64_t hf_outcall_cookie(const struct hf_core *core, const struct hf_outcall *outcall);
+
+/* The outcall that is under way with this cookie, or NULL. */
+struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t cookie);
 
 /* The next attempt that may start now; false: none. */
 bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *out);

@@ -30,25 +30,8 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
     return 1;
 }
 
-/*
- * A request from before the restart was granted while the notice was being verified. Its lock is
- * newer than the notice, but goes with it. (After a hint, the lock was marked when it was granted.)
- */
-static void mark_late(const struct hf_core *core, const struct hf_waiter *waiter)
-{
-    struct hf_lock *lock = NULL;
-
-    while (
-        (lock = hf_table_own(core, waiter->file, waiter->owner, waiter->first, waiter->last, lock)))
-        lock->late = true;
-}
-
-/*
- * Releases waiters, which are not durable; returns how many. Those from before_id on stay. If a
- * hint told of the restart, a waiter's own state number decides instead of its id.
- */
-static int64_t release_waiters(struct hf_core *core, struct hf_client *client, uint64_t before_id,
-                               bool hinted)
+/* Releases the waiters of earlier lives, which are not durable; returns how many. */
+static int64_t release_waiters(struct hf_core *core, struct hf_client *client, uint32_t life)
 {
     int64_t n = 0;
 
@@ -57,26 +40,32 @@ static int64_t release_waiters(struct hf_core *core, struct hf_client *client, u
     hf_list_foreach_safe (node, &client->waiters) {
         struct hf_waiter *waiter = hf_list_entry(node, struct hf_waiter, in_client);
         core->table->work++;
-        if (hinted ? !hf_waiter_is_former(waiter) : waiter->id >= before_id)
+        if (waiter->life >= life)
             continue;
-        if (waiter->granting && !hinted)
-            mark_late(core, waiter);
         hf_waiter_remove(core, waiter);
         n++;
     }
     return n;
 }
 
+/* Requests of earlier lives that come from now on count as requests of this one. */
+static void leave_behind(struct hf_client *client, uint32_t life)
+{
+    if (life > client->lives.oldest && life <= HF_LIFE_MAX)
+        client->lives.oldest = (uint16_t)life;
+}
+
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 uint64_t before_id, struct hf_awaited *wait)
+                                 uint32_t life, struct hf_awaited *wait)
 {
     struct hf_release release = {
-        .before_id = before_id, .log = true, .event = HF_EVENT_CLIENT_RELEASED};
+        .before_life = life, .log = true, .event = HF_EVENT_CLIENT_RELEASED};
     uint64_t decision = wait->decision;
     int64_t all, n;
 
     client->refs++;
-    release.n = release_waiters(core, client, before_id, false);
+    leave_behind(client, life);
+    release.n = release_waiters(core, client, life);
     all = release.n + client->n_locks + client->n_shares;
     hf_client_bar_reclaim(core, client);
     n = hf_pending_release_add(core, now, client, &release, wait);
@@ -87,7 +76,10 @@ int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
                               struct hf_awaited *wait)
 {
-    return hf_client_release_before(core, now, client, core->next_id, wait);
+    bool began;
+
+    return hf_client_release_before(core, now, client, hf_client_restarts(client, 0, true, &began),
+                                    wait);
 }
 
 static void count_crash(struct hf_core *core)
@@ -112,28 +104,21 @@ static void release_another(struct hf_core *core, struct hf_now now, const struc
 }
 
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                      int32_t state, uint64_t before_id, struct hf_awaited *wait)
+                      int32_t state, uint32_t life, struct hf_awaited *wait)
 {
-    /* It restarted before the first LOCK that carried this state. */
-    bool hinted = client->hint_id != 0 && client->hint_state == state;
-    struct hf_release release = {.state = state,
+    struct hf_release release = {.before_life = life,
+                                 .state = state,
                                  .retry = client->protocol == HF_PROTOCOL_NLM,
                                  .crashed = true,
                                  .log = true,
                                  .event = HF_EVENT_CLIENT_CRASHED};
-
     int64_t rv;
 
     if (HF_MUTANT(CRASH_FREES_ANOTHER))
         release_another(core, now, client);
-    if (hinted && client->hint_id < before_id)
-        before_id = client->hint_id;
-    release.before_id = before_id;
-
     client->refs++;
-    (void)release_waiters(core, client, before_id, hinted);
-    client->hint_state = 0;
-    client->hint_id = 0;
+    leave_behind(client, life);
+    (void)release_waiters(core, client, life);
     hf_client_bar_reclaim(core, client);
     count_crash(core);
     rv = hf_pending_release_add(core, now, client, &release, wait);

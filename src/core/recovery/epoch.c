@@ -1,7 +1,8 @@
 /*
- * Epochs (NSM-06, NSM-07): each start begins one, and so does SM_SIMU_CRASH. A new epoch brings a
- * new state number, new ids, a grace period if there is something to reclaim, and a notice to every
- * registered client. Its record must be durable before any answer or call leaves.
+ * Epochs (NSM-06, NSM-07): each start begins one, and so does SM_SIMU_CRASH. A new epoch brings new
+ * ids and, but for a start that goes on with what was (start.c), a new state number and a notice to
+ * every registered host; and a grace period if there is something to reclaim. Its record must be
+ * durable before any answer or call leaves.
  */
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
@@ -10,12 +11,14 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-enum { SERVER_RECORD_ROOM = 64 };
+enum { SERVER_RECORD_ROOM = 96 };
 
 int32_t hf_epoch_state(const struct hf_core *core)
 {
-    uint64_t n = HF_MUTANT(REUSE_STATE_NUMBER) ? (core->epoch + 1) / 2 : core->epoch;
+    uint64_t n = core->recovery->number_epoch;
 
+    if (HF_MUTANT(REUSE_STATE_NUMBER))
+        n = (n + 1) / 2;
     return (int32_t)(2 * n - 1);
 }
 
@@ -33,14 +36,16 @@ static void let_clients_reclaim(struct hf_core *core)
     }
 }
 
-static void begin(struct hf_core *core, struct hf_now now)
+static void begin(struct hf_core *core, struct hf_now now, enum hf_start_number number)
 {
     core->epoch++;
     core->next_id = hf_record_first_id(core->epoch);
+    if (number == HF_START_NEW_NUMBER)
+        core->recovery->number_epoch = core->epoch;
     hf_durable_write_server(core);
     core->recovery->state_seq = core->durable->epoch_seq;
     hf_pending_release_keep_unclaimed(core);
-    if (!core->config.durable_locks || core->recovery->tail_lost)
+    if (!core->config.durable_locks || core->recovery->locks_unknown)
         let_clients_reclaim(core);
     hf_grace_begin(core, now);
     hf_notice_begin_all(core); /* the linger time of a client begins with the end of its notice */
@@ -61,10 +66,16 @@ static void repeat_status_calls(struct hf_core *core)
 
 int hf_epoch_start(struct hf_core *core, struct hf_now now)
 {
+    struct hf_recovery *recovery = core->recovery;
+
     HF_ASSERT(core->durable->epoch_seq == 0);
     if (!hf_buf_reserve(&hf_durable_gathering(core)->buf, SERVER_RECORD_ROOM))
         return HF_ENOMEM;
-    begin(core, now);
+    recovery->start = hf_start_decide(core);
+    recovery->number_epoch =
+        recovery->before.number_epoch ? recovery->before.number_epoch : recovery->before.epoch;
+    recovery->locks_unknown = recovery->start.unknown != HF_UNKNOWN_NONE;
+    begin(core, now, recovery->start.number);
     repeat_status_calls(core);
     return 0;
 }
@@ -95,5 +106,5 @@ void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now)
 {
     hf_list_foreach_safe (node, &core->clients->all)
         forget_volatile(core, now, hf_list_entry(node, struct hf_client, all));
-    begin(core, now);
+    begin(core, now, HF_START_NEW_NUMBER);
 }

@@ -4,8 +4,8 @@
  * because each lock was reclaimed or released, or its client is known to be dead. Locks that are
  * not reclaimed when it ends are released.
  *
- * After a crash of the host with locks.durable=process some locks may be unknown (DUR-02). A new
- * lock could then conflict with one that is yet to be reclaimed, so grace is strict.
+ * Where clients may hold locks that are not recorded (start.c), a new lock could conflict with one
+ * that is yet to be reclaimed, so grace is strict.
  */
 #include "core/clients/clients.h"
 #include "core/common/event.h"
@@ -23,7 +23,7 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
 
     core->recovery->grace = (struct hf_grace){.end_ms = now.mono_ms + core->config.grace_ms};
     if (core->clients->n_unclaimed == 0 && !undecided) {
-        core->recovery->tail_lost = false; /* there is no client that could reclaim anything */
+        core->recovery->locks_unknown = false; /* there is no client that could reclaim anything */
         return;
     }
     core->recovery->grace.active = true;
@@ -34,7 +34,7 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
 bool hf_grace_is_strict(const struct hf_core *core)
 {
     return core->recovery->grace.active &&
-           (core->config.grace_mode == HF_GRACE_STRICT || core->recovery->tail_lost);
+           (core->config.grace_mode == HF_GRACE_STRICT || core->recovery->locks_unknown);
 }
 
 /* The last client whose release began, with a reference; NULL: there is nothing to release. */
@@ -62,12 +62,13 @@ static struct hf_client *release_unclaimed(struct hf_core *core, struct hf_now n
     return last;
 }
 
-/* Clients have had their time to reclaim what was lost. The next start need not ask for it. */
-static void forget_lost_tail(struct hf_core *core)
+/* Clients have had their time to reclaim what is not recorded. The next start need not ask for it.
+ */
+static void forget_unknown_locks(struct hf_core *core)
 {
-    if (!core->recovery->tail_lost)
+    if (!core->recovery->locks_unknown)
         return;
-    core->recovery->tail_lost = false;
+    core->recovery->locks_unknown = false;
     hf_durable_write_server(core);
 }
 
@@ -81,7 +82,7 @@ struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now)
     if (!grace->active)
         return wait;
     grace->active = false;
-    forget_lost_tail(core);
+    forget_unknown_locks(core);
     last = release_unclaimed(core, now);
     hf_event_add(core, HF_EVENT_GRACE_ENDED, (int64_t)grace->reclaimed, n, 0);
     if (last) {

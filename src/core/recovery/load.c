@@ -2,8 +2,6 @@
  * Loading what was durable before a restart. Clients are registered again; locks are held again, as
  * unclaimed, from the first moment (GRC-02). Records come from a disk, so each is checked.
  */
-#include <string.h>
-
 #include "core/clients/clients.h"
 #include "core/core.h"
 #include "core/durable/durable.h"
@@ -24,21 +22,6 @@ static int note_epoch(struct hf_core *core, uint64_t epoch)
     return 0;
 }
 
-/*
- * Batches that may be lost were written in another boot of the host than this one, so those not
- * flushed then are gone (DUR-02). After a mere crash of the process they are all here. A clean stop
- * flushes, and records no boot id.
- */
-static bool host_crashed(const struct hf_core *core, const struct hf_record_server *record)
-{
-    static const uint8_t none[HF_BOOT_ID_SIZE];
-
-    if (memcmp(record->boot_id, none, sizeof(none)) == 0 || HF_MUTANT(BOOT_ID_NOT_COMPARED))
-        return false;
-    return memcmp(record->boot_id, core->config.boot_id, sizeof(none)) != 0 ||
-           HF_MUTANT(ANY_CRASH_LOSES);
-}
-
 static int load_server(struct hf_core *core, struct hf_bytes bytes)
 {
     struct hf_record_server record;
@@ -46,29 +29,42 @@ static int load_server(struct hf_core *core, struct hf_bytes bytes)
 
     if (rv < 0)
         return rv;
-    core->recovery->was_clean = record.clean;
-    core->recovery->tail_lost =
-        host_crashed(core, &record) || (record.tail_lost && !HF_MUTANT(LOST_TAIL_FORGOTTEN));
+    core->recovery->before = record;
     return note_epoch(core, record.epoch);
 }
 
-static bool is_known(struct hf_core *core, const struct hf_record_client *record)
+static int refuse(struct hf_core *core, int code, enum hf_record_kind kind, uint64_t id,
+                  enum hf_record_kind other_kind, uint64_t other_id)
 {
+    core->recovery->load_conflict = (struct hf_load_conflict){kind, id, other_kind, other_id};
+    return code;
+}
+
+struct hf_load_conflict hf_core_load_conflict(const struct hf_core *core)
+{
+    return core->recovery->load_conflict;
+}
+
+static const struct hf_client *find_known(struct hf_core *core,
+                                          const struct hf_record_client *record)
+{
+    const struct hf_client *client = hf_client_find_id(core, record->id);
     struct hf_mon_args mon = {record->name, record->my_name, record->prog,
                               record->vers, record->proc,    {0}};
 
-    if (hf_client_find_id(core, record->id))
-        return true;
+    if (client)
+        return client;
     struct hf_peer peer = {.name = record->name, .addr = record->addrs[0], .local = record->local};
 
     if (record->protocol == HF_PROTOCOL_NLM)
-        return hf_client_find_nlm(core, &peer) != NULL;
-    return hf_client_find_nsm(core, &mon, &record->callback_host) != NULL;
+        return hf_client_find_nlm(core, &peer);
+    return hf_client_find_nsm(core, &mon, &record->callback_host);
 }
 
 static int load_client(struct hf_core *core, struct hf_bytes bytes)
 {
     struct hf_record_client record;
+    const struct hf_client *known;
     struct hf_client *client;
     int rv = hf_record_decode_client(bytes, &record);
 
@@ -76,12 +72,13 @@ static int load_client(struct hf_core *core, struct hf_bytes bytes)
         return rv;
     if (record.id == 0 || (record.protocol == HF_PROTOCOL_NLM && record.n_addrs == 0))
         return HF_EFORMAT;
-    if (is_known(core, &record))
-        return HF_EEXIST;
+    known = find_known(core, &record);
+    if (known)
+        return refuse(core, HF_EEXIST, HF_RECORD_CLIENT, record.id, HF_RECORD_CLIENT, known->id);
     rv = note_epoch(core, record.id >> 40);
     if (rv < 0)
         return rv;
-    client = hf_client_new(core, &record);
+    client = hf_client_new(core, &record, NULL);
     if (!client)
         return HF_ENOMEM;
     hf_client_set_registered(core, client, true);
@@ -93,10 +90,12 @@ static int hold(struct hf_core *core, struct hf_file *file, struct hf_owner *own
                 const struct hf_record_lock *record)
 {
     struct hf_want want = {owner, record->first, record->last, record->exclusive, true};
+    const struct hf_lock *other = hf_table_conflict(core, file, &want);
 
-    if (hf_table_conflict(core, file, &want) ||
-        hf_table_own(core, file, owner, record->first, record->last, NULL))
-        return HF_EEXIST;
+    if (!other)
+        other = hf_table_own(core, file, owner, record->first, record->last, NULL);
+    if (other)
+        return refuse(core, HF_EEXIST, HF_RECORD_LOCK, record->id, HF_RECORD_LOCK, other->id);
     return hf_lock_load(core, file, owner, record);
 }
 
@@ -112,10 +111,11 @@ int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record)
     if (HF_MUTANT(LOAD_FORGETS_SHARED) && !record->exclusive)
         return 0;
     if (!core->config.durable_locks) /* recorded when locks were durable */
-        return hf_batch_delete(hf_durable_gathering(core), HF_RECORD_LOCK, record->id);
+        return hf_batch_delete(&core->recovery->obsolete, HF_RECORD_LOCK, record->id);
     client = hf_client_find_id(core, record->client_id);
     if (!client || client->protocol != HF_PROTOCOL_NLM)
-        return HF_ENOENT;
+        return refuse(core, HF_ENOENT, HF_RECORD_LOCK, record->id, HF_RECORD_CLIENT,
+                      record->client_id);
     owner = hf_owner_get(core, client, record->svid, record->oh);
     if (!owner)
         return HF_ENOMEM;

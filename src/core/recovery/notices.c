@@ -134,6 +134,24 @@ static void notice_start(struct hf_core *core, struct hf_now now, struct hf_outc
         fill_notify(core, client, out);
 }
 
+/*
+ * The next start of a status monitor may go on with its state number. A host that is told of it a
+ * second time would free locks that the kernel has taken since, if it was itself booted in between
+ * and has forgotten the number. If memory runs out or the commit fails, it is told again.
+ */
+static void remember_told(struct hf_core *core, struct hf_now now, struct hf_client *client)
+{
+    struct hf_txn txn;
+
+    if (core->config.role != HF_ROLE_MONITOR || client->protocol != HF_PROTOCOL_NSM)
+        return;
+    hf_txn_begin(&txn, core, now, NULL);
+    if (hf_client_told(&txn, client) < 0)
+        hf_txn_abort(&txn);
+    else
+        hf_txn_commit(&txn);
+}
+
 static void notice_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                         enum hf_call_outcome outcome)
 {
@@ -144,13 +162,14 @@ static void notice_done(struct hf_core *core, struct hf_now now, struct hf_outca
         client->confirmed = true;
         client->notice_status = HF_NOTICE_DELIVERED;
         log_result(core, now, HF_EVENT_NOTICE_DELIVERED, client, outcall);
+        remember_told(core, now, client);
         end(core, now, client, outcall);
         return;
     }
     core->counters.notices_failed++;
     client->notice_status = HF_NOTICE_FAILING;
     log_result(core, now, HF_EVENT_NOTICE_FAILED, client, outcall);
-    if (outcall->attempts == core->config.call_attempts)
+    if (outcall->tried && outcall->attempts == core->config.call_attempts)
         hf_client_unreachable(core, now, client); /* NOT-03 */
     if (try_again(core, now, outcall))
         return;
@@ -205,11 +224,21 @@ void hf_notice_begin(struct hf_core *core, struct hf_client *client)
     client->notice_status = HF_NOTICE_PENDING;
 }
 
+/*
+ * A client of our locks is told at each start. A registration by SM_MON is told of a state number
+ * that was taken after it was made, or after it was last told of one (NSM-07).
+ */
+static bool is_to_be_told(const struct hf_core *core, const struct hf_client *client)
+{
+    return client->registered &&
+           (client->protocol == HF_PROTOCOL_NLM || client->epoch < core->recovery->number_epoch);
+}
+
 void hf_notice_begin_all(struct hf_core *core)
 {
     hf_list_foreach (node, &core->clients->all) {
         struct hf_client *client = hf_list_entry(node, struct hf_client, all);
-        if (client->registered)
+        if (is_to_be_told(core, client))
             hf_notice_begin(core, client);
     }
 }

@@ -58,8 +58,10 @@ struct notice {
 static void restarted(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       struct notice *notice)
 {
-    if (hf_client_crashed(core, now, client, notice->state, core->next_id, &notice->answer.wait) <
-        0) {
+    bool began;
+    uint32_t life = hf_client_restarts(client, notice->state, false, &began);
+
+    if (hf_client_crashed(core, now, client, notice->state, life, &notice->answer.wait) < 0) {
         notice->answer.busy = true;
         return;
     }
@@ -68,7 +70,6 @@ static void restarted(struct hf_core *core, struct hf_now now, struct hf_client 
     notice->news++;
 }
 
-/* If several clients are verified or released, the answer waits for the last one. */
 static void consider(struct hf_core *core, struct hf_now now, struct hf_client *client,
                      struct notice *notice)
 {
@@ -93,6 +94,19 @@ static void consider(struct hf_core *core, struct hf_now now, struct hf_client *
     notice->answer.busy |= result == HF_VERIFY_BUSY;
 }
 
+/*
+ * A host that uses several of our addresses is several clients. An answer can wait for one decision
+ * only; if more are to be made, the notice is left unanswered, and its repeat finds fewer.
+ */
+static void consider_one_of_several(struct hf_core *core, struct hf_now now,
+                                    struct hf_client *client, struct notice *notice)
+{
+    uint64_t before = notice->answer.wait.decision;
+
+    consider(core, now, client, notice);
+    notice->answer.busy |= before != 0 && notice->answer.wait.decision != before;
+}
+
 static void restart_by_address(struct hf_core *core, struct hf_now now, const struct hf_addr *from,
                                struct notice *notice)
 {
@@ -103,7 +117,7 @@ static void restart_by_address(struct hf_core *core, struct hf_now now, const st
         core->table->work++;
         next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
         if (counts(client) && known_as(client, notice->name, from))
-            consider(core, now, client, notice);
+            consider_one_of_several(core, now, client, notice);
     }
 }
 
@@ -113,7 +127,7 @@ static void restart_by_name(struct hf_core *core, struct hf_now now, struct noti
         struct hf_client *client = hf_list_entry(node, struct hf_client, all);
         core->table->work++;
         if (counts(client) && named(client, notice->name))
-            consider(core, now, client, notice);
+            consider_one_of_several(core, now, client, notice);
     }
 }
 

@@ -64,14 +64,14 @@ static void release_owner(struct hf_core *core, struct hf_now now, struct hf_cli
     }
 }
 
-/* Shares are in the order of their ids. */
+/* Shares are in the order of their lives. */
 static bool release_shares(struct hf_core *core, struct hf_client *client, uint64_t work_end)
 {
     struct hf_pending_release *r = &client->pending_release;
     struct hf_share *share;
 
     while ((share = hf_list_first(&client->shares, struct hf_share, in_client)) != NULL &&
-           share->id < r->before_id) {
+           share->life < r->before_life) {
         if (core->table->work++ >= work_end)
             return false;
         hf_share_drop(core, share);
@@ -90,7 +90,7 @@ static bool release_some(struct hf_core *core, struct hf_now now, struct hf_clie
     if (!release_shares(core, client, work_end))
         return false;
     while ((owner = hf_reflist_first(&r->owners, struct hf_owner, in_client)) != NULL &&
-           (r->before_id > 0 || client->n_unclaimed > 0)) {
+           (r->before_life > 0 || client->n_unclaimed > 0)) {
         if (core->table->work++ >= work_end)
             return HF_MUTANT(RELEASE_FORGETS_REST);
         release_owner(core, now, client, owner);
@@ -194,7 +194,8 @@ void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
 
     if (!hf_list_linked(&r->link)) {
         client->refs++;
-        r->before_id = r->late_id = r->seq = 0;
+        r->before_life = 0;
+        r->seq = 0;
         r->unclaimed = r->retry = r->crashed = false;
         r->state = 0;
         r->n = 0;
@@ -209,10 +210,8 @@ void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
     r->unclaimed |= release->unclaimed;
     r->retry |= release->retry;
     r->crashed |= release->crashed;
-    if (release->before_id > r->before_id)
-        r->before_id = release->before_id;
-    if (release->before_id > 0)
-        r->late_id = core->next_id;
+    if (release->before_life > r->before_life)
+        r->before_life = release->before_life;
     if (release->state != 0)
         r->state = release->state;
     restart(client);

@@ -8,16 +8,19 @@
 /* A lock record that was decoded: the codes of hf_core_load(). */
 int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record);
 
+/* What this start means, when everything is loaded. */
+struct hf_start hf_start_decide(const struct hf_core *core);
+
 void hf_grace_begin(struct hf_core *core, struct hf_now now);
 
 /* Tells an SM_MON client, when batch seq is durable, that the host it monitors has restarted. */
 void hf_status_call_begin(struct hf_core *core, struct hf_client *client, uint64_t seq);
 
-/* The client has restarted and has this state now: what it had before before_id is released, and
+/* The client has restarted and has this state now: what it got before this life is released, and
  * its record says so. HF_ENOMEM: an SM_MON client, and its notice must be repeated, because it
  * leads to a callback as well as to the record. (The release of an NLM client is retried.) */
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                      int32_t state, uint64_t before_id, struct hf_awaited *wait);
+                      int32_t state, uint32_t life, struct hf_awaited *wait);
 
 /* The client cannot be told of our restart: what it has not reclaimed is released (NOT-03). */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client);
@@ -27,12 +30,12 @@ void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum h
 
 /* What a client is to lose; where several fields are set, all that any of them describes. */
 struct hf_release {
-    uint64_t before_id; /* locks and shares with smaller ids; 0: none for that reason */
-    bool unclaimed;     /* locks that the client has not reclaimed */
-    int32_t state;      /* its new state number, to be recorded; 0: as before */
-    bool retry;         /* until it is durable; else the caller is refused if it fails at once */
-    bool crashed;       /* counted as found dead */
-    bool log;           /* an event, when all is released */
+    uint32_t before_life; /* locks and shares of earlier lives; 0: none for that reason */
+    bool unclaimed;       /* locks that the client has not reclaimed */
+    int32_t state;        /* its new state number, to be recorded; 0: as before */
+    bool retry;           /* until it is durable; else the caller is refused if it fails at once */
+    bool crashed;         /* counted as found dead */
+    bool log;             /* an event, when all is released */
     enum hf_event_kind event;
     int64_t n; /* what the event counts besides */
 };

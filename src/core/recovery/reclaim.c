@@ -48,7 +48,7 @@ static int claim(struct hf_txn *txn, const struct hf_file *file, const struct hf
     struct hf_lock *lock = NULL;
 
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
-        if (lock->unclaimed && hf_lock_claim(txn, lock) < 0)
+        if (lock->unclaimed && hf_lock_claim(txn, lock, want->life) < 0)
             return HF_ENOMEM;
     }
     return 0;

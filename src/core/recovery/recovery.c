@@ -9,6 +9,13 @@ void hf_recovery_init(struct hf_core *core)
     hf_list_init(&core->recovery->releasing);
     hf_list_init(&core->recovery->released);
     hf_list_init(&core->recovery->decisions);
+    hf_batch_init(&core->recovery->obsolete, core->alloc);
+}
+
+void hf_recovery_free(struct hf_core *core)
+{
+    hf_batch_clear(&core->recovery->obsolete);
+    hf_batch_free(&core->recovery->obsolete);
 }
 
 void hf_recovery_committed(struct hf_core *core)

@@ -8,7 +8,9 @@
 #define HF_CORE_RECOVERY_RECOVERY_H
 
 #include "base/list.h"
+#include "core/record.h"
 #include "core/request.h"
+#include "core/view.h"
 
 struct hf_client;
 struct hf_file;
@@ -23,6 +25,13 @@ struct hf_grace {
     uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
 };
 
+/* What a start means (start.c, SPEC section 14). */
+enum hf_start_number { HF_START_NEW_NUMBER, HF_START_KEEPS_NUMBER };
+struct hf_start {
+    enum hf_start_number number;
+    enum hf_unknown_locks unknown;
+};
+
 struct hf_recovery {
     struct hf_grace grace;
     struct hf_list releasing; /* clients that lose what they have: not all is released yet */
@@ -31,12 +40,18 @@ struct hf_recovery {
     bool release_stalled;     /* until the retry */
     struct hf_list decisions; /* hf_made_decision, not taken out yet */
     uint64_t state_seq;       /* batch that makes our state number durable */
-    bool was_clean;           /* the run before this one was stopped cleanly */
-    bool tail_lost; /* the host crashed: the newest locks of before may be unknown (DUR-02) */
+    struct hf_batch
+        obsolete; /* deletes what this run does not use; goes with the server's record */
+    struct hf_record_server before; /* the run before this one */
+    struct hf_start start;          /* what this start means */
+    uint64_t number_epoch;          /* the epoch in which our state number was taken */
+    bool locks_unknown; /* clients may hold locks that are not recorded: until grace ends */
     bool stopped;
+    struct hf_load_conflict load_conflict; /* the last that loading found */
 };
 
 void hf_recovery_init(struct hf_core *core);
+void hf_recovery_free(struct hf_core *core); /* what a start that is durable needs no more */
 
 /* A commit made everything up to now durable; a commit failed and was undone. */
 void hf_recovery_committed(struct hf_core *core);
@@ -67,9 +82,9 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
                               struct hf_awaited *wait);
 
-/* The same, but keeps what has before_id or a greater id. */
+/* Releases what the client got in lives before this one (clients.h); counts as release_all does. */
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 uint64_t before_id, struct hf_awaited *wait);
+                                 uint32_t life, struct hf_awaited *wait);
 
 /* Releases of much are made in slices (pending_release.c): the next one is to be made now. */
 bool hf_pending_release_is_due(const struct hf_core *core);

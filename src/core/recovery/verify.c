@@ -9,7 +9,7 @@
  *
  * A client is asked once at a time, and once a second at most, so that forged notices cannot be
  * used to flood it. What the client gets after its notice has arrived belongs to its new life and
- * stays, however long the verification takes (before_id).
+ * stays, however long the verification takes (struct hf_lives).
  */
 #include "base/programs.h"
 #include "core/clients/clients.h"
@@ -55,11 +55,12 @@ static void believe(struct hf_core *core, struct hf_now now, struct hf_client *c
                     struct hf_awaited *wait)
 {
     const struct hf_verification *v = &client->verification;
+    uint32_t life = HF_MUTANT(VERIFIED_TAKES_NEW) ? HF_LIFE_MAX + 1 : v->life;
 
     if (v->free_all)
-        (void)hf_client_release_before(core, now, client, v->before_id, wait);
+        (void)hf_client_release_before(core, now, client, life, wait);
     else
-        (void)hf_client_crashed(core, now, client, v->claimed, v->before_id, wait);
+        (void)hf_client_crashed(core, now, client, v->claimed, life, wait);
     core->counters.notifies_in_accepted++;
 }
 
@@ -69,10 +70,12 @@ static void decide(struct hf_core *core, struct hf_now now, struct hf_client *cl
     struct hf_verification *v = &client->verification;
     struct hf_awaited wait = {0};
 
-    v->id = v->outcall.id;
+    v->id = hf_outcall_cookie(core, &v->outcall);
     hf_outcall_end(core, &v->outcall);
     if (believed)
         believe(core, now, client, &wait);
+    else if (v->began)
+        hf_client_forget_state(client, v->claimed);
     if (wait.decision != 0)
         v->releasing = true;
     else
@@ -85,13 +88,13 @@ void hf_verify_released(struct hf_core *core, struct hf_client *client, uint64_t
     hf_decision_made(core, &client->verification.made, client, client->verification.id, seq);
 }
 
-/* The client cannot be asked. A shortage of this host (attempts is 0 then) says nothing about the
- * client; if it counted, a flood that uses up our files would make forged notices believed. */
+/* The client cannot be asked. If no question left this host, that says nothing about the client; if
+ * it counted, a flood that uses up our files would make forged notices believed. */
 static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                  enum hf_call_outcome outcome)
 {
     (void)outcome;
-    if (outcall->attempts == 0)
+    if (!outcall->tried)
         hf_outcall_pause(core, now, outcall, now.mono_ms + PAUSE_MS);
     else
         decide(core, now, client_of(outcall), !HF_MUTANT(VERIFY_NEVER_BELIEVES));
@@ -125,12 +128,6 @@ void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outca
     decide(core, now, client, believed);
 }
 
-/* When the client restarted: before the first LOCK that carried this state, or now. */
-static uint64_t since(const struct hf_core *core, const struct hf_client *client, int32_t state)
-{
-    return client->hint_id != 0 && client->hint_state == state ? client->hint_id : core->next_id;
-}
-
 enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                 int32_t state, bool free_all, uint64_t *decision)
 {
@@ -143,7 +140,7 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
         if (v->claimed != state)
             return HF_VERIFY_BUSY;
         v->free_all = v->free_all && free_all;
-        *decision = v->outcall.id;
+        *decision = hf_outcall_cookie(core, &v->outcall);
         return HF_VERIFY_PENDING;
     }
     if (v->releasing && v->claimed == state) {
@@ -155,10 +152,10 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
     client->refs++;
     v->claimed = state;
     v->free_all = free_all;
-    v->before_id = since(core, client, state);
+    v->life = hf_client_restarts(client, state, free_all, &v->began);
     hf_outcall_begin(core, &v->outcall, &verify_ops, 0);
     if (v->asked_ms != 0)
         hf_outcall_pause(core, now, &v->outcall, v->asked_ms + PAUSE_MS);
-    *decision = v->outcall.id;
+    *decision = hf_outcall_cookie(core, &v->outcall);
     return HF_VERIFY_PENDING;
 }

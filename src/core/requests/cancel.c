@@ -1,7 +1,9 @@
 /*
- * CANCEL: removes the waiter of that owner, file, range and mode. Without such a waiter the answer
- * is GRANTED as well, unless the owner holds the lock already: then it is DENIED, from which the
- * client learns that it owns the lock (docs/PROTOCOL-NOTES.md, "Other clients").
+ * CANCEL: removes the waiter of that owner, file, range and mode. (A waiter in the stronger mode
+ * may stand for a shared request as well. If it is cancelled, that request is made again when its
+ * client polls.) Without such a waiter the answer is GRANTED as well, unless the owner holds the
+ * lock already: then it is DENIED, from which the client learns that it owns the lock
+ * (docs/PROTOCOL-NOTES.md, "Other clients").
  */
 #include "core/internal.h"
 #include "core/requests/requests.h"
@@ -14,7 +16,7 @@ static struct hf_answer take_back(struct hf_core *core, struct hf_now now,
     struct hf_waiter *waiter = hf_waiter_find(core, s->file, want);
 
     (void)now;
-    if (waiter && !waiter->granting) {
+    if (waiter && waiter->exclusive == want->exclusive) {
         if (!HF_MUTANT(CANCEL_IGNORED))
             hf_waiter_remove(core, waiter);
         return (struct hf_answer){HF_STAT_GRANTED};

@@ -8,13 +8,41 @@
 #include "core/recovery/recovery.h"
 #include "core/requests/requests.h"
 
+static enum hf_durability durability_of(const struct hf_core_config *config)
+{
+    if (!config->durable_locks)
+        return HF_DURABILITY_NONE;
+    return config->unflushed ? HF_DURABILITY_PROCESS : HF_DURABILITY_FULL;
+}
+
+/*
+ * What was found at the start and is not used is deleted with the record of that start, again if
+ * that batch fails: it must not outlive the run, because the clients that it names may go.
+ */
+static bool add_obsolete(struct hf_core *core)
+{
+    const struct hf_batch *obsolete = &core->recovery->obsolete;
+
+    if (obsolete->n_ops == 0 || !core->durable->server_dirty || core->durable->in_flight ||
+        !core->durable->wanted)
+        return true;
+    return hf_batch_append(hf_durable_gathering(core), obsolete) == 0;
+}
+
 const struct hf_batch *hf_core_take_batch(struct hf_core *core)
 {
     struct hf_record_server server = {
-        core->epoch, core->recovery->stopped, core->recovery->tail_lost, {0}};
+        .epoch = core->epoch,
+        .clean = core->recovery->stopped,
+        .locks_unknown = core->recovery->locks_unknown,
+        .role = core->config.role,
+        .durability = durability_of(&core->config),
+        .number_epoch = core->recovery->number_epoch,
+    };
 
-    if (core->config.unflushed && !core->recovery->stopped)
-        memcpy(server.boot_id, core->config.boot_id, sizeof(server.boot_id));
+    memcpy(server.boot_id, core->config.boot_id, sizeof(server.boot_id));
+    if (!add_obsolete(core))
+        return NULL; /* out of memory; the caller asks again after its next event */
     return hf_durable_take(core, &server);
 }
 
@@ -34,6 +62,8 @@ void hf_core_batch_done(struct hf_core *core, struct hf_now now, uint64_t seq, i
         failed(core, now, seq, error);
         return;
     }
+    if (core->durable->server_in_flight)
+        hf_recovery_free(core);
     hf_durable_done(core, seq);
     hf_recovery_committed(core);
     hf_turn_end(core, now);

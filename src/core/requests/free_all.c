@@ -12,11 +12,13 @@
 #include "core/table/table.h"
 
 static void free_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                        struct hf_answer *answer)
+                        int32_t state, struct hf_answer *answer)
 {
     struct hf_awaited wait = {answer->seq, answer->decision};
+    bool began;
+    uint32_t life = hf_client_restarts(client, state, true, &began);
 
-    if (hf_client_release_all(core, now, client, &wait) < 0)
+    if (hf_client_release_before(core, now, client, life, &wait) < 0)
         answer->stat = HF_STAT_DENIED_NOLOCKS;
     answer->seq = wait.seq;
     answer->decision = wait.decision;
@@ -31,6 +33,7 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
     for (struct hf_alias *alias = hf_alias_find(core, &peer->addr); alias; alias = next) {
         struct hf_client *client = alias->client;
         enum hf_verify_result result = HF_VERIFY_BELIEVED;
+        uint64_t decision = answer.decision;
         core->table->work++;
         next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
         if (client->protocol != HF_PROTOCOL_NLM || !hf_name_equal(client->name, peer->name))
@@ -38,8 +41,12 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
         if (!proven)
             result = hf_verify(core, now, client, state, true, &answer.decision);
         if (result == HF_VERIFY_BELIEVED)
-            free_client(core, now, client, &answer);
+            free_client(core, now, client, state, &answer);
         else if (result == HF_VERIFY_BUSY)
+            answer.stat = HF_STAT_DENIED_NOLOCKS;
+        /* Several clients (the host uses several of our addresses), several decisions: the answer
+         * can wait for one only, so the host must repeat the request. */
+        if (decision != 0 && answer.decision != decision)
             answer.stat = HF_STAT_DENIED_NOLOCKS;
     }
     return hf_request_answer(core, now, answer);

@@ -13,9 +13,9 @@ int hf_core_start(struct hf_core *core, struct hf_now now)
     return 0;
 }
 
-bool hf_core_lost_tail(const struct hf_core *core)
+enum hf_unknown_locks hf_core_unknown_locks(const struct hf_core *core)
 {
-    return core->recovery->tail_lost;
+    return core->recovery->locks_unknown ? core->recovery->start.unknown : HF_UNKNOWN_NONE;
 }
 
 uint64_t hf_core_stop(struct hf_core *core, struct hf_now now)

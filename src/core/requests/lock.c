@@ -21,18 +21,6 @@ static bool carries_other_state(const struct hf_client *client, int32_t state)
            !hf_pending_release_is_for(client, state);
 }
 
-static void note_state(struct hf_core *core, struct hf_client *client, int32_t state)
-{
-    if (!carries_other_state(client, state))
-        return;
-    core->counters.state_hints++; /* followed only if the client confirms it by SM_NOTIFY */
-    if (client->hint_state == state)
-        return; /* noted and logged already */
-    client->hint_state = state;
-    client->hint_id = core->next_id;
-    hf_client_event(core, HF_EVENT_STATE_HINT, client, state, client->m.state, 0);
-}
-
 /* The client's record with the addresses and the transport of this request. */
 static struct hf_client_mutable current(const struct hf_client *client, const struct hf_peer *peer,
                                         const struct hf_lock_args *args)
@@ -82,15 +70,17 @@ static int note_client(struct hf_core *core, struct hf_now now, struct hf_client
     return 0;
 }
 
-/* blocker is NULL if the request only waits for its turn: that closes no circle. */
+/* blocker is NULL if the request only waits for its turn: that closes no circle. weaker: the
+ * owner's waiter for the same range in shared mode, which becomes exclusive; NULL: none. */
 static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
                                       const struct hf_peer *peer, const struct hf_lock_args *args,
                                       const struct hf_subject *s, const struct hf_want *want,
-                                      const struct hf_lock *blocker)
+                                      const struct hf_lock *blocker, struct hf_waiter *weaker)
 {
     struct hf_txn txn;
 
-    if (hf_limit_waiter(core, s->owner, s->file) < 0 || hf_limit_one(core, s->client, s->file) < 0)
+    if (!weaker && (hf_limit_waiter(core, s->owner, s->file) < 0 ||
+                    hf_limit_one(core, s->client, s->file) < 0))
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if ((blocker || HF_MUTANT(DEADLOCK_BY_QUEUE)) && hf_deadlock_of_locks(core, s->file, want)) {
         core->counters.deadlocks++;
@@ -99,6 +89,12 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
     if (!s->client->registered &&
         note_client(core, now, s->client, current(s->client, peer, args)) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    if (weaker) {
+        hf_waiter_repeated(weaker, peer, args, want->life);
+        hf_waiter_strengthen(core, weaker);
+        hf_owner_review_later(core, s->owner);
+        return (struct hf_answer){HF_STAT_BLOCKED, weaker->seq};
+    }
     hf_txn_begin_giving(&txn, core, now, NULL);
     if (hf_waiter_add(&txn, peer, args, s->file, want) < 0) {
         hf_txn_abort(&txn);
@@ -109,21 +105,14 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
     return (struct hf_answer){HF_STAT_BLOCKED, hf_txn_commit(&txn)};
 }
 
-/* A repeated request: the first one still waits, or its callback is under way. */
-static struct hf_answer repeated(struct hf_core *core, struct hf_waiter *waiter,
-                                 const struct hf_lock_args *args, const struct hf_want *want)
+/* A blocking request whose owner waits for the range already, in this mode or a stronger one. */
+static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *peer,
+                                 const struct hf_lock_args *args, const struct hf_want *want,
+                                 struct hf_waiter *waiter)
 {
     struct hf_answer answer = {HF_STAT_BLOCKED, waiter->seq};
 
-    if (waiter->granting) {
-        /* This answer tells the client of the grant, so the callback must end: the client no longer
-         * waits, would answer DENIED, and so free a lock in use. */
-        answer = (struct hf_answer){HF_STAT_GRANTED, waiter->file->seq};
-        hf_waiter_confirm_range(core, waiter->owner, waiter->file, waiter->first, waiter->last);
-        return answer;
-    }
-    if (args->state != 0)
-        waiter->state = args->state; /* the client waits again after its restart */
+    hf_waiter_repeated(waiter, peer, args, want->life);
     /* A circle of locks can close after the request was looked at: a failed commit gave a lock
      * back, or a thread of a process that waits got one. Clients ask again every 30 s, which is
      * often enough to look for it, and for what a search that was cut has missed. */
@@ -161,22 +150,19 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     struct hf_waiter *before = hf_waiter_find(core, s->file, want);
     const struct hf_lock *blocker;
 
-    if (before && !before->granting && hf_table_covers(core, s->file, want, true)) {
-        /* The owner has got it meanwhile, as part of another grant, and need not wait any more. */
-        hf_waiter_remove(core, before);
-        before = NULL;
+    if (before && before->exclusive == want->exclusive) {
+        if (hf_table_covers(core, s->file, want, true)) {
+            /* The owner has got it meanwhile, by another grant, and need not wait any more. */
+            hf_waiter_remove(core, before);
+            before = NULL;
+        } else if (args->block) {
+            return repeated(core, peer, args, want, before);
+        }
     }
-    if (before && before->granting && hf_waiter_is_former(before) && !want->late) {
-        /* Granted before a restart of the client; from now on it is a lock from after the restart.
-         */
-        hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
-        return acquire(core, now, peer, args, s, want);
-    }
-    if (before && (args->block || before->granting))
-        return repeated(core, before, args, want);
     /* A process that waits makes no other request. So it knows of an earlier grant in this range,
      * and the callback for that must end: clients compare the range but not the mode, and their
-     * DENIED would free a lock in use. */
+     * DENIED would free a lock in use. If this request repeats the one that was granted, its answer
+     * tells the client of the grant. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
     blocker = hf_table_conflict(core, s->file, want);
     if (HF_MUTANT(UPGRADE_UNCHECKED) && blocker && !blocker->exclusive &&
@@ -187,9 +173,11 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
         return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
     if (!blocker && may_have_now(core, args, s->file, want))
         return acquire(core, now, peer, args, s, want);
-    if (args->block)
-        return begin_to_wait(core, now, peer, args, s, want, blocker);
-    return denied(core, s->file, blocker);
+    if (!args->block)
+        return denied(core, s->file, blocker);
+    if (before && before->exclusive)
+        return repeated(core, peer, args, want, before);
+    return begin_to_wait(core, now, peer, args, s, want, blocker, before);
 }
 
 /*
@@ -223,7 +211,8 @@ static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
     if (!core->config.durable_locks || args->unmonitored ||
         hf_subject_find(core, now, peer, args, &s) < 0)
         return answer;
-    struct hf_want want = {s.owner, range->first, range->last, args->exclusive, true};
+    struct hf_want want = {s.owner,         range->first, range->last,
+                           args->exclusive, true,         s.client->lives.now};
     if (hf_table_covers(core, s.file, &want, true) && !carries_other_state(s.client, args->state))
         answer = hf_reclaim(core, now, s.file, &want);
     hf_subject_put(core, now, &s);
@@ -252,8 +241,8 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
     }
     struct hf_want want = {s.owner, range.first, range.last, args->exclusive,
                            !args->unmonitored && core->config.durable_locks};
-    note_state(core, s.client, args->state);
-    want.late = hf_client_left_state(s.client, args->state);
+    core->counters.state_hints += carries_other_state(s.client, args->state);
+    want.life = hf_client_life(core, s.client, args->state);
     answer = args->reclaim ? hf_reclaim(core, now, s.file, &want)
                            : decide(core, now, peer, args, &s, &want);
     hf_subject_put(core, now, &s);

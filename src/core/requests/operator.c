@@ -122,4 +122,5 @@ int hf_core_notify_again(struct hf_core *core, struct hf_now now, uint64_t clien
 void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits)
 {
     core->config.limits = *limits;
+    hf_limits_raise(core, limits);
 }

@@ -20,8 +20,10 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
         hf_share_drop(core, share);
         share = NULL;
     }
-    if (share && share->mode == args->mode && share->access == args->access)
+    if (share && share->mode == args->mode && share->access == args->access) {
+        hf_share_renew(share);
         return HF_STAT_GRANTED;
+    }
     if (args->reclaim && !core->recovery->grace.active)
         return HF_STAT_DENIED_GRACE_PERIOD;
     if (hf_share_conflicts(file, share, args->mode, args->access))
@@ -35,6 +37,7 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
         return HF_STAT_DENIED_NOLOCKS;
     }
     hf_share_set(share, args->mode, args->access);
+    hf_share_renew(share);
     return HF_STAT_GRANTED;
 }
 

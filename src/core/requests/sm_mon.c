@@ -67,7 +67,7 @@ static struct hf_client *get(struct hf_core *core, struct hf_now now, const stru
     }
     record.id = hf_core_new_id(core);
     record.n_addrs = hf_name_is_addr(args->mon_name, &record.addrs[0]) ? 1 : 0;
-    return hf_client_new(core, &record);
+    return hf_client_new(core, &record, NULL);
 }
 
 static struct hf_client_mutable wanted(const struct hf_client *client, const struct hf_peer *peer,

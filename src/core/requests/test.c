@@ -49,7 +49,7 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
     if (lock) {
         answer.stat = HF_STAT_DENIED;
         answer.holder = holder_of(lock);
-    } else if (core->recovery->grace.active && core->recovery->tail_lost) {
+    } else if (core->recovery->grace.active && core->recovery->locks_unknown) {
         answer.stat = HF_STAT_DENIED_GRACE_PERIOD; /* some held locks are unknown likewise */
     }
     answer.seq = file ? file->seq : 0;

@@ -1,6 +1,9 @@
 /*
  * UNLOCK (NLM-02): releases whatever the owner holds in the range, and the waiters for it are
  * served. Unlocking a range without locks is GRANTED. UNLOCK works during grace, too.
+ *
+ * A client forgets the lock whatever the answer is. So DENIED_NOLOCKS (no memory; or a peer has cut
+ * its locks into too many) is not sent: the client asks again (nlm/answer.c).
  */
 #include "core/durable/durable.h"
 #include "core/internal.h"

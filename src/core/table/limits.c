@@ -16,14 +16,14 @@
  *
  * An UNLOCK in the middle of a lock makes two of it. It must not be refused, because the client
  * forgets the lock whatever the answer is. So it may exceed the limits, and so may the reclaim of
- * locks that were held like that; but only by HF_LOCKS_BEYOND, because a peer could cut one lock
- * into any number.
+ * locks that were held like that; but only by limits.beyond, because a peer could cut one lock
+ * into any number. For an UNLOCK the highest limits count under which locks were granted
+ * (table->highest): an operator who lowers a limit means new locks.
  */
-static enum hf_limit limit_hit(const struct hf_core *core, const struct hf_client *client,
-                               const struct hf_file *file, uint64_t more, uint64_t beyond)
+static enum hf_limit limit_hit(const struct hf_core *core, const struct hf_limits *limits,
+                               const struct hf_client *client, const struct hf_file *file,
+                               uint64_t more, uint64_t beyond)
 {
-    const struct hf_limits *limits = &core->config.limits;
-
     if ((uint64_t)client->n_locks + client->n_shares + client->n_waiters + more >
         limits->locks_per_client + beyond)
         return HF_LIMIT_LOCKS_PER_CLIENT;
@@ -38,12 +38,54 @@ static enum hf_limit limit_hit(const struct hf_core *core, const struct hf_clien
     return HF_LIMITS;
 }
 
-static enum hf_limit owner_limit_hit(const struct hf_core *core, const struct hf_owner *owner,
-                                     const struct hf_file *file, uint64_t more, uint64_t beyond)
+static enum hf_limit owner_limit_hit(const struct hf_core *core, const struct hf_limits *limits,
+                                     const struct hf_owner *owner, const struct hf_file *file,
+                                     uint64_t more, uint64_t beyond)
 {
-    if (owner->n_locks + more > core->config.limits.locks_per_owner + beyond)
+    if (owner->n_locks + more > limits->locks_per_owner + beyond)
         return HF_LIMIT_LOCKS_PER_OWNER;
-    return limit_hit(core, owner->client, file, more, beyond);
+    return limit_hit(core, limits, owner->client, file, more, beyond);
+}
+
+static void at_least(uint32_t *highest, uint64_t to)
+{
+    if (to > *highest)
+        *highest = to < UINT32_MAX ? (uint32_t)to : UINT32_MAX;
+}
+
+void hf_limits_raise(struct hf_core *core, const struct hf_limits *limits)
+{
+    struct hf_limits *highest = &core->table->highest;
+
+    at_least(&highest->locks_per_owner, limits->locks_per_owner);
+    at_least(&highest->locks_per_client, limits->locks_per_client);
+    at_least(&highest->locks_per_host, limits->locks_per_host);
+    at_least(&highest->locks_per_file, limits->locks_per_file);
+    at_least(&highest->locks, limits->locks);
+}
+
+void hf_limits_loaded(struct hf_core *core, const struct hf_lock *lock)
+{
+    const struct hf_client *client = hf_lock_owner(lock)->client;
+    struct hf_limits *highest = &core->table->highest;
+
+    at_least(&highest->locks_per_owner, hf_lock_owner(lock)->n_locks);
+    at_least(&highest->locks_per_client, client->n_locks);
+    at_least(&highest->locks_per_host, client->host->n_held);
+    at_least(&highest->locks_per_file, lock->file->n_locks);
+    at_least(&highest->locks, core->table->n_locks);
+}
+
+void hf_limits_granted(struct hf_core *core, const struct hf_owner *owner,
+                       const struct hf_file *file)
+{
+    struct hf_limits *highest = &core->table->highest;
+
+    at_least(&highest->locks_per_owner, owner->n_locks);
+    at_least(&highest->locks_per_client, owner->client->n_locks);
+    at_least(&highest->locks_per_host, owner->client->host->n_held);
+    at_least(&highest->locks_per_file, file->n_locks);
+    at_least(&highest->locks, core->table->n_locks);
 }
 
 static int count_hit(struct hf_core *core, enum hf_limit limit, const struct hf_client *client)
@@ -53,19 +95,21 @@ static int count_hit(struct hf_core *core, enum hf_limit limit, const struct hf_
 
 int hf_limit_one(struct hf_core *core, const struct hf_client *client, const struct hf_file *file)
 {
-    return count_hit(core, limit_hit(core, client, file, 1, 0), client);
+    return count_hit(core, limit_hit(core, &core->config.limits, client, file, 1, 0), client);
 }
 
 static int limit_growth(struct hf_core *core, const struct hf_file *file,
                         const struct hf_want *want, uint64_t beyond)
 {
+    const struct hf_limits *limits = &core->config.limits;
     int more;
 
-    if (owner_limit_hit(core, want->owner, file, HF_TABLE_GROWTH_MAX, beyond) == HF_LIMITS)
+    if (owner_limit_hit(core, limits, want->owner, file, HF_TABLE_GROWTH_MAX, beyond) == HF_LIMITS)
         return 0; /* far from any limit, as nearly always */
     more = hf_table_growth(core, file, want);
     return more > 0
-               ? count_hit(core, owner_limit_hit(core, want->owner, file, (uint64_t)more, beyond),
+               ? count_hit(core,
+                           owner_limit_hit(core, limits, want->owner, file, (uint64_t)more, beyond),
                            want->owner->client)
                : 0;
 }
@@ -77,12 +121,14 @@ int hf_limit_lock(struct hf_core *core, const struct hf_file *file, const struct
 
 int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const struct hf_want *want)
 {
-    return limit_growth(core, file, want, HF_LOCKS_BEYOND);
+    return limit_growth(core, file, want, core->config.limits.beyond);
 }
 
 int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want)
 {
-    enum hf_limit limit = owner_limit_hit(core, want->owner, file, 1, HF_LOCKS_BEYOND);
+    const struct hf_limits *limits =
+        HF_MUTANT(UNLOCK_LIMITED) ? &core->config.limits : &core->table->highest;
+    enum hf_limit limit = owner_limit_hit(core, limits, want->owner, file, 1, limits->beyond);
 
     return limit != HF_LIMITS && hf_table_splits(core, file, want)
                ? count_hit(core, limit, want->owner->client)

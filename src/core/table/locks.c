@@ -21,7 +21,7 @@ static struct hf_lock *new_lock(struct hf_core *core, uint64_t id, struct hf_fil
         .acquired_at_ms = acquired_at_ms,
         .exclusive = want->exclusive,
         .durable = want->durable,
-        .late = want->late,
+        .life = want->life,
     };
     want->owner->refs++;
     file->refs++;
@@ -113,13 +113,15 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                  const struct hf_record_lock *record)
 {
-    struct hf_want want = {owner, record->first, record->last, record->exclusive, true};
+    struct hf_want want = {owner, record->first,           record->last, record->exclusive,
+                           true,  owner->client->lives.now};
     struct hf_lock *lock = new_lock(core, record->id, file, &want, record->acquired_at_ms);
 
     if (!lock)
         return HF_ENOMEM;
     lock->unclaimed = true;
     link_lock(core, lock);
+    hf_limits_loaded(core, lock);
     return 0;
 }
 
@@ -160,10 +162,13 @@ static const struct hf_undo_ops add_undo = {revert_add, NULL};
 static const struct hf_undo_ops remove_undo = {revert_remove, keep_remove};
 static const struct hf_undo_ops claim_undo = {revert_claim, NULL};
 
-int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock)
+/* The life stays if the claim is undone: the lock is unclaimed again, and goes when grace ends. */
+int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint16_t life)
 {
     if (hf_undo_reserve(txn->core) < 0)
         return HF_ENOMEM;
+    if (life > lock->life)
+        lock->life = life;
     hf_lock_set_unclaimed(txn->core, lock, false);
     hf_undo_push(txn->core, (struct hf_undo){&claim_undo, .object = lock});
     return 0;

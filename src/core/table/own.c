@@ -342,13 +342,13 @@ bool hf_lock_is_releasing(const struct hf_lock *lock)
 {
     const struct hf_pending_release *r = &hf_lock_owner(lock)->client->pending_release;
 
-    return hf_list_linked(&r->link) && (lock->id < (lock->late ? r->late_id : r->before_id) ||
-                                        (r->unclaimed && lock->unclaimed));
+    return hf_list_linked(&r->link) &&
+           (lock->life < r->before_life || (r->unclaimed && lock->unclaimed));
 }
 
 bool hf_share_is_releasing(const struct hf_share *share)
 {
     const struct hf_pending_release *r = &share->client->pending_release;
 
-    return hf_list_linked(&r->link) && share->id < r->before_id;
+    return hf_list_linked(&r->link) && share->life < r->before_life;
 }

@@ -12,24 +12,12 @@
 #include "core/internal.h"
 #include "core/table/private.h"
 
-/* The lock may be from before a restart of its client (hint_id in clients.h). */
-static bool is_former(const struct hf_lock *lock)
-{
-    return lock->late || lock->id < hf_lock_owner(lock)->client->hint_id;
-}
-
-static bool is_releasing(const struct hf_lock *lock)
-{
-    return hf_lock_is_releasing(lock) && !HF_MUTANT(RELEASING_MERGED);
-}
-
-/* Adds what is left of a lock that was taken out, under the given id. A new id does not make it a
- * lock from after a restart. */
+/* Adds what is left of a lock that was taken out, under the given id. */
 static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id, uint64_t first,
                     uint64_t last)
 {
     struct hf_want rest = {hf_lock_owner(lock), first,         last,
-                           lock->exclusive,     lock->durable, is_former(lock)};
+                           lock->exclusive,     lock->durable, lock->life};
 
     return hf_lock_add(txn, lock->file, &rest, id, lock->acquired_at_ms, lock->unclaimed, true);
 }
@@ -39,7 +27,7 @@ static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id,
 static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint64_t last,
                  bool donor)
 {
-    bool whole = is_releasing(lock) || HF_MUTANT(UNLOCK_WHOLE);
+    bool whole = hf_lock_is_releasing(lock) || HF_MUTANT(UNLOCK_WHOLE);
     bool left = lock->node.first < first && !whole;
     bool right = lock->node.last > last && !whole && !(HF_MUTANT(SPLIT_LOSES_REST) && left);
     uint64_t right_id = left ? hf_core_new_id(txn->core) : lock->id;
@@ -57,7 +45,7 @@ bool hf_table_splits(const struct hf_core *core, const struct hf_file *file,
     const struct hf_lock *lock =
         hf_table_own(core, file, want->owner, want->first, want->last, NULL);
 
-    return lock && !is_releasing(lock) && lock->node.first < want->first &&
+    return lock && !hf_lock_is_releasing(lock) && lock->node.first < want->first &&
            lock->node.last > want->last;
 }
 
@@ -84,17 +72,11 @@ struct whole {
     bool upgraded;
 };
 
-/* Locks from before and from after a restart are kept apart, because only the former are released
- * when a notice confirms the restart. */
-static bool same_incarnation(const struct hf_lock *lock, const struct hf_want *want)
-{
-    return is_former(lock) == want->late;
-}
-
+/* Locks of different lives of a client are kept apart: a notice releases those of former lives. */
 static bool alike(const struct hf_lock *lock, const struct hf_want *want)
 {
     return lock->exclusive == want->exclusive && lock->durable == want->durable &&
-           !lock->unclaimed && same_incarnation(lock, want) && !is_releasing(lock);
+           !lock->unclaimed && lock->life == want->life && !hf_lock_is_releasing(lock);
 }
 
 /* One of the owner's locks overlaps or borders on the whole: it is merged, cut, or left alone. */
@@ -103,8 +85,9 @@ static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole 
 {
     bool inside = lock->node.first >= asked->first && lock->node.last <= asked->last;
     bool merges = alike(lock, &whole->want);
-    bool donor = whole->id == 0 && lock->durable == whole->want.durable && !is_releasing(lock) &&
-                 (merges || (inside && same_incarnation(lock, &whole->want)));
+    bool donor = whole->id == 0 && lock->durable == whole->want.durable &&
+                 !hf_lock_is_releasing(lock) &&
+                 (merges || (inside && lock->life == whole->want.life));
 
     if (!merges && !hf_range_overlap(lock->node.first, lock->node.last, asked->first, asked->last))
         return 0;
@@ -137,19 +120,22 @@ static bool any_durable(const struct hf_core *core, const struct hf_file *file,
 }
 
 /*
- * A delayed request from before a restart that overlaps a lock from after it counts as one from
- * after it: losing that lock with the notice would be worse than keeping what was requested late.
+ * A delayed request of a former life that overlaps a lock of a later one counts as one of that:
+ * losing that lock with the notice would be worse than keeping what was requested late.
  */
-static bool all_former(const struct hf_core *core, const struct hf_file *file,
-                       const struct hf_want *want)
+static uint16_t latest_life(const struct hf_core *core, const struct hf_file *file,
+                            const struct hf_want *want)
 {
     struct hf_lock *lock = NULL;
+    uint16_t life = want->life;
 
+    if (life == want->owner->client->lives.now)
+        return life;
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
-        if (!is_former(lock))
-            return false;
+        if (lock->life > life)
+            life = (uint16_t)lock->life;
     }
-    return true;
+    return life;
 }
 
 /* The owner's first lock that overlaps or borders on what is asked, or the next one after it. */
@@ -168,6 +154,47 @@ static bool is_part_of(const struct hf_want *asked, const struct hf_lock *lock)
     return alike(lock, asked) && lock->node.first <= asked->first && lock->node.last >= asked->last;
 }
 
+/* The owner's first exclusive lock in the range, which a grant must not weaken; NULL: none. */
+static struct hf_lock *first_exclusive(const struct hf_core *core, const struct hf_file *file,
+                                       const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->exclusive && !hf_lock_is_releasing(lock))
+            return lock;
+    }
+    return NULL;
+}
+
+/* A lock that a former life holds exclusively stays exclusive, in case the client did not restart,
+ * and becomes the asking life's, so that no crash notice takes it. */
+int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked)
+{
+    struct hf_want rest = *asked;
+    const struct hf_lock *lock;
+
+    while (!asked->exclusive && !HF_MUTANT(GRANT_WEAKENS) &&
+           (lock = first_exclusive(txn->core, file, &rest)) != NULL) {
+        struct hf_want before = rest, part = rest;
+        bool former = lock->life < asked->life;
+
+        part.exclusive = true;
+        if (lock->node.first > rest.first)
+            part.first = lock->node.first;
+        if (lock->node.last < rest.last)
+            part.last = lock->node.last;
+        before.last = part.first - 1;
+        if ((part.first > rest.first && hf_table_set(txn, file, &before) < 0) ||
+            (former && hf_table_set(txn, file, &part) < 0))
+            return HF_ENOMEM;
+        if (part.last == rest.last)
+            return 0;
+        rest.first = part.last + 1;
+    }
+    return hf_table_set(txn, file, &rest);
+}
+
 int hf_table_growth(const struct hf_core *core, const struct hf_file *file,
                     const struct hf_want *want)
 {
@@ -176,14 +203,14 @@ int hf_table_growth(const struct hf_core *core, const struct hf_file *file,
     int growth = 1;
 
     asked.durable = want->durable || any_durable(core, file, want);
-    asked.late = want->late && all_former(core, file, want);
+    asked.life = latest_life(core, file, want);
     while ((lock = own_around(core, file, &asked, lock)) != NULL) {
         if (is_part_of(&asked, lock))
             return 0;
         if (alike(lock, &asked))
             growth--;
         else if (hf_range_overlap(lock->node.first, lock->node.last, asked.first, asked.last))
-            growth += is_releasing(lock)
+            growth += hf_lock_is_releasing(lock)
                           ? -1
                           : (lock->node.first < asked.first) + (lock->node.last > asked.last) - 1;
     }
@@ -199,8 +226,8 @@ int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
 
     if (lock && !asked->durable)
         whole.want.durable = any_durable(core, file, asked);
-    if (lock && asked->late)
-        whole.want.late = all_former(core, file, asked);
+    if (lock)
+        whole.want.life = latest_life(core, file, asked);
     if (lock && is_part_of(&whole.want, lock))
         return 0; /* the owner holds all of it already */
     for (; lock; lock = next) {

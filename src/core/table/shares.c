@@ -65,6 +65,15 @@ void hf_share_set(struct hf_share *share, uint32_t mode, uint32_t access)
     share->access = (uint8_t)access;
 }
 
+void hf_share_renew(struct hf_share *share)
+{
+    if (share->life == share->client->lives.now)
+        return;
+    share->life = share->client->lives.now;
+    hf_list_remove(&share->in_client);
+    hf_list_add_tail(&share->client->shares, &share->in_client);
+}
+
 struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                               struct hf_bytes oh)
 {
@@ -75,7 +84,8 @@ struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, st
     share = hf_slab_take(&core->table->share_slab);
     if (!share)
         return NULL;
-    *share = (struct hf_share){.id = hf_core_new_id(core), .client = client, .file = file};
+    *share = (struct hf_share){
+        .id = hf_core_new_id(core), .client = client, .file = file, .life = client->lives.now};
     share->oh = hf_malloc(core->alloc, oh.len + 1);
     if (!share->oh) {
         hf_slab_give(&core->table->share_slab, share);

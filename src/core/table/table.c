@@ -6,6 +6,7 @@ int hf_table_init(struct hf_core *core)
 {
     struct hf_table *table = core->table;
 
+    table->highest = core->config.limits;
     hf_list_init(&table->woken);
     hf_list_init(&table->review);
     hf_list_init(&table->no_waiting.waiters);

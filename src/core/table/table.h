@@ -27,6 +27,7 @@
 #include "base/reflist.h"
 #include "base/refmap.h"
 #include "core/common/flex.h"
+#include "core/config.h"
 #include "core/record.h"
 
 struct hf_client;
@@ -42,14 +43,14 @@ struct hf_lock {
     uint64_t id; /* the slab's word, too; its upper bits are the epoch it was granted in */
     struct hf_itree_node node; /* in file->exclusive or file->shared; its tag is the owner */
     struct hf_file *file;
-    hf_ref own_left, own_right; /* in owner->locks, or its neighbours in owner->recent */
-    int64_t acquired_at_ms : 56;
-    bool recent : 1; /* in owner->recent */
-    bool held : 1;   /* else it was removed, and is only kept for undo */
+    hf_ref own_left, own_right;  /* in owner->locks, or its neighbours in owner->recent */
+    int64_t acquired_at_ms : 43; /* wall clock: until the year 2109 */
+    uint64_t life : 16;          /* of its client (clients.h) */
+    bool recent : 1;             /* in owner->recent */
+    bool held : 1;               /* else it was removed, and is only kept for undo */
     bool exclusive : 1;
     bool durable : 1;   /* has a record */
     bool unclaimed : 1; /* held from before the restart, and not reclaimed yet */
-    bool late : 1; /* granted after a hint of a restart, to a request from before it (clients.h) */
 };
 
 /*
@@ -134,6 +135,7 @@ struct hf_share {
     struct hf_file *file;
     uint8_t *oh; /* owned */
     uint32_t oh_len;
+    uint16_t life; /* shares of a client are in the order of their lives */
     uint8_t mode, access;
 };
 
@@ -147,6 +149,7 @@ struct hf_table {
     struct hf_waiting no_waiting;  /* always empty */
     struct hf_file_queue no_queue; /* always empty */
     uint64_t n_locks, n_shares, n_waiters;
+    struct hf_limits highest; /* for an UNLOCK (limits.c): since the start, and what was loaded */
     uint64_t work; /* locks, waiters, owners, shares and clients visited so far (hf_core_work()) */
 };
 
@@ -194,7 +197,7 @@ struct hf_want {
     uint64_t first, last;
     bool exclusive;
     bool durable;
-    bool late; /* as in hf_lock */
+    uint16_t life; /* that asks, for hf_table_set() and hf_table_add() */
 };
 
 /*
@@ -237,16 +240,18 @@ bool hf_table_covers(const struct hf_core *core, const struct hf_file *file,
 
 /*
  * Changes, in a transaction on the file; HF_ENOMEM: the caller aborts it. Afterwards the owner
- * holds all of the range in the wanted mode (split, merge, upgrade, downgrade); none of it; not
- * this lock.
+ * holds all of the range in the wanted mode (split, merge, upgrade, downgrade); all of it in that
+ * mode or a stronger one; none of it; not this lock.
  */
 int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked);
+int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked);
 int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *owner, uint64_t first,
                    uint64_t last);
 int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock);
 
-/* The client has reclaimed this lock (in a transaction); the lock is to be reclaimed (without). */
-int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock);
+/* This life of the client has reclaimed the lock (in a transaction); the lock is to be reclaimed
+ * (without). */
+int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint16_t life);
 void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed);
 
 /* A lock that was recorded before the restart: unclaimed, without a record or undo. HF_ENOMEM. */
@@ -282,19 +287,28 @@ bool hf_share_conflicts(const struct hf_file *file, const struct hf_share *own, 
 struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                               struct hf_bytes oh);
 void hf_share_set(struct hf_share *share, uint32_t mode, uint32_t access);
+
+/* The client has asked for it once more: the share is of its current life. */
+void hf_share_renew(struct hf_share *share);
 void hf_share_drop(struct hf_core *core, struct hf_share *share);
 
 /*
  * Limits on all that peers can make grow (SPEC section 4): 0, or HF_ELIMIT, which is counted. By
  * one waiter of the owner in the queue; by one share or waiter of the client; by as many locks as a
  * LOCK, a reclaim or an UNLOCK would add. UNLOCK and reclaims may exceed the limits on locks by
- * HF_LOCKS_BEYOND.
+ * limits.beyond.
  */
-enum { HF_LOCKS_BEYOND = 1000 };
 int hf_limit_waiter(struct hf_core *core, const struct hf_owner *owner, const struct hf_file *file);
 int hf_limit_one(struct hf_core *core, const struct hf_client *client, const struct hf_file *file);
 int hf_limit_lock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
+
+/* New limits; a lock was loaded. An UNLOCK is never held up by limits that were lowered. */
+void hf_limits_raise(struct hf_core *core, const struct hf_limits *limits);
+void hf_limits_loaded(struct hf_core *core, const struct hf_lock *lock);
+/* A grant after a wait may exceed the limits: it fills the gaps between its owner's locks. */
+void hf_limits_granted(struct hf_core *core, const struct hf_owner *owner,
+                       const struct hf_file *file);
 int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 
 #endif

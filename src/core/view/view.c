@@ -1,7 +1,7 @@
 /*
  * The read-only view (ADM-01). Objects are in slabs and never change their slot, so a cursor is a
- * slot number: a page costs what it shows, and an object that exists during the whole listing is
- * seen exactly once.
+ * slot number, and an object that exists during the whole listing is seen exactly once. A call
+ * costs the slots that it visits, of which many may be empty; its caller bounds them.
  */
 #include "core/clients/clients.h"
 #include "core/internal.h"
@@ -35,12 +35,21 @@ static bool shows_client(const struct hf_client *client)
     return client->registered || client->protocol == HF_PROTOCOL_NLM;
 }
 
-size_t hf_core_view_clients(const struct hf_core *core, uint64_t *cursor,
+/* Where a walk over this slab must stop. */
+static uint64_t stop_at(const struct hf_slab *slab, uint64_t end)
+{
+    uint64_t slots = hf_slab_slots(slab);
+
+    return end < slots ? end : slots;
+}
+
+size_t hf_core_view_clients(const struct hf_core *core, uint64_t *cursor, uint64_t end,
                             struct hf_view_client *rows, size_t max)
 {
+    uint64_t stop = stop_at(&core->clients->slab, end);
     size_t n = 0;
 
-    for (; *cursor < hf_slab_slots(&core->clients->slab) && n < max; ++*cursor) {
+    for (; *cursor < stop && n < max; ++*cursor) {
         const struct hf_client *client = hf_slab_at(&core->clients->slab, *cursor);
         if (client && shows_client(client))
             show_client(client, &rows[n++]);
@@ -72,12 +81,13 @@ static void show_lock(const struct hf_core *core, const struct hf_lock *lock,
     hf_lock_record(core, lock, &row->record);
 }
 
-size_t hf_core_view_locks(const struct hf_core *core, uint64_t *cursor, struct hf_view_lock *rows,
-                          size_t max)
+size_t hf_core_view_locks(const struct hf_core *core, uint64_t *cursor, uint64_t end,
+                          struct hf_view_lock *rows, size_t max)
 {
+    uint64_t stop = stop_at(&core->table->lock_slab, end);
     size_t n = 0;
 
-    for (; *cursor < hf_slab_slots(&core->table->lock_slab) && n < max; ++*cursor) {
+    for (; *cursor < stop && n < max; ++*cursor) {
         const struct hf_lock *lock = hf_slab_at(&core->table->lock_slab, *cursor);
         if (lock && lock->held)
             show_lock(core, lock, &rows[n++]);
@@ -116,12 +126,13 @@ static void show_waiter(const struct hf_core *core, const struct hf_waiter *w,
     };
 }
 
-size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor,
+size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor, uint64_t end,
                             struct hf_view_waiter *rows, size_t max)
 {
+    uint64_t stop = stop_at(&core->wait->slab, end);
     size_t n = 0;
 
-    for (; *cursor < hf_slab_slots(&core->wait->slab) && n < max; ++*cursor) {
+    for (; *cursor < stop && n < max; ++*cursor) {
         const struct hf_waiter *w = hf_slab_at(&core->wait->slab, *cursor);
         if (w && !w->gone)
             show_waiter(core, w, &rows[n++]);
@@ -154,12 +165,13 @@ size_t hf_core_view_granted(const struct hf_core *core, uint64_t *mark, struct h
     return n;
 }
 
-size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, struct hf_view_share *rows,
-                           size_t max)
+size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, uint64_t end,
+                           struct hf_view_share *rows, size_t max)
 {
+    uint64_t stop = stop_at(&core->table->share_slab, end);
     size_t n = 0;
 
-    for (; *cursor < hf_slab_slots(&core->table->share_slab) && n < max; ++*cursor) {
+    for (; *cursor < stop && n < max; ++*cursor) {
         const struct hf_share *share = hf_slab_at(&core->table->share_slab, *cursor);
         if (!share)
             continue;
@@ -190,7 +202,7 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
     *out = (struct hf_view_status){
         .epoch = core->epoch,
         .state = hf_epoch_state(core),
-        .was_clean = core->recovery->was_clean,
+        .was_clean = core->recovery->before.clean,
         .grace_active = core->recovery->grace.active,
         .grace_remaining_ms = grace_remaining(core, now),
         .unreclaimed = core->clients->n_unclaimed,

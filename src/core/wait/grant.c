@@ -63,8 +63,11 @@ static void end(struct hf_core *core, struct hf_now now, struct hf_waiter *waite
         hf_outcall_pause(core, now, &waiter->outcall, now.mono_ms + core->config.call_timeout_ms);
 }
 
-/* The lock goes to the next waiter. Callbacks for the client's other waiters would fail, too. */
-static void give_up(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter)
+/*
+ * The lock goes to the next waiter. If the client is silent, callbacks for its other waiters would
+ * fail, too.
+ */
+static void give_up(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter, bool silent)
 {
     struct hf_client *client = waiter->owner->client;
     struct hf_event *event;
@@ -75,7 +78,8 @@ static void give_up(struct hf_core *core, struct hf_now now, struct hf_waiter *w
     if (event)
         hf_event_set_file(event, hf_file_fh(waiter->file));
     end(core, now, waiter, false);
-    hf_client_silent(core, now, client);
+    if (silent)
+        hf_client_silent(core, now, client);
     hf_client_unref(core, client);
 }
 
@@ -85,7 +89,13 @@ static void failed(struct hf_core *core, struct hf_now now, struct hf_waiter *wa
 
     core->counters.callbacks_failed++;
     if (outcall->attempts >= core->config.call_attempts) {
-        give_up(core, now, waiter);
+        give_up(core, now, waiter, true);
+        return;
+    }
+    if (outcall->arrived == 0 && outcall->begun >= core->config.call_attempts) {
+        /* We cannot call it (no route, for one), so it does not know of the lock, and others wait
+         * for that. It asks again, and may then get its lock as an answer. */
+        give_up(core, now, waiter, false);
         return;
     }
     hf_outcall_pause(core, now, outcall, outcall->attempt_ms + core->config.call_timeout_ms);

@@ -24,12 +24,48 @@
 /* A grant changes records and begins a callback, and so takes as long as visiting many objects. */
 enum { GRANT_WORK = 16 };
 
+static void forget_had(struct hf_core *core, struct hf_waiter *w)
+{
+    hf_free(core->alloc, w->had);
+    w->had = NULL;
+    w->n_had = 0;
+}
+
+/*
+ * Notes what the owner holds of the range before it is granted, so that a client which refuses the
+ * grant has that back. Until then it does not change: any request of the owner in the range, and
+ * any release, ends the callback, and overlapping waiters of one owner are granted one by one. So
+ * all waiters of an owner together note no more than it has locks.
+ */
+static int note_had(struct hf_core *core, struct hf_waiter *w)
+{
+    struct hf_lock *lock = NULL;
+    uint32_t n = 0;
+
+    while ((lock = hf_table_own(core, w->file, w->owner, w->first, w->last, lock)) != NULL)
+        n += !hf_lock_is_releasing(lock);
+    if (n == 0)
+        return 0;
+    w->had = hf_malloc(core->alloc, n * sizeof(w->had[0]));
+    if (!w->had)
+        return HF_ENOMEM;
+    while ((lock = hf_table_own(core, w->file, w->owner, w->first, w->last, lock)) != NULL) {
+        if (!hf_lock_is_releasing(lock))
+            w->had[w->n_had++] =
+                (struct hf_held){lock->node.first > w->first ? lock->node.first : w->first,
+                                 lock->node.last < w->last ? lock->node.last : w->last,
+                                 lock->exclusive, (uint16_t)lock->life};
+    }
+    return 0;
+}
+
 /* Takes back a grant: the waiter waits again, at its old place. */
 static void ungrant(struct hf_core *core, struct hf_waiter *w)
 {
     HF_ASSERT(w->granting);
     hf_outcall_end(core, &w->outcall);
     w->granting = false;
+    forget_had(core, w);
     hf_waiter_enter_queue(core, w);
     hf_owner_review_later(core, w->owner);
     hf_file_wake(core, w->file, w->first, w->last);
@@ -49,35 +85,30 @@ static void revert_grant(struct hf_core *core, const struct hf_undo *entry)
 
 static const struct hf_undo_ops grant_undo = {revert_grant, hf_waiter_keep};
 
-static enum hf_had had_of(const struct hf_core *core, const struct hf_file *file,
-                          const struct hf_want *want)
-{
-    struct hf_want shared = *want;
-
-    if (!hf_table_own(core, file, want->owner, want->first, want->last, NULL))
-        return HF_HAD_NOTHING;
-    shared.exclusive = false;
-    return hf_table_covers(core, file, &shared, true) ? HF_HAD_SHARED : HF_HAD_SOME;
-}
-
 /*
  * Grants the lock and registers its client, if this is its first lock, in one transaction: a lock
- * that was granted after a wait must not stay unmonitored (SPEC section 2).
+ * that was granted after a wait must not stay unmonitored (SPEC section 2). A grant only adds: the
+ * waiter may be what is left of an old copy of a request, and the owner may need what it holds.
  */
 static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
 {
     struct hf_want want = hf_waiter_want(core, w);
     struct hf_txn txn;
 
-    w->had = had_of(core, w->file, &want);
+    if (note_had(core, w) < 0) {
+        core->counters.out_of_memory++;
+        return HF_ENOMEM;
+    }
     hf_txn_begin_giving(&txn, core, now, &w->file->seq);
     txn.depends |= !hf_durable_has(core, w->seq); /* its place in the queue may be undone */
     if ((w->monitored && !HF_MUTANT(WAITED_UNREGISTERED) &&
          hf_client_register(&txn, w->owner->client) < 0) ||
-        hf_table_set(&txn, w->file, &want) < 0 || hf_undo_reserve(core) < 0) {
+        hf_table_add(&txn, w->file, &want) < 0 || hf_undo_reserve(core) < 0) {
         hf_txn_abort(&txn);
+        forget_had(core, w);
         return HF_ENOMEM;
     }
+    hf_limits_granted(core, w->owner, w->file);
     hf_undo_push(core, (struct hf_undo){&grant_undo, .object = w});
     hf_waiter_leave_queue(core, w);
     w->granting = true;
@@ -182,24 +213,41 @@ void hf_waiters_serve(struct hf_core *core, struct hf_now now)
 
 /*
  * The client does not want the lock, or does not answer: takes back what the grant gave, but not
- * what the owner held before, because that may be in use. An upgrade becomes shared again. If the
- * owner held a part of the range, that part is no longer known, so all of the lock stays until it
- * is unlocked.
+ * what the owner held before, because that may be in use. Each part becomes what it was: shared or
+ * exclusive, and of its life.
  */
 static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
 {
-    struct hf_want shared = hf_waiter_want(txn->core, w);
+    struct hf_want want = hf_waiter_want(txn->core, w);
 
-    shared.exclusive = false;
-    switch (w->had) {
-    case HF_HAD_NOTHING:
-        return hf_table_clear(txn, w->file, w->owner, w->first, w->last);
-    case HF_HAD_SHARED:
-        return hf_table_set(txn, w->file, &shared);
-    default:
-        return 0;
+    if (hf_table_clear(txn, w->file, w->owner, w->first, w->last) < 0)
+        return HF_ENOMEM;
+    for (uint32_t i = 0; i < w->n_had; i++) {
+        want.first = w->had[i].first;
+        want.last = w->had[i].last;
+        want.exclusive = w->had[i].exclusive;
+        want.life = w->had[i].life;
+        if (hf_table_set(txn, w->file, &want) < 0)
+            return HF_ENOMEM;
     }
+    return 0;
 }
+
+/* The commit of what was taken back failed, so the client holds a lock that it does not want, or it
+ * is dead: the callback is made again. */
+static void revert_called(struct hf_core *core, const struct hf_undo *entry)
+{
+    struct hf_waiter *w = entry->object;
+
+    w->undos--;
+    w->gone = false;
+    hf_list_add_tail(&w->owner->waiting->waiters, &w->in_owner);
+    w->owner->waiting->n_waiters++;
+    hf_list_add_tail(&w->owner->client->waiters, &w->in_client);
+    hf_grant_begin(core, w, 0);
+}
+
+static const struct hf_undo_ops called_undo = {revert_called, hf_waiter_keep};
 
 int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *w, bool accepted)
 {
@@ -209,10 +257,12 @@ int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *
     HF_ASSERT(w->granting && !w->gone);
     if (!accepted) {
         hf_txn_begin(&txn, core, now, &w->file->seq);
-        if (take_back(&txn, w) < 0) {
+        if (take_back(&txn, w) < 0 || hf_undo_reserve(core) < 0) {
             hf_txn_abort(&txn);
             return HF_ENOMEM;
         }
+        hf_undo_push(core, (struct hf_undo){&called_undo, .object = w});
+        w->undos++;
         hf_txn_commit(&txn);
     }
     client->refs++;

@@ -6,6 +6,12 @@
  * carries its GRANTED callback until the client has answered. If the client does not want the lock,
  * or does not answer, the waiter's lock goes to the next waiter.
  *
+ * Clients match a callback by file, owner and range, but not by the mode. So there is one waiter
+ * for each owner, file and range, in the strongest mode that was asked for: whichever request a
+ * callback ends, what the client then believes to hold is held. (Two threads may wait in different
+ * modes, and a late copy of an old request looks like a new one, so the mode of the newest request
+ * alone would not do.)
+ *
  * Waiters are served at the end of each request: the lock table lists the files on which a range
  * became free (hf_file_wake()), and hf_waiters_serve() looks at the waiters of those files. So
  * however many locks are released at once, there is one loop and no recursion (CRS-01); and however
@@ -23,6 +29,13 @@ struct hf_owner;
 struct hf_txn;
 struct hf_want;
 
+/* A part of a waiter's range that its owner held already. */
+struct hf_held {
+    uint64_t first, last;
+    bool exclusive;
+    uint16_t life; /* of the client, to which the lock belongs again when the grant is refused */
+};
+
 struct hf_waiter {
     uint64_t id;            /* also its place in the queue */
     uint64_t seq;           /* the batch that its BLOCKED waits for; 0: none */
@@ -34,9 +47,11 @@ struct hf_waiter {
     uint64_t first, last;
     uint64_t offset, length; /* as in the request; GRANTED repeats them */
     int64_t since_ms;
-    int32_t state;             /* the NSM state that the request carried; 0: unknown */
+    uint16_t life;             /* of its client: the latest that asked for it */
     struct hf_addr local;      /* where the request came in, and from where GRANTED goes out */
     struct hf_outcall outcall; /* the GRANTED callback */
+    struct hf_held *had;       /* what its owner held of the range when it was granted, in order */
+    uint32_t n_had;
     enum hf_transport transport;
     uint8_t version;
     bool msg;
@@ -44,11 +59,6 @@ struct hf_waiter {
     bool monitored;
     bool passes;   /* does not queue behind other waiters: that closed a circle (deadlock.c) */
     bool granting; /* holds the lock; the callback is to be made or under way */
-    enum hf_had {  /* what its owner held of the range when it was granted */
-                  HF_HAD_NOTHING,
-                  HF_HAD_SHARED, /* all of it, shared */
-                  HF_HAD_SOME,   /* anything else */
-    } had;
     bool gone;     /* left, but an undo entry still refers to it */
     uint8_t undos; /* how many undo entries refer to it: of its coming, and of its grant */
 };
@@ -71,18 +81,24 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_fi
                                   const struct hf_want *want, uint64_t ticket,
                                   const struct hf_waiter *after);
 
-/* The waiter of an earlier copy of this request; NULL: none. */
+/* The owner's waiter for just this range, in whichever mode, that has not been granted; NULL: none.
+ */
 struct hf_waiter *hf_waiter_find(const struct hf_core *core, const struct hf_file *file,
                                  const struct hf_want *want);
-
-/* The request is from before a restart of its client that a hint tells of. */
-bool hf_waiter_is_former(const struct hf_waiter *waiter);
 
 /* A GRANTED callback for another waiter of its owner, which overlaps it, is under way. */
 bool hf_waiter_is_behind_own(const struct hf_core *core, const struct hf_waiter *waiter);
 int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct hf_lock_args *args,
                   struct hf_file *file, const struct hf_want *want);
 void hf_waiter_remove(struct hf_core *core, struct hf_waiter *waiter);
+
+/* The waiter's request came once more: it is called back as the latest copy says, and what it is
+ * granted is recorded if any copy was monitored. */
+void hf_waiter_repeated(struct hf_waiter *waiter, const struct hf_peer *peer,
+                        const struct hf_lock_args *args, uint16_t life);
+
+/* The owner waits for the range in exclusive mode from now on, at the end of the queue. */
+void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *waiter);
 
 /* The owner shows that it knows of its grants in this range, or gives them up: their GRANTED
  * callbacks end. */

@@ -27,21 +27,11 @@ void hf_wait_free(struct hf_core *core)
     hf_slab_free(&core->wait->slab);
 }
 
-bool hf_waiter_is_former(const struct hf_waiter *w)
-{
-    const struct hf_client *client = w->owner->client;
-
-    return w->state == 0 ? w->id < client->hint_id : hf_client_left_state(client, w->state);
-}
-
 struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter *w)
 {
-    return (struct hf_want){w->owner,
-                            w->first,
-                            w->last,
-                            w->exclusive,
-                            w->monitored && core->config.durable_locks,
-                            hf_waiter_is_former(w)};
+    return (struct hf_want){
+        w->owner, w->first, w->last, w->exclusive, w->monitored && core->config.durable_locks,
+        w->life};
 }
 
 /* The owner holds a lock that the waiter waits for; or finding out would take too long. */
@@ -102,8 +92,9 @@ struct hf_waiter *hf_waiter_find(const struct hf_core *core, const struct hf_fil
     hf_list_foreach (node, &want->owner->waiting->waiters) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         core->table->work++;
-        if (w->file == file && w->first == want->first && w->last == want->last &&
-            w->exclusive == want->exclusive && !(HF_MUTANT(DUPLICATE_WAITER) && !w->granting))
+        if (w->file == file && w->first == want->first && w->last == want->last && !w->granting &&
+            !HF_MUTANT(DUPLICATE_WAITER) &&
+            !(HF_MUTANT(WAITER_PER_MODE) && w->exclusive != want->exclusive))
             return w;
     }
     return NULL;
@@ -185,17 +176,10 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
         .file = file,
         .first = want->first,
         .last = want->last,
-        .offset = args->offset,
-        .length = args->length,
         .since_ms = txn->now.wall_ms,
-        .local = peer->local,
-        .transport = peer->transport,
-        .version = args->version,
-        .msg = args->msg,
         .exclusive = args->exclusive,
-        .monitored = !args->unmonitored,
-        .state = args->state,
     };
+    hf_waiter_repeated(w, peer, args, want->life);
     hf_outcall_init(&w->outcall);
     want->owner->refs++;
     file->refs++;
@@ -211,8 +195,34 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
     return 0;
 }
 
+void hf_waiter_repeated(struct hf_waiter *w, const struct hf_peer *peer,
+                        const struct hf_lock_args *args, uint16_t life)
+{
+    w->monitored |= !args->unmonitored;
+    w->offset = args->offset;
+    w->length = args->length;
+    w->local = peer->local;
+    w->transport = peer->transport;
+    w->version = args->version;
+    w->msg = args->msg;
+    if (life > w->life)
+        w->life = life; /* the client waits again after its restart */
+}
+
+/* Not undone when a batch fails: a client that waits in the weaker mode can take the stronger. */
+void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *w)
+{
+    hf_waiter_leave_queue(core, w);
+    hf_file_wake(core, w->file, w->first, w->last); /* for the waiters behind it */
+    w->id = hf_core_new_id(core);
+    w->exclusive = true;
+    w->passes = false;
+    hf_waiter_enter_queue(core, w);
+}
+
 void hf_waiter_del(struct hf_core *core, struct hf_waiter *w)
 {
+    hf_free(core->alloc, w->had);
     hf_owner_unref(core, w->owner);
     hf_file_unref(core, w->file);
     hf_slab_give(&core->wait->slab, w);
@@ -254,7 +264,7 @@ void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struc
         core->table->work++;
         if (w->granting && w->file == file && hf_range_overlap(w->first, w->last, first, last)) {
             if (w->outcall.state == HF_OUTCALL_RUNNING)
-                owner->waiting->late_call = w->outcall.id;
+                owner->waiting->late_call = hf_outcall_cookie(core, &w->outcall);
             hf_waiter_remove(core, w);
         }
     }

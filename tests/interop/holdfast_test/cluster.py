@@ -149,8 +149,8 @@ class Node(Box):
 
     # ---- life ----
 
-    def start(self, *more):
-        self.daemon = Daemon(*self.sets, *more, under=self.inside).start(wait=False)
+    def start(self, *more, env=None):
+        self.daemon = Daemon(*self.sets, *more, under=self.inside, env=env).start(wait=False)
         self.daemon.wait_for_log("standing by")
         return self
 
@@ -188,6 +188,13 @@ class Node(Box):
         body = answer.read().decode()
         connection.close()
         return answer.status, body
+
+    def ctl(self, *words):
+        """(exit status, all that it printed) of holdfastctl on this node, as root."""
+        done = subprocess.run([os.environ.get("HOLDFASTCTL", "build-asan/src/ctl/holdfastctl"), "--socket",
+                               f"/proc/{self.process.pid}/root/run/admin.sock", *words], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT_S)
+        return done.returncode, done.stdout.decode()
 
     def get(self, path):
         status, body = self.ask("GET", path)
@@ -268,8 +275,8 @@ class Cluster:
         primary.require(replica)
         return primary, replica, f"host={primary.box.address},{replica.box.address} dbname=postgres user=postgres"
 
-    def node(self, name, dsn, *more):
-        node = Node(name, self.next_address(), f"store.dsn={dsn}", *self.sets, *more).start()
+    def node(self, name, dsn, *more, env=None):
+        node = Node(name, self.next_address(), f"store.dsn={dsn}", *self.sets, *more).start(env=env)
         self.nodes.append(node)
         return node
 

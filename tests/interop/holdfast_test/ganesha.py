@@ -49,11 +49,11 @@ class Ganesha:
     def _wait_for(self, port, process, name):
         for _ in range(300):
             if process.poll() is not None:
-                raise Skip(f"{name} ended by itself ({process.returncode})")
+                raise RuntimeError(f"{name} ended by itself ({process.returncode})")
             with contextlib.suppress(OSError), rpc.Tcp(self.address, port, timeout=1):
                 return
             time.sleep(0.1)
-        raise Skip(f"{name} does not listen on port {port}")
+        raise RuntimeError(f"{name} does not listen on port {port}")
 
     def _start(self, *command, port):
         if not shutil.which(command[0]):
@@ -109,7 +109,7 @@ class Ganesha:
                 self.fh = self.fhs[0]
                 return self
             time.sleep(0.1)
-        raise Skip("Ganesha exports nothing")
+        raise RuntimeError("Ganesha exports nothing")
 
     def handle(self, export, path):
         """The handle of a file of one of the exports."""

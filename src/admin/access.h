@@ -1,0 +1,16 @@
+/*
+ * The levels of access to administration (ADM-09), one table for all of it: access.c decides which
+ * level a request has, routes.c which one a path needs, and lists.c what a list shows.
+ */
+#ifndef HF_ADMIN_ACCESS_H
+#define HF_ADMIN_ACCESS_H
+
+enum access {
+    ACCESS_NONE,   /* over TCP, under a name that is not ours: nothing */
+    ACCESS_READER, /* any local user; over TCP, any caller: health, metrics, counts, clients, and
+                      locks without their files */
+    ACCESS_FILES,  /* with the reading token: also file handles, paths, and searches for them */
+    ACCESS_CHANGE, /* with the token; root and the daemon's user on the unix socket: everything */
+};
+
+#endif

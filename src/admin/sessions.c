@@ -1,0 +1,77 @@
+#include "admin/sessions.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "admin/token.h"
+#include "base/hex.h"
+
+enum { ID_BYTES = (SESSION_ID_MAX - 1) / 2 };
+
+static bool is_live(const struct session *session, uint64_t now_ms)
+{
+    return session->id[0] && now_ms - session->used_ms < SESSION_IDLE_MS;
+}
+
+static struct session *find(struct sessions *sessions, const char *authorization)
+{
+    struct session *found = NULL;
+
+    if (!authorization)
+        return NULL;
+    for (int i = 0; i < SESSIONS_MAX; i++) {
+        struct session *session = &sessions->list[i];
+
+        if (session->id[0] && token_matches(session->id, authorization))
+            found = session;
+    }
+    return found;
+}
+
+/* A free place, or that of the session which must give way. */
+static struct session *choose(struct sessions *sessions, enum access level, uint64_t now_ms)
+{
+    struct session *oldest = NULL;
+
+    for (int i = 0; i < SESSIONS_MAX; i++) {
+        struct session *session = &sessions->list[i];
+
+        if (!is_live(session, now_ms))
+            return session;
+        if (session->level <= level && (!oldest || session->used_ms < oldest->used_ms))
+            oldest = session;
+    }
+    return oldest;
+}
+
+const char *sessions_begin(struct sessions *sessions, enum access level, uint64_t now_ms)
+{
+    struct session *session = choose(sessions, level, now_ms);
+    uint8_t bytes[ID_BYTES];
+
+    if (!session || getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return NULL;
+    hf_hex_encode(bytes, sizeof(bytes), session->id);
+    session->id[SESSION_ID_MAX - 1] = '\0';
+    session->level = level;
+    session->used_ms = now_ms;
+    return session->id;
+}
+
+enum access sessions_level(struct sessions *sessions, const char *authorization, uint64_t now_ms)
+{
+    struct session *session = find(sessions, authorization);
+
+    if (!session || !is_live(session, now_ms))
+        return ACCESS_NONE;
+    session->used_ms = now_ms;
+    return session->level;
+}
+
+void sessions_end(struct sessions *sessions, const char *authorization)
+{
+    struct session *session = find(sessions, authorization);
+
+    if (session)
+        memset(session, 0, sizeof(*session));
+}

@@ -1,0 +1,93 @@
+/*
+ * Trust: what a peer has shown of itself, and what it may cause (SPEC section 9). One table says it
+ * for every room that RPC reaches, instead of checks here and there. (Administration has levels of
+ * its own: admin/access.h.)
+ *
+ * A peer that is not exempt has an account, to which all that it uses is charged: a host by its
+ * address, a user of this host by his user id, however many loopback addresses he uses.
+ */
+#ifndef HF_BASE_TRUST_H
+#define HF_BASE_TRUST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+#include "base/transport.h"
+
+enum hf_trust {
+    HF_TRUST_NOTHING,   /* one datagram, whose source address may be forged */
+    HF_TRUST_ANSWERED,  /* a datagram; and it has taken a lock that we told it of, as only the host
+                           that waits for it does */
+    HF_TRUST_CONNECTED, /* TCP: packets to its address reach it */
+    HF_TRUST_RESERVED,  /* TCP from a reserved port: root of its host */
+    HF_TRUST_USER,      /* a user of this host, over loopback or a local socket */
+    HF_TRUST_OURS, /* root of this host, or the user that the daemon runs as, by the kernel's word
+                    */
+    HF_TRUST_ROOT, /* root of this host, from a reserved port, as its kernel calls */
+    HF_TRUST_LEVELS,
+};
+
+enum hf_trust_monitors {
+    HF_MONITORS_NONE,
+    HF_MONITORS_US, /* SM_MON may concern this server only */
+    HF_MONITORS_ALL,
+};
+
+struct hf_trust_rights {
+    const char *name;
+    unsigned calls_out; /* bytes of outgoing calls for each byte that came by UDP; 0: no bound */
+    bool has_quota; /* connections, calls, clients, locks and turns of its account are bounded */
+    bool restarts;  /* its notice of its own restart is believed without a question (SEC-04) */
+    bool speaks_for_hosts; /* may say that another host, or this service, has restarted */
+    enum hf_trust_monitors monitors;
+};
+
+/*
+ * An answer by UDP has at most so many times the size of its question, whatever the peer has shown:
+ * the question may be forged all the same. An answer to a question that also leads to outgoing
+ * calls is not longer than the question; with calls_out, that is three times as well (SEC-03).
+ */
+enum { HF_TRUST_ANSWER_FACTOR = 3 };
+
+extern const struct hf_trust_rights hf_trust_rights[HF_TRUST_LEVELS];
+
+/* The user at the other end is not known. */
+#define HF_UID_UNKNOWN UINT32_MAX
+
+/*
+ * The first port of this host that an ordinary user may bind: what the system says
+ * (ip_unprivileged_port_start), and at most 1024. Read once, before the process is confined.
+ */
+void hf_trust_read_system(void);
+void hf_trust_set_first_user_port(uint16_t port); /* for tests */
+
+/* What the sender of a datagram, or the peer of a connection, has shown. uid: if it is known. */
+enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *peer, uint32_t uid);
+
+/* The account of the peer; without a port. */
+struct hf_addr hf_trust_account(enum hf_trust trust, const struct hf_addr *peer, uint32_t uid);
+
+/* True if limits apply to the account: to all but root of this host. */
+static inline bool hf_trust_account_has_quota(const struct hf_addr *account)
+{
+    if (!hf_addr_is_loopback(account))
+        return hf_trust_rights[HF_TRUST_NOTHING].has_quota;
+    return hf_trust_rights[account->scope != 0 ? HF_TRUST_USER : HF_TRUST_ROOT].has_quota;
+}
+
+/*
+ * True if an account that has so many of `total` things may take one more while `used` are in use
+ * by all. The last quarter is for accounts that have few, and the last sixteenth for those that
+ * have none; so a few accounts that take all they can leave the others theirs.
+ */
+static inline bool hf_trust_has_share(uint32_t total, uint32_t used, uint32_t has)
+{
+    enum { FEW = 16 };
+
+    if (has == 0)
+        return used < total;
+    return used < total - (has < FEW ? total / 16 : total / 4);
+}
+
+#endif

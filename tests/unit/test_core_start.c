@@ -1,0 +1,440 @@
+/*
+ * What a start means: one test for each row of the tables in SPEC section 14 (NSM-06, NSM-07,
+ * GRC-01, DUR-02, DUR-03). Each is a run with one configuration, its end, and a start with another.
+ */
+#include "core_world.h"
+
+enum { GRANTED = HF_STAT_GRANTED, DENIED = HF_STAT_DENIED, IN_GRACE = HF_STAT_DENIED_GRACE_PERIOD };
+
+enum how { KILLED, STOPPED };
+
+static void set_durability(struct world *w, enum hf_durability durability)
+{
+    w->config.durable_locks = durability != HF_DURABILITY_NONE;
+    w->config.unflushed = durability == HF_DURABILITY_PROCESS;
+}
+
+/* A run with this role and durability, in boot 1. */
+static void run_before(struct world *w, enum hf_role role, enum hf_durability durability)
+{
+    world_crash(w);
+    world_forget(w);
+    w->config.boot_id[0] = 1;
+    w->config.role = role;
+    set_durability(w, durability);
+    world_start(w);
+}
+
+static void end_run(struct world *w, enum how how)
+{
+    if (how == STOPPED) {
+        hf_core_stop(w->core, w->now);
+        world_commit(w);
+    }
+    world_crash(w);
+    w->now.mono_ms += 100;
+}
+
+static void start_as(struct world *w, enum hf_role role, enum hf_durability durability,
+                     uint8_t boot)
+{
+    w->config.boot_id[0] = boot;
+    w->config.role = role;
+    set_durability(w, durability);
+    world_start(w);
+}
+
+/* A program of this host, such as its kernel, monitors a host. */
+static void monitor(struct world *w, const char *name)
+{
+    struct hf_peer peer = world_peer(w, 200);
+    struct hf_mon_args args = {
+        .mon_name = hf_bytes_str(name), .my_name = hf_bytes_str("here"), 100021, 4, 16};
+
+    assert_true(hf_core_sm_mon(w->core, w->now, &peer, &args).ok);
+    world_step(w);
+}
+
+/* How many hosts are told of our restart; each answers. */
+static unsigned told(struct world *w)
+{
+    struct hf_call call;
+    unsigned n = 0;
+
+    while (hf_core_next_call(w->core, w->now, &call)) {
+        n += call.kind == HF_CALL_NOTIFY;
+        world_called(w, call.id, HF_CALL_ACCEPTED);
+    }
+    return n;
+}
+
+static int32_t number(struct world *w)
+{
+    return world_status(w).state;
+}
+
+static const enum hf_durability DURABILITIES[] = {HF_DURABILITY_NONE, HF_DURABILITY_PROCESS,
+                                                  HF_DURABILITY_FULL};
+
+/* ---- the state number ---- */
+
+/* A monitor that starts again in the same boot tells of nothing: the kernel's locks have not
+ * ended. However it was stopped, and however often. */
+static void monitor_keeps_its_number_within_a_boot(void **state)
+{
+    static const enum how hows[] = {KILLED, STOPPED, KILLED};
+    struct world *w = *state;
+    int32_t before;
+
+    run_before(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL);
+    monitor(w, "10.0.0.9");
+    before = number(w);
+    for (size_t i = 0; i < HF_COUNT_OF(hows); i++) {
+        end_run(w, hows[i]);
+        start_as(w, HF_ROLE_MONITOR, DURABILITIES[i], 1);
+        assert_int_equal(told(w), 0);
+        assert_int_equal(number(w), before);
+        assert_int_equal(hf_core_sm_stat(w->core).state, before);
+        assert_false(world_status(w).grace_active);
+    }
+    monitor(w, "10.0.0.10"); /* with an id of its own */
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 2);
+}
+
+/* Booted anew: the kernel's locks have ended, and each host is told, once. */
+static void monitor_tells_of_a_boot_once(void **state)
+{
+    struct world *w = *state;
+    int32_t before;
+
+    run_before(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL);
+    monitor(w, "10.0.0.9");
+    before = number(w);
+    end_run(w, STOPPED);
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
+    assert_true(number(w) > before);
+    monitor(w, "10.0.0.10"); /* registered after the boot: it has nothing of before */
+    assert_int_equal(told(w), 1);
+    end_run(w, KILLED);
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
+    assert_int_equal(told(w), 0);
+}
+
+/* Killed before a host has answered: the next start in that boot goes on telling it. */
+static void monitor_goes_on_to_tell_of_a_boot(void **state)
+{
+    struct world *w = *state;
+    struct hf_call call;
+    int32_t after;
+
+    run_before(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL);
+    monitor(w, "10.0.0.9");
+    end_run(w, KILLED);
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
+    after = number(w);
+    call = world_call_of(w, HF_CALL_NOTIFY);
+    assert_int_equal(call.state, after);
+    world_called(w, call.id, HF_CALL_FAILED);
+    for (int i = 0; i < 2; i++) {
+        end_run(w, KILLED);
+        start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
+        assert_int_equal(number(w), after);
+    }
+    assert_int_equal(told(w), 1);
+    end_run(w, KILLED);
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
+    assert_int_equal(told(w), 0);
+}
+
+/* If the boot is not known, it may be another one. */
+static void unknown_boot_is_another(void **state)
+{
+    struct world *w = *state;
+
+    run_before(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL);
+    monitor(w, "10.0.0.9");
+    end_run(w, KILLED);
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 0);
+    assert_int_equal(told(w), 1);
+    end_run(w, KILLED);
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 0);
+    assert_int_equal(told(w), 1);
+}
+
+/* SM_SIMU_CRASH asks for it: each host is told, in the same boot. */
+static void simulated_crash_tells_all(void **state)
+{
+    struct world *w = *state;
+    int32_t before;
+
+    run_before(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL);
+    monitor(w, "10.0.0.9");
+    before = number(w);
+    hf_core_simu_crash(w->core, w->now);
+    world_step(w);
+    assert_true(number(w) > before);
+    assert_int_equal(told(w), 1);
+    before = number(w);
+    end_run(w, KILLED);
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 1);
+    assert_int_equal(number(w), before);
+    assert_int_equal(told(w), 0);
+}
+
+/* A service of locks ends with the daemon: a new number at each start, in each role it changes to
+ * or from, and all are told. */
+static void lock_service_has_a_new_number_at_each_start(void **state)
+{
+    static const enum hf_role roles[] = {HF_ROLE_LOCKS, HF_ROLE_LOCKS, HF_ROLE_MONITOR,
+                                         HF_ROLE_LOCKS};
+    static const enum how hows[] = {KILLED, STOPPED, KILLED, STOPPED};
+    struct world *w = *state;
+
+    run_before(w, HF_ROLE_LOCKS, HF_DURABILITY_FULL);
+    LOCK(w, .client = 1);
+    monitor(w, "10.0.0.9");
+    for (size_t i = 0; i < HF_COUNT_OF(roles); i++) {
+        int32_t before = number(w);
+
+        end_run(w, hows[i]);
+        start_as(w, roles[i], HF_DURABILITY_FULL, 1);
+        assert_true(number(w) > before);
+        assert_int_equal(told(w), 2);
+        assert_true(world_status(w).grace_active);
+    }
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+}
+
+/* ---- locks that are not recorded ---- */
+
+/* Durability before and now, the end of the run before, the boot now: may locks be unknown? */
+struct row {
+    enum hf_durability before, now;
+    enum how how;
+    uint8_t boot;
+    bool unknown;
+};
+
+static const struct row ROWS[] = {
+    {HF_DURABILITY_NONE, HF_DURABILITY_FULL, KILLED, 1, true},
+    {HF_DURABILITY_NONE, HF_DURABILITY_FULL, STOPPED, 1, true},
+    {HF_DURABILITY_NONE, HF_DURABILITY_PROCESS, KILLED, 1, true},
+    {HF_DURABILITY_NONE, HF_DURABILITY_PROCESS, STOPPED, 2, true},
+    {HF_DURABILITY_NONE, HF_DURABILITY_NONE, KILLED, 1, true},
+    {HF_DURABILITY_PROCESS, HF_DURABILITY_NONE, STOPPED, 1, true},
+    {HF_DURABILITY_FULL, HF_DURABILITY_NONE, KILLED, 1, true},
+    {HF_DURABILITY_PROCESS, HF_DURABILITY_PROCESS, KILLED, 1, false},
+    {HF_DURABILITY_PROCESS, HF_DURABILITY_PROCESS, KILLED, 2, true},
+    {HF_DURABILITY_PROCESS, HF_DURABILITY_PROCESS, STOPPED, 2, false},
+    {HF_DURABILITY_PROCESS, HF_DURABILITY_FULL, KILLED, 1, false},
+    {HF_DURABILITY_PROCESS, HF_DURABILITY_FULL, KILLED, 2, true},
+    {HF_DURABILITY_PROCESS, HF_DURABILITY_FULL, KILLED, 0, true},
+    {HF_DURABILITY_PROCESS, HF_DURABILITY_FULL, STOPPED, 2, false},
+    {HF_DURABILITY_FULL, HF_DURABILITY_PROCESS, KILLED, 2, false},
+    {HF_DURABILITY_FULL, HF_DURABILITY_FULL, KILLED, 2, false},
+    {HF_DURABILITY_FULL, HF_DURABILITY_FULL, STOPPED, 1, false},
+};
+
+/* Client 1 holds a lock on f. Whatever the row, no other client gets it, and its holder does. Where
+ * locks may be unknown, no client gets anything else either, not even in conflict mode. */
+static void holder_keeps_its_lock(struct world *w, const struct row *row, enum hf_grace_mode mode)
+{
+    w->config.grace_mode = HF_GRACE_STRICT;
+    run_before(w, HF_ROLE_LOCKS, row->before);
+    assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    end_run(w, row->how);
+    w->config.grace_mode = row->now == HF_DURABILITY_NONE ? HF_GRACE_STRICT : mode;
+    start_as(w, HF_ROLE_LOCKS, row->now, row->boot);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(told(w), 1);
+    assert_int_equal(LOCK(w, .client = 2), IN_GRACE);
+    assert_int_equal(LOCK(w, .client = 2, .reclaim = true), DENIED);
+    if (row->unknown)
+        assert_int_equal(LOCK(w, .client = 2, .fh = "g"), IN_GRACE);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+    assert_int_equal(world_status(w).grace_active, row->unknown); /* there may be more of them */
+    world_later(w, w->config.grace_ms);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(LOCK(w, .client = 2), DENIED);
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g"), GRANTED);
+}
+
+static void no_change_of_durability_costs_a_lock(void **state)
+{
+    struct world *w = *state;
+
+    for (size_t i = 0; i < HF_COUNT_OF(ROWS); i++) {
+        holder_keeps_its_lock(w, &ROWS[i], HF_GRACE_STRICT);
+        holder_keeps_its_lock(w, &ROWS[i], HF_GRACE_CONFLICT);
+    }
+}
+
+/* ADM-06: a client that does not come back is reported, whether its locks were recorded or not. */
+static void what_is_lost_is_reported(void **state)
+{
+    struct world *w = *state;
+
+    for (size_t i = 0; i < HF_COUNT_OF(ROWS); i++) {
+        const struct hf_counters *counters;
+
+        w->config.grace_mode = HF_GRACE_STRICT;
+        run_before(w, HF_ROLE_LOCKS, ROWS[i].before);
+        assert_int_equal(LOCK(w, .client = 1), GRANTED);
+        end_run(w, ROWS[i].how);
+        start_as(w, HF_ROLE_LOCKS, ROWS[i].now, ROWS[i].boot);
+        assert_int_equal(told(w), 1);
+        world_later(w, w->config.grace_ms);
+        counters = hf_core_counters(w->core);
+        assert_int_equal(counters->clients_lost[HF_LOSS_UNRECLAIMED], 1);
+        assert_true(world_event(w, HF_EVENT_CLIENT_UNRECLAIMED, NULL));
+        assert_int_equal(LOCK(w, .client = 2), GRANTED);
+    }
+}
+
+/* A start that is cut off in its grace leaves the question to the next one, not further. */
+static void unknown_locks_outlast_a_grace_that_was_cut_off(void **state)
+{
+    struct world *w = *state;
+
+    run_before(w, HF_ROLE_LOCKS, HF_DURABILITY_NONE);
+    LOCK(w, .client = 1);
+    for (int i = 0; i < 3; i++) {
+        end_run(w, i % 2 ? STOPPED : KILLED);
+        start_as(w, HF_ROLE_LOCKS, HF_DURABILITY_FULL, 1);
+        assert_int_equal(LOCK(w, .client = 2), IN_GRACE);
+    }
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+    world_later(w, w->config.grace_ms);
+    end_run(w, KILLED);
+    start_as(w, HF_ROLE_LOCKS, HF_DURABILITY_FULL, 1);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "g", .reclaim = true), DENIED);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+}
+
+/* Lock records that a run does not use go with the first record of that run, also if the store
+ * fails at first: their clients may be forgotten, and a lock without a client cannot be loaded. */
+static void unused_lock_records_go(void **state)
+{
+    struct world *w = *state;
+
+    run_before(w, HF_ROLE_LOCKS, HF_DURABILITY_FULL);
+    LOCK(w, .client = 1);
+    end_run(w, KILLED);
+    w->by_hand = true;
+    start_as(w, HF_ROLE_LOCKS, HF_DURABILITY_NONE, 1);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    w->by_hand = false;
+    world_later(w, 1000);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+}
+
+/* ---- records of earlier versions, and restored ones ---- */
+
+/* Puts another server's record into the store of a run that has ended. */
+static void rewrite_server(struct world *w, struct hf_record_server record)
+{
+    struct hf_batch batch;
+
+    hf_batch_init(&batch, &hf_alloc_heap);
+    assert_int_equal(hf_batch_put_server(&batch, &record), 0);
+    records_apply(&w->records, &batch);
+    hf_batch_free(&batch);
+}
+
+/* Version 1 does not say whether locks were recorded. If none is there, they may have been not. */
+static void old_record_without_locks_may_hide_some(void **state)
+{
+    struct world *w = *state;
+
+    run_before(w, HF_ROLE_LOCKS, HF_DURABILITY_NONE);
+    LOCK(w, .client = 1);
+    end_run(w, KILLED);
+    rewrite_server(w, (struct hf_record_server){.epoch = 1});
+    start_as(w, HF_ROLE_LOCKS, HF_DURABILITY_FULL, 1);
+    assert_int_equal(number(w), 3);
+    assert_int_equal(told(w), 1);
+    assert_int_equal(LOCK(w, .client = 2), IN_GRACE);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+}
+
+static void old_record_with_locks_knows_all_of_them(void **state)
+{
+    struct world *w = *state;
+
+    run_before(w, HF_ROLE_LOCKS, HF_DURABILITY_FULL);
+    LOCK(w, .client = 1);
+    end_run(w, KILLED);
+    rewrite_server(w, (struct hf_record_server){.epoch = 1});
+    start_as(w, HF_ROLE_LOCKS, HF_DURABILITY_FULL, 1);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "g", .reclaim = true), DENIED);
+    assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
+}
+
+/* Version 2: not flushed, in another boot. */
+static void old_record_of_a_host_that_crashed(void **state)
+{
+    struct world *w = *state;
+
+    run_before(w, HF_ROLE_LOCKS, HF_DURABILITY_PROCESS);
+    LOCK(w, .client = 1);
+    LOCK(w, .client = 1, .fh = "g");
+    end_run(w, KILLED);
+    rewrite_server(w, (struct hf_record_server){.epoch = 1, .boot_id = {1}});
+    start_as(w, HF_ROLE_LOCKS, HF_DURABILITY_FULL, 2);
+    assert_int_equal(LOCK(w, .client = 1, .fh = "h", .reclaim = true), GRANTED);
+}
+
+/* The first start after an upgrade cannot know the boot, and tells each host once more. */
+static void old_record_of_a_monitor(void **state)
+{
+    struct world *w = *state;
+
+    run_before(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL);
+    monitor(w, "10.0.0.9");
+    end_run(w, STOPPED);
+    rewrite_server(w, (struct hf_record_server){.epoch = 1, .clean = true});
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 1);
+    assert_int_equal(told(w), 1);
+    end_run(w, STOPPED);
+    start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 1);
+    assert_int_equal(told(w), 0);
+}
+
+/* A first start has nothing to lose, whatever is configured. */
+static void first_start_has_no_grace(void **state)
+{
+    struct world *w = *state;
+
+    for (size_t i = 0; i < HF_COUNT_OF(DURABILITIES); i++) {
+        run_before(w, HF_ROLE_LOCKS, DURABILITIES[i]);
+        assert_false(world_status(w).grace_active);
+        assert_int_equal(number(w), 1);
+        assert_int_equal(LOCK(w, .client = 1), GRANTED);
+    }
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(monitor_keeps_its_number_within_a_boot),
+        T(monitor_tells_of_a_boot_once),
+        T(monitor_goes_on_to_tell_of_a_boot),
+        T(unknown_boot_is_another),
+        T(simulated_crash_tells_all),
+        T(lock_service_has_a_new_number_at_each_start),
+        T(no_change_of_durability_costs_a_lock),
+        T(what_is_lost_is_reported),
+        T(unknown_locks_outlast_a_grace_that_was_cut_off),
+        T(unused_lock_records_go),
+        T(old_record_without_locks_may_hide_some),
+        T(old_record_with_locks_knows_all_of_them),
+        T(old_record_of_a_host_that_crashed),
+        T(old_record_of_a_monitor),
+        T(first_start_has_no_grace),
+    };
+    return cmocka_run_group_tests_name("core_start", tests, NULL, NULL);
+}
