@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/bytes.h"
-#include "namesd/handle.h"
+#include "handles/resolve.h"
 
 #define HF_NAMES_GREETING "holdfast-names 1"
 
@@ -29,13 +29,6 @@ struct hf_request {
 
 /* line: without its line feed. */
 void hf_request_read(struct hf_bytes line, struct hf_request *out);
-
-enum hf_answer {
-    HF_ANSWER_NAMED,
-    HF_ANSWER_DELETED, /* the file is there, but has no name any more */
-    HF_ANSWER_UNKNOWN, /* no such file in the exports, or not our kind of handle */
-    HF_ANSWER_LATER,   /* still being searched for */
-};
 
 /* Appends one line; path only for NAMED. HF_ENOMEM. */
 int hf_request_answer(struct hf_buf *out, const struct hf_request *request, enum hf_answer answer,

@@ -9,7 +9,8 @@
 #include <signal.h>
 
 #include "base/buf.h"
-#include "namesd/resolve.h"
+#include "handles/resolve.h"
+#include "namesd/request.h"
 
 enum {
     HF_SERVER_CLIENTS_MAX = 16,

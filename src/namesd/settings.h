@@ -3,7 +3,7 @@
 #define HF_NAMESD_SETTINGS_H
 
 #include "base/log.h"
-#include "namesd/exports.h"
+#include "handles/exports.h"
 
 #define HF_NAMES_CONFIG "/etc/holdfast/names.conf"
 #define HF_NAMES_SOCKET "/run/holdfast-names/socket"

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "base/quote.h"
-#include "namesd/handle.h"
+#include "handles/handle.h"
 #include "namesd/request.h"
 
 static void check_view(struct hf_bytes whole, struct hf_bytes part)

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/quote.h"
-#include "namesd/exports.h"
-#include "namesd/handle.h"
-#include "namesd/places.h"
+#include "handles/exports.h"
+#include "handles/handle.h"
+#include "handles/places.h"
 #include "namesd/request.h"
 #include "namesd/settings.h"
 

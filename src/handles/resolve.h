@@ -2,15 +2,21 @@
  * From a file handle to the path of its file. A path is given only if opening it again leads to the
  * same file, inside an export.
  */
-#ifndef HF_NAMESD_RESOLVE_H
-#define HF_NAMESD_RESOLVE_H
+#ifndef HF_HANDLES_RESOLVE_H
+#define HF_HANDLES_RESOLVE_H
 
-#include "namesd/exports.h"
-#include "namesd/places.h"
-#include "namesd/request.h"
-#include "namesd/walk.h"
+#include "handles/exports.h"
+#include "handles/places.h"
+#include "handles/walk.h"
 
 enum { HF_DESCENT_ENTRIES_MAX = 65536 }; /* of directories, that one handle may cost */
+
+enum hf_answer {
+    HF_ANSWER_NAMED,
+    HF_ANSWER_DELETED, /* the file is there, but has no name any more */
+    HF_ANSWER_UNKNOWN, /* no such file in the exports, or not our kind of handle */
+    HF_ANSWER_LATER,   /* still being searched for */
+};
 
 struct hf_resolver {
     struct hf_exports exports;

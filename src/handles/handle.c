@@ -1,4 +1,4 @@
-#include "namesd/handle.h"
+#include "handles/handle.h"
 
 #include <arpa/inet.h>
 #include <string.h>

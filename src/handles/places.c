@@ -1,4 +1,4 @@
-#include "namesd/places.h"
+#include "handles/places.h"
 
 #include <stdlib.h>
 #include <string.h>

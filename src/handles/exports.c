@@ -1,4 +1,4 @@
-#include "namesd/exports.h"
+#include "handles/exports.h"
 
 #include <errno.h>
 #include <fcntl.h>

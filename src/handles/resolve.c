@@ -1,4 +1,4 @@
-#include "namesd/resolve.h"
+#include "handles/resolve.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "namesd/resolve.h"
+#include "handles/resolve.h"
 
 struct descent {
     const struct hf_handle *handle;

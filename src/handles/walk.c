@@ -1,4 +1,4 @@
-#include "namesd/walk.h"
+#include "handles/walk.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -8,11 +8,11 @@
  * It stays on each file system (mounts below an export are roots of their own), follows no symbolic
  * link, and holds no directory open while it rests.
  */
-#ifndef HF_NAMESD_WALK_H
-#define HF_NAMESD_WALK_H
+#ifndef HF_HANDLES_WALK_H
+#define HF_HANDLES_WALK_H
 
-#include "namesd/exports.h"
-#include "namesd/places.h"
+#include "handles/exports.h"
+#include "handles/places.h"
 
 enum {
     HF_WALK_DEPTH_MAX = 128,

@@ -5,8 +5,8 @@
  *
  * Both are bounded; the oldest gives way.
  */
-#ifndef HF_NAMESD_PLACES_H
-#define HF_NAMESD_PLACES_H
+#ifndef HF_HANDLES_PLACES_H
+#define HF_HANDLES_PLACES_H
 
 #include <stdbool.h>
 #include <stdint.h>

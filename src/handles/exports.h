@@ -5,15 +5,15 @@
  * Roots are opened when a batch of requests begins and closed when it ends: a directory that stays
  * open would keep its file system from being unmounted.
  */
-#ifndef HF_NAMESD_EXPORTS_H
-#define HF_NAMESD_EXPORTS_H
+#ifndef HF_HANDLES_EXPORTS_H
+#define HF_HANDLES_EXPORTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
 #include "base/quote.h"
-#include "namesd/handle.h"
+#include "handles/handle.h"
 
 enum { HF_EXPORTS_MAX = 64, HF_ROOTS_MAX = 256, HF_EXPORTS_FRESH_MS = 2000 };
 

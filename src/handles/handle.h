@@ -21,8 +21,8 @@
  *
  * These formats have no common mark, so a handle can have several readings.
  */
-#ifndef HF_NAMESD_HANDLE_H
-#define HF_NAMESD_HANDLE_H
+#ifndef HF_HANDLES_HANDLE_H
+#define HF_HANDLES_HANDLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,19 @@
+/*
+ * Whether two file handles name one file, as far as the handles themselves show it. Ganesha writes
+ * the number of the export into a handle, so a file that is exported twice has two handles; the
+ * rest of both is the file (COH-05). No system call: device and inode are known only to the keeper.
+ */
+#ifndef HF_HANDLES_IDENTITY_H
+#define HF_HANDLES_IDENTITY_H
+
+#include "base/bytes.h"
+#include "handles/handle.h"
+
+/*
+ * Writes the canonical form of a handle, of the same length as the handle, and returns it. Handles
+ * of one file have one canonical form where that can be told; any other handle is its own. A handle
+ * longer than HF_HANDLE_BYTES_MAX is returned as it is.
+ */
+struct hf_bytes hf_handle_identity(struct hf_bytes handle, uint8_t out[HF_HANDLE_BYTES_MAX]);
+
+#endif
