@@ -3,6 +3,7 @@
  * or goes while the kernel lists them, it may leave out others, and marks the list
  * (NLM_F_DUMP_INTR). Such a list proves that what is in it is there, and nothing else.
  */
+#include <errno.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,26 +28,31 @@ static int number_of(const struct hf_addr *addresses, unsigned n, uint8_t family
 }
 
 /* IFA_LOCAL is the host's own address; on a link with two ends IFA_ADDRESS is the other end's. */
-static void look_at(struct hf_held_list *list, const struct hf_addr *addresses, unsigned n,
-                    const struct nlmsghdr *message)
+static int number_told(const struct hf_addr *addresses, unsigned n, const struct nlmsghdr *message)
 {
     const struct ifaddrmsg *head = NLMSG_DATA(message);
     unsigned len = head->ifa_family == AF_INET ? 4 : 16;
     int left = (int)IFA_PAYLOAD(message);
     const uint8_t *bytes = NULL;
-    int number;
 
     if (head->ifa_family != AF_INET && head->ifa_family != AF_INET6)
-        return;
+        return -1;
     for (const struct rtattr *a = IFA_RTA(head); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
         if (RTA_PAYLOAD(a) == len &&
             (a->rta_type == IFA_LOCAL || (a->rta_type == IFA_ADDRESS && !bytes)))
             bytes = RTA_DATA(a);
     }
-    number = bytes ? number_of(addresses, n, head->ifa_family, bytes, len) : -1;
-    if (number < 0 || list->n == HF_HELD_MAX)
-        return;
-    list->held[list->n++] = (struct hf_held){.head = *head, .number = (unsigned)number};
+    return bytes ? number_of(addresses, n, head->ifa_family, bytes, len) : -1;
+}
+
+static void look_at(struct hf_held_list *list, const struct hf_addr *addresses, unsigned n,
+                    const struct nlmsghdr *message)
+{
+    const struct ifaddrmsg *head = NLMSG_DATA(message);
+    int number = number_told(addresses, n, message);
+
+    if (number >= 0 && list->n < HF_HELD_MAX)
+        list->held[list->n++] = (struct hf_held){.head = *head, .number = (unsigned)number};
 }
 
 int hf_host_list(int fd, const struct hf_addr *addresses, unsigned n, struct hf_held_list *out)
@@ -83,6 +89,32 @@ int hf_host_list(int fd, const struct hf_addr *addresses, unsigned n, struct hf_
                 return HF_EUNAVAIL;
             if (m->nlmsg_type == RTM_NEWADDR)
                 look_at(out, addresses, n, m);
+        }
+    }
+}
+
+bool hf_host_news(int fd, const struct hf_addr *addresses, unsigned n, int *added)
+{
+    union {
+        struct nlmsghdr head;
+        uint8_t bytes[8192];
+    } news;
+    bool any = false;
+
+    *added = 0;
+    for (;;) {
+        ssize_t received = recv(fd, &news, sizeof(news), MSG_DONTWAIT);
+        size_t size = received > 0 ? (size_t)received : 0;
+
+        /* ENOBUFS: the kernel had more to tell than the socket holds. */
+        if (received < 0 && errno != ENOBUFS && errno != EINTR)
+            return any;
+        any = true;
+        for (const struct nlmsghdr *m = &news.head; NLMSG_OK(m, size); m = NLMSG_NEXT(m, size)) {
+            int number = m->nlmsg_type == RTM_NEWADDR ? number_told(addresses, n, m) : -1;
+
+            if (number >= 0)
+                *added |= 1 << number;
         }
     }
 }

@@ -32,18 +32,3 @@ int hf_netlink_ask(int fd, const struct nlmsghdr *order)
         return -EPROTO;
     return answer.body.error;
 }
-
-bool hf_netlink_drain(int fd)
-{
-    uint8_t bytes[8192];
-    bool any = false;
-
-    for (;;) {
-        ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-
-        /* ENOBUFS: the kernel had more to tell than the socket holds. */
-        if (n < 0 && errno != ENOBUFS && errno != EINTR)
-            return any;
-        any = true;
-    }
-}

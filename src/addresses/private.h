@@ -52,8 +52,6 @@ int hf_hook_finish(struct hf_hook *hook);
 int hf_netlink_open(uint32_t groups);
 /* One order that asks for an acknowledgement: 0, or the kernel's refusal as a negative errno. */
 int hf_netlink_ask(int fd, const struct nlmsghdr *order);
-/* Reads away what has been told; true if there was anything. */
-bool hf_netlink_drain(int fd);
 
 /* ---- what the host has ---- */
 
@@ -72,6 +70,10 @@ struct hf_held_list {
 
 /* HF_EBUSY: addresses changed meanwhile, and some may be missing in the list. */
 int hf_host_list(int fd, const struct hf_addr *addresses, unsigned n, struct hf_held_list *out);
+
+/* Reads what the kernel has told; true if there was anything. *added: bit i if addresses[i] came to
+ * an interface, also if it has gone since. */
+bool hf_host_news(int fd, const struct hf_addr *addresses, unsigned n, int *added);
 
 /* Which of them the host has: bit i for addresses[i]. Negative: the kernel does not say. */
 int hf_addresses_present(const struct hf_addr *addresses, unsigned n);

@@ -46,7 +46,8 @@ struct runner {
     uint64_t retry_ms;       /* the next attempt */
     unsigned attempts;       /* to drop, in a row */
 
-    int known;        /* UP: those that the host has had since the take, as bits */
+    int known;        /* those that the host has had since the take, as bits */
+    int added;        /* by the hook that runs */
     uint64_t look_ms; /* whether it still has them is to be looked at then; 0: no news */
     unsigned losses;  /* in a row */
     uint64_t lost_ms; /* the last of them */
@@ -193,6 +194,7 @@ static void begin_take(struct runner *r, uint64_t now)
     int rv;
 
     r->state = UNKNOWN;
+    r->added = 0;
     (void)hf_addresses_bar(r->config->addresses, r->config->n_addresses, false);
     rv = hf_hook_start(&r->hook, r->config, true, now);
     if (rv < 0)
@@ -200,21 +202,26 @@ static void begin_take(struct runner *r, uint64_t now)
 }
 
 /*
- * An address that the host had since the last drop, and does not have after the hook has taken it
- * again, will not come back. One that it never had is none of an interface: a hook may do other
- * things.
+ * The hook does not bring an address back that the host had since the last drop: the take has
+ * failed. The hook has added an address that went before the hook ended: that is a loss as any
+ * other, and looked for at once. An address that the host never had belongs to no interface: a
+ * hook may do other things.
  */
 static void taken(struct runner *r)
 {
     int present = hf_addresses_present(r->config->addresses, r->config->n_addresses);
+    int missing = present < 0 ? 0 : (r->known | r->added) & ~present;
 
-    if (present >= 0 && (r->known & ~present)) {
+    if (missing & ~r->added) {
         take_failed(r, HF_ENOENT, "an address does not stay");
         return;
     }
+    r->known |= r->added;
     if (present >= 0)
-        r->known = present;
-    r->look_ms = present < 0 ? hf_addresses_now_ms() + HF_ADDRESSES_PAUSE_MS : 0;
+        r->known |= present;
+    r->look_ms = 0;
+    if (present < 0 || missing)
+        r->look_ms = hf_addresses_now_ms() + HF_ADDRESSES_PAUSE_MS;
     r->state = UP;
     hf_log(HF_LOG_INFO, "addresses taken", HF_STR("service", r->config->service));
     answer_take(r, HF_ADDRESSES_UP, 0);
@@ -284,7 +291,8 @@ static void step(struct runner *r, uint64_t now)
     }
     if (r->wanted_up && r->state == UP && r->look_ms && now >= r->look_ms)
         look_for_losses(r, now);
-    /* What is wanted but unknown is of an earlier life, or half taken. */
+    /* Addresses in an unknown state were left by an earlier process, or by a hook that failed half
+     * way: drop them before they are taken. */
     if (r->wanted_up ? r->state == UNKNOWN : r->state != DOWN && now >= r->retry_ms)
         begin_drop(r, now);
     else if (r->wanted_up && (r->state == DOWN || r->take_open))
@@ -326,6 +334,8 @@ static void wait_for_news(struct runner *r)
         {.fd = r->daemon, .events = POLLIN},
     };
     uint64_t expirations;
+    int added = 0;
+    bool told;
 
     set_timer(r);
     if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
@@ -338,7 +348,10 @@ static void wait_for_news(struct runner *r)
         read_requests(r);
     /* A moment later: an interface that goes down and up again loses them all, one by one. What a
      * hook does is looked at when it has ended. */
-    if (fds[3].revents && hf_netlink_drain(r->news) && r->state == UP && !r->look_ms)
+    told = fds[3].revents &&
+           hf_host_news(r->news, r->config->addresses, r->config->n_addresses, &added);
+    r->added |= added;
+    if (told && r->state == UP && !r->look_ms)
         r->look_ms = hf_addresses_now_ms() + HF_ADDRESSES_PAUSE_MS;
     if (fds[2].revents)
         hook_ended(r);

@@ -34,6 +34,8 @@ def addresses_that_go_and_processes_that_end():
     with Cluster(ipv6=True) as cluster:
         owner = cluster.owner()
         other = cluster.other(owner)
+        # An owner is active before its hook has added both addresses.
+        wait_until(lambda: owner.node.has(SERVICE) and owner.node.has(SERVICE6), "the owner has the addresses")
         second = subprocess.Popen(owner.daemon.command, env=owner.daemon.env, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for number, (address, bits) in enumerate(((SERVICE, 32), (SERVICE6, 128)), 2):

@@ -614,6 +614,26 @@ static void a_lost_address_is_taken_again(void **state)
     assert_int_equal(seen.failed, 0);
 }
 
+/* The hook adds an address and goes on, to announce it; meanwhile the address goes. */
+static void an_address_that_is_lost_while_the_hook_runs(void **state)
+{
+    char body[512];
+
+    (void)state;
+    (void)snprintf(body, sizeof(body),
+                   "[ $1 = take ] || exit 0\n"
+                   "ip address replace %s/32 dev lo\n"
+                   "[ $(grep -c take \"$(dirname $0)/calls\") = 1 ] || exit 0\n"
+                   "ip address del %s/32 dev lo",
+                   ADDRESS, ADDRESS);
+    write_hook(body);
+    start();
+    take();
+    TURN_UNTIL(seen.up == 2);
+    assert_true(has_address(ADDRESS));
+    assert_int_equal(seen.failed, 0);
+}
+
 /* The service is left to another node, which can be reached. */
 static void a_lost_address_that_cannot_be_taken_again(void **state)
 {
@@ -834,6 +854,7 @@ int main(void)
         TEST(the_hook_has_what_it_needs_and_no_more),
         TEST(a_second_life_hears_what_happened_between),
         TEST(a_lost_address_is_taken_again),
+        TEST(an_address_that_is_lost_while_the_hook_runs),
         TEST(a_lost_address_that_cannot_be_taken_again),
         TEST(an_address_that_is_lost_again_and_again),
         TEST(a_second_runner_takes_nothing_away),
