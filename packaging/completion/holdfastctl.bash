@@ -16,14 +16,14 @@ for row in json.load(sys.stdin):
 _holdfastctl()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands="status clients locks waiters grace losses release notify check doctor cluster page backup"
+    local commands="status clients locks waiters why grace losses release notify check doctor cluster page backup"
     local options="--socket --url --token-file --json --wide --watch --yes --client --file --share --owner --lock --limit --help --version"
 
     COMPREPLY=()
     case $prev in
     --socket | --token-file | backup) compopt -o default ;;
     --url | --share | --owner | --limit) ;;
-    --client | check | notify) _holdfastctl_ask clients name ;;
+    --client | check | notify | why) _holdfastctl_ask clients name ;;
     --lock) _holdfastctl_ask locks id ;;
     --file) _holdfastctl_ask locks path file ;;
     grace) COMPREPLY=($(compgen -W "end" -- "$cur")) ;;

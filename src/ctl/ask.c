@@ -254,7 +254,7 @@ int ctl_ask_waited(struct ctl *ctl, json_t **out)
     return ctl_ask_list(&waited, "locks", out);
 }
 
-static bool is_named(const json_t *client, const char *word)
+bool ctl_is_named(const json_t *client, const char *word)
 {
     return strcasecmp(ctl_text(client, "id"), word) == 0 ||
            strcasecmp(ctl_text(client, "name"), word) == 0 ||
@@ -277,7 +277,7 @@ int ctl_match_clients(struct ctl *ctl, const char *word, char id[32], size_t *ma
         return rv;
     json_array_foreach(clients, i, client)
     {
-        if (!is_named(client, word))
+        if (!ctl_is_named(client, word))
             continue;
         ++*matches;
         hf_format(id, 32, "%s", ctl_text(client, "id"));

@@ -47,6 +47,7 @@ int ctl_clients(struct ctl *ctl, int argc, char **argv);
 int ctl_page(struct ctl *ctl, int argc, char **argv);
 int ctl_locks(struct ctl *ctl, int argc, char **argv);
 int ctl_waiters(struct ctl *ctl, int argc, char **argv);
+int ctl_why(struct ctl *ctl, int argc, char **argv);
 int ctl_grace(struct ctl *ctl, int argc, char **argv);
 int ctl_release(struct ctl *ctl, int argc, char **argv);
 int ctl_notify(struct ctl *ctl, int argc, char **argv);
@@ -75,6 +76,8 @@ int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out);
 /* The locks on files that clients wait for, of the share and file of the command line: an array. */
 int ctl_ask_waited(struct ctl *ctl, json_t **out);
 
+/* Whether the word is the id, name or address of a client. */
+bool ctl_is_named(const json_t *client, const char *word);
 /* The id of the client with this id, name or address. CTL_NOT_FOUND, printed, unless there is
  * exactly one. */
 int ctl_find_client(struct ctl *ctl, const char *word, char id[32]);

@@ -80,6 +80,34 @@ def status_clients_locks_and_waiters():
 
 
 @tap.test
+def why_leads_to_the_root():
+    """ADM-04: `why` follows a wait over an owner that waits itself, names every lock in the way and the whole queue, and tells
+    what to do; for a client, a path or a handle; in JSON too."""
+    with Scene() as scene, Locker("gamma.example", "192.0.2.1") as gamma:
+        other = b"other-file"
+        for svid in range(20, 26):
+            assert gamma.lock(other, svid=svid, exclusive=False) == "granted"
+        assert scene.alpha.lock(other, svid=7, block=True) == "blocked"
+        assert gamma.lock(FILE, svid=30, block=True) == "blocked"
+        out = ctl_ok("why", "beta.example")
+        assert re.search(rf"^{FILE.hex()}\n  held:\n    lock \d+  alpha.example \(192.0.2.3\)  7@alpha.example  whole file, "
+                         r"exclusive  held \d+s, last heard from \d+s ago\n", out), out
+        assert re.search(rf"its owner waits itself, for {other.hex()}  whole file, exclusive  waited \d+s:\n", out), out
+        roots = re.findall(r"^      lock (\d+)  gamma.example \(192.0.2.1\)  2\d@gamma.example  whole file, shared", out, re.M)
+        assert len(roots) == 6, out
+        assert re.search(r"    1  beta.example .*\n    2  gamma.example \(192.0.2.1\)  30@gamma.example", out), out
+        assert f"holdfastctl release --lock {roots[0]}\n" in out and "alpha" not in out.partition("what you can do")[2], out
+        ageless = [re.sub(r"\b\d+s\b", "", ctl_ok("why", word)) for word in (FILE.hex(), "192.0.2.2")]
+        assert ageless[0] == ageless[1], ageless
+        assert "and 5 more in the way" in ctl_ok("why", other.hex(), "--limit", "1")
+        said = json.loads(ctl_ok("why", other.hex(), "--json"))
+        assert [len(row["blockers"]) for row in said[0]] == [6] and said[0][0]["client"]["name"] == "alpha.example", said
+        status, out, err = ctl("why", "delta.example")
+        assert (status, out) == (NOT_FOUND, "") and "delta.example" in err, err
+        assert ctl("why")[0] == USAGE
+
+
+@tap.test
 def tables_are_aligned():
     """Every column begins at the same place in each line."""
     with Scene():
