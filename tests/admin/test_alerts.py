@@ -43,5 +43,25 @@ def no_alert_is_without_a_test():
         assert "1" in values and "0" in values[values.index("1"):], f"{alert}: {values}"
 
 
+@tap.test
+def each_alert_leads_to_a_heading():
+    """Given the rules, the runbook of each names a heading that is in the documents."""
+    rules = (FOLDER / "holdfast.rules.yml").read_text()
+    links = re.findall(r"^          runbook: (\S+)#(\S+)$", rules, re.M)
+    assert len(links) == rules.count("- alert: ")
+    for path, anchor in links:
+        headings = re.findall(r"^#+ (.*)$", (FOLDER.parents[1] / path).read_text(), re.M)
+        anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+        assert anchor in anchors, f"{path}#{anchor}"
+
+
+@tap.test
+def panels_show_rates_at_any_scrape_interval():
+    """Given the dashboard, each rate is over $__rate_interval: a fixed minute is empty where Prometheus scrapes once a minute."""
+    text = (FOLDER.parent / "grafana/holdfast.json").read_text()
+    windows = set(re.findall(r"\[([^\[\]\"]+)\]", text))
+    assert windows == {"$__rate_interval"}, windows
+
+
 if __name__ == "__main__":
     tap.main()
