@@ -118,6 +118,11 @@ static void del_client(struct hf_core *core, struct hf_client *client)
     hf_client_del(core, client);
 }
 
+const struct hf_hash_key *hf_core_hash_key(const struct hf_core *core)
+{
+    return &core->config.hash_key;
+}
+
 void hf_core_del(struct hf_core *core)
 {
     hf_durable_close(core);

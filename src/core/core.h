@@ -96,6 +96,9 @@ bool hf_core_is_foreign(const struct hf_core *core, struct hf_bytes fh,
                         struct hf_bytes *export_name);
 
 /* New limits, from now on; locks and clients that exceed them already stay. */
+/* The key of the core's hash tables; what is hashed with it must not leave the process. */
+const struct hf_hash_key *hf_core_hash_key(const struct hf_core *core);
+
 void hf_core_set_limits(struct hf_core *core, const struct hf_limits *limits);
 
 /*

@@ -79,13 +79,6 @@ struct hf_answer {
     uint64_t seq;
     struct hf_holder holder; /* TEST answered DENIED */
     uint64_t decision;       /* FREE_ALL only; as in hf_awaited */
-
-    /*
-     * UNLOCK only: a GRANTED callback to this owner that was not answered before, by the id of its
-     * call; 0: none. While it is under way the answer must wait: if the client, once answered,
-     * waited for the same range again, it would take the old callback for the new grant.
-     */
-    uint64_t callback;
 };
 
 struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,

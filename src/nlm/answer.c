@@ -223,8 +223,8 @@ struct pending_answer {
     struct hf_nlm *nlm;
     struct hf_rpc_call *call; /* NULL: a message, whose RPC call has been answered */
     struct answer answer;
-    uint64_t callback;  /* when the batch is durable, it waits for this GRANTED callback; 0: none */
-    struct hf_buf copy; /* of the cookie, then of the holder's owner handle, while it waits */
+    struct callbacks awaited; /* when the batch is durable, it waits for these */
+    struct hf_buf copy;       /* of the cookie, then of the holder's owner handle, while it waits */
 };
 
 /* Without memory or place, send no answer; the client repeats its request. */
@@ -239,10 +239,9 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
     struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
     struct hf_nlm *nlm = pending->nlm;
-    uint64_t callback = pending->callback;
+    uint64_t callback = durable ? callback_in_flight(nlm, &pending->awaited) : 0;
 
-    pending->callback = 0;
-    if (durable && callback != 0 && hf_nlm_is_calling(nlm, callback)) {
+    if (callback != 0) {
         if (hf_service_may_wait(nlm->service))
             hf_service_when_decided(nlm->service, callback, waiter, on_durable);
         else
@@ -319,20 +318,21 @@ static bool names_holder(enum hf_nlm_kind kind, const struct hf_answer *core_ans
     return kind == HF_NLM_TEST && core_answer->stat == HF_STAT_DENIED;
 }
 
-void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-                         const struct hf_answer *core_answer)
+/* The answer to the call, which is yet to be sent. NULL: no memory, and the client repeats its
+ * request. */
+static struct pending_answer *pending_begin(struct hf_rpc_call *call, enum hf_nlm_kind kind,
+                                            const nlm_obj *cookie,
+                                            const struct hf_answer *core_answer)
 {
-    struct hf_nlm *nlm = nlm_of(call);
-    struct pending_answer *pending = pending_take(nlm);
-    uint64_t seq = HF_MUTANT(NLM_ANSWER_AT_ONCE) ? 0 : core_answer->seq;
+    struct pending_answer *pending = pending_take(nlm_of(call));
     struct answer *a;
 
     if (!pending) {
-        hf_rpc_reply_never(call); /* no memory: the client repeats its request */
-        return;
+        hf_rpc_reply_never(call);
+        return NULL;
     }
     pending->call = call;
-    pending->callback = 0;
+    pending->awaited = (struct callbacks){0};
     a = &pending->answer;
     a->kind = kind;
     a->vers = call->header.vers;
@@ -349,13 +349,19 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
         hf_rpc_reply_void(call); /* only says that the message has arrived; it promises nothing */
         pending->call = NULL;
     }
-    if (core_answer->callback != 0 && hf_nlm_is_calling(nlm, core_answer->callback)) {
-        pending->callback = core_answer->callback;
-        if (pending_copy(pending))
-            (void)hf_service_when_durable(nlm->service, seq, &pending->waiter, on_durable);
-        else
-            pending_drop(pending);
-    } else if (core_answer->decision != 0) {
+    return pending;
+}
+
+void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                         const struct hf_answer *core_answer)
+{
+    struct hf_nlm *nlm = nlm_of(call);
+    struct pending_answer *pending = pending_begin(call, kind, cookie, core_answer);
+    uint64_t seq = HF_MUTANT(NLM_ANSWER_AT_ONCE) ? 0 : core_answer->seq;
+
+    if (!pending)
+        return;
+    if (core_answer->decision != 0) {
         if (hf_service_may_wait(nlm->service) && pending_copy(pending))
             hf_service_when_decided(nlm->service, core_answer->decision, &pending->waiter,
                                     on_durable);
@@ -364,6 +370,21 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
     } else if (!hf_service_when_durable(nlm->service, seq, &pending->waiter, on_durable)) {
         pending_keep(pending);
     }
+}
+
+void answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                            const struct hf_answer *core_answer, const struct callbacks *awaited)
+{
+    struct hf_nlm *nlm = nlm_of(call);
+    struct pending_answer *pending = pending_begin(call, kind, cookie, core_answer);
+
+    if (!pending)
+        return;
+    pending->awaited = *awaited;
+    if (pending_copy(pending))
+        (void)hf_service_when_durable(nlm->service, core_answer->seq, &pending->waiter, on_durable);
+    else
+        pending_drop(pending);
 }
 
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,

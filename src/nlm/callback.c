@@ -10,29 +10,41 @@
  * GRANTED (procedure 5) and GRANTED_MSG (10): tells a waiter that it has its lock; and probes. The
  * cookie is the core's id of the outcall. The arguments repeat those of the LOCK byte for byte,
  * because some clients compare them so.
+ *
+ * A callback that an UNLOCK of its owner has overtaken is over for the core, but may still arrive,
+ * and the client may have forgotten what it was for. So the callbacks under way are found here by
+ * owner and range, whether or not the core still knows of the waiter, or of the owner.
  */
 
 struct outcall {
     struct hf_nlm *nlm;
     struct hf_list link; /* in nlm->outcalls */
     uint64_t id;
+    struct hf_list in_owner; /* GRANTED: in nlm->granted */
+    uint64_t owner;          /* callback_owner() */
+    uint64_t first, last;
+    uint64_t serial; /* in the order in which they began */
     struct hf_addr to;
     bool v4;
     bool msg;
-    bool answered; /* of a message: by GRANTED_RES, though the call is waited out */
+    bool answered; /* or given up; of a message: by GRANTED_RES, though the call is waited out */
     bool repeated; /* a second copy was sent in this attempt */
 };
 
 static void outcall_del(struct outcall *outcall)
 {
     hf_list_remove(&outcall->link);
+    outcall->nlm->n_granted -= hf_list_linked(&outcall->in_owner);
+    hf_list_remove(&outcall->in_owner);
     hf_free(outcall->nlm->service->alloc, outcall);
 }
 
 void callbacks_init(struct hf_nlm *nlm)
 {
-    for (size_t i = 0; i < HF_NLM_OUTCALL_LISTS; i++)
+    for (size_t i = 0; i < HF_NLM_OUTCALL_LISTS; i++) {
         hf_list_init(&nlm->outcalls[i]);
+        hf_list_init(&nlm->granted[i]);
+    }
 }
 
 void callbacks_del(struct hf_nlm *nlm)
@@ -53,11 +65,57 @@ static struct outcall *outcall_find(const struct hf_nlm *nlm, uint64_t id)
     return NULL;
 }
 
-bool hf_nlm_is_calling(const struct hf_nlm *nlm, uint64_t id)
+/*
+ * Who is called: the client (by both addresses), the file and the owner, as one number. Should two
+ * owners have the same, an UNLOCK of one waits for a callback to the other.
+ */
+static uint64_t callback_owner(const struct hf_nlm *nlm, const struct hf_addr *peer,
+                               const struct hf_addr *local, struct hf_bytes fh, struct hf_bytes oh,
+                               int32_t svid)
 {
-    const struct outcall *outcall = outcall_find(nlm, id);
+    const struct hf_hash_key *key = hf_core_hash_key(nlm->service->core);
+    uint64_t hosts = hf_hash_u64(key, hf_hash(key, peer->bytes, sizeof(peer->bytes)),
+                                 hf_hash(key, local->bytes, sizeof(local->bytes)));
 
-    return outcall && !outcall->answered;
+    hosts = hf_hash_u64(key, hosts, hf_hash(key, fh.data, fh.len));
+    return hf_hash_u64(key, hosts ^ (uint32_t)svid, hf_hash(key, oh.data, oh.len));
+}
+
+static uint64_t last_byte(uint64_t offset, uint64_t length)
+{
+    return length == 0 || length - 1 > UINT64_MAX - offset ? UINT64_MAX : offset + length - 1;
+}
+
+static struct hf_list *granted_list(struct hf_nlm *nlm, uint64_t owner)
+{
+    return &nlm->granted[owner % HF_NLM_OUTCALL_LISTS];
+}
+
+struct callbacks callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_peer *peer,
+                                     const struct hf_lock_args *args)
+{
+    if (nlm->n_granted == 0)
+        return (struct callbacks){0};
+    return (struct callbacks){
+        .owner = callback_owner(nlm, &peer->addr, &peer->local, args->fh, args->oh, args->svid),
+        .first = args->offset,
+        .last = last_byte(args->offset, args->length),
+        .before = nlm->begun + 1,
+    };
+}
+
+uint64_t callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *awaited)
+{
+    if (awaited->before == 0 || nlm->n_granted == 0)
+        return 0;
+    hf_list_foreach (node, &nlm->granted[awaited->owner % HF_NLM_OUTCALL_LISTS]) {
+        const struct outcall *outcall = hf_list_entry(node, struct outcall, in_owner);
+        if (outcall->owner == awaited->owner && outcall->serial < awaited->before &&
+            !outcall->answered && outcall->first <= awaited->last &&
+            outcall->last >= awaited->first)
+            return outcall->id;
+    }
+    return 0;
 }
 
 void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from)
@@ -128,6 +186,7 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
         error = HF_EFORMAT;
     hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), outcall->id, outcome,
                       error);
+    outcall->answered = true;
     hf_service_let_go(nlm->service, outcall->id);
     outcall_del(outcall);
 }
@@ -159,6 +218,15 @@ static hf_codec build(const struct hf_call *call, const uint64_t *cookie, union 
     return xdr_nlm_testargs;
 }
 
+static void note_owner(struct hf_nlm *nlm, struct outcall *outcall, const struct hf_call *call)
+{
+    outcall->owner = callback_owner(nlm, &call->to[0], &call->from, call->fh, call->oh, call->svid);
+    outcall->first = call->offset;
+    outcall->last = last_byte(call->offset, call->length);
+    hf_list_add_tail(granted_list(nlm, outcall->owner), &outcall->in_owner);
+    nlm->n_granted++;
+}
+
 /* Hands the call to the RPC client; a call that cannot begin was not tried. */
 static void start(struct hf_nlm *nlm, const struct hf_call *call, struct hf_rpc_call_args *rpc,
                   hf_rpc_done done)
@@ -170,10 +238,14 @@ static void start(struct hf_nlm *nlm, const struct hf_call *call, struct hf_rpc_
     if (outcall) {
         *outcall = (struct outcall){.nlm = nlm,
                                     .id = call->id,
+                                    .serial = ++nlm->begun,
                                     .to = call->to[0],
                                     .v4 = call->vers == NLM4_VERS,
                                     .msg = call->msg};
         rpc->repeated = &outcall->repeated;
+        hf_list_init(&outcall->in_owner);
+        if (call->kind == HF_CALL_GRANTED)
+            note_owner(nlm, outcall, call);
         hf_list_add_tail(&nlm->outcalls[call->id % HF_NLM_OUTCALL_LISTS], &outcall->link);
         rv = hf_rpc_client_call(nlm->client, rpc, done, outcall, NULL);
     }

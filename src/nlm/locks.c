@@ -153,6 +153,24 @@ void on_cancel(struct hf_rpc_call *call, void *raw)
     ask(call, HF_NLM_CANCEL, &a->cookie, hf_core_cancel, &peer, &args);
 }
 
+/*
+ * A client that waits for the range again, once it is told that it is unlocked, would take a
+ * callback of before for its new grant. So it is told when those are over.
+ */
+static void unlock(struct hf_rpc_call *call, const nlm_obj *cookie, const struct hf_peer *peer,
+                   const struct hf_lock_args *args)
+{
+    struct hf_nlm *nlm = nlm_of(call);
+    struct callbacks overtaken = callbacks_overtaken(nlm, peer, args);
+    struct hf_answer answer =
+        hf_core_unlock(nlm->service->core, hf_service_now(nlm->service), peer, args);
+
+    if (callback_in_flight(nlm, &overtaken) != 0)
+        answer_after_callbacks(call, HF_NLM_UNLOCK, cookie, &answer, &overtaken);
+    else
+        answer_when_durable(call, HF_NLM_UNLOCK, cookie, &answer);
+}
+
 void on_unlock(struct hf_rpc_call *call, void *raw)
 {
     nlm4_unlockargs store;
@@ -167,5 +185,5 @@ void on_unlock(struct hf_rpc_call *call, void *raw)
         answer_now(call, HF_NLM_UNLOCK, &a->cookie, stat);
         return;
     }
-    ask(call, HF_NLM_UNLOCK, &a->cookie, hf_core_unlock, &peer, &args);
+    unlock(call, &a->cookie, &peer, &args);
 }

@@ -48,9 +48,12 @@ struct hf_nlm_prompt {
 struct hf_nlm {
     struct hf_rpc_program program;
     struct hf_service *service;
-    struct hf_rpc_client *client;                   /* for GRANTED and the _RES calls */
-    struct hf_pool pending;                         /* of struct pending_answer (answer.c) */
-    struct hf_list outcalls[HF_NLM_OUTCALL_LISTS];  /* callbacks and probes under way, by id */
+    struct hf_rpc_client *client;                  /* for GRANTED and the _RES calls */
+    struct hf_pool pending;                        /* of struct pending_answer (answer.c) */
+    struct hf_list outcalls[HF_NLM_OUTCALL_LISTS]; /* callbacks and probes under way, by id */
+    struct hf_list granted[HF_NLM_OUTCALL_LISTS];  /* of these, GRANTED, by owner (callback.c) */
+    unsigned n_granted;
+    uint64_t begun;                                 /* counts calls */
     uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS];   /* sent, by outcome */
     uint64_t refused_callers;                       /* procedure 16 from another host */
     uint64_t refused_foreign;                       /* locks in exports of other services */
@@ -75,9 +78,6 @@ const char *hf_nlm_stat_name(enum hf_stat stat);
  * ended.
  */
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call);
-
-/* An attempt at the call with this id is under way, and has not been answered. */
-bool hf_nlm_is_calling(const struct hf_nlm *nlm, uint64_t id);
 
 /* One attempt at a probe (HF_CALL_PROBE): does the client's lock manager answer? */
 void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call);

@@ -87,12 +87,33 @@ const nlm4_res *res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *sto
 /* answer.c: answers the call when the batch core_answer->seq is durable; or now. */
 void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                          const struct hf_answer *core_answer);
+
+/*
+ * GRANTED callbacks to one owner of a file that were under way when its UNLOCK came: those that
+ * overlap the range and began before that moment.
+ */
+struct callbacks {
+    uint64_t owner; /* callback_owner() */
+    uint64_t first, last;
+    uint64_t before; /* nlm->begun; 0: no callbacks at all */
+};
+
+/* Likewise, and not before the last of these callbacks is over. */
+void answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                            const struct hf_answer *core_answer, const struct callbacks *awaited);
 void answers_init(struct hf_nlm *nlm);
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                 enum hf_stat stat);
 
 /* callback.c */
 void callbacks_init(struct hf_nlm *nlm);
+
+/* Those that an UNLOCK with these arguments has overtaken. */
+struct callbacks callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_peer *peer,
+                                     const struct hf_lock_args *args);
+
+/* The id of one of them that is still under way and unanswered; 0: none is. */
+uint64_t callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *awaited);
 
 /* Of the attempt under way, a second copy was sent: a denial may answer that one. */
 bool callback_is_repeated(const struct hf_nlm *nlm, uint64_t id);

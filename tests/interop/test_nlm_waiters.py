@@ -9,7 +9,7 @@ from holdfast_test.capture import Capture
 from holdfast_test.daemon import PORT, Daemon
 from holdfast_test.ganesha import ADDRESS, INTERFACE, Ganesha
 from holdfast_test.nlm import GRANTED, LOCK, MSG, TEST, UNLOCK
-from holdfast_test.peer import SILENCE, Network, add_addresses, parse_call
+from holdfast_test.peer import SERVER, SILENCE, Network, add_addresses, parse_call
 
 CLIENTS = 1000
 TIMEOUT_S, ATTEMPTS = 2, 3
@@ -200,6 +200,44 @@ def denied_by_one_that_gave_up_while_it_was_cut_off():
                 b.answers = "DENIED"
                 b.wait_for(callback, len(grants(b)) + 1, seconds=3 * TIMEOUT_S)
                 assert a.stat(TEST) == "DENIED"
+
+
+def send_unlock(host, client, **where):
+    """Sends UNLOCK without waiting for its answer; returns the xid."""
+    xid = rpc.new_xid()
+    client.send(rpc.call_message(xid, nlm.PROG, 4, UNLOCK, nlm.unlock_args(4, b"cookie", host.lock(**where))))
+    return xid
+
+
+@tap.test
+def unlock_waits_for_every_callback_that_it_overtook():
+    """SPEC section 4: two threads of a client are granted [0,9] and [10,19], and neither callback is answered yet
+    when the process closes the file. Its range is free at once, but each UNLOCK, also a second one, is
+    answered when the callbacks in its own range are over: if the client waited again for [0,9] before, it
+    would take the late callback for its new grant."""
+    with Network() as network, Daemon("notify.timeout=60"):
+        a, b = network.host("10.2.0.1", "a"), network.host("10.2.0.2", "b")
+        assert a.stat(LOCK, a.lock(length=20)) == "GRANTED"
+        for offset in (0, 10):
+            assert b.stat(LOCK, b.lock(offset=offset, length=10), block=True, msg=True) == "BLOCKED"
+        b.answers = SILENCE
+        assert a.stat(UNLOCK, a.lock(length=20)) == "GRANTED"
+        b.wait_for(GRANTED + MSG, 2)
+        cookies = {lock.offset: cookie for cookie, _, lock in (call.granted() for call in b.received(GRANTED + MSG))}
+        with rpc.Tcp(SERVER, PORT, (b.address, 0)) as all_of_it, rpc.Tcp(SERVER, PORT, (b.address, 0)) as first, \
+                rpc.Tcp(SERVER, PORT, (b.address, 0)) as second:
+            xids = [send_unlock(b, all_of_it)]
+            assert all_of_it.is_silent()
+            assert a.stat(TEST, a.lock(length=20)) == "GRANTED"
+            xids += [send_unlock(b, first, length=10), send_unlock(b, second, offset=10, length=10)]
+            assert first.is_silent() and second.is_silent()
+            b.send_granted_res(cookies[10], "DENIED")
+            assert second.reply_to(xids[2]).status == rpc.SUCCESS
+            assert all_of_it.is_silent() and first.is_silent()
+            b.send_granted_res(cookies[0], "DENIED")
+            assert first.reply_to(xids[1]).status == rpc.SUCCESS
+            assert all_of_it.reply_to(xids[0]).status == rpc.SUCCESS
+        assert b.stat(UNLOCK) == "GRANTED"  # nothing is under way any more
 
 
 def ping_pong(one, two, turns, capture, fh=b"a file handle", callback=GRANTED, **how):

@@ -221,6 +221,12 @@ static void granted_res(struct sim_world *world, const struct sim_message *answe
     struct sim_causes *causes = &world->model.causes;
 
     causes->server_event = true;
+    for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
+        struct sim_call_out *out = &world->server.calls[i];
+
+        if (out->used && out->call_id == answer->cookie_id && out->host == answer->host)
+            out->answered = true;
+    }
     if (answer->stat != HF_STAT_GRANTED && may_be_denied(&world->server, answer->cookie_id)) {
         sim_model_refused(&world->model, sim_owner(answer->host, answer->proc), answer->range);
         sim_world_fault(world, SIM_FAULT_CALL_REFUSED);

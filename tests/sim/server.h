@@ -36,6 +36,7 @@ struct sim_call_out {
     uint8_t host;
     uint8_t kind;  /* enum hf_call_kind */
     bool sent;     /* may arrive; otherwise it is certain not to */
+    bool answered; /* by GRANTED_RES, though its time is not over */
     bool untried;  /* no packet can leave: our address is not up */
     bool local;    /* to a lockd on the server's own host, which is not simulated: it answers */
     int32_t state; /* SM_STAT: the answer */

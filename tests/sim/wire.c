@@ -136,6 +136,28 @@ static void conclude(struct sim_asked *asked)
     asked_del(asked);
 }
 
+/*
+ * SPEC section 4: a GRANTED callback to the owner of an UNLOCK, in its range, was under way when
+ * the UNLOCK came, and is neither answered nor over. A client that is told now and waits for the
+ * range again would take it for its new grant.
+ */
+static bool has_overtaken(const struct sim_asked *asked)
+{
+    const struct sim_message *r = &asked->reply;
+
+    if (r->call != SIM_CALL_UNLOCK || r->named != r->host || !asked->decided)
+        return false;
+    for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
+        const struct sim_call_out *out = &asked->world->server.calls[i];
+
+        if (out->used && out->kind == HF_CALL_GRANTED && !out->answered &&
+            out->cookie <= asked->called && out->owner == sim_owner(r->host, r->proc) &&
+            sim_range_overlaps(out->range, r->range))
+            return true;
+    }
+    return false;
+}
+
 /* A handler has spoken. */
 static void on_said(struct sim_asked *asked, struct hf_bytes bytes)
 {
@@ -145,6 +167,9 @@ static void on_said(struct sim_asked *asked, struct hf_bytes bytes)
         sim_world_violation(world, "the answer can be read", "%s, version %u",
                             sim_call_name((enum sim_call)asked->reply.call), asked->spoken.vers);
     asked->said = true;
+    if (has_overtaken(asked) && !wire_of(world)->ending)
+        sim_world_violation(world, "UNLOCK is answered when its callbacks are over",
+                            "host %u, process %u", asked->reply.host, asked->reply.proc);
     if (wire_of(world)->asking != asked)
         conclude(asked);
 }
@@ -293,10 +318,7 @@ static void expect(struct sim_asked *asked)
 /* Its batch is durable, but a GRANTED that it has overtaken is still under way. */
 static bool waits_for_callback(const struct sim_asked *asked)
 {
-    const struct sim_wire *wire = wire_of(asked->world);
-
-    return asked->callback != 0 && asked->seq <= wire->service.durable &&
-           hf_nlm_is_calling(&wire->nlm, asked->callback);
+    return asked->seq <= wire_of(asked->world)->service.durable && has_overtaken(asked);
 }
 
 struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message *r)
@@ -310,6 +332,10 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
     sim_decided = (struct sim_decided){.answer.stat = HF_STAT_DENIED_NOLOCKS, .sm.ok = true};
     wire->service.store_up =
         !world->server.outage || world->server.epoch > world->server.durable_epoch;
+    asked->decided = wire->service.store_up || r->call == SIM_CALL_SM_STAT ||
+                     r->call == SIM_CALL_CANCEL || r->call == SIM_CALL_UNSHARE ||
+                     r->call == SIM_CALL_GRANTED || r->call == SIM_CALL_SIMU_CRASH;
+    asked->called = world->server.next_cookie;
     if (!procedure || !hf_rpc_decode(procedure, hf_bytes(args.data, args.len))) {
         sim_world_violation(world, "a request is understood", "%s, version %u, procedure %u",
                             sim_call_name((enum sim_call)r->call), asked->spoken.vers,
@@ -321,12 +347,8 @@ struct sim_asked *sim_wire_ask(struct sim_world *world, const struct sim_message
     }
     asked->undecided = sim_decided.sm.decision != 0 || sim_decided.answer.decision != 0;
     asked->seq = sim_decided.answer.seq;
-    asked->callback = sim_decided.answer.callback;
     asked->waits =
         asked->undecided || waits_for_callback(asked) || wire->service.waiters.list.prev != last;
-    asked->decided = wire->service.store_up || r->call == SIM_CALL_SM_STAT ||
-                     r->call == SIM_CALL_CANCEL || r->call == SIM_CALL_UNSHARE ||
-                     r->call == SIM_CALL_GRANTED || r->call == SIM_CALL_SIMU_CRASH;
     if (asked->decided && !sim_decided.asked && r->call < SIM_CALL_SIMU_CRASH)
         sim_world_violation(world, "a request is understood", "%s does not come to the core",
                             sim_call_name((enum sim_call)r->call));

@@ -36,14 +36,14 @@ struct sim_asked {
     struct sim_spoken spoken;
     struct sim_message reply; /* as far as it is known beforehand */
     struct sim_heard expected;
-    bool decided;   /* by the core; otherwise it was refused at the door */
-    bool waits;     /* its answer waits for a commit */
-    bool undecided; /* or for a notice to be verified, and then for a commit */
-    uint64_t seq,
-        callback; /* an UNLOCK waits for this commit, and then for this call; 0: for none */
-    bool receipt; /* of a message: the RPC reply, which is not the answer, has been given */
-    bool said;    /* heard is the answer */
-    bool hushed;  /* the answer is swallowed */
+    bool decided;    /* by the core; otherwise it was refused at the door */
+    bool waits;      /* its answer waits for a commit */
+    bool undecided;  /* or for a notice to be verified, and then for a commit */
+    uint64_t seq;    /* an UNLOCK waits for this commit, */
+    uint64_t called; /* and then for the callbacks to its owner in the range, up to this one */
+    bool receipt;    /* of a message: the RPC reply, which is not the answer, has been given */
+    bool said;       /* heard is the answer */
+    bool hushed;     /* the answer is swallowed */
     struct sim_heard heard;
 };
 

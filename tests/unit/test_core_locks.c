@@ -687,29 +687,6 @@ static void unlock_calls_off_the_callback(void **state)
     assert_int_equal(locks_held(w), 0);
 }
 
-/* An UNLOCK names the callback that it overtakes, also one that a repeated LOCK has called off. */
-static void unlock_names_the_callback_it_overtakes(void **state)
-{
-    struct world *w = *state;
-    uint64_t id;
-
-    for (int repeats = 0; repeats < 2; repeats++) {
-        LOCK(w, .client = 1);
-        LOCK(w, .client = 2, .block = true);
-        UNLOCK(w, .client = 1);
-        id = world_call_of(w, HF_CALL_GRANTED).id;
-        assert_int_not_equal(id, 0);
-        if (repeats)
-            assert_int_equal(LOCK(w, .client = 2, .block = true), GRANTED);
-        assert_int_equal(ASK(w, hf_core_unlock, .client = 2).callback, id);
-    }
-    LOCK(w, .client = 1);
-    LOCK(w, .client = 2, .block = true);
-    UNLOCK(w, .client = 1);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_ACCEPTED);
-    assert_int_equal(ASK(w, hf_core_unlock, .client = 2).callback, 0); /* it was answered */
-}
-
 /* NLM-06: cycles of two and three owners, each of which waits for a lock of the next. */
 static void deadlocks(void **state)
 {
@@ -1496,7 +1473,6 @@ int main(void)
         T(granted_res_does_not_answer_procedure_5),
         T(the_ids_of_callbacks_are_not_predictable),
         T(unlock_calls_off_the_callback),
-        T(unlock_names_the_callback_it_overtakes),
         T(deadlocks),
         T(a_place_in_the_queue_is_no_part_of_a_deadlock),
         T(a_circle_closed_by_a_lock_is_broken_at_the_queue),

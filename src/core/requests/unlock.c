@@ -3,7 +3,8 @@
  * served. Unlocking a range without locks is GRANTED. UNLOCK works during grace, too.
  *
  * A client forgets the lock whatever the answer is. So DENIED_NOLOCKS (no memory; or a peer has cut
- * its locks into too many) is not sent: the client asks again (nlm/answer.c).
+ * its locks into too many) is not sent: the client asks again (nlm/answer.c). GRANTED is not sent
+ * either before the callbacks that the UNLOCK has overtaken are over (nlm/callback.c).
  */
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -24,8 +25,7 @@ static struct hf_answer release(struct hf_core *core, struct hf_now now, const s
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
-    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn),
-                              .callback = s->owner->waiting->late_call};
+    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
 }
 
 struct hf_answer hf_core_unlock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,

@@ -65,7 +65,6 @@ struct hf_waiting {
     struct hf_list waiters; /* waiting and being granted */
     uint32_t n_waiters;     /* in that list */
     struct hf_list review;  /* in table->review */
-    uint64_t late_call; /* the last callback that ended unanswered, and may still arrive; 0: none */
 
     /* For one search for a circle (wait/deadlock.c). */
     struct hf_owner *suspect_next;

@@ -263,8 +263,6 @@ void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struc
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         core->table->work++;
         if (w->granting && w->file == file && hf_range_overlap(w->first, w->last, first, last)) {
-            if (w->outcall.state == HF_OUTCALL_RUNNING)
-                owner->waiting->late_call = hf_outcall_cookie(core, &w->outcall);
             hf_waiter_remove(core, w);
         }
     }
