@@ -47,7 +47,7 @@ static void collect(struct hf_commit_pump *pump)
         pump->committing = false;
         if (pump->lessee)
             pump->lessee->batch_ended(pump->lessee->ctx, &result);
-        if (pump->service)
+        if (pump->service && result.batch != &pump->rehearsal)
             settle(pump, &result);
         if (pump->lessee)
             pump->lessee->batch_settled(pump->lessee->ctx, &result);
@@ -286,6 +286,7 @@ int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *con
 
 struct loading {
     struct hf_loader *loader;
+    struct hf_batch *rehearsal;
     uint64_t clients, locks;
 };
 
@@ -295,21 +296,22 @@ static int load_record(void *ctx, enum hf_record_kind kind, struct hf_bytes reco
 
     loading->clients += kind == HF_RECORD_CLIENT;
     loading->locks += kind == HF_RECORD_LOCK;
+    if (kind == HF_RECORD_SERVER && hf_batch_put_encoded(loading->rehearsal, kind, record) < 0)
+        return HF_ENOMEM; /* what does not decode, the loader refuses below */
     return hf_loader_add(loading->loader, kind, record);
 }
 
-/* The thread is not running yet: the epoch is committed here. */
-static int begin_epoch(struct hf_commit_pump *pump)
+/*
+ * A store that cannot be written stops the start. Deleting the server's record where there is none
+ * changes nothing, as putting again what is there does.
+ */
+static int rehearse(struct hf_commit_pump *pump)
 {
-    struct hf_service *service = pump->service;
-    int rv = hf_core_start(service->core, hf_service_now(service));
-    const struct hf_batch *batch;
+    int rv = 0;
 
-    while (rv == 0 && (batch = hf_core_take_batch(service->core))) {
-        rv = hf_store_apply(&pump->store, batch);
-        hf_service_batch_done(service, batch->seq, rv);
-    }
-    return rv;
+    if (pump->rehearsal.n_ops == 0)
+        rv = hf_batch_delete(&pump->rehearsal, HF_RECORD_SERVER, 0);
+    return rv < 0 ? rv : hf_store_apply(&pump->store, &pump->rehearsal);
 }
 
 void hf_log_unknown_locks(const struct hf_core *core)
@@ -339,10 +341,11 @@ static int load_all(struct hf_commit_pump *pump, struct loading *loading)
 
 int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
 {
-    struct loading loading = {.loader = hf_loader_new(service->core)};
+    struct loading loading = {hf_loader_new(service->core), &pump->rehearsal, 0, 0};
     int rv;
 
     pump->service = service;
+    hf_batch_init(&pump->rehearsal, &hf_alloc_heap);
     rv = load_all(pump, &loading);
     if (rv < 0) {
         const char *why = hf_store_error(&pump->store);
@@ -350,10 +353,15 @@ int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service)
                HF_STR("reason", why[0] ? why : hf_strerror(rv)));
         return rv;
     }
-    rv = begin_epoch(pump);
+    rv = rehearse(pump);
     if (rv < 0) {
-        hf_log(HF_LOG_ERROR, "cannot record the new epoch", HF_STR("reason", hf_strerror(rv)),
+        hf_log(HF_LOG_ERROR, "cannot write to the store", HF_STR("reason", hf_strerror(rv)),
                HF_STR("detail", hf_store_error(&pump->store)));
+        return rv;
+    }
+    rv = hf_core_start(service->core, hf_service_now(service));
+    if (rv < 0) {
+        hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", hf_strerror(rv)));
         return rv;
     }
     hf_log_unknown_locks(service->core);
@@ -379,7 +387,13 @@ int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop)
 
 int hf_commit_pump_start(struct hf_commit_pump *pump)
 {
-    return hf_committer_start(&pump->committer);
+    int rv = hf_committer_start(&pump->committer);
+
+    if (rv == 0 && pump->rehearsal.n_ops > 0) {
+        pump->committing = true;
+        hf_committer_submit(&pump->committer, &pump->rehearsal);
+    }
+    return rv;
 }
 
 /* ---- closing ---- */
@@ -410,12 +424,13 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
     hf_core_stop(pump->service->core, hf_service_now(pump->service));
     commit_rest(pump);
     hf_committer_free(&pump->committer);
-    hf_store_close(&pump->store);
+    hf_commit_pump_close(pump);
     uv_close((uv_handle_t *)&pump->committed, NULL);
 }
 
 void hf_commit_pump_close(struct hf_commit_pump *pump)
 {
+    hf_batch_free(&pump->rehearsal);
     hf_store_close(&pump->store);
 }
 

@@ -7,6 +7,12 @@
  * store's thread if it can be written at once (DUR-02); nor if it comes from a client that asks
  * alone, one request after the other, while flushes are fast: then there is no other work that the
  * loop could do meanwhile.
+ *
+ * Without a lease, the first thing that the store's thread commits is a rehearsal: the server's
+ * record as it was loaded. The new epoch follows when the loop has heard of it. A daemon that dies
+ * in its first turns (a library makes a system call that the filter refuses, the disk is broken)
+ * has then changed nothing, and a service manager that starts it again and again does not use up
+ * state numbers (NSM-06, SPEC section 14).
  */
 #ifndef HF_DAEMON_COMMIT_PUMP_H
 #define HF_DAEMON_COMMIT_PUMP_H
@@ -48,6 +54,7 @@ struct hf_commit_pump {
     struct hf_store store;
     struct hf_committer committer;
     bool committing;                  /* the committer has a batch */
+    struct hf_batch rehearsal;        /* what the store has already; empty with a lease */
     struct hf_backup_request *backup; /* under way; NULL: none */
     struct hf_backup_work *aside;     /* what makes it, unless the committer does */
     const struct hf_store_config *store_config;
@@ -83,8 +90,9 @@ int hf_commit_pump_open(struct hf_commit_pump *pump, const struct hf_config *con
                         const struct hf_store_settings *settings);
 
 /*
- * Loads the store into the service's core, starts the core, and makes the new epoch durable:
- * nothing may be served before that (NSM-06). On failure the reason is in the log.
+ * Loads the store into the service's core, makes sure that the store can be written, and starts the
+ * core. Its first batch holds the new epoch; nothing leaves before that is durable (NSM-06). On
+ * failure the reason is in the log.
  */
 int hf_commit_pump_load(struct hf_commit_pump *pump, struct hf_service *service);
 
@@ -94,7 +102,7 @@ void hf_log_unknown_locks(const struct hf_core *core);
 /* Prepares the committer, whose results arrive on this loop. */
 int hf_commit_pump_attach(struct hf_commit_pump *pump, uv_loop_t *loop);
 
-/* Starts the thread that commits. HF_EUNAVAIL if there can be none. */
+/* Starts the thread that commits, with the rehearsal. HF_EUNAVAIL if there can be none. */
 int hf_commit_pump_start(struct hf_commit_pump *pump);
 
 /*

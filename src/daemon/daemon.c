@@ -183,6 +183,17 @@ static int open_administration(struct daemon *d, const struct hf_rpc_server *ser
                                   finding_of(d));
 }
 
+/* The new epoch is durable. */
+static void on_begun(void *ctx)
+{
+    const struct daemon *d = ctx;
+
+    hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION),
+           HF_STR("name", d->options->config.name),
+           HF_INT("state", hf_core_sm_stat(d->life->engine.service.core).state));
+    hf_systemd_ready("serving");
+}
+
 /* Without standbys: everything is opened once. */
 static int start_alone(struct daemon *d)
 {
@@ -209,7 +220,7 @@ static int start_alone(struct daemon *d)
     hf_rpc_client_attach(life->engine.client, life->server);
     for (unsigned i = own->n; i-- > 0;) /* the first is the last set */
         hf_rpc_client_set_source(life->engine.client, &own->list[i]);
-    return hf_engine_start(&life->engine);
+    return hf_engine_start(&life->engine, on_begun, d);
 }
 
 /* With standbys: what outlives a life; the lease decides about all else (lives.c). */
@@ -226,7 +237,13 @@ static int start_standby(struct daemon *d)
     if (rv < 0)
         return rv;
     (void)hf_log_start();
-    return lives_start(d);
+    rv = lives_start(d);
+    if (rv < 0)
+        return rv;
+    hf_log(HF_LOG_INFO, "standing by", HF_STR("version", HF_VERSION),
+           HF_STR("service", d->options->config.service), HF_STR("node", d->options->config.node));
+    hf_systemd_ready("standby");
+    return 0;
 }
 
 /*
@@ -249,19 +266,6 @@ static int give_up_start(struct daemon *d, int rv)
                             "again when the obstacle is gone"));
     hf_systemd_status("waits to start again: ", obstacle);
     return EXIT_FAILURE;
-}
-
-static void log_ready(const struct daemon *d)
-{
-    const struct hf_config *config = &d->options->config;
-
-    if (d->clustered)
-        hf_log(HF_LOG_INFO, "standing by", HF_STR("version", HF_VERSION),
-               HF_STR("service", config->service), HF_STR("node", config->node));
-    else
-        hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION), HF_STR("name", config->name),
-               HF_INT("state", hf_core_sm_stat(d->life->engine.service.core).state));
-    hf_systemd_ready(d->clustered ? "standby" : "serving");
 }
 
 int hf_daemon_run(struct hf_daemon_options *options)
@@ -299,9 +303,7 @@ int hf_daemon_run(struct hf_daemon_options *options)
     uv_timer_init(&d->loop, &d->overdue);
 
     rv = d->life ? (d->clustered ? start_standby(d) : start_alone(d)) : HF_ENOMEM;
-    if (rv == 0) {
-        log_ready(d);
-    } else {
+    if (rv < 0) {
         daemon_shut_down(d);
         status = give_up_start(d, rv);
     }

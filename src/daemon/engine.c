@@ -51,10 +51,22 @@ static bool may_call(const struct hf_engine *engine)
     return !engine->service.loading && hf_rpc_gate_is_open(engine->gate);
 }
 
+static void tell_begun(struct hf_engine *engine)
+{
+    void (*begun)(void *ctx) = engine->begun;
+
+    if (!hf_core_state_is_durable(engine->service.core))
+        return;
+    engine->begun = NULL;
+    begun(engine->begun_ctx);
+}
+
 static void end_turn(uv_prepare_t *prepare)
 {
     struct hf_engine *engine = prepare->data;
 
+    if (engine->begun)
+        tell_begun(engine);
     hf_service_settle(&engine->service);
     hf_commit_pump_submit(engine->commits);
     engine->more_calls =
@@ -265,7 +277,7 @@ static void start_turns(struct hf_engine *engine)
     uv_prepare_start(&engine->prepare, end_turn);
 }
 
-int hf_engine_start(struct hf_engine *engine)
+int hf_engine_start(struct hf_engine *engine, void (*begun)(void *ctx), void *ctx)
 {
     int rv = hf_commit_pump_start(engine->commits);
 
@@ -273,6 +285,8 @@ int hf_engine_start(struct hf_engine *engine)
         hf_log(HF_LOG_ERROR, "cannot start", HF_STR("reason", "no thread for the store"));
         return rv;
     }
+    engine->begun = begun;
+    engine->begun_ctx = ctx;
     start_turns(engine);
     return 0;
 }

@@ -52,12 +52,13 @@ struct hf_engine {
     const struct hf_rpc_gate *gate; /* with standbys: what keeps it silent; NULL: nothing */
     bool started;                   /* the core runs */
     unsigned open_handles;          /* with standbys: of those that are closing */
+    void (*begun)(void *ctx);       /* to be called when the new epoch is durable; NULL: it was */
+    void *begun_ctx;
 };
 
 /*
- * Opens the store, loads it into a new core, and makes the new epoch durable: nothing is served
- * before that (NSM-06). config, pump and settings outlive the engine. On failure the reason is in
- * the log, and there is nothing to close.
+ * Opens the store, loads it into a new core, and starts that. config, pump and settings outlive the
+ * engine. On failure the reason is in the log, and there is nothing to close.
  */
 int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_config *config,
                    const struct hf_hash_key *hash_key, struct hf_commit_pump *pump,
@@ -65,9 +66,10 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
 
 /*
  * Starts the store's thread and the outgoing calls. Only when the programs are being served
- * (NSM-07). HF_EUNAVAIL, with a line in the log, if there can be no thread.
+ * (NSM-07). begun is called, once, when the new epoch is durable; no answer leaves before (NSM-06).
+ * HF_EUNAVAIL, with a line in the log, if there can be no thread.
  */
-int hf_engine_start(struct hf_engine *engine);
+int hf_engine_start(struct hf_engine *engine, void (*begun)(void *ctx), void *ctx);
 
 /* Applies those settings that can change while the daemon runs. */
 void hf_engine_reconfigure(struct hf_engine *engine, const struct hf_config *config);

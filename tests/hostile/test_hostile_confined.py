@@ -6,6 +6,7 @@ given up is read from /proc. Landlock is not used in a build with sanitizers, so
 """
 import os
 import pwd
+import re
 import signal
 import stat
 import subprocess
@@ -13,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from holdfast_test import netns, rpc, tap
+from holdfast_test import netns, nsm, rpc, tap
 from holdfast_test.daemon import PORT, Daemon, run, wait_until
+from holdfast_test.peer import NSM, SM_NOTIFY
 from holdfast_test.store import Server
 from world import Host, Locker, ask, get, monitor
 
@@ -231,6 +233,30 @@ def what_a_library_opens_before_the_filter_works_behind_it():
         with Locker("alpha.example", "192.0.2.2") as alpha:
             assert alpha.lock(b"file") == "granted"
         assert "io_uring" not in daemon.log()
+
+
+def state_of(daemon):
+    return int(re.search(r"state=(\d+)", daemon.wait_for_log("ready")).group(1))
+
+
+@tap.test
+def a_loop_of_early_deaths_uses_up_no_state_number():
+    """NSM-06, SPEC section 14: a daemon that dies before it has promised anything leaves no trace, whichever thread dies:
+    the start after it takes the number that the dead ones would have taken, and notifies the client with that."""
+    with Host("192.0.2.2") as alpha, Server() as server:
+        with Locker("alpha.example", "192.0.2.2") as locker:
+            assert locker.lock(b"file") == "granted"
+        number = state_of(server.daemon)
+        server.kill()
+        for where in ("poll", "flush", "poll", "flush"):
+            server.env = {"LD_PRELOAD": os.environ["HOLDFAST_DIES_EARLY"], "HOLDFAST_DIES_AT": where}
+            assert server.start(wait=False).wait() == -signal.SIGABRT, server.daemon.log()
+        assert alpha.count(NSM, SM_NOTIFY) == 0
+        server.env = None
+        server.start()
+        notice = alpha.wait_for(lambda call: (call.prog, call.proc) == (NSM, SM_NOTIFY))
+        assert state_of(server.daemon) == number + 2, server.daemon.log()
+        assert nsm.Notice.decode(notice.decode()).state == number + 2
 
 
 @tap.test

@@ -205,6 +205,33 @@ static void lock_service_has_a_new_number_at_each_start(void **state)
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
 }
 
+/* A run that ended before its epoch was durable has promised nothing: the next start takes its
+ * number, and tells each host what that run would have told. */
+static void run_that_was_not_recorded_leaves_no_trace(void **state)
+{
+    static const enum hf_role roles[] = {HF_ROLE_LOCKS, HF_ROLE_MONITOR};
+    struct world *w = *state;
+
+    for (size_t i = 0; i < HF_COUNT_OF(roles); i++) {
+        int32_t before;
+
+        run_before(w, roles[i], HF_DURABILITY_FULL);
+        monitor(w, "10.0.0.9");
+        before = number(w);
+        w->by_hand = true;
+        for (int n = 0; n < 3; n++) {
+            end_run(w, KILLED);
+            start_as(w, roles[i], HF_DURABILITY_FULL, 2);
+            assert_int_equal(told(w), 0);
+            assert_int_not_equal(hf_core_sm_stat(w->core).seq, 0); /* not answered yet */
+        }
+        w->by_hand = false;
+        world_step(w);
+        assert_int_equal(number(w), before + 2);
+        assert_int_equal(told(w), 1);
+    }
+}
+
 /* ---- locks that are not recorded ---- */
 
 /* Durability before and now, the end of the run before, the boot now: may locks be unknown? */
@@ -426,6 +453,7 @@ int main(void)
         T(unknown_boot_is_another),
         T(simulated_crash_tells_all),
         T(lock_service_has_a_new_number_at_each_start),
+        T(run_that_was_not_recorded_leaves_no_trace),
         T(no_change_of_durability_costs_a_lock),
         T(what_is_lost_is_reported),
         T(unknown_locks_outlast_a_grace_that_was_cut_off),
