@@ -31,6 +31,8 @@ static void forget_roots(struct hf_exports *exports)
 void hf_exports_free(struct hf_exports *exports)
 {
     forget_roots(exports);
+    if (exports->mounts)
+        (void)fclose(exports->mounts);
     for (size_t i = 0; i < exports->n_configured; i++)
         free(exports->configured[i]);
     hf_exports_init(exports);
@@ -107,6 +109,7 @@ static bool identify(struct hf_root *root)
         fstatfs(root->fd, &fs) < 0)
         return false;
     root->device = st.st_dev;
+    root->inode = st.st_ino;
     memcpy(root->statfs, &fs.f_fsid, sizeof(root->statfs));
     root->has_uuid = uuid_of_udev(st.st_dev, root->uuid);
     if (!root->has_uuid && ioctl(root->fd, GET_FS_UUID, &uuid) == 0 && uuid.len == 16) {
@@ -222,24 +225,42 @@ static bool is_local(const char *type)
     return strncmp(type, "fuse", 4) != 0;
 }
 
+FILE *hf_exports_mounts(struct hf_exports *exports)
+{
+    if (!exports->mounts)
+        exports->mounts = fopen("/proc/self/mountinfo", "re");
+    return exports->mounts;
+}
+
+/* Of mounts on one directory, the last one is seen. */
+static void mark_whole(struct hf_exports *exports, const char *path, bool whole)
+{
+    for (size_t i = 0; i < exports->n_roots; i++) {
+        if (strcmp(exports->roots[i].path, path) == 0)
+            exports->roots[i].is_whole = whole;
+    }
+}
+
 static void add_mounts(struct hf_exports *exports)
 {
-    static char line[3 * HF_PATH_BYTES_MAX], path[sizeof(line)], type[256];
-    FILE *file = fopen("/proc/self/mountinfo", "re");
+    static char line[3 * HF_PATH_BYTES_MAX], path[sizeof(line)], top[sizeof(line)], type[256];
+    FILE *file = hf_exports_mounts(exports);
     const char *rest;
     const char *dash;
 
-    while (file && fgets(line, sizeof(line), file)) {
+    if (!file)
+        return;
+    rewind(file);
+    while (fgets(line, sizeof(line), file)) {
         dash = strstr(line, " - ");
         if (!dash || sscanf(dash, " - %255s", type) != 1 || !is_local(type) ||
-            sscanf(line, "%*d %*d %*s %*s %12287s", path) != 1)
+            sscanf(line, "%*d %*d %*s %12287s %12287s", top, path) != 2)
             continue;
         unescape(path);
         if (export_of(exports, path, &rest) && rest[0])
             add_root(exports, path, false);
+        mark_whole(exports, path, strcmp(top, "/") == 0);
     }
-    if (file)
-        (void)fclose(file);
 }
 
 void hf_exports_look(struct hf_exports *exports, int64_t now_ms)
@@ -260,10 +281,29 @@ void hf_exports_look(struct hf_exports *exports, int64_t now_ms)
 
 /* ---- opening ---- */
 
+static bool is_same(const struct stat *st, dev_t device, ino_t inode)
+{
+    return st->st_dev == device && st->st_ino == inode;
+}
+
+/* The path has no symbolic link when it is looked for. One that is there now, or another directory,
+ * was put in its place to have files outside the exports shown. */
 int hf_root_open(struct hf_root *root)
 {
-    if (root->fd < 0)
-        root->fd = open(root->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+    struct open_how how = {
+        .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK,
+        .resolve = RESOLVE_NO_SYMLINKS,
+    };
+    struct stat st;
+
+    if (root->fd >= 0)
+        return root->fd;
+    root->fd = (int)syscall(SYS_openat2, AT_FDCWD, root->path, &how, sizeof(how));
+    if (root->fd >= 0 && root->inode &&
+        (fstat(root->fd, &st) < 0 || !is_same(&st, root->device, root->inode))) {
+        close(root->fd);
+        root->fd = -1;
+    }
     return root->fd;
 }
 
@@ -290,20 +330,25 @@ int hf_root_open_below(struct hf_root *root, const char *relative, int flags, bo
     return (int)syscall(SYS_openat2, root->fd, relative[0] ? relative : ".", &how, sizeof(how));
 }
 
-bool hf_exports_holds(struct hf_exports *exports, const char *path, const struct stat *file)
+int hf_exports_open(struct hf_exports *exports, const char *path, const struct stat *file)
 {
     const char *rest;
     struct hf_root *root = export_of(exports, path, &rest);
+    int fd = root ? hf_root_open_below(root, rest, O_PATH, true) : -1;
     struct stat st;
-    bool same;
-    int fd;
 
-    if (!root)
-        return false;
-    fd = hf_root_open_below(root, rest, O_PATH, true);
-    if (fd < 0)
-        return false;
-    same = fstat(fd, &st) == 0 && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
-    close(fd);
-    return same;
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !is_same(&st, file->st_dev, file->st_ino))) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+bool hf_exports_holds(struct hf_exports *exports, const char *path, const struct stat *file)
+{
+    int fd = hf_exports_open(exports, path, file);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }

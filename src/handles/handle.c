@@ -178,6 +178,26 @@ static bool read_nfsd(struct hf_bytes bytes, struct hf_handle *out)
     return is_kernel_handle(out);
 }
 
+bool hf_handle_generation(int type, struct hf_bytes fid, uint64_t *generation)
+{
+    static const struct {
+        int type;
+        size_t len, at;
+    } FORMS[] = {
+        {0x01, 8, 4},   /* inode(4) generation(4): ext4, XFS with small inode numbers */
+        {0x81, 12, 8},  /* inode(8) generation(4): XFS */
+        {0x4d, 20, 16}, /* inode(8) subvolume(8) generation(4): btrfs */
+    };
+
+    for (size_t i = 0; i < sizeof(FORMS) / sizeof(FORMS[0]); i++) {
+        if (type == FORMS[i].type && fid.len == FORMS[i].len) {
+            *generation = number32(fid.data + FORMS[i].at);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- unfs3 ---- */
 
 uint8_t hf_handle_hash(uint64_t ino)

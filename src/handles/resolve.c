@@ -20,10 +20,21 @@ void hf_resolver_free(struct hf_resolver *resolver)
     hf_places_free(&resolver->places);
 }
 
+/* A question, and the best answer so far. */
+struct query {
+    struct hf_resolver *r;
+    int64_t now_ms;
+    bool file_only; /* no path is asked for */
+    char *path;
+    enum hf_answer answer;
+    struct hf_found found; /* fd -1: none yet */
+};
+
 /* Where a search has found the file; if there was none, one is asked for. */
-static enum hf_answer look_up(struct hf_resolver *r, int64_t now_ms, const struct stat *file,
+static enum hf_answer look_up(struct query *q, const struct stat *file,
                               char path[HF_PATH_BYTES_MAX])
 {
+    struct hf_resolver *r = q->r;
     const struct hf_place *place = hf_places_get(&r->places, file->st_dev, file->st_ino);
 
     if (place && place->path && place->path[0] &&
@@ -35,7 +46,7 @@ static enum hf_answer look_up(struct hf_resolver *r, int64_t now_ms, const struc
         return HF_ANSWER_UNKNOWN;
     if (place && !place->path)
         return HF_ANSWER_LATER;
-    if (place && !place->path[0] && now_ms < r->walk.next_ms)
+    if (place && !place->path[0] && q->now_ms < r->walk.next_ms)
         return HF_ANSWER_UNKNOWN; /* the last walk did not find it */
     hf_places_want(&r->places, file->st_dev, file->st_ino);
     return HF_ANSWER_LATER;
@@ -73,42 +84,62 @@ static bool path_of(int fd, char path[HF_PATH_BYTES_MAX])
     return path[0] == '/';
 }
 
+/* The handle that the kernel itself gives for a file. */
+static bool own_handle(int fd, union kernel_handle *k)
+{
+    int mount;
+
+    *k = (union kernel_handle){.handle = {.handle_bytes = HF_HANDLE_BYTES_MAX}};
+    return name_to_handle_at(fd, "", &k->handle, &mount, AT_EMPTY_PATH) == 0;
+}
+
+static struct hf_bytes fid_of(const union kernel_handle *k)
+{
+    return hf_bytes(k->room + sizeof(k->handle), k->handle.handle_bytes);
+}
+
 /*
  * File systems take a handle with generation 0 for any generation, and some take more than one
  * form: a handle that a caller made up from an inode number would tell the name of another user's
  * file. Only the handle that the kernel itself gives for the file is answered.
  */
-static bool is_own_handle(int fd, const struct hf_handle *handle)
+static bool is_own_handle(int fd, const struct hf_handle *handle, uint64_t *generation)
 {
-    union kernel_handle k = {.handle = {.handle_bytes = HF_HANDLE_BYTES_MAX}};
-    int mount;
+    union kernel_handle k;
 
-    if (name_to_handle_at(fd, "", &k.handle, &mount, AT_EMPTY_PATH) < 0)
+    if (!own_handle(fd, &k) || k.handle.handle_bytes > handle->fid.len ||
+        memcmp(fid_of(&k).data, handle->fid.data, fid_of(&k).len) != 0)
         return false;
-    return k.handle.handle_bytes <= handle->fid.len &&
-           memcmp(k.room + sizeof(k.handle), handle->fid.data, k.handle.handle_bytes) == 0;
+    if (!hf_handle_generation(k.handle.handle_type, fid_of(&k), generation))
+        *generation = 0;
+    return true;
 }
 
-/* UNKNOWN: the root's file system has no such file. *file is set otherwise. */
-static enum hf_answer resolve_in(struct hf_resolver *r, int64_t now_ms, struct hf_root *root,
-                                 const struct hf_handle *handle, struct stat *file,
-                                 char path[HF_PATH_BYTES_MAX])
+/* True if the kernel's path leads to the file: that is its only name, unless it has links. */
+static bool is_elsewhere(const char *path, const struct stat *file)
 {
-    enum hf_answer answer = HF_ANSWER_UNKNOWN;
-    int fd = open_by_handle(root, handle);
+    struct stat st;
 
-    if (fd < 0)
-        return HF_ANSWER_UNKNOWN;
-    if (fstat(fd, file) == 0 && is_own_handle(fd, handle)) {
-        if (file->st_nlink == 0)
-            answer = HF_ANSWER_DELETED;
-        else if (path_of(fd, path) && hf_exports_holds(&r->exports, path, file))
-            answer = HF_ANSWER_NAMED;
-        else
-            answer = look_up(r, now_ms, file, path);
+    return !S_ISDIR(file->st_mode) && file->st_nlink == 1 && lstat(path, &st) == 0 &&
+           st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+}
+
+/* Whether the file is inside an export, and by which path. A file whose only name is outside is not
+ * searched for. */
+static enum hf_answer prove(struct query *q, const struct hf_root *root, int fd,
+                            const struct stat *file, char path[HF_PATH_BYTES_MAX])
+{
+    if (file->st_nlink == 0)
+        return HF_ANSWER_DELETED;
+    if (q->file_only && root->is_whole)
+        return HF_ANSWER_NAMED;
+    if (path_of(fd, path)) {
+        if (hf_exports_holds(&q->r->exports, path, file))
+            return HF_ANSWER_NAMED;
+        if (is_elsewhere(path, file))
+            return HF_ANSWER_UNKNOWN;
     }
-    close(fd);
-    return answer;
+    return look_up(q, file, path);
 }
 
 /* Which answer says more. */
@@ -122,105 +153,237 @@ static bool is_better(enum hf_answer a, enum hf_answer than)
     return RANK[a] > RANK[than];
 }
 
+/* Takes over found->fd. */
+static void keep(struct query *q, enum hf_answer answer, const struct hf_found *found,
+                 const char *path)
+{
+    if (q->found.fd >= 0 && !is_better(answer, q->answer)) {
+        close(found->fd);
+        return;
+    }
+    if (q->found.fd >= 0)
+        close(q->found.fd);
+    q->found = *found;
+    q->answer = answer;
+    if (answer == HF_ANSWER_NAMED && !q->file_only)
+        hf_format(q->path, HF_PATH_BYTES_MAX, "%s", path);
+}
+
+static void forget(struct query *q)
+{
+    if (q->found.fd >= 0)
+        close(q->found.fd);
+    q->found = (struct hf_found){.fd = -1};
+    q->answer = HF_ANSWER_UNKNOWN;
+}
+
+/* False: another file system has such a file too, so it cannot be told which one is meant. */
+static bool try_root(struct query *q, struct hf_root *root, const struct hf_handle *handle)
+{
+    struct hf_found found = {.fd = open_by_handle(root, handle)};
+    char path[HF_PATH_BYTES_MAX] = "";
+
+    if (found.fd < 0)
+        return true;
+    if (fstat(found.fd, &found.file) < 0 || !is_own_handle(found.fd, handle, &found.generation)) {
+        close(found.fd);
+        return true;
+    }
+    if (q->found.fd >= 0 && q->found.file.st_dev != found.file.st_dev) {
+        close(found.fd);
+        return false;
+    }
+    keep(q, prove(q, root, found.fd, &found.file, path), &found, path);
+    return true;
+}
+
 /*
  * The file system that the handle names; if none is known by that, each that has such a file. Two
- * that have one cannot be told apart, and a wrong name is worse than none.
+ * that have one cannot be told apart, and a wrong name is worse than none, also if the file has a
+ * name in only one of them.
  */
-static enum hf_answer resolve_kernel(struct hf_resolver *r, int64_t now_ms,
-                                     const struct hf_handle *handle, char path[HF_PATH_BYTES_MAX])
+static void resolve_kernel(struct query *q, const struct hf_handle *handle)
 {
-    enum hf_answer best = HF_ANSWER_UNKNOWN;
-    char candidate[HF_PATH_BYTES_MAX];
-    struct stat file, found = {0};
+    struct hf_exports *exports = &q->r->exports;
     unsigned fit = 1;
 
-    for (size_t i = 0; i < r->exports.n_roots; i++) {
-        unsigned fits = hf_root_fits(&r->exports.roots[i], &handle->fsid);
+    for (size_t i = 0; i < exports->n_roots; i++) {
+        unsigned fits = hf_root_fits(&exports->roots[i], &handle->fsid);
         fit = fits > fit ? fits : fit;
     }
-    for (size_t i = 0; i < r->exports.n_roots; i++) {
-        struct hf_root *root = &r->exports.roots[i];
-        enum hf_answer answer;
+    for (size_t i = 0; i < exports->n_roots; i++) {
+        struct hf_root *root = &exports->roots[i];
 
-        if (hf_root_fits(root, &handle->fsid) != fit)
+        if (hf_root_fits(root, &handle->fsid) != fit ||
+            (q->answer == HF_ANSWER_NAMED && root->device == q->found.file.st_dev))
             continue;
-        answer = resolve_in(r, now_ms, root, handle, &file, candidate);
-        if (answer == HF_ANSWER_UNKNOWN)
-            continue;
-        if (found.st_ino && found.st_dev != file.st_dev)
-            return HF_ANSWER_UNKNOWN;
-        found = file;
-        if (is_better(answer, best)) {
-            best = answer;
-            if (answer == HF_ANSWER_NAMED)
-                hf_format(path, HF_PATH_BYTES_MAX, "%s", candidate);
+        if (!try_root(q, root, handle)) {
+            forget(q);
+            return;
         }
     }
-    return best;
 }
 
 /* ---- handles of unfs3 ---- */
 
-/* The kernel's handles on most disks are inode and generation: another file may have the inode by
- * now; and a handle without a generation may be made up. */
-static bool is_generation(const char *path, const struct hf_handle *handle)
+/* Another file may have the inode by now, and a handle without a generation may be made up. */
+static bool is_generation(struct hf_found *found, const struct hf_handle *handle)
 {
-    union kernel_handle k = {.handle = {.handle_bytes = HF_HANDLE_BYTES_MAX}};
-    uint32_t generation;
-    int mount;
+    union kernel_handle k;
 
-    if (name_to_handle_at(AT_FDCWD, path, &k.handle, &mount, 0) < 0 || k.handle.handle_type != 1 ||
-        k.handle.handle_bytes != 8)
-        return true;
-    memcpy(&generation, k.room + sizeof(k.handle) + 4, sizeof(generation));
-    return generation == handle->generation;
+    found->generation = handle->generation;
+    return !own_handle(found->fd, &k) ||
+           !hf_handle_generation(k.handle.handle_type, fid_of(&k), &found->generation) ||
+           (uint32_t)found->generation == handle->generation;
 }
 
-static enum hf_answer resolve_inode(struct hf_resolver *r, int64_t now_ms,
-                                    const struct hf_handle *handle, char path[HF_PATH_BYTES_MAX])
+/* On many file systems a handle of the kernel is inode and generation, as unfs3 tells them: no
+ * directory needs to be searched for such a file, if the kernel has its name. */
+static void try_made_handle(struct query *q, struct hf_root *root, const struct hf_handle *handle)
 {
-    enum hf_answer best = HF_ANSWER_UNKNOWN;
-    struct stat file = {.st_ino = handle->ino};
+    uint32_t words[2] = {(uint32_t)handle->ino, handle->generation};
+    struct hf_handle made = {
+        .kind = HF_HANDLE_KERNEL, .type = 1, .fid = hf_bytes(words, sizeof(words))};
+    char path[HF_PATH_BYTES_MAX] = "";
+    struct hf_found found;
 
-    for (size_t i = 0; i < r->exports.n_roots && best != HF_ANSWER_NAMED; i++) {
-        struct hf_root *root = &r->exports.roots[i];
-        const struct hf_place *place;
-        enum hf_answer answer;
-        bool tried;
+    if (handle->ino > UINT32_MAX)
+        return;
+    found.fd = open_by_handle(root, &made);
+    if (found.fd < 0)
+        return;
+    if (fstat(found.fd, &found.file) == 0 && found.file.st_ino == handle->ino &&
+        found.file.st_nlink > 0 && is_own_handle(found.fd, &made, &found.generation) &&
+        ((q->file_only && root->is_whole) ||
+         (path_of(found.fd, path) && hf_exports_holds(&q->r->exports, path, &found.file))))
+        keep(q, HF_ANSWER_NAMED, &found, path);
+    else
+        close(found.fd);
+}
 
-        if ((uint32_t)root->device != handle->device_low)
-            continue;
-        file.st_dev = root->device;
-        place = hf_places_get(&r->places, file.st_dev, file.st_ino);
-        tried = place && (!place->path || !place->path[0]); /* a walk goes on, or has ended */
-        answer = look_up(r, now_ms, &file, path);
-        if (answer != HF_ANSWER_NAMED && !tried && hf_descend(root, handle, &file, path)) {
-            hf_places_put(&r->places, file.st_dev, file.st_ino, path);
-            answer = HF_ANSWER_NAMED;
-        }
-        if (answer == HF_ANSWER_NAMED && !is_generation(path, handle))
-            return HF_ANSWER_UNKNOWN;
-        if (is_better(answer, best))
-            best = answer;
+/* By its place of before, or by a descent, which is not repeated while a walk looks for the file or
+ * has not found it. Each export of the device has a way of its own to the file. */
+static void try_inode(struct query *q, struct hf_root *root, const struct hf_handle *handle,
+                      bool tried)
+{
+    struct hf_resolver *r = q->r;
+    struct stat file = {.st_dev = root->device, .st_ino = handle->ino};
+    const struct hf_place *place = hf_places_get(&r->places, file.st_dev, file.st_ino);
+    char path[HF_PATH_BYTES_MAX] = "";
+    struct hf_found found = {.fd = -1};
+
+    if (place && place->path && place->path[0]) {
+        hf_format(path, sizeof(path), "%s", place->path);
+        found.fd = hf_exports_open(&r->exports, path, &file);
     }
-    return best;
+    if (found.fd < 0 && !tried && hf_descend(root, handle, &file, path)) {
+        found.fd = hf_exports_open(&r->exports, path, &file);
+        if (found.fd >= 0)
+            hf_places_put(&r->places, file.st_dev, file.st_ino, path);
+    }
+    if (found.fd < 0)
+        return;
+    if (fstat(found.fd, &found.file) == 0 && is_generation(&found, handle))
+        keep(q, HF_ANSWER_NAMED, &found, path);
+    else
+        close(found.fd);
+}
+
+static bool is_of(const struct hf_root *root, const struct hf_handle *handle)
+{
+    return (uint32_t)root->device == handle->device_low;
+}
+
+static bool was_tried(const struct hf_place *place)
+{
+    return place && (!place->path || !place->path[0]); /* a walk goes on, or has ended */
+}
+
+static void resolve_inode(struct query *q, const struct hf_handle *handle)
+{
+    struct hf_exports *exports = &q->r->exports;
+    struct stat file = {.st_ino = handle->ino};
+    char path[HF_PATH_BYTES_MAX];
+
+    for (size_t i = 0; i < exports->n_roots && q->answer != HF_ANSWER_NAMED; i++) {
+        if (is_of(&exports->roots[i], handle))
+            try_made_handle(q, &exports->roots[i], handle);
+    }
+    for (size_t i = 0; i < exports->n_roots && q->answer != HF_ANSWER_NAMED; i++) {
+        struct hf_root *root = &exports->roots[i];
+
+        if (is_of(root, handle))
+            try_inode(q, root, handle,
+                      was_tried(hf_places_get(&q->r->places, root->device, handle->ino)));
+    }
+    for (size_t i = 0; i < exports->n_roots && q->answer != HF_ANSWER_NAMED; i++) {
+        file.st_dev = exports->roots[i].device;
+        /* A place that holds another generation now is not asked for again. */
+        if (is_of(&exports->roots[i], handle) && look_up(q, &file, path) == HF_ANSWER_LATER)
+            q->answer = HF_ANSWER_LATER;
+    }
+}
+
+/* ---- both ---- */
+
+static void resolve(struct query *q, struct hf_bytes bytes)
+{
+    struct hf_handle readings[HF_HANDLE_READINGS_MAX];
+    size_t n = hf_handle_read(bytes, readings);
+
+    hf_exports_look(&q->r->exports, q->now_ms);
+    for (size_t i = 0; i < n && q->answer != HF_ANSWER_NAMED; i++) {
+        struct query next = {.r = q->r,
+                             .now_ms = q->now_ms,
+                             .file_only = q->file_only,
+                             .path = q->path,
+                             .answer = HF_ANSWER_UNKNOWN,
+                             .found = {.fd = -1}};
+
+        if (readings[i].kind == HF_HANDLE_KERNEL)
+            resolve_kernel(&next, &readings[i]);
+        else
+            resolve_inode(&next, &readings[i]);
+        if (is_better(next.answer, q->answer)) {
+            forget(q);
+            *q = next;
+        } else {
+            forget(&next);
+        }
+    }
 }
 
 enum hf_answer hf_resolve(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
                           char path[HF_PATH_BYTES_MAX])
 {
-    struct hf_handle readings[HF_HANDLE_READINGS_MAX];
-    enum hf_answer best = HF_ANSWER_UNKNOWN;
-    size_t n = hf_handle_read(bytes, readings);
+    struct query q = {.r = resolver,
+                      .now_ms = now_ms,
+                      .path = path,
+                      .answer = HF_ANSWER_UNKNOWN,
+                      .found = {.fd = -1}};
+    enum hf_answer answer;
 
-    hf_exports_look(&resolver->exports, now_ms);
-    for (size_t i = 0; i < n && best != HF_ANSWER_NAMED; i++) {
-        enum hf_answer answer = readings[i].kind == HF_HANDLE_KERNEL
-                                    ? resolve_kernel(resolver, now_ms, &readings[i], path)
-                                    : resolve_inode(resolver, now_ms, &readings[i], path);
+    resolve(&q, bytes);
+    answer = q.answer;
+    forget(&q);
+    return answer;
+}
 
-        if (is_better(answer, best))
-            best = answer;
-    }
-    return best;
+enum hf_answer hf_resolve_file(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
+                               struct hf_found *found)
+{
+    struct query q = {.r = resolver,
+                      .now_ms = now_ms,
+                      .file_only = true,
+                      .answer = HF_ANSWER_UNKNOWN,
+                      .found = {.fd = -1}};
+
+    enum hf_answer answer;
+
+    resolve(&q, bytes);
+    answer = q.answer;
+    if (answer != HF_ANSWER_NAMED)
+        forget(&q);
+    *found = q.found;
+    return answer;
 }

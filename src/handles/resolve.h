@@ -27,6 +27,17 @@ struct hf_resolver {
 int hf_resolver_init(struct hf_resolver *resolver, uint64_t search_max);
 void hf_resolver_free(struct hf_resolver *resolver);
 
+/* The file itself: opened (O_PATH), proved to be inside an export, and known by this handle. */
+struct hf_found {
+    int fd; /* the caller closes it */
+    struct stat file;
+    uint64_t generation; /* 0 where handles of the file system have none */
+};
+
+/* NAMED: the file is found. It needs no name where all of its file system is exported. */
+enum hf_answer hf_resolve_file(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
+                               struct hf_found *found);
+
 /* Close the exports (hf_exports_close) after a batch of these. */
 enum hf_answer hf_resolve(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
                           char path[HF_PATH_BYTES_MAX]);
