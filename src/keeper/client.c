@@ -32,6 +32,7 @@ struct hf_keeper_client {
     struct hf_keeper_path path;
     union { /* one message, to be sent or just received */
         struct hf_keeper_header header;
+        uint64_t aligned; /* as records are */
         uint8_t bytes[HF_KEEPER_MESSAGE_MAX];
     } message;
 };

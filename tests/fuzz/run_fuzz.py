@@ -94,6 +94,18 @@ def handle():
     yield "/srv/a b\n\\ü".encode()
 
 
+def keeper():
+    """A hello, operations of each kind, results, what is held, a path."""
+    handle = bytes.fromhex("430000011244fa74bd090b5848fc012d20a700462d7e1400")
+    ops = [struct.pack("=QQQBBB5x64s", i, i, 10, i, i < 5, len(handle) * (i < 5), handle) for i in range(8)]
+    yield struct.pack("=II", 1, 1) + struct.pack("=IIQQQQQQII", 1, 0, 7, 0, 0, 1, 1, 1, 1, 0)
+    yield struct.pack("=II", 2, len(ops)) + b"".join(ops)
+    yield struct.pack("=II", 3, 1) + struct.pack("=QIiQQQQQB7x", 1, 1, -1, 1, 2, 3, 0, 10, 2)
+    yield struct.pack("=II", 4, 0)
+    yield struct.pack("=II", 5, 1) + ops[2]
+    yield struct.pack("=II", 6, 1) + struct.pack("=QII4096s", 1, 0, 0, b"/srv")
+
+
 def answer():
     yield from (b"17 named /srv/a b", b"1 named /\\x0a\\xff", b"1 deleted", b"1 unknown", b"1 later", b"0 error text",
                 "1 named /ü\u202e".encode())
@@ -107,7 +119,7 @@ def world():
     return keep.read("world")
 
 
-SEEDS = {f.__name__: f for f in (marking, message, arguments, record, config, address, answer, handle,
+SEEDS = {f.__name__: f for f in (marking, message, arguments, record, config, address, answer, handle, keeper,
                                  requests, world)}
 
 

@@ -1,0 +1,282 @@
+#include "keeper/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "keeper/kernel_locks.h"
+#include "keeper/reopen.h"
+#include "keeper/store.h"
+
+int hf_files_init(struct hf_files *files)
+{
+    memset(files, 0, sizeof(*files));
+    hf_list_init(&files->all);
+    if (getrandom(&files->key, sizeof(files->key), 0) < 0)
+        return HF_EUNAVAIL;
+    if (hf_map_init(&files->map, &hf_alloc_heap) < 0)
+        return HF_ENOMEM;
+    return hf_resolver_init(&files->resolver, 0);
+}
+
+void hf_files_free(struct hf_files *files)
+{
+    while (!hf_list_empty(&files->all))
+        hf_files_close(files, hf_list_first(&files->all, struct hf_file, link));
+    hf_map_free(&files->map);
+    hf_resolver_free(&files->resolver);
+    while (files->n_let_go > 0)
+        free(files->let_go[--files->n_let_go].path);
+}
+
+/* ---- the table ---- */
+
+static bool has_handle(const struct hf_map_node *node, const void *key)
+{
+    const struct hf_file *file = hf_container_of(node, struct hf_file, node);
+
+    return hf_bytes_equal(hf_bytes(file->handle, file->handle_len), *(const struct hf_bytes *)key);
+}
+
+struct hf_file *hf_files_find(struct hf_files *files, struct hf_bytes handle)
+{
+    struct hf_map_node *node = hf_map_find(
+        &files->map, hf_hash(&files->key, handle.data, handle.len), has_handle, &handle);
+
+    return node ? hf_container_of(node, struct hf_file, node) : NULL;
+}
+
+struct hf_file *hf_files_adopt(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
+                               int fd, bool writable)
+{
+    struct hf_file *file = calloc(1, sizeof(*file));
+
+    HF_ASSERT(handle.len <= HF_KEEPER_HANDLE_MAX);
+    if (!file) {
+        close(fd);
+        return NULL;
+    }
+    file->fd = fd;
+    file->writable = writable;
+    file->since_ms = now_ms;
+    file->handle_len = (uint8_t)handle.len;
+    memcpy(file->handle, handle.data, handle.len);
+    hf_ranges_init(&file->ranges);
+    hf_list_init(&file->waits);
+    hf_list_add_tail(&files->all, &file->link);
+    hf_map_insert(&files->map, &file->node, hf_hash(&files->key, handle.data, handle.len));
+    files->count++;
+    return file;
+}
+
+/* systemd's copy of the description keeps its locks: they are released by hand. */
+void hf_files_close(struct hf_files *files, struct hf_file *file)
+{
+    HF_ASSERT(hf_list_empty(&file->waits));
+    files->n_spans -= file->ranges.count;
+    if (file->stored) {
+        hf_kernel_unlock_all(file->fd);
+        hf_store_remove(file);
+    }
+    close(file->fd);
+    hf_map_remove(&files->map, &file->node);
+    hf_list_remove(&file->link);
+    hf_ranges_free(&file->ranges);
+    free(file);
+    files->count--;
+}
+
+void hf_files_done(struct hf_files *files, struct hf_file *file)
+{
+    if (file->ranges.count == 0 && hf_list_empty(&file->waits) && file->pins == 0)
+        hf_files_close(files, file);
+}
+
+/* ---- opening ---- */
+
+static enum hf_keeper_status status_of_answer(enum hf_answer answer, struct hf_bytes handle)
+{
+    struct hf_handle readings[HF_HANDLE_READINGS_MAX];
+
+    switch (answer) {
+    case HF_ANSWER_NAMED:
+        return HF_KEEPER_OK;
+    case HF_ANSWER_LATER:
+        return HF_KEEPER_NOT_YET;
+    case HF_ANSWER_DELETED:
+        return HF_KEEPER_STALE;
+    default: /* a handle that is understood, but not found */
+        return hf_handle_read(handle, readings) > 0 ? HF_KEEPER_NOT_IN_EXPORT
+                                                    : HF_KEEPER_UNKNOWN_HANDLE;
+    }
+}
+
+/* True if path is `top` or below it. */
+static bool is_below(const char *path, const char *top)
+{
+    size_t len = strlen(top);
+
+    return strncmp(path, top, len) == 0 &&
+           (path[len] == '\0' || path[len] == '/' || (len > 0 && top[len - 1] == '/'));
+}
+
+static bool is_let_go(const struct hf_files *files, dev_t device, int fd)
+{
+    char path[HF_PATH_BYTES_MAX];
+    char link[64];
+    ssize_t len;
+
+    if (files->n_let_go == 0)
+        return false;
+    hf_format(link, sizeof(link), "/proc/self/fd/%d", fd);
+    len = readlink(link, path, sizeof(path) - 1);
+    path[len > 0 ? len : 0] = '\0';
+    for (size_t i = 0; i < files->n_let_go; i++) {
+        const struct hf_let_go *gone = &files->let_go[i];
+
+        if ((gone->device && gone->device == device) || is_below(path, gone->path))
+            return true;
+    }
+    return false;
+}
+
+/* OK: found->fd is open for its path only. */
+static enum hf_keeper_status find_file(struct hf_files *files, int64_t now_ms,
+                                       struct hf_bytes handle, struct hf_found *found)
+{
+    enum hf_keeper_status status =
+        status_of_answer(hf_resolve_file(&files->resolver, now_ms, handle, found), handle);
+
+    if (status != HF_KEEPER_OK)
+        return status;
+    if (!S_ISREG(found->file.st_mode))
+        status = HF_KEEPER_NOT_A_FILE;
+    else if (is_let_go(files, found->file.st_dev, found->fd))
+        status = HF_KEEPER_WAS_LET_GO;
+    if (status != HF_KEEPER_OK)
+        close(found->fd);
+    return status;
+}
+
+static struct hf_keeper_identity identity_of(const struct hf_found *found)
+{
+    return (struct hf_keeper_identity){
+        .device = found->file.st_dev, .inode = found->file.st_ino, .generation = found->generation};
+}
+
+enum hf_keeper_status hf_files_identify(struct hf_files *files, int64_t now_ms,
+                                        struct hf_bytes handle, struct hf_keeper_identity *out)
+{
+    struct hf_found found;
+    enum hf_keeper_status status = find_file(files, now_ms, handle, &found);
+
+    if (status == HF_KEEPER_OK) {
+        *out = identity_of(&found);
+        close(found.fd);
+    }
+    return status;
+}
+
+enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
+                                   struct hf_file **out)
+{
+    struct hf_found found;
+    enum hf_keeper_status status;
+    int fd;
+
+    *out = hf_files_find(files, handle);
+    if (*out)
+        return HF_KEEPER_OK;
+    if (files->count >= files->max)
+        return HF_KEEPER_TOO_MANY_FILES;
+    status = find_file(files, now_ms, handle, &found);
+    if (status != HF_KEEPER_OK)
+        return status;
+    fd = hf_reopen(found.fd, false);
+    if (fd < 0)
+        status = hf_status_of_errno(errno);
+    else if (!hf_probe_meets(&files->probes, found.file.st_dev, fd))
+        status = HF_KEEPER_FOREIGN;
+    close(found.fd);
+    if (status == HF_KEEPER_OK) {
+        *out = hf_files_adopt(files, now_ms, handle, fd, false);
+        if (!*out)
+            return HF_KEEPER_NO_MEMORY;
+        (*out)->identity = identity_of(&found);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    return status;
+}
+
+enum hf_keeper_status hf_files_make_writable(struct hf_file *file)
+{
+    int fd;
+
+    if (file->writable)
+        return HF_KEEPER_OK;
+    fd = hf_reopen(file->fd, true);
+    if (fd < 0)
+        return hf_status_of_errno(errno);
+    for (uint32_t i = 0; i < file->ranges.count; i++) { /* all shared, so nothing can conflict */
+        if (hf_kernel_lock(fd, &file->ranges.spans[i]) < 0) {
+            close(fd);
+            return HF_KEEPER_FAILED;
+        }
+    }
+    if (file->stored) {
+        hf_kernel_unlock_all(file->fd);
+        hf_store_remove(file);
+    }
+    close(file->fd);
+    file->fd = fd;
+    file->writable = true;
+    return HF_KEEPER_OK;
+}
+
+/* ---- letting go ---- */
+
+int hf_files_let_go(struct hf_files *files, const char *path)
+{
+    struct hf_let_go *gone = &files->let_go[files->n_let_go];
+    char parent[HF_PATH_BYTES_MAX];
+    struct stat st, above;
+
+    for (size_t i = 0; i < files->n_let_go; i++) {
+        if (strcmp(files->let_go[i].path, path) == 0)
+            return 0;
+    }
+    if (files->n_let_go == HF_LET_GO_MAX)
+        return HF_ELIMIT;
+    *gone = (struct hf_let_go){.path = strdup(path)};
+    if (!gone->path)
+        return HF_ENOMEM;
+    hf_format(parent, sizeof(parent), "%.4000s/..", path);
+    if (stat(path, &st) == 0 && stat(parent, &above) == 0 &&
+        (st.st_dev != above.st_dev || st.st_ino == above.st_ino))
+        gone->device = st.st_dev;
+    files->n_let_go++;
+    return 0;
+}
+
+void hf_files_take_back(struct hf_files *files, const char *path)
+{
+    for (size_t i = 0; i < files->n_let_go; i++) {
+        if (strcmp(files->let_go[i].path, path) == 0) {
+            free(files->let_go[i].path);
+            files->let_go[i] = files->let_go[--files->n_let_go];
+            return;
+        }
+    }
+}
+
+bool hf_files_is_let_go(const struct hf_files *files, const struct hf_file *file)
+{
+    return is_let_go(files, (dev_t)file->identity.device, file->fd);
+}

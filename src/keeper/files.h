@@ -1,0 +1,97 @@
+/*
+ * The files that the keeper has open, one open file description for each handle, and what is held
+ * in them (ranges.h). The kernel knows locks by their description, so two handles of one file are
+ * strangers to each other and exclude each other as they should.
+ *
+ * A description is opened for reading. The first exclusive lock needs one that may write; it takes
+ * the shared locks over before the first is closed. A description for writing keeps programs from
+ * being executed and read leases away, so only files that were locked exclusively have one. A file
+ * without a lock and without a wait is closed at once, because an open one keeps its file system
+ * from being unmounted.
+ *
+ * A file is opened only if it is inside the exports, regular, not below a path that the operator
+ * has let go, and on a file system whose locks are seen by other programs (probe.h).
+ */
+#ifndef HF_KEEPER_FILES_H
+#define HF_KEEPER_FILES_H
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "handles/resolve.h"
+#include "keeper/probe.h"
+#include "keeper/ranges.h"
+
+enum { HF_LET_GO_MAX = 16 };
+
+struct hf_file {
+    struct hf_map_node node;
+    struct hf_list link;  /* of all files */
+    struct hf_list waits; /* struct hf_wait, in the order in which they came */
+    struct hf_ranges ranges;
+    struct hf_keeper_identity identity;
+    int64_t since_ms; /* when it was opened */
+    int fd;
+    bool writable;
+    unsigned pins; /* it stays open although nothing is held in it */
+    bool stored;   /* systemd has a copy of the description (store.h) */
+    uint8_t handle_len;
+    uint8_t handle[HF_KEEPER_HANDLE_MAX];
+};
+
+/* A directory that the operator has let go, and its file system if it is all of one. */
+struct hf_let_go {
+    char *path;
+    dev_t device; /* 0: only what is below path */
+};
+
+struct hf_files {
+    struct hf_resolver resolver;
+    struct hf_map map; /* by handle */
+    struct hf_list all;
+    size_t count, max; /* max and ranges_max are for the caller to set */
+    uint64_t n_spans;
+    uint32_t ranges_max; /* of one file */
+    struct hf_hash_key key;
+    struct hf_probes probes;
+    struct hf_let_go let_go[HF_LET_GO_MAX];
+    size_t n_let_go;
+};
+
+int hf_files_init(struct hf_files *files);
+void hf_files_free(struct hf_files *files);
+
+/* The file if it is open; NULL. */
+struct hf_file *hf_files_find(struct hf_files *files, struct hf_bytes handle);
+
+/* The file, opened for reading if it is not open; call hf_files_done() when through with it. */
+enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
+                                   struct hf_file **out);
+
+/* A description that is open already, from an earlier process: NULL if out of memory. Takes over
+ * fd. What is held is for the caller to find. */
+struct hf_file *hf_files_adopt(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
+                               int fd, bool writable);
+
+/* The identity of a file without keeping it open. */
+enum hf_keeper_status hf_files_identify(struct hf_files *files, int64_t now_ms,
+                                        struct hf_bytes handle, struct hf_keeper_identity *out);
+
+/* Makes sure that exclusive locks can be taken. No thread may wait in the file. */
+enum hf_keeper_status hf_files_make_writable(struct hf_file *file);
+
+/* Closes the file if nothing is held in it and nothing waits for it. */
+void hf_files_done(struct hf_files *files, struct hf_file *file);
+
+/* Closes the file, whatever is held. No thread may wait in it. */
+void hf_files_close(struct hf_files *files, struct hf_file *file);
+
+/* From now on no file below path is opened. HF_ELIMIT, HF_ENOMEM; 0 if it is in the list already.
+ */
+int hf_files_let_go(struct hf_files *files, const char *path);
+void hf_files_take_back(struct hf_files *files, const char *path);
+
+/* True if the file was let go by the operator. */
+bool hf_files_is_let_go(const struct hf_files *files, const struct hf_file *file);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * The kernel's locks of one open file description (F_OFD_SETLK): the calls, and claims that are
+ * made of them. What is held is known from ranges.h, so that a call is made only for what changes.
+ */
+#ifndef HF_KEEPER_KERNEL_LOCKS_H
+#define HF_KEEPER_KERNEL_LOCKS_H
+
+#include "keeper/files.h"
+
+/* One call; span->mode may be NONE. -1 with errno; EAGAIN: held outside. */
+int hf_kernel_lock(int fd, const struct hf_span *span);
+
+/* Waits for as long as it takes, or until a signal comes (EINTR). */
+int hf_kernel_wait(int fd, const struct hf_span *span);
+
+void hf_kernel_unlock_all(int fd);
+
+/* A holder outside, as struct hf_keeper_result tells it. */
+struct hf_holder {
+    uint64_t offset, length;
+    int32_t pid;
+    enum hf_keeper_mode mode; /* NONE: it was gone before it could be named */
+};
+
+/* True if part conflicts with a lock outside. */
+bool hf_kernel_test(int fd, const struct hf_span *part, struct hf_holder *holder);
+
+/*
+ * Raises every byte of part to at least its mode: all, or nothing. CONFLICT: *holder is the lock
+ * outside, *refused the stretch for which the kernel refused. No thread may wait in the part.
+ */
+enum hf_keeper_status hf_claim(struct hf_files *files, struct hf_file *file,
+                               const struct hf_span *part, struct hf_holder *holder,
+                               struct hf_span *refused);
+
+/* Sets every byte of part to exactly its mode: first lowers, then claims. */
+enum hf_keeper_status hf_set(struct hf_files *files, struct hf_file *file,
+                             const struct hf_span *part, struct hf_holder *holder);
+
+/* Makes the kernel's locks in the part those that the ranges tell, after a call that did more. */
+void hf_restore(struct hf_file *file, const struct hf_span *part);
+
+#endif

@@ -1,0 +1,259 @@
+/* holdfast-keeper: holds locks of the kernel for holdfastd. See holdfast-keeper(8). */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "keeper/confine.h"
+#include "keeper/server.h"
+#include "keeper/settings.h"
+#include "keeper/store.h"
+
+enum { EXIT_USAGE = 2, SPARE_FILES = 64 };
+
+#ifdef HF_INSTRUMENTED
+static const bool INSTRUMENTED = true;
+#else
+static const bool INSTRUMENTED = false;
+#endif
+
+static const struct option OPTIONS[] = {
+    {"config", required_argument, NULL, 'c'},
+    {"export", required_argument, NULL, 'e'},
+    {"socket", required_argument, NULL, 's'},
+    {"user", required_argument, NULL, 'u'},
+    {"set", required_argument, NULL, 'S'},
+    {"check-config", no_argument, NULL, 'C'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {0},
+};
+
+static const char HELP[] =
+    "usage: holdfast-keeper [OPTION]...\n\n"
+    "Holds locks of the kernel for holdfastd (keeper.socket), so that NFSv4, SMB and local\n"
+    "programs meet the locks of NFSv3 clients.\n\n"
+    "  --config FILE     instead of " HF_KEEPER_CONFIG "; \"\" for none\n"
+    "  --export DIR      a directory whose files may be locked; again for each\n"
+    "  --socket PATH     where the daemon connects (" HF_KEEPER_SOCKET ")\n"
+    "  --user NAME       the daemon's user (holdfast)\n"
+    "  --set KEY=VALUE   any key of the configuration\n"
+    "  --check-config    check the configuration, and exit\n";
+
+static volatile sig_atomic_t stopping;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stopping = 1;
+}
+
+struct command {
+    const char *config;
+    bool check;
+};
+
+static int fail(const char *reason)
+{
+    (void)fprintf(stderr, "holdfast-keeper: %s\n", reason);
+    return EXIT_USAGE;
+}
+
+static int set_pair(struct hf_keeper_settings *settings, const char *pair, char *error)
+{
+    char key[32];
+    const char *equals = strchr(pair, '=');
+    size_t len = equals ? (size_t)(equals - pair) : 0;
+
+    if (len == 0 || len >= sizeof(key)) {
+        (void)snprintf(error, HF_KEEPER_ERROR_MAX, "--set takes KEY=VALUE");
+        return HF_EINVAL;
+    }
+    memcpy(key, pair, len);
+    key[len] = '\0';
+    return hf_keeper_settings_set(settings, key, equals + 1, error);
+}
+
+static int set_option(struct hf_keeper_settings *settings, struct command *command, int option,
+                      char *error)
+{
+    static const char *const KEYS[] = {['e'] = "export", ['s'] = "socket", ['u'] = "user"};
+
+    if (option == 'C')
+        command->check = true;
+    if (option == 'S')
+        return set_pair(settings, optarg, error);
+    if (option == 'e' || option == 's' || option == 'u')
+        return hf_keeper_settings_set(settings, KEYS[option], optarg, error);
+    return 0;
+}
+
+/* 0, or the status to exit with. The file first, so that options have the last word. */
+static int parse(struct hf_keeper_settings *settings, struct command *command, int argc,
+                 char **argv)
+{
+    char error[HF_KEEPER_ERROR_MAX] = "";
+    int option;
+    int rv;
+
+    while ((option = getopt_long(argc, argv, "hV", OPTIONS, NULL)) != -1) {
+        if (option == '?')
+            return EXIT_USAGE;
+        if (option == 'c')
+            command->config = optarg;
+    }
+    if (!command->config || command->config[0]) {
+        const char *file = command->config ? command->config : HF_KEEPER_CONFIG;
+
+        rv = hf_keeper_settings_read(settings, file, error);
+        if (rv < 0 && (rv != HF_ENOENT || command->config))
+            return fail(error);
+    }
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "hV", OPTIONS, NULL)) != -1) {
+        if (set_option(settings, command, option, error) < 0)
+            return fail(error);
+    }
+    if (optind < argc)
+        return fail("takes options only; see --help");
+    if (settings->exports->n_configured == 0)
+        return fail("no exports: name them in " HF_KEEPER_CONFIG " (export=DIR) or by --export");
+    return 0;
+}
+
+/* A file that is locked is a file that is open. */
+static void limit_files(struct hf_keeper_settings *settings)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY || settings->limits.files + SPARE_FILES <= limit.rlim_cur)
+        return;
+    settings->limits.files = limit.rlim_cur > 2 * SPARE_FILES ? limit.rlim_cur - SPARE_FILES : 1;
+    hf_log(HF_LOG_WARN, "fewer files than configured", HF_UINT("files", settings->limits.files),
+           HF_STR("advice", "raise LimitNOFILE of the unit"));
+}
+
+static int explain_privileges(int rv)
+{
+    if (rv == HF_EUNAVAIL)
+        hf_log(HF_LOG_ERROR, "cannot open file handles",
+               HF_STR("reason", "the capability CAP_DAC_READ_SEARCH is missing"),
+               HF_STR("advice", "start the unit holdfast-keeper.service, or start it as root"));
+    else if (rv < 0)
+        hf_log(HF_LOG_ERROR, "cannot give up privileges", HF_STR("reason", hf_strerror(rv)));
+    return rv;
+}
+
+/* Threads inherit what is given up before they start; the filter reaches those that run. */
+static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_settings *settings)
+{
+    FILE *mounts = hf_exports_mounts(&keeper->files.resolver.exports);
+    int rv = explain_privileges(hf_keeper_give_up_privileges());
+    int files, calls;
+
+    if (rv < 0)
+        return rv;
+    files = INSTRUMENTED ? HF_EUNAVAIL : hf_keeper_confine_files();
+    if (INSTRUMENTED)
+        (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    (void)hf_log_start();
+    rv = hf_keeper_start(keeper, &settings->limits);
+    if (rv < 0) {
+        hf_log(HF_LOG_ERROR, "cannot start threads", HF_STR("reason", hf_strerror(rv)));
+        return rv;
+    }
+    calls = mounts ? hf_keeper_confine_calls(fileno(mounts), INSTRUMENTED) : HF_EUNAVAIL;
+    hf_log(files < 0 || calls < 0 ? HF_LOG_WARN : HF_LOG_INFO, "confined",
+           HF_STR("files", files < 0 ? "not by Landlock" : "none made, removed or truncated"),
+           HF_STR("system_calls", calls < 0 ? "all" : "own"));
+    return 0;
+}
+
+static int64_t now(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int serve(struct hf_keeper *keeper, struct hf_keeper_settings *settings, uid_t user)
+{
+    static struct hf_keeper_server server;
+    struct sigaction action = {.sa_handler = on_signal};
+    size_t kept = hf_store_take(&keeper->files, now(), settings->store);
+    int rv = hf_keeper_server_open(&server, keeper, &settings->limits, settings->socket, user);
+
+    if (rv < 0) {
+        hf_log(HF_LOG_ERROR, "cannot listen", HF_STR("socket", settings->socket),
+               HF_STR("reason", rv == HF_EBUSY ? hf_strerror(rv) : strerror(errno)));
+        return EXIT_FAILURE;
+    }
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+    if (confine_and_start(keeper, settings) < 0)
+        return EXIT_FAILURE;
+    hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION), HF_STR("socket", settings->socket),
+           HF_UINT("files_kept", kept), HF_UINT("ranges_kept", keeper->files.n_spans));
+    (void)sd_notify(0, "READY=1");
+    hf_keeper_server_run(&server, &stopping);
+    hf_keeper_server_close(&server);
+    hf_log(HF_LOG_INFO, "stopped");
+    hf_log_stop();
+    hf_keeper_free(keeper);
+    return EXIT_SUCCESS;
+}
+
+static int start(struct hf_keeper *keeper, struct hf_keeper_settings *settings)
+{
+    uid_t user;
+
+    hf_log_configure(settings->log_level, HF_LOG_TEXT);
+    if (hf_keeper_settings_user(settings, &user) < 0) {
+        (void)fprintf(stderr, "holdfast-keeper: there is no user \"%s\" (user=)\n", settings->user);
+        return EXIT_USAGE;
+    }
+    limit_files(settings);
+    keeper->files.max = settings->limits.files;
+    keeper->files.ranges_max = settings->limits.ranges;
+    keeper->files.resolver.walk.max = settings->search;
+    return serve(keeper, settings, user);
+}
+
+int main(int argc, char **argv)
+{
+    static struct hf_keeper keeper;
+    struct hf_keeper_settings settings;
+    struct command command = {0};
+    int status;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            (void)fputs(HELP, stdout);
+            return EXIT_SUCCESS;
+        }
+        if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0) {
+            puts("holdfast-keeper " HF_VERSION);
+            return EXIT_SUCCESS;
+        }
+    }
+    if (hf_keeper_init(&keeper) < 0)
+        return EXIT_FAILURE;
+    hf_keeper_settings_init(&settings, &keeper.files.resolver.exports);
+    status = parse(&settings, &command, argc, argv);
+    if (status == 0 && !command.check)
+        status = start(&keeper, &settings);
+    return status;
+}

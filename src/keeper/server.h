@@ -1,0 +1,49 @@
+/*
+ * The socket of the keeper and its loop. One daemon is served at a time; another that connects is
+ * told BUSY for as long as the first is connected. Everything happens on one thread, apart from the
+ * waiting (waits.h).
+ *
+ * No descriptor ever leaves by this socket, and none is accepted.
+ */
+#ifndef HF_KEEPER_SERVER_H
+#define HF_KEEPER_SERVER_H
+
+#include <signal.h>
+
+#include "keeper/keeper.h"
+
+enum {
+    HF_KEEPER_GUESTS_MAX = 4, /* connections that have not said hello yet */
+};
+
+struct hf_keeper_server {
+    struct hf_keeper *keeper;
+    const struct hf_keeper_limits *limits;
+    uid_t user; /* that may connect, beside root */
+    int listener;
+    int timer;         /* CLOCK_BOOTTIME: the end of the lease */
+    uint64_t timer_ms; /* what the timer is set to; 0: to nothing */
+    int daemon;        /* -1: none is connected */
+    int guests[HF_KEEPER_GUESTS_MAX];
+    size_t n_guests;
+
+    /* LIST under way: the next span to be told. */
+    bool listing;
+    struct hf_file *list_file;
+    uint32_t list_span;
+    union {
+        struct hf_keeper_header header;
+        uint64_t aligned; /* as records are */
+        uint8_t bytes[HF_KEEPER_MESSAGE_MAX];
+    } in, out;
+};
+
+/* Listens at path, which it takes over if no process serves there. HF_EBUSY, HF_EDENIED, ... */
+int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *keeper,
+                          const struct hf_keeper_limits *limits, const char *path, uid_t user);
+
+/* Serves until *stop. */
+void hf_keeper_server_run(struct hf_keeper_server *server, const volatile sig_atomic_t *stop);
+void hf_keeper_server_close(struct hf_keeper_server *server);
+
+#endif

@@ -1,0 +1,88 @@
+/*
+ * Claims that wait for a holder outside (COH-03). Nothing in the kernel tells of a release, so a
+ * thread of a small pool waits in F_OFD_SETLKW for each of the oldest waits; the others are tried
+ * again after pauses that grow, and get a thread when one is free. A thread that waits costs no
+ * time.
+ *
+ * One rule keeps threads and ranges.h together: **the loop changes the locks of a file only while
+ * no thread waits in that part of it**. hf_waits_interrupt() takes the threads out by a signal; the
+ * waits get one again at the next hf_waits_step(). So a thread knows nothing but one system call,
+ * and everything else happens on the loop.
+ */
+#ifndef HF_KEEPER_WAITS_H
+#define HF_KEEPER_WAITS_H
+
+#include <pthread.h>
+
+#include "keeper/files.h"
+
+enum {
+    HF_WAIT_PAUSE_MIN_MS = 10,
+    HF_WAIT_PAUSE_MAX_MS = 1000,
+    HF_WAIT_THREADS_MAX = 256,
+};
+
+struct hf_waiting_thread;
+
+struct hf_wait {
+    struct hf_map_node node;  /* by id */
+    struct hf_list link;      /* of all waits, or of those that are free */
+    struct hf_list file_link; /* of the file's waits */
+    uint64_t id;
+    struct hf_file *file; /* NULL: not open yet */
+    struct hf_span part;
+    struct hf_span refused; /* the stretch that the kernel refused last: what a thread waits for */
+    struct hf_waiting_thread *thread; /* NULL: none waits for it */
+    bool over;                        /* has its result; taken out of the lists by the next sweep */
+    int64_t next_ms;                  /* without a thread: tried again then */
+    int64_t pause_ms;
+    uint8_t handle_len;
+    uint8_t handle[HF_KEEPER_HANDLE_MAX];
+};
+
+struct hf_waits {
+    struct hf_files *files;
+    struct hf_wait *pool;
+    struct hf_list all, unused;
+    struct hf_map map;
+    struct hf_hash_key key;
+    size_t max, count, n_over;
+    bool changed;    /* since the last step: a wait or a thread may have something to do */
+    int64_t next_ms; /* the first wait that is due; -1: none */
+    struct hf_waiting_thread *threads;
+    size_t n_threads, n_busy;
+    int wake[2]; /* the loop polls wake[0]; a thread that is through sends a byte */
+    void (*made)(void *ctx, const struct hf_wait *wait, enum hf_keeper_status status);
+    void *ctx;
+};
+
+/* Starts the threads: before the process gives up the right to. made() is called when a wait has
+ * its result; the wait is gone afterwards. HF_ENOMEM, HF_EUNAVAIL. */
+int hf_waits_init(struct hf_waits *waits, struct hf_files *files, size_t max, size_t n_threads,
+                  void (*made)(void *, const struct hf_wait *, enum hf_keeper_status), void *ctx);
+void hf_waits_free(struct hf_waits *waits);
+
+/* Tries at once, and waits if a holder outside or a lease is in the way. made() may be called
+ * before it returns. TOO_MANY_WAITS otherwise, or OK: a result follows. */
+enum hf_keeper_status hf_waits_add(struct hf_waits *waits, int64_t now_ms,
+                                   const struct hf_keeper_op *op);
+
+/* Ends the wait, if there is one of this id: made() with this status, unless it has come through.
+ */
+void hf_waits_cancel(struct hf_waits *waits, uint64_t id, enum hf_keeper_status status);
+
+/* Ends all waits of a file (NULL: of all files). A file without pins or locks is closed by that. */
+void hf_waits_cancel_all(struct hf_waits *waits, struct hf_file *file,
+                         enum hf_keeper_status status);
+
+/* No thread waits in the part (NULL: in the whole file) when it returns. */
+void hf_waits_interrupt(struct hf_waits *waits, struct hf_file *file, const struct hf_span *part);
+
+/* Takes what threads sent to wake the loop. */
+void hf_waits_drain(struct hf_waits *waits);
+
+/* Hands out what threads have got, tries what is due, gives threads to waits. Returns how long the
+ * loop may sleep, -1: for ever. */
+int hf_waits_step(struct hf_waits *waits, int64_t now_ms);
+
+#endif

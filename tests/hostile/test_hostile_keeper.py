@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""A program in the daemon's place, connected to holdfast-keeper: it can lock files of the exports, and that is all (COH-02)."""
+import array
+import os
+import random
+import socket
+import struct
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast_test import keeper as k
+from holdfast_test import tap
+from holdfast_test.keeper import Daemon, Keeper, Outside
+from holdfast_test.names import ganesha, kernel_handle, nfsd, unfs3
+
+
+@contextmanager
+def world(*options):
+    """An export and, beside it on the same file system, what is not exported."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-keeper-") as where:
+        export, secret = Path(where, "export"), Path(where, "secret")
+        for folder in (export, secret):
+            folder.mkdir()
+            (folder / "file").write_text(f"of {folder.name}")
+        with Keeper(export, path=f"{where}/socket", options=options) as keeper, Daemon(keeper.path) as attacker:
+            yield keeper, attacker, export, secret
+        for folder in (export, secret):
+            assert (folder / "file").read_text() == f"of {folder.name}"
+
+
+def kinds(path):
+    """The handle of a file in the form of each server, with the keeper's exports left to guess."""
+    return [ganesha(path), nfsd(path, 3), nfsd(path, 1), nfsd(path, 6), unfs3(path)]
+
+
+@tap.test
+def it_locks_a_file_outside_the_exports():
+    """By the true handle of a file on the same file system, in the form of each server; a program that has the file sees no lock."""
+    with world() as (_, attacker, _, secret), Outside(secret / "file") as outside:
+        for path in (secret / "file", Path("/etc/passwd")):
+            for handle in kinds(path):
+                for kind, mode in ((k.CLAIM, k.SHARED), (k.CLAIM, k.EXCLUSIVE), (k.SET, k.SHARED), (k.TEST, k.SHARED), (k.RESOLVE, k.NONE)):
+                    result = attacker.do(kind, handle, mode=mode)
+                    assert result.status in (k.NOT_IN_EXPORT, k.UNKNOWN_HANDLE, k.NOT_YET), (handle.hex(), kind, result.status)
+                    assert result.inode == 0, "the identity of a file outside is not told"
+        assert outside.lock()
+        assert attacker.list() == []
+
+
+@tap.test
+def it_moves_the_exports_over_a_secret():
+    """The attacker has an accomplice who may rename and link in the export's parent: a directory that takes the export's place, and a
+    symbolic link there, open nothing outside."""
+    with world() as (_, attacker, export, secret):
+        handle = ganesha(secret / "file")
+        assert attacker.claim(ganesha(export / "file")) == k.OK, "the exports are looked at"
+        os.rename(export, export.with_name("moved"))
+        export.symlink_to(secret)
+        try:
+            assert attacker.claim(handle) != k.OK
+            assert attacker.claim(unfs3(secret / "file")) != k.OK
+        finally:
+            export.unlink()
+            os.rename(export.with_name("moved"), export)
+        (export / "way").symlink_to(secret / "file")
+        assert attacker.claim(handle) != k.OK
+
+
+@tap.test
+def it_makes_handles_up():
+    """From inode numbers, with generation 0 and with none that fits: each inode of the export and its neighbours."""
+    with world() as (_, attacker, export, secret):
+        kind, fid = kernel_handle(export / "file")
+        inode = os.stat(export / "file").st_ino
+        if len(fid) != 8:
+            raise tap.Skip("handles of this file system are not inode and generation")
+        own = int.from_bytes(fid[4:], "little")
+        whole = ganesha(export / "file")
+        at = whole.index(fid)
+        head, tail = whole[:at], whole[at + len(fid):]
+        for number in range(inode - 20, inode + 20):
+            for generation in (0, 1, own ^ 1, 0xffffffff):
+                handle = head + struct.pack("<II", number, generation) + tail
+                assert attacker.claim(handle, mode=k.SHARED) != k.OK
+        assert attacker.claim(head + struct.pack("<II", inode, own) + tail) == k.OK
+        assert kind == 1 and attacker.list()
+
+
+@tap.test
+def it_opens_what_is_no_file():
+    """Devices, pipes, sockets, directories and symbolic links in the export: opening one can have effects."""
+    with world() as (_, attacker, export, _):
+        os.mkfifo(export / "pipe")
+        os.mknod(export / "device", 0o666 | 0o020000, os.makedev(1, 3))
+        (export / "folder").mkdir()
+        (export / "link").symlink_to("/etc/passwd")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(export / "socket"))
+            for name in ("pipe", "device", "folder", "link", "socket"):
+                for mode in (k.SHARED, k.EXCLUSIVE):
+                    assert attacker.claim(ganesha(export / name), mode=mode) == k.NOT_A_FILE, name
+
+
+@tap.test
+def it_is_handed_a_descriptor_or_hands_one_in():
+    """No message brings a descriptor with it; descriptors that the attacker sends are not kept, whatever their number."""
+    with world() as (keeper, attacker, export, _):
+        fds = Path(f"/proc/{keeper.process.pid}/fd")
+        handle = ganesha(export / "file")
+        assert attacker.claim(handle) == k.OK
+        before = len(list(fds.iterdir()))
+        for _ in range(300):
+            id_, op = attacker.op(k.CLAIM, handle, mode=k.EXCLUSIVE)
+            rights = array.array("i", [0] * 10)
+            attacker.socket.sendmsg([k.HEADER.pack(k.OPS, 1) + op], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            data, ancillary, _, _ = attacker.socket.recvmsg(1 << 16, 1 << 12)
+            assert k.Result(data[k.HEADER.size:]).id == id_ and not ancillary
+        assert len(list(fds.iterdir())) == before
+        attacker.send(k.LIST)
+        assert not attacker.socket.recvmsg(1 << 16, 1 << 12)[1]
+
+
+@tap.test
+def it_changes_a_file_by_locking_it():
+    """Size, content and times of modification and access are those of before, after every operation in every mode."""
+    with world() as (_, attacker, export, _):
+        path = export / "file"
+        before = os.stat(path)
+        for kind in (k.RESOLVE, k.CLAIM, k.SET, k.TEST, k.WAIT):
+            for mode in (k.SHARED, k.EXCLUSIVE):
+                attacker.do(kind, ganesha(path), 0, 0, mode)
+        attacker.do(k.RELEASE_ALL)
+        after = os.stat(path)
+        assert before == after, (before, after)
+
+
+@tap.test
+def it_exhausts_the_keeper():
+    """Ranges, waits and files have limits, and memory stays bounded: 200,000 operations of a random kind from a fixed seed."""
+    with world("--set", "ranges=50", "--set", "waits=50", "--set", "files=10", "--set", "threads=4") as (keeper, attacker, export, _):
+        paths = [export / f"f{i}" for i in range(15)]
+        for path in paths:
+            path.touch()
+        handles = [ganesha(path) for path in paths] + [b"\xff" * 30, unfs3(paths[0])]
+        chance = random.Random(31)
+
+        def resident():
+            return int(Path(f"/proc/{keeper.process.pid}/statm").read_text().split()[1]) * 4096
+
+        def burst(n):
+            for _ in range(n):
+                ops = []
+                for _ in range(500):
+                    kind = chance.choice((k.CLAIM, k.CLAIM, k.SET, k.SET, k.TEST, k.WAIT, k.CANCEL, k.RESOLVE))
+                    handle = b"" if kind == k.CANCEL else chance.choice(handles)
+                    mode = chance.choice((k.SHARED, k.EXCLUSIVE)) if kind != k.SET else chance.choice((k.NONE, k.SHARED))
+                    id_ = chance.randrange(1, attacker.next_id + 1) if kind == k.CANCEL else None
+                    ops.append(attacker.op(kind, handle, chance.randrange(300), chance.randrange(20), mode, id_))
+                attacker.begin(*ops)
+                while len(attacker.results) < 300:  # of 500; some wait, and CANCEL has none
+                    attacker.take()
+                attacker.results.clear()
+
+        with Outside(paths[0]) as outside:
+            assert outside.lock(k.EXCLUSIVE, 100, 50)
+            burst(100)
+            before = resident()
+            burst(300)
+            assert resident() < before + (8 << 20), (before, resident())
+        assert attacker.do(k.RELEASE_ALL).status == k.OK
+        assert attacker.list() == []
+
+
+@tap.test
+def it_is_another_user():
+    """A user that is not the daemon's cannot connect, even where the socket's mode would let it."""
+    with world() as (keeper, attacker, export, _):
+        os.chmod(keeper.path, 0o777)
+        os.chmod(Path(keeper.path).parent, 0o755)
+        assert attacker.claim(ganesha(export / "file")) == k.OK
+        code = (f"import socket\ns = socket.socket(1, 5)\ns.connect({keeper.path!r})\ns.settimeout(9)\n"
+                "try:\n    s.send(bytes(72))\n    print(s.recv(99))\nexcept OSError as why:\n    print(why.errno)\n")
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", "python3", "-c", code], stdout=subprocess.PIPE)
+        assert done.stdout in (b"b''\n", b"32\n", b"104\n"), done.stdout
+
+
+if __name__ == "__main__":
+    tap.main()

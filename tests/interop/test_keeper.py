@@ -1,0 +1,477 @@
+#!/usr/bin/env python3
+"""holdfast-keeper with real programs beside it that lock by fcntl: what it claims they meet, what they hold it meets, and nothing
+that it held is left behind (COH-01 to COH-04)."""
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from holdfast_test import keeper as k
+from holdfast_test import tap
+from holdfast_test.keeper import Daemon, Keeper, Outside
+from holdfast_test.names import ganesha, nfsd, unfs3
+
+
+@contextlib.contextmanager
+def world(*options, files=1):
+    """An export with files in it, a keeper, and a daemon connected to it."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-keeper-") as where:
+        export = Path(where, "export")
+        export.mkdir()
+        paths = [export / f"file{i}" for i in range(files)]
+        for path in paths:
+            path.write_bytes(b"untouched")
+        with Keeper(export, path=f"{where}/socket", options=options) as keeper, Daemon(keeper.path) as daemon:
+            keeper.export = export
+            yield keeper, daemon, paths[0] if files == 1 else paths
+        assert all(path.read_bytes() == b"untouched" for path in paths if path.exists())
+
+
+def descriptors(keeper):
+    """Files of the export that the keeper has open."""
+    found = []
+    for fd in os.listdir(f"/proc/{keeper.process.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            target = os.readlink(f"/proc/{keeper.process.pid}/fd/{fd}")
+            if target.startswith(f"{keeper.export}/"):
+                found.append(target)
+    return found
+
+
+@tap.test
+def each_world_meets_the_other():
+    """COH-01: exclusive and shared, by POSIX and by OFD locks, in both directions; disjoint ranges do not meet."""
+    for posix in (True, False):
+        with world() as (_, daemon, path), Outside(path, posix) as outside:
+            fh = ganesha(path)
+            assert daemon.claim(fh, 0, 10) == k.OK
+            assert not outside.lock(k.EXCLUSIVE, 0, 1) and not outside.lock(k.SHARED, 9, 1)
+            assert outside.lock(k.EXCLUSIVE, 10, 10)
+            result = daemon.do(k.CLAIM, fh, 5, 10, k.SHARED)
+            assert result.status == k.CONFLICT and result.holder() == (10, 10, k.EXCLUSIVE), vars(result)
+            assert result.pid == (outside.process.pid if posix else -1)
+            assert daemon.claim(fh, 20, 5, k.SHARED) == k.OK
+            assert outside.lock(k.SHARED, 20, 5) and not outside.lock(k.EXCLUSIVE, 20, 5)
+            assert daemon.claim(fh, 20, 5, k.EXCLUSIVE) == k.CONFLICT, "outside reads these bytes"
+            assert daemon.list() == [(fh, 0, 10, k.EXCLUSIVE), (fh, 20, 5, k.SHARED)]
+
+
+@tap.test
+def a_claim_is_all_or_nothing():
+    """COH-01: a claim that is refused in the middle leaves the bytes before it as they were."""
+    with world() as (_, daemon, path), Outside(path) as outside, Outside(path) as other:
+        fh = ganesha(path)
+        assert daemon.claim(fh, 10, 10, k.EXCLUSIVE) == k.OK
+        assert outside.lock(k.EXCLUSIVE, 30, 5)
+        assert daemon.claim(fh, 0, 0, k.SHARED) == k.CONFLICT
+        assert other.lock(k.EXCLUSIVE, 0, 10) and other.lock(k.EXCLUSIVE, 20, 10), "given back"
+        assert not other.lock(k.SHARED, 10, 10)
+        assert daemon.list() == [(fh, 10, 10, k.EXCLUSIVE)]
+
+
+@tap.test
+def a_weaker_claim_lowers_nothing():
+    """COH-01: a shared claim over an exclusive range takes the bytes around it and leaves the range exclusive."""
+    with world() as (_, daemon, path), Outside(path) as outside:
+        fh = ganesha(path)
+        assert daemon.claim(fh, 10, 10) == k.OK
+        assert daemon.claim(fh, 0, 40, k.SHARED) == k.OK
+        assert daemon.list() == [(fh, 0, 10, k.SHARED), (fh, 10, 10, k.EXCLUSIVE), (fh, 20, 20, k.SHARED)]
+        assert outside.lock(k.SHARED, 0, 10) and not outside.lock(k.SHARED, 10, 1) and outside.lock(k.SHARED, 20, 20)
+        assert daemon.release(fh, 5, 10, k.SHARED) == k.OK, "lowered to shared, and raised from nothing to shared"
+        assert outside.lock(k.SHARED, 0, 15) and not outside.lock(k.SHARED, 15, 1)
+        assert daemon.release(fh, 0, 0) == k.OK
+        assert outside.lock(k.EXCLUSIVE)
+
+
+@tap.test
+def a_file_is_open_only_while_it_is_locked():
+    """COH-01: shared locks need a description that reads; the first exclusive one needs one that writes and takes them over. The
+    last release closes the file, and a TEST leaves none open."""
+    with world() as (keeper, daemon, path), Outside(path) as outside:
+        fh = ganesha(path)
+
+        def flags():
+            with contextlib.suppress(FileNotFoundError):
+                for fd in os.listdir(f"/proc/{keeper.process.pid}/fd"):
+                    if os.readlink(f"/proc/{keeper.process.pid}/fd/{fd}") == str(path):
+                        text = Path(f"/proc/{keeper.process.pid}/fdinfo/{fd}").read_text()
+                        return int(text.split("flags:")[1].split()[0], 8) & os.O_ACCMODE
+            return None
+
+        assert daemon.do(k.TEST, fh, 0, 0, k.EXCLUSIVE).status == k.OK
+        assert not descriptors(keeper)
+        assert daemon.claim(fh, 0, 10, k.SHARED) == k.OK and flags() == os.O_RDONLY
+        assert daemon.claim(fh, 20, 10) == k.OK and flags() == os.O_RDWR
+        assert len(descriptors(keeper)) == 1
+        assert outside.lock(k.SHARED, 0, 10) and not outside.lock(k.EXCLUSIVE, 0, 10), "the shared lock moved along"
+        assert daemon.release(fh, 0, 10) == k.OK and daemon.release(fh, 20, 10) == k.OK
+        assert not descriptors(keeper)
+
+
+@tap.test
+def a_test_sees_outside_only():
+    """COH-01: TEST names the holder outside, and never what the keeper itself holds."""
+    with world() as (_, daemon, path), Outside(path) as outside:
+        fh = ganesha(path)
+        assert daemon.claim(fh, 0, 10) == k.OK
+        assert daemon.do(k.TEST, fh, 0, 10, k.EXCLUSIVE).status == k.OK
+        assert outside.lock(k.SHARED, 10, 10)
+        assert daemon.do(k.TEST, fh, 0, 20, k.SHARED).status == k.OK
+        result = daemon.do(k.TEST, fh, 0, 20, k.EXCLUSIVE)
+        assert (result.status, result.holder(), result.pid) == (k.CONFLICT, (10, 10, k.SHARED), outside.process.pid)
+
+
+@tap.test
+def two_handles_of_a_file_exclude_each_other():
+    """COH-01: one file by two exports, or by unfs3, is known by two handles; the kernel keeps them apart."""
+    with world() as (_, daemon, path):
+        one, two, three = ganesha(path, 1), ganesha(path, 2), unfs3(path)
+        assert daemon.claim(one, 0, 10) == k.OK
+        assert daemon.claim(two, 5, 1, k.SHARED) == k.CONFLICT
+        assert daemon.claim(three, 5, 1, k.SHARED) == k.CONFLICT
+        identities = {(r.device, r.inode, r.generation) for r in (daemon.do(k.RESOLVE, fh) for fh in (one, two, three))}
+        assert len(identities) == 1 and identities.pop()[1] == os.stat(path).st_ino
+
+
+@tap.test
+def ranges_end_where_the_kernel_ends():
+    """COH-01: 64 bits are clamped to 63; bytes that the kernel does not have conflict with nothing."""
+    with world() as (_, daemon, path), Outside(path) as outside:
+        fh = ganesha(path)
+        assert daemon.claim(fh, (1 << 63) - 2, 1 << 63) == k.OK
+        assert daemon.list() == [(fh, (1 << 63) - 2, 0, k.EXCLUSIVE)]
+        assert not outside.lock(k.SHARED, (1 << 63) - 1, 1)
+        assert daemon.claim(fh, 1 << 63, 10) == k.OK and daemon.claim(fh, (1 << 64) - 1, 0) == k.OK
+        assert daemon.release(fh, 0, 0) == k.OK and daemon.list() == []
+
+
+@tap.test
+def reasons_are_told_apart():
+    """COH-01: what cannot be claimed says why."""
+    with world("--set", "ranges=3", "--set", "files=2", files=4) as (keeper, daemon, paths):
+        handles = [ganesha(path) for path in paths]
+        assert daemon.claim(b"\xff" * 20) == k.UNKNOWN_HANDLE
+        assert daemon.claim(ganesha("/etc/passwd")) == k.NOT_IN_EXPORT
+        os.mkdir(keeper.export / "folder")
+        os.mkfifo(keeper.export / "pipe")
+        assert daemon.claim(ganesha(keeper.export / "folder")) == k.NOT_A_FILE
+        assert daemon.claim(ganesha(keeper.export / "pipe")) == k.NOT_A_FILE
+        gone = ganesha(paths[3])
+        os.unlink(paths[3])
+        assert daemon.claim(gone) in (k.NOT_IN_EXPORT, k.STALE)
+        for offset in (0, 10, 20):
+            assert daemon.claim(handles[0], offset, 1) == k.OK
+        assert daemon.claim(handles[0], 30, 1) == k.TOO_MANY_RANGES
+        assert daemon.claim(handles[0], 0, 20) == k.OK, "joins two ranges"
+        assert daemon.claim(handles[1]) == k.OK and daemon.claim(handles[2]) == k.TOO_MANY_FILES
+        subprocess.run(["cp", "/bin/sleep", keeper.export / "program"], check=True)
+        assert daemon.release(handles[1]) == k.OK
+        with subprocess.Popen([keeper.export / "program", "60"]) as running:
+            assert daemon.claim(ganesha(keeper.export / "program")) == k.EXECUTED
+            assert daemon.claim(ganesha(keeper.export / "program"), mode=k.SHARED) == k.OK
+            running.kill()
+
+
+@tap.test
+def an_immutable_file_is_locked_for_reading_only():
+    """COH-01: it cannot be opened for writing."""
+    with world() as (_, daemon, path):
+        if subprocess.run(["chattr", "+i", path], stderr=subprocess.DEVNULL).returncode:
+            raise tap.Skip("no immutable files here")
+        try:
+            assert daemon.claim(ganesha(path)) == k.READ_ONLY
+            assert daemon.claim(ganesha(path), mode=k.SHARED) == k.OK
+        finally:
+            subprocess.run(["chattr", "-i", path], check=True)
+
+
+@tap.test
+def a_lease_makes_a_claim_wait():
+    """COH-01: opening a file whose lease another program holds must break it: not yet, and soon after it is."""
+    with world() as (_, daemon, path):
+        fd = os.open(path, os.O_RDWR)
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        assert daemon.claim(ganesha(path)) == k.NOT_YET
+        id_ = daemon.wait(ganesha(path))
+        assert daemon.is_quiet(0.05)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        assert daemon.result(id_).status == k.OK
+        os.close(fd)
+
+
+@tap.test
+def a_waiting_claim_is_made_at_the_release():
+    """COH-03: behind a POSIX and an OFD lock; a waiter inside the same range does not keep a release or a claim beside it from being
+    done."""
+    for posix in (True, False):
+        with world() as (_, daemon, path), Outside(path, posix) as outside:
+            fh = ganesha(path)
+            assert outside.lock(k.EXCLUSIVE, 0, 10)
+            id_ = daemon.wait(fh, 0, 20)
+            assert daemon.is_quiet(0.1)
+            assert daemon.claim(fh, 12, 4, k.SHARED) == k.OK, "inside of what is waited for"
+            assert daemon.release(fh, 12, 4) == k.OK
+            before = time.monotonic()
+            outside.unlock()
+            assert daemon.result(id_).status == k.OK
+            tap.note(f"made {(time.monotonic() - before) * 1000:.1f} ms after the release")
+            assert daemon.list() == [(fh, 0, 20, k.EXCLUSIVE)]
+            assert not outside.lock(k.SHARED, 19, 1)
+
+
+@tap.test
+def a_waiting_shared_claim_lowers_nothing():
+    """COH-03: while a shared claim waits for one part, an exclusive one is made in another part of its range: that stays exclusive
+    when the wait is over."""
+    with world() as (_, daemon, path), Outside(path) as outside:
+        fh = ganesha(path)
+        assert outside.lock(k.EXCLUSIVE, 0, 5)
+        id_ = daemon.wait(fh, 0, 20, k.SHARED)
+        assert daemon.is_quiet(0.05)
+        assert daemon.claim(fh, 10, 5) == k.OK
+        outside.unlock()
+        assert daemon.result(id_).status == k.OK
+        assert daemon.list() == [(fh, 0, 10, k.SHARED), (fh, 10, 5, k.EXCLUSIVE), (fh, 15, 5, k.SHARED)]
+        assert not outside.lock(k.SHARED, 10, 1) and outside.lock(k.SHARED, 0, 10)
+
+
+@tap.test
+def a_wait_is_cancelled():
+    """COH-03: a wait that is cancelled has one result, leaves no lock and no file, and its thread serves the next."""
+    with world("--set", "threads=1") as (keeper, daemon, path), Outside(path) as outside:
+        fh = ganesha(path)
+        assert outside.lock()
+        for _ in range(50):
+            id_ = daemon.wait(fh)
+            daemon.begin(daemon.op(k.CANCEL, id_=id_))
+            assert daemon.result(id_).status == k.CANCELLED
+        assert not descriptors(keeper)
+        daemon.begin(daemon.op(k.CANCEL, id_=4711))
+        id_ = daemon.wait(fh)
+        outside.unlock()
+        assert daemon.result(id_).status == k.OK
+
+
+@tap.test
+def many_waits_cost_few_threads_and_no_time():
+    """COH-03: 1,000 waits on one range need one thread; 40 files with two threads are tried again after pauses. While they wait the
+    keeper uses no processor time to speak of."""
+    with world("--set", "threads=2", files=41) as (keeper, daemon, paths), contextlib.ExitStack() as stack:
+        outside = [stack.enter_context(Outside(path)) for path in paths]
+        assert all(one.lock() for one in outside)
+        ids = daemon.begin(*(daemon.op(k.WAIT, ganesha(paths[0]), i, 1 + i % 3, k.EXCLUSIVE) for i in range(1000)))
+        ids += daemon.begin(*(daemon.op(k.WAIT, ganesha(path), 0, 0, k.EXCLUSIVE) for path in paths[1:]))
+        assert daemon.is_quiet(2)
+
+        def ticks():
+            fields = Path(f"/proc/{keeper.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            return int(fields[11]) + int(fields[12])
+
+        before = ticks()
+        assert daemon.is_quiet(2)
+        used = (ticks() - before) / os.sysconf("SC_CLK_TCK")
+        tap.note(f"1,040 waits used {used * 1000:.0f} ms of processor time in 2 s")
+        for one in outside:
+            one.unlock()
+        assert {daemon.result(id_).status for id_ in ids} == {k.OK}
+        assert used < 1.0, used
+
+
+@tap.test
+def too_many_waits_are_refused():
+    """COH-03: the limit is told, and what waits is not hurt."""
+    with world("--set", "waits=5") as (_, daemon, path), Outside(path) as outside:
+        fh = ganesha(path)
+        assert outside.lock()
+        ids = [daemon.wait(fh) for _ in range(6)]
+        assert daemon.result(ids[5]).status == k.TOO_MANY_WAITS
+        outside.unlock()
+        assert [daemon.result(id_).status for id_ in ids[:5]] == [k.OK] * 5
+
+
+@tap.test
+def results_leave_in_the_order_of_what_was_done():
+    """COH-01: operations are done in their order, one message has the results of one message."""
+    with world() as (_, daemon, path):
+        fh = ganesha(path)
+        ids = daemon.begin(*(daemon.op(k.CLAIM if i % 2 == 0 else k.SET, fh, 0, 10, k.EXCLUSIVE if i % 2 == 0 else k.NONE)
+                             for i in range(500)))
+        message, records = daemon.receive()
+        assert message == k.RESULTS and [k.Result(record).id for record in records] == ids
+        assert all(k.Result(record).status == k.OK for record in records)
+
+
+@tap.test
+def locks_stay_when_the_daemon_is_gone():
+    """COH-04: the connection is cut 20 times in all possible places; claims stay and are told to the next daemon, waits are forgotten
+    and never made."""
+    with world() as (keeper, daemon, path), Outside(path) as outside:
+        fh = ganesha(path)
+        assert daemon.claim(fh, 0, 10) == k.OK
+        assert outside.lock(k.EXCLUSIVE, 20, 10)
+        life = daemon.hello[2]
+        for _ in range(20):
+            daemon.wait(fh, 20, 10)
+            daemon.socket.close()
+            assert not outside.lock(k.SHARED, 5, 1)
+            daemon.__init__(keeper.path)
+            assert daemon.hello[2] == life and daemon.hello[3:5] == (1, 1)
+            assert daemon.list() == [(fh, 0, 10, k.EXCLUSIVE)]
+        outside.unlock(20, 10)
+        assert daemon.is_quiet(0.2) and outside.lock(k.EXCLUSIVE, 20, 10)
+
+
+@tap.test
+def locks_end_with_the_keeper():
+    """COH-04: killed, the keeper holds nothing (systemd keeps copies where it may); the next one has another life."""
+    with world() as (keeper, daemon, path), Outside(path) as outside:
+        assert daemon.claim(ganesha(path)) == k.OK and not outside.lock()
+        keeper.kill()
+        assert outside.lock()
+        with Keeper(keeper.export, path=keeper.path) as again, Daemon(again.path) as next_daemon:
+            assert next_daemon.hello[2] != daemon.hello[2] and next_daemon.list() == []
+        Path(keeper.path).touch()
+
+
+@tap.test
+def one_daemon_at_a_time():
+    """COH-01: a second daemon is told BUSY while the first is there; another version and another user are refused."""
+    with world() as (keeper, daemon, path):
+        fh = ganesha(path)
+        assert daemon.claim(fh) == k.OK
+        for version, answer in ((1, k.BUSY), (7, k.OTHER_VERSION)):
+            try:
+                Daemon(keeper.path, version=version)
+                raise AssertionError("welcomed")
+            except k.Refused as why:
+                assert why.args == (answer,)
+        assert daemon.list() == [(fh, 0, 0, k.EXCLUSIVE)]
+        os.chmod(keeper.path, 0o777)
+        os.chmod(Path(keeper.path).parent, 0o755)
+        code = f"import socket; s = socket.socket(1, 5); s.connect({keeper.path!r}); s.settimeout(9); print(s.recv(9))"
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", "python3", "-c", code], stdout=subprocess.PIPE)
+        assert done.stdout == b"b''\n", done.stdout
+
+
+@tap.test
+def the_lease_ends_everything():
+    """COH-04: with standbys the keeper lets go when the lease ends, whatever the daemon does, and claims nothing until it is renewed;
+    a lease that is over is not revived for what was held."""
+    with world() as (keeper, daemon, path), Outside(path) as outside, Outside(path) as holder:
+        fh = ganesha(path)
+
+        def renew(ms):
+            return daemon.do(k.RENEW, offset=time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000 + ms).status
+
+        assert holder.lock(k.EXCLUSIVE, 100, 1)
+        assert renew(60000) == k.OK and daemon.claim(fh, 0, 10) == k.OK
+        assert renew(500) == k.OK, "never shortened"
+        assert not outside.lock(k.EXCLUSIVE, 0, 10)
+        daemon.do(k.RELEASE_ALL)
+        assert outside.lock(k.EXCLUSIVE, 0, 10)
+        outside.unlock()
+    with world() as (keeper, daemon, path), Outside(path) as outside, Outside(path) as holder:
+        fh = ganesha(path)
+        assert holder.lock(k.EXCLUSIVE, 100, 1)
+        assert renew(700) == k.OK and daemon.claim(fh, 0, 10) == k.OK
+        id_ = daemon.wait(fh, 100, 1)
+        os.kill(keeper.process.pid, signal.SIGSTOP)  # a late turn of the keeper changes nothing
+        os.kill(keeper.process.pid, signal.SIGCONT)
+        assert outside.lock(k.EXCLUSIVE, 0, 10, wait=True), "the lease has ended"
+        assert daemon.result(id_).status == k.LEASE_OVER
+        assert daemon.claim(fh, 50, 1) == k.LEASE_OVER and daemon.list() == []
+        assert renew(60000) == k.OK and daemon.claim(fh, 50, 1) == k.OK
+
+
+@tap.test
+def a_file_system_is_let_go():
+    """COH-01: the operator lets a directory go: its files are closed and refused until it is taken back, others stay."""
+    with world(files=2) as (keeper, daemon, paths), Outside(paths[0]) as outside, Outside(paths[1]) as holder:
+        other = keeper.export / "other"
+        other.mkdir()
+        (other / "file").touch()
+        handles = [ganesha(path) for path in paths]
+        assert daemon.claim(handles[0]) == k.OK and daemon.claim(ganesha(other / "file")) == k.OK
+        assert daemon.path(k.LET_GO, other).length == 1
+        assert [os.path.basename(path) for path in descriptors(keeper)] == ["file0"]
+        assert daemon.claim(ganesha(other / "file")) == k.WAS_LET_GO
+        assert holder.lock()
+        id_ = daemon.wait(handles[1])
+        assert daemon.path(k.LET_GO, keeper.export).status == k.OK
+        assert daemon.result(id_).status == k.WAS_LET_GO
+        assert not descriptors(keeper) and outside.lock()
+        daemon.path(k.TAKE_BACK, keeper.export)
+        daemon.path(k.TAKE_BACK, other)
+        assert daemon.claim(ganesha(other / "file")) == k.OK
+
+
+@tap.test
+def handles_of_every_server_are_opened():
+    """COH-01: Ganesha's, nfsd's and unfs3's; after a rename too."""
+    with world() as (keeper, daemon, path), Outside(path) as outside:
+        for make in (ganesha, lambda p: nfsd(p, 3), lambda p: nfsd(p, 6), unfs3):
+            fh = make(path)
+            renamed = path.with_name("renamed")
+            os.rename(path, renamed)
+            assert daemon.claim(fh) == k.OK, fh.hex()
+            assert not outside.lock()
+            assert daemon.release(fh) == k.OK and not descriptors(keeper)
+            os.rename(renamed, path)
+
+
+@tap.test
+def a_malformed_message_ends_the_connection_only():
+    """COH-01: locks stay, the next daemon is served."""
+    with world() as (keeper, daemon, path):
+        fh = ganesha(path)
+        assert daemon.claim(fh) == k.OK
+        op = daemon.op(k.CLAIM, fh, mode=k.EXCLUSIVE)[1]
+        bad = [b"", b"x", struct.pack("=II", 2, 9) + op, struct.pack("=II", 99, 0), struct.pack("=II", 3, 1) + bytes(80),
+               struct.pack("=II", 2, 1) + op[:24] + b"\x99" + op[25:], struct.pack("=II", 1, 1) + bytes(64), b"z" * 60000,
+               struct.pack("=II", 6, 1) + bytes(16) + b"/" * 4096]
+        for message in bad:
+            daemon.socket.send(message)
+            try:
+                daemon.receive()
+                raise AssertionError(message[:40])
+            except (EOFError, ConnectionResetError):
+                daemon.socket.close()
+            daemon.__init__(keeper.path)
+            assert daemon.list() == [(fh, 0, 0, k.EXCLUSIVE)]
+        for message in (b"", struct.pack("=II", 4, 0), struct.pack("=II", 1, 1) + bytes(63)):
+            with Daemon(keeper.path, greet=False) as guest:
+                guest.socket.send(message)
+                assert guest.socket.recv(100) == b"" or message == b""
+        assert daemon.list() == [(fh, 0, 0, k.EXCLUSIVE)]
+
+
+@tap.test
+def a_local_program_never_gets_in():
+    """COH-04: the daemon's connection is lost 200 times while a program on the server tries for the lock in a loop."""
+    with world() as (keeper, daemon, path):
+        fh = ganesha(path)
+        assert daemon.claim(fh, 0, 10) == k.OK
+        code = ("import fcntl, sys\nf = open(sys.argv[1], 'r+')\nprint('ready', flush=True)\nn = 0\nwhile True:\n    n += 1\n    try:\n"
+                "        fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 5)\n        print('in', n, flush=True)\n        break\n"
+                "    except OSError:\n        pass\n")
+        with subprocess.Popen(["python3", "-c", code, path], stdout=subprocess.PIPE) as thief:
+            assert thief.stdout.readline() == b"ready\n"
+            for _ in range(200):
+                daemon.begin(daemon.op(k.CLAIM, fh, 0, 10, k.EXCLUSIVE), daemon.op(k.SET, fh, 20, 10, k.NONE))
+                daemon.socket.close()
+                daemon.__init__(keeper.path)
+            assert thief.poll() is None
+            daemon.release(fh, 0, 10)
+            assert thief.stdout.readline().startswith(b"in")
+            thief.wait(20)
+
+
+if __name__ == "__main__":
+    tap.main()
