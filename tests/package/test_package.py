@@ -135,6 +135,8 @@ def installed_it_has_all_it_needs():
         for name in ("usr/sbin/holdfastd", "usr/bin/holdfastctl", "etc/holdfast/holdfast.conf",
                      "usr/sbin/holdfast-namesd", "etc/holdfast/names.conf", "usr/share/man/man8/holdfast-namesd.8.gz",
                      f"usr/{UNITS}/holdfast-namesd.service",
+                     "usr/sbin/holdfast-keeper", "etc/holdfast/keeper.conf", "usr/share/man/man8/holdfast-keeper.8.gz",
+                     f"usr/{UNITS}/holdfast-keeper.service", "etc/apparmor.d/holdfast-keeper",
                      "etc/ufw/applications.d/holdfast", "etc/apparmor.d/holdfastd", "usr/lib/tmpfiles.d/holdfast.conf",
                      "usr/share/man/man8/holdfastd.8.gz",
                      "usr/share/man/man8/holdfastctl.8.gz", "usr/share/man/man5/holdfast.conf.5.gz",
@@ -153,10 +155,13 @@ def installed_it_has_all_it_needs():
         assert "/etc/holdfast/holdfast.conf" in copy.run("dpkg-query", "-W", "-f", "${Conffiles}", "holdfast")
         assert "/nonexistent" in copy.run("getent", "passwd", "holdfast-names")
         assert "etc/systemd/system/multi-user.target.wants/holdfast-namesd.service" not in there, "names are optional"
+        assert "/nonexistent" in copy.run("getent", "passwd", "holdfast-keeper")
+        assert "etc/systemd/system/multi-user.target.wants/holdfast-keeper.service" not in there, "coherence is asked for"
         said = copy.run("systemd-analyze", "verify", "--man=no", "holdfastd.service", "holdfastd@files.service",
-                        "holdfast-replace-statd.service", "holdfast-namesd.service")
+                        "holdfast-replace-statd.service", "holdfast-namesd.service", "holdfast-keeper.service")
         assert "holdfast" not in said, said
         copy.run("apparmor_parser", "--skip-kernel-load", "--skip-cache", "/etc/apparmor.d/holdfastd")
+        copy.run("apparmor_parser", "--skip-kernel-load", "--skip-cache", "/etc/apparmor.d/holdfast-keeper")
 
 
 @tap.test
@@ -225,13 +230,13 @@ def an_upgrade_restarts_every_service_and_removal_stops_them():
         said = [line.replace("--quiet ", "").replace("--system ", "") for line in calls.read_text().splitlines()]
         assert not any(": stop " in line for line in said), said
         reload, restart, instances, namer = (said.index(f"there: {call}") for call in (
-            "daemon-reload", "restart holdfastd.service", "try-restart holdfastd@*.service", "try-restart holdfast-namesd.service"))
+            "daemon-reload", "restart holdfastd.service", "try-restart holdfastd@*.service", "try-restart holdfast-namesd.service holdfast-keeper.service"))
         assert reload < min(restart, instances, namer), said
 
         calls.unlink()
         copy.run("dpkg", "--remove", "holdfast")
         said = calls.read_text().splitlines()
-        for unit in ("holdfastd.service", "holdfastd@*.service", "holdfast-namesd.service"):
+        for unit in ("holdfastd.service", "holdfastd@*.service", "holdfast-namesd.service", "holdfast-keeper.service"):
             assert any(line.startswith("there: stop ") and unit in line.split() for line in said), (unit, said)
 
 
@@ -312,6 +317,32 @@ def the_unit_lets_the_namer_serve_and_restrict_itself():
         assert " ready " in said and "system_calls=own" in said and " stopped" in said, said
         assert 'files="no content"' in said or not has_landlock(), said
         mode = (copy.root / "run/holdfast-names/socket").stat()
+        assert mode.st_mode & 0o777 == 0o660, oct(mode.st_mode)
+        done = subprocess.run(confined, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == 2 and b"export=DIR" in done.stdout, done
+        assert "RestartPreventExitStatus=2" in unit
+
+
+@tap.test
+def the_unit_lets_the_keeper_serve_and_restrict_itself():
+    """COH-02: as user holdfast-keeper, with its two capabilities and under the unit's system call filter. Without exports it says what
+    to do, with the status after which systemd does not start it again."""
+    with installed() as copy:
+        unit = (copy.root / UNITS / "holdfast-keeper.service").read_text()
+        calls = allowed_calls(unit)
+        assert "open_by_handle_at" in calls and "mount" not in calls
+        (copy.root / "run/filtered.py").write_text(FILTERED)
+        (copy.root / "run/holdfast-keeper").mkdir()
+        copy.run("chown", "holdfast-keeper:holdfast", "/run/holdfast-keeper")
+        confined = ["chroot", copy.root, "setpriv", "--reuid=holdfast-keeper", "--regid=holdfast", "--clear-groups",
+                    "--inh-caps=-all,+dac_read_search,+dac_override", "--ambient-caps=-all,+dac_read_search,+dac_override",
+                    "--bounding-set=-all,+dac_read_search,+dac_override", "--no-new-privs",
+                    "python3", "/run/filtered.py", *sorted(calls), "--", "timeout", "--preserve-status", "3",
+                    "holdfast-keeper"]
+        said = call(*confined, "--export", "/srv")
+        assert " ready " in said and "system_calls=own" in said and " stopped" in said, said
+        assert "not by Landlock" not in said or not has_landlock(), said
+        mode = (copy.root / "run/holdfast-keeper/socket").stat()
         assert mode.st_mode & 0o777 == 0o660, oct(mode.st_mode)
         done = subprocess.run(confined, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert done.returncode == 2 and b"export=DIR" in done.stdout, done
