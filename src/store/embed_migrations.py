@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns migrations/NNNN_name.{up,down}.sql into a C table. Usage: embed_migrations.py OUT FILE..."""
+"""Turns migrations/NNNN_name.{up,down}.sql into a C table, without the comments between statements. Usage: embed_migrations.py OUT FILE..."""
 import pathlib
 import re
 import sys
@@ -7,7 +7,7 @@ import sys
 
 def c_string(text):
     lines = text.replace("\\", "\\\\").replace('"', '\\"').split("\n")
-    return "\n".join(f'        "{line}\\n"' for line in lines if line)
+    return "\n".join(f'        "{line}\\n"' for line in lines if line and not line.startswith("--"))
 
 
 def main(out, *names):

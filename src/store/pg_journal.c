@@ -93,8 +93,8 @@ void hf_pg_journal_note_folded(struct hf_pg_journal *journal)
 /* ---- reading ---- */
 
 static const char READ[] =
-    "SELECT s.journal_folded, j.number, encode(j.changes, 'hex') FROM server_state s"
-    " LEFT JOIN holdfast_journal j ON j.number > s.journal_folded ORDER BY j.number";
+    "SELECT s.journal_folded, j.number, encode(j.changes, 'hex') FROM " HF_PG_STATE
+    " s LEFT JOIN holdfast_journal j ON j.number > s.journal_folded ORDER BY j.number";
 
 enum { FOLDED, NUMBER, CHANGES };
 

@@ -18,13 +18,15 @@
 #include "core/record.h"
 #include "store/pg_conn.h"
 #include "store/pg_rows.h"
+#include "store/pg_tables.h"
 
 /* The statements, with arrays as parameters (pg_rows.h): slots, numbers and parts; the number. */
 #define HF_PG_JOURNAL_WRITE                                               \
     "INSERT INTO holdfast_journal AS j (slot, number, changes) "          \
     "SELECT unnest($1::int8[]), unnest($2::int8[]), unnest($3::bytea[]) " \
     "ON CONFLICT (slot) DO UPDATE SET number = excluded.number, changes = excluded.changes"
-#define HF_PG_JOURNAL_FOLD "UPDATE server_state SET journal_folded = ($1::int8[])[1]"
+#define HF_PG_JOURNAL_FOLD \
+    "UPDATE server_state SET journal_folded = ($1::int8[])[1] WHERE " HF_PG_STATE_NOW
 
 struct hf_pg_journal {
     struct hf_batch pending;

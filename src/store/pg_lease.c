@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "store/backend.h"
 #include "store/migrate.h"
+#include "store/pg_tables.h"
 
 enum {
     LOOK_MS = 2000, /* between two looks of the owner at the other nodes */
@@ -200,7 +201,8 @@ static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
         "WITH me AS (INSERT INTO cluster_nodes (node, version, seen_at)"
         " VALUES ($1, $2, clock_timestamp()) ON CONFLICT (node) DO UPDATE"
         " SET version = excluded.version, seen_at = excluded.seen_at RETURNING node, version)"
-        " SELECT " ROW ", n.* FROM server_state s, (SELECT node, version, 0::int8 FROM me UNION ALL"
+        " SELECT " ROW ", n.* FROM " HF_PG_STATE
+        " s, (SELECT node, version, 0::int8 FROM me UNION ALL"
         " SELECT node, version, (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::int8"
         " FROM cluster_nodes WHERE node <> $1 AND seen_at > clock_timestamp() - interval '1 hour')"
         " AS n ORDER BY n.node",
@@ -229,7 +231,7 @@ static void find_row(struct hf_pg_session *session)
     PGresult *result;
 
     memcpy(error, session->pg.store->error, sizeof(error));
-    if (session->pg.conn && hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM server_state s", 0,
+    if (session->pg.conn && hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM " HF_PG_STATE " s", 0,
                                            NULL, ROW_WHAT, &result) == 0) {
         session->row = row_of(result);
         session->row_found = true;
@@ -291,8 +293,8 @@ static int end_owner_session(struct hf_pg_session *session, const char *const *s
 
     return hf_pg_exec_params(
         &session->pg,
-        "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN server_state s"
-        " ON a.application_name = s.session WHERE s.fence = $1 AND s.beat = $2"
+        "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN " HF_PG_STATE
+        " s ON a.application_name = s.session WHERE s.fence = $1 AND s.beat = $2"
         " AND s.session <> $3 AND s.session <> '' AND a.wait_event IS DISTINCT FROM 'SyncRep'",
         3, params, "cannot end the session of the vanished owner", NULL);
 }
@@ -330,9 +332,9 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
     const char *const params[] = {number(epoch, order->epoch),
                                   number(beat, order->beat),
                                   number(nonce, order->nonce),
+                                  number(new_epoch, order->new_epoch),
                                   session->cluster->node,
                                   session->pg.name,
-                                  number(new_epoch, order->new_epoch),
                                   number(schema, (uint64_t)hf_n_migrations)};
     PGresult *result;
     int rv = end_owner_session(session, params);
@@ -342,12 +344,7 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
     session->offered_nonce = order->nonce;
     session->pg.store->in_doubt = true;
     rv = hf_pg_exec_params(&session->pg,
-                           "UPDATE server_state s SET fence = $6, nonce = $3, beat = beat + 1,"
-                           " released = false, node = $4, session = $5,"
-                           " taken_at = clock_timestamp()"
-                           " WHERE fence = $1 AND beat = $2 AND NOT alarm"
-                           " AND (SELECT max(version) FROM holdfast_migrations) = $7::int"
-                           " RETURNING " ROW,
+                           "SELECT " ROW " FROM holdfast_take_lease($1, $2, $3, $4, $5, $6, $7) s",
                            7, params, "cannot take the lease", &result);
     if (rv < 0) {
         session->pg.store->in_doubt = !session->pg.conn;
@@ -386,11 +383,8 @@ static int release(struct hf_pg_session *session, bool clean_stop)
     char nonce[NUMBER_MAX];
     const char *const params[] = {number(epoch, session->fence), number(nonce, session->nonce),
                                   clean_stop ? "true" : "false"};
-    int rv = change(session,
-                    "UPDATE server_state s SET released = true, beat = beat + 1,"
-                    " clean = clean OR $3::boolean"
-                    " WHERE fence = $1 AND nonce = $2 AND NOT alarm RETURNING " ROW,
-                    3, params, HF_EFENCED);
+    int rv = change(session, "SELECT " ROW " FROM holdfast_release_lease($1, $2, $3) s", 3, params,
+                    HF_EFENCED);
 
     if (rv == 0 || rv == HF_EFENCED)
         disown(session);
@@ -400,8 +394,7 @@ static int release(struct hf_pg_session *session, bool clean_stop)
 /* The database went back in time: a process that does not know must not grant locks on it. */
 static int stop(struct hf_pg_session *session)
 {
-    return change(session, "UPDATE server_state s SET alarm = true, beat = beat + 1 RETURNING " ROW,
-                  0, NULL, HF_EFORMAT);
+    return change(session, "SELECT " ROW " FROM holdfast_stop_lease() s", 0, NULL, HF_EFORMAT);
 }
 
 /* An operator has accepted what the database shows. */
@@ -410,10 +403,7 @@ static int clear(struct hf_pg_session *session, const struct hf_lease_order *ord
     char epoch[NUMBER_MAX];
     const char *const params[] = {number(epoch, order->new_epoch)};
 
-    return change(session,
-                  "UPDATE server_state s SET alarm = false, released = true, fence = $1, nonce = 0,"
-                  " beat = beat + 1 WHERE alarm RETURNING " ROW,
-                  1, params, HF_EBUSY);
+    return change(session, "SELECT " ROW " FROM holdfast_clear_lease($1) s", 1, params, HF_EBUSY);
 }
 
 /* The nodes are for people: what cannot be read now is read at a later renewal. */
@@ -493,8 +483,8 @@ int hf_pg_lease_forget_exports(struct hf_pg_session *session, const struct hf_le
 
         rv = hf_pg_exec_params(&session->pg,
                                "DELETE FROM holdfast_common.exports WHERE service = $1"
-                               " AND name <> ALL ($2::text[]) AND EXISTS (SELECT FROM server_state"
-                               " WHERE fence = $3 AND nonce = $4)",
+                               " AND name <> ALL ($2::text[]) AND EXISTS (SELECT FROM " HF_PG_STATE
+                               " s WHERE fence = $3 AND nonce = $4)",
                                4, params, EXPORTS_WHAT, NULL);
         rv = session->pg.conn ? 0 : rv;
     }
@@ -510,7 +500,7 @@ int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mi
                         "cannot load", NULL);
 
     if (rv == 0)
-        rv = hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM server_state s", 0, NULL,
+        rv = hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM " HF_PG_STATE " s", 0, NULL,
                             "cannot load", &result);
     if (rv != 0)
         return rv;

@@ -46,8 +46,9 @@ static const struct {
  *
  * lock_timeout: an answer comes before we stop waiting for one. client_min_messages: warnings reach
  * us (see hf_pg_fail_unreplicated()), whatever the role's default. plan_cache_mode: the plans of
- * our statements do not depend on their parameters, so none is made twice. jit: none of them runs
- * for long enough to be worth compiling.
+ * our statements do not depend on their parameters, so none is made twice. enable_seqscan: a plan
+ * that was made while a table was small must be good when it is large, or has many dead versions.
+ * jit: none of them runs for long enough to be worth compiling.
  *
  * The others make the server end our session within 5 s of the last packet from our host. Without
  * them the session of a host that lost its power would keep the advisory lock, and a transaction
@@ -60,7 +61,8 @@ static const char SET_UP[] =
     "  WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),"
     " (SELECT count(set_config(name, wanted, false)) FROM pg_settings"
     "  JOIN (VALUES ('lock_timeout', $1, true), ('client_min_messages', 'warning', true),"
-    "   ('plan_cache_mode', 'force_generic_plan', true), ('jit', 'off', true),"
+    "   ('plan_cache_mode', 'force_generic_plan', true), ('enable_seqscan', 'off', true),"
+    "   ('jit', 'off', true),"
     "   ('tcp_keepalives_idle', '2', false), ('tcp_keepalives_interval', '1', false),"
     "   ('tcp_keepalives_count', '3', false), ('tcp_user_timeout', '5000', false))"
     "  AS ours (name, wanted, always) USING (name)"

@@ -7,11 +7,11 @@
 static const struct hf_pg_table SERVER = {
     .n_columns = 3,
     .put = "UPDATE server_state SET epoch = ($1::int8[])[1], clean = ($2::bool[])[1], "
-           "record = ($3::bytea[])[1]",
+           "record = ($3::bytea[])[1] WHERE " HF_PG_STATE_NOW,
     .delete = "UPDATE server_state SET epoch = NULL, clean = NULL, record = NULL WHERE 0 = ANY "
-              "($1::int8[])",
-    .list = COPY_OUT(
-        "(SELECT epoch, clean, coalesce(record, '') FROM server_state WHERE epoch IS NOT NULL)"),
+              "($1::int8[]) AND " HF_PG_STATE_NOW,
+    .list = COPY_OUT("(SELECT epoch, clean, coalesce(record, '') FROM " HF_PG_STATE
+                     " s WHERE epoch IS NOT NULL)"),
 };
 
 #define CLIENT_COLUMNS                                                                 \

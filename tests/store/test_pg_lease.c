@@ -292,6 +292,54 @@ static void a_released_lease_says_so(void **state)
     assert_int_equal(put_epoch(RIGHT, 8), 0);
 }
 
+static void *stop_left(void *unused)
+{
+    struct hf_lease_row row;
+
+    (void)unused;
+    return lease(LEFT, HF_LEASE_STOP, &row) == 0 && row.alarm ? NULL : &daemons[LEFT];
+}
+
+static void *release_left(void *unused)
+{
+    struct hf_lease_row row;
+
+    (void)unused;
+    return lease(LEFT, HF_LEASE_RELEASE, &row) == 0 && row.released ? NULL : &daemons[LEFT];
+}
+
+/*
+ * The row changes so much that its newest version is found elsewhere (migration 0007), while a
+ * change of the lease waits for it.
+ */
+static void expect_after_commit(void *(*change)(void *))
+{
+    PGconn *busy = PQconnectdb(server.dsn);
+    pthread_t thread;
+    void *failed;
+
+    PQclear(PQexec(busy, "BEGIN; UPDATE server_state SET beat = beat + 1000"));
+    MUST(pthread_create(&thread, NULL, change, NULL) == 0);
+    while (strcmp(sql("SELECT count(*) FROM pg_locks WHERE NOT granted"), "0") == 0)
+        usleep(10000);
+    PQclear(PQexec(busy, "COMMIT"));
+    PQfinish(busy);
+    pthread_join(thread, &failed);
+    if (failed)
+        fail_msg("%s", hf_store_error(failed));
+}
+
+/* HA-03 */
+static void a_change_of_the_lease_waits_for_the_commit_under_way(void **state)
+{
+    (void)state;
+    open_daemon(LEFT);
+    take_now(LEFT, 11);
+    expect_after_commit(release_left);
+    take_now(LEFT, 12);
+    expect_after_commit(stop_left);
+}
+
 /* The connection breaks after the take was sent: only the row tells whether it took effect. */
 static void a_take_in_doubt_is_decided_by_the_row(void **state)
 {
@@ -688,6 +736,7 @@ int main(void)
         STORY(another_nonce_is_another_owner),
         STORY(the_taker_ends_the_session_of_a_vanished_owner),
         STORY(a_released_lease_says_so),
+        STORY(a_change_of_the_lease_waits_for_the_commit_under_way),
         STORY(a_take_in_doubt_is_decided_by_the_row),
         STORY(a_database_that_went_back_in_time_takes_nothing),
         STORY(an_alarm_stops_every_daemon),
