@@ -30,6 +30,8 @@ struct ctl {
     bool watch; /* repeat until interrupted */
     bool color;
     const char *client, *file, *share, *owner, *lock, *limit; /* options of commands; NULL: none */
+    const char *server;                                       /* doctor: HOST:/DIRECTORY */
+    bool after_restart;
     const char *waited; /* "true": of locks, only those on files that clients wait for */
 };
 

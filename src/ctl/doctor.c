@@ -139,14 +139,27 @@ static void print_findings(const struct ctl *ctl, const struct doctor *doctor)
     }
 }
 
+static int conclude(const struct ctl *ctl, struct doctor *doctor)
+{
+    print_findings(ctl, doctor);
+    json_decref(doctor->findings);
+    return doctor->worst == DOCTOR_FAIL ? CTL_TROUBLE : CTL_OK;
+}
+
 int ctl_doctor(struct ctl *ctl, int argc, char **argv)
 {
     struct doctor doctor = {.findings = json_array()};
     json_t *status = NULL;
+    int rv;
 
     (void)argv;
-    if (argc > 0)
+    if (argc > 0 || (ctl->after_restart && !ctl->server) ||
+        (ctl->server && !doctor_server(&doctor, ctl->server, ctl->after_restart))) {
+        json_decref(doctor.findings);
         return CTL_USAGE;
+    }
+    if (ctl->server)
+        return conclude(ctl, &doctor);
     (void)ctl_ask(ctl, "GET", "status", NULL, &status); /* says on standard error why not */
     doctor.status = status;
     find_daemon(&doctor, ctl);
@@ -165,8 +178,7 @@ int ctl_doctor(struct ctl *ctl, int argc, char **argv)
     doctor_lock_managers(&doctor);
     doctor_mounts(&doctor);
     doctor_clock(&doctor);
-    print_findings(ctl, &doctor);
-    json_decref(doctor.findings);
+    rv = conclude(ctl, &doctor);
     json_decref(status);
-    return doctor.worst == DOCTOR_FAIL ? CTL_TROUBLE : CTL_OK;
+    return rv;
 }

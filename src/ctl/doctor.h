@@ -35,4 +35,8 @@ void doctor_mounts(struct doctor *doctor);
 void doctor_clock(struct doctor *doctor);
 void doctor_name(struct doctor *doctor);
 
+/* doctor_server.c: the handles of an NFS server, HOST:/DIRECTORY. after_restart: asks the operator
+ * to restart it, and waits for a line on standard input. False: that is no HOST:/DIRECTORY. */
+bool doctor_server(struct doctor *doctor, const char *server, bool after_restart);
+
 #endif

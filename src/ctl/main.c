@@ -34,8 +34,10 @@ static const struct ctl_command COMMANDS[] = {
      false, ""},
     {"check", "CLIENT|HOST", "whether a host can be called back; if not, why, and what to do",
      ctl_check, false, ""},
-    {"doctor", "", "whether this host is set up well for the daemon; if not, what to do",
-     ctl_doctor, false, ""},
+    {"doctor", "[--server HOST:/DIRECTORY [--after-restart]]",
+     "whether this host is set up well for the daemon; --server: whether an NFS server's file "
+     "handles are fit for locks",
+     ctl_doctor, false, "N"},
     {"cluster", "[take|release|move]",
      "the nodes of a service with standbys; take or give up the service here, or move it away",
      ctl_cluster, true, ""},
@@ -60,6 +62,8 @@ static const struct option OPTIONS[] = {
     {"owner", required_argument, NULL, 'o'},
     {"lock", required_argument, NULL, 'l'},
     {"limit", required_argument, NULL, 'n'},
+    {"server", required_argument, NULL, 'N'},
+    {"after-restart", no_argument, NULL, 'R'},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {0},
@@ -107,6 +111,8 @@ static const char **text_option(struct ctl *ctl, int option)
         return &ctl->lock;
     case 'n':
         return &ctl->limit;
+    case 'N':
+        return &ctl->server;
     default:
         return NULL;
     }
@@ -135,6 +141,7 @@ static void parse_options(struct ctl *ctl, int argc, char **argv)
         ctl->wide |= option == 'W';
         ctl->yes |= option == 'y';
         ctl->watch |= option == 'w';
+        ctl->after_restart |= option == 'R';
     }
 }
 
@@ -154,7 +161,7 @@ static const struct ctl_command *find(const char *name)
 static bool takes_filters(struct ctl *ctl, const struct ctl_command *command)
 {
     for (const struct option *option = OPTIONS; option->name; option++) {
-        const char **text = strchr("cfSoln", option->val) ? text_option(ctl, option->val) : NULL;
+        const char **text = strchr("cfSolnN", option->val) ? text_option(ctl, option->val) : NULL;
 
         if (!text || !*text || strchr(command->filters, option->val))
             continue;

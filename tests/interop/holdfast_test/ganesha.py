@@ -101,15 +101,26 @@ class Ganesha:
             self._network()
         self._start("rpcbind", "-f", "-w", port=111)
         self._start("rpc.statd", "-F", "-L", "-p", "4060", port=4060)
-        self._start("ganesha.nfsd", "-F", "-f", str(config), "-L", str(self.folder / "log"),
+        self._serve()
+        return self
+
+    def _serve(self):
+        self._start("ganesha.nfsd", "-F", "-f", str(self.folder / "ganesha.conf"), "-L", str(self.folder / "log"),
                     "-p", str(self.folder / "pid"), port=self.port)
         for _ in range(100):  # the export comes a little later
             with contextlib.suppress(AssertionError, OSError):
-                self.fhs = [file_handle(self.address, export, name) for name in self.files]
+                self.fhs = [file_handle(self.address, self.folder / "export", name) for name in self.files]
                 self.fh = self.fhs[0]
-                return self
+                return
             time.sleep(0.1)
         raise RuntimeError("Ganesha exports nothing")
+
+    def restart(self):
+        """Ganesha itself, as its service is restarted; rpcbind and rpc.statd run on."""
+        process = self.processes.pop()
+        process.terminate()
+        process.wait(60)
+        self._serve()
 
     def handle(self, export, path):
         """The handle of a file of one of the exports."""

@@ -1,0 +1,42 @@
+/*
+ * A few calls of MOUNT and NFS version 3, by libnfs: what holdfastctl doctor needs to look at the
+ * file handles of an NFS server. Nothing is mounted on this host. Each call waits for its answer,
+ * for a limited time.
+ */
+#ifndef HF_CTL_NFS_CLIENT_H
+#define HF_CTL_NFS_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { NFS_HANDLE_MAX = 64, NFS_ERROR_MAX = 200 };
+
+struct nfs_handle {
+    unsigned len;
+    char bytes[NFS_HANDLE_MAX];
+};
+
+struct nfs_client {
+    struct rpc_context *rpc;     /* NULL: none */
+    struct nfs_handle directory; /* what was mounted */
+    bool done;
+    int status;                /* of the last call: 0, an error of NFS, or -1: no answer */
+    struct nfs_handle found;   /* by the last MNT or LOOKUP */
+    char error[NFS_ERROR_MAX]; /* why the last call failed */
+};
+
+/* Each returns false, with the reason in client->error, if it fails. */
+bool nfs_client_open(struct nfs_client *client, const char *host, const char *directory);
+void nfs_client_close(struct nfs_client *client);
+
+/* Of a file in the directory. */
+bool nfs_client_create(struct nfs_client *client, const char *name);
+bool nfs_client_lookup(struct nfs_client *client, const char *name, struct nfs_handle *out);
+bool nfs_client_rename(struct nfs_client *client, const char *from, const char *to);
+bool nfs_client_remove(struct nfs_client *client, const char *name);
+
+bool nfs_client_getattr(struct nfs_client *client, const struct nfs_handle *handle);
+
+bool nfs_handle_equal(const struct nfs_handle *a, const struct nfs_handle *b);
+
+#endif
