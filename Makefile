@@ -48,10 +48,11 @@ tsan: | build-tsan/build.ninja ## What two threads share, under ThreadSanitizer;
 	@scripts/run-tests build-tsan $(or $(ONLY),$(TSAN_TESTS))
 
 # Small faults, one at a time, that the tests must catch; as root, about an hour. ONLY: those that contain a word. A run that was
-# stopped goes on where it was, survivors are judged again; remove build/mutants.jsonl to judge all of them again.
-mutants: build/build.ninja ## Small faults that the tests must catch; as root, about an hour
+# stopped goes on where it was, survivors are judged again; remove build-asan/mutants.jsonl to judge all of them again.
+mutants: | build-asan/build.ninja ## Small faults that the tests must catch; as root, about an hour
 	@scripts/bootstrap test
-	@tests/mutants/run.py --results build/mutants.jsonl --scratch build/mutants --again $(if $(ONLY),--only $(ONLY))
+	@ninja -C build-asan all meson-test-prereq
+	@tests/mutants/run.py build-asan --results build-asan/mutants.jsonl --again $(if $(ONLY),--only $(ONLY))
 
 # TIMES (200) takeovers of each kind under load; as root, an hour. Prints times; fails if the goal of HA-05 is missed. LOCKS=1000000:
 # so many locks are held all the time.
@@ -64,7 +65,7 @@ lab: | build/build.ninja ## Linux clients in virtual machines; as root, half an 
 	@ninja -C build
 	@HOLDFAST_LAB=all scripts/run-tests build --suite lab
 
-# Bugs that can be switched on in the daemon, which the histories must find; as root, about ten minutes.
+# Bugs in the daemon (tests/mutants/sim.txt), which the histories must find; as root, about ten minutes.
 history-mutants: all ## Bugs in the daemon that the histories must find; as root, ten minutes
 	@ninja -C build bench/libslow_sync.so tests/histories/libclock_jump.so
 	@scripts/history-mutants build

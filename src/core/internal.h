@@ -25,7 +25,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "core/config.h"
-#include "core/mutant.h"
 #include "core/view.h"
 
 struct hf_core {

@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "core/mutant.h"
 #include "nlm/nlm_private.h"
 
 enum { RES_TIMEOUT_MS = 5000 };
@@ -22,9 +21,6 @@ static nlm_holder holder_v3(const struct hf_holder *h)
 {
     uint64_t end = h->length == 0 ? UINT64_MAX : h->offset + h->length - 1;
 
-    if (HF_MUTANT(NLM_HOLDER_TRUNCATED))
-        return (nlm_holder){h->exclusive, h->svid, to_obj(h->oh), (u_int)h->offset,
-                            (u_int)h->length};
     return (nlm_holder){
         .exclusive = h->exclusive,
         .svid = h->svid,
@@ -175,7 +171,7 @@ static bool is_left_unanswered(const struct answer *a)
     case HF_NLM_UNLOCK:
     case HF_NLM_CANCEL:
     case HF_NLM_UNSHARE:
-        return !HF_MUTANT(NLM_UNLOCK_REFUSED);
+        return true;
     case HF_NLM_SHARE:
         return a->store_failed;
     default:
@@ -253,7 +249,7 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
     else
         time_waited(nlm, &pending->answer);
     /* SPEC section 5: the store refused, so nothing is promised. */
-    if (!durable && !HF_MUTANT(NLM_REFUSAL_UNSAID)) {
+    if (!durable) {
         pending->answer.stat = HF_STAT_DENIED_NOLOCKS;
         pending->answer.store_failed = true;
     }
@@ -357,7 +353,7 @@ void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const 
 {
     struct hf_nlm *nlm = nlm_of(call);
     struct pending_answer *pending = pending_begin(call, kind, cookie, core_answer);
-    uint64_t seq = HF_MUTANT(NLM_ANSWER_AT_ONCE) ? 0 : core_answer->seq;
+    uint64_t seq = core_answer->seq;
 
     if (!pending)
         return;

@@ -1,4 +1,3 @@
-#include "core/mutant.h"
 #include "nlm/nlm_private.h"
 
 /*
@@ -48,7 +47,7 @@ static nlm4_lock lock_v4(const nlm_lock *lock)
         .oh = lock->oh,
         .svid = lock->svid,
         .l_offset = lock->l_offset,
-        .l_len = HF_MUTANT(NLM_TO_END_IS_4G) && lock->l_len == 0 ? UINT32_MAX : lock->l_len,
+        .l_len = lock->l_len,
     };
 }
 

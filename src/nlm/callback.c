@@ -3,7 +3,6 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "core/mutant.h"
 #include "nlm/nlm_private.h"
 
 /*
@@ -274,7 +273,7 @@ static struct hf_rpc_call_args rpc_args_of(const struct hf_call *call)
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call)
 {
     struct hf_rpc_call_args rpc = rpc_args_of(call);
-    uint64_t cookie = HF_MUTANT(NLM_COOKIE_UNSWAPPED) ? call->id : htobe64(call->id);
+    uint64_t cookie = htobe64(call->id);
     union args args;
 
     rpc.proc = call->msg ? NLM_GRANTED_MSG : NLM_GRANTED;

@@ -3,7 +3,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/socket.h"
-#include "core/mutant.h"
 #include "nsm/nsm_private.h"
 
 /*
@@ -63,8 +62,7 @@ static int begin_status(struct outcall *outcall, const struct hf_call *call)
 {
     struct sm_status status = {.mon_name = to_string(call->mon_name), .state = call->state};
 
-    if (!HF_MUTANT(NSM_PRIV_LOST))
-        memcpy(status.priv, call->priv, sizeof(status.priv));
+    memcpy(status.priv, call->priv, sizeof(status.priv));
     outcall->rpc.prog = call->prog;
     outcall->rpc.vers = call->vers;
     outcall->rpc.proc = call->proc;

@@ -4,7 +4,6 @@
 
 #include "base/assert.h"
 #include "base/log.h"
-#include "core/mutant.h"
 #include "nsm/nsm_private.h"
 
 /* Preset storage for arguments (rpc/program.h); one call is decoded at a time. */
@@ -82,7 +81,7 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
     struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
 
-    if (!durable && !HF_MUTANT(NSM_FAILURE_UNSAID))
+    if (!durable)
         pending->answer.ok = false; /* NSM-02: what cannot be made durable is STAT_FAIL */
     deliver(pending->nsm, pending->call, pending->answer);
     hf_pool_give(&pending->nsm->pending, pending);

@@ -1,6 +1,5 @@
 #include "address.h"
 
-#include "mutant.h"
 #include "world.h"
 
 enum { RETRY_MS = 200 };
@@ -32,8 +31,6 @@ static void review(struct cl_world *world, unsigned node)
     uint64_t clock_ms = cl_clock(world, node);
     bool valid = clock_ms < address->valid_until_ms;
 
-    if (CL_MUTANT(ADDRESS_STAYS) && address->valid_until_ms > 0)
-        valid = true;
     if (!address->is_hook_running && valid != address->up)
         run_hook(world, node, valid);
     if (clock_ms < address->valid_until_ms)

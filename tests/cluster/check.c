@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "mutant.h"
 #include "trouble.h"
 #include "world.h"
 

@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "check.h"
-#include "core/mutant.h"
-#include "mutant.h"
 #include "world.h"
 
 /* ------------------------------------------------------------------ state and copies */
@@ -225,20 +223,17 @@ static void end_session(struct cl_world *world, unsigned index)
 static bool is_allowed(const struct hf_lease_row *row, const struct cl_txn *txn)
 {
     const struct hf_lease_order *order = &txn->order;
-    bool is_epoch = row->epoch == order->epoch || CL_MUTANT(EPOCH_UNCHECKED);
-    bool is_nonce = row->nonce == order->nonce || CL_MUTANT(EPOCH_UNCHECKED) ||
-                    HF_MUTANT(LEASE_NONCE_UNCHECKED);
+    bool is_epoch = row->epoch == order->epoch;
+    bool is_nonce = row->nonce == order->nonce;
     bool is_owner = is_epoch && is_nonce && row->beat >= order->beat && !row->alarm;
 
     switch (order->action) {
     case HF_LEASE_TAKE:
-        return ((row->epoch == order->epoch && row->beat == order->beat) ||
-                CL_MUTANT(TWO_TAKERS)) &&
-               !row->alarm;
+        return row->epoch == order->epoch && row->beat == order->beat && !row->alarm;
     case HF_LEASE_RENEW:
         return is_owner && !row->released;
     case HF_LEASE_COMMIT:
-        return is_owner && !row->released && (row->beat == txn->beat || CL_MUTANT(BEAT_UNCHECKED));
+        return is_owner && !row->released && row->beat == txn->beat;
     case HF_LEASE_RELEASE:
         return is_owner;
     case HF_LEASE_STOP:
@@ -283,11 +278,6 @@ static void execute(struct cl_world *world, unsigned index)
 
     if (txn->order.action == HF_LEASE_POLL) {
         txn->row = db->primary.row;
-        if (CL_MUTANT(POLL_ONLY_READS)) {
-            reply(world, txn, HF_LEASE_DONE, &txn->row);
-            free_txn(txn);
-            return;
-        }
     } else {
         if (db->locked_by >= 0 && ends_holder(world, txn))
             end_session(world, (unsigned)db->locked_by);
@@ -342,8 +332,7 @@ void cl_db_on_flushed(struct cl_world *world, unsigned index, uint64_t number)
     *change = (struct cl_change){
         .changes = txn->order.action != HF_LEASE_POLL, .row = txn->row, .seq = txn->seq};
     copy_batch(&change->batch, &txn->batch);
-    if (world->config.synchronous &&
-        !(CL_MUTANT(TAKE_UNDURABLE) && txn->order.action == HF_LEASE_TAKE)) {
+    if (world->config.synchronous) {
         cl_push(world, sim_rng_range(&world->rng, 0, world->config.commit_ms), CL_EVENT_DB_SHIPPED,
                 0, 0, txn->lsn);
         return;

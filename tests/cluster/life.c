@@ -3,7 +3,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "check.h"
-#include "mutant.h"
 #include "trouble.h"
 #include "world.h"
 
@@ -12,7 +11,7 @@ struct hf_now cl_core_now(const struct cl_world *world, unsigned node)
     const struct cl_node *n = &world->nodes[node];
     uint64_t clock_ms = cl_clock(world, node);
 
-    if (clock_ms > n->heard_until_ms && !CL_MUTANT(GRACE_IN_SILENCE))
+    if (clock_ms > n->heard_until_ms)
         clock_ms = n->heard_until_ms;
     return (struct hf_now){.mono_ms = clock_ms - n->silent_ms,
                            .wall_ms = 1700000000000 + (int64_t)world->now_ms};
@@ -103,9 +102,9 @@ void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life)
 
 /* The gate is asked now; the packet leaves a moment later, unless the process is stopped between.
  */
-static void send(struct cl_world *world, unsigned node, struct cl_packet packet, bool ungated)
+static void send(struct cl_world *world, unsigned node, struct cl_packet packet)
 {
-    if (!ungated && !cl_node_may_send(world, node))
+    if (!cl_node_may_send(world, node))
         return;
     packet.node = (uint8_t)node;
     packet.epoch = world->nodes[node].lease.epoch;
@@ -164,7 +163,7 @@ static void answer(struct cl_world *world, unsigned node, const struct cl_packet
         entry->answered = true;
         entry->answer = *packet;
     }
-    send(world, node, *packet, false);
+    send(world, node, *packet);
 }
 
 static void answer_when_durable(struct cl_world *world, unsigned node, uint64_t seq,
@@ -230,10 +229,6 @@ void cl_life_on_request(struct cl_world *world, unsigned node, const struct cl_p
     struct cl_cached *entry = cached(n, request);
     struct cl_packet refusal = *request;
 
-    if (entry && !request->answer && CL_MUTANT(CACHE_UNGATED) && entry->answered) {
-        send(world, node, entry->answer, true);
-        return;
-    }
     if (!cl_node_may_send(world, node))
         return; /* not even read */
     if (request->answer) {
@@ -242,11 +237,11 @@ void cl_life_on_request(struct cl_world *world, unsigned node, const struct cl_p
         /* A client would give up a lock whose reclaim is refused: it gets no answer yet. */
         refusal.answer = true;
         refusal.stat = HF_STAT_DENIED_GRACE_PERIOD;
-        if (!request->reclaim || CL_MUTANT(RECLAIM_REFUSED))
-            send(world, node, refusal, false);
+        if (!request->reclaim)
+            send(world, node, refusal);
     } else if (entry) {
         if (entry->answered)
-            send(world, node, entry->answer, false);
+            send(world, node, entry->answer);
     } else {
         execute(world, node, request);
     }
@@ -295,7 +290,7 @@ static void begin_call(struct cl_world *world, unsigned node, const struct hf_ca
         packet.file = call->fh.data[0];
         packet.exclusive = call->exclusive;
     }
-    send(world, node, packet, CL_MUTANT(CALLBACK_UNGATED));
+    send(world, node, packet);
     cl_push(world, call->timeout_ms, CL_EVENT_CALL_ENDS, node, i, n->numbers);
 }
 
@@ -308,7 +303,7 @@ void cl_life_calls(struct cl_world *world, unsigned node)
 
     if (!n->core || n->stop_seq != 0)
         return;
-    while ((cl_node_may_send(world, node) || CL_MUTANT(CALLBACK_UNGATED)) &&
+    while (cl_node_may_send(world, node) &&
            hf_core_next_call(n->core, cl_core_now(world, node), &call))
         begin_call(world, node, &call);
     while (hf_core_next_decision(n->core, &decision))

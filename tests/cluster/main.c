@@ -18,8 +18,8 @@ static const char help[] =
     "  --seed N [--trace]    run one, with its history when --trace is given\n"
     "  --same-hash           check that a seed decides everything\n"
     "  --timing              how long the service is away after a fault of its owner\n"
-    "  --mutants             check that every mutant is caught (hf-cluster-mutants only)\n"
-    "  --mutant NAME         switch a mutant on (hf-cluster-mutants only), for the other modes\n"
+    "  --hunt N              run N seeds, up to the first violation; for the mutants "
+    "(tests/mutants)\n"
     "  --help                this text\n";
 
 /* For the handler of a panic in the core: which seed was under way. */
@@ -171,32 +171,18 @@ static uint64_t number(const char *text)
     return value;
 }
 
-static void switch_mutant(const char *name)
-{
-    if (cl_mutant(name))
-        return;
-    fprintf(stderr, "hf-cluster: no mutant '%s' in this program\n", name);
-    exit(2);
-}
-
-enum {
-    OPT_SEEDS = 256,
-    OPT_FROM,
-    OPT_SEED,
-    OPT_TRACE,
-    OPT_SAME,
-    OPT_TIMING,
-    OPT_MUTANTS,
-    OPT_MUTANT,
-    OPT_HELP
-};
+enum { OPT_SEEDS = 256, OPT_FROM, OPT_SEED, OPT_TRACE, OPT_SAME, OPT_TIMING, OPT_HUNT, OPT_HELP };
 
 static const struct option options[] = {
-    {"seeds", required_argument, NULL, OPT_SEEDS}, {"from", required_argument, NULL, OPT_FROM},
-    {"seed", required_argument, NULL, OPT_SEED},   {"trace", no_argument, NULL, OPT_TRACE},
-    {"same-hash", no_argument, NULL, OPT_SAME},    {"timing", no_argument, NULL, OPT_TIMING},
-    {"mutants", no_argument, NULL, OPT_MUTANTS},   {"mutant", required_argument, NULL, OPT_MUTANT},
-    {"help", no_argument, NULL, OPT_HELP},         {NULL, 0, NULL, 0},
+    {"seeds", required_argument, NULL, OPT_SEEDS},
+    {"from", required_argument, NULL, OPT_FROM},
+    {"seed", required_argument, NULL, OPT_SEED},
+    {"trace", no_argument, NULL, OPT_TRACE},
+    {"same-hash", no_argument, NULL, OPT_SAME},
+    {"timing", no_argument, NULL, OPT_TIMING},
+    {"hunt", required_argument, NULL, OPT_HUNT},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 struct request {
@@ -217,11 +203,9 @@ static struct request parse(int argc, char **argv)
             r.from = number(optarg);
         else if (opt == OPT_TRACE)
             r.trace = true;
-        else if (opt == OPT_MUTANT)
-            switch_mutant(optarg);
         else
             r.what = opt;
-        if (opt == OPT_SEEDS)
+        if (opt == OPT_SEEDS || opt == OPT_HUNT)
             r.count = number(optarg);
         if (opt == OPT_SEED)
             r.from = number(optarg), r.count = 1;
@@ -243,8 +227,8 @@ int main(int argc, char **argv)
         return cl_run_same_hash() != 0;
     case OPT_TIMING:
         return cl_run_timing() != 0;
-    case OPT_MUTANTS:
-        return cl_run_mutants() != 0;
+    case OPT_HUNT:
+        return cl_run_hunt(r.count) != 0;
     default:
         fputs(help, stdout);
         return 0;

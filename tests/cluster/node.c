@@ -2,10 +2,9 @@
 
 #include "base/assert.h"
 #include "check.h"
-#include "mutant.h"
 #include "world.h"
 
-enum { CONNECT_MS = 30, DB_CLOCK_BEHIND_MS = 190 };
+enum { CONNECT_MS = 30 };
 
 /* ------------------------------------------------------------------ time */
 
@@ -34,11 +33,6 @@ bool cl_node_is_valid(const struct cl_world *world, unsigned node)
 /* The gate. */
 bool cl_node_may_send(const struct cl_world *world, unsigned node)
 {
-    const struct cl_node *n = &world->nodes[node];
-
-    if (CL_MUTANT(RELEASED_LOUD) && n->core &&
-        (n->lease.state == HF_LEASE_LEAVING || n->lease.state == HF_LEASE_STANDBY))
-        return true;
     return cl_node_is_valid(world, node);
 }
 
@@ -52,7 +46,7 @@ static void note_silence(struct cl_world *world, unsigned node)
     if (until_ms <= clock_ms || until_ms <= n->heard_until_ms)
         return;
     if (n->heard_until_ms > 0 && clock_ms >= n->heard_until_ms) {
-        n->silent_ms += CL_MUTANT(GRACE_IN_SILENCE) ? 0 : clock_ms - n->heard_until_ms;
+        n->silent_ms += clock_ms - n->heard_until_ms;
         world->stats.suspended++;
     }
     n->heard_until_ms = until_ms;
@@ -81,13 +75,6 @@ static enum hf_lease_action choose(struct cl_world *world, unsigned node)
     return n->is_fresh ? HF_LEASE_RENEW : HF_LEASE_COMMIT;
 }
 
-static uint64_t lease_clock(const struct cl_world *world, unsigned node,
-                            enum hf_lease_action action)
-{
-    return cl_clock(world, node) -
-           (CL_MUTANT(WRONG_CLOCK) && action == HF_LEASE_POLL ? DB_CLOCK_BEHIND_MS : 0);
-}
-
 static void begin(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -99,7 +86,7 @@ static void begin(struct cl_world *world, unsigned node)
     action = choose(world, node);
     if (action == HF_LEASE_NOTHING)
         return;
-    order = hf_lease_begin(&n->lease, action, lease_clock(world, node, action));
+    order = hf_lease_begin(&n->lease, action, cl_clock(world, node));
     n->is_under_way = true;
     n->action = action;
     n->op++;
@@ -125,7 +112,7 @@ static void end(struct cl_world *world, unsigned node, enum hf_lease_result resu
     else
         CL_TRACE(world, node, n->action, 4, "n%u: %s failed or in doubt", node,
                  cl_action_name(n->action));
-    hf_lease_end(&n->lease, lease_clock(world, node, n->action), result, row);
+    hf_lease_end(&n->lease, cl_clock(world, node), result, row);
     n->is_fresh = result != HF_LEASE_DONE;
     if (result == HF_LEASE_FAILED)
         n->connect_at_ms = world->now_ms + sim_rng_range(&world->rng, 0, CONNECT_MS);
@@ -162,10 +149,6 @@ static void leave(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
 
-    if (CL_MUTANT(RELEASED_LOUD)) {
-        hf_lease_silent(&n->lease);
-        return;
-    }
     cl_address_valid_until(world, node, 0);
     if (n->is_loading)
         cl_life_end(world, node);
@@ -192,8 +175,7 @@ static void follow(struct cl_world *world, unsigned node)
         leave(world, node);
         break;
     case HF_LEASE_LOST:
-        if (!CL_MUTANT(LOST_KEEPS_MEMORY))
-            cl_life_end(world, node);
+        cl_life_end(world, node);
         hf_lease_reset(&n->lease, ++world->lives, cl_clock(world, node));
         break;
     case HF_LEASE_ALARM:

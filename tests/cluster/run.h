@@ -18,10 +18,7 @@ int cl_run_same_hash(void);
 /* How long the service is away after each kind of fault of its owner (timing.c). */
 int cl_run_timing(void);
 
-/* Every mutant is caught; only in a build with HF_WITH_MUTANTS. */
-int cl_run_mutants(void);
-
-/* Switches a mutant on by its name; false if there is none of that name in this build. */
-bool cl_mutant(const char *name);
+/* So many seeds, up to the first violation (hunt.c). */
+int cl_run_hunt(uint64_t seeds);
 
 #endif

@@ -9,7 +9,7 @@
  *     client        hosts that lock, retransmit, reclaim
  *     trouble       faults
  *     check         what must be true
- *     mutants main  the modes of hf-cluster
+ *     hunt main  the modes of hf-cluster
  *
  * Time is true time in milliseconds. Each node has a clock of its own, which runs at another rate
  * and jumps forward; nothing on a node sees the true time.

@@ -1,8 +1,8 @@
-"""Bugs that can be switched on in the daemon (holdfastd-mutants), and how long the histories need to find each.
+"""Which of the simulator's mutants (tests/mutants/sim.txt) the histories find in a daemon that has one, and how.
 
 A mutant is found if a history has no order, if a client notices (a state number that goes back, an answer that makes no
 sense), or if a client waits for ever. For each there is a recipe: the settings, the faults and the mix of requests that can
-show it. The same recipes are played with no mutant active, and must not find anything then.
+show it. The same recipes are played without a mutant, and must not find anything then.
 
 Not here, because no history of these clients can show them: bugs that need a commit that fails (FORGET_UNDO,
 NLM_REFUSAL_UNSAID, NSM_FAILURE_UNSAID), a host that loses its disk cache (BOOT_ID_NOT_COMPARED, LOST_TAIL_*,
@@ -12,14 +12,20 @@ RELEASE_FORGETS_REST, RELEASING_*), a process that waits while it holds (DEADLOC
 """
 import contextlib
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 import history
 from judge import VIOLATION
 from nemesis import FILTER, NO_FILTER, Nemesis, from_host
 from world import World
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "mutants"))
+import blocks
+from relink import Tree
 
 TRIES = 8
 
@@ -101,10 +107,10 @@ def recipes():
 QUICK = ("SHARED_IS_EXCLUSIVE_BLIND", "QUEUE_DENIES", "UNLOCK_WHOLE")  # a few seconds together
 
 
-def look(mutant, recipe, attempt):
-    """How the mutant (None: none) shows itself in this run; '' if it does not, or if the history cannot be decided."""
+def look(recipe, attempt):
+    """What is wrong in this run; '' if nothing is, or if the history cannot be decided."""
     try:
-        with World("lmdb", f"mutant-{attempt}", env={"HOLDFAST_MUTANT": mutant} if mutant else {}, **recipe["how"]) as world:
+        with World("lmdb", f"mutant-{attempt}", **recipe["how"]) as world:
             world.service.dials["alpha"].set_flush(recipe["slow_disk_us"] / 1e6)
             verdict = world.play(recipe["seconds"]).judge()
         return verdict.said.splitlines()[0] if verdict.status == VIOLATION else ""
@@ -114,39 +120,43 @@ def look(mutant, recipe, attempt):
         return str(noticed)
 
 
-def is_found(mutant, recipe, tries=TRIES):
+def is_found(name, recipe, tries=TRIES):
     """(how, in which run); ('', tries): not found."""
-    for attempt in range(tries):
-        how = look(mutant, recipe, attempt)
-        if how:
-            return how, attempt + 1
+    with daemon_with(name):
+        for attempt in range(tries):
+            how = look(recipe, attempt)
+            if how:
+                return how, attempt + 1
     return "", tries
 
 
 @contextlib.contextmanager
-def mutants_daemon():
-    shipped = os.environ["HOLDFASTD"]
-    os.environ["HOLDFASTD"] = os.environ["HOLDFASTD_MUTANTS"]
-    try:
-        yield
-    finally:
-        os.environ["HOLDFASTD"] = shipped
+def daemon_with(name):
+    """The worlds that begin in this block get a daemon with the mutant in it."""
+    shipped = pathlib.Path(os.environ["HOLDFASTD"])
+    with tempfile.TemporaryDirectory(prefix="holdfast-mutant-") as folder:
+        os.chmod(folder, 0o755)
+        made = Tree(os.environ["HOLDFAST_BUILD"]).program(blocks.named(name), shipped, pathlib.Path(folder))
+        os.environ["HOLDFASTD"] = str(made)
+        try:
+            yield
+        finally:
+            os.environ["HOLDFASTD"] = str(shipped)
 
 
 def find(names=()):
     """All mutants, or the named ones, then as many runs of the same recipes without one."""
     wanted = {name: r for name, r in recipes().items() if not names or name in names}
     found, false = 0, 0
-    with mutants_daemon():
-        for name, how in wanted.items():
-            began = time.monotonic()
-            sign, runs = is_found(name, how)
-            found += bool(sign)
-            print(f"{'found ' if sign else 'MISSED'} {name}, run {runs}, {time.monotonic() - began:.0f} s: {sign}", flush=True)
-        for name, how in wanted.items():
-            sign = look(None, how, 0)
-            false += bool(sign)
-            if sign:
-                print(f"FALSE: without a mutant, recipe of {name}: {sign}", flush=True)
+    for name, how in wanted.items():
+        began = time.monotonic()
+        sign, runs = is_found(name, how)
+        found += bool(sign)
+        print(f"{'found ' if sign else 'MISSED'} {name}, run {runs}, {time.monotonic() - began:.0f} s: {sign}", flush=True)
+    for name, how in wanted.items():
+        sign = look(how, 0)
+        false += bool(sign)
+        if sign:
+            print(f"FALSE: without a mutant, recipe of {name}: {sign}", flush=True)
     print(f"{found} of {len(wanted)} mutants found; without a mutant {false} of {len(wanted)} runs found something", flush=True)
     return 0 if found == len(wanted) and not false else 1

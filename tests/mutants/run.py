@@ -1,148 +1,82 @@
 #!/usr/bin/env python3
 """Mutation testing: small changes of the sources, one at a time, each of which some test must catch.
 
-    tests/mutants/run.py                     all of mutants.txt; prints each result and the score
-    tests/mutants/run.py --results FILE      the same, kept in the file: a run that was stopped goes on
-    tests/mutants/run.py --again             with --results: what survived in an earlier run is judged again
-    tests/mutants/run.py --jobs N            so many at a time (most tests wait more than they work)
-    tests/mutants/run.py --seconds N         begins no other mutant after that time; with --results, a piece of the work
-    tests/mutants/run.py --scratch FOLDER    builds there and keeps it, for the next piece
-    tests/mutants/run.py --only WORD         those whose file or text contains the word
-    tests/mutants/run.py --short             those marked short, for make test: TAP
-    tests/mutants/run.py --check             only that each pattern still matches, once: TAP
+    run.py BUILD                     all mutants; prints each result and the score
+    run.py BUILD --results FILE      the same, kept in the file: a run that was stopped goes on
+    run.py BUILD --again             with --results: what survived in an earlier run is judged again
+    run.py BUILD --jobs N            so many at a time (most tests wait more than they work)
+    run.py BUILD --seconds N         begins no other mutant after that time; with --results, a piece of the work
+    run.py BUILD --only WORD         those whose name, file or text contains the word
+    run.py BUILD --short             those marked short, for make test: TAP
+    run.py BUILD --hunt SUITE        those of a simulator, for make test: TAP
+    run.py BUILD --program NAME P    links program P of the tree with the mutant of that name, to look at it
+    run.py BUILD --check             only that each text still matches, once: TAP
 
 A mutant is a file, the lines to replace and their replacement, as data (mutants.txt says how). If the code has moved or
-changed so that the lines are no longer there exactly once, that is an error: the mutant has to be adapted. The sources
-are copied and built in a scratch tree, so nothing here is touched. The tests that reach a room are run one after the other,
-quick ones first, until one fails. Before it is used, each test is run with the sources as they are: it must pass, and its
-time tells its order and its limit. What survives is tried once more with sanitizers, as make test does, for leaks and the like.
+changed so that the lines are no longer there exactly once, that is an error: the mutant has to be adapted. The changed file
+is compiled and linked beside the build tree (relink.py), with the sanitizers of that tree. The tests that reach a room are run
+one after the other, quick ones first, until one fails. Before it is used, each test is run with copies of the programs as they
+are: it must pass, and its time tells its order and its limit.
 
-A test that runs into its limit counts as failed, and is marked so; that, and a script that fails, is run again and counts
-only if it fails again. A survivor that is explained (why: in mutants.txt) is listed with its explanation and does not count.
-A kept result holds until the mutant is changed.
+A program of ours counts as failed if a case of it failed or a check ended it (an assertion, a sanitizer); a death without words
+proves nothing and is an error. A test that runs into its limit counts as failed, and is marked so; that, and a script that fails,
+is run again and counts only if it fails again. A survivor that is explained (why: in mutants.txt) is listed with its explanation
+and does not count. A kept result holds until the mutant is changed.
 """
 import argparse
-import hashlib
 import json
 import os
 import queue
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(__file__).with_name("mutants.txt")
+sys.dont_write_bytecode = True
+import blocks
+from relink import DoesNotBuild, Tree
+
 FIRST_LIMIT_S = 600                        # for a test with the sources as they are
 LEAST_LIMIT_S, TIMES_SLOWER = 60, 10       # then, compared with that; also on a busy machine
 GOAL = 95
+# What a program of ours says when it failed: a case, hf_panic(), UBSan, AddressSanitizer.
+FAILED = re.compile(rb"^not ok|invariant broken at |runtime error: |AddressSanitizer: |LeakSanitizer: ", re.M)
 
-
-def unit(*names):
-    return [(f"tests/unit/test-{name}", [f"tests/unit/test-{name}"]) for name in names]
-
-
-def store(*names):
-    return [(f"tests/store/test-{name.split()[0]}", [f"tests/store/test-{name.split()[0]}", *name.split()[1:]]) for name in names]
-
-
-def daemon(script, *words):
-    return [("src/daemon/holdfastd src/ctl/holdfastctl src/namesd/holdfast-namesd tests/interop/tirpc-client "
-             "tests/interop/nsm-peers tests/interop/libnfs-client", ["python3", f"../tests/{script}", *words])]
-
-
-def netns(name):
-    program = f"tests/unit/test-{name}"
-    return [(program, ["python3", "../tests/interop/holdfast_test/netns.py", program])]
-
-
-CORE = unit("core_locks", "core_durable", "core_recovery", "core_status", "core_verify", "core_release", "core_corners",
-            "core_bounded", "record")
-SIM = [("tests/sim/hf-sim", ["tests/sim/hf-sim", "--seeds", "600"]), ("tests/sim/hf-sim", ["tests/sim/hf-sim", "--faults"])]
-# What reaches a room, in the order in which it is run.
+CORE = ["core_locks", "core_durable", "core_recovery", "core_start", "core_status", "core_verify", "core_release", "core_corners",
+        "core_bounded", "core_beliefs", "core_setbacks", "record"]
+SEEDS = ["sim-seeds --seeds 600", "sim-faults"]
+# The tests that reach a room: names of meson's tests (suite/name where two have one name), with other arguments behind them.
 SUITES = {
-    "base": unit("base", "trees", "dupcache") + CORE,
-    "core": CORE + SIM,
-    "service": unit("service") + SIM,
-    "config": unit("config"),
-    "addresses": netns("addresses"),
-    "rpc": unit("message", "marking", "dupcache") + netns("rpc_server") + netns("rpc_client")
-           + daemon("interop/test_wire.py") + daemon("interop/test_bad_input.py") + daemon("hostile/test_hostile_rpc.py"),
-    "rpcbind": daemon("interop/test_rpcbind.py") + daemon("hostile/test_hostile_rpcbind.py"),
-    "nlm": SIM + daemon("interop/test_nlm_bad.py") + daemon("interop/test_nlm_wire.py"),
-    "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py") + daemon("admin/test_metrics.py")
-           + daemon("hostile/test_hostile_notices.py"),
-    "store": store("contract lmdb", "contract memory", "commit", "lmdb", "parts", "fault", "backup lmdb", "disk"),
-    "postgres": store("contract postgres", "pg-journal", "postgres", "backup postgres"),
-    "confine": daemon("hostile/test_hostile_confined.py"),
-    "standby": store("pg-lease", "pg-takeover", "pg-standby"),
-    "admin": unit("admin") + daemon("admin/test_rest.py") + daemon("admin/test_access.py")
-             + daemon("hostile/test_hostile_admin.py") + daemon("admin/test_sorting.py"),
+    "sim": ["sim-seeds --hunt 2000"],
+    "cluster": ["cluster-seeds --hunt 3000"],
+    "base": ["base", "trees", "memory", "dupcache", "unit/namesd", *CORE],
+    "core": [*CORE, *SEEDS],
+    "lease": ["core_lease", "cluster-seeds --hunt 600"],
+    "service": ["service", *SEEDS],
+    "config": ["config"],
+    "addresses": ["addresses"],
+    "rpc": ["message", "marking", "dupcache", "rpc_server", "rpc_client", "wire", "bad_input", "hostile_rpc"],
+    "rpcbind": ["rpcbind", "hostile_rpcbind"],
+    "nlm": [*SEEDS, "nlm_bad", "nlm_wire"],
+    "nsm": [*SEEDS, "nsm_requests", "nsm_notices", "metrics", "hostile_notices"],
+    "store": ["contract-lmdb", "contract-memory", "commit", "lmdb", "parts", "fault", "backup-lmdb", "disk"],
+    "postgres": ["contract-postgres", "pg-journal", "postgres", "backup-postgres"],
+    "confine": ["hostile_confined"],
+    "standby": ["pg-lease", "pg-takeover", "pg-standby"],
+    "admin": ["admin", "rest", "access", "hostile_admin", "sorting"],
+    "ctl": ["ctl", "keep"],
+    "namesd": ["unit/namesd", "interop/namesd"],
+    "daemon": ["config", "process", "metrics", "troubles"],
 }
 
 
-@dataclass
-class Mutant:
-    number: int
-    file: str
-    suites: list
-    old: str = ""
-    new: str = ""
-    short: bool = False
-    why: str = ""
-    result: str = field(default="", compare=False)
-    judged: bool = field(default=False, compare=False)
-
-    def key(self):
-        return hashlib.sha256("\0".join((self.file, *self.suites, self.old, self.new)).encode()).hexdigest()[:16]
-
-    def __str__(self):
-        change = self.old.strip().split("\n")[0]
-        return f"{self.number} {self.file}: {change}"
-
-
-def read():
-    """Blocks, separated by empty lines: FILE SUITE..., then lines of the old text with -, of the new with +."""
-    mutants = []
-    for block in re.split(r"\n\s*\n", DATA.read_text()):
-        lines = [line for line in block.splitlines() if not line.startswith("#")]
-        if not lines:
-            continue
-        name, *suites = lines[0].split()
-        mutant = Mutant(len(mutants) + 1, name, [s for s in suites if s != "short"], short="short" in suites)
-        for line in lines[1:]:
-            if line.startswith("why:"):
-                mutant.why = line[4:].strip()
-            elif line[0] in "-+":
-                attribute = "old" if line[0] == "-" else "new"
-                setattr(mutant, attribute, getattr(mutant, attribute) + line[1:] + "\n")
-            else:
-                sys.exit(f"{DATA.name}: not understood: {line}")
-        unknown = [s for s in mutant.suites if s not in SUITES]
-        if unknown or not mutant.suites or not mutant.old:
-            sys.exit(f"{DATA.name}: {mutant}: unknown suites {unknown}, or none, or no old text")
-        mutants.append(mutant)
-    return mutants
-
-
-def matches(mutant, root=ROOT):
-    path = root / mutant.file
-    return path.read_text().count(mutant.old) if path.exists() else 0
-
-
-def name_of(command):
-    return " ".join(Path(word).name for word in command if word != "python3")
-
-
 class Kept:
-    """What is known already: how long each test takes, what caught a mutant, and what it survived (plain, or sanitized as
-    well). In a file, line by line, if there is one. trusting: the tests pass with the sources as they are."""
+    """What is known already: how long each test takes, what caught a mutant, and what survived. In a file, line by line, if
+    there is one. trusting: the tests pass with the sources as they are."""
 
     def __init__(self, path=None, trusting=False):
         self.path, self.trusting, self.guard = path, trusting, threading.Lock()
@@ -162,230 +96,195 @@ class Kept:
                 with open(self.path, "a") as file:
                     file.write(json.dumps({"of": of, **what}) + "\n")
 
-    def limit_s(self, command):
-        if name_of(command) not in self.seconds:
-            return FIRST_LIMIT_S
-        return max(LEAST_LIMIT_S, TIMES_SLOWER * self.seconds[name_of(command)])
+    def limit_s(self, test):
+        return max(LEAST_LIMIT_S, TIMES_SLOWER * self.seconds[test]) if test in self.seconds else FIRST_LIMIT_S
 
     def in_order(self, suites):
-        commands = [(targets, command) for suite in suites for targets, command in SUITES[suite]]
-        return sorted(commands, key=lambda c: self.seconds.get(name_of(c[1]), 0))
+        tests = dict.fromkeys(test for suite in suites for test in SUITES.get(suite, [suite]))
+        return sorted(tests, key=lambda test: self.seconds.get(test, 0))
 
     def effort_s(self, mutant):
-        return sum(self.seconds.get(name_of(command), LEAST_LIMIT_S) for _, command in self.in_order(mutant.suites))
+        return sum(self.seconds.get(test, LEAST_LIMIT_S) for test in self.in_order(mutant.suites))
 
 
-class Scratch:
-    """A copy of the tracked files, configured for quick builds, or with sanitizers."""
+class Judge:
+    """Runs tests of a build tree with programs that contain a mutant."""
 
-    def __init__(self, kept, sanitize=False, path=None):
-        self.kept, self.sanitize, self.own = kept, sanitize, path is None
-        self.path = path
+    def __init__(self, tree, kept, folder):
+        self.tree, self.kept, self.folder = tree, kept, Path(folder)
+        self.tests = {}
+        for test in tree.introspect("--tests"):
+            self.tests[test["name"]] = self.tests[test["suite"][0].split(":")[-1] + "/" + test["name"]] = test
 
-    def __enter__(self):
-        if self.own:
-            self.path = Path(tempfile.mkdtemp(prefix="holdfast-mutants-"))
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.path.chmod(0o755)  # PostgreSQL runs as another user
-        files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                               check=True, stdout=subprocess.PIPE).stdout.decode().split("\0")
-        for name in filter(None, files):
-            if (ROOT / name).is_file():
-                self.bring(name)
-        self.build = self.path / "build"
-        self.env = {**os.environ, "CCACHE_NOHASHDIR": "1", "MALLOC_PERTURB_": "165",  # as meson does
-                    "HOLDFASTD": str(self.build / "src/daemon/holdfastd"),
-                    "HOLDFASTCTL": str(self.build / "src/ctl/holdfastctl")}
-        if self.sanitize:
-            self.env |= {"CC": "clang", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
-        options = ("-Doptimization=2", "-Db_sanitize=address,undefined", "-Db_lundef=false",
-                   "-Dc_args=-fno-sanitize-recover=all") if self.sanitize else ("-Doptimization=1",)
-        if not (self.build / "build.ninja").exists():
-            self.set_up(options)
-        self.read_tests()
-        return self
+    def test(self, words):
+        """(command, environment) of a test; other arguments replace its own."""
+        name, *arguments = words.split()
+        test = self.tests[name]
+        return [test["cmd"][0], *arguments] if arguments else test["cmd"], test["env"]
 
-    def set_up(self, options):
-        subprocess.run(["meson", "setup", self.build, self.path, "-Dtests=enabled", "-Db_lto=false", "-Dwerror=false", *options],
-                       check=True, stdout=subprocess.DEVNULL, env=self.env)
-
-    def introspect(self, what):
-        return json.loads(subprocess.run(["meson", "introspect", what, self.build], check=True, stdout=subprocess.PIPE).stdout)
-
-    def read_tests(self):
-        """Of each script: what it needs built, and its environment, as in make test."""
-        files = {target["id"]: target["filename"] for target in self.introspect("--targets")}
-        self.scripts = {}
-        for test in self.introspect("--tests"):
-            for word in test["cmd"]:
-                if Path(word).match("test_*.py"):
-                    needed = [file for target in test["depends"] for file in files[target]]
-                    self.scripts[Path(word).name] = (needed, test["env"])
-
-    def needs(self, command):
-        """(files to build, environment)."""
-        return self.scripts.get(Path(command[1]).name, ([], {})) if command[0] == "python3" else ([], {})
-
-    def bring(self, name):
-        """A copy; one that is the same already is left alone, so that it is not built again."""
-        source, target = ROOT / name, self.path / name
-        if target.is_file() and target.read_bytes() == source.read_bytes():
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
-
-    def __exit__(self, *_):
-        if self.own:
-            shutil.rmtree(self.path, ignore_errors=True)
-
-    def make(self, targets, command):
-        files = [os.path.relpath(file, self.build) for file in self.needs(command)[0]]
-        return subprocess.run(["ninja", "-C", self.build, *targets.split(), *files], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, env=self.env)
-
-    def run(self, command):
-        """None: it passed; else what went wrong."""
-        limit, env = self.kept.limit_s(command), {**self.env, **self.needs(command)[1]}
-        if command[0] != "python3":
-            command = [str(self.build / command[0]), *command[1:]]
-        process = subprocess.Popen(command, cwd=self.build, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, start_new_session=True)
+    def run(self, test, replaced):
+        """None: it passed; else what went wrong. replaced: {program: the one to be run in its place}."""
+        command, env = self.test(test)
+        names = {str(old): str(new) for old, new in replaced.items()}
+        command = [names.get(word, word) for word in command]
+        env = {key: ":".join(names.get(part, part) for part in value.split(":")) for key, value in env.items()}
+        process = subprocess.Popen(command, cwd=self.tree.build, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            said, _ = process.communicate(timeout=limit)
+            said, _ = process.communicate(timeout=self.kept.limit_s(test))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             return "time limit"
         if b"1..0" in said:
             return "ERROR: skipped, so nothing was tested"
-        return f"status {process.returncode}" if process.returncode != 0 else None
+        if process.returncode == 0:
+            return None
+        if not FAILED.search(said):
+            return f"ERROR: status {process.returncode} without a word: {said[-300:].decode(errors='replace')}"
+        return self.words(said)
 
-    def measure(self, targets, command):
-        """True: it passes with the sources as they are."""
-        if self.make(targets, command).returncode != 0:
-            return False
+    @staticmethod
+    def words(said):
+        return next(line for line in said.split(b"\n") if FAILED.search(line)).decode(errors="replace")[:160]
+
+    def programs(self, test):
+        command, env = self.test(test)
+        named = {part for value in (*command, *env.values()) for part in value.split(":")}
+        return [program for program in self.tree.programs if str(program) in named]
+
+    def measure(self, test):
+        """True: it passes with the programs as they are, also at another place."""
         began = time.monotonic()
-        if self.run(command):
+        if self.run(test, {program: self.tree.copy(program, self.folder / "as-they-are") for program in self.programs(test)}):
             return False
-        self.kept.keep(name_of(command), seconds=round(time.monotonic() - began, 1))
+        self.kept.keep(test, seconds=round(time.monotonic() - began, 1))
         return True
 
-    def is_caught_by(self, command):
+    def is_caught_by(self, test, replaced):
         """'', or how it failed."""
-        failure = self.run(command)
-        if failure and (command[0] == "python3" or failure == "time limit"):
-            failure = self.run(command)
-        return f"{name_of(command)}, {failure}" if failure else ""
+        failure = self.run(test, replaced)
+        is_script = self.test(test)[0][0].endswith("python3")
+        if failure and (is_script or failure == "time limit"):
+            failure = self.run(test, replaced)
+        return f"{test}: {failure}" if failure else ""
 
     def judge(self, mutant):
-        """Which test caught it; '' if none did."""
-        path = self.path / mutant.file
-        original = path.read_text()
-        if original.count(mutant.old) != 1:
-            return f"ERROR: its text is there {original.count(mutant.old)} times"
-        for targets, command in self.kept.in_order(mutant.suites):
-            is_known = self.kept.trusting or name_of(command) in self.kept.seconds
-            if not is_known and not self.measure(targets, command):
-                return f"ERROR: with the sources as they are, {name_of(command)} fails"
-        path.write_text(original.replace(mutant.old, mutant.new))
-        try:
-            for targets, command in self.kept.in_order(mutant.suites):
-                if self.make(targets, command).returncode != 0:
-                    return "ERROR: does not build"
-                caught = self.is_caught_by(command)
-                if caught:
-                    return f"ERROR: {caught}" if "ERROR" in caught else caught
-            return ""
-        finally:
-            path.write_text(original)
+        """What caught it; '' if nothing did."""
+        if mutant.lost():
+            return f"ERROR: {mutant.lost()}"
+        made, reached = {}, False
+        for test in self.kept.in_order(mutant.suites):
+            if not self.kept.trusting and test not in self.kept.seconds and not self.measure(test):
+                return f"ERROR: with the sources as they are, {test} fails"
+        for test in self.kept.in_order(mutant.suites):
+            try:
+                for program in self.programs(test):
+                    if program not in made and self.tree.contains(mutant, program):
+                        made[program] = self.tree.program(mutant, program, self.folder)
+            except DoesNotBuild as why:
+                return f"ERROR: does not build: {why}"
+            if not any(program in made for program in self.programs(test)):
+                continue
+            reached = True
+            caught = self.is_caught_by(test, made)
+            if caught:
+                return f"ERROR: {caught}" if "ERROR" in caught else caught
+        return "" if reached else "ERROR: no program of its tests contains it"
 
 
-def check():
-    mutants = read()
-    lost = [m for m in mutants if matches(m) != 1]
+def check(tree):
+    mutants, tests = blocks.read(), dict.fromkeys(test["name"] for test in tree.introspect("--tests"))
+    wrong = [(m, m.lost()) for m in mutants if m.lost()]
+    wrong += [(m, f"there is no suite or test {name}") for m in mutants for name in m.suites if name not in SUITES | tests]
     print("1..1")
-    for mutant in lost:
-        print(f"# {mutant}: its text is there {matches(mutant)} times")
-    print(f"{'not ' if lost else ''}ok 1 - the text of each of {len(mutants)} mutants is found once")
-    return 1 if lost else 0
+    for mutant, why in wrong:
+        print(f"# {mutant}: {why}")
+    print(f"{'not ' if wrong else ''}ok 1 - the text of each of {len(mutants)} mutants is found once")
+    return 1 if wrong else 0
 
 
-def short():
-    mutants = [m for m in read() if m.short]
-    print(f"1..{len(mutants)}")
+def tap(mutants, judge, before=()):
+    """before: cases that were decided already, (good, text)."""
+    print(f"1..{len(before) + len(mutants)}")
     failed = 0
-    with Scratch(Kept(trusting=True)) as scratch:  # make test runs them all
-        for i, mutant in enumerate(mutants, 1):
-            caught = scratch.judge(mutant)
-            if caught.startswith("ERROR"):
-                print(f"# {caught}")
-                caught = ""
-            failed += not caught
-            print(f"{'ok' if caught else 'not ok'} {i} - {mutant} is caught" + (f" by {caught}" if caught else ""), flush=True)
+    for i, (good, text) in enumerate(before, 1):
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {i} - {text}", flush=True)
+    for i, mutant in enumerate(mutants, len(before) + 1):
+        caught = judge.judge(mutant)
+        good = caught and not caught.startswith("ERROR")
+        failed += not good
+        if not good:
+            print("# " + (caught or "no test fails").replace("\n", "\n# "))
+        print(f"{'ok' if good else 'not ok'} {i} - {mutant} is caught" + (f" by {caught}" if good else ""), flush=True)
     return 1 if failed else 0
+
+
+def short(tree):
+    with tempfile.TemporaryDirectory(prefix="holdfast-mutants-") as folder:  # make test runs the tests as they are
+        return tap([m for m in blocks.read() if m.short], Judge(tree, Kept(trusting=True), folder))
+
+
+def hunt(tree, suite):
+    """Without a mutant the same worlds are quiet; else the others prove nothing."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-mutants-") as folder:
+        judge = Judge(tree, Kept(trusting=True), folder)
+        quiet = judge.run(f"{SUITES[suite][0].split()[0]} --hunt 100", {})
+        mutants = [m for m in blocks.read() if suite in m.suites]
+        for mutant in mutants:
+            mutant.suites = [suite]
+        return tap(mutants, judge, [(not quiet, "without a mutant nothing is found")])
 
 
 class Session:
     """How long, how many at a time, and where."""
 
     def __init__(self, options):
+        self.tree = Tree(options.build)
         self.kept, self.jobs, self.again = Kept(options.results), options.jobs, options.again
-        self.folder = Path(options.scratch).resolve() if options.scratch else None
         self.end = time.monotonic() + options.seconds if options.seconds else None
 
     def is_over(self):
         return self.end is not None and time.monotonic() > self.end
 
-    def scratch(self, number, sanitize=False):
-        return Scratch(self.kept, sanitize, self.folder / f"{'sanitized' if sanitize else 'plain'}-{number}" if self.folder else None)
-
-    def judge_all(self, todo, sanitize, survivors=None):
-        def work(number):
-            with self.scratch(number, sanitize) as scratch:
-                judge_from(todo, self, scratch, survivors)
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(min(self.jobs, todo.qsize()))]
+    def judge_all(self, todo):
+        def work():
+            with tempfile.TemporaryDirectory(prefix="holdfast-mutants-") as folder:
+                os.chmod(folder, 0o755)  # some tests run programs as another user
+                judge_from(todo, self, Judge(self.tree, self.kept, folder))
+        threads = [threading.Thread(target=work) for _ in range(min(self.jobs, todo.qsize()))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
 
-def judge_from(todo, session, scratch, leave_out=None):
-    """Judges what is in the queue; leave_out: where survivors go instead of being reported."""
+def judge_from(todo, session, judge):
     while not session.is_over():
         try:
             mutant = todo.get_nowait()
         except queue.Empty:
             return
         began = time.monotonic()
-        mutant.result = scratch.judge(mutant)
-        if not mutant.result and leave_out is not None:
-            leave_out.put(mutant)
-            session.kept.keep(mutant.key(), survived="plain")
-            continue
+        mutant.result, mutant.judged = judge.judge(mutant), True
         if mutant.result and not mutant.result.startswith("ERROR"):
-            mutant.result += ", with sanitizers" if scratch.sanitize else ""
             session.kept.keep(mutant.key(), caught=mutant.result)
         elif not mutant.result:
-            session.kept.keep(mutant.key(), survived="sanitized")
-        mutant.judged = True
+            session.kept.keep(mutant.key(), survived=True)
         verdict = mutant.result if mutant.result.startswith("ERROR") else f"caught by {mutant.result}" if mutant.result \
             else f"SURVIVES ({mutant.why})" if mutant.why else "SURVIVES"
         print(f"{mutant}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
 
 
 def run_all(mutants, session):
-    todo, survivors = queue.Queue(), queue.Queue()
+    todo = queue.Queue()
     for mutant in sorted(mutants, key=session.kept.effort_s):
         mutant.result = session.kept.caught.get(mutant.key(), "")
-        survived = session.kept.survived.get(mutant.key()) if not session.again else None
-        mutant.judged = bool(mutant.result) or survived == "sanitized"
-        if matches(mutant) != 1:
-            mutant.result, mutant.judged = f"ERROR: its text is there {matches(mutant)} times", True
-        elif not mutant.judged:
-            (survivors if survived else todo).put(mutant)
-    session.judge_all(todo, False, survivors)
-    session.judge_all(survivors, True)
+        mutant.judged = bool(mutant.result) or (not session.again and mutant.key() in session.kept.survived)
+        if not mutant.judged:
+            todo.put(mutant)
+    session.judge_all(todo)
     return summary([m for m in mutants if m.judged], len(mutants))
 
 
@@ -411,24 +310,36 @@ def summary(mutants, in_all):
     return 0 if score >= GOAL and not errors and in_all == len(mutants) else 1
 
 
+def link_one(tree, name, program):
+    folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{name}-"))
+    print(tree.program(blocks.named(name), tree.build / program, folder))
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
     parser.add_argument("--only")
     parser.add_argument("--results")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--scratch")
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--hunt", choices=("sim", "cluster"))
+    parser.add_argument("--program", nargs=2, metavar=("NAME", "PROGRAM"))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.check:
-        return check()
+        return check(Tree(options.build))
     if options.short:
-        return short()
-    mutants = read()
+        return short(Tree(options.build))
+    if options.hunt:
+        return hunt(Tree(options.build), options.hunt)
+    if options.program:
+        return link_one(Tree(options.build), *options.program)
+    mutants = blocks.read()
     if options.only:
-        mutants = [m for m in mutants if options.only in m.file or options.only in m.old]
+        mutants = [m for m in mutants if options.only in m.name or any(options.only in c.file + c.old for c in m.changes)]
     return run_all(mutants, Session(options))
 
 

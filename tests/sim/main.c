@@ -1,11 +1,8 @@
 /* hf-sim: runs the real core in simulated worlds, and says what did not hold. See run.h. */
 #include <errno.h>
 #include <getopt.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "run.h"
 
@@ -19,8 +16,9 @@ static const char help[] =
     "  --exhaustive [--depth D]  2 clients, 1 file, 3 ranges: every sequence of D operations "
     "(6)\n"
     "  --faults              fail every allocation and every store write of a scenario in turn\n"
-    "  --mutants             check that every mutant is caught\n"
-    "  --mutant NAME         switch a mutant on (hf-sim-mutants only), for the other modes\n"
+    "  --hunt N              run N seeds and the known ones without the core's own checker, up to "
+    "the\n"
+    "                        first violation; for the mutants (tests/mutants)\n"
     "  --help                this text\n";
 
 enum {
@@ -33,8 +31,7 @@ enum {
     OPT_EXHAUSTIVE,
     OPT_DEPTH,
     OPT_FAULTS,
-    OPT_MUTANTS,
-    OPT_MUTANT,
+    OPT_HUNT,
     OPT_HELP
 };
 
@@ -48,8 +45,7 @@ static const struct option options[] = {
     {"exhaustive", no_argument, NULL, OPT_EXHAUSTIVE},
     {"depth", required_argument, NULL, OPT_DEPTH},
     {"faults", no_argument, NULL, OPT_FAULTS},
-    {"mutants", no_argument, NULL, OPT_MUTANTS},
-    {"mutant", required_argument, NULL, OPT_MUTANT},
+    {"hunt", required_argument, NULL, OPT_HUNT},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -91,12 +87,7 @@ static struct request parse(int argc, char **argv)
         case OPT_TRACE:
             r.trace = true;
             break;
-        case OPT_MUTANT:
-            if (!sim_mutant(optarg)) {
-                fprintf(stderr, "hf-sim: no mutant '%s' in this program\n", optarg);
-                exit(2);
-            }
-            break;
+        case OPT_HUNT:
         case OPT_SEEDS:
             r.count = number(optarg);
             r.what = opt;
@@ -115,25 +106,6 @@ static struct request parse(int argc, char **argv)
     return r;
 }
 
-#ifndef HF_WITH_MUTANTS
-/* The mutants are in a program of their own, beside this one, so that this one tests the
- * library that ships. */
-static int exec_mutants(void)
-{
-    char path[PATH_MAX];
-    char other[PATH_MAX + 32];
-    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
-
-    if (len < 0)
-        return 2;
-    path[len] = '\0';
-    snprintf(other, sizeof(other), "%s/hf-sim-mutants", dirname(path));
-    execl(other, other, "--mutants", (char *)NULL);
-    perror(other);
-    return 2;
-}
-#endif
-
 static int run(const struct request *r)
 {
     switch (r->what) {
@@ -149,12 +121,8 @@ static int run(const struct request *r)
         return sim_run_exhaustive(r->depth);
     case OPT_FAULTS:
         return sim_run_faults();
-    case OPT_MUTANTS:
-#ifdef HF_WITH_MUTANTS
-        return sim_run_mutants();
-#else
-        return exec_mutants();
-#endif
+    case OPT_HUNT:
+        return sim_run_hunt(r->count);
     default:
         fputs(help, stdout);
         return 0;

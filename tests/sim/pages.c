@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "core/mutant.h"
 #include "disk.h"
 #include "world.h"
 
@@ -76,8 +75,6 @@ void sim_pages_write(struct sim_world *world, const struct hf_batch *batch)
 {
     struct sim_pages *pages = &world->server.pages;
 
-    if (HF_MUTANT(ANSWER_BEFORE_WRITE))
-        return;
     if (pages->n_written == 0)
         schedule_flush(world, sim_rng_range(&world->rng, 0, SIM_FLUSH_WITHIN_MS));
     keep_copy(pages, batch, world->now_ms);
@@ -102,8 +99,7 @@ void sim_pages_on_flush(struct sim_world *world, uint32_t run)
     enum { PROBE_MS = 100 };
     struct sim_pages *pages = &world->server.pages;
 
-    if (!world->server.core || world->server.run != run || pages->n_written == 0 ||
-        HF_MUTANT(FLUSH_NEVER))
+    if (!world->server.core || world->server.run != run || pages->n_written == 0)
         return;
     pages->flush_failed = world->server.outage;
     if (pages->flush_failed)

@@ -30,14 +30,29 @@ static void on_abort(int signal_number)
     raise(signal_number);
 }
 
+static void draw(struct sim_config *config, uint64_t seed)
+{
+    signal(SIGABRT, on_abort);
+    running_seed = seed;
+    sim_config_draw(config, seed);
+}
+
 bool sim_run_seed(struct sim_world *world, uint64_t seed, FILE *trace)
 {
     struct sim_config config;
 
-    signal(SIGABRT, on_abort);
-    running_seed = seed;
-    sim_config_draw(&config, seed);
+    draw(&config, seed);
     sim_world_init(world, &config, trace);
+    return sim_world_run(world);
+}
+
+bool sim_run_seed_unchecked(struct sim_world *world, uint64_t seed)
+{
+    struct sim_config config;
+
+    draw(&config, seed);
+    config.check_every = 0;
+    sim_world_init(world, &config, NULL);
     return sim_world_run(world);
 }
 

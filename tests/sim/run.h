@@ -14,6 +14,9 @@
 /* One seed. The world is given back for its statistics; the caller frees it. */
 bool sim_run_seed(struct sim_world *world, uint64_t seed, FILE *trace);
 
+/* Without the core's own checker. */
+bool sim_run_seed_unchecked(struct sim_world *world, uint64_t seed);
+
 /* Many seeds, with a summary. */
 int sim_run_seeds(uint64_t from, uint64_t count);
 
@@ -34,11 +37,9 @@ int sim_run_exhaustive(unsigned depth);
 /* Every allocation and every store write of a scenario fails in turn (faults.c). */
 int sim_run_faults(void);
 
-/* Every mutant is caught (mutants.c); only in a build with HF_WITH_MUTANTS. */
-int sim_run_mutants(void);
-
-/* Switches a mutant on by its name; false if there is none of that name in this build. */
-bool sim_mutant(const char *name);
+/* So many seeds and the known ones, up to the first violation (hunt.c). The core's own checker is
+ * off: a mutant must be found by what the server does. */
+int sim_run_hunt(uint64_t seeds);
 
 /* Adds up; for summaries over many worlds. */
 void sim_stats_add(struct sim_stats *sum, const struct sim_stats *stats);

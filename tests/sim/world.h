@@ -12,7 +12,7 @@
  *     trouble operator            faults, and the operator's hand
  *     oracle model look predict   the naive model, how the core is read, what it must answer
  *     invariants                  what must be true
- *     run exhaustive faults mutants   the modes of hf-sim
+ *     run exhaustive faults hunt   the modes of hf-sim
  */
 #ifndef HF_SIM_WORLD_H
 #define HF_SIM_WORLD_H

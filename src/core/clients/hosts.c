@@ -40,8 +40,7 @@ void hf_host_unref(struct hf_core *core, struct hf_host *host)
 {
     if (--host->refs > 0)
         return;
-    HF_ASSERT(HF_MUTANT(QUOTA_NOT_RETURNED) ||
-              (host->n_clients == 0 && host->n_registrations == 0 && host->n_held == 0));
+    HF_ASSERT(host->n_clients == 0 && host->n_registrations == 0 && host->n_held == 0);
     hf_map_remove(&core->clients->hosts, &host->node);
     hf_slab_give(&core->clients->host_slab, host);
 }

@@ -42,7 +42,7 @@ uint16_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
     if (state == 0 || state == lives->states[0])
         return lives->now;
     if (former != 0)
-        return HF_MUTANT(LATE_LOCK_STAYS) ? lives->now : former;
+        return former;
     if (lives->states[0] == 0 && lives->now == 1) {
         lives->states[0] = state; /* the first that it tells */
         return lives->now;

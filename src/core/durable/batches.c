@@ -59,8 +59,6 @@ size_t hf_durable_n_undo(const struct hf_core *core)
 
 uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq)
 {
-    if (HF_MUTANT(GRANT_BEFORE_DURABLE))
-        return 0;
     if (seq < core->durable->epoch_seq)
         seq = core->durable->epoch_seq; /* NSM-06: nothing leaves before the epoch is durable */
     if (hf_durable_has(core, seq))
@@ -91,8 +89,7 @@ const struct hf_batch *hf_durable_take(struct hf_core *core, const struct hf_rec
         return NULL;
     if (durable->server_dirty && hf_batch_put_server(batch, server) < 0)
         return NULL; /* out of memory; the caller asks again after its next event */
-    batch->may_be_lost =
-        core->config.unflushed && (batch->locks_only || HF_MUTANT(CLIENT_NOT_FLUSHED));
+    batch->may_be_lost = core->config.unflushed && batch->locks_only;
     durable->server_in_flight = durable->server_dirty;
     durable->server_dirty = false;
     durable->wanted = false;
@@ -129,10 +126,6 @@ void hf_durable_failed(struct hf_core *core, uint64_t seq)
     struct hf_undo_log *failed = &durable->undos[durable->gathering ^ 1];
 
     land(core, seq);
-    if (HF_MUTANT(FORGET_UNDO)) {
-        hf_undo_keep(core, failed, 0);
-        hf_undo_keep(core, later, 0);
-    }
     hf_undo_revert(core, later, 0);
     hf_undo_revert(core, failed, 0);
     hf_batch_clear(hf_durable_gathering(core));

@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "base/assert.h"
-#include "core/mutant.h"
 
 /* A transaction that failed at once, say because the connection was refused, is repeated after this
  * part of the usual pause. */
@@ -112,7 +111,7 @@ enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now)
         return HF_LEASE_NOTHING;
     if (lease->state == HF_LEASE_LEAVING && lease->silent)
         return HF_LEASE_RELEASE;
-    if (lease->state == HF_LEASE_ALARM && !lease->is_told && !HF_MUTANT(LEASE_ALARM_UNTOLD))
+    if (lease->state == HF_LEASE_ALARM && !lease->is_told)
         return HF_LEASE_STOP;
     if (lease->state == HF_LEASE_ALARM && lease->is_accepted)
         return HF_LEASE_CLEAR;
@@ -161,11 +160,8 @@ static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *r
 {
     const struct hf_lease_row *known = &lease->known;
 
-    if (HF_MUTANT(LEASE_BACK_UNNOTICED))
-        return false;
     return row->epoch < known->epoch || row->beat < known->beat ||
-           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce &&
-            !HF_MUTANT(LEASE_NONCE_UNCHECKED));
+           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce);
 }
 
 static void end_life(struct hf_lease *lease, enum hf_lease_state state)
@@ -231,9 +227,7 @@ static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t
 
 static void renewed(struct hf_lease *lease, uint64_t now)
 {
-    uint64_t from = HF_MUTANT(LEASE_FROM_REPLY) ? now : lease->sent_at;
-
-    lease->valid_until = from + lease->config.lease_ms;
+    lease->valid_until = lease->sent_at + lease->config.lease_ms;
     lease->next_at = lease->sent_at + lease->config.renew_ms;
     if (now >= lease->valid_until)
         lease->next_at = now; /* too late to count; the next one will not be */
@@ -242,28 +236,23 @@ static void renewed(struct hf_lease *lease, uint64_t now)
 /* In STANDBY: a take of this life that was in doubt. */
 static bool is_ours(const struct hf_lease *lease, const struct hf_lease_row *row)
 {
-    if (HF_MUTANT(LEASE_NONCE_UNCHECKED) && lease->epoch != 0 && row->epoch == lease->epoch)
-        return true;
     return row->nonce == lease->nonce;
 }
 
 static bool is_same(const struct hf_lease_row *a, const struct hf_lease_row *b)
 {
-    return a->epoch == b->epoch && a->nonce == b->nonce &&
-           (a->beat == b->beat || HF_MUTANT(LEASE_BEAT_IGNORED));
+    return a->epoch == b->epoch && a->nonce == b->nonce && a->beat == b->beat;
 }
 
 static bool is_next_of_series(const struct hf_lease *lease, uint64_t now)
 {
-    if (HF_MUTANT(LEASE_GAP_COUNTS) || HF_MUTANT(LEASE_BAD_POLL_COUNTS))
-        return true;
     return now < series_until(lease);
 }
 
 /* STANDBY: the row, read by a poll that was answered in time or not. */
 static void observe(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
-    bool in_time = now - lease->sent_at < lease->config.poll_ms || HF_MUTANT(LEASE_BAD_POLL_COUNTS);
+    bool in_time = now - lease->sent_at < lease->config.poll_ms;
     bool goes_on =
         lease->polls > 0 && in_time && is_same(row, &lease->seen) && is_next_of_series(lease, now);
 
@@ -284,8 +273,7 @@ static void poll_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
 {
     lease->next_at = lease->sent_at + lease->config.poll_ms;
     if (result != HF_LEASE_DONE) {
-        if (!HF_MUTANT(LEASE_BAD_POLL_COUNTS))
-            lease->polls = 0;
+        lease->polls = 0;
         return;
     }
     if (!look_at(lease, now, result, row) || lease->state != HF_LEASE_STANDBY)
@@ -303,12 +291,6 @@ static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
 {
     lease->polls = 0;
     lease->next_at = now; /* refused or in doubt: look */
-    if (HF_MUTANT(LEASE_NONCE_UNCHECKED))
-        lease->epoch = lease->top_epoch + 1;
-    if (HF_MUTANT(LEASE_DOUBT_IS_DONE) && result == HF_LEASE_FAILED) {
-        own(lease, &(struct hf_lease_row){.epoch = lease->top_epoch + 1}, now);
-        renewed(lease, now);
-    }
     if (result == HF_LEASE_FAILED || !look_at(lease, now, result, row))
         return;
     if (result == HF_LEASE_DONE) {
@@ -329,8 +311,7 @@ static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     lease->failures = 0;
     if (!look_at(lease, now, result, row))
         return;
-    if (row->epoch != lease->epoch || !is_ours(lease, row) ||
-        (HF_MUTANT(LEASE_EXPIRED_IS_LOST) && now >= lease->valid_until)) {
+    if (row->epoch != lease->epoch || !is_ours(lease, row)) {
         end_life(lease, HF_LEASE_LOST);
     } else if (result != HF_LEASE_DONE || action == HF_LEASE_POLL) {
         lease->next_at = now; /* a commit that expected another beat, or a poll: renew */

@@ -215,8 +215,7 @@ static struct hf_outcall *next_ready(struct hf_core *core, struct hf_now now,
 
     if (!outcall || !has_room(core, now, queue))
         return NULL;
-    if (!hf_durable_has(core, outcall->seq > epoch_seq ? outcall->seq : epoch_seq) &&
-        !HF_MUTANT(GRANT_BEFORE_DURABLE))
+    if (!hf_durable_has(core, outcall->seq > epoch_seq ? outcall->seq : epoch_seq))
         return NULL;
     return outcall;
 }
@@ -258,7 +257,7 @@ bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *ou
 void hf_outcall_attempt_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                              enum hf_call_outcome outcome, int error)
 {
-    outcall->tried = outcome != HF_CALL_UNTRIED || HF_MUTANT(UNTRIED_COUNTS);
+    outcall->tried = outcome != HF_CALL_UNTRIED;
     if (outcome >= HF_CALL_FAILED) {
         outcall->error = error;
         outcall->attempts -= !outcall->tried;

@@ -35,8 +35,6 @@ static int64_t release_waiters(struct hf_core *core, struct hf_client *client, u
 {
     int64_t n = 0;
 
-    if (HF_MUTANT(CRASH_KEEPS_WAITERS))
-        return 0;
     hf_list_foreach_safe (node, &client->waiters) {
         struct hf_waiter *waiter = hf_list_entry(node, struct hf_waiter, in_client);
         core->table->work++;
@@ -88,21 +86,6 @@ static void count_crash(struct hf_core *core)
     core->counters.crash_cleanups++;
 }
 
-/* A mutant. */
-static void release_another(struct hf_core *core, struct hf_now now, const struct hf_client *client)
-{
-    struct hf_awaited wait = {0};
-
-    hf_list_foreach_safe (node, &core->clients->all) {
-        struct hf_client *another = hf_list_entry(node, struct hf_client, all);
-
-        if (another != client && another->n_locks > 0) {
-            (void)hf_client_release_all(core, now, another, &wait);
-            return;
-        }
-    }
-}
-
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       int32_t state, uint32_t life, struct hf_awaited *wait)
 {
@@ -114,8 +97,6 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
                                  .event = HF_EVENT_CLIENT_CRASHED};
     int64_t rv;
 
-    if (HF_MUTANT(CRASH_FREES_ANOTHER))
-        release_another(core, now, client);
     client->refs++;
     leave_behind(client, life);
     (void)release_waiters(core, client, life);

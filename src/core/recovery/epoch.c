@@ -15,11 +15,7 @@ enum { SERVER_RECORD_ROOM = 96 };
 
 int32_t hf_epoch_state(const struct hf_core *core)
 {
-    uint64_t n = core->recovery->number_epoch;
-
-    if (HF_MUTANT(REUSE_STATE_NUMBER))
-        n = (n + 1) / 2;
-    return (int32_t)(2 * n - 1);
+    return (int32_t)(2 * core->recovery->number_epoch - 1);
 }
 
 /* Locks are not recorded, or not all: a reclaim can only be checked against the registered clients.

@@ -103,10 +103,6 @@ void hf_grace_review(struct hf_core *core, struct hf_now now)
 
     if (!grace->active)
         return;
-    if (HF_MUTANT(GRACE_ENDS_EARLY) && grace->reclaimed > 0) {
-        (void)hf_grace_end(core, now);
-        return;
-    }
     if (core->clients->n_unclaimed > 0) {
         grace->drained_seq = 0;
         return;

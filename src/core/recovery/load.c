@@ -108,8 +108,6 @@ int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record)
 
     if (record->id == 0 || note_epoch(core, record->id >> 40) < 0)
         return HF_EFORMAT;
-    if (HF_MUTANT(LOAD_FORGETS_SHARED) && !record->exclusive)
-        return 0;
     if (!core->config.durable_locks) /* recorded when locks were durable */
         return hf_batch_delete(&core->recovery->obsolete, HF_RECORD_LOCK, record->id);
     client = hf_client_find_id(core, record->client_id);

@@ -169,10 +169,7 @@ struct hf_notice_answer hf_peer_notified(struct hf_core *core, struct hf_now now
 
     if (!is_valid(core, mon_name, state))
         return notice.answer;
-    if (HF_MUTANT(NOTIFY_ANY_ADDRESS))
-        restart_by_name(core, now, &notice);
-    else
-        restart_by_address(core, now, from, &notice);
+    restart_by_address(core, now, from, &notice);
     if (notice.known == 0)
         log_stranger(core, from, &notice);
     return count(core, &notice);

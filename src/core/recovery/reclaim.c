@@ -20,12 +20,9 @@
 static bool may_have(const struct hf_core *core, const struct hf_file *file,
                      const struct hf_want *want)
 {
-    if (HF_MUTANT(RECLAIM_UNCHECKED))
-        return true;
     if (core->config.durable_locks && hf_table_covers(core, file, want, false))
         return true;
-    return want->owner->client->may_reclaim &&
-           (!hf_table_conflict(core, file, want) || HF_MUTANT(LOST_TAIL_CONFLICTS));
+    return want->owner->client->may_reclaim && !hf_table_conflict(core, file, want);
 }
 
 /* Each lock in the range is reclaimed whole and in its mode, so no record changes. */
@@ -157,8 +154,6 @@ static struct hf_answer outside_grace(const struct hf_core *core, const struct h
 {
     if (hf_table_covers(core, file, want, false))
         return (struct hf_answer){HF_STAT_GRANTED, file->seq};
-    if (HF_MUTANT(RECLAIM_AFTER_GRACE) && !hf_table_conflict(core, file, want))
-        return (struct hf_answer){HF_STAT_GRANTED, core->durable->seq};
     return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq};
 }
 

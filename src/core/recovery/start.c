@@ -54,8 +54,6 @@ static bool same_boot(const struct hf_core *core, const struct hf_record_server 
 {
     static const uint8_t unknown[HF_BOOT_ID_SIZE];
 
-    if (HF_MUTANT(BOOT_ID_NOT_COMPARED))
-        return true;
     return memcmp(before->boot_id, unknown, sizeof(unknown)) != 0 &&
            memcmp(before->boot_id, core->config.boot_id, sizeof(unknown)) == 0;
 }
@@ -74,12 +72,11 @@ static unsigned gather_facts(const struct hf_core *core)
         facts |= SAME_BOOT;
     if (core->config.durable_locks)
         facts |= DURABLE_IS;
-    if (before->durability == HF_DURABILITY_NONE && !HF_MUTANT(UNRECORDED_FORGOTTEN))
+    if (before->durability == HF_DURABILITY_NONE)
         facts |= UNRECORDED;
-    if (before->durability == HF_DURABILITY_PROCESS && !before->clean &&
-        (!same || HF_MUTANT(ANY_CRASH_LOSES)))
+    if (before->durability == HF_DURABILITY_PROCESS && !before->clean && !same)
         facts |= TAIL_LOST;
-    if (before->locks_unknown && !HF_MUTANT(LOST_TAIL_FORGOTTEN))
+    if (before->locks_unknown)
         facts |= GRACE_CUT;
     if (before->epoch > 0 && before->durability == HF_DURABILITY_UNKNOWN &&
         core->clients->n_unclaimed == 0)

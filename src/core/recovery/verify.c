@@ -55,12 +55,11 @@ static void believe(struct hf_core *core, struct hf_now now, struct hf_client *c
                     struct hf_awaited *wait)
 {
     const struct hf_verification *v = &client->verification;
-    uint32_t life = HF_MUTANT(VERIFIED_TAKES_NEW) ? HF_LIFE_MAX + 1 : v->life;
 
     if (v->free_all)
-        (void)hf_client_release_before(core, now, client, life, wait);
+        (void)hf_client_release_before(core, now, client, v->life, wait);
     else
-        (void)hf_client_crashed(core, now, client, v->claimed, life, wait);
+        (void)hf_client_crashed(core, now, client, v->claimed, v->life, wait);
     core->counters.notifies_in_accepted++;
 }
 
@@ -97,7 +96,7 @@ static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *out
     if (!outcall->tried)
         hf_outcall_pause(core, now, outcall, now.mono_ms + PAUSE_MS);
     else
-        decide(core, now, client_of(outcall), !HF_MUTANT(VERIFY_NEVER_BELIEVES));
+        decide(core, now, client_of(outcall), true);
 }
 
 static const struct hf_outcall_ops verify_ops = {HF_OUTCALL_VERIFICATIONS, start, done, NULL};
@@ -118,7 +117,7 @@ void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outca
 
     if (outcall->ops != &verify_ops)
         return;
-    believed = confirms(client, state) || HF_MUTANT(VERIFY_IGNORED);
+    believed = confirms(client, state);
     v->named = state;
     v->named_ms = now.mono_ms;
     if (!believed) {

@@ -17,8 +17,7 @@ static struct hf_answer take_back(struct hf_core *core, struct hf_now now,
 
     (void)now;
     if (waiter && waiter->exclusive == want->exclusive) {
-        if (!HF_MUTANT(CANCEL_IGNORED))
-            hf_waiter_remove(core, waiter);
+        hf_waiter_remove(core, waiter);
         return (struct hf_answer){HF_STAT_GRANTED};
     }
     if (hf_table_covers(core, s->file, want, false))

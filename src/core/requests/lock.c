@@ -82,7 +82,7 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
     if (!weaker && (hf_limit_waiter(core, s->owner, s->file) < 0 ||
                     hf_limit_one(core, s->client, s->file) < 0))
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
-    if ((blocker || HF_MUTANT(DEADLOCK_BY_QUEUE)) && hf_deadlock_of_locks(core, s->file, want)) {
+    if (blocker && hf_deadlock_of_locks(core, s->file, want)) {
         core->counters.deadlocks++;
         return (struct hf_answer){HF_STAT_DEADLCK, s->file->seq};
     }
@@ -140,7 +140,7 @@ static bool may_have_now(struct hf_core *core, const struct hf_lock_args *args,
 {
     if (!args->block || !hf_waiter_ahead(core, file, want, UINT64_MAX, NULL))
         return true;
-    return !HF_MUTANT(DEADLOCK_BY_QUEUE) && hf_deadlock_by_queueing(core, file, want);
+    return hf_deadlock_by_queueing(core, file, want);
 }
 
 static struct hf_answer decide(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
@@ -165,12 +165,6 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
      * tells the client of the grant. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
     blocker = hf_table_conflict(core, s->file, want);
-    if (HF_MUTANT(UPGRADE_UNCHECKED) && blocker && !blocker->exclusive &&
-        hf_table_own(core, s->file, s->owner, want->first, want->last, NULL))
-        blocker = NULL;
-    if (HF_MUTANT(QUEUE_DENIES) && !args->block &&
-        hf_waiter_ahead(core, s->file, want, before ? before->id : UINT64_MAX, NULL))
-        return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
     if (!blocker && may_have_now(core, args, s->file, want))
         return acquire(core, now, peer, args, s, want);
     if (!args->block)

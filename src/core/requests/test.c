@@ -44,8 +44,6 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
     }
     file = hf_file_find(core, args->fh);
     lock = file ? hf_table_conflict(core, file, &want) : NULL;
-    if (HF_MUTANT(TEST_IGNORES_SHARED) && lock && !lock->exclusive)
-        lock = NULL;
     if (lock) {
         answer.stat = HF_STAT_DENIED;
         answer.holder = holder_of(lock);

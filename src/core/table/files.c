@@ -123,7 +123,7 @@ void hf_file_wake(struct hf_core *core, struct hf_file *file, uint64_t first, ui
 {
     struct hf_file_queue *queue = file->queue;
 
-    if (queue->n_waiters == 0 || HF_MUTANT(FORGET_WAKE))
+    if (queue->n_waiters == 0)
         return;
     if (!hf_list_linked(&queue->woken))
         hf_list_add_tail(&core->table->woken, &queue->woken);

@@ -126,8 +126,7 @@ int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const str
 
 int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want)
 {
-    const struct hf_limits *limits =
-        HF_MUTANT(UNLOCK_LIMITED) ? &core->config.limits : &core->table->highest;
+    const struct hf_limits *limits = &core->table->highest;
     enum hf_limit limit = owner_limit_hit(core, limits, want->owner, file, 1, limits->beyond);
 
     return limit != HF_LIMITS && hf_table_splits(core, file, want)

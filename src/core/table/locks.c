@@ -78,7 +78,7 @@ static void unlink_lock(struct hf_core *core, struct hf_lock *lock)
     lock->file->n_locks--;
     hf_lock_owner(lock)->n_locks--;
     client->n_locks--;
-    client->host->n_held -= !HF_MUTANT(QUOTA_NOT_RETURNED);
+    client->host->n_held--;
     core->table->n_locks--;
     count_unclaimed(core, lock, false);
     hf_file_wake(core, lock->file, lock->node.first, lock->node.last);
@@ -175,7 +175,7 @@ int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint16_t life)
 }
 
 int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want, uint64_t id,
-                int64_t acquired_at_ms, bool unclaimed, bool recorded)
+                int64_t acquired_at_ms, bool unclaimed)
 {
     struct hf_core *core = txn->core;
     struct hf_record_lock record;
@@ -189,7 +189,7 @@ int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *
     lock->unclaimed = unclaimed;
     link_lock(core, lock);
     hf_undo_push(core, (struct hf_undo){&add_undo, .object = lock});
-    if (!lock->durable || !recorded)
+    if (!lock->durable)
         return 0;
     hf_lock_record(core, lock, &record);
     return hf_batch_put_lock(hf_durable_gathering(core), &record);

@@ -19,7 +19,7 @@ static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id,
     struct hf_want rest = {hf_lock_owner(lock), first,         last,
                            lock->exclusive,     lock->durable, lock->life};
 
-    return hf_lock_add(txn, lock->file, &rest, id, lock->acquired_at_ms, lock->unclaimed, true);
+    return hf_lock_add(txn, lock->file, &rest, id, lock->acquired_at_ms, lock->unclaimed);
 }
 
 /* Cuts [first, last] out of a lock; one that is being released goes as a whole. With donor the
@@ -27,9 +27,9 @@ static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id,
 static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint64_t last,
                  bool donor)
 {
-    bool whole = hf_lock_is_releasing(lock) || HF_MUTANT(UNLOCK_WHOLE);
+    bool whole = hf_lock_is_releasing(lock);
     bool left = lock->node.first < first && !whole;
-    bool right = lock->node.last > last && !whole && !(HF_MUTANT(SPLIT_LOSES_REST) && left);
+    bool right = lock->node.last > last && !whole;
     uint64_t right_id = left ? hf_core_new_id(txn->core) : lock->id;
 
     if (hf_lock_take_out(txn, lock, left || right || donor) < 0 ||
@@ -69,7 +69,6 @@ struct whole {
     struct hf_want want;
     uint64_t id; /* taken over from a lock it replaces; 0: from none */
     int64_t acquired_at_ms;
-    bool upgraded;
 };
 
 /* Locks of different lives of a client are kept apart: a notice releases those of former lives. */
@@ -93,7 +92,6 @@ static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole 
         return 0;
     if (donor) {
         whole->id = lock->id;
-        whole->upgraded = asked->exclusive && !lock->exclusive;
         if (merges)
             whole->acquired_at_ms = lock->acquired_at_ms;
     }
@@ -174,8 +172,7 @@ int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
     struct hf_want rest = *asked;
     const struct hf_lock *lock;
 
-    while (!asked->exclusive && !HF_MUTANT(GRANT_WEAKENS) &&
-           (lock = first_exclusive(txn->core, file, &rest)) != NULL) {
+    while (!asked->exclusive && (lock = first_exclusive(txn->core, file, &rest)) != NULL) {
         struct hf_want before = rest, part = rest;
         bool former = lock->life < asked->life;
 
@@ -237,6 +234,5 @@ int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
     }
     if (whole.id == 0)
         whole.id = hf_core_new_id(txn->core);
-    return hf_lock_add(txn, file, &whole.want, whole.id, whole.acquired_at_ms, false,
-                       !(HF_MUTANT(UPGRADE_NOT_RECORDED) && whole.upgraded));
+    return hf_lock_add(txn, file, &whole.want, whole.id, whole.acquired_at_ms, false);
 }

@@ -11,23 +11,15 @@ static struct hf_lock *lock_of(struct hf_itree_node *node)
 static struct hf_itree_node *find(const struct hf_core *core, const struct hf_itree *tree,
                                   const struct hf_want *want)
 {
-    struct hf_itree_node *node = hf_itree_overlap_other(tree, want->first, want->last, want->owner);
-
     core->table->work++;
-    if (HF_MUTANT(SKIPS_WHOLE_CLIENT) && node && want->owner &&
-        hf_lock_owner(lock_of(node))->client == want->owner->client)
-        return NULL;
-    return HF_MUTANT(RANGE_OFF_BY_ONE) && node && node->last == want->first ? NULL : node;
+    return hf_itree_overlap_other(tree, want->first, want->last, want->owner);
 }
 
 struct hf_lock *hf_table_conflict(const struct hf_core *core, const struct hf_file *file,
                                   const struct hf_want *want)
 {
-    struct hf_itree_node *node;
+    struct hf_itree_node *node = find(core, &file->exclusive, want);
 
-    if (HF_MUTANT(SHARED_IS_EXCLUSIVE_BLIND) && !want->exclusive)
-        return NULL;
-    node = find(core, &file->exclusive, want);
     if (!node && want->exclusive)
         node = find(core, &file->shared, want);
     return lock_of(node);
@@ -52,8 +44,8 @@ bool hf_table_covers(const struct hf_core *core, const struct hf_file *file,
     struct hf_lock *lock = NULL;
 
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
-        if ((hf_lock_is_releasing(lock) && !HF_MUTANT(RELEASING_COUNTS)) ||
-            lock->node.first > next || (want->exclusive && !lock->exclusive) ||
+        if (hf_lock_is_releasing(lock) || lock->node.first > next ||
+            (want->exclusive && !lock->exclusive) ||
             (exact_mode && want->exclusive != lock->exclusive))
             return false;
         if (lock->node.last >= want->last)

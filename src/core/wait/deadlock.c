@@ -31,7 +31,6 @@ struct search {
     const struct hf_owner *asker;
     struct hf_owner *queue; /* to be visited */
     uint64_t work_end;      /* the search ends when table->work is beyond this */
-    unsigned depth;         /* owners visited */
     bool locks_only;        /* places in queues do not count */
     bool mixed;             /* only circles that lead through a place in a queue count */
     bool found;             /* the search led back to the asker ... */
@@ -121,8 +120,6 @@ static bool follow(struct search *s, bool more)
         struct hf_owner *owner = s->queue;
         s->queue = owner->waiting->suspect_next;
         owner->waiting->suspect_queued = false;
-        if (HF_MUTANT(DEADLOCK_UNSEEN) && ++s->depth > 1)
-            return false;
         more = visit_owner(s, owner, owner->waiting->suspect_via);
     }
     return s->found;
@@ -145,7 +142,7 @@ bool hf_deadlock_of_locks(struct hf_core *core, const struct hf_file *file,
 {
     if (!hf_owner_has_locks(want->owner))
         return false; /* nothing that another owner could wait for */
-    return leads_back(core, file, want, !HF_MUTANT(DEADLOCK_BY_QUEUE));
+    return leads_back(core, file, want, true);
 }
 
 bool hf_deadlock_by_queueing(struct hf_core *core, const struct hf_file *file,
@@ -179,7 +176,7 @@ static void break_circles(struct hf_core *core, const struct hf_owner *owner)
                        .mixed = true,
                        .work_end = core->table->work + core->config.budgets.search};
 
-    if (!may_be_in_circle(core, owner) || HF_MUTANT(CIRCLE_STAYS))
+    if (!may_be_in_circle(core, owner))
         return;
     do {
         s.found = false;

@@ -115,7 +115,7 @@ static bool is_believed(const struct hf_outcall *outcall)
     /* An answer that came after its attempt timed out: that attempt is counted in arrived. */
     uint32_t itself = outcall->state == HF_OUTCALL_RUNNING ? 0 : 1;
 
-    return outcall->arrived <= itself || HF_MUTANT(REPEAT_DENIED);
+    return outcall->arrived <= itself;
 }
 
 void hf_grant_answered(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter,

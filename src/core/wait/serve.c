@@ -101,8 +101,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
     }
     hf_txn_begin_giving(&txn, core, now, &w->file->seq);
     txn.depends |= !hf_durable_has(core, w->seq); /* its place in the queue may be undone */
-    if ((w->monitored && !HF_MUTANT(WAITED_UNREGISTERED) &&
-         hf_client_register(&txn, w->owner->client) < 0) ||
+    if ((w->monitored && hf_client_register(&txn, w->owner->client) < 0) ||
         hf_table_add(&txn, w->file, &want) < 0 || hf_undo_reserve(core) < 0) {
         hf_txn_abort(&txn);
         forget_had(core, w);
@@ -183,8 +182,7 @@ static void serve_woken(struct hf_core *core, struct hf_now now, struct hf_list 
 
         hf_list_remove(&queue->woken);
         served = serve_file(core, now, queue, work_end);
-        if ((served == SERVED_ALL && !queue->has_range) ||
-            (served == SERVED_SOME && HF_MUTANT(SLICE_FORGETS_REST)))
+        if (served == SERVED_ALL && !queue->has_range)
             continue;
         hf_list_remove(&queue->woken); /* a grant may have woken the file again */
         hf_list_add_tail(served == SERVED_STALLED ? stalled : &core->table->woken, &queue->woken);

@@ -72,8 +72,6 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_fi
 
     if (file->queue->n_waiters == 0 || (!after && holds_all(core, file, want, work_end)))
         return NULL; /* with after set, the caller knows already that it does not hold all */
-    if (HF_MUTANT(OVERTAKE_WAITER) && ticket == UINT64_MAX)
-        return NULL;
     for (; node != &file->queue->waiters; node = node->next) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
         if (w->id >= ticket || core->table->work++ > work_end)
@@ -92,9 +90,7 @@ struct hf_waiter *hf_waiter_find(const struct hf_core *core, const struct hf_fil
     hf_list_foreach (node, &want->owner->waiting->waiters) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         core->table->work++;
-        if (w->file == file && w->first == want->first && w->last == want->last && !w->granting &&
-            !HF_MUTANT(DUPLICATE_WAITER) &&
-            !(HF_MUTANT(WAITER_PER_MODE) && w->exclusive != want->exclusive))
+        if (w->file == file && w->first == want->first && w->last == want->last && !w->granting)
             return w;
     }
     return NULL;
@@ -161,8 +157,6 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
     struct hf_core *core = txn->core;
     struct hf_waiter *w;
 
-    if (HF_MUTANT(DROP_SECOND_WAITER) && file->queue->n_waiters == 1)
-        return 0;
     if (txn->depends && hf_undo_reserve(core) < 0)
         return HF_ENOMEM;
     if (hf_owner_ensure_waiting(core, want->owner) < 0 || hf_file_ensure_queue(core, file) < 0)
@@ -188,7 +182,7 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
     hf_list_add_tail(&want->owner->client->waiters, &w->in_client);
     hf_waiter_enter_queue(core, w);
     txn->object_seq = &w->seq;
-    if (txn->depends && !HF_MUTANT(REFUSED_WAITS)) {
+    if (txn->depends) {
         hf_undo_push(core, (struct hf_undo){&wait_undo, .object = w});
         w->undos++;
     }
