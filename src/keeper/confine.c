@@ -85,7 +85,9 @@ static const int ALLOWED[] = {
     /* sockets, and waiting: none of these works on a file */
     CALL(accept4), CALL(sendto), CALL(sendmsg), CALL(recvfrom), CALL(getsockopt), CALL(setsockopt),
     CALL(poll), CALL(ppoll), CALL(timerfd_settime),
-    /* memory, time, signals, threads that run already, the end */
+    /* the first steps of a thread that was made just before */
+    CALL(set_robust_list), CALL(rseq),
+    /* memory, time, signals, the end */
     CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(futex), CALL(clock_gettime),
     CALL(gettimeofday), CALL(getrandom), CALL(rt_sigaction), CALL(rt_sigprocmask),
     CALL(rt_sigreturn), CALL(restart_syscall), CALL(sched_yield), CALL(getpid), CALL(gettid),

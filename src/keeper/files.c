@@ -184,8 +184,9 @@ enum hf_keeper_status hf_files_identify(struct hf_files *files, int64_t now_ms,
 }
 
 enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
-                                   struct hf_file **out)
+                                   enum hf_keeper_mode mode, struct hf_file **out)
 {
+    bool writable = mode == HF_KEEPER_EXCLUSIVE;
     struct hf_found found;
     enum hf_keeper_status status;
     int fd;
@@ -198,14 +199,14 @@ enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struc
     status = find_file(files, now_ms, handle, &found);
     if (status != HF_KEEPER_OK)
         return status;
-    fd = hf_reopen(found.fd, false);
+    fd = hf_reopen(found.fd, writable);
     if (fd < 0)
         status = hf_status_of_errno(errno);
     else if (!hf_probe_meets(&files->probes, found.file.st_dev, fd))
         status = HF_KEEPER_FOREIGN;
     close(found.fd);
     if (status == HF_KEEPER_OK) {
-        *out = hf_files_adopt(files, now_ms, handle, fd, false);
+        *out = hf_files_adopt(files, now_ms, handle, fd, writable);
         if (!*out)
             return HF_KEEPER_NO_MEMORY;
         (*out)->identity = identity_of(&found);

@@ -64,9 +64,10 @@ void hf_files_free(struct hf_files *files);
 /* The file if it is open; NULL. */
 struct hf_file *hf_files_find(struct hf_files *files, struct hf_bytes handle);
 
-/* The file, opened for reading if it is not open; call hf_files_done() when through with it. */
+/* The file, opened for reading or, if it is to be locked in mode EXCLUSIVE, for writing; one that
+ * is open stays as it is. Call hf_files_done() when through with it. */
 enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
-                                   struct hf_file **out);
+                                   enum hf_keeper_mode mode, struct hf_file **out);
 
 /* A description that is open already, from an earlier process: NULL if out of memory. Takes over
  * fd. What is held is for the caller to find. */

@@ -95,7 +95,8 @@ static void change_file(struct hf_keeper *keeper, int64_t now_ms, const struct h
         return;
     }
     if (!file)
-        status = hf_files_get(&keeper->files, now_ms, handle, &file);
+        status = hf_files_get(&keeper->files, now_ms, handle,
+                              op->kind == HF_KEEPER_TEST ? HF_KEEPER_SHARED : part.mode, &file);
     if (status == HF_KEEPER_OK)
         status = change(keeper, op, file, &part, &holder);
     add_answer(keeper, op, status, file, &holder);

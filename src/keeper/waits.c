@@ -218,7 +218,7 @@ static enum hf_keeper_status open_file(struct hf_waits *waits, struct hf_wait *w
 
     if (!wait->file) {
         status = hf_files_get(waits->files, now_ms, hf_bytes(wait->handle, wait->handle_len),
-                              &wait->file);
+                              wait->part.mode, &wait->file);
         if (status != HF_KEEPER_OK)
             return status;
         hf_list_add_tail(&wait->file->waits, &wait->file_link);

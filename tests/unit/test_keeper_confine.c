@@ -139,6 +139,9 @@ static void do_the_work(void)
     ALLOWED(lseek(mounts, 0, SEEK_SET));
     ALLOWED(read(mounts, buffer, sizeof(buffer)));
     ALLOWED(write(STDERR_FILENO, "", 0));
+    /* A thread that is just being made gets the filter before its first step. */
+    ALLOWED(syscall(SYS_set_robust_list, NULL, 3 * sizeof(long)));
+    require(syscall(SYS_rseq, NULL, 0, -1, 0) < 0 && errno == EINVAL, __LINE__);
     ALLOWED(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                     0) == -1
                 ? -1
