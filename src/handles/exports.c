@@ -232,12 +232,21 @@ FILE *hf_exports_mounts(struct hf_exports *exports)
     return exports->mounts;
 }
 
-/* Of mounts on one directory, the last one is seen. */
-static void mark_whole(struct hf_exports *exports, const char *path, bool whole)
+/* A root is in the mount with the longest path; of mounts on one directory, the last one is seen.
+ */
+static void mark_mount(struct hf_exports *exports, const char *path, bool from_top)
 {
+    struct hf_root mount = {.path = (char *)path};
+    size_t len = strlen(path);
+
     for (size_t i = 0; i < exports->n_roots; i++) {
-        if (strcmp(exports->roots[i].path, path) == 0)
-            exports->roots[i].is_whole = whole;
+        struct hf_root *root = &exports->roots[i];
+
+        if (len >= root->mount_len && below(&mount, root->path)) {
+            root->mount_len = len;
+            root->from_top = from_top;
+            root->is_whole = from_top && strcmp(root->path, path) == 0;
+        }
     }
 }
 
@@ -253,13 +262,13 @@ static void add_mounts(struct hf_exports *exports)
     rewind(file);
     while (fgets(line, sizeof(line), file)) {
         dash = strstr(line, " - ");
-        if (!dash || sscanf(dash, " - %255s", type) != 1 || !is_local(type) ||
+        if (!dash || sscanf(dash, " - %255s", type) != 1 ||
             sscanf(line, "%*d %*d %*s %12287s %12287s", top, path) != 2)
             continue;
         unescape(path);
-        if (export_of(exports, path, &rest) && rest[0])
+        if (is_local(type) && export_of(exports, path, &rest) && rest[0])
             add_root(exports, path, false);
-        mark_whole(exports, path, strcmp(top, "/") == 0);
+        mark_mount(exports, path, strcmp(top, "/") == 0);
     }
 }
 
@@ -328,6 +337,14 @@ int hf_root_open_below(struct hf_root *root, const char *relative, int flags, bo
     if (hf_root_open(root) < 0)
         return -1;
     return (int)syscall(SYS_openat2, root->fd, relative[0] ? relative : ".", &how, sizeof(how));
+}
+
+bool hf_exports_has(struct hf_exports *exports, const char *path)
+{
+    const char *rest;
+    struct hf_root *root = export_of(exports, path, &rest);
+
+    return root && hf_root_open(root) >= 0;
 }
 
 int hf_exports_open(struct hf_exports *exports, const char *path, const struct stat *file)

@@ -21,8 +21,10 @@ enum { HF_EXPORTS_MAX = 64, HF_ROOTS_MAX = 256, HF_EXPORTS_FRESH_MS = 2000 };
 struct hf_root {
     char *path; /* without symbolic links; "/" or without a slash at its end */
     bool is_export;
-    bool is_whole; /* all of a file system: every file of that is inside */
-    int fd;        /* -1: not open */
+    bool is_whole;    /* all of a file system: every file of that is inside */
+    bool from_top;    /* its mount shows a file system from its top, so paths in it are true */
+    size_t mount_len; /* of the path of that mount */
+    int fd;           /* -1: not open */
     dev_t device;
     ino_t inode; /* 0: not looked at yet */
     uint32_t statfs[2];
@@ -59,6 +61,10 @@ void hf_exports_close(struct hf_exports *exports);
 
 /* How well a file system fits a handle: 0 not at all, 1 it may be, 2 it is named. */
 unsigned hf_root_fits(const struct hf_root *root, const struct hf_fsid *fsid);
+
+/* True if a path that the kernel has told is below an export whose directory is still in its place.
+ */
+bool hf_exports_has(struct hf_exports *exports, const char *path);
 
 /* Opens path (O_PATH), if that is this file and inside an export; follows no symbolic link. -1. */
 int hf_exports_open(struct hf_exports *exports, const char *path, const struct stat *file);

@@ -124,6 +124,17 @@ static bool is_elsewhere(const char *path, const struct stat *file)
            st.st_dev == file->st_dev && st.st_ino == file->st_ino;
 }
 
+/* The kernel's path says enough where no bind mount hides its beginning; but a name that was
+ * removed is none, and the file may have another one outside. */
+static bool is_inside(struct query *q, const struct hf_root *root, const char *path)
+{
+    static const char GONE[] = " (deleted)";
+    size_t len = strlen(path);
+
+    return root->from_top && hf_exports_has(&q->r->exports, path) &&
+           (len < sizeof(GONE) || strcmp(path + len - sizeof(GONE) + 1, GONE) != 0);
+}
+
 /* Whether the file is inside an export, and by which path. A file whose only name is outside is not
  * searched for. */
 static enum hf_answer prove(struct query *q, const struct hf_root *root, int fd,
@@ -134,7 +145,8 @@ static enum hf_answer prove(struct query *q, const struct hf_root *root, int fd,
     if (q->file_only && root->is_whole)
         return HF_ANSWER_NAMED;
     if (path_of(fd, path)) {
-        if (hf_exports_holds(&q->r->exports, path, file))
+        if ((q->file_only && is_inside(q, root, path)) ||
+            hf_exports_holds(&q->r->exports, path, file))
             return HF_ANSWER_NAMED;
         if (is_elsewhere(path, file))
             return HF_ANSWER_UNKNOWN;
