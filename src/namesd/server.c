@@ -118,13 +118,15 @@ static bool has_line(const struct hf_server_client *client)
     return in.len > 0 && memchr(in.data, '\n', in.len);
 }
 
-/* False: the client is to be dropped. */
+/* The answers of a turn leave at its end: a daemon that hears nothing for seconds cuts us off.
+ * False: the client is to be dropped. */
 static bool answer_some(struct hf_server *server, struct hf_server_client *client)
 {
+    int64_t end_ms = now() + HF_SERVER_TURN_MS;
     bool ok = true;
 
-    for (unsigned n = 0; ok && n < HF_SERVER_BATCH && has_line(client) &&
-                         hf_buf_len(&client->out) < HF_SERVER_UNREAD_MAX;
+    for (unsigned n = 0; ok && n < HF_SERVER_BATCH && (n == 0 || now() < end_ms) &&
+                         has_line(client) && hf_buf_len(&client->out) < HF_SERVER_UNREAD_MAX;
          n++) {
         struct hf_bytes in = hf_buf_view(&client->in);
         size_t len = (size_t)((const uint8_t *)memchr(in.data, '\n', in.len) - in.data);

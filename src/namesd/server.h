@@ -14,7 +14,8 @@
 
 enum {
     HF_SERVER_CLIENTS_MAX = 16,
-    HF_SERVER_BATCH = 64,        /* lines of one client before the next has its turn */
+    HF_SERVER_BATCH = 64,   /* lines of one client before the next has its turn */
+    HF_SERVER_TURN_MS = 20, /* and how long it may take: some questions search large directories */
     HF_SERVER_UNREAD_MAX = 65536 /* bytes a client has not taken; then none of its lines is read */
 };
 

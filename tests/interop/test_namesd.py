@@ -2,7 +2,9 @@
 """holdfast-namesd by itself (NAM-02): handles of nfsd and unfs3 as those make them, exports, renames, cold caches,
 hostile askers."""
 import contextlib
+import fcntl
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -30,14 +32,14 @@ def folder(*parts):
 
 
 @contextlib.contextmanager
-def disk(where, kind="ext4", label=""):
+def disk(where, kind="ext4", label="", megabytes=64):
     """A file system of its own in a file, mounted; mounting it again empties the kernel's caches of it."""
     image = f"{where}/{label or 'disk'}.img"
     mount = Path(where, label or "disk")
     mount.mkdir()
     with open(image, "wb") as file:
-        file.truncate(64 << 20)
-    subprocess.run([f"mkfs.{kind}", "-q", image], check=True)
+        file.truncate(megabytes << 20)
+    subprocess.run([f"mkfs.{kind}", "-q", image], check=True, stdout=subprocess.DEVNULL)
 
     def again(unmount=True):
         if unmount:
@@ -281,6 +283,114 @@ def many_questions_at_once_are_answered():
             with Asker() as asker:
                 assert asker.ask(line) == f"1 named {export}/a.txt\n".encode()
         assert namesd.process.poll() is None
+
+
+@tap.test
+def answers_leave_before_all_questions_are_answered():
+    """NAM-02: given 64 questions that each take a search through a directory of 65,000 names, the first answer is there before the
+    last is found. The daemon cuts off a namer that answers nothing for 2 s."""
+    with folder("big") as export, Namesd(export, options=("--search", "0")), Asker() as asker:
+        for i in range(65000):
+            os.close(os.open(f"{export}/big/{i}", os.O_CREAT))
+        questions = b"".join(b"path %d %s\n" % (i, unfs3(f"{export}/big/{i * 1000}", generation=7).hex().encode()) for i in range(64))
+        asker.socket.sendall(questions)
+        answers = asker.socket.recv(1 << 20)
+        assert 0 < answers.count(b"\n") < 64, answers
+        while answers.count(b"\n") < 64:
+            answers += asker.socket.recv(1 << 20)
+        assert answers == b"".join(b"%d unknown\n" % i for i in range(64)), answers
+
+
+@contextlib.contextmanager
+def tmpfs(where):
+    """Handles of its files are not inode and generation, so that files are found by their directories alone."""
+    where.mkdir()
+    netns.run("mount", "-t", "tmpfs", "tmpfs", where)
+    try:
+        yield where
+    finally:
+        netns.run("umount", where)
+
+
+@tap.test
+def each_export_of_a_file_system_is_descended_into():
+    """NAM-02: a handle of unfs3 leads to a file in the third export of one file system at the first question, without a search."""
+    with folder() as where, tmpfs(where / "t") as mount:
+        for name in ("one", "two", "three"):
+            (mount / name / "way").mkdir(parents=True)
+        path = mount / "three/way/f.txt"
+        path.touch()
+        with Namesd(*(mount / name for name in ("one", "two", "three"))), Asker() as asker:
+            assert asker.ask(b"path 1 " + unfs3(path).hex().encode() + b"\n") == f"1 named {path}\n".encode()
+
+
+@tap.test
+def a_covered_directory_has_no_name_of_another():
+    """NAM-02: of two file systems with the same inodes (a disk and its clone), one has the directory under a mount point, where it
+    has no name. It does not get the name of its twin."""
+    with folder() as where, disk(where, label="p") as (p, again):
+        (p / "d").mkdir()
+        (p / "d/f.txt").touch()
+        netns.run("umount", p)
+        subprocess.run(["cp", f"{p}.img", f"{where}/q.img"], check=True)
+        again(unmount=False)
+        q = where / "q"
+        q.mkdir()
+        netns.run("mount", "-o", "loop", f"{q}.img", q)
+        try:
+            directory, file = nfsd(p / "d", 1), nfsd(p / "d/f.txt", 1)
+            os.stat(q / "d/f.txt")  # the kernel has seen the twin's directory
+            netns.run("mount", "-t", "tmpfs", "tmpfs", p / "d")
+            try:
+                for handle in (directory, file):
+                    assert resolve(handle, p, options=("--search", "0")) is None
+                    assert resolve(handle, p, q, options=("--search", "0")) is None
+                    assert resolve(handle, q, options=("--search", "0")), "alone it is known"
+            finally:
+                netns.run("umount", p / "d")
+        finally:
+            netns.run("umount", q)
+
+
+@tap.test
+def a_link_in_the_place_of_an_export_shows_nothing_outside():
+    """NAM-02: the export is renamed and a symbolic link to another directory put in its place, between two looks at the exports: no
+    file outside gets a name inside. (At the next look the link is what the operator configured.)"""
+    with folder("in/a.txt", "out/b.txt") as where, Namesd(where / "in") as namesd, Asker() as asker:
+        def ask(handle):
+            return asker.ask(b"path 1 " + handle.hex().encode() + b"\n").decode()
+
+        inside, outside = ganesha(where / "in/a.txt"), ganesha(where / "out/b.txt")
+        assert ask(inside) == f"1 named {where}/in/a.txt\n"
+        os.rename(where / "in", where / "moved")
+        (where / "in").symlink_to("out")
+
+        def told():
+            answer = ask(outside)
+            assert not answer.startswith(f"1 named {where}/in"), answer
+            return answer == f"1 named {where}/out/b.txt\n"
+
+        wait_until(told, "the link is what is configured")
+        assert namesd.process.poll() is None
+
+
+@tap.test
+def generations_of_other_file_systems_are_compared():
+    """NAM-02: a handle of unfs3 with the generation of an earlier file has no name, on XFS and btrfs as on ext4."""
+    kinds = [kind for kind in ("xfs", "btrfs") if shutil.which(f"mkfs.{kind}")]
+    with folder() as where:
+        for kind in kinds:
+            with disk(where, kind, label=kind, megabytes=512) as (mount, _):
+                path = mount / "f.txt"
+                path.touch()
+                with open(path) as file:
+                    room = bytearray(8)
+                    fcntl.ioctl(file, 0x80087601, room)  # FS_IOC_GETVERSION, as unfs3 asks
+                    generation = struct.unpack_from("<I", room)[0]
+                assert resolve(unfs3(path, generation=generation), mount) == str(path), kind
+                assert resolve(unfs3(path, generation=generation ^ 1), mount) is None, kind
+    if len(kinds) < 2:
+        raise Skip("no mkfs.xfs or mkfs.btrfs")
 
 
 @tap.test

@@ -69,6 +69,7 @@ SUITES = {
     "standby": ["pg-lease", "pg-takeover", "pg-standby"],
     "admin": ["admin", "rest", "access", "hostile_admin", "sorting"],
     "ctl": ["ctl", "keep"],
+    "keeper": ["keeper_ranges", "keeper_protocol", "keeper_confine", "keeper", "hostile_keeper"],
     "namesd": ["unit/namesd", "interop/namesd"],
     "daemon": ["config", "process", "metrics", "troubles"],
 }

@@ -48,6 +48,25 @@ static void reads_ganesha(void **state)
     assert_int_equal(out[0].fid.len, 12);
 }
 
+/* NAM-02: ext4, XFS and btrfs write the generation into their handles, tmpfs in a form of its own.
+ */
+static void generations_are_found(void **state)
+{
+    static const uint8_t FID[20] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                    11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+    uint64_t generation = 0;
+
+    (void)state;
+    assert_true(hf_handle_generation(0x01, hf_bytes(FID, 8), &generation));
+    assert_int_equal(generation, 0x08070605);
+    assert_true(hf_handle_generation(0x81, hf_bytes(FID, 12), &generation));
+    assert_int_equal(generation, 0x0c0b0a09);
+    assert_true(hf_handle_generation(0x4d, hf_bytes(FID, 20), &generation));
+    assert_int_equal(generation, 0x14131211);
+    assert_false(hf_handle_generation(0x01, hf_bytes(FID, 12), &generation));
+    assert_false(hf_handle_generation(0x02, hf_bytes(FID, 8), &generation));
+}
+
 /* Each kind of fsid and each width of the type, as FSAL_VFS writes them. */
 static void reads_every_form_of_ganesha(void **state)
 {
@@ -386,6 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_ganesha),
+        cmocka_unit_test(generations_are_found),
         cmocka_unit_test(reads_every_form_of_ganesha),
         cmocka_unit_test(reads_nfsd),
         cmocka_unit_test(reads_real_nfsd),
