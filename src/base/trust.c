@@ -5,7 +5,7 @@
 
 const struct hf_trust_rights hf_trust_rights[HF_TRUST_LEVELS] = {
     [HF_TRUST_NOTHING] = {.name = "nothing",
-                          .calls_out = 2,
+                          .bytes_out = HF_TRUST_ANSWER_FACTOR,
                           .has_quota = true,
                           .monitors = HF_MONITORS_US},
     [HF_TRUST_ANSWERED] = {.name = "answered", .has_quota = true, .monitors = HF_MONITORS_US},

@@ -36,7 +36,8 @@ enum hf_trust_monitors {
 
 struct hf_trust_rights {
     const char *name;
-    unsigned calls_out; /* bytes of outgoing calls for each byte that came by UDP; 0: no bound */
+    unsigned bytes_out; /* bytes that calls and answers by UDP may have for each byte that came by
+                           UDP (rpc/credit.h); 0: no bound on calls */
     bool has_quota; /* connections, calls, clients, locks and turns of its account are bounded */
     bool restarts;  /* its notice of its own restart is believed without a question (SEC-04) */
     bool speaks_for_hosts; /* may say that another host, or this service, has restarted */
@@ -45,8 +46,7 @@ struct hf_trust_rights {
 
 /*
  * An answer by UDP has at most so many times the size of its question, whatever the peer has shown:
- * the question may be forged all the same. An answer to a question that also leads to outgoing
- * calls is not longer than the question; with calls_out, that is three times as well (SEC-03).
+ * the question may be forged all the same (SEC-03).
  */
 enum { HF_TRUST_ANSWER_FACTOR = 3 };
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -84,48 +85,31 @@ static const int ALLOWED[] = {
     /* the socket, and waiting */
     CALL(accept4), CALL(sendto), CALL(recvfrom), CALL(poll), CALL(ppoll), CALL(shutdown),
     /* memory, time, signals, the end */
-    CALL(mmap), CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(futex),
-    CALL(clock_gettime), CALL(gettimeofday), CALL(getrandom), CALL(rt_sigaction),
-    CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(restart_syscall), CALL(sched_yield),
-    CALL(getpid), CALL(gettid), CALL(exit), CALL(exit_group)};
+    CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(futex), CALL(clock_gettime),
+    CALL(gettimeofday), CALL(getrandom), CALL(rt_sigaction), CALL(rt_sigprocmask),
+    CALL(rt_sigreturn), CALL(restart_syscall), CALL(sched_yield), CALL(getpid), CALL(gettid),
+    CALL(exit), CALL(exit_group)};
 
 #ifdef HF_INSTRUMENTED
 /* The leak check and coverage do things in the process that the program never does. */
-static const int FOR_INSTRUMENTS[] = {CALL(ptrace),
-                                      CALL(wait4),
-                                      CALL(clone),
-                                      CALL(kill),
-                                      CALL(prctl),
-                                      CALL(prlimit64),
-                                      CALL(mprotect),
-                                      CALL(tgkill),
-                                      CALL(ioctl),
-                                      CALL(getdents),
-                                      CALL(sigaltstack),
-                                      CALL(unlink),
-                                      CALL(execve),
-                                      CALL(fork),
-                                      CALL(vfork),
-                                      CALL(personality),
-                                      CALL(process_vm_readv),
-                                      CALL(getuid),
-                                      CALL(geteuid),
-                                      CALL(getgid),
-                                      CALL(getegid),
-                                      CALL(getppid),
-                                      CALL(sched_getaffinity),
-                                      CALL(dup),
-                                      CALL(ftruncate),
-                                      CALL(fchmod),
-                                      CALL(pipe2),
-                                      CALL(access),
-                                      CALL(getrusage),
-                                      CALL(sysinfo),
-                                      CALL(set_robust_list),
-                                      CALL(rseq),
-                                      CALL(getrlimit),
-                                      CALL(uname),
-                                      CALL(mkdir),
+static const int FOR_INSTRUMENTS[] = {CALL(mmap),        CALL(ptrace),
+                                      CALL(wait4),       CALL(clone),
+                                      CALL(kill),        CALL(prctl),
+                                      CALL(prlimit64),   CALL(mprotect),
+                                      CALL(tgkill),      CALL(ioctl),
+                                      CALL(getdents),    CALL(sigaltstack),
+                                      CALL(unlink),      CALL(execve),
+                                      CALL(fork),        CALL(vfork),
+                                      CALL(personality), CALL(process_vm_readv),
+                                      CALL(getuid),      CALL(geteuid),
+                                      CALL(getgid),      CALL(getegid),
+                                      CALL(getppid),     CALL(sched_getaffinity),
+                                      CALL(dup),         CALL(ftruncate),
+                                      CALL(fchmod),      CALL(pipe2),
+                                      CALL(access),      CALL(getrusage),
+                                      CALL(sysinfo),     CALL(set_robust_list),
+                                      CALL(rseq),        CALL(getrlimit),
+                                      CALL(uname),       CALL(mkdir),
                                       CALL(rename)};
 static const uint32_t OTHERWISE = SCMP_ACT_KILL_PROCESS;
 #else
@@ -152,6 +136,9 @@ static int confine_system_calls(void)
     rv = add_each(filter, ALLOWED, HF_COUNT_OF(ALLOWED));
     if (rv == 0)
         rv = add_each(filter, FOR_INSTRUMENTS, HF_COUNT_OF(FOR_INSTRUMENTS));
+    if (rv == 0) /* memory, but none that can be executed: all code is loaded by now */
+        rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(mmap), 1,
+                              SCMP_CMP(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
     if (rv == 0) /* FS_IOC_GETFSUUID */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1,
                               SCMP_CMP(1, SCMP_CMP_EQ, _IOR(0x15, 0, uint8_t[17])));

@@ -117,12 +117,14 @@ uint64_t callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *aw
     return 0;
 }
 
-void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from)
+void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from, bool took)
 {
     struct outcall *outcall = outcall_find(nlm, id);
 
     if (!outcall || !outcall->msg || !hf_addr_same_host(&outcall->to, from))
         return;
+    if (took)
+        hf_rpc_client_took_lock(nlm->client, &outcall->to);
     outcall->answered = true;
     hf_service_let_go(nlm->service, id);
 }
@@ -141,21 +143,25 @@ static enum hf_call_outcome failure_of(const struct hf_rpc_response *response)
     return response->tried ? HF_CALL_UNSENT : HF_CALL_UNTRIED;
 }
 
-static enum hf_call_outcome outcome_of(const struct outcall *outcall,
-                                       const struct hf_rpc_response *response)
+/* The NLM status in the answer; -1 if it cannot be read. */
+static int stat_of(const struct outcall *outcall, const struct hf_rpc_response *response)
 {
     char cookie[LM_MAXNETOBJ];
     nlm4_res res4 = {.cookie = {0, cookie}};
     nlm_res res3 = {.cookie = {0, cookie}};
-    int stat;
 
     if (outcall->v4 && xdr_nlm4_res(response->results, &res4))
-        stat = (int)res4.stat.stat;
-    else if (!outcall->v4 && xdr_nlm_res(response->results, &res3))
-        stat = (int)res3.stat.stat;
-    else
-        return HF_CALL_FAILED;
+        return (int)res4.stat.stat;
+    if (!outcall->v4 && xdr_nlm_res(response->results, &res3))
+        return (int)res3.stat.stat;
+    return -1;
+}
+
+static enum hf_call_outcome outcome_of(int stat, bool repeated)
+{
     switch (stat) {
+    case -1:
+        return HF_CALL_FAILED;
     case NLM4_GRANTED:
         return HF_CALL_ACCEPTED;
     case NLM4_DENIED_GRACE_PERIOD:
@@ -163,7 +169,7 @@ static enum hf_call_outcome outcome_of(const struct outcall *outcall,
     default:
         /* Sent twice in this attempt: a denial may answer the second copy of a call whose first was
          * accepted, as with a second attempt (core/wait/grant.c). */
-        return response->repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
+        return repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
     }
 }
 
@@ -173,13 +179,14 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
     struct hf_nlm *nlm = outcall->nlm;
     enum hf_call_outcome outcome = failure_of(response);
     int error = response->error;
+    int stat = error == 0 && !outcall->msg ? stat_of(outcall, response) : -1;
 
     hf_histogram_observe(&nlm->callbacks_ns, (uint64_t)response->elapsed_ms * 1000000);
     if (error == 0 && outcall->msg)
         error = HF_ETIMEDOUT; /* the answer would be a GRANTED_RES, which has not come in time */
     else if (error == 0)
-        outcome = outcome_of(outcall, response);
-    if (outcome == HF_CALL_ACCEPTED && !response->repeated)
+        outcome = outcome_of(stat, response->repeated);
+    if (stat == NLM4_GRANTED)
         hf_rpc_client_took_lock(nlm->client, &outcall->to);
     if (error == 0 && outcome == HF_CALL_FAILED)
         error = HF_EFORMAT;

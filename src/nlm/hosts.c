@@ -101,7 +101,7 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
          */
         hf_core_granted_res(nlm->service->core, hf_service_now(nlm->service), &peer, id,
                             a->stat.stat == NLM4_GRANTED || callback_is_repeated(nlm, id));
-        callback_answered(nlm, id, &call->peer);
+        callback_answered(nlm, id, &call->peer, a->stat.stat == NLM4_GRANTED);
     }
     hf_rpc_reply_void(call);
 }

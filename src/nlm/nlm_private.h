@@ -118,8 +118,9 @@ uint64_t callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *aw
 /* Of the attempt under way, a second copy was sent: a denial may answer that one. */
 bool callback_is_repeated(const struct hf_nlm *nlm, uint64_t id);
 
-/* A GRANTED_RES from this address: it answers only a GRANTED_MSG that we sent there. */
-void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from);
+/* A GRANTED_RES from this address: it answers only a GRANTED_MSG that we sent there. took: it says
+ * that the client has taken the lock. */
+void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from, bool took);
 
 /* Forgets the calls under way; the RPC client that made them is closed already. */
 void callbacks_del(struct hf_nlm *nlm);

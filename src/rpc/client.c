@@ -164,6 +164,15 @@ static struct hf_portcache_key port_key(const struct hf_rpc_outcall *call)
                                      call->call_args.vers, call->wanted};
 }
 
+/*
+ * rpcbind has named the port in this very call, which was paid from a credit: the next attempt must
+ * not pay for another search.
+ */
+static bool is_port_new(const struct hf_rpc_outcall *call)
+{
+    return call->on_trial && call->phase == PHASE_CALL && !call->hinted;
+}
+
 static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
 {
     bool shut = error < 0 && !hf_rpc_gate_is_open(call->client->gate);
@@ -179,7 +188,7 @@ static void finish(struct hf_rpc_outcall *call, int error, XDR *results)
     hf_rpc_done done = call->done;
     void *ctx = call->ctx;
 
-    if (error < 0 && call->begun && call->call_args.remember_port) {
+    if (error < 0 && call->begun && call->call_args.remember_port && !is_port_new(call)) {
         struct hf_portcache_key key = port_key(call);
         hf_portcache_forget(&call->client->ports, &key);
     }
@@ -300,8 +309,6 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
     XDR xdr;
 
     hf_lanes_answered(call);
-    if (call->on_trial && call->phase == PHASE_CALL)
-        hf_credit_came(hf_rpc_server_credits(call->client->server), &call->to, message.len);
     if (rv == 0 && call->phase == PHASE_CALL && call->call_args.also) {
         begin_second(call);
         return;

@@ -22,8 +22,8 @@ enum {
     UDP_SOCKETS = 4,         /* kinds of sockets: IPv4 and IPv6, any port and reserved port */
     UDP_PORTS = 8,           /* of each kind, */
     UDP_PORT_MS = 20 * 1000, /* each for so long */
-    TRIAL_SENDS = 2,         /* datagrams of one exchange on trial, if there is credit for them */
-    TRIAL_MS = 1500,         /* and how long its answer is waited for */
+    TRIAL_SENDS = 3,         /* datagrams of one exchange on trial, if there is credit for them */
+    TRIAL_MS = 2000,         /* and how long its answer is waited for */
 };
 
 enum phase {

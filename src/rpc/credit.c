@@ -45,10 +45,18 @@ static struct hf_credit *get(struct hf_credits *credits, const struct hf_addr *h
 void hf_credit_came(struct hf_credits *credits, const struct hf_addr *host, size_t size)
 {
     struct hf_credit *credit = get(credits, host);
-    size_t sum =
-        credit->bytes + hf_trust_rights[HF_TRUST_NOTHING].calls_out * (size + HF_CREDIT_HEADERS);
+    size_t more = hf_trust_rights[HF_TRUST_NOTHING].bytes_out * (size + HF_CREDIT_HEADERS);
+    int64_t sum = credit->bytes + (int64_t)more;
 
-    credit->bytes = sum < HF_CREDIT_MAX ? (uint32_t)sum : HF_CREDIT_MAX;
+    credit->bytes = sum < HF_CREDIT_MAX ? (int32_t)sum : HF_CREDIT_MAX;
+}
+
+void hf_credit_answered(struct hf_credits *credits, const struct hf_addr *host, size_t size)
+{
+    struct hf_credit *credit = find(credits, host);
+
+    if (credit)
+        credit->bytes -= (int32_t)(size + HF_CREDIT_HEADERS);
 }
 
 void hf_credit_shown(struct hf_credits *credits, const struct hf_addr *host, uint64_t now_ms)
@@ -69,10 +77,10 @@ enum hf_trust hf_credit_trust(const struct hf_credits *credits, const struct hf_
 bool hf_credit_spend(struct hf_credits *credits, const struct hf_addr *host, size_t size)
 {
     struct hf_credit *credit = find(credits, host);
-    size_t price = size + HF_CREDIT_HEADERS;
+    int32_t price = (int32_t)(size + HF_CREDIT_HEADERS);
 
     if (!credit || credit->bytes < price)
         return false;
-    credit->bytes -= (uint32_t)price;
+    credit->bytes -= price;
     return true;
 }

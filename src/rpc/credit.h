@@ -1,10 +1,13 @@
 /*
  * What we owe the senders of datagrams (SEC-03). The source address of a datagram may be forged,
  * and our outgoing calls to it would make us an amplifier against the host that has it. So each
- * address has a credit: what has come from there, times the factor of its trust (base/trust.h). A
- * datagram of ours that a datagram of the peer has provoked is paid from it, or is not sent.
- * Answers to our calls count as well: their transaction ids cannot be guessed, so they are the
- * peer's own bytes.
+ * address has an account, as QUIC has (RFC 9000, section 8.1): for each byte that has come from
+ * there, three may go there (base/trust.h). Requests count, and so do answers to our questions:
+ * their transaction ids cannot be guessed, so they are the peer's own bytes. All that we send is
+ * charged at its size; a call that a datagram has provoked is sent only if the account has enough.
+ *
+ * So an honest client pays by one LOCK for the search of its port and for its GRANTED, although
+ * some of these packets are lost and repeated; tests/hostile/test_hostile_udp.py says how many.
  *
  * An address from which a lock that we told of was taken needs no credit for an hour: only the host
  * that waits for a lock takes it.
@@ -32,8 +35,8 @@ enum {
 
 struct hf_credit {
     struct hf_addr host; /* family NONE: not in use */
-    uint32_t bytes;
-    uint64_t shown_ms; /* when it took a lock; 0: never */
+    int32_t bytes;       /* below 0: answers to requests whose credit was spent meanwhile */
+    uint64_t shown_ms;   /* when it took a lock; 0: never */
 };
 
 struct hf_credits {
@@ -41,8 +44,9 @@ struct hf_credits {
     struct hf_credit sets[HF_CREDIT_SETS][HF_CREDIT_WAYS];
 };
 
-/* A datagram of this size has come from there. */
+/* A datagram of this size has come from there; an answer to a request has gone there. */
 void hf_credit_came(struct hf_credits *credits, const struct hf_addr *host, size_t size);
+void hf_credit_answered(struct hf_credits *credits, const struct hf_addr *host, size_t size);
 
 /* It has taken a lock that we told it of. */
 void hf_credit_shown(struct hf_credits *credits, const struct hf_addr *host, uint64_t now_ms);
@@ -51,7 +55,7 @@ void hf_credit_shown(struct hf_credits *credits, const struct hf_addr *host, uin
 enum hf_trust hf_credit_trust(const struct hf_credits *credits, const struct hf_addr *host,
                               uint64_t now_ms);
 
-/* Pays for a datagram of this size; false if the credit is too small. */
+/* Pays for a call of this size; false if the credit is too small. */
 bool hf_credit_spend(struct hf_credits *credits, const struct hf_addr *host, size_t size);
 
 #endif

@@ -253,6 +253,13 @@ static uint8_t *reply_room(struct hf_rpc_call *call, size_t size)
     return call->server->scratch; /* the connection is closed; the answer is kept for a repeat */
 }
 
+static void answer_datagram(struct hf_rpc_call *call, size_t len)
+{
+    hf_udp_queue(call->udp, &call->peer, &call->local, len, NULL);
+    if (!hf_addr_is_loopback(&call->peer))
+        hf_credit_answered(&call->server->credits, &call->peer, len);
+}
+
 static void reply_commit(struct hf_rpc_call *call, const uint8_t *room, size_t len)
 {
     if (call->dup)
@@ -260,7 +267,7 @@ static void reply_commit(struct hf_rpc_call *call, const uint8_t *room, size_t l
     if (call->conn)
         hf_rpc_conn_commit(call->conn, len);
     else if (call->udp)
-        hf_udp_queue(call->udp, &call->peer, &call->local, len, NULL);
+        answer_datagram(call, len);
     call_del(call);
 }
 

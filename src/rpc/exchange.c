@@ -86,6 +86,8 @@ static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_por
         return; /* late, or not an answer to any of our calls */
     if (call->udp != udp || !hf_addr_equal(&call->to, peer))
         return; /* not from the address, or to the port, of the call: possibly forged */
+    if (udp && call->on_trial) /* what comes to the port we serve on has been counted there */
+        hf_credit_came(hf_rpc_server_credits(client->server), peer, datagram.len);
     hf_rpc_outcall_answered(call, datagram);
 }
 

@@ -156,7 +156,7 @@ bool hf_rpc_server_needs_credit(const struct hf_rpc_server *server, const struct
     enum hf_trust trust = hf_credit_trust(&server->credits, peer, uv_now(server->config.loop));
 
     /* Addresses of loopback cannot be forged: the kernel drops such packets from outside. */
-    return hf_trust_rights[trust].calls_out != 0 && !hf_addr_is_loopback(peer);
+    return hf_trust_rights[trust].bytes_out != 0 && !hf_addr_is_loopback(peer);
 }
 
 struct hf_credits *hf_rpc_server_credits(struct hf_rpc_server *server)

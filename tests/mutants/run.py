@@ -60,6 +60,7 @@ SUITES = {
     "config": ["config"],
     "addresses": ["addresses"],
     "rpc": ["message", "marking", "dupcache", "rpc_server", "rpc_client", "wire", "bad_input", "hostile_rpc"],
+    "udp": ["hostile_udp"],
     "rpcbind": ["rpcbind", "hostile_rpcbind"],
     "nlm": [*SEEDS, "nlm_bad", "nlm_wire"],
     "nsm": [*SEEDS, "nsm_requests", "nsm_notices", "metrics", "hostile_notices"],
