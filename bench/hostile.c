@@ -315,8 +315,10 @@ static void print_result(const struct shape *shape, uint64_t all_ns, uint64_t on
     printf("{\"shape\": \"%s\", \"text\": \"%s\"", shape->name, shape->text);
     print_phase("quiet", &measured[QUIET]);
     print_phase("attacked", &measured[ATTACKED]);
-    printf(", \"sent\": %" PRIu64 ", \"cost_us\": %.1f, \"at_once_us\": %.1f, \"answers\": [",
-           job.attack.sent, (double)all_ns / 1e3, (double)once_ns / 1e3);
+    printf(", \"sent\": %" PRIu64 ", \"lists\": %lu, \"bytes_sent\": %" PRIu64
+           ", \"bytes_back\": %" PRIu64 ", \"cost_us\": %.1f, \"at_once_us\": %.1f, \"answers\": [",
+           job.attack.sent, atomic_load(&job.attack.lists), job.attack.bytes_sent,
+           job.attack.bytes_back, (double)all_ns / 1e3, (double)once_ns / 1e3);
     for (unsigned i = 0; i <= STATS; i++)
         printf("%s%" PRIu64, i ? ", " : "", answers[i]);
     puts("]}");

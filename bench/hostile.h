@@ -1,6 +1,6 @@
 /*
  * One host attacks while another locks and unlocks: hostile.c says when and measures,
- * hostile_shapes.c says with what, hostile_wire.c carries it.
+ * hostile_shapes.c and hostile_crowds.c say with what, hostile_wire.c carries it.
  */
 #ifndef HF_BENCH_HOSTILE_H
 #define HF_BENCH_HOSTILE_H
@@ -24,6 +24,7 @@ enum {
     PROC_SIMU_CRASH = 5, /* of NSM */
     STAT_GRANTED = 0,
     STATS = 10, /* answers that NLM knows */
+    ADMIN_PORT = 8049,
 };
 
 /* A request; what it does not set is zero. The owner's number makes its handle and its svid. */
@@ -40,6 +41,7 @@ struct request {
 struct peer {
     int fd;
     bool udp;
+    bool broken;      /* the server has closed the connection, or takes nothing more */
     const char *name; /* of its host */
     uint32_t xid;
     unsigned pending; /* requests without an answer */
@@ -62,16 +64,23 @@ _Noreturn void die(const char *what);
 /* From a reserved port, as kernels do. -1 or NULL if the server does not accept the connection. */
 int connect_from(const char *from, const char *to, bool udp);
 struct peer *peer_new(const char *from, const char *to, bool udp, const char *name);
+struct peer *peer_new_from_any_port(const char *to, const char *name); /* as a user has it */
 void peer_del(struct peer *p);
 bool peer_has_room(const struct peer *p);
 void peer_put(struct peer *p, const struct request *request);
 void peer_flush(struct peer *p); /* in one write, if there is room */
 void peer_drain(struct peer *p); /* waits for all answers */
 bool peer_has_answer(const struct peer *p);
+
+/* For connections whose answers do not matter: false, and broken, if not all could be written in a
+ * while; and what has come is thrown away. */
+bool peer_try_flush(struct peer *p);
+void peer_discard(struct peer *p);
 unsigned peer_ask(struct peer *p, const struct request *request); /* the NLM status */
 
-/* A host that takes every packet to its portmapper and answers none. */
-void be_silent(const char *address);
+/* A host that takes every packet to its portmapper and answers none. The socket of its datagrams.
+ */
+int be_silent(const char *address);
 
 /* ---- hostile_shapes.c ---- */
 
@@ -82,6 +91,8 @@ struct attack {
     struct peer *peers[16]; /* shape->connections of them */
     uint64_t next;          /* number of the next request */
     uint64_t sent;
+    uint64_t bytes_sent, bytes_back; /* by UDP, with headers, where the shape counts them */
+    atomic_ulong lists;              /* answers read to their end */
     atomic_bool stop;
 };
 
@@ -98,6 +109,13 @@ struct shape {
     bool grace;     /* the server is in its grace period, and the victim reclaims */
     bool silent;    /* the attacker's host answers no packet */
 };
+
+/* hostile_crowds.c */
+void local_user_run(struct attack *attack);
+void held_calls_run(struct attack *attack);
+void unproved_run(struct attack *attack);
+void lists_run(struct attack *attack);
+void sorted_lists_run(struct attack *attack);
 
 extern const struct shape shapes[];
 extern const size_t n_shapes;

@@ -439,5 +439,16 @@ const struct shape shapes[] = {
     {"messages", "9,000 TEST_MSG a second from a host that answers nothing", .run = messages_run,
      .silent = true},
     {"connections", "connections opened and closed", .run = connections_run},
+    {"local-user", "a user of the server's host: 600 connections, and clients that he invents",
+     .run = local_user_run},
+    {"held-calls", "17 addresses with UNLOCKs that wait for callbacks to silent hosts",
+     .run = held_calls_run},
+    {"unproved", "32 silent addresses by UDP: LOCKs that wait, and messages", .run = unproved_run},
+    {"lists",
+     "60 lists of 10,000 locks at once, as a user",
+     {{MANY, free_all_attack}},
+     .run = lists_run},
+    {"sorted-lists", "8 sorted lists of 10,000 locks, which go while they are read",
+     .run = sorted_lists_run},
 };
 const size_t n_shapes = sizeof(shapes) / sizeof(shapes[0]);

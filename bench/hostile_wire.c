@@ -97,6 +97,28 @@ struct peer *peer_new(const char *from, const char *to, bool udp, const char *na
     return p;
 }
 
+struct peer *peer_new_from_any_port(const char *to, const char *name)
+{
+    struct sockaddr_in addr = address(to, target.port);
+    struct timeval wait = {.tv_sec = 1};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct peer *p;
+
+    if (fd < 0)
+        die("socket");
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        close(fd);
+        return NULL;
+    }
+    p = calloc(1, sizeof(*p));
+    if (!p)
+        die("calloc");
+    p->fd = fd;
+    p->name = name;
+    return p;
+}
+
 void peer_del(struct peer *p)
 {
     close(p->fd);
@@ -185,6 +207,22 @@ void peer_flush(struct peer *p)
     p->out_len = 0;
 }
 
+bool peer_try_flush(struct peer *p)
+{
+    size_t sent = 0;
+    struct timeval wait = {.tv_usec = 100000};
+
+    setsockopt(p->fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+    while (!p->broken && sent < p->out_len) {
+        ssize_t n = send(p->fd, p->out + sent, p->out_len - sent, MSG_NOSIGNAL);
+
+        p->broken = n <= 0;
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    p->out_len = 0;
+    return !p->broken;
+}
+
 /* ---- answers ---- */
 
 static unsigned status_of(const uint8_t *reply, size_t len)
@@ -239,6 +277,17 @@ void peer_drain(struct peer *p)
     drain(p);
 }
 
+void peer_discard(struct peer *p)
+{
+    ssize_t n;
+
+    do
+        n = recv(p->fd, p->in, sizeof(p->in), MSG_DONTWAIT);
+    while (n > 0);
+    p->broken = n == 0 || (n < 0 && errno != EAGAIN);
+    p->pending = 0;
+}
+
 bool peer_has_answer(const struct peer *p)
 {
     struct pollfd fd = {.fd = p->fd, .events = POLLIN};
@@ -253,17 +302,19 @@ unsigned peer_ask(struct peer *p, const struct request *request)
     return drain(p);
 }
 
-void be_silent(const char *host)
+int be_silent(const char *host)
 {
-    static const int types[] = {SOCK_DGRAM, SOCK_STREAM};
+    static const int types[] = {SOCK_STREAM, SOCK_DGRAM};
+    int fd = -1;
 
     for (size_t i = 0; i < 2; i++) {
         struct sockaddr_in addr = address(host, 111);
-        int fd = socket(AF_INET, types[i], 0);
 
+        fd = socket(AF_INET, types[i], 0);
         if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
             die("bind to port 111");
         if (types[i] == SOCK_STREAM && listen(fd, 1) < 0)
             die("listen");
     }
+    return fd;
 }
