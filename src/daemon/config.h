@@ -57,6 +57,7 @@ struct hf_config {
     char name[HF_CONFIG_TEXT_MAX];
     struct hf_config_addresses listen;
     uint32_t port;
+    uint32_t busy_poll; /* microseconds */
     uint32_t programs;
     char user[HF_CONFIG_TEXT_MAX]; /* a name or number, "auto", or empty: stay */
     uint32_t confine;

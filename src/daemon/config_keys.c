@@ -13,6 +13,9 @@ const struct hf_config_key hf_config_keys[] = {
      .comment = "to become when started as root; auto: holdfast, if there is one; empty: stay"},
     {"server", "confine", CHOICE, AT(confine), "yes", .choices = "no|yes",
      .comment = "no: keep all privileges, to debug"},
+    {"server", "busy_poll", NUMBER, AT(busy_poll), "50", 0, 1000,
+     .comment = "microseconds to look for the next request before sleeping, if they come fast; 0: "
+                "never"},
     {"rpcbind", "mode", CHOICE, AT(rpcbind_mode), "auto", .choices = "system|embedded|none|auto",
      .comment = "auto: the system's if one answers, else embedded"},
     {"access", "allow", NETWORKS, AT(allow), "", .live = true,

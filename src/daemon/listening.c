@@ -165,6 +165,9 @@ int open_server(struct daemon *d)
         .work_ctx = d,
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
         .stall_ms = HF_RPC_STALL_MS_DEFAULT,
+        /* The only processor is the client's, or the store's, as long as there is nothing to do. */
+        .busy_poll_ns =
+            uv_available_parallelism() > 1 ? d->options->config.busy_poll * UINT64_C(1000) : 0,
         .timed = hf_administration_wanted(&d->options->config),
         .gate = d->clustered ? &d->cluster.gate : NULL,
         .bind = d->options->config.cluster_addresses.n > 0 ? HF_BIND_ABSENT : HF_BIND_EXACTLY,

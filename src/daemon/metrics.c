@@ -295,6 +295,10 @@ static void expose_rpc(const struct hf_rpc_counters *c, struct hf_exposition *ou
                     (double)c->connections);
     hf_expose_counter(out, "holdfast_rpc_connections_accepted_total", "TCP connections taken.",
                       c->accepted);
+    hf_expose_family(out, "holdfast_rpc_busy_poll_seconds_total", "counter",
+                     "Time spent looking for the next request instead of sleeping.");
+    hf_expose_real(out, "holdfast_rpc_busy_poll_seconds_total", NULL,
+                   (double)c->busy_poll_ns / 1e9);
     expose_labelled(out, "holdfast_rpc_connections_closed_total", "TCP connections closed by us.",
                     "reason", closed, HF_COUNT_OF(closed));
 }

@@ -59,6 +59,20 @@ static void continue_accepting(struct hf_rpc_server *server)
     }
 }
 
+/* Whether the loop shall look for more input before it sleeps (RPC-04). */
+static bool looks_on(struct hf_rpc_server *server)
+{
+    bool input = server->counters.calls != server->polled_calls;
+    bool on;
+
+    if (server->config.busy_poll_ns == 0)
+        return false;
+    on = hf_busy_poll_turn(&server->busy_poll, uv_hrtime(), input, server->n_calls > 0);
+    server->polled_calls = server->counters.calls;
+    server->counters.busy_poll_ns = server->busy_poll.looked_ns;
+    return on;
+}
+
 /* Begins a turn: serves the input left over from the last one, and writes what is answered. */
 static void on_prepare(uv_prepare_t *handle)
 {
@@ -75,7 +89,7 @@ static void on_prepare(uv_prepare_t *handle)
     flush(server);
     /* Also for one turn after the last of it: requests served just now may have changes to commit,
      * and the engine has ended its part of this turn already. */
-    if (waited)
+    if (looks_on(server) || waited)
         uv_idle_start(&server->idle, on_idle);
     else
         uv_idle_stop(&server->idle);
@@ -115,6 +129,7 @@ int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_s
         server->config.max_unread = HF_RPC_UNREAD_DEFAULT;
     server->credits.key = config->hash_key;
     server->diag_fd = hf_sockdiag_open();
+    hf_busy_poll_init(&server->busy_poll, config->busy_poll_ns);
     if (hf_rpc_hosts_init(&server->hosts, &config->hash_key, config->alloc) < 0)
         goto err_server;
     if (hf_dupcache_init(&server->dups, &config->hash_key, config->alloc, on_dups_emptied, server) <

@@ -70,7 +70,8 @@ struct hf_rpc_server_config {
     uint64_t idle_ms;  /* an idle connection is closed after this time */
     uint64_t stall_ms; /* a connection in the middle of a record, or with unread answers, is closed
                           after this time */
-    bool timed;        /* record when each call arrives, for metrics */
+    uint64_t busy_poll_ns; /* so long it looks for input before it sleeps (busy_poll.h); 0: never */
+    bool timed;            /* record when each call arrives, for metrics */
     const struct hf_rpc_gate *gate; /* NULL: always open; outlives the server */
     enum hf_bind bind;              /* ABSENT: listen on addresses that may come and go */
 };
@@ -97,9 +98,10 @@ struct hf_rpc_counters {
     uint64_t connections;    /* open now */
     uint64_t gave_way;       /* slices that ended before their input did */
     uint64_t denied;         /* connections and datagrams refused by the access rules */
-    uint64_t over_quota; /* connections closed, and requests dropped, by a quota for their host */
-    uint64_t too_costly; /* datagrams dropped because their host's requests were expensive */
-    uint64_t too_long;   /* answers over UDP not sent because they were too long for the question */
+    uint64_t over_quota;   /* connections closed, and requests dropped, by a quota for their host */
+    uint64_t too_costly;   /* datagrams dropped because their host's requests were expensive */
+    uint64_t busy_poll_ns; /* time spent looking for input instead of sleeping */
+    uint64_t too_long; /* answers over UDP not sent because they were too long for the question */
 };
 
 int hf_rpc_server_new(const struct hf_rpc_server_config *config, struct hf_rpc_server **out);

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/trust.h"
+#include "rpc/busy_poll.h"
 #include "rpc/credit.h"
 #include "rpc/dupcache.h"
 #include "rpc/host.h"
@@ -118,7 +119,9 @@ struct hf_rpc_server {
     struct hf_list waiting; /* connections with input that has to wait for the next turn */
     bool accept_waits;      /* listeners with connections that wait for the next turn */
     bool udp_waits;         /* and UDP sockets with such datagrams */
-    uv_idle_t idle;         /* active while input waits, so that the loop does not sleep */
+    uv_idle_t idle;         /* active while input waits or is looked for: the loop does not sleep */
+    struct hf_busy_poll busy_poll;
+    uint64_t polled_calls; /* counters.calls at the last look */
     struct hf_list listeners;
     struct hf_list conns;
     struct hf_list dirty;

@@ -131,7 +131,8 @@ def clock_reads(requests, *sets):
         file.write(bytes(8))
         file.flush()
         env = {"LD_PRELOAD": os.environ["HOLDFAST_COUNT_HRTIME"], "HOLDFAST_COUNT_FILE": file.name}
-        with Daemon(*sets, env=env), Locker("alpha.example", "192.0.2.1") as alpha:
+        # Busy polling reads the clock in each turn, whether requests are timed or not.
+        with Daemon("server.busy_poll=0", *sets, env=env), Locker("alpha.example", "192.0.2.1") as alpha:
             alpha.lock(b"file")
             before = struct.unpack("=Q", Path(file.name).read_bytes())[0]
             for svid in range(requests):
@@ -184,6 +185,27 @@ def histograms_add_up():
         buckets = [(float(le.replace("+Inf", "inf")), float(value)) for le, value in re.findall(
             r'nlm_request_duration_seconds_bucket\{procedure="LOCK",le="([^"]+)"\} (\d+)', scrape())]
         assert buckets == sorted(buckets) and buckets[-1] == (float("inf"), 50)
+
+
+@tap.test
+def busy_polling_is_measured():
+    """RPC-04: given a client that asks again at once, the daemon looks for its next request instead of sleeping; when the
+    client is silent it sleeps again, and with busy_poll 0 it always does."""
+    def looked():
+        return float(re.search(r"^holdfast_rpc_busy_poll_seconds_total (\S+)", scrape(), re.M)[1])
+
+    def ask_often(client):
+        for _ in range(200):
+            client.lock(b"file")
+        return looked() > 0
+
+    with Daemon("server.busy_poll=1000", "locks.durable=no"), Locker("alpha.example", "192.0.2.1") as alpha:
+        if os.cpu_count() > 1:
+            wait_until(lambda: ask_often(alpha), "the daemon looks for input")
+        before = looked()
+        assert looked() == before, "it looks although nothing comes"
+    with Daemon("server.busy_poll=0", "locks.durable=no"), Locker("alpha.example", "192.0.2.1") as alpha:
+        assert not ask_often(alpha)
 
 
 @tap.test

@@ -1,0 +1,47 @@
+#include "rpc/busy_poll.h"
+
+void hf_busy_poll_init(struct hf_busy_poll *poll, uint64_t bound_ns)
+{
+    *poll = (struct hf_busy_poll){.bound_ns = bound_ns, .wanted = HF_BUSY_POLL_ROW};
+}
+
+/* Input has come after a gap in which there was nothing to do. */
+static void learn(struct hf_busy_poll *poll, uint64_t gap_ns)
+{
+    uint64_t is_short = poll->looking ? poll->bound_ns : HF_BUSY_POLL_SLEEP * poll->bound_ns;
+
+    poll->row = gap_ns <= is_short ? poll->row + 1 : 0;
+    if (!poll->looking)
+        return;
+    poll->looked_ns += gap_ns;
+    if (++poll->found >= HF_BUSY_POLL_FORGIVE)
+        poll->wanted = HF_BUSY_POLL_ROW;
+}
+
+static void miss(struct hf_busy_poll *poll, uint64_t gap_ns)
+{
+    poll->looked_ns += gap_ns;
+    poll->looking = false;
+    poll->row = 0;
+    poll->found = 0;
+    if (poll->wanted < HF_BUSY_POLL_ROW_MAX)
+        poll->wanted *= 2;
+}
+
+bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, bool waits)
+{
+    uint64_t gap_ns = poll->idle_ns ? now_ns - poll->idle_ns : 0;
+
+    if (input && poll->idle_ns)
+        learn(poll, gap_ns);
+    if (waits) {
+        poll->idle_ns = 0;
+        poll->looking = false;
+    } else if (input || !poll->idle_ns) { /* or the last request that waited is answered */
+        poll->idle_ns = now_ns;
+        poll->looking = poll->bound_ns > 0 && poll->row >= poll->wanted;
+    } else if (poll->looking && gap_ns >= poll->bound_ns) {
+        miss(poll, gap_ns);
+    }
+    return poll->looking;
+}

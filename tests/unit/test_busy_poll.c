@@ -1,0 +1,148 @@
+/* Busy polling (RPC-04): when the server looks for input before it sleeps, and when it gives up. */
+#include "rpc/busy_poll.h"
+#include "unit.h"
+
+enum { US = 1000, BOUND = 50 * US };
+
+static struct hf_busy_poll bp;
+static uint64_t now;
+
+static int setup(void **state)
+{
+    (void)state;
+    hf_busy_poll_init(&bp, BOUND);
+    now = 1;
+    assert_false(hf_busy_poll_turn(&bp, now, false, false));
+    return 0;
+}
+
+/* One request, that arrives so long after the last. */
+static bool request(uint64_t gap)
+{
+    now += gap;
+    return hf_busy_poll_turn(&bp, now, true, false);
+}
+
+static bool nothing(uint64_t pause)
+{
+    now += pause;
+    return hf_busy_poll_turn(&bp, now, false, false);
+}
+
+static void row(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        (void)request(HF_BUSY_POLL_SLEEP * BOUND);
+}
+
+static void a_row_of_short_gaps_begins_it(void **state)
+{
+    (void)state;
+    row(HF_BUSY_POLL_ROW - 1);
+    assert_false(bp.looking);
+    assert_true(request(HF_BUSY_POLL_SLEEP * BOUND));
+    assert_true(nothing(BOUND - 1));
+    assert_true(request(0));
+    assert_int_equal(bp.looked_ns, BOUND - 1);
+}
+
+static void one_long_gap_begins_the_row_again(void **state)
+{
+    (void)state;
+    row(HF_BUSY_POLL_ROW - 1);
+    assert_false(request(HF_BUSY_POLL_SLEEP * BOUND + 1));
+    row(HF_BUSY_POLL_ROW - 1);
+    assert_false(bp.looking);
+    assert_true(request(1));
+}
+
+/* A client that sends a hundred requests a second. */
+static void a_client_now_and_then_costs_nothing(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10000; i++)
+        assert_false(request(10000 * US));
+    assert_int_equal(bp.looked_ns, 0);
+}
+
+static void a_look_ends_at_its_bound(void **state)
+{
+    (void)state;
+    row(HF_BUSY_POLL_ROW);
+    assert_false(nothing(BOUND));
+    assert_int_equal(bp.looked_ns, BOUND);
+    for (unsigned i = 0; i < 1000; i++) /* asleep, woken by a timer */
+        assert_false(nothing(BOUND / 2));
+    assert_int_equal(bp.looked_ns, BOUND);
+}
+
+/* Bursts that are just long enough to begin a look cost ever fewer looks. */
+static void misses_make_it_careful(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        row(HF_BUSY_POLL_ROW);
+        (void)nothing(1000 * BOUND);
+    }
+    assert_int_equal(bp.looked_ns, 1000 * BOUND); /* the first of them only */
+    assert_int_equal(bp.wanted, 2 * HF_BUSY_POLL_ROW);
+    for (unsigned i = 0; i < 20; i++) {
+        row(1 + bp.wanted); /* the gap before the first was long */
+        assert_true(bp.looking);
+        (void)nothing(1000 * BOUND);
+    }
+    assert_int_equal(bp.wanted, HF_BUSY_POLL_ROW_MAX);
+}
+
+static void success_forgives_misses(void **state)
+{
+    (void)state;
+    row(HF_BUSY_POLL_ROW);
+    (void)nothing(BOUND);
+    assert_int_equal(bp.wanted, 2 * HF_BUSY_POLL_ROW);
+    row(1 + 2 * HF_BUSY_POLL_ROW);
+    for (unsigned i = 0; i < HF_BUSY_POLL_FORGIVE; i++)
+        assert_true(request(BOUND / 4));
+    assert_int_equal(bp.wanted, HF_BUSY_POLL_ROW);
+}
+
+/* The store's thread, or the client that is called back, may need the processor. The gap counts
+ * from the answer on. */
+static void it_does_not_look_while_a_request_waits(void **state)
+{
+    (void)state;
+    row(HF_BUSY_POLL_ROW);
+    assert_true(bp.looking);
+    now += BOUND / 2;
+    assert_false(hf_busy_poll_turn(&bp, now, true, true));
+    assert_false(hf_busy_poll_turn(&bp, now + 1, false, true));
+    now += 100 * BOUND;
+    assert_true(nothing(0)); /* answered */
+    assert_true(request(BOUND / 2));
+    assert_int_equal(bp.looked_ns, BOUND);
+}
+
+static void a_bound_of_zero_switches_it_off(void **state)
+{
+    (void)state;
+    hf_busy_poll_init(&bp, 0);
+    for (unsigned i = 0; i < 10000; i++)
+        assert_false(request(1));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+    const struct CMUnitTest tests[] = {
+        TEST(a_row_of_short_gaps_begins_it),
+        TEST(one_long_gap_begins_the_row_again),
+        TEST(a_client_now_and_then_costs_nothing),
+        TEST(a_look_ends_at_its_bound),
+        TEST(misses_make_it_careful),
+        TEST(success_forgives_misses),
+        TEST(it_does_not_look_while_a_request_waits),
+        TEST(a_bound_of_zero_switches_it_off),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
