@@ -216,7 +216,7 @@ enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struc
     return status;
 }
 
-enum hf_keeper_status hf_files_make_writable(struct hf_file *file)
+enum hf_keeper_status hf_files_make_writable(struct hf_files *files, struct hf_file *file)
 {
     int fd;
 
@@ -234,6 +234,8 @@ enum hf_keeper_status hf_files_make_writable(struct hf_file *file)
     if (file->stored) {
         hf_kernel_unlock_all(file->fd);
         hf_store_remove(file);
+        hf_list_remove(&file->link);
+        hf_list_add_tail(&files->all, &file->link);
     }
     close(file->fd);
     file->fd = fd;

@@ -26,7 +26,7 @@ enum { HF_LET_GO_MAX = 16 };
 
 struct hf_file {
     struct hf_map_node node;
-    struct hf_list link;  /* of all files */
+    struct hf_list link;  /* of all files: those with a copy in systemd first (store.h) */
     struct hf_list waits; /* struct hf_wait, in the order in which they came */
     struct hf_ranges ranges;
     struct hf_keeper_identity identity;
@@ -79,7 +79,7 @@ enum hf_keeper_status hf_files_identify(struct hf_files *files, int64_t now_ms,
                                         struct hf_bytes handle, struct hf_keeper_identity *out);
 
 /* Makes sure that exclusive locks can be taken. No thread may wait in the file. */
-enum hf_keeper_status hf_files_make_writable(struct hf_file *file);
+enum hf_keeper_status hf_files_make_writable(struct hf_files *files, struct hf_file *file);
 
 /* Closes the file if nothing is held in it and nothing waits for it. */
 void hf_files_done(struct hf_files *files, struct hf_file *file);

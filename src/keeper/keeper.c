@@ -71,7 +71,7 @@ static enum hf_keeper_status change(struct hf_keeper *keeper, const struct hf_ke
         return hf_kernel_test(file->fd, part, holder) ? HF_KEEPER_CONFLICT : HF_KEEPER_OK;
     if (part->mode == HF_KEEPER_EXCLUSIVE && !file->writable) {
         hf_waits_interrupt(&keeper->waits, file, NULL);
-        status = hf_files_make_writable(file);
+        status = hf_files_make_writable(&keeper->files, file);
     }
     hf_waits_interrupt(&keeper->waits, file, part);
     if (status != HF_KEEPER_OK)

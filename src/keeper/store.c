@@ -26,6 +26,7 @@ static void name_of(const struct hf_file *file, char out[NAME_BYTES])
     out[0] = file->writable ? 'w' : 'r';
     out[1] = '-';
     hf_hex_encode(file->handle, file->handle_len, out + 2);
+    out[2 + 2 * file->handle_len] = '\0';
 }
 
 void hf_store_remove(struct hf_file *file)

@@ -225,7 +225,7 @@ static enum hf_keeper_status open_file(struct hf_waits *waits, struct hf_wait *w
     }
     if (wait->part.mode == HF_KEEPER_EXCLUSIVE && !wait->file->writable) {
         hf_waits_interrupt(waits, wait->file, NULL);
-        status = hf_files_make_writable(wait->file);
+        status = hf_files_make_writable(waits->files, wait->file);
     }
     return status;
 }

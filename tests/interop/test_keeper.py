@@ -5,8 +5,10 @@ import contextlib
 import fcntl
 import os
 import signal
+import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -338,6 +340,80 @@ def locks_end_with_the_keeper():
         with Keeper(keeper.export, path=keeper.path) as again, Daemon(again.path) as next_daemon:
             assert next_daemon.hello[2] != daemon.hello[2] and next_daemon.list() == []
         Path(keeper.path).touch()
+
+
+class PlayedSystemd:
+    """Keeps the descriptions that the keeper gives it (FDSTORE), and starts the next keeper with them."""
+
+    def __init__(self, where):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(f"{where}/notify")
+        self.socket.settimeout(20)
+        self.where = where
+        self.kept = {}
+
+    def hear(self):
+        """One message."""
+        text, ancillary, _, _ = self.socket.recvmsg(4096, 4096)
+        words = dict(line.split("=", 1) for line in text.decode().splitlines())
+        if words.get("FDSTORE") == "1":
+            (_, _, data), = ancillary
+            fd, = struct.unpack("=i", data)
+            assert words["FDNAME"] not in self.kept, "stored twice"
+            self.kept[words["FDNAME"]] = fd
+        if words.get("FDSTOREREMOVE") == "1":
+            os.close(self.kept.pop(words["FDNAME"]))
+        return words
+
+    def start(self, keeper):
+        """Gives all descriptions to the next process, as systemd does."""
+        names, fds = list(self.kept), [self.kept[name] for name in self.kept]
+        program = ("import os, sys\nn = int(sys.argv[1])\nfds = [os.dup(int(fd)) for fd in sys.argv[2:2 + n]]\n"
+                   "fds = [__import__('fcntl').fcntl(fd, 0, 1000) for fd in fds]\n"
+                   "for i, fd in enumerate(fds):\n    os.dup2(fd, 3 + i)\n    os.close(fd)\nos.closerange(3 + n, 900)\n"
+                   "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(n), LISTEN_FDNAMES=sys.argv[2 + n])\n"
+                   "os.execv(sys.argv[3 + n], sys.argv[3 + n:])\n")
+        keeper.command = [sys.executable, "-c", program, str(len(fds)), *map(str, fds), ":".join(names), *keeper.command]
+        keeper.pass_fds = fds
+        keeper.environment = {"NOTIFY_SOCKET": f"{self.where}/notify"}
+        return keeper
+
+
+@tap.test
+def systemd_keeps_the_locks_over_a_crash():
+    """COH-04: files that stay locked are kept by systemd. The keeper is killed: no program gets in. The next one has the same locks and
+    can release them; what is released is not kept any longer."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-keeper-") as where:
+        paths = [Path(where, f"file{i}") for i in range(3)]
+        for path in paths:
+            path.touch()
+        handles = [ganesha(path) for path in paths]
+        systemd = PlayedSystemd(where)
+        with Outside(paths[0]) as writer, Outside(paths[1]) as reader:
+            with systemd.start(Keeper(where, path=f"{where}/socket")) as keeper, Daemon(keeper.path) as daemon:
+                assert systemd.hear().get("READY") == "1"
+                assert daemon.claim(handles[0], 0, 10) == k.OK and daemon.claim(handles[0], 100, 0, k.SHARED) == k.OK
+                assert daemon.claim(handles[1], 5, 5, k.SHARED) == k.OK
+                assert daemon.claim(handles[2], 0, 1) == k.OK and daemon.release(handles[2], 0, 1) == k.OK, "too short to be kept"
+                while len(systemd.kept) < 2:
+                    systemd.hear()
+                held = daemon.list()
+                keeper.kill()
+                assert not writer.lock(k.SHARED, 9, 1) and not writer.lock(k.EXCLUSIVE, 1000, 1) and not reader.lock(k.EXCLUSIVE, 5, 1)
+            Path(where, "socket").touch()
+            with systemd.start(Keeper(where, path=f"{where}/socket")) as keeper, Daemon(keeper.path) as daemon:
+                assert daemon.list() == held and len(held) == 3
+                assert not writer.lock(k.SHARED, 9, 1)
+                assert daemon.claim(handles[1], 5, 5) == k.OK, "shared to exclusive needs another description"
+                assert not reader.lock(k.SHARED, 5, 1)
+                assert daemon.release(handles[0]) == k.OK
+                assert writer.lock(k.EXCLUSIVE), "released although systemd has a copy"
+                while len(systemd.kept) > 1 or not all(name.startswith("w-") for name in systemd.kept):
+                    systemd.hear()
+                assert daemon.release(handles[1]) == k.OK and reader.lock(k.EXCLUSIVE)
+                while systemd.kept:
+                    systemd.hear()
+        systemd.socket.close()
 
 
 @tap.test

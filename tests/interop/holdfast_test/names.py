@@ -37,13 +37,15 @@ class Namesd:
 
     def __init__(self, *exports, path=SOCKET, options=()):
         self.path = path
+        self.pass_fds, self.environment = (), {}
         self.command = [program(), "--config", "", "--socket", path, *options]
         for export in exports:
             self.command += ["--export", str(export)]
 
     def __enter__(self):
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=self.pass_fds,
+                                        env={**os.environ, **self.environment})
         self.lines = []
         ready = threading.Event()
 
