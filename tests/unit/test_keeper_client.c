@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -146,12 +147,13 @@ static void meet(struct world *w, enum hf_keeper_welcome welcome)
         .version = HF_KEEPER_VERSION, .welcome = (uint32_t)welcome, .life = 77};
     unsigned ups = w->ups, downs = w->downs;
 
-    for (;;) { /* the client connects from its loop */
+    do { /* the client connects from its loop, after a pause */
+        struct pollfd polled = {.fd = w->listener, .events = POLLIN};
+
+        (void)uv_run(&w->loop, UV_RUN_NOWAIT);
+        (void)poll(&polled, 1, 1);
         w->keeper = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (w->keeper >= 0)
-            break;
-        (void)uv_run(&w->loop, UV_RUN_ONCE);
-    }
+    } while (w->keeper < 0);
     hear(w, HF_KEEPER_HELLO, 1);
     say(w, HF_KEEPER_HELLO, 1, &hello);
     if (welcome == HF_KEEPER_WELCOME)
