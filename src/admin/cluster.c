@@ -16,7 +16,10 @@ static bool cluster_of(const struct request *request, struct hf_admin_cluster *o
 
 bool cluster_waits(const struct request *request, struct hf_admin_cluster *out)
 {
-    return cluster_of(request, out) && strcmp(out->role, "active") != 0;
+    if (cluster_of(request, out))
+        return strcmp(out->role, "active") != 0;
+    *out = (struct hf_admin_cluster){.role = "loading"};
+    return request->admin->config.service->loading;
 }
 
 enum MHD_Result reply_waiting(struct request *request, const struct hf_admin_cluster *cluster)
@@ -24,6 +27,9 @@ enum MHD_Result reply_waiting(struct request *request, const struct hf_admin_clu
     char detail[256];
     json_t *json;
 
+    if (!cluster->node)
+        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                             "The daemon has just started and loads its store. Ask again.");
     hf_format(detail, sizeof(detail),
               "%s: this node, \"%s\", does not serve \"%s\" now; %s%s%s took it last. Ask there.",
               cluster->role, cluster->node, cluster->service, cluster->owner[0] ? "\"" : "",

@@ -178,7 +178,7 @@ enum MHD_Result on_cluster_take(struct request *request);
 enum MHD_Result on_cluster_release(struct request *request);
 enum MHD_Result on_cluster_move(struct request *request);
 
-/* cluster.c: true if this node is one of several, and does not serve now. */
+/* cluster.c: true if this process does not serve now: a standby, or one that loads its store. */
 bool cluster_waits(const struct request *request, struct hf_admin_cluster *out);
 enum MHD_Result reply_waiting(struct request *request, const struct hf_admin_cluster *cluster);
 

@@ -41,9 +41,8 @@ static void health(void *ctx, struct hf_admin_health *out)
     struct hf_store_health store;
 
     hf_committer_health(&a->engine->commits->committer, &store);
-    out->store_up = store.up && !a->engine->begun;
-    hf_format(out->reason, sizeof(out->reason), "The store is down: %s",
-              store.up ? "this start is not recorded yet" : store.reason);
+    out->store_up = store.up;
+    hf_format(out->reason, sizeof(out->reason), "The store is down: %s", store.reason);
     find_rpcbind(&a->finding, out);
 }
 

@@ -43,7 +43,7 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
                            struct hf_finding finding);
 
 /*
- * With standbys: a life has ended, and its engine is not to be used any more; then another engine
+ * With standbys: a term has ended, and its engine is not to be used any more; then another engine
  * takes its place, and later its server.
  */
 void hf_administration_suspend(struct hf_administration *a);

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "daemon/daemon.h"
+#include "daemon/term.h"
 
 enum {
     RELOAD_MS = 200,     /* between two attempts to load */
@@ -18,8 +20,6 @@ enum {
     LOOK_MS = 3000,      /* the owner looks for other nodes at least so often */
     NODE_LOST_MS = 3000, /* a node that was not seen for so long cannot take the service */
 };
-
-static void carry_on(struct hf_cluster *c);
 
 uint64_t hf_cluster_now_ms(void)
 {
@@ -42,9 +42,9 @@ const char *hf_cluster_role(const struct hf_cluster *c)
 {
     switch (hf_lease_state(&c->lease, hf_cluster_now_ms())) {
     case HF_LEASE_STANDBY:
-        return c->phase == HF_PHASE_WAITING ? "standby" : "leaving";
+        return hf_term_phase(c->daemon) == HF_TERM_WAITING ? "standby" : "leaving";
     case HF_LEASE_ACTIVE:
-        return c->phase == HF_PHASE_SERVING ? "active" : "loading";
+        return hf_term_phase(c->daemon) == HF_TERM_SERVING ? "active" : "loading";
     case HF_LEASE_SUSPENDED:
         return "suspended";
     case HF_LEASE_LEAVING:
@@ -66,6 +66,13 @@ uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms)
     struct hf_cluster *c = ctx;
 
     return hf_silence_clock(&c->silence, &c->lease, hf_cluster_now_ms(), mono_ms);
+}
+
+static bool is_begun(const struct hf_cluster *c)
+{
+    enum hf_term_phase phase = hf_term_phase(c->daemon);
+
+    return phase >= HF_TERM_LOADING && phase <= HF_TERM_SERVING;
 }
 
 /* ---- the gate ---- */
@@ -97,108 +104,77 @@ static void watch_gate(struct hf_cluster *c, uint64_t now)
     if (!valid && owns) {
         c->view.expiries++;
         hf_log(HF_LOG_WARN, "the lease ran out: silent until it is renewed");
-    } else if (valid && c->phase >= HF_PHASE_LOADING && c->phase <= HF_PHASE_SERVING) {
+    } else if (valid && is_begun(c)) {
         take_addresses(c);
-        c->ops.resume(c->ops.ctx);
+        hf_term_resume(c->daemon);
         if (c->view.expiries > 0)
             hf_log(HF_LOG_INFO, "the lease is renewed: answering again");
     }
-    c->ops.changed(c->ops.ctx);
+    hf_daemon_tell_role(c->daemon);
 }
 
-/* ---- a life begins ---- */
-
-static void on_loaded(void *ctx, const struct hf_loaded *loaded);
+/* ---- a term begins ---- */
 
 static void load(struct hf_cluster *c)
 {
-    c->retry_ms = 0;
-    c->loading =
-        hf_loading_start(c->loop, c->config, c->hash_key, c->settings, &c->row, on_loaded, c);
-    if (!c->loading)
-        c->retry_ms = hf_cluster_now_ms() + RELOAD_MS;
+    c->retry_ms = hf_term_load(c->daemon, &c->row) < 0 ? hf_cluster_now_ms() + RELOAD_MS : 0;
 }
 
-static void begin_life(struct hf_cluster *c, uint64_t now)
+static void begin_term(struct hf_cluster *c, uint64_t now)
 {
     c->began_ms = now;
     c->released = false;
+    c->lost = false;
     c->served = false;
     c->view.takeovers++;
-    c->phase = HF_PHASE_LOADING;
     hf_log(HF_LOG_INFO, "took the service", HF_STR("service", c->config->service),
            HF_STR("node", c->config->node), HF_UINT("lease", hf_lease_epoch(&c->lease)),
            HF_UINT("silent_ms", c->view.last_silence_ms));
-    if (c->ops.open(c->ops.ctx) < 0) {
+    if (hf_term_listen(c->daemon) < 0) {
         hf_log(HF_LOG_ERROR, "cannot serve here: leaving the service to another node");
         hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, now);
         return;
     }
     take_addresses(c);
     load(c);
-    c->ops.changed(c->ops.ctx);
+    hf_daemon_tell_role(c->daemon);
 }
 
-static void on_loaded(void *ctx, const struct hf_loaded *loaded)
+void hf_cluster_not_loaded(struct hf_cluster *c, int status, const char *reason)
 {
-    struct hf_cluster *c = ctx;
+    uint64_t now = hf_cluster_now_ms();
 
-    c->loading = NULL;
-    if (loaded->status == HF_EFORMAT || loaded->status == HF_EVERSION) {
-        hf_log(HF_LOG_ERROR, "cannot load the store", HF_STR("reason", loaded->reason));
-        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
-    } else if (loaded->status < 0 && hf_cluster_now_ms() - c->began_ms >= LOADING_MS) {
+    if (status == HF_EFORMAT || status == HF_EVERSION) {
+        hf_log(HF_LOG_ERROR, "cannot load the store", HF_STR("reason", reason));
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, now);
+    } else if (now - c->began_ms >= LOADING_MS) {
         hf_log(HF_LOG_ERROR, "cannot load the store: leaving the service to another node",
-               HF_STR("reason", loaded->reason));
-        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_cluster_now_ms());
-    } else if (loaded->status < 0) {
-        hf_log(HF_LOG_WARN, "cannot load the store yet", HF_STR("reason", loaded->reason));
-        c->retry_ms = hf_cluster_now_ms() + RELOAD_MS;
+               HF_STR("reason", reason));
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, now);
     } else {
-        hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loaded->clients),
-               HF_UINT("locks", loaded->locks), HF_UINT("digest", hf_core_digest(loaded->core)));
-        c->phase = HF_PHASE_STARTING;
-        c->ops.adopt(c->ops.ctx, loaded->core, loaded->rules);
+        hf_log(HF_LOG_WARN, "cannot load the store yet", HF_STR("reason", reason));
+        c->retry_ms = now + RELOAD_MS;
     }
-    carry_on(c);
+    hf_cluster_carry_on(c);
 }
 
-/* The batch with the new epoch has become durable. */
-static void start_serving(struct hf_cluster *c)
+void hf_cluster_serving(struct hf_cluster *c)
 {
-    c->phase = HF_PHASE_SERVING;
     c->served = true;
     c->view.last_take_ms = hf_cluster_now_ms() - c->began_ms;
-    c->ops.serve(c->ops.ctx);
     hf_log(HF_LOG_INFO, "serving", HF_STR("service", c->config->service),
            HF_UINT("took_ms", c->view.last_take_ms));
-    c->ops.changed(c->ops.ctx);
+    hf_daemon_tell_role(c->daemon);
 }
 
-/* ---- a life ends ---- */
-
-static void close_life(struct hf_cluster *c)
-{
-    if (c->loading)
-        hf_loading_abandon(c->loading);
-    c->loading = NULL;
-    c->retry_ms = 0;
-    c->phase = HF_PHASE_CLOSING;
-    c->ops.close(c->ops.ctx);
-    c->ops.changed(c->ops.ctx);
-}
+/* ---- a term ends ---- */
 
 /* Connections are closed only when the addresses are gone: not one packet leaves from there. */
-static void drop_addresses(struct hf_cluster *c, enum hf_cluster_phase phase)
+static void leave(struct hf_cluster *c)
 {
-    c->phase = phase;
+    hf_term_leave(c->daemon);
     if (c->addresses && c->addresses_taken)
         hf_addresses_drop(c->addresses);
-}
-
-static bool is_living(const struct hf_cluster *c)
-{
-    return c->phase >= HF_PHASE_LOADING && c->phase <= HF_PHASE_SERVING;
 }
 
 /*
@@ -223,7 +199,7 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
     switch (event) {
     case HF_ADDRESSES_UP:
         hf_log(HF_LOG_INFO, "the service's addresses are up");
-        c->ops.resume(c->ops.ctx);
+        hf_term_resume(c->daemon);
         break;
     case HF_ADDRESSES_FAILED:
         hf_log(HF_LOG_ERROR, "cannot bring the service's addresses up: leaving it to another node",
@@ -233,7 +209,7 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
     case HF_ADDRESSES_DOWN:
         c->addresses_taken = false;
         /* A renewal that ended a moment too late for the runner left no gap that is seen here. */
-        if (is_living(c) && hf_lease_is_valid(&c->lease, hf_cluster_now_ms()))
+        if (is_begun(c) && hf_lease_is_valid(&c->lease, hf_cluster_now_ms()))
             take_addresses(c);
         if (error < 0)
             hf_log(HF_LOG_WARN, "the service's addresses are down, but the hook failed",
@@ -248,14 +224,7 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
         hf_cluster_stop(c);
         return;
     }
-    carry_on(c);
-}
-
-void hf_cluster_closed(struct hf_cluster *c)
-{
-    HF_ASSERT(c->phase == HF_PHASE_CLOSING);
-    c->phase = HF_PHASE_WAITING;
-    carry_on(c);
+    hf_cluster_carry_on(c);
 }
 
 /* ---- from state to state ---- */
@@ -270,7 +239,8 @@ static void lose(struct hf_cluster *c, bool alarm)
         hf_log(HF_LOG_WARN, "lost the service to another node",
                HF_STR("service", c->config->service));
     }
-    drop_addresses(c, HF_PHASE_DROPPING);
+    c->lost = true;
+    leave(c);
 }
 
 /* In every phase: a standby must not take what such a database shows, either. */
@@ -283,22 +253,16 @@ static void watch_alarm(struct hf_cluster *c, uint64_t now)
         hf_log(HF_LOG_ERROR, "the database has lost acknowledged transactions: nothing is granted",
                HF_STR("advice", "was an asynchronous replica promoted? Compare the locks; then "
                                 "\"holdfastctl cluster take\" accepts what is there"));
-        c->ops.changed(c->ops.ctx);
+        hf_daemon_tell_role(c->daemon);
     }
     c->was_alarm = alarm;
 }
 
 /* LEAVING: the batch in flight ends, the addresses go, and then the row is released. */
-static void leave(struct hf_cluster *c)
+static void give_up(struct hf_cluster *c)
 {
-    if (c->phase == HF_PHASE_SERVING || c->phase == HF_PHASE_STARTING) {
-        c->ops.leave(c->ops.ctx);
-        drop_addresses(c, HF_PHASE_LEAVING);
-    } else if (c->phase == HF_PHASE_LOADING) {
-        drop_addresses(c, HF_PHASE_LEAVING);
-    }
-    if (c->phase != HF_PHASE_LEAVING && c->phase != HF_PHASE_WAITING)
-        return;
+    if (is_begun(c))
+        leave(c);
     if (!c->addresses_taken && !c->pump->committing)
         hf_lease_silent(&c->lease);
 }
@@ -310,31 +274,35 @@ static void follow_state(struct hf_cluster *c, uint64_t now)
     switch (state) {
     case HF_LEASE_ACTIVE:
     case HF_LEASE_SUSPENDED:
-        if (c->phase == HF_PHASE_WAITING)
-            begin_life(c, now);
-        else if (c->phase == HF_PHASE_LOADING && c->retry_ms && now >= c->retry_ms)
+        if (hf_term_phase(c->daemon) == HF_TERM_WAITING)
+            begin_term(c, now);
+        else if (c->retry_ms && now >= c->retry_ms)
             load(c);
         break;
     case HF_LEASE_LEAVING:
-        leave(c);
+        give_up(c);
         break;
     case HF_LEASE_LOST:
     case HF_LEASE_ALARM:
-        if (is_living(c) || c->phase == HF_PHASE_LEAVING)
+        if (!c->lost && (is_begun(c) || hf_term_phase(c->daemon) == HF_TERM_LEAVING))
             lose(c, state == HF_LEASE_ALARM);
         break;
     case HF_LEASE_STANDBY:
     case HF_LEASE_HELD:
         break;
     }
-    if (c->phase == HF_PHASE_DROPPING && !c->addresses_taken)
-        close_life(c);
-    if (c->phase == HF_PHASE_WAITING && hf_lease_state(&c->lease, now) == HF_LEASE_LOST)
+    if (c->lost && hf_term_phase(c->daemon) == HF_TERM_LEAVING && !c->addresses_taken) {
+        c->retry_ms = 0;
+        hf_term_close(c->daemon);
+        hf_daemon_tell_role(c->daemon);
+    }
+    if (hf_term_phase(c->daemon) != HF_TERM_WAITING)
+        return;
+    if (hf_lease_state(&c->lease, now) == HF_LEASE_LOST)
         hf_lease_reset(&c->lease, new_nonce(), now);
-    if (c->stopping && !c->stopped && c->phase == HF_PHASE_WAITING && !c->calling &&
-        !hf_lease_is_owner(&c->lease)) {
+    if (c->stopping && !c->stopped && !c->calling && !hf_lease_is_owner(&c->lease)) {
         c->stopped = true;
-        c->ops.stopped(c->ops.ctx);
+        hf_daemon_shut_down(c->daemon);
     }
 }
 
@@ -350,7 +318,7 @@ static void begin(struct hf_cluster *c, enum hf_lease_action action, uint64_t no
 
 static void on_timer(uv_timer_t *timer)
 {
-    carry_on(timer->data);
+    hf_cluster_carry_on(timer->data);
 }
 
 static void arm(struct hf_cluster *c, uint64_t now)
@@ -382,7 +350,7 @@ static bool is_time_to_look(struct hf_cluster *c, uint64_t now)
 }
 
 /* After anything that may have changed the state, and when time has passed. */
-static void carry_on(struct hf_cluster *c)
+void hf_cluster_carry_on(struct hf_cluster *c)
 {
     uint64_t now = hf_cluster_now_ms();
     enum hf_lease_action action;
@@ -402,17 +370,13 @@ static void carry_on(struct hf_cluster *c)
 
 /* ---- what the store's thread reports ---- */
 
-static bool may_begin(void *ctx)
+bool hf_cluster_may_commit(const struct hf_cluster *c)
 {
-    const struct hf_cluster *c = ctx;
-
     return !c->calling && hf_lease_may_commit(&c->lease, hf_cluster_now_ms());
 }
 
-static void batch_begins(void *ctx)
+void hf_cluster_batch_begins(struct hf_cluster *c)
 {
-    struct hf_cluster *c = ctx;
-
     (void)hf_lease_begin(&c->lease, HF_LEASE_COMMIT, hf_cluster_now_ms());
 }
 
@@ -432,18 +396,9 @@ static void transaction_ended(struct hf_cluster *c, int status, bool row_found,
         hf_addresses_renew(c->addresses, hf_lease_valid_until(&c->lease));
 }
 
-static void batch_ended(void *ctx, const struct hf_commit_result *result)
+void hf_cluster_batch_ended(struct hf_cluster *c, const struct hf_commit_result *result)
 {
-    transaction_ended(ctx, result->status, result->row_found, &result->row);
-}
-
-static void batch_settled(void *ctx, const struct hf_commit_result *result)
-{
-    struct hf_cluster *c = ctx;
-
-    if (c->phase == HF_PHASE_STARTING && result->status == 0)
-        start_serving(c);
-    carry_on(c);
+    transaction_ended(c, result->status, result->row_found, &result->row);
 }
 
 static void note_view(struct hf_cluster *c)
@@ -460,15 +415,13 @@ static void note_view(struct hf_cluster *c)
     c->tried_look_ms = view->looked_ms;
 }
 
-static void lease_ended(void *ctx, const struct hf_commit_lease *result)
+void hf_cluster_lease_ended(struct hf_cluster *c, const struct hf_commit_lease *result)
 {
-    struct hf_cluster *c = ctx;
-
     c->calling = false;
     c->released = c->released || (c->call.order.action == HF_LEASE_RELEASE && result->status == 0);
     note_view(c);
     transaction_ended(c, result->status, result->row_found, &result->row);
-    carry_on(c);
+    hf_cluster_carry_on(c);
 }
 
 /* ---- commands ---- */
@@ -477,13 +430,13 @@ void hf_cluster_take(struct hf_cluster *c)
 {
     (void)hf_lease_accept(&c->lease);
     hf_lease_want(&c->lease);
-    carry_on(c);
+    hf_cluster_carry_on(c);
 }
 
 void hf_cluster_release(struct hf_cluster *c)
 {
     hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
-    carry_on(c);
+    hf_cluster_carry_on(c);
 }
 
 int hf_cluster_move(struct hf_cluster *c)
@@ -499,7 +452,7 @@ int hf_cluster_move(struct hf_cluster *c)
     if (!other)
         return HF_ENOENT;
     hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_cluster_now_ms());
-    carry_on(c);
+    hf_cluster_carry_on(c);
     return 0;
 }
 
@@ -507,15 +460,14 @@ void hf_cluster_stop(struct hf_cluster *c)
 {
     c->stopping = true;
     hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
-    carry_on(c);
+    hf_cluster_carry_on(c);
 }
 
 /* ---- opening ---- */
 
-int hf_cluster_init(struct hf_cluster *c, uv_loop_t *loop, const struct hf_config *config,
-                    const struct hf_hash_key *hash_key, const struct hf_store_settings *settings,
-                    struct hf_commit_pump *pump, struct hf_addresses *addresses,
-                    const struct hf_cluster_ops *ops)
+int hf_cluster_init(struct hf_cluster *c, struct hf_daemon *daemon, uv_loop_t *loop,
+                    const struct hf_config *config, struct hf_commit_pump *pump,
+                    struct hf_addresses *addresses)
 {
     const struct hf_lease_config lease = {
         .lease_ms = config->lease_ms,
@@ -526,28 +478,18 @@ int hf_cluster_init(struct hf_cluster *c, uv_loop_t *loop, const struct hf_confi
         .move_ms = config->take_ms * 2 > MOVE_MS ? config->take_ms * 2 : MOVE_MS,
     };
 
-    *c = (struct hf_cluster){.loop = loop,
+    *c = (struct hf_cluster){.daemon = daemon,
+                             .loop = loop,
                              .config = config,
-                             .hash_key = hash_key,
-                             .settings = settings,
                              .pump = pump,
-                             .addresses = addresses,
-                             .ops = *ops};
-    c->lessee = (struct hf_commit_lessee){may_begin,     batch_begins, batch_ended,
-                                          batch_settled, lease_ended,  c};
-    c->gate = (struct hf_rpc_gate){may_send, c};
-    pump->lessee = &c->lessee;
+                             .gate = {may_send, c},
+                             .addresses = addresses};
     hf_lease_init(&c->lease, &lease, new_nonce());
     if (!addresses && config->cluster_addresses.n > 0) /* an outside manager says which node */
         hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
     uv_timer_init(loop, &c->timer);
     c->timer.data = c;
     return addresses ? hf_addresses_attach(addresses, loop, on_addresses, c) : 0;
-}
-
-void hf_cluster_start(struct hf_cluster *c)
-{
-    carry_on(c);
 }
 
 void hf_cluster_close(struct hf_cluster *c)

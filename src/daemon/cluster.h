@@ -1,13 +1,12 @@
 /*
- * A service with standbys (SPEC section 8): the lease, and the lives of this process. core/lease
- * decides, the store's thread executes, and this, on the loop, carries one to the other.
+ * A service with standbys (SPEC section 8): drives the lease of this process. core/lease decides,
+ * the store's thread executes, and this, on the loop, carries one to the other, and the lease's
+ * state to the term (term.h).
  *
- * A life begins when the lease was taken: the service's addresses are brought up and its programs
- * served, everything is loaded meanwhile (loading.h), and when the new epoch is durable, requests
- * are answered. It ends when the lease is lost or given up: first the service is silent (the gate),
- * then its addresses go, then connections and memory. The process is a standby again.
- *
- * What opens and closes a life is the daemon's (lives.c), through struct hf_cluster_ops.
+ * When the lease was taken, a term begins: the service's addresses are brought up and its programs
+ * served, and everything is loaded meanwhile. It ends when the lease is lost or given up: first the
+ * service is silent (the gate), then its addresses go, then connections and memory. The process is
+ * a standby again.
  */
 #ifndef HF_DAEMON_CLUSTER_H
 #define HF_DAEMON_CLUSTER_H
@@ -18,38 +17,8 @@
 #include "core/lease/lease.h"
 #include "core/lease/silence.h"
 #include "daemon/commit_pump.h"
-#include "daemon/loading.h"
+#include "daemon/config.h"
 #include "rpc/gate.h"
-
-enum hf_cluster_phase {
-    HF_PHASE_WAITING,  /* no life */
-    HF_PHASE_LOADING,  /* serves: come again */
-    HF_PHASE_STARTING, /* loaded; the new epoch is not durable yet */
-    HF_PHASE_SERVING,
-    HF_PHASE_LEAVING,  /* silent; the last batch, then the addresses */
-    HF_PHASE_DROPPING, /* silent; the addresses go, then everything else */
-    HF_PHASE_CLOSING,  /* all is closing on the loop */
-};
-
-struct hf_cluster_ops {
-    /* The lease was taken: listens. On failure the reason is in the log. */
-    int (*open)(void *ctx);
-    /* The core was loaded and started; its first batch waits to be committed. */
-    void (*adopt)(void *ctx, struct hf_core *core, struct hf_export_rules *rules);
-    /* The new epoch is durable. */
-    void (*serve)(void *ctx);
-    /* The gate was shut for a while and has opened. */
-    void (*resume)(void *ctx);
-    /* The core is told nothing more and submits no batch. */
-    void (*leave)(void *ctx);
-    /* Closes everything; hf_cluster_closed() is called when that is done. */
-    void (*close)(void *ctx);
-    /* What people see has changed. */
-    void (*changed)(void *ctx);
-    /* After hf_cluster_stop(): the service is given up, or that failed. */
-    void (*stopped)(void *ctx);
-    void *ctx;
-};
 
 /* For people: REST, metrics, holdfastctl cluster. */
 struct hf_cluster_view {
@@ -67,13 +36,10 @@ struct hf_cluster_view {
 };
 
 struct hf_cluster {
+    struct hf_daemon *daemon; /* whose terms these are */
     uv_loop_t *loop;
     const struct hf_config *config;
-    const struct hf_hash_key *hash_key;
-    const struct hf_store_settings *settings;
     struct hf_commit_pump *pump;
-    struct hf_cluster_ops ops;
-    struct hf_commit_lessee lessee;
     struct hf_rpc_gate gate;
     struct hf_addresses *addresses; /* NULL: an outside manager has them */
 
@@ -83,16 +49,15 @@ struct hf_cluster {
     uint64_t tried_look_ms; /* when the other nodes were last looked for */
     uv_timer_t timer;
 
-    enum hf_cluster_phase phase;
-    struct hf_loading *loading;
     struct hf_lease_row row; /* the newest that was acknowledged */
-    uint64_t began_ms;       /* when the lease of this life was taken */
+    uint64_t began_ms;       /* when the lease of this term was taken */
     uint64_t retry_ms;       /* loading failed: not before this moment; 0: no */
     bool addresses_taken;    /* asked for, and not reported down since */
     bool was_valid;          /* the gate, when it was last looked at */
-    bool was_alarm;          /* the state, likewise */
-    bool released;           /* the life ended because the service was given up */
-    bool served;             /* this life began an epoch: a release is a clean stop of it */
+    bool was_alarm;          /* whether the lease was in ALARM then */
+    bool released;           /* the term ended because the service was given up */
+    bool lost;               /* the lease of this term is gone: the addresses go, then the rest */
+    bool served;             /* this term began an epoch: a release is a clean stop of it */
     bool stopping;
     bool stopped;
     struct hf_silence silence; /* the core's clock */
@@ -102,21 +67,33 @@ struct hf_cluster {
 /* CLOCK_BOOTTIME, in milliseconds. */
 uint64_t hf_cluster_now_ms(void);
 
-/* pump is not attached yet. What is pointed to outlives the cluster. */
-int hf_cluster_init(struct hf_cluster *cluster, uv_loop_t *loop, const struct hf_config *config,
-                    const struct hf_hash_key *hash_key, const struct hf_store_settings *settings,
-                    struct hf_commit_pump *pump, struct hf_addresses *addresses,
-                    const struct hf_cluster_ops *ops);
+/* What is pointed to outlives the cluster. */
+int hf_cluster_init(struct hf_cluster *cluster, struct hf_daemon *daemon, uv_loop_t *loop,
+                    const struct hf_config *config, struct hf_commit_pump *pump,
+                    struct hf_addresses *addresses);
 
-/* Begins to poll; the store's thread runs. */
-void hf_cluster_start(struct hf_cluster *cluster);
+/* Follows the lease: at the start, after anything that may have changed it, when time has passed.
+ */
+void hf_cluster_carry_on(struct hf_cluster *cluster);
 
-/* The life that ops.close ended is gone. */
-void hf_cluster_closed(struct hf_cluster *cluster);
-
-/* Gives the service up and holds back; ops.stopped follows. */
+/* Gives the service up and holds back; hf_daemon_shut_down() follows. */
 void hf_cluster_stop(struct hf_cluster *cluster);
 void hf_cluster_close(struct hf_cluster *cluster); /* its handle */
+
+/* ---- what the term reports ---- */
+
+/* It could not be loaded: tries again, or leaves the service to another node. */
+void hf_cluster_not_loaded(struct hf_cluster *cluster, int status, const char *reason);
+/* The new epoch is durable: requests are answered. */
+void hf_cluster_serving(struct hf_cluster *cluster);
+
+/* ---- what the store's thread reports (commit_pump.h) ---- */
+
+/* A batch is one transaction on the lease, and only one is in flight at a time. */
+bool hf_cluster_may_commit(const struct hf_cluster *cluster);
+void hf_cluster_batch_begins(struct hf_cluster *cluster);
+void hf_cluster_batch_ended(struct hf_cluster *cluster, const struct hf_commit_result *result);
+void hf_cluster_lease_ended(struct hf_cluster *cluster, const struct hf_commit_lease *result);
 
 /* ---- what an operator or an outside manager asks for ---- */
 
@@ -133,10 +110,5 @@ uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms);
 
 /* "standby", "active", "suspended", ... */
 const char *hf_cluster_role(const struct hf_cluster *cluster);
-
-static inline bool hf_cluster_is_serving(const struct hf_cluster *cluster)
-{
-    return cluster->phase == HF_PHASE_SERVING;
-}
 
 #endif

@@ -15,33 +15,6 @@
 
 enum { STOP_MS = 3000 };
 
-struct life *life_new(struct daemon *d)
-{
-    struct life *life = calloc(1, sizeof(*life));
-
-    if (life) {
-        life->daemon = d;
-        hf_list_init(&life->link);
-    }
-    return life;
-}
-
-void life_list_programs(struct life *life)
-{
-    life->n_programs = 0;
-    life->programs[life->n_programs++] = &life->engine.nsm.program;
-    /* On a host whose kernel serves locks, program 100021 belongs to the kernel. */
-    if (life->daemon->options->config.programs == HF_PROGRAMS_ALL)
-        life->programs[life->n_programs++] = &life->engine.nlm.program;
-}
-
-void life_del(struct life *life)
-{
-    if (life)
-        hf_rpcbind_server_del(life->rpcbind);
-    free(life);
-}
-
 /* ---- signals ---- */
 
 /*
@@ -57,35 +30,43 @@ static void on_overdue(uv_timer_t *timer)
     _exit(EXIT_SUCCESS);
 }
 
-static void limit_stop(struct daemon *d)
+static void limit_stop(struct hf_daemon *d)
 {
     uv_timer_start(&d->overdue, on_overdue, STOP_MS, 0);
     uv_unref((uv_handle_t *)&d->overdue);
 }
 
-/* Closes in the reverse order of start_alone() or start_standby(). */
-void daemon_shut_down(struct daemon *d)
+/* Closes in the reverse order of start(). */
+void hf_daemon_shut_down(struct hf_daemon *d)
 {
+    if (d->shut_down)
+        return;
+    d->shut_down = true;
     hf_systemd_stopping();
     hf_rpcbind_watch_stop(&d->watch);
-    if (d->engine_open && d->clustered)
-        lives_close(d);
-    else if (d->engine_open)
-        hf_engine_stop(&d->life->engine);
+    if (d->term)
+        hf_term_leave(d);
+    hf_commit_pump_stop(&d->pump); /* records a clean stop, and completes the last answers */
+    if (d->term && !d->term->engine.service.loading)
+        hf_engine_log_state(&d->term->engine, "durable at the end", false);
+    if (d->term)
+        hf_term_close_last(d);
+    if (d->cluster.daemon)
+        hf_cluster_close(&d->cluster);
+    if (d->rpcbind_client)
+        hf_rpc_client_close(d->rpcbind_client, NULL, NULL);
     hf_administration_close(&d->administration);
+    uv_close((uv_handle_t *)&d->reaper, NULL);
     uv_close((uv_handle_t *)&d->sigterm, NULL);
     uv_close((uv_handle_t *)&d->sigint, NULL);
     uv_close((uv_handle_t *)&d->sighup, NULL);
     hf_systemd_close(&d->systemd);
-    if (d->life->server)
-        hf_rpc_server_close(d->life->server, NULL, NULL);
-    d->life->server = NULL;
     limit_stop(d);
 }
 
 static void on_stop_signal(uv_signal_t *handle, int number)
 {
-    struct daemon *d = handle->data;
+    struct hf_daemon *d = handle->data;
 
     if (d->stopping)
         return;
@@ -93,9 +74,11 @@ static void on_stop_signal(uv_signal_t *handle, int number)
     hf_log(HF_LOG_INFO, "stopping", HF_STR("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
     limit_stop(d);
     if (d->clustered)
-        lives_stop(d);
+        hf_cluster_stop(&d->cluster);
+    else if (d->term->loading) /* which has the store until it ends */
+        hf_loading_cancel(d->term->loading);
     else
-        daemon_shut_down(d);
+        hf_daemon_shut_down(d);
 }
 
 static void report_unchangeable(const char *key)
@@ -103,35 +86,43 @@ static void report_unchangeable(const char *key)
     hf_log(HF_LOG_WARN, "changed value needs a restart", HF_STR("key", key));
 }
 
+/* systemd has been told so; a standby has started when it stands by. */
+static bool is_started(const struct hf_daemon *d)
+{
+    return d->clustered || d->term->phase == HF_TERM_SERVING;
+}
+
 static void on_reload_signal(uv_signal_t *handle, int number)
 {
-    struct daemon *d = handle->data;
+    struct hf_daemon *d = handle->data;
     struct hf_config *config = &d->options->config;
     char error[HF_CONFIG_ERROR_MAX];
     struct hf_config fresh;
     struct hf_rpc_access access;
 
     (void)number;
-    hf_systemd_reloading();
+    if (is_started(d))
+        hf_systemd_reloading();
     if (d->options->reread(&fresh, error) < 0) {
         hf_log(HF_LOG_ERROR, "configuration not reloaded", HF_STR("reason", error));
     } else {
         hf_config_reload(config, &fresh, report_unchangeable);
         hf_log_configure((enum hf_log_level)config->log_level,
                          (enum hf_log_format)config->log_format);
-        hf_engine_reconfigure(&d->life->engine, config);
-        access = access_of(config);
-        if (d->life->server)
-            hf_rpc_server_reconfigure(d->life->server, config->max_connections_per_host,
+        hf_engine_reconfigure(&d->term->engine, config);
+        access = hf_listening_access(config);
+        if (d->term->server)
+            hf_rpc_server_reconfigure(d->term->server, config->max_connections_per_host,
                                       config->max_calls_per_host, &access);
         hf_administration_reload(&d->administration);
         hf_log(HF_LOG_INFO, "configuration reloaded");
     }
     hf_rpcbind_watch_look(&d->watch);
-    hf_systemd_ready(d->clustered ? hf_cluster_role(&d->cluster) : "serving");
+    if (is_started(d))
+        hf_systemd_ready(d->clustered ? hf_cluster_role(&d->cluster) : "serving");
 }
 
-static void watch(struct daemon *d, uv_signal_t *handle, int number, uv_signal_cb handler)
+static void watch(struct hf_daemon *d, uv_signal_t *handle, int number, uv_signal_cb handler)
 {
     uv_signal_init(&d->loop, handle);
     handle->data = d;
@@ -140,8 +131,34 @@ static void watch(struct daemon *d, uv_signal_t *handle, int number, uv_signal_c
 
 /* ---- start and end ---- */
 
+void hf_daemon_tell_role(struct hf_daemon *d)
+{
+    hf_systemd_status(hf_cluster_role(&d->cluster), "");
+}
+
+/* The store, the cluster if there is one, and a term that waits. */
+static int open_term(struct hf_daemon *d)
+{
+    const struct hf_config *config = &d->options->config;
+    int rv;
+
+    d->pump.daemon = d;
+    d->pump.cluster = d->clustered ? &d->cluster : NULL;
+    d->pump.store_config = &d->settings.store;
+    rv = hf_commit_pump_open(&d->pump, &d->loop, config->patience * 1000);
+    if (rv == 0 && d->clustered)
+        rv = hf_cluster_init(&d->cluster, d, &d->loop, config, &d->pump, d->addresses);
+    return rv < 0 ? rv : hf_term_open(d);
+}
+
+static void blame_store(struct hf_daemon *d, int error)
+{
+    hf_format(d->obstacle, sizeof(d->obstacle), "the store: %s", hf_strerror(error));
+    d->hopeless = error == HF_EFORMAT || error == HF_EVERSION || error == HF_EINVAL;
+}
+
 /* The store is the user's who will write it: its files, and its sessions with PostgreSQL. */
-static int open_engine(struct daemon *d)
+static int open_as_user(struct hf_daemon *d)
 {
     const struct hf_confine_user *user = &d->confinement.confine.user;
     int rv = hf_confinement_prepare(&d->confinement, &d->options->config, d->options->config_file);
@@ -155,94 +172,61 @@ static int open_engine(struct daemon *d)
         return rv;
     rv = hf_confine_borrow_user(user);
     if (rv == 0)
-        rv = d->clustered ? lives_open(d)
-                          : hf_engine_open(&d->life->engine, &d->loop, &d->options->config,
-                                           &d->hash_key, &d->pump, &d->settings);
+        rv = open_term(d);
     hf_confine_return_user(user);
-    d->engine_open = rv == 0;
-    if (rv < 0) {
-        hf_format(d->obstacle, sizeof(d->obstacle), "the store: %s", hf_strerror(rv));
-        d->hopeless = rv == HF_EFORMAT || rv == HF_EVERSION || rv == HF_EINVAL;
-    }
+    if (rv < 0)
+        blame_store(d, rv);
     return rv;
 }
 
-static struct hf_finding finding_of(const struct daemon *d)
+static struct hf_finding finding_of(const struct hf_daemon *d)
 {
     if (d->watch.open)
         return (struct hf_finding){.watch = &d->watch};
-    if ((d->life->rpcbind || d->embeds_rpcbind) && !d->lacks_rpcbind)
+    if ((d->term->rpcbind || d->embeds_rpcbind) && !d->lacks_rpcbind)
         return (struct hf_finding){.without = "embedded"};
     return (struct hf_finding){
         .without = d->options->config.rpcbind_mode == HF_RPCBIND_NONE ? "none" : "missing"};
 }
 
-static int open_administration(struct daemon *d, const struct hf_rpc_server *server)
+static int open_administration(struct hf_daemon *d)
 {
-    return hf_administration_open(&d->administration, &d->life->engine, server, &d->options->config,
-                                  finding_of(d));
+    if (!hf_administration_wanted(&d->options->config))
+        return 0;
+    d->administration.cluster = d->clustered ? &d->cluster : NULL;
+    return hf_administration_open(&d->administration, &d->term->engine, d->term->server,
+                                  &d->options->config, finding_of(d));
 }
 
-/* The new epoch is durable. */
-static void on_begun(void *ctx)
+/*
+ * Opens everything for which privileges are needed and gives them up; then the term begins, at once
+ * or when the lease was taken.
+ */
+static int start(struct hf_daemon *d)
 {
-    const struct daemon *d = ctx;
+    int rv = open_as_user(d);
 
-    hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION),
-           HF_STR("name", d->options->config.name),
-           HF_INT("state", hf_core_sm_stat(d->life->engine.service.core).state));
-    hf_systemd_ready("serving");
-}
-
-/* Without standbys: everything is opened once. */
-static int start_alone(struct daemon *d)
-{
-    const struct hf_config_addresses *own = &d->options->config.cluster_addresses;
-    struct life *life = d->life;
-    int rv = open_engine(d);
-
-    if (rv < 0)
-        return rv;
-    life_list_programs(life);
-    rv = open_server(d);
+    if (rv == 0 && d->clustered)
+        hf_listening_list_services(d);
+    else if (rv == 0)
+        rv = hf_term_listen(d);
     if (rv == 0)
-        rv = set_up_rpcbind(d);
-    if (rv == 0 && hf_administration_wanted(&d->options->config))
-        rv = open_administration(d, life->server);
+        rv = hf_listening_set_up_rpcbind(d);
+    if (rv == 0)
+        rv = open_administration(d);
     if (rv == 0)
         rv = hf_confinement_apply(&d->confinement, d->administration.socket,
-                                  life->rpcbind && !d->lacks_rpcbind ? HF_RPCBIND_SOCKET : NULL);
+                                  d->term->rpcbind && !d->lacks_rpcbind ? HF_RPCBIND_SOCKET : NULL);
     if (rv < 0)
         return rv;
     (void)hf_log_start(); /* without a thread a slow reader of the log delays requests, no more */
-    /* Notify clients only now that NLM serves: a Linux client silently gives up a reclaim that is
-     * refused (docs/PROTOCOL-NOTES.md). */
-    hf_rpc_client_attach(life->engine.client, life->server);
-    for (unsigned i = own->n; i-- > 0;) /* the first is the last set */
-        hf_rpc_client_set_source(life->engine.client, &own->list[i]);
-    return hf_engine_start(&life->engine, on_begun, d);
-}
-
-/* With standbys: what outlives a life; the lease decides about all else (lives.c). */
-static int start_standby(struct daemon *d)
-{
-    int rv = open_engine(d);
-
-    if (rv == 0)
-        rv = set_up_rpcbind(d);
-    if (rv == 0 && hf_administration_wanted(&d->options->config))
-        rv = open_administration(d, NULL);
-    if (rv == 0)
-        rv = hf_confinement_apply(&d->confinement, d->administration.socket, NULL);
-    if (rv < 0)
-        return rv;
-    (void)hf_log_start();
-    rv = lives_start(d);
-    if (rv < 0)
-        return rv;
+    rv = hf_commit_pump_start(&d->pump);
+    if (rv < 0 || !d->clustered)
+        return rv < 0 ? rv : hf_term_load(d, NULL);
     hf_log(HF_LOG_INFO, "standing by", HF_STR("version", HF_VERSION),
            HF_STR("service", d->options->config.service), HF_STR("node", d->options->config.node));
     hf_systemd_ready("standby");
+    hf_cluster_carry_on(&d->cluster);
     return 0;
 }
 
@@ -251,7 +235,7 @@ static int start_standby(struct daemon *d)
  * again after a pause. Each attempt then begins with fresh sockets, a fresh look at the
  * configuration and the store, and a signal stops it at once.
  */
-static int give_up_start(struct daemon *d, int rv)
+static int give_up_start(struct hf_daemon *d, int rv)
 {
     const char *obstacle = d->obstacle[0] ? d->obstacle : hf_strerror(rv);
 
@@ -268,10 +252,22 @@ static int give_up_start(struct daemon *d, int rv)
     return EXIT_FAILURE;
 }
 
+static void fail(struct hf_daemon *d, int error)
+{
+    hf_daemon_shut_down(d);
+    d->status = give_up_start(d, error);
+}
+
+void hf_daemon_cannot_start(struct hf_daemon *d, int error)
+{
+    blame_store(d, error);
+    fail(d, error);
+}
+
 int hf_daemon_run(struct hf_daemon_options *options)
 {
-    struct daemon *d = calloc(1, sizeof(*d));
-    int status = EXIT_SUCCESS;
+    struct hf_daemon *d = calloc(1, sizeof(*d));
+    int status;
     int rv;
 
     if (!d)
@@ -291,7 +287,6 @@ int hf_daemon_run(struct hf_daemon_options *options)
         free(d);
         return EXIT_FAILURE;
     }
-    d->life = life_new(d);
     hf_list_init(&d->ended);
     (void)signal(
         SIGPIPE,
@@ -301,23 +296,20 @@ int hf_daemon_run(struct hf_daemon_options *options)
     watch(d, &d->sighup, SIGHUP, on_reload_signal);
     hf_systemd_init(&d->systemd, &d->loop);
     uv_timer_init(&d->loop, &d->overdue);
+    uv_timer_init(&d->loop, &d->reaper);
+    d->reaper.data = d;
 
-    rv = d->life ? (d->clustered ? start_standby(d) : start_alone(d)) : HF_ENOMEM;
-    if (rv < 0) {
-        daemon_shut_down(d);
-        status = give_up_start(d, rv);
-    }
+    rv = start(d);
+    if (rv < 0)
+        fail(d, rv);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&d->overdue, NULL);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_loop_close(&d->loop);
-    if (d->engine_open)
-        hf_engine_free(&d->life->engine);
-    if (d->clustered)
-        lives_free(d);
-    life_del(d->life);
+    hf_term_free_all(d);
+    status = d->status;
     free(d);
-    if (rv == 0)
+    if (status == EXIT_SUCCESS)
         hf_log(HF_LOG_INFO, "stopped");
     hf_log_stop();
     return status;

@@ -26,4 +26,12 @@ enum { HF_EXIT_HOPELESS = 3 };
  */
 int hf_daemon_run(struct hf_daemon_options *options);
 
+struct hf_daemon;
+
+/* With standbys: what people see of the cluster has changed. */
+void hf_daemon_tell_role(struct hf_daemon *d);
+
+/* Ends the process in order. With standbys the service is given up, or that failed. */
+void hf_daemon_shut_down(struct hf_daemon *d);
+
 #endif

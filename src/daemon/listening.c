@@ -33,7 +33,7 @@ static unsigned raise_file_limit(void)
 
 /* ---- access ---- */
 
-struct hf_rpc_access access_of(const struct hf_config *config)
+struct hf_rpc_access hf_listening_access(const struct hf_config *config)
 {
     struct hf_rpc_access access = {
         .n_allow = config->allow.n,
@@ -52,7 +52,7 @@ struct hf_rpc_access access_of(const struct hf_config *config)
  * for each program, version and transport. So a service with addresses of its own is registered
  * without them, for each family once; rpcbind then answers with the address that it was asked at.
  */
-static bool generalise(const struct daemon *d, struct hf_addr *addr)
+static bool generalise(const struct hf_daemon *d, struct hf_addr *addr)
 {
     if (d->options->config.cluster_addresses.n == 0)
         return true;
@@ -64,15 +64,15 @@ static bool generalise(const struct daemon *d, struct hf_addr *addr)
     return true;
 }
 
-static void add_services(struct daemon *d, struct hf_addr addr)
+static void add_services(struct hf_daemon *d, struct hf_addr addr)
 {
     if (!generalise(d, &addr))
         return;
-    for (size_t p = 0; p < d->life->n_programs; p++) {
-        for (size_t v = 0; v < d->life->programs[p]->n_versions; v++) {
+    for (size_t p = 0; p < d->term->n_programs; p++) {
+        for (size_t v = 0; v < d->term->programs[p]->n_versions; v++) {
             struct hf_rpcbind_service service = {
-                .prog = d->life->programs[p]->number,
-                .vers = d->life->programs[p]->versions[v].number,
+                .prog = d->term->programs[p]->number,
+                .vers = d->term->programs[p]->versions[v].number,
                 .addr = addr,
             };
             HF_ASSERT(d->n_services + 2 <= HF_RPCBIND_SERVICES_MAX);
@@ -98,7 +98,7 @@ static const char *listen_advice(int error)
     }
 }
 
-static int listen_all(struct daemon *d)
+static int listen_all(struct hf_daemon *d)
 {
     const struct hf_config *config = &d->options->config;
     const struct hf_config_addresses *served = hf_config_served(config);
@@ -109,7 +109,7 @@ static int listen_all(struct daemon *d)
         int rv;
 
         addr.port = (uint16_t)config->port;
-        rv = hf_rpc_server_listen(d->life->server, &addr, d->life->programs, d->life->n_programs);
+        rv = hf_rpc_server_listen(d->term->server, &addr, d->term->programs, d->term->n_programs);
         /* On a kernel without IPv6, serve IPv4 alone. */
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr) && served->n > 1) {
             hf_log(HF_LOG_WARN, "address family not available", HF_ADDR("address", &addr));
@@ -132,11 +132,10 @@ static int listen_all(struct daemon *d)
 }
 
 /* With standbys, the registration is made before the programs are served. */
-void list_services(struct daemon *d)
+void hf_listening_list_services(struct hf_daemon *d)
 {
     const struct hf_config_addresses *served = hf_config_served(&d->options->config);
 
-    life_list_programs(d->life);
     for (unsigned i = 0; i < served->n; i++) {
         struct hf_addr addr = served->list[i];
 
@@ -148,10 +147,10 @@ void list_services(struct daemon *d)
 /* Requests that make the core visit many objects end their connection's slice of the turn. */
 static uint64_t core_work(void *ctx)
 {
-    return hf_core_work(((struct daemon *)ctx)->life->engine.service.core);
+    return hf_core_work(((struct hf_daemon *)ctx)->term->engine.service.core);
 }
 
-int open_server(struct daemon *d)
+int hf_listening_open(struct hf_daemon *d)
 {
     struct hf_rpc_server_config server = {
         .loop = &d->loop,
@@ -160,7 +159,7 @@ int open_server(struct daemon *d)
         .max_connections = raise_file_limit(),
         .max_connections_per_host = d->options->config.max_connections_per_host,
         .max_calls_per_host = d->options->config.max_calls_per_host,
-        .access = access_of(&d->options->config),
+        .access = hf_listening_access(&d->options->config),
         .work = core_work,
         .work_ctx = d,
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
@@ -169,14 +168,15 @@ int open_server(struct daemon *d)
         .busy_poll_ns =
             uv_available_parallelism() > 1 ? d->options->config.busy_poll * UINT64_C(1000) : 0,
         .timed = hf_administration_wanted(&d->options->config),
-        .gate = d->clustered ? &d->cluster.gate : NULL,
+        .gate = d->term->engine.gate,
+        .held = !d->clustered, /* until the epoch is durable (NSM-06) */
         .bind = d->options->config.cluster_addresses.n > 0 ? HF_BIND_ABSENT : HF_BIND_EXACTLY,
     };
-    int rv = hf_rpc_server_new(&server, &d->life->server);
+    int rv = hf_rpc_server_new(&server, &d->term->server);
 
     if (rv < 0)
         return rv;
-    d->life->server_open = true;
+    d->term->server_open = true;
     return listen_all(d);
 }
 
@@ -187,45 +187,45 @@ int open_server(struct daemon *d)
  * socket that was left behind is replaced. If another process serves it, or if we may not write
  * there, programs go to port 111 instead.
  */
-static void serve_rpcbind_locally(struct daemon *d)
+static void serve_rpcbind_locally(struct hf_daemon *d)
 {
     int rv = hf_rpcbind_socket_clear(HF_RPCBIND_SOCKET);
 
     if (rv == 0)
-        rv = hf_rpc_server_listen_local(d->life->server, HF_RPCBIND_SOCKET,
-                                        d->life->rpcbind_programs, 1);
+        rv = hf_rpc_server_listen_local(d->term->server, HF_RPCBIND_SOCKET,
+                                        d->term->rpcbind_programs, 1);
     if (rv < 0)
         hf_log(HF_LOG_INFO, "no local rpcbind socket", HF_STR("path", HF_RPCBIND_SOCKET),
                HF_STR("reason", hf_strerror(rv)));
 }
 
 /* rpcbind lists itself, too. */
-static void add_rpcbind_itself(struct daemon *d, const struct hf_addr *addr)
+static void add_rpcbind_itself(struct hf_daemon *d, const struct hf_addr *addr)
 {
-    const struct hf_rpc_program *program = d->life->rpcbind_programs[0];
+    const struct hf_rpc_program *program = d->term->rpcbind_programs[0];
 
     for (size_t v = 0; v < program->n_versions; v++) {
         struct hf_rpcbind_service service = {program->number, program->versions[v].number,
                                              HF_TRANSPORT_TCP, *addr};
-        (void)hf_rpcbind_server_add(d->life->rpcbind, &service);
+        (void)hf_rpcbind_server_add(d->term->rpcbind, &service);
         service.transport = HF_TRANSPORT_UDP;
-        (void)hf_rpcbind_server_add(d->life->rpcbind, &service);
+        (void)hf_rpcbind_server_add(d->term->rpcbind, &service);
     }
 }
 
-int serve_rpcbind(struct daemon *d, bool locally)
+int hf_listening_serve_rpcbind(struct hf_daemon *d, bool locally)
 {
     const struct hf_config_addresses *served = hf_config_served(&d->options->config);
-    int rv = hf_rpcbind_server_new(&hf_alloc_heap, &d->life->rpcbind);
+    int rv = hf_rpcbind_server_new(&hf_alloc_heap, &d->term->rpcbind);
 
     if (rv < 0)
         return rv;
-    d->life->rpcbind_programs[0] = hf_rpcbind_server_program(d->life->rpcbind);
+    d->term->rpcbind_programs[0] = hf_rpcbind_server_program(d->term->rpcbind);
     for (unsigned i = 0; i < served->n; i++) {
         struct hf_addr addr = served->list[i];
 
         addr.port = HF_RPCBIND_PORT;
-        rv = hf_rpc_server_listen(d->life->server, &addr, d->life->rpcbind_programs, 1);
+        rv = hf_rpc_server_listen(d->term->server, &addr, d->term->rpcbind_programs, 1);
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr))
             continue; /* as in listen_all() */
         if (rv < 0)
@@ -233,7 +233,7 @@ int serve_rpcbind(struct daemon *d, bool locally)
         add_rpcbind_itself(d, &addr);
     }
     for (size_t i = 0; i < d->n_services; i++) {
-        rv = hf_rpcbind_server_add(d->life->rpcbind, &d->services[i]);
+        rv = hf_rpcbind_server_add(d->term->rpcbind, &d->services[i]);
         if (rv < 0)
             return rv;
     }
@@ -243,11 +243,14 @@ int serve_rpcbind(struct daemon *d, bool locally)
     return 0;
 }
 
-static int register_with_system(struct daemon *d)
+static int register_with_system(struct hf_daemon *d)
 {
     char path[64];
     int rv;
 
+    rv = hf_rpc_client_new(&d->loop, &hf_alloc_heap, &d->hash_key, &d->rpcbind_client);
+    if (rv < 0)
+        return rv;
     (void)mkdir(HF_RUN_DIRECTORY, 0755);
     hf_format(path, sizeof(path), HF_RUN_DIRECTORY "/rpcbind-%u.lock", d->options->config.port);
     hf_rpcbind_share_join(&d->share, path);
@@ -257,14 +260,13 @@ static int register_with_system(struct daemon *d)
         hf_rpcbind_share_end(&d->share);
         return rv;
     }
-    hf_rpcbind_watch_start(&d->watch, &d->loop,
-                           d->clustered ? d->rpcbind_client : d->life->engine.client, &d->hash_key,
-                           d->services, d->n_services, &d->share);
+    hf_rpcbind_watch_start(&d->watch, &d->loop, d->rpcbind_client, &d->hash_key, d->services,
+                           d->n_services, &d->share);
     hf_log(HF_LOG_INFO, "registered with the system's rpcbind", HF_UINT("services", d->n_services));
     return 0;
 }
 
-int set_up_rpcbind(struct daemon *d)
+int hf_listening_set_up_rpcbind(struct hf_daemon *d)
 {
     uint32_t mode = d->options->config.rpcbind_mode;
     bool automatic = mode == HF_RPCBIND_AUTO;
@@ -280,7 +282,7 @@ int set_up_rpcbind(struct daemon *d)
         d->embeds_rpcbind = true;
         return 0;
     }
-    rv = serve_rpcbind(d, true);
+    rv = hf_listening_serve_rpcbind(d, true);
     if (rv == HF_EDENIED && automatic) {
         hf_log(HF_LOG_WARN, "no rpcbind: clients will not find us",
                HF_STR("reason", "none is running, and port 111 needs root"),

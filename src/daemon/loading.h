@@ -1,14 +1,15 @@
 /*
- * Loading a core from the store on a thread of libuv's, on a connection of its own (SPEC HA-05):
- * the loop goes on answering, and the store's thread goes on renewing the lease. No other thread
- * knows the core before it is loaded.
+ * Loading a core from the store on a thread of libuv's (SPEC HA-05): the loop goes on, and with
+ * standbys the store's thread goes on renewing the lease. No other thread knows the core before it
+ * is loaded.
  */
 #ifndef HF_DAEMON_LOADING_H
 #define HF_DAEMON_LOADING_H
 
 #include <uv.h>
 
-#include "daemon/engine.h"
+#include "daemon/new_core.h"
+#include "store/store.h"
 
 struct hf_loading;
 
@@ -23,14 +24,30 @@ struct hf_loaded {
 
 typedef void hf_loading_done(void *ctx, const struct hf_loaded *loaded);
 
-/* config, key and settings outlive it. NULL: out of memory. */
+/* Where the records are. All but lease outlives the loading. */
+struct hf_loading_source {
+    struct hf_batch *rehearsal;           /* alone: gets the server's record, if there is one */
+    const struct hf_store *store;         /* alone: open, and used by no other thread meanwhile */
+    const struct hf_store_config *config; /* with standbys: on a connection of its own, ... */
+    const struct hf_lease_row *lease;     /* ... under this lease; NULL: alone */
+};
+
+/* NULL: out of memory. */
 struct hf_loading *hf_loading_start(uv_loop_t *loop, const struct hf_config *config,
                                     const struct hf_hash_key *hash_key,
-                                    const struct hf_store_settings *settings,
-                                    const struct hf_lease_row *lease, hf_loading_done *done,
+                                    struct hf_loading_source source, hf_loading_done *done,
                                     void *ctx);
+
+/* Ends it soon: done is called with HF_ECANCELED, unless all was loaded before. */
+void hf_loading_cancel(struct hf_loading *loading);
 
 /* The result is not wanted any more: done will not be called. */
 void hf_loading_abandon(struct hf_loading *loading);
+
+/*
+ * Loading into this core failed with code: replaces the text if it is because two records do not go
+ * together, and returns HF_EFORMAT then, because that is damage.
+ */
+int hf_loading_blame_records(const struct hf_core *core, int code, char error[HF_STORE_ERROR_MAX]);
 
 #endif

@@ -14,10 +14,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "confine/confine.h"
-#include "daemon/commit_pump.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
 #include "daemon/own_addresses.h"
+#include "daemon/store_settings.h"
 #include "daemon/store_tools.h"
 
 enum { SETS_MAX = 64, EXIT_USAGE = 2 };

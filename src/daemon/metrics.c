@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/text.h"
+#include "daemon/term.h"
 
 /* Buckets of durations: 16 µs to 17 s. Of outgoing calls, which are timed in ms: 1 ms to 17 s. Of
  * batches: 1 to 64 Ki operations. */
@@ -317,7 +318,7 @@ static void expose_cluster(const struct hf_cluster *c, struct hf_exposition *out
     uint64_t until = hf_lease_valid_until(&c->lease);
 
     hf_expose_gauge(out, "holdfast_cluster_active", "1 while this node serves the service.",
-                    hf_cluster_is_serving(c) && until > now);
+                    hf_term_phase(c->daemon) == HF_TERM_SERVING && until > now);
     hf_expose_gauge(out, "holdfast_cluster_lease_epoch",
                     "Of the lease that this node has; 0: none.", (double)hf_lease_epoch(&c->lease));
     hf_expose_gauge(out, "holdfast_cluster_lease_left_seconds", "Until the lease runs out.",

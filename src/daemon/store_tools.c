@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "confine/confine.h"
-#include "daemon/commit_pump.h"
 #include "daemon/confinement.h"
-#include "daemon/engine.h"
+#include "daemon/loading.h"
+#include "daemon/store_settings.h"
 #include "store/backup.h"
 
 enum { RESTORE_TIMEOUT_MS = 10 * 60 * 1000 }; /* one transaction holds all records */
@@ -76,7 +76,7 @@ static int load(enum hf_record_kind kind, struct hf_bytes record, struct sum *su
     if (rv != HF_EEXIST && rv != HF_ENOENT)
         return rv;
     sum->conflicts++;
-    (void)hf_engine_blame_records(sum->core, rv, text);
+    (void)hf_loading_blame_records(sum->core, rv, text);
     (void)complain("the store", text);
     return 0;
 }

@@ -163,7 +163,7 @@ void hf_rpc_conn_accept(struct hf_rpc_listener *listener)
     struct hf_rpc_server *server = listener->server;
     struct hf_rpc_conn *conn = NULL;
 
-    if (hf_rpc_server_may_send(server))
+    if (!server->config.held && hf_rpc_server_may_send(server))
         conn = hf_calloc(server->config.alloc, 1, sizeof(*conn));
     if (!conn) {
         /* libuv accepts no further connection before this one, so the sweep tries again. */

@@ -307,6 +307,18 @@ static void on_connection(uv_stream_t *stream, int status)
     hf_rpc_conn_accept(listener);
 }
 
+void hf_rpc_server_read_on(struct hf_rpc_server *server)
+{
+    server->config.held = false;
+    hf_list_foreach (node, &server->listeners) {
+        struct hf_rpc_listener *listener = hf_list_entry(node, struct hf_rpc_listener, link);
+
+        if (!listener->local)
+            hf_udp_read(&listener->udp);
+    }
+    hf_rpc_conn_accept_backlog(server);
+}
+
 void hf_rpc_server_gate_opened(struct hf_rpc_server *server)
 {
     hf_list_foreach_safe (node, &server->conns)
@@ -387,6 +399,8 @@ static int listen_both(struct hf_rpc_listener *listener, struct hf_addr *addr)
         return rv;
     listener->udp.gives_way = udp_gives_way;
     listener->udp.gate = server->config.gate;
+    if (server->config.held)
+        hf_udp_hold(&listener->udp);
     listener->open_handles++;
     server->open_handles++;
     at.port = listener->udp.bound.port;

@@ -73,6 +73,7 @@ struct hf_rpc_server_config {
     uint64_t busy_poll_ns; /* so long it looks for input before it sleeps (busy_poll.h); 0: never */
     bool timed;            /* record when each call arrives, for metrics */
     const struct hf_rpc_gate *gate; /* NULL: always open; outlives the server */
+    bool held;                      /* nothing is read before hf_rpc_server_read_on() */
     enum hf_bind bind;              /* ABSENT: listen on addresses that may come and go */
 };
 
@@ -145,6 +146,9 @@ struct hf_credits;
 void hf_rpc_server_took_lock(struct hf_rpc_server *server, const struct hf_addr *peer);
 bool hf_rpc_server_needs_credit(const struct hf_rpc_server *server, const struct hf_addr *peer);
 struct hf_credits *hf_rpc_server_credits(struct hf_rpc_server *server);
+
+/* Ends `held`: what arrived meanwhile, and waits in the kernel, is read now. */
+void hf_rpc_server_read_on(struct hf_rpc_server *server);
 
 /* The gate has opened: what was kept back leaves, and connections are read again. */
 void hf_rpc_server_gate_opened(struct hf_rpc_server *server);

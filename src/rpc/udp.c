@@ -192,6 +192,16 @@ static int configure(int fd, const struct hf_addr *addr)
     return 0;
 }
 
+void hf_udp_hold(struct hf_udp *udp)
+{
+    uv_poll_stop(&udp->poll);
+}
+
+void hf_udp_read(struct hf_udp *udp)
+{
+    uv_poll_start(&udp->poll, UV_READABLE, on_poll);
+}
+
 int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, enum hf_bind how,
                 const struct hf_alloc *alloc, hf_udp_received received, void *ctx)
 {
@@ -217,7 +227,7 @@ int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr,
         uv_poll_init(loop, &udp->poll, udp->fd) < 0)
         goto err_fd;
     udp->poll.data = udp;
-    uv_poll_start(&udp->poll, UV_READABLE, on_poll);
+    hf_udp_read(udp);
     return 0;
 
 err_fd:

@@ -57,6 +57,10 @@ struct hf_udp {
 int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, enum hf_bind how,
                 const struct hf_alloc *alloc, hf_udp_received received, void *ctx);
 
+/* Leaves datagrams in the socket, until hf_udp_read(). */
+void hf_udp_hold(struct hf_udp *udp);
+void hf_udp_read(struct hf_udp *udp);
+
 /*
  * Returns room for one datagram of up to HF_UDP_DATAGRAM_MAX bytes, to be filled and then queued
  * with hf_udp_queue(). If local is NULL or of family NONE, the kernel chooses the local address.

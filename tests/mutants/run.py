@@ -66,6 +66,7 @@ SUITES = {
     "nsm": [*SEEDS, "nsm_requests", "nsm_notices", "metrics", "hostile_notices"],
     "store": ["contract-lmdb", "contract-memory", "commit", "lmdb", "parts", "fault", "backup-lmdb", "disk"],
     "postgres": ["contract-postgres", "pg-journal", "postgres", "backup-postgres"],
+    "term": ["start"],
     "confine": ["hostile_confined"],
     "standby": ["pg-lease", "pg-takeover", "pg-standby"],
     "admin": ["admin", "rest", "access", "hostile_admin", "sorting"],

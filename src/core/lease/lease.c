@@ -164,7 +164,7 @@ static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *r
            (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce);
 }
 
-static void end_life(struct hf_lease *lease, enum hf_lease_state state)
+static void end_term(struct hf_lease *lease, enum hf_lease_state state)
 {
     lease->state = state;
     lease->epoch = 0;
@@ -179,7 +179,7 @@ static bool look_at(struct hf_lease *lease, uint64_t now, enum hf_lease_result r
                     const struct hf_lease_row *row)
 {
     if (row->alarm || went_back(lease, row)) {
-        end_life(lease, HF_LEASE_ALARM);
+        end_term(lease, HF_LEASE_ALARM);
         lease->is_told = row->alarm;
         lease->next_at = now;
         return false;
@@ -205,7 +205,7 @@ static void alarm_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     } else if (went_back(lease, row)) {
         lease->is_told = false; /* even the alarm was forgotten */
     } else if (lease->is_told) {
-        end_life(lease, HF_LEASE_LOST);
+        end_term(lease, HF_LEASE_LOST);
         lease->known = *row;
     }
 }
@@ -233,7 +233,7 @@ static void renewed(struct hf_lease *lease, uint64_t now)
         lease->next_at = now; /* too late to count; the next one will not be */
 }
 
-/* In STANDBY: a take of this life that was in doubt. */
+/* In STANDBY: a take of this term that was in doubt. */
 static bool is_ours(const struct hf_lease *lease, const struct hf_lease_row *row)
 {
     return row->nonce == lease->nonce;
@@ -312,11 +312,11 @@ static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     if (!look_at(lease, now, result, row))
         return;
     if (row->epoch != lease->epoch || !is_ours(lease, row)) {
-        end_life(lease, HF_LEASE_LOST);
+        end_term(lease, HF_LEASE_LOST);
     } else if (result != HF_LEASE_DONE || action == HF_LEASE_POLL) {
         lease->next_at = now; /* a commit that expected another beat, or a poll: renew */
     } else if (action == HF_LEASE_RELEASE) {
-        end_life(lease, HF_LEASE_LOST);
+        end_term(lease, HF_LEASE_LOST);
         lease->held_at = now;
     } else {
         renewed(lease, now);

@@ -40,9 +40,9 @@
  *   HELD       polls but does not take: the service was released here (hf_lease_step_down()), or
  *              an outside manager said so.
  *
- *   LOST       this life has ended: another process took the service, or it was released. Its
+ *   LOST       this term has ended: another process took the service, or it was released. Its
  *              memory must not be used again: the driver drops addresses, connections and the core,
- *              then calls hf_lease_reset(). A life owns the service at most once.
+ *              then calls hf_lease_reset(). A term owns the service at most once.
  *
  *   ALARM      the database went back in time: it shows less than it once acknowledged. Not one
  *              lock may be granted on it. The driver drops everything as in LOST. The first process
@@ -104,7 +104,7 @@ struct hf_lease {
     uint64_t next_at;  /* the next poll or renewal, not before this moment */
 
     uint64_t epoch; /* ours; 0 as long as we own nothing */
-    uint64_t nonce; /* of this life */
+    uint64_t nonce; /* of this term */
     uint64_t valid_until;
 
     struct hf_lease_row seen; /* the last row that was read; valid if polls is not 0 */
@@ -126,7 +126,7 @@ bool hf_lease_config_is_safe(const struct hf_lease_config *config);
 /* nonce: random, never 0, never used before. */
 void hf_lease_init(struct hf_lease *lease, const struct hf_lease_config *config, uint64_t nonce);
 
-/* Begins another life after LOST, when addresses, connections and the core of the last are gone. */
+/* Begins another term after LOST, when addresses, connections and the core of the last are gone. */
 void hf_lease_reset(struct hf_lease *lease, uint64_t nonce, uint64_t now);
 
 /* What to do now; HF_LEASE_NOTHING while a transaction is under way. */

@@ -38,7 +38,7 @@
 
 struct hf_lease_row {
     uint64_t epoch; /* grows by at least one with each take; 0: no process ever took the service */
-    uint64_t nonce; /* of the life that took it */
+    uint64_t nonce; /* of the term that took it */
     uint64_t beat;  /* grows by one with each transaction that changes the row */
     bool released;  /* the owner gave the service up and is silent: it can be taken at once */
     bool alarm;     /* the database went back in time, and no operator has accepted that yet */

@@ -1,0 +1,65 @@
+/*
+ * A term: this process serves, from the moment it may until the moment it may not any more.
+ *
+ * Without standbys the lease is permanent: there is one term, from the start of the process to its
+ * end. With standbys cluster.h drives the lease. A term then begins when the lease was taken and
+ * ends when it is lost or given up; the next one waits in its place, and the old one stays until
+ * nothing on the loop refers to it. The steps are the same:
+ *
+ *     open     an engine with an empty core, which waits
+ *     listen   sockets, the embedded rpcbind, and from where clients are called
+ *     load     the store into a core, on another thread (loading.h)
+ *     start    the core takes the place of the empty one, and its first batch has the new epoch
+ *     serve    the epoch is durable: requests are answered, clients notified
+ *     leave    nothing is begun any more
+ *     close    memory and connections go
+ */
+#ifndef HF_DAEMON_TERM_H
+#define HF_DAEMON_TERM_H
+
+#include "core/lease/row.h"
+
+struct hf_daemon;
+
+enum hf_term_phase {
+    HF_TERM_WAITING,
+    HF_TERM_LOADING, /* listens. With standbys, requests are told to come again; alone, none is read
+                      */
+    HF_TERM_STARTING, /* loaded; the new epoch is not durable yet */
+    HF_TERM_SERVING,
+    HF_TERM_LEAVING,
+    HF_TERM_CLOSING, /* the next term may not begin yet */
+};
+
+/* Of the term that the daemon has now. */
+enum hf_term_phase hf_term_phase(const struct hf_daemon *d);
+
+/* Opens the first. HF_ENOMEM. */
+int hf_term_open(struct hf_daemon *d);
+
+/* On failure the reason is in the log. */
+int hf_term_listen(struct hf_daemon *d);
+
+/*
+ * Loads, then starts and serves by itself. With standbys, lease is the row under which to read, and
+ * hf_cluster_not_loaded() hears of a failure; alone, lease is NULL, and a failure ends the daemon.
+ * HF_ENOMEM: loading did not begin.
+ */
+int hf_term_load(struct hf_daemon *d, const struct hf_lease_row *lease);
+
+/* A batch of the term is durable, or has failed; the service has been told. */
+void hf_term_settled(struct hf_daemon *d, int status);
+
+/* With standbys: the gate was shut for a while and has opened. */
+void hf_term_resume(struct hf_daemon *d);
+
+void hf_term_leave(struct hf_daemon *d);
+
+/* After leave; the next term waits. hf_cluster_carry_on() is called when this one is closed. */
+void hf_term_close(struct hf_daemon *d);
+
+/* The process ends: closes the term without another. Frees all when the loop has ended. */
+void hf_term_close_last(struct hf_daemon *d);
+void hf_term_free_all(struct hf_daemon *d);
+
+#endif
