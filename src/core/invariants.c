@@ -31,10 +31,10 @@ static void check_lock(const struct hf_core *core, const struct hf_lock *lock)
     HF_ASSERT(!lock->unclaimed || lock->durable);
     /* a durable lock's client is registered, on the direct and on the waited path */
     HF_ASSERT(!lock->durable || hf_lock_owner(lock)->client->registered);
-    HF_ASSERT(!hf_table_conflict(core, lock->file, &want)); /* no two conflicting holders */
-    HF_ASSERT(hf_table_own(core, lock->file, hf_lock_owner(lock), lock->node.first, lock->node.last,
-                           NULL) == lock);
-    HF_ASSERT(!hf_table_own(core, lock->file, hf_lock_owner(lock), lock->node.first,
+    HF_ASSERT(!hf_table_conflict(core, hf_lock_file(lock), &want)); /* no two conflicting holders */
+    HF_ASSERT(hf_table_own(core, hf_lock_file(lock), hf_lock_owner(lock), lock->node.first,
+                           lock->node.last, NULL) == lock);
+    HF_ASSERT(!hf_table_own(core, hf_lock_file(lock), hf_lock_owner(lock), lock->node.first,
                             lock->node.last, lock));
 }
 
@@ -97,7 +97,7 @@ static uint64_t check_tree(const struct hf_file *file, const struct hf_itree *tr
 {
     for (struct hf_itree_node *n = hf_itree_min(tree); n; n = hf_itree_next(n)) {
         const struct hf_lock *lock = hf_container_of(n, struct hf_lock, node);
-        HF_ASSERT(lock->file == file && lock->exclusive == exclusive);
+        HF_ASSERT(hf_lock_file(lock) == file && lock->exclusive == exclusive);
     }
     return hf_itree_check(tree);
 }

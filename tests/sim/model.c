@@ -260,8 +260,10 @@ void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range
     model->refused[owner] = true;
     model->refused_range[owner] = range;
     memset(model->refused_had[owner], 0, sizeof(model->refused_had[owner]));
-    if (granted)
-        memcpy(model->refused_had[owner], granted->had, sizeof(granted->had));
+    for (unsigned c = 0; granted && c < SIM_CELLS; c++) {
+        if (model->seen.grace || !granted->unclaimed[c])
+            model->refused_had[owner][c] = granted->had[c];
+    }
 }
 
 bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range)

@@ -27,6 +27,7 @@ struct sim_waiter {
     bool old;               /* a notice of its host's restart came since its last request */
     bool may_pass;          /* at some time its place in the queue was part of a circle */
     uint8_t had[SIM_CELLS]; /* modes: what its owner held already when it was granted */
+    bool unclaimed[SIM_CELLS]; /* ... and had not reclaimed: it is lost if grace is over by then */
     struct sim_range range;
     int32_t state; /* that its request told; 0: none, or unknown */
     uint64_t id;   /* the core's, for the order; 0: not seen in the view yet */

@@ -74,6 +74,8 @@ static void note_had(const struct sim_world *world, struct sim_waiter *waiter)
         while (mode != SIM_FREE && may_lose(world, waiter->owner, range.file, c, mode - 1u))
             mode--;
         waiter->had[c] = mode;
+        waiter->unclaimed[c] =
+            world->model.seen.unreclaimed.mode[range.file][c][waiter->owner] != SIM_FREE;
     }
 }
 

@@ -68,6 +68,9 @@ static void a_refused_grant_survives_a_failed_commit(void **state)
     world_called(w, call.id, HF_CALL_DENIED);
     assert_true(world_commit_one(w, HF_EIO));
     w->by_hand = false;
+    /* While the store is down, it is not called as fast as it answers. */
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(hf_core_deadline(w->core), w->now.mono_ms + 1000);
     for (int i = 0; i < 60; i++) {
         world_later(w, 10000);
         while ((call = world_call_of(w, HF_CALL_GRANTED)).id != 0) {
@@ -177,6 +180,247 @@ static void a_refused_wait_leaves_no_waiter_with_standbys(void **state)
     assert_int_equal(world_status(w).waiters, 0);
 }
 
+/*
+ * GRC-03: locks that are unclaimed at the end of grace are released. With grace.mode=conflict the
+ * owner of one waits for a larger range and refuses the grant; it has reclaimed nothing.
+ */
+static void a_refused_grant_leaves_a_lock_unclaimed(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    world_restart(w);
+    assert_int_equal(LOCK(w, .len = 20, .block = true), BLOCKED);
+    assert_int_equal(UNLOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
+    assert_true(world_status(w).grace_active); /* [0,9] may still have to be reclaimed */
+    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(world_status(w).unreclaimed, 1);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10), HF_STAT_DENIED_GRACE_PERIOD);
+    hf_core_grace_end(w->core, w->now);
+    world_step(w);
+    world_later(w, 1000);
+    assert_int_equal(TEST(w, .client = 2, .len = 20), GRANTED);
+}
+
+/* STO-02: a lock that was recorded stays so when its owner refuses an NM_LOCK over it. */
+static void a_refused_grant_leaves_a_lock_recorded(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .len = 20, .nm = true, .block = true), BLOCKED);
+    assert_int_equal(UNLOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
+    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    world_restart(w);
+    assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED);
+}
+
+/* GRC-03: a client that takes the grant shows that it knows of the restart, and keeps all of it. */
+static void an_accepted_grant_reclaims(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .len = 10);
+    LOCK(w, .client = 2, .off = 10, .len = 10);
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    world_restart(w);
+    assert_int_equal(LOCK(w, .len = 20, .block = true), BLOCKED);
+    UNLOCK(w, .client = 2, .off = 10, .len = 10);
+    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_ACCEPTED);
+    world_later(w, 1000);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(TEST(w, .client = 2, .len = 20), DENIED);
+}
+
+/* GRC-03, ADM-06: grace ends while the client has not answered, and then it refuses: the lock was
+ * not reclaimed in time, and is reported as lost. */
+static void a_grant_refused_after_grace_loses_the_unclaimed(void **state)
+{
+    struct world *w = *state;
+    struct hf_event event = {0};
+    uint64_t id;
+
+    LOCK(w, .len = 10);
+    LOCK(w, .client = 2, .off = 10, .len = 10);
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    world_restart(w);
+    LOCK(w, .len = 20, .block = true);
+    UNLOCK(w, .client = 2, .off = 10, .len = 10);
+    id = world_call_of(w, HF_CALL_GRANTED).id;
+    hf_core_grace_end(w->core, w->now);
+    world_step(w);
+    assert_int_equal(TEST(w, .client = 2, .len = 20), DENIED); /* it may be taken yet */
+    world_called(w, id, HF_CALL_DENIED);
+    assert_int_equal(TEST(w, .client = 2, .len = 20), GRANTED);
+    assert_true(world_event(w, HF_EVENT_CLIENT_UNRECLAIMED, &event));
+    assert_int_equal(hf_core_counters(w->core)->locks_lost[HF_LOSS_UNRECLAIMED], 1);
+}
+
+/*
+ * SPEC section 5: memory goes back to what is durable. A thread waits and is granted its lock;
+ * before that is durable another thread of the process asks, without waiting, for a range that
+ * overlaps, and is denied. The batch fails, and the first thread, which was told BLOCKED, waits
+ * again.
+ */
+static void a_wait_survives_a_failed_commit(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 2, .len = 10);
+    LOCK(w, .client = 3, .off = 30, .len = 10);
+    assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
+    w->by_hand = true;
+    UNLOCK(w, .client = 2, .len = 10);
+    assert_int_equal(LOCK(w, .off = 5, .len = 30), DENIED); /* by client 3 */
+    assert_true(world_commit_one(w, HF_EIO));
+    w->by_hand = false;
+    world_later(w, 1000);
+    UNLOCK(w, .client = 2, .len = 10);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+}
+
+/* NLM-03: a request of another thread that is denied does not call off the callback. */
+static void a_denied_thread_calls_off_no_callback(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 2, .len = 10);
+    LOCK(w, .client = 3, .off = 30, .len = 10);
+    assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
+    UNLOCK(w, .client = 2, .len = 10);
+    assert_int_equal(LOCK(w, .off = 5, .len = 30), DENIED); /* by client 3 */
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+}
+
+/* As above, but the other thread's request calls the callback off: it unlocks part of the range,
+ * or gets a lock over it. What it did is undone with the grant. */
+static void a_wait_that_was_called_off_survives_a_failed_commit(void **state)
+{
+    struct world *w = *state;
+
+    for (int unlocks = 0; unlocks < 2; unlocks++) {
+        LOCK(w, .client = 2, .len = 10);
+        assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
+        w->by_hand = true;
+        UNLOCK(w, .client = 2, .len = 10);
+        if (unlocks)
+            assert_int_equal(UNLOCK(w, .off = 5, .len = 30), GRANTED);
+        else
+            assert_int_equal(LOCK(w, .off = 5, .len = 30), GRANTED);
+        assert_true(world_commit_one(w, HF_EIO));
+        w->by_hand = false;
+        world_later(w, 1000);
+        assert_int_equal(world_status(w).waiters, 1);
+        UNLOCK(w, .client = 2, .len = 10);
+        assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+        UNLOCK(w, .len = 0);
+    }
+}
+
+/* CRS-01: a wait of a former life does not come back with a failed commit. */
+static void a_wait_of_a_dead_client_stays_gone(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+
+    LOCK(w, .client = 2, .len = 10);
+    assert_int_equal(LOCK(w, .len = 10, .block = true, .state = 5), BLOCKED);
+    w->by_hand = true;
+    UNLOCK(w, .client = 2, .len = 10);
+    assert_int_equal(UNLOCK(w, .off = 5, .len = 30), GRANTED);
+    hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, true);
+    assert_true(world_commit_one(w, HF_EIO));
+    w->by_hand = false;
+    world_later(w, 1000);
+    assert_int_equal(world_status(w).waiters, 0);
+}
+
+/* NLM-08: a wait that a second request of the range has replaced does not come back beside it. */
+static void a_wait_comes_back_once(void **state)
+{
+    struct world *w = *state;
+
+    LOCK(w, .client = 2, .len = 10);
+    assert_int_equal(LOCK(w, .len = 10, .shared = true, .block = true), BLOCKED);
+    w->by_hand = true;
+    UNLOCK(w, .client = 2, .len = 10);
+    assert_int_equal(LOCK(w, .client = 2, .len = 5, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
+    assert_true(world_commit_one(w, HF_EIO));
+    w->by_hand = false;
+    world_later(w, 1000);
+    assert_int_equal(world_status(w).waiters, 1);
+}
+
+/*
+ * SPEC section 4: a LOCK that leaves no more locks than before is never refused by a limit on
+ * locks, and a blocking LOCK that must wait gets BLOCKED.
+ */
+static void an_upgrade_at_the_limit_waits(void **state)
+{
+    struct world *w = *state;
+    struct hf_limits limits = w->config.limits;
+
+    limits.locks_per_owner = 1;
+    hf_core_set_limits(w->core, &limits);
+    assert_int_equal(LOCK(w, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
+    /* One waiter for each lock: a second one is another lock to come, and exceeds the limit. */
+    assert_int_equal(LOCK(w, .len = 11, .block = true), NOLOCKS);
+}
+
+/* NLM-09: as above, for each limit that counts a waiter as a lock; a wait for more is refused. */
+static void an_upgrade_waits_whatever_limit_on_locks_is_reached(void **state)
+{
+    struct world *w = *state;
+    struct hf_limits start = w->config.limits;
+    struct hf_limits limits[4] = {start, start, start, start};
+
+    limits[0].locks_per_client = 1;
+    limits[1].locks_per_host = 1;
+    limits[2].locks_per_file = 2;
+    limits[3].locks = 2;
+    assert_int_equal(LOCK(w, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .len = 20, .shared = true), GRANTED);
+    for (int i = 0; i < 4; i++) {
+        hf_core_set_limits(w->core, &limits[i]);
+        assert_int_equal(LOCK(w, .off = 15, .len = 2, .block = true), NOLOCKS);
+        assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
+        assert_int_equal(CANCEL(w, .len = 10, .block = true), GRANTED);
+    }
+}
+
+/*
+ * SEC-04: what a client gets while its crash notice is verified stays. Forged LOCKs in the name of
+ * the client, each with another state number and all of them denied, must not use up its lives, or
+ * the notice would take what came after it as well.
+ */
+static void forged_states_do_not_use_up_lives(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+
+    world_crash(w);
+    w->config.verify_notices = true;
+    w->unchecked = true;
+    world_start(w);
+    LOCK(w, .client = 2, .fh = "z");
+    assert_int_equal(LOCK(w, .len = 10, .state = 5), GRANTED);
+    for (int i = 0; i < 70000; i++)
+        LOCK(w, .fh = "z", .state = 1000 + i);
+    hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false);
+    assert_int_equal(LOCK(w, .off = 50, .len = 10, .state = 7), GRANTED);
+    world_called(w, world_call_of(w, HF_CALL_STAT).id, HF_CALL_FAILED);
+    assert_int_equal(TEST(w, .client = 2, .off = 50, .len = 10), DENIED);
+    assert_int_equal(TEST(w, .client = 2, .len = 10), GRANTED); /* of the old life */
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
@@ -188,6 +432,18 @@ int main(void)
         T(a_refused_wait_leaves_no_waiter_with_standbys),
         T(a_grant_does_not_use_up_what_is_left_for_unlock),
         T(a_failed_start_does_not_let_the_batch_grow),
+        T(a_refused_grant_leaves_a_lock_unclaimed),
+        T(a_refused_grant_leaves_a_lock_recorded),
+        T(an_accepted_grant_reclaims),
+        T(a_grant_refused_after_grace_loses_the_unclaimed),
+        T(a_wait_survives_a_failed_commit),
+        T(a_denied_thread_calls_off_no_callback),
+        T(a_wait_that_was_called_off_survives_a_failed_commit),
+        T(a_wait_of_a_dead_client_stays_gone),
+        T(a_wait_comes_back_once),
+        T(an_upgrade_at_the_limit_waits),
+        T(an_upgrade_waits_whatever_limit_on_locks_is_reached),
+        T(forged_states_do_not_use_up_lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,11 +72,14 @@ struct hf_client_mutable {
  * state number it is of the current life. Lives are not recorded: after a restart of ours, what is
  * loaded is of the first life, and what the client reclaims is of the life that reclaims it.
  */
-enum { HF_CLIENT_STATES = 4, HF_LIFE_MAX = UINT16_MAX };
+enum { HF_CLIENT_STATES = 4 };
+
+/* So many that forged LOCKs, each with another state number, do not use them up (SEC-04). */
+#define HF_LIFE_MAX (UINT32_MAX - 1)
 
 struct hf_lives {
-    uint16_t now;    /* from 1 on; stays at HF_LIFE_MAX, and a notice then releases all there is */
-    uint16_t oldest; /* what it got in earlier lives is released, or being released */
+    uint32_t now;    /* from 1 on; stays at HF_LIFE_MAX, and a notice then releases all there is */
+    uint32_t oldest; /* what it got in earlier lives is released, or being released */
     int32_t states[HF_CLIENT_STATES]; /* of the current life and of those before; 0: unknown */
 };
 
@@ -238,7 +241,7 @@ struct hf_alias *hf_alias_find_next(struct hf_alias *alias);
 void hf_client_idle(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
 /* The life that sent a request with this state; a state that is new tells of a new life. */
-uint16_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state);
+uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state);
 
 /*
  * The client says that it has restarted and has this state now, or (free_all) that it has nothing

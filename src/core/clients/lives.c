@@ -22,22 +22,22 @@ static void begin(struct hf_lives *lives, int32_t state)
 }
 
 /* The life before the current one that has this state, if it may still have something; else 0. */
-static uint16_t former_life(const struct hf_lives *lives, int32_t state)
+static uint32_t former_life(const struct hf_lives *lives, int32_t state)
 {
     unsigned place = place_of(lives, state);
 
     return state != 0 && place > 0 && place < HF_CLIENT_STATES &&
                    lives->now - place >= lives->oldest
-               ? (uint16_t)(lives->now - place)
+               ? lives->now - place
                : 0;
 }
 
 /* Also the state of a life that was left for good tells of a new one: a client may go back to it,
  * and after a forged notice that was believed it never left it. */
-uint16_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state)
+uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state)
 {
     struct hf_lives *lives = &client->lives;
-    uint16_t former = former_life(lives, state);
+    uint32_t former = former_life(lives, state);
 
     if (state == 0 || state == lives->states[0])
         return lives->now;
@@ -61,7 +61,7 @@ uint16_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
 uint32_t hf_client_restarts(struct hf_client *client, int32_t state, bool free_all, bool *began)
 {
     struct hf_lives *lives = &client->lives;
-    uint16_t former = former_life(lives, state);
+    uint32_t former = former_life(lives, state);
 
     *began = false;
     if (former != 0 && (free_all || former > lives->oldest))

@@ -6,7 +6,6 @@
 /* Thousands of timers can be due at one moment. Others wait for the next tick, which is due at
  * once, so that requests are served in between. */
 enum { FIRED_MAX = 500 };
-enum { RETRY_PAUSE_MS = 1000 };
 
 void hf_timers_init(struct hf_core *core)
 {
@@ -52,5 +51,5 @@ uint64_t hf_timers_deadline(const struct hf_core *core)
 void hf_retry_later(struct hf_core *core, struct hf_now now)
 {
     if (core->timers->retry_ms == UINT64_MAX)
-        core->timers->retry_ms = now.mono_ms + RETRY_PAUSE_MS;
+        core->timers->retry_ms = now.mono_ms + HF_RETRY_PAUSE_MS;
 }

@@ -13,6 +13,8 @@
 
 struct hf_core;
 
+enum { HF_RETRY_PAUSE_MS = 1000 }; /* before what the store or the heap refused is tried again */
+
 struct hf_timer {
     struct hf_itree_node node; /* first = last = the moment, mono_ms */
     bool armed;

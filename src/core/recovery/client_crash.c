@@ -19,13 +19,13 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
 {
     struct hf_txn txn;
 
-    hf_txn_begin(&txn, core, now, &lock->file->seq);
+    hf_txn_begin(&txn, core, now, &hf_lock_file(lock)->seq);
     if (hf_table_drop(&txn, lock) < 0) {
         hf_txn_abort(&txn);
         return HF_ENOMEM;
     }
-    hf_waiter_confirm_range(core, hf_lock_owner(lock), lock->file, lock->node.first,
-                            lock->node.last);
+    hf_waiter_confirm_range(core, hf_lock_owner(lock), hf_lock_file(lock), lock->node.first,
+                            lock->node.last, false);
     *seq = hf_seq_later(*seq, hf_txn_commit(&txn));
     return 1;
 }
@@ -50,7 +50,7 @@ static int64_t release_waiters(struct hf_core *core, struct hf_client *client, u
 static void leave_behind(struct hf_client *client, uint32_t life)
 {
     if (life > client->lives.oldest && life <= HF_LIFE_MAX)
-        client->lives.oldest = (uint16_t)life;
+        client->lives.oldest = life;
 }
 
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,

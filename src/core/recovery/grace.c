@@ -14,6 +14,7 @@
 #include "core/internal.h"
 #include "core/recovery/private.h"
 #include "core/table/table.h"
+#include "core/wait/wait.h"
 
 void hf_grace_begin(struct hf_core *core, struct hf_now now)
 {
@@ -93,6 +94,18 @@ struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now)
     return wait;
 }
 
+/* A client has refused a grant that added to locks which it had not reclaimed when grace ended. */
+static void release_put_back(struct hf_core *core, struct hf_now now)
+{
+    struct hf_client *last = release_unclaimed(core, now);
+
+    core->wait->put_back = false;
+    if (!last)
+        return;
+    hf_pending_release_go_on(core, now);
+    hf_client_unref(core, last);
+}
+
 /*
  * The reclaim or release that left nothing to reclaim may be undone with its batch, and then grace
  * must still be active. So grace ends only when that batch is durable.
@@ -101,9 +114,13 @@ void hf_grace_review(struct hf_core *core, struct hf_now now)
 {
     struct hf_grace *grace = &core->recovery->grace;
 
-    if (!grace->active)
+    if (!grace->active) {
+        if (core->wait->put_back)
+            release_put_back(core, now);
         return;
-    if (core->clients->n_unclaimed > 0) {
+    }
+    core->wait->put_back = false;
+    if (core->clients->n_unclaimed > 0 || core->wait->n_unclaimed > 0) {
         grace->drained_seq = 0;
         return;
     }

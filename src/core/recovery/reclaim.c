@@ -190,6 +190,6 @@ struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_f
     core->counters.reclaims_granted++;
     /* A callback under way may now tell of the wrong mode, so it ends; the client repeats its LOCK.
      */
-    hf_waiter_confirm_range(core, want->owner, file, want->first, want->last);
+    hf_waiter_confirm_range(core, want->owner, file, want->first, want->last, false);
     return answer;
 }

@@ -79,8 +79,7 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
 {
     struct hf_txn txn;
 
-    if (!weaker && (hf_limit_waiter(core, s->owner, s->file) < 0 ||
-                    hf_limit_one(core, s->client, s->file) < 0))
+    if (!weaker && hf_limit_wait(core, s->file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if (blocker && hf_deadlock_of_locks(core, s->file, want)) {
         core->counters.deadlocks++;
@@ -159,16 +158,16 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
             return repeated(core, peer, args, want, before);
         }
     }
+    blocker = hf_table_conflict(core, s->file, want);
+    if (blocker && !args->block)
+        return denied(core, s->file, blocker); /* as if it had not been asked */
     /* A process that waits makes no other request. So it knows of an earlier grant in this range,
      * and the callback for that must end: clients compare the range but not the mode, and their
      * DENIED would free a lock in use. If this request repeats the one that was granted, its answer
      * tells the client of the grant. */
-    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
-    blocker = hf_table_conflict(core, s->file, want);
+    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, args->block);
     if (!blocker && may_have_now(core, args, s->file, want))
         return acquire(core, now, peer, args, s, want);
-    if (!args->block)
-        return denied(core, s->file, blocker);
     if (before && before->exclusive)
         return repeated(core, peer, args, want, before);
     return begin_to_wait(core, now, peer, args, s, want, blocker, before);

@@ -24,7 +24,7 @@ static struct hf_answer release(struct hf_core *core, struct hf_now now, const s
         hf_txn_abort(&txn);
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
-    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last);
+    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, false);
     return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
 }
 

@@ -72,7 +72,7 @@ void hf_limits_loaded(struct hf_core *core, const struct hf_lock *lock)
     at_least(&highest->locks_per_owner, hf_lock_owner(lock)->n_locks);
     at_least(&highest->locks_per_client, client->n_locks);
     at_least(&highest->locks_per_host, client->host->n_held);
-    at_least(&highest->locks_per_file, lock->file->n_locks);
+    at_least(&highest->locks_per_file, hf_lock_file(lock)->n_locks);
     at_least(&highest->locks, core->table->n_locks);
 }
 
@@ -134,17 +134,30 @@ int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const stru
                : 0;
 }
 
-int hf_limit_waiter(struct hf_core *core, const struct hf_owner *owner, const struct hf_file *file)
+/*
+ * A waiter counts as a lock that is to come, unless its grant will leave no more locks than there
+ * are (an upgrade): then no limit on locks refuses it. Each lock allows one such waiter, so that
+ * there are never more than twice as many objects as the limits say.
+ */
+int hf_limit_wait(struct hf_core *core, const struct hf_file *file, const struct hf_want *want)
 {
     const struct hf_limits *limits = &core->config.limits;
+    const struct hf_owner *owner = want->owner;
+    uint32_t waiters = owner->waiting->n_waiters;
+    enum hf_limit limit = HF_LIMITS;
 
     if (file->queue->n_waiters >= limits->waiters_per_file)
-        return count_hit(core, HF_LIMIT_WAITERS_PER_FILE, owner->client);
-    if (owner->n_locks + owner->waiting->n_waiters >= limits->locks_per_owner)
-        return count_hit(core, HF_LIMIT_LOCKS_PER_OWNER, owner->client);
-    if (owner->waiting->n_waiters >= limits->waiters_per_owner)
-        return count_hit(core, HF_LIMIT_WAITERS_PER_OWNER, owner->client);
-    if (owner->client->n_waiters >= limits->waiters_per_client)
-        return count_hit(core, HF_LIMIT_WAITERS_PER_CLIENT, owner->client);
-    return 0;
+        limit = HF_LIMIT_WAITERS_PER_FILE;
+    else if (waiters >= limits->waiters_per_owner)
+        limit = HF_LIMIT_WAITERS_PER_OWNER;
+    else if (owner->client->n_waiters >= limits->waiters_per_client)
+        limit = HF_LIMIT_WAITERS_PER_CLIENT;
+    if (limit != HF_LIMITS)
+        return count_hit(core, limit, owner->client);
+    limit = owner->n_locks + waiters >= limits->locks_per_owner
+                ? HF_LIMIT_LOCKS_PER_OWNER
+                : limit_hit(core, limits, owner->client, file, 1, 0);
+    if (limit != HF_LIMITS && waiters < owner->n_locks && hf_table_growth(core, file, want) <= 0)
+        return 0;
+    return count_hit(core, limit, owner->client);
 }

@@ -17,11 +17,12 @@ static struct hf_lock *new_lock(struct hf_core *core, uint64_t id, struct hf_fil
     *lock = (struct hf_lock){
         .id = id,
         .node = {.first = want->first, .last = want->last, .tag = want->owner},
-        .file = file,
+        .file = hf_ref_to(file),
         .acquired_at_ms = acquired_at_ms,
         .exclusive = want->exclusive,
         .durable = want->durable,
         .life = want->life,
+        .unclaimed = want->unclaimed,
     };
     want->owner->refs++;
     file->refs++;
@@ -31,7 +32,7 @@ static struct hf_lock *new_lock(struct hf_core *core, uint64_t id, struct hf_fil
 static void free_lock(struct hf_core *core, struct hf_lock *lock)
 {
     hf_owner_unref(core, hf_lock_owner(lock));
-    hf_file_unref(core, lock->file);
+    hf_file_unref(core, hf_lock_file(lock));
     hf_slab_give(&core->table->lock_slab, lock);
 }
 
@@ -47,7 +48,7 @@ static void count_unclaimed(struct hf_core *core, const struct hf_lock *lock, bo
 
 static struct hf_itree *tree_of(const struct hf_lock *lock)
 {
-    return lock->exclusive ? &lock->file->exclusive : &lock->file->shared;
+    return lock->exclusive ? &hf_lock_file(lock)->exclusive : &hf_lock_file(lock)->shared;
 }
 
 static void link_lock(struct hf_core *core, struct hf_lock *lock)
@@ -58,7 +59,7 @@ static void link_lock(struct hf_core *core, struct hf_lock *lock)
     hf_own_insert(core, lock);
     lock->held = true;
     core->table->work++;
-    lock->file->n_locks++;
+    hf_lock_file(lock)->n_locks++;
     hf_lock_owner(lock)->n_locks++;
     client->n_locks++;
     client->host->n_held++;
@@ -75,13 +76,13 @@ static void unlink_lock(struct hf_core *core, struct hf_lock *lock)
     hf_own_remove(core, lock);
     lock->held = false;
     core->table->work++;
-    lock->file->n_locks--;
+    hf_lock_file(lock)->n_locks--;
     hf_lock_owner(lock)->n_locks--;
     client->n_locks--;
     client->host->n_held--;
     core->table->n_locks--;
     count_unclaimed(core, lock, false);
-    hf_file_wake(core, lock->file, lock->node.first, lock->node.last);
+    hf_file_wake(core, hf_lock_file(lock), lock->node.first, lock->node.last);
     hf_owner_review_later(core, hf_lock_owner(lock));
 }
 
@@ -98,8 +99,8 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
     *out = (struct hf_record_lock){
         .id = lock->id,
         .client_id = hf_lock_owner(lock)->client->id,
-        .share = hf_file_export_name(core, lock->file),
-        .fh = hf_file_fh(lock->file),
+        .share = hf_file_export_name(core, hf_lock_file(lock)),
+        .fh = hf_file_fh(hf_lock_file(lock)),
         .oh = hf_owner_oh(hf_lock_owner(lock)),
         .svid = hf_lock_owner(lock)->svid,
         .first = lock->node.first,
@@ -113,13 +114,13 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                  const struct hf_record_lock *record)
 {
-    struct hf_want want = {owner, record->first,           record->last, record->exclusive,
-                           true,  owner->client->lives.now};
+    struct hf_want want = {
+        owner, record->first, record->last, record->exclusive, true, owner->client->lives.now,
+        true};
     struct hf_lock *lock = new_lock(core, record->id, file, &want, record->acquired_at_ms);
 
     if (!lock)
         return HF_ENOMEM;
-    lock->unclaimed = true;
     link_lock(core, lock);
     hf_limits_loaded(core, lock);
     return 0;
@@ -145,7 +146,7 @@ static void revert_remove(struct hf_core *core, const struct hf_undo *entry)
 
     link_lock(core, lock);
     if (!hf_list_empty(&hf_lock_owner(lock)->waiting->waiters))
-        hf_file_wake(core, lock->file, 0, UINT64_MAX);
+        hf_file_wake(core, hf_lock_file(lock), 0, UINT64_MAX);
 }
 
 static void keep_remove(struct hf_core *core, const struct hf_undo *entry)
@@ -163,7 +164,7 @@ static const struct hf_undo_ops remove_undo = {revert_remove, keep_remove};
 static const struct hf_undo_ops claim_undo = {revert_claim, NULL};
 
 /* The life stays if the claim is undone: the lock is unclaimed again, and goes when grace ends. */
-int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint16_t life)
+int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint32_t life)
 {
     if (hf_undo_reserve(txn->core) < 0)
         return HF_ENOMEM;
@@ -175,7 +176,7 @@ int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint16_t life)
 }
 
 int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want, uint64_t id,
-                int64_t acquired_at_ms, bool unclaimed)
+                int64_t acquired_at_ms)
 {
     struct hf_core *core = txn->core;
     struct hf_record_lock record;
@@ -186,7 +187,6 @@ int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *
     lock = new_lock(core, id, file, want, acquired_at_ms);
     if (!lock)
         return HF_ENOMEM;
-    lock->unclaimed = unclaimed;
     link_lock(core, lock);
     hf_undo_push(core, (struct hf_undo){&add_undo, .object = lock});
     if (!lock->durable)

@@ -34,7 +34,7 @@ static int compare_files(const struct hf_file *a, const struct hf_file *b)
 
 static bool is_before(const struct hf_lock *a, const struct hf_lock *b)
 {
-    int order = compare_files(a->file, b->file);
+    int order = compare_files(hf_lock_file(a), hf_lock_file(b));
 
     return order < 0 || (order == 0 && a->node.first < b->node.first);
 }
@@ -176,7 +176,7 @@ static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const stru
     struct hf_lock *best = NULL;
 
     while (lock) {
-        int order = compare_files(lock->file, file);
+        int order = compare_files(hf_lock_file(lock), file);
 
         if (order > 0 || (order == 0 && lock->node.last >= first)) {
             if (order == 0)
@@ -197,7 +197,7 @@ static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_
     struct hf_lock *best = NULL;
 
     for (unsigned n = 0; n < owner->n_recent; n++, lock = older_of(lock)) {
-        if (lock->file == file && lock->node.last >= first &&
+        if (hf_lock_file(lock) == file && lock->node.last >= first &&
             (!best || lock->node.first < best->node.first))
             best = lock;
     }

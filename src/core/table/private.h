@@ -17,7 +17,7 @@ void hf_own_remove(const struct hf_core *core, struct hf_lock *lock);
 /* Adds a lock, or removes one, in a transaction; the record follows unless it is not to be written,
  * or is to be kept for another lock that takes over the id. HF_ENOMEM. */
 int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want, uint64_t id,
-                int64_t acquired_at_ms, bool unclaimed);
+                int64_t acquired_at_ms);
 int hf_lock_take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record);
 
 /* By how many locks hf_table_set() would increase the owner's number; may be negative. */

@@ -16,10 +16,10 @@
 static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id, uint64_t first,
                     uint64_t last)
 {
-    struct hf_want rest = {hf_lock_owner(lock), first,         last,
-                           lock->exclusive,     lock->durable, lock->life};
+    struct hf_want rest = {hf_lock_owner(lock), first,      last,           lock->exclusive,
+                           lock->durable,       lock->life, lock->unclaimed};
 
-    return hf_lock_add(txn, lock->file, &rest, id, lock->acquired_at_ms, lock->unclaimed);
+    return hf_lock_add(txn, hf_lock_file(lock), &rest, id, lock->acquired_at_ms);
 }
 
 /* Cuts [first, last] out of a lock; one that is being released goes as a whole. With donor the
@@ -75,7 +75,8 @@ struct whole {
 static bool alike(const struct hf_lock *lock, const struct hf_want *want)
 {
     return lock->exclusive == want->exclusive && lock->durable == want->durable &&
-           !lock->unclaimed && lock->life == want->life && !hf_lock_is_releasing(lock);
+           lock->unclaimed == want->unclaimed && lock->life == want->life &&
+           !hf_lock_is_releasing(lock);
 }
 
 /* One of the owner's locks overlaps or borders on the whole: it is merged, cut, or left alone. */
@@ -121,17 +122,17 @@ static bool any_durable(const struct hf_core *core, const struct hf_file *file,
  * A delayed request of a former life that overlaps a lock of a later one counts as one of that:
  * losing that lock with the notice would be worse than keeping what was requested late.
  */
-static uint16_t latest_life(const struct hf_core *core, const struct hf_file *file,
+static uint32_t latest_life(const struct hf_core *core, const struct hf_file *file,
                             const struct hf_want *want)
 {
     struct hf_lock *lock = NULL;
-    uint16_t life = want->life;
+    uint32_t life = want->life;
 
     if (life == want->owner->client->lives.now)
         return life;
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
         if (lock->life > life)
-            life = (uint16_t)lock->life;
+            life = lock->life;
     }
     return life;
 }
@@ -234,5 +235,5 @@ int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
     }
     if (whole.id == 0)
         whole.id = hf_core_new_id(txn->core);
-    return hf_lock_add(txn, file, &whole.want, whole.id, whole.acquired_at_ms, false);
+    return hf_lock_add(txn, file, &whole.want, whole.id, whole.acquired_at_ms);
 }

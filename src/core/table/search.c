@@ -33,7 +33,7 @@ struct hf_lock *hf_table_conflict_next(const struct hf_core *core, const struct 
 
     core->table->work++;
     if (!node && want->exclusive && lock->exclusive)
-        node = find(core, &lock->file->shared, want);
+        node = find(core, &hf_lock_file(lock)->shared, want);
     return lock_of(node);
 }
 

@@ -41,11 +41,11 @@ struct hf_txn;
  */
 struct hf_lock {
     uint64_t id; /* the slab's word, too; its upper bits are the epoch it was granted in */
-    struct hf_itree_node node; /* in file->exclusive or file->shared; its tag is the owner */
-    struct hf_file *file;
+    struct hf_itree_node node;   /* in file->exclusive or file->shared; its tag is the owner */
+    hf_ref file;                 /* hf_lock_file() */
+    uint32_t life;               /* of its client (clients.h) */
     hf_ref own_left, own_right;  /* in owner->locks, or its neighbours in owner->recent */
     int64_t acquired_at_ms : 43; /* wall clock: until the year 2109 */
-    uint64_t life : 16;          /* of its client (clients.h) */
     bool recent : 1;             /* in owner->recent */
     bool held : 1;               /* else it was removed, and is only kept for undo */
     bool exclusive : 1;
@@ -134,7 +134,7 @@ struct hf_share {
     struct hf_file *file;
     uint8_t *oh; /* owned */
     uint32_t oh_len;
-    uint16_t life; /* shares of a client are in the order of their lives */
+    uint32_t life; /* shares of a client are in the order of their lives */
     uint8_t mode, access;
 };
 
@@ -173,6 +173,11 @@ static inline struct hf_owner *hf_lock_owner(const struct hf_lock *lock)
     return lock->node.tag;
 }
 
+static inline struct hf_file *hf_lock_file(const struct hf_lock *lock)
+{
+    return hf_at_some(lock->file);
+}
+
 static inline bool hf_owner_has_locks(const struct hf_owner *owner)
 {
     return owner->recent || owner->locks;
@@ -196,7 +201,8 @@ struct hf_want {
     uint64_t first, last;
     bool exclusive;
     bool durable;
-    uint16_t life; /* that asks, for hf_table_set() and hf_table_add() */
+    uint32_t life;  /* that asks, for hf_table_set() and hf_table_add() */
+    bool unclaimed; /* hf_table_set() puts back what is still to be reclaimed */
 };
 
 /*
@@ -250,7 +256,7 @@ int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock);
 
 /* This life of the client has reclaimed the lock (in a transaction); the lock is to be reclaimed
  * (without). */
-int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint16_t life);
+int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint32_t life);
 void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed);
 
 /* A lock that was recorded before the restart: unclaimed, without a record or undo. HF_ENOMEM. */
@@ -293,11 +299,11 @@ void hf_share_drop(struct hf_core *core, struct hf_share *share);
 
 /*
  * Limits on all that peers can make grow (SPEC section 4): 0, or HF_ELIMIT, which is counted. By
- * one waiter of the owner in the queue; by one share or waiter of the client; by as many locks as a
+ * one waiter of the owner in the queue; by one share of the client; by as many locks as a
  * LOCK, a reclaim or an UNLOCK would add. UNLOCK and reclaims may exceed the limits on locks by
  * limits.beyond.
  */
-int hf_limit_waiter(struct hf_core *core, const struct hf_owner *owner, const struct hf_file *file);
+int hf_limit_wait(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 int hf_limit_one(struct hf_core *core, const struct hf_client *client, const struct hf_file *file);
 int hf_limit_lock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);
 int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const struct hf_want *want);

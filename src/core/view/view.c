@@ -76,7 +76,7 @@ static void show_lock(const struct hf_core *core, const struct hf_lock *lock,
         .durable = lock->durable,
         .unreclaimed = lock->unclaimed,
         .releasing = hf_lock_is_releasing(lock),
-        .n_waiters = lock->file->queue->n_waiters,
+        .n_waiters = hf_lock_file(lock)->queue->n_waiters,
     };
     hf_lock_record(core, lock, &row->record);
 }

@@ -10,6 +10,12 @@ void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *waiter);
 void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *waiter);
 void hf_waiter_del(struct hf_core *core, struct hf_waiter *waiter);
 
+/* Counts what the waiter had that is still to be reclaimed, or counts it no more. */
+void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *waiter, bool more);
+
+/* A waiter that is gone is among its owner's and its client's again. */
+void hf_waiter_come_back(struct hf_core *core, struct hf_waiter *waiter);
+
 /* The undo entry of a waiter is of no use any more: deletes a waiter that is gone. */
 void hf_waiter_keep(struct hf_core *core, const struct hf_undo *entry);
 

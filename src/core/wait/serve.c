@@ -26,6 +26,7 @@ enum { GRANT_WORK = 16 };
 
 static void forget_had(struct hf_core *core, struct hf_waiter *w)
 {
+    hf_waiter_count_had(core, w, false);
     hf_free(core->alloc, w->had);
     w->had = NULL;
     w->n_had = 0;
@@ -54,8 +55,12 @@ static int note_had(struct hf_core *core, struct hf_waiter *w)
             w->had[w->n_had++] =
                 (struct hf_held){lock->node.first > w->first ? lock->node.first : w->first,
                                  lock->node.last < w->last ? lock->node.last : w->last,
-                                 lock->exclusive, (uint16_t)lock->life};
+                                 lock->exclusive,
+                                 lock->durable,
+                                 lock->unclaimed,
+                                 lock->life};
     }
+    hf_waiter_count_had(core, w, true);
     return 0;
 }
 
@@ -71,15 +76,30 @@ static void ungrant(struct hf_core *core, struct hf_waiter *w)
     hf_file_wake(core, w->file, w->first, w->last);
 }
 
+/*
+ * A request of its owner has called the callback off, which is undone with the grant: the thread
+ * that was told BLOCKED still waits. Unless its client has restarted, or has asked for the range
+ * anew.
+ */
+static bool waits_again(const struct hf_core *core, const struct hf_waiter *w)
+{
+    struct hf_want want = hf_waiter_want(core, w);
+
+    return w->called_off && w->life >= w->owner->client->lives.oldest &&
+           !hf_waiter_find(core, w->file, &want);
+}
+
 static void revert_grant(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_waiter *w = entry->object;
 
-    if (w->gone) {
+    if (w->gone && !waits_again(core, w)) {
         hf_waiter_keep(core, entry);
         return;
     }
     w->undos--;
+    if (w->gone)
+        hf_waiter_come_back(core, w);
     ungrant(core, w);
 }
 
@@ -212,7 +232,7 @@ void hf_waiters_serve(struct hf_core *core, struct hf_now now)
 /*
  * The client does not want the lock, or does not answer: takes back what the grant gave, but not
  * what the owner held before, because that may be in use. Each part becomes what it was: shared or
- * exclusive, and of its life.
+ * exclusive, of its life, and still to be reclaimed.
  */
 static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
 {
@@ -224,25 +244,30 @@ static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
         want.first = w->had[i].first;
         want.last = w->had[i].last;
         want.exclusive = w->had[i].exclusive;
+        want.durable = w->had[i].durable;
         want.life = w->had[i].life;
+        want.unclaimed = w->had[i].unclaimed;
+        txn->core->wait->put_back |= want.unclaimed;
         if (hf_table_set(txn, w->file, &want) < 0)
             return HF_ENOMEM;
     }
     return 0;
 }
 
-/* The commit of what was taken back failed, so the client holds a lock that it does not want, or it
- * is dead: the callback is made again. */
+/*
+ * The commit of what was taken back failed, so the client holds a lock that it does not want, or it
+ * is dead: the callback is made again. Not at once: a client that refuses would be called as fast
+ * as it answers, for as long as the store is down.
+ */
 static void revert_called(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_waiter *w = entry->object;
 
     w->undos--;
-    w->gone = false;
-    hf_list_add_tail(&w->owner->waiting->waiters, &w->in_owner);
-    w->owner->waiting->n_waiters++;
-    hf_list_add_tail(&w->owner->client->waiters, &w->in_client);
+    hf_waiter_come_back(core, w);
     hf_grant_begin(core, w, 0);
+    hf_outcall_pause(core, (struct hf_now){0}, &w->outcall,
+                     w->outcall.attempt_ms + HF_RETRY_PAUSE_MS);
 }
 
 static const struct hf_undo_ops called_undo = {revert_called, hf_waiter_keep};

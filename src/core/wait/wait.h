@@ -33,7 +33,9 @@ struct hf_want;
 struct hf_held {
     uint64_t first, last;
     bool exclusive;
-    uint16_t life; /* of the client, to which the lock belongs again when the grant is refused */
+    bool durable;
+    bool unclaimed; /* to be reclaimed: a grant that the client does not take reclaims nothing */
+    uint32_t life;  /* of the client, to which the lock belongs again when the grant is refused */
 };
 
 struct hf_waiter {
@@ -47,7 +49,7 @@ struct hf_waiter {
     uint64_t first, last;
     uint64_t offset, length; /* as in the request; GRANTED repeats them */
     int64_t since_ms;
-    uint16_t life;             /* of its client: the latest that asked for it */
+    uint32_t life;             /* of its client: the latest that asked for it */
     struct hf_addr local;      /* where the request came in, and from where GRANTED goes out */
     struct hf_outcall outcall; /* the GRANTED callback */
     struct hf_held *had;       /* what its owner held of the range when it was granted, in order */
@@ -57,16 +59,19 @@ struct hf_waiter {
     bool msg;
     bool exclusive;
     bool monitored;
-    bool passes;   /* does not queue behind other waiters: that closed a circle (deadlock.c) */
-    bool granting; /* holds the lock; the callback is to be made or under way */
-    bool gone;     /* left, but an undo entry still refers to it */
-    uint8_t undos; /* how many undo entries refer to it: of its coming, and of its grant */
+    bool passes;     /* does not queue behind other waiters: that closed a circle (deadlock.c) */
+    bool granting;   /* holds the lock; the callback is to be made or under way */
+    bool gone;       /* left, but an undo entry still refers to it */
+    bool called_off; /* left because of a request of its owner, which the undo entry takes back */
+    uint8_t undos;   /* how many undo entries refer to it: of its coming, and of its grant */
 };
 
 struct hf_wait {
     struct hf_slab slab;
     uint64_t suspect_round; /* number of the last search for a deadlock */
     bool unfinished;        /* the next tick goes on with serving waiters */
+    uint32_t n_unclaimed; /* that waiters being granted had: if they are refused, to be reclaimed */
+    bool put_back;        /* some of these were, since recovery last looked */
 };
 
 void hf_wait_init(struct hf_core *core);
@@ -95,15 +100,16 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *waiter);
 /* The waiter's request came once more: it is called back as the latest copy says, and what it is
  * granted is recorded if any copy was monitored. */
 void hf_waiter_repeated(struct hf_waiter *waiter, const struct hf_peer *peer,
-                        const struct hf_lock_args *args, uint16_t life);
+                        const struct hf_lock_args *args, uint32_t life);
 
 /* The owner waits for the range in exclusive mode from now on, at the end of the queue. */
 void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *waiter);
 
 /* The owner shows that it knows of its grants in this range, or gives them up: their GRANTED
- * callbacks end. */
+ * callbacks end. waits: by a blocking request, which repeats the one that was granted if the range
+ * is the same; then its answer, be it a refusal, ends the wait. */
 void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struct hf_file *file,
-                             uint64_t first, uint64_t last);
+                             uint64_t first, uint64_t last, bool waits);
 
 /* The owner got a lock on the file: its waiters there may now pass one that waits for that lock. */
 void hf_owner_wake(struct hf_core *core, const struct hf_owner *owner, struct hf_file *file);

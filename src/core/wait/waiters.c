@@ -190,7 +190,7 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
 }
 
 void hf_waiter_repeated(struct hf_waiter *w, const struct hf_peer *peer,
-                        const struct hf_lock_args *args, uint16_t life)
+                        const struct hf_lock_args *args, uint32_t life)
 {
     w->monitored |= !args->unmonitored;
     w->offset = args->offset;
@@ -230,6 +230,23 @@ void hf_waiter_keep(struct hf_core *core, const struct hf_undo *entry)
         hf_waiter_del(core, w);
 }
 
+void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *w, bool more)
+{
+    for (uint32_t i = 0; i < w->n_had; i++) {
+        if (w->had[i].unclaimed)
+            core->wait->n_unclaimed += more ? 1 : UINT32_MAX;
+    }
+}
+
+void hf_waiter_come_back(struct hf_core *core, struct hf_waiter *w)
+{
+    w->gone = w->called_off = false;
+    hf_list_add_tail(&w->owner->waiting->waiters, &w->in_owner);
+    w->owner->waiting->n_waiters++;
+    hf_list_add_tail(&w->owner->client->waiters, &w->in_client);
+    hf_waiter_count_had(core, w, true);
+}
+
 void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
 {
     hf_outcall_end(core, &w->outcall);
@@ -240,8 +257,10 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
     hf_list_remove(&w->in_owner);
     w->owner->waiting->n_waiters--;
     hf_list_remove(&w->in_client);
-    if (w->granting)
+    if (w->granting) {
+        hf_waiter_count_had(core, w, false);
         hf_owner_wake(core, w->owner, w->file); /* the owner's next grant can be called back now */
+    }
     if (hf_list_empty(&w->owner->client->waiters))
         hf_outcall_end(core, &w->owner->client->probe);
     if (w->undos > 0)
@@ -251,12 +270,13 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
 }
 
 void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struct hf_file *file,
-                             uint64_t first, uint64_t last)
+                             uint64_t first, uint64_t last, bool waits)
 {
     hf_list_foreach_safe (node, &owner->waiting->waiters) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
         core->table->work++;
         if (w->granting && w->file == file && hf_range_overlap(w->first, w->last, first, last)) {
+            w->called_off = !(waits && w->first == first && w->last == last);
             hf_waiter_remove(core, w);
         }
     }
