@@ -17,7 +17,7 @@ ADDRESS, OURS = "10.3.0.1", "10.3.0.2"
 INTERFACE = "hf-ganesha"  # our end of the veth
 
 CONFIG = """
-NFS_CORE_PARAM {{ Enable_NLM = true; Enable_RQUOTA = false; NFS_Protocols = 3; NFS_Port = 2049;
+NFS_CORE_PARAM {{ Enable_NLM = true; Enable_RQUOTA = false; NFS_Protocols = {protocols}; NFS_Port = 2049;
                   MNT_Port = 20048; NLM_Port = {port}; Plugins_Dir = /usr/lib/x86_64-linux-gnu/ganesha; }}
 {exports}
 NFSV4 {{ Graceless = true; }}
@@ -27,19 +27,20 @@ LOG {{ Default_Log_Level = EVENT; }}
 
 EXPORT = """
 EXPORT {{ Export_Id = {id}; Path = {path}; Pseudo = {path}; Access_Type = RW; Squash = No_Root_Squash;
-          Protocols = 3; SecType = sys; FSAL {{ Name = VFS; }} }}
+          Protocols = {protocols}; SecType = sys; FSAL {{ Name = VFS; }} }}
 """
 
 
 class Ganesha:
     """with Ganesha(folder) as ganesha: ganesha.fh is the handle of a file, ganesha.fhs those of all; NLM is
     at ganesha.address and ganesha.port. With apart=False it is at 127.0.0.1, like any other server here.
-    more: further directories to export."""
+    more: further directories to export; protocols: versions of NFS, "3" or "3, 4"."""
 
-    def __init__(self, folder, apart=True, port=PORT, files=1, more=()):
+    def __init__(self, folder, apart=True, port=PORT, files=1, more=(), protocols="3"):
         self.folder = Path(folder)
         self.port = port
         self.more = more
+        self.protocols = protocols
         self.files = [f"file{i}" for i in range(files)]
         self.address = ADDRESS if apart else "127.0.0.1"
         self.apart = apart
@@ -92,8 +93,8 @@ class Ganesha:
         for name in self.files:
             (export / name).write_bytes(b"x")
         config = self.folder / "ganesha.conf"
-        exports = "".join(EXPORT.format(id=i, path=path) for i, path in enumerate((export, *self.more), 1))
-        config.write_text(CONFIG.format(exports=exports, port=self.port))
+        exports = "".join(EXPORT.format(id=i, path=path, protocols=self.protocols) for i, path in enumerate((export, *self.more), 1))
+        config.write_text(CONFIG.format(exports=exports, port=self.port, protocols=self.protocols))
         for needed in ("/run/ganesha", "/run/rpcbind", "/var/lib/nfs/ganesha", "/var/lib/nfs/sm",
                        "/var/lib/nfs/sm.bak"):
             os.makedirs(needed, exist_ok=True)
