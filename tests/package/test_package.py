@@ -230,7 +230,7 @@ def an_upgrade_restarts_every_service_and_removal_stops_them():
         said = [line.replace("--quiet ", "").replace("--system ", "") for line in calls.read_text().splitlines()]
         assert not any(": stop " in line for line in said), said
         reload, restart, instances, namer = (said.index(f"there: {call}") for call in (
-            "daemon-reload", "restart holdfastd.service", "try-restart holdfastd@*.service", "try-restart holdfast-namesd.service holdfast-keeper.service"))
+            "daemon-reload", "restart holdfastd.service", "try-restart holdfastd@*.service", "try-restart holdfast-keeper.service holdfast-namesd.service"))
         assert reload < min(restart, instances, namer), said
 
         calls.unlink()
