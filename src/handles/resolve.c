@@ -365,8 +365,10 @@ static void resolve(struct query *q, struct hf_bytes bytes)
     }
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the path is written through the query */
 enum hf_answer hf_resolve(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
                           char path[HF_PATH_BYTES_MAX])
+/* NOLINTEND(readability-non-const-parameter) */
 {
     struct query q = {.r = resolver,
                       .now_ms = now_ms,

@@ -78,7 +78,7 @@ struct hf_file *hf_files_adopt(struct hf_files *files, int64_t now_ms, struct hf
 /* systemd's copy of the description keeps its locks: they are released by hand. */
 void hf_files_close(struct hf_files *files, struct hf_file *file)
 {
-    HF_ASSERT(hf_list_empty(&file->waits));
+    HF_ASSERT(file && hf_list_empty(&file->waits));
     files->n_spans -= file->ranges.count;
     if (file->stored) {
         hf_kernel_unlock_all(file->fd);

@@ -73,7 +73,7 @@ static int set_pair(struct hf_keeper_settings *settings, const char *pair, char 
     const char *equals = strchr(pair, '=');
     size_t len = equals ? (size_t)(equals - pair) : 0;
 
-    if (len == 0 || len >= sizeof(key)) {
+    if (!equals || len == 0 || len >= sizeof(key)) {
         (void)snprintf(error, HF_KEEPER_ERROR_MAX, "--set takes KEY=VALUE");
         return HF_EINVAL;
     }
@@ -140,7 +140,7 @@ static void limit_files(struct hf_keeper_settings *settings)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur == RLIM_INFINITY || settings->limits.files + SPARE_FILES <= limit.rlim_cur)
         return;
-    settings->limits.files = limit.rlim_cur > 2 * SPARE_FILES ? limit.rlim_cur - SPARE_FILES : 1;
+    settings->limits.files = limit.rlim_cur > SPARE_FILES ? limit.rlim_cur - SPARE_FILES : 1;
     hf_log(HF_LOG_WARN, "fewer files than configured", HF_UINT("files", settings->limits.files),
            HF_STR("advice", "raise LimitNOFILE of the unit"));
 }

@@ -1,7 +1,6 @@
 #include "keeper/store.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,14 +82,12 @@ int hf_store_step(struct hf_files *files, int64_t now_ms)
 /* lock:  1: OFDLCK  ADVISORY  WRITE -1 fe:00:1234 0 EOF */
 static bool read_lock(const char *line, struct hf_span *out)
 {
-    char class[16], mode[16], last[32];
-    uint64_t first;
+    char class[16], mode[16], first[32], last[32];
 
-    if (sscanf(line, "lock: %*d: %15s %*s %15s %*d %*s %" SCNu64 " %31s", class, mode, &first,
-               last) != 4 ||
+    if (sscanf(line, "lock: %*d: %15s %*s %15s %*d %*s %31s %31s", class, mode, first, last) != 4 ||
         strcmp(class, "OFDLCK") != 0)
         return false;
-    out->first = first;
+    out->first = strtoull(first, NULL, 10);
     out->last = strcmp(last, "EOF") == 0 ? HF_RANGE_LAST : strtoull(last, NULL, 10);
     out->mode = strcmp(mode, "WRITE") == 0 ? HF_KEEPER_EXCLUSIVE : HF_KEEPER_SHARED;
     return out->first <= out->last && out->last <= HF_RANGE_LAST;
