@@ -106,6 +106,7 @@ void sim_client_crash(struct sim_world *world, unsigned h, uint32_t down_ms)
     for (unsigned p = 0; p < SIM_PROCS; p++)
         sim_process_stop(&host->procs[p]);
     sim_oracle_drop_host(&world->believed, h);
+    sim_beliefs_host_gone(world, h);
     SIM_WORLD_TRACE(world, h, down_ms, 0, "h%u crashes%s", h, down_ms ? "" : " for good");
     if (down_ms)
         sim_queue_push(&world->queue, (struct sim_event){.at_ms = world->now_ms + down_ms,

@@ -137,10 +137,13 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     case SIM_CALL_FREE_ALL:
         if (stat == HF_STAT_GRANTED)
             sim_model_host_gone(model, r->host, sim_decided.answer.decision == 0);
+        if (stat == HF_STAT_GRANTED)
+            sim_beliefs_host_gone(world, r->host);
         break;
     default:
         break;
     }
+    sim_beliefs_executed(world, r, stat == HF_STAT_GRANTED, is_stale(world, r));
     if (stat == HF_STAT_GRANTED && is_stale(world, r) && r->proc < SIM_PROCS) {
         sim_world_fault(world, SIM_FAULT_STALE);
         sim_model_lapse(model, owner, r->range);
@@ -389,6 +392,7 @@ static void begin_to_verify(struct sim_world *world, unsigned host, int32_t clai
                                   .claimed = claimed,
                                   .recorded = recorded,
                                   .hinted = world->model.told[host] == claimed};
+    sim_beliefs_notified(world, host);
     sim_model_host_notified(&world->model, host, notice->hinted && recorded > 0 ? claimed : -1);
 }
 
@@ -403,8 +407,10 @@ void sim_door_undecided(struct sim_world *world, unsigned h, int32_t claimed, in
         begin_to_verify(world, h, claimed, recorded);
         return;
     }
-    if (model->releasing[h] != claimed)
+    if (model->releasing[h] != claimed) {
+        sim_beliefs_host_gone(world, h);
         sim_model_host_gone(model, h, false);
+    }
     model->releasing[h] = claimed;
 }
 
@@ -422,8 +428,10 @@ void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
     notice->pending = false;
     if (state != 0 && (state != notice->claimed || state == sim_recorded_state(world, host))) {
         sim_world_fault(world, SIM_FAULT_REFUTED);
+        sim_beliefs_verified(world, host, false);
         return;
     }
+    sim_beliefs_verified(world, host, true);
     sim_model_host_verified(&world->model, host);
     if (notice->hinted && notice->recorded != 0 && world->config.release_budget > 1000)
         sim_model_life_gone(&world->model, host, notice->recorded);
@@ -452,6 +460,7 @@ static void execute_notify(struct sim_world *world, const struct sim_message *r)
                recorded != r->state) {
         bool hinted = world->model.told[r->host] == r->state;
 
+        sim_beliefs_host_gone(world, r->host);
         sim_model_host_gone(&world->model, r->host, !world->heap.failed && !hinted);
         if (!world->heap.failed && hinted && recorded != 0)
             sim_model_life_gone(&world->model, r->host, recorded);

@@ -184,6 +184,7 @@ void sim_check_event(struct sim_world *world)
     }
     check_conflicts(world);
     check_beliefs(world);
+    sim_beliefs_check(world);
     if (world->server.tail_lost && world->server.core && !world->model.seen.grace)
         grace_is_over(world);
     world->model.causes = (struct sim_causes){0};

@@ -36,6 +36,7 @@ static void release_client(struct sim_world *world)
         return;
     (void)hf_core_release_client(world->server.core, sim_now(world), client.record.id, &wait);
     sim_model_host_gone(&world->model, (unsigned)host, !world->heap.failed && wait.decision == 0);
+    sim_beliefs_host_gone(world, (unsigned)host);
 }
 
 static void release_lock(struct sim_world *world)
@@ -72,6 +73,7 @@ static void release_file(struct sim_world *world)
     if (hf_core_release_file(world->server.core, sim_now(world), sim_file_handle(file.file),
                              &wait) < 0)
         return;
+    sim_beliefs_file_released(world, file.file);
     for (unsigned o = 0; o < SIM_OWNERS; o++) {
         sim_model_unlocked(model, o, file);
         sim_model_lapse(model, o, file);
@@ -98,6 +100,8 @@ static void host_restarted(struct sim_world *world)
         sim_door_undecided(world, h, state, recorded);
     else if (answer.ok && recorded >= 0 && recorded != state)
         sim_model_host_gone(&world->model, h, !world->heap.failed && world->model.told[h] != state);
+    if (answer.decision == 0 && answer.ok)
+        sim_beliefs_host_gone(world, h);
 }
 
 void sim_operator_acts(struct sim_world *world)

@@ -94,6 +94,8 @@ static void begin(struct sim_world *world, unsigned h, unsigned p, struct sim_me
         sim_oracle_set(&world->believed, sim_owner(h, p), want.range, SIM_FREE);
     if (want.call == SIM_CALL_FREE_ALL)
         sim_oracle_drop_host(&world->believed, h);
+    want.host = (uint8_t)h;
+    sim_beliefs_asked(world, &want);
     ask(world, h, p);
 }
 
@@ -207,6 +209,11 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
         lock_answered(world, h, p, answer);
+        break;
+    case SIM_CALL_SHARE:
+        if (answer->stat == HF_STAT_GRANTED)
+            sim_beliefs_answered(world, answer);
+        go_idle(world, h, p);
         break;
     case SIM_CALL_CANCEL:
         /* DENIED means that the lock is ours already; the interrupted process must not keep it. */

@@ -167,11 +167,16 @@ static struct sim_message tidy(struct sim_world *world, unsigned h, unsigned p)
         process->tidied = world->config.files; /* and this ends its shares as well */
         return (struct sim_message){.call = SIM_CALL_FREE_ALL};
     }
-    if (process->tidied == world->config.files) {
-        process->finished = true;
-        return (struct sim_message){.call = SIM_CALL_NONE};
-    }
-    return (struct sim_message){.call = SIM_CALL_UNLOCK, .range = whole_file(process->tidied++)};
+    if (process->tidied < world->config.files)
+        return (struct sim_message){.call = SIM_CALL_UNLOCK,
+                                    .range = whole_file(process->tidied++)};
+    if (!world->hosts[h].unmonitored && world->config.shares > 0 &&
+        process->tidied < 2 * world->config.files)
+        return (struct sim_message){
+            .call = SIM_CALL_UNSHARE,
+            .range = whole_file((unsigned)process->tidied++ - world->config.files)};
+    process->finished = true;
+    return (struct sim_message){.call = SIM_CALL_NONE};
 }
 
 struct sim_message sim_work_next(struct sim_world *world, unsigned h, unsigned p)
@@ -193,7 +198,7 @@ struct sim_message sim_work_next(struct sim_world *world, unsigned h, unsigned p
         sim_rng_one_in(rng, 4) ? forge(world) : lie(world, h);
     if (sim_rng_chance(rng, config->free_alls) && all_idle(host))
         return (struct sim_message){.call = SIM_CALL_FREE_ALL};
-    if (host->unmonitored && sim_rng_chance(rng, config->shares))
+    if (sim_rng_chance(rng, config->shares))
         return share_some(world, h);
     if (sim_rng_chance(rng, config->tests))
         return (struct sim_message){

@@ -11,13 +11,14 @@
  *     disk pages                  what the core has written, and what of it is not flushed
  *     trouble operator            faults, and the operator's hand
  *     oracle model look predict   the naive model, how the core is read, what it must answer
- *     invariants                  what must be true
+ *     invariants beliefs          what must be true
  *     run exhaustive faults hunt   the modes of hf-sim
  */
 #ifndef HF_SIM_WORLD_H
 #define HF_SIM_WORLD_H
 
 #include "base/alloc.h"
+#include "beliefs.h"
 #include "client.h"
 #include "config.h"
 #include "model.h"
@@ -109,6 +110,7 @@ struct sim_world {
     struct sim_model model;
     struct sim_seen scratch[2]; /* too big for the stack of every check */
     struct sim_oracle believed; /* by the clients, each for its own owners */
+    struct sim_beliefs beliefs; /* about shares */
     struct faulty_heap heap;    /* the core's memory */
     struct hf_alloc alloc;
     uint32_t call_attempts; /* of the core's configuration */
