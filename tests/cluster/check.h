@@ -3,6 +3,8 @@
  *
  *  - At any moment of true time at most one node has a valid lease, and no packet leaves a node
  * after another node's lease became valid.
+ *    A node whose clock stood still with it may not know yet that it lost the lease: it may speak,
+ *    but it promises no lock without a commit.
  *  - An epoch belongs to one life of one node, and grows. So do NSM state numbers.
  *  - Only the owner's commits are applied, and in their order.
  *  - A lock that a client was told to hold is in the database until the client unlocks it; no two

@@ -54,6 +54,7 @@ void cl_config_draw(struct cl_config *config, uint64_t seed)
     draw_clocks(config, &rng);
     draw_database(config, &rng);
     draw_faults(config, &rng);
+    config->durable_locks = config->conflict_mode || !one_in(&rng, 2);
 }
 
 void cl_config_single(struct cl_config *config, uint64_t seed, enum cl_fault fault)

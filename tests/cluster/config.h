@@ -28,7 +28,8 @@ enum { CL_NODES = 3, CL_CLIENTS = 4, CL_FILES = 3 };
     X(FAILOVER, "the replica is promoted")                       \
     X(HOOK, "hooks fail or are slow")                            \
     X(MOVE, "planned moves")                                     \
-    X(RELEASE, "releases by an outside manager")
+    X(RELEASE, "releases by an outside manager")                 \
+    X(STOP_CLOCK, "a whole node stands still, with its clock")
 
 enum cl_fault {
 #define X(name, text) CL_FAULT_##name,
@@ -45,6 +46,7 @@ struct cl_config {
     uint32_t grace_ms;
     uint32_t load_ms; /* longest time to load */
     bool conflict_mode;
+    bool durable_locks;      /* else a new owner knows the clients only, and they reclaim */
     uint16_t rate[CL_NODES]; /* of a node's clock, per mille */
 
     uint32_t net_ms;     /* longest delay of a packet between nodes and clients */

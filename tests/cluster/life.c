@@ -61,6 +61,7 @@ static struct hf_core_config core_config(const struct cl_world *world)
     config.grace_ms = world->config.grace_ms;
     config.call_attempts = CALL_ATTEMPTS;
     config.fenced = true;
+    config.durable_locks = world->config.durable_locks;
     config.grace_mode = world->config.conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     return config;
 }
@@ -261,6 +262,7 @@ void cl_life_batch_done(struct cl_world *world, unsigned node)
 
         if (pending->used && pending->seq <= hf_core_durable(n->core)) {
             pending->used = false;
+            pending->answer.waited = true;
             answer(world, node, &pending->answer);
         }
     }

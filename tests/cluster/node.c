@@ -12,6 +12,8 @@ uint64_t cl_clock(const struct cl_world *world, unsigned node)
 {
     const struct cl_node *n = &world->nodes[node];
 
+    if (world->now_ms < n->clock_since_ms) /* it stands still until then */
+        return n->clock_base_ms;
     return n->clock_base_ms + (world->now_ms - n->clock_since_ms) * world->config.rate[node] / 1000;
 }
 
@@ -114,6 +116,8 @@ static void end(struct cl_world *world, unsigned node, enum hf_lease_result resu
                  cl_action_name(n->action));
     hf_lease_end(&n->lease, cl_clock(world, node), result, row);
     n->is_fresh = result != HF_LEASE_DONE;
+    if (result != HF_LEASE_FAILED && n->op > n->deceived_op)
+        n->is_deceived = false;
     if (result == HF_LEASE_FAILED)
         n->connect_at_ms = world->now_ms + sim_rng_range(&world->rng, 0, CONNECT_MS);
     else
@@ -253,6 +257,7 @@ void cl_node_start(struct cl_world *world, unsigned node)
     hf_lease_init(&n->lease, &defaults, ++world->lives);
     n->is_under_way = false;
     n->is_fresh = true;
+    n->is_deceived = false;
     n->connect_at_ms = world->now_ms;
     n->wake_at_ms = 0;
     CL_TRACE(world, node, n->lease.nonce, 5, "n%u: starts, nonce %llu", node,

@@ -9,7 +9,9 @@
  * run.
  *
  * A process can be stopped and continued (its packets may have passed the gate already), or killed;
- * a whole host can stand still. The clock runs on meanwhile, as CLOCK_BOOTTIME does.
+ * a whole host can stand still. The clock runs on meanwhile, as CLOCK_BOOTTIME does; or, on a
+ * virtual machine that was paused, it stands still as well. Such a node believes in a lease that
+ * another node may have taken, until it hears from the database again.
  */
 #ifndef HF_CLUSTER_NODE_H
 #define HF_CLUSTER_NODE_H
@@ -55,6 +57,8 @@ struct cl_node {
 
     uint64_t clock_since_ms; /* true time at which the clock showed clock_base_ms */
     uint64_t clock_base_ms;
+    bool is_deceived; /* its clock stood still, and no transaction sent since has been answered */
+    uint64_t deceived_op; /* the last one that was sent before */
 
     struct hf_lease lease;
     uint64_t op; /* the number of the transaction under way, or of the last one */

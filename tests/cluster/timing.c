@@ -19,6 +19,7 @@ static const struct {
     {CL_FAULT_KILL, "kill -9 of the owner", 2000},
     {CL_FAULT_STOP_PROCESS, "SIGSTOP of the owner", 2000},
     {CL_FAULT_STOP_HOST, "the owner's host stands still", 2000},
+    {CL_FAULT_STOP_CLOCK, "the owner's virtual machine is paused", 2000},
     {CL_FAULT_CUT_TO_DB, "the owner cannot reach the database", 2000},
     /* What the owner sent before the cut and once more after its timeout still reaches the
      * database, and each renews the lease there, though the owner learns of neither. */

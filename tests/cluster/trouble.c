@@ -89,6 +89,20 @@ static void jump(struct cl_world *world, unsigned node)
     cl_node_pump(world, node);
 }
 
+/* A virtual machine is paused: when it goes on, its clock shows no time that it was away. */
+static void stop_clock(struct cl_world *world, unsigned node, uint32_t ms)
+{
+    struct cl_node *n = &world->nodes[node];
+
+    if (!n->up || n->host_stopped_until_ms > world->now_ms)
+        return;
+    n->clock_base_ms = cl_clock(world, node);
+    n->clock_since_ms = world->now_ms + ms;
+    n->is_deceived = true;
+    n->deceived_op = n->op;
+    stop_node(world, node, &n->host_stopped_until_ms, ms);
+}
+
 static void give_up(struct cl_world *world, unsigned node, enum hf_lease_hold hold)
 {
     struct cl_node *n = &world->nodes[node];
@@ -139,6 +153,9 @@ void cl_trouble_strikes(struct cl_world *world, unsigned fault, bool on_owner)
         break;
     case CL_FAULT_STOP_HOST:
         stop_node(world, node, &n->host_stopped_until_ms, ms);
+        break;
+    case CL_FAULT_STOP_CLOCK:
+        stop_clock(world, node, ms);
         break;
     case CL_FAULT_KILL:
         kill_node(world, node);
