@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "fixture.h"
+#include "store/commit.h"
 #include "store/lmdb_env.h"
 #include "store/store.h"
 
@@ -408,6 +409,17 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
     return syscall(SYS_pwrite64, fd, data, len, offset);
 }
 
+static _Atomic unsigned flushes;
+
+/* Stands in for the C library's, and counts. */
+int fdatasync(int fd)
+{
+    int rv = (int)syscall(SYS_fdatasync, fd);
+
+    atomic_fetch_add(&flushes, 1);
+    return rv;
+}
+
 static void *move_once(void *unused)
 {
     struct hf_store handle = hf_store_share(&store);
@@ -452,6 +464,85 @@ static void a_move_delays_no_flush_and_no_batch(void **state)
     assert_int_equal(hf_store_flush(&store), 0);
     put(1002, true);
     end_the_move(mover);
+}
+
+static void ignore_wake(void *unused)
+{
+    (void)unused;
+}
+
+static void write_one(struct hf_committer *committer, uint64_t id)
+{
+    uint8_t room[HF_FH_MAX];
+    struct hf_record_lock lock = make_lock(id, 1, room);
+    struct hf_batch batch;
+
+    hf_batch_init(&batch, &hf_alloc_heap);
+    assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
+    batch.may_be_lost = true;
+    assert_true(hf_committer_write(committer, &batch));
+    hf_batch_free(&batch);
+}
+
+static void submit_one(struct hf_committer *committer, uint64_t id)
+{
+    uint8_t room[HF_FH_MAX];
+    struct hf_record_lock lock = make_lock(id, 1, room);
+    struct hf_commit_result result;
+    struct hf_batch batch;
+
+    hf_batch_init(&batch, &hf_alloc_heap);
+    assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
+    hf_committer_submit(committer, &batch);
+    while (!hf_committer_collect(committer, &result))
+        usleep(1000);
+    assert_int_equal(result.status, 0);
+    hf_batch_free(&batch);
+}
+
+/*
+ * DUR-02, with the threads of the daemon: the mover hangs in the middle of a side, and a backup
+ * waits for it. What is written is flushed, and a batch is committed; else the test would wait for
+ * ever.
+ */
+static void a_mover_that_hangs_delays_no_flush(void **state)
+{
+    static const struct hf_committer_config CONFIG = {.wake = ignore_wake};
+    struct hf_committer committer;
+    struct hf_buf backup;
+    uint64_t id = 1;
+    int status;
+
+    (void)state;
+    assert_int_equal(hf_store_open(&store, config(FIRST_BOOT)), 0);
+    hf_buf_init(&backup, &hf_alloc_heap);
+    sem_init(&slow_tree.reached, 0, 0);
+    sem_init(&slow_tree.go_on, 0, 0);
+    slow_tree.armed = true;
+    assert_int_equal(hf_committer_init(&committer, &store, &CONFIG), 0);
+    assert_int_equal(hf_committer_start(&committer), 0);
+    while (sem_trywait(&slow_tree.reached) < 0 && id <= SIDE_MAX + 1)
+        write_one(&committer, id++);
+    while (id > SIDE_MAX + 1 && sem_wait(&slow_tree.reached) < 0)
+        continue;
+    hf_committer_back_up(&committer, 0, &backup);
+    for (unsigned i = 0; i < 5; i++) { /* the first may be that of an earlier record */
+        unsigned before = atomic_load(&flushes);
+
+        write_one(&committer, id++);
+        while (atomic_load(&flushes) == before)
+            usleep(1000);
+    }
+    submit_one(&committer, id++);
+    assert_false(hf_committer_collect_backup(&committer, &status));
+    sem_post(&slow_tree.go_on);
+    while (!hf_committer_collect_backup(&committer, &status))
+        usleep(1000);
+    assert_int_equal(status, 0);
+    hf_committer_stop(&committer);
+    hf_committer_free(&committer);
+    hf_buf_free(&backup);
+    hf_store_close(&store);
 }
 
 static void a_move_delays_no_batch_where_all_are_flushed(void **state)
@@ -560,6 +651,7 @@ int main(void)
         STORY(flushed_store_writes_nothing_unflushed),
         STORY(a_writer_beside_all_other_threads_loses_nothing),
         STORY(a_move_delays_no_flush_and_no_batch),
+        STORY(a_mover_that_hangs_delays_no_flush),
         STORY(a_move_delays_no_batch_where_all_are_flushed),
         STORY(a_failed_move_loses_nothing),
         STORY(a_writer_that_lost_its_store_stops),
