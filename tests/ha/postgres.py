@@ -84,6 +84,12 @@ class Server:
         return self.run("psql", "-h", str(self.sockets), "-p", str(PORT), "-U", "postgres", "-d", database, "-qAt",
                         "-v", "ON_ERROR_STOP=1", "-c", text).strip()
 
+    def session(self, text, database):
+        """Begins to run SQL, and returns the process of its client."""
+        return self.node.start("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "psql", "-h", str(self.sockets),
+                               "-p", str(PORT), "-U", "postgres", "-d", database, "-qAt", "-v", "ON_ERROR_STOP=1", "-c", text,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     def init(self, fsync):
         self.run("initdb", "-D", str(self.folder), "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8")
         with open(self.folder / "postgresql.conf", "a") as file:

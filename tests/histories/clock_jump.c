@@ -1,8 +1,9 @@
 /*
- * Preloaded into a daemon: clocks that jump. The file named by HOLDFAST_CLOCK_FILE holds two 64-bit
- * numbers, nanoseconds that are added to the wall clock and to CLOCK_BOOTTIME (as if the host had
- * been suspended so long), and can be changed at any time. CLOCK_MONOTONIC is left alone: no kernel
- * lets it jump.
+ * Preloaded into a daemon: clocks that jump. The file named by HOLDFAST_CLOCK_FILE holds three
+ * 64-bit numbers, nanoseconds that are added to the wall clock and to CLOCK_BOOTTIME (as if the
+ * host had been suspended so long), and that CLOCK_BOOTTIME and CLOCK_MONOTONIC are behind (as in a
+ * virtual machine that was paused so long; the process must be stopped meanwhile). They can be
+ * changed at any time. CLOCK_MONOTONIC never jumps forward: no kernel lets it.
  *
  * A time namespace cannot do this: its offsets are fixed before its first process starts, and the
  * wall clock has none. libfaketime reads its file anew each time, which a confined daemon may not.
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 struct jumps {
-    int64_t wall_ns, boot_ns;
+    int64_t wall_ns, boot_ns, behind_ns;
 };
 
 static const struct jumps none;
@@ -44,11 +45,26 @@ __attribute__((constructor)) static void map_file(void)
     find_gettime();
 }
 
+static int64_t jump_of(clockid_t clock)
+{
+    switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+        return jumps->wall_ns;
+    case CLOCK_BOOTTIME:
+        return jumps->boot_ns - jumps->behind_ns;
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_MONOTONIC_RAW:
+        return -jumps->behind_ns;
+    default: /* of processor time */
+        return 0;
+    }
+}
+
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
-    int64_t jump = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? jumps->wall_ns
-                   : clock == CLOCK_BOOTTIME                                 ? jumps->boot_ns
-                                                                             : 0;
+    int64_t jump = jump_of(clock);
     int64_t ns;
 
     if (!kernel_gettime)

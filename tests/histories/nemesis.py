@@ -6,6 +6,7 @@
 """
 import contextlib
 import math
+import os
 import random
 import signal
 import subprocess
@@ -27,6 +28,23 @@ LOSE = ("-m", "statistic", "--mode", "random", "--probability", str(LOSS), "-j",
 HOLD_BACK = ("-j", "NFQUEUE", "--queue-num", str(QUEUE), "--queue-bypass")
 
 
+END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'holdfastd-%'"
+SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_tables; SELECT pg_sleep(60)"
+MESSAGES = 40  # so many packets come from the database from one poll to the end of a takeover, and more
+
+
+def reset_at(n):
+    """The n-th packet from the database from now on ends its connection."""
+    return ("-p", "tcp", "--sport", "5432", "-m", "statistic", "--mode", "nth", "--every", "1000000", "--packet", str(n - 1),
+            "-j", "REJECT", "--reject-with", "tcp-reset")
+
+
+def family(pid):
+    """A process and its children: the daemon, and the process that runs its hook."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *map(int, children)]
+
+
 def from_host(hardware):
     return ("-m", "mac", "--mac-source", hardware, "-j", "DROP")
 
@@ -44,9 +62,10 @@ class Nemesis:
         self.dice = random.Random(seed)
         self.service, self.clients, self.longest_s = service, clients, longest_s
         self.kinds = kinds or [kind for kind in kinds_of(service) if kernel_can(clients[0].node, kind)]
-        # Unless a test chose the kinds, the first fault kills the daemon that serves: however short a run is, it has a restart.
-        self.first = None if kinds else CRASHES[len(service.members) > 1]
-        self.faults = []
+        # The first fault kills the daemon that serves, unless a test chose other kinds: however short a run is, it has a restart.
+        crash = CRASHES[len(service.members) > 1]
+        self.first = crash if crash in self.kinds else None
+        self.faults, self.nth, self.dump = [], self.dice.randrange(MESSAGES), None
 
     def strike(self):
         kind = self.first or self.dice.choice(self.kinds)
@@ -79,6 +98,38 @@ class Nemesis:
         daemon.send_signal(signal.SIGSTOP)
         self.wait(0.1, 30)
         daemon.send_signal(signal.SIGCONT)
+
+    def pause_machine(self):
+        """A virtual machine is paused: no clock of it shows the time. In a pair the other node takes over, if it lasts; then this
+        one goes on, and believes in its lease."""
+        owner = self.service.owner()
+        pids = family(owner.daemon.process.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic_ns()
+        self.wait(0.1, 30)
+        self.service.dials[owner.name].stand_still(time.monotonic_ns() - began)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+    def fill_stderr(self):
+        """What reads the daemon's log hangs."""
+        with self.service.owner().daemon.unread():
+            self.wait(0.2, 10)
+
+    def restart_changed(self):
+        """Killed or stopped, and started with another configuration; perhaps before its address is there."""
+        owner = self.service.owner()
+        owner.changed = tuple(self.dice.choice(values) for values in self.service.changes())
+        late = self.dice.random() < 0.5 and not self.service.databases  # without its address it reaches none
+        if late:
+            owner.node.run("ip", "address", "del", owner.node.address + "/24", "dev", "eth0")
+        since = self.service.restart(self.dice.choice((owner.kill, owner.stop)))
+        if late:
+            self.wait(0.1, 3)
+            owner.node.run("ip", "address", "add", owner.node.address + "/24", "dev", "eth0")
+            since = time.monotonic_ns()
+        return since, None
 
     def kill_client(self):
         client = self.dice.choice(self.clients)
@@ -188,7 +239,49 @@ class Nemesis:
         self.wait(0.1, 30)
         database.resume()
 
+    def lock_table(self):
+        """As VACUUM FULL, REINDEX and ALTER do."""
+        table, seconds = self.dice.choice(self.service.tables()), min(self.dice.uniform(0.05, 3), self.longest_s)
+        self.service.primary().session(f"BEGIN; LOCK TABLE {table}; SELECT pg_sleep({seconds})", "holdfast").wait()
+
+    def end_sessions(self):
+        """Those of the daemons, once or several times."""
+        for _ in range(self.dice.choice((1, 1, 3))):
+            self.service.primary().sql(END_SESSIONS)
+            self.wait(0.01, 0.5)
+
+    def hold_snapshot(self):
+        """A dump that takes long: it goes on during the faults that follow. One at a time."""
+        if not self.dump or self.dump.poll() is not None:
+            self.dump = self.service.primary().session(SNAPSHOT, "holdfast")
+
     # ---- a service with standbys ----
+
+    def cut_takeover(self):
+        """The owner is killed, and the node that takes over loses its connection to the database at the n-th packet from there; n
+        grows from fault to fault."""
+        owner = self.service.owner()
+        other = self.service.cluster.other(owner)
+        self.nth = self.nth % MESSAGES + 1
+        other.node.run(*FILTER, *reset_at(self.nth))
+        owner.kill()
+        since = time.monotonic_ns()
+        self.wait(1.5, 4)
+        other.node.run(*NO_FILTER)
+        owner.start()
+        return since, None
+
+    def kill_owner_unheard(self):
+        """With a full standard error: the process that drops its addresses shares it, and must not wait for it."""
+        owner = self.service.owner()
+        with owner.daemon.unread():
+            owner.daemon.send_signal(signal.SIGKILL)
+            since = time.monotonic_ns()
+            self.wait(0.5, 3)
+        owner.daemon.wait()
+        owner.daemon.check_sanitizers()
+        owner.start()
+        return since, None
 
     def kill_owner(self):
         owner = self.service.owner()
@@ -234,12 +327,13 @@ class Nemesis:
 
 
 ALWAYS = (Nemesis.pause_node, Nemesis.kill_client, Nemesis.pause_client, Nemesis.cut_client, Nemesis.lose_packets,
-          Nemesis.delay_packets, Nemesis.fill_disk)
-PRELOADED = (Nemesis.slow_disk, Nemesis.jump_clock)
-ALONE = (Nemesis.kill_node, Nemesis.stop_node, Nemesis.cut_client_and_kill_node)
-DATABASE = (Nemesis.cut_database, Nemesis.kill_database, Nemesis.pause_database)
+          Nemesis.delay_packets, Nemesis.fill_disk, Nemesis.fill_stderr)
+PRELOADED = (Nemesis.slow_disk, Nemesis.jump_clock, Nemesis.pause_machine)
+ALONE = (Nemesis.kill_node, Nemesis.stop_node, Nemesis.cut_client_and_kill_node, Nemesis.restart_changed)
+DATABASE = (Nemesis.cut_database, Nemesis.kill_database, Nemesis.pause_database, Nemesis.lock_table, Nemesis.end_sessions,
+            Nemesis.hold_snapshot)
 STANDBY = (Nemesis.kill_owner, Nemesis.stop_owner, Nemesis.move_service, Nemesis.unplug_owner, Nemesis.cut_standby_database,
-           Nemesis.fail_over_database)
+           Nemesis.fail_over_database, Nemesis.cut_takeover, Nemesis.kill_owner_unheard)
 CRASHES = (Nemesis.kill_node, Nemesis.kill_owner)  # of the daemon that serves: alone, and in a service with standbys
 
 
@@ -248,7 +342,7 @@ def kinds_of(service):
             *(DATABASE if service.databases else ())]
 
 
-NEEDS = {Nemesis.lose_packets: LOSE, Nemesis.delay_packets: HOLD_BACK,
+NEEDS = {Nemesis.lose_packets: LOSE, Nemesis.delay_packets: HOLD_BACK, Nemesis.cut_takeover: reset_at(1),
          **{kind: from_host("02:00:00:00:00:01")
             for kind in (Nemesis.cut_client, Nemesis.cut_client_and_kill_node, Nemesis.cut_database, Nemesis.cut_standby_database)}}
 

@@ -35,9 +35,9 @@ class Dials:
         self.flush, self.clock = f"{folder}/{name}.flush", f"{folder}/{name}.clock"
         for path in (self.flush, self.clock):
             with open(path, "wb") as file:
-                file.write(bytes(16))
+                file.write(bytes(24))
             os.chmod(path, 0o644)
-        self.wall_s, self.boot_s = 0.0, 0.0
+        self.wall_s, self.boot_s, self.behind_ns = 0.0, 0.0, 0
 
     def env(self):
         return {"LD_PRELOAD": PRELOADS, "HOLDFAST_FLUSH_FILE": self.flush, "HOLDFAST_CLOCK_FILE": self.clock}
@@ -52,7 +52,15 @@ class Dials:
 
     def jump(self, wall_s, boot_s=0.0):
         self.wall_s, self.boot_s = self.wall_s + wall_s, self.boot_s + boot_s
-        self._set(self.clock, struct.pack("=qq", int(self.wall_s * 1e9), int(self.boot_s * 1e9)))
+        self._set_clock()
+
+    def stand_still(self, ns):
+        """Its clocks do not show the time for which its processes were stopped."""
+        self.behind_ns += ns
+        self._set_clock()
+
+    def _set_clock(self):
+        self._set(self.clock, struct.pack("=qqq", int(self.wall_s * 1e9), int(self.boot_s * 1e9), self.behind_ns))
 
 
 class Disk:
@@ -77,10 +85,10 @@ class Alone:
     """A daemon without standbys: as cluster.Member, but it serves whenever it runs."""
 
     def __init__(self, node, sets, env):
-        self.node, self.name, self.sets, self.env = node, node.name, sets, env
+        self.node, self.name, self.sets, self.env, self.changed = node, node.name, sets, env, ()
 
     def start(self):
-        self.daemon = Daemon(*self.sets, env=self.env, under=self.node.inside).start()
+        self.daemon = Daemon(*self.sets, *self.changed, env=self.env, under=self.node.inside).start()
 
     def kill(self):
         self.daemon.kill()
@@ -144,6 +152,20 @@ class Service:
             for line in Path(server.log).read_text(errors="replace").splitlines()[-10:]:
                 print("#   " + line, flush=True)
 
+    def primary(self):
+        """The server that the daemons write to."""
+        return self.databases[0]
+
+    def tables(self):
+        """Of the service, in its database."""
+        return self.primary().sql("SELECT format('%I.%I', schemaname, tablename) FROM pg_tables"
+                                  " WHERE schemaname NOT IN ('pg_catalog', 'information_schema') AND tablename <> 'takes'",
+                                  "holdfast").split()
+
+    def changes(self):
+        """Settings that a restart may change, each with its values; the locks of a history survive each of them."""
+        return () if self.forgets_locks else (("grace.mode=strict", "grace.mode=conflict"),)
+
     def restarts(self):
         """(before, after) of each restart since the last call, in nanoseconds of the monotonic clock."""
         found, self.intervals = self.intervals, []
@@ -175,6 +197,10 @@ class Lmdb(Service):
         self.disks = [Disk(disk)]
         self.hosts = [node]
         self.open_alone(stack, node, ("store.backend=lmdb", f"store.path={disk}/store"))
+
+    def changes(self):
+        durable = () if self.forgets_locks else (("locks.durable=yes", "locks.durable=process"),)
+        return (*super().changes(), *durable)
 
 
 class Postgres(Service):
@@ -214,6 +240,9 @@ class Pair(Service):
         if failure:
             self.show_databases()
         self.cluster.__exit__(failure)
+
+    def primary(self):
+        return self.pair.primary
 
     def owner(self):
         return self.cluster.wait_for_pair()

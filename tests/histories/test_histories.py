@@ -15,6 +15,7 @@ from holdfast_test import netns, tap
 import mutants
 import soak
 from judge import LINEARIZABLE, UNDECIDED
+from nemesis import Nemesis
 from services import CONFIGURATIONS
 from world import World
 
@@ -85,6 +86,26 @@ def locks_in_postgres():
 def locks_of_a_service_that_moves():
     """Two nodes over PostgreSQL with a synchronous standby: the service moves, and its database fails over."""
     play("pair", 10, "short-6", **SHORT)
+
+
+@tap.test
+def restarts_with_another_configuration():
+    """Each start may change how durable locks are and what grace grants, and may come before the host's address."""
+    play("lmdb-process", 5, "short-7", kinds=[Nemesis.kill_node, Nemesis.restart_changed, Nemesis.pause_machine, Nemesis.fill_stderr], **SHORT)
+
+
+@tap.test
+def a_database_that_others_use():
+    """Tables are locked, sessions ended and snapshots held open by other programs."""
+    play("postgres", 6, "short-8", kinds=[Nemesis.kill_node, Nemesis.lock_table, Nemesis.end_sessions, Nemesis.hold_snapshot], **SHORT)
+
+
+@tap.test
+def takeovers_that_are_cut():
+    """The connection of the node that takes over is cut at the n-th packet; machines are paused with their clocks; a full standard
+    error keeps no address."""
+    play("pair", 10, "short-9", kinds=[Nemesis.kill_owner, Nemesis.cut_takeover, Nemesis.pause_machine, Nemesis.kill_owner_unheard],
+         **SHORT)
 
 
 @tap.test

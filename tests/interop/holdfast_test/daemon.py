@@ -7,6 +7,7 @@
 Leaving the block stops it by SIGTERM and insists on exit status 0 and on silence of the sanitizers.
 The program is named by the environment, HOLDFASTD; by hand it is that of build-asan.
 """
+import contextlib
 import os
 import signal
 import subprocess
@@ -55,6 +56,8 @@ class Daemon:
         self.env = os.environ | (env or {})
         self.lines = []
         self.news = threading.Condition()
+        self.reads, self.parked = threading.Event(), threading.Event()
+        self.reads.set()
 
     # ---- life ----
 
@@ -112,8 +115,28 @@ class Daemon:
 
     # ---- log ----
 
+    @contextlib.contextmanager
+    def unread(self):
+        """Its standard error is a full pipe that is not read, as with a terminal or a journal that hangs."""
+        self.parked.clear()
+        self.reads.clear()
+        pipe = os.open(f"/proc/{self.process.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(pipe, b"\n")  # what the reader waits for
+            assert self.parked.wait(WAIT_S)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(pipe, b" " * 4095 + b"\n")
+            yield
+        finally:
+            os.close(pipe)
+            self.reads.set()
+
     def _read_log(self):
         for line in self.process.stderr:
+            if not self.reads.is_set():
+                self.parked.set()
+                self.reads.wait()
             with self.news:
                 self.lines.append(line.decode(errors="replace").rstrip("\n"))
                 self.news.notify_all()
