@@ -70,7 +70,7 @@ static int fail(const char *reason)
 static int set_pair(struct hf_keeper_settings *settings, const char *pair, char *error)
 {
     char key[32];
-    const char *equals = strchr(pair, '=');
+    const char *equals = pair ? strchr(pair, '=') : NULL;
     size_t len = equals ? (size_t)(equals - pair) : 0;
 
     if (!equals || len == 0 || len >= sizeof(key)) {

@@ -4,6 +4,7 @@ that it held is left behind (COH-01 to COH-04)."""
 import contextlib
 import fcntl
 import os
+import random
 import signal
 import socket
 import struct
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from holdfast_test import keeper as k
 from holdfast_test import tap
+from holdfast_test.daemon import wait_until
 from holdfast_test.keeper import Daemon, Keeper, Outside
 from holdfast_test.names import ganesha, nfsd, unfs3
 
@@ -234,13 +236,14 @@ def a_waiting_shared_claim_lowers_nothing():
     when the wait is over."""
     with world() as (_, daemon, path), Outside(path) as outside:
         fh = ganesha(path)
+        assert daemon.claim(fh, 100, 1) == k.OK, "the description may write from the beginning"
         assert outside.lock(k.EXCLUSIVE, 0, 5)
         id_ = daemon.wait(fh, 0, 20, k.SHARED)
         assert daemon.is_quiet(0.05)
         assert daemon.claim(fh, 10, 5) == k.OK
         outside.unlock()
         assert daemon.result(id_).status == k.OK
-        assert daemon.list() == [(fh, 0, 10, k.SHARED), (fh, 10, 5, k.EXCLUSIVE), (fh, 15, 5, k.SHARED)]
+        assert daemon.list() == [(fh, 0, 10, k.SHARED), (fh, 10, 5, k.EXCLUSIVE), (fh, 15, 5, k.SHARED), (fh, 100, 1, k.EXCLUSIVE)]
         assert not outside.lock(k.SHARED, 10, 1) and outside.lock(k.SHARED, 0, 10)
 
 
@@ -500,6 +503,82 @@ def handles_of_every_server_are_opened():
             assert not outside.lock()
             assert daemon.release(fh) == k.OK and not descriptors(keeper)
             os.rename(renamed, path)
+
+
+def in_the_kernel(keeper):
+    """What the kernel says that the keeper holds: a sorted list of (path, offset, length, mode)."""
+    held = []
+    for fd in os.listdir(f"/proc/{keeper.process.pid}/fd"):
+        path = os.readlink(f"/proc/{keeper.process.pid}/fd/{fd}")
+        for line in Path(f"/proc/{keeper.process.pid}/fdinfo/{fd}").read_text().splitlines():
+            if line.startswith("lock:"):
+                _, _, kind, _, mode, _, _, first, last = line.split()
+                assert kind == "OFDLCK", line
+                length = 0 if last == "EOF" else int(last) - int(first) + 1
+                held.append((path, int(first), length, k.EXCLUSIVE if mode == "WRITE" else k.SHARED))
+    return sorted(held)
+
+
+@tap.test
+def what_it_says_is_what_the_kernel_has():
+    """COH-01, COH-03: claims, releases, waits and cancellations at random, from fixed seeds, among programs outside that lock and unlock.
+    After each burst LIST and the kernel agree, byte for byte; at the end all waits have had one result."""
+    for seed in range(12):
+        chance = random.Random(seed)
+        with world("--set", "threads=2", files=2) as (keeper, daemon, paths), contextlib.ExitStack() as stack:
+            outside = [stack.enter_context(Outside(path, posix)) for path in paths for posix in (True, False)]
+            name = {ganesha(path): str(path) for path in paths}
+            handles, waiting = list(name), set()
+            if seed % 2:  # from the beginning by a description that may write
+                assert [daemon.claim(fh, 1000, 1) for fh in handles] == [k.OK] * 2
+
+            def some():
+                """A range of a few bytes, so that ranges overlap."""
+                return chance.randrange(12), chance.randrange(1, 8)
+
+            def operation():
+                kind = chance.choice((k.CLAIM, k.CLAIM, k.SET, k.SET, k.WAIT, k.WAIT, k.TEST, k.CANCEL))
+                if kind == k.CANCEL:
+                    return daemon.op(kind, id_=chance.choice(sorted(waiting) or [1 << 40]))
+                mode = chance.choice((k.NONE, k.NONE, k.SHARED)) if kind == k.SET else chance.choice((k.SHARED, k.EXCLUSIVE))
+                id_, record = daemon.op(kind, chance.choice(handles), *some(), mode)
+                if kind == k.WAIT:
+                    waiting.add(id_)
+                return id_, record
+
+            def agree():
+                """False for a moment while a wait comes through."""
+                return sorted((name[fh], *rest) for fh, *rest in daemon_list(daemon)) == in_the_kernel(keeper)
+
+            for _ in range(25):
+                for _ in range(chance.randrange(4)):
+                    chance.choice(outside).lock(chance.choice((k.NONE, k.NONE, k.SHARED, k.EXCLUSIVE)), *some())
+                daemon.begin(*(operation() for _ in range(chance.randrange(1, 12))))
+                wait_until(agree, f"the list is what the kernel has, seed {seed}")
+                waiting -= set(daemon.results)
+            for one in outside:
+                one.unlock()
+            for id_ in list(waiting):
+                assert daemon.result(id_).status in (k.OK, k.CANCELLED)
+            assert agree(), seed
+            assert daemon.do(k.RELEASE_ALL).status == k.OK and in_the_kernel(keeper) == []
+
+
+def daemon_list(daemon):
+    """LIST while results of waits may still come."""
+    daemon.send(k.LIST)
+    held = []
+    while True:
+        message, records = daemon.receive()
+        for record in records:
+            if message == k.RESULTS:
+                result = k.Result(record)
+                daemon.results[result.id] = result
+            else:
+                _, offset, length, _, mode, size, handle = k.OP.unpack(record)
+                held.append((handle[:size], offset, length, mode))
+        if message == k.HELD and len(records) < k.OPS_MAX:
+            return sorted(held)
 
 
 @tap.test
