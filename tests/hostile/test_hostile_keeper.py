@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast_test import keeper as k
-from holdfast_test import tap
+from holdfast_test import netns, tap
 from holdfast_test.keeper import Daemon, Keeper, Outside
 from holdfast_test.names import ganesha, kernel_handle, nfsd, unfs3
 
@@ -187,4 +187,5 @@ def it_is_another_user():
 
 
 if __name__ == "__main__":
+    netns.enter()
     tap.main()

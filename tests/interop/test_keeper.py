@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from holdfast_test import keeper as k
-from holdfast_test import tap
+from holdfast_test import netns, tap
 from holdfast_test.daemon import wait_until
 from holdfast_test.keeper import Daemon, Keeper, Outside
 from holdfast_test.names import ganesha, nfsd, unfs3
@@ -505,6 +505,42 @@ def handles_of_every_server_are_opened():
             os.rename(renamed, path)
 
 
+@tap.test
+def after_a_boot_files_are_claimed_by_handles_alone():
+    """COH-01, COH-02: the kernel has not seen the directories of a file system that was just mounted. Where all of it is exported a file
+    is claimed at once. Where a part is, the file is searched for; one outside that part is never claimed. Then it can be unmounted."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-keeper-") as where:
+        image, mount = f"{where}/disk.img", Path(where, "disk")
+        mount.mkdir()
+        subprocess.run(["truncate", "-s", "64M", image], check=True)
+        subprocess.run(["mkfs.ext4", "-q", image], check=True)
+
+        def again():
+            subprocess.run(["umount", mount], stderr=subprocess.DEVNULL)
+            if subprocess.run(["mount", "-o", "loop", image, mount], stderr=subprocess.DEVNULL).returncode:
+                raise tap.Skip("no loop device")
+
+        again()
+        try:
+            for name in ("in/a/b", "out/a/b"):
+                (mount / name).mkdir(parents=True)
+                (mount / name / "file").touch()
+            inside, outside = ganesha(mount / "in/a/b/file"), ganesha(mount / "out/a/b/file")
+            again()
+            with Keeper(mount, path=f"{where}/socket") as keeper, Daemon(keeper.path) as daemon:
+                assert daemon.claim(inside) == k.OK and daemon.claim(outside) == k.OK
+            again()
+            with Keeper(mount / "in", path=f"{where}/socket") as keeper, Daemon(keeper.path) as daemon:
+                assert daemon.claim(outside) == daemon.claim(inside) == k.NOT_YET
+                assert daemon.result(daemon.wait(inside)).status == k.OK
+                assert daemon.result(daemon.wait(outside)).status == k.NOT_IN_EXPORT
+                assert subprocess.run(["umount", mount], stderr=subprocess.DEVNULL).returncode, "a lock keeps it busy"
+                assert daemon.path(k.LET_GO, mount).length == 1
+                subprocess.run(["umount", mount], check=True)
+        finally:
+            subprocess.run(["umount", mount], stderr=subprocess.DEVNULL)
+
+
 def in_the_kernel(keeper):
     """What the kernel says that the keeper holds: a sorted list of (path, offset, length, mode)."""
     held = []
@@ -629,4 +665,5 @@ def a_local_program_never_gets_in():
 
 
 if __name__ == "__main__":
+    netns.enter()
     tap.main()
