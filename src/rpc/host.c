@@ -9,6 +9,7 @@ int hf_rpc_hosts_init(struct hf_rpc_hosts *hosts, const struct hf_hash_key *key,
 {
     *hosts = (struct hf_rpc_hosts){.key = *key, .alloc = alloc};
     hf_list_init(&hosts->spare);
+    hf_list_init(&hosts->unused);
     return hf_map_init(&hosts->map, alloc);
 }
 
@@ -74,10 +75,21 @@ struct hf_rpc_host *hf_rpc_hosts_get(struct hf_rpc_hosts *hosts, const struct hf
 
 void hf_rpc_hosts_release(struct hf_rpc_hosts *hosts, struct hf_rpc_host *host)
 {
-    if (hf_rpc_host_in_use(host))
-        return;
-    if (hosts->last == host)
-        hosts->last = NULL;
-    hf_map_remove(&hosts->map, &host->node);
-    hf_list_add_head(&hosts->spare, &host->spare);
+    if (!hf_rpc_host_in_use(host) && hf_list_empty(&host->spare))
+        hf_list_add_tail(&hosts->unused, &host->spare);
+}
+
+void hf_rpc_hosts_end_turn(struct hf_rpc_hosts *hosts)
+{
+    struct hf_rpc_host *host;
+
+    while ((host = hf_list_first(&hosts->unused, struct hf_rpc_host, spare))) {
+        hf_list_remove(&host->spare);
+        if (hf_rpc_host_in_use(host))
+            continue;
+        if (hosts->last == host)
+            hosts->last = NULL;
+        hf_map_remove(&hosts->map, &host->node);
+        hf_list_add_head(&hosts->spare, &host->spare);
+    }
 }

@@ -1,9 +1,10 @@
 /*
  * The peers by account (base/trust.h), that is, remote hosts by address and users of this host by
  * user id: how much of the server each of them uses, so that none can take what others need
- * (SEC-02). A record exists while its host has a connection, a request in
- * progress or an entry in the duplicate request cache, so the limits of these bound the number of
- * records.
+ * (SEC-02). A record exists while its host has a connection, a request in progress or an entry in
+ * the duplicate request cache, and to the end of the turn of the loop in which it was used last:
+ * what it has cost in this turn counts although it leaves no trace. So the limits of these bound
+ * the number of records.
  */
 #ifndef HF_RPC_HOST_H
 #define HF_RPC_HOST_H
@@ -19,7 +20,8 @@
 
 struct hf_rpc_host {
     struct hf_map_node node;
-    struct hf_list spare; /* in hosts->spare while it stands for no host */
+    struct hf_list spare; /* in hosts->spare while it stands for no host; in hosts->unused until
+                             the end of the turn */
     struct hf_addr addr;
     bool exempt; /* from quotas: root of this host */
     unsigned n_conns;
@@ -35,6 +37,7 @@ struct hf_rpc_host {
 struct hf_rpc_hosts {
     struct hf_map map;
     struct hf_list spare;
+    struct hf_list unused;    /* records that may go at the end of the turn */
     struct hf_rpc_host *last; /* the one found last: datagrams of one host come in a row */
     struct hf_hash_key key;
     const struct hf_alloc *alloc;
@@ -52,7 +55,8 @@ static inline bool hf_rpc_host_in_use(const struct hf_rpc_host *host)
     return host->n_calls > 0 || host->n_conns > 0 || host->dups.n > 0;
 }
 
-/* Gives the record back if the host uses nothing any more. */
+/* Gives the record back at the end of the turn, if the host uses nothing any more. */
 void hf_rpc_hosts_release(struct hf_rpc_hosts *hosts, struct hf_rpc_host *host);
+void hf_rpc_hosts_end_turn(struct hf_rpc_hosts *hosts);
 
 #endif

@@ -80,6 +80,7 @@ static void on_prepare(uv_prepare_t *handle)
     bool waited = server->udp_waits || !hf_list_empty(&server->waiting);
 
     server->turn++;
+    hf_rpc_hosts_end_turn(&server->hosts);
     if (server->accept_waits)
         continue_accepting(server);
     if (waited) {

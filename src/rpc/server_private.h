@@ -33,7 +33,7 @@ enum {
     SIMPLE_NODES = 16,         /* nodes that a simple request visits at most; beyond them, */
     NODES_PER_REQUEST = 6,     /* so many take as long as a simple request */
     CONNECTION_COST = 24,   /* simple requests that take as long as to open or close a connection */
-    UDP_SLICE_NODES = 2048, /* nodes visited for one host over UDP */
+    UDP_SLICE_NODES = 2048, /* nodes visited for one host over UDP in one turn */
     SLICE_NS = 500 * 1000,  /* time of one connection or UDP socket, if nodes are not counted */
     SLICE_CHECK = 4,        /* requests between two looks at the clock; a power of two */
     SPARE_BUFFERS = 64,     /* output buffers kept for reuse */

@@ -76,6 +76,11 @@ static int make_packet_socket(const char *unused)
     return socket(AF_PACKET, SOCK_RAW, 0);
 }
 
+static int make_netlink_socket(const char *protocol)
+{
+    return socket(AF_NETLINK, SOCK_RAW, (int)strtol(protocol, NULL, 10));
+}
+
 static int write_code(const char *unused)
 {
     (void)unused;
@@ -220,6 +225,7 @@ static const struct {
     {"clone", clone_process},
     {"kill", end_process},
     {"packet-socket", make_packet_socket},
+    {"netlink-socket", make_netlink_socket},
     {"writable-code", write_code},
     {"make-executable", make_executable},
     {"chmod", change_mode},

@@ -94,6 +94,20 @@ def to_sniff_the_network():
 
 
 @tap.test
+def to_speak_with_the_kernel():
+    """SEC-12, SEC-02: of netlink, the list of addresses (0, for the resolver) and the users of sockets (4, for the quotas of this
+    host's users) are left, also to a daemon that makes its server after it has confined itself, as a standby does; packet
+    filters (12), audit (9) and the rest are not."""
+    for user in ("nobody", ""):
+        for protocol in ("0", "4"):
+            assert attempt("netlink-socket", protocol, user=user)[:2] == (0, "done"), (user, protocol)
+        for protocol in ("2", "9", "12", "15"):
+            status, said, _ = attempt("netlink-socket", protocol, user=user)
+            refused = status == -signal.SIGSYS if INSTRUMENTED else (status, said) == (0, "Function not implemented")
+            assert refused, (user, protocol, status, said)
+
+
+@tap.test
 def to_write_code():
     """Memory is never writable and executable, nor made executable."""
     if INSTRUMENTED:

@@ -2,6 +2,7 @@
 """Attacks on the RPC layer: take all connections, all turns, all kept answers; aim our packets at others (SEC-02,
 SEC-03, SEC-05, SEC-06, SEC-08)."""
 import os
+import signal
 import socket
 import struct
 import time
@@ -249,6 +250,24 @@ def callers_by_udp_or_from_user_ports():
         for transport in rpc.TRANSPORTS.values():
             with transport("127.0.0.1", PORT) as client:
                 assert client.call(NSM, 1, 0).status == rpc.SUCCESS
+
+
+@tap.test
+def a_reload_with_many_locks():
+    """SEC-05: SIGHUP logs the state with its digest, which looks at every lock, only where there are few: with more than 10,000 it
+    would stall all clients."""
+    with Daemon("grace.seconds=0") as daemon, rpc.Tcp(SERVER, PORT, source=(ATTACKER, 0)) as client:
+        assert lock_call(client, nlm.LOCK, LOCK) == "GRANTED"
+        daemon.send_signal(signal.SIGHUP)
+        assert "digest=" in daemon.wait_for_log("durable now")
+        for first in range(0, 10200, 200):
+            client.send_raw(b"".join(rpc.record(rpc.call_message(first + i, nlm.PROG, 4, nlm.LOCK, nlm.lock_args(
+                4, b"c", LOCK.but(fh=b"%d" % (first + i), oh=b"%d" % (first % 400), length=1)))) for i in range(200)))
+            for _ in range(200):
+                client.receive()
+        daemon.send_signal(signal.SIGHUP)
+        line = daemon.wait_for_log("durable now", 2)
+        assert "locks=10201" in line and "digest=" not in line, line
 
 
 if __name__ == "__main__":

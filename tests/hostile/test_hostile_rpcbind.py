@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 
-from holdfast_test import netns, rpc, rpcbind, tap
+from holdfast_test import netns, nsm, rpc, rpcbind, tap
 from holdfast_test.daemon import Daemon
 
 SOCKET = "/run/rpcbind.sock"
@@ -14,6 +14,7 @@ SERVER, OTHER = "192.0.2.1", "192.0.2.2"
 NFS = 100003
 FREE = 0x20000000  # program numbers that are not assigned
 ALICE, BOB = 65534, 12345
+SO_RCVBUFFORCE = 33
 
 # Run as the user: each line of the input is a call's arguments as hex; the answer is its result.
 CALLER = """
@@ -212,6 +213,26 @@ except PermissionError:
             pass
         done = subprocess.run([sys.executable, "-c", hold], stdout=subprocess.PIPE, check=True)
         assert done.stdout == b"refused\n", done.stdout
+
+
+@tap.test
+def dump_is_work_that_counts():
+    """SEC-05: DUMP visits the whole table, so it is charged, although its answers are not kept and nothing else is known of the user:
+    of a hundred that he sends at once by UDP, a few are answered in one turn of the loop, and the rest is dropped."""
+    with Daemon("rpcbind.mode=embedded") as daemon, rpc.Tcp("127.0.0.1", rpcbind.PORT, source=nsm.reserved()) as root, \
+            rpc.Udp("127.0.0.1", rpcbind.PORT) as user:
+        for number in range(200):
+            assert root.call(rpcbind.PROG, 2, rpcbind.SET, rpcbind.pmap(FREE + number, 1, "tcp", 1)).decode().bool()
+        user.sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)  # all of them would fit
+        daemon.send_signal(signal.SIGSTOP)
+        for xid in range(100):
+            user.send(rpc.call_message(xid, rpcbind.PROG, 2, rpcbind.DUMP))
+        daemon.send_signal(signal.SIGCONT)
+        answers = 0
+        while not user.is_silent(1):
+            answers += 1
+        tap.note(f"{answers} of 100 DUMPs of one user are answered")
+        assert 0 < answers <= 25, answers
 
 
 if __name__ == "__main__":

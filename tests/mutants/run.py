@@ -61,6 +61,7 @@ SUITES = {
     "addresses": ["addresses"],
     "rpc": ["message", "marking", "dupcache", "rpc_server", "rpc_client", "wire", "bad_input", "hostile_rpc"],
     "udp": ["hostile_udp"],
+    "reload": ["hostile_rpc"],
     "rpcbind": ["rpcbind", "hostile_rpcbind"],
     "nlm": [*SEEDS, "nlm_bad", "nlm_wire"],
     "nsm": [*SEEDS, "nsm_requests", "nsm_notices", "metrics", "hostile_notices"],

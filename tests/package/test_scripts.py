@@ -115,6 +115,18 @@ def the_documented_shared_disk_is_where_the_unit_may_write():
         assert any(path == one or path.startswith(one + "/") for one in writable), f"{path} is not below one of {writable}"
 
 
+@tap.test
+def units_and_profile_allow_the_sockets_that_the_daemon_makes():
+    """SEC-02, SEC-12: the daemon learns by netlink which user of this host a connection belongs to; without it all local users are
+    strangers with one quota. Each unit of the daemon, and its AppArmor profile, has these families and no packet socket but for the hook."""
+    for unit, hook in (("holdfastd.service.in", set()), ("holdfastd@.service.in", {"AF_PACKET"})):
+        line = re.search(r"^RestrictAddressFamilies=(.*)$", (PACKAGING / unit).read_text(), re.M)[1]
+        assert set(line.split()) == {"AF_INET", "AF_INET6", "AF_UNIX", "AF_NETLINK"} | hook, (unit, line)
+    profile = (PACKAGING / "apparmor/holdfastd").read_text()
+    families = {tuple(words.split()) for words in re.findall(r"^ +network (.*),$", profile, re.M)}
+    assert families == {(family, kind) for family in ("inet", "inet6", "unix") for kind in ("dgram", "stream")} | {("netlink", "raw")}, families
+
+
 if __name__ == "__main__":
     netns.enter()
     tap.main()

@@ -12,7 +12,7 @@
 #include "rpc/server.h"
 #include "rpc_words.h"
 
-enum { PROG = 400000, LATER = 1, NEVER = 2, NOW = 3, LONG = 4 };
+enum { PROG = 400000, LATER = 1, NEVER = 2, NOW = 3, LONG = 4, AGAIN = 5 };
 enum { FOREVER_MS = 3600 * 1000 };
 
 /* ---- the program ---- */
@@ -78,6 +78,7 @@ static const struct hf_rpc_procedure PROCEDURES[] = {
     [LATER] = {"LATER", NULL, NULL, handle_later, true},
     [NEVER] = {"NEVER", NULL, NULL, handle_never, true},
     [NOW] = {"NOW", NULL, NULL, handle_now, true},
+    [AGAIN] = {"AGAIN", NULL, NULL, handle_now, false},
     [LONG] = {"LONG", NULL, NULL, handle_long, false},
 };
 static const struct hf_rpc_version VERSIONS[] = {{1, PROCEDURES, HF_COUNT_OF(PROCEDURES)}};
@@ -724,6 +725,31 @@ static void expensive_datagrams_of_a_host_add_up(void **state)
     work_of_each = 1000000;
 }
 
+/* SEC-05: also if its requests are of a kind whose answers are not kept, as TEST and DUMP are: then
+ * nothing else is known of the host, and what they cost was forgotten with each of them. */
+static void expensive_datagrams_that_leave_no_trace_add_up(void **state)
+{
+    enum { MANY = 100 };
+    int greedy, victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    special.work = work_of_handled;
+    work_of_each = 500;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    greedy = connect_from(SOCK_DGRAM, "192.0.2.2");
+    victim = connect_from(SOCK_DGRAM, "192.0.2.3");
+    for (uint32_t xid = 0; xid < MANY; xid++) {
+        struct words w = plain_call(xid, PROG, 1, AGAIN);
+        plain_send(xid < MANY - 1 ? greedy : victim, view(&w));
+    }
+    assert_true(handled_before(victim, true) < MANY / 2);
+    assert_true(counters()->too_costly > 0);
+    close(greedy);
+    close(victim);
+    work_of_each = 1000000;
+}
+
 /* Of a host that sends expensive requests by UDP, one is served in a turn, and others meanwhile. */
 static void expensive_datagrams_are_dropped(void **state)
 {
@@ -1105,6 +1131,7 @@ int main(void)
         STORY(expensive_requests_take_shorter_turns),
         STORY(expensive_requests_of_a_host_add_up),
         STORY(expensive_datagrams_of_a_host_add_up),
+        STORY(expensive_datagrams_that_leave_no_trace_add_up),
         STORY(expensive_datagrams_are_dropped),
         STORY(hosts_take_turns),
         STORY(a_host_alone_has_longer_turns),

@@ -19,7 +19,7 @@ class Meter:
         self.interface = interface
         self.lock = threading.Lock()
         self.bytes = collections.Counter()  # by (source, destination)
-        self.packets = collections.Counter()
+        self.order = []  # (source, destination) of each packet
 
     def __enter__(self):
         self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP))
@@ -53,7 +53,7 @@ class Meter:
         pair = socket.inet_ntoa(header[12:16]), socket.inet_ntoa(header[16:20])
         with self.lock:
             self.bytes[pair] += int.from_bytes(header[2:4], "big")
-            self.packets[pair] += 1
+            self.order.append(pair)
 
     def sent(self, source, destination):
         with self.lock:
