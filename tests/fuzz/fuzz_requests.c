@@ -83,6 +83,8 @@ static void on_cost(const struct server *server, enum entry entry, uint64_t node
 
 /* ---- requests ---- */
 
+static struct server fuzzed;
+
 enum what {
     TEST,
     LOCK,
@@ -110,6 +112,7 @@ enum what {
     CRASH,
     STOP,
     NO_MEMORY,
+    LIST,
     WHATS,
 };
 
@@ -199,6 +202,22 @@ static void put_share(const struct step *s, unsigned i, struct sim_xdr_out *out)
     sim_xdr_put32(out, (s->flags & RECLAIM) != 0);
 }
 
+/* The cookie of a GRANTED under way, or one near it; the sender may be any host. */
+static uint64_t cookie_of(const struct server *server, const struct step *s, unsigned i)
+{
+    const struct outgoing *call = &server->outgoing[s->offset % OUTCALLS_MAX];
+
+    return (s->offset < server->n_outgoing ? call->cookie : 1) + s->stride % 4 + i;
+}
+
+static void put_granted_res(const struct step *s, unsigned i, struct sim_xdr_out *out)
+{
+    uint64_t cookie = htobe64(cookie_of(&fuzzed, s, i));
+
+    sim_xdr_put_opaque(out, hf_bytes(&cookie, sizeof(cookie)));
+    sim_xdr_put32(out, s->length % 2);
+}
+
 static void put_nlm(const struct step *s, unsigned i, uint32_t vers, struct sim_xdr_out *out)
 {
     bool lock = s->what == LOCK || s->what == NM_LOCK;
@@ -210,11 +229,11 @@ static void put_nlm(const struct step *s, unsigned i, uint32_t vers, struct sim_
             sim_xdr_put_fixed(out, hf_bytes("0123456789abcdef", 16));
         return;
     }
-    sim_xdr_put_opaque(out, hf_bytes("\0\0\0\0\0\0\0\1", 8));
     if (s->what == GRANTED_RES) {
-        sim_xdr_put32(out, s->length % 2);
+        put_granted_res(s, i, out);
         return;
     }
+    sim_xdr_put_opaque(out, hf_bytes("\0\0\0\0\0\0\0\1", 8));
     if (s->what == SHARE || s->what == UNSHARE) {
         put_share(s, i, out);
         return;
@@ -259,6 +278,50 @@ static uint32_t version_of(const struct step *s)
     return s->file & 8 && s->what <= UNLOCK ? 1 : 3;
 }
 
+/* Of this host: root from a reserved port, its users by TCP, or a port that shows nothing. */
+static void choose_user(const struct step *s, struct server_request *request)
+{
+    static const uint32_t users[] = {HF_UID_UNKNOWN, 65534, 12345, HF_UID_UNKNOWN};
+    unsigned which = s->file >> 3 & 3;
+
+    request->uid = HF_UID_UNKNOWN;
+    if (host_of(s) != HOSTS - 1 || which == 0)
+        return;
+    request->peer.port = 40000;
+    if (request->transport == HF_TRANSPORT_TCP)
+        request->uid = users[which];
+}
+
+/* SEC-07: a GRANTED_RES that does not answer a GRANTED_MSG to its sender changes nothing. */
+struct answered {
+    bool forged;
+    struct hf_view_status before;
+};
+
+static struct answered before_answer(const struct server *server, const struct step *s, unsigned i)
+{
+    struct answered a = {.forged = s->what == GRANTED_RES};
+    struct hf_addr from = address_of(host_of(s));
+
+    for (unsigned n = 0; n < server->n_outgoing; n++) {
+        const struct outgoing *call = &server->outgoing[n];
+
+        if (call->msg && call->cookie == cookie_of(server, s, i) &&
+            hf_addr_same_host(&call->to, &from))
+            a.forged = false;
+    }
+    hf_core_view_status(server->core, server->service.now, &a.before);
+    return a;
+}
+
+static void after_answer(const struct server *server, const struct answered *a)
+{
+    struct hf_view_status now;
+
+    hf_core_view_status(server->core, server->service.now, &now);
+    HF_ASSERT(!a->forged || (now.locks == a->before.locks && now.waiters == a->before.waiters));
+}
+
 static void ask(struct server *server, const struct step *s, unsigned i)
 {
     bool nsm = s->what >= SM_STAT && s->what <= SM_NOTIFY;
@@ -272,12 +335,16 @@ static void ask(struct server *server, const struct step *s, unsigned i)
                                      .peer = address_of(host_of(s)),
                                      .local = address_of(HOSTS)};
 
+    struct answered answered = before_answer(server, s, i);
+
+    choose_user(s, &request);
     if (nsm)
         put_nsm(s, i, &out);
     else
         put_nlm(s, i, request.vers, &out);
     request.args = hf_bytes(out.data, out.len);
     HF_ASSERT(server_ask(server, &request));
+    after_answer(server, &answered);
 }
 
 /* Any procedure, with arguments as they come. */
@@ -288,9 +355,48 @@ static void ask_raw(struct server *server, const struct step *s, const uint8_t *
                                      .proc = s->offset % 24,
                                      .peer = address_of(host_of(s)),
                                      .local = address_of(HOSTS),
+                                     .uid = HF_UID_UNKNOWN,
                                      .args = hf_bytes(data, size)};
 
     server_ask(server, &request);
+}
+
+/* ---- lists ---- */
+
+/* Lists that are read a piece at a time, while what they show comes and goes (ADM-08). */
+static uint64_t cursors[16];
+
+static void read_piece(const struct server *server, const struct step *s)
+{
+    static union {
+        struct hf_view_client clients[8];
+        struct hf_view_lock locks[8];
+        struct hf_view_waiter waiters[8];
+        struct hf_view_share shares[8];
+    } rows;
+    uint64_t *cursor = &cursors[s->who % HF_COUNT_OF(cursors)];
+    uint64_t end = s->flags & TO_END ? UINT64_MAX : *cursor + s->length;
+    uint64_t before = *cursor;
+    size_t max = 1 + s->count % 8;
+    size_t n;
+
+    switch (s->who % 4) {
+    case 0:
+        n = hf_core_view_clients(server->core, cursor, end, rows.clients, max);
+        break;
+    case 1:
+        n = hf_core_view_locks(server->core, cursor, end, rows.locks, max);
+        break;
+    case 2:
+        n = hf_core_view_waiters(server->core, cursor, end, rows.waiters, max);
+        break;
+    default:
+        n = hf_core_view_shares(server->core, cursor, end, rows.shares, max);
+        break;
+    }
+    HF_ASSERT(n <= max && *cursor >= before);
+    if (n == 0)
+        *cursor = 0; /* from the beginning */
 }
 
 /* ---- steps ---- */
@@ -337,6 +443,9 @@ static void act(struct server *server, const struct step *s)
     case STOP:
         server_stop(server);
         break;
+    case LIST:
+        read_piece(server, s);
+        break;
     default: /* NO_MEMORY */
         server->heap.after = s->count;
         server->heap.fail_n = 1 + s->flags % 4;
@@ -378,6 +487,11 @@ static void choose_config(const uint8_t *data, struct hf_core_config *config)
         config->limits.locks = 24;
         config->limits.waiters_per_file = 6;
     }
+    if (data[0] & 32) { /* for each host, and for each user of this one */
+        config->limits.clients_per_host = 2;
+        config->limits.locks_per_host = 20;
+        config->limits.registrations_per_host = 2;
+    }
     if (data[0] & 16) {
         config->limits.locks_per_owner = 64;
         config->budgets =
@@ -387,18 +501,18 @@ static void choose_config(const uint8_t *data, struct hf_core_config *config)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct server server;
     unsigned requests = 0;
     bool prompt; /* each batch is durable at once */
 
     if (size < HEAD_BYTES)
         return 0;
-    server = (struct server){
+    fuzzed = (struct server){
         .heap = {.after = -1}, .on_cost = on_cost, .service.now = {1000, 1700000000000}};
-    server.alloc = faulty_alloc(&server.heap);
-    choose_config(data, &server.config);
+    fuzzed.alloc = faulty_alloc(&fuzzed.heap);
+    choose_config(data, &fuzzed.config);
     prompt = data[1] & 1;
-    server_start(&server);
+    memset(cursors, 0, sizeof(cursors));
+    server_start(&fuzzed);
     data += HEAD_BYTES;
     size -= HEAD_BYTES;
     for (; size >= STEP_BYTES && requests < REQUESTS_MAX; data += STEP_BYTES, size -= STEP_BYTES) {
@@ -406,13 +520,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         memcpy(&s, data, sizeof(s));
         s.what %= WHATS;
-        requests += run_step(&server, &s, data + STEP_BYTES, size - STEP_BYTES);
+        requests += run_step(&fuzzed, &s, data + STEP_BYTES, size - STEP_BYTES);
         if (prompt)
-            server_commit(&server, 0);
-        server_tick(&server);
-        hf_core_verify_invariants(server.core);
+            server_commit(&fuzzed, 0);
+        server_tick(&fuzzed);
+        hf_core_verify_invariants(fuzzed.core);
     }
-    server_stop(&server);
-    server_free(&server);
+    server_stop(&fuzzed);
+    server_free(&fuzzed);
     return 0;
 }

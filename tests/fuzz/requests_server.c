@@ -5,7 +5,16 @@
 #include "fuzz.h"
 #include "nsm/nsm_private.h"
 
-enum { ENCODED_MAX = 4096, TICKS_MAX = 64, FINISH_ROUNDS = 200, NSM_PROGRAM = 100024 };
+enum {
+    ENCODED_MAX = 4096,
+    TICKS_MAX = 64,
+    FINISH_ROUNDS = 200,
+    NSM_PROGRAM = 100024,
+    CALL_HEADER = 40,
+    REPLY_HEADER = 24,
+    GRANTED = 5,
+    GRANTED_MSG = 10,
+};
 
 /* What the core has done before an entry, and how much it holds. */
 struct work {
@@ -15,6 +24,61 @@ struct work {
 
 static struct server *running; /* for what the handlers call */
 
+/* ---- bytes in and out ---- */
+
+/* What has come from and gone to the host by UDP; NULL: addresses of loopback are not counted. */
+static struct flow *flow_of(const struct hf_addr *host)
+{
+    for (unsigned i = 0; i < FLOWS_MAX && !hf_addr_is_loopback(host); i++) {
+        struct flow *flow = &running->flows[i];
+
+        if (flow->host.family == HF_ADDR_NONE)
+            flow->host = *host;
+        if (hf_addr_same_host(&flow->host, host))
+            return flow;
+    }
+    return NULL;
+}
+
+static void count_in(const struct hf_addr *host, size_t size)
+{
+    struct flow *flow = flow_of(host);
+
+    if (!flow)
+        return;
+    flow->in += size + HF_CREDIT_HEADERS;
+    hf_credit_came(running->credits, host, size);
+}
+
+static void count_out(struct flow *flow, size_t size)
+{
+    flow->out += size + HF_CREDIT_HEADERS;
+    HF_ASSERT(flow->proved || flow->out <= HF_TRUST_ANSWER_FACTOR * flow->in);
+}
+
+static void count_answer(const struct hf_rpc_call *call, size_t size)
+{
+    struct flow *flow = call->transport == HF_TRANSPORT_UDP ? flow_of(&call->peer) : NULL;
+
+    if (!flow)
+        return;
+    hf_credit_answered(running->credits, &call->peer, size);
+    count_out(flow, size);
+}
+
+/* Pays for a call that a datagram provoked; false: it is not sent. */
+static bool pay(const struct hf_rpc_call_args *args, size_t size)
+{
+    struct flow *flow = args->provoked ? flow_of(&args->peer) : NULL;
+
+    if (!flow || flow->proved)
+        return true;
+    if (!hf_credit_spend(running->credits, &args->peer, size))
+        return false;
+    count_out(flow, size);
+    return true;
+}
+
 /* ---- what the handlers use of src/rpc ---- */
 
 static void call_ended(struct hf_rpc_call *call)
@@ -23,29 +87,34 @@ static void call_ended(struct hf_rpc_call *call)
     free(call);
 }
 
-static void encode(hf_codec codec, const void *value)
+/* Returns the length. */
+static size_t encode(hf_codec codec, const void *value, uint8_t out[ENCODED_MAX])
 {
-    uint8_t out[ENCODED_MAX];
     XDR xdr;
 
-    xdrmem_create(&xdr, (char *)out, sizeof(out), XDR_ENCODE);
+    xdrmem_create(&xdr, (char *)out, ENCODED_MAX, XDR_ENCODE);
     HF_ASSERT(!codec || codec(&xdr, (void *)(uintptr_t)value));
+    return xdr_getpos(&xdr);
 }
 
 void hf_rpc_reply(struct hf_rpc_call *call, hf_codec codec, const void *results)
 {
-    encode(codec, results);
+    uint8_t out[ENCODED_MAX];
+
+    count_answer(call, REPLY_HEADER + encode(codec, results, out));
     call_ended(call);
 }
 
 void hf_rpc_reply_void(struct hf_rpc_call *call)
 {
+    count_answer(call, REPLY_HEADER);
     call_ended(call);
 }
 
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)
 {
     (void)stat;
+    count_answer(call, REPLY_HEADER);
     call_ended(call);
 }
 
@@ -56,19 +125,30 @@ void hf_rpc_reply_never(struct hf_rpc_call *call)
 
 const struct hf_addr *hf_rpc_call_account(const struct hf_rpc_call *call)
 {
-    return &call->peer;
+    static struct hf_addr account;
+
+    account = hf_trust_account(call->trust, &call->peer, call->uid);
+    return &account;
 }
 
 size_t hf_rpc_reply_room(const struct hf_rpc_call *call)
 {
-    (void)call;
-    return SIZE_MAX;
+    return call->transport == HF_TRANSPORT_UDP ? HF_TRUST_ANSWER_FACTOR * call->asked - REPLY_HEADER
+                                               : SIZE_MAX;
 }
 
 void hf_rpc_client_took_lock(struct hf_rpc_client *client, const struct hf_addr *peer)
 {
+    struct flow *flow = flow_of(peer);
+    bool told = hf_addr_same_host(&running->ended.to, peer) && running->ended.cookie != 0;
+
     (void)client;
-    (void)peer;
+    for (unsigned i = 0; i < running->n_outgoing; i++)
+        told = told || (running->outgoing[i].cookie != 0 && !running->outgoing[i].withheld &&
+                        hf_addr_same_host(&running->outgoing[i].to, peer));
+    HF_ASSERT(told);
+    if (flow)
+        flow->proved = true;
 }
 
 void hf_rpc_forget_answers(struct hf_rpc_call *call)
@@ -87,12 +167,21 @@ static int add_outgoing(struct outgoing outgoing)
 int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out)
 {
+    struct outgoing call = {.done = done, .ctx = ctx, .to = args->peer};
+    uint8_t bytes[ENCODED_MAX];
+    size_t size = encode(args->encode, args->args, bytes);
+
     (void)client;
     HF_ASSERT(!out);
-    encode(args->encode, args->args);
+    call.msg = args->proc == GRANTED_MSG;
+    if (args->prog != NSM_PROGRAM && (args->proc == GRANTED || call.msg)) {
+        memcpy(&call.cookie, bytes + 4, sizeof(call.cookie));
+        call.cookie = be64toh(call.cookie);
+    }
+    call.withheld = !pay(args, CALL_HEADER + size);
     if (args->also)
-        encode(args->encode, args->also);
-    return add_outgoing((struct outgoing){.done = done, .ctx = ctx});
+        encode(args->encode, args->also, bytes);
+    return add_outgoing(call);
 }
 
 void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
@@ -148,6 +237,7 @@ static void pump(struct server *server)
 {
     struct hf_event event;
 
+    HF_ASSERT(server->service.n_undecided <= HF_UNDECIDED_MAX);
     hf_service_settle(&server->service);
     if (!server->committing)
         server->committing = hf_core_take_batch(server->core);
@@ -197,12 +287,20 @@ void server_call_done(struct server *server, unsigned number, int error, uint32_
     number %= server->n_outgoing;
     outgoing = server->outgoing[number];
     server->outgoing[number] = server->outgoing[--server->n_outgoing];
+    if (outgoing.withheld) {
+        error = response.error = HF_ETIMEDOUT;
+        response.sent = false;
+    }
+    if (!error && !outgoing.resolved)
+        count_in(&outgoing.to, REPLY_HEADER);
+    server->ended = outgoing;
     xdrmem_create(&xdr, (char *)results, sizeof(results), XDR_DECODE);
     response.results = &xdr;
     if (outgoing.resolved)
         outgoing.resolved(outgoing.ctx, error ? error : HF_ENOENT, NULL, 0);
     else
         outgoing.done(outgoing.ctx, &response);
+    server->ended = (struct outgoing){.cookie = 0};
     end_work(server, ENTRY_CALL, &work);
     pump(server);
 }
@@ -232,7 +330,9 @@ static struct hf_rpc_call *call_new(struct server *server, const struct server_r
     call->header = (struct hf_rpc_header){1, request->prog, request->vers, request->proc};
     call->transport = request->transport;
     call->peer = request->peer;
-    call->trust = hf_trust_of(call->transport, &call->peer, HF_RPC_UID_UNKNOWN);
+    call->uid = request->uid;
+    call->trust = hf_trust_of(call->transport, &call->peer, call->uid);
+    call->asked = (uint32_t)(CALL_HEADER + request->args.len);
     call->local = request->local;
     call->program = program;
     call->procedure = procedure;
@@ -250,6 +350,8 @@ bool server_ask(struct server *server, const struct server_request *request)
 
     if (!procedure || !hf_rpc_decode(procedure, request->args))
         return false;
+    if (request->transport == HF_TRANSPORT_UDP)
+        count_in(&request->peer, CALL_HEADER + request->args.len);
     procedure->handle(call_new(server, request, program, procedure), procedure->args);
     end_work(server, (enum entry)((nsm ? ENTRY_NSM : ENTRY_NLM) + request->proc), &work);
     pump(server);
@@ -261,6 +363,9 @@ bool server_ask(struct server *server, const struct server_request *request)
 void server_start(struct server *server)
 {
     running = server;
+    if (!server->credits)
+        server->credits = calloc(1, sizeof(*server->credits));
+    HF_ASSERT(server->credits);
     hf_log_configure(HF_LOG_ERROR, HF_LOG_TEXT);
     server->core = hf_core_new(&server->config, &server->alloc);
     HF_ASSERT(server->core);
@@ -338,4 +443,6 @@ void server_free(struct server *server)
 {
     server_crash(server);
     records_free(&server->records);
+    free(server->credits);
+    server->credits = NULL;
 }

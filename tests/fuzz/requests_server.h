@@ -3,13 +3,17 @@
  * memory, and outgoing calls that end when the input says so. It stands for src/daemon, src/rpc
  * and the resolver of src/nsm.
  *
- * After each entry into the core it notes how many nodes that visited (the cost).
+ * After each entry into the core it notes how many nodes that visited (the cost). It pays for calls
+ * that a datagram provoked from the account of its source, as src/rpc does (SEC-03), and asserts
+ * that three bytes leave for each that came; that only a host that was told of a lock proves
+ * itself; and that no more answers wait for other hosts than may (SEC-02).
  */
 #ifndef HF_TESTS_FUZZ_REQUESTS_SERVER_H
 #define HF_TESTS_FUZZ_REQUESTS_SERVER_H
 
 #include "nlm/nlm.h"
 #include "nsm/nsm.h"
+#include "rpc/credit.h"
 #include "support/faulty_heap.h"
 #include "support/records.h"
 
@@ -23,7 +27,7 @@ enum entry {
     ENTRIES
 };
 
-enum { OUTCALLS_MAX = 256 };
+enum { OUTCALLS_MAX = 256, FLOWS_MAX = 8 };
 
 /* Locks and shares, which are released in slices; waiters and clients. */
 struct objects {
@@ -45,8 +49,19 @@ struct server {
         hf_rpc_done done; /* one of these two */
         void (*resolved)(void *ctx, int error, const struct hf_addr *addrs, unsigned n);
         void *ctx;
+        struct hf_addr to;
+        uint64_t cookie; /* of GRANTED; 0: another call */
+        bool msg;
+        bool withheld; /* not paid for: it ends unanswered */
     } outgoing[OUTCALLS_MAX];
     unsigned n_outgoing;
+    struct outgoing ended; /* the one whose end is being reported */
+    struct hf_credits *credits;
+    struct flow {
+        struct hf_addr host;
+        uint64_t in, out; /* bytes by UDP, until the host has proved itself */
+        bool proved;
+    } flows[FLOWS_MAX];
     bool ending;
     /* An entry visited so many nodes, when the core held so many objects. */
     void (*on_cost)(const struct server *server, enum entry entry, uint64_t nodes,
@@ -66,6 +81,7 @@ struct server_request {
     uint32_t prog, vers, proc;
     enum hf_transport transport;
     struct hf_addr peer, local;
+    uint32_t uid; /* of a user of this host, by TCP; else HF_UID_UNKNOWN */
     struct hf_bytes args;
 };
 
