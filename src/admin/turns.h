@@ -14,7 +14,7 @@
 
 #include "base/list.h"
 
-enum { TURNS_WINDOW_MS = 2, TURNS_BUDGET_NS = 200 * 1000 };
+enum { TURNS_WINDOW_MS = 1, TURNS_BUDGET_NS = 100 * 1000 };
 
 struct listener;
 
