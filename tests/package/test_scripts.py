@@ -124,7 +124,7 @@ def units_and_profile_allow_the_sockets_that_the_daemon_makes():
         assert set(line.split()) == {"AF_INET", "AF_INET6", "AF_UNIX", "AF_NETLINK"} | hook, (unit, line)
     profile = (PACKAGING / "apparmor/holdfastd").read_text()
     families = {tuple(words.split()) for words in re.findall(r"^ +network (.*),$", profile, re.M)}
-    assert families == {(family, kind) for family in ("inet", "inet6", "unix") for kind in ("dgram", "stream")} | {("netlink", "raw")}, families
+    assert families == {(family, kind) for family in ("inet", "inet6", "unix") for kind in ("dgram", "stream")} | {("unix", "seqpacket"), ("netlink", "raw")}, families
 
 
 if __name__ == "__main__":
