@@ -182,7 +182,7 @@ static bool check_host(struct hf_map_node *node, void *ctx)
 {
     const struct hf_host *host = hf_container_of(node, struct hf_host, node);
     const struct hf_core *core = ctx;
-    uint32_t refs = 0, clients = 0, registrations = 0, held = 0;
+    uint32_t refs = 0, clients = 0, registrations = 0, held = 0, waiters = 0;
 
     hf_list_foreach (link, &core->clients->all) {
         const struct hf_client *client = hf_list_entry(link, struct hf_client, all);
@@ -192,9 +192,11 @@ static bool check_host(struct hf_map_node *node, void *ctx)
         clients += client->protocol == HF_PROTOCOL_NLM;
         registrations += client->protocol == HF_PROTOCOL_NSM && client->registered;
         held += client->n_locks + client->n_shares + client->n_waiters;
+        waiters += client->n_waiters;
     }
     HF_ASSERT(host->refs == refs && host->n_clients == clients);
     HF_ASSERT(host->n_registrations == registrations && host->n_held == held);
+    HF_ASSERT(host->n_waiters == waiters);
     return true;
 }
 

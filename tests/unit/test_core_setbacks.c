@@ -396,6 +396,23 @@ static void an_upgrade_waits_whatever_limit_on_locks_is_reached(void **state)
     }
 }
 
+/* SPEC section 5: an upgrade that waits beyond a limit does not hold up an UNLOCK that splits. */
+static void an_upgrade_that_waits_holds_up_no_unlock(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.limits.locks = 2;
+    w->config.limits.locks_per_client = 1;
+    w->config.limits.locks_per_host = 1;
+    w->config.limits.beyond = 1;
+    world_start(w);
+    assert_int_equal(LOCK(w, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
+    assert_int_equal(UNLOCK(w, .off = 4, .len = 2), GRANTED);
+}
+
 /*
  * SEC-04: what a client gets while its crash notice is verified stays. Forged LOCKs in the name of
  * the client, each with another state number and all of them denied, must not use up its lives, or
@@ -443,6 +460,7 @@ int main(void)
         T(a_wait_comes_back_once),
         T(an_upgrade_at_the_limit_waits),
         T(an_upgrade_waits_whatever_limit_on_locks_is_reached),
+        T(an_upgrade_that_waits_holds_up_no_unlock),
         T(forged_states_do_not_use_up_lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,7 @@ struct hf_host {
     uint32_t n_clients;       /* NLM */
     uint32_t n_registrations; /* SM_MON */
     uint32_t n_held;          /* locks, shares and waiters */
+    uint32_t n_waiters;       /* of these, waiters */
     bool is_local;
 };
 

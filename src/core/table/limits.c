@@ -124,10 +124,33 @@ int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const str
     return limit_growth(core, file, want, core->config.limits.beyond);
 }
 
-int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want)
+/* Waiters do not count: an upgrade may wait beyond the limits, and must not hold up an UNLOCK. */
+static enum hf_limit unlock_limit_hit(const struct hf_core *core, const struct hf_owner *owner,
+                                      const struct hf_file *file)
 {
     const struct hf_limits *limits = &core->table->highest;
-    enum hf_limit limit = owner_limit_hit(core, limits, want->owner, file, 1, limits->beyond);
+    const struct hf_client *client = owner->client;
+    const struct hf_host *host = client->host;
+
+    if (owner->n_locks >= (uint64_t)limits->locks_per_owner + limits->beyond)
+        return HF_LIMIT_LOCKS_PER_OWNER;
+    if ((uint64_t)client->n_locks + client->n_shares >=
+        (uint64_t)limits->locks_per_client + limits->beyond)
+        return HF_LIMIT_LOCKS_PER_CLIENT;
+    if (!host->is_local &&
+        host->n_held - host->n_waiters >= (uint64_t)limits->locks_per_host + limits->beyond)
+        return HF_LIMIT_LOCKS_PER_HOST;
+    if ((uint64_t)file->n_locks + file->queue->n_shares >=
+        (uint64_t)limits->locks_per_file + limits->beyond)
+        return HF_LIMIT_LOCKS_PER_FILE;
+    if (core->table->n_locks + core->table->n_shares >= (uint64_t)limits->locks + limits->beyond)
+        return HF_LIMIT_LOCKS;
+    return HF_LIMITS;
+}
+
+int hf_limit_unlock(struct hf_core *core, const struct hf_file *file, const struct hf_want *want)
+{
+    enum hf_limit limit = unlock_limit_hit(core, want->owner, file);
 
     return limit != HF_LIMITS && hf_table_splits(core, file, want)
                ? count_hit(core, limit, want->owner->client)

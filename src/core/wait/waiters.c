@@ -121,6 +121,7 @@ void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *w)
     w->file->queue->n_waiters++;
     w->owner->client->n_waiters++;
     w->owner->client->host->n_held++;
+    w->owner->client->host->n_waiters++;
     core->table->n_waiters++;
 }
 
@@ -132,6 +133,7 @@ void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *w)
     w->file->queue->n_waiters--;
     w->owner->client->n_waiters--;
     w->owner->client->host->n_held--;
+    w->owner->client->host->n_waiters--;
     core->table->n_waiters--;
 }
 
