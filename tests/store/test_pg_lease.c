@@ -227,6 +227,40 @@ static void an_empty_batch_renews_the_lease_or_is_refused(void **state)
     hf_batch_free(&empty);
 }
 
+/* So many that they go to the journal. */
+static void put_locks(int which, uint64_t first)
+{
+    uint8_t room[20][HF_FH_MAX];
+    struct hf_batch batch;
+
+    hf_batch_init(&batch, &hf_alloc_heap);
+    for (unsigned i = 0; i < HF_COUNT_OF(room); i++) {
+        struct hf_record_lock lock = make_lock(first + i, 1, room[i]);
+
+        assert_int_equal(hf_batch_put_lock(&batch, &lock), 0);
+    }
+    assert_int_equal(hf_store_apply(&daemons[which], &batch), 0);
+    hf_batch_free(&batch);
+}
+
+/* HA-03: a node that owned the service before, on the same connection, knows an old journal. What
+ * another owner wrote since is not overwritten. */
+static void an_owner_that_comes_back_knows_nothing_of_before(void **state)
+{
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    put_locks(LEFT, 1);
+    assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), 0);
+    take_now(RIGHT, 22);
+    put_locks(RIGHT, 101);
+    take_now(LEFT, 33);
+    put_locks(LEFT, 201);
+    assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), 0); /* which empties the journal */
+    assert_string_equal(sql("SELECT count(*) FROM nlm_locks"), "60");
+}
+
 /* A newer node has migrated: this one would not see what the newer one keeps elsewhere. */
 static void a_node_does_not_take_a_schema_that_it_does_not_know(void **state)
 {
@@ -611,6 +645,12 @@ static void few_rights_are_enough_for_a_standby(void **state)
     if (hf_store_load_owned(&config, &row, &to, error) < 0)
         fail_msg("%s", error);
     assert_string_equal(sql("SELECT count(*) FROM holdfast_common.exports"), "1");
+    /* Without the right to tidy up, what is not tidy stays, and the service is taken over. */
+    sql("REVOKE DELETE ON holdfast_common.exports FROM humble");
+    sql("INSERT INTO holdfast_common.exports VALUES ('old', 'default', 0, '')");
+    if (hf_store_load_owned(&config, &row, &to, error) < 0)
+        fail_msg("%s", error);
+    assert_string_equal(sql("SELECT count(*) FROM holdfast_common.exports"), "2");
     assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), 0);
 }
 
@@ -732,6 +772,7 @@ int main(void)
         STORY(a_take_is_refused_when_the_owner_has_moved),
         STORY(a_daemon_that_lost_the_lease_writes_nothing_more),
         STORY(an_empty_batch_renews_the_lease_or_is_refused),
+        STORY(an_owner_that_comes_back_knows_nothing_of_before),
         STORY(a_node_does_not_take_a_schema_that_it_does_not_know),
         STORY(another_nonce_is_another_owner),
         STORY(the_taker_ends_the_session_of_a_vanished_owner),

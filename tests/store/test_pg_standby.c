@@ -52,6 +52,16 @@ static void await_sql(const struct pg_server *where, const char *query, const ch
     fail_msg("%s does not become %s", query, want);
 }
 
+/* What is on the standby's disk is seen there a moment later. */
+static void await_replay(void)
+{
+    char query[128];
+
+    snprintf(query, sizeof(query), "SELECT pg_last_wal_replay_lsn() >= '%s'",
+             pg_server_sql(&server, "SELECT pg_current_wal_lsn()"));
+    await_sql(&standby, query, "t");
+}
+
 static void start_standby(void)
 {
     pg_server_again(&standby);
@@ -467,6 +477,7 @@ static void a_name_that_leads_to_a_standby_for_a_while_refuses_nothing(void **st
         hf_committer_init(&committer, &store, &(struct hf_committer_config){30000, post, &woken}),
         0);
     assert_int_equal(hf_committer_start(&committer), 0);
+    await_replay(); /* of the schema */
     lead_to(&standby);
     end_sessions();
     hf_committer_submit(&committer, &one);
