@@ -205,10 +205,13 @@ class Machine:
         target.write_text(text)
 
     def add_disk(self, path):
-        """A file system of its own, with stable file handles, which an overlay has not."""
+        """A directory of the host's disk, with stable file handles, which an overlay has not; Ganesha 6 exports no tmpfs."""
+        disk = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="disk-", dir=packages.CACHE))
+        os.chmod(disk, 0o755)
         target = self.root / path.lstrip("/")
         target.mkdir()
-        self._mount("tmpfs", target, "mode=755")
+        netns.run("mount", "--bind", disk, str(target))
+        self.stack.callback(netns.run, "umount", str(target))
 
     def unit(self, name, *properties):
         """Properties of a unit, as systemctl show prints them."""

@@ -1,7 +1,7 @@
-"""The Debian packages of this tree: built once for each state of the tracked files, and kept.
+"""The Debian packages of this tree: built once for each state of the tracked files and each release of Debian, and kept.
 
-`previous()` gives the same package under a lower version, `next()` under a higher one: what an upgrade and a downgrade
-need, without a second compilation.
+`renamed()` gives the same package under another version: what an upgrade and a downgrade need, without a second compilation.
+HOLDFAST_BOOT_RELEASE (make boot RELEASE=trixie) chooses the release that machines have; else it is this host's.
 """
 import fcntl
 import hashlib
@@ -14,6 +14,14 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("HOLDFAST_BOOT_CACHE", SOURCE / "build/boot"))
 LIMIT_S = 900
+
+
+def host_release():
+    with open("/etc/os-release") as release:
+        return re.search(r"^VERSION_CODENAME=(\w+)$", release.read(), re.M)[1]
+
+
+RELEASE = os.environ.get("HOLDFAST_BOOT_RELEASE") or host_release()
 
 
 def call(*command, **options):
@@ -29,9 +37,10 @@ def by_name(folder):
     return {path.name.split("_")[0]: path for path in Path(folder).glob("*.deb")}
 
 
-def build(folder, **environment):
-    """What build-deb said, and the packages by name."""
-    said = call(SOURCE / "packaging/build-deb", folder, env=os.environ | environment)
+def build(folder, release=None, **environment):
+    """What build-deb said, and the packages by name. For another release than the host's: in a root of that."""
+    clean = ["--clean", release] if release not in (None, host_release()) else []
+    said = call(SOURCE / "packaging/build-deb", *clean, folder, env=os.environ | environment)
     return said, by_name(folder)
 
 
@@ -47,16 +56,16 @@ def _fingerprint():
     return seen.hexdigest()[:16]
 
 
-def current():
+def current(release=RELEASE):
     """(what the build said, the packages by name). The build's output is kept beside them."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "packages.lock", "w") as lock:
+    with open(CACHE / f"packages-{release}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        folder = CACHE / f"packages-{_fingerprint()}"
+        folder = CACHE / f"packages-{release}-{_fingerprint()}"
         if not (folder / "said").exists():
-            for old in CACHE.glob("packages-*"):
+            for old in CACHE.glob(f"packages-{release}-*"):
                 shutil.rmtree(old, ignore_errors=True)
-            said, _ = build(folder)
+            said, _ = build(folder, release)
             (folder / "said").write_text(said)
         return (folder / "said").read_text(), by_name(folder)
 

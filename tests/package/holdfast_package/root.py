@@ -13,7 +13,7 @@ import subprocess
 
 from holdfast_test.tap import Skip
 
-from .packages import CACHE, SOURCE, call
+from .packages import CACHE, RELEASE, SOURCE, call
 
 BARE = ["systemd", "systemd-sysv", "dbus", "iproute2", "netbase", "init-system-helpers", "python3-minimal"]
 FULL = [*BARE, "rpcbind", "nfs-common", "nfs-ganesha", "nfs-ganesha-vfs", "postgresql", "autopkgtest",
@@ -22,10 +22,10 @@ APPARMOR = [*BARE, "apparmor", "kmod"]
 KINDS = {"bare": BARE, "full": FULL, "apparmor": APPARMOR}
 
 
-def mirror():
+def mirror(release):
     """Debian's own sources, as this machine's apt has them: lines for a sources.list."""
     try:
-        return call(SOURCE / "packaging/debian-mirror").splitlines()
+        return call(SOURCE / "packaging/debian-mirror", release).splitlines()
     except AssertionError as why:
         raise Skip(str(why)) from None
 
@@ -36,42 +36,37 @@ def proxies():
     return [f"--aptopt={line}" for line in found]
 
 
-def codename():
-    with open("/etc/os-release") as release:
-        return re.search(r"^VERSION_CODENAME=(\w+)$", release.read(), re.M)[1]
-
-
 def libraries(package):
     """The packages that a .deb depends on, of each alternative the first."""
     depends = call("dpkg-deb", "-f", package, "Depends")
     return sorted(re.match(r"[a-z0-9.+-]+", part.strip())[0] for part in depends.split(","))
 
 
-def bootstrap(target, include, *options):
+def bootstrap(target, include, *options, release=RELEASE):
     if not shutil.which("mmdebstrap"):
         raise Skip("mmdebstrap is not installed (scripts/bootstrap test)")
     try:
         return call("mmdebstrap", "--variant=minbase", "--include=" + ",".join(include), *proxies(), *options,
-                    codename(), target, *mirror())
+                    release, target, *mirror(release))
     except (AssertionError, subprocess.TimeoutExpired) as why:
         if re.search("Failed to fetch|Could not resolve|Unable to connect|timed out", str(why)):
             raise Skip("the Debian mirror cannot be reached") from None
         raise
 
 
-def root(kind, package):
+def root(kind, package, release=RELEASE):
     """The directory of such a root; the first time a minute, then at once."""
     include = sorted(set(KINDS[kind]) | set(libraries(package)))
-    seen = hashlib.sha256(" ".join([codename(), *include]).encode()).hexdigest()[:12]
-    directory = CACHE / f"root-{kind}-{seen}"
+    seen = hashlib.sha256(" ".join(include).encode()).hexdigest()[:12]
+    directory = CACHE / f"root-{release}-{kind}-{seen}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / f"{kind}.lock", "w") as lock:
+    with open(CACHE / f"{release}-{kind}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not directory.exists():
-            for old in CACHE.glob(f"root-{kind}-*"):
+            for old in CACHE.glob(f"root-{release}-{kind}-*"):
                 shutil.rmtree(old, ignore_errors=True)
-            fresh = CACHE / f"{kind}.new"
+            fresh = CACHE / f"{release}-{kind}.new"
             shutil.rmtree(fresh, ignore_errors=True)
-            bootstrap(fresh, include, "--mode=root", "--format=directory")
+            bootstrap(fresh, include, "--mode=root", "--format=directory", release=release)
             fresh.rename(directory)
     return directory
