@@ -46,7 +46,9 @@ min_wal_size = 32MB
 
 
 def programs():
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    """Those of HOLDFAST_PG_BINDIR (scripts/databases), else the newest that is installed."""
+    chosen = os.environ.get("HOLDFAST_PG_BINDIR")
+    found = [chosen] if chosen else sorted(glob.glob("/usr/lib/postgresql/*/bin"))
     if not found:
         raise tap.Skip("PostgreSQL is not installed")
     return Path(found[-1])

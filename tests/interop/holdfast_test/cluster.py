@@ -75,9 +75,9 @@ class Postgres:
     def __init__(self, cluster, primary=None):
         base = "/usr/lib/postgresql"
         versions = sorted(os.listdir(base)) if os.path.isdir(base) else []
-        if not versions:
+        self.programs = os.environ.get("HOLDFAST_PG_BINDIR") or (os.path.join(base, versions[-1], "bin") if versions else None)
+        if not self.programs:
             raise tap.Skip("PostgreSQL is not installed")
-        self.programs = os.path.join(base, versions[-1], "bin")
         self.box = cluster.box("postgres", cluster.next_address())
         self.folder = tempfile.mkdtemp(prefix="holdfast-pg-")
         shutil.chown(self.folder, "postgres")
