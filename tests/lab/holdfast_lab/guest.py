@@ -55,7 +55,7 @@ class Guest:
         append = " ".join([BOOT_OPTIONS,
                            *(f"lab.{key}={value}" for key, value in words.items())])
         self.process = subprocess.Popen(
-            [image.find("qemu-system-x86_64"), "-accel", "tcg", "-m", str(MEMORY_MIB),
+            [image.find("qemu-system-x86_64"), "-accel", "tcg", "-cpu", image.processor(), "-m", str(MEMORY_MIB),
              "-nodefaults", "-display", "none", "-no-reboot", "-kernel", str(vmlinuz),
              "-initrd", str(self.archive), "-append", append,
              "-serial", f"file:{self.lab.directory}/{self.name}-console-{self.boots}.log",

@@ -1,6 +1,7 @@
 """What the guests boot: Debian's kernel, unpacked and not installed, and an initramfs around busybox.
 
-Both are kept in build/lab and made again only when something they are made of has changed.
+Both are kept in build/lab and made again only when something they are made of has changed. HOLDFAST_LAB_KERNEL (make lab
+KERNEL=6.12) chooses the kernel of another release of Debian.
 """
 import hashlib
 import json
@@ -18,6 +19,8 @@ CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", ROOT / "build/lab"))
 GUEST = Path(__file__).resolve().parents[1] / "guest"
 SCRIPTS = ["add-with-sqlite", "deliver-mail", "show-waits", "take-jobs"]
 OLD_S = 3600
+KERNELS = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie", "newest": "sid"}
+KERNEL = os.environ.get("HOLDFAST_LAB_KERNEL") or ""
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 PROGRAMS = ["rpcbind", "rpcinfo", "rpc.statd", "sm-notify", "mount.nfs", "rpc.mountd", "rpc.nfsd",
@@ -51,30 +54,67 @@ def run(*command, **options):
 
 # ---- the kernel ----
 
+def _apt(directory):
+    """Options by which apt sees the release of the wanted kernel and nothing else; none for the kernel of this host's release."""
+    if not KERNEL:
+        return []
+    if KERNEL not in KERNELS:
+        raise AssertionError(f"KERNEL={KERNEL}: one of {', '.join(KERNELS)}")
+    release = KERNELS[KERNEL]
+    apt = directory / "apt"
+    (apt / "lists/partial").mkdir(parents=True)
+    (apt / "sources.list").write_bytes(run(ROOT / "packaging/debian-mirror", release))
+    options = ["-o", f"Dir::Etc::SourceList={apt}/sources.list", "-o", "Dir::Etc::SourceParts=/dev/null", "-o",
+               f"Dir::State::Lists={apt}/lists", "-o", f"Dir::Cache={apt}", "-o", "Acquire::Check-Valid-Until=false", "-o",
+               "APT::Sandbox::User=root"]
+    try:
+        run("apt-get", *options, "-qq", "update")
+    except AssertionError as why:
+        raise Skip(f"the Debian mirror does not have {release}: {why}") from None
+    return options
+
+
 def _download(directory):
-    """The package that linux-image-cloud-amd64 depends on today."""
-    depends = run("apt-cache", "depends", "linux-image-cloud-amd64").decode()
+    """The package that linux-image-cloud-amd64 depends on in that release today."""
+    options = _apt(directory)
+    depends = run("apt-cache", *options, "depends", "linux-image-cloud-amd64").decode()
     package = re.search(r"Depends: (linux-image-\S+)", depends)
     if not package:
         raise Skip("apt knows no linux-image-cloud-amd64")
     try:
-        run("apt-get", "-o", "APT::Sandbox::User=root", "download", package[1], cwd=directory)
+        run("apt-get", *options, "-o", "APT::Sandbox::User=root", "download", package[1], cwd=directory)
     except AssertionError as why:
         raise Skip(f"the kernel package cannot be downloaded: {why}") from None
     return next(directory.glob("linux-image-*.deb"))
 
 
+def _unpack(package, directory):
+    """Later releases have modules under usr/lib, compressed, which the guests' busybox does not read."""
+    run("dpkg-deb", "-x", package, directory)
+    package.unlink()
+    if not (directory / "lib").exists():
+        (directory / "lib").symlink_to("usr/lib")
+    packed = [str(path) for path in directory.glob("lib/modules/*/kernel/**/*.ko.xz")]
+    if packed:
+        run(find("xz"), "-d", *packed)
+
+
 def kernel():
     """Downloaded once: (vmlinuz, directory of its modules)."""
-    directory = CACHE / "kernel"
+    directory = CACHE / ("kernel" + (f"-{KERNEL}" if KERNEL else ""))
     if not list(directory.glob("boot/vmlinuz-*")):
-        fresh = CACHE / "kernel.new"
+        fresh = CACHE / f"{directory.name}.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        run("dpkg-deb", "-x", _download(fresh), fresh)
+        _unpack(_download(fresh), fresh)
         shutil.rmtree(directory, ignore_errors=True)
         fresh.rename(directory)
     return next(directory.glob("boot/vmlinuz-*")), next(directory.glob("lib/modules/*"))
+
+
+def processor():
+    """The emulated one. Linux 6.12 and later does not boot on it with its cmpxchg16b."""
+    return "qemu64,-cx16" if KERNEL in ("6.12", "newest") else "qemu64"
 
 
 # ---- the initramfs ----
