@@ -59,11 +59,11 @@ mutants: | build-asan/build.ninja ## Small faults that the tests must catch; as 
 takeovers: all ## How long a takeover takes, TIMES (200) of each kind; as root, an hour
 	@scripts/takeovers build $(or $(TIMES),200) $(LOCKS)
 
-# Real Linux clients in virtual machines, all stories; as root, half an hour.
+# Real Linux clients in virtual machines, all stories; as root, half an hour. KERNEL=5.10, 6.1, 6.12 or newest: of another Debian release.
 lab: | build/build.ninja ## Linux clients in virtual machines; as root, half an hour
 	@scripts/bootstrap lab
 	@ninja -C build
-	@HOLDFAST_LAB=all scripts/run-tests build --suite lab
+	@HOLDFAST_LAB=all HOLDFAST_LAB_KERNEL=$(KERNEL) scripts/run-tests build --suite lab
 
 # Bugs in the daemon (tests/mutants/sim.txt), which the histories must find; as root, about ten minutes.
 history-mutants: all ## Bugs in the daemon that the histories must find; as root, ten minutes
@@ -116,16 +116,23 @@ oci: deb ## A container image from the package, into build/oci
 	@scripts/bootstrap boot
 	@packaging/build-oci build/deb/holdfast_*.deb build/oci
 
-# The packages in machines that boot systemd: the whole boot matrix, upgrades, removal; as root, two minutes.
+# The packages in machines that boot systemd: the whole boot matrix, upgrades, removal; as root, minutes. RELEASE=trixie: with machines
+# of that release of Debian, and packages built there; else of this host's.
 boot: | build/build.ninja ## The packages in machines that boot systemd; as root, minutes
 	@scripts/bootstrap boot
 	@ninja -C build build.ninja >/dev/null
-	@HOLDFAST_BOOT=all scripts/run-tests build --suite boot
+	@HOLDFAST_BOOT=all HOLDFAST_BOOT_RELEASE=$(RELEASE) scripts/run-tests build --suite boot
 
 # One table at the end; as root. ONLY=trixie-amd64: one of them.
-matrix: ## Builds and suites in roots of Debian 12, 13 and sid, and for arm64
+matrix: ## Builds and suites in roots of Debian 12, 13 and sid, and for arm64 and s390x
 	@scripts/bootstrap deb
 	@scripts/matrix $(ONLY)
+
+# As root. ONLY=trixie: one of them.
+databases: | build-asan/build.ninja ## Tests with PostgreSQL 13, 15, 17 and 18, of other Debian releases; as root
+	@scripts/bootstrap databases
+	@ninja -C build-asan
+	@scripts/databases $(ONLY)
 
 coverage: ## Branch coverage of the core
 	@scripts/bootstrap test
