@@ -44,6 +44,11 @@ class Tree:
     def introspect(self, what):
         return json.loads(subprocess.run(["meson", "introspect", what, self.build], check=True, stdout=subprocess.PIPE).stdout)
 
+    def is_up_to_date(self):
+        """A changed file would be compiled against newer headers than the rest of its program."""
+        said = subprocess.run(["ninja", "-C", self.build, "-n"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        return "no work to do" in said
+
     def link(self, program):
         """The words of the command that links a program."""
         if program not in self.links:

@@ -111,14 +111,20 @@ class Kept:
         return sum(self.seconds.get(test, LEAST_LIMIT_S) for test in self.in_order(mutant.suites))
 
 
+def tests_of(tree):
+    """Meson's tests by name, and by suite/name."""
+    tests = {}
+    for test in tree.introspect("--tests"):
+        tests[test["name"]] = tests[test["suite"][0].split(":")[-1] + "/" + test["name"]] = test
+    return tests
+
+
 class Judge:
     """Runs tests of a build tree with programs that contain a mutant."""
 
     def __init__(self, tree, kept, folder):
         self.tree, self.kept, self.folder = tree, kept, Path(folder)
-        self.tests = {}
-        for test in tree.introspect("--tests"):
-            self.tests[test["name"]] = self.tests[test["suite"][0].split(":")[-1] + "/" + test["name"]] = test
+        self.tests = tests_of(tree)
 
     def test(self, words):
         """(command, environment) of a test; other arguments replace its own."""
@@ -171,7 +177,9 @@ class Judge:
         is_script = self.test(test)[0][0].endswith("python3")
         if failure and (is_script or failure == "time limit"):
             failure = self.run(test, replaced)
-        return f"{test}: {failure}" if failure else ""
+        if not failure or failure.startswith("ERROR"):
+            return failure or ""
+        return f"{test}: {failure}"
 
     def judge(self, mutant):
         """What caught it; '' if nothing did."""
@@ -193,12 +201,12 @@ class Judge:
             reached = True
             caught = self.is_caught_by(test, made)
             if caught:
-                return f"ERROR: {caught}" if "ERROR" in caught else caught
+                return caught
         return "" if reached else "ERROR: no program of its tests contains it"
 
 
 def check(tree):
-    mutants, tests = blocks.read(), dict.fromkeys(test["name"] for test in tree.introspect("--tests"))
+    mutants, tests = blocks.read(), tests_of(tree)
     wrong = [(m, m.lost()) for m in mutants if m.lost()]
     wrong += [(m, f"there is no suite or test {name}") for m in mutants for name in m.suites if name not in SUITES | tests]
     print("1..1")
@@ -246,6 +254,8 @@ class Session:
 
     def __init__(self, options):
         self.tree = Tree(options.build)
+        if not self.tree.is_up_to_date():
+            sys.exit(f"{options.build} is older than the sources: ninja -C {options.build} all meson-test-prereq")
         self.kept, self.jobs, self.again = Kept(options.results), options.jobs, options.again
         self.end = time.monotonic() + options.seconds if options.seconds else None
 

@@ -163,6 +163,23 @@ static enum hf_call_outcome outcome_of(const struct sim_call_out *out, enum hf_s
     return repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
 }
 
+/* The last attempt of a callback or probe failed: the host is silent, and waits no longer. Probes
+ * that failed cut a GRANTED short, so any failed one may be its last while probes fail. */
+static void note_failed(struct sim_world *world, const struct sim_call_out *out)
+{
+    bool last = out->attempt >= world->call_attempts;
+
+    if (out->host >= SIM_HOSTS || (out->kind != HF_CALL_GRANTED && out->kind != HF_CALL_PROBE))
+        return;
+    if (out->kind == HF_CALL_PROBE)
+        world->model.probe_failed[out->host] = true;
+    if (out->kind == HF_CALL_GRANTED && !last && world->model.probe_failed[out->host])
+        sim_excuse(world, SIM_EXCUSE_SILENT_EARLY);
+    else if (!last)
+        return;
+    world->model.silent[out->host] = true;
+}
+
 /* Tells the handler, having noted what this may change. */
 static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat stat, int error)
 {
@@ -184,13 +201,12 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
         sim_model_refused(&world->model, out->owner, out->range);
     if (out->kind == HF_CALL_STAT && out->host < SIM_HOSTS && told != HF_CALL_UNTRIED)
         sim_door_verified(world, out->host, error ? 0 : out->state);
+    if (outcome != HF_CALL_FAILED && out->kind == HF_CALL_PROBE && out->host < SIM_HOSTS)
+        world->model.probe_failed[out->host] = false;
     if (outcome == HF_CALL_FAILED) {
         sim_world_fault(world, SIM_FAULT_CALL_FAILED);
-        /* A GRANTED may be cut short by probes that failed, so any failed one may be the last. */
-        if (out->host < SIM_HOSTS && told != HF_CALL_UNTRIED &&
-            (out->kind == HF_CALL_GRANTED ||
-             (out->kind == HF_CALL_PROBE && out->attempt >= world->call_attempts)))
-            world->model.silent[out->host] = true;
+        if (told != HF_CALL_UNTRIED)
+            note_failed(world, out);
         if (out->kind == HF_CALL_NOTIFY && out->host < SIM_HOSTS && told != HF_CALL_UNTRIED)
             world->server.notices_failed[out->host]++;
     } else if (outcome == HF_CALL_DENIED) {

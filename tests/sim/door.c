@@ -298,6 +298,27 @@ static void note_told(struct sim_world *world, const struct sim_message *r)
         world->model.told[r->host] = r->state;
 }
 
+/* Where the model allowed more than one answer, because it does not know enough. */
+static void count_excuses(struct sim_world *world, const struct sim_message *r, unsigned allowed,
+                          enum hf_stat stat)
+{
+    enum { GRANTED = SIM_STAT_BIT(HF_STAT_GRANTED) };
+    bool locks = r->call == SIM_CALL_LOCK || r->call == SIM_CALL_NM_LOCK;
+    bool denied = allowed & GRANTED && allowed & SIM_STAT_BIT(HF_STAT_DENIED);
+
+    if (stat == HF_STAT_DENIED_NOLOCKS && sim_predict_is_client_refused(world, r->host))
+        sim_excuse(world, SIM_EXCUSE_NO_ROOM_CLIENTS);
+    else if (stat == HF_STAT_DENIED_NOLOCKS &&
+             !sim_predict_is_near_limit(world, r->host, r->range.file, 1))
+        sim_excuse(world, SIM_EXCUSE_NO_ROOM);
+    if (locks && allowed & GRANTED && allowed & SIM_STAT_BIT(HF_STAT_DENIED_GRACE_PERIOD))
+        sim_excuse(world, SIM_EXCUSE_GRACE_EITHER);
+    if (denied && r->call == SIM_CALL_CANCEL)
+        sim_excuse(world, SIM_EXCUSE_CANCEL_EITHER);
+    if (denied && locks && r->reclaim)
+        sim_excuse(world, SIM_EXCUSE_RECLAIM_EITHER);
+}
+
 static void execute_nlm(struct sim_world *world, const struct sim_message *r)
 {
     unsigned allowed = sim_predict(world, r);
@@ -324,6 +345,7 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     /* No share is given at the beginning of an epoch, when every answer waits for its record. */
     if (r->call == SIM_CALL_SHARE && answer.seq > hf_core_durable(world->server.core))
         allowed |= SIM_STAT_BIT(HF_STAT_DENIED_GRACE_PERIOD);
+    count_excuses(world, r, allowed, answer.stat);
     if (!(allowed & SIM_STAT_BIT(answer.stat)) && !world->heap.failed)
         sim_world_violation(world, "the naive model agrees",
                             "%s of h%u/%u answered %s, the model allows 0x%x",

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "predict.h"
 #include "world.h"
 
 /* ------------------------------------------------------------------ holders and beliefs */
@@ -114,7 +115,7 @@ static void check_beliefs(struct sim_world *world)
                 if (world->model.shaky.mode[f][c][o] == SIM_FREE)
                     check_belief(world, o, f, c);
                 else
-                    world->stats.excused++;
+                    sim_excuse(world, SIM_EXCUSE_BELIEF_LAPSED);
             }
         }
     }
@@ -122,40 +123,86 @@ static void check_beliefs(struct sim_world *world)
 
 /* ------------------------------------------------------------------ waiters */
 
+static bool is_blocked(const struct sim_seen *seen, unsigned place)
+{
+    const struct sim_waiter *w = &seen->waiters[place];
+    bool blocked = sim_oracle_conflict(&seen->held, w->owner, w->range, w->exclusive) >= 0;
+
+    /* The grants of one owner are told one after the other where they overlap. */
+    for (unsigned j = 0; j < seen->n_granting && !blocked; j++)
+        blocked = seen->granting[j].owner == w->owner &&
+                  sim_range_overlaps(seen->granting[j].range, w->range);
+    for (unsigned j = 0; j < place && !blocked; j++)
+        blocked =
+            sim_waiter_goes_first(&seen->held, &seen->waiters[j], w->owner, w->range, w->exclusive);
+    return blocked;
+}
+
 /*
- * "No waiter sleeps when it could be granted." Not while the store has just failed (the core tries
- * again after a second), while grace is strict, where a limit or a failed allocation may keep it,
- * or while the core serves waiters in slices and asks for a tick at once to go on.
+ * Why a waiter may sleep on although it could be granted: a limit is near; or the core serves
+ * waiters in slices, and asks for a tick at once to go on. The second ends with the next slice, so
+ * it excuses nothing when time has passed.
  */
+static bool is_sleep_excused(struct sim_world *world, const struct sim_waiter *w)
+{
+    enum { SLICES_WITHIN_MS = 50 };
+    struct sim_model *model = &world->model;
+
+    if (sim_predict_is_near_limit(world, w->owner / SIM_PROCS, w->range.file, SIM_GROWTH)) {
+        sim_excuse(world, SIM_EXCUSE_SLEEPS_AT_LIMIT);
+        return true;
+    }
+    if (hf_core_deadline(world->server.core) != 0 ||
+        world->now_ms > model->sliced_since_ms + SLICES_WITHIN_MS)
+        return false;
+    sim_excuse(world, SIM_EXCUSE_SLEEPS_IN_SLICES);
+    return true;
+}
+
+/* "No waiter sleeps when it could be granted." Not while the store has just failed (the core tries
+ * again after a second), and not while grace is strict. */
 static void check_sleepers(struct sim_world *world)
 {
-    enum { TIGHT = 50 };
-    const struct sim_config *config = &world->config;
     const struct sim_seen *seen = &world->model.seen;
 
-    if (seen->n_waiters == 0 ||
-        (seen->grace && (!config->conflict_mode || sim_server_is_blind(world))) ||
-        config->max_locks < TIGHT || config->max_locks_per_client < TIGHT ||
-        config->max_locks_per_file < TIGHT || config->max_locks_per_host < TIGHT ||
-        config->max_clients < TIGHT || world->now_ms <= world->model.redo_until_ms ||
-        hf_core_deadline(world->server.core) == 0)
+    if (hf_core_deadline(world->server.core) != 0)
+        world->model.sliced_since_ms = 0;
+    else if (world->model.sliced_since_ms == 0)
+        world->model.sliced_since_ms = world->now_ms;
+    if ((seen->grace && (!world->config.conflict_mode || sim_server_is_blind(world))) ||
+        world->now_ms <= world->model.redo_until_ms)
         return;
     for (unsigned i = 0; i < seen->n_waiters; i++) {
         const struct sim_waiter *w = &seen->waiters[i];
-        bool blocked = sim_oracle_conflict(&seen->held, w->owner, w->range, w->exclusive) >= 0;
 
-        /* The grants of one owner are told one after the other where they overlap. */
-        for (unsigned j = 0; j < seen->n_granting && !blocked; j++)
-            blocked = seen->granting[j].owner == w->owner &&
-                      sim_range_overlaps(seen->granting[j].range, w->range);
-        for (unsigned j = 0; j < i && !blocked; j++)
-            blocked = sim_waiter_goes_first(&seen->held, &seen->waiters[j], w->owner, w->range,
-                                            w->exclusive);
-        if (!blocked)
+        world->stats.waiters_seen++;
+        if (!is_blocked(seen, i) && !is_sleep_excused(world, w))
             sim_world_violation(world, "no waiter sleeps when it could be granted",
                                 "owner %u, file %u, cells %u-%u", w->owner, w->range.file,
                                 w->range.first, w->range.last);
     }
+}
+
+/*
+ * Whether there is grace, the checks take from the core's view; so that is checked here: it ends
+ * when its time is over, and does not begin again in one run and epoch.
+ */
+static void check_grace(struct sim_world *world)
+{
+    enum { LATE_MS = 2000 };
+    struct sim_server *server = &world->server;
+
+    if (!world->model.seen.grace) {
+        server->grace_ended_epoch = server->epoch;
+        server->grace_ended_run = server->run;
+        return;
+    }
+    if (server->grace_ended_epoch == server->epoch && server->grace_ended_run == server->run)
+        sim_world_violation(world, "grace does not begin again", "epoch %llu",
+                            (unsigned long long)server->epoch);
+    if (world->now_ms > server->grace_until_ms + LATE_MS)
+        sim_world_violation(world, "grace ends in time", "%llu ms late",
+                            (unsigned long long)(world->now_ms - server->grace_until_ms));
 }
 
 /* What a crash of the host took has been reclaimed, if perhaps not durably yet, or has lapsed. */
@@ -178,6 +225,7 @@ void sim_check_event(struct sim_world *world)
 {
     if (world->model.causes.server_event && world->server.core && !world->server.stopping) {
         sim_model_reconcile(world);
+        check_grace(world);
         check_sleepers(world);
         if (world->config.check_every && world->stats.events % world->config.check_every == 0)
             hf_core_verify_invariants(world->server.core);

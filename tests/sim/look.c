@@ -141,6 +141,7 @@ void sim_model_look(struct sim_world *world, struct sim_seen *out)
     out->n_waiters = out->n_granting = out->n_shares = 0;
     hf_core_view_status(world->server.core, sim_now(world), &status);
     out->grace = status.grace_active;
+    out->n_clients = (unsigned)status.nlm_clients;
     look_at_locks(world, out);
     look_at_waiters(world, out);
     if (status.shares > 0)

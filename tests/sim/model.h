@@ -54,6 +54,7 @@ struct sim_seen {
     unsigned n_shares;
     unsigned locks_of_host[SIM_HOSTS]; /* records, for the limits */
     unsigned locks_of_file[SIM_FILES];
+    unsigned n_clients;
     bool grace;
 };
 
@@ -93,10 +94,12 @@ struct sim_model {
         int32_t recorded; /* the state that the server knew */
     } notice[SIM_HOSTS];
     int32_t releasing[SIM_HOSTS]; /* the state in the last notice that was believed at once */
+    bool probe_failed[SIM_HOSTS]; /* the latest attempt of a probe did */
     bool silent[SIM_HOSTS]; /* all attempts of a callback or probe failed: it waits no longer */
     struct sim_range refused_range[SIM_OWNERS];
     uint8_t refused_had[SIM_OWNERS][SIM_CELLS]; /* ... and what was held before that stays */
     uint32_t asked_op[SIM_OWNERS]; /* what its process was doing in its latest request */
+    uint64_t sliced_since_ms;      /* when the core last had no slice of work left */
     uint64_t redo_until_ms; /* until then something refused by store or heap may be undone still */
 };
 

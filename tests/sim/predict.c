@@ -10,7 +10,6 @@ enum {
     GRACE = SIM_STAT_BIT(HF_STAT_DENIED_GRACE_PERIOD),
     DEADLCK = SIM_STAT_BIT(HF_STAT_DEADLCK),
     TIGHT = 50, /* a configured limit below this may be hit in a world of this size */
-    GROWTH = 2, /* so many locks more can come of one LOCK */
 };
 
 bool sim_predict_is_tight(const struct sim_config *c)
@@ -19,30 +18,41 @@ bool sim_predict_is_tight(const struct sim_config *c)
            c->max_locks_per_file < TIGHT || c->max_locks_per_host < TIGHT || c->max_waiters < TIGHT;
 }
 
-/* What stands in the view, counted as SPEC section 4 says, comes near a limit: shares and waiters
- * count as locks. */
-static bool is_near_limit(const struct sim_world *world, const struct sim_message *r)
+bool sim_predict_is_near_limit(const struct sim_world *world, unsigned host, unsigned file,
+                               unsigned growth)
 {
     const struct sim_config *c = &world->config;
     const struct sim_seen *seen = &world->model.seen;
-    unsigned in_all = seen->n_waiters + seen->n_shares + GROWTH;
-    unsigned of_host = seen->locks_of_host[r->host] + GROWTH;
-    unsigned of_file = seen->locks_of_file[r->range.file] + GROWTH;
+    unsigned in_all = seen->n_waiters + seen->n_shares + growth;
+    unsigned of_host = seen->locks_of_host[host] + growth;
+    unsigned of_file = seen->locks_of_file[file] + growth;
     unsigned waiting = 1;
 
     for (unsigned h = 0; h < SIM_HOSTS; h++)
         in_all += seen->locks_of_host[h];
     for (unsigned i = 0; i < seen->n_waiters; i++) {
-        of_host += seen->waiters[i].owner / SIM_PROCS == r->host;
-        waiting += seen->waiters[i].range.file == r->range.file;
+        of_host += seen->waiters[i].owner / SIM_PROCS == host;
+        waiting += seen->waiters[i].range.file == file;
     }
     for (unsigned i = 0; i < seen->n_shares; i++) {
-        of_host += seen->shares[i].owner / SIM_PROCS == r->host;
-        of_file += seen->shares[i].file == r->range.file;
+        of_host += seen->shares[i].owner / SIM_PROCS == host;
+        of_file += seen->shares[i].file == file;
     }
     return in_all > c->max_locks || of_host > c->max_locks_per_client ||
            of_host > c->max_locks_per_host || of_file > c->max_locks_per_file ||
            waiting > c->max_waiters;
+}
+
+bool sim_predict_is_client_refused(const struct sim_world *world, unsigned host)
+{
+    const struct sim_seen *seen = &world->model.seen;
+    bool known = seen->locks_of_host[host] > 0;
+
+    for (unsigned i = 0; i < seen->n_waiters && !known; i++)
+        known = seen->waiters[i].owner / SIM_PROCS == host;
+    for (unsigned i = 0; i < seen->n_shares && !known; i++)
+        known = seen->shares[i].owner / SIM_PROCS == host;
+    return !known && seen->n_clients >= world->config.max_clients;
 }
 
 /* Limits are the only reason to refuse for want of room, besides an allocation that failed just
@@ -53,15 +63,24 @@ static unsigned no_room(const struct sim_world *world, const struct sim_message 
 
     if (!locks && r->call != SIM_CALL_SHARE)
         return 0;
-    if (world->config.max_clients < TIGHT)
+    if (sim_predict_is_client_refused(world, r->host))
         return NOLOCKS;
-    return !(locks && r->reclaim) && is_near_limit(world, r) ? NOLOCKS : 0;
+    return !(locks && r->reclaim) &&
+                   sim_predict_is_near_limit(world, r->host, r->range.file, SIM_GROWTH)
+               ? NOLOCKS
+               : 0;
 }
 
-/* Without recorded locks the server does not know in grace what is held: it may say so. */
-static unsigned blind_in_grace(const struct sim_world *world)
+/* In grace a server that records no locks does not know what is held (SPEC section 5), and one that
+ * lost some knows only what is in the way (DUR-02). */
+static unsigned predict_test(const struct sim_world *world, const struct sim_message *r)
 {
-    return world->model.seen.grace && sim_server_is_blind(world) ? GRACE : 0;
+    if (world->model.seen.grace && !world->config.durable)
+        return GRACE;
+    if (sim_oracle_conflict(&world->model.held, sim_owner(r->host, r->proc), r->range,
+                            r->exclusive) >= 0)
+        return DENIED;
+    return world->model.seen.grace && sim_server_is_blind(world) ? GRACE : GRANTED;
 }
 
 /* By owner: those whose held locks are in the way of a request. */
@@ -230,14 +249,15 @@ static unsigned predict_cancel(const struct sim_world *world, const struct sim_m
     return GRANTED | DENIED; /* holds a part, or in another mode: is that "it"? Both can be meant */
 }
 
-/* SHARE: what I want against what others deny, and the other way round (X/Open XNFS, 10.3). */
+/* SHARE: what one owner wants against what others deny, and the other way round (X/Open XNFS,
+ * 10.3). In grace only reclaims count, and they are checked against those that came before. */
 static unsigned predict_share(const struct sim_world *world, const struct sim_message *r)
 {
     const struct sim_seen *seen = &world->model.seen;
     unsigned owner = sim_owner(r->host, r->proc);
 
-    if (seen->grace)
-        return GRACE | DENIED | GRANTED; /* share reservations are not durable: any answer fits */
+    if (seen->grace && !r->reclaim)
+        return GRACE;
     for (unsigned i = 0; i < seen->n_shares; i++) {
         const struct sim_share *s = &seen->shares[i];
 
@@ -255,21 +275,17 @@ unsigned sim_predict(const struct sim_world *world, const struct sim_message *r)
 
     switch (r->call) {
     case SIM_CALL_TEST:
-        return open | blind_in_grace(world) |
-               (sim_oracle_conflict(&world->model.held, sim_owner(r->host, r->proc), r->range,
-                                    r->exclusive) >= 0
-                    ? DENIED
-                    : GRANTED);
+        return open | predict_test(world, r);
     case SIM_CALL_LOCK:
     case SIM_CALL_NM_LOCK:
         return open | (r->reclaim ? predict_reclaim(world, r) : predict_lock(world, r));
     case SIM_CALL_CANCEL:
-        return open | blind_in_grace(world) | (false_name ? GRANTED : predict_cancel(world, r));
+        return open | (false_name ? GRANTED : predict_cancel(world, r));
     case SIM_CALL_SHARE:
         return open | predict_share(world, r);
     case SIM_CALL_UNSHARE:
-        return GRANTED | open | (world->model.seen.grace ? GRACE : 0);
+        return GRANTED | open;
     default:
-        return GRANTED | open | blind_in_grace(world);
+        return GRANTED | open;
     }
 }

@@ -21,6 +21,16 @@ bool sim_predict_covers(const struct sim_oracle *held, unsigned owner, struct si
                         bool exclusive);
 
 /* A limit on locks or waiters is so low that a world of this size may hit it. */
+/* What stands in the view, counted as SPEC section 4 says, comes near a limit if it grows by so
+ * many: shares and waiters count as locks. */
+enum { SIM_GROWTH = 2 }; /* so many locks more can come of one LOCK */
+bool sim_predict_is_near_limit(const struct sim_world *world, unsigned host, unsigned file,
+                               unsigned growth);
+
+/* There may be no client more, and the server may not know this one: it has neither locks nor
+ * shares, and waits for nothing. */
+bool sim_predict_is_client_refused(const struct sim_world *world, unsigned host);
+
 bool sim_predict_is_tight(const struct sim_config *config);
 
 /*

@@ -130,8 +130,10 @@ static void got_lock(struct sim_world *world, unsigned h, unsigned p, uint64_t e
         set_timer(world, h, p, 0);
         return;
     }
-    if (is_late(world, sim_owner(h, p), process->want.range, epoch))
+    if (is_late(world, sim_owner(h, p), process->want.range, epoch)) {
+        sim_excuse(world, SIM_EXCUSE_LATE_GRANT);
         sim_model_lapse(&world->model, sim_owner(h, p), process->want.range);
+    }
     sim_oracle_set(&world->believed, sim_owner(h, p), process->want.range,
                    process->want.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
     SIM_WORLD_TRACE(world, sim_owner(h, p), process->want.range.first, process->want.range.last,

@@ -92,7 +92,9 @@ struct sim_server {
     bool grace;                         /* as last seen */
     uint64_t grace_until_ms;            /* its full length, counted from the start */
     uint32_t notices_failed[SIM_HOSTS]; /* attempts, in this epoch */
-    int32_t highest_state;              /* that any notice carried, and in which run */
+    uint64_t grace_ended_epoch;         /* the newest that was seen without grace; 0: none */
+    uint32_t grace_ended_run;
+    int32_t highest_state; /* that any notice carried, and in which run */
     uint32_t highest_run;
     uint64_t idle_digest; /* at the crash, when nothing was under way */
     bool idle_at_crash;

@@ -86,6 +86,30 @@ enum sim_fault {
         SIM_FAULT_KINDS
 };
 
+/*
+ * Where a model lets something pass that it cannot judge. Each is counted; in a run of many seeds
+ * there is a ceiling for its share (run.c), so that an excuse cannot grow until nothing is checked.
+ * name, what is excused, of what (a field of sim_stats), the ceiling in parts of 10,000
+ */
+#define SIM_EXCUSES(X)                                                                \
+    X(BELIEF_LAPSED, "beliefs whose grant had lapsed", beliefs, 1000)                 \
+    X(SLEEPS_AT_LIMIT, "waiters that sleep near a limit", waiters_seen, 10)           \
+    X(SLEEPS_IN_SLICES, "waiters that sleep until the next slice", waiters_seen, 40)  \
+    X(NO_ROOM, "refusals that one lock more would not explain", requests, 5)          \
+    X(NO_ROOM_CLIENTS, "refusals of a client more", requests, 600)                    \
+    X(GRACE_EITHER, "LOCKs in grace that may be granted or refused", requests, 40)    \
+    X(CANCEL_EITHER, "CANCELs of a part that may be granted or denied", requests, 2)  \
+    X(RECLAIM_EITHER, "reclaims checked by client, granted or denied", requests, 100) \
+    X(SILENT_EARLY, "hosts thought silent before the last try", requests, 5)          \
+    X(LATE_GRANT, "grants of an earlier server that came too late", requests, 2)
+
+enum sim_excuse {
+#define X(name, text, of, ceiling) SIM_EXCUSE_##name,
+    SIM_EXCUSES(X)
+#undef X
+        SIM_EXCUSE_KINDS
+};
+
 struct sim_stats {
     uint64_t events;
     uint64_t requests;
@@ -93,8 +117,9 @@ struct sim_stats {
     uint64_t waits;
     uint64_t reclaims;
     uint64_t deadlocks;
-    uint64_t beliefs; /* cells that a client believed to hold, looked at after each event */
-    uint64_t excused; /* of these, those whose grant had lapsed by the rules */
+    uint64_t beliefs;      /* cells that a client believed to hold, looked at after each event */
+    uint64_t waiters_seen; /* that could be asked why they sleep, after each event */
+    uint64_t excuses[SIM_EXCUSE_KINDS];
     uint64_t faults[SIM_FAULT_KINDS];
 };
 
@@ -125,6 +150,11 @@ struct sim_world {
     const char *violation; /* NULL: none so far */
     char detail[256];
 };
+
+static inline void sim_excuse(struct sim_world *world, enum sim_excuse excuse)
+{
+    world->stats.excuses[excuse]++;
+}
 
 void sim_world_init(struct sim_world *world, const struct sim_config *config, FILE *trace);
 void sim_world_free(struct sim_world *world);
