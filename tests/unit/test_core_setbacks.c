@@ -349,6 +349,7 @@ static void a_wait_comes_back_once(void **state)
     assert_int_equal(LOCK(w, .len = 10, .shared = true, .block = true), BLOCKED);
     w->by_hand = true;
     UNLOCK(w, .client = 2, .len = 10);
+    assert_int_equal(UNLOCK(w, .off = 5, .len = 5), GRANTED); /* calls the callback off */
     assert_int_equal(LOCK(w, .client = 2, .len = 5, .shared = true), GRANTED);
     assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
     assert_true(world_commit_one(w, HF_EIO));
