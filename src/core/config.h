@@ -83,6 +83,9 @@ struct hf_core_config {
     bool durable_locks; /* else only clients are recorded, and reclaims are checked per client */
     bool unflushed;     /* batches of locks count once they are written (DUR-02) */
     bool fenced;        /* with standbys: no promise without a commit, recorded or not (HA-03) */
+    bool coherent;      /* what is held is held in the kernel, too (claim.h) */
+    bool grant_unmirrored; /* ... but for what the kernel cannot hold; else that is refused */
+    uint32_t claim_ranges; /* that the kernel is asked to hold of one file */
     uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of this boot of the host; zeros: unknown, but not if
                                          unflushed */
     uint64_t linger_ms;               /* a registration outlives its last lock by this */

@@ -1,6 +1,7 @@
 /* The core as a whole: made from the parts of its modules, and deleted. */
 #include "core/core.h"
 
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/event.h"
 #include "core/common/timer.h"
@@ -39,6 +40,7 @@ struct hf_core_config hf_core_config_default(void)
         .on_failure = HF_ON_FAILURE_RELEASE,
         .verify_notices = true,
         .retry_for_ms = 900000,
+        .claim_ranges = 1000,
     };
 }
 
@@ -51,6 +53,7 @@ struct whole {
     struct hf_outcalls outcalls;
     struct hf_clients clients;
     struct hf_table table;
+    struct hf_claims claims;
     struct hf_wait wait;
     struct hf_recovery recovery;
 };
@@ -67,6 +70,7 @@ static struct hf_core *put_together(const struct hf_alloc *alloc)
     whole->core.outcalls = &whole->outcalls;
     whole->core.clients = &whole->clients;
     whole->core.table = &whole->table;
+    whole->core.claims = &whole->claims;
     whole->core.wait = &whole->wait;
     whole->core.recovery = &whole->recovery;
     whole->core.alloc = alloc;
@@ -82,6 +86,7 @@ static int init_parts(struct hf_core *core)
     hf_durable_init(core);
     failed |= hf_clients_init(core);
     failed |= hf_table_init(core);
+    failed |= hf_claims_init(core);
     failed |= hf_outcalls_init(core);
     hf_wait_init(core);
     hf_recovery_init(core);
@@ -130,6 +135,7 @@ void hf_core_del(struct hf_core *core)
         del_client(core, hf_list_entry(node, struct hf_client, all));
     hf_wait_free(core);
     hf_outcalls_free(core);
+    hf_claims_free(core);
     hf_table_free(core);
     hf_clients_free(core);
     hf_recovery_free(core);

@@ -15,6 +15,7 @@
  *         hf_core_next_call()             until false; hf_core_call_done() later (call.h)
  *         hf_core_tick()                  at hf_core_deadline()
  *         hf_core_next_event()            until false (view.h)
+ *         the functions of claim.h        with config.coherent
  *     hf_core_stop(), one last batch, hf_core_del()
  *
  * Durability. Changes gather in one batch while the batch before it commits. When a commit fails,
@@ -39,6 +40,7 @@
 
 #include "base/alloc.h"
 #include "core/call.h"
+#include "core/claim.h"
 #include "core/config.h"
 #include "core/record.h"
 #include "core/request.h"

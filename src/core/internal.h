@@ -11,6 +11,7 @@
  *     outcall     outgoing calls: attempts, pauses, giving up
  *     clients     hosts by identity and address; registrations
  *     table       owners, files, byte-range locks, shares, limits
+ *     claims      what the kernel holds for us, and what it is asked (core/claim.h)
  *     wait        waiters, deadlock detection, GRANTED callbacks, probes
  *     recovery    epochs, grace, reclaims, crashed clients, restart notices
  *     requests    one function for each request, tick and result that comes from outside
@@ -34,6 +35,7 @@ struct hf_core {
     struct hf_outcalls *outcalls;
     struct hf_clients *clients;
     struct hf_table *table;
+    struct hf_claims *claims;
     struct hf_wait *wait;
     struct hf_recovery *recovery;
     const struct hf_alloc *alloc;

@@ -79,6 +79,7 @@ struct hf_answer {
     uint64_t seq;
     struct hf_holder holder; /* TEST answered DENIED */
     uint64_t decision;       /* FREE_ALL only; as in hf_awaited */
+    uint64_t claim; /* not 0: not decided. Make the request again after this decision (claim.h) */
 };
 
 struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,

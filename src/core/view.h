@@ -13,6 +13,7 @@
 #ifndef HF_CORE_VIEW_H
 #define HF_CORE_VIEW_H
 
+#include "core/claim.h"
 #include "core/request.h"
 
 /* The state of the notice of our last restart to a client. */
@@ -57,6 +58,7 @@ struct hf_view_waiter {
     bool exclusive;
     bool granting; /* has the lock already; its GRANTED callback is under way */
     bool passes;   /* does not queue behind other waiters: that would close a circle */
+    bool outside;  /* a holder outside is in its way, and the kernel tells when it lets go */
     uint32_t attempts;
     int64_t since_ms;    /* wall clock */
     uint64_t blocked_by; /* id of one lock in the way, 0 if it waits behind a waiter only */
@@ -104,6 +106,8 @@ struct hf_view_status {
     uint64_t registered;               /* of either: they are told of our restart */
     uint64_t notices[5];               /* clients by enum hf_notice_status */
     uint64_t calls_in_flight;
+    uint64_t claimed_files, claimed_ranges, unmirrored_files; /* claim.h */
+    uint64_t outside_waits;                                   /* waiters behind holders outside */
 };
 void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct hf_view_status *out);
 
@@ -142,6 +146,7 @@ const char *hf_limit_name(enum hf_limit limit); /* "locks_per_client" */
 enum hf_loss {
     HF_LOSS_UNRECLAIMED, /* not reclaimed when grace ended */
     HF_LOSS_UNREACHABLE, /* the client could not be notified, and was given up as crashed */
+    HF_LOSS_OUTSIDE,     /* a holder outside has it: the kernel refused to hold it for us */
     HF_LOSSES
 };
 
@@ -165,6 +170,8 @@ struct hf_counters {
     uint64_t granted_res_stranger;
     uint64_t state_hints; /* LOCK with another state than recorded */
     uint64_t commits_failed;
+    uint64_t outside_conflicts; /* requests that a holder outside was in the way of (claim.h) */
+    uint64_t claims_refused[HF_CLAIM_OUTCOMES]; /* what the kernel cannot hold, by reason */
     uint64_t events_lost;
 };
 const struct hf_counters *hf_core_counters(const struct hf_core *core);
@@ -187,6 +194,7 @@ enum hf_event_kind {
     HF_EVENT_GRANT_FAILED,       /* a: attempts; error; file. The lock went to the next waiter */
     HF_EVENT_COMMIT_FAILED,      /* a: seq, b: changes undone */
     HF_EVENT_WAITERS_DROPPED,    /* its client does not answer; b: how many waiters */
+    HF_EVENT_CLIENT_OUTSIDE,     /* lost a lock to a holder outside; a: state, b: 1; file */
     HF_EVENT_LIMIT_HIT,          /* a: enum hf_limit. One at a time waits for each limit */
 };
 

@@ -16,6 +16,9 @@
  * a process cannot know by its clocks: a virtual machine may have stood still, and its clocks with
  * it.
  *
+ * With coherence (config.coherent) every change waits for the gathering batch as well: what is
+ * released is let go in the kernel when its batch is durable, and then answered (COH-10).
+ *
  * With locks.durable=process (DUR-02) a batch that holds nothing but locks counts as durable once
  * it is written where it survives a crash of the process (may_be_lost). One with a client's or the
  * server's record must be flushed first: after a crash of the host, clients that the store knows

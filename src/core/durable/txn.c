@@ -54,7 +54,7 @@ uint64_t hf_txn_commit(struct hf_txn *txn)
             return batch->seq;
         return txn->object_seq ? *txn->object_seq : 0; /* a repeat waits for what it repeats */
     }
-    if (!recorded && !waits && !txn->depends && !core->config.fenced) {
+    if (!recorded && !waits && !txn->depends && !core->config.fenced && !core->config.coherent) {
         hf_undo_keep(core, &core->durable->undos[core->durable->gathering], txn->undo_n);
         return 0;
     }

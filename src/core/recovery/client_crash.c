@@ -115,6 +115,7 @@ void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum h
     static const enum hf_event_kind EVENTS[HF_LOSSES] = {
         [HF_LOSS_UNRECLAIMED] = HF_EVENT_CLIENT_UNRECLAIMED,
         [HF_LOSS_UNREACHABLE] = HF_EVENT_CLIENT_UNREACHABLE,
+        [HF_LOSS_OUTSIDE] = HF_EVENT_CLIENT_OUTSIDE,
     };
 
     if (client->n_unclaimed == 0 && (!client->may_reclaim || client->reclaimed))

@@ -7,6 +7,7 @@
  * Where clients may hold locks that are not recorded (start.c), a new lock could conflict with one
  * that is yet to be reclaimed, so grace is strict.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/event.h"
 #include "core/common/timer.h"
@@ -84,6 +85,8 @@ struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now)
         return wait;
     grace->active = false;
     forget_unknown_locks(core);
+    if (core->config.coherent)
+        hf_claims_all_known(core);
     last = release_unclaimed(core, now);
     hf_event_add(core, HF_EVENT_GRACE_ENDED, (int64_t)grace->reclaimed, n, 0);
     if (last) {

@@ -10,6 +10,7 @@
  * Outside grace, a reclaim is granted only if the owner still holds the lock, in that mode or a
  * stronger one: a repeat must get the answer that the reclaim had before grace ended.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -157,15 +158,41 @@ static struct hf_answer outside_grace(const struct hf_core *core, const struct h
     return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq};
 }
 
+/* The kernel holds what is reclaimed; for a recorded lock it does already. False: the answer. */
+static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_want *want,
+                    struct hf_answer *answer)
+{
+    struct hf_claim_said said = hf_claim_want(core, file, want, HF_CLAIM_RAISE);
+
+    switch (said.say) {
+    case HF_SAYS_YES:
+        return true;
+    case HF_SAYS_WAIT:
+        *answer = (struct hf_answer){.stat = HF_STAT_DENIED_GRACE_PERIOD,
+                                     .claim = hf_claim_park(core, file)};
+        return false;
+    case HF_SAYS_HELD:
+        core->counters.outside_conflicts++;
+        *answer = (struct hf_answer){HF_STAT_DENIED, file->seq};
+        return false;
+    default:
+        *answer = (struct hf_answer){said.stat};
+        return false;
+    }
+}
+
 static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
                                 const struct hf_want *want)
 {
+    struct hf_answer answer;
     struct hf_txn txn;
 
     if (!core->recovery->grace.active)
         return outside_grace(core, file, want);
     if (!may_have(core, file, want))
         return (struct hf_answer){HF_STAT_DENIED, file->seq};
+    if (core->config.coherent && !claimed(core, file, want, &answer))
+        return answer;
     /* A recorded lock is held and counted already. */
     if (want->owner->client->may_reclaim && hf_limit_reclaim(core, file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
@@ -184,7 +211,7 @@ struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_f
     struct hf_answer answer = reclaim(core, now, file, want);
 
     if (answer.stat != HF_STAT_GRANTED) {
-        core->counters.reclaims_denied++;
+        core->counters.reclaims_denied += answer.claim == 0;
         return answer;
     }
     core->counters.reclaims_granted++;

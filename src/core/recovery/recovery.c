@@ -1,4 +1,5 @@
 /* Recovery as a whole, and what it does after each commit. */
+#include "core/claims/claims.h"
 #include "core/common/timer.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -65,8 +66,10 @@ bool hf_core_next_decision(struct hf_core *core, struct hf_decision *out)
     struct hf_made_decision *made =
         hf_list_first(&core->recovery->decisions, struct hf_made_decision, link);
 
-    if (!made)
-        return false;
+    if (!made) {
+        *out = (struct hf_decision){0};
+        return core->config.coherent && hf_claims_next_decision(core, &out->id);
+    }
     *out = made->decision;
     hf_list_remove(&made->link);
     hf_client_unref(core, made->client);

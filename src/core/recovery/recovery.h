@@ -78,6 +78,10 @@ struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_f
 /* Releases one lock, whole, with its GRANTED callback. 1, or HF_ENOMEM. */
 int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, uint64_t *seq);
 
+/* A round of the file has ended: locks that the kernel ought to hold, and refused, are lost. */
+struct hf_claim_file;
+void hf_locks_lost_outside(struct hf_core *core, struct hf_now now, const struct hf_claim_file *cf);
+
 /* Releases all the client has. How many locks, shares and waiters; HF_ENOMEM: not all. */
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
                               struct hf_awaited *wait);

@@ -1,4 +1,5 @@
 /* The passing of time: when the core wants to be called, and what is due then. */
+#include "core/claims/claims.h"
 #include "core/common/timer.h"
 #include "core/core.h"
 #include "core/durable/durable.h"
@@ -27,6 +28,8 @@ static void retry(struct hf_core *core)
     core->timers->retry_ms = UINT64_MAX;
     hf_durable_retry(core);
     hf_recovery_retry(core);
+    if (core->config.coherent)
+        hf_claims_retry(core);
 }
 
 void hf_core_tick(struct hf_core *core, struct hf_now now)

@@ -1,4 +1,5 @@
 /* Start, stop, and SM_SIMU_CRASH, which is a start without a stop (NSM-06). */
+#include "core/claims/claims.h"
 #include "core/core.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -7,7 +8,7 @@
 
 int hf_core_start(struct hf_core *core, struct hf_now now)
 {
-    if (hf_epoch_start(core, now) < 0)
+    if (hf_claims_start(core) < 0 || hf_epoch_start(core, now) < 0)
         return HF_ENOMEM;
     hf_turn_end(core, now);
     return 0;

@@ -3,6 +3,7 @@
  * grace; a reclaim; a repetition of one that waits or has just been granted; granted now; or made
  * to wait, unless that would be a deadlock.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -133,6 +134,43 @@ static struct hf_answer denied(const struct hf_core *core, const struct hf_file 
     return (struct hf_answer){HF_STAT_DENIED, file->seq};
 }
 
+/*
+ * No held lock of ours is in the way: the kernel must hold the range before it is granted (COH-10).
+ * Behind a holder outside a blocking request waits; the waiter asks the kernel for itself when it
+ * is served.
+ */
+static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now now,
+                                          const struct hf_peer *peer,
+                                          const struct hf_lock_args *args,
+                                          const struct hf_subject *s, const struct hf_want *want,
+                                          struct hf_waiter *before)
+{
+    struct hf_claim_said said = hf_claim_want(core, s->file, want, HF_CLAIM_RAISE);
+    struct hf_answer answer;
+
+    switch (said.say) {
+    case HF_SAYS_YES:
+        return acquire(core, now, peer, args, s, want);
+    case HF_SAYS_WAIT:
+        return (struct hf_answer){.stat = HF_STAT_DENIED_GRACE_PERIOD,
+                                  .claim = hf_claim_park(core, s->file)};
+    case HF_SAYS_HELD:
+    case HF_SAYS_LATER:
+        break;
+    default:
+        return (struct hf_answer){said.stat};
+    }
+    core->counters.outside_conflicts += said.say == HF_SAYS_HELD;
+    if (!args->block)
+        return (struct hf_answer){said.say == HF_SAYS_HELD ? HF_STAT_DENIED : said.stat,
+                                  s->file->seq};
+    if (before && before->exclusive)
+        return repeated(core, peer, args, want, before);
+    answer = begin_to_wait(core, now, peer, args, s, want, NULL, before);
+    hf_file_wake(core, s->file, want->first, want->last);
+    return answer;
+}
+
 /* No held lock conflicts with the request, and it does not wait just to keep its turn. */
 static bool may_have_now(struct hf_core *core, const struct hf_lock_args *args,
                          const struct hf_file *file, const struct hf_want *want)
@@ -167,7 +205,8 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
      * tells the client of the grant. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, args->block);
     if (!blocker && may_have_now(core, args, s->file, want))
-        return acquire(core, now, peer, args, s, want);
+        return core->config.coherent ? claim_and_acquire(core, now, peer, args, s, want, before)
+                                     : acquire(core, now, peer, args, s, want);
     if (before && before->exclusive)
         return repeated(core, peer, args, want, before);
     return begin_to_wait(core, now, peer, args, s, want, blocker, before);
@@ -225,6 +264,9 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
         return hf_request_answer(core, now, answer);
     if (!args->reclaim && hf_grace_is_strict(core))
         return hf_request_answer(core, now, in_strict_grace(core, now, peer, args, &range));
+    if (core->config.coherent &&
+        hf_request_waits_for_claim(core, hf_file_find(core, args->fh), &answer))
+        return hf_request_answer(core, now, answer);
     client = hf_client_find_nlm(core, peer);
     if (!client && denied_to_stranger(core, args, &range, &answer))
         return hf_request_answer(core, now, answer);

@@ -53,6 +53,11 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
                                   const struct hf_peer *peer, const struct hf_lock_args *args,
                                   hf_request_action action);
 
+/* With coherence: another request about the file waits for the kernel, and this one must not
+ * overtake it. True: the answer says what to wait for. */
+bool hf_request_waits_for_claim(struct hf_core *core, const struct hf_file *file,
+                                struct hf_answer *answer);
+
 /* Ends the turn; the answer gets the seq it must wait for. */
 struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now,
                                    struct hf_answer answer);

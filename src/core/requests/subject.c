@@ -1,4 +1,5 @@
 /* What all lock requests begin and end with: client, owner and file; the answer and its seq. */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/range.h"
 #include "core/durable/durable.h"
@@ -85,10 +86,23 @@ struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, stru
 {
     HF_ASSERT(!core->recovery->stopped);
     hf_turn_end(core, now);
-    if (core->config.fenced && (answer.stat == HF_STAT_GRANTED || answer.stat == HF_STAT_BLOCKED))
+    if (core->config.fenced && answer.claim == 0 &&
+        (answer.stat == HF_STAT_GRANTED || answer.stat == HF_STAT_BLOCKED))
         answer.seq = hf_durable_gathering(core)->seq;
     answer.seq = hf_durable_answer_seq(core, answer.seq);
     return answer;
+}
+
+/* An UNLOCK must not overtake a LOCK of its owner that waits for the kernel. */
+bool hf_request_waits_for_claim(struct hf_core *core, const struct hf_file *file,
+                                struct hf_answer *answer)
+{
+    uint64_t round = core->config.coherent && file ? hf_claim_round_of(core, file) : 0;
+
+    if (round == 0)
+        return false;
+    *answer = (struct hf_answer){.stat = HF_STAT_DENIED_GRACE_PERIOD, .claim = round};
+    return true;
 }
 
 struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
@@ -100,6 +114,9 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
     struct hf_subject s;
 
     answer.stat = hf_request_check(peer, args, &range);
+    if (answer.stat == HF_STAT_GRANTED && core->config.coherent &&
+        hf_request_waits_for_claim(core, hf_file_find(core, args->fh), &answer))
+        return hf_request_answer(core, now, answer);
     if (answer.stat == HF_STAT_GRANTED && hf_subject_find(core, now, peer, args, &s) == 0) {
         struct hf_want want = {s.owner, range.first, range.last, args->exclusive, false};
         answer = action(core, now, &s, &want);

@@ -1,4 +1,5 @@
 /* TEST (NLM-04): would a LOCK be granted, and if not, which lock conflicts? Changes nothing. */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/range.h"
 #include "core/internal.h"
@@ -15,6 +16,49 @@ static struct hf_holder holder_of(const struct hf_lock *lock)
         .offset = lock->node.first,
         .length = hf_range_wire_length(lock->node.first, lock->node.last),
     };
+}
+
+static struct hf_holder holder_outside(const struct hf_claim_holder *holder)
+{
+    return (struct hf_holder){
+        .exclusive = holder->exclusive,
+        .svid = holder->pid,
+        .offset = holder->first,
+        .length = hf_range_wire_length(holder->first, holder->last),
+    };
+}
+
+/* No lock of ours is in the way: is one outside? (COH-12) */
+static void ask_kernel(struct hf_core *core, const struct hf_lock_args *args,
+                       const struct hf_want *want, struct hf_answer *answer)
+{
+    struct hf_claim_said said = {.say = HF_SAYS_NO_MEMORY, .stat = HF_STAT_DENIED_NOLOCKS};
+    struct hf_file *file = hf_file_get(core, args->fh);
+
+    if (file && hf_request_waits_for_claim(core, file, answer)) {
+        hf_file_unref(core, file);
+        return;
+    }
+    if (file)
+        said = hf_claim_want(core, file, want, HF_CLAIM_TEST);
+    switch (said.say) {
+    case HF_SAYS_YES:
+        break;
+    case HF_SAYS_WAIT:
+        answer->stat = HF_STAT_DENIED_GRACE_PERIOD;
+        answer->claim = hf_claim_park(core, file);
+        break;
+    case HF_SAYS_HELD:
+        core->counters.outside_conflicts++;
+        answer->stat = HF_STAT_DENIED;
+        answer->holder = holder_outside(&said.holder);
+        break;
+    default:
+        answer->stat = said.stat;
+        break;
+    }
+    if (file)
+        hf_file_unref(core, file);
 }
 
 struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
@@ -49,6 +93,9 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
         answer.holder = holder_of(lock);
     } else if (core->recovery->grace.active && core->recovery->locks_unknown) {
         answer.stat = HF_STAT_DENIED_GRACE_PERIOD; /* some held locks are unknown likewise */
+    } else if (core->config.coherent) {
+        ask_kernel(core, args, &want, &answer);
+        file = hf_file_find(core, args->fh);
     }
     answer.seq = file ? file->seq : 0;
     return hf_request_answer(core, now, answer);

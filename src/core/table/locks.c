@@ -129,6 +129,8 @@ int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *ow
 void hf_lock_discard(struct hf_core *core, struct hf_lock *lock)
 {
     unlink_lock(core, lock);
+    if (core->table->watch)
+        core->table->watch->discarded(core, lock);
     free_lock(core, lock);
 }
 
@@ -144,6 +146,8 @@ static void revert_remove(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_lock *lock = entry->object;
 
+    if (core->table->watch)
+        core->table->watch->back(core, lock);
     link_lock(core, lock);
     if (!hf_list_empty(&hf_lock_owner(lock)->waiting->waiters))
         hf_file_wake(core, hf_lock_file(lock), 0, UINT64_MAX);
@@ -151,6 +155,8 @@ static void revert_remove(struct hf_core *core, const struct hf_undo *entry)
 
 static void keep_remove(struct hf_core *core, const struct hf_undo *entry)
 {
+    if (core->table->watch)
+        core->table->watch->gone(core, entry->object);
     free_lock(core, entry->object);
 }
 
@@ -209,6 +215,8 @@ int hf_lock_take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record)
         hf_batch_delete(hf_durable_gathering(core), HF_RECORD_LOCK, lock->id) < 0)
         return HF_ENOMEM;
     unlink_lock(core, lock);
+    if (core->table->watch)
+        core->table->watch->left(core, lock);
     hf_undo_push(core, (struct hf_undo){&remove_undo, .object = lock});
     return 0;
 }

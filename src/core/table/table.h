@@ -138,7 +138,20 @@ struct hf_share {
     uint8_t mode, access;
 };
 
+/*
+ * What a module further down wants to know of locks (claims): the lock was removed, but that can be
+ * undone; is held again, or is gone for good; was never there. Until it is gone or back, the lock's
+ * node belongs to the watcher.
+ */
+struct hf_table_watch {
+    void (*left)(struct hf_core *core, struct hf_lock *lock);
+    void (*back)(struct hf_core *core, struct hf_lock *lock);
+    void (*gone)(struct hf_core *core, struct hf_lock *lock);
+    void (*discarded)(struct hf_core *core, struct hf_lock *lock);
+};
+
 struct hf_table {
+    const struct hf_table_watch *watch; /* NULL: there is none */
     struct hf_refmap owners, files;
     struct hf_map shares;
     struct hf_list woken;  /* of hf_file_queue: files with waiters to look at */

@@ -3,6 +3,7 @@
  * slot number, and an object that exists during the whole listing is seen exactly once. A call
  * costs the slots that it visits, of which many may be empty; its caller bounds them.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
@@ -122,6 +123,7 @@ static void show_waiter(const struct hf_core *core, const struct hf_waiter *w,
         .attempts = w->outcall.attempts,
         .since_ms = w->since_ms,
         .passes = w->passes,
+        .outside = w->outside != NULL,
         .blocked_by = blocker_of(core, w),
     };
 }
@@ -215,6 +217,10 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
         .nlm_clients = core->clients->n_nlm,
         .nsm_clients = core->clients->n_nsm,
         .calls_in_flight = hf_outcalls_running(core),
+        .claimed_files = core->claims->files.count,
+        .claimed_ranges = core->claims->n_ranges,
+        .unmirrored_files = core->claims->n_unmirrored,
+        .outside_waits = core->claims->by_wait.count,
     };
     hf_list_foreach (node, &core->clients->all) {
         const struct hf_client *client = hf_list_entry(node, struct hf_client, all);

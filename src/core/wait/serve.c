@@ -12,6 +12,7 @@
  * the client must be told of them in the order in which they were granted: the next waiter of the
  * owner is granted when the callback before it has ended.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/range.h"
 #include "core/common/timer.h"
@@ -144,13 +145,46 @@ static bool takes_all(const struct hf_waiter *w, uint64_t first, uint64_t last)
            w->owner->waiting->waiters.next == w->owner->waiting->waiters.prev;
 }
 
-static bool can_be_granted(const struct hf_core *core, const struct hf_waiter *w)
+/*
+ * The kernel holds the range for us. If it does not, it is asked, and the waiter is looked at again
+ * when the result comes; behind a holder outside it waits in the kernel. A waiter for which the
+ * kernel can hold nothing goes, and its client's next request is told why.
+ */
+static int ask_kernel(struct hf_core *core, struct hf_waiter *w, const struct hf_want *want)
+{
+    struct hf_claim_said said;
+
+    if (w->outside)
+        return hf_claim_covers(core, w->file, w->first, w->last, w->exclusive);
+    said = hf_claim_want(core, w->file, want, HF_CLAIM_RAISE);
+    switch (said.say) {
+    case HF_SAYS_YES:
+        return 1;
+    case HF_SAYS_HELD:
+    case HF_SAYS_LATER:
+        return hf_claim_wait_begin(core, w->file, want, &w->outside);
+    case HF_SAYS_REFUSED:
+        if (said.stat != HF_STAT_DENIED_GRACE_PERIOD)
+            hf_waiter_remove(core, w);
+        return 0;
+    case HF_SAYS_NO_MEMORY:
+        return HF_ENOMEM;
+    case HF_SAYS_WAIT:
+        break;
+    }
+    return 0;
+}
+
+/* 1: it can; 0: it cannot now; HF_ENOMEM. */
+static int can_be_granted(struct hf_core *core, struct hf_waiter *w)
 {
     struct hf_want want = hf_waiter_want(core, w);
 
-    return !hf_table_conflict(core, w->file, &want) &&
-           (w->passes || !hf_waiter_ahead(core, w->file, &want, w->id, NULL)) &&
-           !hf_waiter_is_behind_own(core, w);
+    if (hf_table_conflict(core, w->file, &want) ||
+        (!w->passes && hf_waiter_ahead(core, w->file, &want, w->id, NULL)) ||
+        hf_waiter_is_behind_own(core, w))
+        return 0;
+    return core->config.coherent ? ask_kernel(core, w, &want) : 1;
 }
 
 enum served {
@@ -171,13 +205,17 @@ static enum served serve_file(struct hf_core *core, struct hf_now now, struct hf
     }
     while (queue->resume != &queue->waiters) {
         struct hf_waiter *w = hf_list_entry(queue->resume, struct hf_waiter, in_file);
+        int can;
+
         if (core->table->work++ >= work_end)
             return SERVED_SOME;
         queue->resume = queue->resume->next;
-        if (!hf_range_overlap(w->first, w->last, queue->pass_first, queue->pass_last) ||
-            !can_be_granted(core, w))
+        if (!hf_range_overlap(w->first, w->last, queue->pass_first, queue->pass_last))
             continue;
-        if (grant(core, now, w) < 0) {
+        can = can_be_granted(core, w);
+        if (can == 0)
+            continue;
+        if (can < 0 || grant(core, now, w) < 0) {
             queue->resume = NULL;
             hf_file_wake(core, queue->file, queue->pass_first, queue->pass_last);
             return SERVED_STALLED;

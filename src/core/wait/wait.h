@@ -24,6 +24,7 @@
 #include "core/outcall/outcall.h"
 #include "core/request.h"
 
+struct hf_claim_wait;
 struct hf_file;
 struct hf_owner;
 struct hf_txn;
@@ -49,10 +50,11 @@ struct hf_waiter {
     uint64_t first, last;
     uint64_t offset, length; /* as in the request; GRANTED repeats them */
     int64_t since_ms;
-    uint32_t life;             /* of its client: the latest that asked for it */
-    struct hf_addr local;      /* where the request came in, and from where GRANTED goes out */
-    struct hf_outcall outcall; /* the GRANTED callback */
-    struct hf_held *had;       /* what its owner held of the range when it was granted, in order */
+    uint32_t life;                 /* of its client: the latest that asked for it */
+    struct hf_addr local;          /* where the request came in, and from where GRANTED goes out */
+    struct hf_outcall outcall;     /* the GRANTED callback */
+    struct hf_claim_wait *outside; /* it waits for a holder outside (claims.h); NULL: it does not */
+    struct hf_held *had; /* what its owner held of the range when it was granted, in order */
     uint32_t n_had;
     enum hf_transport transport;
     uint8_t version;
@@ -119,6 +121,9 @@ void hf_owner_wake(struct hf_core *core, const struct hf_owner *owner, struct hf
  * not enough, wait->unfinished is set, and the next tick goes on.
  */
 void hf_waiters_serve(struct hf_core *core, struct hf_now now);
+
+/* All waiters are looked at: the kernel can be asked again. */
+void hf_waiters_wake_all(struct hf_core *core);
 
 /* The request waits, or would wait, for its own owner, by held locks alone: DEADLCK. */
 bool hf_deadlock_of_locks(struct hf_core *core, const struct hf_file *file,

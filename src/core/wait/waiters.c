@@ -9,6 +9,7 @@
  * Only requests that wait are subject to the order of the queue. A LOCK that does not wait is
  * granted whenever no held lock conflicts with it, as TEST says.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/range.h"
 #include "core/durable/durable.h"
@@ -127,6 +128,7 @@ void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *w)
 
 void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *w)
 {
+    hf_claim_wait_end(core, &w->outside);
     if (w->file->queue->resume == &w->in_file)
         w->file->queue->resume = w->in_file.next;
     hf_list_remove(&w->in_file);
@@ -214,6 +216,8 @@ void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *w)
     w->exclusive = true;
     w->passes = false;
     hf_waiter_enter_queue(core, w);
+    if (core->config.coherent)
+        hf_file_wake(core, w->file, w->first, w->last); /* to ask the kernel for more */
 }
 
 void hf_waiter_del(struct hf_core *core, struct hf_waiter *w)
@@ -281,6 +285,15 @@ void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struc
             w->called_off = !(waits && w->first == first && w->last == last);
             hf_waiter_remove(core, w);
         }
+    }
+}
+
+void hf_waiters_wake_all(struct hf_core *core)
+{
+    for (size_t i = 0; i < hf_slab_slots(&core->wait->slab); i++) {
+        const struct hf_waiter *w = hf_slab_at(&core->wait->slab, i);
+        if (w && !w->granting && !w->gone)
+            hf_file_wake(core, w->file, w->first, w->last);
     }
 }
 

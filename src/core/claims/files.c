@@ -1,0 +1,292 @@
+/*
+ * The files that have claims: made before a lock on them is granted or loaded, and kept as long as
+ * there is a lock, a claim, a wait or a question.
+ */
+#include "core/claims/private.h"
+#include "core/common/range.h"
+#include "core/durable/durable.h"
+#include "core/internal.h"
+#include "core/table/table.h"
+
+static uint64_t hash_of(const struct hf_file *file)
+{
+    return ((uintptr_t)file >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static bool matches(const struct hf_map_node *node, const void *key)
+{
+    return hf_container_of(node, struct hf_claim_file, node)->file == key;
+}
+
+struct hf_claim_file *hf_claim_file_find(const struct hf_core *core, const struct hf_file *file)
+{
+    struct hf_map_node *node = hf_map_find(&core->claims->files, hash_of(file), matches, file);
+
+    return node ? hf_container_of(node, struct hf_claim_file, node) : NULL;
+}
+
+struct hf_claim_file *hf_claim_file_get(struct hf_core *core, struct hf_file *file)
+{
+    struct hf_claim_file *cf = hf_claim_file_find(core, file);
+
+    if (cf)
+        return cf;
+    cf = hf_slab_take(&core->claims->file_slab);
+    if (!cf)
+        return NULL;
+    *cf = (struct hf_claim_file){.id = hf_core_new_id(core), .file = file};
+    hf_list_init(&cf->waits);
+    hf_list_init(&cf->due);
+    hf_list_init(&cf->in_flight);
+    hf_list_init(&cf->decided);
+    hf_list_init(&cf->unreleased);
+    hf_map_insert(&core->claims->files, &cf->node, hash_of(file));
+    file->refs++;
+    return cf;
+}
+
+static void del(struct hf_core *core, struct hf_claim_file *cf)
+{
+    hf_list_remove(&cf->due);
+    hf_list_remove(&cf->in_flight);
+    hf_list_remove(&cf->decided);
+    hf_list_remove(&cf->unreleased);
+    hf_map_remove(&core->claims->files, &cf->node);
+    hf_free(core->alloc, cf->asks.at);
+    hf_free(core->alloc, cf->answers.at);
+    hf_sum_free(&cf->held, core->alloc);
+    hf_file_unref(core, cf->file);
+    hf_slab_give(&core->claims->file_slab, cf);
+}
+
+void hf_claim_file_settle(struct hf_core *core, struct hf_claim_file *cf)
+{
+    bool has_locks = cf->file->n_locks > 0 || cf->leaving[0].root || cf->leaving[1].root;
+
+    if (!has_locks)
+        hf_claim_file_unmirrored(core, cf, false);
+    if (has_locks || cf->held.n > 0 || cf->dirty || cf->round != 0 || cf->asks.n > 0 ||
+        cf->answers.n > 0 || !hf_list_empty(&cf->waits) || hf_list_linked(&cf->decided))
+        return;
+    del(core, cf);
+}
+
+void hf_claim_file_due(struct hf_core *core, struct hf_claim_file *cf)
+{
+    if (!hf_list_linked(&cf->due))
+        hf_list_add_tail(&core->claims->due, &cf->due);
+}
+
+void hf_claim_file_dirty(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
+                         uint64_t last)
+{
+    if (!cf->dirty || first < cf->dirty_first)
+        cf->dirty_first = first;
+    if (!cf->dirty || last > cf->dirty_last)
+        cf->dirty_last = last;
+    cf->dirty = true;
+    hf_claim_file_due(core, cf);
+}
+
+int hf_claim_file_raise(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
+                        uint64_t last, enum hf_claim_mode mode)
+{
+    uint32_t before = cf->held.n;
+    int rv = hf_sum_raise(&cf->held, core->alloc, first, last, mode);
+
+    core->claims->n_ranges += (uint64_t)cf->held.n - before;
+    return rv;
+}
+
+int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t first, uint64_t last,
+                      enum hf_claim_mode mode)
+{
+    uint32_t before = cf->held.n;
+    int rv = hf_sum_set(&cf->held, core->alloc, first, last, mode);
+
+    core->claims->n_ranges += (uint64_t)cf->held.n - before;
+    return rv;
+}
+
+void hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, bool unmirrored)
+{
+    core->claims->n_unmirrored += (uint64_t)unmirrored - cf->unmirrored;
+    if (unmirrored && !cf->unmirrored)
+        hf_file_wake(core, cf->file, 0, UINT64_MAX); /* its waiters may not need the kernel now */
+    cf->unmirrored = unmirrored;
+}
+
+/* In the order of their batches, so that the first one says what may be answered. */
+void hf_claim_file_unreleased(struct hf_core *core, struct hf_claim_file *cf, uint64_t seq)
+{
+    struct hf_list *place = core->claims->unreleased.prev;
+
+    while (place != &core->claims->unreleased &&
+           hf_list_entry(place, struct hf_claim_file, unreleased)->release_seq > seq)
+        place = place->prev;
+    cf->release_seq = seq;
+    hf_list_add_after(place, &cf->unreleased);
+}
+
+void hf_claim_file_released(struct hf_claim_file *cf)
+{
+    hf_list_remove(&cf->unreleased);
+}
+
+uint64_t hf_core_released(const struct hf_core *core)
+{
+    const struct hf_claim_file *cf =
+        hf_list_first(&core->claims->unreleased, struct hf_claim_file, unreleased);
+
+    return cf ? cf->release_seq - 1 : core->durable->seq;
+}
+
+bool hf_claim_covers(const struct hf_core *core, const struct hf_file *file, uint64_t first,
+                     uint64_t last, bool exclusive)
+{
+    const struct hf_claim_file *cf = hf_claim_file_find(core, file);
+
+    return cf && ((cf->unmirrored && core->config.grant_unmirrored) ||
+                  hf_sum_covers(&cf->held, first, last,
+                                exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED));
+}
+
+/* ---- what the table tells of its locks ---- */
+
+/* The lock is removed, but that can be undone, and the kernel must hold on until it cannot. */
+static void on_left(struct hf_core *core, struct hf_lock *lock)
+{
+    struct hf_claim_file *cf = hf_claim_file_find(core, lock->file);
+
+    HF_ASSERT(cf);
+    hf_itree_insert(&cf->leaving[lock->exclusive], &lock->node);
+}
+
+static void on_back(struct hf_core *core, struct hf_lock *lock)
+{
+    struct hf_claim_file *cf = hf_claim_file_find(core, lock->file);
+
+    hf_itree_remove(&cf->leaving[lock->exclusive], &lock->node);
+    if (core->claims->state != HF_CLAIMS_DOWN &&
+        !hf_claim_covers(core, lock->file, lock->node.first, lock->node.last, lock->exclusive))
+        hf_claim_file_dirty(core, cf, lock->node.first, lock->node.last);
+}
+
+static void on_gone(struct hf_core *core, struct hf_lock *lock)
+{
+    struct hf_claim_file *cf = hf_claim_file_find(core, lock->file);
+
+    hf_itree_remove(&cf->leaving[lock->exclusive], &lock->node);
+    if (core->claims->state == HF_CLAIMS_DOWN) {
+        hf_claim_file_settle(core, cf); /* a new keeper is told of all files */
+        return;
+    }
+    hf_claim_file_dirty(core, cf, lock->node.first, lock->node.last);
+    cf->has_released = true;
+    cf->dirty_seq = core->durable->seq;
+    if (!hf_list_linked(&cf->unreleased))
+        hf_claim_file_unreleased(core, cf, cf->dirty_seq);
+}
+
+static void on_discarded(struct hf_core *core, struct hf_lock *lock)
+{
+    struct hf_claim_file *cf = hf_claim_file_find(core, lock->file);
+
+    if (cf && core->claims->state == HF_CLAIMS_DOWN)
+        hf_claim_file_settle(core, cf);
+    else if (cf)
+        hf_claim_file_dirty(core, cf, lock->node.first, lock->node.last);
+}
+
+static const struct hf_table_watch watch = {on_left, on_back, on_gone, on_discarded};
+
+/* ---- what the kernel ought to hold ---- */
+
+/* The lock of either tree that begins first and overlaps [first, last]; NULL: none. */
+static const struct hf_itree_node *first_of(const struct hf_itree *a, const struct hf_itree *b,
+                                            uint64_t first, uint64_t last)
+{
+    const struct hf_itree_node *one = hf_itree_overlap(a, first, last);
+    const struct hf_itree_node *two = hf_itree_overlap(b, first, last);
+
+    if (!one || !two)
+        return one ? one : two;
+    return two->first < one->first ? two : one;
+}
+
+enum hf_claim_mode hf_claim_wanted(const struct hf_claim_file *cf, uint64_t byte, uint64_t last,
+                                   uint64_t *end)
+{
+    static const enum hf_claim_mode modes[] = {HF_CLAIM_SHARED, HF_CLAIM_EXCLUSIVE};
+    const struct hf_itree *const held[] = {&cf->file->shared, &cf->file->exclusive};
+
+    for (int exclusive = 1; exclusive >= 0; exclusive--) {
+        const struct hf_itree_node *node =
+            first_of(held[exclusive], &cf->leaving[exclusive], byte, last);
+
+        if (node && node->first <= byte) {
+            *end = node->last < last ? node->last : last;
+            return modes[exclusive];
+        }
+        if (node)
+            last = node->first - 1;
+    }
+    *end = last;
+    return HF_CLAIM_NONE;
+}
+
+/* ---- all of them ---- */
+
+int hf_claims_init(struct hf_core *core)
+{
+    struct hf_claims *claims = core->claims;
+    struct hf_list *const lists[] = {&claims->due,        &claims->in_flight,  &claims->decided,
+                                     &claims->unreleased, &claims->waits,      &claims->cancels,
+                                     &claims->later,      &claims->waits_later};
+
+    for (size_t i = 0; i < HF_COUNT_OF(lists); i++)
+        hf_list_init(lists[i]);
+    claims->next_ask = 1;
+    hf_slab_init(&claims->file_slab, core->alloc, sizeof(struct hf_claim_file));
+    hf_slab_init(&claims->wait_slab, core->alloc, sizeof(struct hf_claim_wait));
+    if (!core->config.coherent)
+        return 0;
+    core->table->watch = &watch;
+    if (hf_map_init(&claims->files, core->alloc) < 0 ||
+        hf_map_init(&claims->by_wait, core->alloc) < 0)
+        return HF_ENOMEM;
+    return 0;
+}
+
+static bool del_one(struct hf_map_node *node, void *ctx)
+{
+    struct hf_claim_file *cf = hf_container_of(node, struct hf_claim_file, node);
+
+    hf_claim_waits_lost(ctx, cf);
+    del(ctx, cf);
+    return true;
+}
+
+void hf_claims_free(struct hf_core *core)
+{
+    if (core->claims->files.now.buckets)
+        hf_map_each(&core->claims->files, del_one, core);
+    hf_map_free(&core->claims->files);
+    hf_map_free(&core->claims->by_wait);
+    hf_slab_free(&core->claims->file_slab);
+    hf_slab_free(&core->claims->wait_slab);
+}
+
+int hf_claims_start(struct hf_core *core)
+{
+    const struct hf_slab *locks = &core->table->lock_slab;
+
+    if (!core->config.coherent)
+        return 0;
+    for (size_t i = 0; i < hf_slab_slots(locks); i++) {
+        const struct hf_lock *lock = hf_slab_at(locks, i);
+        if (lock && !hf_claim_file_get(core, lock->file))
+            return HF_ENOMEM;
+    }
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* What the files of core/claims share with each other only. */
+#ifndef HF_CORE_CLAIMS_PRIVATE_H
+#define HF_CORE_CLAIMS_PRIVATE_H
+
+#include "core/claims/claims.h"
+
+/* Makes it if there is none; NULL: memory. */
+struct hf_claim_file *hf_claim_file_get(struct hf_core *core, struct hf_file *file);
+
+/* Deletes it unless it is needed. */
+void hf_claim_file_settle(struct hf_core *core, struct hf_claim_file *cf);
+void hf_claim_file_due(struct hf_core *core, struct hf_claim_file *cf);
+void hf_claim_file_dirty(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
+                         uint64_t last);
+int hf_claim_file_raise(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
+                        uint64_t last, enum hf_claim_mode mode);
+int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t first, uint64_t last,
+                      enum hf_claim_mode mode);
+
+/* The releases of the round in flight come after what the kernel has just told. */
+void hf_claim_file_lower_again(struct hf_core *core, struct hf_claim_file *cf);
+void hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, bool unmirrored);
+
+/* Answers of the batch wait until the kernel has released; they need not any more. */
+void hf_claim_file_unreleased(struct hf_core *core, struct hf_claim_file *cf, uint64_t seq);
+void hf_claim_file_released(struct hf_claim_file *cf);
+
+/* HF_ENOMEM. */
+int hf_asks_add(struct hf_core *core, struct hf_asks *asks, const struct hf_claim_ask *ask);
+
+void hf_claim_waits_flush(struct hf_core *core, hf_claim_sink sink, void *ctx);
+int hf_claim_wait_result(struct hf_core *core, struct hf_now now,
+                         const struct hf_claim_result *result);
+void hf_claim_waits_lost(struct hf_core *core, struct hf_claim_file *cf);
+
+/* Ids of waits have this bit, so that they differ from those of asks. */
+#define HF_CLAIM_WAIT_BIT (UINT64_C(1) << 63)
+
+#endif

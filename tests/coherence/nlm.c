@@ -1,0 +1,389 @@
+#include <string.h>
+
+#include "world.h"
+
+static struct hf_peer peer_of(unsigned p)
+{
+    static const char *const names[] = {"c0", "c1", "c2", "c3"};
+    struct hf_peer peer = {.name = hf_bytes_str(names[p]), .transport = HF_TRANSPORT_TCP};
+
+    peer.addr = (struct hf_addr){.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, (uint8_t)(p + 1)}};
+    peer.local = (struct hf_addr){.family = HF_ADDR_IPV4, .bytes = {10, 0, 0, 250}};
+    return peer;
+}
+
+static void believe(struct proc *proc, struct range r, uint8_t mode)
+{
+    for (unsigned c = r.first; c <= r.last; c++) {
+        proc->believes[r.file][c] = mode;
+        proc->shaky[r.file][c] = false;
+        proc->unreclaimed[r.file][c] = false;
+    }
+}
+
+/* ---- what a process asks next ---- */
+
+/* The first run of cells that it has not reclaimed since the restart. */
+static bool next_reclaim(const struct proc *proc, struct ask *out)
+{
+    for (uint8_t f = 0; f < FILES; f++) {
+        for (uint8_t c = 0; c < CELLS; c++) {
+            uint8_t mode = proc->believes[f][c];
+            struct range r = {f, c, c};
+
+            if (!proc->unreclaimed[f][c] || mode == HF_CLAIM_NONE)
+                continue;
+            while (r.last + 1 < CELLS && proc->unreclaimed[f][r.last + 1] &&
+                   proc->believes[f][r.last + 1] == mode)
+                r.last++;
+            *out = (struct ask){LOCK, r, mode == HF_CLAIM_EXCLUSIVE, false, true};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool nlm_is_reclaiming(const struct world *w)
+{
+    struct ask ask;
+
+    for (unsigned p = 0; p < PROCS; p++) {
+        if (next_reclaim(&w->procs[p], &ask))
+            return true;
+    }
+    return false;
+}
+
+static bool next_unlock(const struct proc *proc, struct ask *out)
+{
+    for (uint8_t f = 0; f < FILES; f++) {
+        for (uint8_t c = 0; c < CELLS; c++) {
+            if (proc->believes[f][c] == HF_CLAIM_NONE)
+                continue;
+            *out = (struct ask){UNLOCK, {f, 0, CELLS - 1}, false, false, false};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A process does not use what it is about to unlock, or to downgrade. */
+static void give_up(struct proc *proc)
+{
+    for (unsigned c = proc->ask.range.first; c <= proc->ask.range.last; c++) {
+        uint8_t *mode = &proc->believes[proc->ask.range.file][c];
+        if (proc->ask.what == UNLOCK)
+            *mode = HF_CLAIM_NONE;
+        else if (proc->ask.what == LOCK && !proc->ask.exclusive && *mode == HF_CLAIM_EXCLUSIVE)
+            *mode = HF_CLAIM_SHARED;
+    }
+}
+
+static void draw(struct world *w, struct proc *proc)
+{
+    struct ask ask = {.range = any_range(w), .exclusive = !sim_rng_one_in(&w->rng, 3)};
+
+    if (next_reclaim(proc, &proc->ask))
+        return;
+    if (proc->again.what != NOTHING) {
+        proc->ask = proc->again;
+        proc->again.what = NOTHING;
+    } else if (w->calm) {
+        proc->ask = (struct ask){NOTHING};
+        (void)next_unlock(proc, &proc->ask);
+    } else {
+        unsigned n = sim_rng_below(&w->rng, 10);
+        ask.what = n < 5 ? LOCK : n < 9 ? UNLOCK : TEST;
+        ask.block = ask.what == LOCK && !sim_rng_one_in(&w->rng, 3);
+        proc->ask = ask;
+    }
+    give_up(proc);
+}
+
+/* ---- asking ---- */
+
+static struct hf_lock_args args_of(const struct proc *proc, const struct ask *ask, unsigned p)
+{
+    uint64_t last = last_byte(ask->range);
+
+    return (struct hf_lock_args){
+        .fh = handle_of(ask->range.file),
+        .oh = hf_bytes_str("oh"),
+        .svid = (int32_t)p,
+        .offset = first_byte(ask->range),
+        .length = last == UINT64_MAX ? 0 : last - first_byte(ask->range) + 1,
+        .exclusive = ask->exclusive,
+        .block = ask->block,
+        .reclaim = ask->reclaim,
+        .state = proc->life,
+        .version = 4,
+    };
+}
+
+static void told(struct world *w, unsigned p);
+
+static void ask_core(struct world *w, unsigned p)
+{
+    struct proc *proc = &w->procs[p];
+    struct hf_lock_args args = args_of(proc, &proc->ask, p);
+    struct hf_peer peer = peer_of(p);
+    struct hf_answer a = {HF_STAT_DENIED_GRACE_PERIOD};
+    bool ready = hf_core_claims_ready(w->core);
+
+    if (proc->ask.reclaim && !ready)
+        return; /* the handler leaves it unanswered, and the client repeats it */
+    proc->asked = true;
+    switch (proc->ask.what) {
+    case LOCK:
+        a = hf_core_lock(w->core, w->now, &peer, &args);
+        break;
+    case UNLOCK:
+        a = hf_core_unlock(w->core, w->now, &peer, &args);
+        break;
+    case CANCEL:
+        a = hf_core_cancel(w->core, w->now, &peer, &args);
+        break;
+    case TEST:
+        a = hf_core_test(w->core, w->now, &peer, &args);
+        break;
+    case NOTHING:
+        return;
+    }
+    TRACE(w, "c%u %s%s%s file %u cells %u-%u %s -> %d, batch %llu, claim %llx", p,
+          proc->ask.what == LOCK     ? "LOCK"
+          : proc->ask.what == UNLOCK ? "UNLOCK"
+          : proc->ask.what == TEST   ? "TEST"
+                                     : "CANCEL",
+          proc->ask.block ? " blocking" : "", proc->ask.reclaim ? " reclaim" : "",
+          proc->ask.range.file, proc->ask.range.first, proc->ask.range.last,
+          proc->ask.exclusive ? "exclusive" : "shared", (int)a.stat, (unsigned long long)a.seq,
+          (unsigned long long)a.claim);
+    proc->claim = a.claim;
+    if (a.claim != 0) {
+        proc->parked_at = ++w->parked;
+        return;
+    }
+    proc->answer = a;
+    proc->answered = true;
+    told(w, p);
+}
+
+/* ---- answers ---- */
+
+static void check_test(struct world *w, const struct proc *proc)
+{
+    for (unsigned o = 0; o < OUTSIDE; o++) {
+        for (unsigned c = proc->ask.range.first; c <= proc->ask.range.last; c++) {
+            uint8_t held = w->kernel[proc->ask.range.file][c][o + 1];
+            if (held != HF_CLAIM_NONE && (held == HF_CLAIM_EXCLUSIVE || proc->ask.exclusive) &&
+                w->outsiders[o].since[proc->ask.range.file][c] < proc->since &&
+                proc->answer.stat == HF_STAT_GRANTED && !w->grant_unmirrored)
+                violate(w, "TEST sees holders outside", "outsider %u, cell %u", o, c);
+        }
+    }
+}
+
+static void granted(struct world *w, struct proc *proc, const struct ask *ask)
+{
+    uint8_t mode = ask->exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED;
+
+    if (w->synced && !w->grant_unmirrored && !kernel_covers(w, ask->range, mode))
+        violate(w, "nothing is granted that was not claimed", "file %u cells %u-%u",
+                ask->range.file, ask->range.first, ask->range.last);
+    believe(proc, ask->range, mode);
+    for (unsigned c = ask->range.first; c <= ask->range.last; c++)
+        proc->shaky[ask->range.file][c] = !w->synced; /* the keeper died while it was granted */
+    w->grants++;
+}
+
+/* What was released is free in the kernel, unless an NLM client has it or asks for it. */
+static void check_released(struct world *w, const struct proc *proc)
+{
+    struct hf_view_status status;
+    uint8_t sum[FILES][CELLS];
+    struct range r = proc->ask.range;
+
+    hf_core_view_status(w->core, w->now, &status);
+    if (!w->connected || !hf_core_claims_ready(w->core) || (status.grace_active && !w->durable) ||
+        proc->answer.seq == 0 || w->n_results > 0 || w->n_ops > 0 || w->step < w->unsettled + 300)
+        return; /* it released nothing; or a release of another client is under way */
+    for (unsigned p = 0; p < PROCS; p++) {
+        if (&w->procs[p] != proc && (w->procs[p].ask.what != NOTHING || w->procs[p].blocked))
+            return;
+    }
+    sum_of_locks(w, sum);
+    for (unsigned c = r.first; c <= r.last; c++) {
+        if (w->kernel[r.file][c][0] > sum[r.file][c])
+            violate(w, "the kernel lets go before the answer", "file %u cell %u", r.file, c);
+    }
+}
+
+static void on_answer(struct world *w, struct proc *proc)
+{
+    struct ask ask = proc->ask;
+    enum hf_stat stat = proc->answer.stat;
+
+    TRACE(w, "c%u is told %d", (unsigned)(proc - w->procs), (int)stat);
+    if (ask.what == TEST)
+        check_test(w, proc);
+    if (ask.what == UNLOCK && stat == HF_STAT_GRANTED)
+        check_released(w, proc);
+    proc->asked = proc->answered = false;
+    if ((ask.what == UNLOCK || ask.what == CANCEL) && stat == HF_STAT_DENIED_NOLOCKS)
+        return; /* unanswered: it is repeated */
+    if (ask.reclaim && stat == HF_STAT_DENIED_NOLOCKS)
+        return;
+    proc->ask.what = NOTHING;
+    if (ask.what == LOCK && stat == HF_STAT_GRANTED) {
+        proc->blocked = false;
+        granted(w, proc, &ask);
+    } else if (ask.what == LOCK && stat == HF_STAT_BLOCKED) {
+        proc->blocked = true;
+        proc->ask = ask;
+        proc->asked = true;
+    } else if (ask.reclaim) {
+        for (unsigned c = ask.range.first; c <= ask.range.last; c++) {
+            if (!proc->shaky[ask.range.file][c] && !w->grant_unmirrored)
+                violate(w, "a received grant is kept", "file %u cell %u", ask.range.file, c);
+        }
+        believe(proc, ask.range, HF_CLAIM_NONE);
+    } else if (ask.what == CANCEL) {
+        proc->blocked = false;
+        w->unsettled = w->step;
+        if (stat == HF_STAT_DENIED) { /* it owns the lock already, and does not want it */
+            proc->ask = (struct ask){UNLOCK, ask.range, false, false, false};
+            give_up(proc);
+        }
+    }
+}
+
+/* The answer leaves when its batch is durable and the kernel has let go. */
+static void told(struct world *w, unsigned p)
+{
+    struct proc *proc = &w->procs[p];
+
+    if (proc->answered && proc->answer.seq <= hf_core_released(w->core))
+        on_answer(w, proc);
+}
+
+static int next_parked(const struct world *w, uint64_t decision)
+{
+    int found = -1;
+
+    for (int p = 0; p < PROCS; p++) {
+        if (w->procs[p].claim == decision &&
+            (found < 0 || w->procs[p].parked_at < w->procs[found].parked_at))
+            found = p;
+    }
+    return found;
+}
+
+void nlm_settle(struct world *w)
+{
+    struct hf_decision decision;
+    int p;
+
+    while (hf_core_next_decision(w->core, &decision)) {
+        while ((p = next_parked(w, decision.id)) >= 0) {
+            w->procs[p].claim = 0;
+            w->procs[p].asked = false;
+            ask_core(w, (unsigned)p);
+        }
+    }
+    for (p = 0; p < PROCS; p++)
+        told(w, (unsigned)p);
+}
+
+/* ---- events ---- */
+
+void nlm_step(struct world *w)
+{
+    unsigned p = sim_rng_below(&w->rng, PROCS);
+    struct proc *proc = &w->procs[p];
+
+    if (!w->core || !w->started || proc->claim != 0 || proc->answered)
+        return;
+    if (proc->blocked && proc->asked) {
+        if (!w->calm && !sim_rng_one_in(&w->rng, 10))
+            return;
+        if (w->calm && !sim_rng_one_in(&w->rng, 200))
+            return; /* in calm worlds it gets its lock, sooner or later */
+        proc->ask.what = CANCEL;
+        proc->asked = false;
+    }
+    if (proc->asked)
+        return;
+    if (proc->ask.what == NOTHING) {
+        draw(w, proc);
+        proc->since = w->step;
+    }
+    if (proc->ask.what != NOTHING)
+        ask_core(w, p);
+}
+
+void nlm_daemon_gone(struct world *w)
+{
+    for (unsigned p = 0; p < PROCS; p++) {
+        struct proc *proc = &w->procs[p];
+
+        proc->asked = proc->answered = proc->blocked = false;
+        proc->claim = 0;
+        if (!proc->ask.reclaim && (proc->ask.what == LOCK || proc->ask.what == UNLOCK))
+            proc->again = proc->ask;
+        else if (proc->ask.what == CANCEL) /* it may have its lock by now, and does not want it */
+            proc->again = (struct ask){UNLOCK, proc->ask.range, false, false, false};
+        proc->ask = (struct ask){NOTHING};
+        memset(proc->unreclaimed, 1, sizeof(proc->unreclaimed));
+    }
+}
+
+bool nlm_granted(struct world *w, const struct hf_call *call)
+{
+    struct proc *proc = &w->procs[call->svid];
+    struct ask ask = proc->ask;
+    int file = file_of(call->fh);
+
+    if (!proc->blocked || proc->answered || proc->claim != 0 || ask.what != LOCK ||
+        file != ask.range.file || call->offset != first_byte(ask.range) ||
+        range_of((unsigned)file, call->offset,
+                 call->length ? call->offset + call->length - 1 : UINT64_MAX)
+                .last != ask.range.last)
+        return false;
+    TRACE(w, "c%u is called back", (unsigned)call->svid);
+    proc->ask.what = NOTHING;
+    proc->asked = proc->blocked = false;
+    granted(w, proc, &ask);
+    return true;
+}
+
+/* A loss was reported: whoever does not hold what it believes has been told so by the operator. */
+void nlm_lost(struct world *w)
+{
+    w->losses++;
+}
+
+void nlm_reboot(struct world *w, unsigned p)
+{
+    struct proc *proc = &w->procs[p];
+    struct hf_peer peer = peer_of(p);
+
+    if (proc->claim != 0 || proc->answered)
+        return;
+    TRACE(w, "c%u boots", p);
+    w->unsettled = w->step;
+    *proc = (struct proc){.life = proc->life + 2};
+    (void)hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, proc->life, true);
+}
+
+bool nlm_is_idle(const struct world *w)
+{
+    struct ask ask;
+
+    for (unsigned p = 0; p < PROCS; p++) {
+        const struct proc *proc = &w->procs[p];
+        if (proc->ask.what != NOTHING || proc->again.what != NOTHING || proc->claim != 0 ||
+            proc->blocked || next_unlock(proc, &ask))
+            return false;
+    }
+    return true;
+}
