@@ -5,6 +5,7 @@
 static const char *const REASONS[HF_LOSSES] = {
     [HF_LOSS_UNRECLAIMED] = "unreclaimed",
     [HF_LOSS_UNREACHABLE] = "unreachable",
+    [HF_LOSS_OUTSIDE] = "outside",
 };
 
 static const struct hf_counters *counters_of(const struct hf_admin_config *config)

@@ -8,6 +8,8 @@ static const char *explain(const char *reason)
 {
     if (strcmp(reason, "unreachable") == 0)
         return "could not be notified: given up as crashed";
+    if (strcmp(reason, "outside") == 0)
+        return "a program of this host had got it";
     return "not reclaimed when grace ended";
 }
 

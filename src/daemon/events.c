@@ -28,6 +28,8 @@ static const struct {
                                      "locks_lost"},
     [HF_EVENT_CLIENT_UNRECLAIMED] = {HF_LOG_WARN, "client did not reclaim its locks in time",
                                      "state", "locks_lost"},
+    [HF_EVENT_CLIENT_OUTSIDE] = {HF_LOG_WARN, "a program of this host has a client's lock", "state",
+                                 "locks_lost"},
     [HF_EVENT_CLIENT_RELEASED] = {HF_LOG_INFO, "client released", NULL, "locks_released"},
     [HF_EVENT_STATE_HINT] = {HF_LOG_WARN, "client may have restarted unnoticed", "state",
                              "recorded_state"},
@@ -51,7 +53,8 @@ static const struct {
 
 static bool is_loss(const struct hf_event *event)
 {
-    return event->kind == HF_EVENT_CLIENT_UNREACHABLE || event->kind == HF_EVENT_CLIENT_UNRECLAIMED;
+    return event->kind == HF_EVENT_CLIENT_UNREACHABLE ||
+           event->kind == HF_EVENT_CLIENT_UNRECLAIMED || event->kind == HF_EVENT_CLIENT_OUTSIDE;
 }
 
 /* A grace period that ends with locks lost is a warning. */

@@ -124,9 +124,11 @@ static void expose_core(const struct hf_counters *c, struct hf_exposition *out)
     const struct labelled reclaims[] = {{"granted", c->reclaims_granted},
                                         {"denied", c->reclaims_denied}};
     const struct labelled lost[] = {{"unreclaimed", c->locks_lost[HF_LOSS_UNRECLAIMED]},
-                                    {"unreachable", c->locks_lost[HF_LOSS_UNREACHABLE]}};
+                                    {"unreachable", c->locks_lost[HF_LOSS_UNREACHABLE]},
+                                    {"outside", c->locks_lost[HF_LOSS_OUTSIDE]}};
     const struct labelled lost_clients[] = {{"unreclaimed", c->clients_lost[HF_LOSS_UNRECLAIMED]},
-                                            {"unreachable", c->clients_lost[HF_LOSS_UNREACHABLE]}};
+                                            {"unreachable", c->clients_lost[HF_LOSS_UNREACHABLE]},
+                                            {"outside", c->clients_lost[HF_LOSS_OUTSIDE]}};
     const struct labelled inbound[] = {{"accepted", c->notifies_in_accepted},
                                        {"repeated", c->notifies_in_repeated},
                                        {"stranger", c->notifies_in_stranger},

@@ -294,6 +294,7 @@ static void pending_keep(struct pending_answer *pending)
 void answers_init(struct hf_nlm *nlm)
 {
     hf_pool_init(&nlm->pending, nlm->service->alloc, sizeof(struct pending_answer));
+    parked_init(nlm);
 }
 
 void hf_nlm_free(struct hf_nlm *nlm)
@@ -301,6 +302,7 @@ void hf_nlm_free(struct hf_nlm *nlm)
     struct pending_answer *pending;
 
     callbacks_del(nlm);
+    parked_free(nlm);
     while ((pending = hf_pool_pop(&nlm->pending))) {
         hf_buf_free(&pending->copy);
         hf_free(nlm->service->alloc, pending);

@@ -50,6 +50,7 @@ struct hf_nlm {
     struct hf_service *service;
     struct hf_rpc_client *client;                  /* for GRANTED and the _RES calls */
     struct hf_pool pending;                        /* of struct pending_answer (answer.c) */
+    struct hf_pool parked;                         /* of struct parked_request (park.c) */
     struct hf_list outcalls[HF_NLM_OUTCALL_LISTS]; /* callbacks and probes under way, by id */
     struct hf_list granted[HF_NLM_OUTCALL_LISTS];  /* of these, GRANTED, by owner (callback.c) */
     unsigned n_granted;

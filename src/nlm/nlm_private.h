@@ -105,6 +105,16 @@ void answers_init(struct hf_nlm *nlm);
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                 enum hf_stat stat);
 
+/* locks.c: asks the core, and answers when that may be. */
+void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+         const struct hf_peer *peer, const struct hf_lock_args *args);
+
+/* park.c: asks again when the core has made this decision. */
+void park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+          const struct hf_peer *peer, const struct hf_lock_args *args, uint64_t decision);
+void parked_init(struct hf_nlm *nlm);
+void parked_free(struct hf_nlm *nlm);
+
 /* callback.c */
 void callbacks_init(struct hf_nlm *nlm);
 

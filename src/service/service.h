@@ -96,6 +96,16 @@ static inline bool hf_service_when_durable(struct hf_service *service, uint64_t 
 }
 
 /*
+ * Completes the waiters of the batches that are durable and, with coherence, whose releases the
+ * kernel has made (core/claim.h). Also to be called after results of the kernel.
+ */
+static inline void hf_service_released(struct hf_service *service)
+{
+    service->durable = hf_core_released(service->core);
+    hf_commit_waiters_reached(&service->waiters, service->durable);
+}
+
+/*
  * The batch that was taken from the core is durable (error 0) or is certain not to be: tells the
  * core, then completes the waiters that this decides.
  */
@@ -104,11 +114,12 @@ static inline void hf_service_batch_done(struct hf_service *service, uint64_t se
     hf_core_batch_done(service->core, hf_service_now(service), seq, error);
     service->batch_done_ns = uv_hrtime();
     if (error < 0) {
+        /* What is durable is promised, also where the kernel has not released yet. */
+        hf_commit_waiters_reached(&service->waiters, hf_core_durable(service->core));
         hf_commit_waiters_failed(&service->waiters);
         return;
     }
-    service->durable = seq;
-    hf_commit_waiters_reached(&service->waiters, seq);
+    hf_service_released(service);
 }
 
 /* ---- decisions ---- */

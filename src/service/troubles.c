@@ -26,6 +26,8 @@ void hf_troubles_note(struct hf_troubles *troubles, const struct hf_event *event
         note_loss(troubles, event, HF_LOSS_UNRECLAIMED, wall_ms);
     else if (event->kind == HF_EVENT_CLIENT_UNREACHABLE)
         note_loss(troubles, event, HF_LOSS_UNREACHABLE, wall_ms);
+    else if (event->kind == HF_EVENT_CLIENT_OUTSIDE)
+        note_loss(troubles, event, HF_LOSS_OUTSIDE, wall_ms);
     else if (event->kind == HF_EVENT_LIMIT_HIT)
         troubles->limits[event->a] = (struct hf_trouble_limit){host_of(event), wall_ms};
 }

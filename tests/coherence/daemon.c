@@ -143,7 +143,7 @@ void daemon_commit_done(struct world *w, bool fails)
     hf_core_batch_done(w->core, w->now, batch->seq, fails ? HF_EIO : 0);
     w->started |= !fails;
     for (unsigned p = 0; p < PROCS && fails; p++) {
-        if (w->procs[p].answered)
+        if (w->procs[p].answered && w->procs[p].answer.seq > hf_core_durable(w->core))
             w->procs[p].answer = (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     daemon_turn(w);

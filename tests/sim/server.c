@@ -198,6 +198,7 @@ static void read_events(struct sim_world *world)
         [HF_EVENT_CLIENT_UNREGISTERED] = "client unregistered",
         [HF_EVENT_CLIENT_CRASHED] = "client crashed",
         [HF_EVENT_CLIENT_UNREACHABLE] = "client unreachable",
+        [HF_EVENT_CLIENT_OUTSIDE] = "lost to a holder outside",
         [HF_EVENT_CLIENT_UNRECLAIMED] = "client did not reclaim",
         [HF_EVENT_CLIENT_RELEASED] = "client released",
         [HF_EVENT_STATE_HINT] = "another state in a LOCK",

@@ -1,0 +1,98 @@
+/*
+ * Requests that wait for the kernel (core/claim.h): kept with all that they name, and made again
+ * when the core has decided. A message is parked with its call, too: the reply to it, which only
+ * says that it has arrived, leaves with the answer.
+ */
+#include "base/assert.h"
+#include "nlm/nlm_private.h"
+
+struct parked_request {
+    struct hf_commit_waiter waiter;
+    struct hf_nlm *nlm;
+    struct hf_rpc_call *call;
+    enum hf_nlm_kind kind;
+    struct hf_peer peer;
+    struct hf_lock_args args;
+    struct hf_bytes cookie;
+    struct hf_buf copy; /* of the bytes that these point to */
+};
+
+static void on_decided(struct hf_commit_waiter *waiter, bool decided)
+{
+    struct parked_request *parked = hf_container_of(waiter, struct parked_request, waiter);
+    struct hf_nlm *nlm = parked->nlm;
+    nlm_obj cookie = to_obj(parked->cookie);
+
+    if (decided)
+        ask(parked->call, parked->kind, &cookie, &parked->peer, &parked->args);
+    else
+        hf_rpc_reply_never(parked->call); /* the service ends */
+    hf_pool_give(&nlm->parked, parked);
+}
+
+static bool append(struct hf_buf *copy, struct hf_bytes bytes)
+{
+    return hf_buf_append(copy, bytes.data, bytes.len) == 0;
+}
+
+/* The bytes go into one buffer, whose place is known when the last of them is in. */
+static bool keep(struct parked_request *parked)
+{
+    struct hf_bytes *const all[] = {&parked->cookie, &parked->peer.name, &parked->args.fh,
+                                    &parked->args.oh};
+    const uint8_t *at;
+
+    hf_buf_clear(&parked->copy);
+    for (size_t i = 0; i < HF_COUNT_OF(all); i++) {
+        if (!append(&parked->copy, *all[i]))
+            return false;
+    }
+    at = hf_buf_view(&parked->copy).data;
+    for (size_t i = 0; i < HF_COUNT_OF(all); i++) {
+        all[i]->data = at;
+        at += all[i]->len;
+    }
+    return true;
+}
+
+void park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+          const struct hf_peer *peer, const struct hf_lock_args *args, uint64_t decision)
+{
+    struct hf_nlm *nlm = nlm_of(call);
+    struct parked_request *parked =
+        hf_service_may_wait(nlm->service) ? hf_pool_take(&nlm->parked) : NULL;
+
+    if (!parked) {
+        hf_rpc_reply_never(call); /* the client repeats its request */
+        return;
+    }
+    if (!parked->nlm)
+        hf_buf_init(&parked->copy, nlm->service->alloc);
+    parked->nlm = nlm;
+    parked->call = call;
+    parked->kind = kind;
+    parked->peer = *peer;
+    parked->args = *args;
+    parked->cookie = from_obj(cookie);
+    if (!keep(parked)) {
+        hf_pool_give(&nlm->parked, parked);
+        hf_rpc_reply_never(call);
+        return;
+    }
+    hf_service_when_decided(nlm->service, decision, &parked->waiter, on_decided);
+}
+
+void parked_init(struct hf_nlm *nlm)
+{
+    hf_pool_init(&nlm->parked, nlm->service->alloc, sizeof(struct parked_request));
+}
+
+void parked_free(struct hf_nlm *nlm)
+{
+    struct parked_request *parked;
+
+    while ((parked = hf_pool_pop(&nlm->parked))) {
+        hf_buf_free(&parked->copy);
+        hf_free(nlm->service->alloc, parked);
+    }
+}
