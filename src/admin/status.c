@@ -72,6 +72,17 @@ static json_t *show_names(const struct hf_names *names)
                      value_str(source.namer && !source.up ? source.reason : NULL));
 }
 
+/* What the kernel holds for us (COH-10). */
+static json_t *show_coherence(const struct hf_view_status *s)
+{
+    const char *state = !s->coherent ? "off" : s->claims_ready ? "up" : "down";
+
+    return json_pack("{s:s, s:I, s:I, s:I, s:I}", "state", state, "files",
+                     (json_int_t)s->claimed_files, "ranges", (json_int_t)s->claimed_ranges,
+                     "unmirrored_files", (json_int_t)s->unmirrored_files, "waiters_outside",
+                     (json_int_t)s->outside_waits);
+}
+
 static json_t *show_listen(const struct hf_admin_config *config)
 {
     json_t *json = json_array();
@@ -142,6 +153,7 @@ enum MHD_Result on_status(struct request *request)
     json_object_set_new(json, "limits", troubles_limits(config));
     json_object_set_new(json, "totals", show_totals(&config->ops));
     json_object_set_new(json, "names", show_names(request->admin->names));
+    json_object_set_new(json, "coherence", show_coherence(&s));
     return reply_json(request, MHD_HTTP_OK, json);
 }
 

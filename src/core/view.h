@@ -106,6 +106,7 @@ struct hf_view_status {
     uint64_t registered;               /* of either: they are told of our restart */
     uint64_t notices[5];               /* clients by enum hf_notice_status */
     uint64_t calls_in_flight;
+    bool coherent, claims_ready;
     uint64_t claimed_files, claimed_ranges, unmirrored_files; /* claim.h */
     uint64_t outside_waits;                                   /* waiters behind holders outside */
 };

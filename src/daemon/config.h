@@ -33,6 +33,7 @@ enum hf_cluster_mode { HF_CLUSTER_SINGLE, HF_CLUSTER_STANDBY };
 enum hf_backend { HF_BACKEND_MEMORY, HF_BACKEND_LMDB, HF_BACKEND_POSTGRES };
 
 /* In the order of the configuration's choices. */
+enum hf_unmirrored { HF_UNMIRRORED_REFUSE, HF_UNMIRRORED_GRANT };
 enum hf_config_durable { HF_DURABLE_NO, HF_DURABLE_YES, HF_DURABLE_PROCESS };
 
 /* Section [share NAME]: file handles with these bytes at this offset belong to that export. */
@@ -117,6 +118,9 @@ struct hf_config {
     char admin_read_token_file[HF_CONFIG_TEXT_MAX];
     char admin_fh_map[HF_CONFIG_TEXT_MAX];
     char names_socket[HF_CONFIG_TEXT_MAX];
+    char keeper_socket[HF_CONFIG_TEXT_MAX]; /* "": no coherence with the kernel's locks */
+    uint32_t coherence_unmirrored;          /* enum hf_unmirrored */
+    uint32_t coherence_ranges;
 
     uint32_t log_level;  /* enum hf_log_level */
     uint32_t log_format; /* enum hf_log_format */

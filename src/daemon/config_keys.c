@@ -103,6 +103,13 @@ const struct hf_config_key hf_config_keys[] = {
      .comment = "lines of HEX PATH: names for file handles"},
     {"names", "socket", TEXT, AT(names_socket), "auto",
      .comment = "who knows paths: auto: /run/holdfast-names/socket, if it is there; empty: none"},
+    {"keeper", "socket", TEXT, AT(keeper_socket), "",
+     .comment = "of holdfast-keeper: NFSv4, SMB and local programs meet the locks; empty: they do "
+                "not"},
+    {"coherence", "unmirrored", CHOICE, AT(coherence_unmirrored), "refuse",
+     .choices = "refuse|grant", .comment = "a lock that the kernel cannot hold for us"},
+    {"coherence", "ranges_per_file", NUMBER, AT(coherence_ranges), "1000", 1, 100000,
+     .comment = "that the kernel holds; it searches them one by one"},
     {"log", "level", CHOICE, AT(log_level), "info", .choices = "error|warn|info|debug",
      .live = true},
     {"log", "format", CHOICE, AT(log_format), "text", .choices = "text|json", .live = true},

@@ -48,7 +48,9 @@ static void end_turn(uv_prepare_t *prepare)
     struct hf_engine *engine = prepare->data;
 
     hf_service_settle(&engine->service);
+    hf_coherence_end_turn(&engine->coherence);
     hf_commit_pump_submit(engine->commits);
+    hf_coherence_end_turn(&engine->coherence); /* a batch may have been written at once */
     engine->more_calls =
         may_call(engine) && hf_outcalls_begin(&engine->service, &engine->nlm, &engine->nsm);
     hf_events_handle(&engine->events);
@@ -131,6 +133,7 @@ void hf_engine_adopt(struct hf_engine *engine, const struct hf_config *config, s
     engine->service.core = core;
     engine->rules = rules;
     hf_commit_pump_serve(engine->commits, &engine->service);
+    hf_coherence_start(&engine->coherence, &engine->service, engine->loop, config);
     start_turns(engine);
 }
 
@@ -141,6 +144,7 @@ void hf_engine_serve(struct hf_engine *engine)
 
 void hf_engine_rest(struct hf_engine *engine)
 {
+    hf_coherence_stop(&engine->coherence);
     uv_prepare_stop(&engine->prepare);
     uv_timer_stop(&engine->alarm);
     engine->alarm_ms = UINT64_MAX;

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "base/hash.h"
+#include "daemon/coherence.h"
 #include "daemon/commit_pump.h"
 #include "daemon/config.h"
 #include "daemon/events.h"
@@ -32,6 +33,7 @@ struct hf_engine {
     struct hf_nlm nlm;
     struct hf_nsm nsm;
     struct hf_events events;
+    struct hf_coherence coherence;
     struct hf_names *names; /* of files, for the log; set before the start, or NULL */
     struct hf_troubles troubles;
     struct hf_losses_file losses_file;

@@ -313,6 +313,40 @@ void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out
                       "Times that rpcbind had lost a registration of ours.", lost);
 }
 
+/* COH-10 to COH-14: what the kernel holds for us; all 0 without a keeper. */
+static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out)
+{
+    const struct hf_counters *c = hf_core_counters(engine->service.core);
+    const struct labelled refused[] = {{"stale", c->claims_refused[HF_CLAIM_STALE]},
+                                       {"read_only", c->claims_refused[HF_CLAIM_READ_ONLY]},
+                                       {"unmirrored", c->claims_refused[HF_CLAIM_UNMIRRORED]}};
+    struct hf_view_status s;
+
+    hf_core_view_status(engine->service.core, hf_service_now(&engine->service), &s);
+    hf_expose_gauge(out, "holdfast_coherence_up",
+                    "1 while the kernel holds what clients hold; 0 without a keeper.",
+                    s.coherent && s.claims_ready);
+    hf_expose_gauge(out, "holdfast_claimed_files", "Files with locks that the kernel holds for us.",
+                    (double)s.claimed_files);
+    hf_expose_gauge(out, "holdfast_claimed_ranges", "Ranges that the kernel holds for us.",
+                    (double)s.claimed_ranges);
+    hf_expose_gauge(out, "holdfast_unmirrored_files",
+                    "Files with locks that the kernel does not hold.", (double)s.unmirrored_files);
+    hf_expose_gauge(out, "holdfast_outside_waiters", "Waiters behind holders outside.",
+                    (double)s.outside_waits);
+    hf_expose_counter(out, "holdfast_outside_conflicts_total",
+                      "Requests that a holder outside was in the way of.", c->outside_conflicts);
+    expose_labelled(out, "holdfast_claims_refused_total",
+                    "Locks that the kernel cannot hold for us.", "reason", refused,
+                    HF_COUNT_OF(refused));
+    hf_expose_counter(out, "holdfast_keeper_lost_total",
+                      "Times that the connection to the keeper was lost.", engine->coherence.lost);
+    hf_expose_family(out, "holdfast_claim_seconds", "histogram",
+                     "From the first claim of a turn until the keeper has answered all.");
+    hf_expose_histogram(out, "holdfast_claim_seconds", NULL, &engine->coherence.claims_ns, FAST_LOW,
+                        NS_HIGH, NS);
+}
+
 /* HA-11: a service with standbys. */
 static void expose_cluster(const struct hf_cluster *c, struct hf_exposition *out)
 {
@@ -355,6 +389,7 @@ void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *r
     expose_core(hf_core_counters(engine->service.core), out);
     expose_state(&engine->service, out);
     expose_losses(engine, out);
+    expose_coherence(engine, out);
     expose_store(engine, out);
     expose_rpc(rpc, out);
     expose_defences(rpc, &out_calls, out);

@@ -97,6 +97,9 @@ struct hf_core_config hf_new_core_config(const struct hf_config *config,
     core.verify_notices = config->notify_verify != 0;
     core.retry_for_ms = (uint64_t)config->notify_retry_for * 1000;
     core.hash_key = *hash_key;
+    core.coherent = config->keeper_socket[0] != '\0' && core.role == HF_ROLE_LOCKS;
+    core.grant_unmirrored = config->coherence_unmirrored == HF_UNMIRRORED_GRANT;
+    core.claim_ranges = config->coherence_ranges;
     return core;
 }
 

@@ -75,24 +75,7 @@ SUITES = {
     "keeper": ["keeper_ranges", "keeper_protocol", "keeper_confine", "keeper", "hostile_keeper"],
     "namesd": ["unit/namesd", "interop/namesd"],
     "daemon": ["config", "process", "metrics", "troubles"],
-    "base": unit("base", "trees", "dupcache") + CORE,
-    "core": CORE + SIM,
-    "claims": unit("claims") + [("tests/coherence/hf-coherence", ["tests/coherence/hf-coherence", "--seeds", "400"])],
-    "service": unit("service") + SIM,
-    "config": unit("config"),
-    "addresses": netns("addresses"),
-    "rpc": unit("message", "marking", "dupcache") + netns("rpc_server") + netns("rpc_client")
-           + daemon("interop/test_wire.py") + daemon("interop/test_bad_input.py") + daemon("hostile/test_hostile_rpc.py"),
-    "rpcbind": daemon("interop/test_rpcbind.py") + daemon("hostile/test_hostile_rpcbind.py"),
-    "nlm": SIM + daemon("interop/test_nlm_bad.py") + daemon("interop/test_nlm_wire.py"),
-    "nsm": SIM + daemon("interop/test_nsm_requests.py") + daemon("interop/test_nsm_notices.py") + daemon("admin/test_metrics.py")
-           + daemon("hostile/test_hostile_notices.py"),
-    "store": store("contract lmdb", "contract memory", "commit", "lmdb", "parts", "fault", "backup lmdb", "disk"),
-    "postgres": store("contract postgres", "pg-journal", "postgres", "backup postgres"),
-    "confine": daemon("hostile/test_hostile_confined.py"),
-    "standby": store("pg-lease", "pg-takeover", "pg-standby"),
-    "admin": unit("admin") + daemon("admin/test_rest.py") + daemon("admin/test_access.py")
-             + daemon("hostile/test_hostile_admin.py") + daemon("admin/test_sorting.py"),
+    "claims": ["claims", "coherence-seeds --seeds 400"],
 }
 
 

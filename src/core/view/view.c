@@ -217,6 +217,8 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
         .nlm_clients = core->clients->n_nlm,
         .nsm_clients = core->clients->n_nsm,
         .calls_in_flight = hf_outcalls_running(core),
+        .coherent = core->config.coherent,
+        .claims_ready = core->claims->state == HF_CLAIMS_READY,
         .claimed_files = core->claims->files.count,
         .claimed_ranges = core->claims->n_ranges,
         .unmirrored_files = core->claims->n_unmirrored,

@@ -1,0 +1,235 @@
+#include "daemon/coherence.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+/* ---- from the core to the keeper ---- */
+
+static struct hf_keeper_op op_of(const struct hf_claim *claim)
+{
+    static const uint8_t kinds[] = {
+        [HF_CLAIM_RAISE] = HF_KEEPER_CLAIM,   [HF_CLAIM_SET] = HF_KEEPER_SET,
+        [HF_CLAIM_TEST] = HF_KEEPER_TEST,     [HF_CLAIM_WAIT] = HF_KEEPER_WAIT,
+        [HF_CLAIM_CANCEL] = HF_KEEPER_CANCEL,
+    };
+    static const uint8_t modes[] = {
+        [HF_CLAIM_NONE] = HF_KEEPER_NONE,
+        [HF_CLAIM_SHARED] = HF_KEEPER_SHARED,
+        [HF_CLAIM_EXCLUSIVE] = HF_KEEPER_EXCLUSIVE,
+    };
+    struct hf_keeper_op op = {.id = claim->id, .kind = kinds[claim->kind]};
+
+    if (claim->kind == HF_CLAIM_CANCEL)
+        return op;
+    op.mode = modes[claim->mode];
+    op.offset = claim->first;
+    op.length = claim->last == UINT64_MAX ? 0 : claim->last - claim->first + 1;
+    op.handle_len = (uint8_t)claim->fh.len;
+    memcpy(op.handle, claim->fh.data, claim->fh.len);
+    return op;
+}
+
+/* The order is kept: what waits for room goes before what comes now. */
+static void on_claim(void *ctx, const struct hf_claim *claim)
+{
+    struct hf_coherence *c = ctx;
+    struct hf_keeper_op op = op_of(claim);
+
+    if (claim->kind != HF_CLAIM_WAIT && claim->kind != HF_CLAIM_CANCEL && c->n_open++ == 0)
+        c->asked_ns = uv_hrtime();
+    if (hf_buf_len(&c->waiting) == 0 && hf_keeper_client_put(c->client, &op) == 0)
+        return;
+    if (hf_buf_append(&c->waiting, &op, sizeof(op)) < 0)
+        c->broken = true;
+}
+
+static void put_waiting(struct hf_coherence *c)
+{
+    struct hf_keeper_op op;
+
+    while (hf_buf_len(&c->waiting) > 0) {
+        memcpy(&op, hf_buf_view(&c->waiting).data, sizeof(op));
+        if (hf_keeper_client_put(c->client, &op) < 0)
+            return;
+        hf_buf_consume(&c->waiting, sizeof(op));
+    }
+}
+
+/* ---- from the keeper to the core ---- */
+
+/* What only means that a moment is wrong is asked again; all else that is no conflict is a reason
+ * why the kernel cannot hold it. */
+static enum hf_claim_outcome outcome_of(uint32_t status)
+{
+    switch (status) {
+    case HF_KEEPER_OK:
+        return HF_CLAIM_DONE;
+    case HF_KEEPER_CONFLICT:
+        return HF_CLAIM_HELD;
+    case HF_KEEPER_CANCELLED:
+        return HF_CLAIM_CANCELLED;
+    case HF_KEEPER_NOT_YET:
+    case HF_KEEPER_TOO_MANY_WAITS:
+    case HF_KEEPER_WAS_LET_GO:
+    case HF_KEEPER_LEASE_OVER:
+    case HF_KEEPER_NO_MEMORY:
+        return HF_CLAIM_LATER;
+    case HF_KEEPER_STALE:
+        return HF_CLAIM_STALE;
+    case HF_KEEPER_READ_ONLY:
+    case HF_KEEPER_EXECUTED:
+        return HF_CLAIM_READ_ONLY;
+    default:
+        return HF_CLAIM_UNMIRRORED;
+    }
+}
+
+static uint64_t last_of(uint64_t offset, uint64_t length)
+{
+    return length == 0 || length - 1 > UINT64_MAX - offset ? UINT64_MAX : offset + length - 1;
+}
+
+static void note_time(struct hf_coherence *c)
+{
+    if (c->n_open == 0 || --c->n_open > 0)
+        return;
+    hf_histogram_observe(&c->claims_ns, uv_hrtime() - c->asked_ns);
+}
+
+static void on_result(void *ctx, const struct hf_keeper_result *result)
+{
+    struct hf_coherence *c = ctx;
+    struct hf_claim_result claim = {
+        .id = result->id,
+        .outcome = outcome_of(result->status),
+        .holder = {result->offset, last_of(result->offset, result->length),
+                   result->mode != HF_KEEPER_SHARED, result->pid},
+    };
+
+    if (!c->up || c->broken)
+        return;
+    if (claim.outcome == HF_CLAIM_UNMIRRORED)
+        hf_log_limited(HF_LOG_WARN, "the kernel cannot hold a lock for us",
+                       HF_STR("reason", hf_keeper_status_text(result->status)));
+    if ((result->id >> 63) == 0)
+        note_time(c);
+    c->broken = hf_core_claim_done(c->service->core, hf_service_now(c->service), &claim) < 0;
+}
+
+static void on_up(void *ctx, const struct hf_keeper_hello *hello)
+{
+    struct hf_coherence *c = ctx;
+
+    hf_log(HF_LOG_INFO, "connected to the keeper", HF_UINT("files", hello->files),
+           HF_UINT("ranges", hello->ranges));
+    c->broken = hf_keeper_client_list(c->client) < 0;
+}
+
+static void on_held(void *ctx, const struct hf_keeper_op *held)
+{
+    struct hf_coherence *c = ctx;
+
+    if (c->up || c->broken)
+        return;
+    if (held) {
+        c->broken = hf_core_claims_listed(
+                        c->service->core, hf_bytes(held->handle, held->handle_len), held->offset,
+                        last_of(held->offset, held->length), held->mode == HF_KEEPER_EXCLUSIVE) < 0;
+        return;
+    }
+    c->up = true;
+    hf_core_claims_begin(c->service->core, hf_service_now(c->service));
+}
+
+static void lose(struct hf_coherence *c)
+{
+    c->up = c->broken = c->was_ready = false;
+    c->n_open = 0;
+    hf_buf_clear(&c->waiting);
+    hf_core_claims_lost(c->service->core, hf_service_now(c->service));
+}
+
+static void on_down(void *ctx, const char *reason)
+{
+    struct hf_coherence *c = ctx;
+
+    if (c->up) {
+        c->lost++;
+        hf_log(HF_LOG_ERROR, "the keeper is gone: no lock is granted until it is back",
+               HF_STR("reason", reason));
+    } else {
+        hf_log_limited(HF_LOG_WARN, "cannot reach the keeper: no lock is granted",
+                       HF_STR("reason", reason), HF_STR("socket", c->socket),
+                       HF_STR("advice", "is holdfast-keeper running? See keeper.socket"));
+    }
+    lose(c);
+}
+
+/* ---- life ---- */
+
+static int connect_to(struct hf_coherence *c)
+{
+    c->client = hf_keeper_client_new(c->loop, c->socket, &c->ops);
+    return c->client ? 0 : HF_ENOMEM;
+}
+
+void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_loop_t *loop,
+                        const struct hf_config *config)
+{
+    *c = (struct hf_coherence){.loop = loop, .socket = config->keeper_socket};
+    if (config->keeper_socket[0] == '\0' || config->programs == HF_PROGRAMS_NSM)
+        return;
+    c->service = service;
+    c->ops = (struct hf_keeper_client_ops){c, on_up, on_down, on_result, on_held};
+    hf_buf_init(&c->waiting, service->alloc);
+    (void)connect_to(c); /* without memory it is tried again in the next turn */
+}
+
+/* What the kernel holds is not known any more: the connection begins anew, with a list. */
+static void begin_anew(struct hf_coherence *c)
+{
+    hf_log(HF_LOG_ERROR, "the connection to the keeper begins anew",
+           HF_STR("reason", "out of memory, or a result that was not asked for"));
+    hf_keeper_client_close(c->client);
+    c->lost++;
+    lose(c);
+    if (connect_to(c) < 0)
+        c->client = NULL; /* tried again in the next turn */
+}
+
+void hf_coherence_end_turn(struct hf_coherence *c)
+{
+    if (!c->service)
+        return;
+    if (c->broken)
+        begin_anew(c);
+    if (!c->client && connect_to(c) < 0) {
+        c->client = NULL;
+        return;
+    }
+    hf_service_settle(c->service);
+    if (c->up) {
+        put_waiting(c);
+        hf_core_claims_flush(c->service->core, hf_service_now(c->service), on_claim, c);
+        hf_keeper_client_flush(c->client);
+    }
+    hf_service_released(c->service);
+    if (!c->was_ready && hf_core_claims_ready(c->service->core)) {
+        c->was_ready = true;
+        hf_log(HF_LOG_INFO, "the kernel holds what clients hold");
+    }
+}
+
+void hf_coherence_stop(struct hf_coherence *c)
+{
+    if (!c->service)
+        return;
+    if (c->client)
+        hf_keeper_client_close(c->client);
+    lose(c); /* requests that wait for the kernel are told to come again */
+    hf_service_settle(c->service);
+    hf_buf_free(&c->waiting);
+    c->service = NULL;
+}
