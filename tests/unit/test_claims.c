@@ -298,6 +298,26 @@ static void a_keeper_that_died_costs_what_others_took(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
+/* COH-13: a lock that becomes free while there is no keeper goes to its waiter when one is back. */
+static void waiters_go_on_when_the_keeper_is_back(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCKED(w, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
+    hf_core_claims_lost(w->core, w->now);
+    assert_int_equal(UNLOCK(w, .len = 10), GRANTED);
+    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    hf_core_claims_begin(w->core, w->now);
+    flush(w);
+    flush(w);
+    assert_int_equal(kernel.n, 1);
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_RAISE);
+    answer(w);
+    world_step(w);
+    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+}
+
 /* COH-13: the daemon was killed, the keeper was not: the next daemon corrects the difference. */
 static void a_restart_corrects_the_difference(void **state)
 {
@@ -372,6 +392,7 @@ int main(void)
         COHERENT(a_cancelled_wait_gives_back),
         COHERENT(test_names_the_holder_outside),
         COHERENT(a_keeper_that_died_costs_what_others_took),
+        COHERENT(waiters_go_on_when_the_keeper_is_back),
         COHERENT(a_restart_corrects_the_difference),
         COHERENT(what_cannot_be_mirrored_is_refused_or_counted),
         COHERENT(ranges_of_a_file_are_limited),
