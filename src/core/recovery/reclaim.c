@@ -150,14 +150,6 @@ static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct
     return 0;
 }
 
-static struct hf_answer outside_grace(const struct hf_core *core, const struct hf_file *file,
-                                      const struct hf_want *want)
-{
-    if (hf_table_covers(core, file, want, false))
-        return (struct hf_answer){HF_STAT_GRANTED, file->seq};
-    return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq};
-}
-
 /* The kernel holds what is reclaimed; for a recorded lock it does already. False: the answer. */
 static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_want *want,
                     struct hf_answer *answer)
@@ -179,6 +171,14 @@ static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_
         *answer = (struct hf_answer){said.stat};
         return false;
     }
+}
+
+static struct hf_answer outside_grace(const struct hf_core *core, const struct hf_file *file,
+                                      const struct hf_want *want)
+{
+    if (hf_table_covers(core, file, want, false))
+        return (struct hf_answer){HF_STAT_GRANTED, file->seq};
+    return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq};
 }
 
 static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
