@@ -58,45 +58,54 @@ static enum hf_stat open_request(const struct hf_rpc_call *call, enum hf_nlm_kin
 typedef struct hf_answer (*ask_core)(struct hf_core *core, struct hf_now now,
                                      const struct hf_peer *peer, const struct hf_lock_args *args);
 
-static ask_core core_function(enum hf_nlm_kind kind)
-{
-    switch (kind) {
-    case HF_NLM_TEST:
-        return hf_core_test;
-    case HF_NLM_CANCEL:
-        return hf_core_cancel;
-    case HF_NLM_UNLOCK:
-        return hf_core_unlock;
-    default:
-        return hf_core_lock;
-    }
-}
-
 /*
  * A client that waits for the range again, once it is told that it is unlocked, would take a
  * callback of before for its new grant. So it is told when those are over.
  */
-void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-         const struct hf_peer *peer, const struct hf_lock_args *args)
+static void unlock(struct hf_rpc_call *call, const nlm_obj *cookie, const struct hf_peer *peer,
+                   const struct hf_lock_args *args)
 {
     struct hf_nlm *nlm = nlm_of(call);
-    struct hf_service *service = nlm->service;
-    struct callbacks overtaken = {0};
+    struct callbacks overtaken = callbacks_overtaken(nlm, peer, args);
+    struct hf_answer answer =
+        hf_core_unlock(nlm->service->core, hf_service_now(nlm->service), peer, args);
+
+    if (answer.claim != 0)
+        park(call, HF_NLM_UNLOCK, cookie, peer, args, answer.claim);
+    else if (callback_in_flight(nlm, &overtaken) != 0)
+        answer_after_callbacks(call, HF_NLM_UNLOCK, cookie, &answer, &overtaken);
+    else
+        answer_when_durable(call, HF_NLM_UNLOCK, cookie, &answer);
+}
+
+static void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                ask_core core_function, const struct hf_peer *peer, const struct hf_lock_args *args)
+{
+    struct hf_service *service = nlm_of(call)->service;
     struct hf_answer answer;
 
-    if (kind == HF_NLM_UNLOCK)
-        overtaken = callbacks_overtaken(nlm, peer, args);
     if (args->reclaim && !hf_core_claims_ready(service->core)) {
         hf_rpc_reply_never(call); /* a Linux client gives up a reclaim that is refused */
         return;
     }
-    answer = core_function(kind)(service->core, hf_service_now(service), peer, args);
+    answer = core_function(service->core, hf_service_now(service), peer, args);
     if (answer.claim != 0)
         park(call, kind, cookie, peer, args, answer.claim);
-    else if (kind == HF_NLM_UNLOCK && callback_in_flight(nlm, &overtaken) != 0)
-        answer_after_callbacks(call, kind, cookie, &answer, &overtaken);
     else
         answer_when_durable(call, kind, cookie, &answer);
+}
+
+void ask_again(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+               const struct hf_peer *peer, const struct hf_lock_args *args)
+{
+    if (kind == HF_NLM_UNLOCK)
+        unlock(call, cookie, peer, args);
+    else if (kind == HF_NLM_CANCEL)
+        ask(call, kind, cookie, hf_core_cancel, peer, args);
+    else if (kind == HF_NLM_TEST)
+        ask(call, kind, cookie, hf_core_test, peer, args);
+    else
+        ask(call, kind, cookie, hf_core_lock, peer, args);
 }
 
 bool is_foreign(struct hf_rpc_call *call, const nlm_obj *fh)
@@ -127,7 +136,7 @@ void on_test(struct hf_rpc_call *call, void *raw)
         return;
     }
     args.exclusive = a->exclusive;
-    ask(call, HF_NLM_TEST, &a->cookie, &peer, &args);
+    ask(call, HF_NLM_TEST, &a->cookie, hf_core_test, &peer, &args);
 }
 
 static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_lockargs *a)
@@ -149,7 +158,7 @@ static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_loc
     args.reclaim = a->reclaim;
     args.state = a->state;
     args.unmonitored = kind == HF_NLM_NM_LOCK;
-    ask(call, kind, &a->cookie, &peer, &args);
+    ask(call, kind, &a->cookie, hf_core_lock, &peer, &args);
 }
 
 void on_lock(struct hf_rpc_call *call, void *raw)
@@ -182,7 +191,7 @@ void on_cancel(struct hf_rpc_call *call, void *raw)
     }
     args.exclusive = a->exclusive;
     args.block = a->block;
-    ask(call, HF_NLM_CANCEL, &a->cookie, &peer, &args);
+    ask(call, HF_NLM_CANCEL, &a->cookie, hf_core_cancel, &peer, &args);
 }
 
 void on_unlock(struct hf_rpc_call *call, void *raw)
@@ -199,5 +208,5 @@ void on_unlock(struct hf_rpc_call *call, void *raw)
         answer_now(call, HF_NLM_UNLOCK, &a->cookie, stat);
         return;
     }
-    ask(call, HF_NLM_UNLOCK, &a->cookie, &peer, &args);
+    unlock(call, &a->cookie, &peer, &args);
 }

@@ -105,9 +105,9 @@ void answers_init(struct hf_nlm *nlm);
 void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                 enum hf_stat stat);
 
-/* locks.c: asks the core, and answers when that may be. */
-void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-         const struct hf_peer *peer, const struct hf_lock_args *args);
+/* locks.c: makes a request once more, now that the kernel has answered (park.c). */
+void ask_again(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+               const struct hf_peer *peer, const struct hf_lock_args *args);
 
 /* park.c: asks again when the core has made this decision. */
 void park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,

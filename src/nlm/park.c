@@ -24,7 +24,7 @@ static void on_decided(struct hf_commit_waiter *waiter, bool decided)
     nlm_obj cookie = to_obj(parked->cookie);
 
     if (decided)
-        ask(parked->call, parked->kind, &cookie, &parked->peer, &parked->args);
+        ask_again(parked->call, parked->kind, &cookie, &parked->peer, &parked->args);
     else
         hf_rpc_reply_never(parked->call); /* the service ends */
     hf_pool_give(&nlm->parked, parked);

@@ -156,7 +156,7 @@ bool hf_claim_covers(const struct hf_core *core, const struct hf_file *file, uin
 /* The lock is removed, but that can be undone, and the kernel must hold on until it cannot. */
 static void on_left(struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_claim_file *cf = hf_claim_file_find(core, lock->file);
+    struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
 
     HF_ASSERT(cf);
     hf_itree_insert(&cf->leaving[lock->exclusive], &lock->node);
@@ -164,17 +164,18 @@ static void on_left(struct hf_core *core, struct hf_lock *lock)
 
 static void on_back(struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_claim_file *cf = hf_claim_file_find(core, lock->file);
+    struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
 
     hf_itree_remove(&cf->leaving[lock->exclusive], &lock->node);
     if (core->claims->state != HF_CLAIMS_DOWN &&
-        !hf_claim_covers(core, lock->file, lock->node.first, lock->node.last, lock->exclusive))
+        !hf_claim_covers(core, hf_lock_file(lock), lock->node.first, lock->node.last,
+                         lock->exclusive))
         hf_claim_file_dirty(core, cf, lock->node.first, lock->node.last);
 }
 
 static void on_gone(struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_claim_file *cf = hf_claim_file_find(core, lock->file);
+    struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
 
     hf_itree_remove(&cf->leaving[lock->exclusive], &lock->node);
     if (core->claims->state == HF_CLAIMS_DOWN) {
@@ -190,7 +191,7 @@ static void on_gone(struct hf_core *core, struct hf_lock *lock)
 
 static void on_discarded(struct hf_core *core, struct hf_lock *lock)
 {
-    struct hf_claim_file *cf = hf_claim_file_find(core, lock->file);
+    struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
 
     if (cf && core->claims->state == HF_CLAIMS_DOWN)
         hf_claim_file_settle(core, cf);
@@ -285,7 +286,7 @@ int hf_claims_start(struct hf_core *core)
         return 0;
     for (size_t i = 0; i < hf_slab_slots(locks); i++) {
         const struct hf_lock *lock = hf_slab_at(locks, i);
-        if (lock && !hf_claim_file_get(core, lock->file))
+        if (lock && !hf_claim_file_get(core, hf_lock_file(lock)))
             return HF_ENOMEM;
     }
     return 0;

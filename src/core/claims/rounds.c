@@ -304,7 +304,7 @@ void hf_claims_flush(struct hf_core *core, struct hf_now now, hf_claim_sink sink
 
 void hf_claim_missing(struct hf_core *core, const struct hf_lock *lock)
 {
-    hf_claim_file_dirty(core, hf_claim_file_find(core, lock->file), lock->node.first,
+    hf_claim_file_dirty(core, hf_claim_file_find(core, hf_lock_file(lock)), lock->node.first,
                         lock->node.last);
 }
 

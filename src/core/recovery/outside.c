@@ -27,7 +27,7 @@ static void lose(struct hf_core *core, struct hf_now now, struct hf_lock *lock)
     core->counters.clients_lost[HF_LOSS_OUTSIDE]++;
     event = hf_client_event(core, HF_EVENT_CLIENT_OUTSIDE, client, client->m.state, 1, 0);
     if (event)
-        hf_event_set_file(event, hf_file_fh(lock->file));
+        hf_event_set_file(event, hf_file_fh(hf_lock_file(lock)));
     hf_client_idle(core, now, client);
     hf_client_unref(core, client);
 }

@@ -150,6 +150,7 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
 
     switch (said.say) {
     case HF_SAYS_YES:
+        hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, args->block);
         return acquire(core, now, peer, args, s, want);
     case HF_SAYS_WAIT:
         return (struct hf_answer){.stat = HF_STAT_DENIED_GRACE_PERIOD,
@@ -164,6 +165,7 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
     if (!args->block)
         return (struct hf_answer){said.say == HF_SAYS_HELD ? HF_STAT_DENIED : said.stat,
                                   s->file->seq};
+    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, true);
     if (before && before->exclusive)
         return repeated(core, peer, args, want, before);
     answer = begin_to_wait(core, now, peer, args, s, want, NULL, before);
@@ -199,14 +201,15 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     blocker = hf_table_conflict(core, s->file, want);
     if (blocker && !args->block)
         return denied(core, s->file, blocker); /* as if it had not been asked */
+    if (core->config.coherent && !blocker && may_have_now(core, args, s->file, want))
+        return claim_and_acquire(core, now, peer, args, s, want, before);
     /* A process that waits makes no other request. So it knows of an earlier grant in this range,
      * and the callback for that must end: clients compare the range but not the mode, and their
      * DENIED would free a lock in use. If this request repeats the one that was granted, its answer
      * tells the client of the grant. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, args->block);
     if (!blocker && may_have_now(core, args, s->file, want))
-        return core->config.coherent ? claim_and_acquire(core, now, peer, args, s, want, before)
-                                     : acquire(core, now, peer, args, s, want);
+        return acquire(core, now, peer, args, s, want);
     if (before && before->exclusive)
         return repeated(core, peer, args, want, before);
     return begin_to_wait(core, now, peer, args, s, want, blocker, before);
