@@ -134,6 +134,13 @@ static struct hf_answer denied(const struct hf_core *core, const struct hf_file 
     return (struct hf_answer){HF_STAT_DENIED, file->seq};
 }
 
+/* The process knows of an earlier grant in this range (decide()). */
+static void confirm(struct hf_core *core, const struct hf_subject *s, const struct hf_want *want,
+                    bool block)
+{
+    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, block);
+}
+
 /*
  * No held lock of ours is in the way: the kernel must hold the range before it is granted (COH-10).
  * Behind a holder outside a blocking request waits; the waiter asks the kernel for itself when it
@@ -150,7 +157,7 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
 
     switch (said.say) {
     case HF_SAYS_YES:
-        hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, args->block);
+        confirm(core, s, want, args->block);
         return acquire(core, now, peer, args, s, want);
     case HF_SAYS_WAIT:
         return (struct hf_answer){.stat = HF_STAT_DENIED_GRACE_PERIOD,
@@ -165,7 +172,7 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
     if (!args->block)
         return (struct hf_answer){said.say == HF_SAYS_HELD ? HF_STAT_DENIED : said.stat,
                                   s->file->seq};
-    hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, true);
+    confirm(core, s, want, true);
     if (before && before->exclusive)
         return repeated(core, peer, args, want, before);
     answer = begin_to_wait(core, now, peer, args, s, want, NULL, before);

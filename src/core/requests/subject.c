@@ -86,8 +86,7 @@ struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, stru
 {
     HF_ASSERT(!core->recovery->stopped);
     hf_turn_end(core, now);
-    if (core->config.fenced && answer.claim == 0 &&
-        (answer.stat == HF_STAT_GRANTED || answer.stat == HF_STAT_BLOCKED))
+    if (core->config.fenced && (answer.stat == HF_STAT_GRANTED || answer.stat == HF_STAT_BLOCKED))
         answer.seq = hf_durable_gathering(core)->seq;
     answer.seq = hf_durable_answer_seq(core, answer.seq);
     return answer;
