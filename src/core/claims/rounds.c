@@ -265,6 +265,7 @@ static void flush_file(struct hf_core *core, struct hf_now now, struct hf_claim_
                        hf_claim_sink sink, void *ctx)
 {
     bool waits = cf->dirty && is_being_served(core, cf);
+    bool failed;
 
     cf->answers.n = 0;
     if (hf_list_linked(&cf->in_flight))
@@ -274,9 +275,10 @@ static void flush_file(struct hf_core *core, struct hf_now now, struct hf_claim_
         hf_retry_later(core, now);
         return;
     }
-    if (waits || (cf->dirty && correct(core, cf) < 0))
+    failed = cf->dirty && !waits && correct(core, cf) < 0; /* no memory: in the next turn */
+    if (waits || failed)
         hf_claim_file_due(core, cf);
-    if (waits || !releases(cf))
+    if (waits || (!failed && !releases(cf)))
         hf_claim_file_released(cf);
     cf->has_released = cf->has_released && cf->dirty;
     if (cf->asks.n > 0)
