@@ -6,11 +6,11 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "addresses/private.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 struct hf_addresses {
@@ -20,14 +20,6 @@ struct hf_addresses {
     void *ctx;
     uint32_t take; /* the number of the last take or drop; answers to earlier ones are old */
 };
-
-uint64_t hf_addresses_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* ---- life ---- */
 

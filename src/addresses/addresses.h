@@ -30,7 +30,7 @@
  * of the addresses any more. As long as it has one, the runner tries again.
  *
  * A lease is a moment on CLOCK_BOOTTIME, which runs through suspend, in milliseconds; see
- * hf_addresses_now_ms().
+ * hf_clock_boot_ms().
  */
 #ifndef HF_ADDRESSES_ADDRESSES_H
 #define HF_ADDRESSES_ADDRESSES_H
@@ -78,9 +78,6 @@ struct hf_addresses;
 
 /* error: of FAILED, why; of DOWN, 0 or why the hook failed, although the addresses are gone. */
 typedef void hf_addresses_cb(void *ctx, enum hf_addresses_event event, int error);
-
-/* Now, on the clock that leases are counted on. */
-uint64_t hf_addresses_now_ms(void);
 
 /*
  * Forks the runner, which begins by dropping the addresses. Before there is a second thread, a

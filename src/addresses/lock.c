@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "addresses/private.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 enum {
@@ -70,7 +71,7 @@ int hf_addresses_lock(const struct hf_addresses_config *config, struct hf_addres
 {
     static const struct timespec pause = {.tv_nsec = WAIT_MS * 1000000L};
     unsigned patience_ms = config->lock_ms ? config->lock_ms : HF_ADDRESSES_LOCK_MS;
-    uint64_t end = hf_addresses_now_ms() + patience_ms;
+    uint64_t end = hf_clock_boot_ms() + patience_ms;
 
     lock->n = 0;
     for (unsigned i = 0; i < config->n_addresses; i++) {
@@ -79,7 +80,7 @@ int hf_addresses_lock(const struct hf_addresses_config *config, struct hf_addres
         if (is_repeated(config, i))
             continue;
         while ((rv = try_one(&config->addresses[i], &lock->fds[lock->n])) == HF_EBUSY &&
-               hf_addresses_now_ms() < end)
+               hf_clock_boot_ms() < end)
             (void)nanosleep(&pause, NULL);
         if (rv < 0) {
             hf_addresses_unlock(lock);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "addresses/private.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -158,7 +159,7 @@ static void drop_done(struct runner *r)
             hf_log(HF_LOG_ERROR, "cannot drop the addresses",
                    HF_STR("reason", left < 0 ? hf_strerror(left) : "the host still has them"),
                    HF_STR("advice", "the runner needs CAP_NET_ADMIN"));
-        r->retry_ms = hf_addresses_now_ms() + HF_ADDRESSES_PAUSE_MS;
+        r->retry_ms = hf_clock_boot_ms() + HF_ADDRESSES_PAUSE_MS;
         return;
     }
     r->state = DOWN;
@@ -221,7 +222,7 @@ static void taken(struct runner *r)
         r->known |= present;
     r->look_ms = 0;
     if (present < 0 || missing)
-        r->look_ms = hf_addresses_now_ms() + HF_ADDRESSES_PAUSE_MS;
+        r->look_ms = hf_clock_boot_ms() + HF_ADDRESSES_PAUSE_MS;
     r->state = UP;
     hf_log(HF_LOG_INFO, "addresses taken", HF_STR("service", r->config->service));
     answer_take(r, HF_ADDRESSES_UP, 0);
@@ -352,7 +353,7 @@ static void wait_for_news(struct runner *r)
            hf_host_news(r->news, r->config->addresses, r->config->n_addresses, &added);
     r->added |= added;
     if (told && r->state == UP && !r->look_ms)
-        r->look_ms = hf_addresses_now_ms() + HF_ADDRESSES_PAUSE_MS;
+        r->look_ms = hf_clock_boot_ms() + HF_ADDRESSES_PAUSE_MS;
     if (fds[2].revents)
         hook_ended(r);
 }
@@ -416,7 +417,7 @@ void hf_runner_run(const struct hf_addresses_config *config, struct hf_runner_fi
     if (r.timer < 0 || r.news < 0 || hf_log_start() < 0) /* the daemon sees the end */
         _exit(EXIT_FAILURE);
     while (!is_done(&r)) {
-        step(&r, hf_addresses_now_ms());
+        step(&r, hf_clock_boot_ms());
         if (!is_done(&r))
             wait_for_news(&r);
     }

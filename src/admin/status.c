@@ -1,9 +1,9 @@
 /* The state of the daemon as a whole: status, grace, health, metrics. */
-#include <time.h>
 
 #include "admin/private.h"
 #include "admin/rows.h"
 #include "admin/values.h"
+#include "base/clock.h"
 
 static struct hf_view_status view_status(const struct request *request)
 {
@@ -93,15 +93,6 @@ static json_t *show_listen(const struct hf_admin_config *config)
     return json;
 }
 
-/* Not the core's time, which stands still on a node that does not serve. */
-static int64_t wall_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Which node this is, and which one serves; null without standbys. */
 static void put_node(const struct request *request, json_t *json)
 {
@@ -126,7 +117,7 @@ static void put_server(const struct request *request, const struct hf_view_statu
     json_object_set_new(json, "name", value_str(config->server_name));
     json_object_set_new(json, "listen", show_listen(config));
     json_object_set_new(json, "port", json_integer(config->server_port));
-    json_object_set_new(json, "time", value_time(wall_ms()));
+    json_object_set_new(json, "time", value_time(hf_clock_wall_ms()));
     json_object_set_new(json, "epoch", value_id(s->epoch));
     json_object_set_new(json, "state", waits ? json_null() : json_integer(s->state));
     json_object_set_new(json, "clean_start", json_boolean(s->was_clean));

@@ -119,10 +119,17 @@ struct hf_record_lock {
     uint64_t epoch;         /* of the server, when granted */
 };
 
-/* The first id to hand out in an epoch: 2^24 epochs of 2^40 ids each. */
+/* An id tells the epoch in which it was handed out: 2^24 epochs of 2^40 ids each. */
+enum { HF_RECORD_ID_BITS = 40 };
+
 static inline uint64_t hf_record_first_id(uint64_t epoch)
 {
-    return epoch << 40 | 1;
+    return epoch << HF_RECORD_ID_BITS | 1;
+}
+
+static inline uint64_t hf_record_epoch_of(uint64_t id)
+{
+    return id >> HF_RECORD_ID_BITS;
 }
 
 /* Append the encoded form to buf; HF_ENOMEM leaves buf as it was. */

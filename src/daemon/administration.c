@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
@@ -105,7 +106,7 @@ static int backup(void *ctx, struct hf_admin_backup *out)
 static bool show_cluster(void *ctx, struct hf_admin_cluster *out)
 {
     const struct hf_cluster *c = ((struct hf_administration *)ctx)->cluster;
-    uint64_t now = hf_cluster_now_ms();
+    uint64_t now = hf_clock_boot_ms();
 
     if (!c)
         return false;

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -21,26 +21,21 @@ enum {
     NODE_LOST_MS = 3000, /* a node that was not seen for so long cannot take the service */
 };
 
-uint64_t hf_cluster_now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_BOOTTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 static uint64_t new_nonce(void)
 {
     uint64_t nonce = 0;
 
-    while (nonce == 0)
-        HF_ASSERT(getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce));
+    while (nonce == 0) {
+        ssize_t n = getrandom(&nonce, sizeof(nonce), 0);
+
+        HF_ASSERT(n == (ssize_t)sizeof(nonce)); /* the start has shown that there is entropy */
+    }
     return nonce;
 }
 
 const char *hf_cluster_role(const struct hf_cluster *c)
 {
-    switch (hf_lease_state(&c->lease, hf_cluster_now_ms())) {
+    switch (hf_lease_state(&c->lease, hf_clock_boot_ms())) {
     case HF_LEASE_STANDBY:
         return hf_term_phase(c->daemon) == HF_TERM_WAITING ? "standby" : "leaving";
     case HF_LEASE_ACTIVE:
@@ -65,7 +60,7 @@ uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms)
 {
     struct hf_cluster *c = ctx;
 
-    return hf_silence_clock(&c->silence, &c->lease, hf_cluster_now_ms(), mono_ms);
+    return hf_silence_clock(&c->silence, &c->lease, hf_clock_boot_ms(), mono_ms);
 }
 
 static bool is_begun(const struct hf_cluster *c)
@@ -81,7 +76,7 @@ static bool may_send(void *ctx)
 {
     const struct hf_cluster *c = ctx;
 
-    return hf_lease_is_valid(&c->lease, hf_cluster_now_ms());
+    return hf_lease_is_valid(&c->lease, hf_clock_boot_ms());
 }
 
 static void take_addresses(struct hf_cluster *c)
@@ -117,7 +112,7 @@ static void watch_gate(struct hf_cluster *c, uint64_t now)
 
 static void load(struct hf_cluster *c)
 {
-    c->retry_ms = hf_term_load(c->daemon, &c->row) < 0 ? hf_cluster_now_ms() + RELOAD_MS : 0;
+    c->retry_ms = hf_term_load(c->daemon, &c->row) < 0 ? hf_clock_boot_ms() + RELOAD_MS : 0;
 }
 
 static void begin_term(struct hf_cluster *c, uint64_t now)
@@ -142,7 +137,7 @@ static void begin_term(struct hf_cluster *c, uint64_t now)
 
 void hf_cluster_not_loaded(struct hf_cluster *c, int status, const char *reason)
 {
-    uint64_t now = hf_cluster_now_ms();
+    uint64_t now = hf_clock_boot_ms();
 
     if (status == HF_EFORMAT || status == HF_EVERSION) {
         hf_log(HF_LOG_ERROR, "cannot load the store", HF_STR("reason", reason));
@@ -161,7 +156,7 @@ void hf_cluster_not_loaded(struct hf_cluster *c, int status, const char *reason)
 void hf_cluster_serving(struct hf_cluster *c)
 {
     c->served = true;
-    c->view.last_take_ms = hf_cluster_now_ms() - c->began_ms;
+    c->view.last_take_ms = hf_clock_boot_ms() - c->began_ms;
     hf_log(HF_LOG_INFO, "serving", HF_STR("service", c->config->service),
            HF_UINT("took_ms", c->view.last_take_ms));
     hf_daemon_tell_role(c->daemon);
@@ -204,12 +199,12 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
     case HF_ADDRESSES_FAILED:
         hf_log(HF_LOG_ERROR, "cannot bring the service's addresses up: leaving it to another node",
                HF_STR("hook", c->config->cluster_hook), HF_STR("reason", hf_strerror(error)));
-        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_cluster_now_ms());
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_clock_boot_ms());
         break;
     case HF_ADDRESSES_DOWN:
         c->addresses_taken = false;
         /* A renewal that ended a moment too late for the runner left no gap that is seen here. */
-        if (is_begun(c) && hf_lease_is_valid(&c->lease, hf_cluster_now_ms()))
+        if (is_begun(c) && hf_lease_is_valid(&c->lease, hf_clock_boot_ms()))
             take_addresses(c);
         if (error < 0)
             hf_log(HF_LOG_WARN, "the service's addresses are down, but the hook failed",
@@ -352,7 +347,7 @@ static bool is_time_to_look(struct hf_cluster *c, uint64_t now)
 /* After anything that may have changed the state, and when time has passed. */
 void hf_cluster_carry_on(struct hf_cluster *c)
 {
-    uint64_t now = hf_cluster_now_ms();
+    uint64_t now = hf_clock_boot_ms();
     enum hf_lease_action action;
 
     watch_gate(c, now);
@@ -372,12 +367,12 @@ void hf_cluster_carry_on(struct hf_cluster *c)
 
 bool hf_cluster_may_commit(const struct hf_cluster *c)
 {
-    return !c->calling && hf_lease_may_commit(&c->lease, hf_cluster_now_ms());
+    return !c->calling && hf_lease_may_commit(&c->lease, hf_clock_boot_ms());
 }
 
 void hf_cluster_batch_begins(struct hf_cluster *c)
 {
-    (void)hf_lease_begin(&c->lease, HF_LEASE_COMMIT, hf_cluster_now_ms());
+    (void)hf_lease_begin(&c->lease, HF_LEASE_COMMIT, hf_clock_boot_ms());
 }
 
 static void transaction_ended(struct hf_cluster *c, int status, bool row_found,
@@ -391,7 +386,7 @@ static void transaction_ended(struct hf_cluster *c, int status, bool row_found,
         c->row = *row;
     uv_update_time(c->loop);
     (void)hf_cluster_core_ms(c, uv_now(c->loop)); /* a silence that this ends is noticed */
-    hf_lease_end(&c->lease, hf_cluster_now_ms(), result, row_found ? row : NULL);
+    hf_lease_end(&c->lease, hf_clock_boot_ms(), result, row_found ? row : NULL);
     if (c->addresses && hf_lease_valid_until(&c->lease) > 0)
         hf_addresses_renew(c->addresses, hf_lease_valid_until(&c->lease));
 }
@@ -411,7 +406,7 @@ static void note_view(struct hf_cluster *c)
     view->taken_at_ms = c->call.taken_at_ms;
     memcpy(view->nodes, c->call.nodes, sizeof(view->nodes));
     view->n_nodes = c->call.n_nodes;
-    view->looked_ms = hf_cluster_now_ms();
+    view->looked_ms = hf_clock_boot_ms();
     c->tried_look_ms = view->looked_ms;
 }
 
@@ -435,7 +430,7 @@ void hf_cluster_take(struct hf_cluster *c)
 
 void hf_cluster_release(struct hf_cluster *c)
 {
-    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
+    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_clock_boot_ms());
     hf_cluster_carry_on(c);
 }
 
@@ -451,7 +446,7 @@ int hf_cluster_move(struct hf_cluster *c)
     }
     if (!other)
         return HF_ENOENT;
-    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_cluster_now_ms());
+    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TAKEN, hf_clock_boot_ms());
     hf_cluster_carry_on(c);
     return 0;
 }
@@ -459,7 +454,7 @@ int hf_cluster_move(struct hf_cluster *c)
 void hf_cluster_stop(struct hf_cluster *c)
 {
     c->stopping = true;
-    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
+    hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_clock_boot_ms());
     hf_cluster_carry_on(c);
 }
 
@@ -486,7 +481,7 @@ int hf_cluster_init(struct hf_cluster *c, struct hf_daemon *daemon, uv_loop_t *l
                              .addresses = addresses};
     hf_lease_init(&c->lease, &lease, new_nonce());
     if (!addresses && config->cluster_addresses.n > 0) /* an outside manager says which node */
-        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_cluster_now_ms());
+        hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_clock_boot_ms());
     uv_timer_init(loop, &c->timer);
     c->timer.data = c;
     return addresses ? hf_addresses_attach(addresses, loop, on_addresses, c) : 0;

@@ -64,9 +64,6 @@ struct hf_cluster {
     struct hf_cluster_view view;
 };
 
-/* CLOCK_BOOTTIME, in milliseconds. */
-uint64_t hf_cluster_now_ms(void);
-
 /* What is pointed to outlives the cluster. */
 int hf_cluster_init(struct hf_cluster *cluster, struct hf_daemon *daemon, uv_loop_t *loop,
                     const struct hf_config *config, struct hf_commit_pump *pump,

@@ -1,9 +1,9 @@
 #include "daemon/commit_pump.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "daemon/backup_work.h"
@@ -120,26 +120,18 @@ static void on_committed(uv_async_t *async)
         collect_backup(async->data);
 }
 
-static int64_t wall_ms(void)
-{
-    struct timespec wall;
-
-    clock_gettime(CLOCK_REALTIME, &wall);
-    return (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
-}
-
 int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request)
 {
     if (pump->backup)
         return HF_ELIMIT;
     if (hf_store_can_read_aside(pump->store_config)) {
-        pump->aside = hf_backup_work_start(pump->loop, pump->store_config, wall_ms(),
+        pump->aside = hf_backup_work_start(pump->loop, pump->store_config, hf_clock_wall_ms(),
                                            on_backed_up_aside, pump);
         pump->backup = pump->aside ? request : NULL;
         return pump->aside ? 0 : HF_ENOMEM;
     }
     pump->backup = request;
-    hf_committer_back_up(&pump->committer, wall_ms(), &request->out);
+    hf_committer_back_up(&pump->committer, hf_clock_wall_ms(), &request->out);
     return 0;
 }
 

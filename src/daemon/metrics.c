@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "daemon/term.h"
 
@@ -350,7 +351,7 @@ static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out
 /* HA-11: a service with standbys. */
 static void expose_cluster(const struct hf_cluster *c, struct hf_exposition *out)
 {
-    uint64_t now = hf_cluster_now_ms();
+    uint64_t now = hf_clock_boot_ms();
     uint64_t until = hf_lease_valid_until(&c->lease);
 
     hf_expose_gauge(out, "holdfast_cluster_active", "1 while this node serves the service.",

@@ -1,6 +1,6 @@
 #include "service/service.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 void hf_service_init(struct hf_service *service, struct hf_core *core, uv_loop_t *loop,
                      const struct hf_alloc *alloc)
@@ -29,11 +29,7 @@ void hf_service_read_clock(struct hf_service *service)
 
 void hf_service_read_wall_clock(struct hf_service *service)
 {
-    struct timespec wall;
-
-    clock_gettime(CLOCK_REALTIME, &wall);
-    service->wall_offset_ms =
-        (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000 - (int64_t)uv_now(service->loop);
+    service->wall_offset_ms = hf_clock_wall_ms() - (int64_t)uv_now(service->loop);
     hf_service_read_clock(service);
 }
 

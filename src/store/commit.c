@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -24,18 +25,10 @@ enum {
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S  UINT64_C(1000000000)
 
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 /* Returns 0 when the moment has passed. */
 static uint64_t time_left_ns(uint64_t until_ns)
 {
-    uint64_t now = now_ns();
+    uint64_t now = hf_clock_mono_ns();
 
     return now < until_ns ? until_ns - now : 0;
 }
@@ -146,12 +139,12 @@ static void note_flush(struct hf_committer *c)
 /* A failed flush is repeated by the probes of a store that is down. */
 static void handle_flush(struct hf_committer *c)
 {
-    uint64_t began_ns = now_ns();
+    uint64_t began_ns = hf_clock_mono_ns();
 
     note_flush(c);
     if (note_health(c, hf_store_flush(c->store)))
         c->config.wake(c->config.ctx);
-    c->flush_ns = now_ns() - began_ns;
+    c->flush_ns = hf_clock_mono_ns() - began_ns;
 }
 
 /* With the mutex. */
@@ -171,9 +164,9 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
         result.status = commit_batch(c, batch, give_up_ns, &result.in_doubt);
     if (c->config.leased)
         result.row_found = hf_store_lease_row(c->store, &result.row);
-    result.duration_ns = now_ns() - c->submitted_ns;
+    result.duration_ns = hf_clock_mono_ns() - c->submitted_ns;
     (void)note_health(c, result.status);
-    c->batch_ns = now_ns();
+    c->batch_ns = hf_clock_mono_ns();
 
     pthread_mutex_lock(&c->mutex);
     c->result = result;
@@ -186,7 +179,7 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
 
 static void handle_tidying(struct hf_committer *c)
 {
-    c->batch_ns = now_ns(); /* should it fail, it is tried again after as long a pause */
+    c->batch_ns = hf_clock_mono_ns(); /* should it fail, it is tried again after as long a pause */
     if (note_health(c, hf_store_tidy(c->store)))
         c->config.wake(c->config.ctx);
 }
@@ -275,7 +268,7 @@ static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
 static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pause_ns,
                                             struct other_work *other)
 {
-    uint64_t probe_ns = now_ns() + pause_ns;
+    uint64_t probe_ns = hf_clock_mono_ns() + pause_ns;
     const struct hf_batch *batch;
 
     pthread_mutex_lock(&c->mutex);
@@ -285,7 +278,7 @@ static const struct hf_batch *wait_for_work(struct hf_committer *c, uint64_t pau
 
         if (own_ns == UINT64_MAX)
             pthread_cond_wait(&c->changed, &c->mutex);
-        else if (own_ns <= now_ns() ||
+        else if (own_ns <= hf_clock_mono_ns() ||
                  pthread_cond_timedwait(&c->changed, &c->mutex, &until) == ETIMEDOUT)
             break;
     }
@@ -320,7 +313,7 @@ static void *commit_thread(void *arg)
             return NULL;
         } else if (other.move_failed) {
             handle_failed_move(c);
-        } else if (c->health.up && tidy_due_ns(c) <= now_ns()) {
+        } else if (c->health.up && tidy_due_ns(c) <= hf_clock_mono_ns()) {
             handle_tidying(c);
         } else if (c->health.up) {
             handle_flush(c);
@@ -462,7 +455,7 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
     pthread_mutex_lock(&committer->mutex);
     HF_ASSERT(!committer->batch && !committer->done && !committer->stopping);
     committer->batch = batch;
-    committer->submitted_ns = now_ns();
+    committer->submitted_ns = hf_clock_mono_ns();
     pthread_mutex_unlock(&committer->mutex);
     pthread_cond_signal(&committer->changed); /* signal after unlocking, or the thread would wake
                                                  only to wait for the mutex */
@@ -478,7 +471,7 @@ bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *b
     HF_ASSERT(!committer->batch);
     first = committer->written_ns == 0;
     if (first)
-        committer->written_ns = now_ns();
+        committer->written_ns = hf_clock_mono_ns();
     wake_mover_if_full(committer);
     pthread_mutex_unlock(&committer->mutex);
     if (first)

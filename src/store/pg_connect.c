@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "store/backend.h"
@@ -38,18 +38,10 @@ struct attempt {
     char failures[FAILURES_MAX];
 };
 
-static uint64_t now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 /* When one of n_left must be done, if all of them must be by until_ms. */
 static uint64_t share_until(uint64_t until_ms, unsigned n_left)
 {
-    uint64_t now = now_ms();
+    uint64_t now = hf_clock_mono_ms();
     uint64_t share = until_ms > now ? (until_ms - now) / n_left : 0;
 
     return now + (share > SHARE_MIN_MS ? share : SHARE_MIN_MS);
@@ -97,7 +89,7 @@ static int wait_until(struct hf_pg *pg, short events, uint64_t until_ms)
     uint64_t now;
     int n = 0;
 
-    while ((now = now_ms()) < until_ms) {
+    while ((now = hf_clock_mono_ms()) < until_ms) {
         n = poll(&fd, 1, (int)(until_ms - now));
         if (n > 0)
             return 0;
@@ -214,7 +206,7 @@ static int connect_any(struct attempt *a)
     for (unsigned i = 0; i < count && rv < 0; i++) {
         unsigned which = (a->pg->last_host + i) % count;
         uint64_t until_ms = share_until(a->until_ms, count - i);
-        uint64_t bound_ms = now_ms() + a->hosts.connect_timeout_ms;
+        uint64_t bound_ms = hf_clock_mono_ms() + a->hosts.connect_timeout_ms;
 
         if (a->hosts.connect_timeout_ms > 0 && bound_ms < until_ms)
             until_ms = bound_ms;
@@ -227,7 +219,8 @@ static int connect_any(struct attempt *a)
 
 int hf_pg_connect(struct hf_pg *pg)
 {
-    struct attempt a = {.pg = pg, .until_ms = now_ms() + pg->timeout_ms, .silent_only = true};
+    struct attempt a = {
+        .pg = pg, .until_ms = hf_clock_mono_ms() + pg->timeout_ms, .silent_only = true};
     int rv;
 
     HF_ASSERT(!pg->conn);

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hex.h"
 #include "store/backend.h"
@@ -14,14 +14,6 @@ enum {
     WORTH_IT = 16,   /* changes: fewer are as cheap in the tables */
     PATIENCE_MS = 1000,
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 void hf_pg_journal_init(struct hf_pg_journal *journal, const struct hf_alloc *alloc)
 {
@@ -56,7 +48,7 @@ bool hf_pg_journal_wants(const struct hf_pg_journal *journal, const struct hf_ba
     if (parts_of(batch) > SLOTS - (journal->written - journal->folded))
         return false;
     if (hf_pg_journal_is_empty(journal) ? batch->n_ops < WORTH_IT
-                                        : now_ms() - journal->since_ms >= PATIENCE_MS)
+                                        : hf_clock_mono_ms() - journal->since_ms >= PATIENCE_MS)
         return false;
     return !has_server(batch);
 }
@@ -80,7 +72,7 @@ int hf_pg_journal_note_written(struct hf_pg_journal *journal, const struct hf_ba
 {
     journal->written += parts_of(batch);
     if (hf_pg_journal_is_empty(journal))
-        journal->since_ms = now_ms();
+        journal->since_ms = hf_clock_mono_ms();
     return hf_batch_append(&journal->pending, batch);
 }
 
@@ -152,7 +144,7 @@ int hf_pg_journal_read(struct hf_pg_journal *journal, struct hf_pg *pg)
         rv = hf_batch_append_encoded(&journal->pending, hf_buf_view(&joined));
     hf_buf_free(&joined);
     PQclear(result);
-    journal->since_ms = now_ms();
+    journal->since_ms = hf_clock_mono_ms();
     if (rv == HF_ENOMEM)
         return hf_store_fail(pg->store, rv, "out of memory");
     return rv < 0 ? fail_damaged(pg) : 0;

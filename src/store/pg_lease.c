@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/log.h"
@@ -19,14 +19,6 @@ enum {
     LOOK_MS = 2000, /* between two looks of the owner at the other nodes */
     NUMBER_MAX = 24,
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_BOOTTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* Numbers are unsigned here and bigint there, bit for bit. */
 static const char *number(char text[NUMBER_MAX], uint64_t value)
@@ -210,7 +202,7 @@ static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
 
     if (rv < 0)
         return rv;
-    session->seen_ms = now_ms();
+    session->seen_ms = hf_clock_boot_ms();
     if (session->pg.warned) {
         rv = hf_pg_fail_unreplicated(&session->pg);
     } else if (PQntuples(result) == 0) {
@@ -412,7 +404,7 @@ static void look_around(struct hf_pg_session *session, struct hf_store_lease_cal
     struct hf_lease_row row = session->row;
 
     call->n_nodes = 0;
-    if (now_ms() - session->seen_ms >= LOOK_MS && look(session, call) < 0)
+    if (hf_clock_boot_ms() - session->seen_ms >= LOOK_MS && look(session, call) < 0)
         call->n_nodes = 0;
     session->row = row;
     session->row_found = true;

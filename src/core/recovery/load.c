@@ -75,7 +75,7 @@ static int load_client(struct hf_core *core, struct hf_bytes bytes)
     known = find_known(core, &record);
     if (known)
         return refuse(core, HF_EEXIST, HF_RECORD_CLIENT, record.id, HF_RECORD_CLIENT, known->id);
-    rv = note_epoch(core, record.id >> 40);
+    rv = note_epoch(core, hf_record_epoch_of(record.id));
     if (rv < 0)
         return rv;
     client = hf_client_new(core, &record, NULL);
@@ -106,7 +106,7 @@ int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record)
     struct hf_file *file;
     int rv;
 
-    if (record->id == 0 || note_epoch(core, record->id >> 40) < 0)
+    if (record->id == 0 || note_epoch(core, hf_record_epoch_of(record->id)) < 0)
         return HF_EFORMAT;
     if (!core->config.durable_locks) /* recorded when locks were durable */
         return hf_batch_delete(&core->recovery->obsolete, HF_RECORD_LOCK, record->id);

@@ -152,31 +152,47 @@ static void remember_told(struct hf_core *core, struct hf_now now, struct hf_cli
         hf_txn_commit(&txn);
 }
 
-static void notice_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                        enum hf_call_outcome outcome)
+/* Only a notice of our restart has a status: operators see it. */
+static void set_status(struct hf_client *client, const struct hf_outcall *outcall,
+                       enum hf_notice_status status)
 {
-    struct hf_client *client = hf_container_of(outcall, struct hf_client, notice);
+    if (outcall == &client->notice)
+        client->notice_status = status;
+}
+
+/* A notice of either kind was delivered, or an attempt failed. */
+static void call_done(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                      struct hf_outcall *outcall, enum hf_call_outcome outcome)
+{
+    bool is_ours = outcall == &client->notice;
 
     if (outcome != HF_CALL_FAILED) {
         core->counters.notices_delivered++;
         client->confirmed = true;
-        client->notice_status = HF_NOTICE_DELIVERED;
+        set_status(client, outcall, HF_NOTICE_DELIVERED);
         log_result(core, now, HF_EVENT_NOTICE_DELIVERED, client, outcall);
-        remember_told(core, now, client);
+        if (is_ours)
+            remember_told(core, now, client);
         end(core, now, client, outcall);
         return;
     }
     core->counters.notices_failed++;
-    client->notice_status = HF_NOTICE_FAILING;
+    set_status(client, outcall, HF_NOTICE_FAILING);
     log_result(core, now, HF_EVENT_NOTICE_FAILED, client, outcall);
-    if (outcall->tried && outcall->attempts == core->config.call_attempts)
+    if (is_ours && outcall->tried && outcall->attempts == core->config.call_attempts)
         hf_client_unreachable(core, now, client); /* NOT-03 */
     if (try_again(core, now, outcall))
         return;
-    client->notice_status = HF_NOTICE_GIVEN_UP;
+    set_status(client, outcall, HF_NOTICE_GIVEN_UP);
     log_result(core, now, HF_EVENT_NOTICE_GIVEN_UP, client, outcall);
     end(core, now, client, outcall);
     expire(core, now, client);
+}
+
+static void notice_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
+                        enum hf_call_outcome outcome)
+{
+    call_done(core, now, hf_container_of(outcall, struct hf_client, notice), outcall, outcome);
 }
 
 static const struct hf_outcall_ops notice_ops = {HF_OUTCALL_NOTICES, notice_start, notice_done,
@@ -197,22 +213,7 @@ static void status_start(struct hf_core *core, struct hf_now now, struct hf_outc
 static void status_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                         enum hf_call_outcome outcome)
 {
-    struct hf_client *client = hf_container_of(outcall, struct hf_client, status_call);
-
-    if (outcome != HF_CALL_FAILED) {
-        core->counters.notices_delivered++;
-        client->confirmed = true;
-        log_result(core, now, HF_EVENT_NOTICE_DELIVERED, client, outcall);
-        end(core, now, client, outcall);
-        return;
-    }
-    core->counters.notices_failed++;
-    log_result(core, now, HF_EVENT_NOTICE_FAILED, client, outcall);
-    if (try_again(core, now, outcall))
-        return;
-    log_result(core, now, HF_EVENT_NOTICE_GIVEN_UP, client, outcall);
-    end(core, now, client, outcall);
-    expire(core, now, client);
+    call_done(core, now, hf_container_of(outcall, struct hf_client, status_call), outcall, outcome);
 }
 
 static const struct hf_outcall_ops status_ops = {HF_OUTCALL_NOTICES, status_start, status_done,

@@ -107,7 +107,7 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
         .last = lock->node.last,
         .exclusive = lock->exclusive,
         .acquired_at_ms = lock->acquired_at_ms,
-        .epoch = lock->id >> 40, /* hf_record_first_id() */
+        .epoch = hf_record_epoch_of(lock->id),
     };
 }
 
