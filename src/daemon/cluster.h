@@ -64,7 +64,7 @@ struct hf_cluster {
     struct hf_cluster_view view;
 };
 
-/* What is pointed to outlives the cluster. */
+/* All that the arguments point to outlives the cluster. */
 int hf_cluster_init(struct hf_cluster *cluster, struct hf_daemon *daemon, uv_loop_t *loop,
                     const struct hf_config *config, struct hf_commit_pump *pump,
                     struct hf_addresses *addresses);

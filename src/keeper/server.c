@@ -343,7 +343,7 @@ static int sooner(int a, int b)
     return b < 0 || a < b ? a : b;
 }
 
-/* What is due by the clock; returns how long the loop may sleep. */
+/* Does the work that is due by now; returns how long the loop may sleep. */
 static int step(struct hf_keeper_server *server)
 {
     struct hf_keeper *keeper = server->keeper;

@@ -98,7 +98,7 @@ struct callbacks {
     uint64_t before; /* nlm->begun; 0: no callbacks at all */
 };
 
-/* Likewise, and not before the last of these callbacks is over. */
+/* Answers when the records are durable and the last of these callbacks is over. */
 void answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
                             const struct hf_answer *core_answer, const struct callbacks *awaited);
 void answers_init(struct hf_nlm *nlm);

@@ -114,7 +114,8 @@ static inline void hf_service_batch_done(struct hf_service *service, uint64_t se
     hf_core_batch_done(service->core, hf_service_now(service), seq, error);
     service->batch_done_ns = uv_hrtime();
     if (error < 0) {
-        /* What is durable is promised, also where the kernel has not released yet. */
+        /* A durable change is answered as made, even if the kernel has not released its claim yet.
+         */
         hf_commit_waiters_reached(&service->waiters, hf_core_durable(service->core));
         hf_commit_waiters_failed(&service->waiters);
         return;

@@ -1,5 +1,5 @@
 -- Every commit of a service with standbys makes a new version of the row. While a transaction anywhere in the database keeps a snapshot
--- (a dump of hours), PostgreSQL keeps all versions, and whoever reads the row walks over them. So the newest version must be found
+-- (a dump of hours), PostgreSQL keeps all versions, and each reader of the row walks over them. So the newest version must be found
 -- first: pulse grows with the row, but not with each commit, and its index is read from the end. The index has an entry for each
 -- pulse, and 63 of 64 updates stay in their page (HOT), so without such a snapshot the table stays small as before.
 --
