@@ -174,6 +174,7 @@ const uint64_t sim_known_seeds[] = {
     700207892,    /* a LOCK of the new life during the release of the old one */
     19106, 21486, /* a delayed LOCK of a former life */
     12778,        /* one that comes after the first LOCK of the life that followed it */
+    80028204,     /* a LOCK of a new life counts as a repeat in strict grace */
     2575,         /* an upgrade that waits beyond a limit holds up an UNLOCK */
     80004048, /* a client that refuses is called as fast as it answers while the store is down */
     747,      /* a grant over a lock that was to be reclaimed, refused when grace was over */

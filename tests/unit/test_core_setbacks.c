@@ -415,6 +415,29 @@ static void an_upgrade_that_waits_holds_up_no_unlock(void **state)
 }
 
 /*
+ * SEC-04, GRC-01: a LOCK in strict grace is granted if it repeats one of before our restart. The
+ * client restarted since, and its notice is being verified: the first process of its new life is
+ * the same owner, and its LOCK, which tells no state number, repeats nothing. If it were granted,
+ * the notice would take it.
+ */
+static void a_new_life_repeats_nothing_in_strict_grace(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer peer = world_peer(w, 1);
+
+    assert_int_equal(LOCK(w, .len = 10, .state = 5), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 90, .len = 10), GRANTED);
+    w->config.verify_notices = true;
+    world_restart(w);
+    assert_int_equal(LOCK(w, .len = 10), GRANTED); /* a repeat: the client has not restarted */
+    hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false);
+    world_step(w);
+    assert_int_equal(LOCK(w, .len = 10), HF_STAT_DENIED_GRACE_PERIOD);
+    world_called(w, world_call_of(w, HF_CALL_STAT).id, HF_CALL_FAILED);
+    assert_int_equal(LOCK(w, .len = 10), HF_STAT_DENIED_GRACE_PERIOD);
+}
+
+/*
  * SEC-04: what a client gets while its crash notice is verified stays. Forged LOCKs in the name of
  * the client, each with another state number and all of them denied, must not use up its lives, or
  * the notice would take what came after it as well.
@@ -462,6 +485,7 @@ int main(void)
         T(an_upgrade_at_the_limit_waits),
         T(an_upgrade_waits_whatever_limit_on_locks_is_reached),
         T(an_upgrade_that_waits_holds_up_no_unlock),
+        T(a_new_life_repeats_nothing_in_strict_grace),
         T(forged_states_do_not_use_up_lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

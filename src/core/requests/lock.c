@@ -238,10 +238,23 @@ static bool denied_to_stranger(const struct hf_core *core, const struct hf_lock_
     return blocker != NULL;
 }
 
+/* A former life of the client has some of the range, which its crash notice will take. */
+static bool is_of_former_life(const struct hf_core *core, const struct hf_file *file,
+                              const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->life < want->life)
+            return true;
+    }
+    return false;
+}
+
 /*
  * New locks are refused (GRC-01). But a client whose LOCK was granted just before our restart, and
  * whose answer was lost, repeats it without the reclaim flag. If the owner holds exactly that lock,
- * the request counts as its reclaim.
+ * and has held it since the client started, the request counts as its reclaim.
  */
 static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
                                         const struct hf_peer *peer, const struct hf_lock_args *args,
@@ -255,7 +268,8 @@ static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
         return answer;
     struct hf_want want = {s.owner,         range->first, range->last,
                            args->exclusive, true,         s.client->lives.now};
-    if (hf_table_covers(core, s.file, &want, true) && !carries_other_state(s.client, args->state))
+    if (hf_table_covers(core, s.file, &want, true) && !carries_other_state(s.client, args->state) &&
+        !is_of_former_life(core, s.file, &want))
         answer = hf_reclaim(core, now, s.file, &want);
     hf_subject_put(core, now, &s);
     return answer;
