@@ -164,14 +164,15 @@ static enum hf_call_outcome outcome_of(const struct sim_call_out *out, enum hf_s
 }
 
 /* The last attempt of a callback or probe failed: the host is silent, and waits no longer. Probes
- * that failed cut a GRANTED short, so any failed one may be its last while probes fail. */
+ * that failed, and another GRANTED that was given up, cut a GRANTED short, so any failed one may be
+ * its last then. */
 static void note_failed(struct sim_world *world, const struct sim_call_out *out)
 {
     bool last = out->attempt >= world->call_attempts;
 
     if (out->host >= SIM_HOSTS || (out->kind != HF_CALL_GRANTED && out->kind != HF_CALL_PROBE))
         return;
-    if (out->kind == HF_CALL_PROBE)
+    if (out->kind == HF_CALL_PROBE || last)
         world->model.probe_failed[out->host] = true;
     if (out->kind == HF_CALL_GRANTED && !last && world->model.probe_failed[out->host])
         sim_excuse(world, SIM_EXCUSE_SILENT_EARLY);

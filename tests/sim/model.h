@@ -94,7 +94,7 @@ struct sim_model {
         int32_t recorded; /* the state that the server knew */
     } notice[SIM_HOSTS];
     int32_t releasing[SIM_HOSTS]; /* the state in the last notice that was believed at once */
-    bool probe_failed[SIM_HOSTS]; /* the latest attempt of a probe did */
+    bool probe_failed[SIM_HOSTS]; /* the latest probe did, or a callback was given up */
     bool silent[SIM_HOSTS]; /* all attempts of a callback or probe failed: it waits no longer */
     struct sim_range refused_range[SIM_OWNERS];
     uint8_t refused_had[SIM_OWNERS][SIM_CELLS]; /* ... and what was held before that stays */
