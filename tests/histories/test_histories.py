@@ -25,18 +25,20 @@ SHORT = {"longest_s": 1.0, "pause_s": 0.2}  # of faults, so that a short run has
 
 
 def play(config, seconds, seed, **options):
-    """One round, checked. A history with too much at a time to decide is played again with another seed."""
+    """One round, checked. A history with too much at a time to decide is played again with another seed, and one in which
+    hardly anything happened, because the machine is busy, for twice as long."""
     for attempt in range(TRIES):
         with World(config, f"{seed}-{attempt}", **options) as world:
             verdict = world.play(seconds).judge()
         faults = ", ".join(f"{n} x {kind}" for kind, n in sorted(verdict.faults.items())) or "no faults"
         tap.note(f"{config}, seed {seed}-{attempt}: {verdict.operations} operations, {faults}; {verdict.said.splitlines()[-1][2:]}")
-        if verdict.status != UNDECIDED:
-            assert verdict.status == LINEARIZABLE, verdict.said
-            assert verdict.operations >= FEWEST, "hardly anything happened"
+        assert verdict.status in (LINEARIZABLE, UNDECIDED), verdict.said
+        if verdict.operations < FEWEST:
+            seconds *= 2
+        elif verdict.status == LINEARIZABLE:
             assert not options.get("pause_s") or set(verdict.faults) & {"kill_node", "kill_owner"}, "the daemon was never killed"
             return
-    raise AssertionError(f"{config}: none of {TRIES} histories could be decided")
+    raise AssertionError(f"{config}: none of {TRIES} histories had {FEWEST} operations and could be decided")
 
 
 @tap.test
