@@ -342,6 +342,32 @@ static void a_restart_corrects_the_difference(void **state)
     assert_true(hf_core_claims_ready(w->core));
 }
 
+/*
+ * COH-13: while the keeper is away, reclaims are not answered. Grace does not end before their
+ * clients have been heard: else another client would get what they still ask for.
+ */
+static void grace_waits_for_the_keeper(void **state)
+{
+    struct world *w = *state;
+
+    w->config.grace_ms = 1000;
+    assert_int_equal(LOCKED(w, .len = 10), GRANTED);
+    world_restart(w);
+    for (unsigned i = 0; i < 3; i++)
+        world_later(w, 1000);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    hf_core_claims_begin(w->core, w->now);
+    flush(w);
+    answer(w);
+    flush(w);
+    assert_true(hf_core_claims_ready(w->core));
+    world_later(w, 1000);
+    assert_true(world_status(w).grace_active); /* the whole period, from now */
+    world_later(w, 1000);
+    assert_false(world_status(w).grace_active);
+}
+
 /* COH-14: what the kernel cannot hold is refused, or granted if the configuration says so. */
 static void what_cannot_be_mirrored_is_refused_or_counted(void **state)
 {
@@ -394,6 +420,7 @@ int main(void)
         COHERENT(a_keeper_that_died_costs_what_others_took),
         COHERENT(waiters_go_on_when_the_keeper_is_back),
         COHERENT(a_restart_corrects_the_difference),
+        COHERENT(grace_waits_for_the_keeper),
         COHERENT(what_cannot_be_mirrored_is_refused_or_counted),
         COHERENT(ranges_of_a_file_are_limited),
     };

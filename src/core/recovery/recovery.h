@@ -21,6 +21,7 @@ struct hf_want;
 struct hf_grace {
     bool active;
     uint64_t end_ms;
+    bool unheard;         /* it ran out while reclaims were left unanswered for lack of a keeper */
     uint64_t reclaimed;   /* locks, each once */
     uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
 };
