@@ -16,17 +16,18 @@ for row in json.load(sys.stdin):
 _holdfastctl()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-    local commands="status clients locks waiters why grace losses release notify check doctor cluster page backup"
-    local options="--socket --url --token-file --json --wide --watch --yes --client --file --share --owner --lock --limit --help --version"
+    local commands="status clients locks waiters why exports grace losses history release notify check doctor cluster page backup"
+    local options="--socket --url --token-file --json --wide --watch --yes --client --file --share --owner --lock --limit --at --since --until --help --version"
 
     COMPREPLY=()
     case $prev in
     --socket | --token-file | backup) compopt -o default ;;
-    --url | --share | --owner | --limit) ;;
+    --url | --share | --owner | --limit | --at | --since | --until) ;;
     --client | check | notify | why) _holdfastctl_ask clients name ;;
     --lock) _holdfastctl_ask locks id ;;
     --file) _holdfastctl_ask locks path file ;;
-    grace) COMPREPLY=($(compgen -W "end" -- "$cur")) ;;
+    grace) COMPREPLY=($(compgen -W "end hold" -- "$cur")) ;;
+    exports) COMPREPLY=($(compgen -W "release take-back" -- "$cur")) ;;
     losses) COMPREPLY=($(compgen -W "ack" -- "$cur")) ;;
     *)
         if [[ $cur == -* ]]; then

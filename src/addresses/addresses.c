@@ -21,7 +21,7 @@ struct hf_addresses {
     uint32_t take; /* the number of the last take or drop; answers to earlier ones are old */
 };
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 /* The runner keeps the standard files, for the log and the hook's own messages, and its own. */
 static void run(struct hf_addresses_config config, struct hf_runner_files *files)

@@ -69,7 +69,7 @@ enum hf_addresses_event {
                             again after the host had lost one */
     HF_ADDRESSES_FAILED, /* the hook could not take them, or they do not stay; DOWN follows */
     HF_ADDRESSES_DOWN,   /* the host has none of them: as asked, by itself, or at the start; no take
-                            is under way */
+                            is in flight */
     HF_ADDRESSES_GONE,   /* the runner has ended, though it must not: the daemon must end, too. What
                             was up may still be */
 };
@@ -89,7 +89,7 @@ int hf_addresses_start(const struct hf_addresses_config *config, struct hf_addre
 /* Reports events on this loop from now on, until hf_addresses_detach(). */
 int hf_addresses_attach(struct hf_addresses *addresses, uv_loop_t *loop, hf_addresses_cb *report,
                         void *ctx);
-/* Between two lives of the daemon: the runner goes on. Events wait for the next attachment. */
+/* Between two terms of the daemon: the runner goes on. Events wait for the next attachment. */
 void hf_addresses_detach(struct hf_addresses *addresses);
 
 /*

@@ -111,7 +111,7 @@ static void order(struct runner *r, const struct hf_addresses_request *request)
     }
 }
 
-/* Its process is what counts: a copy of its socket may be in another one. */
+/* The daemon's process has ended. Its socket may still be open: another process may have a copy. */
 static void daemon_ended(struct runner *r)
 {
     if (r->socket >= 0)

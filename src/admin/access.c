@@ -65,11 +65,11 @@ static enum access shown_level(const struct request *request)
 
     if (!given)
         return ACCESS_NONE;
-    if (admin->token[0] && token_matches(admin->token, given))
+    if (admin->token[0] && hf_token_matches(admin->token, given))
         return ACCESS_CHANGE;
-    if (admin->read_token[0] && token_matches(admin->read_token, given))
+    if (admin->read_token[0] && hf_token_matches(admin->read_token, given))
         return ACCESS_FILES;
-    return sessions_level(&admin->sessions, given, uv_now(admin->config.loop));
+    return hf_sessions_level(&admin->sessions, given, uv_now(admin->config.loop));
 }
 
 static bool is_trusted_user(const struct request *request)
@@ -80,7 +80,7 @@ static bool is_trusted_user(const struct request *request)
            (peer.uid == 0 || peer.uid == geteuid());
 }
 
-enum access access_level(const struct request *request)
+enum access hf_admin_access_level(const struct request *request)
 {
     enum access shown = shown_level(request);
     struct hf_addr local;
@@ -90,9 +90,9 @@ enum access access_level(const struct request *request)
     if (shown > ACCESS_READER)
         return shown;
     if (request->listener->local ||
-        host_names_us(header(request, MHD_HTTP_HEADER_HOST),
-                      end_of(socket_of(request), getsockname, &local) ? &local : NULL,
-                      request->admin->config.server_name))
+        hf_host_names_us(header(request, MHD_HTTP_HEADER_HOST),
+                         end_of(socket_of(request), getsockname, &local) ? &local : NULL,
+                         request->admin->config.server_name))
         return ACCESS_READER;
     return ACCESS_NONE;
 }
@@ -133,14 +133,14 @@ static bool refuse(struct request *request, unsigned status, const char *reason,
 {
     char who[WHO_MAX];
 
-    hf_log_limited(HF_LOG_WARN, "operator refused", HF_STR("who", access_who(request, who)),
-                   HF_STR("method", request->method), HF_STR("path", request->path),
-                   HF_STR("reason", reason));
-    *answered = reply_problem(request, status, reason);
+    hf_log_limited(
+        HF_LOG_WARN, "operator refused", HF_STR("who", hf_admin_access_who(request, who)),
+        HF_STR("method", request->method), HF_STR("path", request->path), HF_STR("reason", reason));
+    *answered = hf_admin_reply_problem(request, status, reason);
     return false;
 }
 
-bool access_may(struct request *request, enum access needed, enum MHD_Result *answered)
+bool hf_admin_access_may(struct request *request, enum access needed, enum MHD_Result *answered)
 {
     unsigned status;
     const char *reason = refusal(request, needed, &status);
@@ -148,7 +148,7 @@ bool access_may(struct request *request, enum access needed, enum MHD_Result *an
     return !reason || refuse(request, status, reason, answered);
 }
 
-const char *access_word(const struct request *request, enum access needed)
+const char *hf_admin_access_word(const struct request *request, enum access needed)
 {
     unsigned status;
 
@@ -157,7 +157,7 @@ const char *access_word(const struct request *request, enum access needed)
     return status == MHD_HTTP_UNAUTHORIZED ? "with_token" : "refused";
 }
 
-const char *access_who(const struct request *request, char text[WHO_MAX])
+const char *hf_admin_access_who(const struct request *request, char text[WHO_MAX])
 {
     char address[HF_ADDR_TEXT_MAX];
     struct hf_addr peer;

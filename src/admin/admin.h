@@ -50,6 +50,28 @@ struct hf_admin_backup {
     void (*done)(struct hf_admin_backup *backup, int error);
 };
 
+/*
+ * The directories that the keeper may open files of (COH-07): told one by one, or one of them is
+ * let go or taken back. done is called once, with 0 or an error and, where the keeper gave one, its
+ * reason.
+ */
+enum hf_admin_exports_act {
+    HF_ADMIN_EXPORTS_LIST,
+    HF_ADMIN_EXPORTS_RELEASE,
+    HF_ADMIN_EXPORTS_TAKE_BACK,
+};
+struct hf_admin_export {
+    const char *path;
+    uint64_t files, ranges; /* open and locked below it */
+    bool released;
+};
+struct hf_admin_exports {
+    enum hf_admin_exports_act act;
+    uint64_t closed; /* RELEASE: files */
+    void (*one)(struct hf_admin_exports *exports, const struct hf_admin_export *export);
+    void (*done)(struct hf_admin_exports *exports, int error, const char *reason);
+};
+
 /* Sums since the start, from which the page computes rates and mean latencies. */
 struct hf_admin_totals {
     uint64_t requests;    /* answered, NLM and NSM */
@@ -81,7 +103,7 @@ struct hf_admin_cluster {
     uint64_t seen_ms;              /* ago, when the nodes were looked for */
     uint64_t takeovers, losses, expiries, alarms;
     uint64_t last_take_ms;    /* from taking the lease to the first answer; 0: never */
-    uint64_t last_silence_ms; /* before that, without a beat of the last owner */
+    uint64_t last_silence_ms; /* before that, without a heartbeat of the last owner */
     struct {
         char name[HF_ADMIN_NODE_MAX];
         char version[HF_ADMIN_NODE_MAX];
@@ -100,18 +122,28 @@ struct hf_admin_ops {
     void (*metrics)(void *ctx, struct hf_exposition *out);
 
     /* Whether the client can be called back. HF_ENOENT if its address is not known, HF_ELIMIT if
-     * too many checks are under way, HF_ENOMEM; otherwise check->done is called in a later turn. */
+     * too many checks are in progress, HF_ENOMEM; otherwise check->done is called in a later turn.
+     */
     int (*check)(void *ctx, const struct hf_view_client *client, struct hf_admin_check *check);
 
-    /* Begins a backup, with an initialised out. HF_ELIMIT if one is under way; otherwise done is
+    /* Begins a backup, with an initialised out. HF_ELIMIT if one is in progress; otherwise done is
      * called in a later turn. */
     int (*backup)(void *ctx, struct hf_admin_backup *backup);
+
+    /* For the history: what an operator did, and to what. */
+    void (*did)(void *ctx, const char *what, const char *text);
+
+    /* HF_EUNAVAIL without a keeper, HF_ELIMIT if one is under way, HF_EINVAL; otherwise done is
+     * called in a later turn. The path is not needed any more when this returns. */
+    int (*exports)(void *ctx, struct hf_admin_exports *exports, const char *path);
 
     /* False: the service has no standbys. */
     bool (*cluster)(void *ctx, struct hf_admin_cluster *out);
     /* HF_ENOENT if there is no other node to move to, HF_EDENIED if the service is not here. */
     int (*move)(void *ctx, enum hf_admin_move what);
 };
+
+struct hf_history;
 
 struct hf_admin_config {
     uv_loop_t *loop;
@@ -127,6 +159,7 @@ struct hf_admin_config {
     const char *read_token_file; /* "": no token for readers of file names */
     const char *fh_map;          /* "": none */
     const char *names;           /* a namer's socket; "auto"; "": none */
+    struct hf_history *history;  /* the history that requests search; NULL: none is kept */
 };
 
 struct hf_admin;

@@ -1,4 +1,5 @@
-/* The line protocol of docs/NAMES.md, the side that asks: one answer of a namer, which may lie. */
+/* The line protocol of docs/operating/NAMES.md, the side that asks: one answer of a namer, which
+ * may lie. */
 #ifndef HF_ADMIN_ANSWER_H
 #define HF_ADMIN_ANSWER_H
 

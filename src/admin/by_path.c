@@ -44,7 +44,7 @@ struct by_path {
     struct hf_list handles;
     struct hf_hash_key key;
     int64_t released; /* HF_ENOENT: nothing yet */
-    struct hf_awaited wait;
+    struct hf_ticket wait;
     json_t *granted;
 };
 
@@ -67,7 +67,7 @@ static size_t (*const FETCH[])(const struct hf_core *core, uint64_t *cursor, uin
                                struct hf_bytes fhs[ROWS_AT_ONCE]) = {fetch_locks, fetch_waiters,
                                                                      fetch_shares};
 
-void by_path_free(struct by_path *by_path)
+void hf_admin_by_path_free(struct by_path *by_path)
 {
     if (!by_path)
         return;
@@ -163,7 +163,7 @@ static void look(struct by_path *b, const struct hf_core *core, struct hf_names 
 
 static void release_one(struct by_path *b, struct hf_service *service, const struct handle *handle)
 {
-    struct hf_awaited one = {0}; /* the locks of a file are released at once */
+    struct hf_ticket one = {0}; /* the locks of a file are released at once */
     int64_t n = hf_core_release_file(service->core, hf_service_now(service),
                                      hf_bytes(handle->bytes, handle->len), &one);
 
@@ -190,7 +190,7 @@ static void release_some(struct request *request, struct by_path *b)
         hf_map_remove(&b->known, &handle->node);
         hf_free(&hf_alloc_heap, handle);
     }
-    granted = granted_since(request, mark, json_array_size(b->granted));
+    granted = hf_admin_granted_since(request, mark, json_array_size(b->granted));
     json_array_extend(b->granted, granted);
     json_decref(granted);
 }
@@ -204,15 +204,15 @@ static enum MHD_Result reply(struct request *request, struct by_path *b)
         hf_format(detail, sizeof(detail),
                   "No lock is on a file of that path; but %llu are on files without a known name.",
                   (unsigned long long)b->unnamed);
-        return reply_problem(request, MHD_HTTP_NOT_FOUND, detail);
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, detail);
     }
     if (b->released < 0)
-        return reply_error(request, HF_ENOENT, "There is nothing of that name.");
+        return hf_admin_reply_error(request, HF_ENOENT, "There is nothing of that name.");
     hf_format(request->argument, sizeof(request->argument), "%s", b->filter.quoted);
     request->change = "release file";
     request->released = b->released;
     b->granted = NULL;
-    return reply_when_durable(
+    return hf_admin_reply_when_durable(
         request, b->wait,
         json_pack("{s:I, s:o}", "released", (json_int_t)b->released, "granted", granted));
 }
@@ -230,7 +230,7 @@ static struct by_path *begin(struct request *request)
     b->granted = json_array();
     if (hf_map_init(&b->known, &hf_alloc_heap) < 0 ||
         getrandom(&b->key, sizeof(b->key), 0) != (ssize_t)sizeof(b->key) || !b->granted) {
-        by_path_free(b);
+        hf_admin_by_path_free(b);
         return NULL;
     }
     return b;
@@ -246,18 +246,18 @@ static bool step(struct request *request, struct by_path *b)
         release_some(request, b);
         if (hf_list_empty(&b->handles))
             return false;
-        wait_for_turn(request);
+        hf_admin_wait_for_turn(request);
         return true;
     }
-    if (b->cursor >= b->named_to && ask(b, core, names) && wait_for_names(request))
+    if (b->cursor >= b->named_to && ask(b, core, names) && hf_admin_wait_for_names(request))
         return true;
     look(b, core, names);
-    wait_for_turn(request);
+    hf_admin_wait_for_turn(request);
     return true;
 }
 
 /* Called again after each wait. */
-enum MHD_Result on_delete_path(struct request *request)
+enum MHD_Result hf_admin_on_delete_path(struct request *request)
 {
     const char *path =
         MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "path");
@@ -265,14 +265,15 @@ enum MHD_Result on_delete_path(struct request *request)
     struct by_path *b = request->by_path;
 
     if (!b) {
-        if (!names_are_there(request, &answered))
+        if (!hf_admin_names_are_there(request, &answered))
             return answered;
         b = request->by_path = begin(request);
         if (!b)
             return MHD_NO;
-        if (!path || !filter_set_path(&b->filter, path))
-            return reply_problem(request, MHD_HTTP_BAD_REQUEST,
-                                 "path is the absolute path of a file, of at most 4096 bytes.");
+        if (!path || !hf_filter_set_path(&b->filter, path))
+            return hf_admin_reply_problem(
+                request, MHD_HTTP_BAD_REQUEST,
+                "path is the absolute path of a file, of at most 4096 bytes.");
     }
     if (step(request, b))
         return MHD_YES;

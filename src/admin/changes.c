@@ -12,24 +12,41 @@
 #include "base/log.h"
 #include "base/text.h"
 
+enum { HOLD_MAX_S = 3600 };
+
 enum { WAITERS_AT_ONCE = 64, GRANTED_MAX = 1000 };
 
-void log_change(const struct request *request, bool durable)
+/* The history shows releases lock by lock; this line says who made them. */
+static void note_change(const struct request *request)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    const char *to = request->of_path[0] ? request->of_path : request->argument;
+    char who[WHO_MAX];
+    char text[WHO_MAX + sizeof(request->of_path)];
+
+    hf_format(text, sizeof(text), "%s, by %s", to[0] ? to : "-", hf_admin_access_who(request, who));
+    if (ops->did)
+        ops->did(ops->ctx, request->change, text);
+}
+
+void hf_admin_log_change(const struct request *request, bool durable)
 {
     char who[WHO_MAX];
 
+    if (durable)
+        note_change(request);
     if (durable && request->of_path[0])
-        hf_log(HF_LOG_INFO, "operator", HF_STR("who", access_who(request, who)),
+        hf_log(HF_LOG_INFO, "operator", HF_STR("who", hf_admin_access_who(request, who)),
                HF_STR("does", request->change), HF_STR("to", request->argument),
                HF_STR("path", request->of_path), HF_INT("released", request->released));
     else if (durable)
-        hf_log(HF_LOG_INFO, "operator", HF_STR("who", access_who(request, who)),
+        hf_log(HF_LOG_INFO, "operator", HF_STR("who", hf_admin_access_who(request, who)),
                HF_STR("does", request->change), HF_STR("to", request->argument),
                HF_INT("released", request->released));
     else
-        hf_log(HF_LOG_WARN, "operator's change undone", HF_STR("who", access_who(request, who)),
-               HF_STR("does", request->change), HF_STR("to", request->argument),
-               HF_STR("reason", "the store could not record it"));
+        hf_log(HF_LOG_WARN, "operator's change undone",
+               HF_STR("who", hf_admin_access_who(request, who)), HF_STR("does", request->change),
+               HF_STR("to", request->argument), HF_STR("reason", "the store could not record it"));
 }
 
 /* ---- releases ---- */
@@ -43,7 +60,7 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
     json_t *json = NULL;
 
     hf_buf_init(&buf, &hf_alloc_heap);
-    row_waiter(&writer, context, &row);
+    hf_row_waiter(&writer, context, &row);
     if (!writer.failed)
         json = json_loadb((const char *)hf_buf_view(&buf).data, hf_buf_len(&buf), 0, NULL);
     hf_buf_free(&buf);
@@ -51,10 +68,10 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
 }
 
 /* At most GRANTED_MAX of them with those that were shown before. */
-json_t *granted_since(const struct request *request, uint64_t mark, size_t before)
+json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, size_t before)
 {
     struct hf_service *service = request->admin->config.service;
-    struct row_context context = row_context_of(request);
+    struct row_context context = hf_admin_row_context_of(request);
     struct hf_view_waiter rows[WAITERS_AT_ONCE];
     json_t *granted = json_array();
     size_t n;
@@ -67,27 +84,28 @@ json_t *granted_since(const struct request *request, uint64_t mark, size_t befor
     return granted;
 }
 
-json_t *released_json(const struct request *request)
+json_t *hf_admin_released_json(const struct request *request)
 {
     return json_pack("{s:I, s:o}", "released", (json_int_t)request->released, "granted",
-                     granted_since(request, request->grant_mark, 0));
+                     hf_admin_granted_since(request, request->grant_mark, 0));
 }
 
 /* The outcome of a release in the core: its count or an error, and what to wait for. A large one is
  * made in slices, and most of its grants come later. */
-enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
-                              int64_t released, struct hf_awaited wait)
+enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
+                                       int64_t released, struct hf_ticket wait)
 {
     if (released < 0)
-        return reply_error(request, (int)released, "There is nothing of that name.");
+        return hf_admin_reply_error(request, (int)released, "There is nothing of that name.");
     request->change = change;
     request->released = released;
     request->grant_mark = mark;
-    return reply_when_durable(request, wait, wait.decision == 0 ? released_json(request) : NULL);
+    return hf_admin_reply_when_durable(request, wait,
+                                       wait.decision == 0 ? hf_admin_released_json(request) : NULL);
 }
 
 typedef int64_t (*release_by_id)(struct hf_core *core, struct hf_now now, uint64_t id,
-                                 struct hf_awaited *wait);
+                                 struct hf_ticket *wait);
 
 static enum MHD_Result delete_by_id(struct request *request, const char *change,
                                     release_by_id release)
@@ -95,30 +113,30 @@ static enum MHD_Result delete_by_id(struct request *request, const char *change,
     struct hf_service *service = request->admin->config.service;
     uint64_t mark = hf_core_view_grant_mark(service->core);
     int64_t released = HF_ENOENT;
-    struct hf_awaited wait = {0};
+    struct hf_ticket wait = {0};
     uint64_t id;
 
-    if (parse_id(request->argument, &id))
+    if (hf_admin_parse_id(request->argument, &id))
         released = release(service->core, hf_service_now(service), id, &wait);
-    return reply_release(request, change, mark, released, wait);
+    return hf_admin_reply_release(request, change, mark, released, wait);
 }
 
-enum MHD_Result on_delete_client(struct request *request)
+enum MHD_Result hf_admin_on_delete_client(struct request *request)
 {
     return delete_by_id(request, "release client", hf_core_release_client);
 }
 
-enum MHD_Result on_delete_lock(struct request *request)
+enum MHD_Result hf_admin_on_delete_lock(struct request *request)
 {
     return delete_by_id(request, "release lock", hf_core_release_lock);
 }
 
-enum MHD_Result on_delete_file(struct request *request)
+enum MHD_Result hf_admin_on_delete_file(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
     uint64_t mark = hf_core_view_grant_mark(service->core);
     int64_t released = HF_ENOENT;
-    struct hf_awaited wait = {0};
+    struct hf_ticket wait = {0};
     uint8_t fh[HF_FH_MAX];
     int len = hf_hex_decode(request->argument, strlen(request->argument), fh, sizeof(fh));
     const char *path = NULL;
@@ -129,12 +147,12 @@ enum MHD_Result on_delete_file(struct request *request)
     if (len > 0)
         released = hf_core_release_file(service->core, hf_service_now(service),
                                         hf_bytes(fh, (size_t)len), &wait);
-    return reply_release(request, "release file", mark, released, wait);
+    return hf_admin_reply_release(request, "release file", mark, released, wait);
 }
 
 /* ---- grace, notices, checks ---- */
 
-enum MHD_Result on_end_grace(struct request *request)
+enum MHD_Result hf_admin_on_end_grace(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
     struct hf_now now = hf_service_now(service);
@@ -142,13 +160,42 @@ enum MHD_Result on_end_grace(struct request *request)
 
     hf_core_view_status(service->core, now, &status);
     if (!status.grace_active)
-        return reply_json(request, MHD_HTTP_OK,
-                          json_pack("{s:b, s:i}", "ended", false, "released", 0));
+        return hf_admin_reply_json(request, MHD_HTTP_OK,
+                                   json_pack("{s:b, s:i}", "ended", false, "released", 0));
     request->change = "end grace";
     request->released = (int64_t)status.unreclaimed;
-    return reply_when_durable(
+    return hf_admin_reply_when_durable(
         request, hf_core_grace_end(service->core, now),
         json_pack("{s:b, s:I}", "ended", true, "released", (json_int_t)status.unreclaimed));
+}
+
+static bool seconds_of_body(const struct request *request, uint64_t *out)
+{
+    struct hf_bytes body = hf_buf_view(&request->body);
+    json_t *json = json_loadb((const char *)body.data, body.len, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *seconds = json_object_get(json, "seconds");
+    json_int_t n = json_is_integer(seconds) ? json_integer_value(seconds) : -1;
+
+    json_decref(json);
+    *out = (uint64_t)n;
+    return n >= 0 && n <= HOLD_MAX_S;
+}
+
+/* A neighbour's grace (GRC-04). */
+enum MHD_Result hf_admin_on_hold_grace(struct request *request)
+{
+    struct hf_service *service = request->admin->config.service;
+    uint64_t seconds;
+
+    if (!seconds_of_body(request, &seconds))
+        return hf_admin_reply_problem(request, MHD_HTTP_BAD_REQUEST,
+                                      "The body is {\"seconds\": N}, from 0 (no longer) to 3600.");
+    hf_core_grace_hold(service->core, hf_service_now(service), seconds * 1000);
+    hf_format(request->argument, sizeof(request->argument), "%llu s", (unsigned long long)seconds);
+    request->change = "hold new locks back";
+    hf_admin_log_change(request, true);
+    return hf_admin_reply_json(request, MHD_HTTP_OK,
+                               json_pack("{s:I}", "held_seconds", (json_int_t)seconds));
 }
 
 /* The client named in the body, 0 for all clients; false if the body is not understood. */
@@ -169,42 +216,45 @@ static bool client_of_body(const struct request *request, uint64_t *out)
     }
     if (json_object_get(json, "client")) {
         text = json_string_value(json_object_get(json, "client"));
-        ok = text && parse_id(text, out) && *out != 0;
+        ok = text && hf_admin_parse_id(text, out) && *out != 0;
     }
     json_decref(json);
     return ok;
 }
 
-enum MHD_Result on_notify(struct request *request)
+enum MHD_Result hf_admin_on_notify(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
     uint64_t client;
     int rv;
 
     if (!client_of_body(request, &client))
-        return reply_problem(request, MHD_HTTP_BAD_REQUEST,
-                             "The body is {\"client\": \"ID\"}, or empty for all clients.");
+        return hf_admin_reply_problem(
+            request, MHD_HTTP_BAD_REQUEST,
+            "The body is {\"client\": \"ID\"}, or empty for all clients.");
     rv = hf_core_notify_again(service->core, hf_service_now(service), client);
     if (rv < 0)
-        return reply_error(request, rv, "There is no such client, or no notice to send to it.");
+        return hf_admin_reply_error(request, rv,
+                                    "There is no such client, or no notice to send to it.");
     hf_format(request->argument, sizeof(request->argument), "%llu", (unsigned long long)client);
     request->change = client ? "notify client" : "notify all";
-    log_change(request, true);
-    return reply_json(request, MHD_HTTP_ACCEPTED,
-                      json_pack("{s:o}", "client", client ? value_id(client) : json_null()));
+    hf_admin_log_change(request, true);
+    return hf_admin_reply_json(
+        request, MHD_HTTP_ACCEPTED,
+        json_pack("{s:o}", "client", client ? hf_value_id(client) : json_null()));
 }
 
-enum MHD_Result on_check(struct request *request)
+enum MHD_Result hf_admin_on_check(struct request *request)
 {
     struct hf_view_client client;
     uint64_t id;
 
-    if (!parse_id(request->argument, &id) ||
+    if (!hf_admin_parse_id(request->argument, &id) ||
         hf_core_view_client(request->admin->config.service->core, id, &client) < 0)
-        return reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
     request->change = "check client";
-    log_change(request, true);
-    return reply_when_checked(request, &client);
+    hf_admin_log_change(request, true);
+    return hf_admin_reply_when_checked(request, &client);
 }
 
 static bool address_of_body(const struct request *request, struct hf_addr *out)
@@ -220,25 +270,25 @@ static bool address_of_body(const struct request *request, struct hf_addr *out)
 
 /* For a host that has not locked anything yet: the same path, from the address the kernel chooses.
  */
-enum MHD_Result on_check_address(struct request *request)
+enum MHD_Result hf_admin_on_check_address(struct request *request)
 {
     struct hf_view_client client = {
         .record = {.protocol = HF_PROTOCOL_NLM, .n_addrs = 1},
     };
 
     if (!address_of_body(request, &client.record.addrs[0]))
-        return reply_problem(request, MHD_HTTP_BAD_REQUEST,
-                             "The body is {\"address\": \"ADDRESS\"}, IPv4 or IPv6.");
+        return hf_admin_reply_problem(request, MHD_HTTP_BAD_REQUEST,
+                                      "The body is {\"address\": \"ADDRESS\"}, IPv4 or IPv6.");
     hf_addr_format(&client.record.addrs[0], request->argument);
     request->change = "check address";
-    log_change(request, true);
-    return reply_when_checked(request, &client);
+    hf_admin_log_change(request, true);
+    return hf_admin_reply_when_checked(request, &client);
 }
 
 /* ---- backup ---- */
 
 /* It changes nothing, but contains all there is; so it needs the right to make changes. */
-enum MHD_Result on_backup(struct request *request)
+enum MHD_Result hf_admin_on_backup(struct request *request)
 {
-    return reply_when_backed_up(request);
+    return hf_admin_reply_when_backed_up(request);
 }

@@ -75,7 +75,7 @@ static void on_sweep(uv_timer_t *timer)
         uv_timer_stop(timer);
 }
 
-void connections_init(struct connections *connections, uv_loop_t *loop)
+void hf_connections_init(struct connections *connections, uv_loop_t *loop)
 {
     hf_list_init(&connections->idle);
     hf_list_init(&connections->answered);
@@ -148,8 +148,8 @@ static void closed(struct connections *connections, struct connection *c)
         uv_timer_stop(&connections->sweep);
 }
 
-void connections_notify(void *ctx, struct MHD_Connection *connection, void **socket_context,
-                        enum MHD_ConnectionNotificationCode code)
+void hf_connections_notify(void *ctx, struct MHD_Connection *connection, void **socket_context,
+                           enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         opened(ctx, connection, socket_context);
@@ -157,8 +157,8 @@ void connections_notify(void *ctx, struct MHD_Connection *connection, void **soc
         closed(ctx, *socket_context);
 }
 
-void connections_begin(struct connections *connections, struct MHD_Connection *connection,
-                       bool privileged)
+void hf_connections_begin(struct connections *connections, struct MHD_Connection *connection,
+                          bool privileged)
 {
     struct connection *c = of(connection);
 
@@ -168,7 +168,7 @@ void connections_begin(struct connections *connections, struct MHD_Connection *c
     move(connections, c, &connections->answered);
 }
 
-void connections_moved(struct connections *connections, struct MHD_Connection *connection)
+void hf_connections_moved(struct connections *connections, struct MHD_Connection *connection)
 {
     struct connection *c = of(connection);
 
@@ -176,7 +176,7 @@ void connections_moved(struct connections *connections, struct MHD_Connection *c
         move(connections, c, &connections->answered);
 }
 
-void connections_completed(struct connections *connections, struct MHD_Connection *connection)
+void hf_connections_completed(struct connections *connections, struct MHD_Connection *connection)
 {
     struct connection *c = of(connection);
 

@@ -21,22 +21,22 @@ struct connections {
     struct hf_list idle;     /* without a whole request, the longest first */
     struct hf_list answered; /* the one that has gone longest without progress first */
     unsigned count;
-    uv_timer_t sweep; /* runs while there are any */
+    uv_timer_t sweep; /* runs while there are connections */
 };
 
 /* One handle on the loop: sweep, to be closed by the owner. */
-void connections_init(struct connections *connections, uv_loop_t *loop);
+void hf_connections_init(struct connections *connections, uv_loop_t *loop);
 
 /* For MHD_OPTION_NOTIFY_CONNECTION; ctx is the struct connections. */
-void connections_notify(void *ctx, struct MHD_Connection *connection, void **socket_context,
-                        enum MHD_ConnectionNotificationCode code);
+void hf_connections_notify(void *ctx, struct MHD_Connection *connection, void **socket_context,
+                           enum MHD_ConnectionNotificationCode code);
 
 /* A whole request is there, of a caller that may make changes or not. */
-void connections_begin(struct connections *connections, struct MHD_Connection *connection,
-                       bool privileged);
+void hf_connections_begin(struct connections *connections, struct MHD_Connection *connection,
+                          bool privileged);
 /* A piece of the answer has been taken. */
-void connections_moved(struct connections *connections, struct MHD_Connection *connection);
+void hf_connections_moved(struct connections *connections, struct MHD_Connection *connection);
 /* An answer has been sent. */
-void connections_completed(struct connections *connections, struct MHD_Connection *connection);
+void hf_connections_completed(struct connections *connections, struct MHD_Connection *connection);
 
 #endif

@@ -28,8 +28,8 @@ static bool hex_contains(struct hf_bytes bytes, const char *needle)
     return contains(hf_bytes(hex, bytes.len * 2), needle);
 }
 
-bool filter_client(const struct filter *filter, uint64_t id, struct hf_bytes name,
-                   const struct hf_addr *addr)
+bool hf_filter_client(const struct filter *filter, uint64_t id, struct hf_bytes name,
+                      const struct hf_addr *addr)
 {
     char text[HF_ADDR_TEXT_MAX];
 
@@ -41,7 +41,7 @@ bool filter_client(const struct filter *filter, uint64_t id, struct hf_bytes nam
             contains(hf_bytes_str(hf_addr_format(addr, text)), filter->client));
 }
 
-bool filter_set_path(struct filter *filter, const char *path)
+bool hf_filter_set_path(struct filter *filter, const char *path)
 {
     char bytes[HF_PATH_BYTES_MAX + 1];
 
@@ -63,11 +63,11 @@ static bool is_path(struct filter *filter, struct hf_bytes fh)
            (strcmp(path, filter->quoted) == 0 || strcmp(path, filter->path) == 0);
 }
 
-bool filter_file(struct filter *filter, struct hf_bytes share, struct hf_bytes fh)
+bool hf_filter_file(struct filter *filter, struct hf_bytes export, struct hf_bytes fh)
 {
     const char *path = NULL;
 
-    if (filter->share[0] && !hf_bytes_equal(share, hf_bytes_str(filter->share)))
+    if (filter->export[0] && !hf_bytes_equal(export, hf_bytes_str(filter->export)))
         return false;
     if (filter->any_file)
         return true;
@@ -79,7 +79,7 @@ bool filter_file(struct filter *filter, struct hf_bytes share, struct hf_bytes f
            contains(hf_bytes_str(path), filter->file);
 }
 
-bool filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh)
+bool hf_filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh)
 {
     char text[16];
 

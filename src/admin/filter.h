@@ -1,8 +1,8 @@
 /*
  * Selects rows of a list. A client is named by its id, or by any part of its name or address; a
- * file by any part of its handle in hex or of its path; a share by its name; an owner by its svid,
- * or by any part of its handle, in hex or as text. Letters match without regard to case. A path, on
- * the other hand, is one file's, and must be equal.
+ * file by any part of its handle in hex or of its path; an export by its name; an owner by its
+ * svid, or by any part of its handle, in hex or as text. Letters match without regard to case. A
+ * path, on the other hand, is one file's, and must be equal.
  */
 #ifndef HF_ADMIN_FILTER_H
 #define HF_ADMIN_FILTER_H
@@ -17,7 +17,7 @@ enum { HF_FILTER_TEXT_MAX = 256 };
 struct filter {
     char client[HF_FILTER_TEXT_MAX]; /* each "": any */
     char file[HF_FILTER_TEXT_MAX];
-    char share[HF_FILTER_TEXT_MAX];
+    char export[HF_FILTER_TEXT_MAX];
     char owner[HF_FILTER_TEXT_MAX];
     char status[HF_FILTER_TEXT_MAX]; /* of a notification */
     bool waited;                     /* only locks on files with waiters */
@@ -32,11 +32,11 @@ struct filter {
 };
 
 /* Only the file with this path; false if it is no absolute path, or too long. */
-bool filter_set_path(struct filter *filter, const char *path);
+bool hf_filter_set_path(struct filter *filter, const char *path);
 
-bool filter_client(const struct filter *filter, uint64_t id, struct hf_bytes name,
-                   const struct hf_addr *addr);
-bool filter_file(struct filter *filter, struct hf_bytes share, struct hf_bytes fh);
-bool filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh);
+bool hf_filter_client(const struct filter *filter, uint64_t id, struct hf_bytes name,
+                      const struct hf_addr *addr);
+bool hf_filter_file(struct filter *filter, struct hf_bytes export, struct hf_bytes fh);
+bool hf_filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh);
 
 #endif

@@ -45,7 +45,7 @@ static bool is_server_name(const char *name, const char *server_name)
            (strlen(name) == short_len && strncasecmp(name, server_name, short_len) == 0);
 }
 
-bool host_names_us(const char *host, const struct hf_addr *local, const char *server_name)
+bool hf_host_names_us(const char *host, const struct hf_addr *local, const char *server_name)
 {
     char name[HOST_MAX];
     struct hf_addr addr;

@@ -14,6 +14,6 @@
  * Any other name may belong to a stranger, who can point it at us after a browser has loaded a page
  * from it; the browser then lets that page read our answers (DNS rebinding).
  */
-bool host_names_us(const char *host, const struct hf_addr *local, const char *server_name);
+bool hf_host_names_us(const char *host, const struct hf_addr *local, const char *server_name);
 
 #endif

@@ -16,15 +16,17 @@
 #include "base/text.h"
 
 enum {
-    ROWS_AT_ONCE = 32,
-    ROWS_PER_PIECE = 512,    /* looked at, whether shown or not */
-    SLOTS_PER_PIECE = 16384, /* visited, most of which may be empty */
-    BYTES_PER_PIECE = 24576, /* shown */
-    BLOCK_SIZE = 32768,      /* libmicrohttpd sends at once */
+    ROWS_AT_ONCE = 16,
+    ROWS_PER_PIECE = 96,    /* looked at, whether shown or not */
+    SLOTS_PER_PIECE = 4096, /* visited, most of which may be empty */
+    BYTES_PER_PIECE = 6144, /* shown */
+    SILENT_PIECES = 64,     /* that may follow each other with nothing shown */
+    BLOCK_SIZE = 16384,     /* libmicrohttpd sends at once */
     LIMIT_DEFAULT = 1000,
     LIMIT_MAX = 1000000,
-    NAMES_MS = 2000,         /* that a list waits for names to show */
-    NAMES_PATH_MS = 3600000, /* that it waits to find a path; the namer's silence ends it sooner */
+    NAMES_MS = 2000, /* how long a list waits for names to show */
+    NAMES_PATH_MS =
+        3600000, /* how long it waits to find a path; the namer's silence ends it sooner */
 };
 
 struct kind {
@@ -52,6 +54,7 @@ struct list {
     bool collected;   /* every row was seen */
     bool sorted;      /* and those to be shown are in order */
     uint64_t unnamed; /* of them, as in filter */
+    unsigned silent;  /* pieces that had nothing to show */
     bool opened, any, closed;
 
     struct hf_names_wait wait;
@@ -85,7 +88,7 @@ static bool match_client(struct filter *f, const union row *row)
 {
     const struct hf_view_client *c = &row->client;
 
-    return filter_client(f, c->record.id, c->record.name, row_client_addr(c));
+    return hf_filter_client(f, c->record.id, c->record.name, hf_row_client_addr(c));
 }
 
 static bool match_notification(struct filter *f, const union row *row)
@@ -93,7 +96,7 @@ static bool match_notification(struct filter *f, const union row *row)
     enum hf_notice_status status = row->client.notice;
 
     return status != HF_NOTICE_NONE && match_client(f, row) &&
-           (!f->status[0] || strcmp(f->status, row_notice_name(status)) == 0);
+           (!f->status[0] || strcmp(f->status, hf_row_notice_name(status)) == 0);
 }
 
 static bool match_lock(struct filter *f, const union row *row)
@@ -101,25 +104,25 @@ static bool match_lock(struct filter *f, const union row *row)
     const struct hf_view_lock *l = &row->lock;
 
     return (!f->waited || l->n_waiters > 0) &&
-           filter_client(f, l->record.client_id, l->client_name, &l->client_addr) &&
-           filter_file(f, l->record.share, l->record.fh) &&
-           filter_owner(f, l->record.svid, l->record.oh);
+           hf_filter_client(f, l->record.client_id, l->client_name, &l->client_addr) &&
+           hf_filter_file(f, l->record.export, l->record.fh) &&
+           hf_filter_owner(f, l->record.svid, l->record.oh);
 }
 
 static bool match_waiter(struct filter *f, const union row *row)
 {
     const struct hf_view_waiter *w = &row->waiter;
 
-    return filter_client(f, w->client_id, w->client_name, &w->client_addr) &&
-           filter_file(f, w->share, w->fh) && filter_owner(f, w->svid, w->oh);
+    return hf_filter_client(f, w->client_id, w->client_name, &w->client_addr) &&
+           hf_filter_file(f, w->export, w->fh) && hf_filter_owner(f, w->svid, w->oh);
 }
 
 static bool match_reservation(struct filter *f, const union row *row)
 {
     const struct hf_view_share *s = &row->reservation;
 
-    return filter_client(f, s->client_id, s->client_name, &s->client_addr) &&
-           filter_file(f, s->share, s->fh);
+    return hf_filter_client(f, s->client_id, s->client_name, &s->client_addr) &&
+           hf_filter_file(f, s->export, s->fh);
 }
 
 static struct hf_bytes fh_of_lock(const union row *row)
@@ -211,7 +214,7 @@ static void on_names(struct hf_names_wait *wait)
     struct list *list = hf_container_of(wait, struct list, wait);
 
     MHD_resume_connection(list->connection);
-    listener_kick(list->listener);
+    hf_admin_listener_kick(list->listener);
 }
 
 /*
@@ -312,7 +315,7 @@ static bool collect(struct list *list, const struct row_context *context)
         /* A cursor is a slot number, and stands behind the row that was fetched last. */
         if (fetch(list, &list->cursor, end, 1, &ended) == 1 &&
             list->kind->match(&list->filter, list->rows) &&
-            !sorter_add(&list->sorter, context, list->rows, list->cursor - 1))
+            !hf_sorter_add(&list->sorter, context, list->rows, list->cursor - 1))
             return false;
     }
     list->collected = ended;
@@ -351,7 +354,9 @@ static bool produce(struct list *list)
     struct row_context context = list->context;
     bool ok = true;
 
-    context.wall_ms = hf_service_now(list->admin->config.service).wall_ms;
+    /* What is shown is of now; but ages by which rows are ordered are all of one moment. */
+    if (!list->sorter.column || list->collected)
+        context.wall_ms = hf_service_now(list->admin->config.service).wall_ms;
     if (!list->opened && !open_list(list))
         return false;
     if (!list->sorter.column)
@@ -359,22 +364,24 @@ static bool produce(struct list *list)
     else if (!list->collected)
         ok = collect(list, &context);
     else if (!list->sorted)
-        list->sorted = sorter_order(&list->sorter, ROWS_PER_PIECE);
+        list->sorted = hf_sorter_order(&list->sorter, ROWS_PER_PIECE);
     else
         ok = produce_sorted(list, &context);
-    /* libmicrohttpd must get at least one byte with each piece; JSON allows white space here. */
-    return ok && (hf_buf_len(&list->out) > 0 || put(list, "\n"));
+    /* Now and then something is sent, so that a peer that has gone is noticed; JSON allows white
+     * space here. */
+    return ok &&
+           (hf_buf_len(&list->out) > 0 || ++list->silent % SILENT_PIECES != 0 || put(list, "\n"));
 }
 
-/* The next piece, when it is this list's turn; 0: it waits for that, or for names. */
+/* The next piece, when it is this list's turn; 0: it waits for that, for names, or for the turn
+ * after a piece that had nothing to show. */
 static ssize_t make_piece(struct list *list)
 {
     struct turns *turns = &list->admin->turns;
-    uint64_t start_ns = uv_hrtime();
     ssize_t rv = 1;
 
-    if (!turns_take(turns, &list->turn)) {
-        turns_wait(turns, &list->turn, list->listener, list->connection);
+    if (!hf_admin_turns_take(turns, &list->turn)) {
+        hf_admin_turns_wait(turns, &list->turn, list->listener, list->connection);
         return 0;
     }
     if (must_wait(list)) {
@@ -382,8 +389,10 @@ static ssize_t make_piece(struct list *list)
         rv = 0;
     } else if (!produce(list)) {
         rv = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (hf_buf_len(&list->out) == 0) {
+        hf_admin_turns_wait(turns, &list->turn, list->listener, list->connection);
+        rv = 0;
     }
-    turns_used(turns, start_ns);
     return rv;
 }
 
@@ -393,7 +402,7 @@ static ssize_t read_list(void *ctx, uint64_t position, char *room, size_t max)
     size_t len;
 
     (void)position;
-    connections_moved(&list->listener->connections, list->connection);
+    hf_connections_moved(&list->listener->connections, list->connection);
     if (hf_buf_len(&list->out) == 0) {
         ssize_t made = list->closed ? MHD_CONTENT_READER_END_OF_STREAM : make_piece(list);
 
@@ -410,9 +419,9 @@ static void free_list(void *ctx)
 {
     struct list *list = ctx;
 
-    turns_cancel(&list->turn);
+    hf_admin_turns_cancel(&list->turn);
     hf_names_cancel(&list->wait);
-    sorter_free(&list->sorter);
+    hf_sorter_free(&list->sorter);
     hf_buf_free(&list->out);
     hf_free(&hf_alloc_heap, list);
 }
@@ -440,12 +449,12 @@ static const char *parse_sort(const struct request *request, struct list *list)
 
     if (!sort)
         return text ? "offset is for a sorted list; cursor pages through one that is not." : NULL;
-    if (!sorter_choose(&list->sorter, list->kind->columns, sort))
+    if (!hf_sorter_choose(&list->sorter, list->kind->columns, sort))
         return "sort is the name of a column, with - in front for descending; the description at "
                "/api/v1/openapi.json lists them.";
     if (query(request, "cursor"))
         return "cursor is for a list without sort; offset pages through a sorted one.";
-    if (text && !parse_id(text, &offset))
+    if (text && !hf_admin_parse_id(text, &offset))
         return "offset is a number.";
     if (offset > SORT_ROWS_MAX || list->left > SORT_ROWS_MAX - offset)
         return "offset and limit are at most 10000 together in a sorted list.";
@@ -464,17 +473,18 @@ static const char *parse(const struct request *request, struct list *list)
     const char *path = query(request, "path");
 
     list->left = LIMIT_DEFAULT;
-    if (limit && (!parse_id(limit, &list->left) || list->left == 0 || list->left > LIMIT_MAX))
+    if (limit &&
+        (!hf_admin_parse_id(limit, &list->left) || list->left == 0 || list->left > LIMIT_MAX))
         return "limit is a number from 1 to 1000000.";
-    if (cursor && !parse_id(cursor, &list->cursor))
+    if (cursor && !hf_admin_parse_id(cursor, &list->cursor))
         return "cursor is what the page before named as next.";
     if (!take_text(request, "client", f->client) || !take_text(request, "file", f->file) ||
-        !take_text(request, "share", f->share) || !take_text(request, "owner", f->owner) ||
+        !take_text(request, "share", f->export) || !take_text(request, "owner", f->owner) ||
         !take_text(request, "status", f->status))
         return "A filter has at most 255 bytes.";
     f->waited = waited && strcmp(waited, "true") == 0;
     f->names = request->admin->names;
-    if (path && !filter_set_path(f, path))
+    if (path && !hf_filter_set_path(f, path))
         return "path is the absolute path of a file, of at most 4096 bytes.";
     return parse_sort(request, list);
 }
@@ -495,9 +505,9 @@ static enum MHD_Result reply_list(struct request *request, const struct kind *ki
     const char *wrong;
     struct list *list;
 
-    if (tells_of_files(request) && !access_may(request, ACCESS_FILES, &answered))
+    if (tells_of_files(request) && !hf_admin_access_may(request, ACCESS_FILES, &answered))
         return answered;
-    if (query(request, "path") && !names_are_there(request, &answered))
+    if (query(request, "path") && !hf_admin_names_are_there(request, &answered))
         return answered;
     list = hf_calloc(&hf_alloc_heap, 1, sizeof(*list));
     if (!list)
@@ -506,79 +516,79 @@ static enum MHD_Result reply_list(struct request *request, const struct kind *ki
     list->admin = request->admin;
     list->listener = request->listener;
     list->connection = request->connection;
-    list->context = row_context_of(request);
+    list->context = hf_admin_row_context_of(request);
     hf_list_init(&list->turn.link);
     hf_list_init(&list->wait.link);
     hf_buf_init(&list->out, &hf_alloc_heap);
     wrong = parse(request, list);
     if (wrong) {
         free_list(list);
-        return reply_problem(request, MHD_HTTP_BAD_REQUEST, wrong);
+        return hf_admin_reply_problem(request, MHD_HTTP_BAD_REQUEST, wrong);
     }
     response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_SIZE, read_list, list, free_list);
     if (!response)
         free_list(list);
-    return reply_response(request, MHD_HTTP_OK, "application/json", response);
+    return hf_admin_reply_response(request, MHD_HTTP_OK, "application/json", response);
 }
 
-enum MHD_Result on_clients(struct request *request)
+enum MHD_Result hf_admin_on_clients(struct request *request)
 {
-    static const struct kind CLIENTS = {"clients",  fetch_clients, match_client,
-                                        row_client, SORT_CLIENTS,  NULL};
+    static const struct kind CLIENTS = {"clients",     fetch_clients, match_client,
+                                        hf_row_client, SORT_CLIENTS,  NULL};
 
     return reply_list(request, &CLIENTS);
 }
 
-enum MHD_Result on_locks(struct request *request)
+enum MHD_Result hf_admin_on_locks(struct request *request)
 {
-    static const struct kind LOCKS = {"locks",  fetch_locks, match_lock,
-                                      row_lock, SORT_LOCKS,  fh_of_lock};
+    static const struct kind LOCKS = {"locks",     fetch_locks, match_lock,
+                                      hf_row_lock, SORT_LOCKS,  fh_of_lock};
 
     return reply_list(request, &LOCKS);
 }
 
-enum MHD_Result on_waiters(struct request *request)
+enum MHD_Result hf_admin_on_waiters(struct request *request)
 {
-    static const struct kind WAITERS = {"waiters",  fetch_waiters, match_waiter,
-                                        row_waiter, NULL,          fh_of_waiter};
+    static const struct kind WAITERS = {"waiters",     fetch_waiters, match_waiter,
+                                        hf_row_waiter, NULL,          fh_of_waiter};
 
     return reply_list(request, &WAITERS);
 }
 
-enum MHD_Result on_reservations(struct request *request)
+enum MHD_Result hf_admin_on_reservations(struct request *request)
 {
-    static const struct kind RESERVATIONS = {"reservations",  fetch_shares, match_reservation,
-                                             row_reservation, NULL,         fh_of_reservation};
+    static const struct kind RESERVATIONS = {"reservations",     fetch_shares, match_reservation,
+                                             hf_row_reservation, NULL,         fh_of_reservation};
 
     return reply_list(request, &RESERVATIONS);
 }
 
-enum MHD_Result on_notifications(struct request *request)
+enum MHD_Result hf_admin_on_notifications(struct request *request)
 {
-    static const struct kind NOTIFICATIONS = {"notifications",  fetch_clients, match_notification,
-                                              row_notification, NULL,          NULL};
+    static const struct kind NOTIFICATIONS = {
+        "notifications", fetch_clients, match_notification, hf_row_notification, NULL, NULL};
 
     return reply_list(request, &NOTIFICATIONS);
 }
 
-enum MHD_Result on_client(struct request *request)
+enum MHD_Result hf_admin_on_client(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
-    struct row_context context = row_context_of(request);
+    struct row_context context = hf_admin_row_context_of(request);
     enum MHD_Result rv = MHD_NO;
     struct hf_buf buf;
     struct writer writer = {.out = &buf};
     union row row;
     uint64_t id;
 
-    if (!parse_id(request->argument, &id) ||
+    if (!hf_admin_parse_id(request->argument, &id) ||
         hf_core_view_client(service->core, id, &row.client) < 0)
-        return reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "There is no such client.");
     hf_buf_init(&buf, &hf_alloc_heap);
-    row_client(&writer, &context, &row);
+    hf_row_client(&writer, &context, &row);
     if (!writer.failed)
-        rv = reply_text(request, MHD_HTTP_OK, "application/json", hf_buf_view(&buf));
+        rv = hf_admin_reply_text(request, MHD_HTTP_OK, "application/json", hf_buf_view(&buf));
     hf_buf_free(&buf);
     return rv;
 }

@@ -48,7 +48,7 @@ static json_t *page_address(const struct hf_admin *admin)
     return json_string(text);
 }
 
-enum MHD_Result on_session_begin(struct request *request)
+enum MHD_Result hf_admin_on_session_begin(struct request *request)
 {
     struct hf_admin *admin = request->admin;
     enum access level = wanted_level(request);
@@ -58,26 +58,28 @@ enum MHD_Result on_session_begin(struct request *request)
     const char *id;
 
     if (level == ACCESS_NONE)
-        return reply_problem(request, MHD_HTTP_BAD_REQUEST,
-                             "The body is {\"level\": \"files\"} or {\"level\": \"changes\"}, or "
-                             "empty.");
-    if (!access_may(request, level, &answered))
+        return hf_admin_reply_problem(
+            request, MHD_HTTP_BAD_REQUEST,
+            "The body is {\"level\": \"files\"} or {\"level\": \"changes\"}, or "
+            "empty.");
+    if (!hf_admin_access_may(request, level, &answered))
         return answered;
-    id = sessions_begin(&admin->sessions, level, uv_now(admin->config.loop));
+    id = hf_sessions_begin(&admin->sessions, level, uv_now(admin->config.loop));
     if (!id)
-        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, "There are too many sessions.");
-    hf_log(HF_LOG_INFO, "operator: session", HF_STR("who", access_who(request, who)),
+        return hf_admin_reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                      "There are too many sessions.");
+    hf_log(HF_LOG_INFO, "operator: session", HF_STR("who", hf_admin_access_who(request, who)),
            HF_STR("level", word));
-    return reply_json(request, MHD_HTTP_CREATED,
-                      json_pack("{s:s, s:s, s:i, s:o}", "session", id, "level", word,
-                                "idle_seconds", SESSION_IDLE_MS / 1000, "page",
-                                page_address(admin)));
+    return hf_admin_reply_json(request, MHD_HTTP_CREATED,
+                               json_pack("{s:s, s:s, s:i, s:o}", "session", id, "level", word,
+                                         "idle_seconds", SESSION_IDLE_MS / 1000, "page",
+                                         page_address(admin)));
 }
 
-enum MHD_Result on_session_end(struct request *request)
+enum MHD_Result hf_admin_on_session_end(struct request *request)
 {
-    sessions_end(&request->admin->sessions,
-                 MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
-                                             MHD_HTTP_HEADER_AUTHORIZATION));
-    return reply_json(request, MHD_HTTP_OK, json_pack("{s:b}", "ended", true));
+    hf_sessions_end(&request->admin->sessions,
+                    MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
+                                                MHD_HTTP_HEADER_AUTHORIZATION));
+    return hf_admin_reply_json(request, MHD_HTTP_OK, json_pack("{s:b}", "ended", true));
 }

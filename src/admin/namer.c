@@ -20,7 +20,7 @@ struct namer {
     char socket[108];
     bool automatic;
     bool closing;
-    enum namer_state state;
+    enum hf_namer_state state;
     char reason[NAMER_REASON_MAX];
 
     struct link *link; /* NULL: not connected */
@@ -69,7 +69,7 @@ static void on_silence(uv_timer_t *timer);
 
 static void fail(struct namer *namer, bool absent, const char *reason)
 {
-    enum namer_state before = namer->state;
+    enum hf_namer_state before = namer->state;
 
     drop_link(namer);
     uv_timer_stop(&namer->silence);
@@ -141,7 +141,7 @@ static void take_lines(struct namer *namer)
             hf_buf_consume(&link->in, (size_t)(end - in.data) + 1);
     }
     if (!sense && namer->link == link)
-        fail(namer, false, "it said what makes no sense; see docs/NAMES.md");
+        fail(namer, false, "it said what makes no sense; see docs/operating/NAMES.md");
 }
 
 static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *out)
@@ -205,7 +205,7 @@ static int send_all(struct namer *namer)
     return rv < 0 ? HF_ENOMEM : 0;
 }
 
-int namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh)
+int hf_namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh)
 {
     char line[2 * 64 + 64];
     int len = snprintf(line, sizeof(line), "path %llu ", (unsigned long long)id);
@@ -217,7 +217,7 @@ int namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh)
     return hf_buf_append(&namer->out, line, (size_t)len);
 }
 
-void namer_flush(struct namer *namer, uint64_t oldest)
+void hf_namer_flush(struct namer *namer, uint64_t oldest)
 {
     if (namer->state != NAMER_UP)
         return;
@@ -257,7 +257,7 @@ static void on_connected(uv_connect_t *connect, int status)
         fail(namer, false, hf_strerror(HF_ENOMEM));
 }
 
-void namer_connect(struct namer *namer)
+void hf_namer_connect(struct namer *namer)
 {
     struct link *link;
 
@@ -282,7 +282,7 @@ void namer_connect(struct namer *namer)
 
 /* ---- the object ---- */
 
-struct namer *namer_new(uv_loop_t *loop, const char *socket, const struct namer_ops *ops)
+struct namer *hf_namer_new(uv_loop_t *loop, const char *socket, const struct namer_ops *ops)
 {
     struct namer *namer = hf_calloc(&hf_alloc_heap, 1, sizeof(*namer));
 
@@ -308,19 +308,19 @@ static void on_timer_closed(uv_handle_t *handle)
     hf_free(&hf_alloc_heap, namer);
 }
 
-void namer_close(struct namer *namer)
+void hf_namer_close(struct namer *namer)
 {
     namer->closing = true;
     drop_link(namer);
     uv_close((uv_handle_t *)&namer->silence, on_timer_closed);
 }
 
-enum namer_state namer_state(const struct namer *namer)
+enum hf_namer_state hf_namer_state(const struct namer *namer)
 {
     return namer->state;
 }
 
-const char *namer_reason(const struct namer *namer)
+const char *hf_namer_reason(const struct namer *namer)
 {
     return namer->reason;
 }

@@ -1,8 +1,8 @@
 /*
- * The connection to a namer (docs/NAMES.md): made when the first question comes, kept, and made
- * again after a pause that grows when it fails. A namer that leaves its oldest question unanswered
- * for NAMER_SILENT_MS, or gives an answer that makes no sense, is cut off. Everything is bounded:
- * questions under way, bytes not sent yet, the length of a line.
+ * The connection to a namer (docs/operating/NAMES.md): made when the first question comes, kept,
+ * and made again after a pause that grows when it fails. A namer that leaves its oldest question
+ * unanswered for NAMER_SILENT_MS, or gives an answer that makes no sense, is cut off. Everything is
+ * bounded: questions in flight, bytes not sent yet, the length of a line.
  *
  * It runs on the loop of the daemon and never blocks it.
  */
@@ -25,7 +25,7 @@ enum {
 
 #define NAMER_SOCKET "/run/holdfast-names/socket" /* of "auto" */
 
-enum namer_state {
+enum hf_namer_state {
     NAMER_ABSENT, /* none is configured, or there is no socket where one would be */
     NAMER_DOWN,
     NAMER_CONNECTING,
@@ -34,29 +34,29 @@ enum namer_state {
 
 struct namer_ops {
     void *ctx;
-    /* False: no question with this id is under way. */
+    /* False: no question with this id is in flight. */
     bool (*answered)(void *ctx, const struct hf_name_answer *answer);
     void (*up)(void *ctx);   /* questions can be asked */
-    void (*down)(void *ctx); /* those under way will not be answered */
+    void (*down)(void *ctx); /* those in flight will not be answered */
 };
 
 struct namer;
 
 /* socket: "" none, "auto", or a path. Takes no connection yet. */
-struct namer *namer_new(uv_loop_t *loop, const char *socket, const struct namer_ops *ops);
+struct namer *hf_namer_new(uv_loop_t *loop, const char *socket, const struct namer_ops *ops);
 
 /* No callback follows. Freed when its handles are closed. */
-void namer_close(struct namer *namer);
+void hf_namer_close(struct namer *namer);
 
 /* Connects, if there is no connection and the pause after the last failure is over. */
-void namer_connect(struct namer *namer);
-enum namer_state namer_state(const struct namer *namer);
-const char *namer_reason(const struct namer *namer); /* why it is down */
+void hf_namer_connect(struct namer *namer);
+enum hf_namer_state hf_namer_state(const struct namer *namer);
+const char *hf_namer_reason(const struct namer *namer); /* why it is down */
 
 /* Only while it is up: puts a question behind those not sent yet. HF_ENOMEM. */
-int namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh);
+int hf_namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh);
 /* Sends what was asked in this turn. oldest: the id of the question that has gone unanswered for
  * longest, 0 if there is none; how long it goes on like that is limited. */
-void namer_flush(struct namer *namer, uint64_t oldest);
+void hf_namer_flush(struct namer *namer, uint64_t oldest);
 
 #endif

@@ -86,7 +86,7 @@ static void forget(struct hf_names *names, struct name *name)
     names->count--;
 }
 
-/* False: all that could give way is under way. */
+/* False: all that could give way is in flight. */
 static bool make_room(struct hf_names *names)
 {
     while (names->count >= HF_NAMES_KEPT_MAX || names->path_bytes > HF_NAMES_PATH_BYTES_MAX) {
@@ -141,7 +141,7 @@ static bool is_over(const struct hf_names *names, const struct hf_names_wait *wa
     if (uv_now(names->loop) >= wait->until_ms || names->closing)
         return true;
     if (wait->last == 0)
-        return namer_state(names->namer) != NAMER_CONNECTING;
+        return hf_namer_state(names->namer) != NAMER_CONNECTING;
     return oldest_open(names) > wait->last;
 }
 
@@ -203,10 +203,10 @@ void hf_names_cancel(struct hf_names_wait *wait)
 
 /* ---- questions and answers ---- */
 
-/* As many of those that wait as the namer may have under way. */
+/* As many of those that wait as the namer may have in flight. */
 static void send_queued(struct hf_names *names)
 {
-    if (namer_state(names->namer) != NAMER_UP)
+    if (hf_namer_state(names->namer) != NAMER_UP)
         return;
     hf_list_foreach (node, &names->open) {
         struct name *name = hf_list_entry(node, struct name, link);
@@ -214,14 +214,14 @@ static void send_queued(struct hf_names *names)
         if (name->state != NAME_QUEUED)
             continue;
         if (names->n_asked == NAMER_ASKED_MAX || names->asked[name->number % NAMER_ASKED_MAX] ||
-            namer_ask(names->namer, name->number, hf_bytes(name->fh, name->len)) < 0)
+            hf_namer_ask(names->namer, name->number, hf_bytes(name->fh, name->len)) < 0)
             break;
         name->state = NAME_ASKED;
         names->asked[name->number % NAMER_ASKED_MAX] = name;
         names->n_asked++;
         names->counters.asked++;
     }
-    namer_flush(names->namer, names->n_asked > 0 ? oldest_open(names) : 0);
+    hf_namer_flush(names->namer, names->n_asked > 0 ? oldest_open(names) : 0);
 }
 
 static void on_turn(uv_timer_t *timer)
@@ -283,7 +283,7 @@ static void on_down(void *ctx)
 
 void hf_names_connect(struct hf_names *names)
 {
-    namer_connect(names->namer);
+    hf_namer_connect(names->namer);
 }
 
 bool hf_names_ask(struct hf_names *names, struct hf_bytes fh)
@@ -297,8 +297,8 @@ bool hf_names_ask(struct hf_names *names, struct hf_bytes fh)
         return true;
     if (name && name->answered_ms && uv_now(names->loop) - name->answered_ms < HF_NAMES_FRESH_MS)
         return false;
-    namer_connect(names->namer);
-    if (namer_state(names->namer) < NAMER_CONNECTING || names->closing)
+    hf_namer_connect(names->namer);
+    if (hf_namer_state(names->namer) < NAMER_CONNECTING || names->closing)
         return false;
     name = name ? name : add(names, fh);
     if (!name)
@@ -345,14 +345,14 @@ enum hf_name_status hf_names_show(struct hf_names *names, struct hf_bytes fh, co
 
 struct hf_names_source hf_names_source(const struct hf_names *names)
 {
-    enum namer_state state = namer_state(names->namer);
+    enum hf_namer_state state = hf_namer_state(names->namer);
 
     return (struct hf_names_source){
         .map = names->map.count > 0,
         .namer = state != NAMER_ABSENT,
         .up = state == NAMER_UP,
         .connecting = state == NAMER_CONNECTING,
-        .reason = namer_reason(names->namer),
+        .reason = hf_namer_reason(names->namer),
     };
 }
 
@@ -384,7 +384,7 @@ static int open_all(struct hf_names *names, const char *socket)
     (void)hf_fh_map_read(&names->map, names->map_file); /* without it, as the log says */
     if (getrandom(&names->key, sizeof(names->key), 0) < 0)
         return HF_EUNAVAIL;
-    names->namer = namer_new(names->loop, socket, &ops);
+    names->namer = hf_namer_new(names->loop, socket, &ops);
     return names->namer ? 0 : HF_ENOMEM;
 }
 
@@ -432,7 +432,7 @@ static void on_closed(uv_handle_t *handle)
 void hf_names_close(struct hf_names *names)
 {
     names->closing = true;
-    namer_close(names->namer);
+    hf_namer_close(names->namer);
     on_down(names);
     wake(names);
     uv_close((uv_handle_t *)&names->turn, on_closed);

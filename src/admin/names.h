@@ -75,7 +75,7 @@ void hf_names_cancel(struct hf_names_wait *wait);
 enum hf_name_status hf_names_get(struct hf_names *names, struct hf_bytes fh, uint64_t since_ms,
                                  const char **path);
 
-/* The same for a row to be shown: not older than HF_NAMES_STALE_MS. */
+/* hf_names_get() for a row to be shown: what was learnt within the last HF_NAMES_STALE_MS. */
 enum hf_name_status hf_names_show(struct hf_names *names, struct hf_bytes fh, const char **path);
 
 #endif

@@ -2,16 +2,16 @@
 
 #include "admin/private.h"
 
-enum MHD_Result on_file(struct request *request)
+enum MHD_Result hf_admin_on_file(struct request *request)
 {
     for (size_t i = 0; i < n_page_files; i++) {
         const struct page_file *file = &page_files[i];
 
         if (strcmp(file->path, request->path) == 0)
-            return reply_response(request, MHD_HTTP_OK, file->type,
-                                  MHD_create_response_from_buffer(file->len,
-                                                                  (void *)(uintptr_t)file->data,
-                                                                  MHD_RESPMEM_PERSISTENT));
+            return hf_admin_reply_response(
+                request, MHD_HTTP_OK, file->type,
+                MHD_create_response_from_buffer(file->len, (void *)(uintptr_t)file->data,
+                                                MHD_RESPMEM_PERSISTENT));
     }
-    return reply_problem(request, MHD_HTTP_NOT_FOUND, "The page has no such file.");
+    return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, "The page has no such file.");
 }

@@ -69,120 +69,140 @@ struct request {
     struct hf_commit_waiter waiter;
     struct hf_admin_check check;
     struct hf_admin_backup backup;
+    struct hf_admin_exports exports;
     const char *change; /* what the operator does, for the log */
     char of_path[1024]; /* the file it is done to, for the log, where its path is known; cut */
     int64_t released;
     uint64_t grant_mark; /* grants after it are due to the release */
     struct hf_names_wait names_wait;
-    struct by_path *by_path; /* a release by path that is under way */
+    struct by_path *by_path; /* a release by path that is in progress */
+    struct asked *asked;     /* a search in the history */
     json_t *pending;
     unsigned pending_status;
     bool ready; /* to be sent */
 };
 
 /* access.c: the level that the request has; request->level keeps it. */
-enum access access_level(const struct request *request);
+enum access hf_admin_access_level(const struct request *request);
 /* Whether request->level is enough. Answers the request and returns false if not. */
-bool access_may(struct request *request, enum access needed, enum MHD_Result *answered);
+bool hf_admin_access_may(struct request *request, enum access needed, enum MHD_Result *answered);
 /* What comes of asking like this for something of that level: "allowed", "with_token", "refused".
  */
-const char *access_word(const struct request *request, enum access needed);
+const char *hf_admin_access_word(const struct request *request, enum access needed);
 /* The operator, for the log: "uid 0 pid 7" or "127.0.0.1:4711". */
 enum { WHO_MAX = 96 };
-const char *access_who(const struct request *request, char text[WHO_MAX]);
+const char *hf_admin_access_who(const struct request *request, char text[WHO_MAX]);
 
 /* reply.c: each queues the answer. json is consumed. */
-enum MHD_Result reply_json(struct request *request, unsigned status, json_t *json);
-enum MHD_Result reply_problem(struct request *request, unsigned status, const char *detail);
-enum MHD_Result reply_error(struct request *request, int error, const char *what);
-enum MHD_Result reply_text(struct request *request, unsigned status, const char *type,
-                           struct hf_bytes text);
-enum MHD_Result reply_response(struct request *request, unsigned status, const char *type,
-                               struct MHD_Response *response);
-json_t *problem_json(unsigned status, const char *detail);
+enum MHD_Result hf_admin_reply_json(struct request *request, unsigned status, json_t *json);
+enum MHD_Result hf_admin_reply_problem(struct request *request, unsigned status,
+                                       const char *detail);
+enum MHD_Result hf_admin_reply_error(struct request *request, int error, const char *what);
+enum MHD_Result hf_admin_reply_text(struct request *request, unsigned status, const char *type,
+                                    struct hf_bytes text);
+enum MHD_Result hf_admin_reply_response(struct request *request, unsigned status, const char *type,
+                                        struct MHD_Response *response);
+json_t *hf_admin_problem_json(unsigned status, const char *detail);
 
 /* changes.c: logs request->change, which took effect or could not be made durable. */
-void log_change(const struct request *request, bool durable);
+void hf_admin_log_change(const struct request *request, bool durable);
 
 /* wait.c: the answer leaves, and the change is logged, when seq is durable. */
-enum MHD_Result reply_when_durable(struct request *request, struct hf_awaited wait, json_t *json);
-json_t *released_json(const struct request *request);
+enum MHD_Result hf_admin_reply_when_durable(struct request *request, struct hf_ticket wait,
+                                            json_t *json);
+json_t *hf_admin_released_json(const struct request *request);
+/* The answer leaves when the keeper has answered. An error: nothing is asked or answered. */
+int hf_admin_reply_when_exported(struct request *request, enum hf_admin_exports_act act,
+                                 const char *path, enum MHD_Result *result);
 /* The answer leaves when a check has ended. */
-enum MHD_Result reply_when_checked(struct request *request, const struct hf_view_client *client);
+enum MHD_Result hf_admin_reply_when_checked(struct request *request,
+                                            const struct hf_view_client *client);
 /* The answer, which is the backup's bytes, leaves when a backup has been made. */
-enum MHD_Result reply_when_backed_up(struct request *request);
+enum MHD_Result hf_admin_reply_when_backed_up(struct request *request);
 /* The request is routed again when the names that were asked for are there, or cannot be; false if
  * there is nothing to wait for. */
-bool wait_for_names(struct request *request);
+bool hf_admin_wait_for_names(struct request *request);
 /* The request is routed again in a later turn of the loop. */
-void wait_for_turn(struct request *request);
+void hf_admin_wait_for_turn(struct request *request);
 /* False, with the request answered or waiting, if it needs names and there are none. */
-bool names_are_there(struct request *request, enum MHD_Result *answered);
+bool hf_admin_names_are_there(struct request *request, enum MHD_Result *answered);
+/* The request waits until wait_resume(), and is then routed again. */
+enum MHD_Result wait_suspend(struct request *request);
+void wait_resume(struct request *request);
 /* Queues the answer of a request that waited. */
-enum MHD_Result reply_pending(struct request *request);
-void wait_abandon_all(struct hf_admin *admin);
+enum MHD_Result hf_admin_reply_pending(struct request *request);
+void hf_admin_wait_abandon_all(struct hf_admin *admin);
 
 /* Answers a release in the core: its count or an error, and the batch to wait for; mark is from
  * before it. */
-enum MHD_Result reply_release(struct request *request, const char *change, uint64_t mark,
-                              int64_t released, struct hf_awaited wait);
+enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
+                                       int64_t released, struct hf_ticket wait);
 
 /* changes.c: the waiters granted since the mark, of which some more were shown before. */
-json_t *granted_since(const struct request *request, uint64_t mark, size_t before);
+json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, size_t before);
+
+/* history.c */
+void history_free(struct asked *asked);
 
 /* by_path.c */
-void by_path_free(struct by_path *by_path);
+void hf_admin_by_path_free(struct by_path *by_path);
 
 /* troubles.c: for the status. */
-json_t *troubles_losses(const struct hf_admin_config *config);
-json_t *troubles_limits(const struct hf_admin_config *config);
+json_t *hf_admin_troubles_losses(const struct hf_admin_config *config);
+json_t *hf_admin_troubles_limits(const struct hf_admin_config *config);
 
 /* server.c: gives libmicrohttpd a turn as soon as possible, because it has work; or at once. */
-void listener_kick(struct listener *listener);
-void listener_run(struct listener *listener);
+void hf_admin_listener_kick(struct listener *listener);
+void hf_admin_listener_run(struct listener *listener);
 /* What rows of this request show. */
 struct row_context;
-struct row_context row_context_of(const struct request *request);
+struct row_context hf_admin_row_context_of(const struct request *request);
 
 /* routes.c */
 enum MHD_Result route(struct request *request);
 
 /* The handlers of the table: lists.c, status.c, changes.c, page.c. */
-enum MHD_Result on_clients(struct request *request);
-enum MHD_Result on_client(struct request *request);
-enum MHD_Result on_locks(struct request *request);
-enum MHD_Result on_waiters(struct request *request);
-enum MHD_Result on_reservations(struct request *request);
-enum MHD_Result on_notifications(struct request *request);
-enum MHD_Result on_status(struct request *request);
-enum MHD_Result on_losses(struct request *request);
-enum MHD_Result on_acknowledge(struct request *request);
-enum MHD_Result on_grace(struct request *request);
-enum MHD_Result on_healthz(struct request *request);
-enum MHD_Result on_readyz(struct request *request);
-enum MHD_Result on_metrics(struct request *request);
-enum MHD_Result on_delete_client(struct request *request);
-enum MHD_Result on_delete_lock(struct request *request);
-enum MHD_Result on_delete_file(struct request *request);
-enum MHD_Result on_delete_path(struct request *request);
-enum MHD_Result on_end_grace(struct request *request);
-enum MHD_Result on_notify(struct request *request);
-enum MHD_Result on_check(struct request *request);
-enum MHD_Result on_check_address(struct request *request);
-enum MHD_Result on_backup(struct request *request);
-enum MHD_Result on_file(struct request *request);
-enum MHD_Result on_session_begin(struct request *request);
-enum MHD_Result on_session_end(struct request *request);
-enum MHD_Result on_cluster(struct request *request);
-enum MHD_Result on_cluster_take(struct request *request);
-enum MHD_Result on_cluster_release(struct request *request);
-enum MHD_Result on_cluster_move(struct request *request);
+enum MHD_Result hf_admin_on_clients(struct request *request);
+enum MHD_Result hf_admin_on_client(struct request *request);
+enum MHD_Result hf_admin_on_locks(struct request *request);
+enum MHD_Result hf_admin_on_waiters(struct request *request);
+enum MHD_Result hf_admin_on_reservations(struct request *request);
+enum MHD_Result hf_admin_on_notifications(struct request *request);
+enum MHD_Result hf_admin_on_status(struct request *request);
+enum MHD_Result hf_admin_on_losses(struct request *request);
+enum MHD_Result on_history(struct request *request);
+enum MHD_Result hf_admin_on_acknowledge(struct request *request);
+enum MHD_Result hf_admin_on_grace(struct request *request);
+enum MHD_Result hf_admin_on_healthz(struct request *request);
+enum MHD_Result hf_admin_on_readyz(struct request *request);
+enum MHD_Result hf_admin_on_metrics(struct request *request);
+enum MHD_Result hf_admin_on_delete_client(struct request *request);
+enum MHD_Result hf_admin_on_delete_lock(struct request *request);
+enum MHD_Result hf_admin_on_delete_file(struct request *request);
+enum MHD_Result hf_admin_on_delete_path(struct request *request);
+enum MHD_Result hf_admin_on_end_grace(struct request *request);
+enum MHD_Result hf_admin_on_hold_grace(struct request *request);
+enum MHD_Result hf_admin_on_exports(struct request *request);
+enum MHD_Result hf_admin_on_release_export(struct request *request);
+enum MHD_Result hf_admin_on_take_back_export(struct request *request);
+enum MHD_Result hf_admin_on_notify(struct request *request);
+enum MHD_Result hf_admin_on_check(struct request *request);
+enum MHD_Result hf_admin_on_check_address(struct request *request);
+enum MHD_Result hf_admin_on_backup(struct request *request);
+enum MHD_Result hf_admin_on_file(struct request *request);
+enum MHD_Result hf_admin_on_session_begin(struct request *request);
+enum MHD_Result hf_admin_on_session_end(struct request *request);
+enum MHD_Result hf_admin_on_cluster(struct request *request);
+enum MHD_Result hf_admin_on_cluster_take(struct request *request);
+enum MHD_Result hf_admin_on_cluster_release(struct request *request);
+enum MHD_Result hf_admin_on_cluster_move(struct request *request);
 
 /* cluster.c: true if this process does not serve now: a standby, or one that loads its store. */
-bool cluster_waits(const struct request *request, struct hf_admin_cluster *out);
-enum MHD_Result reply_waiting(struct request *request, const struct hf_admin_cluster *cluster);
+bool hf_admin_cluster_waits(const struct request *request, struct hf_admin_cluster *out);
+enum MHD_Result hf_admin_reply_waiting(struct request *request,
+                                       const struct hf_admin_cluster *cluster);
 
 /* True if text is a decimal number that fits 64 bits. */
-bool parse_id(const char *text, uint64_t *out);
+bool hf_admin_parse_id(const char *text, uint64_t *out);
 
 #endif

@@ -17,8 +17,8 @@ static const struct {
                                 "form-action 'none'; frame-ancestors 'none'"},
 };
 
-enum MHD_Result reply_response(struct request *request, unsigned status, const char *type,
-                               struct MHD_Response *response)
+enum MHD_Result hf_admin_reply_response(struct request *request, unsigned status, const char *type,
+                                        struct MHD_Response *response)
 {
     enum MHD_Result rv;
 
@@ -37,12 +37,13 @@ enum MHD_Result reply_response(struct request *request, unsigned status, const c
     return rv;
 }
 
-enum MHD_Result reply_text(struct request *request, unsigned status, const char *type,
-                           struct hf_bytes text)
+enum MHD_Result hf_admin_reply_text(struct request *request, unsigned status, const char *type,
+                                    struct hf_bytes text)
 {
-    return reply_response(request, status, type,
-                          MHD_create_response_from_buffer(text.len, (void *)(uintptr_t)text.data,
-                                                          MHD_RESPMEM_MUST_COPY));
+    return hf_admin_reply_response(request, status, type,
+                                   MHD_create_response_from_buffer(text.len,
+                                                                   (void *)(uintptr_t)text.data,
+                                                                   MHD_RESPMEM_MUST_COPY));
 }
 
 static enum MHD_Result reply_dump(struct request *request, unsigned status, const char *type,
@@ -54,16 +55,16 @@ static enum MHD_Result reply_dump(struct request *request, unsigned status, cons
     enum MHD_Result rv;
 
     if (text)
-        rv = reply_text(request, status, type, hf_bytes_str(text));
+        rv = hf_admin_reply_text(request, status, type, hf_bytes_str(text));
     else
-        rv = reply_text(request, MHD_HTTP_INTERNAL_SERVER_ERROR, "application/problem+json",
-                        hf_bytes_str(NONE));
+        rv = hf_admin_reply_text(request, MHD_HTTP_INTERNAL_SERVER_ERROR,
+                                 "application/problem+json", hf_bytes_str(NONE));
     free(text);
     json_decref(json);
     return rv;
 }
 
-enum MHD_Result reply_json(struct request *request, unsigned status, json_t *json)
+enum MHD_Result hf_admin_reply_json(struct request *request, unsigned status, json_t *json)
 {
     return reply_dump(
         request, status,
@@ -86,7 +87,7 @@ static const struct {
     {MHD_HTTP_SERVICE_UNAVAILABLE, "Not available"},
 };
 
-json_t *problem_json(unsigned status, const char *detail)
+json_t *hf_admin_problem_json(unsigned status, const char *detail)
 {
     const char *title = "Error";
 
@@ -95,23 +96,24 @@ json_t *problem_json(unsigned status, const char *detail)
             title = TITLES[i].title;
     }
     return json_pack("{s:s, s:s, s:i, s:o}", "type", "about:blank", "title", title, "status",
-                     (int)status, "detail", value_str(detail));
+                     (int)status, "detail", hf_value_str(detail));
 }
 
-enum MHD_Result reply_problem(struct request *request, unsigned status, const char *detail)
+enum MHD_Result hf_admin_reply_problem(struct request *request, unsigned status, const char *detail)
 {
-    return reply_json(request, status, problem_json(status, detail));
+    return hf_admin_reply_json(request, status, hf_admin_problem_json(status, detail));
 }
 
-enum MHD_Result reply_error(struct request *request, int error, const char *what)
+enum MHD_Result hf_admin_reply_error(struct request *request, int error, const char *what)
 {
     switch (error) {
     case HF_ENOENT:
-        return reply_problem(request, MHD_HTTP_NOT_FOUND, what);
+        return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND, what);
     case HF_ELIMIT:
-        return reply_problem(request, MHD_HTTP_TOO_MANY_REQUESTS,
-                             "Too many of these are under way; try again in a few seconds.");
+        return hf_admin_reply_problem(
+            request, MHD_HTTP_TOO_MANY_REQUESTS,
+            "Too many of these are in flight; try again in a few seconds.");
     default:
-        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, hf_strerror(error));
+        return hf_admin_reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, hf_strerror(error));
     }
 }

@@ -17,45 +17,51 @@ struct entry {
 };
 
 static const struct entry ROUTES[] = {
-    {"GET", "/", on_file, ACCESS_READER, false, NULL},
-    {"GET", "/page/*", on_file, ACCESS_READER, false, NULL},
-    {"GET", "/healthz", on_healthz, ACCESS_READER, false, NULL},
-    {"GET", "/readyz", on_readyz, ACCESS_READER, false, NULL},
-    {"GET", "/metrics", on_metrics, ACCESS_READER, false, NULL},
-    {"GET", "/api/v1/openapi.json", on_file, ACCESS_READER, false, ""},
-    {"GET", "/api/v1/status", on_status, ACCESS_READER, false, ""},
-    {"POST", "/api/v1/session", on_session_begin, ACCESS_FILES, false, ""},
-    {"DELETE", "/api/v1/session", on_session_end, ACCESS_READER, false, ""},
-    {"GET", "/api/v1/clients", on_clients, ACCESS_READER, true,
+    {"GET", "/", hf_admin_on_file, ACCESS_READER, false, NULL},
+    {"GET", "/page/*", hf_admin_on_file, ACCESS_READER, false, NULL},
+    {"GET", "/healthz", hf_admin_on_healthz, ACCESS_READER, false, NULL},
+    {"GET", "/readyz", hf_admin_on_readyz, ACCESS_READER, false, NULL},
+    {"GET", "/metrics", hf_admin_on_metrics, ACCESS_READER, false, NULL},
+    {"GET", "/api/v1/openapi.json", hf_admin_on_file, ACCESS_READER, false, ""},
+    {"GET", "/api/v1/status", hf_admin_on_status, ACCESS_READER, false, ""},
+    {"POST", "/api/v1/session", hf_admin_on_session_begin, ACCESS_FILES, false, ""},
+    {"DELETE", "/api/v1/session", hf_admin_on_session_end, ACCESS_READER, false, ""},
+    {"GET", "/api/v1/clients", hf_admin_on_clients, ACCESS_READER, true,
      "client, sort, offset, limit, cursor"},
-    {"GET", "/api/v1/clients/*", on_client, ACCESS_READER, true, ""},
-    {"DELETE", "/api/v1/clients/*", on_delete_client, ACCESS_CHANGE, true, ""},
-    {"POST", "/api/v1/check", on_check_address, ACCESS_CHANGE, true, ""},
-    {"POST", "/api/v1/clients/*/check", on_check, ACCESS_CHANGE, true, ""},
-    {"GET", "/api/v1/locks", on_locks, ACCESS_READER, true,
+    {"GET", "/api/v1/clients/*", hf_admin_on_client, ACCESS_READER, true, ""},
+    {"DELETE", "/api/v1/clients/*", hf_admin_on_delete_client, ACCESS_CHANGE, true, ""},
+    {"POST", "/api/v1/check", hf_admin_on_check_address, ACCESS_CHANGE, true, ""},
+    {"POST", "/api/v1/clients/*/check", hf_admin_on_check, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/locks", hf_admin_on_locks, ACCESS_READER, true,
      "client, file, path, share, owner, waited, sort, offset, limit, cursor"},
-    {"DELETE", "/api/v1/locks/*", on_delete_lock, ACCESS_CHANGE, true, ""},
-    {"DELETE", "/api/v1/files/*", on_delete_file, ACCESS_CHANGE, true, ""},
-    {"DELETE", "/api/v1/files", on_delete_path, ACCESS_CHANGE, true, "path"},
-    {"GET", "/api/v1/waiters", on_waiters, ACCESS_READER, true,
+    {"DELETE", "/api/v1/locks/*", hf_admin_on_delete_lock, ACCESS_CHANGE, true, ""},
+    {"DELETE", "/api/v1/files/*", hf_admin_on_delete_file, ACCESS_CHANGE, true, ""},
+    {"DELETE", "/api/v1/files", hf_admin_on_delete_path, ACCESS_CHANGE, true, "path"},
+    {"GET", "/api/v1/waiters", hf_admin_on_waiters, ACCESS_READER, true,
      "client, file, path, share, owner, limit, cursor"},
-    {"GET", "/api/v1/reservations", on_reservations, ACCESS_READER, true,
+    {"GET", "/api/v1/reservations", hf_admin_on_reservations, ACCESS_READER, true,
      "client, file, path, share, limit, cursor"},
-    {"GET", "/api/v1/cluster", on_cluster, ACCESS_READER, false, ""},
-    {"POST", "/api/v1/cluster/take", on_cluster_take, ACCESS_CHANGE, false, ""},
-    {"POST", "/api/v1/cluster/release", on_cluster_release, ACCESS_CHANGE, false, ""},
-    {"POST", "/api/v1/cluster/move", on_cluster_move, ACCESS_CHANGE, false, ""},
-    {"GET", "/api/v1/grace", on_grace, ACCESS_READER, true, ""},
-    {"POST", "/api/v1/grace/end", on_end_grace, ACCESS_CHANGE, true, ""},
-    {"GET", "/api/v1/losses", on_losses, ACCESS_READER, true, ""},
-    {"DELETE", "/api/v1/losses", on_acknowledge, ACCESS_CHANGE, true, ""},
-    {"GET", "/api/v1/backup", on_backup, ACCESS_CHANGE, true, ""},
-    {"GET", "/api/v1/notifications", on_notifications, ACCESS_READER, true,
+    {"GET", "/api/v1/cluster", hf_admin_on_cluster, ACCESS_READER, false, ""},
+    {"POST", "/api/v1/cluster/take", hf_admin_on_cluster_take, ACCESS_CHANGE, false, ""},
+    {"POST", "/api/v1/cluster/release", hf_admin_on_cluster_release, ACCESS_CHANGE, false, ""},
+    {"POST", "/api/v1/cluster/move", hf_admin_on_cluster_move, ACCESS_CHANGE, false, ""},
+    {"GET", "/api/v1/grace", hf_admin_on_grace, ACCESS_READER, true, ""},
+    {"POST", "/api/v1/grace/end", hf_admin_on_end_grace, ACCESS_CHANGE, true, ""},
+    {"POST", "/api/v1/grace/hold", hf_admin_on_hold_grace, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/exports", hf_admin_on_exports, ACCESS_FILES, true, ""},
+    {"POST", "/api/v1/exports/release", hf_admin_on_release_export, ACCESS_CHANGE, true, ""},
+    {"POST", "/api/v1/exports/take-back", hf_admin_on_take_back_export, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/losses", hf_admin_on_losses, ACCESS_READER, true, ""},
+    {"DELETE", "/api/v1/losses", hf_admin_on_acknowledge, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/history", on_history, ACCESS_FILES, false,
+     "client, file, since, until, limit"},
+    {"GET", "/api/v1/backup", hf_admin_on_backup, ACCESS_CHANGE, true, ""},
+    {"GET", "/api/v1/notifications", hf_admin_on_notifications, ACCESS_READER, true,
      "client, status, limit, cursor"},
-    {"POST", "/api/v1/notifications", on_notify, ACCESS_CHANGE, true, ""},
+    {"POST", "/api/v1/notifications", hf_admin_on_notify, ACCESS_CHANGE, true, ""},
 };
 
-bool parse_id(const char *text, uint64_t *out)
+bool hf_admin_parse_id(const char *text, uint64_t *out)
 {
     char *end;
 
@@ -141,7 +147,7 @@ static enum MHD_Result reply_unknown_key(struct request *request, const struct q
     else
         hf_format(detail, sizeof(detail), "There is no key \"%s\" here; this path takes none.",
                   key);
-    return reply_problem(request, MHD_HTTP_BAD_REQUEST, detail);
+    return hf_admin_reply_problem(request, MHD_HTTP_BAD_REQUEST, detail);
 }
 
 /* ---- routing ---- */
@@ -153,10 +159,10 @@ static enum MHD_Result enter(struct request *request, const struct entry *entry)
     struct hf_admin_cluster cluster;
     enum MHD_Result answered = MHD_NO;
 
-    if (!access_may(request, entry->needs, &answered))
+    if (!hf_admin_access_may(request, entry->needs, &answered))
         return answered;
-    if (entry->serving && cluster_waits(request, &cluster))
-        return reply_waiting(request, &cluster);
+    if (entry->serving && hf_admin_cluster_waits(request, &cluster))
+        return hf_admin_reply_waiting(request, &cluster);
     if (entry->keys)
         MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, see_key, &query);
     return query.unknown ? reply_unknown_key(request, &query) : entry->handle(request);
@@ -175,10 +181,10 @@ enum MHD_Result route(struct request *request)
 {
     enum MHD_Result answered = MHD_NO;
 
-    request->level = access_level(request);
-    connections_begin(&request->listener->connections, request->connection,
-                      request->level == ACCESS_CHANGE);
-    if (!access_may(request, ACCESS_READER, &answered))
+    request->level = hf_admin_access_level(request);
+    hf_connections_begin(&request->listener->connections, request->connection,
+                         request->level == ACCESS_CHANGE);
+    if (!hf_admin_access_may(request, ACCESS_READER, &answered))
         return answered;
     for (size_t i = 0; i < HF_COUNT_OF(ROUTES); i++) {
         if (!matches(ROUTES[i].path, request->path, request->argument, sizeof(request->argument)))
@@ -188,8 +194,8 @@ enum MHD_Result route(struct request *request)
         allow(request, ROUTES[i].method);
     }
     if (request->allow[0])
-        return reply_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED,
-                             "This path is there, but not for this method.");
-    return reply_problem(request, MHD_HTTP_NOT_FOUND,
-                         "There is no such path; /api/v1/openapi.json lists them all.");
+        return hf_admin_reply_problem(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+                                      "This path is there, but not for this method.");
+    return hf_admin_reply_problem(request, MHD_HTTP_NOT_FOUND,
+                                  "There is no such path; /api/v1/openapi.json lists them all.");
 }

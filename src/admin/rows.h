@@ -21,15 +21,15 @@ union row {
     struct hf_view_share reservation;
 };
 
-void row_client(struct writer *w, const struct row_context *context, const union row *row);
-void row_lock(struct writer *w, const struct row_context *context, const union row *row);
-void row_waiter(struct writer *w, const struct row_context *context, const union row *row);
-void row_reservation(struct writer *w, const struct row_context *context, const union row *row);
-void row_notification(struct writer *w, const struct row_context *context, const union row *row);
+void hf_row_client(struct writer *w, const struct row_context *context, const union row *row);
+void hf_row_lock(struct writer *w, const struct row_context *context, const union row *row);
+void hf_row_waiter(struct writer *w, const struct row_context *context, const union row *row);
+void hf_row_reservation(struct writer *w, const struct row_context *context, const union row *row);
+void hf_row_notification(struct writer *w, const struct row_context *context, const union row *row);
 
 /* The address that identifies a client; for a registration by SM_MON, the address of its sender. */
-const struct hf_addr *row_client_addr(const struct hf_view_client *client);
+const struct hf_addr *hf_row_client_addr(const struct hf_view_client *client);
 
-const char *row_notice_name(enum hf_notice_status status);
+const char *hf_row_notice_name(enum hf_notice_status status);
 
 #endif

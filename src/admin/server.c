@@ -14,48 +14,60 @@
 #include "base/log.h"
 #include "base/text.h"
 
-enum { LONG_ROUND_NS = 100 * 1000, REST_MS = 2 };
-
 /* ---- libmicrohttpd under the loop ---- */
 
 static void on_timer(uv_timer_t *timer);
 
 /*
- * One round of libmicrohttpd: reads, handlers, one piece of each answer. The rest (an unfinished
- * list, a timeout) is left to a later turn of the loop. After a long round the next one is delayed,
- * so that lock requests get most of the time however long a list is.
+ * One round of libmicrohttpd: connections, reads, writes, and what turns.h lets it make of answers.
+ * The rest (an unfinished list, a timeout) is left to a later turn of the loop.
  */
-void listener_run(struct listener *listener)
+void hf_admin_listener_run(struct listener *listener)
 {
+    struct turns *turns = &listener->admin->turns;
     uint64_t start_ns = uv_hrtime();
     MHD_UNSIGNED_LONG_LONG pause_ms;
 
     listener->kicked = false;
     MHD_run(listener->daemon);
+    hf_admin_turns_used(turns, start_ns);
     if (listener->kicked) {
         uv_timer_start(&listener->timer, on_timer, 0, 0);
     } else if (MHD_get_timeout(listener->daemon, &pause_ms) == MHD_YES) {
-        if (pause_ms == 0 && uv_hrtime() - start_ns > LONG_ROUND_NS)
-            pause_ms = REST_MS;
+        if (pause_ms == 0 && !hf_admin_turns_has_budget(turns))
+            pause_ms = TURNS_WINDOW_MS;
         uv_timer_start(&listener->timer, on_timer, pause_ms, 0);
     } else {
         uv_timer_stop(&listener->timer);
     }
 }
 
+static void on_readable(uv_poll_t *poll, int status, int events);
+
 static void on_timer(uv_timer_t *timer)
 {
-    listener_run(timer->data);
+    struct listener *listener = timer->data;
+
+    uv_poll_start(&listener->poll, UV_READABLE, on_readable);
+    hf_admin_listener_run(listener);
 }
 
+/* Connections and requests that come when the budget is used wait in the kernel. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
+    struct listener *listener = poll->data;
+
     (void)status;
     (void)events;
-    listener_run(poll->data);
+    if (hf_admin_turns_has_budget(&listener->admin->turns)) {
+        hf_admin_listener_run(listener);
+    } else {
+        uv_poll_stop(poll);
+        uv_timer_start(&listener->timer, on_timer, TURNS_WINDOW_MS, 0);
+    }
 }
 
-void listener_kick(struct listener *listener)
+void hf_admin_listener_kick(struct listener *listener)
 {
     listener->kicked = true;
     uv_timer_start(&listener->timer, on_timer, 0, 0);
@@ -89,13 +101,14 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     struct request *request = *state;
 
     (void)code;
-    connections_completed(ctx, connection);
+    hf_connections_completed(ctx, connection);
     if (!request)
         return;
     hf_list_remove(&request->link);
-    turns_cancel(&request->turn);
+    hf_admin_turns_cancel(&request->turn);
     hf_names_cancel(&request->names_wait);
-    by_path_free(request->by_path);
+    hf_admin_by_path_free(request->by_path);
+    history_free(request->asked);
     json_decref(request->pending);
     hf_buf_free(&request->body);
     hf_buf_free(&request->backup.out);
@@ -110,23 +123,19 @@ static bool announces_too_much(struct MHD_Connection *connection)
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t n;
 
-    return length && (!parse_id(length, &n) || n > BODY_MAX);
+    return length && (!hf_admin_parse_id(length, &n) || n > BODY_MAX);
 }
 
 /* Makes the answer when it is this request's turn. */
 static enum MHD_Result answer(struct request *request)
 {
     struct turns *turns = &request->admin->turns;
-    uint64_t start_ns = uv_hrtime();
-    enum MHD_Result rv;
 
-    if (!turns_take(turns, &request->turn)) {
-        turns_wait(turns, &request->turn, request->listener, request->connection);
+    if (!hf_admin_turns_take(turns, &request->turn)) {
+        hf_admin_turns_wait(turns, &request->turn, request->listener, request->connection);
         return MHD_YES;
     }
-    rv = request->ready ? reply_pending(request) : route(request);
-    turns_used(turns, start_ns);
-    return rv;
+    return request->ready ? hf_admin_reply_pending(request) : route(request);
 }
 
 /* libmicrohttpd calls this with the headers, then for each part of the body, then for the answer;
@@ -144,7 +153,8 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
             return MHD_NO;
         *state = request;
         if (announces_too_much(connection))
-            return reply_problem(request, MHD_HTTP_CONTENT_TOO_LARGE, "The body is too long.");
+            return hf_admin_reply_problem(request, MHD_HTTP_CONTENT_TOO_LARGE,
+                                          "The body is too long.");
         return MHD_YES;
     }
     if (*size > 0) {
@@ -186,13 +196,29 @@ static int listen_tcp(const char *text, int *out)
 /* Removes a socket that a killed daemon left behind; one that still accepts connections stays. */
 static void remove_stale(const struct sockaddr_un *sun)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0)
         return;
     if (connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) < 0 && errno == ECONNREFUSED)
         (void)unlink(sun->sun_path);
     close(fd);
+}
+
+/*
+ * All users may connect; access.c decides by the peer's credentials what they may see and do. The
+ * mode is set before the socket has a name: the directory may be that of the daemon's user, who
+ * could put a link in the place of the name, and root would change what it leads to.
+ */
+static int bind_for_all(int fd, const struct sockaddr_un *sun)
+{
+    mode_t before = umask(0);
+    int rv = fchmod(fd, 0666);
+
+    if (rv == 0)
+        rv = bind(fd, (const struct sockaddr *)sun, sizeof(*sun));
+    (void)umask(before);
+    return rv;
 }
 
 static int listen_unix(const char *path, int *out)
@@ -206,10 +232,7 @@ static int listen_unix(const char *path, int *out)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    /* All users may connect; access.c decides by the peer's credentials what they may see and do.
-     */
-    if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0666) < 0 ||
-        listen(fd, SOMAXCONN) < 0) {
+    if (bind_for_all(fd, &sun) < 0 || listen(fd, SOMAXCONN) < 0) {
         int error = errno;
         close(fd);
         return -error;
@@ -245,13 +268,13 @@ static int start(struct hf_admin *admin, struct listener *listener, int fd)
     listener->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, listener, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, &listener->connections,
-        MHD_OPTION_NOTIFY_CONNECTION, connections_notify, &listener->connections,
+        MHD_OPTION_NOTIFY_CONNECTION, hf_connections_notify, &listener->connections,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS_MAX + CONNECTIONS_CLOSING),
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_END);
     if (!listener->daemon)
         return -ENOMEM;
-    connections_init(&listener->connections, admin->config.loop);
+    hf_connections_init(&listener->connections, admin->config.loop);
     info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     HF_ASSERT(info);
     uv_poll_init(admin->config.loop, &listener->poll, info->epoll_fd);
@@ -288,8 +311,8 @@ static void open_listener(struct hf_admin *admin, struct listener *listener, con
  * of them. */
 static int read_files(struct hf_admin *admin, const struct hf_admin_config *config)
 {
-    admin->no_token = token_read(config->token_file, "admin.token_file", admin->token) < 0;
-    (void)token_read(config->read_token_file, "admin.read_token_file", admin->read_token);
+    admin->no_token = hf_token_read(config->token_file, "admin.token_file", admin->token) < 0;
+    (void)hf_token_read(config->read_token_file, "admin.read_token_file", admin->read_token);
     return hf_names_new(config->loop, config->names, config->fh_map, &admin->names);
 }
 
@@ -308,8 +331,8 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
         hf_free(&hf_alloc_heap, admin);
         return rv;
     }
-    turns_init(&admin->turns, config->loop);
-    admin->open_handles = 1;
+    hf_admin_turns_init(&admin->turns, config->loop);
+    admin->open_handles = 2;
     admin->listeners[0] = (struct listener){.admin = admin};
     admin->listeners[1] = (struct listener){.admin = admin, .local = true};
     open_listener(admin, &admin->listeners[0], config->listen);
@@ -318,7 +341,7 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
     return 0;
 }
 
-struct row_context row_context_of(const struct request *request)
+struct row_context hf_admin_row_context_of(const struct request *request)
 {
     struct hf_admin *admin = request->admin;
 
@@ -338,9 +361,9 @@ int hf_admin_check_files(const struct hf_admin_config *config)
 {
     char token[TOKEN_MAX + 1];
     struct hf_fh_map map;
-    int rv = token_read(config->token_file, "admin.token_file", token);
+    int rv = hf_token_read(config->token_file, "admin.token_file", token);
 
-    if (token_read(config->read_token_file, "admin.read_token_file", token) < 0)
+    if (hf_token_read(config->read_token_file, "admin.read_token_file", token) < 0)
         rv = HF_EINVAL;
     hf_fh_map_init(&map);
     if (hf_fh_map_read(&map, config->fh_map) < 0)
@@ -361,8 +384,8 @@ void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service)
 
 void hf_admin_close(struct hf_admin *admin)
 {
-    wait_abandon_all(admin);
-    turns_close(&admin->turns);
+    hf_admin_wait_abandon_all(admin);
+    hf_admin_turns_close(&admin->turns);
     hf_names_close(admin->names); /* lists that wait for names go on without */
     for (size_t i = 0; i < HF_COUNT_OF(admin->listeners); i++) {
         struct listener *listener = &admin->listeners[i];
@@ -380,4 +403,5 @@ void hf_admin_close(struct hf_admin *admin)
         uv_close((uv_handle_t *)&listener->connections.sweep, on_closed);
     }
     uv_close((uv_handle_t *)&admin->turns.timer, on_turns_closed);
+    uv_close((uv_handle_t *)&admin->turns.idle, on_turns_closed);
 }

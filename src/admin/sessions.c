@@ -22,7 +22,7 @@ static struct session *find(struct sessions *sessions, const char *authorization
     for (int i = 0; i < SESSIONS_MAX; i++) {
         struct session *session = &sessions->list[i];
 
-        if (session->id[0] && token_matches(session->id, authorization))
+        if (session->id[0] && hf_token_matches(session->id, authorization))
             found = session;
     }
     return found;
@@ -44,7 +44,7 @@ static struct session *choose(struct sessions *sessions, enum access level, uint
     return oldest;
 }
 
-const char *sessions_begin(struct sessions *sessions, enum access level, uint64_t now_ms)
+const char *hf_sessions_begin(struct sessions *sessions, enum access level, uint64_t now_ms)
 {
     struct session *session = choose(sessions, level, now_ms);
     uint8_t bytes[ID_BYTES];
@@ -58,7 +58,7 @@ const char *sessions_begin(struct sessions *sessions, enum access level, uint64_
     return session->id;
 }
 
-enum access sessions_level(struct sessions *sessions, const char *authorization, uint64_t now_ms)
+enum access hf_sessions_level(struct sessions *sessions, const char *authorization, uint64_t now_ms)
 {
     struct session *session = find(sessions, authorization);
 
@@ -68,7 +68,7 @@ enum access sessions_level(struct sessions *sessions, const char *authorization,
     return session->level;
 }
 
-void sessions_end(struct sessions *sessions, const char *authorization)
+void hf_sessions_end(struct sessions *sessions, const char *authorization)
 {
     struct session *session = find(sessions, authorization);
 

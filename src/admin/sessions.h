@@ -29,12 +29,13 @@ struct sessions {
  * used longest ago gives way, of those with no higher level: a reader cannot end the sessions of
  * operators.
  */
-const char *sessions_begin(struct sessions *sessions, enum access level, uint64_t now_ms);
+const char *hf_sessions_begin(struct sessions *sessions, enum access level, uint64_t now_ms);
 
 /* The level of the session that an Authorization header names; ACCESS_NONE: there is none. */
-enum access sessions_level(struct sessions *sessions, const char *authorization, uint64_t now_ms);
+enum access hf_sessions_level(struct sessions *sessions, const char *authorization,
+                              uint64_t now_ms);
 
 /* Ends the session that the header names, if there is one. */
-void sessions_end(struct sessions *sessions, const char *authorization);
+void hf_sessions_end(struct sessions *sessions, const char *authorization);
 
 #endif

@@ -125,7 +125,7 @@ const struct sort_column SORT_CLIENTS[] = {
     {NULL, NULL},
 };
 
-bool sorter_choose(struct sorter *sorter, const struct sort_column *table, const char *text)
+bool hf_sorter_choose(struct sorter *sorter, const struct sort_column *table, const char *text)
 {
     sorter->descending = text[0] == '-';
     if (sorter->descending)
@@ -185,8 +185,8 @@ static bool grow(struct sorter *sorter)
     return true;
 }
 
-bool sorter_add(struct sorter *sorter, const struct row_context *context, const union row *row,
-                uint64_t slot)
+bool hf_sorter_add(struct sorter *sorter, const struct row_context *context, const union row *row,
+                   uint64_t slot)
 {
     struct sort_entry entry = {.slot = slot};
 
@@ -211,7 +211,7 @@ bool sorter_add(struct sorter *sorter, const struct row_context *context, const 
 }
 
 /* The root of the heap is the last of those that are not in order yet. */
-bool sorter_order(struct sorter *sorter, size_t max)
+bool hf_sorter_order(struct sorter *sorter, size_t max)
 {
     struct sort_entry *heap = sorter->entries;
 
@@ -226,7 +226,7 @@ bool sorter_order(struct sorter *sorter, size_t max)
     return sorter->ordered == sorter->count;
 }
 
-void sorter_free(struct sorter *sorter)
+void hf_sorter_free(struct sorter *sorter)
 {
     hf_free(&hf_alloc_heap, sorter->entries);
 }

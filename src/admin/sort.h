@@ -2,7 +2,7 @@
  * A list in an order that the operator chose: its first rows, and how many rows there are in all.
  *
  * The caller looks at every row of the core's view once, in as many turns of the loop as it takes,
- * and hands each row that passes the filter to sorter_add(). A heap keeps the best of them as a
+ * and hands each row that passes the filter to hf_sorter_add(). A heap keeps the best of them as a
  * fixed-size key and the slot in which the core has the row; the row itself is fetched again when
  * it is written, so memory does not grow with the length of rows, and stays below SORT_ROWS_MAX
  * entries.
@@ -44,15 +44,15 @@ struct sorter {
 };
 
 /* Takes "NAME" or "-NAME"; false if the table has no such column. */
-bool sorter_choose(struct sorter *sorter, const struct sort_column *table, const char *text);
+bool hf_sorter_choose(struct sorter *sorter, const struct sort_column *table, const char *text);
 
 /* False when memory runs out. */
-bool sorter_add(struct sorter *sorter, const struct row_context *context, const union row *row,
-                uint64_t slot);
+bool hf_sorter_add(struct sorter *sorter, const struct row_context *context, const union row *row,
+                   uint64_t slot);
 
 /* Puts up to max more entries in order, after the last row was added; true when all are. */
-bool sorter_order(struct sorter *sorter, size_t max);
+bool hf_sorter_order(struct sorter *sorter, size_t max);
 
-void sorter_free(struct sorter *sorter);
+void hf_sorter_free(struct sorter *sorter);
 
 #endif

@@ -16,9 +16,10 @@ static struct hf_view_status view_status(const struct request *request)
 
 static json_t *show_grace(const struct hf_view_status *s)
 {
-    return json_pack("{s:b, s:f, s:I, s:I}", "active", s->grace_active, "remaining_seconds",
+    return json_pack("{s:b, s:f, s:I, s:I, s:f}", "active", s->grace_active, "remaining_seconds",
                      (double)s->grace_remaining_ms / 1000, "reclaimed", (json_int_t)s->reclaimed,
-                     "unreclaimed", (json_int_t)s->unreclaimed);
+                     "unreclaimed", (json_int_t)s->unreclaimed, "held_seconds",
+                     (double)s->grace_held_ms / 1000);
 }
 
 static json_t *show_notices(const struct hf_view_status *s)
@@ -26,7 +27,7 @@ static json_t *show_notices(const struct hf_view_status *s)
     json_t *json = json_object();
 
     for (int i = HF_NOTICE_PENDING; i <= HF_NOTICE_GIVEN_UP; i++)
-        json_object_set_new(json, row_notice_name((enum hf_notice_status)i),
+        json_object_set_new(json, hf_row_notice_name((enum hf_notice_status)i),
                             json_integer((json_int_t)s->notices[i]));
     return json;
 }
@@ -54,13 +55,13 @@ static json_t *show_totals(const struct hf_admin_ops *ops)
 static json_t *show_store(const struct hf_admin_health *health)
 {
     return json_pack("{s:b, s:o}", "up", health->store_up, "reason",
-                     value_str(health->store_up ? NULL : health->reason));
+                     hf_value_str(health->store_up ? NULL : health->reason));
 }
 
 static json_t *show_rpcbind(const struct hf_admin_health *health)
 {
     return json_pack("{s:b, s:s, s:o}", "up", health->rpcbind_up, "state", health->rpcbind,
-                     "reason", value_str(health->rpcbind_up ? NULL : health->rpcbind_reason));
+                     "reason", hf_value_str(health->rpcbind_up ? NULL : health->rpcbind_reason));
 }
 
 static json_t *show_names(const struct hf_names *names)
@@ -69,7 +70,7 @@ static json_t *show_names(const struct hf_names *names)
     const char *namer = !source.namer ? "none" : source.up ? "up" : "down";
 
     return json_pack("{s:s, s:b, s:o}", "namer", namer, "map", source.map, "reason",
-                     value_str(source.namer && !source.up ? source.reason : NULL));
+                     hf_value_str(source.namer && !source.up ? source.reason : NULL));
 }
 
 /* What the kernel holds for us (COH-10). */
@@ -100,9 +101,9 @@ static void put_node(const struct request *request, json_t *json)
     struct hf_admin_cluster c;
     bool known = ops->cluster && ops->cluster(ops->ctx, &c);
 
-    json_object_set_new(json, "role", value_str(known ? c.role : NULL));
-    json_object_set_new(json, "node", value_str(known ? c.node : NULL));
-    json_object_set_new(json, "active_node", value_str(known && c.owner[0] ? c.owner : NULL));
+    json_object_set_new(json, "role", hf_value_str(known ? c.role : NULL));
+    json_object_set_new(json, "node", hf_value_str(known ? c.node : NULL));
+    json_object_set_new(json, "active_node", hf_value_str(known && c.owner[0] ? c.owner : NULL));
 }
 
 /* A node that does not serve has no state number: it has not read the store. */
@@ -110,23 +111,23 @@ static void put_server(const struct request *request, const struct hf_view_statu
 {
     const struct hf_admin_config *config = &request->admin->config;
     struct hf_admin_cluster cluster;
-    bool waits = cluster_waits(request, &cluster);
+    bool waits = hf_admin_cluster_waits(request, &cluster);
 
     put_node(request, json);
     json_object_set_new(json, "version", json_string(HF_VERSION));
-    json_object_set_new(json, "name", value_str(config->server_name));
+    json_object_set_new(json, "name", hf_value_str(config->server_name));
     json_object_set_new(json, "listen", show_listen(config));
     json_object_set_new(json, "port", json_integer(config->server_port));
-    json_object_set_new(json, "time", value_time(hf_clock_wall_ms()));
-    json_object_set_new(json, "epoch", value_id(s->epoch));
+    json_object_set_new(json, "time", hf_value_time(hf_clock_wall_ms()));
+    json_object_set_new(json, "epoch", hf_value_id(s->epoch));
     json_object_set_new(json, "state", waits ? json_null() : json_integer(s->state));
     json_object_set_new(json, "clean_start", json_boolean(s->was_clean));
     json_object_set_new(json, "token_needed", json_boolean(request->admin->token[0] != '\0'));
-    json_object_set_new(json, "changes", json_string(access_word(request, ACCESS_CHANGE)));
-    json_object_set_new(json, "files", json_string(access_word(request, ACCESS_FILES)));
+    json_object_set_new(json, "changes", json_string(hf_admin_access_word(request, ACCESS_CHANGE)));
+    json_object_set_new(json, "files", json_string(hf_admin_access_word(request, ACCESS_FILES)));
 }
 
-enum MHD_Result on_status(struct request *request)
+enum MHD_Result hf_admin_on_status(struct request *request)
 {
     const struct hf_admin_config *config = &request->admin->config;
     struct hf_view_status s = view_status(request);
@@ -140,43 +141,45 @@ enum MHD_Result on_status(struct request *request)
     json_object_set_new(json, "notifications", show_notices(&s));
     json_object_set_new(json, "store", show_store(&health));
     json_object_set_new(json, "rpcbind", show_rpcbind(&health));
-    json_object_set_new(json, "losses", troubles_losses(config));
-    json_object_set_new(json, "limits", troubles_limits(config));
+    json_object_set_new(json, "losses", hf_admin_troubles_losses(config));
+    json_object_set_new(json, "limits", hf_admin_troubles_limits(config));
     json_object_set_new(json, "totals", show_totals(&config->ops));
     json_object_set_new(json, "names", show_names(request->admin->names));
     json_object_set_new(json, "coherence", show_coherence(&s));
-    return reply_json(request, MHD_HTTP_OK, json);
+    return hf_admin_reply_json(request, MHD_HTTP_OK, json);
 }
 
-enum MHD_Result on_grace(struct request *request)
+enum MHD_Result hf_admin_on_grace(struct request *request)
 {
     struct hf_view_status s = view_status(request);
 
-    return reply_json(request, MHD_HTTP_OK, show_grace(&s));
+    return hf_admin_reply_json(request, MHD_HTTP_OK, show_grace(&s));
 }
 
-enum MHD_Result on_healthz(struct request *request)
+enum MHD_Result hf_admin_on_healthz(struct request *request)
 {
-    return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("alive\n"));
+    return hf_admin_reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8",
+                               hf_bytes_str("alive\n"));
 }
 
 /* Not ready while the store is down, because nothing can be promised then, while new clients do not
  * find us by rpcbind, and on a standby; a grace period is no reason, because clients can reclaim.
  */
-enum MHD_Result on_readyz(struct request *request)
+enum MHD_Result hf_admin_on_readyz(struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
     struct hf_admin_health health;
     struct hf_admin_cluster cluster;
 
-    if (cluster_waits(request, &cluster))
-        return reply_waiting(request, &cluster);
+    if (hf_admin_cluster_waits(request, &cluster))
+        return hf_admin_reply_waiting(request, &cluster);
     ops->health(ops->ctx, &health);
     if (!health.store_up)
-        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, health.reason);
+        return hf_admin_reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, health.reason);
     if (!health.rpcbind_up)
-        return reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, health.rpcbind_reason);
-    return reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8", hf_bytes_str("ready\n"));
+        return hf_admin_reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, health.rpcbind_reason);
+    return hf_admin_reply_text(request, MHD_HTTP_OK, "text/plain; charset=utf-8",
+                               hf_bytes_str("ready\n"));
 }
 
 static void expose_names(const struct hf_names *names, struct hf_exposition *out)
@@ -195,7 +198,7 @@ static void expose_names(const struct hf_names *names, struct hf_exposition *out
                     (double)hf_names_kept(names));
 }
 
-enum MHD_Result on_metrics(struct request *request)
+enum MHD_Result hf_admin_on_metrics(struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
     enum MHD_Result rv = MHD_NO;
@@ -206,8 +209,8 @@ enum MHD_Result on_metrics(struct request *request)
     ops->metrics(ops->ctx, &out);
     expose_names(request->admin->names, &out);
     if (!out.failed)
-        rv = reply_text(request, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
-                        hf_buf_view(&buf));
+        rv = hf_admin_reply_text(request, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
+                                 hf_buf_view(&buf));
     hf_buf_free(&buf);
     return rv;
 }

@@ -16,7 +16,7 @@ static int refuse(const char *path, const char *key, const char *reason)
     return HF_EINVAL;
 }
 
-int token_read(const char *path, const char *key, char *token)
+int hf_token_read(const char *path, const char *key, char *token)
 {
     const char *reason;
 
@@ -33,7 +33,7 @@ int token_read(const char *path, const char *key, char *token)
     return 0;
 }
 
-bool token_matches(const char *token, const char *authorization)
+bool hf_token_matches(const char *token, const char *authorization)
 {
     static const char SCHEME[] = "Bearer ";
     unsigned different = 0;

@@ -6,9 +6,9 @@
 
 /* Reads the first line of the file that this key of the configuration names; path "": no token.
  * HF_EINVAL, with the reason in the log and no token. token has room for TOKEN_MAX + 1. */
-int token_read(const char *path, const char *key, char *token);
+int hf_token_read(const char *path, const char *key, char *token);
 
 /* True if an Authorization header ("Bearer ...", or NULL) carries this token. */
-bool token_matches(const char *token, const char *authorization);
+bool hf_token_matches(const char *token, const char *authorization);
 
 #endif

@@ -15,10 +15,10 @@ static const struct hf_counters *counters_of(const struct hf_admin_config *confi
 
 static json_t *show_name(const struct hf_trouble_host *client)
 {
-    return value_text(hf_bytes(client->name, client->name_len));
+    return hf_value_text(hf_bytes(client->name, client->name_len));
 }
 
-json_t *troubles_losses(const struct hf_admin_config *config)
+json_t *hf_admin_troubles_losses(const struct hf_admin_config *config)
 {
     uint64_t clients;
     uint64_t locks;
@@ -28,7 +28,7 @@ json_t *troubles_losses(const struct hf_admin_config *config)
 }
 
 /* Each limit that refused a request since the start, with the last client that it refused. */
-json_t *troubles_limits(const struct hf_admin_config *config)
+json_t *hf_admin_troubles_limits(const struct hf_admin_config *config)
 {
     json_t *list = json_array();
 
@@ -37,11 +37,12 @@ json_t *troubles_limits(const struct hf_admin_config *config)
 
         if (limit->at_ms == 0)
             continue;
-        json_array_append_new(
-            list, json_pack("{s:s, s:I, s:o, s:o, s:o}", "limit", hf_limit_name((enum hf_limit)i),
-                            "hits", (json_int_t)counters_of(config)->limit_hits[i], "client",
-                            show_name(&limit->client), "address", value_addr(&limit->client.addr),
-                            "time", value_time(limit->at_ms)));
+        json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:o, s:o}", "limit",
+                                              hf_limit_name((enum hf_limit)i), "hits",
+                                              (json_int_t)counters_of(config)->limit_hits[i],
+                                              "client", show_name(&limit->client), "address",
+                                              hf_value_addr(&limit->client.addr), "time",
+                                              hf_value_time(limit->at_ms)));
     }
     return list;
 }
@@ -49,30 +50,30 @@ json_t *troubles_limits(const struct hf_admin_config *config)
 static json_t *show_loss(const struct hf_trouble_loss *loss)
 {
     return json_pack("{s:o, s:o, s:s, s:o, s:o}", "client", show_name(&loss->client), "address",
-                     value_addr(&loss->client.addr), "reason", REASONS[loss->reason], "locks",
+                     hf_value_addr(&loss->client.addr), "reason", REASONS[loss->reason], "locks",
                      loss->locks ? json_integer((json_int_t)loss->locks) : json_null(), "time",
-                     value_time(loss->at_ms));
+                     hf_value_time(loss->at_ms));
 }
 
-enum MHD_Result on_losses(struct request *request)
+enum MHD_Result hf_admin_on_losses(struct request *request)
 {
     const struct hf_admin_config *config = &request->admin->config;
-    json_t *json = troubles_losses(config);
+    json_t *json = hf_admin_troubles_losses(config);
     json_t *list = json_array();
 
     for (size_t i = 0; i < config->service->troubles->n_losses; i++)
         json_array_append_new(list, show_loss(&config->service->troubles->losses[i]));
     json_object_set_new(json, "losses", list);
-    return reply_json(request, MHD_HTTP_OK, json);
+    return hf_admin_reply_json(request, MHD_HTTP_OK, json);
 }
 
-enum MHD_Result on_acknowledge(struct request *request)
+enum MHD_Result hf_admin_on_acknowledge(struct request *request)
 {
     const struct hf_admin_config *config = &request->admin->config;
-    json_t *json = troubles_losses(config);
+    json_t *json = hf_admin_troubles_losses(config);
 
     hf_troubles_acknowledge(config->service->troubles, counters_of(config));
     request->change = "acknowledge losses";
-    log_change(request, true);
-    return reply_json(request, MHD_HTTP_OK, json);
+    hf_admin_log_change(request, true);
+    return hf_admin_reply_json(request, MHD_HTTP_OK, json);
 }

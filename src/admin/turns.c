@@ -2,14 +2,15 @@
 
 #include "admin/private.h"
 
-void turns_init(struct turns *turns, uv_loop_t *loop)
+void hf_admin_turns_init(struct turns *turns, uv_loop_t *loop)
 {
     hf_list_init(&turns->queue);
     uv_timer_init(loop, &turns->timer);
-    turns->timer.data = turns;
+    uv_idle_init(loop, &turns->idle);
+    turns->timer.data = turns->idle.data = turns;
 }
 
-static bool has_budget(struct turns *turns)
+bool hf_admin_turns_has_budget(struct turns *turns)
 {
     uint64_t now_ns = uv_hrtime();
 
@@ -20,15 +21,23 @@ static bool has_budget(struct turns *turns)
     return turns->used_ns < TURNS_BUDGET_NS;
 }
 
-bool turns_take(struct turns *turns, struct turn *turn)
+static void on_idle(uv_idle_t *idle);
+
+bool hf_admin_turns_take(struct turns *turns, struct turn *turn)
 {
     bool granted = turn->granted;
 
     turn->granted = false;
-    return granted || turns->closing || (hf_list_empty(&turns->queue) && has_budget(turns));
+    if (granted || turns->closing)
+        return true;
+    if (turns->taken || !hf_list_empty(&turns->queue) || !hf_admin_turns_has_budget(turns))
+        return false;
+    turns->taken = true;
+    uv_idle_start(&turns->idle, on_idle); /* the next turn of the loop has a piece again */
+    return true;
 }
 
-void turns_used(struct turns *turns, uint64_t start_ns)
+void hf_admin_turns_used(struct turns *turns, uint64_t start_ns)
 {
     turns->used_ns += uv_hrtime() - start_ns;
 }
@@ -43,42 +52,51 @@ static struct listener *resume_first(struct turns *turns)
     return turn->listener;
 }
 
-/* One after the other, so that each finds out what those before it have used. */
 static void on_timer(uv_timer_t *timer)
 {
     struct turns *turns = timer->data;
 
-    while (!hf_list_empty(&turns->queue) && has_budget(turns)) {
-        uint64_t start_ns = uv_hrtime();
-
-        listener_run(resume_first(turns));
-        if (turns->used_ns == 0)
-            turns_used(turns, start_ns); /* its connection was gone */
-    }
-    if (!hf_list_empty(&turns->queue))
-        uv_timer_start(timer, on_timer, TURNS_WINDOW_MS, 0);
+    uv_idle_start(&turns->idle, on_idle);
 }
 
-void turns_wait(struct turns *turns, struct turn *turn, struct listener *listener,
-                struct MHD_Connection *connection)
+/* Before the loop looks for requests: one piece of the work that waits. */
+static void on_idle(uv_idle_t *idle)
+{
+    struct turns *turns = idle->data;
+
+    turns->taken = false;
+    if (hf_list_empty(&turns->queue)) {
+        uv_idle_stop(idle);
+    } else if (hf_admin_turns_has_budget(turns)) {
+        turns->taken = true;
+        hf_admin_listener_run(resume_first(turns));
+    } else {
+        uv_idle_stop(idle);
+        uv_timer_start(&turns->timer, on_timer, TURNS_WINDOW_MS, 0);
+    }
+}
+
+void hf_admin_turns_wait(struct turns *turns, struct turn *turn, struct listener *listener,
+                         struct MHD_Connection *connection)
 {
     turn->connection = connection;
     turn->listener = listener;
     hf_list_add_tail(&turns->queue, &turn->link);
     MHD_suspend_connection(connection);
     if (!uv_is_active((uv_handle_t *)&turns->timer))
-        uv_timer_start(&turns->timer, on_timer, has_budget(turns) ? 0 : TURNS_WINDOW_MS, 0);
+        uv_idle_start(&turns->idle, on_idle);
 }
 
-void turns_cancel(struct turn *turn)
+void hf_admin_turns_cancel(struct turn *turn)
 {
     hf_list_remove(&turn->link);
 }
 
-void turns_close(struct turns *turns)
+void hf_admin_turns_close(struct turns *turns)
 {
     turns->closing = true;
     uv_timer_stop(&turns->timer);
+    uv_idle_stop(&turns->idle);
     while (!hf_list_empty(&turns->queue))
         (void)resume_first(turns);
 }

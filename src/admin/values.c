@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-json_t *value_id(uint64_t id)
+json_t *hf_value_id(uint64_t id)
 {
     char text[24];
 
@@ -14,7 +14,7 @@ json_t *value_id(uint64_t id)
     return json_string(text);
 }
 
-json_t *value_time(int64_t wall_ms)
+json_t *hf_value_time(int64_t wall_ms)
 {
     time_t seconds = (time_t)(wall_ms / 1000);
     struct tm utc;
@@ -28,26 +28,26 @@ json_t *value_time(int64_t wall_ms)
     return json_string(text);
 }
 
-json_t *value_addr(const struct hf_addr *addr)
+json_t *hf_value_addr(const struct hf_addr *addr)
 {
     char text[HF_ADDR_TEXT_MAX];
 
     return json_string(hf_addr_format(addr, text));
 }
 
-json_t *value_str(const char *text)
+json_t *hf_value_str(const char *text)
 {
-    return text ? value_text(hf_bytes_str(text)) : json_null();
+    return text ? hf_value_text(hf_bytes_str(text)) : json_null();
 }
 
-json_t *value_text(struct hf_bytes bytes)
+json_t *hf_value_text(struct hf_bytes bytes)
 {
     struct hf_buf buf;
     struct writer w = {.out = &buf};
     json_t *value;
 
     hf_buf_init(&buf, &hf_alloc_heap);
-    write_text(&w, NULL, bytes);
+    hf_json_text(&w, NULL, bytes);
     value = json_loadb((const char *)hf_buf_view(&buf).data, hf_buf_view(&buf).len, JSON_DECODE_ANY,
                        NULL);
     hf_buf_free(&buf);

@@ -12,11 +12,11 @@
 #include "base/addr.h"
 #include "base/bytes.h"
 
-json_t *value_id(uint64_t id);
-json_t *value_time(int64_t wall_ms);
-json_t *value_addr(const struct hf_addr *addr);
-json_t *value_text(struct hf_bytes bytes); /* from a peer, as write_text() shows it */
+json_t *hf_value_id(uint64_t id);
+json_t *hf_value_time(int64_t wall_ms);
+json_t *hf_value_addr(const struct hf_addr *addr);
+json_t *hf_value_text(struct hf_bytes bytes); /* from a peer, as hf_json_text() shows it */
 /* Of a text that may have any bytes: what is not UTF-8 is quoted. NULL: null. */
-json_t *value_str(const char *text);
+json_t *hf_value_str(const char *text);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { NAMES_REQUEST_MS = 60000, NAMES_DETAIL_MAX = 320 };
 
-static enum MHD_Result suspend(struct request *request)
+enum MHD_Result wait_suspend(struct request *request)
 {
     hf_list_add_tail(&request->admin->waiting, &request->link);
     MHD_suspend_connection(request->connection);
@@ -26,7 +26,7 @@ static void make_ready(struct request *request)
         return; /* it did not have to wait */
     hf_list_remove(&request->link);
     MHD_resume_connection(request->connection);
-    listener_kick(request->listener);
+    hf_admin_listener_kick(request->listener);
 }
 
 /* libmicrohttpd takes the memory over, and sends as much in each turn as the socket takes. */
@@ -39,33 +39,33 @@ static enum MHD_Result reply_backup(struct request *request)
     response = MHD_create_response_from_buffer(hf_buf_len(buf), buf->data, MHD_RESPMEM_MUST_FREE);
     if (response)
         hf_buf_init(buf, &hf_alloc_heap);
-    return reply_response(request, MHD_HTTP_OK, "application/octet-stream", response);
+    return hf_admin_reply_response(request, MHD_HTTP_OK, "application/octet-stream", response);
 }
 
-enum MHD_Result reply_pending(struct request *request)
+enum MHD_Result hf_admin_reply_pending(struct request *request)
 {
     json_t *json = request->pending;
 
     if (!json && request->backup.done)
         return reply_backup(request);
     request->pending = NULL;
-    return reply_json(request, request->pending_status, json);
+    return hf_admin_reply_json(request, request->pending_status, json);
 }
 
 static void become_problem(struct request *request, unsigned status, const char *detail)
 {
     json_decref(request->pending);
     request->pending_status = status;
-    request->pending = problem_json(status, detail);
+    request->pending = hf_admin_problem_json(status, detail);
 }
 
 static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
     struct request *request = hf_container_of(waiter, struct request, waiter);
 
-    log_change(request, durable);
+    hf_admin_log_change(request, durable);
     if (durable && !request->pending)
-        request->pending = released_json(request);
+        request->pending = hf_admin_released_json(request);
     if (!durable)
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                        "The store could not record this, so nothing was changed. Try again when "
@@ -73,25 +73,24 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
     make_ready(request);
 }
 
-enum MHD_Result reply_when_durable(struct request *request, struct hf_awaited wait, json_t *json)
+enum MHD_Result hf_admin_reply_when_durable(struct request *request, struct hf_ticket wait,
+                                            json_t *json)
 {
     struct hf_service *service = request->admin->config.service;
 
     request->pending = json;
     request->pending_status = MHD_HTTP_OK;
-    if (wait.decision != 0)
-        hf_service_when_decided(service, wait.decision, &request->waiter, on_durable);
-    else if (hf_service_when_durable(service, wait.seq, &request->waiter, on_durable))
-        return reply_pending(request);
-    return suspend(request);
+    if (hf_service_when(service, wait, &request->waiter, on_durable))
+        return hf_admin_reply_pending(request);
+    return wait_suspend(request);
 }
 
 static json_t *show_step(const struct hf_admin_step *step)
 {
     return json_pack("{s:s, s:b, s:f, s:o, s:o}", "step", step->name, "ok", step->ok,
                      "elapsed_seconds", step->elapsed_ms / 1000.0, "finding",
-                     value_str(step->finding), "advice",
-                     value_str(step->advice[0] ? step->advice : NULL));
+                     hf_value_str(step->finding), "advice",
+                     hf_value_str(step->advice[0] ? step->advice : NULL));
 }
 
 static void on_checked(struct hf_admin_check *check, int error)
@@ -116,7 +115,8 @@ static void on_checked(struct hf_admin_check *check, int error)
     make_ready(request);
 }
 
-enum MHD_Result reply_when_checked(struct request *request, const struct hf_view_client *client)
+enum MHD_Result hf_admin_reply_when_checked(struct request *request,
+                                            const struct hf_view_client *client)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
     int rv;
@@ -124,8 +124,8 @@ enum MHD_Result reply_when_checked(struct request *request, const struct hf_view
     request->check = (struct hf_admin_check){.done = on_checked};
     rv = ops->check(ops->ctx, client, &request->check);
     if (rv < 0)
-        return reply_error(request, rv, "The address of this client is not known yet.");
-    return suspend(request);
+        return hf_admin_reply_error(request, rv, "The address of this client is not known yet.");
+    return wait_suspend(request);
 }
 
 static void on_backed_up(struct hf_admin_backup *backup, int error)
@@ -137,12 +137,13 @@ static void on_backed_up(struct hf_admin_backup *backup, int error)
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                        "The store could not be read, so there is no backup. Try again when /readyz "
                        "says ready.");
-    hf_log(error < 0 ? HF_LOG_WARN : HF_LOG_INFO, "backup", HF_STR("who", access_who(request, who)),
+    hf_log(error < 0 ? HF_LOG_WARN : HF_LOG_INFO, "backup",
+           HF_STR("who", hf_admin_access_who(request, who)),
            HF_UINT("bytes", hf_buf_len(&backup->out)), HF_STR("result", hf_strerror(error)));
     make_ready(request);
 }
 
-enum MHD_Result reply_when_backed_up(struct request *request)
+enum MHD_Result hf_admin_reply_when_backed_up(struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
     int rv;
@@ -150,44 +151,88 @@ enum MHD_Result reply_when_backed_up(struct request *request)
     request->backup.done = on_backed_up;
     rv = ops->backup(ops->ctx, &request->backup);
     if (rv < 0)
-        return reply_error(request, rv, "");
-    return suspend(request);
+        return hf_admin_reply_error(request, rv, "");
+    return wait_suspend(request);
+}
+
+/* ---- exports ---- */
+
+static void on_export(struct hf_admin_exports *exports, const struct hf_admin_export *export)
+{
+    struct request *request = hf_container_of(exports, struct request, exports);
+
+    json_array_append_new(json_object_get(request->pending, "exports"),
+                          json_pack("{s:s, s:I, s:I, s:b}", "path", export->path, "files",
+                                    (json_int_t) export->files, "ranges",
+                                    (json_int_t) export->ranges, "released", export->released));
+}
+
+static void on_exported(struct hf_admin_exports *exports, int error, const char *reason)
+{
+    struct request *request = hf_container_of(exports, struct request, exports);
+
+    if (request->change)
+        hf_admin_log_change(request, error == 0);
+    if (error < 0)
+        become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                       reason ? reason : "The connection to the keeper was lost; try again.");
+    else if (exports->act == HF_ADMIN_EXPORTS_RELEASE)
+        json_object_set_new(request->pending, "closed", json_integer((json_int_t)exports->closed));
+    make_ready(request);
+}
+
+int hf_admin_reply_when_exported(struct request *request, enum hf_admin_exports_act act,
+                                 const char *path, enum MHD_Result *result)
+{
+    const struct hf_admin_ops *ops = &request->admin->config.ops;
+    int rv;
+
+    request->exports = (struct hf_admin_exports){.act = act, .one = on_export, .done = on_exported};
+    rv = ops->exports(ops->ctx, &request->exports, path);
+    if (rv < 0)
+        return rv;
+    request->pending_status = MHD_HTTP_OK;
+    request->pending = act == HF_ADMIN_EXPORTS_LIST ? json_pack("{s:[]}", "exports")
+                                                    : json_pack("{s:s}", "path", path);
+    *result = wait_suspend(request);
+    return 0;
 }
 
 /* ---- names ---- */
 
 /* libmicrohttpd calls on_request() again, which routes the request again. */
-static void resume(struct request *request)
+void wait_resume(struct request *request)
 {
     if (!hf_list_linked(&request->link))
         return;
     hf_list_remove(&request->link);
     MHD_resume_connection(request->connection);
-    listener_kick(request->listener);
+    hf_admin_listener_kick(request->listener);
 }
 
 static void on_names(struct hf_names_wait *wait)
 {
-    resume(hf_container_of(wait, struct request, names_wait));
+    wait_resume(hf_container_of(wait, struct request, names_wait));
 }
 
-bool wait_for_names(struct request *request)
+bool hf_admin_wait_for_names(struct request *request)
 {
     struct hf_admin *admin = request->admin;
 
     if (!hf_names_wait(admin->names, &request->names_wait,
                        uv_now(admin->config.loop) + NAMES_REQUEST_MS, on_names))
         return false;
-    (void)suspend(request);
+    (void)wait_suspend(request);
     return true;
 }
 
-void wait_for_turn(struct request *request)
+void hf_admin_wait_for_turn(struct request *request)
 {
-    turns_wait(&request->admin->turns, &request->turn, request->listener, request->connection);
+    hf_admin_turns_wait(&request->admin->turns, &request->turn, request->listener,
+                        request->connection);
 }
 
-bool names_are_there(struct request *request, enum MHD_Result *answered)
+bool hf_admin_names_are_there(struct request *request, enum MHD_Result *answered)
 {
     struct hf_names *names = request->admin->names;
     struct hf_names_source source;
@@ -198,24 +243,24 @@ bool names_are_there(struct request *request, enum MHD_Result *answered)
     *answered = MHD_YES;
     if (source.up || (source.map && !source.namer))
         return true;
-    if (source.connecting && wait_for_names(request))
+    if (source.connecting && hf_admin_wait_for_names(request))
         return false;
     if (!source.namer && !source.connecting) {
-        *answered =
-            reply_problem(request, MHD_HTTP_CONFLICT,
-                          "No names of files are configured, so a path cannot be looked "
-                          "up. Start holdfast-namesd, or set names.socket or admin.fh_map.");
+        *answered = hf_admin_reply_problem(
+            request, MHD_HTTP_CONFLICT,
+            "No names of files are configured, so a path cannot be looked "
+            "up. Start holdfast-namesd, or set names.socket or admin.fh_map.");
         return false;
     }
     hf_format(detail, sizeof(detail),
               "The namer cannot be asked, so a path cannot be looked up: %s. See names.socket.",
               source.reason);
-    *answered = reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, detail);
+    *answered = hf_admin_reply_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE, detail);
     return false;
 }
 
 /* libmicrohttpd must not be stopped while a connection is suspended. */
-void wait_abandon_all(struct hf_admin *admin)
+void hf_admin_wait_abandon_all(struct hf_admin *admin)
 {
     hf_list_foreach_safe (node, &admin->waiting) {
         struct request *request = hf_list_entry(node, struct request, link);

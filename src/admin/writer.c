@@ -25,14 +25,14 @@ static void put_key(struct writer *w, const char *key)
     put(w, "\":", 2);
 }
 
-void write_open(struct writer *w, const char *key, char bracket)
+void hf_json_open(struct writer *w, const char *key, char bracket)
 {
     put_key(w, key);
     put(w, &bracket, 1);
     w->comma = false;
 }
 
-void write_close(struct writer *w, char bracket)
+void hf_json_close(struct writer *w, char bracket)
 {
     put(w, &bracket, 1);
     w->comma = true;
@@ -44,24 +44,24 @@ static void put_value(struct writer *w, const char *key, const char *text, size_
     put(w, text, len);
 }
 
-void write_null(struct writer *w, const char *key)
+void hf_json_null(struct writer *w, const char *key)
 {
     put_value(w, key, "null", 4);
 }
 
-void write_bool(struct writer *w, const char *key, bool value)
+void hf_json_bool(struct writer *w, const char *key, bool value)
 {
     put_value(w, key, value ? "true" : "false", value ? 4 : 5);
 }
 
-void write_int(struct writer *w, const char *key, int64_t value)
+void hf_json_int(struct writer *w, const char *key, int64_t value)
 {
     char text[24];
 
     put_value(w, key, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)value));
 }
 
-void write_id(struct writer *w, const char *key, uint64_t value)
+void hf_json_id(struct writer *w, const char *key, uint64_t value)
 {
     char text[28];
 
@@ -69,7 +69,7 @@ void write_id(struct writer *w, const char *key, uint64_t value)
               (size_t)snprintf(text, sizeof(text), "\"%llu\"", (unsigned long long)value));
 }
 
-void write_seconds(struct writer *w, const char *key, int64_t ms)
+void hf_json_seconds(struct writer *w, const char *key, int64_t ms)
 {
     char text[32];
     long long shown = ms > 0 ? ms : 0; /* no negative age if the clock was set back */
@@ -78,7 +78,7 @@ void write_seconds(struct writer *w, const char *key, int64_t ms)
               (size_t)snprintf(text, sizeof(text), "%lld.%03d", shown / 1000, (int)(shown % 1000)));
 }
 
-void write_time(struct writer *w, const char *key, int64_t wall_ms)
+void hf_json_time(struct writer *w, const char *key, int64_t wall_ms)
 {
     time_t seconds = (time_t)(wall_ms / 1000);
     struct tm utc;
@@ -86,7 +86,7 @@ void write_time(struct writer *w, const char *key, int64_t wall_ms)
     size_t len;
 
     if (wall_ms <= 0 || !gmtime_r(&seconds, &utc)) {
-        write_null(w, key);
+        hf_json_null(w, key);
         return;
     }
     len = strftime(text, sizeof(text), "\"%Y-%m-%dT%H:%M:%S", &utc);
@@ -94,17 +94,17 @@ void write_time(struct writer *w, const char *key, int64_t wall_ms)
     put_value(w, key, text, len);
 }
 
-void write_addr(struct writer *w, const char *key, const struct hf_addr *addr)
+void hf_json_addr(struct writer *w, const char *key, const struct hf_addr *addr)
 {
     char text[HF_ADDR_TEXT_MAX];
 
     if (addr->family == HF_ADDR_NONE)
-        write_null(w, key);
+        hf_json_null(w, key);
     else
-        write_str(w, key, hf_addr_format(addr, text));
+        hf_json_str(w, key, hf_addr_format(addr, text));
 }
 
-void write_hex(struct writer *w, const char *key, struct hf_bytes bytes)
+void hf_json_hex(struct writer *w, const char *key, struct hf_bytes bytes)
 {
     uint8_t *room;
 
@@ -134,12 +134,12 @@ static size_t plain(const uint8_t *p, size_t left)
     return len;
 }
 
-void write_text(struct writer *w, const char *key, struct hf_bytes bytes)
+void hf_json_text(struct writer *w, const char *key, struct hf_bytes bytes)
 {
     char escape[8];
 
     if (!bytes.data) {
-        write_null(w, key);
+        hf_json_null(w, key);
         return;
     }
     put_value(w, key, "\"", 1);
@@ -161,7 +161,7 @@ void write_text(struct writer *w, const char *key, struct hf_bytes bytes)
     put(w, "\"", 1);
 }
 
-void write_str(struct writer *w, const char *key, const char *text)
+void hf_json_str(struct writer *w, const char *key, const char *text)
 {
-    write_text(w, key, hf_bytes(text, text ? strlen(text) : 0));
+    hf_json_text(w, key, hf_bytes(text, text ? strlen(text) : 0));
 }

@@ -21,20 +21,20 @@ struct writer {
     bool failed;
 };
 
-void write_open(struct writer *w, const char *key, char bracket);
-void write_close(struct writer *w, char bracket);
+void hf_json_open(struct writer *w, const char *key, char bracket);
+void hf_json_close(struct writer *w, char bracket);
 
-void write_null(struct writer *w, const char *key);
-void write_bool(struct writer *w, const char *key, bool value);
-void write_int(struct writer *w, const char *key, int64_t value);
-void write_id(struct writer *w, const char *key, uint64_t value);
-void write_time(struct writer *w, const char *key, int64_t wall_ms);
-void write_seconds(struct writer *w, const char *key, int64_t ms);
-void write_addr(struct writer *w, const char *key, const struct hf_addr *addr);
-void write_hex(struct writer *w, const char *key, struct hf_bytes bytes);
+void hf_json_null(struct writer *w, const char *key);
+void hf_json_bool(struct writer *w, const char *key, bool value);
+void hf_json_int(struct writer *w, const char *key, int64_t value);
+void hf_json_id(struct writer *w, const char *key, uint64_t value);
+void hf_json_time(struct writer *w, const char *key, int64_t wall_ms);
+void hf_json_seconds(struct writer *w, const char *key, int64_t ms);
+void hf_json_addr(struct writer *w, const char *key, const struct hf_addr *addr);
+void hf_json_hex(struct writer *w, const char *key, struct hf_bytes bytes);
 
 /* Text from a peer: bytes that are not printable are written \xNN. NULL in data: null. */
-void write_text(struct writer *w, const char *key, struct hf_bytes bytes);
-void write_str(struct writer *w, const char *key, const char *text);
+void hf_json_text(struct writer *w, const char *key, struct hf_bytes bytes);
+void hf_json_str(struct writer *w, const char *key, const char *text);
 
 #endif

@@ -13,13 +13,14 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/ticket.h"
 
 struct hf_commit_waiter;
 typedef void (*hf_commit_done)(struct hf_commit_waiter *waiter, bool durable);
 
 struct hf_commit_waiter {
     struct hf_list link;
-    uint64_t seq; /* the batch it waits for; 0: it did not have to wait */
+    struct hf_ticket ticket; /* what it waits for; all 0: it did not have to wait */
     hf_commit_done done;
 };
 
@@ -36,13 +37,14 @@ static inline void hf_commit_waiters_add(struct hf_commit_waiters *waiters,
                                          struct hf_commit_waiter *waiter, uint64_t seq,
                                          hf_commit_done done)
 {
-    uint64_t last = hf_list_empty(&waiters->list)
-                        ? 0
-                        : hf_list_entry(waiters->list.prev, struct hf_commit_waiter, link)->seq;
+    uint64_t last =
+        hf_list_empty(&waiters->list)
+            ? 0
+            : hf_list_entry(waiters->list.prev, struct hf_commit_waiter, link)->ticket.seq;
 
     /* An answer may depend on an older batch than the answer queued before it. It then waits for
      * the newer batch, a little longer than necessary, and the queue stays sorted. */
-    waiter->seq = last > seq ? last : seq;
+    waiter->ticket = (struct hf_ticket){.seq = last > seq ? last : seq};
     waiter->done = done;
     hf_list_add_tail(&waiters->list, &waiter->link);
 }
@@ -53,7 +55,7 @@ static inline void hf_commit_waiters_reached(struct hf_commit_waiters *waiters, 
     struct hf_commit_waiter *waiter;
 
     while ((waiter = hf_list_first(&waiters->list, struct hf_commit_waiter, link)) &&
-           waiter->seq <= seq) {
+           waiter->ticket.seq <= seq) {
         hf_list_remove(&waiter->link);
         waiter->done(waiter, true);
     }

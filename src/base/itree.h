@@ -49,7 +49,8 @@ struct hf_itree_node *hf_itree_overlap(const struct hf_itree *tree, uint64_t fir
 struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, uint64_t first,
                                             uint64_t last);
 
-/* The same without the ranges that have this tag, which is not NULL. */
+/* Iterates over the ranges that overlap [first, last] and do not have this tag, which is not NULL.
+ */
 struct hf_itree_node *hf_itree_overlap_other(const struct hf_itree *tree, uint64_t first,
                                              uint64_t last, const void *tag);
 struct hf_itree_node *hf_itree_overlap_other_next(const struct hf_itree_node *node, uint64_t first,

@@ -76,7 +76,10 @@ static int ask(int fd, int protocol, const struct hf_addr *source, const struct 
 int hf_sockdiag_connection(int fd, const struct hf_addr *at, const struct hf_addr *to,
                            struct hf_sockdiag *out)
 {
-    return ask(fd, IPPROTO_TCP, at, to, out);
+    int rv = ask(fd, IPPROTO_TCP, at, to, out);
+
+    /* The process has closed the socket, and the kernel names root as its owner. */
+    return rv == 0 && out->inode == 0 ? HF_ENOENT : rv;
 }
 
 int hf_sockdiag_service(int fd, enum hf_transport transport, const struct hf_addr *at,
@@ -84,7 +87,8 @@ int hf_sockdiag_service(int fd, enum hf_transport transport, const struct hf_add
 {
     struct hf_addr any = {.family = at->family};
 
-    /* For UDP the kernel looks for the receiver of a packet from the first to the second. */
+    /* For UDP the kernel looks up the socket that would receive a packet: its source comes first.
+     */
     if (transport == HF_TRANSPORT_UDP)
         return ask(fd, IPPROTO_UDP, &any, at, out);
     return ask(fd, IPPROTO_TCP, at, &any, out);

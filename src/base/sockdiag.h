@@ -14,13 +14,16 @@
 
 struct hf_sockdiag {
     uint32_t uid;
-    uint32_t inode; /* as in /proc/PID/fd: socket:[inode]; 0: of the kernel itself */
+    uint32_t inode; /* as in /proc/PID/fd: socket:[inode]; 0: of no process */
 };
 
 /* A file to ask with, or HF_EUNAVAIL where the kernel cannot be asked. */
 int hf_sockdiag_open(void);
 
-/* The TCP socket of this host at `at`, connected to `to`. HF_ENOENT: there is none. */
+/*
+ * The TCP socket of this host at `at`, connected to `to`. HF_ENOENT: there is none, or its process
+ * has closed it: then the kernel does not know any more whose it was, and says 0.
+ */
 int hf_sockdiag_connection(int fd, const struct hf_addr *at, const struct hf_addr *to,
                            struct hf_sockdiag *out);
 

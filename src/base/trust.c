@@ -54,12 +54,19 @@ static enum hf_trust trust_of_local(const struct hf_addr *peer, uint32_t uid)
     return uid == 0 || uid == geteuid() ? HF_TRUST_OURS : HF_TRUST_USER;
 }
 
+static bool is_user(uint32_t uid)
+{
+    return uid != HF_UID_UNKNOWN && uid != 0 && uid != geteuid();
+}
+
 enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *peer, uint32_t uid)
 {
     if (hf_addr_is_loopback(peer))
         return trust_of_local(peer, uid);
     if (transport == HF_TRANSPORT_UDP)
         return HF_TRUST_NOTHING;
+    if (is_user(uid)) /* of this host, who calls from another address of it than loopback's */
+        return HF_TRUST_USER;
     return hf_addr_is_reserved_port(peer) ? HF_TRUST_RESERVED : HF_TRUST_CONNECTED;
 }
 

@@ -58,6 +58,10 @@ int hf_confine_find_user(const char *wanted, struct hf_confine_user *out,
 int hf_confine_give_directory(const struct hf_confine_user *user, const char *path,
                               const char *const names[], char error[HF_CONFINE_ERROR_MAX]);
 
+/* The user to whom the file or directory belongs; change is false without root, or if it is
+ * root's. */
+void hf_confine_find_owner(const char *path, struct hf_confine_user *out);
+
 /* For what follows, files and sockets are the user's; until it is given back. */
 int hf_confine_borrow_user(const struct hf_confine_user *user);
 void hf_confine_return_user(const struct hf_confine_user *user);

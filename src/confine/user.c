@@ -58,16 +58,38 @@ int hf_confine_find_user(const char *wanted, struct hf_confine_user *out,
     return 0;
 }
 
-/* Only root's: the files of another user are that user's business. */
-static int give(const struct hf_confine_user *user, int dir, const char *name, int flags)
+void hf_confine_find_owner(const char *path, struct hf_confine_user *out)
 {
+    const struct passwd *pw;
     struct stat st;
 
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW | flags) < 0)
+    *out = (struct hf_confine_user){0};
+    if (geteuid() != 0 || stat(path, &st) < 0 || st.st_uid == 0)
+        return;
+    *out = (struct hf_confine_user){.change = true, .uid = st.st_uid, .gid = st.st_gid};
+    pw = getpwuid(st.st_uid);
+    if (pw && hf_text_copy(out->name, sizeof(out->name), pw->pw_name))
+        out->gid = pw->pw_gid;
+    else
+        out->name[0] = '\0';
+}
+
+/* Only root's: the files of another user are that user's business. He can replace a name in his
+ * directory at any moment, so what is looked at is what is given. */
+static int give(const struct hf_confine_user *user, int dir, const char *name)
+{
+    struct stat st;
+    int rv = 0;
+    int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
         return errno == ENOENT ? 0 : -errno;
-    if (st.st_uid != 0 || !(S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_nlink == 1)))
-        return 0;
-    return fchownat(dir, name, user->uid, user->gid, AT_SYMLINK_NOFOLLOW | flags) < 0 ? -errno : 0;
+    if (fstat(fd, &st) == 0 && st.st_uid == 0 &&
+        (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && st.st_nlink == 1)) &&
+        fchownat(fd, "", user->uid, user->gid, AT_EMPTY_PATH) < 0)
+        rv = -errno;
+    close(fd);
+    return rv;
 }
 
 /* What the user will be able to do there, not what root can. */
@@ -91,9 +113,9 @@ int hf_confine_give_directory(const struct hf_confine_user *user, const char *pa
         return 0;
     (void)mkdir(path, 0755); /* if it is still missing, open says why */
     dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rv = dir < 0 ? -errno : give(user, dir, "", AT_EMPTY_PATH);
+    rv = dir < 0 ? -errno : give(user, dir, ".");
     for (size_t i = 0; rv == 0 && names[i]; i++)
-        rv = give(user, dir, names[i], 0);
+        rv = give(user, dir, names[i]);
     if (dir >= 0)
         close(dir);
     if (rv == 0)
@@ -110,7 +132,8 @@ int hf_confine_borrow_user(const struct hf_confine_user *user)
 {
     if (!user->change)
         return 0;
-    if (initgroups(user->name, user->gid) < 0 || setegid(user->gid) < 0 || seteuid(user->uid) < 0)
+    if ((user->name[0] ? initgroups(user->name, user->gid) : setgroups(0, NULL)) < 0 ||
+        setegid(user->gid) < 0 || seteuid(user->uid) < 0)
         return HF_EDENIED;
     return 0;
 }

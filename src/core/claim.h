@@ -80,8 +80,16 @@ int hf_core_claims_listed(struct hf_core *core, struct hf_bytes fh, uint64_t fir
                           bool exclusive);
 void hf_core_claims_begin(struct hf_core *core, struct hf_now now);
 
-/* The kernel holds all that it ought to, and new locks can be claimed. True without coherence. */
+/* The kernel holds all that it ought to. True without coherence. Files of which that is not true
+ * have no new locks; others have. */
 bool hf_core_claims_ready(const struct hf_core *core);
+
+/*
+ * When a request came, to be kept with one that must wait (hf_lock_args.asked). What the kernel
+ * said before that is no answer to it; and if all that its client has was released since, because
+ * the client has crashed, the request ends with it.
+ */
+uint64_t hf_core_asked(const struct hf_core *core);
 
 /* HF_ENOMEM, HF_EINVAL: what the kernel holds is not known any more; the caller must close the
  * connection, and call hf_core_claims_lost(). */

@@ -50,9 +50,9 @@ enum { HF_LOCKS_BEYOND = 1000 }; /* that, in the daemon */
  * at the next tick; a search for a deadlock is repeated when the client repeats its request.
  */
 struct hf_budgets {
-    uint32_t search;  /* one search for a circle of waiting owners */
+    uint32_t search;  /* one search for a cycle of waiting owners */
     uint32_t ahead;   /* looking for a waiter that a request queues behind: beyond, it need not */
-    uint32_t serve;   /* serving waiters, and reviewing circles of them */
+    uint32_t serve;   /* serving waiters, and reviewing cycles of them */
     uint32_t release; /* releasing what a client has; it ends with the owner that it has begun */
 };
 
@@ -68,10 +68,12 @@ enum hf_on_failure { HF_ON_FAILURE_RELEASE, HF_ON_FAILURE_KEEP };
 /* A file whose handle has these bytes at this offset belongs to the named export; the first rule
  * that fits wins. */
 struct hf_export_rule {
-    struct hf_bytes name; /* at most HF_SHARE_NAME_MAX */
+    struct hf_bytes name; /* at most HF_EXPORT_NAME_MAX */
     size_t offset;
     struct hf_bytes match;
 };
+
+enum { HF_IDENTITY_MAX = 64 }; /* RFC 1813: NFS3_FHSIZE */
 
 struct hf_core_config {
     struct hf_bytes server_name; /* what SM_NOTIFY calls us */
@@ -95,6 +97,9 @@ struct hf_core_config {
     enum hf_on_failure on_failure;
     bool verify_notices;   /* ask a client's status monitor before a crash notice counts (SEC-04) */
     uint64_t retry_for_ms; /* how long an unanswered notice is repeated */
+    /* The bytes by which files are told apart: the handle itself, or its canonical form, written to
+     * `room` and of the same length (COH-05). NULL: every handle is its own file. */
+    struct hf_bytes (*identity)(struct hf_bytes fh, uint8_t room[HF_IDENTITY_MAX]);
     struct hf_hash_key hash_key;
     const struct hf_export_rule *export_rules; /* a file that fits none belongs to "default" */
     unsigned n_export_rules;

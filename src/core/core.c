@@ -130,6 +130,7 @@ const struct hf_hash_key *hf_core_hash_key(const struct hf_core *core)
 
 void hf_core_del(struct hf_core *core)
 {
+    core->told = NULL;
     hf_durable_close(core);
     hf_list_foreach_safe (node, &core->clients->all)
         del_client(core, hf_list_entry(node, struct hf_client, all));
@@ -142,6 +143,12 @@ void hf_core_del(struct hf_core *core)
     hf_durable_free(core);
     hf_events_free(core);
     hf_free(core->alloc, hf_container_of(core, struct whole, core));
+}
+
+void hf_core_tell_endings(struct hf_core *core, hf_ending_told told, void *ctx)
+{
+    core->told = told;
+    core->told_ctx = ctx;
 }
 
 uint64_t hf_core_work(const struct hf_core *core)

@@ -12,7 +12,7 @@
  *         requests (request.h)            each answer waits for its batch
  *         hf_core_take_batch()            when none is in flight; commit it
  *         hf_core_batch_done()            then send the answers that waited for it
- *         hf_core_next_call()             until false; hf_core_call_done() later (call.h)
+ *         hf_core_next_outcall()             until false; hf_core_outcall_done() later (call.h)
  *         hf_core_tick()                  at hf_core_deadline()
  *         hf_core_next_event()            until false (view.h)
  *         the functions of claim.h        with config.coherent
@@ -39,9 +39,10 @@
 #define HF_CORE_CORE_H
 
 #include "base/alloc.h"
-#include "core/call.h"
 #include "core/claim.h"
 #include "core/config.h"
+#include "core/ending.h"
+#include "core/outcall.h"
 #include "core/record.h"
 #include "core/request.h"
 #include "core/view.h"

@@ -26,6 +26,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "core/config.h"
+#include "core/ending.h"
 #include "core/view.h"
 
 struct hf_core {
@@ -43,6 +44,8 @@ struct hf_core {
     uint64_t next_id; /* its upper bits are the epoch: hf_record_first_id() */
     struct hf_counters counters;
     struct hf_core_config config;
+    hf_ending_told told; /* of what has ended; NULL: nobody */
+    void *told_ctx;
 };
 
 /* Ids of clients, locks, waiters, shares and calls all come from one sequence, so that a smaller id

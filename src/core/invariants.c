@@ -48,10 +48,10 @@ static void check_waiter(const struct hf_core *core, const struct hf_waiter *w)
     HF_ASSERT(w->granting != hf_list_linked(&w->in_file));
     if (w->granting || hf_grace_is_strict(core) || hf_list_linked(&w->file->queue->woken))
         return; /* looked at later */
-    /* no waiter sleeps when it could be granted, unless the kernel has not agreed */
-    HF_ASSERT((core->config.coherent && core->claims->state != HF_CLAIMS_READY) ||
-              (core->config.coherent &&
-               !hf_claim_covers(core, w->file, w->first, w->last, w->exclusive)) ||
+    /* no waiter sleeps when it could be granted, unless the kernel is asked */
+    HF_ASSERT((core->config.coherent &&
+               !hf_claim_covers(core, w->file, w->first, w->last, w->exclusive) &&
+               (w->outside || hf_claim_is_awaited(core, w->file))) ||
               hf_table_conflict(core, w->file, &want) || hf_waiter_is_behind_own(core, w) ||
               (!w->passes && hf_waiter_ahead(core, w->file, &want, w->id, NULL)));
 }

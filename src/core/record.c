@@ -17,9 +17,11 @@
  */
 enum {
     SERVER_VERSION = 3,
-    CLIENT_VERSION = 1,
+    CLIENT_VERSION = 2,
     LOCK_VERSION = 1,
 };
+
+enum { LIFE_SIZE = 4 + 8 };
 
 struct writer {
     uint8_t *p;
@@ -218,6 +220,12 @@ static size_t server_size(const struct hf_record_server *s)
     return size;
 }
 
+/* Version 1 of a client's record has no lives. */
+static size_t lives_size(const struct hf_record_lives *lives)
+{
+    return lives->n == 0 ? 0 : 2 + lives->n * LIFE_SIZE;
+}
+
 static size_t client_size(const struct hf_record_client *c)
 {
     size_t size = 2 + 8 + 1 + 1 + 2 + c->name.len + 1;
@@ -225,12 +233,13 @@ static size_t client_size(const struct hf_record_client *c)
     for (unsigned i = 0; i < c->n_addrs; i++)
         size += addr_size(&c->addrs[i]);
     size += addr_size(&c->local) + 4 + 8 + 8 + 8;
-    return size + 2 + c->my_name.len + 4 + 4 + 4 + HF_PRIV_SIZE + addr_size(&c->callback_host);
+    size += 2 + c->my_name.len + 4 + 4 + 4 + HF_PRIV_SIZE + addr_size(&c->callback_host);
+    return size + lives_size(&c->lives);
 }
 
 static size_t lock_size(const struct hf_record_lock *l)
 {
-    return 2 + 8 + 8 + (2 + l->share.len) + (2 + l->fh.len) + (2 + l->oh.len) + 4 + 8 + 8 + 1 + 8 +
+    return 2 + 8 + 8 + (2 + l->export.len) + (2 + l->fh.len) + (2 + l->oh.len) + 4 + 8 + 8 + 1 + 8 +
            8;
 }
 
@@ -251,12 +260,25 @@ static void write_server(struct writer *w, const struct hf_record_server *s)
     put_u64(w, s->number_epoch);
 }
 
+static void write_lives(struct writer *w, const struct hf_record_lives *lives)
+{
+    HF_ASSERT(lives->n <= HF_CLIENT_LIVES);
+    if (lives->n == 0)
+        return;
+    put_u8(w, lives->n);
+    put_u8(w, lives->n_left);
+    for (unsigned i = 0; i < lives->n; i++) {
+        put_u32(w, (uint32_t)lives->states[i]);
+        put_u64(w, lives->first_ids[i]);
+    }
+}
+
 static void write_client(struct writer *w, const struct hf_record_client *c)
 {
     HF_ASSERT(c->n_addrs <= HF_CLIENT_ADDRS_MAX);
     HF_ASSERT(c->name.len <= HF_NAME_MAX && c->my_name.len <= HF_NAME_MAX);
     put_u8(w, HF_RECORD_CLIENT);
-    put_u8(w, CLIENT_VERSION);
+    put_u8(w, c->lives.n > 0 ? CLIENT_VERSION : 1);
     put_u64(w, c->id);
     put_u8(w, (uint8_t)c->protocol);
     put_u8(w, (uint8_t)c->transport);
@@ -275,17 +297,18 @@ static void write_client(struct writer *w, const struct hf_record_client *c)
     put_u32(w, c->proc);
     put_raw(w, c->priv, HF_PRIV_SIZE);
     put_addr(w, &c->callback_host);
+    write_lives(w, &c->lives);
 }
 
 static void write_lock(struct writer *w, const struct hf_record_lock *l)
 {
-    HF_ASSERT(l->share.len <= HF_SHARE_NAME_MAX);
+    HF_ASSERT(l->export.len <= HF_EXPORT_NAME_MAX);
     HF_ASSERT(l->fh.len <= HF_FH_MAX && l->oh.len <= HF_OH_MAX);
     put_u8(w, HF_RECORD_LOCK);
     put_u8(w, LOCK_VERSION);
     put_u64(w, l->id);
     put_u64(w, l->client_id);
-    put_bytes(w, l->share);
+    put_bytes(w, l->export);
     put_bytes(w, l->fh);
     put_bytes(w, l->oh);
     put_u32(w, (uint32_t)l->svid);
@@ -372,6 +395,40 @@ int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
     return close_record(&r);
 }
 
+/* First ids become smaller, as lives become older. */
+static void read_lives(struct reader *r, struct hf_record_lives *out)
+{
+    uint64_t newer_id = UINT64_MAX;
+
+    out->n = get_u8(r);
+    out->n_left = get_u8(r);
+    if (out->n > HF_CLIENT_LIVES || out->n_left >= out->n)
+        r->bad = true;
+    for (unsigned i = 0; !r->bad && i < out->n; i++) {
+        out->states[i] = (int32_t)get_u32(r);
+        out->first_ids[i] = get_u64(r);
+        if (out->first_ids[i] > newer_id)
+            r->bad = true;
+        newer_id = out->first_ids[i];
+    }
+}
+
+size_t hf_record_encode_lives(const struct hf_record_lives *lives, uint8_t out[HF_RECORD_LIVES_MAX])
+{
+    write_lives(&(struct writer){out}, lives);
+    return lives_size(lives);
+}
+
+int hf_record_decode_lives(struct hf_bytes bytes, struct hf_record_lives *out)
+{
+    struct reader r = {bytes.data, bytes.len, false};
+
+    *out = (struct hf_record_lives){0};
+    if (bytes.len > 0)
+        read_lives(&r, out);
+    return close_record(&r);
+}
+
 int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out)
 {
     struct reader r;
@@ -410,6 +467,8 @@ int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out)
     if (priv)
         memcpy(out->priv, priv, HF_PRIV_SIZE);
     out->callback_host = get_addr(&r);
+    if (version_of(bytes) > 1)
+        read_lives(&r, &out->lives);
     return close_record(&r);
 }
 
@@ -422,7 +481,7 @@ int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out)
         return rv;
     out->id = get_u64(&r);
     out->client_id = get_u64(&r);
-    out->share = get_bytes(&r, HF_SHARE_NAME_MAX);
+    out->export = get_bytes(&r, HF_EXPORT_NAME_MAX);
     out->fh = get_bytes(&r, HF_FH_MAX);
     out->oh = get_bytes(&r, HF_OH_MAX);
     out->svid = (int32_t)get_u32(&r);

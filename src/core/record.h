@@ -30,11 +30,13 @@ enum {
     HF_NAME_MAX = 1024,
     HF_FH_MAX = 1024,
     HF_OH_MAX = 1024,
-    HF_SHARE_NAME_MAX = 64,
+    HF_EXPORT_NAME_MAX = 64,
     HF_PRIV_SIZE = 16,
     HF_CLIENT_ADDRS_MAX = 8, /* addresses one host is known by */
+    HF_CLIENT_LIVES = 4,     /* lives of a client that are told apart */
     HF_BOOT_ID_SIZE = 16,
     HF_RECORD_SERVER_MAX = 64, /* encoded */
+    HF_RECORD_LIVES_MAX = 2 + HF_CLIENT_LIVES * 12,
 };
 
 enum hf_record_kind {
@@ -80,6 +82,18 @@ struct hf_record_server {
 };
 
 /*
+ * The lives of a client (core/clients/clients.h), the newest first: its state number in each, and
+ * from which id on locks were taken in it, 0 for the first life. The n_left
+ * oldest are over for good: what they had is released, or being released. n 0: the client has had
+ * one life, that of its state number.
+ */
+struct hf_record_lives {
+    int32_t states[HF_CLIENT_LIVES];
+    uint8_t n, n_left;
+    uint64_t first_ids[HF_CLIENT_LIVES];
+};
+
+/*
  * A client, which is to say a registration. An NLM client (name = caller_name) has no callback
  * part. An SM_MON registration (name = mon_name) has one: the program to tell, and how.
  */
@@ -95,6 +109,7 @@ struct hf_record_client {
     uint64_t ttl_ms;          /* reconnect window: how long it outlives its last lock; 0: none */
     int64_t registered_at_ms; /* wall clock, Unix time */
     uint64_t epoch;           /* of the server, when registered or told of its restart */
+    struct hf_record_lives lives;
 
     /* Callback; all zero for protocols without one. */
     struct hf_bytes my_name;
@@ -108,7 +123,7 @@ struct hf_record_client {
 struct hf_record_lock {
     uint64_t id;
     uint64_t client_id;
-    struct hf_bytes share; /* name of the export the file belongs to */
+    struct hf_bytes export; /* name of the export the file belongs to */
     struct hf_bytes fh;
     struct hf_bytes oh;
     int32_t svid;
@@ -144,6 +159,12 @@ int hf_record_encode_lock(const struct hf_record_lock *record, struct hf_buf *bu
 int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out);
 int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out);
 int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out);
+
+/* The lives of a client alone, as they are encoded in its record; no bytes if n is 0. The size;
+ * HF_EFORMAT. */
+size_t hf_record_encode_lives(const struct hf_record_lives *lives,
+                              uint8_t out[HF_RECORD_LIVES_MAX]);
+int hf_record_decode_lives(struct hf_bytes bytes, struct hf_record_lives *out);
 
 /*
  * The hash of an encoded record that goes into a digest of all records, which is their sum: it does

@@ -16,6 +16,7 @@
 #ifndef HF_CORE_REQUEST_H
 #define HF_CORE_REQUEST_H
 
+#include "base/ticket.h"
 #include "core/config.h"
 #include "core/record.h"
 
@@ -63,6 +64,8 @@ struct hf_lock_args {
     int32_t state;    /* the client's NSM state; 0: unknown */
     uint8_t version;  /* 1, 3 or 4; a GRANTED callback uses the same */
     bool msg;         /* asked by LOCK_MSG, so GRANTED_MSG tells of the grant */
+
+    uint64_t asked; /* made again after a claim: hf_core_asked() when it came; 0: it comes now */
 };
 
 /* A lock that conflicts with a TEST. oh is valid until the next call into the core. */
@@ -76,9 +79,10 @@ struct hf_holder {
 
 struct hf_answer {
     enum hf_stat stat;
+    bool silent; /* send no answer: the client repeats its request, or does not live any more */
     uint64_t seq;
     struct hf_holder holder; /* TEST answered DENIED */
-    uint64_t decision;       /* FREE_ALL only; as in hf_awaited */
+    uint64_t decision;       /* FREE_ALL only; as in hf_ticket */
     uint64_t claim; /* not 0: not decided. Make the request again after this decision (claim.h) */
 };
 
@@ -92,8 +96,8 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
  * Blocking requests are served first come, first served: one that conflicts with a waiter ahead of
  * it queues behind that waiter, even if no held lock is in its way. It does not queue behind a
  * waiter that waits for a lock of its own; with all of the range held already, in whatever mode, it
- * queues behind no waiter; and it is granted at once where queueing would close a circle. DEADLCK
- * is the answer only where each owner of a circle waits for a lock that the next one holds.
+ * queues behind no waiter; and it is granted at once where queueing would close a cycle. DEADLCK
+ * is the answer only where each owner of a cycle waits for a lock that the next one holds.
  */
 struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                               const struct hf_lock_args *args);
@@ -145,13 +149,7 @@ struct hf_sm_answer {
     bool ok;       /* STAT_SUCC or STAT_FAIL; where the result is sm_stat alone: always true */
     int32_t state; /* of this server */
     uint64_t seq;
-    uint64_t decision; /* crash notices only; as in hf_awaited */
-};
-
-/* What an answer waits for. */
-struct hf_awaited {
-    uint64_t seq;
-    uint64_t decision; /* not 0: not decided, or not all done; wait for this decision instead */
+    uint64_t decision; /* crash notices only; as in hf_ticket */
 };
 
 /*
@@ -190,8 +188,8 @@ struct hf_sm_answer hf_core_sm_notify(struct hf_core *core, struct hf_now now,
                                       const struct hf_addr *from, struct hf_bytes mon_name,
                                       int32_t state, bool proven);
 
-/* NLM procedure 16 from the local status monitor, whatever address the host has. It is verified
- * likewise, because that monitor may have believed a forged notice. */
+/* NLM procedure 16 from the local status monitor, whatever address the host has. It is verified as
+ * an SM_NOTIFY is, because that monitor may have believed a forged notice. */
 struct hf_sm_answer hf_core_host_restarted(struct hf_core *core, struct hf_now now,
                                            struct hf_bytes mon_name, int32_t state);
 
@@ -213,14 +211,18 @@ int hf_core_client_learn(struct hf_core *core, struct hf_now now, uint64_t clien
  * or HF_ENOENT, or HF_ENOMEM (then some may have been released); *wait: what the answer waits for.
  */
 int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t client_id,
-                               struct hf_awaited *wait);
+                               struct hf_ticket *wait);
 int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,
-                             struct hf_awaited *wait);
+                             struct hf_ticket *wait);
 int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_bytes fh,
-                             struct hf_awaited *wait);
+                             struct hf_ticket *wait);
 
 /* Ends grace now: locks that were not reclaimed are released. */
-struct hf_awaited hf_core_grace_end(struct hf_core *core, struct hf_now now);
+struct hf_ticket hf_core_grace_end(struct hf_core *core, struct hf_now now);
+
+/* Holds new locks and waiters back for this long: a neighbour's clients reclaim (GRC-04). 0: no
+ * longer. It is not recorded. */
+void hf_core_grace_hold(struct hf_core *core, struct hf_now now, uint64_t ms);
 
 /* Sends the notice of our last restart again, to one client or (id 0) to all. HF_ENOENT. */
 int hf_core_notify_again(struct hf_core *core, struct hf_now now, uint64_t client_id);

@@ -43,7 +43,7 @@ struct hf_view_lock {
     struct hf_addr client_addr;
     bool durable;
     bool unreclaimed;   /* held from before our restart, not yet reclaimed */
-    bool releasing;     /* a release of its client is under way, and will take it */
+    bool releasing;     /* a release of its client is in progress, and will take it */
     uint32_t n_waiters; /* that wait on the file */
 };
 
@@ -52,13 +52,15 @@ struct hf_view_waiter {
     uint64_t client_id;
     struct hf_bytes client_name;
     struct hf_addr client_addr;
-    struct hf_bytes share, fh, oh;
+    struct hf_bytes export, fh, oh;
     int32_t svid;
     uint64_t first, last;
     bool exclusive;
-    bool granting; /* has the lock already; its GRANTED callback is under way */
-    bool passes;   /* does not queue behind other waiters: that would close a circle */
-    bool outside;  /* a holder outside is in its way, and the kernel tells when it lets go */
+    bool granting;   /* has the lock already; its GRANTED callback is in flight */
+    bool passes;     /* does not queue behind other waiters: that would close a cycle */
+    bool outside;    /* a holder outside is in its way, and the kernel tells when it lets go */
+    bool has_holder; /* which is known: */
+    struct hf_claim_holder holder;
     uint32_t attempts;
     int64_t since_ms;    /* wall clock */
     uint64_t blocked_by; /* id of one lock in the way, 0 if it waits behind a waiter only */
@@ -69,7 +71,7 @@ struct hf_view_share {
     uint64_t client_id;
     struct hf_bytes client_name;
     struct hf_addr client_addr;
-    struct hf_bytes share, fh, oh;
+    struct hf_bytes export, fh, oh;
     uint32_t mode, access;
 };
 
@@ -84,7 +86,7 @@ size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, uint64_
 
 /*
  * The waiters that a request granted: take the mark before the request, and page from there before
- * the next hf_core_next_call(), in the order in which they were granted. Costs what it shows.
+ * the next hf_core_next_outcall(), in the order in which they were granted. Costs what it shows.
  */
 uint64_t hf_core_view_grant_mark(const struct hf_core *core);
 size_t hf_core_view_granted(const struct hf_core *core, uint64_t *mark, struct hf_view_waiter *rows,
@@ -99,8 +101,9 @@ struct hf_view_status {
     bool was_clean; /* the run before this one was stopped cleanly */
     bool grace_active;
     uint64_t grace_remaining_ms;
-    uint64_t unreclaimed; /* locks; clients when locks are not durable */
-    uint64_t reclaimed;   /* locks, since grace began; one that is repeated counts once */
+    uint64_t grace_held_ms; /* new locks are held back for so long (GRC-04); 0: they are not */
+    uint64_t unreclaimed;   /* locks; clients when locks are not durable */
+    uint64_t reclaimed;     /* locks, since grace began; one that is repeated counts once */
     uint64_t locks, shares, waiters, files, owners;
     uint64_t nlm_clients, nsm_clients; /* NSM: registrations */
     uint64_t registered;               /* of either: they are told of our restart */
@@ -108,7 +111,8 @@ struct hf_view_status {
     uint64_t calls_in_flight;
     bool coherent, claims_ready;
     uint64_t claimed_files, claimed_ranges, unmirrored_files; /* claim.h */
-    uint64_t outside_waits;                                   /* waiters behind holders outside */
+    uint64_t coarse_files;  /* of which the kernel holds more than clients do */
+    uint64_t outside_waits; /* waiters behind holders outside */
 };
 void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct hf_view_status *out);
 
@@ -218,7 +222,7 @@ bool hf_core_next_event(struct hf_core *core, struct hf_event *out);
 
 /*
  * A digest of every registered client and durable lock that does not depend on their order: the
- * same before a stop and after the next start, when no batch is under way.
+ * same before a stop and after the next start, when no batch is in flight.
  */
 uint64_t hf_core_digest(const struct hf_core *core);
 

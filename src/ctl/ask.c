@@ -167,6 +167,21 @@ int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *b
     return rv == CTL_OK ? judge_json(&answer, status, out) : rv;
 }
 
+int ctl_ask_quietly(struct ctl *ctl, const char *path, json_t **out)
+{
+    struct answer answer = {0};
+    long status = 0;
+    int rv = request(ctl, "GET", path, NULL, &answer, &status);
+
+    *out = NULL;
+    if (rv != CTL_OK)
+        return rv;
+    if (status < 400)
+        return judge_json(&answer, status, out);
+    free(answer.data);
+    return CTL_REFUSED;
+}
+
 int ctl_download(struct ctl *ctl, const char *path, char **data, size_t *len)
 {
     struct answer answer = {0};
@@ -208,7 +223,7 @@ static int ask_page(struct ctl *ctl, const char *name, const char *cursor, size_
     ctl_add_query(path, "cursor", cursor);
     ctl_add_query(path, "client", ctl->client);
     ctl_add_query(path, ctl->file && ctl->file[0] == '/' ? "path" : "file", ctl->file);
-    ctl_add_query(path, "share", ctl->share);
+    ctl_add_query(path, "share", ctl->export);
     ctl_add_query(path, "owner", ctl->owner);
     ctl_add_query(path, "waited", ctl->waited);
     return ctl_ask(ctl, "GET", path, NULL, out);
@@ -271,7 +286,7 @@ int ctl_match_clients(struct ctl *ctl, const char *word, char id[32], size_t *ma
 
     *matches = 0;
     only.client = word;
-    only.file = only.share = only.owner = only.limit = NULL;
+    only.file = only.export = only.owner = only.limit = NULL;
     rv = ctl_ask_list(&only, "clients", &clients);
     if (rv != CTL_OK)
         return rv;

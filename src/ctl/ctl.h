@@ -29,8 +29,9 @@ struct ctl {
     bool yes;   /* do not ask for confirmation */
     bool watch; /* repeat until interrupted */
     bool color;
-    const char *client, *file, *share, *owner, *lock, *limit; /* options of commands; NULL: none */
-    const char *server;                                       /* doctor: HOST:/DIRECTORY */
+    const char *client, *file, *export, *owner, *lock, *limit; /* options of commands; NULL: none */
+    const char *at, *since, *until;                            /* history: times */
+    const char *server;                                        /* doctor: HOST:/DIRECTORY */
     bool after_restart;
     const char *waited; /* "true": of locks, only those on files that clients wait for */
 };
@@ -50,11 +51,13 @@ int ctl_page(struct ctl *ctl, int argc, char **argv);
 int ctl_locks(struct ctl *ctl, int argc, char **argv);
 int ctl_waiters(struct ctl *ctl, int argc, char **argv);
 int ctl_why(struct ctl *ctl, int argc, char **argv);
+int ctl_exports(struct ctl *ctl, int argc, char **argv);
 int ctl_grace(struct ctl *ctl, int argc, char **argv);
 int ctl_release(struct ctl *ctl, int argc, char **argv);
 int ctl_notify(struct ctl *ctl, int argc, char **argv);
 int ctl_check(struct ctl *ctl, int argc, char **argv);
 int ctl_doctor(struct ctl *ctl, int argc, char **argv);
+int ctl_history(struct ctl *ctl, int argc, char **argv);
 int ctl_losses(struct ctl *ctl, int argc, char **argv);
 int ctl_cluster(struct ctl *ctl, int argc, char **argv);
 int ctl_backup(struct ctl *ctl, int argc, char **argv);
@@ -64,6 +67,9 @@ int ctl_backup(struct ctl *ctl, int argc, char **argv);
  * has been printed on standard error. body NULL: none.
  */
 int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out);
+
+/* ctl_ask() for what adds to an answer and may be missing: a refusal is not printed. */
+int ctl_ask_quietly(struct ctl *ctl, const char *path, json_t **out);
 
 /* Adds a key of the query to the path of a request; a value that is NULL adds nothing. */
 enum { CTL_PATH_MAX = 16384 };
@@ -75,7 +81,8 @@ int ctl_download(struct ctl *ctl, const char *path, char **data, size_t *len);
 /* A list with the filters of the command line, all its pages up to --limit, as an array. */
 int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out);
 
-/* The locks on files that clients wait for, of the share and file of the command line: an array. */
+/* The locks on files that clients wait for, of the export and file of the command line: an array.
+ */
 int ctl_ask_waited(struct ctl *ctl, json_t **out);
 
 /* Whether the word is the id, name or address of a client. */
@@ -83,7 +90,7 @@ bool ctl_is_named(const json_t *client, const char *word);
 /* The id of the client with this id, name or address. CTL_NOT_FOUND, printed, unless there is
  * exactly one. */
 int ctl_find_client(struct ctl *ctl, const char *word, char id[32]);
-/* The same, but tells how many there are, and prints nothing about it. */
+/* ctl_find_client() that tells how many clients match, and prints nothing about it. */
 int ctl_match_clients(struct ctl *ctl, const char *word, char id[32], size_t *matches);
 
 void ctl_print_json(const json_t *json);
@@ -94,6 +101,8 @@ const char *ctl_word_age(double seconds, char text[CTL_WORD_MAX]);
 const char *ctl_word_client(const json_t *client, char text[CTL_WORD_MAX]);
 const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX]);
 const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX]);
+/* "outside" of a waiter: its holder, with the program where this host shows it. */
+const char *ctl_word_outside(const json_t *outside, char text[CTL_WORD_MAX]);
 const char *ctl_word_range(const json_t *range, char text[CTL_WORD_MAX]);
 const char *ctl_text(const json_t *object, const char *key); /* "" if there is none */
 /* Whether a status or a problem tells of a node that does not serve. */
@@ -129,8 +138,13 @@ struct ctl_list {
     const char *const *titles;
     void (*add_row)(struct ctl_table *table, const json_t *row);
     int (*complete)(struct ctl *ctl, json_t *rows); /* adds what else a row needs; NULL: nothing */
+    void (*add_more)(struct ctl *ctl, struct ctl_table *table); /* rows of another list; or NULL */
 };
 int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list);
+
+/* history.c: prints the files of the locks that were lost since then, in UTC; nothing, if no
+ * history is kept or the caller may not see files. */
+void ctl_history_lost(struct ctl *ctl, const char *since);
 
 /* Prints text in a colour, if colours are enabled. */
 void ctl_paint(const struct ctl *ctl, enum ctl_color color, const char *text);

@@ -172,6 +172,8 @@ int ctl_doctor(struct ctl *ctl, int argc, char **argv)
         if (!ctl_stands_by(status))
             doctor_ports(&doctor);
         doctor_name(&doctor);
+        if (!ctl_stands_by(status))
+            doctor_mixed(&doctor, ctl);
     }
     doctor_rpcbind(&doctor);
     doctor_nfs4(&doctor);

@@ -28,6 +28,11 @@ void doctor_rpcbind(struct doctor *doctor);
 /* doctor_rpc.c: is NFSv4 served on this host too? */
 void doctor_nfs4(struct doctor *doctor);
 
+/* doctor_mixed.c: do our locks and those of NFSv4, SMB and local programs meet? What keeps exports
+ * busy? */
+bool doctor_is_coherent(const struct doctor *doctor);
+void doctor_mixed(struct doctor *doctor, struct ctl *ctl);
+
 /* doctor_host.c: other lock managers, NFS mounts, the clock, our own name. */
 bool doctor_runs(const char *command); /* as in /proc/PID/comm */
 void doctor_lock_managers(struct doctor *doctor);

@@ -40,7 +40,9 @@ static const struct rival RIVALS[] = {
      "it takes the lock manager's place at rpcbind when it starts: end NFSv3 mounts on this host, "
      "or mount them with nolock, and stop the kernel's NFS server if there is another"},
     {"nfsd", "the kernel's NFS server runs on this host, with a lock manager of its own",
-     "beside it holdfastd can serve crash notices only (server.programs=nsm)"},
+     "beside it holdfastd serves crash notices (server.programs=nsm), or with holdfast-keeper "
+     "locks, "
+     "too: docs/operating/MIXED-ACCESS.md"},
 };
 
 static void read_command(const char *pid, char command[64])

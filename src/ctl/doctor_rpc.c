@@ -204,13 +204,14 @@ void doctor_nfs4(struct doctor *doctor)
     static const struct program NFS4 = {"NFS", HF_PROGRAM_NFS, 4};
     uint32_t port = 0;
 
-    if (lookup(&NFS4, IPPROTO_TCP, &port) == 0 && port != 0)
+    if (!doctor_is_coherent(doctor) && lookup(&NFS4, IPPROTO_TCP, &port) == 0 && port != 0)
         doctor_find(
             doctor, "NFSv4", DOCTOR_WARN,
             "the file server of this host serves NFSv4 too, whose locks holdfastd does not "
             "know",
-            "a lock by NFSv3 and one by NFSv4 on the same file do not exclude each other: "
-            "switch NFSv4 off at the file server, or mount each export by one version only");
+            "a lock by NFSv3 and one by NFSv4 on the same file do not exclude each other: run "
+            "holdfast-keeper (docs/operating/MIXED-ACCESS.md), or switch NFSv4 off at the file "
+            "server, or mount each export by one version only");
 }
 
 void doctor_rpcbind(struct doctor *doctor)

@@ -14,7 +14,7 @@
 
 enum { NAME_MAX_ = 64, HOST_MAX = 256, BACK_S = 60 };
 
-static const char GUIDE[] = "see \"What a file handle must be\" in docs/OPERATORS.md";
+static const char GUIDE[] = "see \"What a file handle must be\" in docs/operating/OPERATORS.md";
 
 struct probe {
     struct doctor *doctor;

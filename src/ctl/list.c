@@ -36,6 +36,8 @@ int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list)
     } else {
         ctl_table_init(&table, ctl, list->columns, list->titles);
         json_array_foreach(rows, i, row) list->add_row(&table, row);
+        if (list->add_more)
+            list->add_more(ctl, &table);
         ctl_table_print(&table);
         say_hidden(json_array_get(rows, 0));
     }

@@ -22,11 +22,44 @@ static void add_row(struct ctl_table *table, const json_t *lock)
     ctl_table_add(table, text, waiters > 0 || unreclaimed ? CTL_YELLOW : CTL_PLAIN);
 }
 
+/* Holders outside, as far as NFSv3 clients wait behind them; each once. */
+static void add_outside(struct ctl *ctl, struct ctl_table *table)
+{
+    json_t *waiters, *waiter, *seen = json_object();
+    char text[CTL_WORD_MAX], key[CTL_WORD_MAX * 2];
+    size_t i;
+
+    if (ctl_ask_list(ctl, "waiters", &waiters) != CTL_OK)
+        waiters = json_array();
+    json_array_foreach(waiters, i, waiter)
+    {
+        const json_t *outside = json_object_get(waiter, "outside");
+
+        if (!json_is_object(outside))
+            continue;
+        hf_format(key, sizeof(key), "%s %s", ctl_text(waiter, "file"),
+                  ctl_word_outside(outside, text));
+        if (json_object_get(seen, key))
+            continue;
+        json_object_set_new(seen, key, json_true());
+        ctl_table_add(table, "", CTL_DIM);
+        ctl_table_add(table, ctl_word_outside(outside, text), CTL_BOLD);
+        ctl_table_add(table, ctl_word_file(waiter, text), CTL_PLAIN);
+        ctl_table_add(table, ctl_word_range(json_object_get(outside, "range"), text), CTL_PLAIN);
+        ctl_table_add(table, ctl_text(outside, "mode"), CTL_PLAIN);
+        ctl_table_add(table, "", CTL_PLAIN);
+        ctl_table_add(table, "", CTL_PLAIN);
+        ctl_table_add(table, "waited for", CTL_YELLOW);
+    }
+    json_decref(waiters);
+    json_decref(seen);
+}
+
 int ctl_locks(struct ctl *ctl, int argc, char **argv)
 {
     static const char *const TITLES[] = {"ID",   "CLIENT", "FILE", "BYTES",
                                          "MODE", "OWNER",  "HELD", "WAITERS"};
-    static const struct ctl_list LIST = {"locks", 8, TITLES, add_row, NULL};
+    static const struct ctl_list LIST = {"locks", 8, TITLES, add_row, NULL, add_outside};
 
     (void)argv;
     return ctl_show_list(ctl, argc, &LIST);

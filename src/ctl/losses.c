@@ -13,7 +13,7 @@ static const char *explain(const char *reason)
     return "not reclaimed when grace ended";
 }
 
-static void print_losses(const struct ctl *ctl, const json_t *answer)
+static void print_losses(struct ctl *ctl, const json_t *answer)
 {
     static const char *const TITLES[] = {"TIME", "CLIENT", "LOCKS", "WHY"};
     const json_t *losses = json_object_get(answer, "losses");
@@ -45,6 +45,7 @@ static void print_losses(const struct ctl *ctl, const json_t *answer)
     ctl_table_print(&table);
     if (more > 0)
         printf("and %.0f more clients, which the log names\n", more);
+    ctl_history_lost(ctl, ctl_text(json_array_get(losses, 0), "time"));
     printf("%.0f locks of %.0f clients. The kernels of these clients do not tell their "
            "applications.\nWhen you have seen to them: holdfastctl losses ack\n",
            ctl_number(answer, "locks"), clients);

@@ -25,9 +25,17 @@ static const struct ctl_command COMMANDS[] = {
     {"why", "CLIENT|FILE|PATH [--limit N]",
      "what a waiting client, or the waiters for a file, wait for, down to the root", ctl_why, true,
      "n"},
-    {"grace", "[end]", "follow the grace period, or end it now", ctl_grace, false, ""},
+    {"exports", "[release PATH | take-back PATH]",
+     "what the kernel holds open for clients, by export; let a directory go to unmount it",
+     ctl_exports, false, ""},
+    {"grace", "[end | hold SECONDS]",
+     "follow the grace period, end it now, or hold new locks back for a neighbour's", ctl_grace,
+     false, ""},
     {"losses", "[ack]", "clients that lost locks after a restart; ack: you have seen to them",
      ctl_losses, true, ""},
+    {"history", "[--at|--since|--until TIME] [--client|--file WORD] [--limit N]",
+     "which client held or waited for which file, and when; --at 03:12: at that moment",
+     ctl_history, false, "cfnAab"},
     {"release", "--client|--file|--lock WHICH [--yes]",
      "release locks without the consent of their holders", ctl_release, false, "cfl"},
     {"notify", "[CLIENT]", "send the notice of the last restart again, and follow it", ctl_notify,
@@ -62,6 +70,9 @@ static const struct option OPTIONS[] = {
     {"owner", required_argument, NULL, 'o'},
     {"lock", required_argument, NULL, 'l'},
     {"limit", required_argument, NULL, 'n'},
+    {"at", required_argument, NULL, 'A'},
+    {"since", required_argument, NULL, 'a'},
+    {"until", required_argument, NULL, 'b'},
     {"server", required_argument, NULL, 'N'},
     {"after-restart", no_argument, NULL, 'R'},
     {"help", no_argument, NULL, 'h'},
@@ -104,13 +115,19 @@ static const char **text_option(struct ctl *ctl, int option)
     case 'f':
         return &ctl->file;
     case 'S':
-        return &ctl->share;
+        return &ctl->export;
     case 'o':
         return &ctl->owner;
     case 'l':
         return &ctl->lock;
     case 'n':
         return &ctl->limit;
+    case 'A':
+        return &ctl->at;
+    case 'a':
+        return &ctl->since;
+    case 'b':
+        return &ctl->until;
     case 'N':
         return &ctl->server;
     default:
@@ -161,7 +178,8 @@ static const struct ctl_command *find(const char *name)
 static bool takes_filters(struct ctl *ctl, const struct ctl_command *command)
 {
     for (const struct option *option = OPTIONS; option->name; option++) {
-        const char **text = strchr("cfSolnN", option->val) ? text_option(ctl, option->val) : NULL;
+        const char **text =
+            strchr("cfSolnNAab", option->val) ? text_option(ctl, option->val) : NULL;
 
         if (!text || !*text || strchr(command->filters, option->val))
             continue;

@@ -19,6 +19,10 @@ static void print_grace(struct ctl *ctl, const json_t *grace)
                   ctl_number(grace, "remaining_seconds"), ctl_number(grace, "reclaimed"),
                   ctl_number(grace, "unreclaimed"));
         ctl_paint(ctl, CTL_YELLOW, text);
+    } else if (ctl_number(grace, "held_seconds") > 0) {
+        hf_format(text, sizeof(text), "new locks are held back for %.0f s",
+                  ctl_number(grace, "held_seconds"));
+        ctl_paint(ctl, CTL_YELLOW, text);
     } else {
         ctl_paint(ctl, CTL_GREEN, "none");
     }

@@ -41,7 +41,9 @@ static void add_holder(struct ctl_table *table, const json_t *waiter)
         ctl_table_add(table, ctl_word_age(ctl_number(blocker, "held_seconds"), text), CTL_PLAIN);
         return;
     }
-    if (json_is_true(json_object_get(waiter, "granting"))) {
+    if (json_is_object(json_object_get(waiter, "outside"))) {
+        ctl_table_add(table, ctl_word_outside(json_object_get(waiter, "outside"), text), CTL_BOLD);
+    } else if (json_is_true(json_object_get(waiter, "granting"))) {
         hf_format(text, sizeof(text), "granted; callback attempt %.0f",
                   ctl_number(waiter, "attempts"));
         ctl_table_add(table, text, CTL_GREEN);

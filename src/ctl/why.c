@@ -14,8 +14,9 @@
 #include "ctl/ctl.h"
 
 enum {
-    SHOWN = 20,    /* locks in the way, and waiters, of a file; --limit */
-    ADVICE_MAX = 4 /* roots that are named with commands */
+    SHOWN = 20,     /* locks in the way, and waiters, of a file; --limit */
+    DEPTH_MAX = 40, /* of a chain: clients can make one as long as they may have waiters */
+    ADVICE_MAX = 4  /* roots that are named with commands */
 };
 
 struct why {
@@ -167,7 +168,7 @@ static void print_blockers(struct why *why, const json_t *waiter, unsigned depth
     say_rest(n > why->shown ? n - why->shown : 0, "in the way");
 }
 
-/* Each lock is followed once, so that the output is no longer than the list of locks. */
+/* Each lock is followed once, so that there are no more lines than locks. */
 static void print_chain(struct why *why, const json_t *lock, unsigned depth)
 {
     const json_t *next = wait_of(why, lock);
@@ -182,6 +183,11 @@ static void print_chain(struct why *why, const json_t *lock, unsigned depth)
     print_lock(why, lock, depth);
     if (!next) {
         note_root(why, lock);
+        return;
+    }
+    if (depth > DEPTH_MAX) {
+        printf("%*sits owner waits itself, and so on: the chain is longer than is shown\n",
+               (int)(4 + 2 * depth), "");
         return;
     }
     printf("%*sits owner waits itself, for %s", (int)(4 + 2 * depth), "",
@@ -226,6 +232,26 @@ static void print_queue(struct why *why, const json_t *queue)
     say_rest(json_array_size(queue) - i, "waiting");
 }
 
+/* Holders that are no NFSv3 clients; how many. */
+static size_t print_outside(const json_t *queue)
+{
+    char text[CTL_WORD_MAX];
+    const json_t *waiter;
+    size_t n = 0;
+    size_t i;
+
+    json_array_foreach(queue, i, waiter)
+    {
+        const json_t *outside = json_object_get(waiter, "outside");
+
+        if (json_is_object(outside) && n++ == 0)
+            printf("  held:\n    %s\n    not by an NFSv3 client: NFSv4, SMB, or a program of the "
+                   "server (lslocks)\n",
+                   ctl_word_outside(outside, text));
+    }
+    return n;
+}
+
 static void print_file(struct why *why, const json_t *about)
 {
     const json_t *queue = queue_of(why, about);
@@ -246,7 +272,7 @@ static void print_file(struct why *why, const json_t *about)
             print_chain(why, lock, 1);
     }
     say_rest(n > why->shown ? n - why->shown : 0, "in the way");
-    if (n == 0)
+    if (n == 0 && print_outside(queue) == 0)
         puts("  no lock is in the way: requests are being granted");
     print_queue(why, queue);
 }

@@ -97,6 +97,36 @@ const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX])
     return text;
 }
 
+/* The name of a process of this host; "" if it is not shown to us. */
+static void read_program(long pid, char out[32])
+{
+    char path[64];
+    FILE *file;
+
+    out[0] = '\0';
+    hf_format(path, sizeof(path), "/proc/%ld/comm", pid);
+    file = fopen(path, "re");
+    if (file && fgets(out, 32, file))
+        out[strcspn(out, "\n")] = '\0';
+    if (file)
+        (void)fclose(file);
+}
+
+const char *ctl_word_outside(const json_t *outside, char text[CTL_WORD_MAX])
+{
+    long pid = (long)ctl_number(outside, "pid");
+    char program[32];
+
+    if (pid <= 0) {
+        hf_format(text, CTL_WORD_MAX, "outside (NFSv4, SMB or local)");
+        return text;
+    }
+    read_program(pid, program);
+    hf_format(text, CTL_WORD_MAX, program[0] ? "outside: pid %ld, %s" : "outside: pid %ld", pid,
+              program);
+    return text;
+}
+
 const char *ctl_word_range(const json_t *range, char text[CTL_WORD_MAX])
 {
     const char *first = ctl_text(range, "first");

@@ -103,6 +103,11 @@ static int backup(void *ctx, struct hf_admin_backup *out)
     return hf_commit_pump_back_up(pump, &a->backup);
 }
 
+static void did(void *ctx, const char *what, const char *text)
+{
+    hf_recorder_note(&((struct hf_administration *)ctx)->recorder, what, text);
+}
+
 static bool show_cluster(void *ctx, struct hf_admin_cluster *out)
 {
     const struct hf_cluster *c = ((struct hf_administration *)ctx)->cluster;
@@ -151,6 +156,11 @@ static int move(void *ctx, enum hf_admin_move what)
     return 0;
 }
 
+static int exports(void *ctx, struct hf_admin_exports *asked, const char *path)
+{
+    return hf_coherence_exports(&((struct hf_administration *)ctx)->engine->coherence, asked, path);
+}
+
 _Static_assert((int)HF_ADMIN_NODES_MAX == (int)HF_STORE_NODES_MAX, "admin.h and store/lease.h");
 
 static const struct hf_admin_ops OPS = {
@@ -159,6 +169,8 @@ static const struct hf_admin_ops OPS = {
     .metrics = metrics,
     .check = check,
     .backup = backup,
+    .did = did,
+    .exports = exports,
     .cluster = show_cluster,
     .move = move,
 };
@@ -197,6 +209,14 @@ static void choose_socket(const struct hf_config *config, char *out, size_t size
         out[0] = '\0';
 }
 
+/* What the engine of a term uses of administration. */
+static void lend(struct hf_administration *a, struct hf_engine *engine)
+{
+    engine->names = hf_admin_names(a->admin);
+    engine->recorder = &a->recorder;
+    a->recorder.service = &engine->service;
+}
+
 int hf_administration_open(struct hf_administration *a, struct hf_engine *engine,
                            const struct hf_rpc_server *server, const struct hf_config *config,
                            struct hf_finding finding)
@@ -224,10 +244,16 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
     hf_path_checks_init(&a->checks, engine->client, config->notify_timeout * 1000);
     choose_socket(config, a->socket, sizeof(a->socket));
     admin.ops.ctx = a;
+    hf_recorder_open(&a->recorder, engine->loop, config, &engine->service);
+    admin.history = a->recorder.history;
     rv = hf_admin_new(&admin, &a->admin);
-    if (rv == 0)
-        engine->names = hf_admin_names(a->admin);
-    return rv;
+    if (rv < 0) {
+        hf_recorder_close(&a->recorder);
+        return rv;
+    }
+    a->recorder.lines.names = hf_admin_names(a->admin);
+    lend(a, engine);
+    return 0;
 }
 
 void hf_administration_suspend(struct hf_administration *a)
@@ -246,7 +272,7 @@ void hf_administration_switch(struct hf_administration *a, struct hf_engine *eng
     if (a->engine == engine)
         return;
     a->engine = engine;
-    engine->names = hf_admin_names(a->admin);
+    lend(a, engine);
     hf_admin_set_service(a->admin, &engine->service);
     hf_path_checks_init(&a->checks, engine->client, a->checks.timeout_ms);
 }
@@ -264,5 +290,8 @@ void hf_administration_close(struct hf_administration *a)
     hf_path_checks_stop(&a->checks);
     hf_admin_close(a->admin); /* writes the lines that wait for names */
     a->engine->events.lines.names = NULL;
+    a->recorder.lines.names = NULL;
+    a->engine->recorder = a->engine->events.recorder = NULL;
+    hf_recorder_close(&a->recorder);
     a->admin = NULL;
 }

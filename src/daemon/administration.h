@@ -10,6 +10,7 @@
 #include "daemon/cluster.h"
 #include "daemon/config.h"
 #include "daemon/engine.h"
+#include "daemon/recorder.h"
 #include "rpc/server.h"
 #include "rpcbind/watch.h"
 
@@ -19,7 +20,7 @@
 /* How clients find us, as the daemon set it up. */
 struct hf_finding {
     const struct hf_rpcbind_watch *watch; /* NULL: not registered with the system's rpcbind */
-    const char *without;                  /* then: "embedded", "none" or "missing" */
+    const char *without; /* what there is instead of watch: "embedded", "none" or "missing" */
 };
 
 struct hf_administration {
@@ -28,8 +29,9 @@ struct hf_administration {
     const struct hf_rpc_server *server; /* NULL: a standby */
     struct hf_cluster *cluster;         /* NULL: no standbys */
     struct hf_path_checks checks;
+    struct hf_recorder recorder;
     struct hf_backup_request backup;
-    struct hf_admin_backup *asked; /* the request that gets the backup under way */
+    struct hf_admin_backup *asked; /* the request that gets the backup in progress */
     struct hf_admin *admin;        /* NULL: off */
     char socket[HF_CONFIG_TEXT_MAX + 16];
 };

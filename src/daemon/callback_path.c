@@ -143,7 +143,7 @@ static void begin(struct checking *checking, const struct target *target)
 {
     struct hf_admin_check *check = checking->check;
     struct probe *probe = &checking->probes[check->n_steps];
-    struct hf_rpc_call_args rpc = {
+    struct hf_rpc_outcall_args rpc = {
         .peer = target->at,
         .local = target->from,
         .transport = HF_TRANSPORT_TCP,
@@ -207,7 +207,7 @@ static void begin_all(struct checking *checking, const struct hf_view_client *cl
         begin_nlm(checking, r);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 void hf_path_checks_init(struct hf_path_checks *checks, struct hf_rpc_client *client,
                          uint32_t timeout_ms)

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "daemon/coherence.h"
 #include "daemon/daemon.h"
 #include "daemon/term.h"
 
@@ -79,9 +80,12 @@ static bool may_send(void *ctx)
     return hf_lease_is_valid(&c->lease, hf_clock_boot_ms());
 }
 
+/* With a keeper, not before the kernel has what is recorded: SMB and NFSv4 clients come by these
+ * addresses, too (COH-06). */
 static void take_addresses(struct hf_cluster *c)
 {
-    if (!c->addresses)
+    if (!c->addresses ||
+        (hf_coherence_is_wanted(c->config) && hf_term_phase(c->daemon) != HF_TERM_SERVING))
         return;
     c->addresses_taken = true;
     hf_addresses_take(c->addresses, hf_lease_valid_until(&c->lease));
@@ -159,6 +163,8 @@ void hf_cluster_serving(struct hf_cluster *c)
     c->view.last_take_ms = hf_clock_boot_ms() - c->began_ms;
     hf_log(HF_LOG_INFO, "serving", HF_STR("service", c->config->service),
            HF_UINT("took_ms", c->view.last_take_ms));
+    if (!c->addresses_taken)
+        take_addresses(c);
     hf_daemon_tell_role(c->daemon);
 }
 
@@ -253,12 +259,16 @@ static void watch_alarm(struct hf_cluster *c, uint64_t now)
     c->was_alarm = alarm;
 }
 
-/* LEAVING: the batch in flight ends, the addresses go, and then the row is released. */
-static void give_up(struct hf_cluster *c)
+/* LEAVING: the batch in flight ends, the addresses go, the keeper lets go, and then the row is
+ * released. */
+static void give_up(struct hf_cluster *c, uint64_t now)
 {
     if (is_begun(c))
         leave(c);
-    if (!c->addresses_taken && !c->pump->committing)
+    if (c->addresses_taken)
+        return;
+    hf_term_let_go(c->daemon);
+    if (!c->pump->committing && now >= hf_term_free_at(c->daemon))
         hf_lease_silent(&c->lease);
 }
 
@@ -275,7 +285,7 @@ static void follow_state(struct hf_cluster *c, uint64_t now)
             load(c);
         break;
     case HF_LEASE_LEAVING:
-        give_up(c);
+        give_up(c, now);
         break;
     case HF_LEASE_LOST:
     case HF_LEASE_ALARM:
@@ -323,6 +333,9 @@ static void arm(struct hf_cluster *c, uint64_t now)
 
     if (c->retry_ms > now && c->retry_ms - now < pause)
         pause = c->retry_ms - now;
+    if (hf_lease_state(&c->lease, now) == HF_LEASE_LEAVING && hf_term_free_at(c->daemon) > now &&
+        hf_term_free_at(c->daemon) - now < pause)
+        pause = hf_term_free_at(c->daemon) - now;
     if (pause > LOOK_MS)
         pause = LOOK_MS;
     if (pause == 0 && (c->calling || c->pump->committing))
@@ -389,6 +402,7 @@ static void transaction_ended(struct hf_cluster *c, int status, bool row_found,
     hf_lease_end(&c->lease, hf_clock_boot_ms(), result, row_found ? row : NULL);
     if (c->addresses && hf_lease_valid_until(&c->lease) > 0)
         hf_addresses_renew(c->addresses, hf_lease_valid_until(&c->lease));
+    hf_term_renewed(c->daemon, hf_lease_valid_until(&c->lease));
 }
 
 void hf_cluster_batch_ended(struct hf_cluster *c, const struct hf_commit_result *result)

@@ -32,7 +32,7 @@ struct hf_cluster_view {
     uint64_t expiries;     /* times that the lease ran out */
     uint64_t alarms;       /* times that the database was found to have gone back */
     uint64_t last_take_ms; /* how long the last takeover took, from the take to the first answer */
-    uint64_t last_silence_ms; /* and for how long the standby had seen no beat before */
+    uint64_t last_silence_ms; /* and for how long the standby had seen no heartbeat before */
 };
 
 struct hf_cluster {
@@ -53,7 +53,7 @@ struct hf_cluster {
     uint64_t began_ms;       /* when the lease of this term was taken */
     uint64_t retry_ms;       /* loading failed: not before this moment; 0: no */
     bool addresses_taken;    /* asked for, and not reported down since */
-    bool was_valid;          /* the gate, when it was last looked at */
+    bool was_valid;          /* the gate was open when it was last looked at */
     bool was_alarm;          /* whether the lease was in ALARM then */
     bool released;           /* the term ended because the service was given up */
     bool lost;               /* the lease of this term is gone: the addresses go, then the rest */

@@ -1,7 +1,8 @@
-#include "daemon/coherence.h"
+#include "daemon/coherence_private.h"
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -31,7 +32,7 @@ static struct hf_keeper_op op_of(const struct hf_claim *claim)
     return op;
 }
 
-/* The order is kept: what waits for room goes before what comes now. */
+/* Operations that wait for room are sent before new ones: the order is kept. */
 static void on_claim(void *ctx, const struct hf_claim *claim)
 {
     struct hf_coherence *c = ctx;
@@ -55,6 +56,46 @@ static void put_waiting(struct hf_coherence *c)
             return;
         hf_buf_consume(&c->waiting, sizeof(op));
     }
+}
+
+/* ---- the lease ---- */
+
+/* False: it is over, or the keeper cannot be told. */
+static bool tell_lease(struct hf_coherence *c)
+{
+    const struct hf_keeper_op op = {.id = HF_COHERENCE_CONTROL | HF_COHERENCE_RENEW,
+                                    .kind = HF_KEEPER_RENEW,
+                                    .offset = c->valid_until_ms};
+
+    if (c->valid_until_ms <= hf_clock_boot_ms() || hf_keeper_client_put(c->client, &op) < 0)
+        return false;
+    c->told_ms = c->valid_until_ms;
+    hf_keeper_client_flush(c->client);
+    return true;
+}
+
+/* With standbys, not before the lease is valid: what was held under an older one is let go then. */
+static void begin_list(struct hf_coherence *c)
+{
+    if (!c->leased || tell_lease(c))
+        c->broken = hf_keeper_client_list(c->client) < 0;
+}
+
+void hf_coherence_renew(struct hf_coherence *c, uint64_t valid_until_ms)
+{
+    bool ended = c->valid_until_ms > 0 && c->valid_until_ms <= hf_clock_boot_ms();
+
+    if (!c->leased || !c->client || c->letting_go || valid_until_ms <= c->valid_until_ms)
+        return;
+    c->valid_until_ms = valid_until_ms;
+    if (!hf_keeper_client_is_up(c->client))
+        return; /* on_up() tells it */
+    if (ended && c->up)
+        c->broken = true; /* the keeper has let go */
+    else if (c->told_ms == 0 || (!c->up && ended))
+        begin_list(c);
+    else if (c->told_ms + HF_COHERENCE_RENEW_MS <= valid_until_ms)
+        (void)tell_lease(c);
 }
 
 /* ---- from the keeper to the core ---- */
@@ -98,6 +139,33 @@ static void note_time(struct hf_coherence *c)
     hf_histogram_observe(&c->claims_ns, uv_hrtime() - c->asked_ns);
 }
 
+static void end_letting_go(struct hf_coherence *c)
+{
+    hf_coherence_close(c);
+    c->told_ms = 0;
+    c->watcher.let_go(c->watcher.ctx);
+}
+
+/* A lease that ended, and was renewed too late for the keeper: nothing is held any more. */
+static void on_control(struct hf_coherence *c, const struct hf_keeper_result *result)
+{
+    switch ((enum hf_coherence_control)(result->id & ~HF_COHERENCE_CONTROL)) {
+    case HF_COHERENCE_RENEW:
+        c->broken = c->broken || (result->length > 0 && c->service);
+        break;
+    case HF_COHERENCE_RELEASE_ALL:
+        end_letting_go(c);
+        break;
+    case HF_COHERENCE_PATH:
+        hf_coherence_on_path(c, result);
+        break;
+    case HF_COHERENCE_RELEASED:
+        if (c->service && !hf_coherence_tell_released(c))
+            begin_list(c);
+        break;
+    }
+}
+
 static void on_result(void *ctx, const struct hf_keeper_result *result)
 {
     struct hf_coherence *c = ctx;
@@ -108,7 +176,11 @@ static void on_result(void *ctx, const struct hf_keeper_result *result)
                    result->mode != HF_KEEPER_SHARED, result->pid},
     };
 
-    if (!c->up || c->broken)
+    if ((result->id >> 62) == 1) {
+        on_control(c, result);
+        return;
+    }
+    if (!c->up || c->broken || !c->service)
         return;
     if (claim.outcome == HF_CLAIM_UNMIRRORED)
         hf_log_limited(HF_LOG_WARN, "the kernel cannot hold a lock for us",
@@ -124,14 +196,16 @@ static void on_up(void *ctx, const struct hf_keeper_hello *hello)
 
     hf_log(HF_LOG_INFO, "connected to the keeper", HF_UINT("files", hello->files),
            HF_UINT("ranges", hello->ranges));
-    c->broken = hf_keeper_client_list(c->client) < 0;
+    c->n_told = 0;
+    if (!hf_coherence_tell_released(c))
+        begin_list(c);
 }
 
 static void on_held(void *ctx, const struct hf_keeper_op *held)
 {
     struct hf_coherence *c = ctx;
 
-    if (c->up || c->broken)
+    if (c->up || c->broken || !c->service)
         return;
     if (held) {
         c->broken = hf_core_claims_listed(
@@ -148,6 +222,7 @@ static void lose(struct hf_coherence *c)
     c->up = c->broken = c->was_ready = false;
     c->n_open = 0;
     hf_buf_clear(&c->waiting);
+    hf_coherence_exports_end(c, HF_ECANCELED, NULL);
     hf_core_claims_lost(c->service->core, hf_service_now(c->service));
 }
 
@@ -155,6 +230,10 @@ static void on_down(void *ctx, const char *reason)
 {
     struct hf_coherence *c = ctx;
 
+    if (!c->service) { /* the keeper lets go when the lease ends */
+        hf_coherence_close(c);
+        return;
+    }
     if (c->up) {
         c->lost++;
         hf_log(HF_LOG_ERROR, "the keeper is gone: no lock is granted until it is back",
@@ -167,7 +246,7 @@ static void on_down(void *ctx, const char *reason)
     lose(c);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 static int connect_to(struct hf_coherence *c)
 {
@@ -175,14 +254,26 @@ static int connect_to(struct hf_coherence *c)
     return c->client ? 0 : HF_ENOMEM;
 }
 
-void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_loop_t *loop,
-                        const struct hf_config *config)
+bool hf_coherence_is_wanted(const struct hf_config *config)
 {
-    *c = (struct hf_coherence){.loop = loop, .socket = config->keeper_socket};
-    if (config->keeper_socket[0] == '\0' || config->programs == HF_PROGRAMS_NSM)
+    return config->keeper_socket[0] != '\0' && config->programs != HF_PROGRAMS_NSM;
+}
+
+void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_loop_t *loop,
+                        const struct hf_config *config, const struct hf_coherence_watcher *watcher)
+{
+    *c = (struct hf_coherence){
+        .loop = loop,
+        .socket = config->keeper_socket,
+        .watcher = *watcher,
+        .started_ms = uv_now(loop),
+        .leased = config->cluster_mode == HF_CLUSTER_STANDBY,
+    };
+    if (!hf_coherence_is_wanted(config))
         return;
     c->service = service;
-    c->ops = (struct hf_keeper_client_ops){c, on_up, on_down, on_result, on_held};
+    c->ops = (struct hf_keeper_client_ops){c,         on_up,   on_down,
+                                           on_result, on_held, hf_coherence_on_exported};
     hf_buf_init(&c->waiting, service->alloc);
     (void)connect_to(c); /* without memory it is tried again in the next turn */
 }
@@ -191,12 +282,27 @@ void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_l
 static void begin_anew(struct hf_coherence *c)
 {
     hf_log(HF_LOG_ERROR, "the connection to the keeper begins anew",
-           HF_STR("reason", "out of memory, or a result that was not asked for"));
+           HF_STR("reason", c->leased ? "the lease had ended, or memory" : "memory"));
     hf_keeper_client_close(c->client);
     c->lost++;
     lose(c);
     if (connect_to(c) < 0)
         c->client = NULL; /* tried again in the next turn */
+}
+
+bool hf_coherence_may_serve(const struct hf_coherence *c)
+{
+    return !c->service || c->was_ready || uv_now(c->loop) - c->started_ms >= HF_COHERENCE_WAIT_MS;
+}
+
+static void tell_may_serve(struct hf_coherence *c)
+{
+    if (c->may_serve || !hf_coherence_may_serve(c))
+        return;
+    c->may_serve = true;
+    if (!c->was_ready)
+        hf_log(HF_LOG_ERROR, "serving without the keeper: no lock is granted until it is there");
+    c->watcher.may_serve(c->watcher.ctx);
 }
 
 void hf_coherence_end_turn(struct hf_coherence *c)
@@ -220,16 +326,42 @@ void hf_coherence_end_turn(struct hf_coherence *c)
         c->was_ready = true;
         hf_log(HF_LOG_INFO, "the kernel holds what clients hold");
     }
+    tell_may_serve(c);
 }
 
-void hf_coherence_stop(struct hf_coherence *c)
+void hf_coherence_rest(struct hf_coherence *c)
 {
     if (!c->service)
         return;
-    if (c->client)
-        hf_keeper_client_close(c->client);
     lose(c); /* requests that wait for the kernel are told to come again */
     hf_service_settle(c->service);
     hf_buf_free(&c->waiting);
+    hf_coherence_forget_released(c);
     c->service = NULL;
+}
+
+void hf_coherence_let_go(struct hf_coherence *c)
+{
+    const struct hf_keeper_op op = {.id = HF_COHERENCE_CONTROL | HF_COHERENCE_RELEASE_ALL,
+                                    .kind = HF_KEEPER_RELEASE_ALL};
+
+    if (c->letting_go || !c->client)
+        return;
+    c->letting_go = true;
+    if (c->told_ms > 0 && hf_keeper_client_put(c->client, &op) == 0)
+        hf_keeper_client_flush(c->client);
+    else
+        hf_coherence_close(c);
+}
+
+uint64_t hf_coherence_free_at(const struct hf_coherence *c)
+{
+    return c->told_ms;
+}
+
+void hf_coherence_close(struct hf_coherence *c)
+{
+    if (c->client)
+        hf_keeper_client_close(c->client);
+    c->client = NULL;
 }

@@ -40,7 +40,7 @@ struct hf_commit_pump {
     struct hf_committer committer;
     bool committing;                  /* the committer has a batch */
     struct hf_batch rehearsal;        /* alone: what the store has already */
-    struct hf_backup_request *backup; /* under way; NULL: none */
+    struct hf_backup_request *backup; /* in progress; NULL: none */
     struct hf_backup_work *aside;     /* what makes it, unless the committer does */
     uv_loop_t *loop;
     uv_async_t committed;            /* the committer has news */
@@ -73,7 +73,7 @@ void hf_commit_pump_forget(struct hf_commit_pump *pump);
 
 /*
  * Begins a backup: with PostgreSQL on a thread and a connection of its own, so that commits and
- * renewals go on; else as the committer makes it. HF_ELIMIT if one is under way, HF_ENOMEM.
+ * renewals go on; else as the committer makes it. HF_ELIMIT if one is in flight, HF_ENOMEM.
  */
 int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request);
 

@@ -65,9 +65,6 @@ static const char *check_standby(const struct hf_config *config)
         return "cluster.node is longer than 63 bytes";
     if ((uint64_t)config->renew_ms * 2 >= config->lease_ms)
         return "cluster.lease_ms must be more than twice cluster.renew_ms: one renewal may fail";
-    if (config->keeper_socket[0] != '\0')
-        return "keeper.socket and cluster.mode=standby do not go together yet: the keeper must let "
-               "go when the lease ends";
     if ((uint64_t)config->take_ms * 10 <= (uint64_t)config->lease_ms * 11)
         return "cluster.take_ms must exceed cluster.lease_ms by more than 10 %: clocks may differ "
                "by so much";

@@ -122,6 +122,11 @@ struct hf_config {
     uint32_t coherence_unmirrored;          /* enum hf_unmirrored */
     uint32_t coherence_ranges;
 
+    char history_path[HF_CONFIG_TEXT_MAX];
+    uint32_t history_size; /* MiB */
+    uint32_t history_days;
+    uint32_t history_longer_than; /* milliseconds */
+
     uint32_t log_level;  /* enum hf_log_level */
     uint32_t log_format; /* enum hf_log_format */
 

@@ -103,6 +103,15 @@ const struct hf_config_key hf_config_keys[] = {
      .comment = "lines of HEX PATH: names for file handles"},
     {"names", "socket", TEXT, AT(names_socket), "auto",
      .comment = "who knows paths: auto: /run/holdfast-names/socket, if it is there; empty: none"},
+    {"history", "path", TEXT, AT(history_path), "auto",
+     .comment = "directory of the history of locks and waits; auto: store.path, for lmdb; empty: "
+                "none is kept"},
+    {"history", "size", NUMBER, AT(history_size), "64", 1, 1048576,
+     .comment = "MiB of its two files"},
+    {"history", "days", NUMBER, AT(history_days), "30", 1, 36500,
+     .comment = "older entries are not shown"},
+    {"history", "longer_than", NUMBER, AT(history_longer_than), "1000", 0, 86400000,
+     .comment = "milliseconds that a lock or wait must have lasted to be kept; 0: all are"},
     {"keeper", "socket", TEXT, AT(keeper_socket), "",
      .comment = "of holdfast-keeper: NFSv4, SMB and local programs meet the locks; empty: they do "
                 "not"},

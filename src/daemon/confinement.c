@@ -7,11 +7,13 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "daemon/administration.h"
+#include "daemon/recorder.h"
 
 /* What is in the directory of the lmdb store, and in that of the administration's socket. */
-static const char *const STORE_FILES[] = {"data.mdb", "lock.mdb",    "holdfast.lock",
-                                          "journal",  "journal.old", "journal.new",
-                                          "losses",   "losses.new",  NULL};
+static const char *const STORE_FILES[] = {
+    "data.mdb", "lock.mdb",   "holdfast.lock", "journal",     "journal.old", "journal.new",
+    "losses",   "losses.new", "history",       "history.old", NULL};
+static const char *const HISTORY_FILES[] = {"history", "history.old", NULL};
 static const char *const NO_FILES[] = {NULL};
 
 static int prepare_paths(struct hf_confinement *c, const struct hf_config *config,
@@ -23,6 +25,11 @@ static int prepare_paths(struct hf_confinement *c, const struct hf_config *confi
     if (config->backend == HF_BACKEND_LMDB) {
         c->confine.write[0] = config->path;
         rv = hf_confine_give_directory(user, config->path, STORE_FILES, error);
+    }
+    hf_recorder_directory(config, c->history);
+    if (rv == 0 && c->history[0] && strcmp(c->history, config->path) != 0) {
+        c->confine.write[c->confine.write[0] ? 1 : 0] = c->history;
+        rv = hf_confine_give_directory(user, c->history, HISTORY_FILES, error);
     }
     /* Only to remove the socket at exit; one that is left behind is replaced at the next start. */
     if (rv == 0 && strcmp(config->admin_socket, "auto") == 0)

@@ -9,6 +9,7 @@ struct hf_confinement {
     bool wanted;
     struct hf_confine confine;
     char socket_directory[HF_CONFIG_TEXT_MAX];
+    char history[HF_CONFIG_TEXT_MAX]; /* its directory; "": none is kept */
 };
 
 /*

@@ -25,7 +25,7 @@ static void on_overdue(uv_timer_t *timer)
 {
     (void)timer;
     hf_log(HF_LOG_WARN, "stopped",
-           HF_STR("reason", "a name lookup or rpcbind was still under way"));
+           HF_STR("reason", "a name lookup or rpcbind was still in flight"));
     hf_log_stop();
     _exit(EXIT_SUCCESS);
 }

@@ -23,6 +23,7 @@
 struct hf_term {
     struct hf_daemon *daemon;
     enum hf_term_phase phase;
+    bool recorded; /* the new epoch is durable */
     struct hf_engine engine;
     struct hf_loading *loading; /* NULL: not now */
     const struct hf_rpc_program *programs[HF_RPCBIND_PROGRAMS_MAX];
@@ -45,7 +46,7 @@ struct hf_daemon {
     bool hopeless;                       /* only an operator can remove the obstacle */
     bool stopping;
     bool shut_down;
-    int status; /* of the process, at its end */
+    int status; /* the exit status of the process */
 
     struct hf_store_settings settings;
     struct hf_commit_pump pump;

@@ -54,6 +54,8 @@ static void end_turn(uv_prepare_t *prepare)
     engine->more_calls =
         may_call(engine) && hf_outcalls_begin(&engine->service, &engine->nlm, &engine->nsm);
     hf_events_handle(&engine->events);
+    if (engine->recorder)
+        hf_recorder_end_turn(engine->recorder);
     hf_losses_file_follow(&engine->losses_file);
     hf_nlm_end_turn(&engine->nlm);
     set_alarm(engine);
@@ -96,6 +98,9 @@ static void start_turns(struct hf_engine *engine)
     hf_events_init(&engine->events, &engine->service, &engine->nsm);
     engine->events.lines.loop = engine->loop;
     engine->events.lines.names = engine->names;
+    engine->events.recorder = engine->recorder;
+    if (engine->recorder)
+        hf_recorder_follow(engine->recorder, &engine->service);
     uv_prepare_start(&engine->prepare, end_turn);
 }
 
@@ -123,7 +128,7 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
 /* ---- a term ---- */
 
 void hf_engine_adopt(struct hf_engine *engine, const struct hf_config *config, struct hf_core *core,
-                     struct hf_export_rules *rules)
+                     struct hf_export_rules *rules, const struct hf_coherence_watcher *watcher)
 {
     struct hf_limits limits = hf_new_core_limits(config);
 
@@ -133,7 +138,7 @@ void hf_engine_adopt(struct hf_engine *engine, const struct hf_config *config, s
     engine->service.core = core;
     engine->rules = rules;
     hf_commit_pump_serve(engine->commits, &engine->service);
-    hf_coherence_start(&engine->coherence, &engine->service, engine->loop, config);
+    hf_coherence_start(&engine->coherence, &engine->service, engine->loop, config, watcher);
     start_turns(engine);
 }
 
@@ -144,7 +149,7 @@ void hf_engine_serve(struct hf_engine *engine)
 
 void hf_engine_rest(struct hf_engine *engine)
 {
-    hf_coherence_stop(&engine->coherence);
+    hf_coherence_rest(&engine->coherence);
     uv_prepare_stop(&engine->prepare);
     uv_timer_stop(&engine->alarm);
     engine->alarm_ms = UINT64_MAX;
@@ -163,6 +168,7 @@ static void on_client_closed(void *ctx)
 void hf_engine_close(struct hf_engine *engine)
 {
     hf_engine_rest(engine);
+    hf_coherence_close(&engine->coherence);
     engine->open_handles = 3;
     hf_rpc_client_close(engine->client, on_client_closed, engine);
     hf_nsm_stop(&engine->nsm);

@@ -34,7 +34,8 @@ struct hf_engine {
     struct hf_nsm nsm;
     struct hf_events events;
     struct hf_coherence coherence;
-    struct hf_names *names; /* of files, for the log; set before the start, or NULL */
+    struct hf_names *names;       /* of files, for the log; set before the start, or NULL */
+    struct hf_recorder *recorder; /* of the history; set before the start, or NULL */
     struct hf_troubles troubles;
     struct hf_losses_file losses_file;
     uv_prepare_t prepare;
@@ -60,7 +61,7 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
  * before the batch is durable (NSM-06).
  */
 void hf_engine_adopt(struct hf_engine *engine, const struct hf_config *config, struct hf_core *core,
-                     struct hf_export_rules *rules);
+                     struct hf_export_rules *rules, const struct hf_coherence_watcher *watcher);
 
 /* The new epoch is durable: requests are served, and outgoing calls begin (NSM-07). */
 void hf_engine_serve(struct hf_engine *engine);

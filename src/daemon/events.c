@@ -8,6 +8,8 @@
 
 enum { COUNT_MS = 1000 }; /* between two counts of all clients */
 
+_Static_assert(sizeof(struct hf_event) <= HF_NAMED_LINE_BYTES, "named_lines.h");
+
 /* ---- one event ---- */
 
 /*
@@ -76,13 +78,15 @@ static unsigned burst_of(const struct hf_event *event, enum hf_log_level level)
     return level == HF_LOG_DEBUG ? HF_LOG_BURST_DEBUG : HF_LOG_BURST;
 }
 
-static void log_event(const struct hf_event *event, const char *path)
+static void log_event(void *ctx, const void *line, const char *path)
 {
+    const struct hf_event *event = line;
     enum hf_log_level level;
     char hex[2 * HF_EVENT_FH_MAX];
     struct hf_field fields[7];
     unsigned n = 0;
 
+    (void)ctx;
     HF_ASSERT((size_t)event->kind < HF_COUNT_OF(LINES) && LINES[event->kind].text);
     level = level_of(event);
     if (!hf_log_enabled(level))
@@ -184,7 +188,7 @@ static void summarize_notices(struct hf_events *events, uint64_t ended)
 void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm)
 {
     *events = (struct hf_events){.service = service, .nsm = nsm};
-    hf_named_lines_init(&events->lines, log_event);
+    hf_named_lines_init(&events->lines, log_event, NULL);
     (void)count_notices(events);
 }
 
@@ -194,7 +198,9 @@ void hf_events_handle(struct hf_events *events)
     struct hf_event event;
 
     while (hf_core_next_event(events->service->core, &event)) {
-        hf_named_lines_put(&events->lines, &event);
+        hf_named_lines_put(&events->lines, hf_bytes(event.fh, event.fh_len), &event, sizeof(event));
+        if (events->recorder)
+            hf_recorder_event(events->recorder, &event);
         count_event(&tally, &event);
         hf_troubles_note(events->service->troubles, &event,
                          hf_service_now(events->service).wall_ms);

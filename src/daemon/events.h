@@ -7,6 +7,7 @@
 #define HF_DAEMON_EVENTS_H
 
 #include "daemon/named_lines.h"
+#include "daemon/recorder.h"
 #include "nsm/nsm.h"
 #include "service/service.h"
 
@@ -14,9 +15,10 @@ struct hf_events {
     struct hf_service *service;
     struct hf_nsm *nsm;
     struct hf_named_lines lines;
-    uint64_t notices_pending; /* clients not yet tried since our restart, at most */
-    uint64_t counted_ms;      /* when they were counted */
-    int32_t summarized_state; /* the state number whose notices have been summed up */
+    struct hf_recorder *recorder; /* NULL: no administration */
+    uint64_t notices_pending;     /* clients not yet tried since our restart, at most */
+    uint64_t counted_ms;          /* when they were counted */
+    int32_t summarized_state;     /* the state number whose notices have been summed up */
 };
 
 void hf_events_init(struct hf_events *events, struct hf_service *service, struct hf_nsm *nsm);

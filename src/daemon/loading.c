@@ -99,7 +99,8 @@ int hf_loading_blame_records(const struct hf_core *core, int code, char error[HF
     found = hf_core_load_conflict(core);
     hf_format(error, HF_STORE_ERROR_MAX,
               "%s %" PRIu64 " and %s %" PRIu64 " do not go together: %s; nothing is changed. See "
-              "\"Records that do not go together\" in docs/STORE.md, and holdfastd --verify-store",
+              "\"Records that do not go together\" in docs/internals/STORE.md, and holdfastd "
+              "--verify-store",
               name_of(found.kind), found.id, name_of(found.other_kind), found.other_id,
               code == HF_ENOENT ? "the second is missing" : "both claim the same");
     return HF_EFORMAT;

@@ -28,8 +28,8 @@ typedef void hf_loading_done(void *ctx, const struct hf_loaded *loaded);
 struct hf_loading_source {
     struct hf_batch *rehearsal;           /* alone: gets the server's record, if there is one */
     const struct hf_store *store;         /* alone: open, and used by no other thread meanwhile */
-    const struct hf_store_config *config; /* with standbys: on a connection of its own, ... */
-    const struct hf_lease_row *lease;     /* ... under this lease; NULL: alone */
+    const struct hf_store_config *config; /* with standbys: opens a connection of its own */
+    const struct hf_lease_row *lease;     /* with standbys: loads under this lease; NULL: alone */
 };
 
 /* NULL: out of memory. */

@@ -132,7 +132,7 @@ static void compose(struct hf_losses_file *file)
 
 static int write_file(const char *path, struct hf_bytes text)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     int error = 0;
 
     if (fd < 0)

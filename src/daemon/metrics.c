@@ -271,12 +271,12 @@ static void expose_defences(const struct hf_rpc_counters *c,
     hf_expose_counter(out, "holdfast_rpc_outgoing_calls_total", "Outgoing calls accepted.",
                       out_calls->started);
     hf_expose_counter(out, "holdfast_rpc_outgoing_refused_total",
-                      "Outgoing calls not made because too many were waiting or under way.",
+                      "Outgoing calls not made because too many were waiting or in flight.",
                       out_calls->refused);
     hf_expose_counter(out, "holdfast_rpc_outgoing_gave_way_total",
                       "Answers by _RES whose acknowledgement was no longer waited for.",
                       out_calls->gave_way);
-    hf_expose_gauge(out, "holdfast_rpc_outgoing_running", "Outgoing conversations under way.",
+    hf_expose_gauge(out, "holdfast_rpc_outgoing_running", "Outgoing conversations in flight.",
                     (double)out_calls->running);
     hf_expose_gauge(out, "holdfast_rpc_outgoing_waiting",
                     "Outgoing calls that wait for an earlier one to the same address.",
@@ -324,6 +324,9 @@ static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out
     struct hf_view_status s;
 
     hf_core_view_status(engine->service.core, hf_service_now(&engine->service), &s);
+    hf_expose_gauge(out, "holdfast_coherence_wanted",
+                    "1 while this node serves and a keeper is configured.",
+                    engine->coherence.service != NULL);
     hf_expose_gauge(out, "holdfast_coherence_up",
                     "1 while the kernel holds what clients hold; 0 without a keeper.",
                     s.coherent && s.claims_ready);
@@ -333,6 +336,9 @@ static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out
                     (double)s.claimed_ranges);
     hf_expose_gauge(out, "holdfast_unmirrored_files",
                     "Files with locks that the kernel does not hold.", (double)s.unmirrored_files);
+    hf_expose_gauge(out, "holdfast_coarse_files",
+                    "Files of which the kernel holds more than clients do.",
+                    (double)s.coarse_files);
     hf_expose_gauge(out, "holdfast_outside_waiters", "Waiters behind holders outside.",
                     (double)s.outside_waits);
     hf_expose_counter(out, "holdfast_outside_conflicts_total",
@@ -377,6 +383,17 @@ static void expose_cluster(const struct hf_cluster *c, struct hf_exposition *out
                       c->view.expiries);
 }
 
+static void expose_history(const struct hf_recorder *recorder, struct hf_exposition *out)
+{
+    struct hf_history_counters counters = hf_history_counters(recorder->history);
+
+    hf_expose_counter(out, "holdfast_history_entries_total", "Entries made for the history.",
+                      counters.lines);
+    hf_expose_counter(out, "holdfast_history_lost_total",
+                      "Entries that could not be written, or for which there was no room.",
+                      counters.lost);
+}
+
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
                        const struct hf_cluster *cluster, struct hf_exposition *out)
 {
@@ -392,6 +409,8 @@ void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *r
     expose_losses(engine, out);
     expose_coherence(engine, out);
     expose_store(engine, out);
+    if (engine->recorder && engine->recorder->history)
+        expose_history(engine->recorder, out);
     expose_rpc(rpc, out);
     expose_defences(rpc, &out_calls, out);
     if (cluster)

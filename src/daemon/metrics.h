@@ -1,4 +1,5 @@
-/* All metrics of SPEC section 7, from the counters of all rooms. docs/METRICS.md explains them. */
+/* All metrics of SPEC section 7, from the counters of all rooms. docs/reference/METRICS.md explains
+ * them. */
 #ifndef HF_DAEMON_METRICS_H
 #define HF_DAEMON_METRICS_H
 

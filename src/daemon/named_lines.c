@@ -1,17 +1,21 @@
 #include "daemon/named_lines.h"
 
-void hf_named_lines_init(struct hf_named_lines *lines, hf_named_line_write write)
+#include <string.h>
+
+#include "base/assert.h"
+
+void hf_named_lines_init(struct hf_named_lines *lines, hf_named_line_write write, void *ctx)
 {
-    *lines = (struct hf_named_lines){.write = write};
+    *lines = (struct hf_named_lines){.write = write, .ctx = ctx};
 }
 
-static void write_now(struct hf_named_lines *lines, const struct hf_event *event)
+static void write_now(struct hf_named_lines *lines, struct hf_bytes fh, const void *line)
 {
     const char *path = NULL;
 
-    if (event->fh_len > 0 && lines->names)
-        (void)hf_names_show(lines->names, hf_bytes(event->fh, event->fh_len), &path);
-    lines->write(event, path);
+    if (fh.len > 0 && lines->names)
+        (void)hf_names_show(lines->names, fh, &path);
+    lines->write(lines->ctx, line, path);
 }
 
 static void on_name(struct hf_names_wait *wait)
@@ -20,25 +24,35 @@ static void on_name(struct hf_names_wait *wait)
     struct hf_named_lines *lines = line->lines;
 
     line->lines = NULL;
-    write_now(lines, &line->event);
+    write_now(lines, hf_bytes(line->fh, line->fh_len), line->line);
 }
 
-static bool put_off(struct hf_named_lines *lines, const struct hf_event *event)
+static struct hf_named_line *find_free(struct hf_named_lines *lines)
 {
     for (size_t i = 0; i < HF_NAMED_LINES_MAX; i++) {
-        struct hf_named_line *line = &lines->waiting[i];
-
-        if (line->lines)
-            continue;
-        hf_list_init(&line->wait.link);
-        if (!hf_names_wait(lines->names, &line->wait, uv_now(lines->loop) + HF_NAMED_LINE_MS,
-                           on_name))
-            return false;
-        line->lines = lines;
-        line->event = *event;
-        return true;
+        if (!lines->waiting[i].lines)
+            return &lines->waiting[i];
     }
-    return false;
+    return NULL;
+}
+
+/* Where no further line can wait, no name is asked for either: a client that loses many locks at
+ * once must not flood the namer. */
+static bool put_off(struct hf_named_lines *lines, struct hf_bytes fh, const void *bytes,
+                    size_t size)
+{
+    struct hf_named_line *line = find_free(lines);
+
+    if (!line || !hf_names_ask(lines->names, fh))
+        return false;
+    hf_list_init(&line->wait.link);
+    if (!hf_names_wait(lines->names, &line->wait, uv_now(lines->loop) + HF_NAMED_LINE_MS, on_name))
+        return false;
+    line->lines = lines;
+    line->fh_len = fh.len;
+    memcpy(line->fh, fh.data, fh.len);
+    memcpy(line->line, bytes, size);
+    return true;
 }
 
 bool hf_named_lines_wait(const struct hf_named_lines *lines)
@@ -50,9 +64,11 @@ bool hf_named_lines_wait(const struct hf_named_lines *lines)
     return false;
 }
 
-void hf_named_lines_put(struct hf_named_lines *lines, const struct hf_event *event)
+void hf_named_lines_put(struct hf_named_lines *lines, struct hf_bytes fh, const void *line,
+                        size_t size)
 {
-    if (event->fh_len == 0 || !lines->names ||
-        !hf_names_ask(lines->names, hf_bytes(event->fh, event->fh_len)) || !put_off(lines, event))
-        write_now(lines, event);
+    HF_ASSERT(size <= HF_NAMED_LINE_BYTES);
+    if (fh.len == 0 || fh.len > HF_NAMES_HANDLE_MAX || !lines->names ||
+        !put_off(lines, fh, line, size))
+        write_now(lines, fh, line);
 }

@@ -4,6 +4,7 @@
 
 #include "base/boot_id.h"
 #include "base/log.h"
+#include "handles/identity.h"
 
 enum { LINGER_MS = 5 * 60 * 1000 }; /* SPEC section 4: a registration outlives its last lock */
 
@@ -66,8 +67,8 @@ static void make_rules(const struct hf_config *config, struct hf_export_rules *r
 
     rules->n_own = rules->n_foreign = 0;
     for (; rules->n_own < config->n_export_rules; rules->n_own++) {
-        const struct hf_config_export_rule *share = &config->export_rules[rules->n_own];
-        add_rule(rules, share->name, share->offset, share->bytes, share->len);
+        const struct hf_config_export_rule *rule = &config->export_rules[rules->n_own];
+        add_rule(rules, rule->name, rule->offset, rule->bytes, rule->len);
     }
     for (; rules->n_foreign < n_foreign; rules->n_foreign++) {
         const struct hf_store_export *other = &rules->foreign[rules->n_foreign];
@@ -96,6 +97,7 @@ struct hf_core_config hf_new_core_config(const struct hf_config *config,
     core.on_failure = (enum hf_on_failure)config->notify_on_failure;
     core.verify_notices = config->notify_verify != 0;
     core.retry_for_ms = (uint64_t)config->notify_retry_for * 1000;
+    core.identity = hf_handle_identity;
     core.hash_key = *hash_key;
     core.coherent = config->keeper_socket[0] != '\0' && core.role == HF_ROLE_LOCKS;
     core.grant_unmirrored = config->coherence_unmirrored == HF_UNMIRRORED_GRANT;

@@ -91,6 +91,22 @@ static int add(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
     return rv < 0 ? rv : load(kind, record, sum);
 }
 
+/* As the user to whom the directory belongs: he could have root follow a link of his there. */
+static int read_as_owner(const struct hf_config *config, struct hf_store *store,
+                         const struct hf_store_config *settings, struct sum *sum)
+{
+    struct hf_confine_user owner = {0};
+    int rv;
+
+    if (config->backend == HF_BACKEND_LMDB)
+        hf_confine_find_owner(config->path, &owner);
+    rv = hf_confine_borrow_user(&owner);
+    if (rv == 0)
+        rv = hf_store_read(store, settings, add, sum);
+    hf_confine_return_user(&owner);
+    return rv;
+}
+
 int hf_store_tools_verify(const struct hf_config *config)
 {
     char dsn[HF_CONFIG_TEXT_MAX];
@@ -104,7 +120,7 @@ int hf_store_tools_verify(const struct hf_config *config)
         hf_core_del(sum.core);
         return EXIT_FAILURE;
     }
-    rv = hf_store_read(&store, &settings, add, &sum);
+    rv = read_as_owner(config, &store, &settings, &sum);
     hf_core_del(sum.core);
     if (rv == 0 && sum.conflicts > 0)
         return complain("the store is not good", "records do not go together");

@@ -98,12 +98,29 @@ static void fail_start(struct hf_daemon *d)
     hf_daemon_cannot_start(d, HF_ENOMEM);
 }
 
+static void serve_if_ready(struct hf_daemon *d);
+
+static void on_may_serve(void *ctx)
+{
+    serve_if_ready(ctx);
+}
+
+static void on_let_go(void *ctx)
+{
+    struct hf_daemon *d = ctx;
+
+    hf_cluster_carry_on(&d->cluster);
+}
+
 static void start(struct hf_daemon *d, const struct hf_loaded *loaded)
 {
+    const struct hf_coherence_watcher watcher = {d, on_may_serve, on_let_go};
     struct hf_engine *engine = &d->term->engine;
 
     d->term->phase = HF_TERM_STARTING;
-    hf_engine_adopt(engine, &d->options->config, loaded->core, loaded->rules);
+    hf_engine_adopt(engine, &d->options->config, loaded->core, loaded->rules, &watcher);
+    if (d->clustered)
+        hf_term_renewed(d, hf_lease_valid_until(&d->cluster.lease));
     if ((!d->clustered && hf_commit_pump_rehearse(&d->pump) < 0) ||
         hf_core_start(loaded->core, hf_service_now(&engine->service)) < 0) {
         fail_start(d);
@@ -170,15 +187,25 @@ static void serve(struct hf_daemon *d)
     hf_systemd_ready("serving");
 }
 
+static void serve_if_ready(struct hf_daemon *d)
+{
+    const struct hf_term *term = d->term;
+
+    if (term->phase == HF_TERM_STARTING && term->recorded &&
+        hf_coherence_may_serve(&term->engine.coherence))
+        serve(d);
+}
+
 /* With standbys, a new epoch that was not recorded is in the next batch. */
 void hf_term_settled(struct hf_daemon *d, int status)
 {
     struct hf_store_health health;
 
-    if (d->term->phase != HF_TERM_STARTING)
+    if (d->term->phase != HF_TERM_STARTING || d->term->recorded)
         return;
     if (status == 0) {
-        serve(d);
+        d->term->recorded = true;
+        serve_if_ready(d);
     } else if (!d->clustered) {
         hf_committer_health(&d->pump.committer, &health);
         hf_log(HF_LOG_ERROR, "cannot write to the store", HF_STR("reason", hf_strerror(status)),
@@ -202,6 +229,21 @@ void hf_term_leave(struct hf_daemon *d)
     if (d->term->loading)
         hf_loading_abandon(d->term->loading);
     d->term->loading = NULL;
+}
+
+void hf_term_renewed(struct hf_daemon *d, uint64_t valid_until_ms)
+{
+    hf_coherence_renew(&d->term->engine.coherence, valid_until_ms);
+}
+
+void hf_term_let_go(struct hf_daemon *d)
+{
+    hf_coherence_let_go(&d->term->engine.coherence);
+}
+
+uint64_t hf_term_free_at(const struct hf_daemon *d)
+{
+    return hf_coherence_free_at(&d->term->engine.coherence);
 }
 
 /* ---- close ---- */

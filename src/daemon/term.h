@@ -9,8 +9,9 @@
  *     open     an engine with an empty core, which waits
  *     listen   sockets, the embedded rpcbind, and from where clients are called
  *     load     the store into a core, on another thread (loading.h)
- *     start    the core takes the place of the empty one, and its first batch has the new epoch
- *     serve    the epoch is durable: requests are answered, clients notified
+ *     start    the core takes the place of the empty one, and its first batch has the new epoch;
+ *              with a keeper, the kernel gets what is recorded (coherence.h)
+ *     serve    the epoch is durable and the kernel has it: requests are answered, clients notified
  *     leave    nothing is begun any more
  *     close    memory and connections go
  */
@@ -25,7 +26,8 @@ enum hf_term_phase {
     HF_TERM_WAITING,
     HF_TERM_LOADING, /* listens. With standbys, requests are told to come again; alone, none is read
                       */
-    HF_TERM_STARTING, /* loaded; the new epoch is not durable yet */
+    HF_TERM_STARTING, /* loaded; the new epoch is not durable yet, or the kernel's part is not done
+                       */
     HF_TERM_SERVING,
     HF_TERM_LEAVING,
     HF_TERM_CLOSING, /* the next term may not begin yet */
@@ -54,6 +56,12 @@ void hf_term_settled(struct hf_daemon *d, int status);
 void hf_term_resume(struct hf_daemon *d);
 
 void hf_term_leave(struct hf_daemon *d);
+
+/* With standbys and a keeper (COH-06): the lease was renewed; after leave, the kernel lets go of
+ * everything, which is over by hf_term_free_at() (CLOCK_BOOTTIME; 0: now). */
+void hf_term_renewed(struct hf_daemon *d, uint64_t valid_until_ms);
+void hf_term_let_go(struct hf_daemon *d);
+uint64_t hf_term_free_at(const struct hf_daemon *d);
 
 /* After leave; the next term waits. hf_cluster_carry_on() is called when this one is closed. */
 void hf_term_close(struct hf_daemon *d);

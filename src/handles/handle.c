@@ -16,6 +16,15 @@ static const uint8_t *take(struct hf_bytes *from, size_t len)
     return data;
 }
 
+/* Numbers are in the order of bytes of the host: the server that made the handle runs on it. */
+static uint16_t number16(const uint8_t *p)
+{
+    uint16_t n;
+
+    memcpy(&n, p, sizeof(n));
+    return n;
+}
+
 static uint32_t number32(const uint8_t *p)
 {
     uint32_t n;
@@ -80,11 +89,11 @@ static bool read_ganesha_type(unsigned flags, struct hf_bytes *rest, int *out)
 {
     size_t size = flags >> 6 == 3 ? 4 : flags >> 6;
     const uint8_t *p = size ? take(rest, size) : NULL;
-    uint32_t type = 0;
+    uint32_t type;
 
     if (!p)
         return false;
-    memcpy(&type, p, size); /* little-endian, as the servers that make them */
+    type = size == 1 ? p[0] : size == 2 ? number16(p) : number32(p);
     *out = type < INT32_MAX ? (int)type : 0;
     return true;
 }
@@ -223,9 +232,23 @@ static bool read_unfs3(struct hf_bytes bytes, size_t ino_size, size_t header, st
     return out->ino != 0 && out->hashes.data[out->hashes.len - 1] == hf_handle_hash(out->ino);
 }
 
+static const size_t UNFS3[][2] = {{8, 21}, {8, 17}, {4, 13}}; /* inode, header */
+
+bool hf_handle_is_ganesha_only(struct hf_bytes bytes)
+{
+    struct hf_handle reading = {0};
+
+    if (bytes.len > HF_HANDLE_BYTES_MAX || !read_ganesha(bytes, &reading))
+        return false;
+    for (size_t i = 0; i < sizeof(UNFS3) / sizeof(UNFS3[0]); i++) {
+        if (read_unfs3(bytes, UNFS3[i][0], UNFS3[i][1], &reading))
+            return false;
+    }
+    return true;
+}
+
 size_t hf_handle_read(struct hf_bytes bytes, struct hf_handle out[HF_HANDLE_READINGS_MAX])
 {
-    static const size_t UNFS3[][2] = {{8, 21}, {8, 17}, {4, 13}}; /* inode, header */
     size_t n = 0;
 
     memset(out, 0, HF_HANDLE_READINGS_MAX * sizeof(*out));

@@ -71,6 +71,9 @@ struct hf_handle {
 /* All readings of a handle; returns how many there are, 0 if the format is not known. */
 size_t hf_handle_read(struct hf_bytes bytes, struct hf_handle out[HF_HANDLE_READINGS_MAX]);
 
+/* The handle has one reading, and that is Ganesha's. */
+bool hf_handle_is_ganesha_only(struct hf_bytes bytes);
+
 /* The generation in a handle that the kernel made (of ext4, XFS, btrfs and those that are like
  * them); false if handles of its file system have none that is known here. */
 bool hf_handle_generation(int type, struct hf_bytes fid, uint64_t *generation);

@@ -4,27 +4,19 @@
 
 enum { GANESHA_MARK = 0x43, EXPORT_ID = 2, CONTENT_LEN = 4, HEADER = 5 };
 
-/* The formats have no common mark: a handle that could be of another server as well is left alone,
- * because bytes that are no export number may tell two files apart. */
-static bool is_ganesha_only(struct hf_bytes handle)
-{
-    struct hf_handle readings[HF_HANDLE_READINGS_MAX];
-
-    return handle.len > HEADER && handle.data[0] == GANESHA_MARK &&
-           hf_handle_read(handle, readings) == 1 && readings[0].kind == HF_HANDLE_KERNEL;
-}
-
+/*
+ * The formats have no common mark: a handle that could be of another server as well is left alone,
+ * because bytes that are no export number may tell two files apart. Lock requests come this way, so
+ * a handle of another server costs one comparison.
+ */
 struct hf_bytes hf_handle_identity(struct hf_bytes handle, uint8_t out[HF_HANDLE_BYTES_MAX])
 {
     size_t content;
 
-    if (handle.len > HF_HANDLE_BYTES_MAX)
+    if (handle.len <= HEADER || handle.data[0] != GANESHA_MARK ||
+        !hf_handle_is_ganesha_only(handle))
         return handle;
-    memset(out, 0, HF_HANDLE_BYTES_MAX);
-    if (handle.len > 0)
-        memcpy(out, handle.data, handle.len);
-    if (!is_ganesha_only(handle))
-        return hf_bytes(out, handle.len);
+    memcpy(out, handle.data, handle.len);
     memset(out + EXPORT_ID, 0, 2);
     content = HEADER + (size_t)handle.data[CONTENT_LEN];
     memset(out + content, 0, handle.len - content); /* padding */

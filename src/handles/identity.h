@@ -10,9 +10,8 @@
 #include "handles/handle.h"
 
 /*
- * Writes the canonical form of a handle, of the same length as the handle, and returns it. Handles
- * of one file have one canonical form where that can be told; any other handle is its own. A handle
- * longer than HF_HANDLE_BYTES_MAX is returned as it is.
+ * The canonical form of a handle, of the same length: handles of one file have one form where that
+ * can be told. Any other handle is its own form, and is returned as it is.
  */
 struct hf_bytes hf_handle_identity(struct hf_bytes handle, uint8_t out[HF_HANDLE_BYTES_MAX]);
 

@@ -27,7 +27,7 @@ struct hf_walk {
     uint64_t max; /* entries of directories that one walk looks at; 0: no walk at all */
 
     bool running;
-    bool gathering; /* a walk is about to begin: more files may be wanted by then */
+    bool gathering; /* a walk begins soon; files that are asked for until then join it */
     bool cut;       /* the last one ended because of max */
     uint64_t seen;
     size_t root;

@@ -19,7 +19,8 @@ struct hf_keeper_client {
     bool is_up;
     bool is_closing;
     bool wants_list; /* to be sent behind the queue */
-    bool has_path;   /* to be sent behind the queue */
+    bool wants_exports;
+    bool has_path; /* to be sent behind the queue */
     uint64_t pause_ms;
     uv_timer_t timer; /* until the next attempt */
     uv_poll_t poll;
@@ -59,7 +60,7 @@ static void disconnect(struct hf_keeper_client *client)
 {
     client->is_up = false;
     client->head = client->count = 0;
-    client->wants_list = client->has_path = false;
+    client->wants_list = client->wants_exports = client->has_path = false;
     if (client->has_poll && !uv_is_closing((uv_handle_t *)&client->poll)) {
         (void)uv_poll_stop(&client->poll);
         uv_close((uv_handle_t *)&client->poll, on_closed);
@@ -163,6 +164,12 @@ static bool send_queue(struct hf_keeper_client *client)
             return false;
         client->wants_list = false;
     }
+    if (client->wants_exports) {
+        client->message.header = (struct hf_keeper_header){.message = HF_KEEPER_EXPORTS};
+        if (!send_message(client))
+            return false;
+        client->wants_exports = false;
+    }
     return true;
 }
 
@@ -190,6 +197,17 @@ int hf_keeper_client_list(struct hf_keeper_client *client)
     if (client->wants_list)
         return HF_ELIMIT;
     client->wants_list = true;
+    hf_keeper_client_flush(client);
+    return 0;
+}
+
+int hf_keeper_client_exports(struct hf_keeper_client *client)
+{
+    if (!client->is_up)
+        return HF_EUNAVAIL;
+    if (client->wants_exports)
+        return HF_ELIMIT;
+    client->wants_exports = true;
     hf_keeper_client_flush(client);
     return 0;
 }
@@ -237,12 +255,16 @@ static void hand_out(struct hf_keeper_client *client, const struct hf_keeper_hea
     for (uint32_t i = 0; i < header->count && !client->is_closing; i++) {
         if (header->message == HF_KEEPER_RESULTS)
             ops->result(ops->ctx, (const struct hf_keeper_result *)records + i);
+        else if (header->message == HF_KEEPER_EXPORTS)
+            ops->exported(ops->ctx, records);
         else
             ops->held(ops->ctx, (const struct hf_keeper_op *)records + i);
     }
     if (header->message == HF_KEEPER_HELD && header->count < HF_KEEPER_OPS_MAX &&
         !client->is_closing)
         ops->held(ops->ctx, NULL);
+    if (header->message == HF_KEEPER_EXPORTS && header->count == 0)
+        ops->exported(ops->ctx, NULL);
 }
 
 /* False: nothing more to be read, or the connection is gone. */
@@ -284,7 +306,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
         ;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 bool hf_keeper_client_is_up(const struct hf_keeper_client *client)
 {

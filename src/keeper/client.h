@@ -3,7 +3,7 @@
  * never blocks, and allocates nothing after hf_keeper_client_new(): operations of a turn gather in
  * a queue of fixed size and leave in as few messages as they fit into.
  *
- * When the connection is lost, the operations under way have no result. The keeper may or may not
+ * When the connection is lost, the operations in flight have no result. The keeper may or may not
  * have done them: ask with hf_keeper_client_list() after the next up().
  */
 #ifndef HF_KEEPER_CLIENT_H
@@ -25,14 +25,16 @@ struct hf_keeper_client;
 /* All are called from the loop, none from inside a call of this header. */
 struct hf_keeper_client_ops {
     void *ctx;
-    /* Connected. hello->life tells whether it is still the keeper of before. */
+    /* Connected. hello->incarnation tells whether it is still the keeper of before. */
     void (*up)(void *ctx, const struct hf_keeper_hello *hello);
-    /* The connection is lost; it is tried again after a pause. Operations under way and in the
+    /* The connection is lost; it is tried again after a pause. Operations in flight and in the
      * queue are forgotten. Also called when a first attempt fails. */
     void (*down)(void *ctx, const char *reason);
     void (*result)(void *ctx, const struct hf_keeper_result *result);
     /* Answers hf_keeper_client_list(): one call for each range; held NULL: that was all. */
     void (*held)(void *ctx, const struct hf_keeper_op *held);
+    /* Answers hf_keeper_client_exports(), likewise. NULL where that is never called. */
+    void (*exported)(void *ctx, const struct hf_keeper_export *export);
 };
 
 /* Connects at the next turn of the loop. NULL: out of memory, or the path is too long. */
@@ -59,6 +61,9 @@ int hf_keeper_client_list(struct hf_keeper_client *client);
  * is waiting to be sent already), HF_EINVAL (the path). */
 int hf_keeper_client_path(struct hf_keeper_client *client, uint64_t id,
                           enum hf_keeper_path_kind kind, const char *path);
+
+/* Asks for the exports, and what is open below them. HF_EUNAVAIL, HF_ELIMIT. */
+int hf_keeper_client_exports(struct hf_keeper_client *client);
 
 /* The name of a program by the pid of a holder, as /proc tells it; "" if it does not. The keeper
  * cannot read any file, so its caller looks. Blocks for as long as reading /proc takes. */

@@ -14,7 +14,7 @@
 #include "keeper/reopen.h"
 #include "keeper/store.h"
 
-int hf_files_init(struct hf_files *files)
+int hf_keeper_files_init(struct hf_keeper_files *files)
 {
     memset(files, 0, sizeof(*files));
     hf_list_init(&files->all);
@@ -25,10 +25,10 @@ int hf_files_init(struct hf_files *files)
     return hf_resolver_init(&files->resolver, 0);
 }
 
-void hf_files_free(struct hf_files *files)
+void hf_keeper_files_free(struct hf_keeper_files *files)
 {
     while (!hf_list_empty(&files->all))
-        hf_files_close(files, hf_list_first(&files->all, struct hf_file, link));
+        hf_keeper_files_close(files, hf_list_first(&files->all, struct hf_keeper_file, link));
     hf_map_free(&files->map);
     hf_resolver_free(&files->resolver);
     while (files->n_let_go > 0)
@@ -39,23 +39,23 @@ void hf_files_free(struct hf_files *files)
 
 static bool has_handle(const struct hf_map_node *node, const void *key)
 {
-    const struct hf_file *file = hf_container_of(node, struct hf_file, node);
+    const struct hf_keeper_file *file = hf_container_of(node, struct hf_keeper_file, node);
 
     return hf_bytes_equal(hf_bytes(file->handle, file->handle_len), *(const struct hf_bytes *)key);
 }
 
-struct hf_file *hf_files_find(struct hf_files *files, struct hf_bytes handle)
+struct hf_keeper_file *hf_keeper_files_find(struct hf_keeper_files *files, struct hf_bytes handle)
 {
     struct hf_map_node *node = hf_map_find(
         &files->map, hf_hash(&files->key, handle.data, handle.len), has_handle, &handle);
 
-    return node ? hf_container_of(node, struct hf_file, node) : NULL;
+    return node ? hf_container_of(node, struct hf_keeper_file, node) : NULL;
 }
 
-struct hf_file *hf_files_adopt(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
-                               int fd, bool writable)
+struct hf_keeper_file *hf_keeper_files_adopt(struct hf_keeper_files *files, int64_t now_ms,
+                                             struct hf_bytes handle, int fd, bool writable)
 {
-    struct hf_file *file = calloc(1, sizeof(*file));
+    struct hf_keeper_file *file = calloc(1, sizeof(*file));
 
     HF_ASSERT(handle.len <= HF_KEEPER_HANDLE_MAX);
     if (!file) {
@@ -76,7 +76,7 @@ struct hf_file *hf_files_adopt(struct hf_files *files, int64_t now_ms, struct hf
 }
 
 /* systemd's copy of the description keeps its locks: they are released by hand. */
-void hf_files_close(struct hf_files *files, struct hf_file *file)
+void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
     HF_ASSERT(file && hf_list_empty(&file->waits));
     files->n_spans -= file->ranges.count;
@@ -92,10 +92,10 @@ void hf_files_close(struct hf_files *files, struct hf_file *file)
     files->count--;
 }
 
-void hf_files_done(struct hf_files *files, struct hf_file *file)
+void hf_keeper_files_done(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
     if (file->ranges.count == 0 && hf_list_empty(&file->waits) && file->pins == 0)
-        hf_files_close(files, file);
+        hf_keeper_files_close(files, file);
 }
 
 /* ---- opening ---- */
@@ -126,17 +126,23 @@ static bool is_below(const char *path, const char *top)
            (path[len] == '\0' || path[len] == '/' || (len > 0 && top[len - 1] == '/'));
 }
 
-static bool is_let_go(const struct hf_files *files, dev_t device, int fd)
+static void path_of(int fd, char path[HF_PATH_BYTES_MAX])
 {
-    char path[HF_PATH_BYTES_MAX];
     char link[64];
     ssize_t len;
 
+    hf_format(link, sizeof(link), "/proc/self/fd/%d", fd);
+    len = readlink(link, path, HF_PATH_BYTES_MAX - 1);
+    path[len > 0 ? len : 0] = '\0';
+}
+
+static bool is_let_go(const struct hf_keeper_files *files, dev_t device, int fd)
+{
+    char path[HF_PATH_BYTES_MAX];
+
     if (files->n_let_go == 0)
         return false;
-    hf_format(link, sizeof(link), "/proc/self/fd/%d", fd);
-    len = readlink(link, path, sizeof(path) - 1);
-    path[len > 0 ? len : 0] = '\0';
+    path_of(fd, path);
     for (size_t i = 0; i < files->n_let_go; i++) {
         const struct hf_let_go *gone = &files->let_go[i];
 
@@ -147,7 +153,7 @@ static bool is_let_go(const struct hf_files *files, dev_t device, int fd)
 }
 
 /* OK: found->fd is open for its path only. */
-static enum hf_keeper_status find_file(struct hf_files *files, int64_t now_ms,
+static enum hf_keeper_status find_file(struct hf_keeper_files *files, int64_t now_ms,
                                        struct hf_bytes handle, struct hf_found *found)
 {
     enum hf_keeper_status status =
@@ -170,8 +176,9 @@ static struct hf_keeper_identity identity_of(const struct hf_found *found)
         .device = found->file.st_dev, .inode = found->file.st_ino, .generation = found->generation};
 }
 
-enum hf_keeper_status hf_files_identify(struct hf_files *files, int64_t now_ms,
-                                        struct hf_bytes handle, struct hf_keeper_identity *out)
+enum hf_keeper_status hf_keeper_files_identify(struct hf_keeper_files *files, int64_t now_ms,
+                                               struct hf_bytes handle,
+                                               struct hf_keeper_identity *out)
 {
     struct hf_found found;
     enum hf_keeper_status status = find_file(files, now_ms, handle, &found);
@@ -183,15 +190,16 @@ enum hf_keeper_status hf_files_identify(struct hf_files *files, int64_t now_ms,
     return status;
 }
 
-enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
-                                   enum hf_keeper_mode mode, struct hf_file **out)
+enum hf_keeper_status hf_keeper_files_get(struct hf_keeper_files *files, int64_t now_ms,
+                                          struct hf_bytes handle, enum hf_keeper_mode mode,
+                                          struct hf_keeper_file **out)
 {
     bool writable = mode == HF_KEEPER_EXCLUSIVE;
     struct hf_found found;
     enum hf_keeper_status status;
     int fd;
 
-    *out = hf_files_find(files, handle);
+    *out = hf_keeper_files_find(files, handle);
     if (*out)
         return HF_KEEPER_OK;
     if (files->count >= files->max)
@@ -206,7 +214,7 @@ enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struc
         status = HF_KEEPER_FOREIGN;
     close(found.fd);
     if (status == HF_KEEPER_OK) {
-        *out = hf_files_adopt(files, now_ms, handle, fd, writable);
+        *out = hf_keeper_files_adopt(files, now_ms, handle, fd, writable);
         if (!*out)
             return HF_KEEPER_NO_MEMORY;
         (*out)->identity = identity_of(&found);
@@ -216,7 +224,8 @@ enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struc
     return status;
 }
 
-enum hf_keeper_status hf_files_make_writable(struct hf_files *files, struct hf_file *file)
+enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *files,
+                                                    struct hf_keeper_file *file)
 {
     int fd;
 
@@ -245,7 +254,7 @@ enum hf_keeper_status hf_files_make_writable(struct hf_files *files, struct hf_f
 
 /* ---- letting go ---- */
 
-int hf_files_let_go(struct hf_files *files, const char *path)
+int hf_keeper_files_let_go(struct hf_keeper_files *files, const char *path)
 {
     struct hf_let_go *gone = &files->let_go[files->n_let_go];
     char parent[HF_PATH_BYTES_MAX];
@@ -268,7 +277,7 @@ int hf_files_let_go(struct hf_files *files, const char *path)
     return 0;
 }
 
-void hf_files_take_back(struct hf_files *files, const char *path)
+void hf_keeper_files_take_back(struct hf_keeper_files *files, const char *path)
 {
     for (size_t i = 0; i < files->n_let_go; i++) {
         if (strcmp(files->let_go[i].path, path) == 0) {
@@ -279,7 +288,34 @@ void hf_files_take_back(struct hf_files *files, const char *path)
     }
 }
 
-bool hf_files_is_let_go(const struct hf_files *files, const struct hf_file *file)
+bool hf_keeper_files_has_let_go(const struct hf_keeper_files *files, const char *path)
+{
+    for (size_t i = 0; i < files->n_let_go; i++) {
+        if (is_below(path, files->let_go[i].path))
+            return true;
+    }
+    return false;
+}
+
+void hf_keeper_files_count_below(const struct hf_keeper_files *files, const char *path,
+                                 uint64_t *n_files, uint64_t *n_ranges)
+{
+    char of[HF_PATH_BYTES_MAX];
+
+    *n_files = *n_ranges = 0;
+    hf_list_foreach (node, &files->all) {
+        const struct hf_keeper_file *file = hf_list_entry(node, struct hf_keeper_file, link);
+
+        path_of(file->fd, of);
+        if (!is_below(of, path))
+            continue;
+        ++*n_files;
+        *n_ranges += file->ranges.count;
+    }
+}
+
+bool hf_keeper_files_is_let_go(const struct hf_keeper_files *files,
+                               const struct hf_keeper_file *file)
 {
     return is_let_go(files, (dev_t)file->identity.device, file->fd);
 }

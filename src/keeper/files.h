@@ -24,7 +24,7 @@
 
 enum { HF_LET_GO_MAX = 16 };
 
-struct hf_file {
+struct hf_keeper_file {
     struct hf_map_node node;
     struct hf_list link;  /* of all files: those with a copy in systemd first (store.h) */
     struct hf_list waits; /* struct hf_wait, in the order in which they came */
@@ -45,7 +45,7 @@ struct hf_let_go {
     dev_t device; /* 0: only what is below path */
 };
 
-struct hf_files {
+struct hf_keeper_files {
     struct hf_resolver resolver;
     struct hf_map map; /* by handle */
     struct hf_list all;
@@ -58,41 +58,52 @@ struct hf_files {
     size_t n_let_go;
 };
 
-int hf_files_init(struct hf_files *files);
-void hf_files_free(struct hf_files *files);
+int hf_keeper_files_init(struct hf_keeper_files *files);
+void hf_keeper_files_free(struct hf_keeper_files *files);
 
 /* The file if it is open; NULL. */
-struct hf_file *hf_files_find(struct hf_files *files, struct hf_bytes handle);
+struct hf_keeper_file *hf_keeper_files_find(struct hf_keeper_files *files, struct hf_bytes handle);
 
 /* The file, opened for reading or, if it is to be locked in mode EXCLUSIVE, for writing; one that
- * is open stays as it is. Call hf_files_done() when through with it. */
-enum hf_keeper_status hf_files_get(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
-                                   enum hf_keeper_mode mode, struct hf_file **out);
+ * is open stays as it is. Call hf_keeper_files_done() when through with it. */
+enum hf_keeper_status hf_keeper_files_get(struct hf_keeper_files *files, int64_t now_ms,
+                                          struct hf_bytes handle, enum hf_keeper_mode mode,
+                                          struct hf_keeper_file **out);
 
 /* A description that is open already, from an earlier process: NULL if out of memory. Takes over
  * fd. What is held is for the caller to find. */
-struct hf_file *hf_files_adopt(struct hf_files *files, int64_t now_ms, struct hf_bytes handle,
-                               int fd, bool writable);
+struct hf_keeper_file *hf_keeper_files_adopt(struct hf_keeper_files *files, int64_t now_ms,
+                                             struct hf_bytes handle, int fd, bool writable);
 
 /* The identity of a file without keeping it open. */
-enum hf_keeper_status hf_files_identify(struct hf_files *files, int64_t now_ms,
-                                        struct hf_bytes handle, struct hf_keeper_identity *out);
+enum hf_keeper_status hf_keeper_files_identify(struct hf_keeper_files *files, int64_t now_ms,
+                                               struct hf_bytes handle,
+                                               struct hf_keeper_identity *out);
 
 /* Makes sure that exclusive locks can be taken. No thread may wait in the file. */
-enum hf_keeper_status hf_files_make_writable(struct hf_files *files, struct hf_file *file);
+enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *files,
+                                                    struct hf_keeper_file *file);
 
 /* Closes the file if nothing is held in it and nothing waits for it. */
-void hf_files_done(struct hf_files *files, struct hf_file *file);
+void hf_keeper_files_done(struct hf_keeper_files *files, struct hf_keeper_file *file);
 
 /* Closes the file, whatever is held. No thread may wait in it. */
-void hf_files_close(struct hf_files *files, struct hf_file *file);
+void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file *file);
 
 /* From now on no file below path is opened. HF_ELIMIT, HF_ENOMEM; 0 if it is in the list already.
  */
-int hf_files_let_go(struct hf_files *files, const char *path);
-void hf_files_take_back(struct hf_files *files, const char *path);
+int hf_keeper_files_let_go(struct hf_keeper_files *files, const char *path);
+void hf_keeper_files_take_back(struct hf_keeper_files *files, const char *path);
+
+/* What is open below path. */
+void hf_keeper_files_count_below(const struct hf_keeper_files *files, const char *path,
+                                 uint64_t *n_files, uint64_t *n_ranges);
+
+/* True if path, or one above it, is in the list. */
+bool hf_keeper_files_has_let_go(const struct hf_keeper_files *files, const char *path);
 
 /* True if the file was let go by the operator. */
-bool hf_files_is_let_go(const struct hf_files *files, const struct hf_file *file);
+bool hf_keeper_files_is_let_go(const struct hf_keeper_files *files,
+                               const struct hf_keeper_file *file);
 
 #endif

@@ -26,7 +26,7 @@ static struct hf_keeper_result *add_result(struct hf_keeper *keeper, uint64_t id
 }
 
 static void add_answer(struct hf_keeper *keeper, const struct hf_keeper_op *op,
-                       enum hf_keeper_status status, const struct hf_file *file,
+                       enum hf_keeper_status status, const struct hf_keeper_file *file,
                        const struct hf_holder *holder)
 {
     struct hf_keeper_result *result = add_result(keeper, op->id, status);
@@ -54,14 +54,14 @@ static void on_wait_over(void *ctx, const struct hf_wait *wait, enum hf_keeper_s
 static void resolve(struct hf_keeper *keeper, int64_t now_ms, const struct hf_keeper_op *op)
 {
     struct hf_keeper_identity identity = {0};
-    enum hf_keeper_status status =
-        hf_files_identify(&keeper->files, now_ms, hf_bytes(op->handle, op->handle_len), &identity);
+    enum hf_keeper_status status = hf_keeper_files_identify(
+        &keeper->files, now_ms, hf_bytes(op->handle, op->handle_len), &identity);
 
     add_result(keeper, op->id, status)->file = identity;
 }
 
 static enum hf_keeper_status change(struct hf_keeper *keeper, const struct hf_keeper_op *op,
-                                    struct hf_file *file, const struct hf_span *part,
+                                    struct hf_keeper_file *file, const struct hf_span *part,
                                     struct hf_holder *holder)
 {
     enum hf_keeper_status status = HF_KEEPER_OK;
@@ -71,13 +71,14 @@ static enum hf_keeper_status change(struct hf_keeper *keeper, const struct hf_ke
         return hf_kernel_test(file->fd, part, holder) ? HF_KEEPER_CONFLICT : HF_KEEPER_OK;
     if (part->mode == HF_KEEPER_EXCLUSIVE && !file->writable) {
         hf_waits_interrupt(&keeper->waits, file, NULL);
-        status = hf_files_make_writable(&keeper->files, file);
+        status = hf_keeper_files_make_writable(&keeper->files, file);
     }
     hf_waits_interrupt(&keeper->waits, file, part);
     if (status != HF_KEEPER_OK)
         return status;
-    return op->kind == HF_KEEPER_SET ? hf_set(&keeper->files, file, part, holder)
-                                     : hf_claim(&keeper->files, file, part, holder, &refused);
+    return op->kind == HF_KEEPER_SET
+               ? hf_keeper_set(&keeper->files, file, part, holder)
+               : hf_keeper_claim(&keeper->files, file, part, holder, &refused);
 }
 
 /* CLAIM, SET and TEST. Bytes that the kernel does not have cannot conflict with anything. */
@@ -86,7 +87,7 @@ static void change_file(struct hf_keeper *keeper, int64_t now_ms, const struct h
     struct hf_bytes handle = hf_bytes(op->handle, op->handle_len);
     struct hf_span part = {.mode = (enum hf_keeper_mode)op->mode};
     struct hf_holder holder = {.pid = -1};
-    struct hf_file *file = hf_files_find(&keeper->files, handle);
+    struct hf_keeper_file *file = hf_keeper_files_find(&keeper->files, handle);
     enum hf_keeper_status status = HF_KEEPER_OK;
 
     if (!hf_range_clamp(op->offset, op->length, &part) ||
@@ -95,13 +96,14 @@ static void change_file(struct hf_keeper *keeper, int64_t now_ms, const struct h
         return;
     }
     if (!file)
-        status = hf_files_get(&keeper->files, now_ms, handle,
-                              op->kind == HF_KEEPER_TEST ? HF_KEEPER_SHARED : part.mode, &file);
+        status =
+            hf_keeper_files_get(&keeper->files, now_ms, handle,
+                                op->kind == HF_KEEPER_TEST ? HF_KEEPER_SHARED : part.mode, &file);
     if (status == HF_KEEPER_OK)
         status = change(keeper, op, file, &part, &holder);
     add_answer(keeper, op, status, file, &holder);
     if (file)
-        hf_files_done(&keeper->files, file);
+        hf_keeper_files_done(&keeper->files, file);
 }
 
 static void wait_for(struct hf_keeper *keeper, int64_t now_ms, const struct hf_keeper_op *op)
@@ -118,7 +120,8 @@ static void let_all_go(struct hf_keeper *keeper, enum hf_keeper_status status)
 {
     hf_waits_cancel_all(&keeper->waits, NULL, status);
     while (!hf_list_empty(&keeper->files.all))
-        hf_files_close(&keeper->files, hf_list_first(&keeper->files.all, struct hf_file, link));
+        hf_keeper_files_close(&keeper->files,
+                              hf_list_first(&keeper->files.all, struct hf_keeper_file, link));
 }
 
 static bool is_lease_over(const struct hf_keeper *keeper, uint64_t boot_ms)
@@ -126,25 +129,32 @@ static bool is_lease_over(const struct hf_keeper *keeper, uint64_t boot_ms)
     return keeper->has_lease && boot_ms >= keeper->valid_until_ms;
 }
 
-void hf_keeper_check_lease(struct hf_keeper *keeper, uint64_t boot_ms)
+bool hf_keeper_check_lease(struct hf_keeper *keeper, uint64_t boot_ms)
 {
     if (!is_lease_over(keeper, boot_ms) || (keeper->files.count == 0 && keeper->waits.count == 0))
-        return;
+        return false;
     hf_log(HF_LOG_WARN, "let all locks go", HF_STR("reason", "the lease of the service ran out"),
            HF_UINT("files", keeper->files.count), HF_UINT("ranges", keeper->files.n_spans));
     let_all_go(keeper, HF_KEEPER_LEASE_OVER);
+    keeper->lease_ended = true;
+    return true;
 }
 
 /* A lease that is over before this message arrived is not revived for what was held under it. */
 static void renew(struct hf_keeper *keeper, uint64_t boot_ms, const struct hf_keeper_op *op)
 {
-    hf_keeper_check_lease(keeper, boot_ms);
+    if (op->offset > boot_ms + HF_KEEPER_LEASE_MAX_MS) {
+        add_result(keeper, op->id, HF_KEEPER_FAILED);
+        return;
+    }
+    (void)hf_keeper_check_lease(keeper, boot_ms);
     if (!keeper->has_lease || op->offset > keeper->valid_until_ms)
         keeper->valid_until_ms = op->offset;
     keeper->has_lease = true;
-    hf_keeper_check_lease(keeper, boot_ms);
-    add_result(keeper, op->id,
-               is_lease_over(keeper, boot_ms) ? HF_KEEPER_LEASE_OVER : HF_KEEPER_OK);
+    (void)hf_keeper_check_lease(keeper, boot_ms);
+    add_result(keeper, op->id, is_lease_over(keeper, boot_ms) ? HF_KEEPER_LEASE_OVER : HF_KEEPER_OK)
+        ->length = keeper->lease_ended;
+    keeper->lease_ended = false;
 }
 
 static bool needs_lease(const struct hf_keeper_op *op)
@@ -197,28 +207,28 @@ void hf_keeper_execute(struct hf_keeper *keeper, int64_t now_ms, uint64_t boot_m
 
 void hf_keeper_execute_path(struct hf_keeper *keeper, const struct hf_keeper_path *path)
 {
-    struct hf_files *files = &keeper->files;
+    struct hf_keeper_files *files = &keeper->files;
     uint64_t closed = 0;
     int rv = 0;
 
     if (path->kind == HF_KEEPER_TAKE_BACK)
-        hf_files_take_back(files, path->path);
+        hf_keeper_files_take_back(files, path->path);
     else
-        rv = hf_files_let_go(files, path->path);
+        rv = hf_keeper_files_let_go(files, path->path);
     hf_list_foreach_safe (node, &files->all) {
-        struct hf_file *file = hf_list_entry(node, struct hf_file, link);
+        struct hf_keeper_file *file = hf_list_entry(node, struct hf_keeper_file, link);
 
-        if (rv < 0 || path->kind == HF_KEEPER_TAKE_BACK || !hf_files_is_let_go(files, file))
+        if (rv < 0 || path->kind == HF_KEEPER_TAKE_BACK || !hf_keeper_files_is_let_go(files, file))
             continue;
         file->pins++;
         hf_waits_cancel_all(&keeper->waits, file, HF_KEEPER_WAS_LET_GO);
-        hf_files_close(files, file);
+        hf_keeper_files_close(files, file);
         closed++;
     }
     add_result(keeper, path->id, rv < 0 ? HF_KEEPER_FAILED : HF_KEEPER_OK)->length = closed;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 void hf_keeper_disconnected(struct hf_keeper *keeper)
 {
@@ -231,9 +241,9 @@ int hf_keeper_init(struct hf_keeper *keeper)
 {
     memset(keeper, 0, sizeof(*keeper));
     keeper->silent = true;
-    if (getrandom(&keeper->life, sizeof(keeper->life), 0) < 0)
+    if (getrandom(&keeper->incarnation, sizeof(keeper->incarnation), 0) < 0)
         return HF_EUNAVAIL;
-    return hf_files_init(&keeper->files);
+    return hf_keeper_files_init(&keeper->files);
 }
 
 int hf_keeper_start(struct hf_keeper *keeper, const struct hf_keeper_limits *limits)
@@ -253,7 +263,7 @@ void hf_keeper_free(struct hf_keeper *keeper)
     keeper->silent = true;
     hf_waits_free(&keeper->waits);
     hf_list_foreach (node, &keeper->files.all)
-        hf_list_entry(node, struct hf_file, link)->stored = false;
-    hf_files_free(&keeper->files);
+        hf_list_entry(node, struct hf_keeper_file, link)->stored = false;
+    hf_keeper_files_free(&keeper->files);
     free(keeper->results);
 }

@@ -14,11 +14,12 @@ struct hf_keeper_limits {
 };
 
 struct hf_keeper {
-    struct hf_files files;
+    struct hf_keeper_files files;
     struct hf_waits waits;
-    uint64_t life;
+    uint64_t incarnation;
     bool has_lease;          /* a service with standbys: the daemon has sent a RENEW */
     uint64_t valid_until_ms; /* CLOCK_BOOTTIME */
+    bool lease_ended;        /* and everything was let go; no RENEW has told of it yet */
     bool silent;             /* no daemon is there to hear results */
     struct hf_keeper_result *results;
     size_t n_results, results_max; /* one for each operation of a message and for each wait */
@@ -39,7 +40,7 @@ void hf_keeper_execute_path(struct hf_keeper *keeper, const struct hf_keeper_pat
 /* The daemon is gone: its waits end, its claims stay. */
 void hf_keeper_disconnected(struct hf_keeper *keeper);
 
-/* Lets everything go once the lease is over. */
-void hf_keeper_check_lease(struct hf_keeper *keeper, uint64_t boot_ms);
+/* Lets everything go once the lease is over; true: it did so now. */
+bool hf_keeper_check_lease(struct hf_keeper *keeper, uint64_t boot_ms);
 
 #endif

@@ -59,7 +59,7 @@ bool hf_kernel_test(int fd, const struct hf_span *part, struct hf_holder *holder
 
 /* ---- claims ---- */
 
-void hf_restore(struct hf_file *file, const struct hf_span *part)
+void hf_restore(struct hf_keeper_file *file, const struct hf_span *part)
 {
     for (uint64_t at = part->first;;) {
         struct hf_span stretch = hf_ranges_at(&file->ranges, at, part->last);
@@ -73,7 +73,7 @@ void hf_restore(struct hf_file *file, const struct hf_span *part)
 
 /* The next stretch from `at` on that one call can raise: an exclusive claim takes all at once, a
  * shared one leaves out what is held exclusively. False: nothing is left to be raised. */
-static bool next_stretch(const struct hf_file *file, const struct hf_span *part, uint64_t at,
+static bool next_stretch(const struct hf_keeper_file *file, const struct hf_span *part, uint64_t at,
                          struct hf_span *out)
 {
     bool found = false;
@@ -102,7 +102,7 @@ static bool next_stretch(const struct hf_file *file, const struct hf_span *part,
 }
 
 /* How many spans a claim leaves, at most: a gap between exclusive spans may join its neighbours. */
-static uint32_t count_after(const struct hf_file *file, const struct hf_span *part)
+static uint32_t count_after(const struct hf_keeper_file *file, const struct hf_span *part)
 {
     uint32_t stretches = 0, count = file->ranges.count;
     struct hf_span stretch;
@@ -116,7 +116,8 @@ static uint32_t count_after(const struct hf_file *file, const struct hf_span *pa
     return stretches <= 1 ? count : file->ranges.count + stretches;
 }
 
-static void write_down(struct hf_files *files, struct hf_file *file, const struct hf_span *part)
+static void write_down(struct hf_keeper_files *files, struct hf_keeper_file *file,
+                       const struct hf_span *part)
 {
     files->n_spans -= file->ranges.count;
     hf_ranges_set(&file->ranges, part);
@@ -124,7 +125,7 @@ static void write_down(struct hf_files *files, struct hf_file *file, const struc
 }
 
 /* The kernel has all stretches; memory follows. Room for each was made before. */
-static void write_down_claim(struct hf_files *files, struct hf_file *file,
+static void write_down_claim(struct hf_keeper_files *files, struct hf_keeper_file *file,
                              const struct hf_span *part)
 {
     struct hf_span stretch;
@@ -138,7 +139,7 @@ static void write_down_claim(struct hf_files *files, struct hf_file *file,
 }
 
 /* Undoes what the claim took before `end`. */
-static void give_back(struct hf_file *file, const struct hf_span *part, uint64_t end)
+static void give_back(struct hf_keeper_file *file, const struct hf_span *part, uint64_t end)
 {
     struct hf_span taken = {.first = part->first, .last = end - 1};
 
@@ -147,7 +148,7 @@ static void give_back(struct hf_file *file, const struct hf_span *part, uint64_t
 }
 
 /* A holder that lets go between refusal and question is no reason to refuse: one more try. */
-static enum hf_keeper_status take(const struct hf_file *file, const struct hf_span *stretch,
+static enum hf_keeper_status take(const struct hf_keeper_file *file, const struct hf_span *stretch,
                                   struct hf_holder *holder)
 {
     for (unsigned tries = 0;; tries++) {
@@ -160,9 +161,9 @@ static enum hf_keeper_status take(const struct hf_file *file, const struct hf_sp
     }
 }
 
-enum hf_keeper_status hf_claim(struct hf_files *files, struct hf_file *file,
-                               const struct hf_span *part, struct hf_holder *holder,
-                               struct hf_span *refused)
+enum hf_keeper_status hf_keeper_claim(struct hf_keeper_files *files, struct hf_keeper_file *file,
+                                      const struct hf_span *part, struct hf_holder *holder,
+                                      struct hf_span *refused)
 {
     struct hf_span stretch;
     uint32_t count;
@@ -190,8 +191,8 @@ enum hf_keeper_status hf_claim(struct hf_files *files, struct hf_file *file,
     return HF_KEEPER_OK;
 }
 
-enum hf_keeper_status hf_set(struct hf_files *files, struct hf_file *file,
-                             const struct hf_span *part, struct hf_holder *holder)
+enum hf_keeper_status hf_keeper_set(struct hf_keeper_files *files, struct hf_keeper_file *file,
+                                    const struct hf_span *part, struct hf_holder *holder)
 {
     struct hf_span refused;
 
@@ -212,5 +213,5 @@ enum hf_keeper_status hf_set(struct hf_files *files, struct hf_file *file,
         at = stretch.last + 1;
     }
     return part->mode == HF_KEEPER_NONE ? HF_KEEPER_OK
-                                        : hf_claim(files, file, part, holder, &refused);
+                                        : hf_keeper_claim(files, file, part, holder, &refused);
 }

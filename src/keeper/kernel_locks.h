@@ -29,15 +29,15 @@ bool hf_kernel_test(int fd, const struct hf_span *part, struct hf_holder *holder
  * Raises every byte of part to at least its mode: all, or nothing. CONFLICT: *holder is the lock
  * outside, *refused the stretch for which the kernel refused. No thread may wait in the part.
  */
-enum hf_keeper_status hf_claim(struct hf_files *files, struct hf_file *file,
-                               const struct hf_span *part, struct hf_holder *holder,
-                               struct hf_span *refused);
+enum hf_keeper_status hf_keeper_claim(struct hf_keeper_files *files, struct hf_keeper_file *file,
+                                      const struct hf_span *part, struct hf_holder *holder,
+                                      struct hf_span *refused);
 
 /* Sets every byte of part to exactly its mode: first lowers, then claims. */
-enum hf_keeper_status hf_set(struct hf_files *files, struct hf_file *file,
-                             const struct hf_span *part, struct hf_holder *holder);
+enum hf_keeper_status hf_keeper_set(struct hf_keeper_files *files, struct hf_keeper_file *file,
+                                    const struct hf_span *part, struct hf_holder *holder);
 
 /* Makes the kernel's locks in the part those that the ranges tell, after a call that did more. */
-void hf_restore(struct hf_file *file, const struct hf_span *part);
+void hf_restore(struct hf_keeper_file *file, const struct hf_span *part);
 
 #endif

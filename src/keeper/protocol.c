@@ -50,12 +50,13 @@ size_t hf_keeper_record_size(uint32_t message)
         [HF_KEEPER_LIST] = 0,
         [HF_KEEPER_HELD] = sizeof(struct hf_keeper_op),
         [HF_KEEPER_PATH] = sizeof(struct hf_keeper_path),
+        [HF_KEEPER_EXPORTS] = sizeof(struct hf_keeper_export),
     };
 
     return message < HF_COUNT_OF(SIZES) ? SIZES[message] : 0;
 }
 
-static bool is_count(const struct hf_keeper_header *header)
+static bool is_count(const struct hf_keeper_header *header, bool from_keeper)
 {
     switch (header->message) {
     case HF_KEEPER_HELLO:
@@ -65,6 +66,8 @@ static bool is_count(const struct hf_keeper_header *header)
         return header->count == 0;
     case HF_KEEPER_HELD:
         return header->count <= HF_KEEPER_OPS_MAX;
+    case HF_KEEPER_EXPORTS:
+        return header->count <= from_keeper;
     default:
         return header->count > 0 && header->count <= HF_KEEPER_OPS_MAX;
     }
@@ -74,6 +77,7 @@ static bool is_from(uint32_t message, bool from_keeper)
 {
     switch (message) {
     case HF_KEEPER_HELLO:
+    case HF_KEEPER_EXPORTS:
         return true;
     case HF_KEEPER_RESULTS:
     case HF_KEEPER_HELD:
@@ -103,6 +107,7 @@ static bool is_record(uint32_t message, const void *record)
 {
     const struct hf_keeper_result *result = record;
     const struct hf_keeper_path *path = record;
+    const struct hf_keeper_export *export = record;
 
     switch (message) {
     case HF_KEEPER_OPS:
@@ -114,6 +119,8 @@ static bool is_record(uint32_t message, const void *record)
     case HF_KEEPER_PATH:
         return path->kind <= HF_KEEPER_TAKE_BACK && path->path[0] == '/' &&
                memchr(path->path, '\0', sizeof(path->path));
+    case HF_KEEPER_EXPORTS:
+        return export->let_go <= 1 && memchr(export->path, '\0', sizeof(export->path));
     default:
         return true;
     }
@@ -129,7 +136,7 @@ const void *hf_keeper_check(const void *message, size_t len, bool from_keeper,
         return NULL;
     memcpy(header, message, sizeof(*header));
     size = hf_keeper_record_size(header->message);
-    if (!is_from(header->message, from_keeper) || !is_count(header) ||
+    if (!is_from(header->message, from_keeper) || !is_count(header, from_keeper) ||
         len != sizeof(*header) + header->count * size)
         return NULL;
     for (uint32_t i = 0; i < header->count; i++) {

@@ -5,13 +5,15 @@
  *
  *     daemon                                keeper
  *       HELLO version                  ─►
- *                                      ◄─   HELLO status, limits, life
+ *                                      ◄─   HELLO status, limits, incarnation
  *       OPS up to HF_KEEPER_OPS_MAX    ─►
  *                                      ◄─   RESULTS, one for each operation, by id, in any order
  *       LIST                           ─►
  *                                      ◄─   HELD ... HELD, the last one with fewer than the most
  *       PATH let go or take back       ─►
  *                                      ◄─   RESULTS
+ *       EXPORTS                        ─►
+ *                                      ◄─   EXPORTS ... EXPORTS, one export each, the last without
  *
  * Both ends run on one host, so numbers are as the host has them. Every record has a fixed size and
  * every message a limit; hf_keeper_check() judges a message before any field of it is used, because
@@ -32,6 +34,7 @@ enum {
     HF_KEEPER_HANDLE_MAX = 64, /* RFC 1813: NFS3_FHSIZE */
     HF_KEEPER_OPS_MAX = 512,   /* operations in one message */
     HF_KEEPER_PATH_MAX = 4096, /* with its zero byte */
+    HF_KEEPER_LEASE_MAX_MS = 60 * 60 * 1000,
 };
 
 enum hf_keeper_message {
@@ -39,8 +42,9 @@ enum hf_keeper_message {
     HF_KEEPER_OPS,       /* to the keeper: struct hf_keeper_op */
     HF_KEEPER_RESULTS,   /* from the keeper: struct hf_keeper_result */
     HF_KEEPER_LIST,      /* to the keeper: no record */
-    HF_KEEPER_HELD, /* from the keeper: struct hf_keeper_op with kind SET, one for each range */
-    HF_KEEPER_PATH, /* to the keeper: one struct hf_keeper_path */
+    HF_KEEPER_HELD,    /* from the keeper: struct hf_keeper_op with kind SET, one for each range */
+    HF_KEEPER_PATH,    /* to the keeper: one struct hf_keeper_path */
+    HF_KEEPER_EXPORTS, /* to the keeper: no record; from it: one struct hf_keeper_export, or none */
 };
 
 /* In front of the records of every message. */
@@ -69,7 +73,10 @@ enum hf_keeper_kind {
     /* Lets everything go: every lock is released, every file closed, every wait cancelled. */
     HF_KEEPER_RELEASE_ALL,
     /* The lease of a service with standbys is valid until `offset`, in milliseconds of
-     * CLOCK_BOOTTIME. From the first RENEW on the keeper lets everything go when it ends. */
+     * CLOCK_BOOTTIME. From the first RENEW on the keeper lets everything go when it ends. Later
+     * than HF_KEEPER_LEASE_MAX_MS from now is refused (FAILED): a daemon that was taken over could
+     * keep the files locked after its end. The result's length is 1 if everything was let go since
+     * the RENEW before: ask with LIST then. */
     HF_KEEPER_RENEW,
     HF_KEEPER_KINDS,
 };
@@ -90,7 +97,7 @@ struct hf_keeper_op {
     X(OK, "ok")                                                                                \
     X(CONFLICT, "held outside") /* the result has the holder */                                \
     X(CANCELLED, "cancelled")                                                                  \
-    X(NOT_YET, "not yet") /* a lease or delegation is being broken, a search is under way */   \
+    X(NOT_YET, "not yet") /* a lease or delegation is being broken, a search is in progress */ \
     X(UNKNOWN_HANDLE, "no known form of handle, or no file system of the exports has it")      \
     X(STALE, "the file is gone")                                                               \
     X(NOT_IN_EXPORT, "outside the configured exports")                                         \
@@ -128,7 +135,8 @@ struct hf_keeper_result {
     uint32_t status;
     int32_t pid; /* CONFLICT: the holder's, -1 where the kernel does not know (OFD locks) */
     struct hf_keeper_identity file; /* of RESOLVE, CLAIM, SET, TEST and WAIT, once it is known */
-    /* CONFLICT: the holder outside; length 0: to the end. PATH: `length` files were closed. */
+    /* CONFLICT: the holder outside; length 0: to the end. PATH: `length` files were closed. RENEW:
+     * see there. */
     uint64_t offset, length;
     uint8_t mode; /* CONFLICT: of the holder; NONE if it had let go before it could be named */
     uint8_t zero[7];
@@ -146,6 +154,14 @@ struct hf_keeper_path {
     char path[HF_KEEPER_PATH_MAX]; /* absolute, ends with a zero byte */
 };
 
+/* An export, or a directory that was let go, and what is open below it. */
+struct hf_keeper_export {
+    uint64_t files, ranges;
+    uint32_t let_go; /* 1: the operator has let it go */
+    uint32_t zero;
+    char path[HF_KEEPER_PATH_MAX]; /* ends with a zero byte */
+};
+
 /* Of the keeper's HELLO. */
 enum hf_keeper_welcome {
     HF_KEEPER_WELCOME,
@@ -156,8 +172,8 @@ enum hf_keeper_welcome {
 struct hf_keeper_hello {
     uint32_t version;
     uint32_t welcome;       /* enum hf_keeper_welcome */
-    uint64_t life;          /* made up at each start: another one means that locks may be gone */
-    uint64_t files, ranges; /* that are held now */
+    uint64_t incarnation;   /* made up at each start: another one means that locks may be gone */
+    uint64_t files, ranges; /* how many the keeper holds now */
     uint64_t files_max, ranges_max, waits_max; /* ranges_max: of one file */
     uint32_t threads; /* waits that are served at once, the others are tried again after pauses */
     uint32_t zero;

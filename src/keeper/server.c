@@ -60,6 +60,25 @@ static int listen_at(const char *path)
     return fd;
 }
 
+/* The timer of the keeper before this one says until when what it held may be held. One that is not
+ * set, or has gone off, means that the lease is over. */
+static int take_timer(struct hf_keeper_server *server)
+{
+    struct itimerspec left;
+    int fd = hf_store_lease();
+
+    if (fd < 0)
+        return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (timerfd_gettime(fd, &left) < 0)
+        memset(&left, 0, sizeof(left));
+    server->keeper->has_lease = true;
+    server->keeper->valid_until_ms = (uint64_t)clock_ms(CLOCK_BOOTTIME) +
+                                     (uint64_t)left.it_value.tv_sec * 1000 +
+                                     (uint64_t)left.it_value.tv_nsec / 1000000;
+    server->timer_ms = UINT64_MAX; /* set_timer() sets it */
+    return fd;
+}
+
 int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *keeper,
                           const struct hf_keeper_limits *limits, const char *path, uid_t user)
 {
@@ -68,7 +87,7 @@ int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *kee
     server->limits = limits;
     server->user = user;
     server->daemon = -1;
-    server->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    server->timer = take_timer(server);
     if (server->timer < 0)
         return HF_EUNAVAIL;
     server->listener = listen_at(path);
@@ -79,11 +98,11 @@ int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *kee
 
 static void drop_daemon(struct hf_keeper_server *server, const char *reason)
 {
-    const struct hf_files *files = &server->keeper->files;
+    const struct hf_keeper_files *files = &server->keeper->files;
 
     close(server->daemon);
     server->daemon = -1;
-    server->listing = false;
+    server->listing = server->telling_exports = false;
     hf_keeper_disconnected(server->keeper);
     hf_log(HF_LOG_INFO, "the daemon is gone", HF_STR("reason", reason),
            HF_UINT("files", files->count), HF_UINT("ranges", files->n_spans));
@@ -99,7 +118,7 @@ static void say_hello(const struct hf_keeper_server *server, int fd, enum hf_kee
         .header = {.message = HF_KEEPER_HELLO, .count = 1},
         .hello = {.version = HF_KEEPER_VERSION,
                   .welcome = (uint32_t)welcome,
-                  .life = keeper->life,
+                  .incarnation = keeper->incarnation,
                   .files = keeper->files.count,
                   .ranges = keeper->files.n_spans,
                   .files_max = keeper->files.max,
@@ -230,13 +249,14 @@ static bool send_held(struct hf_keeper_server *server)
 {
     struct hf_keeper_op *held = (struct hf_keeper_op *)(void *)(&server->out.header + 1);
     const struct hf_list *end = &server->keeper->files.all;
-    struct hf_file *file = server->list_file;
+    struct hf_keeper_file *file = server->list_file;
     uint32_t span = server->list_span, n = 0;
 
     while (file && n < HF_KEEPER_OPS_MAX) {
         if (span == file->ranges.count) {
-            file = file->link.next == end ? NULL
-                                          : hf_list_entry(file->link.next, struct hf_file, link);
+            file = file->link.next == end
+                       ? NULL
+                       : hf_list_entry(file->link.next, struct hf_keeper_file, link);
             span = 0;
             continue;
         }
@@ -259,12 +279,43 @@ static bool send_held(struct hf_keeper_server *server)
     return true;
 }
 
+/* A directory that was let go and is no export itself follows the exports. */
+static bool send_export(struct hf_keeper_server *server)
+{
+    struct hf_keeper_export *record = (struct hf_keeper_export *)(void *)(&server->out.header + 1);
+    const struct hf_keeper_files *files = &server->keeper->files;
+    const struct hf_exports *exports = &files->resolver.exports;
+    size_t i = server->next_export;
+    const char *path = NULL;
+
+    if (i < exports->n_configured)
+        path = exports->configured[i];
+    else if (i - exports->n_configured < files->n_let_go)
+        path = files->let_go[i - exports->n_configured].path;
+    server->out.header =
+        (struct hf_keeper_header){.message = HF_KEEPER_EXPORTS, .count = path != NULL};
+    if (path) {
+        memset(record, 0, sizeof(*record));
+        (void)hf_text_copy(record->path, sizeof(record->path), path);
+        record->let_go = hf_keeper_files_has_let_go(files, path);
+        hf_keeper_files_count_below(files, path, &record->files, &record->ranges);
+    }
+    if (!send_out(server))
+        return false;
+    server->next_export++;
+    server->telling_exports = path != NULL;
+    return true;
+}
+
 /* Nothing changes while a list is sent, so that it tells of one moment. */
 static void send_some(struct hf_keeper_server *server)
 {
     send_results(server);
     while (server->daemon >= 0 && server->listing && server->keeper->n_results == 0 &&
            send_held(server))
+        ;
+    while (server->daemon >= 0 && server->telling_exports && server->keeper->n_results == 0 &&
+           !server->listing && send_export(server))
         ;
 }
 
@@ -277,7 +328,7 @@ static bool take_message(struct hf_keeper_server *server, const struct hf_keeper
     struct hf_keeper *keeper = server->keeper;
     uint64_t boot_ms = (uint64_t)clock_ms(CLOCK_BOOTTIME);
 
-    hf_keeper_check_lease(keeper, boot_ms);
+    (void)hf_keeper_check_lease(keeper, boot_ms);
     switch (header->message) {
     case HF_KEEPER_OPS:
         hf_keeper_execute(keeper, clock_ms(CLOCK_MONOTONIC), boot_ms, records, header->count);
@@ -287,8 +338,12 @@ static bool take_message(struct hf_keeper_server *server, const struct hf_keeper
         return true;
     case HF_KEEPER_LIST:
         server->listing = true;
-        server->list_file = hf_list_first(&keeper->files.all, struct hf_file, link);
+        server->list_file = hf_list_first(&keeper->files.all, struct hf_keeper_file, link);
         server->list_span = 0;
+        return true;
+    case HF_KEEPER_EXPORTS:
+        server->telling_exports = true;
+        server->next_export = 0;
         return true;
     default:
         return false; /* a second hello */
@@ -297,7 +352,8 @@ static bool take_message(struct hf_keeper_server *server, const struct hf_keeper
 
 static bool is_ready_for_more(const struct hf_keeper_server *server)
 {
-    return server->daemon >= 0 && server->keeper->n_results == 0 && !server->listing;
+    return server->daemon >= 0 && server->keeper->n_results == 0 && !server->listing &&
+           !server->telling_exports;
 }
 
 static void receive(struct hf_keeper_server *server)
@@ -331,6 +387,8 @@ static void set_timer(struct hf_keeper_server *server)
     struct itimerspec at = {
         .it_value = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000}};
 
+    if (keeper->has_lease)
+        hf_store_give_lease(server->timer);
     if (ms != server->timer_ms)
         (void)timerfd_settime(server->timer, TFD_TIMER_ABSTIME, &at, NULL);
     server->timer_ms = ms;
@@ -350,7 +408,9 @@ static int step(struct hf_keeper_server *server)
     int64_t now_ms = clock_ms(CLOCK_MONOTONIC);
     int sleep_ms;
 
-    hf_keeper_check_lease(keeper, (uint64_t)clock_ms(CLOCK_BOOTTIME));
+    /* What the list has told is not held any more: the daemon must not believe the rest. */
+    if (hf_keeper_check_lease(keeper, (uint64_t)clock_ms(CLOCK_BOOTTIME)) && server->listing)
+        drop_daemon(server, "the lease ran out in the middle of a list");
     sleep_ms = hf_walk_step(&keeper->files.resolver.walk, now_ms);
     if (!server->listing)
         sleep_ms = sooner(sleep_ms, hf_waits_step(&keeper->waits, now_ms));

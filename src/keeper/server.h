@@ -27,10 +27,14 @@ struct hf_keeper_server {
     int guests[HF_KEEPER_GUESTS_MAX];
     size_t n_guests;
 
-    /* LIST under way: the next span to be told. */
+    /* LIST in progress: the next span to be told. */
     bool listing;
-    struct hf_file *list_file;
+    struct hf_keeper_file *list_file;
     uint32_t list_span;
+
+    /* EXPORTS under way: the next export, and behind them the next directory that was let go. */
+    bool telling_exports;
+    size_t next_export;
     union {
         struct hf_keeper_header header;
         uint64_t aligned; /* as records are */

@@ -14,13 +14,17 @@
 
 enum { NAME_BYTES = 2 * HF_KEEPER_HANDLE_MAX + 8, LOW_FILES = 16 };
 
+static const char LEASE[] = "lease";
+
 static struct {
     size_t max, count;
     int64_t next_ms;
-} store;
+    int lease;        /* the timer that was kept */
+    bool lease_given; /* systemd has a copy of the timer */
+} store = {.lease = -1};
 
 /* "r-" or "w-", and the handle. */
-static void name_of(const struct hf_file *file, char out[NAME_BYTES])
+static void name_of(const struct hf_keeper_file *file, char out[NAME_BYTES])
 {
     out[0] = file->writable ? 'w' : 'r';
     out[1] = '-';
@@ -28,7 +32,7 @@ static void name_of(const struct hf_file *file, char out[NAME_BYTES])
     out[2 + 2 * file->handle_len] = '\0';
 }
 
-void hf_store_remove(struct hf_file *file)
+void hf_store_remove(struct hf_keeper_file *file)
 {
     char name[NAME_BYTES];
 
@@ -40,7 +44,7 @@ void hf_store_remove(struct hf_file *file)
     store.count--;
 }
 
-static void give(struct hf_file *file)
+static void give(struct hf_keeper_file *file)
 {
     char name[NAME_BYTES];
     char state[NAME_BYTES + 32];
@@ -53,8 +57,23 @@ static void give(struct hf_file *file)
     }
 }
 
+void hf_store_give_lease(int timer)
+{
+    char state[64];
+
+    if (store.max == 0 || store.lease_given)
+        return;
+    hf_format(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", LEASE);
+    store.lease_given = sd_pid_notify_with_fds(0, 0, state, &timer, 1) > 0;
+}
+
+int hf_store_lease(void)
+{
+    return store.lease;
+}
+
 /* Files are in the order in which they were opened, so those without a copy are the last ones. */
-int hf_store_step(struct hf_files *files, int64_t now_ms)
+int hf_store_step(struct hf_keeper_files *files, int64_t now_ms)
 {
     unsigned given = 0;
 
@@ -64,7 +83,7 @@ int hf_store_step(struct hf_files *files, int64_t now_ms)
         return (int)(store.next_ms - now_ms);
     store.next_ms = now_ms + HF_STORE_PERIOD_MS;
     for (struct hf_list *node = files->all.prev, *before; node != &files->all; node = before) {
-        struct hf_file *file = hf_list_entry(node, struct hf_file, link);
+        struct hf_keeper_file *file = hf_list_entry(node, struct hf_keeper_file, link);
 
         before = node->prev;
         if (file->stored || given == HF_STORE_BATCH || store.count == store.max)
@@ -93,7 +112,7 @@ static bool read_lock(const char *line, struct hf_span *out)
     return out->first <= out->last && out->last <= HF_RANGE_LAST;
 }
 
-static void find_ranges(struct hf_files *files, struct hf_file *file)
+static void find_ranges(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
     char line[256];
     struct hf_span span;
@@ -123,43 +142,52 @@ static int move_up(int fd, int above)
     return moved >= 0 ? moved : fd;
 }
 
-static bool adopt(struct hf_files *files, int64_t now_ms, int fd, const char *name)
+static void adopt_lease(int fd)
+{
+    store.lease = fd;
+    store.lease_given = true;
+}
+
+static bool adopt(struct hf_keeper_files *files, int64_t now_ms, int fd, const char *name)
 {
     uint8_t handle[HF_KEEPER_HANDLE_MAX];
     int len = (name[0] == 'r' || name[0] == 'w') && name[1] == '-'
                   ? hf_hex_decode(name + 2, strlen(name + 2), handle, sizeof(handle))
                   : -1;
-    struct hf_file *file;
+    struct hf_keeper_file *file;
     struct stat st;
 
     if (len <= 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-        hf_files_find(files, hf_bytes(handle, (size_t)len))) {
+        hf_keeper_files_find(files, hf_bytes(handle, (size_t)len))) {
         close(fd);
         return false;
     }
-    file = hf_files_adopt(files, now_ms, hf_bytes(handle, (size_t)len), fd, name[0] == 'w');
+    file = hf_keeper_files_adopt(files, now_ms, hf_bytes(handle, (size_t)len), fd, name[0] == 'w');
     if (!file)
         return false;
     file->identity.device = st.st_dev;
     file->identity.inode = st.st_ino;
-    (void)hf_files_identify(files, now_ms, hf_bytes(handle, (size_t)len), &file->identity);
+    (void)hf_keeper_files_identify(files, now_ms, hf_bytes(handle, (size_t)len), &file->identity);
     file->stored = true;
     store.count++;
     find_ranges(files, file);
-    hf_files_done(files, file); /* an empty one that was left over */
+    hf_keeper_files_done(files, file); /* an empty one that was left over */
     return true;
 }
 
-size_t hf_store_take(struct hf_files *files, int64_t now_ms, size_t max)
+size_t hf_store_take(struct hf_keeper_files *files, int64_t now_ms, size_t max)
 {
     char **names = NULL;
     int n = sd_listen_fds_with_names(1, &names);
 
     store.max = getenv("NOTIFY_SOCKET") ? max : 0; /* NOLINT(concurrency-mt-unsafe): one thread */
     for (int i = 0; i < n; i++) {
-        (void)adopt(files, now_ms,
-                    move_up(SD_LISTEN_FDS_START + i, SD_LISTEN_FDS_START + n + LOW_FILES),
-                    names ? names[i] : "");
+        int fd = move_up(SD_LISTEN_FDS_START + i, SD_LISTEN_FDS_START + n + LOW_FILES);
+
+        if (names && strcmp(names[i], LEASE) == 0 && store.lease < 0)
+            adopt_lease(fd);
+        else
+            (void)adopt(files, now_ms, fd, names ? names[i] : "");
         if (names)
             free(names[i]);
     }

@@ -20,13 +20,21 @@ enum {
 
 /* Takes what systemd kept for this process, before anything else opens a file. Returns how many
  * descriptions with locks there were. */
-size_t hf_store_take(struct hf_files *files, int64_t now_ms, size_t max);
+size_t hf_store_take(struct hf_keeper_files *files, int64_t now_ms, size_t max);
 
 /* Gives copies of the files that have been open for a while; at most every HF_STORE_PERIOD_MS.
  * Returns how long the loop may sleep, -1: for ever. */
-int hf_store_step(struct hf_files *files, int64_t now_ms);
+int hf_store_step(struct hf_keeper_files *files, int64_t now_ms);
+
+/*
+ * With standbys, systemd also keeps the timer that goes off when the lease ends (a timerfd of
+ * CLOCK_BOOTTIME): a keeper that is started again knows from it for how long it may hold what it
+ * got back. hf_store_lease() is the timer that was kept, -1 if there was none.
+ */
+void hf_store_give_lease(int timer);
+int hf_store_lease(void);
 
 /* Takes the copy away, if systemd has one. Its locks must be released before. */
-void hf_store_remove(struct hf_file *file);
+void hf_store_remove(struct hf_keeper_file *file);
 
 #endif

@@ -196,7 +196,7 @@ static void sweep(struct hf_waits *waits)
         waits->n_over--;
         waits->count--;
         if (wait->file)
-            hf_files_done(waits->files, wait->file);
+            hf_keeper_files_done(waits->files, wait->file);
     }
 }
 
@@ -217,15 +217,15 @@ static enum hf_keeper_status open_file(struct hf_waits *waits, struct hf_wait *w
     enum hf_keeper_status status = HF_KEEPER_OK;
 
     if (!wait->file) {
-        status = hf_files_get(waits->files, now_ms, hf_bytes(wait->handle, wait->handle_len),
-                              wait->part.mode, &wait->file);
+        status = hf_keeper_files_get(waits->files, now_ms, hf_bytes(wait->handle, wait->handle_len),
+                                     wait->part.mode, &wait->file);
         if (status != HF_KEEPER_OK)
             return status;
         hf_list_add_tail(&wait->file->waits, &wait->file_link);
     }
     if (wait->part.mode == HF_KEEPER_EXCLUSIVE && !wait->file->writable) {
         hf_waits_interrupt(waits, wait->file, NULL);
-        status = hf_files_make_writable(waits->files, wait->file);
+        status = hf_keeper_files_make_writable(waits->files, wait->file);
     }
     return status;
 }
@@ -256,7 +256,7 @@ static bool attempt(struct hf_waits *waits, struct hf_wait *wait, int64_t now_ms
         if (is_hopeless(wait))
             return true;
         hf_waits_interrupt(waits, wait->file, &wait->part);
-        status = hf_claim(waits->files, wait->file, &wait->part, &holder, &wait->refused);
+        status = hf_keeper_claim(waits->files, wait->file, &wait->part, &holder, &wait->refused);
     }
     if (status == HF_KEEPER_CONFLICT || status == HF_KEEPER_NOT_YET) {
         if (status == HF_KEEPER_NOT_YET)
@@ -311,13 +311,15 @@ static void settle(struct hf_waits *waits, struct hf_waiting_thread *t)
     waits->changed = true;
     if (!take_back(waits, t))
         return;
-    if (hf_claim(waits->files, wait->file, &wait->part, &holder, &wait->refused) == HF_KEEPER_OK)
+    if (hf_keeper_claim(waits->files, wait->file, &wait->part, &holder, &wait->refused) ==
+        HF_KEEPER_OK)
         finish(waits, wait, HF_KEEPER_OK);
     else
         hf_restore(wait->file, &span);
 }
 
-void hf_waits_interrupt(struct hf_waits *waits, struct hf_file *file, const struct hf_span *part)
+void hf_waits_interrupt(struct hf_waits *waits, struct hf_keeper_file *file,
+                        const struct hf_span *part)
 {
     for (size_t i = 0; i < waits->n_threads && waits->n_busy > 0; i++) {
         struct hf_waiting_thread *t = &waits->threads[i];
@@ -349,7 +351,8 @@ void hf_waits_cancel(struct hf_waits *waits, uint64_t id, enum hf_keeper_status 
         end_wait(waits, wait, status);
 }
 
-void hf_waits_cancel_all(struct hf_waits *waits, struct hf_file *file, enum hf_keeper_status status)
+void hf_waits_cancel_all(struct hf_waits *waits, struct hf_keeper_file *file,
+                         enum hf_keeper_status status)
 {
     hf_list_foreach_safe (node, &waits->all) {
         struct hf_wait *wait = hf_list_entry(node, struct hf_wait, link);
@@ -451,9 +454,10 @@ int hf_waits_step(struct hf_waits *waits, int64_t now_ms)
     return waits->next_ms > now_ms ? (int)(waits->next_ms - now_ms) : 0;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
-int hf_waits_init(struct hf_waits *waits, struct hf_files *files, size_t max, size_t n_threads,
+int hf_waits_init(struct hf_waits *waits, struct hf_keeper_files *files, size_t max,
+                  size_t n_threads,
                   void (*made)(void *, const struct hf_wait *, enum hf_keeper_status), void *ctx)
 {
     struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */

@@ -29,19 +29,19 @@ struct hf_wait {
     struct hf_list link;      /* of all waits, or of those that are free */
     struct hf_list file_link; /* of the file's waits */
     uint64_t id;
-    struct hf_file *file; /* NULL: not open yet */
+    struct hf_keeper_file *file; /* NULL: not open yet */
     struct hf_span part;
     struct hf_span refused; /* the stretch that the kernel refused last: what a thread waits for */
     struct hf_waiting_thread *thread; /* NULL: none waits for it */
     bool over;                        /* has its result; taken out of the lists by the next sweep */
-    int64_t next_ms;                  /* without a thread: tried again then */
+    int64_t next_ms;                  /* when a wait without a thread is tried again */
     int64_t pause_ms;
     uint8_t handle_len;
     uint8_t handle[HF_KEEPER_HANDLE_MAX];
 };
 
 struct hf_waits {
-    struct hf_files *files;
+    struct hf_keeper_files *files;
     struct hf_wait *pool;
     struct hf_list all, unused;
     struct hf_map map;
@@ -58,7 +58,8 @@ struct hf_waits {
 
 /* Starts the threads: before the process gives up the right to. made() is called when a wait has
  * its result; the wait is gone afterwards. HF_ENOMEM, HF_EUNAVAIL. */
-int hf_waits_init(struct hf_waits *waits, struct hf_files *files, size_t max, size_t n_threads,
+int hf_waits_init(struct hf_waits *waits, struct hf_keeper_files *files, size_t max,
+                  size_t n_threads,
                   void (*made)(void *, const struct hf_wait *, enum hf_keeper_status), void *ctx);
 void hf_waits_free(struct hf_waits *waits);
 
@@ -72,11 +73,12 @@ enum hf_keeper_status hf_waits_add(struct hf_waits *waits, int64_t now_ms,
 void hf_waits_cancel(struct hf_waits *waits, uint64_t id, enum hf_keeper_status status);
 
 /* Ends all waits of a file (NULL: of all files). A file without pins or locks is closed by that. */
-void hf_waits_cancel_all(struct hf_waits *waits, struct hf_file *file,
+void hf_waits_cancel_all(struct hf_waits *waits, struct hf_keeper_file *file,
                          enum hf_keeper_status status);
 
 /* No thread waits in the part (NULL: in the whole file) when it returns. */
-void hf_waits_interrupt(struct hf_waits *waits, struct hf_file *file, const struct hf_span *part);
+void hf_waits_interrupt(struct hf_waits *waits, struct hf_keeper_file *file,
+                        const struct hf_span *part);
 
 /* Takes what threads sent to wake the loop. */
 void hf_waits_drain(struct hf_waits *waits);

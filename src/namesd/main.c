@@ -1,4 +1,5 @@
-/* holdfast-namesd: which path does a file handle have? See holdfast-namesd(8) and docs/NAMES.md. */
+/* holdfast-namesd: which path does a file handle have? See holdfast-namesd(8) and
+ * docs/operating/NAMES.md. */
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
@@ -59,11 +60,12 @@ static int fail(const char *reason)
 }
 
 /* 0, or the status to exit with. Files first, so that options have the last word. */
-static int parse(struct hf_settings *settings, struct command *command, int argc, char **argv)
+static int parse(struct hf_namesd_settings *settings, struct command *command, int argc,
+                 char **argv)
 {
     static const char *const KEYS[] = {
         ['e'] = "export", ['s'] = "socket", ['n'] = "search", ['l'] = "log_level"};
-    char error[HF_SETTINGS_ERROR_MAX] = "";
+    char error[HF_NAMESD_SETTINGS_ERROR_MAX] = "";
     int option;
     int rv;
 
@@ -76,7 +78,7 @@ static int parse(struct hf_settings *settings, struct command *command, int argc
     if (!command->config || command->config[0]) {
         const char *file = command->config ? command->config : HF_NAMES_CONFIG;
 
-        rv = hf_settings_read(settings, file, error);
+        rv = hf_namesd_settings_read(settings, file, error);
         if (rv < 0 && (rv != HF_ENOENT || command->config))
             return fail(error);
     }
@@ -87,7 +89,7 @@ static int parse(struct hf_settings *settings, struct command *command, int argc
         else if (option == 'C')
             command->check = true;
         else if (option != 'c' && option != 'h' && option != 'V' &&
-                 hf_settings_set(settings, KEYS[option], optarg, error) < 0)
+                 hf_namesd_settings_set(settings, KEYS[option], optarg, error) < 0)
             return fail(error);
     }
     if (optind < argc)
@@ -157,12 +159,12 @@ static size_t count_exports(const struct hf_exports *exports)
     return there;
 }
 
-static int serve(struct hf_settings *settings, struct hf_resolver *resolver)
+static int serve(struct hf_namesd_settings *settings, struct hf_resolver *resolver)
 {
     struct sigaction action = {.sa_handler = on_signal};
-    struct hf_server server;
+    struct hf_namesd_server server;
     size_t there = count_exports(settings->exports);
-    int rv = hf_server_open(&server, resolver, settings->socket);
+    int rv = hf_namesd_server_open(&server, resolver, settings->socket);
 
     if (rv < 0) {
         hf_log(HF_LOG_ERROR, "cannot listen", HF_STR("socket", settings->socket),
@@ -172,13 +174,13 @@ static int serve(struct hf_settings *settings, struct hf_resolver *resolver)
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
     if (hf_namesd_confine() < 0) {
-        hf_server_close(&server);
+        hf_namesd_server_close(&server);
         return EXIT_FAILURE;
     }
     hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION), HF_STR("socket", settings->socket),
            HF_UINT("exports", there), HF_UINT("missing", settings->exports->n_configured - there));
-    hf_server_run(&server, &stopping);
-    hf_server_close(&server);
+    hf_namesd_server_run(&server, &stopping);
+    hf_namesd_server_close(&server);
     hf_log(HF_LOG_INFO, "stopped");
     return EXIT_SUCCESS;
 }
@@ -186,7 +188,7 @@ static int serve(struct hf_settings *settings, struct hf_resolver *resolver)
 int main(int argc, char **argv)
 {
     static struct hf_resolver resolver;
-    struct hf_settings settings;
+    struct hf_namesd_settings settings;
     struct command command = {0};
     int status;
 
@@ -202,7 +204,7 @@ int main(int argc, char **argv)
     }
     if (hf_resolver_init(&resolver, 0) < 0)
         return EXIT_FAILURE;
-    hf_settings_init(&settings, &resolver.exports);
+    hf_namesd_settings_init(&settings, &resolver.exports);
     status = parse(&settings, &command, argc, argv);
     if (status == 0) {
         resolver.walk.max = settings.search;

@@ -1,6 +1,6 @@
 /*
- * The line protocol (docs/NAMES.md), the side that is asked: one line at a time, taken apart and
- * answered in text. No system call, so that a fuzzer can try every line.
+ * The line protocol (docs/operating/NAMES.md), the side that is asked: one line at a time, taken
+ * apart and answered in text. No system call, so that a fuzzer can try every line.
  */
 #ifndef HF_NAMESD_REQUEST_H
 #define HF_NAMESD_REQUEST_H
@@ -18,23 +18,27 @@ enum {
     HF_NAMES_LINE_MAX = 256 /* of a request, with its line feed */
 };
 
-enum hf_request_kind { HF_REQUEST_BAD, HF_REQUEST_GREETING, HF_REQUEST_PATH };
+enum hf_namesd_request_kind {
+    HF_NAMESD_REQUEST_BAD,
+    HF_NAMESD_REQUEST_GREETING,
+    HF_NAMESD_REQUEST_PATH
+};
 
-struct hf_request {
-    enum hf_request_kind kind;
+struct hf_namesd_request {
+    enum hf_namesd_request_kind kind;
     char id[HF_NAMES_ID_MAX + 1]; /* "" if the line has none that could be read */
     uint8_t handle[HF_HANDLE_BYTES_MAX];
     size_t len;
 };
 
 /* line: without its line feed. */
-void hf_request_read(struct hf_bytes line, struct hf_request *out);
+void hf_namesd_request_read(struct hf_bytes line, struct hf_namesd_request *out);
 
 /* Appends one line; path only for NAMED. HF_ENOMEM. */
-int hf_request_answer(struct hf_buf *out, const struct hf_request *request, enum hf_answer answer,
-                      struct hf_bytes path);
+int hf_namesd_request_answer(struct hf_buf *out, const struct hf_namesd_request *request,
+                             enum hf_answer answer, struct hf_bytes path);
 
 /* Appends the answer to a line that made no sense. HF_ENOMEM. */
-int hf_request_refuse(struct hf_buf *out, const struct hf_request *request);
+int hf_namesd_request_refuse(struct hf_buf *out, const struct hf_namesd_request *request);
 
 #endif

@@ -33,11 +33,12 @@ static bool is_served(const struct sockaddr_un *sun)
     return served;
 }
 
-int hf_server_open(struct hf_server *server, struct hf_resolver *resolver, const char *path)
+int hf_namesd_server_open(struct hf_namesd_server *server, struct hf_resolver *resolver,
+                          const char *path)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
 
-    *server = (struct hf_server){.resolver = resolver, .listener = -1};
+    *server = (struct hf_namesd_server){.resolver = resolver, .listener = -1};
     if (!hf_text_copy(sun.sun_path, sizeof(sun.sun_path), path))
         return HF_EINVAL;
     if (is_served(&sun))
@@ -48,7 +49,7 @@ int hf_server_open(struct hf_server *server, struct hf_resolver *resolver, const
         return HF_EUNAVAIL;
     /* Names of files are not for all users: the group is holdfastd's. */
     if (bind(server->listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0660) < 0 ||
-        listen(server->listener, HF_SERVER_CLIENTS_MAX) < 0) {
+        listen(server->listener, HF_NAMESD_SERVER_CLIENTS_MAX) < 0) {
         int error = errno;
 
         close(server->listener);
@@ -61,7 +62,7 @@ int hf_server_open(struct hf_server *server, struct hf_resolver *resolver, const
 
 /* ---- clients ---- */
 
-static void drop(struct hf_server *server, struct hf_server_client *client)
+static void drop(struct hf_namesd_server *server, struct hf_namesd_client *client)
 {
     close(client->fd);
     hf_buf_free(&client->in);
@@ -69,31 +70,32 @@ static void drop(struct hf_server *server, struct hf_server_client *client)
     *client = server->clients[--server->n_clients];
 }
 
-static void accept_one(struct hf_server *server)
+static void accept_one(struct hf_namesd_server *server)
 {
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    struct hf_server_client *client;
+    struct hf_namesd_client *client;
 
     if (fd < 0)
         return;
     if (server->n_clients ==
-        HF_SERVER_CLIENTS_MAX) /* the newcomer is served; holdfastd reconnects */
+        HF_NAMESD_SERVER_CLIENTS_MAX) /* the newcomer is served; holdfastd reconnects */
         drop(server, &server->clients[0]);
     client = &server->clients[server->n_clients++];
-    *client = (struct hf_server_client){.fd = fd};
+    *client = (struct hf_namesd_client){.fd = fd};
     hf_buf_init(&client->in, &hf_alloc_heap);
     hf_buf_init(&client->out, &hf_alloc_heap);
 }
 
 /* False: the client is to be dropped. */
-static bool answer(struct hf_server *server, struct hf_server_client *client, struct hf_bytes line)
+static bool answer(struct hf_namesd_server *server, struct hf_namesd_client *client,
+                   struct hf_bytes line)
 {
     char path[HF_PATH_BYTES_MAX];
-    struct hf_request request;
+    struct hf_namesd_request request;
     enum hf_answer found;
 
-    hf_request_read(line, &request);
-    if (request.kind == HF_REQUEST_GREETING) {
+    hf_namesd_request_read(line, &request);
+    if (request.kind == HF_NAMESD_REQUEST_GREETING) {
         client->greeted = true;
         return hf_buf_append(&client->out, HF_NAMES_GREETING "\n", strlen(HF_NAMES_GREETING) + 1) ==
                0;
@@ -104,14 +106,15 @@ static bool answer(struct hf_server *server, struct hf_server_client *client, st
         (void)send(client->fd, SORRY, sizeof(SORRY) - 1, MSG_NOSIGNAL);
         return false;
     }
-    if (request.kind == HF_REQUEST_BAD)
-        return hf_request_refuse(&client->out, &request) == 0;
+    if (request.kind == HF_NAMESD_REQUEST_BAD)
+        return hf_namesd_request_refuse(&client->out, &request) == 0;
     found = hf_resolve(server->resolver, now(), hf_bytes(request.handle, request.len), path);
-    return hf_request_answer(&client->out, &request, found,
-                             found == HF_ANSWER_NAMED ? hf_bytes_str(path) : hf_bytes("", 0)) == 0;
+    return hf_namesd_request_answer(&client->out, &request, found,
+                                    found == HF_ANSWER_NAMED ? hf_bytes_str(path)
+                                                             : hf_bytes("", 0)) == 0;
 }
 
-static bool has_line(const struct hf_server_client *client)
+static bool has_line(const struct hf_namesd_client *client)
 {
     struct hf_bytes in = hf_buf_view(&client->in);
 
@@ -120,13 +123,13 @@ static bool has_line(const struct hf_server_client *client)
 
 /* The answers of a turn leave at its end: a daemon that hears nothing for seconds cuts us off.
  * False: the client is to be dropped. */
-static bool answer_some(struct hf_server *server, struct hf_server_client *client)
+static bool answer_some(struct hf_namesd_server *server, struct hf_namesd_client *client)
 {
-    int64_t end_ms = now() + HF_SERVER_TURN_MS;
+    int64_t end_ms = now() + HF_NAMESD_SERVER_TURN_MS;
     bool ok = true;
 
-    for (unsigned n = 0; ok && n < HF_SERVER_BATCH && (n == 0 || now() < end_ms) &&
-                         has_line(client) && hf_buf_len(&client->out) < HF_SERVER_UNREAD_MAX;
+    for (unsigned n = 0; ok && n < HF_NAMESD_SERVER_BATCH && (n == 0 || now() < end_ms) &&
+                         has_line(client) && hf_buf_len(&client->out) < HF_NAMESD_SERVER_UNREAD_MAX;
          n++) {
         struct hf_bytes in = hf_buf_view(&client->in);
         size_t len = (size_t)((const uint8_t *)memchr(in.data, '\n', in.len) - in.data);
@@ -138,7 +141,7 @@ static bool answer_some(struct hf_server *server, struct hf_server_client *clien
     return ok && (has_line(client) || hf_buf_len(&client->in) <= HF_NAMES_LINE_MAX);
 }
 
-static bool receive(struct hf_server_client *client)
+static bool receive(struct hf_namesd_client *client)
 {
     enum { PIECE = 16384 };
     uint8_t *room = hf_buf_reserve(&client->in, PIECE);
@@ -149,7 +152,7 @@ static bool receive(struct hf_server_client *client)
     return n > 0 || (n < 0 && room && (errno == EAGAIN || errno == EINTR));
 }
 
-static bool flush(struct hf_server_client *client)
+static bool flush(struct hf_namesd_client *client)
 {
     struct hf_bytes out = hf_buf_view(&client->out);
     ssize_t n = out.len ? send(client->fd, out.data, out.len, MSG_NOSIGNAL) : 0;
@@ -159,7 +162,7 @@ static bool flush(struct hf_server_client *client)
     return n >= 0 || errno == EAGAIN || errno == EINTR;
 }
 
-static bool serve(struct hf_server *server, struct hf_server_client *client, short events)
+static bool serve(struct hf_namesd_server *server, struct hf_namesd_client *client, short events)
 {
     bool ok = true;
 
@@ -170,29 +173,30 @@ static bool serve(struct hf_server *server, struct hf_server_client *client, sho
 
 /* ---- the loop ---- */
 
-static short wanted_events(const struct hf_server_client *client)
+static short wanted_events(const struct hf_namesd_client *client)
 {
     size_t unread = hf_buf_len(&client->out);
 
-    return (short)((unread < HF_SERVER_UNREAD_MAX ? POLLIN : 0) | (unread > 0 ? POLLOUT : 0));
+    return (short)((unread < HF_NAMESD_SERVER_UNREAD_MAX ? POLLIN : 0) |
+                   (unread > 0 ? POLLOUT : 0));
 }
 
 /* A client that has lines left to be answered is served again without waiting. */
-static bool is_ready(const struct hf_server_client *client)
+static bool is_ready(const struct hf_namesd_client *client)
 {
-    return has_line(client) && hf_buf_len(&client->out) < HF_SERVER_UNREAD_MAX;
+    return has_line(client) && hf_buf_len(&client->out) < HF_NAMESD_SERVER_UNREAD_MAX;
 }
 
-void hf_server_run(struct hf_server *server, const volatile sig_atomic_t *stop)
+void hf_namesd_server_run(struct hf_namesd_server *server, const volatile sig_atomic_t *stop)
 {
-    struct pollfd polled[HF_SERVER_CLIENTS_MAX + 1];
+    struct pollfd polled[HF_NAMESD_SERVER_CLIENTS_MAX + 1];
 
     while (!*stop) {
         int wait_ms = hf_walk_step(&server->resolver->walk, now());
         size_t n = server->n_clients;
 
         for (size_t i = 0; i < n; i++) {
-            struct hf_server_client *client = &server->clients[i];
+            struct hf_namesd_client *client = &server->clients[i];
 
             polled[i] = (struct pollfd){.fd = client->fd, .events = wanted_events(client)};
             if (is_ready(client))
@@ -202,7 +206,7 @@ void hf_server_run(struct hf_server *server, const volatile sig_atomic_t *stop)
         if (poll(polled, n + 1, wait_ms) < 0)
             continue;                  /* a signal */
         for (size_t i = n; i-- > 0;) { /* from the end: dropping moves the last one up */
-            struct hf_server_client *client = &server->clients[i];
+            struct hf_namesd_client *client = &server->clients[i];
 
             if ((polled[i].revents || is_ready(client)) &&
                 !serve(server, client, polled[i].revents))
@@ -213,7 +217,7 @@ void hf_server_run(struct hf_server *server, const volatile sig_atomic_t *stop)
     }
 }
 
-void hf_server_close(struct hf_server *server)
+void hf_namesd_server_close(struct hf_namesd_server *server)
 {
     while (server->n_clients > 0)
         drop(server, &server->clients[0]);

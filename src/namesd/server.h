@@ -1,7 +1,7 @@
 /*
- * The socket at which names are asked for (docs/NAMES.md). One thread: requests are answered in the
- * order in which they come, and between them the walk does its slices. A question can take as long
- * as a disk does; the daemon that asks waits for none of them.
+ * The socket at which names are asked for (docs/operating/NAMES.md). One thread: requests are
+ * answered in the order in which they come, and between them the walk does its slices. A question
+ * can take as long as a disk does; the daemon that asks waits for none of them.
  */
 #ifndef HF_NAMESD_SERVER_H
 #define HF_NAMESD_SERVER_H
@@ -13,30 +13,33 @@
 #include "namesd/request.h"
 
 enum {
-    HF_SERVER_CLIENTS_MAX = 16,
-    HF_SERVER_BATCH = 64,   /* lines of one client before the next has its turn */
-    HF_SERVER_TURN_MS = 20, /* and how long it may take: some questions search large directories */
-    HF_SERVER_UNREAD_MAX = 65536 /* bytes a client has not taken; then none of its lines is read */
+    HF_NAMESD_SERVER_CLIENTS_MAX = 16,
+    HF_NAMESD_SERVER_BATCH = 64, /* lines of one client before the next has its turn */
+    HF_NAMESD_SERVER_TURN_MS =
+        20, /* and how long it may take: some questions search large directories */
+    HF_NAMESD_SERVER_UNREAD_MAX =
+        65536 /* bytes a client has not taken; then none of its lines is read */
 };
 
-struct hf_server_client {
+struct hf_namesd_client {
     int fd;
     struct hf_buf in, out;
     bool greeted;
 };
 
-struct hf_server {
+struct hf_namesd_server {
     struct hf_resolver *resolver;
     int listener;
-    struct hf_server_client clients[HF_SERVER_CLIENTS_MAX];
+    struct hf_namesd_client clients[HF_NAMESD_SERVER_CLIENTS_MAX];
     size_t n_clients;
 };
 
 /* Listens at path, which it takes over if no process serves there. HF_EBUSY, HF_EDENIED, ... */
-int hf_server_open(struct hf_server *server, struct hf_resolver *resolver, const char *path);
+int hf_namesd_server_open(struct hf_namesd_server *server, struct hf_resolver *resolver,
+                          const char *path);
 
 /* Serves until *stop. */
-void hf_server_run(struct hf_server *server, const volatile sig_atomic_t *stop);
-void hf_server_close(struct hf_server *server);
+void hf_namesd_server_run(struct hf_namesd_server *server, const volatile sig_atomic_t *stop);
+void hf_namesd_server_close(struct hf_namesd_server *server);
 
 #endif

@@ -8,24 +8,24 @@
 #define HF_NAMES_CONFIG "/etc/holdfast/names.conf"
 #define HF_NAMES_SOCKET "/run/holdfast-names/socket"
 
-enum { HF_SETTINGS_ERROR_MAX = 320, HF_SEARCH_DEFAULT = 1000000 };
+enum { HF_NAMESD_SETTINGS_ERROR_MAX = 320, HF_NAMESD_SEARCH_DEFAULT = 1000000 };
 
-struct hf_settings {
+struct hf_namesd_settings {
     char socket[108]; /* as long as the path of a unix socket can be */
     uint64_t search;
     enum hf_log_level log_level;
     struct hf_exports *exports;
 };
 
-void hf_settings_init(struct hf_settings *settings, struct hf_exports *exports);
+void hf_namesd_settings_init(struct hf_namesd_settings *settings, struct hf_exports *exports);
 
 /* One assignment: socket, export (again for each), search, log_level. HF_EINVAL, with the reason.
  */
-int hf_settings_set(struct hf_settings *settings, const char *key, const char *value,
-                    char error[HF_SETTINGS_ERROR_MAX]);
+int hf_namesd_settings_set(struct hf_namesd_settings *settings, const char *key, const char *value,
+                           char error[HF_NAMESD_SETTINGS_ERROR_MAX]);
 
 /* HF_ENOENT if there is no such file; HF_EINVAL, with the reason. */
-int hf_settings_read(struct hf_settings *settings, const char *file,
-                     char error[HF_SETTINGS_ERROR_MAX]);
+int hf_namesd_settings_read(struct hf_namesd_settings *settings, const char *file,
+                            char error[HF_NAMESD_SETTINGS_ERROR_MAX]);
 
 #endif

@@ -135,7 +135,7 @@ static void on_res_done(void *ctx, const struct hf_rpc_response *response)
 static void send_res(struct hf_nlm *nlm, const struct answer *a)
 {
     union results results;
-    struct hf_rpc_call_args rpc = {
+    struct hf_rpc_outcall_args rpc = {
         .peer = a->peer,
         .local = a->local,
         .transport = a->transport,
@@ -192,7 +192,7 @@ static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct a
     } else if (!call) {
         send_res(nlm, a);
     } else if (a->kind == HF_NLM_FREE_ALL || a->kind == HF_NLM_SM_NOTIFY) {
-        hf_rpc_reply_void(call);
+        hf_rpc_reply_void_if_paid(call);
     } else {
         encode = build(a, &results);
         hf_rpc_reply(call, encode, &results);
@@ -235,16 +235,17 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
     struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
     struct hf_nlm *nlm = pending->nlm;
-    uint64_t callback = durable ? callback_in_flight(nlm, &pending->awaited) : 0;
+    struct hf_ticket callback = {
+        .decision = durable ? hf_nlm_callback_in_flight(nlm, &pending->awaited) : 0};
 
-    if (callback != 0) {
-        if (hf_service_may_wait(nlm->service))
-            hf_service_when_decided(nlm->service, callback, waiter, on_durable);
+    if (callback.decision != 0) {
+        if (hf_service_may_wait(nlm->service, callback))
+            (void)hf_service_when(nlm->service, callback, waiter, on_durable);
         else
             pending_drop(pending);
         return;
     }
-    if (waiter->seq == 0)
+    if (waiter->ticket.seq == 0 && waiter->ticket.decision == 0)
         time_prompt(nlm, &pending->answer);
     else
         time_waited(nlm, &pending->answer);
@@ -282,27 +283,27 @@ static bool pending_copy(struct pending_answer *pending)
     return true;
 }
 
-/* The same, for an answer that waits in a list already. */
+/* Copies them for an answer that waits already, or gives the answer up. */
 static void pending_keep(struct pending_answer *pending)
 {
     if (!pending_copy(pending)) {
-        hf_list_remove(&pending->waiter.link);
+        hf_service_forget(pending->nlm->service, &pending->waiter);
         pending_drop(pending);
     }
 }
 
-void answers_init(struct hf_nlm *nlm)
+void hf_nlm_answers_init(struct hf_nlm *nlm)
 {
     hf_pool_init(&nlm->pending, nlm->service->alloc, sizeof(struct pending_answer));
-    parked_init(nlm);
+    hf_nlm_parked_init(nlm);
 }
 
 void hf_nlm_free(struct hf_nlm *nlm)
 {
     struct pending_answer *pending;
 
-    callbacks_del(nlm);
-    parked_free(nlm);
+    hf_nlm_callbacks_del(nlm);
+    hf_nlm_parked_free(nlm);
     while ((pending = hf_pool_pop(&nlm->pending))) {
         hf_buf_free(&pending->copy);
         hf_free(nlm->service->alloc, pending);
@@ -350,28 +351,24 @@ static struct pending_answer *pending_begin(struct hf_rpc_call *call, enum hf_nl
     return pending;
 }
 
-void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-                         const struct hf_answer *core_answer)
+void hf_nlm_answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind,
+                                const nlm_obj *cookie, const struct hf_answer *core_answer)
 {
     struct hf_nlm *nlm = nlm_of(call);
     struct pending_answer *pending = pending_begin(call, kind, cookie, core_answer);
-    uint64_t seq = core_answer->seq;
+    struct hf_ticket ticket = {core_answer->seq, core_answer->decision};
 
     if (!pending)
         return;
-    if (core_answer->decision != 0) {
-        if (hf_service_may_wait(nlm->service) && pending_copy(pending))
-            hf_service_when_decided(nlm->service, core_answer->decision, &pending->waiter,
-                                    on_durable);
-        else
-            pending_drop(pending);
-    } else if (!hf_service_when_durable(nlm->service, seq, &pending->waiter, on_durable)) {
+    if (!hf_service_may_wait(nlm->service, ticket))
+        pending_drop(pending);
+    else if (!hf_service_when(nlm->service, ticket, &pending->waiter, on_durable))
         pending_keep(pending);
-    }
 }
 
-void answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-                            const struct hf_answer *core_answer, const struct callbacks *awaited)
+void hf_nlm_answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind,
+                                   const nlm_obj *cookie, const struct hf_answer *core_answer,
+                                   const struct callbacks *awaited)
 {
     struct hf_nlm *nlm = nlm_of(call);
     struct pending_answer *pending = pending_begin(call, kind, cookie, core_answer);
@@ -380,15 +377,16 @@ void answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind, con
         return;
     pending->awaited = *awaited;
     if (pending_copy(pending))
-        (void)hf_service_when_durable(nlm->service, core_answer->seq, &pending->waiter, on_durable);
+        (void)hf_service_when(nlm->service, (struct hf_ticket){.seq = core_answer->seq},
+                              &pending->waiter, on_durable);
     else
         pending_drop(pending);
 }
 
-void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-                enum hf_stat stat)
+void hf_nlm_answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                       enum hf_stat stat)
 {
     struct hf_answer answer = {.stat = stat};
 
-    answer_when_durable(call, kind, cookie, &answer);
+    hf_nlm_answer_when_durable(call, kind, cookie, &answer);
 }

@@ -51,7 +51,8 @@ static nlm4_lock lock_v4(const nlm_lock *lock)
     };
 }
 
-const nlm4_lockargs *lockargs_v4(const struct hf_rpc_call *call, void *args, nlm4_lockargs *store)
+const nlm4_lockargs *hf_nlm_lockargs_v4(const struct hf_rpc_call *call, void *args,
+                                        nlm4_lockargs *store)
 {
     const nlm_lockargs *a = args;
 
@@ -62,7 +63,8 @@ const nlm4_lockargs *lockargs_v4(const struct hf_rpc_call *call, void *args, nlm
     return store;
 }
 
-const nlm4_cancargs *cancargs_v4(const struct hf_rpc_call *call, void *args, nlm4_cancargs *store)
+const nlm4_cancargs *hf_nlm_cancargs_v4(const struct hf_rpc_call *call, void *args,
+                                        nlm4_cancargs *store)
 {
     const nlm_cancargs *a = args;
 
@@ -72,7 +74,8 @@ const nlm4_cancargs *cancargs_v4(const struct hf_rpc_call *call, void *args, nlm
     return store;
 }
 
-const nlm4_testargs *testargs_v4(const struct hf_rpc_call *call, void *args, nlm4_testargs *store)
+const nlm4_testargs *hf_nlm_testargs_v4(const struct hf_rpc_call *call, void *args,
+                                        nlm4_testargs *store)
 {
     const nlm_testargs *a = args;
 
@@ -82,8 +85,8 @@ const nlm4_testargs *testargs_v4(const struct hf_rpc_call *call, void *args, nlm
     return store;
 }
 
-const nlm4_unlockargs *unlockargs_v4(const struct hf_rpc_call *call, void *args,
-                                     nlm4_unlockargs *store)
+const nlm4_unlockargs *hf_nlm_unlockargs_v4(const struct hf_rpc_call *call, void *args,
+                                            nlm4_unlockargs *store)
 {
     const nlm_unlockargs *a = args;
 
@@ -93,8 +96,8 @@ const nlm4_unlockargs *unlockargs_v4(const struct hf_rpc_call *call, void *args,
     return store;
 }
 
-const nlm4_shareargs *shareargs_v4(const struct hf_rpc_call *call, void *args,
-                                   nlm4_shareargs *store)
+const nlm4_shareargs *hf_nlm_shareargs_v4(const struct hf_rpc_call *call, void *args,
+                                          nlm4_shareargs *store)
 {
     const nlm_shareargs *a = args;
     const nlm_share *s = &a->share;
@@ -106,7 +109,7 @@ const nlm4_shareargs *shareargs_v4(const struct hf_rpc_call *call, void *args,
     return store;
 }
 
-const nlm4_res *res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *store)
+const nlm4_res *hf_nlm_res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *store)
 {
     const nlm_res *a = args;
 

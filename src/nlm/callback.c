@@ -11,11 +11,11 @@
  * because some clients compare them so.
  *
  * A callback that an UNLOCK of its owner has overtaken is over for the core, but may still arrive,
- * and the client may have forgotten what it was for. So the callbacks under way are found here by
+ * and the client may have forgotten what it was for. So the callbacks in flight are found here by
  * owner and range, whether or not the core still knows of the waiter, or of the owner.
  */
 
-struct outcall {
+struct nlm_outcall {
     struct hf_nlm *nlm;
     struct hf_list link; /* in nlm->outcalls */
     uint64_t id;
@@ -30,7 +30,7 @@ struct outcall {
     bool repeated; /* a second copy was sent in this attempt */
 };
 
-static void outcall_del(struct outcall *outcall)
+static void outcall_del(struct nlm_outcall *outcall)
 {
     hf_list_remove(&outcall->link);
     outcall->nlm->n_granted -= hf_list_linked(&outcall->in_owner);
@@ -38,7 +38,7 @@ static void outcall_del(struct outcall *outcall)
     hf_free(outcall->nlm->service->alloc, outcall);
 }
 
-void callbacks_init(struct hf_nlm *nlm)
+void hf_nlm_callbacks_init(struct hf_nlm *nlm)
 {
     for (size_t i = 0; i < HF_NLM_OUTCALL_LISTS; i++) {
         hf_list_init(&nlm->outcalls[i]);
@@ -46,18 +46,18 @@ void callbacks_init(struct hf_nlm *nlm)
     }
 }
 
-void callbacks_del(struct hf_nlm *nlm)
+void hf_nlm_callbacks_del(struct hf_nlm *nlm)
 {
     for (size_t i = 0; i < HF_NLM_OUTCALL_LISTS; i++) {
         hf_list_foreach_safe (node, &nlm->outcalls[i])
-            outcall_del(hf_list_entry(node, struct outcall, link));
+            outcall_del(hf_list_entry(node, struct nlm_outcall, link));
     }
 }
 
-static struct outcall *outcall_find(const struct hf_nlm *nlm, uint64_t id)
+static struct nlm_outcall *outcall_find(const struct hf_nlm *nlm, uint64_t id)
 {
     hf_list_foreach (node, &nlm->outcalls[id % HF_NLM_OUTCALL_LISTS]) {
-        struct outcall *outcall = hf_list_entry(node, struct outcall, link);
+        struct nlm_outcall *outcall = hf_list_entry(node, struct nlm_outcall, link);
         if (outcall->id == id)
             return outcall;
     }
@@ -90,8 +90,8 @@ static struct hf_list *granted_list(struct hf_nlm *nlm, uint64_t owner)
     return &nlm->granted[owner % HF_NLM_OUTCALL_LISTS];
 }
 
-struct callbacks callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_peer *peer,
-                                     const struct hf_lock_args *args)
+struct callbacks hf_nlm_callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_peer *peer,
+                                            const struct hf_lock_args *args)
 {
     if (nlm->n_granted == 0)
         return (struct callbacks){0};
@@ -103,12 +103,12 @@ struct callbacks callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_p
     };
 }
 
-uint64_t callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *awaited)
+uint64_t hf_nlm_callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *awaited)
 {
     if (awaited->before == 0 || nlm->n_granted == 0)
         return 0;
     hf_list_foreach (node, &nlm->granted[awaited->owner % HF_NLM_OUTCALL_LISTS]) {
-        const struct outcall *outcall = hf_list_entry(node, struct outcall, in_owner);
+        const struct nlm_outcall *outcall = hf_list_entry(node, struct nlm_outcall, in_owner);
         if (outcall->owner == awaited->owner && outcall->serial < awaited->before &&
             !outcall->answered && outcall->first <= awaited->last &&
             outcall->last >= awaited->first)
@@ -117,9 +117,10 @@ uint64_t callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *aw
     return 0;
 }
 
-void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from, bool took)
+void hf_nlm_callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from,
+                              bool took)
 {
-    struct outcall *outcall = outcall_find(nlm, id);
+    struct nlm_outcall *outcall = outcall_find(nlm, id);
 
     if (!outcall || !outcall->msg || !hf_addr_same_host(&outcall->to, from))
         return;
@@ -129,22 +130,22 @@ void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *fr
     hf_service_let_go(nlm->service, id);
 }
 
-bool callback_is_repeated(const struct hf_nlm *nlm, uint64_t id)
+bool hf_nlm_callback_is_repeated(const struct hf_nlm *nlm, uint64_t id)
 {
-    const struct outcall *outcall = outcall_find(nlm, id);
+    const struct nlm_outcall *outcall = outcall_find(nlm, id);
 
     return outcall && outcall->repeated;
 }
 
-static enum hf_call_outcome failure_of(const struct hf_rpc_response *response)
+static enum hf_outcall_outcome failure_of(const struct hf_rpc_response *response)
 {
     if (response->sent)
-        return response->repeated ? HF_CALL_REPEATED : HF_CALL_FAILED;
-    return response->tried ? HF_CALL_UNSENT : HF_CALL_UNTRIED;
+        return response->repeated ? HF_OUTCALL_REPEATED : HF_OUTCALL_FAILED;
+    return response->tried ? HF_OUTCALL_UNSENT : HF_OUTCALL_UNTRIED;
 }
 
 /* The NLM status in the answer; -1 if it cannot be read. */
-static int stat_of(const struct outcall *outcall, const struct hf_rpc_response *response)
+static int stat_of(const struct nlm_outcall *outcall, const struct hf_rpc_response *response)
 {
     char cookie[LM_MAXNETOBJ];
     nlm4_res res4 = {.cookie = {0, cookie}};
@@ -157,27 +158,27 @@ static int stat_of(const struct outcall *outcall, const struct hf_rpc_response *
     return -1;
 }
 
-static enum hf_call_outcome outcome_of(int stat, bool repeated)
+static enum hf_outcall_outcome outcome_of(int stat, bool repeated)
 {
     switch (stat) {
     case -1:
-        return HF_CALL_FAILED;
+        return HF_OUTCALL_FAILED;
     case NLM4_GRANTED:
-        return HF_CALL_ACCEPTED;
+        return HF_OUTCALL_ACCEPTED;
     case NLM4_DENIED_GRACE_PERIOD:
-        return HF_CALL_FAILED; /* the client is in its own grace period: try again */
+        return HF_OUTCALL_FAILED; /* the client is in its own grace period: try again */
     default:
         /* Sent twice in this attempt: a denial may answer the second copy of a call whose first was
          * accepted, as with a second attempt (core/wait/grant.c). */
-        return repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
+        return repeated ? HF_OUTCALL_ACCEPTED : HF_OUTCALL_DENIED;
     }
 }
 
 static void on_done(void *ctx, const struct hf_rpc_response *response)
 {
-    struct outcall *outcall = ctx;
+    struct nlm_outcall *outcall = ctx;
     struct hf_nlm *nlm = outcall->nlm;
-    enum hf_call_outcome outcome = failure_of(response);
+    enum hf_outcall_outcome outcome = failure_of(response);
     int error = response->error;
     int stat = error == 0 && !outcall->msg ? stat_of(outcall, response) : -1;
 
@@ -188,10 +189,10 @@ static void on_done(void *ctx, const struct hf_rpc_response *response)
         outcome = outcome_of(stat, response->repeated);
     if (stat == NLM4_GRANTED)
         hf_rpc_client_took_lock(nlm->client, &outcall->to);
-    if (error == 0 && outcome == HF_CALL_FAILED)
+    if (error == 0 && outcome == HF_OUTCALL_FAILED)
         error = HF_EFORMAT;
-    hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), outcall->id, outcome,
-                      error);
+    hf_core_outcall_done(nlm->service->core, hf_service_now(nlm->service), outcall->id, outcome,
+                         error);
     outcall->answered = true;
     hf_service_let_go(nlm->service, outcall->id);
     outcall_del(outcall);
@@ -202,7 +203,8 @@ union args {
     nlm4_testargs v4;
 };
 
-static hf_codec build(const struct hf_call *call, const uint64_t *cookie, union args *out)
+static hf_codec build(const struct hf_outcall_attempt *call, const uint64_t *cookie,
+                      union args *out)
 {
     nlm_obj cookie_obj = {sizeof(*cookie), (char *)(uintptr_t)cookie};
 
@@ -224,7 +226,8 @@ static hf_codec build(const struct hf_call *call, const uint64_t *cookie, union 
     return xdr_nlm_testargs;
 }
 
-static void note_owner(struct hf_nlm *nlm, struct outcall *outcall, const struct hf_call *call)
+static void note_owner(struct hf_nlm *nlm, struct nlm_outcall *outcall,
+                       const struct hf_outcall_attempt *call)
 {
     outcall->owner = callback_owner(nlm, &call->to[0], &call->from, call->fh, call->oh, call->svid);
     outcall->first = call->offset;
@@ -234,23 +237,23 @@ static void note_owner(struct hf_nlm *nlm, struct outcall *outcall, const struct
 }
 
 /* Hands the call to the RPC client; a call that cannot begin was not tried. */
-static void start(struct hf_nlm *nlm, const struct hf_call *call, struct hf_rpc_call_args *rpc,
-                  hf_rpc_done done)
+static void start(struct hf_nlm *nlm, const struct hf_outcall_attempt *call,
+                  struct hf_rpc_outcall_args *rpc, hf_rpc_done done)
 {
-    struct outcall *outcall = hf_malloc(nlm->service->alloc, sizeof(*outcall));
+    struct nlm_outcall *outcall = hf_malloc(nlm->service->alloc, sizeof(*outcall));
     int rv = HF_ENOMEM;
 
     HF_ASSERT(call->n_to > 0);
     if (outcall) {
-        *outcall = (struct outcall){.nlm = nlm,
-                                    .id = call->id,
-                                    .serial = ++nlm->begun,
-                                    .to = call->to[0],
-                                    .v4 = call->vers == NLM4_VERS,
-                                    .msg = call->msg};
+        *outcall = (struct nlm_outcall){.nlm = nlm,
+                                        .id = call->id,
+                                        .serial = ++nlm->begun,
+                                        .to = call->to[0],
+                                        .v4 = call->vers == NLM4_VERS,
+                                        .msg = call->msg};
         rpc->repeated = &outcall->repeated;
         hf_list_init(&outcall->in_owner);
-        if (call->kind == HF_CALL_GRANTED)
+        if (call->kind == HF_OUTCALL_GRANTED)
             note_owner(nlm, outcall, call);
         hf_list_add_tail(&nlm->outcalls[call->id % HF_NLM_OUTCALL_LISTS], &outcall->link);
         rv = hf_rpc_client_call(nlm->client, rpc, done, outcall, NULL);
@@ -258,14 +261,14 @@ static void start(struct hf_nlm *nlm, const struct hf_call *call, struct hf_rpc_
     if (rv < 0) {
         if (outcall)
             outcall_del(outcall);
-        hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), call->id,
-                          HF_CALL_UNTRIED, rv);
+        hf_core_outcall_done(nlm->service->core, hf_service_now(nlm->service), call->id,
+                             HF_OUTCALL_UNTRIED, rv);
     }
 }
 
-static struct hf_rpc_call_args rpc_args_of(const struct hf_call *call)
+static struct hf_rpc_outcall_args rpc_args_of(const struct hf_outcall_attempt *call)
 {
-    return (struct hf_rpc_call_args){
+    return (struct hf_rpc_outcall_args){
         .peer = call->to[0],
         .local = call->from,
         .transport = call->transport,
@@ -277,9 +280,9 @@ static struct hf_rpc_call_args rpc_args_of(const struct hf_call *call)
     };
 }
 
-void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call)
+void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_outcall_attempt *call)
 {
-    struct hf_rpc_call_args rpc = rpc_args_of(call);
+    struct hf_rpc_outcall_args rpc = rpc_args_of(call);
     uint64_t cookie = htobe64(call->id);
     union args args;
 
@@ -293,18 +296,18 @@ void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call)
 /* Any answer shows that the client's lock manager is alive; "program not available" does not. */
 static void on_probed(void *ctx, const struct hf_rpc_response *response)
 {
-    struct outcall *outcall = ctx;
+    struct nlm_outcall *outcall = ctx;
     struct hf_nlm *nlm = outcall->nlm;
     bool alive = response->error == 0 || response->error == HF_EDENIED;
 
-    hf_core_call_done(nlm->service->core, hf_service_now(nlm->service), outcall->id,
-                      alive ? HF_CALL_ACCEPTED : failure_of(response), response->error);
+    hf_core_outcall_done(nlm->service->core, hf_service_now(nlm->service), outcall->id,
+                         alive ? HF_OUTCALL_ACCEPTED : failure_of(response), response->error);
     outcall_del(outcall);
 }
 
-void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call)
+void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_outcall_attempt *call)
 {
-    struct hf_rpc_call_args rpc = rpc_args_of(call);
+    struct hf_rpc_outcall_args rpc = rpc_args_of(call);
 
     rpc.proc = NLM_NULL;
     start(nlm, call, &rpc, on_probed);

@@ -9,7 +9,7 @@
 
 static const nlm_obj NO_COOKIE = {0, NULL};
 
-void on_null(struct hf_rpc_call *call, void *args)
+void hf_nlm_on_null(struct hf_rpc_call *call, void *args)
 {
     (void)args;
     nlm_of(call)->answers[HF_NLM_NULL][HF_STAT_GRANTED]++;
@@ -17,7 +17,7 @@ void on_null(struct hf_rpc_call *call, void *args)
 }
 
 /* NLM-05. Frees only the locks of a client with the caller's address: names can be forged. */
-void on_free_all(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_free_all(struct hf_rpc_call *call, void *raw)
 {
     struct hf_service *service = nlm_of(call)->service;
     const nlm_notify *a = raw;
@@ -27,20 +27,20 @@ void on_free_all(struct hf_rpc_call *call, void *raw)
     if (is_postponed(call))
         return;
     if (!service->store_up) {
-        answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
+        hf_nlm_answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
         return;
     }
-    if (!peer_of(call, &a->name, &peer)) {
-        answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_FAILED);
+    if (!hf_nlm_peer_of(call, &a->name, &peer)) {
+        hf_nlm_answer_now(call, HF_NLM_FREE_ALL, &NO_COOKIE, HF_STAT_FAILED);
         return;
     }
     answer = hf_core_free_all(service->core, hf_service_now(service), &peer, a->state,
                               hf_rpc_call_may(call)->restarts);
-    answer_when_durable(call, HF_NLM_FREE_ALL, &NO_COOKIE, &answer);
+    hf_nlm_answer_when_durable(call, HF_NLM_FREE_ALL, &NO_COOKIE, &answer);
 }
 
 /* Procedure 16: accepted only from the status monitor of this host. */
-void on_sm_notify(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_sm_notify(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nlm *nlm = nlm_of(call);
     struct hf_service *service = nlm->service;
@@ -58,7 +58,7 @@ void on_sm_notify(struct hf_rpc_call *call, void *raw)
     if (is_postponed(call))
         return;
     if (!service->store_up) {
-        answer_now(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
+        hf_nlm_answer_now(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, HF_STAT_DENIED_NOLOCKS);
         return;
     }
     decided = hf_core_host_restarted(
@@ -68,24 +68,24 @@ void on_sm_notify(struct hf_rpc_call *call, void *raw)
         answer.stat = HF_STAT_DENIED_NOLOCKS; /* left unanswered, so that the monitor repeats it */
     answer.seq = decided.seq;
     answer.decision = decided.decision;
-    answer_when_durable(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, &answer);
+    hf_nlm_answer_when_durable(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, &answer);
 }
 
 /* This server never waits for a lock at another server, so a grant is never for it. */
-void on_granted(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_granted(struct hf_rpc_call *call, void *raw)
 {
     nlm4_testargs store;
-    const nlm4_testargs *a = testargs_v4(call, raw, &store);
+    const nlm4_testargs *a = hf_nlm_testargs_v4(call, raw, &store);
 
-    answer_now(call, HF_NLM_GRANTED, &a->cookie, HF_STAT_DENIED);
+    hf_nlm_answer_now(call, HF_NLM_GRANTED, &a->cookie, HF_STAT_DENIED);
 }
 
 /* The answer to a GRANTED_MSG; its cookie is the id of our call (callback.c). */
-void on_granted_res(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_granted_res(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nlm *nlm = nlm_of(call);
     nlm4_res store;
-    const nlm4_res *a = res_v4(call, raw, &store);
+    const nlm4_res *a = hf_nlm_res_v4(call, raw, &store);
     struct hf_peer peer = {.addr = call->peer, .local = call->local};
     uint64_t id;
 
@@ -100,14 +100,14 @@ void on_granted_res(struct hf_rpc_call *call, void *raw)
         /* A denial may answer the second copy of a message whose first was accepted (callback.c).
          */
         hf_core_granted_res(nlm->service->core, hf_service_now(nlm->service), &peer, id,
-                            a->stat.stat == NLM4_GRANTED || callback_is_repeated(nlm, id));
-        callback_answered(nlm, id, &call->peer, a->stat.stat == NLM4_GRANTED);
+                            a->stat.stat == NLM4_GRANTED || hf_nlm_callback_is_repeated(nlm, id));
+        hf_nlm_callback_answered(nlm, id, &call->peer, a->stat.stat == NLM4_GRANTED);
     }
     hf_rpc_reply_void(call);
 }
 
 /* Answers to messages that this server never sends. */
-void on_ignored_res(struct hf_rpc_call *call, void *args)
+void hf_nlm_on_ignored_res(struct hf_rpc_call *call, void *args)
 {
     (void)args;
     nlm_of(call)->answers[HF_NLM_RES][HF_STAT_GRANTED]++;

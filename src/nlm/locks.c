@@ -5,7 +5,7 @@
 
 /* TEST, LOCK, CANCEL, UNLOCK, NM_LOCK: check the arguments and pass them to the core. */
 
-bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out)
+bool hf_nlm_peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out)
 {
     const char *bytes = name->nlm_string_val;
     size_t len = name->nlm_string_len;
@@ -24,7 +24,7 @@ bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_p
     return true;
 }
 
-bool handle_is_possible(const nlm_obj *fh)
+bool hf_nlm_handle_is_possible(const nlm_obj *fh)
 {
     return fh->nlm_obj_len > 0 && fh->nlm_obj_len <= NFS3_FHSIZE;
 }
@@ -39,9 +39,9 @@ static enum hf_stat open_request(const struct hf_rpc_call *call, enum hf_nlm_kin
         return HF_STAT_DENIED_GRACE_PERIOD;
     if (!nlm_of(call)->service->store_up && kind != HF_NLM_CANCEL)
         return HF_STAT_DENIED_NOLOCKS; /* SPEC section 5: nothing can be promised now */
-    if (!peer_of(call, &lock->caller_name, peer))
+    if (!hf_nlm_peer_of(call, &lock->caller_name, peer))
         return HF_STAT_FAILED;
-    if (!handle_is_possible(&lock->fh))
+    if (!hf_nlm_handle_is_possible(&lock->fh))
         return HF_STAT_STALE_FH;
     *args = (struct hf_lock_args){
         .fh = from_obj(&lock->fh),
@@ -66,16 +66,18 @@ static void unlock(struct hf_rpc_call *call, const nlm_obj *cookie, const struct
                    const struct hf_lock_args *args)
 {
     struct hf_nlm *nlm = nlm_of(call);
-    struct callbacks overtaken = callbacks_overtaken(nlm, peer, args);
+    struct callbacks overtaken = hf_nlm_callbacks_overtaken(nlm, peer, args);
     struct hf_answer answer =
         hf_core_unlock(nlm->service->core, hf_service_now(nlm->service), peer, args);
 
     if (answer.claim != 0)
-        park(call, HF_NLM_UNLOCK, cookie, peer, args, answer.claim);
-    else if (callback_in_flight(nlm, &overtaken) != 0)
-        answer_after_callbacks(call, HF_NLM_UNLOCK, cookie, &answer, &overtaken);
+        hf_nlm_park(call, HF_NLM_UNLOCK, cookie, peer, args, answer.claim);
+    else if (answer.silent)
+        hf_rpc_reply_never(call);
+    else if (hf_nlm_callback_in_flight(nlm, &overtaken) != 0)
+        hf_nlm_answer_after_callbacks(call, HF_NLM_UNLOCK, cookie, &answer, &overtaken);
     else
-        answer_when_durable(call, HF_NLM_UNLOCK, cookie, &answer);
+        hf_nlm_answer_when_durable(call, HF_NLM_UNLOCK, cookie, &answer);
 }
 
 static void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
@@ -84,19 +86,17 @@ static void ask(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *
     struct hf_service *service = nlm_of(call)->service;
     struct hf_answer answer;
 
-    if (args->reclaim && !hf_core_claims_ready(service->core)) {
-        hf_rpc_reply_never(call); /* a Linux client gives up a reclaim that is refused */
-        return;
-    }
     answer = core_function(service->core, hf_service_now(service), peer, args);
     if (answer.claim != 0)
-        park(call, kind, cookie, peer, args, answer.claim);
+        hf_nlm_park(call, kind, cookie, peer, args, answer.claim);
+    else if (answer.silent)
+        hf_rpc_reply_never(call);
     else
-        answer_when_durable(call, kind, cookie, &answer);
+        hf_nlm_answer_when_durable(call, kind, cookie, &answer);
 }
 
-void ask_again(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-               const struct hf_peer *peer, const struct hf_lock_args *args)
+void hf_nlm_ask_again(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                      const struct hf_peer *peer, const struct hf_lock_args *args)
 {
     if (kind == HF_NLM_UNLOCK)
         unlock(call, cookie, peer, args);
@@ -108,7 +108,7 @@ void ask_again(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *c
         ask(call, kind, cookie, hf_core_lock, peer, args);
 }
 
-bool is_foreign(struct hf_rpc_call *call, const nlm_obj *fh)
+bool hf_nlm_is_foreign(struct hf_rpc_call *call, const nlm_obj *fh)
 {
     struct hf_nlm *nlm = nlm_of(call);
     struct hf_bytes export_name;
@@ -121,18 +121,18 @@ bool is_foreign(struct hf_rpc_call *call, const nlm_obj *fh)
     return true;
 }
 
-void on_test(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_test(struct hf_rpc_call *call, void *raw)
 {
     nlm4_testargs store;
-    const nlm4_testargs *a = testargs_v4(call, raw, &store);
+    const nlm4_testargs *a = hf_nlm_testargs_v4(call, raw, &store);
     struct hf_lock_args args;
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, HF_NLM_TEST, &a->alock, &peer, &args);
 
-    if (stat == HF_STAT_GRANTED && is_foreign(call, &a->alock.fh))
+    if (stat == HF_STAT_GRANTED && hf_nlm_is_foreign(call, &a->alock.fh))
         stat = HF_STAT_DENIED_NOLOCKS;
     if (stat != HF_STAT_GRANTED) {
-        answer_now(call, HF_NLM_TEST, &a->cookie, stat);
+        hf_nlm_answer_now(call, HF_NLM_TEST, &a->cookie, stat);
         return;
     }
     args.exclusive = a->exclusive;
@@ -147,10 +147,10 @@ static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_loc
 
     if (a->reclaim && is_postponed(call))
         return;
-    if (stat == HF_STAT_GRANTED && is_foreign(call, &a->alock.fh))
+    if (stat == HF_STAT_GRANTED && hf_nlm_is_foreign(call, &a->alock.fh))
         stat = HF_STAT_DENIED_NOLOCKS;
     if (stat != HF_STAT_GRANTED) {
-        answer_now(call, kind, &a->cookie, stat);
+        hf_nlm_answer_now(call, kind, &a->cookie, stat);
         return;
     }
     args.exclusive = a->exclusive;
@@ -161,24 +161,24 @@ static void lock(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm4_loc
     ask(call, kind, &a->cookie, hf_core_lock, &peer, &args);
 }
 
-void on_lock(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_lock(struct hf_rpc_call *call, void *raw)
 {
     nlm4_lockargs store;
 
-    lock(call, HF_NLM_LOCK, lockargs_v4(call, raw, &store));
+    lock(call, HF_NLM_LOCK, hf_nlm_lockargs_v4(call, raw, &store));
 }
 
-void on_nm_lock(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_nm_lock(struct hf_rpc_call *call, void *raw)
 {
     nlm4_lockargs store;
 
-    lock(call, HF_NLM_NM_LOCK, lockargs_v4(call, raw, &store));
+    lock(call, HF_NLM_NM_LOCK, hf_nlm_lockargs_v4(call, raw, &store));
 }
 
-void on_cancel(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_cancel(struct hf_rpc_call *call, void *raw)
 {
     nlm4_cancargs store;
-    const nlm4_cancargs *a = cancargs_v4(call, raw, &store);
+    const nlm4_cancargs *a = hf_nlm_cancargs_v4(call, raw, &store);
     struct hf_lock_args args;
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, HF_NLM_CANCEL, &a->alock, &peer, &args);
@@ -186,7 +186,7 @@ void on_cancel(struct hf_rpc_call *call, void *raw)
     if (is_postponed(call))
         return;
     if (stat != HF_STAT_GRANTED) {
-        answer_now(call, HF_NLM_CANCEL, &a->cookie, stat);
+        hf_nlm_answer_now(call, HF_NLM_CANCEL, &a->cookie, stat);
         return;
     }
     args.exclusive = a->exclusive;
@@ -194,10 +194,10 @@ void on_cancel(struct hf_rpc_call *call, void *raw)
     ask(call, HF_NLM_CANCEL, &a->cookie, hf_core_cancel, &peer, &args);
 }
 
-void on_unlock(struct hf_rpc_call *call, void *raw)
+void hf_nlm_on_unlock(struct hf_rpc_call *call, void *raw)
 {
     nlm4_unlockargs store;
-    const nlm4_unlockargs *a = unlockargs_v4(call, raw, &store);
+    const nlm4_unlockargs *a = hf_nlm_unlockargs_v4(call, raw, &store);
     struct hf_lock_args args;
     struct hf_peer peer;
     enum hf_stat stat = open_request(call, HF_NLM_UNLOCK, &a->alock, &peer, &args);
@@ -205,7 +205,7 @@ void on_unlock(struct hf_rpc_call *call, void *raw)
     if (is_postponed(call))
         return;
     if (stat != HF_STAT_GRANTED) {
-        answer_now(call, HF_NLM_UNLOCK, &a->cookie, stat);
+        hf_nlm_answer_now(call, HF_NLM_UNLOCK, &a->cookie, stat);
         return;
     }
     unlock(call, &a->cookie, &peer, &args);

@@ -34,7 +34,7 @@ enum hf_nlm_kind {
     HF_NLM_KINDS,
 };
 
-enum { HF_NLM_STATS = HF_STAT_FAILED + 1, HF_NLM_OUTCALL_LISTS = 256 };
+enum { HF_NLM_STATS = HF_STAT_FAILED + 1, HF_NLM_OUTCALL_LISTS = 256, HF_NLM_PARKED_PLACES = 512 };
 
 /*
  * Requests of one read that were answered at once. They are timed together, when the next read or
@@ -51,7 +51,8 @@ struct hf_nlm {
     struct hf_rpc_client *client;                  /* for GRANTED and the _RES calls */
     struct hf_pool pending;                        /* of struct pending_answer (answer.c) */
     struct hf_pool parked;                         /* of struct parked_request (park.c) */
-    struct hf_list outcalls[HF_NLM_OUTCALL_LISTS]; /* callbacks and probes under way, by id */
+    uint16_t parked_of[HF_NLM_PARKED_PLACES];      /* of these, by the address of the host */
+    struct hf_list outcalls[HF_NLM_OUTCALL_LISTS]; /* callbacks and probes in flight, by id */
     struct hf_list granted[HF_NLM_OUTCALL_LISTS];  /* of these, GRANTED, by owner (callback.c) */
     unsigned n_granted;
     uint64_t begun;                                 /* counts calls */
@@ -78,9 +79,9 @@ const char *hf_nlm_stat_name(enum hf_stat stat);
  * One attempt at a GRANTED callback, as the core asks for it; reported to the core when it has
  * ended.
  */
-void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_call *call);
+void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_outcall_attempt *call);
 
-/* One attempt at a probe (HF_CALL_PROBE): does the client's lock manager answer? */
-void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_call *call);
+/* One attempt at a probe (HF_OUTCALL_PROBE): does the client's lock manager answer? */
+void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_outcall_attempt *call);
 
 #endif

@@ -75,21 +75,24 @@ static inline nlm_string to_string(struct hf_bytes bytes)
 }
 
 /* args.c: the arguments in the form of version 4; store is used only if they must be converted. */
-const nlm4_lockargs *lockargs_v4(const struct hf_rpc_call *call, void *args, nlm4_lockargs *store);
-const nlm4_cancargs *cancargs_v4(const struct hf_rpc_call *call, void *args, nlm4_cancargs *store);
-const nlm4_testargs *testargs_v4(const struct hf_rpc_call *call, void *args, nlm4_testargs *store);
-const nlm4_unlockargs *unlockargs_v4(const struct hf_rpc_call *call, void *args,
-                                     nlm4_unlockargs *store);
-const nlm4_shareargs *shareargs_v4(const struct hf_rpc_call *call, void *args,
-                                   nlm4_shareargs *store);
-const nlm4_res *res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *store);
+const nlm4_lockargs *hf_nlm_lockargs_v4(const struct hf_rpc_call *call, void *args,
+                                        nlm4_lockargs *store);
+const nlm4_cancargs *hf_nlm_cancargs_v4(const struct hf_rpc_call *call, void *args,
+                                        nlm4_cancargs *store);
+const nlm4_testargs *hf_nlm_testargs_v4(const struct hf_rpc_call *call, void *args,
+                                        nlm4_testargs *store);
+const nlm4_unlockargs *hf_nlm_unlockargs_v4(const struct hf_rpc_call *call, void *args,
+                                            nlm4_unlockargs *store);
+const nlm4_shareargs *hf_nlm_shareargs_v4(const struct hf_rpc_call *call, void *args,
+                                          nlm4_shareargs *store);
+const nlm4_res *hf_nlm_res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *store);
 
 /* answer.c: answers the call when the batch core_answer->seq is durable; or now. */
-void answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-                         const struct hf_answer *core_answer);
+void hf_nlm_answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind,
+                                const nlm_obj *cookie, const struct hf_answer *core_answer);
 
 /*
- * GRANTED callbacks to one owner of a file that were under way when its UNLOCK came: those that
+ * GRANTED callbacks to one owner of a file that were in flight when its UNLOCK came: those that
  * overlap the range and began before that moment.
  */
 struct callbacks {
@@ -99,67 +102,69 @@ struct callbacks {
 };
 
 /* Answers when the records are durable and the last of these callbacks is over. */
-void answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-                            const struct hf_answer *core_answer, const struct callbacks *awaited);
-void answers_init(struct hf_nlm *nlm);
-void answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-                enum hf_stat stat);
+void hf_nlm_answer_after_callbacks(struct hf_rpc_call *call, enum hf_nlm_kind kind,
+                                   const nlm_obj *cookie, const struct hf_answer *core_answer,
+                                   const struct callbacks *awaited);
+void hf_nlm_answers_init(struct hf_nlm *nlm);
+void hf_nlm_answer_now(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                       enum hf_stat stat);
 
 /* locks.c: makes a request once more, now that the kernel has answered (park.c). */
-void ask_again(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-               const struct hf_peer *peer, const struct hf_lock_args *args);
+void hf_nlm_ask_again(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                      const struct hf_peer *peer, const struct hf_lock_args *args);
 
 /* park.c: asks again when the core has made this decision. */
-void park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-          const struct hf_peer *peer, const struct hf_lock_args *args, uint64_t decision);
-void parked_init(struct hf_nlm *nlm);
-void parked_free(struct hf_nlm *nlm);
+void hf_nlm_park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                 const struct hf_peer *peer, const struct hf_lock_args *args, uint64_t decision);
+void hf_nlm_parked_init(struct hf_nlm *nlm);
+void hf_nlm_parked_free(struct hf_nlm *nlm);
 
 /* callback.c */
-void callbacks_init(struct hf_nlm *nlm);
+void hf_nlm_callbacks_init(struct hf_nlm *nlm);
 
 /* Those that an UNLOCK with these arguments has overtaken. */
-struct callbacks callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_peer *peer,
-                                     const struct hf_lock_args *args);
+struct callbacks hf_nlm_callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_peer *peer,
+                                            const struct hf_lock_args *args);
 
-/* The id of one of them that is still under way and unanswered; 0: none is. */
-uint64_t callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *awaited);
+/* The id of one of them that is still in flight and unanswered; 0: none is. */
+uint64_t hf_nlm_callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *awaited);
 
-/* Of the attempt under way, a second copy was sent: a denial may answer that one. */
-bool callback_is_repeated(const struct hf_nlm *nlm, uint64_t id);
+/* Of the attempt in flight, a second copy was sent: a denial may answer that one. */
+bool hf_nlm_callback_is_repeated(const struct hf_nlm *nlm, uint64_t id);
 
 /* A GRANTED_RES from this address: it answers only a GRANTED_MSG that we sent there. took: it says
  * that the client has taken the lock. */
-void callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from, bool took);
+void hf_nlm_callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from,
+                              bool took);
 
-/* Forgets the calls under way; the RPC client that made them is closed already. */
-void callbacks_del(struct hf_nlm *nlm);
+/* Forgets the calls in flight; the RPC client that made them is closed already. */
+void hf_nlm_callbacks_del(struct hf_nlm *nlm);
 
 /* The handlers: locks.c, shares.c, hosts.c. */
-void on_null(struct hf_rpc_call *call, void *args);
-void on_test(struct hf_rpc_call *call, void *raw);
-void on_lock(struct hf_rpc_call *call, void *raw);
-void on_cancel(struct hf_rpc_call *call, void *raw);
-void on_unlock(struct hf_rpc_call *call, void *raw);
-void on_nm_lock(struct hf_rpc_call *call, void *raw);
-void on_granted(struct hf_rpc_call *call, void *raw);
-void on_granted_res(struct hf_rpc_call *call, void *raw);
-void on_ignored_res(struct hf_rpc_call *call, void *args);
-void on_share(struct hf_rpc_call *call, void *args);
-void on_unshare(struct hf_rpc_call *call, void *args);
-void on_free_all(struct hf_rpc_call *call, void *raw);
-void on_sm_notify(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_null(struct hf_rpc_call *call, void *args);
+void hf_nlm_on_test(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_lock(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_cancel(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_unlock(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_nm_lock(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_granted(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_granted_res(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_ignored_res(struct hf_rpc_call *call, void *args);
+void hf_nlm_on_share(struct hf_rpc_call *call, void *args);
+void hf_nlm_on_unshare(struct hf_rpc_call *call, void *args);
+void hf_nlm_on_free_all(struct hf_rpc_call *call, void *raw);
+void hf_nlm_on_sm_notify(struct hf_rpc_call *call, void *raw);
 
 /* locks.c: the client that sends the call; false if its name is empty or has a NUL in it. */
-bool peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out);
-bool handle_is_possible(const nlm_obj *fh);
+bool hf_nlm_peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out);
+bool hf_nlm_handle_is_possible(const nlm_obj *fh);
 
 /* HA-09: the file is in an export of another service, whose clients would not see what is granted
  * here. Counts and logs the request, which is to be refused. */
-bool is_foreign(struct hf_rpc_call *call, const nlm_obj *fh);
+bool hf_nlm_is_foreign(struct hf_rpc_call *call, const nlm_obj *fh);
 
 /* tables.c */
-extern const struct hf_rpc_version nlm_versions[3];
+extern const struct hf_rpc_version hf_nlm_versions[3];
 
 /* args.c: preset storage for the arguments of each type, named by the tables. */
 extern nlm_lockargs nlm_lock_store;

@@ -14,8 +14,21 @@ struct parked_request {
     struct hf_peer peer;
     struct hf_lock_args args;
     struct hf_bytes cookie;
-    struct hf_buf copy; /* of the bytes that these point to */
+    struct hf_buf copy; /* the bytes that peer, args and cookie point to */
+    uint16_t *share;    /* in nlm->parked_of */
 };
+
+/* Of all that may wait. Hosts whose addresses have the same place share it. */
+enum { PARKED_OF_HOST = HF_UNDECIDED_MAX / 8 };
+
+static size_t place_of(const struct hf_nlm *nlm, const struct hf_peer *peer)
+{
+    const struct hf_addr *account =
+        peer->account.family != HF_ADDR_NONE ? &peer->account : &peer->addr;
+
+    return hf_hash(hf_core_hash_key(nlm->service->core), account->bytes, sizeof(account->bytes)) %
+           HF_NLM_PARKED_PLACES;
+}
 
 static void on_decided(struct hf_commit_waiter *waiter, bool decided)
 {
@@ -23,8 +36,9 @@ static void on_decided(struct hf_commit_waiter *waiter, bool decided)
     struct hf_nlm *nlm = parked->nlm;
     nlm_obj cookie = to_obj(parked->cookie);
 
+    --*parked->share;
     if (decided)
-        ask_again(parked->call, parked->kind, &cookie, &parked->peer, &parked->args);
+        hf_nlm_ask_again(parked->call, parked->kind, &cookie, &parked->peer, &parked->args);
     else
         hf_rpc_reply_never(parked->call); /* the service ends */
     hf_pool_give(&nlm->parked, parked);
@@ -55,12 +69,16 @@ static bool keep(struct parked_request *parked)
     return true;
 }
 
-void park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
-          const struct hf_peer *peer, const struct hf_lock_args *args, uint64_t decision)
+void hf_nlm_park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie,
+                 const struct hf_peer *peer, const struct hf_lock_args *args, uint64_t decision)
 {
     struct hf_nlm *nlm = nlm_of(call);
+    struct hf_ticket ticket = {.decision = decision};
+    uint16_t *share = &nlm->parked_of[place_of(nlm, peer)];
     struct parked_request *parked =
-        hf_service_may_wait(nlm->service) ? hf_pool_take(&nlm->parked) : NULL;
+        hf_service_may_wait(nlm->service, ticket) && *share < PARKED_OF_HOST
+            ? hf_pool_take(&nlm->parked)
+            : NULL;
 
     if (!parked) {
         hf_rpc_reply_never(call); /* the client repeats its request */
@@ -73,21 +91,25 @@ void park(struct hf_rpc_call *call, enum hf_nlm_kind kind, const nlm_obj *cookie
     parked->kind = kind;
     parked->peer = *peer;
     parked->args = *args;
+    if (args->asked == 0)
+        parked->args.asked = hf_core_asked(nlm->service->core);
     parked->cookie = from_obj(cookie);
     if (!keep(parked)) {
         hf_pool_give(&nlm->parked, parked);
         hf_rpc_reply_never(call);
         return;
     }
-    hf_service_when_decided(nlm->service, decision, &parked->waiter, on_decided);
+    parked->share = share;
+    ++*share;
+    (void)hf_service_when(nlm->service, ticket, &parked->waiter, on_decided);
 }
 
-void parked_init(struct hf_nlm *nlm)
+void hf_nlm_parked_init(struct hf_nlm *nlm)
 {
     hf_pool_init(&nlm->parked, nlm->service->alloc, sizeof(struct parked_request));
 }
 
-void parked_free(struct hf_nlm *nlm)
+void hf_nlm_parked_free(struct hf_nlm *nlm)
 {
     struct parked_request *parked;
 

@@ -10,7 +10,7 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
 {
     struct hf_service *service = nlm_of(call)->service;
     nlm4_shareargs store;
-    const nlm4_shareargs *a = shareargs_v4(call, raw, &store);
+    const nlm4_shareargs *a = hf_nlm_shareargs_v4(call, raw, &store);
     struct hf_answer answer;
     struct hf_peer peer;
     struct hf_share_args args = {
@@ -24,7 +24,7 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
     if ((kind == HF_NLM_UNSHARE || args.reclaim) && is_postponed(call))
         return;
     if (service->loading) {
-        answer_now(call, kind, &a->cookie, HF_STAT_DENIED_GRACE_PERIOD);
+        hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_DENIED_GRACE_PERIOD);
         return;
     }
     /* SPEC section 5: nothing is granted while the store is down, even what is not durable, as with
@@ -34,29 +34,29 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
         if (service->fenced)
             hf_rpc_reply_never(call);
         else
-            answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
+            hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
         return;
     }
     /* The codec does not check the values of enumerations. */
-    if (!peer_of(call, &a->share.caller_name, &peer) || args.mode > fsm_DRW ||
+    if (!hf_nlm_peer_of(call, &a->share.caller_name, &peer) || args.mode > fsm_DRW ||
         args.access > fsa_RW) {
-        answer_now(call, kind, &a->cookie, HF_STAT_FAILED);
-    } else if (!handle_is_possible(&a->share.fh)) {
-        answer_now(call, kind, &a->cookie, HF_STAT_STALE_FH);
-    } else if (kind == HF_NLM_SHARE && is_foreign(call, &a->share.fh)) {
-        answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
+        hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_FAILED);
+    } else if (!hf_nlm_handle_is_possible(&a->share.fh)) {
+        hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_STALE_FH);
+    } else if (kind == HF_NLM_SHARE && hf_nlm_is_foreign(call, &a->share.fh)) {
+        hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);
     } else {
         answer = core_function(service->core, hf_service_now(service), &peer, &args);
-        answer_when_durable(call, kind, &a->cookie, &answer);
+        hf_nlm_answer_when_durable(call, kind, &a->cookie, &answer);
     }
 }
 
-void on_share(struct hf_rpc_call *call, void *args)
+void hf_nlm_on_share(struct hf_rpc_call *call, void *args)
 {
     share(call, HF_NLM_SHARE, args, hf_core_share);
 }
 
-void on_unshare(struct hf_rpc_call *call, void *args)
+void hf_nlm_on_unshare(struct hf_rpc_call *call, void *args)
 {
     share(call, HF_NLM_UNSHARE, args, hf_core_unshare);
 }

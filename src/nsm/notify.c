@@ -16,49 +16,49 @@
  */
 
 /* One attempt, with a copy of what it needs of the core's call. */
-struct outcall {
+struct nsm_outcall {
     struct hf_nsm *nsm;
     struct hf_list link; /* in nsm->outcalls */
     uint64_t id;
     uint64_t started_ms;
-    struct hf_rpc_call_args rpc;
+    struct hf_rpc_outcall_args rpc;
     int state;
     size_t name_len;
     size_t short_len; /* 0: no short form */
     char name[];
 };
 
-static void outcall_del(struct outcall *outcall)
+static void outcall_del(struct nsm_outcall *outcall)
 {
     hf_list_remove(&outcall->link);
     hf_free(outcall->nsm->service->alloc, outcall);
 }
 
 /* The outcome of a call that got no answer (NOT-03). */
-static enum hf_call_outcome failure_of(const struct hf_rpc_response *response)
+static enum hf_outcall_outcome failure_of(const struct hf_rpc_response *response)
 {
-    return response->tried ? HF_CALL_FAILED : HF_CALL_UNTRIED;
+    return response->tried ? HF_OUTCALL_FAILED : HF_OUTCALL_UNTRIED;
 }
 
-static void report(struct outcall *outcall, enum hf_call_outcome outcome, int error)
+static void report(struct nsm_outcall *outcall, enum hf_outcall_outcome outcome, int error)
 {
     struct hf_nsm *nsm = outcall->nsm;
     uint64_t spent_ms = hf_service_now(nsm->service).mono_ms - outcall->started_ms;
 
     hf_histogram_observe(&nsm->notices_ns, spent_ms * 1000000);
-    hf_core_call_done(nsm->service->core, hf_service_now(nsm->service), outcall->id, outcome,
-                      error);
+    hf_core_outcall_done(nsm->service->core, hf_service_now(nsm->service), outcall->id, outcome,
+                         error);
     outcall_del(outcall);
 }
 
 static void on_answered(void *ctx, const struct hf_rpc_response *response)
 {
-    report(ctx, response->error ? failure_of(response) : HF_CALL_ACCEPTED, response->error);
+    report(ctx, response->error ? failure_of(response) : HF_OUTCALL_ACCEPTED, response->error);
 }
 
 /* ---- status ---- */
 
-static int begin_status(struct outcall *outcall, const struct hf_call *call)
+static int begin_status(struct nsm_outcall *outcall, const struct hf_outcall_attempt *call)
 {
     struct sm_status status = {.mon_name = to_string(call->mon_name), .state = call->state};
 
@@ -81,11 +81,11 @@ static int begin_status(struct outcall *outcall, const struct hf_call *call)
 
 /* ---- SM_NOTIFY ---- */
 
-static int send_notify(struct outcall *outcall)
+static int send_notify(struct nsm_outcall *outcall)
 {
     struct stat_chge in_long = {{(u_int)outcall->name_len, outcall->name}, outcall->state};
     struct stat_chge in_short = {{(u_int)outcall->short_len, outcall->name}, outcall->state};
-    struct hf_rpc_call_args *rpc = &outcall->rpc;
+    struct hf_rpc_outcall_args *rpc = &outcall->rpc;
 
     /* A kernel registers over loopback, but the host it monitors is elsewhere: call from any
      * address. */
@@ -106,7 +106,7 @@ static int send_notify(struct outcall *outcall)
 /* NOT-01: the time of an attempt includes the name lookup. */
 static void on_resolved(void *ctx, int error, const struct hf_addr *addrs, unsigned n)
 {
-    struct outcall *outcall = ctx;
+    struct nsm_outcall *outcall = ctx;
     uint64_t spent = hf_service_now(outcall->nsm->service).mono_ms - outcall->started_ms;
 
     if (error == 0 && spent >= outcall->rpc.timeout_ms)
@@ -118,15 +118,15 @@ static void on_resolved(void *ctx, int error, const struct hf_addr *addrs, unsig
         error = send_notify(outcall);
     }
     if (error < 0)
-        report(outcall, HF_CALL_UNTRIED, error);
+        report(outcall, HF_OUTCALL_UNTRIED, error);
 }
 
-static int begin_notify(struct outcall *outcall, const struct hf_call *call)
+static int begin_notify(struct nsm_outcall *outcall, const struct hf_outcall_attempt *call)
 {
     if (call->n_to > 0)
         return send_notify(outcall);
-    resolve_name(outcall->nsm, call->client_id, call->host, outcall->rpc.timeout_ms, on_resolved,
-                 outcall);
+    hf_nsm_resolve_name(outcall->nsm, call->client_id, call->host, outcall->rpc.timeout_ms,
+                        on_resolved, outcall);
     return 0;
 }
 
@@ -135,21 +135,21 @@ static int begin_notify(struct outcall *outcall, const struct hf_call *call)
 /* An answer without a state number, or that is none, is as good as no answer. */
 static void on_stat_done(void *ctx, const struct hf_rpc_response *response)
 {
-    struct outcall *outcall = ctx;
+    struct nsm_outcall *outcall = ctx;
     struct hf_service *service = outcall->nsm->service;
     sm_stat_res res = {0};
 
     if (response->error == 0 && xdr_sm_stat_res(response->results, &res) && res.state > 0)
         hf_core_stat_answered(service->core, hf_service_now(service), outcall->id, res.state);
     else
-        hf_core_call_done(service->core, hf_service_now(service), outcall->id,
-                          response->error ? failure_of(response) : HF_CALL_FAILED,
-                          response->error ? response->error : HF_EFORMAT);
+        hf_core_outcall_done(service->core, hf_service_now(service), outcall->id,
+                             response->error ? failure_of(response) : HF_OUTCALL_FAILED,
+                             response->error ? response->error : HF_EFORMAT);
     outcall_del(outcall);
 }
 
 /* rpc.statd looks up the name in the question; an address costs it no time. */
-static int begin_stat(struct outcall *outcall)
+static int begin_stat(struct nsm_outcall *outcall)
 {
     char text[HF_ADDR_TEXT_MAX];
     struct sm_name name;
@@ -162,6 +162,7 @@ static int begin_stat(struct outcall *outcall)
     outcall->rpc.transport = HF_TRANSPORT_TCP;
     outcall->rpc.udp_fallback = true;
     outcall->rpc.apart = outcall->rpc.by_itself = true; /* SEC-04 */
+    outcall->rpc.charged = true;
     outcall->rpc.encode = xdr_sm_name;
     outcall->rpc.args = &name;
     return hf_rpc_client_call(outcall->nsm->client, &outcall->rpc, on_stat_done, outcall, NULL);
@@ -169,13 +170,14 @@ static int begin_stat(struct outcall *outcall)
 
 /* ---- all ---- */
 
-static struct outcall *outcall_new(struct hf_nsm *nsm, const struct hf_call *call)
+static struct nsm_outcall *outcall_new(struct hf_nsm *nsm, const struct hf_outcall_attempt *call)
 {
-    struct outcall *outcall = hf_malloc(nsm->service->alloc, sizeof(*outcall) + call->mon_name.len);
+    struct nsm_outcall *outcall =
+        hf_malloc(nsm->service->alloc, sizeof(*outcall) + call->mon_name.len);
 
     if (!outcall)
         return NULL;
-    *outcall = (struct outcall){
+    *outcall = (struct nsm_outcall){
         .nsm = nsm,
         .id = call->id,
         .started_ms = hf_service_now(nsm->service).mono_ms,
@@ -193,26 +195,26 @@ static struct outcall *outcall_new(struct hf_nsm *nsm, const struct hf_call *cal
     return outcall;
 }
 
-void hf_nsm_call(struct hf_nsm *nsm, const struct hf_call *call)
+void hf_nsm_call(struct hf_nsm *nsm, const struct hf_outcall_attempt *call)
 {
-    struct outcall *outcall = outcall_new(nsm, call);
+    struct nsm_outcall *outcall = outcall_new(nsm, call);
     int rv = HF_ENOMEM;
 
-    if (outcall && call->kind == HF_CALL_STATUS)
+    if (outcall && call->kind == HF_OUTCALL_STATUS)
         rv = begin_status(outcall, call);
-    else if (outcall && call->kind == HF_CALL_STAT)
+    else if (outcall && call->kind == HF_OUTCALL_STAT)
         rv = begin_stat(outcall);
     else if (outcall)
         rv = begin_notify(outcall, call);
     if (rv < 0 && outcall)
-        report(outcall, HF_CALL_UNTRIED, rv);
+        report(outcall, HF_OUTCALL_UNTRIED, rv);
     else if (rv < 0)
-        hf_core_call_done(nsm->service->core, hf_service_now(nsm->service), call->id,
-                          HF_CALL_UNTRIED, rv);
+        hf_core_outcall_done(nsm->service->core, hf_service_now(nsm->service), call->id,
+                             HF_OUTCALL_UNTRIED, rv);
 }
 
-void outcalls_del(struct hf_nsm *nsm)
+void hf_nsm_outcalls_del(struct hf_nsm *nsm)
 {
     hf_list_foreach_safe (node, &nsm->outcalls)
-        outcall_del(hf_list_entry(node, struct outcall, link));
+        outcall_del(hf_list_entry(node, struct nsm_outcall, link));
 }

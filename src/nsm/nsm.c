@@ -63,7 +63,7 @@ static void deliver(struct hf_nsm *nsm, struct hf_rpc_call *call, struct hf_sm_a
         break;
     default:
         if (answer.ok)
-            hf_rpc_reply_void(call);
+            hf_rpc_reply_void_if_paid(call);
         else
             hf_rpc_reply_never(call);
     }
@@ -91,6 +91,7 @@ static void answer_when_durable(struct hf_rpc_call *call, struct hf_sm_answer an
 {
     struct hf_nsm *nsm = nsm_of(call);
     struct pending_answer *pending = hf_pool_take(&nsm->pending);
+    struct hf_ticket ticket = {answer.seq, answer.decision};
 
     if (!pending) {
         hf_rpc_reply_never(call); /* no memory: the peer repeats its request */
@@ -99,13 +100,11 @@ static void answer_when_durable(struct hf_rpc_call *call, struct hf_sm_answer an
     pending->nsm = nsm;
     pending->call = call;
     pending->answer = answer;
-    if (answer.decision != 0 && !hf_service_may_wait(nsm->service)) {
+    if (hf_service_may_wait(nsm->service, ticket)) {
+        (void)hf_service_when(nsm->service, ticket, &pending->waiter, on_durable);
+    } else {
         hf_rpc_reply_never(call); /* the peer repeats its notice */
         hf_pool_give(&nsm->pending, pending);
-    } else if (answer.decision != 0) {
-        hf_service_when_decided(nsm->service, answer.decision, &pending->waiter, on_durable);
-    } else {
-        (void)hf_service_when_durable(nsm->service, answer.seq, &pending->waiter, on_durable);
     }
 }
 
@@ -353,8 +352,8 @@ void hf_nsm_init(struct hf_nsm *nsm, struct hf_service *service, struct hf_rpc_c
 
 void hf_nsm_stop(struct hf_nsm *nsm)
 {
-    resolve_stop(nsm);
-    outcalls_del(nsm);
+    hf_nsm_resolve_stop(nsm);
+    hf_nsm_outcalls_del(nsm);
 }
 
 void hf_nsm_free(struct hf_nsm *nsm)

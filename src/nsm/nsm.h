@@ -27,7 +27,7 @@ struct hf_nsm {
     struct hf_service *service;
     struct hf_rpc_client *client;
     struct hf_pool pending;  /* of struct pending_answer (nsm.c) */
-    struct hf_list outcalls; /* attempts under way */
+    struct hf_list outcalls; /* attempts in flight */
     struct hf_list lookups;  /* names being looked up */
     uint64_t answers[HF_NSM_PROCEDURES][HF_NSM_RESULTS];
     struct hf_histogram durations_ns[HF_NSM_PROCEDURES]; /* from arrival to answer, where timed */
@@ -39,7 +39,7 @@ struct hf_nsm {
 void hf_nsm_init(struct hf_nsm *nsm, struct hf_service *service, struct hf_rpc_client *client);
 
 /*
- * Ends the attempts and name lookups under way without a report to the core; the RPC client must
+ * Ends the attempts and name lookups in flight without a report to the core; the RPC client must
  * have been closed before. A name lookup that hangs cannot be ended: it keeps the loop alive until
  * the resolver returns.
  */
@@ -51,10 +51,10 @@ void hf_nsm_free(struct hf_nsm *nsm);
 const char *hf_nsm_procedure_name(unsigned procedure);
 
 /*
- * One attempt at SM_NOTIFY (HF_CALL_NOTIFY), at a `status` callback (HF_CALL_STATUS) or at SM_STAT
- * (HF_CALL_STAT), as the core asks for it; reported to the core when it has ended.
+ * One attempt at SM_NOTIFY (HF_OUTCALL_NOTIFY), at a `status` callback (HF_OUTCALL_STATUS) or at
+ * SM_STAT (HF_OUTCALL_STAT), as the core asks for it; reported to the core when it has ended.
  */
-void hf_nsm_call(struct hf_nsm *nsm, const struct hf_call *call);
+void hf_nsm_call(struct hf_nsm *nsm, const struct hf_outcall_attempt *call);
 
 /*
  * Looks up the addresses of a client that is known by name only, and reports them to the core.

@@ -23,18 +23,18 @@ static inline sm_string to_string(struct hf_bytes bytes)
     return (sm_string){(u_int)bytes.len, (char *)(uintptr_t)bytes.data};
 }
 
-/* notify.c: forgets the attempts under way; the RPC client that made them is closed already. */
-void outcalls_del(struct hf_nsm *nsm);
+/* notify.c: forgets the attempts in flight; the RPC client that made them is closed already. */
+void hf_nsm_outcalls_del(struct hf_nsm *nsm);
 
 /* resolve.c: from now on lookups end without a report to the core or to an attempt. */
-void resolve_stop(struct hf_nsm *nsm);
+void hf_nsm_resolve_stop(struct hf_nsm *nsm);
 
 /*
  * resolve.c: looks up name and calls done, once, with 0 and the addresses or with an error; at the
  * latest after timeout_ms.
  */
 typedef void (*resolved)(void *ctx, int error, const struct hf_addr *addrs, unsigned n);
-void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
-                  resolved done, void *ctx);
+void hf_nsm_resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name,
+                         uint32_t timeout_ms, resolved done, void *ctx);
 
 #endif

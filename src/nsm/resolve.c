@@ -79,8 +79,8 @@ static void on_addresses(uv_getaddrinfo_t *getaddrinfo, int status, struct addri
     release(lookup);
 }
 
-void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
-                  resolved done, void *ctx)
+void hf_nsm_resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name,
+                         uint32_t timeout_ms, resolved done, void *ctx)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct lookup *lookup = NULL;
@@ -114,7 +114,7 @@ void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, 
     uv_timer_start(&lookup->timer, on_timeout, timeout_ms, 0);
 }
 
-void resolve_stop(struct hf_nsm *nsm)
+void hf_nsm_resolve_stop(struct hf_nsm *nsm)
 {
     hf_list_foreach (node, &nsm->lookups) {
         struct lookup *lookup = hf_list_entry(node, struct lookup, link);
@@ -138,5 +138,5 @@ void hf_nsm_resolve(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name
 {
     enum { PATIENCE_MS = 60 * 1000 };
 
-    resolve_name(nsm, client_id, name, PATIENCE_MS, ignore_result, NULL);
+    hf_nsm_resolve_name(nsm, client_id, name, PATIENCE_MS, ignore_result, NULL);
 }

@@ -39,7 +39,10 @@ static int local_endpoints(struct hf_rpc_conn *conn)
     return 0;
 }
 
-/* The user at the other end of a connection from this host; asked once, when it is accepted. */
+/*
+ * The user at the other end of a connection from this host, whichever of its addresses it comes
+ * from; asked once, when it is accepted. Of a connection from another host the kernel knows none.
+ */
 static uint32_t user_of(const struct hf_rpc_conn *conn)
 {
     int fd = conn->listener->server->diag_fd;
@@ -47,8 +50,7 @@ static uint32_t user_of(const struct hf_rpc_conn *conn)
 
     if (conn->uid != HF_RPC_UID_UNKNOWN)
         return conn->uid;
-    if (fd < 0 || !hf_addr_is_loopback(&conn->peer) ||
-        hf_sockdiag_connection(fd, &conn->peer, &conn->local, &found) < 0)
+    if (fd < 0 || hf_sockdiag_connection(fd, &conn->peer, &conn->local, &found) < 0)
         return HF_UID_UNKNOWN;
     return found.uid;
 }

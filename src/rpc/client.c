@@ -112,6 +112,17 @@ static int build_getaddr(struct hf_rpc_outcall *call)
 }
 
 /*
+ * How long the first transport is tried. The kernel repeats a SYN after a second: where packets are
+ * charged, the second transport has less than that of the two seconds of such a call.
+ */
+static uint64_t first_part(const struct hf_rpc_outcall *call, uint64_t left)
+{
+    bool udp_first = call->call_args.peer.family != HF_ADDR_IPV6;
+
+    return call->call_args.charged && udp_first ? left * 11 / 20 : left * 2 / 5;
+}
+
+/*
  * Asks the peer's rpcbind for the port. Over IPv4 the question goes by UDP first and then, with the
  * time left, by TCP, because some firewalls pass only TCP. Over IPv6 it goes by the transport that
  * is wanted, because version 4 answers for the transport of the question (RFC 1833, section 2.2.1).
@@ -135,7 +146,8 @@ static int begin_lookup(struct hf_rpc_outcall *call, enum hf_transport via)
     }
     call->phase = PHASE_LOOKUP;
     return ask(call, hf_buf_view(&call->question), RPCBIND_PORT,
-               ipv6 && !call->on_trial ? call->wanted : via, now + (last ? left : left * 2 / 5));
+               ipv6 && !call->on_trial ? call->wanted : via,
+               now + (last ? left : first_part(call, left)));
 }
 
 static int begin_call(struct hf_rpc_outcall *call, uint16_t port)
@@ -468,7 +480,7 @@ void hf_rpc_outcall_give_up(struct hf_rpc_outcall *call)
 }
 
 /* Encodes the message, or both. */
-static int encode(struct hf_rpc_outcall *call, const struct hf_rpc_call_args *call_args)
+static int encode(struct hf_rpc_outcall *call, const struct hf_rpc_outcall_args *call_args)
 {
     struct hf_rpc_header header = {0, call_args->prog, call_args->vers, call_args->proc};
     int rv = build(call->client, &header, call_args->encode, call_args->args, &call->message);
@@ -491,7 +503,7 @@ void hf_rpc_client_set_source(struct hf_rpc_client *client, const struct hf_addr
     source->port = 0;
 }
 
-static void choose_source(struct hf_rpc_client *client, struct hf_rpc_call_args *call_args)
+static void choose_source(struct hf_rpc_client *client, struct hf_rpc_outcall_args *call_args)
 {
     const struct hf_addr *source = source_of(client, call_args->peer.family);
 
@@ -501,7 +513,7 @@ static void choose_source(struct hf_rpc_client *client, struct hf_rpc_call_args 
         call_args->local = *source;
 }
 
-int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *call_args,
+int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_outcall_args *call_args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out)
 {
     struct hf_rpc_outcall *call = call_new(client);

@@ -36,7 +36,7 @@ struct hf_rpc_server;
 /* Outgoing conversations have at most this part of the files that the process may open: a half. */
 enum { HF_RPC_CLIENT_FILES_SHARE = 2 };
 
-struct hf_rpc_call_args {
+struct hf_rpc_outcall_args {
     struct hf_addr peer;  /* port 0: ask its rpcbind, as also when the port is wrong */
     struct hf_addr local; /* the local address to call from; family NONE: any */
     enum hf_transport transport;
@@ -54,6 +54,8 @@ struct hf_rpc_call_args {
                        that are apart, and has all of timeout_ms from its begin */
     bool by_itself; /* no other call's silence stands for its own: where it cannot begin in time,
                        the error is HF_ELIMIT */
+    bool charged;   /* caused by a datagram that may be forged, and sent all the same: what it costs
+                       is   charged to the account of the peer (credit.h) */
     bool provoked;  /* caused by a datagram from the peer, whose source address may be forged: it is
                        sent by UDP only, and only what there is credit for (credit.h) */
     uint16_t
@@ -109,7 +111,7 @@ void hf_rpc_client_set_source(struct hf_rpc_client *client, const struct hf_addr
  * address or in all. out may be NULL; *out serves to cancel the
  * call.
  */
-int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *call_args,
+int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_outcall_args *call_args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out);
 
 /* The peer has answered a call as only the host that provoked it does (hf_rpc_server_took_lock()).
@@ -124,9 +126,9 @@ unsigned hf_rpc_client_active(const struct hf_rpc_client *client);
 
 struct hf_rpc_client_counters {
     uint64_t started;  /* calls accepted */
-    uint64_t refused;  /* calls not accepted because too many wait or are under way */
+    uint64_t refused;  /* calls not accepted because too many wait or are in flight */
     uint64_t gave_way; /* expendable calls that ended, sent but unanswered, to let another begin */
-    uint64_t running;  /* conversations under way now */
+    uint64_t running;  /* conversations in flight now */
     uint64_t waiting;  /* calls that wait for their address now */
 };
 

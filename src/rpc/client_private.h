@@ -37,8 +37,8 @@ struct hf_rpc_udp_port;
 
 struct hf_rpc_outcall {
     struct hf_rpc_client *client;
-    struct hf_rpc_call_args call_args; /* its args and also are no longer valid: they are encoded in
-                                          message and second */
+    struct hf_rpc_outcall_args call_args; /* its args and also are no longer valid: they are encoded
+                                          in message and second */
     hf_rpc_done done;
     void *ctx;
     struct hf_list link;      /* in client->active or client->spare */

@@ -74,13 +74,17 @@ enum hf_trust hf_credit_trust(const struct hf_credits *credits, const struct hf_
                : HF_TRUST_NOTHING;
 }
 
+bool hf_credit_has(const struct hf_credits *credits, const struct hf_addr *host, size_t size)
+{
+    const struct hf_credit *credit = find((struct hf_credits *)(uintptr_t)credits, host);
+
+    return credit && credit->bytes >= (int32_t)(size + HF_CREDIT_HEADERS);
+}
+
 bool hf_credit_spend(struct hf_credits *credits, const struct hf_addr *host, size_t size)
 {
-    struct hf_credit *credit = find(credits, host);
-    int32_t price = (int32_t)(size + HF_CREDIT_HEADERS);
-
-    if (!credit || credit->bytes < price)
+    if (!hf_credit_has(credits, host, size))
         return false;
-    credit->bytes -= price;
+    hf_credit_answered(credits, host, size);
     return true;
 }

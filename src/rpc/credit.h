@@ -55,6 +55,9 @@ void hf_credit_shown(struct hf_credits *credits, const struct hf_addr *host, uin
 enum hf_trust hf_credit_trust(const struct hf_credits *credits, const struct hf_addr *host,
                               uint64_t now_ms);
 
+/* Whether the credit is enough for something of this size. */
+bool hf_credit_has(const struct hf_credits *credits, const struct hf_addr *host, size_t size);
+
 /* Pays for a call of this size; false if the credit is too small. */
 bool hf_credit_spend(struct hf_credits *credits, const struct hf_addr *host, size_t size);
 

@@ -185,7 +185,7 @@ static bool first_time(struct hf_rpc_call *call, uint64_t hash)
         entry->call = call;
         call->dup = entry;
         return true;
-    case HF_DUP_UNDERWAY:
+    case HF_DUP_IN_FLIGHT:
         server->counters.duplicates++;
         redirect(entry->call, call);
         return false;
@@ -354,6 +354,18 @@ void hf_rpc_reply_void(struct hf_rpc_call *call)
     uint8_t header[HF_RPC_REPLY_HEADER_MAX];
 
     send_header(call, header, hf_rpc_put_success(header, call->header.xid));
+}
+
+void hf_rpc_reply_void_if_paid(struct hf_rpc_call *call)
+{
+    uint8_t header[HF_RPC_REPLY_HEADER_MAX];
+    size_t len = hf_rpc_put_success(header, call->header.xid);
+
+    if (call->udp && hf_rpc_server_needs_credit(call->server, &call->peer) &&
+        !hf_credit_has(&call->server->credits, &call->peer, len))
+        reply_abandon(call);
+    else
+        send_header(call, header, len);
 }
 
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)

@@ -235,7 +235,7 @@ enum hf_dup_verdict hf_dupcache_check(struct hf_dupcache *cache, uint64_t now_ms
 
     if (entry && now_ms - entry->born_ms <= HF_DUP_WINDOW_MS) {
         *out = entry;
-        return entry->call ? HF_DUP_UNDERWAY : HF_DUP_ANSWERED;
+        return entry->call ? HF_DUP_IN_FLIGHT : HF_DUP_ANSWERED;
     }
     if (entry)
         hf_dup_forget(cache, entry);

@@ -80,10 +80,10 @@ struct hf_dupcache {
 };
 
 enum hf_dup_verdict {
-    HF_DUP_NEW,      /* the entry is new: execute the request, then call hf_dup_answer() or
-                        hf_dup_forget() */
-    HF_DUP_UNDERWAY, /* entry->call is still in progress */
-    HF_DUP_ANSWERED, /* hf_dup_reply(entry) is the answer to send again */
+    HF_DUP_NEW,       /* the entry is new: execute the request, then call hf_dup_answer() or
+                         hf_dup_forget() */
+    HF_DUP_IN_FLIGHT, /* entry->call is still in progress */
+    HF_DUP_ANSWERED,  /* hf_dup_reply(entry) is the answer to send again */
 };
 
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,

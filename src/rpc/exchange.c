@@ -13,6 +13,8 @@
 /* Records on a connection of ours that answer no call of ours, after which it is closed. */
 enum { STRANGERS_MAX = 8 };
 
+enum { SYN_SIZE = 60, RST_SIZE = 40 }; /* of Linux, over IPv4; a SYN that is answered is longer */
+
 static void on_timer(uv_timer_t *timer);
 
 /*
@@ -72,6 +74,19 @@ bool hf_rpc_exchange_is_awaited(const struct hf_rpc_client *client, uint32_t xid
     return find_by_xid(client, xid);
 }
 
+static bool is_charged(const struct hf_rpc_outcall *call)
+{
+    return call->call_args.charged && call->client->server;
+}
+
+/* A packet of this size, with its headers, goes to the peer. */
+static void charge(const struct hf_rpc_outcall *call, size_t size)
+{
+    if (is_charged(call))
+        hf_credit_answered(hf_rpc_server_credits(call->client->server), &call->to,
+                           size - HF_CREDIT_HEADERS);
+}
+
 /* udp is the socket that received the answer; NULL: that of the port we serve on. */
 static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_port *udp,
                        const struct hf_addr *peer, struct hf_bytes datagram)
@@ -86,7 +101,7 @@ static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_por
         return; /* late, or not an answer to any of our calls */
     if (call->udp != udp || !hf_addr_equal(&call->to, peer))
         return; /* not from the address, or to the port, of the call: possibly forged */
-    if (udp && call->on_trial) /* what comes to the port we serve on has been counted there */
+    if (udp && (call->on_trial || is_charged(call))) /* else it has been counted there */
         hf_credit_came(hf_rpc_server_credits(client->server), peer, datagram.len);
     hf_rpc_outcall_answered(call, datagram);
 }
@@ -263,6 +278,7 @@ static void udp_send(struct hf_rpc_outcall *call)
         return;
     }
     call->datagrams++;
+    charge(call, HF_CREDIT_HEADERS + hf_buf_len(&call->question));
     count_send(call);
     arm(call, call->resend_pause_ms);
     call->resend_pause_ms *= 2;
@@ -378,6 +394,9 @@ static void on_connect(uv_connect_t *request, int status)
 
     if (!x->call)
         return;
+    if (is_charged(x->call) && (status == 0 || status == UV_ECONNREFUSED))
+        hf_credit_came(hf_rpc_server_credits(x->client->server), &x->call->to,
+                       RST_SIZE - HF_CREDIT_HEADERS);
     x->write.data = x;
     if (status == 0 && !hf_rpc_gate_is_open(x->client->gate))
         status = UV_ECANCELED;
@@ -396,7 +415,7 @@ static void on_connect(uv_connect_t *request, int status)
 /* Opens a socket bound to the local address and the kind of port that the call asks for. */
 static int tcp_socket(const struct hf_rpc_outcall *call)
 {
-    const struct hf_rpc_call_args *call_args = &call->call_args;
+    const struct hf_rpc_outcall_args *call_args = &call->call_args;
     bool reserved = call_args->reserved_port && call->phase != PHASE_LOOKUP;
     struct hf_addr from = call_args->local;
     int on = 1;
@@ -470,6 +489,7 @@ static void tcp_begin(struct hf_rpc_outcall *call)
         return;
     }
     call->left = 1; /* the kernel has found a route and sends its SYN */
+    charge(call, SYN_SIZE);
     arm(call, UINT64_MAX);
 }
 

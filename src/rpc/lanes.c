@@ -44,13 +44,13 @@ void hf_lanes_free(struct hf_rpc_client *client)
 static bool matches(const struct hf_map_node *node, const void *key)
 {
     const struct hf_rpc_lane *lane = hf_container_of(node, const struct hf_rpc_lane, node);
-    const struct hf_rpc_call_args *args = key;
+    const struct hf_rpc_outcall_args *args = key;
 
     return lane->apart == args->apart && hf_addr_same_host(&lane->host, &args->peer);
 }
 
 static struct hf_rpc_lane *lane_get(struct hf_rpc_client *client,
-                                    const struct hf_rpc_call_args *args)
+                                    const struct hf_rpc_outcall_args *args)
 {
     const struct hf_addr *host = &args->peer;
     uint64_t hash = hf_hash(&client->hash_key, host->bytes, sizeof(host->bytes)) ^ args->apart;
@@ -101,8 +101,8 @@ static bool has_tried(const struct hf_rpc_outcall *call)
 static bool meets_silence(const struct hf_rpc_outcall *call)
 {
     const struct hf_rpc_lane *lane = call->lane;
-    const struct hf_rpc_call_args *a = &call->call_args;
-    const struct hf_rpc_call_args *b;
+    const struct hf_rpc_outcall_args *a = &call->call_args;
+    const struct hf_rpc_outcall_args *b;
 
     if (!lane->current || a->by_itself || lane->answered_ms >= call->started_ms)
         return false;

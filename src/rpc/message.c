@@ -193,7 +193,7 @@ int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid)
     struct words w = {message.data, message.len, false};
     uint32_t value = get(&w);
 
-    if (get(&w) != HF_RPC_REPLY || w.cut)
+    if (get(&w) != HF_RPC_REPLY) /* nor what is cut */
         return HF_EFORMAT;
     *xid = value;
     return 0;
@@ -212,7 +212,7 @@ int hf_rpc_parse_reply(struct hf_bytes message, size_t *results_offset)
     case MSG_ACCEPTED:
         break;
     case MSG_DENIED:
-        return w.cut ? HF_EFORMAT : HF_EDENIED;
+        return HF_EDENIED;
     default:
         return HF_EFORMAT;
     }

@@ -102,6 +102,10 @@ size_t hf_rpc_reply_room(const struct hf_rpc_call *call);
 /* Each of these ends the call; the handler must not use it afterwards. */
 void hf_rpc_reply(struct hf_rpc_call *call, hf_codec encode, const void *results);
 void hf_rpc_reply_void(struct hf_rpc_call *call);
+
+/* Of a request that made us call its sender: over UDP the answer is left out if the account of the
+ * address (credit.h) has too little for it, and its repeat gets one. */
+void hf_rpc_reply_void_if_paid(struct hf_rpc_call *call);
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat);
 
 /* Charges the peer for work that the program's own count (hf_rpc_server_config.work) does not have.

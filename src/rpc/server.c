@@ -79,7 +79,7 @@ static void on_prepare(uv_prepare_t *handle)
     struct hf_rpc_server *server = handle->data;
     bool waited = server->udp_waits || !hf_list_empty(&server->waiting);
 
-    server->turn++;
+    hf_rpc_turn_begin(server);
     hf_rpc_hosts_end_turn(&server->hosts);
     if (server->accept_waits)
         continue_accepting(server);

@@ -25,13 +25,15 @@ enum {
     CALLS_MAX = 1024, /* requests in progress at which the server stops reading from a connection */
     CALLS_TOTAL_MAX =
         65536, /* requests in progress; a part is kept for accounts that have few (SEC-02) */
-    SLICE_REQUESTS = 128, /* of one connection, or of one UDP socket, in one turn of the loop */
-    SLICE_ACCEPTS = 2,    /* connections of one listener in one turn */
-    HOST_SLICE_REQUESTS = 128, /* of one account, over all its connections; if exempt: no limit */
-    HOST_SLICE_ALONE = 512,    /* the same for a host that has been alone ... */
-    ALONE_MS = 1000,           /* ... for so long */
-    SIMPLE_NODES = 16,         /* nodes that a simple request visits at most; beyond them, */
-    NODES_PER_REQUEST = 6,     /* so many take as long as a simple request */
+    SLICE_REQUESTS = 128,   /* of one connection, or of one UDP socket, in one turn of the loop */
+    SLICE_ACCEPTS = 2,      /* connections of one listener in one turn */
+    TURN_REQUESTS = 128,    /* of all accounts in one turn: each has an equal share of them, over
+                               all its connections; if exempt: no limit */
+    HOST_SLICE_LEAST = 8,   /* but at least so many */
+    HOST_SLICE_ALONE = 512, /* for a host that has been alone ... */
+    ALONE_MS = 1000,        /* ... for so long */
+    SIMPLE_NODES = 16,      /* nodes that a simple request visits at most; beyond them, */
+    NODES_PER_REQUEST = 6,  /* so many take as long as a simple request */
     CONNECTION_COST = 24,   /* simple requests that take as long as to open or close a connection */
     UDP_SLICE_NODES = 2048, /* nodes visited for one host over UDP in one turn */
     SLICE_NS = 500 * 1000,  /* time of one connection or UDP socket, if nodes are not counted */
@@ -68,8 +70,8 @@ struct hf_rpc_listener {
     uint64_t slice_turn;       /* and the turn that it belongs to */
     bool any_port;             /* serves callers without a reserved port */
     bool local;                /* a local socket; without UDP */
-    uint64_t accept_turn;      /* the turn in which it accepted its last connection, */
-    unsigned accepts;          /* how many it accepted in that turn, */
+    uint64_t accept_turn;      /* the turn in which it accepted its last connection */
+    unsigned accepts;          /* how many connections it accepted in accept_turn */
     bool gave_way;             /* and whether one more waits for the next */
     bool backed_up;            /* a connection waits to be accepted until there is memory for it */
     unsigned open_handles;     /* these two and the connections; freed when all are closed */
@@ -114,12 +116,15 @@ struct hf_rpc_server {
     struct hf_credits credits;
     int diag_fd;   /* asks the kernel for the users of loopback connections; less than 0: none */
     uint64_t turn; /* the number of the current turn of the loop */
-    const void *last_host;  /* the host that was served last, */
-    uint64_t switched_ms;   /* and when that was last another one; 0: never */
-    struct hf_list waiting; /* connections with input that has to wait for the next turn */
-    bool accept_waits;      /* listeners with connections that wait for the next turn */
-    bool udp_waits;         /* and UDP sockets with such datagrams */
-    uv_idle_t idle;         /* active while input waits or is looked for: the loop does not sleep */
+    unsigned n_turn_hosts;        /* that have asked for something in this turn, */
+    unsigned n_turn_hosts_before; /* and in the turn before */
+    unsigned turn_spent;          /* in this turn, by all that are not exempt */
+    const void *last_host;        /* the host that was served last, */
+    uint64_t switched_ms;         /* and when that was last another one; 0: never */
+    struct hf_list waiting;       /* connections with input that has to wait for the next turn */
+    bool accept_waits;            /* listeners with connections that wait for the next turn */
+    bool udp_waits;               /* and UDP sockets with such datagrams */
+    uv_idle_t idle; /* active while input waits or is looked for: the loop does not sleep */
     struct hf_busy_poll busy_poll;
     uint64_t polled_calls; /* counters.calls at the last look */
     struct hf_list listeners;
@@ -163,6 +168,7 @@ bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slic
 unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host);
 void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, unsigned requests);
 bool hf_rpc_host_may_ask(struct hf_rpc_server *server, struct hf_rpc_host *host);
+void hf_rpc_turn_begin(struct hf_rpc_server *server);
 void hf_rpc_turn_wait(struct hf_rpc_conn *conn);
 void hf_rpc_turn_serve(struct hf_rpc_server *server);
 

@@ -49,20 +49,45 @@ static void enter_turn(struct hf_rpc_server *server, struct hf_rpc_host *host)
     if (server->last_host && server->last_host != host)
         server->switched_ms = uv_now(server->config.loop);
     server->last_host = host;
+    server->n_turn_hosts += !host->exempt;
     host->turn = server->turn;
     host->spent = 0;
     host->nodes = 0;
 }
 
+void hf_rpc_turn_begin(struct hf_rpc_server *server)
+{
+    server->turn++;
+    server->n_turn_hosts_before = server->n_turn_hosts;
+    server->n_turn_hosts = 0;
+    server->turn_spent = 0;
+}
+
+/*
+ * The longer the turn, the longer a request waits that comes in its middle. So all accounts share
+ * what one turn has; those that come when it is used up, because there were fewer in the turn
+ * before, get a little all the same.
+ */
+static unsigned share_of_turn(const struct hf_rpc_server *server)
+{
+    unsigned hosts = server->n_turn_hosts_before > 0 ? server->n_turn_hosts_before : 1;
+    unsigned slice = TURN_REQUESTS / hosts;
+
+    if (uv_now(server->config.loop) - server->switched_ms > ALONE_MS)
+        return HOST_SLICE_ALONE;
+    return slice > HOST_SLICE_LEAST && server->turn_spent < TURN_REQUESTS ? slice
+                                                                          : HOST_SLICE_LEAST;
+}
+
 /* How much of this turn the connections of this account may still use, in simple requests. */
 unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
-    bool alone = uv_now(server->config.loop) - server->switched_ms > ALONE_MS;
-    unsigned slice = alone ? HOST_SLICE_ALONE : HOST_SLICE_REQUESTS;
+    unsigned slice;
 
     enter_turn(server, host);
     if (host->exempt) /* its connections take turns one by one */
         return SLICE_REQUESTS;
+    slice = share_of_turn(server);
     return host->spent < slice ? slice - host->spent : 0;
 }
 
@@ -70,6 +95,8 @@ void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, 
 {
     enter_turn(server, host);
     host->spent += requests;
+    if (!host->exempt)
+        server->turn_spent += requests;
 }
 
 /* Whether further datagrams of this host are served in this turn. */

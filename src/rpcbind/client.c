@@ -44,7 +44,7 @@ static void on_answer(void *ctx, const struct hf_rpc_response *response)
 }
 
 /* Makes one call and waits for its answer, on an event loop that lives only that long. */
-static void ask(const struct hf_rpc_call_args *call_args, const struct hf_hash_key *key,
+static void ask(const struct hf_rpc_outcall_args *call_args, const struct hf_hash_key *key,
                 struct answer *answer)
 {
     struct hf_rpc_client *client;
@@ -75,7 +75,7 @@ static struct hf_addr loopback(uint8_t family, uint16_t port)
 
 bool hf_rpcbind_system_present(const struct hf_hash_key *key)
 {
-    struct hf_rpc_call_args call_args = {
+    struct hf_rpc_outcall_args call_args = {
         .peer = loopback(HF_ADDR_IPV4, HF_RPCBIND_PORT),
         .transport = HF_TRANSPORT_TCP,
         .prog = HF_PROGRAM_RPCBIND,
@@ -94,7 +94,7 @@ static uint16_t registered_port(const struct hf_rpcbind_service *service,
 {
     hf_pmap map = {service->prog, service->vers,
                    service->transport == HF_TRANSPORT_TCP ? IPPROTO_TCP : IPPROTO_UDP, 0};
-    struct hf_rpc_call_args call_args = {
+    struct hf_rpc_outcall_args call_args = {
         .peer = loopback(HF_ADDR_IPV4, HF_RPCBIND_PORT),
         .transport = HF_TRANSPORT_TCP,
         .prog = HF_PROGRAM_RPCBIND,
@@ -114,7 +114,7 @@ static uint16_t registered_port(const struct hf_rpcbind_service *service,
 static bool is_served(const struct hf_rpcbind_service *service, uint16_t port,
                       const struct hf_hash_key *key)
 {
-    struct hf_rpc_call_args call_args = {
+    struct hf_rpc_outcall_args call_args = {
         .peer = loopback(HF_ADDR_IPV4, port),
         .transport = service->transport,
         .prog = service->prog,

@@ -249,7 +249,7 @@ static int ask_for(struct hf_rpcbind_watch *w, const struct hf_rpcbind_service *
     static char empty[] = "";
     bool ipv6 = s->addr.family == HF_ADDR_IPV6;
     hf_rpcb map = {s->prog, s->vers, empty, empty, empty};
-    struct hf_rpc_call_args call_args = {
+    struct hf_rpc_outcall_args call_args = {
         .transport = HF_TRANSPORT_TCP,
         .prog = HF_PROGRAM_RPCBIND,
         .vers = HF_RPCB_VERS4,
@@ -312,7 +312,7 @@ static void on_entries(void *ctx, const struct hf_rpc_response *response)
 
 void hf_rpcbind_watch_look(struct hf_rpcbind_watch *w)
 {
-    struct hf_rpc_call_args call_args = {
+    struct hf_rpc_outcall_args call_args = {
         .transport = HF_TRANSPORT_TCP,
         .prog = HF_PROGRAM_RPCBIND,
         .vers = HF_RPCB_VERS4,
@@ -332,7 +332,7 @@ void hf_rpcbind_watch_look(struct hf_rpcbind_watch *w)
         look_later(w);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 static void add_program(struct hf_rpcbind_watch *w, uint32_t number)
 {

@@ -47,7 +47,7 @@ struct hf_rpcbind_watch {
     uv_timer_t timer; /* the next look at rpcbind's table */
     bool open;
     bool stopping;
-    bool again; /* hf_rpcbind_watch_look() was called while a look was under way */
+    bool again; /* hf_rpcbind_watch_look() was called while a look was in progress */
     bool away;  /* rpcbind did not answer the last look; the log says so */
     struct hf_rpc_outcall *call;
     size_t asked; /* the service that rpcbind is asked for, where its table cannot be read */

@@ -38,13 +38,19 @@ static struct hf_list *undecided_list(struct hf_service *service, uint64_t decis
     return &service->undecided[decision % HF_UNDECIDED_LISTS];
 }
 
-void hf_service_when_decided(struct hf_service *service, uint64_t decision,
-                             struct hf_commit_waiter *waiter, hf_commit_done done)
+void hf_service_add_undecided(struct hf_service *service, uint64_t decision,
+                              struct hf_commit_waiter *waiter, hf_commit_done done)
 {
-    waiter->seq = decision; /* until the batch is known */
+    waiter->ticket = (struct hf_ticket){.decision = decision};
     waiter->done = done;
     hf_list_add_tail(undecided_list(service, decision), &waiter->link);
     service->n_undecided++;
+}
+
+void hf_service_forget(struct hf_service *service, struct hf_commit_waiter *waiter)
+{
+    service->n_undecided -= waiter->ticket.decision != 0;
+    hf_list_remove(&waiter->link);
 }
 
 /* Answers that waited for the decision wait for its batch now; if that is durable, or has failed,
@@ -53,10 +59,9 @@ static void go_on(struct hf_service *service, const struct hf_decision *decision
 {
     hf_list_foreach_safe (node, undecided_list(service, decision->id)) {
         struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
-        if (waiter->seq != decision->id)
+        if (waiter->ticket.decision != decision->id)
             continue;
-        hf_list_remove(&waiter->link);
-        service->n_undecided--;
+        hf_service_forget(service, waiter);
         if (decision->failed || decision->seq <= service->durable)
             waiter->done(waiter, !decision->failed);
         else
@@ -83,8 +88,7 @@ void hf_service_fail_waiters(struct hf_service *service)
     for (size_t i = 0; i < HF_UNDECIDED_LISTS; i++) {
         hf_list_foreach_safe (node, &service->undecided[i]) {
             struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
-            hf_list_remove(&waiter->link);
-            service->n_undecided--;
+            hf_service_forget(service, waiter);
             waiter->done(waiter, false);
         }
     }

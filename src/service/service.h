@@ -7,7 +7,7 @@
  *
  *     if (!service->store_up) refuse             nothing can be promised (SPEC section 5)
  *     answer = hf_core_...(service->core, hf_service_now(service), ...)
- *     hf_service_when_durable(service, answer.seq, ...)    then send the answer
+ *     hf_service_when(service, ticket, ...)      then send the answer
  *
  * The driver of the loop (src/daemon, or the simulator) takes batches from the core, commits them,
  * and reports each result by hf_service_batch_done(), which completes the answers.
@@ -45,7 +45,8 @@ struct hf_service {
     uint64_t durable;       /* the newest durable batch */
     uint64_t batch_done_ns; /* uv_hrtime() when the result of the last batch arrived */
     struct hf_commit_waiters waiters;
-    /* Answers to crash notices that are being verified (SEC-04), by the id of the decision. */
+    /* Answers whose tickets name a decision: of a crash notice that is being verified (SEC-04), a
+     * large release, a request that waits for the kernel, or a callback; by its id. */
     struct hf_list undecided[HF_UNDECIDED_LISTS];
     unsigned n_undecided;
 };
@@ -76,24 +77,43 @@ static inline struct hf_now hf_service_now(struct hf_service *service)
     return service->now;
 }
 
-/* ---- durability ---- */
+/* ---- waiting ---- */
+
+/* For hf_service_when(), where the ticket names a decision. */
+void hf_service_add_undecided(struct hf_service *service, uint64_t decision,
+                              struct hf_commit_waiter *waiter, hf_commit_done done);
 
 /*
- * Calls done when batch seq is durable (true) or has failed (false). With nothing to wait for, as
- * for seq 0, done is called at once, with waiter->seq 0, and the result is true. A result of false
- * means that done will be called in a later turn: the caller copies what must outlive this call.
+ * Calls done when the ticket's decision, if it names one, has been made, and then its batch is
+ * durable (true) or has failed (false). With nothing to wait for, done is called at once, with a
+ * waiter->ticket of 0, and the result is true. A result of false means that done will be called in
+ * a later turn: the caller copies what must outlive this call.
  */
-static inline bool hf_service_when_durable(struct hf_service *service, uint64_t seq,
-                                           struct hf_commit_waiter *waiter, hf_commit_done done)
+static inline bool hf_service_when(struct hf_service *service, struct hf_ticket ticket,
+                                   struct hf_commit_waiter *waiter, hf_commit_done done)
 {
-    if (seq <= service->durable) {
-        waiter->seq = 0;
+    if (ticket.decision != 0) {
+        hf_service_add_undecided(service, ticket.decision, waiter, done);
+        return false;
+    }
+    if (ticket.seq <= service->durable) {
+        waiter->ticket = (struct hf_ticket){0};
         done(waiter, true);
         return true;
     }
-    hf_commit_waiters_add(&service->waiters, waiter, seq, done);
+    hf_commit_waiters_add(&service->waiters, waiter, ticket.seq, done);
     return false;
 }
+
+/* False: so many answers wait for other hosts that one with this ticket must not; without an
+ * answer, its peer repeats the request. An operator's request waits all the same. */
+static inline bool hf_service_may_wait(const struct hf_service *service, struct hf_ticket ticket)
+{
+    return ticket.decision == 0 || service->n_undecided < HF_UNDECIDED_MAX;
+}
+
+/* The object that waits goes: done will not be called. */
+void hf_service_forget(struct hf_service *service, struct hf_commit_waiter *waiter);
 
 /*
  * Completes the waiters of the batches that are durable and, with coherence, whose releases the
@@ -123,23 +143,10 @@ static inline void hf_service_batch_done(struct hf_service *service, uint64_t se
     hf_service_released(service);
 }
 
-/* ---- decisions ---- */
-
-/* Calls done likewise, when the decision (hf_sm_answer) has been made and its batch is durable. */
-void hf_service_when_decided(struct hf_service *service, uint64_t decision,
-                             struct hf_commit_waiter *waiter, hf_commit_done done);
-
-/* False: so many answers wait for other hosts that a further one must not; without an answer, its
- * peer repeats the request. */
-static inline bool hf_service_may_wait(const struct hf_service *service)
-{
-    return service->n_undecided < HF_UNDECIDED_MAX;
-}
-
 /* Lets the answers go on whose decisions the core has made: once a turn. */
 void hf_service_settle(struct hf_service *service);
 
-/* Calls done for all that wait for this id with hf_service_when_decided(), and for no batch. */
+/* The callback with this id has ended: the answers that waited for it leave. */
 void hf_service_let_go(struct hf_service *service, uint64_t id);
 
 /* The service ends: no answer that waits can be given any more. */

@@ -28,8 +28,8 @@ struct hf_trouble_loss {
 };
 
 struct hf_trouble_limit {
-    struct hf_trouble_host client; /* the last that was refused */
-    int64_t at_ms;                 /* when; 0: never */
+    struct hf_trouble_host client; /* the client that was refused last */
+    int64_t at_ms;                 /* when that was; 0: never */
 };
 
 struct hf_troubles {

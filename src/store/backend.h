@@ -20,11 +20,11 @@ struct hf_store_backend {
     int (*probe)(struct hf_store *store);
     int (*tidy)(struct hf_store *store); /* NULL: store->untidy is never set */
 
-    /* NULL, both: batches can only be applied. */
+    /* Both are NULL in a backend whose batches can only be applied. */
     bool (*write)(struct hf_store *store, const struct hf_batch *batch);
     int (*flush)(struct hf_store *store);
 
-    /* NULL, both: there is nothing to move. */
+    /* Both are NULL in a backend that has nothing to move. */
     int (*move)(struct hf_store *store);
     bool (*is_full)(const struct hf_store *store);
 

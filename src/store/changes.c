@@ -145,7 +145,7 @@ static int make_room(struct hf_changes *changes, size_t count)
 static size_t list(struct hf_changes *changes, const struct hf_batch *batch)
 {
     enum { RECENT = 1024 };
-    uint32_t recent[RECENT] = {0}; /* by the last digits of the id: the place, from 1 */
+    uint32_t recent[RECENT] = {0}; /* places, counted from 1, by the last digits of the id */
     size_t count = 0;
     struct hf_op op;
 

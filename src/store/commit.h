@@ -101,34 +101,45 @@ struct hf_store_health {
     char reason[HF_STORE_ERROR_MAX]; /* the error text; "" when the store is up */
 };
 
+/*
+ * Which thread or lock a field belongs to:
+ *   (i)  set by init, not changed afterwards
+ *   (l)  the loop thread, which calls the functions below
+ *   (c)  the commit thread
+ *   (m)  the mutex
+ *   (mc) written by the commit thread with the mutex: that thread reads it without
+ *   (ml) written by the loop thread with the mutex, and left alone until the work that it describes
+ *        is done: the thread that does the work reads it without
+ */
 struct hf_committer {
-    struct hf_store *store; /* the commit thread's; the loop thread writes with it */
-    struct hf_committer_config config;
-    pthread_t thread;
-    pthread_t mover;
-    pthread_t backup_thread;
+    struct hf_store *store; /* (i) The loop thread only writes with it (hf_committer_write); mover
+                             * and backup have handles of their own (hf_store_share). */
+    struct hf_committer_config config; /* (i) */
+    pthread_t thread;                  /* (l) */
+    pthread_t mover;                   /* (l) */
+    pthread_t backup_thread;           /* (l) */
+    bool running;                      /* (l) the commit thread was started */
+    bool mover_running;                /* (l) the mover was started */
+    bool backup_thread_running;        /* (l) the thread of a backup has not been joined yet */
 
-    /* the commit thread's own */
-    uint64_t flush_ns; /* how long the last flush took */
-    uint64_t batch_ns; /* when the last batch was done */
+    uint64_t flush_ns; /* (c) how long the last flush took */
+    uint64_t batch_ns; /* (c) when the last batch was done */
 
-    pthread_mutex_t mutex;  /* protects everything below */
-    pthread_cond_t changed; /* the commit thread waits for this */
-    pthread_cond_t full;    /* the mover waits for this: the store is, or the committer stops */
-    const struct hf_batch *batch; /* in flight */
-    uint64_t submitted_ns;
-    bool done; /* the result has not been collected yet */
-    uint64_t
-        written_ns;   /* when the first of the batches was written that are not flushed; 0: none */
-    bool move_failed; /* the commit thread has yet to probe the store */
-    struct hf_commit_backup backup;
-    struct hf_commit_lease lease;
-    bool stopping;
-    bool running;               /* the commit thread was started */
-    bool mover_running;         /* the mover was */
-    bool backup_thread_running; /* that of a backup was, and has not been joined */
-    struct hf_commit_result result;
-    struct hf_store_health health;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;       /* the commit thread waits for this */
+    pthread_cond_t full;          /* the mover waits for this: the store is full, or we stop */
+    const struct hf_batch *batch; /* (m) in flight */
+    uint64_t submitted_ns;        /* (ml) when the batch was submitted */
+    bool done;                    /* (m) the result has not been collected yet */
+    uint64_t written_ns; /* (m) when the first batch was written that is not flushed; 0: none. The
+                          * loop thread writes nothing once it stops, so the last flush reads it
+                          * without the mutex. */
+    bool move_failed;    /* (m) the commit thread has yet to probe the store */
+    struct hf_commit_backup backup; /* (ml) for the thread that makes it, until done */
+    struct hf_commit_lease lease;   /* (ml) for the commit thread, until done */
+    bool stopping;                  /* (m) */
+    struct hf_commit_result result; /* (m) */
+    struct hf_store_health health;  /* (mc) */
 };
 
 /* HF_ENOMEM. */

@@ -125,7 +125,7 @@ int hf_journal_create(struct hf_journal *journal, int dir_fd,
         return error;
     if (unlinkat(dir_fd, OLD_NAME, 0) < 0 && errno != ENOENT)
         return errno;
-    fd = openat(dir_fd, NEW_NAME, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    fd = openat(dir_fd, NEW_NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
     error = write_zeros(fd, layout);
@@ -360,7 +360,7 @@ bool hf_journal_is_taken(const struct hf_journal *journal)
 static int mark_as_taken(int dir_fd)
 {
     static const uint64_t taken = 1;
-    int fd = openat(dir_fd, OLD_NAME, O_RDWR | O_CLOEXEC);
+    int fd = openat(dir_fd, OLD_NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     off_t at;
     struct stat st;
     int error = 0;
@@ -392,9 +392,10 @@ int hf_journal_move_aside(int dir_fd)
 
 static int open_either(int dir_fd)
 {
-    int fd = openat(dir_fd, NAME, O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir_fd, NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
-    return fd < 0 && errno == ENOENT ? openat(dir_fd, OLD_NAME, O_RDONLY | O_CLOEXEC) : fd;
+    return fd < 0 && errno == ENOENT ? openat(dir_fd, OLD_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+                                     : fd;
 }
 
 bool hf_journal_exists(int dir_fd)

@@ -81,7 +81,7 @@ struct hf_journal {
     size_t side_bytes;
     unsigned n_sides;
     unsigned side;        /* the one that takes records */
-    uint64_t first_index; /* of the first record on this side */
+    uint64_t first_index; /* the index of the first record on this side */
     size_t end;           /* the offset of the next record on this side */
     uint64_t index;       /* the number of the next record, from 0 for each key */
 };

@@ -37,27 +37,31 @@
 #include "store/lmdb_read.h"
 #include "store/lmdb_write.h"
 
+/*
+ * Which thread or lock a field belongs to:
+ *   (o) set when the store is opened, not changed afterwards
+ *   (t) the mutex `tree`
+ *   (m) the mutex `mutex`; the committer reads without it while it excludes the loop's thread, and
+ *       any thread while no other has been started
+ */
 struct lmdb {
-    /* never changed after the store was opened */
-    struct hf_journal_layout layout;
-    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* zeros if all batches are flushed before
-                                         they count */
-    bool recovered; /* the journal is ours; before, a checkpoint could void the old one */
+    struct hf_journal_layout layout;  /* (o) */
+    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* (o) zeros if all batches are flushed before they count */
+    bool recovered; /* (o) the journal is ours; before, a checkpoint could void the old one */
 
-    pthread_mutex_t tree; /* protects the following */
-    struct hf_lmdb_env env;
-    struct hf_changes changes;
-    struct hf_hash_key next_key; /* of the last checkpoint of everything that was tried */
+    pthread_mutex_t tree;
+    struct hf_lmdb_env env;      /* (t) */
+    struct hf_changes changes;   /* (t) */
+    struct hf_hash_key next_key; /* (t) of the last checkpoint of everything that was tried */
 
-    pthread_mutex_t mutex; /* protects the following, except from the thread that
-                              excludes others */
-    struct hf_journal journal;
-    struct hf_batch pending[2]; /* by side: operations that are in the journal only */
-    bool excluded;              /* the loop's thread must not touch anything */
-    bool stale;                 /* the last record of the journal is in doubt, or a move failed:
-                                   append nothing before the next checkpoint of everything */
+    pthread_mutex_t mutex;
+    struct hf_journal journal;  /* (m) */
+    struct hf_batch pending[2]; /* (m) by side: operations that are in the journal only */
+    bool excluded;              /* (m) the loop's thread must not touch anything */
+    bool stale; /* (m) the last record of the journal is in doubt, or a move failed: append nothing
+                 * before the next checkpoint of everything */
 
-    _Atomic bool full; /* a side is: lmdb_move() has something to do */
+    _Atomic bool full; /* a side of the journal is full: lmdb_move() has something to do */
 };
 
 static bool is_unflushed(const struct lmdb *lmdb)

@@ -55,6 +55,11 @@ int hf_lmdb_dir_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int 
                              "%s in %s: permission denied; give the directory and its files to the "
                              "user that holdfastd runs as: chown -R %u:%u %s/",
                              what, dir->path, geteuid(), getegid(), dir->path);
+    case ELOOP:
+        return hf_store_fail(store, HF_EDENIED,
+                             "%s in %s: a symbolic link is in its place; remove the link, the "
+                             "store's files are never links",
+                             what, dir->path);
     case ENOMEM:
         return hf_store_fail(store, HF_ENOMEM, "%s in %s: out of memory", what, dir->path);
     case ENOENT:
@@ -114,7 +119,7 @@ static int take_lock(struct hf_store *store, struct hf_lmdb_dir *dir)
     char pid[24];
     int len = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
 
-    dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (dir->lock_fd < 0)
         return hf_lmdb_dir_fail(store, dir, errno, "cannot open " LOCK_NAME);
     if (flock(dir->lock_fd, LOCK_EX | LOCK_NB) < 0) {

@@ -59,7 +59,7 @@ int hf_lmdb_env_fail(struct hf_lmdb_env *env, int error, const char *what)
 static int check_file(struct hf_lmdb_env *env)
 {
     char reason[HF_LMDB_REASON_MAX];
-    int fd = openat(env->dir.fd, DATA_NAME, O_RDONLY | O_CLOEXEC);
+    int fd = openat(env->dir.fd, DATA_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     int rv;
 
     if (fd < 0)

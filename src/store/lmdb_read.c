@@ -162,7 +162,6 @@ int hf_lmdb_read(struct hf_store *store, const struct hf_store_config *config, h
     rv = hf_lmdb_env_open_to_read(&env, store, config->path);
     if (rv < 0)
         return rv;
-    hf_lmdb_dir_give(&env.dir);
     rv = read_snapshot(&env, config->boot_id, visit, ctx);
     hf_lmdb_env_close(&env);
     return rv;

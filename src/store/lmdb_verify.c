@@ -97,7 +97,7 @@ struct walk {
     bool named; /* the keys are names, not numbers */
     uint64_t entries;
     uint64_t next_key;  /* the smallest that may follow */
-    bool no_more;       /* the greatest key has been */
+    bool no_more;       /* the greatest possible key was seen: none can follow */
     const uint8_t *key; /* of the entry that is looked at */
 };
 

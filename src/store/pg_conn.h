@@ -27,7 +27,7 @@ struct hf_pg {
     char schema[HF_PG_SCHEMA_MAX]; /* that every session uses; "": that of the role */
     int lock_number;               /* of the advisory lock of this schema */
     bool shares_lock;              /* with the other daemons of the service */
-    uint64_t beat; /* what the last renewal of the lease answered; not yet durable */
+    uint64_t heartbeat; /* what the last renewal of the lease answered; not yet durable */
 };
 
 /* Connects nowhere yet. HF_EINVAL for a connection string that cannot be understood. */
@@ -81,7 +81,7 @@ int hf_pg_exec(struct hf_pg *pg, const char *sql, const char *what, PGresult **o
 int hf_pg_exec_params(struct hf_pg *pg, const char *sql, int n, const char *const *params,
                       const char *what, PGresult **out);
 
-/* The same, for what answers with exactly one row; HF_EFORMAT if it does not. */
+/* hf_pg_exec_params() for SQL that answers with exactly one row; HF_EFORMAT if it does not. */
 int hf_pg_exec_row(struct hf_pg *pg, const char *sql, int n, const char *const *params,
                    const char *what, PGresult **out);
 

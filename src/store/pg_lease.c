@@ -150,7 +150,7 @@ int hf_pg_lease_join(struct hf_pg_session *session)
 #define ROW                                                   \
     "s.fence, s.nonce, s.beat, s.released, s.alarm, s.node, " \
     "coalesce(extract(epoch FROM s.taken_at) * 1000, 0)::int8"
-enum { FENCE, NONCE, BEAT, RELEASED, ALARM, NODE, TAKEN_AT, OTHER, OTHER_VERSION, OTHER_SEEN };
+enum { FENCE, NONCE, HEARTBEAT, RELEASED, ALARM, NODE, TAKEN_AT, OTHER, OTHER_VERSION, OTHER_SEEN };
 
 #define ROW_WHAT "cannot use the lease"
 
@@ -159,7 +159,7 @@ static struct hf_lease_row row_of(const PGresult *result)
     return (struct hf_lease_row){
         .epoch = read_number(result, 0, FENCE),
         .nonce = read_number(result, 0, NONCE),
-        .beat = read_number(result, 0, BEAT),
+        .heartbeat = read_number(result, 0, HEARTBEAT),
         .released = PQgetvalue(result, 0, RELEASED)[0] == 't',
         .alarm = PQgetvalue(result, 0, ALARM)[0] == 't',
     };
@@ -236,8 +236,8 @@ static void own(struct hf_pg_session *session, const struct hf_lease_row *row)
 {
     session->fence = row->epoch;
     session->nonce = row->nonce;
-    session->beat = row->beat;
-    session->beat_known = false;
+    session->heartbeat = row->heartbeat;
+    session->heartbeat_known = false;
     session->offered_nonce = 0;
 }
 
@@ -249,11 +249,11 @@ static void disown(struct hf_pg_session *session)
 void hf_pg_lease_note(struct hf_pg_session *session, int status)
 {
     session->row_found = status == 0;
-    session->beat_known = status == 0;
+    session->heartbeat_known = status == 0;
     if (status == 0) {
-        session->beat = session->pg.beat;
+        session->heartbeat = session->pg.heartbeat;
         session->row = (struct hf_lease_row){
-            .epoch = session->fence, .nonce = session->nonce, .beat = session->beat};
+            .epoch = session->fence, .nonce = session->nonce, .heartbeat = session->heartbeat};
     } else if (status == HF_EFENCED || status == HF_EBEHIND) {
         find_row(session);
     }
@@ -310,19 +310,19 @@ static int judge_take(struct hf_pg_session *session, const PGresult *result)
     session->row = row_of(result);
     session->row_found = true;
     own(session, &session->row);
-    session->beat_known = true;
+    session->heartbeat_known = true;
     return 0;
 }
 
 static int take(struct hf_pg_session *session, const struct hf_lease_order *order)
 {
     char epoch[NUMBER_MAX];
-    char beat[NUMBER_MAX];
+    char heartbeat[NUMBER_MAX];
     char nonce[NUMBER_MAX];
     char new_epoch[NUMBER_MAX];
     char schema[NUMBER_MAX];
     const char *const params[] = {number(epoch, order->epoch),
-                                  number(beat, order->beat),
+                                  number(heartbeat, order->heartbeat),
                                   number(nonce, order->nonce),
                                   number(new_epoch, order->new_epoch),
                                   session->cluster->node,
@@ -422,7 +422,7 @@ int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *ca
         return 0;
     case HF_LEASE_RELEASE:
         return release(session, call->clean_stop);
-    case HF_LEASE_STOP:
+    case HF_LEASE_RAISE_ALARM:
         return stop(session);
     case HF_LEASE_CLEAR:
         return clear(session, &call->order);
@@ -456,7 +456,8 @@ static int list_exports(const struct hf_store_cluster *cluster, struct hf_buf *o
     return rv < 0 ? rv : hf_buf_append(out, "}", 2);
 }
 
-/* Should it fail without losing the connection (a right that is missing), it is only not tidy. */
+/* A failure that leaves the connection intact (a missing right) is ignored: the rows that stay do
+ * no harm. */
 int hf_pg_lease_forget_exports(struct hf_pg_session *session, const struct hf_lease_row *mine)
 {
     char epoch[NUMBER_MAX];
@@ -500,7 +501,7 @@ int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mi
     PQclear(result);
     if (!mine)
         return 0;
-    if (row.epoch < mine->epoch || row.beat < mine->beat)
+    if (row.epoch < mine->epoch || row.heartbeat < mine->heartbeat)
         return hf_store_fail(session->pg.store, HF_EBEHIND,
                              "cannot load: the database is older than the lease that was taken");
     if (row.epoch != mine->epoch || row.nonce != mine->nonce)

@@ -166,6 +166,8 @@ static void put_server(struct row_writer *w, const struct hf_record_server *s,
 
 static void put_client(struct row_writer *w, const struct hf_record_client *c)
 {
+    uint8_t lives[HF_RECORD_LIVES_MAX];
+
     put_i64(w, (int64_t)c->id);
     put_u8(w, (uint8_t)c->protocol);
     put_u8(w, (uint8_t)c->transport);
@@ -182,13 +184,14 @@ static void put_client(struct row_writer *w, const struct hf_record_client *c)
     put_i64(w, c->proc);
     put_bytes(w, hf_bytes(c->priv, HF_PRIV_SIZE));
     put_addrs(w, &c->callback_host, 1);
+    put_bytes(w, hf_bytes(lives, hf_record_encode_lives(&c->lives, lives)));
 }
 
 static void put_lock(struct row_writer *w, const struct hf_record_lock *l)
 {
     put_i64(w, (int64_t)l->id);
     put_i64(w, (int64_t)l->client_id);
-    put_bytes(w, l->share);
+    put_bytes(w, l->export);
     put_bytes(w, l->fh);
     put_bytes(w, l->oh);
     put_i32(w, l->svid);

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "core/record.h"
 
-enum { HF_PG_COLUMNS_MAX = 16 };
+enum { HF_PG_COLUMNS_MAX = 17 };
 
 /* Rows under construction, column by column. */
 struct hf_pg_rows {

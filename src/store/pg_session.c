@@ -35,7 +35,7 @@ static const struct {
     {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"},
     {"fence", "SELECT holdfast_check_fence(($1::int8[])[1])"},
     {"lease", "SELECT holdfast_renew_lease(($1::int8[])[1], ($1::int8[])[2], ($1::int8[])[3], "
-              "($1::int8[])[4]) AS " HF_PG_BEAT},
+              "($1::int8[])[4]) AS " HF_PG_HEARTBEAT},
     {"journal", HF_PG_JOURNAL_WRITE},
     {"fold", HF_PG_JOURNAL_FOLD},
     {"commit", "COMMIT"},
@@ -256,8 +256,8 @@ static int judge_result(struct hf_pg *pg, PGresult *result, enum hf_pg_outcome *
         rv = hf_pg_check(pg, result, "cannot use PostgreSQL");
     if (rv < 0)
         return rv;
-    if (PQntuples(result) == 1 && strcmp(PQfname(result, 0), HF_PG_BEAT) == 0)
-        pg->beat = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+    if (PQntuples(result) == 1 && strcmp(PQfname(result, 0), HF_PG_HEARTBEAT) == 0)
+        pg->heartbeat = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
     if (strcmp(PQcmdStatus(result), "COMMIT") == 0) {
         *outcome = warned ? HF_PG_IN_DOUBT : HF_PG_COMMITTED;
         rv = warned ? hf_pg_fail_unreplicated(pg) : 0;
@@ -378,7 +378,7 @@ int hf_pg_session_ready(struct hf_pg_session *session)
         return 0;
     if (session->reads_only)
         return hf_store_fail(session->pg.store, HF_EUNREACH, "PostgreSQL has closed a connection");
-    session->beat_known = false;
+    session->heartbeat_known = false;
     session->journal_known = false;
     rv = session->started ? start_again(session) : start_first(session);
     if (rv == 0)

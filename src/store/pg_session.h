@@ -29,7 +29,7 @@
 enum { HF_PG_STATEMENT_MAX = 32 };
 
 /* The column of the statement that renews the lease. */
-#define HF_PG_BEAT "lease_beat"
+#define HF_PG_HEARTBEAT "lease_beat"
 
 struct hf_pg_session {
     struct hf_pg pg;
@@ -41,15 +41,15 @@ struct hf_pg_session {
     bool started;                           /* a session has been set up before */
     bool reads_only;                        /* one connection, to load; it is not made again */
     uint64_t nonce;
-    uint64_t beat;           /* the newest that was acknowledged to us */
-    bool beat_known;         /* by this connection: the row has exactly that beat */
+    uint64_t heartbeat;      /* the newest that was acknowledged to us */
+    bool heartbeat_known;    /* this connection has seen that the row has exactly that heartbeat */
     uint64_t offered_nonce;  /* of a take whose outcome is not known; 0: none */
     uint64_t seen_ms;        /* when this node was last written to cluster_nodes */
     struct hf_lease_row row; /* what the last transaction found, if it was not merely lost */
     bool row_found;
 };
 
-/* Makes the store ours if the connection is new: for the first time, or once more. HF_EFENCED. */
+/* Takes the store for this process whenever the connection is new; HF_EFENCED if it is not ours. */
 int hf_pg_session_ready(struct hf_pg_session *session);
 
 /* HF_EFENCED if another daemon has taken over. */

@@ -17,7 +17,7 @@ static const struct hf_pg_table SERVER = {
 #define CLIENT_COLUMNS                                                                 \
     "id, protocol, transport, mon_name, addresses, local_address, nsm_state, ttl_ms, " \
     "registered_at_ms, server_epoch, my_name, callback_prog, callback_vers, "          \
-    "callback_proc, priv, callback_host"
+    "callback_proc, priv, callback_host, lives"
 
 /* unnest() in the select list needs no temporary storage on the server, unlike in FROM. */
 #define CLIENT_INSERT                                                                          \
@@ -25,17 +25,18 @@ static const struct hf_pg_table SERVER = {
     "SELECT unnest($1::int8[]), unnest($2::int2[]), unnest($3::int2[]), unnest($4::bytea[]), " \
     "unnest($5::text[]), unnest($6::text[]), unnest($7::int4[]), unnest($8::int8[]), "         \
     "unnest($9::int8[]), unnest($10::int8[]), unnest($11::bytea[]), unnest($12::int8[]), "     \
-    "unnest($13::int8[]), unnest($14::int8[]), unnest($15::bytea[]), unnest($16::text[])"
+    "unnest($13::int8[]), unnest($14::int8[]), unnest($15::bytea[]), unnest($16::text[]), "    \
+    "unnest($17::bytea[])"
 
 static const struct hf_pg_table CLIENTS = {
-    .n_columns = 16,
+    .n_columns = 17,
     .put = CLIENT_INSERT
     " ON CONFLICT (id) DO UPDATE SET (" CLIENT_COLUMNS ") = "
     "(excluded.id, excluded.protocol, excluded.transport, excluded.mon_name, "
     "excluded.addresses, excluded.local_address, excluded.nsm_state, excluded.ttl_ms, "
     "excluded.registered_at_ms, excluded.server_epoch, excluded.my_name, "
     "excluded.callback_prog, excluded.callback_vers, excluded.callback_proc, "
-    "excluded.priv, excluded.callback_host)",
+    "excluded.priv, excluded.callback_host, excluded.lives)",
     .delete = "DELETE FROM nsm_client_registrations WHERE id = ANY ($1::int8[])",
     .list = COPY_OUT("nsm_client_registrations (" CLIENT_COLUMNS ")"),
 };

@@ -203,7 +203,8 @@ static int encode_client(struct tuple_reader *r, struct hf_buf *out)
     c.proc = (uint32_t)get_number_below(r, UINT32_MAX);
     priv = get_bytes(r, HF_PRIV_SIZE);
     get_addrs(r, &c.callback_host, 1);
-    if (r->bad || priv.len != HF_PRIV_SIZE)
+    if (hf_record_decode_lives(get_bytes(r, HF_RECORD_LIVES_MAX), &c.lives) < 0 || r->bad ||
+        priv.len != HF_PRIV_SIZE)
         return HF_EFORMAT;
     memcpy(c.priv, priv.data, HF_PRIV_SIZE);
     return hf_record_encode_client(&c, out);
@@ -215,7 +216,7 @@ static int encode_lock(struct tuple_reader *r, struct hf_buf *out)
 
     l.id = get_number(r);
     l.client_id = get_number(r);
-    l.share = get_bytes(r, HF_SHARE_NAME_MAX);
+    l.export = get_bytes(r, HF_EXPORT_NAME_MAX);
     l.fh = get_bytes(r, HF_FH_MAX);
     l.oh = get_bytes(r, HF_OH_MAX);
     l.svid = get_i32(r);

@@ -150,12 +150,12 @@ static int send_ops(struct postgres *p, enum hf_op_type type, const struct hf_op
     return send_piece(p, deletes, ops[0].kind);
 }
 
-/* Alone, the fence number; with standbys, the lease, and the beats that it may have now. */
+/* Alone, the fence number; with standbys, the lease, and the heartbeats that it may have now. */
 static int send_fence(struct postgres *p)
 {
     const struct hf_pg_session *session = &p->session;
-    uint64_t most = session->beat_known ? session->beat : INT64_MAX;
-    uint64_t numbers[] = {session->fence, session->nonce, session->beat, most};
+    uint64_t most = session->heartbeat_known ? session->heartbeat : INT64_MAX;
+    uint64_t numbers[] = {session->fence, session->nonce, session->heartbeat, most};
     bool lease = session->cluster != NULL;
 
     hf_pg_rows_clear(&p->rows);
@@ -296,26 +296,26 @@ static int commit(struct hf_store *store, const struct hf_batch *batch)
 
 static const struct hf_batch NOTHING = {0};
 
-/* A batch that changes nothing but the lease, whatever its beat is now. */
+/* A batch that changes nothing but the lease, whatever its heartbeat is now. */
 static int renew(struct hf_store *store)
 {
     struct postgres *p = store->state;
     int rv;
 
-    p->session.beat_known = false;
+    p->session.heartbeat_known = false;
     rv = transact(store, &NOTHING, PLACE_NOWHERE);
     hf_pg_lease_note(&p->session, rv);
     return rv;
 }
 
 /*
- * Before the first batch on a new connection the lease is renewed, to learn its beat. The renewal
- * changes no record, so it leaves the batch in no doubt.
+ * Before the first batch on a new connection the lease is renewed, to learn its heartbeat. The
+ * renewal changes no record, so it leaves the batch in no doubt.
  */
 static int apply_as_owner(struct hf_store *store, const struct hf_batch *batch)
 {
     struct postgres *p = store->state;
-    int rv = p->session.beat_known ? 0 : renew(store);
+    int rv = p->session.heartbeat_known ? 0 : renew(store);
 
     store->in_doubt = false;
     if (rv < 0)
@@ -358,7 +358,7 @@ static int postgres_tidy(struct hf_store *store)
     store->untidy = p->session.fence && !hf_pg_journal_is_empty(&p->journal);
     if (!store->untidy)
         return 0;
-    rv = p->session.cluster && !p->session.beat_known ? renew(store) : 0;
+    rv = p->session.cluster && !p->session.heartbeat_known ? renew(store) : 0;
     if (rv < 0)
         return rv;
     rv = commit_to(store, &NOTHING, PLACE_TABLES);

@@ -16,7 +16,7 @@ const POLL_MS = 2000, IDLE_MS = 5000, HIDDEN_MS = 30000;
 const IDLE_AFTER_MS = 60000;   // without a touch for so long, the page slows down
 const SHARE_OF_TIME = 20;      // asking takes at most 1/20 of the time, however long the answers take
 const SAMPLES = 3;             // what a refresh takes: the least of so many, for one may be slow by chance
-const BEAT_MS = 1000, BEAT_TIMEOUT_MS = 1500;
+const HEARTBEAT_MS = 1000, HEARTBEAT_TIMEOUT_MS = 1500;
 
 // ---- head ----
 
@@ -227,13 +227,13 @@ function lose(words = "") {
   showLost();
 }
 
-async function beat() {
+async function heartbeat() {
   if (!document.hidden) {
-    if (!await isThere(BEAT_TIMEOUT_MS)) lose();
+    if (!await isThere(HEARTBEAT_TIMEOUT_MS)) lose();
     else if (lostAt) poll();
     showLost();
   }
-  setTimeout(beat, BEAT_MS);
+  setTimeout(heartbeat, HEARTBEAT_MS);
 }
 
 // ---- live ----
@@ -289,4 +289,4 @@ byId("search-field").addEventListener("change", search);
 setInterval(() => { if (!lostAt) tickGrace(); }, 250);
 setInterval(() => { if (!lostAt) tickAges(); }, 1000);
 poll();
-beat();
+heartbeat();

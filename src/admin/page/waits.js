@@ -1,6 +1,6 @@
 // Which client waits for which: a card for each file with its holders on the left, its waiters on the
 // right in the order of their queue, and a line from each waiter to the lock in its way (dashed: to the
-// waiter it stands behind). Long queues are folded. Owners that wait for each other in a circle, which
+// waiter it stands behind). Long queues are folded. Owners that wait for each other in a cycle, which
 // would be a deadlock, are drawn in red. On a narrow page the lines go, and a card is a list.
 
 import {svg} from "./charts.js";
@@ -39,8 +39,8 @@ function groupByFile(locks, waiters) {
   return [...groups.values()].sort((a, b) => b.total - a.total);
 }
 
-// Owners on a circle of "waits for the holder of"; each owner waits for one lock at a time.
-function ownersInCircles(locks, waiters) {
+// Owners on a cycle of "waits for the holder of"; each owner waits for one lock at a time.
+function ownersInCycles(locks, waiters) {
   const holder = new Map(locks.map(lock => [lock.id, ownerKey(lock)])), next = new Map(), found = new Set();
   for (const waiter of waiters)
     if (!waiter.granting && holder.has(waiter.blocked_by)) next.set(ownerKey(waiter), holder.get(waiter.blocked_by));
@@ -54,10 +54,10 @@ function ownersInCircles(locks, waiters) {
 
 // ---- drawing ----
 
-function box(row, kind, circle, alsoWaits) {
-  const {client, owner} = row, inCircle = circle.has(ownerKey(row));
+function box(row, kind, cycle, alsoWaits) {
+  const {client, owner} = row, inCycle = cycle.has(ownerKey(row));
   const time = row.granting ? "granted: being told" : since(row.waiting_seconds ?? row.held_seconds);
-  const element = h("div", {className: `box ${kind}${inCircle ? " circle" : ""}`}, elided(client.name, "strong"),
+  const element = h("div", {className: `box ${kind}${inCycle ? " cycle" : ""}`}, elided(client.name, "strong"),
     h("div", {className: "sub"}, alsoWaits ? h("b", {}, `waits for ${alsoWaits} · `) : "", `${row.mode}, ${range(row.range)} · `, time));
   element.title = `${client.name} (${client.address}), owner ${owner.svid} ${owner.text ?? owner.handle}\n${row.mode}, ${range(row.range)}`;
   return element;
@@ -76,12 +76,12 @@ function bow(from, to) {
           svg("path", {class: "head behind", d: `M${LINES},${to} l-9,-5 v10 Z`})];
 }
 
-function lines(holders, waiters, circle, height, shift) {
+function lines(holders, waiters, cycle, height, shift) {
   const at = new Map(holders.map((lock, index) => [lock.id, shift + top(index) + ROW / 2]));
   const more = shift + top(holders.length) + ROW / 4; // the line that counts the holders not shown
   return svg("svg", {class: "lines", width: LINES, height, viewBox: `0 0 ${LINES} ${height}`, "aria-hidden": "true"},
     ...waiters.flatMap((waiter, index) => {
-      const from = top(index) + ROW / 2, red = circle.has(ownerKey(waiter)) ? "circle" : "";
+      const from = top(index) + ROW / 2, red = cycle.has(ownerKey(waiter)) ? "cycle" : "";
       if (waiter.granting) return [];
       if (waiter.blocked_by) return line(from, at.get(waiter.blocked_by) ?? more, red);
       return index ? bow(from, from - ROW - GAP) : [];
@@ -93,7 +93,7 @@ function moreText(rest, whole, what) {
   return whole ? `fold${what}` : "";
 }
 
-function card(group, circle, waitsFor, redraw) {
+function card(group, cycle, waitsFor, redraw) {
   const open = unfolded.has(group.key), {row} = group;
   const waiters = open ? group.waiters : firstOf(group.waiters, SHOWN), holders = open ? group.holders : firstOf(group.holders, SHOWN);
   const restHolders = group.holders.length - holders.length, rest = group.total - waiters.length;
@@ -108,13 +108,13 @@ function card(group, circle, waitsFor, redraw) {
     return text ? button : null;
   };
   const holding = h("div", {className: "side holders"},
-    ...holders.map(lock => box(lock, "holder", circle, waitsFor.get(ownerKey(lock)))), toggle(moreText(restHolders, false, " hold it")));
+    ...holders.map(lock => box(lock, "holder", cycle, waitsFor.get(ownerKey(lock)))), toggle(moreText(restHolders, false, " hold it")));
   holding.style.paddingTop = `${shift}px`;
-  const waiting = h("div", {className: "side waiters"}, ...waiters.map(waiter => box(waiter, "waiter", circle)),
+  const waiting = h("div", {className: "side waiters"}, ...waiters.map(waiter => box(waiter, "waiter", cycle)),
     open && rest ? h("span", {className: "sub"}, `+${number(rest)} more, not loaded`) : null, toggle(moreText(open ? 0 : rest, open, "")));
   return h("article", {className: "wait-card"},
     h("h3", {}, elided(fileOf(row), row.path ? "" : "mono"), h("span", {className: "sub"}, `${number(group.total)} waiting`)),
-    h("div", {className: "wait-body"}, holding, lines(holders, waiters, circle, height, shift), waiting));
+    h("div", {className: "wait-body"}, holding, lines(holders, waiters, cycle, height, shift), waiting));
 }
 
 const shape = rows => rows.map(row => [row.id, row.granting, row.blocked_by, row.range, row.path]);
@@ -124,10 +124,10 @@ export function showWaits(locks, waiters, total, redraw) {
   const state = JSON.stringify([shape(locks), shape(waiters), total, [...unfolded]]);
   if (state === drawn) return;
   drawn = state;
-  const groups = groupByFile(locks, waiters), circle = ownersInCircles(locks, waiters);
+  const groups = groupByFile(locks, waiters), cycle = ownersInCycles(locks, waiters);
   const waitsFor = new Map(waiters.filter(w => !w.granting).map(w => [ownerKey(w), fileOf(w).split("/").at(-1)]));
   byId("waits-section").hidden = groups.length === 0;
   byId("waits-count").textContent = groups.length === 1 ? `${number(total)} waiting for 1 file` : `${number(total)} waiting for ${number(groups.length)} files`;
-  byId("waits").replaceChildren(...groups.slice(0, CARDS_MAX).map(group => card(group, circle, waitsFor, redraw)),
+  byId("waits").replaceChildren(...groups.slice(0, CARDS_MAX).map(group => card(group, cycle, waitsFor, redraw)),
     ...(groups.length > CARDS_MAX ? [h("p", {className: "sub"}, `+${number(groups.length - CARDS_MAX)} more files`)] : []));
 }

@@ -40,6 +40,7 @@ struct hf_claim_file *hf_claim_file_get(struct hf_core *core, struct hf_file *fi
     hf_list_init(&cf->in_flight);
     hf_list_init(&cf->decided);
     hf_list_init(&cf->unreleased);
+    hf_list_init(&cf->later_link);
     hf_map_insert(&core->claims->files, &cf->node, hash_of(file));
     file->refs++;
     return cf;
@@ -51,23 +52,33 @@ static void del(struct hf_core *core, struct hf_claim_file *cf)
     hf_list_remove(&cf->in_flight);
     hf_list_remove(&cf->decided);
     hf_list_remove(&cf->unreleased);
+    hf_list_remove(&cf->later_link);
     hf_map_remove(&core->claims->files, &cf->node);
+    hf_free(core->alloc, cf->next.at);
     hf_free(core->alloc, cf->asks.at);
     hf_free(core->alloc, cf->answers.at);
     hf_sum_free(&cf->held, core->alloc);
+    hf_sum_free(&cf->unmirrored, core->alloc);
     hf_file_unref(core, cf->file);
     hf_slab_give(&core->claims->file_slab, cf);
 }
 
+bool hf_claim_file_has_locks(const struct hf_claim_file *cf)
+{
+    return cf->file->n_locks > 0 || cf->leaving[0].root || cf->leaving[1].root;
+}
+
 void hf_claim_file_settle(struct hf_core *core, struct hf_claim_file *cf)
 {
-    bool has_locks = cf->file->n_locks > 0 || cf->leaving[0].root || cf->leaving[1].root;
+    bool has_locks = hf_claim_file_has_locks(cf);
 
     if (!has_locks)
-        hf_claim_file_unmirrored(core, cf, false);
-    if (has_locks || cf->held.n > 0 || cf->dirty || cf->round != 0 || cf->asks.n > 0 ||
-        cf->answers.n > 0 || !hf_list_empty(&cf->waits) || hf_list_linked(&cf->decided))
+        (void)hf_claim_file_unmirrored(core, cf, 0, UINT64_MAX, HF_CLAIM_NONE);
+    if (has_locks || cf->held.n > 0 || cf->dirty.any || cf->round != 0 || cf->next.n > 0 ||
+        cf->asks.n > 0 || cf->answers.n > 0 || !hf_list_empty(&cf->waits) ||
+        hf_list_linked(&cf->decided))
         return;
+    hf_claim_file_correcting(core, cf, false);
     del(core, cf);
 }
 
@@ -80,12 +91,32 @@ void hf_claim_file_due(struct hf_core *core, struct hf_claim_file *cf)
 void hf_claim_file_dirty(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
                          uint64_t last)
 {
-    if (!cf->dirty || first < cf->dirty_first)
-        cf->dirty_first = first;
-    if (!cf->dirty || last > cf->dirty_last)
-        cf->dirty_last = last;
-    cf->dirty = true;
+    hf_stretch_add(&cf->dirty, first, last);
     hf_claim_file_due(core, cf);
+}
+
+void hf_claim_file_correcting(struct hf_core *core, struct hf_claim_file *cf, bool correcting)
+{
+    core->claims->n_correcting += (uint64_t)correcting - cf->correcting;
+    if (cf->correcting && !correcting)
+        hf_file_wake(core, cf->file, 0, UINT64_MAX); /* its waiters can be granted now */
+    cf->correcting = correcting;
+}
+
+void hf_claim_file_coarse(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
+                          uint64_t last)
+{
+    core->claims->n_coarse += !cf->coarse.any;
+    hf_stretch_add(&cf->coarse, first, last);
+}
+
+void hf_claim_file_refine(struct hf_core *core, struct hf_claim_file *cf)
+{
+    if (!cf->coarse.any)
+        return;
+    hf_claim_file_dirty(core, cf, cf->coarse.first, cf->coarse.last);
+    cf->coarse.any = false;
+    core->claims->n_coarse--;
 }
 
 int hf_claim_file_raise(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
@@ -108,12 +139,25 @@ int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t f
     return rv;
 }
 
-void hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, bool unmirrored)
+/* There are as few of these as of the ranges that the kernel holds: beyond that, the whole file
+ * counts as one. */
+int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
+                             uint64_t last, enum hf_claim_mode mode)
 {
-    core->claims->n_unmirrored += (uint64_t)unmirrored - cf->unmirrored;
-    if (unmirrored && !cf->unmirrored)
-        hf_file_wake(core, cf->file, 0, UINT64_MAX); /* its waiters may not need the kernel now */
-    cf->unmirrored = unmirrored;
+    bool any = cf->unmirrored.n > 0;
+
+    if (!any && mode == HF_CLAIM_NONE)
+        return 0;
+    if (mode == HF_CLAIM_NONE && first == 0 && last == UINT64_MAX)
+        cf->unmirrored.n = 0;
+    else if (hf_sum_set(&cf->unmirrored, core->alloc, first, last, mode) < 0)
+        return HF_ENOMEM;
+    if (cf->unmirrored.n > core->config.claim_ranges)
+        (void)hf_sum_set(&cf->unmirrored, core->alloc, 0, UINT64_MAX, mode);
+    core->claims->n_unmirrored += (uint64_t)(cf->unmirrored.n > 0) - any;
+    if (mode != HF_CLAIM_NONE)
+        hf_file_wake(core, cf->file, first, last); /* its waiters may not need the kernel now */
+    return 0;
 }
 
 /* In the order of their batches, so that the first one says what may be answered. */
@@ -141,14 +185,67 @@ uint64_t hf_core_released(const struct hf_core *core)
     return cf ? cf->release_seq - 1 : core->durable->seq;
 }
 
+/* Every byte of the range is held in this mode, or is known not to be mirrored in it. */
+static bool is_settled(const struct hf_claim_file *cf, uint64_t first, uint64_t last,
+                       enum hf_claim_mode mode)
+{
+    uint64_t end, refused_end;
+
+    for (;; first = end + 1) {
+        enum hf_claim_mode held = hf_sum_at(&cf->held, first, &end);
+        enum hf_claim_mode refused = hf_sum_at(&cf->unmirrored, first, &refused_end);
+
+        if (held < mode && (refused == HF_CLAIM_NONE || refused > mode))
+            return false;
+        if (refused_end < end)
+            end = refused_end;
+        if (end >= last)
+            return true;
+    }
+}
+
 bool hf_claim_covers(const struct hf_core *core, const struct hf_file *file, uint64_t first,
                      uint64_t last, bool exclusive)
 {
     const struct hf_claim_file *cf = hf_claim_file_find(core, file);
+    enum hf_claim_mode mode = exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED;
 
-    return cf && ((cf->unmirrored && core->config.grant_unmirrored) ||
-                  hf_sum_covers(&cf->held, first, last,
-                                exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED));
+    if (!cf)
+        return false;
+    return core->config.grant_unmirrored && cf->unmirrored.n > 0
+               ? is_settled(cf, first, last, mode)
+               : hf_sum_covers(&cf->held, first, last, mode);
+}
+
+bool hf_claim_keeps(const struct hf_core *core, const struct hf_file *file,
+                    const struct hf_want *want)
+{
+    const struct hf_claim_file *cf = hf_claim_file_find(core, file);
+
+    return cf && cf->unmirrored.n > 0 && want->owner &&
+           is_settled(cf, want->first, want->last,
+                      want->exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED) &&
+           hf_table_covers(core, file, want, false);
+}
+
+bool hf_claim_is_ready(const struct hf_core *core, const struct hf_file *file)
+{
+    const struct hf_claim_file *cf = core->claims->up ? hf_claim_file_find(core, file) : NULL;
+
+    return core->claims->up && !(cf && cf->correcting);
+}
+
+bool hf_claim_is_awaited(const struct hf_core *core, const struct hf_file *file)
+{
+    const struct hf_claim_file *cf = hf_claim_file_find(core, file);
+
+    return !hf_claim_is_ready(core, file) ||
+           (cf && (cf->next.n > 0 || hf_list_linked(&cf->in_flight)));
+}
+
+bool hf_claims_are_ready(const struct hf_core *core)
+{
+    return core->claims->up && core->claims->n_correcting == 0;
 }
 
 /* ---- what the table tells of its locks ---- */
@@ -167,9 +264,8 @@ static void on_back(struct hf_core *core, struct hf_lock *lock)
     struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
 
     hf_itree_remove(&cf->leaving[lock->exclusive], &lock->node);
-    if (core->claims->state != HF_CLAIMS_DOWN &&
-        !hf_claim_covers(core, hf_lock_file(lock), lock->node.first, lock->node.last,
-                         lock->exclusive))
+    if (core->claims->up && !hf_claim_covers(core, hf_lock_file(lock), lock->node.first,
+                                             lock->node.last, lock->exclusive))
         hf_claim_file_dirty(core, cf, lock->node.first, lock->node.last);
 }
 
@@ -178,7 +274,7 @@ static void on_gone(struct hf_core *core, struct hf_lock *lock)
     struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
 
     hf_itree_remove(&cf->leaving[lock->exclusive], &lock->node);
-    if (core->claims->state == HF_CLAIMS_DOWN) {
+    if (!core->claims->up) {
         hf_claim_file_settle(core, cf); /* a new keeper is told of all files */
         return;
     }
@@ -193,7 +289,7 @@ static void on_discarded(struct hf_core *core, struct hf_lock *lock)
 {
     struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
 
-    if (cf && core->claims->state == HF_CLAIMS_DOWN)
+    if (cf && !core->claims->up)
         hf_claim_file_settle(core, cf);
     else if (cf)
         hf_claim_file_dirty(core, cf, lock->node.first, lock->node.last);
@@ -236,6 +332,24 @@ enum hf_claim_mode hf_claim_wanted(const struct hf_claim_file *cf, uint64_t byte
     return HF_CLAIM_NONE;
 }
 
+/* ---- clients that go ---- */
+
+static size_t place_of(const struct hf_core *core, const struct hf_addr *addr)
+{
+    return hf_hash(&core->config.hash_key, addr->bytes, sizeof(addr->bytes)) % HF_DEPARTURES;
+}
+
+void hf_claims_departed(struct hf_core *core, const struct hf_addr *addr)
+{
+    if (core->config.coherent)
+        core->claims->departed[place_of(core, addr)] = core->claims->next_ask++;
+}
+
+uint64_t hf_claims_departed_at(const struct hf_core *core, const struct hf_addr *addr)
+{
+    return core->claims->departed[place_of(core, addr)];
+}
+
 /* ---- all of them ---- */
 
 int hf_claims_init(struct hf_core *core)
@@ -253,6 +367,7 @@ int hf_claims_init(struct hf_core *core)
     if (!core->config.coherent)
         return 0;
     core->table->watch = &watch;
+    core->durable->released = hf_core_released;
     if (hf_map_init(&claims->files, core->alloc) < 0 ||
         hf_map_init(&claims->by_wait, core->alloc) < 0)
         return HF_ENOMEM;

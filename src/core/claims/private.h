@@ -19,7 +19,32 @@ int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t f
 
 /* The releases of the round in flight come after what the kernel has just told. */
 void hf_claim_file_lower_again(struct hf_core *core, struct hf_claim_file *cf);
-void hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, bool unmirrored);
+
+/* The kernel cannot hold the range in this mode; NONE: it may be asked again. HF_ENOMEM. */
+int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
+                             uint64_t last, enum hf_claim_mode mode);
+void hf_claim_file_correcting(struct hf_core *core, struct hf_claim_file *cf, bool correcting);
+
+/* Bytes of it are held for nobody, because one more range would be too many; they are compared
+ * again. */
+void hf_claim_file_coarse(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
+                          uint64_t last);
+void hf_claim_file_refine(struct hf_core *core, struct hf_claim_file *cf);
+bool hf_claim_file_has_locks(const struct hf_claim_file *cf);
+
+/* The owner holds the range already, and as far as the kernel does not, it cannot: the lock stays
+ * as it was recorded (COH-14). */
+bool hf_claim_keeps(const struct hf_core *core, const struct hf_file *file,
+                    const struct hf_want *want);
+
+static inline void hf_stretch_add(struct hf_stretch *stretch, uint64_t first, uint64_t last)
+{
+    if (!stretch->any || first < stretch->first)
+        stretch->first = first;
+    if (!stretch->any || last > stretch->last)
+        stretch->last = last;
+    stretch->any = true;
+}
 
 /* Answers of the batch wait until the kernel has released; they need not any more. */
 void hf_claim_file_unreleased(struct hf_core *core, struct hf_claim_file *cf, uint64_t seq);

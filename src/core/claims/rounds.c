@@ -5,32 +5,45 @@
 #include "core/internal.h"
 #include "core/table/table.h"
 
-enum { ROOM_FIRST = 4 };
+enum {
+    ROOM_FIRST = 4,
+    NEXT_MAX = 512, /* that requests and waiters ask for in one round of a file */
+};
+
+static int reserve(struct hf_core *core, struct hf_asks *asks, uint32_t more)
+{
+    uint32_t room = asks->room ? asks->room : ROOM_FIRST;
+    void *at;
+
+    while (room < asks->n + more)
+        room *= 2;
+    if (room == asks->room)
+        return 0;
+    at = hf_realloc(core->alloc, asks->at, room * sizeof(asks->at[0]));
+    if (!at)
+        return HF_ENOMEM;
+    asks->at = at;
+    asks->room = room;
+    return 0;
+}
 
 int hf_asks_add(struct hf_core *core, struct hf_asks *asks, const struct hf_claim_ask *ask)
 {
-    if (asks->n == asks->room) {
-        uint32_t room = asks->room ? asks->room * 2 : ROOM_FIRST;
-        void *at = hf_realloc(core->alloc, asks->at, room * sizeof(asks->at[0]));
-
-        if (!at)
-            return HF_ENOMEM;
-        asks->at = at;
-        asks->room = room;
-    }
+    if (reserve(core, asks, 1) < 0)
+        return HF_ENOMEM;
     asks->at[asks->n++] = *ask;
     return 0;
 }
 
 /* ---- what a request asks ---- */
 
-static const struct hf_claim_ask *find_ask(const struct hf_asks *asks, enum hf_claim_kind kind,
-                                           const struct hf_want *want, enum hf_claim_mode mode)
+static const struct hf_claim_ask *find_ask(const struct hf_asks *asks,
+                                           const struct hf_claim_ask *like)
 {
     for (uint32_t i = 0; i < asks->n; i++) {
         const struct hf_claim_ask *ask = &asks->at[i];
-        if (ask->kind == kind && ask->first == want->first && ask->last == want->last &&
-            ask->mode == mode && !ask->corrects)
+        if (ask->kind == like->kind && ask->first == like->first && ask->last == like->last &&
+            ask->mode == like->mode && !ask->corrects)
             return ask;
     }
     return NULL;
@@ -49,12 +62,13 @@ static struct hf_claim_said no_memory(struct hf_core *core)
 
 /* The file system, the handle or a limit does not let the kernel hold it. */
 static struct hf_claim_said not_mirrored(struct hf_core *core, struct hf_claim_file *cf,
-                                         enum hf_claim_kind kind, enum hf_claim_outcome outcome)
+                                         const struct hf_claim_ask *ask,
+                                         enum hf_claim_outcome outcome)
 {
     core->counters.claims_refused[outcome]++;
     if (core->config.grant_unmirrored && outcome != HF_CLAIM_STALE) {
-        if (kind == HF_CLAIM_RAISE)
-            hf_claim_file_unmirrored(core, cf, true);
+        if (ask->kind == HF_CLAIM_RAISE)
+            (void)hf_claim_file_unmirrored(core, cf, ask->first, ask->last, ask->mode);
         return (struct hf_claim_said){.say = HF_SAYS_YES};
     }
     switch (outcome) {
@@ -78,7 +92,7 @@ static struct hf_claim_said said(struct hf_core *core, struct hf_claim_file *cf,
     case HF_CLAIM_LATER:
         return (struct hf_claim_said){.say = HF_SAYS_LATER, .stat = HF_STAT_DENIED_GRACE_PERIOD};
     default:
-        return not_mirrored(core, cf, ask->kind, ask->outcome);
+        return not_mirrored(core, cf, ask, ask->outcome);
     }
 }
 
@@ -89,33 +103,73 @@ static void begin_round(struct hf_core *core, struct hf_claim_file *cf)
     hf_claim_file_due(core, cf);
 }
 
+static struct hf_claim_ask ask_of(const struct hf_want *want, enum hf_claim_kind kind)
+{
+    return (struct hf_claim_ask){want->first, want->last, kind,
+                                 want->exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED};
+}
+
+/* HF_ENOMEM. A round that is full leaves the rest to the one after it. */
+static int add_next(struct hf_core *core, struct hf_claim_file *cf, const struct hf_claim_ask *ask)
+{
+    if (find_ask(&cf->next, ask))
+        return 0;
+    if (cf->next.n == NEXT_MAX) {
+        cf->crowded = true;
+        return 0;
+    }
+    return hf_asks_add(core, &cf->next, ask);
+}
+
+/* What the kernel said before the request came is no answer to it: a holder outside may have come
+ * or gone since. */
+static const struct hf_claim_ask *find_answer(const struct hf_core *core,
+                                              const struct hf_claim_file *cf,
+                                              const struct hf_claim_ask *like)
+{
+    return core->claims->asking <= cf->base ? find_ask(&cf->answers, like) : NULL;
+}
+
 struct hf_claim_said hf_claim_want(struct hf_core *core, struct hf_file *file,
                                    const struct hf_want *want, enum hf_claim_kind kind)
 {
-    enum hf_claim_mode mode = want->exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED;
-    struct hf_claim_ask ask = {want->first, want->last, kind, mode};
+    struct hf_claim_ask ask = ask_of(want, kind);
     const struct hf_claim_ask *answer;
     struct hf_claim_file *cf;
 
-    if (hf_claim_covers(core, file, want->first, want->last, want->exclusive))
+    if (hf_claim_covers(core, file, want->first, want->last, want->exclusive) ||
+        (kind == HF_CLAIM_RAISE && hf_claim_keeps(core, file, want)))
         return (struct hf_claim_said){.say = HF_SAYS_YES};
-    if (core->claims->state != HF_CLAIMS_READY)
+    if (!hf_claim_is_ready(core, file))
         return refused(HF_STAT_DENIED_GRACE_PERIOD);
     cf = hf_claim_file_get(core, file);
     if (!cf)
         return no_memory(core);
-    answer = find_ask(&cf->answers, kind, want, mode);
+    answer = find_answer(core, cf, &ask);
     if (answer)
         return said(core, cf, answer);
     if (kind == HF_CLAIM_RAISE && cf->held.n >= core->config.claim_ranges)
-        return not_mirrored(core, cf, kind, HF_CLAIM_UNMIRRORED);
-    if (!hf_list_linked(&cf->in_flight) && !find_ask(&cf->asks, kind, want, mode) &&
-        hf_asks_add(core, &cf->asks, &ask) < 0) {
+        return not_mirrored(core, cf, &ask, HF_CLAIM_UNMIRRORED);
+    if (add_next(core, cf, &ask) < 0) {
         hf_claim_file_due(core, cf); /* it may not be needed */
         return no_memory(core);
     }
     begin_round(core, cf);
     return (struct hf_claim_said){.say = HF_SAYS_WAIT};
+}
+
+void hf_claim_foresee(struct hf_core *core, struct hf_file *file, const struct hf_want *want,
+                      enum hf_claim_kind kind)
+{
+    struct hf_claim_file *cf = hf_claim_file_find(core, file);
+    struct hf_claim_ask ask = ask_of(want, kind);
+
+    if (!cf || !hf_claim_is_ready(core, file) || cf->held.n >= core->config.claim_ranges ||
+        hf_table_conflict(core, file, want) ||
+        hf_claim_covers(core, file, want->first, want->last, want->exclusive))
+        return;
+    (void)add_next(core, cf, &ask); /* without memory it is asked for when it is made again */
+    hf_claim_file_due(core, cf);
 }
 
 uint64_t hf_claim_round_of(const struct hf_core *core, const struct hf_file *file)
@@ -139,45 +193,106 @@ uint64_t hf_claim_park(struct hf_core *core, const struct hf_file *file)
 
 /* ---- what a release leaves, and what is missing ---- */
 
-static bool extends(const struct hf_claim_ask *ask, const struct hf_claim_ask *next)
+struct comparison {
+    uint32_t n_missing;  /* raises */
+    uint64_t before_gap; /* a gap goes from here ... */
+    uint64_t gap_end;    /* ... to here: nothing of it is held or wanted */
+};
+
+/* The last ask of the round, if `next` continues it: it ends where `next` begins, or both are
+ * releases and no byte between them is held or wanted. NULL: there is none. */
+static struct hf_claim_ask *last_release(const struct hf_claim_file *cf, const struct comparison *c,
+                                         const struct hf_claim_ask *next)
 {
-    return ask->kind == HF_CLAIM_SET && next->kind == HF_CLAIM_SET && ask->mode == next->mode &&
-           ask->last + 1 == next->first;
+    struct hf_claim_ask *last = cf->asks.n > 0 ? &cf->asks.at[cf->asks.n - 1] : NULL;
+
+    if (!last || last->kind != HF_CLAIM_SET || last->mode != next->mode)
+        return NULL;
+    if (last->last + 1 == next->first)
+        return last;
+    return next->mode == HF_CLAIM_NONE && c->before_gap == last->last &&
+                   c->gap_end + 1 == next->first && hf_list_empty(&cf->waits)
+               ? last
+               : NULL;
 }
 
-static int add_correction(struct hf_core *core, struct hf_asks *asks, uint32_t from,
-                          const struct hf_claim_ask *ask)
+/* The kernel is to hold less from now on: the bytes do not count as held any more, whatever it
+ * still does. HF_ENOMEM: nothing has changed. */
+static int lower(struct hf_core *core, struct hf_claim_file *cf, const struct comparison *c,
+                 const struct hf_claim_ask *ask)
 {
-    if (asks->n > from && extends(&asks->at[asks->n - 1], ask)) {
-        asks->at[asks->n - 1].last = ask->last;
+    struct hf_claim_ask *last = last_release(cf, c, ask);
+
+    if (hf_sum_n_lowered(&cf->held, ask->first, ask->last, ask->mode) > core->config.claim_ranges &&
+        hf_claim_file_has_locks(cf)) {
+        hf_claim_file_coarse(core, cf, ask->first, ask->last);
         return 0;
     }
-    return hf_asks_add(core, asks, ask);
+    if (hf_sum_reserve(&cf->held, core->alloc, 1) < 0 || (!last && reserve(core, &cf->asks, 1) < 0))
+        return HF_ENOMEM;
+    (void)hf_claim_file_set(core, cf, ask->first, ask->last, ask->mode);
+    if (last)
+        last->last = ask->last;
+    else
+        cf->asks.at[cf->asks.n++] = *ask;
+    return 0;
 }
 
-/* Compares the dirty bytes with what they ought to be; adds what is to be done. */
-static int compare(struct hf_core *core, const struct hf_claim_file *cf, struct hf_asks *asks)
+/* Something of a lock is missing in the kernel. */
+static int raise(struct hf_core *core, struct hf_claim_file *cf, struct comparison *c,
+                 const struct hf_claim_ask *ask)
 {
-    uint32_t from = asks->n;
-    uint64_t byte = cf->dirty_first;
+    if (cf->held.n + c->n_missing >= core->config.claim_ranges) {
+        core->counters.claims_refused[HF_CLAIM_UNMIRRORED]++;
+        return hf_claim_file_unmirrored(core, cf, ask->first, ask->last, ask->mode);
+    }
+    c->n_missing++;
+    return hf_asks_add(core, &cf->asks, ask);
+}
+
+/*
+ * Compares the dirty bytes with what they ought to be, and puts what is to be done into the round.
+ * HF_ENOMEM: what comes after the last byte that was compared stays dirty.
+ */
+static int compare(struct hf_core *core, struct hf_claim_file *cf)
+{
+    struct comparison c = {.before_gap = UINT64_MAX};
+    uint64_t byte = cf->dirty.first;
+    uint64_t last = cf->dirty.last;
 
     for (;;) {
-        uint64_t end, held_end;
-        enum hf_claim_mode wanted = hf_claim_wanted(cf, byte, cf->dirty_last, &end);
+        uint64_t end, held_end, refused_end;
+        enum hf_claim_mode wanted = hf_claim_wanted(cf, byte, last, &end);
         enum hf_claim_mode held = hf_sum_at(&cf->held, byte, &held_end);
-        bool raises = held < wanted;
-        struct hf_claim_ask ask = {.kind = raises ? HF_CLAIM_RAISE : HF_CLAIM_SET,
+        enum hf_claim_mode refused = hf_sum_at(&cf->unmirrored, byte, &refused_end);
+        struct hf_claim_ask ask = {.kind = held < wanted ? HF_CLAIM_RAISE : HF_CLAIM_SET,
                                    .first = byte,
                                    .mode = wanted,
                                    .corrects = true};
+        int rv = 0;
 
         ask.last = held_end < end ? held_end : end;
+        if (refused_end < ask.last)
+            ask.last = refused_end;
+        cf->dirty.first = byte;
         core->table->work++;
-        if (held != wanted && !(raises ? cf->unmirrored : core->claims->unknown) &&
-            add_correction(core, asks, from, &ask) < 0)
-            return HF_ENOMEM;
-        if (ask.last == cf->dirty_last)
+        if (refused > wanted) /* in a weaker mode it may be possible, or it is not needed */
+            rv = hf_claim_file_unmirrored(core, cf, byte, ask.last, HF_CLAIM_NONE);
+        if (rv == 0 && held > wanted && !core->claims->unknown)
+            rv = lower(core, cf, &c, &ask);
+        else if (rv == 0 && held < wanted && (refused == HF_CLAIM_NONE || refused > wanted))
+            rv = raise(core, cf, &c, &ask);
+        if (rv < 0)
+            return rv;
+        if (held == HF_CLAIM_NONE && wanted == HF_CLAIM_NONE) {
+            if (c.gap_end + 1 != byte || c.before_gap == UINT64_MAX)
+                c.before_gap = byte - 1;
+            c.gap_end = ask.last;
+        }
+        if (ask.last == last) {
+            cf->dirty.any = false;
             return 0;
+        }
         byte = ask.last + 1;
     }
 }
@@ -191,48 +306,12 @@ void hf_claim_file_lower_again(struct hf_core *core, struct hf_claim_file *cf)
     }
 }
 
-/* From now on the bytes do not count as held, whatever the kernel still does. */
-static int lower(struct hf_core *core, struct hf_claim_file *cf)
-{
-    if (hf_sum_reserve(&cf->held, core->alloc, cf->asks.n) < 0)
-        return HF_ENOMEM;
-    for (uint32_t i = 0; i < cf->asks.n; i++) {
-        const struct hf_claim_ask *ask = &cf->asks.at[i];
-        if (ask->kind == HF_CLAIM_SET)
-            (void)hf_claim_file_set(core, cf, ask->first, ask->last, ask->mode);
-    }
-    return 0;
-}
-
-/* Releases go before what was asked for: the round is put together anew. HF_ENOMEM: it stays as it
- * was, and the file dirty. */
-static int correct(struct hf_core *core, struct hf_claim_file *cf)
-{
-    struct hf_asks asked = cf->asks;
-    int rv;
-
-    cf->asks = (struct hf_asks){0};
-    rv = compare(core, cf, &cf->asks);
-    for (uint32_t i = 0; i < asked.n && rv == 0; i++)
-        rv = hf_asks_add(core, &cf->asks, &asked.at[i]);
-    if (rv == 0)
-        rv = lower(core, cf);
-    if (rv < 0) {
-        hf_free(core->alloc, cf->asks.at);
-        cf->asks = asked;
-        return rv;
-    }
-    hf_free(core->alloc, asked.at);
-    cf->dirty = false;
-    return 0;
-}
-
 /* ---- handing out ---- */
 
 /* A waiter is about to be served, and may get what was released: that passes without the kernel. */
 static bool is_being_served(const struct hf_core *core, const struct hf_claim_file *cf)
 {
-    return core->claims->state == HF_CLAIMS_READY && hf_list_linked(&cf->file->queue->woken);
+    return !cf->correcting && core->claims->serving && hf_list_linked(&cf->file->queue->woken);
 }
 
 static bool releases(const struct hf_claim_file *cf)
@@ -247,7 +326,6 @@ static bool releases(const struct hf_claim_file *cf)
 static void hand_out(struct hf_core *core, struct hf_claim_file *cf, hf_claim_sink sink, void *ctx)
 {
     begin_round(core, cf);
-    hf_list_remove(&cf->due);
     hf_list_add_tail(&core->claims->in_flight, &cf->in_flight);
     cf->base = core->claims->next_ask;
     cf->n_open = cf->asks.n;
@@ -261,45 +339,68 @@ static void hand_out(struct hf_core *core, struct hf_claim_file *cf, hf_claim_si
     }
 }
 
-static void flush_file(struct hf_core *core, struct hf_now now, struct hf_claim_file *cf,
-                       hf_claim_sink sink, void *ctx)
+/* What requests and waiters ask for comes after the releases. HF_ENOMEM. */
+static int take_next(struct hf_core *core, struct hf_claim_file *cf)
 {
-    bool waits = cf->dirty && is_being_served(core, cf);
-    bool failed;
+    if (cf->next.n == 0)
+        return 0;
+    if (reserve(core, &cf->asks, cf->next.n) < 0)
+        return HF_ENOMEM;
+    for (uint32_t i = 0; i < cf->next.n; i++)
+        cf->asks.at[cf->asks.n++] = cf->next.at[i];
+    cf->next.n = 0;
+    return 0;
+}
+
+static bool is_missing(const struct hf_claim_file *cf)
+{
+    for (uint32_t i = 0; i < cf->asks.n; i++) {
+        if (cf->asks.at[i].corrects && cf->asks.at[i].kind == HF_CLAIM_RAISE)
+            return true;
+    }
+    return cf->dirty.any || cf->later.any;
+}
+
+static void flush_file(struct hf_core *core, struct hf_claim_file *cf, hf_claim_sink sink,
+                       void *ctx)
+{
+    bool waits, failed;
 
     cf->answers.n = 0;
     if (hf_list_linked(&cf->in_flight))
         return; /* its results make it due again */
-    if (cf->later) {
-        hf_list_add_tail(&core->claims->later, &cf->due);
-        hf_retry_later(core, now);
-        return;
-    }
-    failed = cf->dirty && !waits && correct(core, cf) < 0; /* no memory: in the next turn */
-    if (waits || failed)
-        hf_claim_file_due(core, cf);
+    if (cf->held.n <= core->config.claim_ranges / 2 || !hf_claim_file_has_locks(cf))
+        hf_claim_file_refine(core, cf);
+    hf_list_remove(&cf->due);
+    waits = cf->dirty.any && is_being_served(core, cf);
+    failed = cf->dirty.any && !waits && compare(core, cf) < 0; /* no memory: in the next turn */
     if (waits || (!failed && !releases(cf)))
         hf_claim_file_released(cf);
-    cf->has_released = cf->has_released && cf->dirty;
+    cf->has_released = cf->has_released && cf->dirty.any;
+    failed |= take_next(core, cf) < 0;
+    if (waits || failed)
+        hf_claim_file_due(core, cf);
+    if (cf->correcting && !is_missing(cf))
+        hf_claim_file_correcting(core, cf, false);
     if (cf->asks.n > 0)
         hand_out(core, cf, sink, ctx);
     else
         hf_claim_file_settle(core, cf);
 }
 
-void hf_claims_flush(struct hf_core *core, struct hf_now now, hf_claim_sink sink, void *ctx)
+void hf_claims_flush(struct hf_core *core, hf_claim_sink sink, void *ctx)
 {
     struct hf_claim_file *cf;
     struct hf_list due;
 
-    if (core->claims->state == HF_CLAIMS_DOWN)
+    if (!core->claims->up)
         return;
     HF_ASSERT(hf_list_empty(&core->claims->decided));
     hf_list_init(&due);
     hf_list_splice_tail(&due, &core->claims->due);
     while ((cf = hf_list_first(&due, struct hf_claim_file, due)) != NULL) {
         hf_list_remove(&cf->due);
-        flush_file(core, now, cf, sink, ctx);
+        flush_file(core, cf, sink, ctx);
     }
     hf_claim_waits_flush(core, sink, ctx);
 }
@@ -324,23 +425,34 @@ static void decide(struct hf_core *core, struct hf_claim_file *cf)
     cf->round = 0;
 }
 
-static void end_ask(struct hf_core *core, struct hf_claim_file *cf, const struct hf_claim_ask *ask)
+/* What is missing, and cannot be had now. */
+static void try_later(struct hf_core *core, struct hf_now now, struct hf_claim_file *cf,
+                      const struct hf_claim_ask *ask)
+{
+    hf_stretch_add(&cf->later, ask->first, ask->last);
+    if (!hf_list_linked(&cf->later_link))
+        hf_list_add_tail(&core->claims->later, &cf->later_link);
+    hf_retry_later(core, now);
+}
+
+static void end_ask(struct hf_core *core, struct hf_now now, struct hf_claim_file *cf,
+                    const struct hf_claim_ask *ask)
 {
     if (ask->kind != HF_CLAIM_RAISE)
         return;
     if (ask->corrects && ask->outcome == HF_CLAIM_LATER) {
-        hf_claim_file_dirty(core, cf, ask->first, ask->last);
-        cf->later = true;
+        try_later(core, now, cf, ask);
     } else if (ask->corrects && ask->outcome > HF_CLAIM_LATER) {
         core->counters.claims_refused[ask->outcome]++;
-        hf_claim_file_unmirrored(core, cf, true);
+        if (hf_claim_file_unmirrored(core, cf, ask->first, ask->last, ask->mode) < 0)
+            try_later(core, now, cf, ask);
     } else if (ask->outcome == HF_CLAIM_DONE) {
         hf_claim_file_dirty(core, cf, ask->first, ask->last); /* if no request takes it */
     }
     hf_file_wake(core, cf->file, ask->first, ask->last);
 }
 
-static void end_round(struct hf_core *core, struct hf_claim_file *cf)
+static void end_round(struct hf_core *core, struct hf_now now, struct hf_claim_file *cf)
 {
     struct hf_asks done = cf->asks;
 
@@ -353,7 +465,10 @@ static void end_round(struct hf_core *core, struct hf_claim_file *cf)
         hf_claim_file_unreleased(core, cf, cf->dirty_seq);
     hf_claim_file_due(core, cf);
     for (uint32_t i = 0; i < done.n; i++)
-        end_ask(core, cf, &done.at[i]);
+        end_ask(core, now, cf, &done.at[i]);
+    if (cf->crowded)
+        hf_file_wake(core, cf->file, 0, UINT64_MAX);
+    cf->crowded = false;
     decide(core, cf);
 }
 
@@ -406,7 +521,7 @@ int hf_claims_result(struct hf_core *core, struct hf_now now, const struct hf_cl
         return rv;
     if (--cf->n_open > 0)
         return 0;
-    end_round(core, cf);
+    end_round(core, now, cf);
     *ended = cf;
     return 0;
 }
@@ -430,14 +545,18 @@ static bool lose_file(struct hf_map_node *node, void *ctx)
     struct hf_core *core = ctx;
 
     core->claims->n_ranges -= cf->held.n;
+    core->claims->n_coarse -= cf->coarse.any;
     cf->held.n = 0;
-    cf->asks.n = cf->answers.n = 0;
+    cf->next.n = cf->asks.n = cf->answers.n = 0;
     cf->n_open = 0;
-    cf->dirty = cf->has_released = cf->later = false;
-    hf_claim_file_unmirrored(core, cf, false);
+    cf->has_released = cf->crowded = false;
+    cf->dirty.any = cf->later.any = cf->coarse.any = false;
+    (void)hf_claim_file_unmirrored(core, cf, 0, UINT64_MAX, HF_CLAIM_NONE);
+    hf_claim_file_correcting(core, cf, false);
     hf_claim_file_released(cf);
     hf_list_remove(&cf->in_flight);
     hf_list_remove(&cf->due);
+    hf_list_remove(&cf->later_link);
     hf_claim_waits_lost(core, cf);
     decide(core, cf);
     hf_claim_file_settle(core, cf);
@@ -446,18 +565,22 @@ static bool lose_file(struct hf_map_node *node, void *ctx)
 
 void hf_claims_lost(struct hf_core *core)
 {
-    core->claims->state = HF_CLAIMS_DOWN;
+    core->claims->up = false;
     hf_map_each(&core->claims->files, lose_file, core);
 }
 
 int hf_claims_listed(struct hf_core *core, struct hf_bytes fh, uint64_t first, uint64_t last,
                      bool exclusive)
 {
-    struct hf_file *file = hf_file_get(core, fh);
-    struct hf_claim_file *cf = file ? hf_claim_file_get(core, file) : NULL;
+    struct hf_file *file;
+    struct hf_claim_file *cf;
     int rv = HF_ENOMEM;
 
-    HF_ASSERT(core->claims->state == HF_CLAIMS_DOWN);
+    HF_ASSERT(!core->claims->up);
+    if (core->claims->n_ranges > (uint64_t)core->config.limits.locks + core->config.limits.beyond)
+        return HF_ELIMIT; /* more than we can ever have asked for */
+    file = hf_file_get(core, fh);
+    cf = file ? hf_claim_file_get(core, file) : NULL;
     if (cf)
         rv = hf_claim_file_set(core, cf, first, last,
                                exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED);
@@ -468,42 +591,40 @@ int hf_claims_listed(struct hf_core *core, struct hf_bytes fh, uint64_t first, u
     return rv;
 }
 
-static bool begin_file(struct hf_map_node *node, void *ctx)
+static bool look_at(struct hf_map_node *node, void *ctx)
 {
     hf_claim_file_dirty(ctx, hf_container_of(node, struct hf_claim_file, node), 0, UINT64_MAX);
     return true;
 }
 
-void hf_claims_begin(struct hf_core *core, bool unknown)
+static bool begin_file(struct hf_map_node *node, void *ctx)
 {
-    HF_ASSERT(core->claims->state == HF_CLAIMS_DOWN);
-    core->claims->state = HF_CLAIMS_CORRECTING;
-    core->claims->unknown = unknown;
+    hf_claim_file_correcting(ctx, hf_container_of(node, struct hf_claim_file, node), true);
+    return look_at(node, ctx);
+}
+
+void hf_claims_begin(struct hf_core *core)
+{
+    HF_ASSERT(!core->claims->up);
+    core->claims->up = true;
     hf_map_each(&core->claims->files, begin_file, core);
 }
 
-void hf_claims_all_known(struct hf_core *core)
+void hf_claims_set_unknown(struct hf_core *core, bool unknown)
 {
-    if (core->claims->unknown && core->claims->state != HF_CLAIMS_DOWN)
-        hf_map_each(&core->claims->files, begin_file, core);
-    core->claims->unknown = false;
-}
-
-bool hf_claims_corrected(struct hf_core *core)
-{
-    struct hf_claims *claims = core->claims;
-
-    if (claims->state != HF_CLAIMS_CORRECTING || !hf_list_empty(&claims->due) ||
-        !hf_list_empty(&claims->in_flight) || !hf_list_empty(&claims->later))
-        return false;
-    claims->state = HF_CLAIMS_READY;
-    return true;
+    if (core->claims->unknown && !unknown && core->claims->up)
+        hf_map_each(&core->claims->files, look_at, core);
+    core->claims->unknown = unknown;
 }
 
 void hf_claims_retry(struct hf_core *core)
 {
-    hf_list_foreach (node, &core->claims->later)
-        hf_list_entry(node, struct hf_claim_file, due)->later = false;
-    hf_list_splice_tail(&core->claims->due, &core->claims->later);
+    struct hf_claim_file *cf;
+
+    while ((cf = hf_list_first(&core->claims->later, struct hf_claim_file, later_link)) != NULL) {
+        hf_list_remove(&cf->later_link);
+        cf->later.any = false;
+        hf_claim_file_dirty(core, cf, cf->later.first, cf->later.last);
+    }
     hf_list_splice_tail(&core->claims->waits, &core->claims->waits_later);
 }

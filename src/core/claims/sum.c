@@ -53,6 +53,15 @@ bool hf_sum_covers(const struct hf_sum *sum, uint64_t first, uint64_t last, enum
     }
 }
 
+uint32_t hf_sum_n_lowered(const struct hf_sum *sum, uint64_t first, uint64_t last,
+                          enum hf_claim_mode mode)
+{
+    const struct hf_span *span = &sum->at[find(sum, first)];
+    uint32_t rest = (span->first < first) + (span->last > last);
+
+    return sum->n + rest - (mode == HF_CLAIM_NONE);
+}
+
 static int reserve(struct hf_sum *sum, const struct hf_alloc *alloc, uint32_t more)
 {
     uint32_t room = sum->room ? sum->room : ROOM_FIRST;
@@ -72,7 +81,7 @@ static int reserve(struct hf_sum *sum, const struct hf_alloc *alloc, uint32_t mo
 
 int hf_sum_reserve(struct hf_sum *sum, const struct hf_alloc *alloc, uint32_t n)
 {
-    return reserve(sum, alloc, 3 * n); /* two borders and a span for each */
+    return reserve(sum, alloc, 3 * n); /* each range has two borders and a span */
 }
 
 /* Replaces spans i to j - 1 by `to` or, if it is empty, by nothing. There is room. */

@@ -28,6 +28,11 @@ enum hf_claim_mode hf_sum_at(const struct hf_sum *sum, uint64_t byte, uint64_t *
 bool hf_sum_covers(const struct hf_sum *sum, uint64_t first, uint64_t last,
                    enum hf_claim_mode mode);
 
+/* How many ranges there will be, at most, after hf_sum_set() of a part of one range to a weaker
+ * mode. */
+uint32_t hf_sum_n_lowered(const struct hf_sum *sum, uint64_t first, uint64_t last,
+                          enum hf_claim_mode mode);
+
 /* Makes room for n changes by hf_sum_set(), which cannot fail then. HF_ENOMEM. */
 int hf_sum_reserve(struct hf_sum *sum, const struct hf_alloc *alloc, uint32_t n);
 

@@ -15,7 +15,7 @@ static uint64_t hash_of(uint64_t id)
 }
 
 int hf_claim_wait_begin(struct hf_core *core, struct hf_file *file, const struct hf_want *want,
-                        struct hf_claim_wait **of)
+                        const struct hf_claim_holder *holder, struct hf_claim_wait **of)
 {
     struct hf_claim_file *cf = hf_claim_file_get(core, file);
     struct hf_claim_wait *wait = cf ? hf_slab_take(&core->claims->wait_slab) : NULL;
@@ -30,6 +30,9 @@ int hf_claim_wait_begin(struct hf_core *core, struct hf_file *file, const struct
         .last = want->last,
         .mode = want->exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED,
     };
+    wait->has_holder = holder != NULL;
+    if (holder)
+        wait->holder = *holder;
     hf_list_init(&wait->link);
     hf_list_add_tail(&cf->waits, &wait->in_file);
     hf_list_add_tail(&core->claims->waits, &wait->link);
@@ -116,7 +119,8 @@ int hf_claim_wait_result(struct hf_core *core, struct hf_now now,
             rv = hf_sum_reserve(&cf->held, core->alloc, cf->asks.n);
         if (rv == 0)
             hf_claim_file_lower_again(core, cf);
-        hf_claim_file_dirty(core, cf, wait->first, wait->last); /* if its waiter has gone */
+        /* Its waiter may have gone, and then nothing wants the bytes. */
+        hf_claim_file_dirty(core, cf, wait->first, wait->last);
     }
     hf_file_wake(core, cf->file, wait->first, wait->last);
     hf_claim_file_due(core, cf);

@@ -169,7 +169,9 @@ static void set_fields(struct hf_client *client, const struct hf_record_client *
 {
     client->protocol = r->protocol;
     client->m.state = r->state;
-    client->lives = (struct hf_lives){.now = 1, .oldest = 1, .states = {r->state}};
+    client->lives = hf_lives_load(r);
+    client->recorded = r->lives;
+    client->recorded_life = client->lives.now;
     client->m.transport = r->transport;
     client->m.local = hf_addr_host(&r->local);
     memcpy(client->m.priv, r->priv, HF_PRIV_SIZE);
@@ -307,6 +309,7 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
         .ttl_ms = client->ttl_ms,
         .registered_at_ms = client->registered_at_ms,
         .epoch = client->epoch,
+        .lives = client->recorded,
         .my_name = client->my_name,
         .prog = client->prog,
         .vers = client->vers,

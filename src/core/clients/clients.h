@@ -70,10 +70,16 @@ struct hf_client_mutable {
  *
  * A life begins with the first sign of it: a LOCK with a state number that is new (a hint, which
  * releases nothing), or the notice. A request is of the life that has its state number; without a
- * state number it is of the current life. Lives are not recorded: after a restart of ours, what is
- * loaded is of the first life, and what the client reclaims is of the life that reclaims it.
+ * state number it is of the current life.
+ *
+ * Lives outlive us: the client's record has them, and no grant leaves before it has the newest one.
+ * The record of a lock has no life. Ids grow, so its id tells the life in which it was taken, by
+ * the first id of each. A part that was split off a lock of a former life, or put back into one,
+ * has a later id, and counts for a later life after our restart; what no living
+ * client reclaims is released when grace ends, and what it does, with its next notice. Never does a
+ * lock count for an earlier life than its own. The record has one life again when those before have
+ * been released.
  */
-enum { HF_CLIENT_STATES = 4 };
 
 /* So many that forged LOCKs, each with another state number, do not use them up (SEC-04). */
 #define HF_LIFE_MAX (UINT32_MAX - 1)
@@ -81,7 +87,10 @@ enum { HF_CLIENT_STATES = 4 };
 struct hf_lives {
     uint32_t now;    /* from 1 on; stays at HF_LIFE_MAX, and a notice then releases all there is */
     uint32_t oldest; /* what it got in earlier lives is released, or being released */
-    int32_t states[HF_CLIENT_STATES]; /* of the current life and of those before; 0: unknown */
+
+    /* Of the current life and of those before: the state number, 0: unknown; and the first id. */
+    int32_t states[HF_CLIENT_LIVES];
+    uint64_t first_ids[HF_CLIENT_LIVES];
 };
 
 /* A decision that answers wait for; in recovery->decisions until it is taken out. */
@@ -101,7 +110,7 @@ struct hf_pending_release {
     struct hf_reflist owners; /* of the client, whose locks have not been looked at yet */
     uint32_t before_life;     /* locks and shares of earlier lives are released; 0: none */
     bool unclaimed;           /* so are all locks that the client has not reclaimed */
-    bool under_way;           /* not all of it has been released; else it only has to be durable */
+    bool in_progress;         /* not all of it has been released; else it only has to be durable */
     bool incomplete;          /* memory ran out on some: all owners are looked at once more */
     bool retry;               /* if it fails; else it was refused, and is over */
     bool crashed;             /* the client was found dead */
@@ -116,7 +125,7 @@ struct hf_pending_release {
 
 /* A crash notice whose truth the client's status monitor is asked for (recovery/verify.c). */
 struct hf_verification {
-    struct hf_outcall outcall; /* SM_STAT; while it is under way it holds a reference */
+    struct hf_outcall outcall; /* SM_STAT; while it is in flight it holds a reference */
     int32_t claimed;           /* the state in the notice */
     bool free_all;             /* the notice is a FREE_ALL, which records no state */
     uint32_t life;             /* that began when the notice came, or before */
@@ -124,7 +133,7 @@ struct hf_verification {
     uint64_t asked_ms;         /* the last question; 0: none yet */
     int32_t named;             /* the monitor's last answer, */
     uint64_t named_ms;         /* and when it came; 0: none yet */
-    bool releasing;            /* the notice was believed, and its release is under way */
+    bool releasing;            /* the notice was believed, and its release is in progress */
     uint64_t id;               /* of the last decision */
     struct hf_made_decision made;
 };
@@ -149,12 +158,15 @@ struct hf_client {
     struct hf_alias *aliases;
     unsigned n_addrs;
     int64_t registered_at_ms;
-    uint64_t epoch; /* of ours, when it registered, or was told of our restart (hf_client_told) */
+    uint64_t epoch; /* our epoch when it registered, or when it was told of our restart
+                       (hf_client_told) */
     uint64_t ttl_ms;
     uint32_t prog, vers, proc;
     struct hf_addr callback_host;
     struct hf_lives lives;
-    uint64_t seq; /* last batch that changed its record */
+    struct hf_record_lives recorded; /* as the record has them: lives may have more */
+    uint32_t recorded_life;          /* the newest life that the record has */
+    uint64_t seq;                    /* last batch that changed its record */
     uint32_t refs;
     uint32_t n_locks, n_unclaimed, n_waiters, n_shares;
     struct hf_reflist owners;
@@ -214,8 +226,8 @@ int hf_client_limit_nsm(struct hf_core *core, const struct hf_client *client);
 /* The clients of this address; NULL: none. */
 struct hf_host *hf_host_find(const struct hf_core *core, const struct hf_addr *addr);
 
-/* In a transaction; HF_ENOMEM: the caller aborts it. Registers the client unless it is registered;
- * unregisters it; changes its record. */
+/* In a transaction; HF_ENOMEM: the caller aborts it. Registers the client, unless its record is
+ * there and has its newest life; unregisters it; changes its record. */
 int hf_client_register(struct hf_txn *txn, struct hf_client *client);
 int hf_client_unregister(struct hf_txn *txn, struct hf_client *client);
 int hf_client_update(struct hf_txn *txn, struct hf_client *client,
@@ -249,10 +261,20 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
  * any more: what it got before the life that is returned is to be released. That life began with
  * the first LOCK that carried the state, or begins now (*began).
  */
-uint32_t hf_client_restarts(struct hf_client *client, int32_t state, bool free_all, bool *began);
+uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client, int32_t state,
+                            bool free_all, bool *began);
 
 /* That was a forged notice: no life of the client has the state that it claimed. */
-void hf_client_forget_state(struct hf_client *client, int32_t state);
+void hf_client_forget_state(struct hf_core *core, struct hf_now now, struct hf_client *client,
+                            int32_t state);
+
+/* The state number of its oldest life that is not over; 0: unknown. */
+int32_t hf_client_oldest_state(const struct hf_client *client);
+
+/* Lives as they are recorded, and back; and the life in which a recorded lock was taken. */
+struct hf_record_lives hf_lives_record(const struct hf_client *client);
+struct hf_lives hf_lives_load(const struct hf_record_client *record);
+uint32_t hf_client_life_of_id(const struct hf_client *client, uint64_t id);
 
 /* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);

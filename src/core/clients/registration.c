@@ -7,11 +7,14 @@
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
 
+/* The caller has saved what the record says so far, if there is one. */
 static int put_record(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_batch *batch = hf_durable_gathering(txn->core);
     struct hf_record_client record;
 
+    client->recorded = hf_lives_record(client);
+    client->recorded_life = client->lives.now;
     hf_client_record(client, &record);
     client->seq = batch->seq;
     return hf_batch_put_client(batch, &record);
@@ -41,6 +44,8 @@ void hf_client_set_registered(struct hf_core *core, struct hf_client *client, bo
 struct saved {
     struct hf_client *client; /* a reference */
     struct hf_client_mutable m;
+    struct hf_record_lives recorded;
+    uint32_t recorded_life;
     int64_t registered_at_ms;
     uint64_t epoch;
 };
@@ -59,6 +64,8 @@ static void revert_change(struct hf_core *core, const struct hf_undo *entry)
     if (!hf_durable_has(core, client->status_call.seq))
         hf_outcall_end(core, &client->status_call); /* it would tell of a restart that is undone */
     client->m = saved->m;
+    client->recorded = saved->recorded;
+    client->recorded_life = saved->recorded_life;
     client->registered_at_ms = saved->registered_at_ms;
     client->epoch = saved->epoch;
     forget_saved(core, saved);
@@ -121,7 +128,9 @@ static int save(struct hf_txn *txn, struct hf_client *client)
     saved = hf_malloc(core->alloc, sizeof(*saved));
     if (!saved)
         return HF_ENOMEM;
-    *saved = (struct saved){client, client->m, client->registered_at_ms, client->epoch};
+    *saved = (struct saved){
+        client,       client->m, client->recorded, client->recorded_life, client->registered_at_ms,
+        client->epoch};
     client->refs++;
     hf_undo_push(core, (struct hf_undo){&change_undo, .object = saved});
     return 0;
@@ -140,6 +149,8 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_core *core = txn->core;
 
+    if (client->registered && client->recorded_life != client->lives.now)
+        return save(txn, client) < 0 ? HF_ENOMEM : put_record(txn, client);
     if (client->registered) {
         if (!hf_durable_has(core, client->seq))
             txn->depends = true; /* no lock is durable before its client is */
@@ -217,8 +228,11 @@ int hf_client_learn_addr(struct hf_core *core, struct hf_now now, struct hf_clie
     if (client->n_addrs == HF_CLIENT_ADDRS_MAX)
         return HF_ELIMIT;
     hf_txn_begin(&txn, core, now, NULL);
-    if (hf_undo_reserve(core) < 0 || hf_client_add_alias(core, client, addr) < 0)
+    if (save(&txn, client) < 0 || hf_undo_reserve(core) < 0 ||
+        hf_client_add_alias(core, client, addr) < 0) {
+        hf_txn_abort(&txn);
         return HF_ENOMEM;
+    }
     client->refs++;
     hf_undo_push(core, (struct hf_undo){&alias_undo, .object = client->aliases});
     if (put_record(&txn, client) < 0) {
@@ -280,7 +294,7 @@ void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_ti
         hf_timer_arm(core, &client->linger, due_ms);
         return;
     }
-    client->idle_since_ms = now.mono_ms; /* from when on the next attempt is counted */
+    client->idle_since_ms = now.mono_ms; /* if this attempt fails, the pause begins anew */
     hf_txn_begin(&txn, core, now, NULL);
     if (hf_client_unregister(&txn, client) < 0) {
         hf_txn_abort(&txn);

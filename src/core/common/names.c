@@ -9,8 +9,9 @@ static uint8_t fold(uint8_t c)
 }
 
 /*
- * The same for eight bytes at once, because each request folds the name of its client. Adding to
- * the lower seven bits of a byte sets its highest bit if the byte is at least 'A', or beyond 'Z'.
+ * Folds eight bytes at once, because each request folds the name of its client. Adding a constant
+ * to the lower seven bits of a byte sets its highest bit if the byte is at least 'A'; another
+ * constant, if it is beyond 'Z'.
  */
 static void fold_eight(const uint8_t *in, uint8_t *out)
 {

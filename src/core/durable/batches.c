@@ -57,12 +57,20 @@ size_t hf_durable_n_undo(const struct hf_core *core)
     return core->durable->undos[0].n + core->durable->undos[1].n;
 }
 
+/* A repeat, too, waits until the kernel has released what the first request gave back. */
+static bool is_unreleased(const struct hf_core *core, uint64_t seq)
+{
+    const struct hf_durable *durable = core->durable;
+
+    return durable->released && seq <= durable->seq && seq > durable->released(core);
+}
+
 uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq)
 {
     if (seq < core->durable->epoch_seq)
         seq = core->durable->epoch_seq; /* NSM-06: nothing leaves before the epoch is durable */
     if (hf_durable_has(core, seq))
-        return 0;
+        return is_unreleased(core, seq) ? seq : 0;
     if (seq == hf_durable_gathering(core)->seq)
         core->durable->wanted = true; /* else the batch this answer waits for is never taken */
     return seq;

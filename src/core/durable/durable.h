@@ -31,6 +31,7 @@
 #define HF_CORE_DURABLE_DURABLE_H
 
 #include "core/config.h"
+#include "core/ending.h"
 #include "core/record.h"
 
 struct hf_core;
@@ -69,8 +70,10 @@ struct hf_durable {
     uint64_t seq;        /* the newest durable batch */
     uint64_t failed_seq; /* the newest batch that was undone; 0: none */
     uint64_t
-        epoch_seq;     /* the batch with the server's record: nothing leaves before it is durable */
-    bool server_dirty; /* the server's record must go into the next batch taken */
+        epoch_seq; /* the batch with the server's record: nothing leaves before it is durable */
+    /* With coherence: the newest batch whose releases the kernel has made (claim.h). NULL: all. */
+    uint64_t (*released)(const struct hf_core *core);
+    bool server_dirty;     /* the server's record must go into the next batch taken */
     bool server_in_flight; /* ... and is in the one being committed */
 };
 
@@ -120,6 +123,7 @@ struct hf_txn {
     struct hf_now now;
     uint64_t *object_seq; /* where the changed object keeps the seq of its last change; or NULL */
     bool depends;         /* on something not durable besides the object */
+    enum hf_end end;      /* of the locks that it takes out */
     size_t undo_n;        /* the undo log and the batch as they were when it began */
     size_t batch_end;
     uint32_t n_ops;

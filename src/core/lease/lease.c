@@ -80,7 +80,7 @@ enum hf_lease_state hf_lease_state(const struct hf_lease *lease, uint64_t now)
 
 /*
  * STANDBY: the moment from which the row may be taken. The time is counted from the answer to the
- * first poll of the series: the renewal that made the beat we saw was sent before that.
+ * first poll of the series: the renewal that made the heartbeat we saw was sent before that.
  */
 static uint64_t take_at(const struct hf_lease *lease)
 {
@@ -103,7 +103,7 @@ static bool may_take(const struct hf_lease *lease, uint64_t now)
 
 enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now)
 {
-    if (lease->under_way != HF_LEASE_NOTHING || lease->state == HF_LEASE_LOST)
+    if (lease->in_flight != HF_LEASE_NOTHING || lease->state == HF_LEASE_LOST)
         return HF_LEASE_NOTHING;
     if (lease->state == HF_LEASE_STANDBY && may_take(lease, now))
         return HF_LEASE_TAKE;
@@ -112,7 +112,7 @@ enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now)
     if (lease->state == HF_LEASE_LEAVING && lease->silent)
         return HF_LEASE_RELEASE;
     if (lease->state == HF_LEASE_ALARM && !lease->is_told)
-        return HF_LEASE_STOP;
+        return HF_LEASE_RAISE_ALARM;
     if (lease->state == HF_LEASE_ALARM && lease->is_accepted)
         return HF_LEASE_CLEAR;
     return hf_lease_may_commit(lease, now) ? HF_LEASE_RENEW : HF_LEASE_POLL;
@@ -129,7 +129,7 @@ uint64_t hf_lease_deadline(const struct hf_lease *lease, uint64_t now)
 
     if (lease->state == HF_LEASE_ACTIVE && now < lease->valid_until)
         at = lease->valid_until;
-    if (lease->under_way != HF_LEASE_NOTHING || lease->state == HF_LEASE_LOST)
+    if (lease->in_flight != HF_LEASE_NOTHING || lease->state == HF_LEASE_LOST)
         return at;
     at = earlier(at, lease->next_at);
     if (lease->state == HF_LEASE_STANDBY && !is_held(lease, now))
@@ -142,12 +142,12 @@ struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_actio
 {
     struct hf_lease_order order = {.action = action, .nonce = lease->nonce};
 
-    HF_ASSERT(lease->under_way == HF_LEASE_NOTHING && action != HF_LEASE_NOTHING);
+    HF_ASSERT(lease->in_flight == HF_LEASE_NOTHING && action != HF_LEASE_NOTHING);
     HF_ASSERT(action != HF_LEASE_COMMIT || hf_lease_is_owner(lease));
-    lease->under_way = action;
+    lease->in_flight = action;
     lease->sent_at = now;
     order.epoch = action == HF_LEASE_TAKE ? lease->seen.epoch : lease->epoch;
-    order.beat = action == HF_LEASE_TAKE ? lease->seen.beat : lease->known.beat;
+    order.heartbeat = lease->known.heartbeat; /* of a standby: that of its last poll */
     order.new_epoch = lease->top_epoch + 1;
     return order;
 }
@@ -160,7 +160,7 @@ static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *r
 {
     const struct hf_lease_row *known = &lease->known;
 
-    return row->epoch < known->epoch || row->beat < known->beat ||
+    return row->epoch < known->epoch || row->heartbeat < known->heartbeat ||
            (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce);
 }
 
@@ -210,8 +210,8 @@ static void alarm_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     }
 }
 
-/* The row is ours since a transaction that was sent at sent_at; 0: that is not known to be durable.
- */
+/* The row is ours, but that is not known to be durable yet: nothing is valid before a renewal,
+ * which is due at once, has been acknowledged. */
 static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
     if (!is_held(lease, now))
@@ -225,12 +225,10 @@ static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t
     lease->next_at = now;
 }
 
-static void renewed(struct hf_lease *lease, uint64_t now)
+static void renewed(struct hf_lease *lease)
 {
     lease->valid_until = lease->sent_at + lease->config.lease_ms;
-    lease->next_at = lease->sent_at + lease->config.renew_ms;
-    if (now >= lease->valid_until)
-        lease->next_at = now; /* too late to count; the next one will not be */
+    lease->next_at = lease->sent_at + lease->config.renew_ms; /* at once, if it came too late */
 }
 
 /* In STANDBY: a take of this term that was in doubt. */
@@ -241,7 +239,7 @@ static bool is_ours(const struct hf_lease *lease, const struct hf_lease_row *row
 
 static bool is_same(const struct hf_lease_row *a, const struct hf_lease_row *b)
 {
-    return a->epoch == b->epoch && a->nonce == b->nonce && a->beat == b->beat;
+    return a->epoch == b->epoch && a->nonce == b->nonce && a->heartbeat == b->heartbeat;
 }
 
 static bool is_next_of_series(const struct hf_lease *lease, uint64_t now)
@@ -295,7 +293,7 @@ static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
         return;
     if (result == HF_LEASE_DONE) {
         own(lease, row, now);
-        renewed(lease, now);
+        renewed(lease);
     }
 }
 
@@ -314,22 +312,22 @@ static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     if (row->epoch != lease->epoch || !is_ours(lease, row)) {
         end_term(lease, HF_LEASE_LOST);
     } else if (result != HF_LEASE_DONE || action == HF_LEASE_POLL) {
-        lease->next_at = now; /* a commit that expected another beat, or a poll: renew */
+        lease->next_at = now; /* a commit that expected another heartbeat, or a poll: renew */
     } else if (action == HF_LEASE_RELEASE) {
         end_term(lease, HF_LEASE_LOST);
         lease->held_at = now;
     } else {
-        renewed(lease, now);
+        renewed(lease);
     }
 }
 
 void hf_lease_end(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                   const struct hf_lease_row *row)
 {
-    enum hf_lease_action action = lease->under_way;
+    enum hf_lease_action action = lease->in_flight;
 
     HF_ASSERT(action != HF_LEASE_NOTHING && (row != NULL) == (result != HF_LEASE_FAILED));
-    lease->under_way = HF_LEASE_NOTHING;
+    lease->in_flight = HF_LEASE_NOTHING;
     if (row && row->epoch > lease->top_epoch)
         lease->top_epoch = row->epoch;
     if (lease->state == HF_LEASE_ALARM)

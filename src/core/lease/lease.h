@@ -4,7 +4,7 @@
  * A pure state machine beside the core: it exists before a core is loaded and outlives it. Time is
  * an argument, in milliseconds of the node's own CLOCK_BOOTTIME; clocks of two nodes are never
  * compared. The driver (src/daemon; in tests the cluster simulator) asks what to do next, does it,
- * and reports how it ended. One transaction is under way at a time:
+ * and reports how it ended. One transaction is in flight at a time:
  *
  *     action = hf_lease_next(&lease, now);
  *     if (action != HF_LEASE_NOTHING) {
@@ -16,26 +16,24 @@
  *     arm a timer for hf_lease_deadline(&lease, now);
  *
  * A commit of records is a transaction like the others: the driver begins HF_LEASE_COMMIT when it
- * has a batch and nothing is under way. Each commit that succeeds is also a renewal.
+ * has a batch and nothing is in flight. Each commit that succeeds is also a renewal.
  *
  * States, as hf_lease_state() tells them:
  *
  *   STANDBY    polls. It takes the service if the row is released, or after `polls` polls in a row
  *              that were each answered in time, and that over take_ms showed the same epoch, nonce
- *              and beat. A poll that failed, was late or came long after the one before starts the
- *              count anew. So a stalled database causes no takeover, and neither do a pause of this
- *              node or a jump of its clock.
- *   ACTIVE     owns the service and may answer, until valid_until: lease_ms after the moment before
- *              the last successful transaction was *sent*.
- *   SUSPENDED  owns the service as far as it knows, but its lease ran out. It is silent and renews.
- *              A renewal that succeeds makes it ACTIVE again, with the memory it has: epoch and
- *              nonce were still its own, so no other process took the service. When several
- *              renewals in a row got no answer, it polls until it hears the database again:
- *              renewals that arrive although their answers are lost would keep others from taking
- *              the service. A take that was in doubt begins here too: the row was read with our
- *              nonce in it, and only a renewal tells from when on the lease counts.
- *   LEAVING    steps down: silent, still renewing, until the driver says that the addresses are
- *              gone and nothing is left to commit (hf_lease_silent()); then it releases the row.
+ *              and heartbeat. A poll that failed, was late or came long after the one before starts
+ * the count anew. So a stalled database causes no takeover, and neither do a pause of this node or
+ * a jump of its clock. ACTIVE     owns the service and may answer, until valid_until: lease_ms
+ * after the moment before the last successful transaction was *sent*. SUSPENDED  owns the service
+ * as far as it knows, but its lease ran out. It is silent and renews. A renewal that succeeds makes
+ * it ACTIVE again, with the memory it has: epoch and nonce were still its own, so no other process
+ * took the service. When several renewals in a row got no answer, it polls until it hears the
+ * database again: renewals that arrive although their answers are lost would keep others from
+ * taking the service. A take that was in doubt begins here too: the row was read with our nonce in
+ * it, and only a renewal tells from when on the lease counts. LEAVING    steps down: silent, still
+ * renewing, until the driver says that the addresses are gone and nothing is left to commit
+ * (hf_lease_silent()); then it releases the row.
  *
  *   HELD       polls but does not take: the service was released here (hf_lease_step_down()), or
  *              an outside manager said so.
@@ -62,7 +60,7 @@ struct hf_lease_config {
     uint32_t lease_ms; /* how long a renewal permits to answer, counted from before it was sent */
     uint32_t renew_ms; /* pause between two renewals */
     uint32_t poll_ms;  /* pause between two polls; also the longest a poll may take to count */
-    uint32_t take_ms;  /* how long a standby must see no new beat */
+    uint32_t take_ms;  /* how long a standby must see no new heartbeat */
     uint32_t polls;    /* and over how many polls */
     uint32_t move_ms;  /* after a planned move that no other node follows: take it back */
 };
@@ -98,9 +96,9 @@ struct hf_lease {
     uint64_t held_at; /* when the row was released */
     bool silent;      /* LEAVING: nothing answers any more */
 
-    enum hf_lease_action under_way;
+    enum hf_lease_action in_flight;
     uint32_t failures; /* of an owner's transactions, one after the other */
-    uint64_t sent_at;  /* of what is under way */
+    uint64_t sent_at;  /* when the transaction in flight, or the last one, was handed out */
     uint64_t next_at;  /* the next poll or renewal, not before this moment */
 
     uint64_t epoch; /* ours; 0 as long as we own nothing */
@@ -129,7 +127,7 @@ void hf_lease_init(struct hf_lease *lease, const struct hf_lease_config *config,
 /* Begins another term after LOST, when addresses, connections and the core of the last are gone. */
 void hf_lease_reset(struct hf_lease *lease, uint64_t nonce, uint64_t now);
 
-/* What to do now; HF_LEASE_NOTHING while a transaction is under way. */
+/* What to do now; HF_LEASE_NOTHING while a transaction is in flight. */
 enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now);
 
 /* The moment at which hf_lease_next() or hf_lease_state() may answer otherwise; UINT64_MAX: none.

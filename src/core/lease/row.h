@@ -12,20 +12,21 @@
  *            owner could have renewed; and the row it read is on the synchronous standby, because
  *            that row is older than the commit of the poll. A standby on a database whose commits
  *            stall, or on a former primary, therefore cannot take the service.
- *   TAKE     if epoch and beat are those of the order: epoch = order.new_epoch,
- *            nonce = order.nonce, beat = beat + 1, released = false
- *   RENEW    if epoch and nonce are those of the order, beat >= order.beat, and the row is not
- *            released: beat = beat + 1
- *   COMMIT   a batch of records: as RENEW, if beat is exactly the one this session saw last. A
- *            session that is new, or that has a transaction in doubt, renews first to learn the
- *            beat. So a batch that is still on its way from a lost connection cannot be applied
- *            after a later one of the same owner.
+ *   TAKE     if epoch and heartbeat are those of the order: epoch = order.new_epoch,
+ *            nonce = order.nonce, heartbeat = heartbeat + 1, released = false
+ *   RENEW    if epoch and nonce are those of the order, heartbeat >= order.heartbeat, and the row
+ *            is not released: heartbeat = heartbeat + 1
+ *   COMMIT   a batch of records: as RENEW, if heartbeat is exactly the one this session saw last.
+ *            A session that is new, or that has a transaction in doubt, renews first to learn the
+ *            heartbeat. So a batch that is still on its way from a lost connection cannot be
+ *            applied after a later one of the same owner.
  *   RELEASE  as RENEW, also if the row is released already: released = true
- *   STOP     alarm = true, beat = beat + 1, whatever the row is. From then on TAKE, RENEW, COMMIT
- *            and RELEASE are refused: a process has noticed that the database went back in time,
- *            and another one that knows nothing of it must not grant locks on it.
+ *   RAISE_ALARM
+ *            alarm = true, heartbeat = heartbeat + 1, whatever the row is. From then on TAKE,
+ *            RENEW, COMMIT and RELEASE are refused: a process has noticed that the database went
+ *            back in time, and another one that knows nothing of it must not grant locks on it.
  *   CLEAR    if alarm: alarm = false, released = true, epoch = order.new_epoch, nonce = 0,
- *            beat = beat + 1
+ *            heartbeat = heartbeat + 1
  *
  * All but POLL lock the row before they look, and read it back for the caller whether they changed
  * it or not.
@@ -39,9 +40,9 @@
 struct hf_lease_row {
     uint64_t epoch; /* grows by at least one with each take; 0: no process ever took the service */
     uint64_t nonce; /* of the term that took it */
-    uint64_t beat;  /* grows by one with each transaction that changes the row */
-    bool released;  /* the owner gave the service up and is silent: it can be taken at once */
-    bool alarm;     /* the database went back in time, and no operator has accepted that yet */
+    uint64_t heartbeat; /* grows by one with each transaction that changes the row */
+    bool released;      /* the owner gave the service up and is silent: it can be taken at once */
+    bool alarm;         /* the database went back in time, and no operator has accepted that yet */
 };
 
 enum hf_lease_action {
@@ -51,14 +52,14 @@ enum hf_lease_action {
     HF_LEASE_RENEW,
     HF_LEASE_COMMIT,
     HF_LEASE_RELEASE,
-    HF_LEASE_STOP,
+    HF_LEASE_RAISE_ALARM,
     HF_LEASE_CLEAR,
 };
 
 struct hf_lease_order {
     enum hf_lease_action action;
     uint64_t epoch;     /* that the row must have */
-    uint64_t beat;      /* TAKE: that the row must have; RENEW, RELEASE: the smallest it may have */
+    uint64_t heartbeat; /* TAKE: that the row must have; RENEW, RELEASE: the smallest it may have */
     uint64_t nonce;     /* TAKE: that the row gets; RENEW, COMMIT, RELEASE: that it must have */
     uint64_t new_epoch; /* TAKE, CLEAR: that the row gets */
 };

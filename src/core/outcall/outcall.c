@@ -125,7 +125,7 @@ static void unlink_fresh(struct hf_core *core, struct hf_outcall *outcall)
     hf_list_remove(&outcall->link);
 }
 
-/* Leaves whatever state the outcall is in. The result of an attempt under way will be ignored. */
+/* Leaves whatever state the outcall is in. The result of an attempt in flight will be ignored. */
 static void leave_state(struct hf_core *core, struct hf_outcall *outcall)
 {
     if (outcall->state == HF_OUTCALL_RUNNING) {
@@ -221,7 +221,7 @@ static struct hf_outcall *next_ready(struct hf_core *core, struct hf_now now,
 }
 
 static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                  struct hf_call *out)
+                  struct hf_outcall_attempt *out)
 {
     hf_list_remove(&outcall->link);
     outcall->state = HF_OUTCALL_RUNNING;
@@ -233,7 +233,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     outcall->attempt_turn = core->outcalls->turn;
     if (outcall->ops->queue != HF_OUTCALL_GRANTS)
         link_fresh(core, outcall);
-    *out = (struct hf_call){
+    *out = (struct hf_outcall_attempt){
         .id = hf_outcall_cookie(core, outcall),
         .attempt = outcall->begun,
         .timeout_ms = core->config.call_timeout_ms,
@@ -241,7 +241,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     outcall->ops->start(core, now, outcall, out);
 }
 
-bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *out)
+bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_outcall_attempt *out)
 {
     for (unsigned queue = 0; queue < HF_OUTCALL_QUEUES; queue++) {
         struct hf_outcall *outcall = next_ready(core, now, (enum hf_outcall_queue)queue);
@@ -255,14 +255,14 @@ bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *ou
 }
 
 void hf_outcall_attempt_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                             enum hf_call_outcome outcome, int error)
+                             enum hf_outcall_outcome outcome, int error)
 {
-    outcall->tried = outcome != HF_CALL_UNTRIED;
-    if (outcome >= HF_CALL_FAILED) {
+    outcall->tried = outcome != HF_OUTCALL_UNTRIED;
+    if (outcome >= HF_OUTCALL_FAILED) {
         outcall->error = error;
         outcall->attempts -= !outcall->tried;
-        outcall->arrived += outcome == HF_CALL_REPEATED ? 2 : outcome == HF_CALL_FAILED;
-        outcome = HF_CALL_FAILED;
+        outcall->arrived += outcome == HF_OUTCALL_REPEATED ? 2 : outcome == HF_OUTCALL_FAILED;
+        outcome = HF_OUTCALL_FAILED;
     }
     outcall->ops->done(core, now, outcall, outcome);
 }

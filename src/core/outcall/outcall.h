@@ -24,8 +24,8 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "core/call.h"
 #include "core/common/timer.h"
+#include "core/outcall.h"
 
 struct hf_outcall;
 
@@ -49,11 +49,11 @@ struct hf_outcall_ops {
     /* An attempt starts: count it and fill in the call. id, attempt and timeout_ms are set, and may
      * be changed. */
     void (*start)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                  struct hf_call *out);
+                  struct hf_outcall_attempt *out);
 
-    /* The attempt ended (each failure is HF_CALL_FAILED here): end the outcall or pause it. */
+    /* The attempt ended (each failure is HF_OUTCALL_FAILED here): end the outcall or pause it. */
     void (*done)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                 enum hf_call_outcome outcome);
+                 enum hf_outcall_outcome outcome);
 
     /* The timer that start() armed has fired before the attempt ended. NULL if start() arms none.
      */
@@ -63,7 +63,7 @@ struct hf_outcall_ops {
 enum hf_outcall_state {
     HF_OUTCALL_IDLE,
     HF_OUTCALL_READY,
-    HF_OUTCALL_RUNNING, /* an attempt is under way */
+    HF_OUTCALL_RUNNING, /* an attempt is in flight */
     HF_OUTCALL_PAUSED,  /* until its timer fires */
 };
 
@@ -104,26 +104,26 @@ uint32_t hf_outcalls_running(const struct hf_core *core);
 
 void hf_outcall_init(struct hf_outcall *outcall);
 
-/* Begins anew if it is under way already. */
+/* Begins anew if it is in flight already. */
 void hf_outcall_begin(struct hf_core *core, struct hf_outcall *outcall,
                       const struct hf_outcall_ops *ops, uint64_t seq);
 void hf_outcall_end(struct hf_core *core, struct hf_outcall *outcall);
 void hf_outcall_pause(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                       uint64_t until_ms);
 
-/* After the attempt under way, if there is one, only one more is made. */
+/* After the attempt in flight, if there is one, only one more is made. */
 void hf_outcall_cut_short(const struct hf_core *core, struct hf_outcall *outcall);
 
 /* Its id as other rooms, and the cookies of callbacks, name it: not to be guessed from another's.
  */
 uint64_t hf_outcall_cookie(const struct hf_core *core, const struct hf_outcall *outcall);
 
-/* The outcall that is under way with this cookie, or NULL. */
+/* The outcall that is in flight with this cookie, or NULL. */
 struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t cookie);
 
 /* The next attempt that may start now; false: none. */
-bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_call *out);
+bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_outcall_attempt *out);
 void hf_outcall_attempt_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                             enum hf_call_outcome outcome, int error);
+                             enum hf_outcall_outcome outcome, int error);
 
 #endif

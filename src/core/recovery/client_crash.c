@@ -8,6 +8,7 @@
  * When memory runs out or a commit fails, a FREE_ALL or an operator is refused, and asks again,
  * unless its release is made in slices. That is retried, as is that of a crashed client.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -15,11 +16,13 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, uint64_t *seq)
+int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, enum hf_end end,
+                    uint64_t *seq)
 {
     struct hf_txn txn;
 
     hf_txn_begin(&txn, core, now, &hf_lock_file(lock)->seq);
+    txn.end = end;
     if (hf_table_drop(&txn, lock) < 0) {
         hf_txn_abort(&txn);
         return HF_ENOMEM;
@@ -31,7 +34,8 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
 }
 
 /* Releases the waiters of earlier lives, which are not durable; returns how many. */
-static int64_t release_waiters(struct hf_core *core, struct hf_client *client, uint32_t life)
+static int64_t release_waiters(struct hf_core *core, struct hf_client *client, uint32_t life,
+                               enum hf_end end)
 {
     int64_t n = 0;
 
@@ -40,21 +44,22 @@ static int64_t release_waiters(struct hf_core *core, struct hf_client *client, u
         core->table->work++;
         if (waiter->life >= life)
             continue;
-        hf_waiter_remove(core, waiter);
+        hf_waiter_end(core, waiter, end);
         n++;
     }
     return n;
 }
 
 /* Requests of earlier lives that come from now on count as requests of this one. */
-static void leave_behind(struct hf_client *client, uint32_t life)
+static void leave_behind(struct hf_core *core, struct hf_client *client, uint32_t life)
 {
+    hf_claims_departed(core, &client->addr); /* those that wait for the kernel end with it */
     if (life > client->lives.oldest && life <= HF_LIFE_MAX)
         client->lives.oldest = life;
 }
 
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 uint32_t life, struct hf_awaited *wait)
+                                 uint32_t life, struct hf_ticket *wait)
 {
     struct hf_release release = {
         .before_life = life, .log = true, .event = HF_EVENT_CLIENT_RELEASED};
@@ -62,8 +67,8 @@ int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct
     int64_t all, n;
 
     client->refs++;
-    leave_behind(client, life);
-    release.n = release_waiters(core, client, life);
+    leave_behind(core, client, life);
+    release.n = release_waiters(core, client, life, HF_END_RELEASED);
     all = release.n + client->n_locks + client->n_shares;
     hf_client_bar_reclaim(core, client);
     n = hf_pending_release_add(core, now, client, &release, wait);
@@ -72,12 +77,12 @@ int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct
 }
 
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                              struct hf_awaited *wait)
+                              struct hf_ticket *wait)
 {
     bool began;
 
-    return hf_client_release_before(core, now, client, hf_client_restarts(client, 0, true, &began),
-                                    wait);
+    return hf_client_release_before(core, now, client,
+                                    hf_client_restarts(core, client, 0, true, &began), wait);
 }
 
 static void count_crash(struct hf_core *core)
@@ -87,7 +92,7 @@ static void count_crash(struct hf_core *core)
 }
 
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                      int32_t state, uint32_t life, struct hf_awaited *wait)
+                      int32_t state, uint32_t life, struct hf_ticket *wait)
 {
     struct hf_release release = {.before_life = life,
                                  .state = state,
@@ -98,8 +103,8 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
     int64_t rv;
 
     client->refs++;
-    leave_behind(client, life);
-    (void)release_waiters(core, client, life);
+    leave_behind(core, client, life);
+    (void)release_waiters(core, client, life, HF_END_CRASHED);
     hf_client_bar_reclaim(core, client);
     count_crash(core);
     rv = hf_pending_release_add(core, now, client, &release, wait);

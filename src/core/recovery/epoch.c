@@ -4,6 +4,7 @@
  * every registered host; and a grace period if there is something to reclaim. Its record must be
  * durable before any answer or call leaves.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -44,6 +45,8 @@ static void begin(struct hf_core *core, struct hf_now now, enum hf_start_number 
     if (!core->config.durable_locks || core->recovery->locks_unknown)
         let_clients_reclaim(core);
     hf_grace_begin(core, now);
+    hf_claims_set_unknown(core, core->recovery->grace.active &&
+                                    (!core->config.durable_locks || core->recovery->locks_unknown));
     hf_notice_begin_all(core); /* the linger time of a client begins with the end of its notice */
 }
 
@@ -85,7 +88,7 @@ static void forget_volatile(struct hf_core *core, struct hf_now now, struct hf_c
 
     client->refs++;
     hf_list_foreach_safe (node, &client->waiters)
-        hf_waiter_remove(core, hf_list_entry(node, struct hf_waiter, in_client));
+        hf_waiter_end(core, hf_list_entry(node, struct hf_waiter, in_client), HF_END_RESTART);
     hf_list_foreach_safe (node, &client->shares)
         hf_share_drop(core, hf_list_entry(node, struct hf_share, in_client));
     for (lock = hf_client_next_lock(core, client, NULL); lock; lock = next) {
@@ -93,7 +96,7 @@ static void forget_volatile(struct hf_core *core, struct hf_now now, struct hf_c
         if (lock->durable)
             hf_lock_set_unclaimed(core, lock, true);
         else
-            hf_lock_release(core, now, lock, &seq);
+            hf_lock_release(core, now, lock, HF_END_RESTART, &seq);
     }
     hf_client_unref(core, client);
 }

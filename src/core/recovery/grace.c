@@ -6,6 +6,9 @@
  *
  * Where clients may hold locks that are not recorded (start.c), a new lock could conflict with one
  * that is yet to be reclaimed, so grace is strict.
+ *
+ * A hold (GRC-04) is not a grace period of ours but that of a neighbour (Ganesha, nfsd, Samba)
+ * whose clients reclaim after its restart: new locks and waiters wait, nothing else changes.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -33,10 +36,32 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
                  (int64_t)core->clients->n_unclaimed, 0);
 }
 
+/*
+ * Reclaims that the kernel cannot be asked about are left unanswered (COH-13), and grace must not
+ * end before their clients were heard. While the keeper is away it goes on, and once that is back
+ * clients have the whole period again. A file that cannot be opened yet (a lease is being broken)
+ * gets one more period, and no more: it may stay closed.
+ */
+void hf_grace_ran_out(struct hf_core *core, struct hf_now now)
+{
+    struct hf_grace *grace = &core->recovery->grace;
+    bool away = core->config.coherent && !core->claims->up;
+    bool closed = core->config.coherent && core->claims->n_correcting > 0;
+
+    if (!away && !grace->unheard && !(closed && !grace->prolonged)) {
+        (void)hf_grace_end(core, now);
+        return;
+    }
+    grace->prolonged |= !away;
+    grace->unheard = away;
+    grace->end_ms = now.mono_ms + core->config.grace_ms;
+}
+
 bool hf_grace_is_strict(const struct hf_core *core)
 {
-    return core->recovery->grace.active &&
-           (core->config.grace_mode == HF_GRACE_STRICT || core->recovery->locks_unknown);
+    return core->recovery->hold_end_ms > 0 ||
+           (core->recovery->grace.active &&
+            (core->config.grace_mode == HF_GRACE_STRICT || core->recovery->locks_unknown));
 }
 
 /* The last client whose release began, with a reference; NULL: there is nothing to release. */
@@ -74,19 +99,18 @@ static void forget_unknown_locks(struct hf_core *core)
     hf_durable_write_server(core);
 }
 
-struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now)
+struct hf_ticket hf_grace_end(struct hf_core *core, struct hf_now now)
 {
     struct hf_grace *grace = &core->recovery->grace;
     int64_t n = core->config.durable_locks ? (int64_t)core->clients->n_unclaimed : 0;
-    struct hf_awaited wait = {0};
+    struct hf_ticket wait = {0};
     struct hf_client *last;
 
     if (!grace->active)
         return wait;
     grace->active = false;
     forget_unknown_locks(core);
-    if (core->config.coherent)
-        hf_claims_all_known(core);
+    hf_claims_set_unknown(core, false);
     last = release_unclaimed(core, now);
     hf_event_add(core, HF_EVENT_GRACE_ENDED, (int64_t)grace->reclaimed, n, 0);
     if (last) {

@@ -3,6 +3,7 @@
  * unclaimed, from the first moment (GRC-02). Records come from a disk, so each is checked.
  */
 #include "core/clients/clients.h"
+#include "core/common/event.h"
 #include "core/core.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -86,6 +87,23 @@ static int load_client(struct hf_core *core, struct hf_bytes bytes)
     return 0;
 }
 
+/*
+ * Two handles that counted as two files when the locks were recorded are one file now (COH-05), and
+ * both locks cannot be held. The one that is loaded first stays; the other is lost.
+ */
+static int lose_merged(struct hf_core *core, struct hf_client *client,
+                       const struct hf_record_lock *record)
+{
+    struct hf_event *event;
+
+    core->counters.locks_lost[HF_LOSS_UNRECLAIMED]++;
+    core->counters.clients_lost[HF_LOSS_UNRECLAIMED]++;
+    event = hf_client_event(core, HF_EVENT_CLIENT_UNRECLAIMED, client, client->m.state, 1, 0);
+    if (event)
+        hf_event_set_file(event, record->fh);
+    return hf_batch_delete(&core->recovery->obsolete, HF_RECORD_LOCK, record->id);
+}
+
 static int hold(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                 const struct hf_record_lock *record)
 {
@@ -94,6 +112,8 @@ static int hold(struct hf_core *core, struct hf_file *file, struct hf_owner *own
 
     if (!other)
         other = hf_table_own(core, file, owner, record->first, record->last, NULL);
+    if (other && !hf_bytes_equal(record->fh, hf_file_fh(file)))
+        return lose_merged(core, owner->client, record);
     if (other)
         return refuse(core, HF_EEXIST, HF_RECORD_LOCK, record->id, HF_RECORD_LOCK, other->id);
     return hf_lock_load(core, file, owner, record);

@@ -18,12 +18,12 @@ enum { PAUSE_MAX_MS = 120000 };
 
 /* SM_NOTIFY, to the host itself. */
 static void fill_notify(const struct hf_core *core, const struct hf_client *client,
-                        struct hf_call *out)
+                        struct hf_outcall_attempt *out)
 {
     struct hf_record_client record;
 
     hf_client_record(client, &record);
-    out->kind = HF_CALL_NOTIFY;
+    out->kind = HF_OUTCALL_NOTIFY;
     if (client->protocol == HF_PROTOCOL_NSM)
         out->from = (struct hf_addr){
             0}; /* not the address that its local monitor used, which is mostly loopback */
@@ -39,9 +39,10 @@ static void fill_notify(const struct hf_core *core, const struct hf_client *clie
 }
 
 /* Only ever to the address the registration came from (CVE-1999-0493). */
-static void fill_status(const struct hf_client *client, int32_t state, struct hf_call *out)
+static void fill_status(const struct hf_client *client, int32_t state,
+                        struct hf_outcall_attempt *out)
 {
-    out->kind = HF_CALL_STATUS;
+    out->kind = HF_OUTCALL_STATUS;
     out->host = client->my_name;
     out->to[0] = client->callback_host;
     out->n_to = 1;
@@ -53,7 +54,8 @@ static void fill_status(const struct hf_client *client, int32_t state, struct hf
     memcpy(out->priv, client->m.priv, HF_PRIV_SIZE);
 }
 
-static void fill_common(struct hf_core *core, const struct hf_client *client, struct hf_call *out)
+static void fill_common(struct hf_core *core, const struct hf_client *client,
+                        struct hf_outcall_attempt *out)
 {
     core->counters.notices_started++;
     out->client_id = client->id;
@@ -122,7 +124,7 @@ static void expire(struct hf_core *core, struct hf_now now, struct hf_client *cl
 /* --- of our restart --- */
 
 static void notice_start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                         struct hf_call *out)
+                         struct hf_outcall_attempt *out)
 {
     const struct hf_client *client = hf_container_of(outcall, struct hf_client, notice);
 
@@ -162,11 +164,11 @@ static void set_status(struct hf_client *client, const struct hf_outcall *outcal
 
 /* A notice of either kind was delivered, or an attempt failed. */
 static void call_done(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                      struct hf_outcall *outcall, enum hf_call_outcome outcome)
+                      struct hf_outcall *outcall, enum hf_outcall_outcome outcome)
 {
     bool is_ours = outcall == &client->notice;
 
-    if (outcome != HF_CALL_FAILED) {
+    if (outcome != HF_OUTCALL_FAILED) {
         core->counters.notices_delivered++;
         client->confirmed = true;
         set_status(client, outcall, HF_NOTICE_DELIVERED);
@@ -190,7 +192,7 @@ static void call_done(struct hf_core *core, struct hf_now now, struct hf_client 
 }
 
 static void notice_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                        enum hf_call_outcome outcome)
+                        enum hf_outcall_outcome outcome)
 {
     call_done(core, now, hf_container_of(outcall, struct hf_client, notice), outcall, outcome);
 }
@@ -201,7 +203,7 @@ static const struct hf_outcall_ops notice_ops = {HF_OUTCALL_NOTICES, notice_star
 /* --- of the restart of a monitored host --- */
 
 static void status_start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                         struct hf_call *out)
+                         struct hf_outcall_attempt *out)
 {
     const struct hf_client *client = hf_container_of(outcall, struct hf_client, status_call);
 
@@ -211,7 +213,7 @@ static void status_start(struct hf_core *core, struct hf_now now, struct hf_outc
 }
 
 static void status_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                        enum hf_call_outcome outcome)
+                        enum hf_outcall_outcome outcome)
 {
     call_done(core, now, hf_container_of(outcall, struct hf_client, status_call), outcall, outcome);
 }

@@ -18,7 +18,7 @@ static void lose(struct hf_core *core, struct hf_now now, struct hf_lock *lock)
     uint64_t seq = 0;
 
     client->refs++;
-    if (hf_lock_release(core, now, lock, &seq) < 0) {
+    if (hf_lock_release(core, now, lock, HF_END_OUTSIDE, &seq) < 0) {
         hf_claim_missing(core, lock); /* memory ran out: the next refusal takes it */
         hf_client_unref(core, client);
         return;

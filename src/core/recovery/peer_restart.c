@@ -8,6 +8,7 @@
  * long and their short name; the second finds the state number recorded already and changes
  * nothing.
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/event.h"
 #include "core/common/names.h"
@@ -59,7 +60,7 @@ static void restarted(struct hf_core *core, struct hf_now now, struct hf_client 
                       struct notice *notice)
 {
     bool began;
-    uint32_t life = hf_client_restarts(client, notice->state, false, &began);
+    uint32_t life = hf_client_restarts(core, client, notice->state, false, &began);
 
     if (hf_client_crashed(core, now, client, notice->state, life, &notice->answer.wait) < 0) {
         notice->answer.busy = true;
@@ -81,8 +82,9 @@ static void consider(struct hf_core *core, struct hf_now now, struct hf_client *
         notice->answer.wait.seq = hf_seq_later(notice->answer.wait.seq, client->seq);
         return;
     }
-    if (hf_pending_release_is_under_way(client) && client->pending_release.state == notice->state) {
-        hf_pending_release_wait(core, client, &notice->answer.wait); /* likewise */
+    if (hf_pending_release_is_in_progress(client) &&
+        client->pending_release.state == notice->state) {
+        hf_pending_release_wait(core, client, &notice->answer.wait); /* waits for the release */
         return;
     }
     if (!notice->proven && client->protocol == HF_PROTOCOL_NLM)
@@ -169,6 +171,7 @@ struct hf_notice_answer hf_peer_notified(struct hf_core *core, struct hf_now now
 
     if (!is_valid(core, mon_name, state))
         return notice.answer;
+    hf_claims_departed(core, from); /* also of a client whose first request waits */
     restart_by_address(core, now, from, &notice);
     if (notice.known == 0)
         log_stranger(core, from, &notice);

@@ -41,6 +41,14 @@ static void restart(struct hf_client *client)
 
 /* ---- one slice ---- */
 
+/* Why the client loses this lock, where several reasons came together. */
+static enum hf_end end_of(const struct hf_pending_release *r, const struct hf_lock *lock)
+{
+    if (r->unclaimed && lock->unclaimed)
+        return r->crashed ? HF_END_UNREACHABLE : HF_END_UNRECLAIMED;
+    return r->crashed ? HF_END_CRASHED : HF_END_RELEASED;
+}
+
 /* A failure on one lock does not stop the rest (CRS-01). */
 static void release_owner(struct hf_core *core, struct hf_now now, struct hf_client *client,
                           struct hf_owner *owner)
@@ -55,7 +63,7 @@ static void release_owner(struct hf_core *core, struct hf_now now, struct hf_cli
         next = hf_owner_next_lock(core, owner, lock);
         if (!hf_lock_is_releasing(lock))
             continue;
-        if (hf_lock_release(core, now, lock, &r->seq) < 0) {
+        if (hf_lock_release(core, now, lock, end_of(r, lock), &r->seq) < 0) {
             r->incomplete = true;
             continue;
         }
@@ -128,9 +136,20 @@ static int set_state(struct hf_core *core, struct hf_now now, struct hf_client *
     return 0;
 }
 
+/* A FREE_ALL or an operator names no state. If lives were to be told apart, the newest is the only
+ * one that has something now. */
+static int32_t state_after(const struct hf_client *client)
+{
+    if (client->pending_release.state != 0)
+        return client->pending_release.state;
+    return client->pending_release.before_life >= client->lives.now && client->recorded.n > 0
+               ? client->lives.states[0]
+               : 0;
+}
+
 static void forget(struct hf_core *core, struct hf_client *client)
 {
-    client->pending_release.under_way = false;
+    client->pending_release.in_progress = false;
     hf_reflist_splice_tail(&client->owners, &client->pending_release.owners);
     hf_list_remove(&client->pending_release.link);
     hf_client_unref(core, client);
@@ -158,7 +177,7 @@ static bool finish(struct hf_core *core, struct hf_now now, struct hf_client *cl
 {
     struct hf_pending_release *r = &client->pending_release;
 
-    if (set_state(core, now, client, r->state, &r->seq) < 0)
+    if (set_state(core, now, client, state_after(client), &r->seq) < 0)
         r->incomplete = true;
     if (r->incomplete) {
         r->incomplete = false;
@@ -168,7 +187,7 @@ static bool finish(struct hf_core *core, struct hf_now now, struct hf_client *cl
     if (r->log)
         hf_client_event(core, r->event, client, client->m.state, r->n, 0);
     r->log = false;
-    r->under_way = false;
+    r->in_progress = false;
     decide(core, client);
     hf_client_idle(core, now, client);
     hf_list_remove(&r->link);
@@ -205,7 +224,7 @@ void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
         r->event = release->event;
         r->n = release->n;
     }
-    r->under_way = true;
+    r->in_progress = true;
     r->incomplete = false;
     r->unclaimed |= release->unclaimed;
     r->retry |= release->retry;
@@ -219,24 +238,23 @@ void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
     hf_list_add_tail(&core->recovery->releasing, &r->link);
 }
 
-void hf_pending_release_wait(struct hf_core *core, struct hf_client *client,
-                             struct hf_awaited *wait)
+void hf_pending_release_wait(struct hf_core *core, struct hf_client *client, struct hf_ticket *wait)
 {
     struct hf_pending_release *r = &client->pending_release;
 
     wait->seq = hf_seq_later(wait->seq, r->seq);
-    if (!hf_pending_release_is_under_way(client))
+    if (!hf_pending_release_is_in_progress(client))
         return;
     if (r->decision_id == 0)
         r->decision_id = hf_core_new_id(core);
     wait->decision = r->decision_id;
 }
 
-bool hf_pending_release_is_under_way(const struct hf_client *client)
+bool hf_pending_release_is_in_progress(const struct hf_client *client)
 {
     const struct hf_pending_release *r = &client->pending_release;
 
-    return r->under_way;
+    return r->in_progress;
 }
 
 bool hf_pending_release_is_for(const struct hf_client *client, int32_t state)
@@ -255,7 +273,7 @@ static bool can_finish(const struct hf_client *client)
 }
 
 int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                               const struct hf_release *release, struct hf_awaited *wait)
+                               const struct hf_release *release, struct hf_ticket *wait)
 {
     struct hf_pending_release *r = &client->pending_release;
     uint64_t work_end = core->table->work + core->config.budgets.release;
@@ -269,7 +287,7 @@ int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct h
         stall(core, now);
     note_slice(core);
     n = r->n;
-    if (r->under_way && !r->retry) {
+    if (r->in_progress && !r->retry) {
         forget(core, client);
         n = HF_ENOMEM;
     }
@@ -316,7 +334,7 @@ void hf_pending_release_commit_failed(struct hf_core *core)
     struct hf_recovery *recovery = core->recovery;
 
     hf_list_foreach (node, &recovery->released)
-        hf_list_entry(node, struct hf_client, pending_release.link)->pending_release.under_way =
+        hf_list_entry(node, struct hf_client, pending_release.link)->pending_release.in_progress =
             true;
     hf_list_splice_tail(&recovery->releasing, &recovery->released);
     hf_list_foreach (node, &recovery->releasing) {

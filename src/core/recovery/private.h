@@ -20,7 +20,7 @@ void hf_status_call_begin(struct hf_core *core, struct hf_client *client, uint64
  * its record says so. HF_ENOMEM: an SM_MON client, and its notice must be repeated, because it
  * leads to a callback as well as to the record. (The release of an NLM client is retried.) */
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                      int32_t state, uint32_t life, struct hf_awaited *wait);
+                      int32_t state, uint32_t life, struct hf_ticket *wait);
 
 /* The client cannot be told of our restart: what it has not reclaimed is released (NOT-03). */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client);
@@ -41,23 +41,24 @@ struct hf_release {
 };
 
 /*
- * Begins the release, or extends the one that is under way, and makes its first slice. Returns how
- * many locks and shares were released now; HF_ENOMEM: the caller is refused.
+ * Begins the release, or extends the one that is in progress, and makes its first slice. Returns
+ * how many locks and shares were released now; HF_ENOMEM: the caller is refused.
  */
 int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                               const struct hf_release *release, struct hf_awaited *wait);
+                               const struct hf_release *release, struct hf_ticket *wait);
 
-/* The same in steps, for many clients: begins it without a slice; what an answer waits for. */
+/* hf_pending_release_add() in two steps, for many clients: begins the release without a slice; and
+ * tells what an answer waits for. */
 void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
                               const struct hf_release *release);
 void hf_pending_release_wait(struct hf_core *core, struct hf_client *client,
-                             struct hf_awaited *wait);
+                             struct hf_ticket *wait);
 
-/* Makes one slice of the releases that are under way, oldest first. */
+/* Makes one slice of the releases that are in progress, oldest first. */
 void hf_pending_release_go_on(struct hf_core *core, struct hf_now now);
 
 /* The client still has something that it is to lose. */
-bool hf_pending_release_is_under_way(const struct hf_client *client);
+bool hf_pending_release_is_in_progress(const struct hf_client *client);
 
 /* Ends those that are durable now; a commit failed, so none of the others is; goes on with them. */
 void hf_pending_release_committed(struct hf_core *core);

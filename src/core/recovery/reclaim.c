@@ -26,7 +26,7 @@ static bool may_have(const struct hf_core *core, const struct hf_file *file,
     return want->owner->client->may_reclaim && !hf_table_conflict(core, file, want);
 }
 
-/* Each lock in the range is reclaimed whole and in its mode, so no record changes. */
+/* Each lock in the range is reclaimed whole, in its mode and by its life: no record changes. */
 static bool as_recorded(const struct hf_core *core, const struct hf_file *file,
                         const struct hf_want *want)
 {
@@ -34,7 +34,7 @@ static bool as_recorded(const struct hf_core *core, const struct hf_file *file,
 
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
         if (lock->exclusive != want->exclusive || lock->node.first < want->first ||
-            lock->node.last > want->last)
+            lock->node.last > want->last || lock->life < want->life)
             return false;
     }
     return hf_table_covers(core, file, want, true);
@@ -46,10 +46,23 @@ static int claim(struct hf_txn *txn, const struct hf_file *file, const struct hf
     struct hf_lock *lock = NULL;
 
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
-        if (lock->unclaimed && hf_lock_claim(txn, lock, want->life) < 0)
+        if (lock->unclaimed && hf_lock_claim(txn, lock) < 0)
             return HF_ENOMEM;
     }
     return 0;
+}
+
+/* What the owner has of the range is recorded, if a lock of this client would be. */
+static bool is_recorded(const struct hf_core *core, const struct hf_file *file,
+                        const struct hf_want *want)
+{
+    struct hf_lock *lock = NULL;
+
+    while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
+        if (lock->durable < want->durable)
+            return false;
+    }
+    return true;
 }
 
 /* All of the range was granted after the restart: the reclaim changes nothing. */
@@ -62,7 +75,7 @@ static bool is_newer(const struct hf_core *core, const struct hf_file *file,
         if (lock->unclaimed)
             return false;
     }
-    return hf_table_covers(core, file, want, false);
+    return hf_table_covers(core, file, want, false) && is_recorded(core, file, want);
 }
 
 static int take_part(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
@@ -150,7 +163,8 @@ static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct
     return 0;
 }
 
-/* The kernel holds what is reclaimed; for a recorded lock it does already. False: the answer. */
+/* The kernel holds what is reclaimed; for a recorded lock it does already. False: the answer. While
+ * the kernel cannot be asked there is none: a Linux client gives up a reclaim that is refused. */
 static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_want *want,
                     struct hf_answer *answer)
 {
@@ -165,20 +179,35 @@ static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_
         return false;
     case HF_SAYS_HELD:
         core->counters.outside_conflicts++;
-        *answer = (struct hf_answer){HF_STAT_DENIED, file->seq};
+        *answer = (struct hf_answer){HF_STAT_DENIED, .seq = file->seq};
         return false;
     default:
-        *answer = (struct hf_answer){said.stat};
+        *answer = (struct hf_answer){said.stat, said.stat == HF_STAT_DENIED_GRACE_PERIOD};
         return false;
     }
 }
 
-static struct hf_answer outside_grace(const struct hf_core *core, const struct hf_file *file,
+/* The owner holds it by NM_LOCK, and the client counts on it over a restart from now on. */
+static struct hf_answer record(struct hf_core *core, struct hf_now now, struct hf_file *file,
+                               const struct hf_want *want)
+{
+    struct hf_txn txn;
+
+    hf_txn_begin_giving(&txn, core, now, &file->seq);
+    if (hf_client_register(&txn, want->owner->client) < 0 || hf_table_add(&txn, file, want) < 0) {
+        hf_txn_abort(&txn);
+        return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
+    }
+    return (struct hf_answer){HF_STAT_GRANTED, .seq = hf_txn_commit(&txn)};
+}
+
+static struct hf_answer outside_grace(struct hf_core *core, struct hf_now now, struct hf_file *file,
                                       const struct hf_want *want)
 {
     if (hf_table_covers(core, file, want, false))
-        return (struct hf_answer){HF_STAT_GRANTED, file->seq};
-    return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq};
+        return is_recorded(core, file, want) ? (struct hf_answer){HF_STAT_GRANTED, .seq = file->seq}
+                                             : record(core, now, file, want);
+    return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, .seq = file->seq};
 }
 
 static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
@@ -188,9 +217,9 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
     struct hf_txn txn;
 
     if (!core->recovery->grace.active)
-        return outside_grace(core, file, want);
+        return outside_grace(core, now, file, want);
     if (!may_have(core, file, want))
-        return (struct hf_answer){HF_STAT_DENIED, file->seq};
+        return (struct hf_answer){HF_STAT_DENIED, .seq = file->seq};
     if (core->config.coherent && !claimed(core, file, want, &answer))
         return answer;
     /* A recorded lock is held and counted already. */
@@ -202,7 +231,7 @@ static struct hf_answer reclaim(struct hf_core *core, struct hf_now now, struct 
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     want->owner->client->reclaimed = true;
-    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_GRANTED, .seq = hf_txn_commit(&txn)};
 }
 
 struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
@@ -211,11 +240,11 @@ struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_f
     struct hf_answer answer = reclaim(core, now, file, want);
 
     if (answer.stat != HF_STAT_GRANTED) {
-        core->counters.reclaims_denied += answer.claim == 0;
+        core->counters.reclaims_denied += answer.claim == 0 && !answer.silent;
         return answer;
     }
     core->counters.reclaims_granted++;
-    /* A callback under way may now tell of the wrong mode, so it ends; the client repeats its LOCK.
+    /* A callback in flight may now tell of the wrong mode, so it ends; the client repeats its LOCK.
      */
     hf_waiter_confirm_range(core, want->owner, file, want->first, want->last, false);
     return answer;

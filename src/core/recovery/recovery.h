@@ -22,6 +22,7 @@ struct hf_grace {
     bool active;
     uint64_t end_ms;
     bool unheard;         /* it ran out while reclaims were left unanswered for lack of a keeper */
+    bool prolonged;       /* ... or because a file could not be opened */
     uint64_t reclaimed;   /* locks, each once */
     uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
 };
@@ -35,8 +36,9 @@ struct hf_start {
 
 struct hf_recovery {
     struct hf_grace grace;
+    uint64_t hold_end_ms;     /* the operator holds new locks back until then; 0: no (GRC-04) */
     struct hf_list releasing; /* clients that lose what they have: not all is released yet */
-    struct hf_list released;  /* likewise, but it only has to become durable */
+    struct hf_list released;  /* clients whose release is made, and only has to become durable */
     uint64_t slice_seq;       /* the batch with the last slice of a release; 0: none */
     bool release_stalled;     /* until the retry */
     struct hf_list decisions; /* hf_made_decision, not taken out yet */
@@ -68,16 +70,18 @@ int32_t hf_epoch_state(const struct hf_core *core);
 int hf_epoch_start(struct hf_core *core, struct hf_now now);
 void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now);
 
-/* Grace is active and every new lock is refused. */
+/* Every new lock is refused: grace is active and strict, or the operator holds new locks back. */
 bool hf_grace_is_strict(const struct hf_core *core);
-struct hf_awaited hf_grace_end(struct hf_core *core, struct hf_now now);
-void hf_grace_review(struct hf_core *core, struct hf_now now); /* ends it if nothing is left */
+struct hf_ticket hf_grace_end(struct hf_core *core, struct hf_now now);
+void hf_grace_ran_out(struct hf_core *core, struct hf_now now); /* its time is over */
+void hf_grace_review(struct hf_core *core, struct hf_now now);  /* ends it if nothing is left */
 
 struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
                             const struct hf_want *want);
 
 /* Releases one lock, whole, with its GRANTED callback. 1, or HF_ENOMEM. */
-int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, uint64_t *seq);
+int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, enum hf_end end,
+                    uint64_t *seq);
 
 /* A round of the file has ended: locks that the kernel ought to hold, and refused, are lost. */
 struct hf_claim_file;
@@ -85,11 +89,11 @@ void hf_locks_lost_outside(struct hf_core *core, struct hf_now now, const struct
 
 /* Releases all the client has. How many locks, shares and waiters; HF_ENOMEM: not all. */
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                              struct hf_awaited *wait);
+                              struct hf_ticket *wait);
 
 /* Releases what the client got in lives before this one (clients.h); counts as release_all does. */
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                                 uint32_t life, struct hf_awaited *wait);
+                                 uint32_t life, struct hf_ticket *wait);
 
 /* Releases of much are made in slices (pending_release.c): the next one is to be made now. */
 bool hf_pending_release_is_due(const struct hf_core *core);
@@ -101,7 +105,7 @@ void hf_recovery_go_on(struct hf_core *core, struct hf_now now);
 /* What the answer to a crash notice waits for. */
 struct hf_notice_answer {
     bool busy; /* not decided, and no memory of it is kept: the peer must repeat it */
-    struct hf_awaited wait;
+    struct hf_ticket wait;
 };
 
 /* The restart of another host, from its SM_NOTIFY or from the local status monitor (NSM-05).
@@ -114,7 +118,7 @@ struct hf_notice_answer hf_peer_restarted(struct hf_core *core, struct hf_now no
 
 /*
  * Begins to verify that the client has restarted and has this state now (SEC-04), or joins the
- * verification that is under way. PENDING: what the notice asks for is done, or not, when the
+ * verification that is in flight. PENDING: what the notice asks for is done, or not, when the
  * decision is made. BUSY: another claim is being verified. BELIEVED: the caller acts at once.
  */
 enum hf_verify_result { HF_VERIFY_BELIEVED, HF_VERIFY_PENDING, HF_VERIFY_BUSY };

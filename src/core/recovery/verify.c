@@ -31,12 +31,12 @@ static struct hf_client *client_of(struct hf_outcall *outcall)
 }
 
 static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                  struct hf_call *out)
+                  struct hf_outcall_attempt *out)
 {
     struct hf_client *client = client_of(outcall);
 
     client->verification.asked_ms = now.mono_ms;
-    out->kind = HF_CALL_STAT;
+    out->kind = HF_OUTCALL_STAT;
     out->client_id = client->id;
     out->host = client->name;
     out->to[0] = client->addr;
@@ -52,7 +52,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
 
 /* The client has restarted, as the notice says. */
 static void believe(struct hf_core *core, struct hf_now now, struct hf_client *client,
-                    struct hf_awaited *wait)
+                    struct hf_ticket *wait)
 {
     const struct hf_verification *v = &client->verification;
 
@@ -67,14 +67,14 @@ static void believe(struct hf_core *core, struct hf_now now, struct hf_client *c
 static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client, bool believed)
 {
     struct hf_verification *v = &client->verification;
-    struct hf_awaited wait = {0};
+    struct hf_ticket wait = {0};
 
     v->id = hf_outcall_cookie(core, &v->outcall);
     hf_outcall_end(core, &v->outcall);
     if (believed)
         believe(core, now, client, &wait);
     else if (v->began)
-        hf_client_forget_state(client, v->claimed);
+        hf_client_forget_state(core, now, client, v->claimed);
     if (wait.decision != 0)
         v->releasing = true;
     else
@@ -90,7 +90,7 @@ void hf_verify_released(struct hf_core *core, struct hf_client *client, uint64_t
 /* The client cannot be asked. If no question left this host, that says nothing about the client; if
  * it counted, a flood that uses up our files would make forged notices believed. */
 static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                 enum hf_call_outcome outcome)
+                 enum hf_outcall_outcome outcome)
 {
     (void)outcome;
     if (!outcall->tried)
@@ -151,7 +151,7 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
     client->refs++;
     v->claimed = state;
     v->free_all = free_all;
-    v->life = hf_client_restarts(client, state, free_all, &v->began);
+    v->life = hf_client_restarts(core, client, state, free_all, &v->began);
     hf_outcall_begin(core, &v->outcall, &verify_ops, 0);
     if (v->asked_ms != 0)
         hf_outcall_pause(core, now, &v->outcall, v->asked_ms + PAUSE_MS);

@@ -7,13 +7,13 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-bool hf_core_next_call(struct hf_core *core, struct hf_now now, struct hf_call *out)
+bool hf_core_next_outcall(struct hf_core *core, struct hf_now now, struct hf_outcall_attempt *out)
 {
     return hf_outcall_next(core, now, out);
 }
 
-void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
-                       enum hf_call_outcome outcome, int error)
+void hf_core_outcall_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                          enum hf_outcall_outcome outcome, int error)
 {
     struct hf_outcall *outcall = hf_outcall_find(core, call_id);
 

@@ -3,7 +3,7 @@
  * may stand for a shared request as well. If it is cancelled, that request is made again when its
  * client polls.) Without such a waiter the answer is GRANTED as well, unless the owner holds the
  * lock already: then it is DENIED, from which the client learns that it owns the lock
- * (docs/PROTOCOL-NOTES.md, "Other clients").
+ * (docs/internals/PROTOCOL-NOTES.md, "Other clients").
  */
 #include "core/internal.h"
 #include "core/requests/requests.h"
@@ -17,12 +17,12 @@ static struct hf_answer take_back(struct hf_core *core, struct hf_now now,
 
     (void)now;
     if (waiter && waiter->exclusive == want->exclusive) {
-        hf_waiter_remove(core, waiter);
+        hf_waiter_end(core, waiter, HF_END_CANCELLED);
         return (struct hf_answer){HF_STAT_GRANTED};
     }
     if (hf_table_covers(core, s->file, want, false))
-        return (struct hf_answer){HF_STAT_DENIED, s->file->seq};
-    return (struct hf_answer){HF_STAT_GRANTED, s->file->seq};
+        return (struct hf_answer){HF_STAT_DENIED, .seq = s->file->seq};
+    return (struct hf_answer){HF_STAT_GRANTED, .seq = s->file->seq};
 }
 
 struct hf_answer hf_core_cancel(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,

@@ -9,16 +9,14 @@
 #include "core/requests/requests.h"
 #include "core/wait/wait.h"
 
-/* All that ought to be held is: locks can be granted. */
-static void review(struct hf_core *core)
-{
-    if (hf_claims_corrected(core))
-        hf_waiters_wake_all(core);
-}
-
 bool hf_core_claims_ready(const struct hf_core *core)
 {
-    return !core->config.coherent || core->claims->state == HF_CLAIMS_READY;
+    return !core->config.coherent || hf_claims_are_ready(core);
+}
+
+uint64_t hf_core_asked(const struct hf_core *core)
+{
+    return core->claims->next_ask;
 }
 
 void hf_core_claims_lost(struct hf_core *core, struct hf_now now)
@@ -35,9 +33,8 @@ int hf_core_claims_listed(struct hf_core *core, struct hf_bytes fh, uint64_t fir
 
 void hf_core_claims_begin(struct hf_core *core, struct hf_now now)
 {
-    hf_claims_begin(core, core->recovery->grace.active &&
-                              (core->recovery->locks_unknown || !core->config.durable_locks));
-    review(core);
+    hf_claims_begin(core);
+    hf_waiters_wake_all(core);
     hf_turn_end(core, now);
 }
 
@@ -57,8 +54,8 @@ int hf_core_claim_done(struct hf_core *core, struct hf_now now,
 
 void hf_core_claims_flush(struct hf_core *core, struct hf_now now, hf_claim_sink sink, void *ctx)
 {
-    hf_claims_flush(core, now, sink, ctx);
-    review(core);
+    core->claims->serving = !hf_grace_is_strict(core);
+    hf_claims_flush(core, sink, ctx);
     if (!hf_list_empty(&core->claims->due))
         hf_retry_later(core, now);
     hf_turn_end(core, now);

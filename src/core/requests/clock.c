@@ -20,6 +20,8 @@ uint64_t hf_core_deadline(const struct hf_core *core)
         return 0; /* at once */
     if (hf_pending_release_is_due(core))
         return 0;
+    if (core->recovery->hold_end_ms > 0 && core->recovery->hold_end_ms < at_ms)
+        at_ms = core->recovery->hold_end_ms;
     return grace->active && grace->end_ms < at_ms ? grace->end_ms : at_ms;
 }
 
@@ -32,30 +34,15 @@ static void retry(struct hf_core *core)
         hf_claims_retry(core);
 }
 
-/*
- * While the keeper is away, reclaims are left unanswered (COH-13). Clients have the whole grace
- * period again once it is back: else a lock would go whose client has asked for it all the time.
- */
-static void grace_ran_out(struct hf_core *core, struct hf_now now)
-{
-    struct hf_grace *grace = &core->recovery->grace;
-    bool away = core->config.coherent && !hf_core_claims_ready(core);
-
-    if (!away && !grace->unheard) {
-        (void)hf_core_grace_end(core, now);
-        return;
-    }
-    grace->unheard = away;
-    grace->end_ms = now.mono_ms + core->config.grace_ms;
-}
-
 void hf_core_tick(struct hf_core *core, struct hf_now now)
 {
     hf_timers_fire_due(core, now);
     if (core->outcalls->room_ms <= now.mono_ms)
         core->outcalls->room_ms = UINT64_MAX; /* the end of the turn asks for calls */
     if (core->recovery->grace.active && core->recovery->grace.end_ms <= now.mono_ms)
-        grace_ran_out(core, now);
+        hf_grace_ran_out(core, now);
+    if (core->recovery->hold_end_ms <= now.mono_ms)
+        core->recovery->hold_end_ms = 0;
     if (core->timers->retry_ms <= now.mono_ms)
         retry(core);
     hf_recovery_go_on(core, now);

@@ -3,6 +3,7 @@
  * by name and address; and on whichever of our addresses it got them. Unless it is proven to come
  * from there, it is verified as a crash notice is (SEC-04).
  */
+#include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/names.h"
 #include "core/durable/durable.h"
@@ -14,14 +15,20 @@
 static void free_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
                         int32_t state, struct hf_answer *answer)
 {
-    struct hf_awaited wait = {answer->seq, answer->decision};
+    struct hf_ticket wait = {answer->seq, answer->decision};
     bool began;
-    uint32_t life = hf_client_restarts(client, state, true, &began);
+    uint32_t life = hf_client_restarts(core, client, state, true, &began);
 
     if (hf_client_release_before(core, now, client, life, &wait) < 0)
         answer->stat = HF_STAT_DENIED_NOLOCKS;
     answer->seq = wait.seq;
     answer->decision = wait.decision;
+}
+
+/* Then there is nothing to ask its monitor for; a repeat finds it so. */
+static bool has_nothing(const struct hf_client *client)
+{
+    return client->n_locks + client->n_shares + client->n_waiters == 0;
 }
 
 struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
@@ -30,6 +37,7 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
     struct hf_answer answer = {HF_STAT_GRANTED};
     struct hf_alias *next;
 
+    hf_claims_departed(core, &peer->addr);
     for (struct hf_alias *alias = hf_alias_find(core, &peer->addr); alias; alias = next) {
         struct hf_client *client = alias->client;
         enum hf_verify_result result = HF_VERIFY_BELIEVED;
@@ -38,6 +46,10 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
         next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
         if (client->protocol != HF_PROTOCOL_NLM || !hf_name_equal(client->name, peer->name))
             continue;
+        if (!proven && has_nothing(client)) { /* what it had must be gone for good */
+            answer.seq = hf_seq_later(answer.seq, client->seq);
+            continue;
+        }
         if (!proven)
             result = hf_verify(core, now, client, state, true, &answer.decision);
         if (result == HF_VERIFY_BELIEVED)

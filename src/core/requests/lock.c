@@ -14,7 +14,8 @@
 
 /*
  * A LOCK carries the client's state number. 0 means unknown, and is not a change: Linux sends it in
- * reclaims (docs/PROTOCOL-NOTES.md). Nor is the state of a release, which is recorded at its end.
+ * reclaims (docs/internals/PROTOCOL-NOTES.md). Nor is the state of a release, which is recorded at
+ * its end.
  */
 static bool carries_other_state(const struct hf_client *client, int32_t state)
 {
@@ -23,8 +24,7 @@ static bool carries_other_state(const struct hf_client *client, int32_t state)
 }
 
 /* The client's record with the addresses and the transport of this request. */
-static struct hf_client_mutable current(const struct hf_client *client, const struct hf_peer *peer,
-                                        const struct hf_lock_args *args)
+static struct hf_client_mutable current(const struct hf_client *client, const struct hf_peer *peer)
 {
     struct hf_client_mutable m = client->m;
 
@@ -32,7 +32,7 @@ static struct hf_client_mutable current(const struct hf_client *client, const st
     m.local.port = 0;
     m.transport = peer->transport;
     if (m.state == 0)
-        m.state = args->state;
+        m.state = hf_client_oldest_state(client);
     return m;
 }
 
@@ -40,7 +40,7 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const s
                                 const struct hf_lock_args *args, const struct hf_subject *s,
                                 const struct hf_want *want)
 {
-    struct hf_client_mutable m = current(s->client, peer, args);
+    struct hf_client_mutable m = current(s->client, peer);
     struct hf_txn txn;
 
     if (hf_limit_lock(core, s->file, want) < 0)
@@ -53,7 +53,7 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const s
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     }
     hf_owner_wake(core, s->owner, s->file);
-    return (struct hf_answer){HF_STAT_GRANTED, hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_GRANTED, .seq = hf_txn_commit(&txn)};
 }
 
 /* A client that is not registered yet waits: notes what its record will say once it is. */
@@ -71,7 +71,7 @@ static int note_client(struct hf_core *core, struct hf_now now, struct hf_client
     return 0;
 }
 
-/* blocker is NULL if the request only waits for its turn: that closes no circle. weaker: the
+/* blocker is NULL if the request only waits for its turn: that closes no cycle. weaker: the
  * owner's waiter for the same range in shared mode, which becomes exclusive; NULL: none. */
 static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
                                       const struct hf_peer *peer, const struct hf_lock_args *args,
@@ -84,16 +84,15 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if (blocker && hf_deadlock_of_locks(core, s->file, want)) {
         core->counters.deadlocks++;
-        return (struct hf_answer){HF_STAT_DEADLCK, s->file->seq};
+        return (struct hf_answer){HF_STAT_DEADLCK, .seq = s->file->seq};
     }
-    if (!s->client->registered &&
-        note_client(core, now, s->client, current(s->client, peer, args)) < 0)
+    if (!s->client->registered && note_client(core, now, s->client, current(s->client, peer)) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if (weaker) {
-        hf_waiter_repeated(weaker, peer, args, want->life);
+        hf_waiter_repeated(core, weaker, peer, args, want->life);
         hf_waiter_strengthen(core, weaker);
         hf_owner_review_later(core, s->owner);
-        return (struct hf_answer){HF_STAT_BLOCKED, weaker->seq};
+        return (struct hf_answer){HF_STAT_BLOCKED, .seq = weaker->seq};
     }
     hf_txn_begin_giving(&txn, core, now, NULL);
     if (hf_waiter_add(&txn, peer, args, s->file, want) < 0) {
@@ -102,7 +101,7 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
     }
     if (blocker)
         hf_owner_review_later(core, s->owner);
-    return (struct hf_answer){HF_STAT_BLOCKED, hf_txn_commit(&txn)};
+    return (struct hf_answer){HF_STAT_BLOCKED, .seq = hf_txn_commit(&txn)};
 }
 
 /* A blocking request whose owner waits for the range already, in this mode or a stronger one. */
@@ -110,16 +109,16 @@ static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *pee
                                  const struct hf_lock_args *args, const struct hf_want *want,
                                  struct hf_waiter *waiter)
 {
-    struct hf_answer answer = {HF_STAT_BLOCKED, waiter->seq};
+    struct hf_answer answer = {HF_STAT_BLOCKED, .seq = waiter->seq};
 
-    hf_waiter_repeated(waiter, peer, args, want->life);
-    /* A circle of locks can close after the request was looked at: a failed commit gave a lock
+    hf_waiter_repeated(core, waiter, peer, args, want->life);
+    /* A cycle of locks can close after the request was looked at: a failed commit gave a lock
      * back, or a thread of a process that waits got one. Clients ask again every 30 s, which is
      * often enough to look for it, and for what a search that was cut has missed. */
     if (hf_deadlock_of_locks(core, waiter->file, want)) {
         core->counters.deadlocks++;
-        answer = (struct hf_answer){HF_STAT_DEADLCK, waiter->file->seq};
-        hf_waiter_remove(core, waiter);
+        answer = (struct hf_answer){HF_STAT_DEADLCK, .seq = waiter->file->seq};
+        hf_waiter_end(core, waiter, HF_END_DEADLOCK);
     } else {
         hf_owner_review_later(core, waiter->owner);
     }
@@ -130,8 +129,9 @@ static struct hf_answer denied(const struct hf_core *core, const struct hf_file 
                                const struct hf_lock *blocker)
 {
     if (blocker->unclaimed && core->recovery->grace.active)
-        return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD, file->seq}; /* conflict mode */
-    return (struct hf_answer){HF_STAT_DENIED, file->seq};
+        return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD,
+                                  .seq = file->seq}; /* conflict mode */
+    return (struct hf_answer){HF_STAT_DENIED, .seq = file->seq};
 }
 
 /* The process knows of an earlier grant in this range (decide()). */
@@ -171,7 +171,7 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
     core->counters.outside_conflicts += said.say == HF_SAYS_HELD;
     if (!args->block)
         return (struct hf_answer){said.say == HF_SAYS_HELD ? HF_STAT_DENIED : said.stat,
-                                  s->file->seq};
+                                  .seq = s->file->seq};
     confirm(core, s, want, true);
     if (before && before->exclusive)
         return repeated(core, peer, args, want, before);
@@ -199,7 +199,7 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     if (before && before->exclusive == want->exclusive) {
         if (hf_table_covers(core, s->file, want, true)) {
             /* The owner has got it meanwhile, by another grant, and need not wait any more. */
-            hf_waiter_remove(core, before);
+            hf_waiter_end(core, before, HF_END_GRANTED);
             before = NULL;
         } else if (args->block) {
             return repeated(core, peer, args, want, before);
@@ -251,6 +251,11 @@ static bool is_of_former_life(const struct hf_core *core, const struct hf_file *
     return false;
 }
 
+static bool is_of_this_life(const struct hf_client *client, int32_t state)
+{
+    return state == 0 || client->lives.states[0] == 0 || state == client->lives.states[0];
+}
+
 /*
  * New locks are refused (GRC-01). But a client whose LOCK was granted just before our restart, and
  * whose answer was lost, repeats it without the reclaim flag. If the owner holds exactly that lock,
@@ -268,11 +273,22 @@ static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
         return answer;
     struct hf_want want = {s.owner,         range->first, range->last,
                            args->exclusive, true,         s.client->lives.now};
-    if (hf_table_covers(core, s.file, &want, true) && !carries_other_state(s.client, args->state) &&
+    if (hf_table_covers(core, s.file, &want, true) && is_of_this_life(s.client, args->state) &&
         !is_of_former_life(core, s.file, &want))
         answer = hf_reclaim(core, now, s.file, &want);
     hf_subject_put(core, now, &s);
+    answer.silent = false;
     return answer;
+}
+
+/*
+ * The client's newest life began before our restart. It has what it reclaims, and of which life
+ * that is, is recorded. After a sign of a new life, a reclaim is of that one: its notice, which may
+ * be forged, takes nothing that came later.
+ */
+static bool began_before(const struct hf_core *core, const struct hf_client *client)
+{
+    return hf_record_epoch_of(client->lives.first_ids[0]) <= core->recovery->before.epoch;
 }
 
 struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
@@ -286,11 +302,11 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
     answer.stat = hf_request_check(peer, args, &range);
     if (answer.stat != HF_STAT_GRANTED)
         return hf_request_answer(core, now, answer);
+    if (core->config.coherent &&
+        hf_request_waits(core, peer, args, &range, HF_CLAIM_RAISE, &answer))
+        return hf_request_answer(core, now, answer);
     if (!args->reclaim && hf_grace_is_strict(core))
         return hf_request_answer(core, now, in_strict_grace(core, now, peer, args, &range));
-    if (core->config.coherent &&
-        hf_request_waits_for_claim(core, hf_file_find(core, args->fh), &answer))
-        return hf_request_answer(core, now, answer);
     client = hf_client_find_nlm(core, peer);
     if (!client && denied_to_stranger(core, args, &range, &answer))
         return hf_request_answer(core, now, answer);
@@ -302,6 +318,8 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
                            !args->unmonitored && core->config.durable_locks};
     core->counters.state_hints += carries_other_state(s.client, args->state);
     want.life = hf_client_life(core, s.client, args->state);
+    if (args->reclaim && args->state == 0 && began_before(core, s.client))
+        want.life = 0;
     answer = args->reclaim ? hf_reclaim(core, now, s.file, &want)
                            : decide(core, now, peer, args, &s, &want);
     hf_subject_put(core, now, &s);

@@ -8,7 +8,7 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-static int64_t finish(struct hf_core *core, struct hf_now now, int64_t n, struct hf_awaited *wait)
+static int64_t finish(struct hf_core *core, struct hf_now now, int64_t n, struct hf_ticket *wait)
 {
     hf_turn_end(core, now);
     wait->seq = hf_durable_answer_seq(core, wait->seq);
@@ -16,11 +16,11 @@ static int64_t finish(struct hf_core *core, struct hf_now now, int64_t n, struct
 }
 
 int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t client_id,
-                               struct hf_awaited *wait)
+                               struct hf_ticket *wait)
 {
     struct hf_client *client = hf_client_find_id(core, client_id);
 
-    *wait = (struct hf_awaited){0};
+    *wait = (struct hf_ticket){0};
     if (!client)
         return HF_ENOENT;
     return finish(core, now, hf_client_release_all(core, now, client, wait), wait);
@@ -33,7 +33,7 @@ static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *
     int64_t n;
 
     client->refs++;
-    n = hf_lock_release(core, now, lock, seq);
+    n = hf_lock_release(core, now, lock, HF_END_OPERATOR, seq);
     hf_client_idle(core, now, client);
     hf_client_unref(core, client);
     return n;
@@ -42,9 +42,9 @@ static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *
 /* There is no index of locks by id: only an operator needs it, and looking at each is fast enough.
  */
 int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,
-                             struct hf_awaited *wait)
+                             struct hf_ticket *wait)
 {
-    *wait = (struct hf_awaited){0};
+    *wait = (struct hf_ticket){0};
     for (size_t i = 0; i < hf_slab_slots(&core->table->lock_slab); i++) {
         struct hf_lock *lock = hf_slab_at(&core->table->lock_slab, i);
         if (lock && lock->id == lock_id && lock->held)
@@ -69,23 +69,44 @@ static int64_t release_tree(struct hf_core *core, struct hf_now now, const struc
     return n;
 }
 
+/* The same for a waiter and a share. */
+static void end_wait(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter)
+{
+    struct hf_client *client = waiter->owner->client;
+
+    client->refs++;
+    hf_waiter_end(core, waiter, HF_END_OPERATOR);
+    hf_client_idle(core, now, client);
+    hf_client_unref(core, client);
+}
+
+static void drop_share(struct hf_core *core, struct hf_now now, struct hf_share *share)
+{
+    struct hf_client *client = share->client;
+
+    client->refs++;
+    hf_share_drop(core, share);
+    hf_client_idle(core, now, client);
+    hf_client_unref(core, client);
+}
+
 int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_bytes fh,
-                             struct hf_awaited *wait)
+                             struct hf_ticket *wait)
 {
     struct hf_file *file = hf_file_find(core, fh);
     bool left = false;
     int64_t n = 0;
 
-    *wait = (struct hf_awaited){0};
+    *wait = (struct hf_ticket){0};
     if (!file)
         return HF_ENOENT;
     file->refs++;
     hf_list_foreach_safe (node, &file->queue->waiters) {
-        hf_waiter_remove(core, hf_list_entry(node, struct hf_waiter, in_file));
+        end_wait(core, now, hf_list_entry(node, struct hf_waiter, in_file));
         n++;
     }
     hf_list_foreach_safe (node, &file->queue->shares) {
-        hf_share_drop(core, hf_list_entry(node, struct hf_share, in_file));
+        drop_share(core, now, hf_list_entry(node, struct hf_share, in_file));
         n++;
     }
     n += release_tree(core, now, &file->exclusive, &wait->seq, &left);
@@ -94,13 +115,19 @@ int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_
     return finish(core, now, left ? HF_ENOMEM : n, wait);
 }
 
-struct hf_awaited hf_core_grace_end(struct hf_core *core, struct hf_now now)
+struct hf_ticket hf_core_grace_end(struct hf_core *core, struct hf_now now)
 {
-    struct hf_awaited wait = hf_grace_end(core, now);
+    struct hf_ticket wait = hf_grace_end(core, now);
 
     hf_turn_end(core, now);
     wait.seq = hf_durable_answer_seq(core, wait.seq);
     return wait;
+}
+
+void hf_core_grace_hold(struct hf_core *core, struct hf_now now, uint64_t ms)
+{
+    core->recovery->hold_end_ms = ms > 0 ? now.mono_ms + ms : 0;
+    hf_turn_end(core, now);
 }
 
 int hf_core_notify_again(struct hf_core *core, struct hf_now now, uint64_t client_id)

@@ -6,6 +6,7 @@
 #ifndef HF_CORE_REQUESTS_REQUESTS_H
 #define HF_CORE_REQUESTS_REQUESTS_H
 
+#include "core/claim.h"
 #include "core/common/range.h"
 #include "core/request.h"
 
@@ -53,10 +54,15 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
                                   const struct hf_peer *peer, const struct hf_lock_args *args,
                                   hf_request_action action);
 
-/* With coherence: another request about the file waits for the kernel, and this one must not
- * overtake it. True: the answer says what to wait for. */
-bool hf_request_waits_for_claim(struct hf_core *core, const struct hf_file *file,
-                                struct hf_answer *answer);
+/*
+ * With coherence: another request about the file waits for the kernel, and this one must not
+ * overtake it (an UNLOCK, say, the LOCK of its owner). True: the answer says what to wait for, and
+ * the kernel is asked for what the request will need (RAISE, TEST; SET: nothing). Also if its
+ * client has crashed while it waited: then there is no answer.
+ */
+bool hf_request_waits(struct hf_core *core, const struct hf_peer *peer,
+                      const struct hf_lock_args *args, const struct hf_range *range,
+                      enum hf_claim_kind kind, struct hf_answer *answer);
 
 /* Ends the turn; the answer gets the seq it must wait for. */
 struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now,

@@ -85,22 +85,45 @@ void hf_turn_end(struct hf_core *core, struct hf_now now)
 struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, struct hf_answer answer)
 {
     HF_ASSERT(!core->recovery->stopped);
+    core->claims->asking = 0;
     hf_turn_end(core, now);
-    if (core->config.fenced && (answer.stat == HF_STAT_GRANTED || answer.stat == HF_STAT_BLOCKED))
+    /* A refusal must show that we have the lease as well: a client gives up a lock whose reclaim is
+     * refused, and asks no more for one that the node which has the lease may have given it. */
+    if (core->config.fenced)
         answer.seq = hf_durable_gathering(core)->seq;
     answer.seq = hf_durable_answer_seq(core, answer.seq);
     return answer;
 }
 
-/* An UNLOCK must not overtake a LOCK of its owner that waits for the kernel. */
-bool hf_request_waits_for_claim(struct hf_core *core, const struct hf_file *file,
-                                struct hf_answer *answer)
+/* Its client has lost all it had since it came, because it has crashed. */
+static bool is_of_the_dead(const struct hf_core *core, const struct hf_peer *peer,
+                           const struct hf_lock_args *args)
 {
-    uint64_t round = core->config.coherent && file ? hf_claim_round_of(core, file) : 0;
+    return args->asked != 0 && hf_claims_departed_at(core, &peer->addr) >= args->asked;
+}
 
+bool hf_request_waits(struct hf_core *core, const struct hf_peer *peer,
+                      const struct hf_lock_args *args, const struct hf_range *range,
+                      enum hf_claim_kind kind, struct hf_answer *answer)
+{
+    struct hf_want want = {NULL, range->first, range->last, args->exclusive, false};
+    struct hf_file *file = hf_file_find(core, args->fh);
+    uint64_t round = file ? hf_claim_round_of(core, file) : 0;
+    struct hf_client *client;
+
+    core->claims->asking = args->asked ? args->asked : core->claims->next_ask;
+    if (is_of_the_dead(core, peer, args)) {
+        *answer = (struct hf_answer){HF_STAT_DENIED_NOLOCKS, .silent = true};
+        return true;
+    }
     if (round == 0)
         return false;
     *answer = (struct hf_answer){.stat = HF_STAT_DENIED_GRACE_PERIOD, .claim = round};
+    if (kind == HF_CLAIM_RAISE || kind == HF_CLAIM_TEST) {
+        client = hf_client_find_nlm(core, peer);
+        want.owner = client ? hf_owner_find(core, client, args->svid, args->oh) : NULL;
+        hf_claim_foresee(core, file, &want, kind);
+    }
     return true;
 }
 
@@ -114,12 +137,16 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
 
     answer.stat = hf_request_check(peer, args, &range);
     if (answer.stat == HF_STAT_GRANTED && core->config.coherent &&
-        hf_request_waits_for_claim(core, hf_file_find(core, args->fh), &answer))
+        hf_request_waits(core, peer, args, &range, HF_CLAIM_SET, &answer))
         return hf_request_answer(core, now, answer);
     if (answer.stat == HF_STAT_GRANTED && hf_subject_find(core, now, peer, args, &s) == 0) {
         struct hf_want want = {s.owner, range.first, range.last, args->exclusive, false};
         answer = action(core, now, &s, &want);
         hf_subject_put(core, now, &s);
+    } else if (core->config.coherent && answer.stat == HF_STAT_GRANTED) {
+        /* A repeat, and the owner went with its last lock: that is released before the answer. */
+        const struct hf_file *file = hf_file_find(core, args->fh);
+        answer.seq = file ? file->seq : 0;
     }
     return hf_request_answer(core, now, answer);
 }

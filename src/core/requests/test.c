@@ -35,10 +35,6 @@ static void ask_kernel(struct hf_core *core, const struct hf_lock_args *args,
     struct hf_claim_said said = {.say = HF_SAYS_NO_MEMORY, .stat = HF_STAT_DENIED_NOLOCKS};
     struct hf_file *file = hf_file_get(core, args->fh);
 
-    if (file && hf_request_waits_for_claim(core, file, answer)) {
-        hf_file_unref(core, file);
-        return;
-    }
     if (file)
         said = hf_claim_want(core, file, want, HF_CLAIM_TEST);
     switch (said.say) {
@@ -92,8 +88,10 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
         answer.stat = HF_STAT_DENIED;
         answer.holder = holder_of(lock);
     } else if (core->recovery->grace.active && core->recovery->locks_unknown) {
-        answer.stat = HF_STAT_DENIED_GRACE_PERIOD; /* some held locks are unknown likewise */
-    } else if (core->config.coherent) {
+        answer.stat =
+            HF_STAT_DENIED_GRACE_PERIOD; /* some locks that clients hold are not known yet */
+    } else if (core->config.coherent &&
+               !hf_request_waits(core, peer, args, &range, HF_CLAIM_TEST, &answer)) {
         ask_kernel(core, args, &want, &answer);
         file = hf_file_find(core, args->fh);
     }

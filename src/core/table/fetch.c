@@ -11,7 +11,7 @@ static void fetch_buckets(const struct hf_core *core, const struct hf_record_loc
                           struct hf_lock_fetch *fetch)
 {
     fetch->owner = hf_owner_hash(core, record->client_id, record->svid, record->oh);
-    fetch->file = hf_hash(&core->config.hash_key, record->fh.data, record->fh.len);
+    fetch->file = hf_file_hash(core, record->fh);
     hf_client_fetch_bucket(core, record->client_id);
     hf_refmap_fetch_bucket(&core->table->owners, fetch->owner);
     hf_refmap_fetch_bucket(&core->table->files, fetch->file);

@@ -4,11 +4,41 @@
 #include "core/internal.h"
 #include "core/table/private.h"
 
-static bool file_matches(const struct hf_refmap_node *node, const void *key)
+/*
+ * A file has the handle by which it was locked first, and is found by every handle that has the
+ * same identity (COH-05).
+ */
+struct file_key {
+    const struct hf_core *core;
+    struct hf_bytes fh, identity; /* the same, for most handles */
+    uint8_t room[HF_IDENTITY_MAX];
+};
+
+static uint64_t make_key(const struct hf_core *core, struct hf_bytes fh, struct file_key *key)
+{
+    key->core = core;
+    key->fh = fh;
+    key->identity = core->config.identity ? core->config.identity(fh, key->room) : fh;
+    return hf_hash(&core->config.hash_key, key->identity.data, key->identity.len);
+}
+
+static bool file_matches(const struct hf_refmap_node *node, const void *wanted)
 {
     const struct hf_file *file = hf_container_of(node, struct hf_file, node);
+    const struct file_key *key = wanted;
+    uint8_t room[HF_IDENTITY_MAX];
 
-    return hf_bytes_equal(hf_file_fh(file), *(const struct hf_bytes *)key);
+    if (hf_bytes_equal(hf_file_fh(file), key->fh))
+        return true;
+    return key->identity.data != key->fh.data && file->fh_len == key->fh.len &&
+           hf_bytes_equal(key->core->config.identity(hf_file_fh(file), room), key->identity);
+}
+
+uint64_t hf_file_hash(const struct hf_core *core, struct hf_bytes fh)
+{
+    struct file_key key;
+
+    return make_key(core, fh, &key);
 }
 
 struct hf_bytes hf_file_fh(const struct hf_file *file)
@@ -16,16 +46,19 @@ struct hf_bytes hf_file_fh(const struct hf_file *file)
     return hf_bytes(file->fh, file->fh_len);
 }
 
-static struct hf_file *file_find(const struct hf_core *core, struct hf_bytes fh, uint64_t hash)
+static struct hf_file *file_find(const struct file_key *key, uint64_t hash)
 {
-    struct hf_refmap_node *node = hf_refmap_find(&core->table->files, hash, file_matches, &fh);
+    struct hf_refmap_node *node = hf_refmap_find(&key->core->table->files, hash, file_matches, key);
 
     return node ? hf_container_of(node, struct hf_file, node) : NULL;
 }
 
 struct hf_file *hf_file_find(const struct hf_core *core, struct hf_bytes fh)
 {
-    return file_find(core, fh, hf_hash(&core->config.hash_key, fh.data, fh.len));
+    struct file_key key;
+    uint64_t hash = make_key(core, fh, &key);
+
+    return file_find(&key, hash);
 }
 
 /* Index of the first export rule that fits; n_export_rules if none does. */
@@ -63,8 +96,9 @@ struct hf_bytes hf_file_export_name(const struct hf_core *core, const struct hf_
 
 struct hf_file *hf_file_get(struct hf_core *core, struct hf_bytes fh)
 {
-    uint64_t hash = hf_hash(&core->config.hash_key, fh.data, fh.len);
-    struct hf_file *file = file_find(core, fh, hash);
+    struct file_key key;
+    uint64_t hash = make_key(core, fh, &key);
+    struct hf_file *file = file_find(&key, hash);
 
     if (file) {
         file->refs++;

@@ -99,7 +99,7 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
     *out = (struct hf_record_lock){
         .id = lock->id,
         .client_id = hf_lock_owner(lock)->client->id,
-        .share = hf_file_export_name(core, hf_lock_file(lock)),
+        .export = hf_file_export_name(core, hf_lock_file(lock)),
         .fh = hf_file_fh(hf_lock_file(lock)),
         .oh = hf_owner_oh(hf_lock_owner(lock)),
         .svid = hf_lock_owner(lock)->svid,
@@ -114,9 +114,10 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                  const struct hf_record_lock *record)
 {
-    struct hf_want want = {
-        owner, record->first, record->last, record->exclusive, true, owner->client->lives.now,
-        true};
+    struct hf_want want = {owner,        record->first,
+                           record->last, record->exclusive,
+                           true,         hf_client_life_of_id(owner->client, record->id),
+                           true};
     struct hf_lock *lock = new_lock(core, record->id, file, &want, record->acquired_at_ms);
 
     if (!lock)
@@ -134,6 +135,38 @@ void hf_lock_discard(struct hf_core *core, struct hf_lock *lock)
     free_lock(core, lock);
 }
 
+/* --- endings --- */
+
+static void tell(const struct hf_core *core, const struct hf_lock *lock, uint64_t first,
+                 uint64_t last, enum hf_end end)
+{
+    const struct hf_owner *owner = hf_lock_owner(lock);
+    struct hf_ending ending = {
+        .end = end,
+        .exclusive = lock->exclusive,
+        .id = lock->id,
+        .first = first > lock->node.first ? first : lock->node.first,
+        .last = last < lock->node.last ? last : lock->node.last,
+        .since_ms = lock->acquired_at_ms,
+        .client = owner->client->name,
+        .addr = owner->client->addr,
+        .fh = hf_file_fh(hf_lock_file(lock)),
+        .oh = hf_owner_oh(owner),
+        .svid = owner->svid,
+    };
+
+    core->told(core->told_ctx, &ending);
+}
+
+void hf_lock_ends(const struct hf_core *core, struct hf_lock *lock, uint64_t first, uint64_t last,
+                  enum hf_end end)
+{
+    if (!core->told)
+        return;
+    tell(core, lock, first, last, end);
+    lock->told = end != HF_END_UNDONE;
+}
+
 /* --- changes that can be undone --- */
 
 static void revert_add(struct hf_core *core, const struct hf_undo *entry)
@@ -148,6 +181,8 @@ static void revert_remove(struct hf_core *core, const struct hf_undo *entry)
 
     if (core->table->watch)
         core->table->watch->back(core, lock);
+    if (lock->told)
+        hf_lock_ends(core, lock, 0, UINT64_MAX, HF_END_UNDONE);
     link_lock(core, lock);
     if (!hf_list_empty(&hf_lock_owner(lock)->waiting->waiters))
         hf_file_wake(core, hf_lock_file(lock), 0, UINT64_MAX);
@@ -169,13 +204,10 @@ static const struct hf_undo_ops add_undo = {revert_add, NULL};
 static const struct hf_undo_ops remove_undo = {revert_remove, keep_remove};
 static const struct hf_undo_ops claim_undo = {revert_claim, NULL};
 
-/* The life stays if the claim is undone: the lock is unclaimed again, and goes when grace ends. */
-int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint32_t life)
+int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock)
 {
     if (hf_undo_reserve(txn->core) < 0)
         return HF_ENOMEM;
-    if (life > lock->life)
-        lock->life = life;
     hf_lock_set_unclaimed(txn->core, lock, false);
     hf_undo_push(txn->core, (struct hf_undo){&claim_undo, .object = lock});
     return 0;
@@ -197,6 +229,9 @@ int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *
     hf_undo_push(core, (struct hf_undo){&add_undo, .object = lock});
     if (!lock->durable)
         return 0;
+    if (lock->life > want->owner->client->recorded_life &&
+        hf_client_register(txn, want->owner->client) < 0)
+        return HF_ENOMEM;
     hf_lock_record(core, lock, &record);
     return hf_batch_put_lock(hf_durable_gathering(core), &record);
 }
@@ -223,5 +258,8 @@ int hf_lock_take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record)
 
 int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock)
 {
-    return hf_lock_take_out(txn, lock, false);
+    if (hf_lock_take_out(txn, lock, false) < 0)
+        return HF_ENOMEM;
+    hf_lock_ends(txn->core, lock, 0, UINT64_MAX, txn->end);
+    return 0;
 }

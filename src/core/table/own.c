@@ -204,7 +204,8 @@ static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_
     return best;
 }
 
-/* The same for all locks of the owner. */
+/* The owner's lock, in the ring or in the tree, that comes first on the file, of those that end at
+ * or after this byte. */
 static struct hf_lock *find_from(const struct hf_core *core, const struct hf_file *file,
                                  const struct hf_owner *owner, uint64_t first)
 {

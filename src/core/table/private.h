@@ -7,6 +7,9 @@
 void hf_file_queue_init(struct hf_file_queue *queue, struct hf_file *file);
 
 /* The hash of an owner in table->owners. */
+/* The hash of a handle in table->files. */
+uint64_t hf_file_hash(const struct hf_core *core, struct hf_bytes fh);
+
 uint64_t hf_owner_hash(const struct hf_core *core, uint64_t client_id, int32_t svid,
                        struct hf_bytes oh);
 
@@ -19,6 +22,10 @@ void hf_own_remove(const struct hf_core *core, struct hf_lock *lock);
 int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want, uint64_t id,
                 int64_t acquired_at_ms);
 int hf_lock_take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record);
+
+/* Tells that this range of a lock which was taken out is no longer held like this (ending.h). */
+void hf_lock_ends(const struct hf_core *core, struct hf_lock *lock, uint64_t first, uint64_t last,
+                  enum hf_end end);
 
 /* By how many locks hf_table_set() would increase the owner's number; may be negative. */
 enum { HF_TABLE_GROWTH_MAX = 2 };

@@ -25,7 +25,7 @@ static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id,
 /* Cuts [first, last] out of a lock; one that is being released goes as a whole. With donor the
  * record is left for another lock to take over. */
 static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint64_t last,
-                 bool donor)
+                 bool donor, enum hf_end end)
 {
     bool whole = hf_lock_is_releasing(lock);
     bool left = lock->node.first < first && !whole;
@@ -36,6 +36,7 @@ static int carve(struct hf_txn *txn, struct hf_lock *lock, uint64_t first, uint6
         (left && add_rest(txn, lock, lock->id, lock->node.first, first - 1) < 0) ||
         (right && add_rest(txn, lock, right_id, last + 1, lock->node.last) < 0))
         return HF_ENOMEM;
+    hf_lock_ends(txn->core, lock, first, last, end);
     return 0;
 }
 
@@ -58,7 +59,7 @@ int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *ow
 
     for (; lock; lock = next) {
         next = hf_table_own(core, file, owner, first, last, lock);
-        if (carve(txn, lock, first, last, false) < 0)
+        if (carve(txn, lock, first, last, false, txn->end) < 0)
             return HF_ENOMEM;
     }
     return 0;
@@ -97,7 +98,7 @@ static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole 
             whole->acquired_at_ms = lock->acquired_at_ms;
     }
     if (!merges)
-        return carve(txn, lock, asked->first, asked->last, donor);
+        return carve(txn, lock, asked->first, asked->last, donor, HF_END_CONVERTED);
     if (lock->node.first < whole->want.first)
         whole->want.first = lock->node.first;
     if (lock->node.last > whole->want.last)
@@ -127,14 +128,15 @@ static uint32_t latest_life(const struct hf_core *core, const struct hf_file *fi
 {
     struct hf_lock *lock = NULL;
     uint32_t life = want->life;
+    uint32_t now = want->owner->client->lives.now;
 
-    if (life == want->owner->client->lives.now)
+    if (life == now)
         return life;
     while ((lock = hf_table_own(core, file, want->owner, want->first, want->last, lock)) != NULL) {
         if (lock->life > life)
             life = lock->life;
     }
-    return life;
+    return life > 0 ? life : now;
 }
 
 /* The owner's first lock that overlaps or borders on what is asked, or the next one after it. */
@@ -167,7 +169,8 @@ static struct hf_lock *first_exclusive(const struct hf_core *core, const struct 
 }
 
 /* A lock that a former life holds exclusively stays exclusive, in case the client did not restart,
- * and becomes the asking life's, so that no crash notice takes it. */
+ * and becomes the asking life's, so that no crash notice takes it. One that is not recorded (by
+ * NM_LOCK) is so from now on, if the grant is: the client counts on it over a restart. */
 int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked)
 {
     struct hf_want rest = *asked;
@@ -175,7 +178,7 @@ int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
 
     while (!asked->exclusive && (lock = first_exclusive(txn->core, file, &rest)) != NULL) {
         struct hf_want before = rest, part = rest;
-        bool former = lock->life < asked->life;
+        bool less = lock->life < asked->life || lock->durable < asked->durable;
 
         part.exclusive = true;
         if (lock->node.first > rest.first)
@@ -184,7 +187,7 @@ int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
             part.last = lock->node.last;
         before.last = part.first - 1;
         if ((part.first > rest.first && hf_table_set(txn, file, &before) < 0) ||
-            (former && hf_table_set(txn, file, &part) < 0))
+            (less && hf_table_set(txn, file, &part) < 0))
             return HF_ENOMEM;
         if (part.last == rest.last)
             return 0;
@@ -224,7 +227,7 @@ int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
 
     if (lock && !asked->durable)
         whole.want.durable = any_durable(core, file, asked);
-    if (lock)
+    if (lock || asked->life == 0)
         whole.want.life = latest_life(core, file, asked);
     if (lock && is_part_of(&whole.want, lock))
         return 0; /* the owner holds all of it already */

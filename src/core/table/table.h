@@ -45,12 +45,13 @@ struct hf_lock {
     hf_ref file;                 /* hf_lock_file() */
     uint32_t life;               /* of its client (clients.h) */
     hf_ref own_left, own_right;  /* in owner->locks, or its neighbours in owner->recent */
-    int64_t acquired_at_ms : 43; /* wall clock: until the year 2109 */
+    int64_t acquired_at_ms : 43; /* wall clock; 43 bits last until the year 2109 */
     bool recent : 1;             /* in owner->recent */
     bool held : 1;               /* else it was removed, and is only kept for undo */
     bool exclusive : 1;
     bool durable : 1;   /* has a record */
     bool unclaimed : 1; /* held from before the restart, and not reclaimed yet */
+    bool told : 1;      /* that it has ended (ending.h); it may come back */
 };
 
 /*
@@ -66,7 +67,7 @@ struct hf_waiting {
     uint32_t n_waiters;     /* in that list */
     struct hf_list review;  /* in table->review */
 
-    /* For one search for a circle (wait/deadlock.c). */
+    /* For one search for a cycle (wait/deadlock.c). */
     struct hf_owner *suspect_next;
     uint64_t suspect_round;
     struct hf_waiter *suspect_via;
@@ -88,8 +89,8 @@ struct hf_file_queue {
      */
     struct hf_list woken;
     uint64_t woken_first, woken_last; /* for the next pass, if has_range */
-    uint64_t pass_first, pass_last;   /* of the pass under way */
-    struct hf_list *resume; /* the next waiter of the pass under way; NULL: none is under way */
+    uint64_t pass_first, pass_last;   /* of the pass in progress */
+    struct hf_list *resume; /* the next waiter of the pass in progress; NULL: none is in progress */
     bool has_range;
 
     uint32_t n_waiters; /* in the queue */
@@ -155,7 +156,7 @@ struct hf_table {
     struct hf_refmap owners, files;
     struct hf_map shares;
     struct hf_list woken;  /* of hf_file_queue: files with waiters to look at */
-    struct hf_list review; /* of hf_waiting: owners whose waits may have closed a circle */
+    struct hf_list review; /* of hf_waiting: owners whose waits may have closed a cycle */
     struct hf_slab lock_slab, share_slab, waiting_slab, queue_slab;
     struct hf_flex owner_flex, file_flex;
     struct hf_waiting no_waiting;  /* always empty */
@@ -176,7 +177,7 @@ struct hf_owner *hf_owner_get(struct hf_core *core, struct hf_client *client, in
 void hf_owner_unref(struct hf_core *core, struct hf_owner *owner);
 int hf_owner_ensure_waiting(struct hf_core *core, struct hf_owner *owner);
 
-/* The owner began to wait, or got or lost a lock: hf_waiters_serve() looks for circles of waiters.
+/* The owner began to wait, or got or lost a lock: hf_waiters_serve() looks for cycles of waiters.
  */
 void hf_owner_review_later(struct hf_core *core, struct hf_owner *owner);
 struct hf_bytes hf_owner_oh(const struct hf_owner *owner);
@@ -214,7 +215,7 @@ struct hf_want {
     uint64_t first, last;
     bool exclusive;
     bool durable;
-    uint32_t life;  /* that asks, for hf_table_set() and hf_table_add() */
+    uint32_t life;  /* that asks; 0: that of the locks in the range, or else the current one */
     bool unclaimed; /* hf_table_set() puts back what is still to be reclaimed */
 };
 
@@ -244,9 +245,9 @@ struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_o
 uint32_t hf_lock_priority(const struct hf_core *core, const struct hf_lock *lock);
 
 /*
- * The lock is held, but a release of its client is under way that will take it
+ * The lock is held, but a release of its client is in progress that will take it
  * (recovery/pending_release.c). Nothing may be granted because of it, and nothing that is granted
- * may become part of it. Likewise for a share.
+ * may become part of it. The rule holds for a share as well.
  */
 bool hf_lock_is_releasing(const struct hf_lock *lock);
 bool hf_share_is_releasing(const struct hf_share *share);
@@ -267,9 +268,8 @@ int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *ow
                    uint64_t last);
 int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock);
 
-/* This life of the client has reclaimed the lock (in a transaction); the lock is to be reclaimed
- * (without). */
-int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock, uint32_t life);
+/* The lock was reclaimed by its own life (in a transaction); it is to be reclaimed (without). */
+int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock);
 void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed);
 
 /* A lock that was recorded before the restart: unclaimed, without a record or undo. HF_ENOMEM. */

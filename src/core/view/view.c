@@ -16,7 +16,7 @@ static void show_client(const struct hf_client *client, struct hf_view_client *r
     *row = (struct hf_view_client){
         .registered = client->registered,
         .verifying = client->verification.outcall.state != HF_OUTCALL_IDLE,
-        .releasing = client->pending_release.under_way,
+        .releasing = client->pending_release.in_progress,
         .n_locks = client->n_locks,
         .n_shares = client->n_shares,
         .n_waiters = client->n_waiters,
@@ -112,7 +112,7 @@ static void show_waiter(const struct hf_core *core, const struct hf_waiter *w,
         .client_id = w->owner->client->id,
         .client_name = w->owner->client->name,
         .client_addr = w->owner->client->addr,
-        .share = hf_file_export_name(core, w->file),
+        .export = hf_file_export_name(core, w->file),
         .fh = hf_file_fh(w->file),
         .oh = hf_owner_oh(w->owner),
         .svid = w->owner->svid,
@@ -126,6 +126,10 @@ static void show_waiter(const struct hf_core *core, const struct hf_waiter *w,
         .outside = w->outside != NULL,
         .blocked_by = blocker_of(core, w),
     };
+    if (w->outside && w->outside->has_holder) {
+        row->has_holder = true;
+        row->holder = w->outside->holder;
+    }
 }
 
 size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor, uint64_t end,
@@ -182,7 +186,7 @@ size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, uint64_
             .client_id = share->client->id,
             .client_name = share->client->name,
             .client_addr = share->client->addr,
-            .share = hf_file_export_name(core, share->file),
+            .export = hf_file_export_name(core, share->file),
             .fh = hf_file_fh(share->file),
             .oh = hf_bytes(share->oh, share->oh_len),
             .mode = share->mode,
@@ -207,6 +211,9 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
         .was_clean = core->recovery->before.clean,
         .grace_active = core->recovery->grace.active,
         .grace_remaining_ms = grace_remaining(core, now),
+        .grace_held_ms = core->recovery->hold_end_ms > now.mono_ms
+                             ? core->recovery->hold_end_ms - now.mono_ms
+                             : 0,
         .unreclaimed = core->clients->n_unclaimed,
         .reclaimed = core->recovery->grace.reclaimed,
         .locks = core->table->n_locks,
@@ -218,10 +225,11 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
         .nsm_clients = core->clients->n_nsm,
         .calls_in_flight = hf_outcalls_running(core),
         .coherent = core->config.coherent,
-        .claims_ready = core->claims->state == HF_CLAIMS_READY,
+        .claims_ready = hf_claims_are_ready(core),
         .claimed_files = core->claims->files.count,
         .claimed_ranges = core->claims->n_ranges,
         .unmirrored_files = core->claims->n_unmirrored,
+        .coarse_files = core->claims->n_coarse,
         .outside_waits = core->claims->by_wait.count,
     };
     hf_list_foreach (node, &core->clients->all) {

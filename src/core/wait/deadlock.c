@@ -1,19 +1,20 @@
 /*
- * Circles of waiting owners (NLM-03, NLM-06).
+ * Cycles in the waits-for graph (NLM-03, NLM-06).
  *
- * An owner waits for another in one of two ways: the other holds a lock that conflicts, or the
- * other's request stands ahead in the queue of a file (hf_waiter_ahead()). The two differ in what a
- * circle of them means:
+ * The nodes of the graph are owners. A waits-for edge leads from an owner that waits to one that
+ * it waits for. There are two kinds of edges: the other owner holds a lock that conflicts (a hard
+ * edge), or its request stands ahead in the queue of the file (a soft edge, hf_waiter_ahead()).
+ * They differ in what a cycle means:
  *
- *   - A circle of held locks alone can never resolve itself. The blocking request that would close
+ *   - A cycle of hard edges alone can never resolve itself. The blocking request that would close
  *     it is answered DEADLCK.
- *   - A circle that leads through a place in a queue exists only because we serve waiters in order.
- *     Order is no reason to refuse anything, so such a circle is broken: one waiter in it "passes",
- *     which means that it does not queue behind other waiters any more.
+ *   - A cycle with a soft edge exists only because we serve waiters in order. Order is no reason to
+ *     refuse anything, so such a cycle is broken: one waiter in it "passes", which means that it
+ *     does not queue behind other waiters any more.
  *
- * A circle can close only when an edge is new: an owner begins to wait, gets a lock (other waiters
+ * A cycle can close only when an edge is new: an owner begins to wait, gets a lock (other waiters
  * wait for it then), or loses one (it may queue behind a waiter that it need not have queued behind
- * before, see waiters.c). In each case that owner is in the circle and waits itself, so it is put
+ * before, see waiters.c). In each case that owner is in the cycle and waits itself, so it is put
  * on a list, and hf_waiters_serve() reviews it before the request is over.
  *
  * A search goes from owner to owner. The number of locks and waiters that it looks at is bounded
@@ -32,7 +33,7 @@ struct search {
     struct hf_owner *queue; /* to be visited */
     uint64_t work_end;      /* the search ends when table->work is beyond this */
     bool locks_only;        /* places in queues do not count */
-    bool mixed;             /* only circles that lead through a place in a queue count */
+    bool mixed;             /* only cycles that lead through a place in a queue count */
     bool found;             /* the search led back to the asker ... */
     struct hf_waiter *via;  /* ... through this waiter's place in a queue */
 };
@@ -154,7 +155,7 @@ bool hf_deadlock_by_queueing(struct hf_core *core, const struct hf_file *file,
 }
 
 /* Another owner may wait for this one, which waits itself. */
-static bool may_be_in_circle(const struct hf_core *core, const struct hf_owner *owner)
+static bool may_be_in_cycle(const struct hf_core *core, const struct hf_owner *owner)
 {
     hf_list_foreach (node, &owner->waiting->waiters) {
         const struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_owner);
@@ -168,15 +169,15 @@ static bool may_be_in_circle(const struct hf_core *core, const struct hf_owner *
     return false;
 }
 
-/* Each round but the last breaks one circle. All rounds together have the steps of one search. */
-static void break_circles(struct hf_core *core, const struct hf_owner *owner)
+/* Each round but the last breaks one cycle. All rounds together have the steps of one search. */
+static void break_cycles(struct hf_core *core, const struct hf_owner *owner)
 {
     struct search s = {.core = core,
                        .asker = owner,
                        .mixed = true,
                        .work_end = core->table->work + core->config.budgets.search};
 
-    if (!may_be_in_circle(core, owner))
+    if (!may_be_in_cycle(core, owner))
         return;
     do {
         s.found = false;
@@ -196,6 +197,6 @@ void hf_deadlock_review(struct hf_core *core, uint64_t work_end)
     while (core->table->work < work_end &&
            (waiting = hf_list_first(&core->table->review, struct hf_waiting, review)) != NULL) {
         hf_list_remove(&waiting->review);
-        break_circles(core, waiting->owner);
+        break_cycles(core, waiting->owner);
     }
 }

@@ -19,11 +19,11 @@ static struct hf_waiter *waiter_of(struct hf_outcall *outcall)
     return hf_container_of(outcall, struct hf_waiter, outcall);
 }
 
-void hf_grant_fill(const struct hf_waiter *w, struct hf_call *out)
+void hf_grant_fill(const struct hf_waiter *w, struct hf_outcall_attempt *out)
 {
     const struct hf_client *client = w->owner->client;
 
-    out->kind = HF_CALL_GRANTED;
+    out->kind = HF_OUTCALL_GRANTED;
     out->client_id = client->id;
     out->host = client->name;
     out->to[0] = client->addr;
@@ -34,7 +34,7 @@ void hf_grant_fill(const struct hf_waiter *w, struct hf_call *out)
     out->prog = HF_PROGRAM_NLM;
     out->vers = w->version;
     out->proc = w->msg ? 10 : 5; /* GRANTED_MSG, GRANTED */
-    out->fh = hf_file_fh(w->file);
+    out->fh = w->fh ? hf_bytes(w->fh, w->file->fh_len) : hf_file_fh(w->file);
     out->oh = hf_owner_oh(w->owner);
     out->svid = w->owner->svid;
     out->exclusive = w->exclusive;
@@ -44,7 +44,7 @@ void hf_grant_fill(const struct hf_waiter *w, struct hf_call *out)
 }
 
 static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                  struct hf_call *out)
+                  struct hf_outcall_attempt *out)
 {
     core->counters.callbacks_started++;
     hf_timer_arm(core, &outcall->timer, now.mono_ms + core->config.call_timeout_ms / OVERDUE_PART);
@@ -132,12 +132,12 @@ void hf_grant_answered(struct hf_core *core, struct hf_now now, struct hf_waiter
 }
 
 static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                 enum hf_call_outcome outcome)
+                 enum hf_outcall_outcome outcome)
 {
-    if (outcome == HF_CALL_FAILED)
+    if (outcome == HF_OUTCALL_FAILED)
         failed(core, now, waiter_of(outcall));
     else
-        hf_grant_answered(core, now, waiter_of(outcall), outcome == HF_CALL_ACCEPTED);
+        hf_grant_answered(core, now, waiter_of(outcall), outcome == HF_OUTCALL_ACCEPTED);
 }
 
 static const struct hf_outcall_ops grant_ops = {HF_OUTCALL_GRANTS, start, done, overdue};

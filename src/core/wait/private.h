@@ -16,12 +16,15 @@ void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *waiter, b
 /* A waiter that is gone is among its owner's and its client's again. */
 void hf_waiter_come_back(struct hf_core *core, struct hf_waiter *waiter);
 
+/* Tells how the wait has ended (ending.h); the waiter stays. */
+void hf_waiter_tell(const struct hf_core *core, const struct hf_waiter *waiter, enum hf_end end);
+
 /* The undo entry of a waiter is of no use any more: deletes a waiter that is gone. */
 void hf_waiter_keep(struct hf_core *core, const struct hf_undo *entry);
 
 struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter *waiter);
 
-/* Breaks each circle that leads through a place in a queue: the waiter there passes. It leaves the
+/* Breaks each cycle that leads through a place in a queue: the waiter there passes. It leaves the
  * rest of the list for later when table->work has reached work_end. */
 void hf_deadlock_review(struct hf_core *core, uint64_t work_end);
 
@@ -29,7 +32,7 @@ void hf_deadlock_review(struct hf_core *core, uint64_t work_end);
 void hf_grant_begin(struct hf_core *core, struct hf_waiter *waiter, uint64_t seq);
 
 /* Fills in the GRANTED callback of a waiter. */
-void hf_grant_fill(const struct hf_waiter *waiter, struct hf_call *out);
+void hf_grant_fill(const struct hf_waiter *waiter, struct hf_outcall_attempt *out);
 
 /* The callback ended for good. Not accepted: what the grant gave goes to the next waiter.
  * HF_ENOMEM: the lock could not be taken back yet. */

@@ -31,7 +31,7 @@ static struct hf_client *client_of(struct hf_outcall *outcall)
 }
 
 static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                  struct hf_call *out)
+                  struct hf_outcall_attempt *out)
 {
     const struct hf_waiter *w =
         hf_list_first(&client_of(outcall)->waiters, struct hf_waiter, in_client);
@@ -40,18 +40,18 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
     HF_ASSERT(w);
     core->counters.probes_started++;
     hf_grant_fill(w, out);
-    out->kind = HF_CALL_PROBE;
+    out->kind = HF_OUTCALL_PROBE;
     out->timeout_ms = timeout_ms(core);
     out->proc = 0;
     out->msg = false;
 }
 
 static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
-                 enum hf_call_outcome outcome)
+                 enum hf_outcall_outcome outcome)
 {
     struct hf_client *client = client_of(outcall);
 
-    if (outcome != HF_CALL_FAILED) {
+    if (outcome != HF_OUTCALL_FAILED) {
         client->answered_ms = now.mono_ms;
         hf_outcall_end(core, outcall);
         return;
@@ -101,7 +101,7 @@ void hf_client_silent(struct hf_core *core, struct hf_now now, struct hf_client 
         if (w->granting) {
             hf_outcall_cut_short(core, &w->outcall);
         } else {
-            hf_waiter_remove(core, w);
+            hf_waiter_end(core, w, HF_END_SILENT);
             n++;
         }
     }

@@ -69,6 +69,7 @@ static int note_had(struct hf_core *core, struct hf_waiter *w)
 static void ungrant(struct hf_core *core, struct hf_waiter *w)
 {
     HF_ASSERT(w->granting);
+    hf_waiter_tell(core, w, HF_END_UNDONE);
     hf_outcall_end(core, &w->outcall);
     w->granting = false;
     forget_had(core, w);
@@ -133,6 +134,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
     hf_waiter_leave_queue(core, w);
     w->granting = true;
     w->undos++;
+    hf_waiter_tell(core, w, HF_END_GRANTED);
     hf_grant_begin(core, w, hf_txn_commit(&txn));
     hf_owner_wake(core, w->owner, w->file);
     return 0;
@@ -162,10 +164,11 @@ static int ask_kernel(struct hf_core *core, struct hf_waiter *w, const struct hf
         return 1;
     case HF_SAYS_HELD:
     case HF_SAYS_LATER:
-        return hf_claim_wait_begin(core, w->file, want, &w->outside);
+        return hf_claim_wait_begin(core, w->file, want,
+                                   said.say == HF_SAYS_HELD ? &said.holder : NULL, &w->outside);
     case HF_SAYS_REFUSED:
         if (said.stat != HF_STAT_DENIED_GRACE_PERIOD)
-            hf_waiter_remove(core, w);
+            hf_waiter_end(core, w, HF_END_REFUSED);
         return 0;
     case HF_SAYS_NO_MEMORY:
         return HF_ENOMEM;
@@ -247,7 +250,7 @@ static void serve_woken(struct hf_core *core, struct hf_now now, struct hf_list 
     }
 }
 
-/* A grant can close a circle, and breaking a circle lets a waiter pass: repeat until neither
+/* A grant can close a cycle, and breaking a cycle lets a waiter pass: repeat until neither
  * happens. */
 void hf_waiters_serve(struct hf_core *core, struct hf_now now)
 {
@@ -276,6 +279,7 @@ static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
 {
     struct hf_want want = hf_waiter_want(txn->core, w);
 
+    txn->end = HF_END_NOT_TAKEN;
     if (hf_table_clear(txn, w->file, w->owner, w->first, w->last) < 0)
         return HF_ENOMEM;
     for (uint32_t i = 0; i < w->n_had; i++) {

@@ -21,6 +21,7 @@
 #define HF_CORE_WAIT_WAIT_H
 
 #include "base/slab.h"
+#include "core/ending.h"
 #include "core/outcall/outcall.h"
 #include "core/request.h"
 
@@ -54,6 +55,7 @@ struct hf_waiter {
     struct hf_addr local;          /* where the request came in, and from where GRANTED goes out */
     struct hf_outcall outcall;     /* the GRANTED callback */
     struct hf_claim_wait *outside; /* it waits for a holder outside (claims.h); NULL: it does not */
+    uint8_t *fh; /* the handle it was asked by, if that is another one of the file's; or NULL */
     struct hf_held *had; /* what its owner held of the range when it was granted, in order */
     uint32_t n_had;
     enum hf_transport transport;
@@ -61,8 +63,8 @@ struct hf_waiter {
     bool msg;
     bool exclusive;
     bool monitored;
-    bool passes;     /* does not queue behind other waiters: that closed a circle (deadlock.c) */
-    bool granting;   /* holds the lock; the callback is to be made or under way */
+    bool passes;     /* does not queue behind other waiters: that closed a cycle (deadlock.c) */
+    bool granting;   /* holds the lock; the callback is to be made or in flight */
     bool gone;       /* left, but an undo entry still refers to it */
     bool called_off; /* left because of a request of its owner, which the undo entry takes back */
     uint8_t undos;   /* how many undo entries refer to it: of its coming, and of its grant */
@@ -93,15 +95,18 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_fi
 struct hf_waiter *hf_waiter_find(const struct hf_core *core, const struct hf_file *file,
                                  const struct hf_want *want);
 
-/* A GRANTED callback for another waiter of its owner, which overlaps it, is under way. */
+/* A GRANTED callback for another waiter of its owner, which overlaps it, is in flight. */
 bool hf_waiter_is_behind_own(const struct hf_core *core, const struct hf_waiter *waiter);
 int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct hf_lock_args *args,
                   struct hf_file *file, const struct hf_want *want);
 void hf_waiter_remove(struct hf_core *core, struct hf_waiter *waiter);
 
+/* Removes the waiter, and tells how the wait has ended (ending.h). */
+void hf_waiter_end(struct hf_core *core, struct hf_waiter *waiter, enum hf_end end);
+
 /* The waiter's request came once more: it is called back as the latest copy says, and what it is
  * granted is recorded if any copy was monitored. */
-void hf_waiter_repeated(struct hf_waiter *waiter, const struct hf_peer *peer,
+void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *waiter, const struct hf_peer *peer,
                         const struct hf_lock_args *args, uint32_t life);
 
 /* The owner waits for the range in exclusive mode from now on, at the end of the queue. */
@@ -129,7 +134,7 @@ void hf_waiters_wake_all(struct hf_core *core);
 bool hf_deadlock_of_locks(struct hf_core *core, const struct hf_file *file,
                           const struct hf_want *want);
 
-/* A request that no held lock conflicts with would close a circle by joining the queue. */
+/* A request that no held lock conflicts with would close a cycle by joining the queue. */
 bool hf_deadlock_by_queueing(struct hf_core *core, const struct hf_file *file,
                              const struct hf_want *want);
 

@@ -4,11 +4,13 @@
  * A waiter queues behind another if the two conflict, unless the other one waits for a lock of the
  * first one's owner: an owner must not queue behind a waiter that waits for it (an upgrade, say).
  * An owner that holds all of the range already, in whatever mode, queues behind no waiter. Nor does
- * a waiter that passes, because its place in the queue would be part of a circle (deadlock.c).
+ * a waiter that passes, because its place in the queue would be part of a cycle (deadlock.c).
  *
  * Only requests that wait are subject to the order of the queue. A LOCK that does not wait is
  * granted whenever no held lock conflicts with it, as TEST says.
  */
+#include <string.h>
+
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/range.h"
@@ -72,7 +74,7 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_fi
     const uint64_t work_end = core->table->work + core->config.budgets.ahead;
 
     if (file->queue->n_waiters == 0 || (!after && holds_all(core, file, want, work_end)))
-        return NULL; /* with after set, the caller knows already that it does not hold all */
+        return NULL; /* if after is set, the caller knows that the owner does not hold all of it */
     for (; node != &file->queue->waiters; node = node->next) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
         if (w->id >= ticket || core->table->work++ > work_end)
@@ -155,6 +157,22 @@ static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
 
 static const struct hf_undo_ops wait_undo = {revert_wait, hf_waiter_keep};
 
+/* Clients know a callback by the handle that they have sent. */
+static int keep_handle(struct hf_core *core, struct hf_waiter *w, struct hf_bytes fh)
+{
+    uint8_t *copy = NULL;
+
+    if (!hf_bytes_equal(fh, hf_file_fh(w->file))) {
+        copy = hf_malloc(core->alloc, fh.len);
+        if (!copy)
+            return HF_ENOMEM;
+        memcpy(copy, fh.data, fh.len);
+    }
+    hf_free(core->alloc, w->fh);
+    w->fh = copy;
+    return 0;
+}
+
 int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct hf_lock_args *args,
                   struct hf_file *file, const struct hf_want *want)
 {
@@ -177,7 +195,11 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
         .since_ms = txn->now.wall_ms,
         .exclusive = args->exclusive,
     };
-    hf_waiter_repeated(w, peer, args, want->life);
+    if (keep_handle(core, w, args->fh) < 0) {
+        hf_slab_give(&core->wait->slab, w);
+        return HF_ENOMEM;
+    }
+    hf_waiter_repeated(core, w, peer, args, want->life);
     hf_outcall_init(&w->outcall);
     want->owner->refs++;
     file->refs++;
@@ -193,9 +215,10 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
     return 0;
 }
 
-void hf_waiter_repeated(struct hf_waiter *w, const struct hf_peer *peer,
+void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *w, const struct hf_peer *peer,
                         const struct hf_lock_args *args, uint32_t life)
 {
+    (void)keep_handle(core, w, args->fh); /* without memory, the one that it waited by before */
     w->monitored |= !args->unmonitored;
     w->offset = args->offset;
     w->length = args->length;
@@ -222,6 +245,7 @@ void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *w)
 
 void hf_waiter_del(struct hf_core *core, struct hf_waiter *w)
 {
+    hf_free(core->alloc, w->fh);
     hf_free(core->alloc, w->had);
     hf_owner_unref(core, w->owner);
     hf_file_unref(core, w->file);
@@ -273,6 +297,38 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
         w->gone = true; /* the last undo entry deletes it */
     else
         hf_waiter_del(core, w);
+}
+
+void hf_waiter_tell(const struct hf_core *core, const struct hf_waiter *w, enum hf_end end)
+{
+    const struct hf_client *client = w->owner->client;
+    struct hf_ending ending;
+
+    if (!core->told)
+        return;
+    ending = (struct hf_ending){
+        .end = end,
+        .wait = true,
+        .exclusive = w->exclusive,
+        .id = w->id,
+        .first = w->first,
+        .last = w->last,
+        .since_ms = w->since_ms,
+        .client = client->name,
+        .addr = client->addr,
+        .fh = hf_file_fh(w->file),
+        .oh = hf_owner_oh(w->owner),
+        .svid = w->owner->svid,
+    };
+    core->told(core->told_ctx, &ending);
+}
+
+/* The wait of one that is being granted has ended before. */
+void hf_waiter_end(struct hf_core *core, struct hf_waiter *w, enum hf_end end)
+{
+    if (!w->granting)
+        hf_waiter_tell(core, w, end);
+    hf_waiter_remove(core, w);
 }
 
 void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struct hf_file *file,

@@ -6,31 +6,31 @@
  *   - of a probe, all waiters of its client are removed (wait/probe.c);
  *   - of SM_NOTIFY, the client counts as crashed (NOT-03), and the call is repeated with growing
  *     pauses for retry_for_ms;
- *   - of a `status` callback, the call is repeated likewise.
+ *   - of a `status` callback, the call is repeated with the same pauses.
  * SM_STAT is attempted once, in a shorter time.
  *
  * A call is handed out only when all that it tells of is durable. At most notify_in_flight notices
- * and status callbacks are under way at a time, and as many probes; GRANTED callbacks never queue
+ * and status callbacks are in flight at a time, and as many probes; GRANTED callbacks never queue
  * behind them.
  */
-#ifndef HF_CORE_CALL_H
-#define HF_CORE_CALL_H
+#ifndef HF_CORE_OUTCALL_H
+#define HF_CORE_OUTCALL_H
 
 #include "core/request.h"
 
-enum hf_call_kind {
-    HF_CALL_GRANTED, /* NLM GRANTED (5) or, when msg, GRANTED_MSG (10) to a waiter */
-    HF_CALL_NOTIFY,  /* NSM SM_NOTIFY (6) to a host: we have restarted */
-    HF_CALL_STATUS,  /* a monitor's own procedure: the host it asked about has restarted */
-    HF_CALL_PROBE,   /* NLM NULL (0) to the client of a waiter: any answer will do */
-    HF_CALL_STAT,    /* NSM SM_STAT (1) to a client: has it restarted, as a notice says (SEC-04)? */
+enum hf_outcall_kind {
+    HF_OUTCALL_GRANTED, /* NLM GRANTED (5) or, when msg, GRANTED_MSG (10) to a waiter */
+    HF_OUTCALL_NOTIFY,  /* NSM SM_NOTIFY (6) to a host: we have restarted */
+    HF_OUTCALL_STATUS,  /* a monitor's own procedure: the host it asked about has restarted */
+    HF_OUTCALL_PROBE,   /* NLM NULL (0) to the client of a waiter: any answer will do */
+    HF_OUTCALL_STAT, /* NSM SM_STAT (1) to a client: has it restarted, as a notice says (SEC-04)? */
 };
 
 /* All views and the structure itself are valid until the next call into the core. */
-struct hf_call {
+struct hf_outcall_attempt {
     uint64_t id; /* the same for each attempt of one outcall; sent as cookie of GRANTED, and not to
                   * be guessed from that of another */
-    enum hf_call_kind kind;
+    enum hf_outcall_kind kind;
     uint64_t client_id;
     uint32_t attempt;     /* from 1; those that could not be tried count here as well */
     uint64_t timeout_ms;  /* for lookup, connection, sending and answer together */
@@ -57,33 +57,34 @@ struct hf_call {
     uint8_t priv[HF_PRIV_SIZE];
 };
 
-enum hf_call_outcome {
-    HF_CALL_ACCEPTED, /* answered; GRANTED: with GRANTED */
-    HF_CALL_DENIED,   /* GRANTED only: the client does not want the lock (wait/grant.c) */
-    HF_CALL_FAILED,   /* no answer, or one that is not success; error says why */
-    HF_CALL_REPEATED, /* failed likewise, and several copies of it may have arrived */
-    HF_CALL_UNSENT,   /* failed likewise, and certainly did not reach the peer, although a question
-                       * to its rpcbind left */
-    HF_CALL_UNTRIED, /* no packet left this host (an address, route, file, port or memory of ours is
-                      * missing): that says nothing about the peer, and is no attempt */
+enum hf_outcall_outcome {
+    HF_OUTCALL_ACCEPTED, /* answered; GRANTED: with GRANTED */
+    HF_OUTCALL_DENIED,   /* GRANTED only: the client does not want the lock (wait/grant.c) */
+    HF_OUTCALL_FAILED,   /* no answer, or one that is not success; error says why */
+    HF_OUTCALL_REPEATED, /* failed, and several copies of it may have arrived */
+    HF_OUTCALL_UNSENT,   /* failed, and certainly did not reach the peer, although a question
+                          * to its rpcbind left */
+    HF_OUTCALL_UNTRIED, /* no packet left this host (an address, route, file, port or memory of ours
+                         * is missing): that says nothing about the peer, and is no attempt */
 };
 
 /*
  * The next attempt that may start now, or false. Call until false after anything that may have
  * changed the state: a request, a commit, a tick, a finished call.
  */
-bool hf_core_next_call(struct hf_core *core, struct hf_now now, struct hf_call *out);
+bool hf_core_next_outcall(struct hf_core *core, struct hf_now now, struct hf_outcall_attempt *out);
 
 /*
  * The attempt ended; every attempt handed out is reported exactly once, outcalls that no longer
  * exist (the client unlocked, crashed, ...) included: those are ignored. For GRANTED_MSG the void
- * RPC answer is not the end; report HF_CALL_FAILED with HF_ETIMEDOUT when the time is over, and
+ * RPC answer is not the end; report HF_OUTCALL_FAILED with HF_ETIMEDOUT when the time is over, and
  * hf_core_granted_res() when the answer comes.
  */
-void hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
-                       enum hf_call_outcome outcome, int error);
+void hf_core_outcall_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                          enum hf_outcall_outcome outcome, int error);
 
-/* The same for an answer to HF_CALL_STAT that names a state number. */
+/* An attempt at HF_OUTCALL_STAT was answered with this state number; reported instead of
+ * hf_core_outcall_done(). */
 void hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint64_t call_id,
                            int32_t state);
 

@@ -1,0 +1,73 @@
+/*
+ * One line of the history (ADM-11): a lock or a wait that has ended, or another thing that an
+ * operator wants to find later (a restart, a crash, a loss, a change by an operator).
+ *
+ * A line is text, so that it can be read without Holdfast: fields with a tab between them, numbers
+ * in decimal, file handles in hexadecimal, all other bytes quoted (base/quote.h). "-" is an empty
+ * field. The order of the fields is that of struct hf_history_row. A line that does not have this
+ * form (the last one before a crash of the host) is skipped.
+ */
+#ifndef HF_HISTORY_ENTRY_H
+#define HF_HISTORY_ENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+#include "base/bytes.h"
+
+enum {
+    HF_HISTORY_NAME_MAX = 128,  /* longer names of clients are cut */
+    HF_HISTORY_FH_MAX = 64,     /* RFC 1813 */
+    HF_HISTORY_OH_MAX = 64,     /* longer owner handles are cut */
+    HF_HISTORY_TEXT_MAX = 1024, /* of a path or a text, quoted; a longer path is left out */
+    HF_HISTORY_LINE_MAX = 4096, /* of a line, with its newline */
+};
+
+enum hf_history_kind {
+    HF_HISTORY_LOCK,   /* was held from `from_ms` to `to_ms` */
+    HF_HISTORY_WAIT,   /* was waited for */
+    HF_HISTORY_UNDONE, /* the end of this lock could not be recorded: it is held on */
+    HF_HISTORY_NOTE,   /* something happened at `to_ms` */
+    HF_HISTORY_KINDS
+};
+
+/* Views belong to the caller. Of a note, only the client, the handle and the text may be set. */
+struct hf_history_entry {
+    enum hf_history_kind kind;
+    int64_t from_ms, to_ms; /* wall clock */
+    const char *why;        /* how it ended, or what happened; a constant */
+    bool exclusive;
+    uint64_t first, last;
+    struct hf_addr addr;
+    struct hf_bytes client, fh, oh;
+    int32_t svid;
+    uint64_t id;      /* of the lock or waiter */
+    const char *path; /* of the file, quoted; NULL: not known */
+    const char *text; /* NULL: none */
+};
+
+/* A line that was read: its fields, which are parts of the line. Absent ones are "". */
+struct hf_history_row {
+    enum hf_history_kind kind;
+    int64_t from_ms, to_ms;
+    const char *why;
+    bool exclusive;
+    uint64_t first, last;
+    const char *addr, *client, *fh;
+    int32_t svid;
+    const char *owner;
+    uint64_t id;
+    const char *path, *text;
+};
+
+/* Returns the length of the line, with its newline. */
+size_t hf_history_encode(const struct hf_history_entry *entry, char line[HF_HISTORY_LINE_MAX]);
+
+/* Takes a line apart in place; its newline must have become a NUL. False: it has another form. */
+bool hf_history_decode(char *line, struct hf_history_row *out);
+
+const char *hf_history_kind_name(enum hf_history_kind kind);
+
+#endif
