@@ -5,7 +5,7 @@
 PROGRAMS = src/daemon/holdfastd src/ctl/holdfastctl
 SHELL = /bin/bash
 .DEFAULT_GOAL = build
-.PHONY: help hooks build all run demo check test tsan takeovers mutants history-mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci matrix coverage tidy format format-check install clean
+.PHONY: help hooks build all run demo check test tsan takeovers mutants history-mutants lab soak bench bench-hostile scale tails deb deb-clean boot oci matrix databases calls coverage tidy format format-check install clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -59,11 +59,12 @@ mutants: | build-asan/build.ninja ## Small faults that the tests must catch; as 
 takeovers: all ## How long a takeover takes, TIMES (200) of each kind; as root, an hour
 	@scripts/takeovers build $(or $(TIMES),200) $(LOCKS)
 
-# Real Linux clients in virtual machines, all stories; as root, half an hour. KERNEL=5.10, 6.1, 6.12 or newest: of another Debian release.
+# Real Linux clients in virtual machines, all stories; as root, half an hour. KERNEL=5.10, 6.1, 6.12 or newest, GANESHA=4.3, 6.5
+# or newest: of another Debian release. UDP=yes: with an NFS client that can mount by UDP. TESTS: the names of some of its tests.
 lab: | build/build.ninja ## Linux clients in virtual machines; as root, half an hour
 	@scripts/bootstrap lab
 	@ninja -C build
-	@HOLDFAST_LAB=all HOLDFAST_LAB_KERNEL=$(KERNEL) scripts/run-tests build --suite lab
+	@HOLDFAST_LAB=all HOLDFAST_LAB_KERNEL=$(KERNEL) HOLDFAST_LAB_GANESHA=$(GANESHA) HOLDFAST_LAB_UDP=$(UDP) scripts/run-tests build $(or $(TESTS),--suite lab)
 
 # Bugs in the daemon (tests/mutants/sim.txt), which the histories must find; as root, about ten minutes.
 history-mutants: all ## Bugs in the daemon that the histories must find; as root, ten minutes
@@ -133,6 +134,12 @@ databases: | build-asan/build.ninja ## Tests with PostgreSQL 13, 15, 17 and 18, 
 	@scripts/bootstrap databases
 	@ninja -C build-asan
 	@scripts/databases $(ONLY)
+
+# TESTS: the names of some tests.
+calls: | build-asan/build.ninja ## System calls outside the daemon's filter that the suites provoke: none; as root, minutes
+	@scripts/bootstrap test
+	@ninja -C build-asan
+	@scripts/calls $(TESTS)
 
 coverage: ## Branch coverage of the core
 	@scripts/bootstrap test

@@ -108,11 +108,11 @@ static void tell_all(uint32_t clients)
     uint32_t told = 0;
 
     while (told < clients) {
-        struct hf_call call;
+        struct hf_outcall_attempt call;
 
         for (; n > 0; told++)
-            hf_core_call_done(core, now, running[--n], HF_CALL_ACCEPTED, 0);
-        while (n < A_TURN && hf_core_next_call(core, now, &call))
+            hf_core_outcall_done(core, now, running[--n], HF_OUTCALL_ACCEPTED, 0);
+        while (n < A_TURN && hf_core_next_outcall(core, now, &call))
             running[n++] = call.id;
         now.mono_ms += TURN_MS;
         hf_core_tick(core, now);

@@ -371,7 +371,7 @@ const struct shape shapes[] = {
      .attack = deadlock_attack,
      .depth = 8},
     {"chain",
-     "a circle of 4,000 owners that wait for each other",
+     "a cycle of 4,000 owners that wait for each other",
      {{CHAIN, chain_hold}, {CHAIN - 1, chain_wait}},
      .attack = chain_attack,
      .depth = 8},

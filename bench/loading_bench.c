@@ -45,7 +45,7 @@ static void put_lock(struct hf_batch *batch, uint64_t n)
     struct hf_record_lock lock = {
         .id = hf_record_first_id(1) + CLIENTS + n,
         .client_id = hf_record_first_id(1) + n % CLIENTS,
-        .share = hf_bytes_str("default"),
+        .export = hf_bytes_str("default"),
         .fh = hf_bytes(bytes.fh, sizeof(bytes.fh)),
         .svid = (int32_t)(n / CLIENTS % OWNERS),
         .last = UINT64_MAX,

@@ -102,7 +102,7 @@ static struct hf_record_lock sample_lock(uint64_t id)
     return (struct hf_record_lock){
         .id = id,
         .client_id = id % LOAD_CLIENTS + 1,
-        .share = hf_bytes_str("default"),
+        .export = hf_bytes_str("default"),
         .fh = hf_bytes(HANDLE, sizeof(HANDLE)),
         .oh = hf_bytes_str("4711@client.example"),
         .svid = (int32_t)id,

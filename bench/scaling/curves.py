@@ -1,4 +1,4 @@
-"""The curves of bench/scale as pictures and as tables, for docs/SCALING.md."""
+"""The curves of bench/scale as pictures and as tables, for docs/reference/SCALING.md."""
 from scaling import table
 from svg import Chart
 

@@ -57,7 +57,7 @@ class Scene:
 @tap.test
 def status_clients_locks_and_waiters():
     """ADM-04: status, clients, locks and waiters show the scene, in tables and in JSON."""
-    with Scene():
+    with Scene() as scene:
         assert "server.example" in (out := ctl_ok("status")) and "1 on 1 files, 1 waiting" in out, out
         out = ctl_ok("clients")
         assert "alpha.example" in out and "192.0.2.2" in out and out.startswith("ID")
@@ -74,9 +74,24 @@ def status_clients_locks_and_waiters():
         assert json.loads(ctl_ok("--json", "waiters"))[0]["client"]["name"] == "beta.example"
         assert len(json.loads(ctl_ok("locks", "--json", "--client", "alpha"))) == 1
         assert json.loads(ctl_ok("locks", "--json", "--owner", "8@beta")) == []
-        assert json.loads(ctl_ok("locks", "--json", "--file", "0102", "--limit", "1"))
+        assert scene.alpha.lock(b"\x01\x02another-file", svid=7) == "granted"
+        assert len(json.loads(ctl_ok("locks", "--json", "--file", "0102", "--limit", "2"))) == 2
+        assert len(json.loads(ctl_ok("locks", "--json", "--file", "0102", "--limit", "1"))) == 1
         for url in ("http://127.0.0.1:8049", "http://127.0.0.1:8049/"):  # as the README and a browser write it
             assert "alpha.example" in ctl_ok("--url", url, "clients")
+
+
+@tap.test
+def why_ends_in_a_long_chain():
+    """Given 300 owners, each of which waits for the next, `why` shows the first of them and says that there are more."""
+    with Daemon(), Locker("alpha.example", "192.0.2.2") as alpha:
+        for number in range(300):
+            assert alpha.lock(b"chain %03d" % number, svid=1 + number) == "granted"
+        for number in range(299):
+            assert alpha.lock(b"chain %03d" % (number + 1), svid=1 + number, block=True) == "blocked"
+        out = ctl_ok("why", b"chain 001".hex())
+        assert "the chain is longer than is shown" in out and out.count("its owner waits itself") < 60, out[-2000:]
+        assert max(map(len, out.splitlines())) < 400
 
 
 @tap.test
@@ -216,6 +231,8 @@ def release_does_not_widen_what_was_asked():
         for narrower in (("--owner", "99"), ("--share", "other"), ("--limit", "1")):
             status, out, err = ctl("release", "--client", "alpha.example", *narrower, "--yes")
             assert status == USAGE and narrower[0] in err and not out, (status, out, err)
+        for second in (("--file", FILE.hex()), ("--lock", get("locks")["locks"][0]["id"])):  # one of the two would be passed over
+            assert ctl("release", "--client", "alpha.example", *second, "--yes")[0] == USAGE, second
         status, _, err = ctl("release", "--file", "plan.txt", "--yes")
         assert status == USAGE and "in hex" in err, err
         assert len(get("locks")["locks"]) == 1
@@ -342,6 +359,15 @@ def check_of_a_host_that_has_no_lock_yet():
         assert "cannot be called back" in ctl("check", "later.example")[1]
         status, _, err = ctl("check", "nowhere.example")
         assert status == NOT_FOUND and "nor a name" in err, err
+
+
+@tap.test
+def check_of_an_address_with_two_clients():
+    """ADM-04: A name whose address two clients come from means neither of them: the host itself is checked."""
+    with netns.names("192.0.2.2 shared.example"), Host("192.0.2.2"), Scene(), Locker("gamma.example", "192.0.2.2") as gamma:
+        assert gamma.lock(b"another-file", svid=9) == "granted"
+        _, steps = check("shared.example")
+        assert list(steps) == ["rpcbind", "nlm", "nsm"], steps
 
 
 @tap.test
@@ -500,7 +526,7 @@ def bash_completes():
             Locker(f"$(touch {folder}/expanded)", "192.0.2.1") as hostile:
         assert hostile.lock(b"another file") == "granted"
         assert complete("st") == ["status"] and complete("--js") == ["--json"]
-        assert complete("grace", "") == ["end"]
+        assert complete("grace", "") == ["end", "hold"] and complete("exports", "") == ["release", "take-back"]
         assert sorted(complete("check", "")) == ["alpha.example", "beta.example"]
         assert complete("release", "--client", "al") == ["alpha.example"]
         assert complete("release", "--file", "0102") == [FILE.hex()]

@@ -227,11 +227,11 @@ def packaging_names_only_what_is_there():
 
 @tap.test
 def every_metric_is_explained():
-    """docs/METRICS.md explains each metric, and names none that does not exist. Those of a cluster are compared in
+    """docs/reference/METRICS.md explains each metric, and names none that does not exist. Those of a cluster are compared in
     tests/interop/test_standby.py, which has one."""
     with Server():
         known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
-    told = set(re.findall(r"`((?:nlm|nsm|holdfast)_\w+)", (ROOT / "docs/METRICS.md").read_text()))
+    told = set(re.findall(r"`((?:nlm|nsm|holdfast)_\w+)", (ROOT / "docs/reference/METRICS.md").read_text()))
     told = {name for name in told if not name.startswith("holdfast_cluster_")}
     assert told == known, told ^ known
 

@@ -123,7 +123,7 @@ def files_are_released_by_path():
     """NAM-01: every lock and waiter of the file, and of no other; the log names the path and the operator. A path that
     no locked file has is a 404."""
     with Scene() as scene, scene.namesd():
-        assert scene.alpha.lock(ganesha(str(scene.mail), export_id=2), svid=7, offset=5) == "granted"  # by two exports
+        assert scene.alpha.lock(nfsd(str(scene.mail)), svid=7, offset=5) == "granted"  # by two servers
         expect_problem(ask("DELETE", "/api/v1/files?path=/nowhere"), 404)
         expect_problem(ask("DELETE", "/api/v1/files?path=mail.db"), 400)
         expect_problem(ask("DELETE", "/api/v1/files"), 400)
@@ -385,16 +385,29 @@ def a_stop_while_a_list_waits_for_names():
 
 @tap.test
 def a_release_by_path_takes_every_handle_of_the_file():
-    """NAM-01, ADM-08: given locks by 200 handles that all lead to one file, as a server with many exports makes them, a release
-    by its path leaves none of them, and says how many there were."""
+    """NAM-01, ADM-08: given locks by 200 handles of which the core cannot know that they are one file, a release by its path leaves
+    none of them, and says how many there were."""
+    with PlayedNamer(lambda number, handle: number + b" named " + (b"/one" if handle.startswith(b"one") else b"/other") + b"\n"), \
+            Scene() as scene:
+        for number in range(200):
+            assert scene.alpha.lock(b"one %03d" % number, svid=1000 + number) == "granted"
+        answer = ask("DELETE", "/api/v1/files?path=/one")
+        assert answer.status == 200 and answer.json["released"] == 200, answer.body
+        assert by_path("locks", "/one")["locks"] == []
+
+
+@tap.test
+def handles_of_two_exports_are_one_file():
+    """COH-05: given Ganesha's handles of one file by 200 exports: one lock, one row, and a release by the path takes it and its
+    waiter."""
     with Scene() as scene, scene.namesd():
         for export in range(1, 201):
             handle = scene.fh[:2] + export.to_bytes(2, "little") + scene.fh[4:]
-            assert scene.alpha.lock(handle, svid=1000 + export) == "granted"
+            assert scene.beta.lock(handle, svid=1000 + export) == "denied"
+            assert scene.alpha.lock(handle, svid=7) == "granted"  # the owner's own lock
+        assert len(by_path("locks", scene.mail)["locks"]) == 1
         answer = ask("DELETE", f"/api/v1/files?path={quote(str(scene.mail))}")
-        assert answer.status == 200, answer.body
-        assert by_path("locks", scene.mail)["locks"] == []
-        assert answer.json["released"] in (201, 202), answer.json["released"]  # with a waiter's or the lock it was granted
+        assert answer.status == 200 and answer.json["released"] == 2, answer.body
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ class Answer:
 def ask(method, path, body=None, host="127.0.0.1", source=None, unix=None, **headers):
     """One request by curl. Unless told otherwise, it goes over the unix socket, as root, if it changes something or
     needs to see the files of locks; over TCP, as any reader, if not."""
-    unix = method in ("POST", "DELETE") or "/locks" in path or "/waiters" in path or "/reservations" in path \
+    unix = method in ("POST", "DELETE") or any(word in path for word in ("/locks", "/waiters", "/reservations", "/history")) \
         if unix is None and not headers and not source and host == "127.0.0.1" else bool(unix)
     command = ["curl", "-sS", "-i", "--path-as-is", "--max-time", "20", "-H", "Expect:"]
     command += ["--head"] if method == "HEAD" else ["-X", method]

@@ -7,8 +7,8 @@
 
 const char *cl_action_name(enum hf_lease_action action)
 {
-    static const char *const names[] = {"NOTHING", "POLL",    "TAKE", "RENEW",
-                                        "COMMIT",  "RELEASE", "STOP", "CLEAR"};
+    static const char *const names[] = {"NOTHING", "POLL",    "TAKE",        "RENEW",
+                                        "COMMIT",  "RELEASE", "RAISE_ALARM", "CLEAR"};
 
     return names[action];
 }
@@ -44,13 +44,13 @@ static bool is_excused(const struct cl_world *world)
 
 static void check_epoch(struct cl_world *world, unsigned node)
 {
-    const struct hf_lease *lease = &world->nodes[node].lease;
+    const struct hf_lease *lease = &world->nodes[node].cluster.lease;
 
     if (lease->epoch == world->top_epoch && lease->nonce == world->top_nonce)
         return;
     if (lease->epoch <= world->top_epoch)
-        cl_violation(world, "an epoch belongs to one life and grows",
-                     "n%u has epoch %llu after epoch %llu of another life", node,
+        cl_violation(world, "an epoch belongs to one term and grows",
+                     "n%u has epoch %llu after epoch %llu of another term", node,
                      (unsigned long long)lease->epoch, (unsigned long long)world->top_epoch);
     world->top_epoch = lease->epoch;
     world->top_nonce = lease->nonce;
@@ -60,8 +60,7 @@ static bool serves(const struct cl_world *world, unsigned node)
 {
     const struct cl_node *n = &world->nodes[node];
 
-    return cl_node_is_valid(world, node) && n->core && n->address.up &&
-           hf_core_durable(n->core) > 0;
+    return cl_node_is_valid(world, node) && n->daemon.phase == HF_TERM_SERVING && n->address.up;
 }
 
 void cl_check_event(struct cl_world *world)
@@ -83,12 +82,12 @@ void cl_check_event(struct cl_world *world)
     }
 }
 
-/* The state number of the life that sends; a node that still loads has none. */
+/* The state number of the term that sends. A node that does not serve yet tells none. */
 static void check_state(struct cl_world *world, unsigned node, const struct cl_packet *packet)
 {
     int32_t state = world->nodes[node].state;
 
-    if (!world->nodes[node].core || world->has_lost)
+    if (world->nodes[node].daemon.phase != HF_TERM_SERVING || world->has_lost)
         return;
     if (state < world->top_state ||
         (state == world->top_state && packet->epoch != world->top_state_epoch))
@@ -121,7 +120,7 @@ void cl_check_leaves(struct cl_world *world, unsigned node, const struct cl_pack
         check_state(world, node, packet);
         return;
     }
-    if (n->is_deceived && !is_rash(packet))
+    if (packet->was_deceived && !is_rash(packet))
         return;
     /* Stopped between gate and network, and the process that drops the addresses stands still as
      * well, or its hook fails: that is not promised. */
@@ -161,8 +160,32 @@ void cl_check_take(struct cl_world *world, const struct cl_txn *txn)
         cl_violation(world, "nothing is granted on a database that forgot", "n%u takes it",
                      txn->node);
     /* It cannot use what it took: the next takeover is its fault. */
-    if (!n->up || n->lease.nonce != txn->order.nonce || n->fault_until_ms > world->now_ms)
+    if (!n->up || n->cluster.lease.nonce != txn->order.nonce || n->fault_until_ms > world->now_ms)
         world->owner_faults++;
+}
+
+void cl_check_release(struct cl_world *world, unsigned node, const struct hf_store_lease_call *call)
+{
+    if (call->order.action == HF_LEASE_RELEASE && call->clean_stop &&
+        !world->nodes[node].has_served)
+        cl_violation(world, "a clean stop is recorded of an epoch that was begun",
+                     "n%u records one, and has not served", node);
+    if (call->order.action == HF_LEASE_RELEASE && world->nodes[node].address.up)
+        cl_violation(world, "the lease is released when the addresses are down",
+                     "n%u has its address", node);
+}
+
+/* By what the database told the owner last: it may have looked some seconds ago. */
+void cl_check_move(struct cl_world *world, unsigned node)
+{
+    enum { LOST_MS = 3000 };
+    const struct hf_cluster_view *view = &world->nodes[node].cluster.view;
+    bool other = false;
+
+    for (unsigned i = 0; i < view->n_nodes; i++)
+        other = other || (i != node && view->nodes[i].seen_ms < LOST_MS);
+    if (!other)
+        cl_violation(world, "a service moves to a node that is there", "n%u is alone", node);
 }
 
 static void read_locks(const struct records *records, uint8_t modes[CL_CLIENTS][CL_FILES])
@@ -220,8 +243,9 @@ void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_
 {
     struct cl_node *n = &world->nodes[node];
 
-    if (n->up && (hf_lease_is_owner(&n->lease) ||
-                  world->db.primary.row.nonce == n->lease.nonce)) /* and it does not know it yet */
+    if (n->up &&
+        (hf_lease_is_owner(&n->cluster.lease) ||
+         world->db.primary.row.nonce == n->cluster.lease.nonce)) /* and it does not know it yet */
         world->owner_faults++;
     if (n->fault_until_ms < world->now_ms + lasts_ms + 1)
         n->fault_until_ms = world->now_ms + lasts_ms + 1;
@@ -231,8 +255,10 @@ static void check_moves(struct cl_world *world)
 {
     uint64_t orders = world->stats.faults[CL_FAULT_MOVE] + world->stats.faults[CL_FAULT_RELEASE];
 
-    /* An order may cost two: the node takes back what no other node wanted. */
-    if (world->stats.takes > 1 + world->owner_faults + 2 * orders && !world->has_lost)
+    /* An order may cost two: the node takes back what no other node wanted. So may a node that
+     * leaves the service by itself, because it cannot serve. */
+    if (world->stats.takes > 1 + world->owner_faults + 2 * (orders + world->left) &&
+        !world->has_lost)
         cl_violation(world, "the service does not move without cause",
                      "%llu takes, %llu faults of owners, %llu orders",
                      (unsigned long long)world->stats.takes,
@@ -272,7 +298,7 @@ void cl_check_end(struct cl_world *world)
 
 static bool knows_more(const struct hf_lease *lease, const struct hf_lease_row *row)
 {
-    return lease->known.beat > row->beat || lease->known.epoch > row->epoch;
+    return lease->known.heartbeat > row->heartbeat || lease->known.epoch > row->epoch;
 }
 
 void cl_check_lost(struct cl_world *world)
@@ -286,17 +312,19 @@ void cl_check_lost(struct cl_world *world)
     world->lost_at_ms = world->now_ms;
     world->top_epoch = 0;
     for (unsigned i = 0; i < world->config.nodes; i++)
-        has_owner = has_owner || (world->nodes[i].up && hf_lease_is_owner(&world->nodes[i].lease));
+        has_owner =
+            has_owner || (world->nodes[i].up && hf_lease_is_owner(&world->nodes[i].cluster.lease));
     for (unsigned i = 0; i < world->config.nodes; i++) {
         struct cl_node *n = &world->nodes[i];
 
-        n->knew =
-            n->up && knows_more(&n->lease, row) && (hf_lease_is_owner(&n->lease) || !has_owner);
+        n->knew = n->up && knows_more(&n->cluster.lease, row) &&
+                  (hf_lease_is_owner(&n->cluster.lease) || !has_owner);
         any = any || n->knew;
     }
     world->stats.unknowable += !any;
-    CL_TRACE(world, row->epoch, row->beat, any, "db: acknowledged commits are lost; beat is %llu",
-             (unsigned long long)row->beat);
+    CL_TRACE(world, row->epoch, row->heartbeat, any,
+             "db: acknowledged commits are lost; heartbeat is %llu",
+             (unsigned long long)row->heartbeat);
     cl_trouble_ends(world);
 }
 
@@ -308,7 +336,7 @@ void cl_check_noticed(struct cl_world *world)
     for (unsigned i = 0; i < world->config.nodes; i++)
         any = any || world->nodes[i].knew;
     for (unsigned i = 0; i < world->config.nodes; i++) {
-        bool alarm = world->nodes[i].lease.state == HF_LEASE_ALARM;
+        bool alarm = world->nodes[i].cluster.lease.state == HF_LEASE_ALARM;
 
         world->stats.alarms += alarm;
         if (any && !alarm)

@@ -5,7 +5,7 @@
  * after another node's lease became valid.
  *    A node whose clock stood still with it may not know yet that it lost the lease: it may speak,
  *    but it promises no lock without a commit.
- *  - An epoch belongs to one life of one node, and grows. So do NSM state numbers.
+ *  - An epoch belongs to one term of one node, and grows. So do NSM state numbers.
  *  - Only the owner's commits are applied, and in their order.
  *  - A lock that a client was told to hold is in the database until the client unlocks it; no two
  *    clients hold conflicting locks; a reclaim of such a lock is granted.
@@ -25,12 +25,19 @@
 #include "support/records.h"
 
 struct cl_world;
+struct hf_store_lease_call;
 struct cl_txn;
 struct cl_packet;
 
 void cl_check_event(struct cl_world *world);
 void cl_check_leaves(struct cl_world *world, unsigned node, const struct cl_packet *packet);
 void cl_check_commit(struct cl_world *world, const struct cl_txn *txn);
+/* A node is about to release the lease: its addresses are down, and a clean stop is recorded only
+ * of an epoch that it began. */
+void cl_check_release(struct cl_world *world, unsigned node,
+                      const struct hf_store_lease_call *call);
+/* A planned move has begun. */
+void cl_check_move(struct cl_world *world, unsigned node);
 void cl_check_take(struct cl_world *world, const struct cl_txn *txn);
 void cl_check_records(struct cl_world *world);
 void cl_check_grant(struct cl_world *world, unsigned client, unsigned file);

@@ -22,7 +22,7 @@ struct cl_client {
     enum cl_doing doing;
     bool has_want; /* something other than a reclaim is to be asked, again or for the first time */
     struct cl_packet want;
-    struct cl_packet call; /* under way: want, or a reclaim */
+    struct cl_packet call; /* in flight: want, or a reclaim */
     int32_t asked_at_state;
     uint32_t xid;
     uint64_t timer;

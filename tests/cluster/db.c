@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------ state and copies */
 
-static void copy_batch(struct hf_batch *to, const struct hf_batch *from)
+void cl_copy_batch(struct hf_batch *to, const struct hf_batch *from)
 {
     struct hf_op op;
     size_t cursor = 0;
@@ -104,7 +104,7 @@ static uint32_t delay(struct cl_world *world)
 }
 
 void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_order *order,
-                uint64_t beat, const struct hf_batch *batch)
+                uint64_t heartbeat, const struct hf_batch *batch)
 {
     struct cl_db *db = &world->db;
     uint64_t in_ms = delay(world);
@@ -130,11 +130,11 @@ void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_ord
                                   .number = ++db->numbers,
                                   .op = world->nodes[node].op,
                                   .order = *order,
-                                  .beat = beat,
+                                  .heartbeat = heartbeat,
                                   .seq = batch ? batch->seq : 0};
     hf_batch_init(&db->txns[i].batch, &hf_alloc_heap);
     if (batch)
-        copy_batch(&db->txns[i].batch, batch);
+        cl_copy_batch(&db->txns[i].batch, batch);
     cl_push(world, in_ms, CL_EVENT_DB_ARRIVE, 0, i, db->txns[i].number);
 }
 
@@ -154,7 +154,8 @@ static void reply(struct cl_world *world, const struct cl_txn *txn, enum hf_leas
     cl_push(world, delay(world), CL_EVENT_REPLY, txn->node, cl_packet_new(world, packet), 0);
 }
 
-/* ------------------------------------------------------------------ the life of a transaction */
+/* ------------------------------------------------------------------ a transaction from its begin
+ * to its end */
 
 static void execute(struct cl_world *world, unsigned index);
 
@@ -225,18 +226,18 @@ static bool is_allowed(const struct hf_lease_row *row, const struct cl_txn *txn)
     const struct hf_lease_order *order = &txn->order;
     bool is_epoch = row->epoch == order->epoch;
     bool is_nonce = row->nonce == order->nonce;
-    bool is_owner = is_epoch && is_nonce && row->beat >= order->beat && !row->alarm;
+    bool is_owner = is_epoch && is_nonce && row->heartbeat >= order->heartbeat && !row->alarm;
 
     switch (order->action) {
     case HF_LEASE_TAKE:
-        return row->epoch == order->epoch && row->beat == order->beat && !row->alarm;
+        return row->epoch == order->epoch && row->heartbeat == order->heartbeat && !row->alarm;
     case HF_LEASE_RENEW:
         return is_owner && !row->released;
     case HF_LEASE_COMMIT:
-        return is_owner && !row->released && row->beat == txn->beat;
+        return is_owner && !row->released && row->heartbeat == txn->heartbeat;
     case HF_LEASE_RELEASE:
         return is_owner;
-    case HF_LEASE_STOP:
+    case HF_LEASE_RAISE_ALARM:
         return true;
     default:
         return order->action == HF_LEASE_CLEAR && row->alarm;
@@ -252,9 +253,9 @@ static bool prepare(const struct cl_db *db, struct cl_txn *txn)
     txn->row = db->primary.row;
     if (!is_allowed(&txn->row, txn))
         return false;
-    txn->row.beat++;
+    txn->row.heartbeat++;
     txn->row.released = order->action == HF_LEASE_RELEASE || clears;
-    txn->row.alarm = order->action == HF_LEASE_STOP;
+    txn->row.alarm = order->action == HF_LEASE_RAISE_ALARM;
     if (order->action == HF_LEASE_TAKE || clears) {
         txn->row.epoch = order->new_epoch;
         txn->row.nonce = clears ? 0 : order->nonce;
@@ -331,7 +332,7 @@ void cl_db_on_flushed(struct cl_world *world, unsigned index, uint64_t number)
     change = change_of(db, txn->lsn);
     *change = (struct cl_change){
         .changes = txn->order.action != HF_LEASE_POLL, .row = txn->row, .seq = txn->seq};
-    copy_batch(&change->batch, &txn->batch);
+    cl_copy_batch(&change->batch, &txn->batch);
     if (world->config.synchronous) {
         cl_push(world, sim_rng_range(&world->rng, 0, world->config.commit_ms), CL_EVENT_DB_SHIPPED,
                 0, 0, txn->lsn);

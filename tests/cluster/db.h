@@ -37,8 +37,8 @@ struct cl_txn {
     uint64_t number; /* unique */
     uint64_t op;     /* of the node: which operation it answers */
     struct hf_lease_order order;
-    uint64_t beat; /* COMMIT: exactly this one */
-    uint64_t seq;  /* COMMIT: of the batch */
+    uint64_t heartbeat; /* COMMIT: exactly this one */
+    uint64_t seq;       /* COMMIT: of the batch */
     struct hf_batch batch;
     struct hf_lease_row row; /* POLL: as read; else as it will be */
     uint64_t lsn;
@@ -81,7 +81,10 @@ void cl_db_free(struct cl_world *world);
 
 /* A node sends a transaction. batch: COMMIT; NULL otherwise. */
 void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_order *order,
-                uint64_t beat, const struct hf_batch *batch);
+                uint64_t heartbeat, const struct hf_batch *batch);
+
+/* A copy of a batch, to the end of one. */
+void cl_copy_batch(struct hf_batch *to, const struct hf_batch *from);
 
 /* A node can read the tables. */
 bool cl_db_is_readable(const struct cl_world *world, unsigned node);

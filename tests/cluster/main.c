@@ -22,7 +22,7 @@ static const char help[] =
     "(tests/mutants)\n"
     "  --help                this text\n";
 
-/* For the handler of a panic in the core: which seed was under way. */
+/* For the handler of a panic in the core: which seed was in progress. */
 static volatile uint64_t running_seed;
 
 static void on_abort(int signal_number)

@@ -1,12 +1,13 @@
 /*
- * A node: the real lease and the real core, and around them what src/daemon, src/rpc and src/store
- * do.
+ * A node: the real lease, the real core, and the real src/daemon/cluster.c, which drives the one
+ * and begins and ends the terms of the other. Around them is what the rest of src/daemon, src/rpc
+ * and src/store do.
  *
- * node.c drives the lease: it sends one transaction at a time, gives up those that take too long,
- * and follows the state of the lease. life.c is the core of one life: loading, requests, answers,
- * the duplicate request cache, outgoing calls; every packet passes the gate. The core's clock
- * stands still while the node may not answer: clients cannot reclaim then either, so grace must not
- * run.
+ * node.c is the loop and the store's thread: one transaction at a time; those that take too long
+ * are given up. daemon.c is what cluster.c finds below it: timer, clock, terms. term.c is the core
+ * of one term: loading, requests, answers, the duplicate request cache, outgoing calls; every
+ * packet passes the gate. The core's clock stands still while the node may not answer: clients
+ * cannot reclaim then either, so grace must not run.
  *
  * A process can be stopped and continued (its packets may have passed the gate already), or killed;
  * a whole host can stand still. The clock runs on meanwhile, as CLOCK_BOOTTIME does; or, on a
@@ -20,6 +21,7 @@
 #include "config.h"
 #include "core/core.h"
 #include "core/lease/lease.h"
+#include "daemon.h"
 #include "packet.h"
 #include "support/records.h"
 
@@ -42,11 +44,12 @@ struct cl_outcall {
     bool used;
     uint64_t number;
     uint64_t call_id;
-    uint64_t silent_ms; /* of the node, when it began */
+    uint64_t silent_ms; /* of the node, until it began */
 };
 
 struct cl_node {
-    bool up;         /* its process runs */
+    bool up; /* its process runs */
+    uint64_t killed_at_ms;
     uint64_t starts; /* of processes */
     uint64_t stopped_until_ms;
     uint64_t host_stopped_until_ms;
@@ -60,25 +63,33 @@ struct cl_node {
     bool is_deceived; /* its clock stood still, and no transaction sent since has been answered */
     uint64_t deceived_op; /* the last one that was sent before */
 
-    struct hf_lease lease;
-    uint64_t op; /* the number of the transaction under way, or of the last one */
-    bool is_under_way;
-    enum hf_lease_action action;
-    bool is_fresh; /* the session does not know the beat yet */
-    uint64_t beat; /* that it saw last */
-    uint64_t connect_at_ms;
+    /* The real driver of the lease, and what stands around it (daemon.h). */
+    struct hf_cluster cluster;
+    struct hf_commit_pump pump; /* only whether it is committing */
+    struct hf_daemon daemon;
+    struct hf_addresses runner;
+    uv_loop_t loop;
+    uint64_t timer_ms;   /* own clock: when the cluster's timer is due; 0: never */
     uint64_t wake_at_ms; /* for which an event is queued */
     uint64_t wakes;
 
-    /* One life of the core. */
-    uint64_t life; /* grows with each */
-    bool is_loading;
+    /* The store's thread: one transaction at a time. */
+    struct hf_store_lease_call *call; /* that it was asked to make; NULL: none */
+    struct hf_batch committing;       /* if the pump is */
+    uint64_t batch_term;              /* whose it is */
+    uint64_t op; /* the number of the transaction in flight, or of the last one */
+    bool is_in_flight;
+    struct hf_lease_order order;
+    bool is_fresh;      /* the session does not know the heartbeat yet */
+    uint64_t heartbeat; /* that it saw last */
+    uint64_t connect_at_ms;
+
+    /* One term of the core. */
+    uint64_t term;                /* grows with each */
+    struct hf_lease_row load_row; /* under which it is loaded */
     struct hf_core *core;
-    const struct hf_batch *batch; /* under way, or to be sent again */
-    uint64_t stop_seq;            /* 0: not stopping */
-    uint64_t heard_until_ms;      /* own clock: until then it may answer, as it knew at last */
-    uint64_t silent_ms;           /* for which the core's clock stood still */
-    int32_t state;                /* NSM state number */
+    int32_t state;   /* NSM state number */
+    bool has_served; /* in this term: its epoch is durable */
     struct cl_cached cache[CL_CACHE];
     unsigned next_cached;
     struct cl_pending pending[CL_PENDING];
@@ -93,23 +104,25 @@ uint64_t cl_clock(const struct cl_world *world, unsigned node);
 /* How many ms of true time pass until the node's clock shows this. */
 uint64_t cl_clock_wait(const struct cl_world *world, unsigned node, uint64_t clock_ms);
 bool cl_node_is_valid(const struct cl_world *world, unsigned node);
-bool cl_node_may_send(const struct cl_world *world, unsigned node);
+bool cl_node_may_send(struct cl_world *world, unsigned node);
 void cl_node_start(struct cl_world *world, unsigned node);
 void cl_node_kill(struct cl_world *world, unsigned node);
 void cl_node_pump(struct cl_world *world, unsigned node);
 void cl_node_on_reply(struct cl_world *world, unsigned node, const struct cl_packet *reply);
 void cl_node_on_timeout(struct cl_world *world, unsigned node, uint64_t op);
+/* The daemon has a transaction on the lease for the store's thread. */
+void cl_node_lease(struct cl_world *world, unsigned node, struct hf_store_lease_call *call);
 void cl_node_on_wake(struct cl_world *world, unsigned node, uint64_t generation);
 
-/* life.c */
-struct hf_now cl_core_now(const struct cl_world *world, unsigned node);
-void cl_life_begin(struct cl_world *world, unsigned node);
-void cl_life_end(struct cl_world *world, unsigned node);
-void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life);
-void cl_life_on_request(struct cl_world *world, unsigned node, const struct cl_packet *request);
-void cl_life_on_leave(struct cl_world *world, unsigned node, const struct cl_packet *packet);
-void cl_life_on_call_ends(struct cl_world *world, unsigned node, unsigned index, uint64_t number);
-void cl_life_batch_done(struct cl_world *world, unsigned node);
-void cl_life_calls(struct cl_world *world, unsigned node);
+/* term.c */
+struct hf_now cl_core_now(struct cl_world *world, unsigned node);
+void cl_term_begin(struct cl_world *world, unsigned node);
+void cl_term_end(struct cl_world *world, unsigned node);
+void cl_term_on_loaded(struct cl_world *world, unsigned node, uint64_t term);
+void cl_term_on_request(struct cl_world *world, unsigned node, const struct cl_packet *request);
+void cl_term_on_leave(struct cl_world *world, unsigned node, const struct cl_packet *packet);
+void cl_term_on_call_ends(struct cl_world *world, unsigned node, unsigned index, uint64_t number);
+void cl_term_batch_done(struct cl_world *world, unsigned node, uint64_t seq, int status);
+void cl_term_calls(struct cl_world *world, unsigned node);
 
 #endif

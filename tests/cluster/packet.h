@@ -30,6 +30,7 @@ struct cl_packet {
     uint64_t number;
     uint64_t epoch;     /* of the lease under which it was sent; clients do not look at it */
     uint64_t passed_ms; /* when it passed the gate */
+    bool was_deceived;  /* and whether its clock had stood still, unknown to it */
     bool waited;        /* an answer: for a commit, now or when it was given for the first time */
 
     /* Of the database: how operation `number` of the node ended. */

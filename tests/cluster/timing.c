@@ -4,10 +4,10 @@
 #include "tap.h"
 
 /*
- * HA-05: how long the service is away. The design allows what the configuration adds up to: a beat
- * that a standby sees up to one poll after it was made, take_ms of its clock, the take, loading,
- * the first commit, the hook. A planned move waits for a poll only. The figures are simulated: they
- * test the design and its constants, not the speed of a machine.
+ * HA-05: how long the service is away. The design allows what the configuration adds up to: a
+ * heartbeat that a standby sees up to one poll after it was made, take_ms of its clock, the take,
+ * loading, the first commit, the hook. A planned move waits for a poll only. The figures are
+ * simulated: they test the design and its constants, not the speed of a machine.
  */
 enum { WORLDS = 100 };
 

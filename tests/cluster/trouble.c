@@ -27,7 +27,7 @@ static unsigned owner(const struct cl_world *world)
 {
     unsigned node = 0;
 
-    while (node + 1 < world->config.nodes && !hf_lease_is_owner(&world->nodes[node].lease))
+    while (node + 1 < world->config.nodes && !hf_lease_is_owner(&world->nodes[node].cluster.lease))
         node++;
     return node;
 }
@@ -103,15 +103,19 @@ static void stop_clock(struct cl_world *world, unsigned node, uint32_t ms)
     stop_node(world, node, &n->host_stopped_until_ms, ms);
 }
 
-static void give_up(struct cl_world *world, unsigned node, enum hf_lease_hold hold)
+static void give_up(struct cl_world *world, unsigned node, bool for_good)
 {
     struct cl_node *n = &world->nodes[node];
 
     if (!n->up)
         return;
-    hf_lease_step_down(&n->lease, hold, cl_clock(world, node));
-    if (hold == HF_LEASE_UNTIL_TOLD)
+    cl_enter(world, node);
+    if (for_good) {
+        hf_cluster_release(&n->cluster);
         cl_push(world, duration(world), CL_EVENT_WANT, node, 0, 0);
+    } else if (hf_cluster_move(&n->cluster) == 0) { /* refused unless it owns the service */
+        cl_check_move(world, node);
+    }
     cl_node_pump(world, node);
 }
 
@@ -176,10 +180,10 @@ void cl_trouble_strikes(struct cl_world *world, unsigned fault, bool on_owner)
         n->cut_until_ms[fault] = world->now_ms + ms;
         break;
     case CL_FAULT_MOVE:
-        give_up(world, node, HF_LEASE_UNTIL_TAKEN);
+        give_up(world, node, false);
         break;
     case CL_FAULT_RELEASE:
-        give_up(world, node, HF_LEASE_UNTIL_TOLD);
+        give_up(world, node, true);
         break;
     default:
         strike_database(world, fault, ms);
@@ -226,7 +230,11 @@ void cl_trouble_accept(struct cl_world *world)
 {
     cl_check_noticed(world);
     for (unsigned i = 0; i < world->config.nodes; i++) { /* on any one of them */
-        if (hf_lease_accept(&world->nodes[i].lease)) {
+        struct hf_cluster *cluster = &world->nodes[i].cluster;
+
+        if (cluster->lease.state == HF_LEASE_ALARM) {
+            cl_enter(world, i);
+            hf_cluster_take(cluster);
             cl_node_pump(world, i);
             break;
         }

@@ -51,8 +51,11 @@ void cl_world_init(struct cl_world *world, const struct cl_config *config, FILE 
 
 void cl_world_free(struct cl_world *world)
 {
-    for (unsigned i = 0; i < world->config.nodes; i++)
-        cl_life_end(world, i);
+    for (unsigned i = 0; i < world->config.nodes; i++) {
+        cl_term_end(world, i);
+        if (world->nodes[i].pump.committing)
+            hf_batch_free(&world->nodes[i].committing);
+    }
     cl_db_free(world);
     sim_queue_free(&world->queue);
 }
@@ -79,7 +82,8 @@ static bool is_of_daemon(enum cl_event_kind kind)
 {
     return kind == CL_EVENT_REPLY || kind == CL_EVENT_TIMEOUT || kind == CL_EVENT_WAKE ||
            kind == CL_EVENT_LOADED || kind == CL_EVENT_REQUEST || kind == CL_EVENT_LEAVE ||
-           kind == CL_EVENT_CALL_ENDS || kind == CL_EVENT_WANT;
+           kind == CL_EVENT_CALL_ENDS || kind == CL_EVENT_WANT || kind == CL_EVENT_ADDRESS ||
+           kind == CL_EVENT_CLOSED;
 }
 
 static bool is_of_host(enum cl_event_kind kind)
@@ -106,6 +110,18 @@ static bool is_delayed(struct cl_world *world, const struct sim_event *event)
     return true;
 }
 
+/* An operator takes no service back before the alarm was looked into (CL_EVENT_ACCEPT). */
+static void want(struct cl_world *world, unsigned node)
+{
+    struct hf_cluster *cluster = &world->nodes[node].cluster;
+
+    if (cluster->lease.state == HF_LEASE_ALARM)
+        return;
+    cl_enter(world, node);
+    hf_cluster_take(cluster);
+    cl_node_pump(world, node);
+}
+
 static void node_event(struct cl_world *world, const struct sim_event *event)
 {
     unsigned node = event->who;
@@ -127,22 +143,27 @@ static void node_event(struct cl_world *world, const struct sim_event *event)
         cl_node_on_wake(world, node, event->generation);
         break;
     case CL_EVENT_LOADED:
-        cl_life_on_loaded(world, node, event->generation);
+        cl_term_on_loaded(world, node, event->generation);
         break;
     case CL_EVENT_REQUEST: /* what waited for a stopped process dies with it */
         if (event->generation == 0 || event->generation == world->nodes[node].starts)
-            cl_life_on_request(world, node, &packet);
+            cl_term_on_request(world, node, &packet);
         break;
     case CL_EVENT_LEAVE:
-        if (event->generation == world->nodes[node].life)
-            cl_life_on_leave(world, node, &packet);
+        if (event->generation == world->nodes[node].term)
+            cl_term_on_leave(world, node, &packet);
         break;
     case CL_EVENT_CALL_ENDS:
-        cl_life_on_call_ends(world, node, event->what, event->generation);
+        cl_term_on_call_ends(world, node, event->what, event->generation);
+        break;
+    case CL_EVENT_ADDRESS:
+        cl_address_on_report(world, node, event->what, event->generation);
+        break;
+    case CL_EVENT_CLOSED:
+        cl_daemon_on_closed(world, node, event->generation);
         break;
     default: /* WANT */
-        hf_lease_want(&world->nodes[node].lease);
-        cl_node_pump(world, node);
+        want(world, node);
         break;
     }
 }

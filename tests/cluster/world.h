@@ -4,7 +4,8 @@
  *
  *     config        what a seed decides
  *     db            the database: row lock, compare-and-set, commit, replica, failover
- *     node life     a node: the real lease and the real core, and the driver that src/daemon is
+ *     node term     a node: the real lease, core and src/daemon/cluster.c, and what is around them
+ *     daemon        what cluster.c finds below it: timer, clock, terms
  *     address       the process beside it that brings addresses up and down by hooks
  *     client        hosts that lock, retransmit, reclaim
  *     trouble       faults
@@ -35,7 +36,7 @@ enum cl_event_kind {
     CL_EVENT_REPLY,      /* who: node, what: packet */
     CL_EVENT_TIMEOUT,    /* who: node, generation: its operation */
     CL_EVENT_WAKE,       /* who: node, generation: the newest counts */
-    CL_EVENT_LOADED,     /* who: node, generation: its life */
+    CL_EVENT_LOADED,     /* who: node, generation: its term */
     CL_EVENT_REQUEST,    /* who: node, what: packet, generation: process it waited for, or 0 */
     CL_EVENT_LEAVE,      /* who: node, what: packet that has passed the gate */
     CL_EVENT_CALL_ENDS,  /* who: node, what: outcall, generation: its number */
@@ -43,6 +44,8 @@ enum cl_event_kind {
     CL_EVENT_CONTINUE,   /* who: node */
     CL_EVENT_RUNNER,     /* who: node, generation: the newest counts; the lease of the addresses */
     CL_EVENT_HOOK,       /* who: node; its hook ended */
+    CL_EVENT_ADDRESS,    /* who: node, what: the runner's report, generation: of which order */
+    CL_EVENT_CLOSED,     /* who: node, generation: its term; the term before is closed */
     CL_EVENT_WANT,       /* who: node; the manager wants it to take the service again */
     CL_EVENT_TO_CLIENT,  /* who: client, what: packet */
     CL_EVENT_CLIENT,     /* who: client, generation: the newest counts */
@@ -84,10 +87,11 @@ struct cl_world {
     /* What the checks remember. */
     uint64_t top_epoch; /* of any lease that was ever valid */
     uint64_t top_nonce;
-    int32_t top_state; /* NSM state number of a life that sent something */
+    int32_t top_state; /* NSM state number of a term that sent something */
     uint64_t top_state_epoch;
     uint64_t owner_faults; /* each may cost one takeover */
-    uint64_t lives;
+    uint64_t left;         /* services that a node left by itself, because it could not serve */
+    uint64_t terms;
     bool has_lost; /* the database lost acknowledged commits: promises are void */
     uint64_t lost_at_ms;
     uint64_t struck_ms; /* a single fault: when, in which epoch, and when the next one served */

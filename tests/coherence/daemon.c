@@ -15,7 +15,7 @@ static struct hf_core_config config_of(const struct world *w)
     config.grace_ms = 1000000000;
     config.coherent = true;
     config.grant_unmirrored = w->grant_unmirrored;
-    config.claim_ranges = 1000;
+    config.claim_ranges = w->ranges;
     return config;
 }
 
@@ -98,12 +98,12 @@ static void send(void *ctx, const struct hf_claim *claim)
 
 static void make_calls(struct world *w)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
-    while (hf_core_next_call(w->core, w->now, &call)) {
-        bool accepted = call.kind != HF_CALL_GRANTED || nlm_granted(w, &call);
-        hf_core_call_done(w->core, w->now, call.id, accepted ? HF_CALL_ACCEPTED : HF_CALL_DENIED,
-                          0);
+    while (hf_core_next_outcall(w->core, w->now, &call)) {
+        bool accepted = call.kind != HF_OUTCALL_GRANTED || nlm_granted(w, &call);
+        hf_core_outcall_done(w->core, w->now, call.id,
+                             accepted ? HF_OUTCALL_ACCEPTED : HF_OUTCALL_DENIED, 0);
     }
 }
 

@@ -21,7 +21,7 @@ int kernel_conflict(const struct world *w, unsigned holder, struct range r, uint
 bool kernel_covers(const struct world *w, struct range r, uint8_t mode)
 {
     for (unsigned c = r.first; c <= r.last; c++) {
-        if (w->kernel[r.file][c][0] < mode)
+        if (w->kernel[r.file][c][0] < mode && !w->refused[r.file][c])
             return false;
     }
     return true;
@@ -188,6 +188,8 @@ void keeper_step(struct world *w)
             result.outcome = HF_CLAIM_LATER;
         } else if (!w->calm && sim_rng_one_in(&w->rng, w->unmirrored)) {
             result.outcome = HF_CLAIM_UNMIRRORED;
+            for (unsigned c = op.range.first; c <= op.range.last; c++)
+                w->refused[op.range.file][c] |= op.claim.kind == HF_CLAIM_RAISE;
         } else if (holder >= 0) {
             result.outcome = HF_CLAIM_HELD;
             result.holder = holder_of(w, (unsigned)holder, op.range, (uint8_t)op.claim.mode);

@@ -31,6 +31,7 @@ static bool run(uint64_t seed, FILE *trace)
 
 static int run_seeds(uint64_t from, uint64_t count)
 {
+    uint64_t ghosts = 0, repeats = 0, simulated = 0, coarse = 0;
     uint64_t grants = 0, outside = 0, refusals = 0, losses = 0, waits = 0, crashes = 0, failed = 0;
 
     for (uint64_t seed = from; seed < from + count; seed++) {
@@ -43,11 +44,19 @@ static int run_seeds(uint64_t from, uint64_t count)
         losses += world.losses;
         waits += world.waits_made;
         crashes += world.crashes_made;
+        ghosts += world.ghosts_made;
+        repeats += world.repeats;
+        simulated += world.simulated_made;
+        coarse += world.coarse_made;
     }
     printf("# grants %" PRIu64 ", of outsiders %" PRIu64 ", claims refused %" PRIu64
            ", waits made %" PRIu64 ", locks lost outside %" PRIu64 ", crashes %" PRIu64 "\n",
            grants, outside, refusals, waits, losses, crashes);
-    tap_result(grants > 0 && outside > 0 && refusals > 0 && waits > 0 && losses > 0 && crashes > 0,
+    printf("# requests of former lives %" PRIu64 ", repeated UNLOCKs %" PRIu64
+           ", simulated crashes %" PRIu64 ", steps with more held than locked %" PRIu64 "\n",
+           ghosts, repeats, simulated, coarse);
+    tap_result(grants > 0 && outside > 0 && refusals > 0 && waits > 0 && losses > 0 &&
+                   crashes > 0 && ghosts > 0 && repeats > 0 && simulated > 0 && coarse > 0,
                "everything that can happen did");
     tap_result(failed == 0, "seeds %" PRIu64 " to %" PRIu64 " without a violation", from,
                from + count - 1);

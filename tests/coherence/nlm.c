@@ -117,6 +117,7 @@ static struct hf_lock_args args_of(const struct proc *proc, const struct ask *as
         .reclaim = ask->reclaim,
         .state = proc->life,
         .version = 4,
+        .asked = proc->came,
     };
 }
 
@@ -128,10 +129,8 @@ static void ask_core(struct world *w, unsigned p)
     struct hf_lock_args args = args_of(proc, &proc->ask, p);
     struct hf_peer peer = peer_of(p);
     struct hf_answer a = {HF_STAT_DENIED_GRACE_PERIOD};
-    bool ready = hf_core_claims_ready(w->core);
+    uint64_t now = hf_core_asked(w->core);
 
-    if (proc->ask.reclaim && !ready)
-        return; /* the handler leaves it unanswered, and the client repeats it */
     proc->asked = true;
     switch (proc->ask.what) {
     case LOCK:
@@ -161,6 +160,13 @@ static void ask_core(struct world *w, unsigned p)
     proc->claim = a.claim;
     if (a.claim != 0) {
         proc->parked_at = ++w->parked;
+        if (proc->came == 0)
+            proc->came = now;
+        return;
+    }
+    proc->came = 0;
+    if (a.silent) { /* the client repeats it */
+        proc->asked = false;
         return;
     }
     proc->answer = a;
@@ -187,7 +193,7 @@ static void granted(struct world *w, struct proc *proc, const struct ask *ask)
 {
     uint8_t mode = ask->exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED;
 
-    if (w->synced && !w->grant_unmirrored && !kernel_covers(w, ask->range, mode))
+    if (w->synced && !kernel_covers(w, ask->range, mode))
         violate(w, "nothing is granted that was not claimed", "file %u cells %u-%u",
                 ask->range.file, ask->range.first, ask->range.last);
     believe(proc, ask->range, mode);
@@ -205,8 +211,9 @@ static void check_released(struct world *w, const struct proc *proc)
 
     hf_core_view_status(w->core, w->now, &status);
     if (!w->connected || !hf_core_claims_ready(w->core) || (status.grace_active && !w->durable) ||
-        proc->answer.seq == 0 || w->n_results > 0 || w->n_ops > 0 || w->step < w->unsettled + 300)
-        return; /* it released nothing; or a release of another client is under way */
+        proc->answer.seq == 0 || w->n_results > 0 || w->n_ops > 0 || w->step < w->unsettled + 300 ||
+        is_coarse(w))
+        return; /* it released nothing; or a release of another client is in progress */
     for (unsigned p = 0; p < PROCS; p++) {
         if (&w->procs[p] != proc && (w->procs[p].ask.what != NOTHING || w->procs[p].blocked))
             return;
@@ -241,9 +248,11 @@ static void on_answer(struct world *w, struct proc *proc)
         proc->blocked = true;
         proc->ask = ask;
         proc->asked = true;
+    } else if (ask.what == LOCK && proc->blocked) {
+        proc->blocked = false;
     } else if (ask.reclaim) {
         for (unsigned c = ask.range.first; c <= ask.range.last; c++) {
-            if (!proc->shaky[ask.range.file][c] && !w->grant_unmirrored)
+            if (!proc->shaky[ask.range.file][c] && !w->refused[ask.range.file][c])
                 violate(w, "a received grant is kept", "file %u cell %u", ask.range.file, c);
         }
         believe(proc, ask.range, HF_CLAIM_NONE);
@@ -266,6 +275,31 @@ static void told(struct world *w, unsigned p)
         on_answer(w, proc);
 }
 
+/* The parked request of a former life, in its turn: whatever comes of it, nobody hears it. */
+static bool ask_ghosts(struct world *w, uint64_t decision, uint64_t before)
+{
+    for (unsigned g = 0; g < GHOSTS; g++) {
+        struct ghost *ghost = &w->ghosts[g];
+        struct proc former = {.life = ghost->life, .came = ghost->came};
+        struct hf_peer peer = peer_of(ghost->proc);
+        struct hf_lock_args args = args_of(&former, &ghost->ask, ghost->proc);
+        struct hf_answer a = {0};
+
+        if (ghost->claim != decision || ghost->parked_at > before)
+            continue;
+        if (ghost->ask.what == LOCK)
+            a = hf_core_lock(w->core, w->now, &peer, &args);
+        else if (ghost->ask.what == UNLOCK)
+            a = hf_core_unlock(w->core, w->now, &peer, &args);
+        TRACE(w, "a former life of c%u: %d, claim %llx", ghost->proc, (int)a.stat,
+              (unsigned long long)a.claim);
+        ghost->claim = a.claim;
+        ghost->parked_at = ++w->parked;
+        return true;
+    }
+    return false;
+}
+
 static int next_parked(const struct world *w, uint64_t decision)
 {
     int found = -1;
@@ -285,10 +319,14 @@ void nlm_settle(struct world *w)
 
     while (hf_core_next_decision(w->core, &decision)) {
         while ((p = next_parked(w, decision.id)) >= 0) {
+            while (ask_ghosts(w, decision.id, w->procs[p].parked_at))
+                ;
             w->procs[p].claim = 0;
             w->procs[p].asked = false;
             ask_core(w, (unsigned)p);
         }
+        while (ask_ghosts(w, decision.id, UINT64_MAX))
+            ;
     }
     for (p = 0; p < PROCS; p++)
         told(w, (unsigned)p);
@@ -296,18 +334,61 @@ void nlm_settle(struct world *w)
 
 /* ---- events ---- */
 
+/* All others have what they asked for, so what the kernel holds too much is this process's. */
+static bool others_are_idle(const struct world *w, const struct proc *proc)
+{
+    for (unsigned p = 0; p < PROCS; p++) {
+        if (&w->procs[p] != proc && (w->procs[p].ask.what != NOTHING || w->procs[p].blocked))
+            return false;
+    }
+    return w->step >= w->unsettled + 300;
+}
+
+/* It did not get the answer yet, and asks once more: the kernel must have let go all the same. */
+static void repeat_unlock(struct world *w, unsigned p)
+{
+    const struct proc *proc = &w->procs[p];
+    struct hf_lock_args args = args_of(proc, &proc->ask, p);
+    struct hf_peer peer = peer_of(p);
+    struct hf_view_status status;
+    uint8_t sum[FILES][CELLS];
+    struct range r = proc->ask.range;
+    struct hf_answer a;
+
+    if (proc->answer.stat != HF_STAT_GRANTED || proc->answer.seq > hf_core_durable(w->core) ||
+        !w->connected || !hf_core_claims_ready(w->core) || is_coarse(w) ||
+        !others_are_idle(w, proc))
+        return;
+    a = hf_core_unlock(w->core, w->now, &peer, &args);
+    hf_core_view_status(w->core, w->now, &status);
+    if (a.stat != HF_STAT_GRANTED || a.claim != 0 || a.seq > hf_core_released(w->core) ||
+        (status.grace_active && !w->durable))
+        return;
+    w->repeats++;
+    sum_of_locks(w, sum);
+    for (unsigned c = r.first; c <= r.last; c++) {
+        if (w->kernel[r.file][c][0] > sum[r.file][c])
+            violate(w, "a repeat waits for the kernel, too", "c%u, file %u cell %u", p, r.file, c);
+    }
+}
+
 void nlm_step(struct world *w)
 {
     unsigned p = sim_rng_below(&w->rng, PROCS);
     struct proc *proc = &w->procs[p];
 
+    if (w->core && proc->answered && proc->ask.what == UNLOCK)
+        repeat_unlock(w, p);
     if (!w->core || !w->started || proc->claim != 0 || proc->answered)
         return;
     if (proc->blocked && proc->asked) {
         if (!w->calm && !sim_rng_one_in(&w->rng, 10))
             return;
-        if (w->calm && !sim_rng_one_in(&w->rng, 200))
-            return; /* in calm worlds it gets its lock, sooner or later */
+        if (w->calm) { /* it gets its lock; a waiter that was given up is told so when it polls */
+            if (sim_rng_one_in(&w->rng, 200))
+                ask_core(w, p);
+            return;
+        }
         proc->ask.what = CANCEL;
         proc->asked = false;
     }
@@ -323,11 +404,12 @@ void nlm_step(struct world *w)
 
 void nlm_daemon_gone(struct world *w)
 {
+    memset(w->ghosts, 0, sizeof(w->ghosts));
     for (unsigned p = 0; p < PROCS; p++) {
         struct proc *proc = &w->procs[p];
 
         proc->asked = proc->answered = proc->blocked = false;
-        proc->claim = 0;
+        proc->claim = proc->came = 0;
         if (!proc->ask.reclaim && (proc->ask.what == LOCK || proc->ask.what == UNLOCK))
             proc->again = proc->ask;
         else if (proc->ask.what == CANCEL) /* it may have its lock by now, and does not want it */
@@ -337,7 +419,7 @@ void nlm_daemon_gone(struct world *w)
     }
 }
 
-bool nlm_granted(struct world *w, const struct hf_call *call)
+bool nlm_granted(struct world *w, const struct hf_outcall_attempt *call)
 {
     struct proc *proc = &w->procs[call->svid];
     struct ask ask = proc->ask;
@@ -362,12 +444,41 @@ void nlm_lost(struct world *w)
     w->losses++;
 }
 
+/* What it asked is still in the daemon's hands. */
+static bool leave_ghost(struct world *w, unsigned p)
+{
+    const struct proc *proc = &w->procs[p];
+
+    for (unsigned g = 0; g < GHOSTS; g++) {
+        if (w->ghosts[g].claim != 0)
+            continue;
+        w->ghosts[g] =
+            (struct ghost){p, proc->ask, proc->life, proc->came, proc->claim, proc->parked_at};
+        w->ghosts_made++;
+        return true;
+    }
+    return false;
+}
+
+/* The daemon behaves as if it had restarted: clients reclaim, and wait anew. */
+void nlm_simulate_crash(struct world *w)
+{
+    for (unsigned p = 0; p < PROCS; p++) {
+        if (w->procs[p].claim != 0 || w->procs[p].answered)
+            return; /* what is in flight then is the simulator's, in tests/sim */
+    }
+    TRACE(w, "SM_SIMU_CRASH");
+    w->simulated_made++;
+    nlm_daemon_gone(w);
+    (void)hf_core_simu_crash(w->core, w->now);
+}
+
 void nlm_reboot(struct world *w, unsigned p)
 {
     struct proc *proc = &w->procs[p];
     struct hf_peer peer = peer_of(p);
 
-    if (proc->claim != 0 || proc->answered)
+    if (proc->claim != 0 && !leave_ghost(w, p))
         return;
     TRACE(w, "c%u boots", p);
     w->unsettled = w->step;

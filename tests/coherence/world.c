@@ -71,6 +71,12 @@ static void init(struct world *w, uint64_t seed, FILE *trace)
     w->unmirrored = rate(w, 6, 10, 50);
     w->grant_unmirrored = w->unmirrored && sim_rng_one_in(&w->rng, 2);
     w->durable = !sim_rng_one_in(&w->rng, 4);
+    w->simulated = rate(w, 3, 300, 1000);
+    w->ranges = sim_rng_one_in(&w->rng, 4) ? sim_rng_range(&w->rng, 1, 3) : 1000;
+    if (w->ranges < 1000) { /* what is not claimed for want of ranges is unmirrored */
+        w->keeper_deaths = 0;
+        w->grant_unmirrored = false;
+    }
     w->keeper_up = true;
     TRACE(w, "durable %d, unmirrored 1 in %u%s, later 1 in %u, no memory 1 in %u", w->durable,
           w->unmirrored, w->grant_unmirrored ? " granted" : "", w->later, w->no_memory);
@@ -98,6 +104,8 @@ static void trouble(struct world *w)
         if (told)
             hf_core_claims_lost(w->core, w->now);
     }
+    if (w->core && w->started && sim_rng_one_in(&w->rng, w->simulated))
+        nlm_simulate_crash(w);
     if (w->core && w->started && sim_rng_one_in(&w->rng, 400))
         nlm_reboot(w, sim_rng_below(&w->rng, PROCS));
 }

@@ -28,6 +28,7 @@ enum {
     HOLDERS = 1 + OUTSIDE, /* of the kernel's locks: the keeper is the first */
     PIPE = 256,
     WAITS = 32,
+    GHOSTS = 4,
     LATE_MS = 1500,
 };
 
@@ -54,10 +55,20 @@ struct proc {
     bool blocked;                   /* it was told to wait */
     uint64_t claim;                 /* the decision that it waits for */
     uint64_t parked_at;             /* its place among those that wait */
+    uint64_t came;                  /* hf_core_asked() when it was asked first; 0: not waiting */
     bool answered;                  /* the answer waits for its batch */
     struct hf_answer answer;
     int32_t life;
     uint64_t since; /* step */
+};
+
+/* A request of a client that has booted since: the daemon still has it. */
+struct ghost {
+    unsigned proc;
+    struct ask ask;
+    int32_t life;
+    uint64_t came, claim; /* claim 0: none */
+    uint64_t parked_at;
 };
 
 /* A program outside. */
@@ -89,6 +100,8 @@ struct world {
 
     /* What a seed decides. */
     unsigned crashes, keeper_deaths, commit_fails, outside, no_memory, later, unmirrored; /* 1 in */
+    unsigned simulated; /* likewise */
+    unsigned ranges;    /* of a file */
     bool durable, grant_unmirrored;
 
     uint8_t kernel[FILES][CELLS][HOLDERS];
@@ -98,6 +111,7 @@ struct world {
     struct records records;
     const struct hf_batch *committing;
     struct proc procs[PROCS];
+    struct ghost ghosts[GHOSTS];
     uint64_t parked; /* counter */
 
     bool keeper_up, connected;
@@ -107,10 +121,13 @@ struct world {
     struct hf_claim_result results[PIPE]; /* on their way back */
     unsigned n_results;
 
+    bool refused[FILES][CELLS]; /* the kernel could not hold it (UNMIRRORED) in this world */
+
     bool synced;        /* since the keeper's start the kernel held all that is durable */
     bool started;       /* the epoch is durable */
     uint64_t unsettled; /* the step in which a client last booted, or stopped waiting */
     bool calm;          /* nothing more goes wrong, and all is given back */
+    uint64_t repeats, ghosts_made, simulated_made, coarse_made;
     uint64_t grants, outside_grants, refusals, losses, waits_made, crashes_made;
     const char *violation;
     char detail[160];
@@ -158,11 +175,13 @@ void outsiders_leave(struct world *w);
 void nlm_step(struct world *w);
 void nlm_settle(struct world *w); /* requests whose decision is made; answers that may leave */
 void nlm_daemon_gone(struct world *w);
-bool nlm_granted(struct world *w, const struct hf_call *call);
+bool nlm_granted(struct world *w, const struct hf_outcall_attempt *call);
 void nlm_lost(struct world *w);
 bool nlm_is_idle(const struct world *w);
 bool nlm_is_reclaiming(const struct world *w);
 void nlm_reboot(struct world *w, unsigned p);
+void nlm_simulate_crash(struct world *w);
+bool is_coarse(const struct world *w);
 
 /* daemon.c */
 void daemon_start(struct world *w);

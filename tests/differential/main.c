@@ -4,6 +4,7 @@
  *     hf-differential [--sequences N] [--from SEED]    N random sequences (10,000 from seed 1)
  *     hf-differential --seed SEED                      one of them, with what was asked and
  * answered
+ *     hf-differential --keeper yes ...                 what is granted is locked in the kernel, too
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,13 +17,15 @@
 /* Seeds of sequences that once found something, and run before the others. */
 static const uint64_t kept[] = {
     26, 31,       /* F_SETLK was refused because another request waited */
-    6,  283, 354, /* a circle through places in a queue was called a deadlock */
+    6,  283, 354, /* a cycle through places in a queue was called a deadlock */
 };
+
+static bool with_keeper;
 
 static unsigned run(struct kernel *kernel, uint64_t seed, struct figures *figures, bool show)
 {
     const char *why;
-    bool good = sequence_run(kernel, seed, figures, &why);
+    bool good = sequence_run(kernel, seed, with_keeper, figures, &why);
 
     if (!good || show)
         fputs(why, stdout);
@@ -69,6 +72,8 @@ int main(int argc, char **argv)
             from = value;
         else if (strcmp(argv[i], "--seed") == 0)
             seed = value;
+        else if (strcmp(argv[i], "--keeper") == 0)
+            with_keeper = strcmp(argv[i + 1], "yes") == 0;
     }
     kernel = kernel_new();
     if (!kernel) {

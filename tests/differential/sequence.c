@@ -130,7 +130,7 @@ static bool is_several(uint32_t mask)
     return (mask & (mask - 1)) != 0;
 }
 
-/* The kernel follows one lock of several; then it may miss a circle. */
+/* The kernel follows one lock of several; then it may miss a cycle. */
 static bool kernel_may_miss(const struct match *m, uint32_t in_the_way)
 {
     bool several = is_several(in_the_way);
@@ -523,12 +523,13 @@ static void clean_up(struct match *m)
     server_free(m->server);
 }
 
-bool sequence_run(struct kernel *kernel, uint64_t seed, struct figures *figures, const char **why)
+bool sequence_run(struct kernel *kernel, uint64_t seed, bool with_keeper, struct figures *figures,
+                  const char **why)
 {
     static struct match m;
     unsigned steps;
 
-    m = (struct match){.kernel = kernel, .server = server_new(), .figures = figures};
+    m = (struct match){.kernel = kernel, .server = server_new(with_keeper), .figures = figures};
     sim_rng_init(&m.rng, seed);
     m.layout = sim_rng_below(&m.rng, LAYOUTS);
     steps = sim_rng_range(&m.rng, STEPS_MIN, STEPS_MAX);

@@ -13,7 +13,7 @@
  *     exclusively of the range. With us a grant after a wait only adds, because the waiter may be a
  *     late copy of an old request (core/wait/wait.h).
  *   - deadlock: we look at all locks in the way of a request, the kernel at one of them; so it may
- *     not see a circle that is there.
+ *     not see a cycle that is there.
  *
  * From there on the two are in different states, and the sequence ends.
  */
@@ -31,6 +31,7 @@ struct figures {
 };
 
 /* False: they differ, and *why says how, with the whole sequence. Owned by this function. */
-bool sequence_run(struct kernel *kernel, uint64_t seed, struct figures *figures, const char **why);
+bool sequence_run(struct kernel *kernel, uint64_t seed, bool with_keeper, struct figures *figures,
+                  const char **why);
 
 #endif

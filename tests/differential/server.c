@@ -3,11 +3,13 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "claims.h"
 
 struct server {
     struct hf_core_config config;
     struct hf_core *core;
     struct hf_now now;
+    struct claims *claims; /* NULL: the kernel is not asked */
 };
 
 static void commit(struct server *server)
@@ -18,28 +20,44 @@ static void commit(struct server *server)
         hf_core_batch_done(server->core, server->now, batch->seq, 0);
 }
 
-/* Everything becomes durable, and every callback is taken, at once. */
-static void settle(struct server *server)
+static bool turn(struct server *server)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
+    struct hf_decision decision;
 
     commit(server);
-    while (hf_core_next_call(server->core, server->now, &call)) {
-        hf_core_call_done(server->core, server->now, call.id, HF_CALL_ACCEPTED, 0);
+    while (hf_core_next_outcall(server->core, server->now, &call)) {
+        hf_core_outcall_done(server->core, server->now, call.id, HF_OUTCALL_ACCEPTED, 0);
         commit(server);
     }
+    while (hf_core_next_decision(server->core, &decision))
+        ; /* the one request at work is made again by server_ask() */
+    return server->claims && claims_turn(server->claims, server->core, server->now);
+}
+
+/* Everything becomes durable, every callback is taken, and the kernel does what it is asked, at
+ * once. */
+static void settle(struct server *server)
+{
+    while (turn(server))
+        ;
     hf_core_verify_invariants(server->core);
 }
 
-struct server *server_new(void)
+struct server *server_new(bool coherent)
 {
     struct server *server = calloc(1, sizeof(*server));
 
     HF_ASSERT(server);
     server->config = hf_core_config_default();
+    server->config.coherent = coherent;
     server->now = (struct hf_now){.mono_ms = 1000, .wall_ms = 1700000000000};
     server->core = hf_core_new(&server->config, &hf_alloc_heap);
     HF_ASSERT(server->core && hf_core_start(server->core, server->now) == 0);
+    if (coherent) {
+        server->claims = claims_new();
+        hf_core_claims_begin(server->core, server->now);
+    }
     settle(server);
     return server;
 }
@@ -47,7 +65,20 @@ struct server *server_new(void)
 void server_free(struct server *server)
 {
     hf_core_del(server->core);
+    if (server->claims)
+        claims_free(server->claims);
     free(server);
+}
+
+/* The results are there, and the requests that waited for them are made again. */
+static struct hf_answer again(struct server *server, server_call call, const struct hf_peer *peer,
+                              const struct hf_lock_args *args)
+{
+    struct hf_decision decision;
+
+    while (hf_core_next_decision(server->core, &decision))
+        ;
+    return call(server->core, server->now, peer, args);
 }
 
 struct hf_answer server_ask(struct server *server, server_call call, const struct server_ask *ask)
@@ -68,12 +99,20 @@ struct hf_answer server_ask(struct server *server, server_call call, const struc
         .exclusive = ask->exclusive,
         .block = ask->block,
         .version = 4,
+        .asked = hf_core_asked(server->core),
     };
     struct hf_answer answer;
 
     HF_ASSERT(ask->owner < HF_COUNT_OF(names));
     answer = call(server->core, server->now, &peer, &args);
+    for (unsigned tries = 0; answer.claim != 0; tries++) {
+        HF_ASSERT(tries < 3);
+        (void)turn(server);
+        answer = again(server, call, &peer, &args);
+    }
     settle(server);
+    if (server->claims)
+        claims_check(server->claims, server->core);
     return answer;
 }
 

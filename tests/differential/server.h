@@ -6,7 +6,8 @@
 
 struct server;
 
-struct server *server_new(void);
+/* coherent: what it grants is locked in the kernel as well (claims.h). */
+struct server *server_new(bool coherent);
 void server_free(struct server *server);
 
 /* What an owner asks; length 0: to the end. */

@@ -15,7 +15,7 @@ from holdfast_test.daemon import run as run_daemon
 from world import Locker, get
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(page for folder in ("operating", "internals", "reference") for page in sorted((ROOT / "docs" / folder).glob("*.md")))]
 BLOCK = re.compile(r"^(?P<mark><!-- [^\n]* -->\n)?```sh\n(?P<text>.*?)^```$", re.M | re.S)
 
 FOLDERS = ("/var/lib/holdfast", "/etc/holdfast", "/srv/backup")

@@ -30,7 +30,7 @@ static void check_handle(struct hf_bytes bytes)
 
 static void check_answer(struct hf_bytes path)
 {
-    struct hf_request request = {.kind = HF_REQUEST_PATH, .id = "1"};
+    struct hf_namesd_request request = {.kind = HF_NAMESD_REQUEST_PATH, .id = "1"};
     char back[HF_PATH_BYTES_MAX];
     struct hf_bytes line;
     struct hf_buf out;
@@ -38,7 +38,7 @@ static void check_answer(struct hf_bytes path)
     if (path.len >= sizeof(back) || (path.len && memchr(path.data, 0, path.len)))
         return;
     hf_buf_init(&out, &hf_alloc_heap);
-    HF_ASSERT(hf_request_answer(&out, &request, HF_ANSWER_NAMED, path) == 0);
+    HF_ASSERT(hf_namesd_request_answer(&out, &request, HF_ANSWER_NAMED, path) == 0);
     line = hf_buf_view(&out);
     HF_ASSERT(memchr(line.data, '\n', line.len) == line.data + line.len - 1);
     HF_ASSERT(memcmp(line.data, "1 named ", 8) == 0);
@@ -50,15 +50,15 @@ static void check_answer(struct hf_bytes path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct hf_request request;
+    struct hf_namesd_request request;
     uint8_t *copy = malloc(size ? size : 1); /* so that a byte too far is seen */
 
     memcpy(copy, data, size);
     check_handle(hf_bytes(copy, size));
     check_answer(hf_bytes(copy, size));
-    hf_request_read(hf_bytes(copy, size), &request);
-    HF_ASSERT(request.kind != HF_REQUEST_PATH || (request.len > 0 && request.id[0]));
-    if (request.kind == HF_REQUEST_PATH)
+    hf_namesd_request_read(hf_bytes(copy, size), &request);
+    HF_ASSERT(request.kind != HF_NAMESD_REQUEST_PATH || (request.len > 0 && request.id[0]));
+    if (request.kind == HF_NAMESD_REQUEST_PATH)
         check_handle(hf_bytes(request.handle, request.len));
     free(copy);
     return 0;

@@ -202,7 +202,7 @@ static void put_share(const struct step *s, unsigned i, struct sim_xdr_out *out)
     sim_xdr_put32(out, (s->flags & RECLAIM) != 0);
 }
 
-/* The cookie of a GRANTED under way, or one near it; the sender may be any host. */
+/* The cookie of a GRANTED in flight, or one near it; the sender may be any host. */
 static uint64_t cookie_of(const struct server *server, const struct step *s, unsigned i)
 {
     const struct outgoing *call = &server->outgoing[s->offset % OUTCALLS_MAX];

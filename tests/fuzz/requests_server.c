@@ -67,7 +67,7 @@ static void count_answer(const struct hf_rpc_call *call, size_t size)
 }
 
 /* Pays for a call that a datagram provoked; false: it is not sent. */
-static bool pay(const struct hf_rpc_call_args *args, size_t size)
+static bool pay(const struct hf_rpc_outcall_args *args, size_t size)
 {
     struct flow *flow = args->provoked ? flow_of(&args->peer) : NULL;
 
@@ -109,6 +109,11 @@ void hf_rpc_reply_void(struct hf_rpc_call *call)
 {
     count_answer(call, REPLY_HEADER);
     call_ended(call);
+}
+
+void hf_rpc_reply_void_if_paid(struct hf_rpc_call *call)
+{
+    hf_rpc_reply_void(call);
 }
 
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)
@@ -164,7 +169,7 @@ static int add_outgoing(struct outgoing outgoing)
     return 0;
 }
 
-int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *args,
+int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_outcall_args *args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out)
 {
     struct outgoing call = {.done = done, .ctx = ctx, .to = args->peer};
@@ -184,8 +189,8 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_ar
     return add_outgoing(call);
 }
 
-void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
-                  resolved done, void *ctx)
+void hf_nsm_resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name,
+                         uint32_t timeout_ms, resolved done, void *ctx)
 {
     (void)nsm;
     (void)client_id;
@@ -195,7 +200,7 @@ void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, 
         done(ctx, HF_ELIMIT, NULL, 0);
 }
 
-void resolve_stop(struct hf_nsm *nsm)
+void hf_nsm_resolve_stop(struct hf_nsm *nsm)
 {
     (void)nsm;
 }
@@ -220,13 +225,13 @@ static void end_work(struct server *server, enum entry entry, const struct work 
 
 static void make_calls(struct server *server)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     while (server->n_outgoing < OUTCALLS_MAX &&
-           hf_core_next_call(server->core, server->service.now, &call)) {
-        if (call.kind == HF_CALL_GRANTED)
+           hf_core_next_outcall(server->core, server->service.now, &call)) {
+        if (call.kind == HF_OUTCALL_GRANTED)
             hf_nlm_call_granted(&server->nlm, &call);
-        else if (call.kind == HF_CALL_PROBE)
+        else if (call.kind == HF_OUTCALL_PROBE)
             hf_nlm_call_probe(&server->nlm, &call);
         else
             hf_nsm_call(&server->nsm, &call);

@@ -73,7 +73,7 @@ void server_start(struct server *server);
 /* The process dies; only what was committed is left. */
 void server_crash(struct server *server);
 
-/* All that is under way becomes durable, and the server stops. */
+/* All that is in flight becomes durable, and the server stops. */
 void server_stop(struct server *server);
 void server_free(struct server *server);
 

@@ -29,7 +29,7 @@ class Client(threading.Thread):
         self.random = random.Random(number)
         self.connection = None
         self.held = {}      # file: since when, by acknowledged LOCKs that were not unlocked
-        self.in_doubt = set()  # files whose LOCK or UNLOCK is under way
+        self.in_doubt = set()  # files whose LOCK or UNLOCK is in flight
         self.answers = []   # (time, what): every answer
         self.errors = []
         self.slowest = 0

@@ -38,7 +38,6 @@ wal_sender_timeout = 2s
 tcp_keepalives_idle = 1
 tcp_keepalives_interval = 1
 tcp_keepalives_count = 2
-client_connection_check_interval = 500ms
 log_min_messages = warning
 max_wal_size = 128MB
 min_wal_size = 32MB
@@ -96,6 +95,8 @@ class Server:
         self.run("initdb", "-D", str(self.folder), "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8")
         with open(self.folder / "postgresql.conf", "a") as file:
             file.write(SETTINGS.format(port=PORT, sockets=self.sockets, fsync=fsync))
+            if int(self.run("postgres", "--version").split()[2].split(".")[0]) >= 14:
+                file.write("client_connection_check_interval = 500ms\n")
         with open(self.folder / "pg_hba.conf", "a") as file:
             for database in ("all", "replication"):
                 file.write(f"host {database} all 192.0.2.0/24 trust\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Active/active (HA-09, HA-10): two services over one database, each active on one host and standby on the other; the third way of
-docs/HIGH-AVAILABILITY.md."""
+docs/operating/HIGH-AVAILABILITY.md."""
 import contextlib
 import signal
 

@@ -39,7 +39,7 @@ def wait_for_service(since):
 
 @tap.test
 def the_primary_is_killed_between_two_commits():
-    """Given locks that were granted and no request under way, they are there after the failover."""
+    """Given locks that were granted and no request in flight, they are there after the failover."""
     with Cluster(ALONE) as cluster:
         for number in range(20):
             assert lock("client", b"file %d" % number) == "granted"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A store on a shared disk (HA-12): a cluster manager, played by the test, starts holdfastd on the surviving host. What
-docs/HIGH-AVAILABILITY.md describes as the first way."""
+docs/operating/HIGH-AVAILABILITY.md describes as the first way."""
 import contextlib
 import os
 import signal

@@ -99,7 +99,7 @@ def takeovers(kind):
 
 @tap.test
 def the_owner_is_killed():
-    """kill -9, again and again, under load."""
+    """HA-05a: kill -9, again and again, under load."""
     takeovers("kill")
 
 
@@ -117,7 +117,7 @@ def the_owner_is_cut_off():
 
 @tap.test
 def a_stopped_owner_sends_not_one_packet():
-    """HA-04: given an owner that is stopped beyond its lease, with connections and requests under way, when another node
+    """HA-04: given an owner that is stopped beyond its lease, with connections and requests in flight, when another node
     has taken over and the owner goes on, its cable carries no frame from the service's addresses, of either family:
     no answer, no repetition, no FIN, no ARP."""
     with Cluster(ipv6=True) as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load, Load(SERVICE6, first=100) as load6:
@@ -144,7 +144,7 @@ def a_stopped_owner_sends_not_one_packet():
 
 @tap.test
 def a_planned_move_costs_no_client_an_error():
-    """holdfastctl cluster move, to and fro under load: each request is answered, by one node or the other."""
+    """HA-05d: holdfastctl cluster move, to and fro under load: each request is answered, by one node or the other."""
     gaps = []
     with Cluster(*SETS, fsync="on" if MEASURING else "off", held=HELD) as cluster, Prober(SERVICE) as prober, Load(SERVICE) as load:
         for _ in range(ROUNDS):

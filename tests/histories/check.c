@@ -9,7 +9,7 @@
 enum { CONFIGURATIONS_MAX = 1 << 20 };
 
 struct configuration {
-    uint64_t done; /* of the operations under way, by slot */
+    uint64_t done; /* of the operations in flight, by slot */
     struct model_state state;
 };
 
@@ -21,7 +21,7 @@ struct set {
 };
 
 struct search {
-    const struct history_op *slots[CHECK_UNDER_WAY];
+    const struct history_op *slots[CHECK_IN_FLIGHT];
     uint64_t open;  /* slots in use */
     uint64_t reads; /* of these, the operations that change nothing */
     struct set now, next;
@@ -95,7 +95,7 @@ static void swap_sets(struct search *s)
     s->next = set;
 }
 
-/* Gives all reads under way that are legal here their moment. */
+/* Gives all reads in flight that are legal here their moment. */
 static void place_reads(const struct search *s, struct configuration *c)
 {
     for (uint64_t left = s->reads & ~c->done; left; left &= left - 1) {
@@ -130,7 +130,7 @@ static void on_invoked(struct search *s, const struct history_op *op)
     swap_sets(s);
 }
 
-/* Extends a configuration by each operation under way that is legal in it. */
+/* Extends a configuration by each operation in flight that is legal in it. */
 static void extend(struct search *s, struct set *reached, size_t item)
 {
     for (uint64_t left = s->open & ~s->reads & ~reached->items[item].done; left; left &= left - 1) {
@@ -174,7 +174,7 @@ static void on_completed(struct search *s, int slot)
     s->reads &= ~mine;
 }
 
-/* The slot of the operation under way that completes first, before the moment; -1: none does. */
+/* The slot of the operation in flight that completes first, before the moment; -1: none does. */
 static int next_completed(const struct search *s, uint64_t before)
 {
     int next = -1;

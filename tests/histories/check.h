@@ -4,9 +4,9 @@
  * result is legal (model.h).
  *
  * The search follows the clock (as Lowe's and Knossos' do). It keeps the set of all
- * configurations that agree with the history so far: a state, and which of the operations under way
+ * configurations that agree with the history so far: a state, and which of the operations in flight
  * have had their moment. When an operation completes, each configuration is extended by operations
- * under way, in every order, until that one has had its moment; those in which it cannot are
+ * in flight, in every order, until that one has had its moment; those in which it cannot are
  * dropped. No configuration left: the history is not linearizable. Equal configurations count once,
  * and a read has its moment as soon as it is legal, so the set stays small.
  */
@@ -15,12 +15,12 @@
 
 #include "model.h"
 
-enum { CHECK_UNDER_WAY = 64 /* operations of one file at a time */ };
+enum { CHECK_IN_FLIGHT = 64 /* operations of one file at a time */ };
 
 enum check_verdict {
     CHECK_LINEARIZABLE,
     CHECK_VIOLATION,
-    CHECK_TOO_MANY, /* operations under way, or configurations: undecided */
+    CHECK_TOO_MANY, /* operations in flight, or configurations: undecided */
 };
 
 struct check_result {

@@ -1,8 +1,8 @@
 """Puts together what all clients of a run wrote down (player.h), and what was done to the server, as one history for
 hf-check-history.
 
-What no client knows becomes an operation with the result `maybe`: a request under way when its host was killed, and
-that its GRANTED callback was then refused; of a LOCK that was under way while the server was killed, that the first
+What no client knows becomes an operation with the result `maybe`: a request in flight when its host was killed, and
+that its GRANTED callback was then refused; of a LOCK that was in flight while the server was killed, that the first
 copy of the request was granted before the crash, and that the server took the lock back at the end of grace because
 it was not reclaimed; of a shared lock that is reclaimed, that it was exclusive; of a waiter that could not be called back
 for long, that the server gave it up; of a LOCK that the store refused, that it was held until its commit failed; of an
@@ -76,7 +76,7 @@ KILLED = {"enter": "wait", "cancel": "leave", "grant": "lapse"}
 
 
 def join_lives(lives):
-    """A request that a killed process had under way can take effect until its host has said that it restarted."""
+    """A request that a killed process had in flight can take effect until its host has said that it restarted."""
     for life, following in zip(lives, [*lives[1:], []]):
         end = next((op.completed for op in following if op.kind == "crash"), NEVER)
         for op in life:
@@ -124,7 +124,7 @@ def given_up(op):
 
 
 def phantoms(op, restarts):
-    """What a LOCK or a wait that was under way at a restart of the server may have done besides."""
+    """What a LOCK or a wait that was in flight at a restart of the server may have done besides."""
     if op.kind == "reclaim" and op.cells.endswith("s"):
         yield Op(op.owner, op.file, "weaken", op.cells, op.invoked, op.completed)
     if op.kind not in ("lock", "enter", "wait", "grant"):
@@ -139,14 +139,17 @@ def phantoms(op, restarts):
         yield Op(op.owner, op.file, "lapse", op.cells, began, op.completed)
 
 
-def write(path, hosts, restarts, files):
+def write(path, hosts, restarts, files, programs=None):
     """hosts: for each host number the logs of its lives. restarts: (before the kill, after it) of the server, in
-    order. Returns how many operations clients completed, and of each host the moments at which a lock was granted."""
+    order. programs: of each program outside, which TEST names as process 0.PID, its owner. Returns how many operations clients completed, and of each host the moments at which a lock was granted."""
     count, grants = 0, {host: [] for host in hosts}
     with open(path, "w", encoding="ascii") as out:
         ops = []
         for host, logs in hosts.items():
             for op in join_lives([read_life(log, host) for log in logs]):
+                if op.holder.startswith("0."):
+                    by, held = op.holder.split(" ", 1)
+                    op.holder = f"{programs[int(by[2:])]} {held}"
                 ops.append(op)
                 count += op.result != "maybe"
                 if op.result == "granted" and op.kind in ("lock", "enter", "grant"):

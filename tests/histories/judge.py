@@ -32,12 +32,13 @@ class Round:
     restarts: list
     faults: list
     files: list
+    programs: dict  # owners outside, by process id
 
     def judge(self):
         """Checks it and removes it."""
         try:
             path = self.folder + "/history"
-            count, grants = history.write(path, self.logs, self.restarts, self.files)
+            count, grants = history.write(path, self.logs, self.restarts, self.files, self.programs)
             picture = [f"--picture={KEPT}/{self.name}.svg"] if KEPT else []
             done = subprocess.run([CHECKER, *picture, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             if done.returncode == VIOLATION and KEPT:

@@ -14,7 +14,7 @@ struct model_state {
     uint8_t exclusive[HISTORY_CELLS]; /* the owner + 1; 0: none */
     uint8_t queue[HISTORY_OWNERS];    /* owner + 1 of each waiter, in order; 0: the end */
     struct history_range waits[HISTORY_OWNERS];
-    uint32_t released; /* owners whose UNLOCK, under way, may have to be undone */
+    uint32_t released; /* owners whose UNLOCK, in progress, may have to be undone */
 };
 
 /* Whether the operation can have this result here. The result maybe: whether it can take effect. */

@@ -8,7 +8,7 @@ Not here, because no history of these clients can show them: bugs that need a co
 NLM_REFUSAL_UNSAID, NSM_FAILURE_UNSAID), a host that loses its disk cache (BOOT_ID_NOT_COMPARED, LOST_TAIL_*,
 CLIENT_NOT_FLUSHED, ANSWER_BEFORE_WRITE, FLUSH_NEVER), message procedures (NLM_COOKIE_UNSWAPPED), a range beyond 4 GiB
 (NLM_HOLDER_TRUNCATED), a monitor on the server (NSM_PRIV_LOST), hundreds of locks or waiters (SLICE_FORGETS_REST,
-RELEASE_FORGETS_REST, RELEASING_*), a process that waits while it holds (DEADLOCK_*, CIRCLE_STAYS). The simulator finds those.
+RELEASE_FORGETS_REST, RELEASING_*), a process that waits while it holds (DEADLOCK_*, CYCLE_STAYS). The simulator finds those.
 """
 import contextlib
 import os

@@ -15,10 +15,11 @@
 
 static const char help[] =
     "hf-player [--files N] [--processes N] [--change-modes] [--upgrades] [--false-reclaims]\n"
-    "          [--patient] [--forgetful] [--slow-callbacks] HOST LIFE OUR_ADDRESS SERVER_ADDRESS "
+    "          [--patient] [--forgetful] [--slow-callbacks] [--handles FILE] HOST LIFE OUR_ADDRESS "
+    "SERVER_ADDRESS "
     "SEED LOG\n"
     "\n"
-    "Plays one client host until SIGTERM, and ends when all requests under way are answered. It\n"
+    "Plays one client host until SIGTERM, and ends when all requests in flight are answered. It\n"
     "says `ready` when the server knows that the host has restarted, and begins when its standard\n"
     "input has a line or ends.\n"
     "\n"
@@ -237,7 +238,7 @@ static void *reclaim_for_ever(void *unused)
     return NULL;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 static void on_term(int number)
 {
@@ -257,17 +258,38 @@ static unsigned number_of(const char *text, unsigned most)
     return (unsigned)n;
 }
 
+/* One handle a line, in hexadecimal digits; without a file, names serve as handles. */
+static void read_handles(const char *path)
+{
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char line[160];
+
+    if (path && !file)
+        die(path);
+    for (unsigned f = 0; f < host.n_files; f++) {
+        struct handle *handle = &host.handles[f];
+
+        handle->len = (uint32_t)snprintf((char *)handle->bytes, sizeof(handle->bytes), "f%u", f);
+        if (!file || !fgets(line, sizeof(line), file))
+            continue;
+        for (handle->len = 0;
+             handle->len < sizeof(handle->bytes) &&
+             sscanf(line + 2 * (size_t)handle->len, "%2hhx", &handle->bytes[handle->len]) == 1;)
+            handle->len++;
+    }
+    if (file)
+        (void)fclose(file);
+}
+
 static void read_arguments(int argc, char **argv)
 {
-    static const struct option options[] = {{"files", required_argument, NULL, 'f'},
-                                            {"processes", required_argument, NULL, 'p'},
-                                            {"change-modes", no_argument, NULL, 'm'},
-                                            {"upgrades", no_argument, NULL, 'u'},
-                                            {"false-reclaims", no_argument, NULL, 'r'},
-                                            {"patient", no_argument, NULL, 'w'},
-                                            {"forgetful", no_argument, NULL, 'l'},
-                                            {"slow-callbacks", no_argument, NULL, 's'},
-                                            {0}};
+    static const struct option options[] = {
+        {"files", required_argument, NULL, 'f'},    {"processes", required_argument, NULL, 'p'},
+        {"change-modes", no_argument, NULL, 'm'},   {"upgrades", no_argument, NULL, 'u'},
+        {"false-reclaims", no_argument, NULL, 'r'}, {"patient", no_argument, NULL, 'w'},
+        {"forgetful", no_argument, NULL, 'l'},      {"slow-callbacks", no_argument, NULL, 's'},
+        {"handles", required_argument, NULL, 'h'},  {0}};
+    const char *handles = NULL;
     char seed[256];
     int option;
 
@@ -288,6 +310,8 @@ static void read_arguments(int argc, char **argv)
             host.forgetful = true;
         else if (option == 's')
             host.slow_callbacks = true;
+        else if (option == 'h')
+            handles = optarg;
         else
             break;
     }
@@ -295,6 +319,7 @@ static void read_arguments(int argc, char **argv)
         fputs(help, stderr);
         exit(EXIT_FAILURE);
     }
+    read_handles(handles);
     argv += optind;
     host.number = number_of(argv[0], 255);
     host.state = (int32_t)(2 * number_of(argv[1], 1000000) + 1);

@@ -46,11 +46,16 @@ struct process {
     uint64_t dice;
     uint8_t held[FILES_MAX][CELLS]; /* enum mode */
     struct connection connection;
-    unsigned asking; /* the number of the LOCK or UNLOCK under way; 0: see log_unanswered() */
+    unsigned asking; /* the number of the LOCK or UNLOCK in flight; 0: see log_unanswered() */
     bool waits;
     struct range wanted;
     unsigned granting;   /* the number of the grant that it waits for, or waited for last */
     uint64_t granted_at; /* 0: no callback yet */
+};
+
+struct handle {
+    uint32_t len;
+    uint8_t bytes[64];
 };
 
 struct host {
@@ -59,6 +64,7 @@ struct host {
     char name[32];
     int32_t state;
     unsigned n_files, n_processes;
+    struct handle handles[FILES_MAX]; /* of the files; "f0" and so on, if not told otherwise */
     bool change_modes, upgrades, false_reclaims, patient, forgetful, slow_callbacks;
     struct process processes[PROCESSES_MAX];
     uint64_t dice;
@@ -100,7 +106,7 @@ void log_fault(const char *what, long now, long before);
 
 struct answer {
     uint32_t stat;
-    unsigned by_host, by_process; /* TEST, denied: who holds what */
+    unsigned by_host, by_process; /* TEST, denied: who holds what; host 0: a program outside */
     struct range held;
 };
 

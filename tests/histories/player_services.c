@@ -90,14 +90,15 @@ static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
     uint32_t cookie_len, len, svid;
     const uint8_t *cookie = take_opaque(c, &cookie_len), *file;
     struct range range = {.mode = take32(c) ? MODE_EXCLUSIVE : MODE_SHARED};
-    char name[16] = "";
     uint64_t length;
     unsigned granting = 0;
     bool taken;
 
     (void)take_opaque(c, &len); /* the caller: us */
     file = take_opaque(c, &len);
-    memcpy(name, file, len < sizeof(name) ? len : sizeof(name) - 1);
+    while (range.file < host.n_files && (len != host.handles[range.file].len ||
+                                         memcmp(file, host.handles[range.file].bytes, len) != 0))
+        range.file++;
     (void)take_opaque(c, &len); /* the owner's handle: svid says the same */
     svid = take32(c);
     (void)take32(c);
@@ -105,8 +106,7 @@ static uint8_t *answer_granted(struct cursor *c, uint8_t *p)
     length = (uint64_t)take32(c) << 32;
     length |= take32(c);
     range.last = length ? range.first + (unsigned)length - 1 : CELLS - 1;
-    taken = !c->bad && sscanf(name, "f%u", &range.file) == 1 && range.file < host.n_files &&
-            range.last < CELLS && svid < host.n_processes;
+    taken = !c->bad && range.file < host.n_files && range.last < CELLS && svid < host.n_processes;
     if (host.slow_callbacks && random_below(&dice, 4) == 0)
         nanosleep(&(struct timespec){0, (long)random_below(&dice, MOST_LATE_NS)}, NULL);
     if (taken) {

@@ -45,13 +45,13 @@ static uint32_t new_xid(void)
 
 static uint8_t *put_lock(uint8_t *p, const struct process *process, const struct range *range)
 {
-    char file[8], owner[48];
-    uint32_t file_len = (uint32_t)snprintf(file, sizeof(file), "f%u", range->file);
+    const struct handle *file = &host.handles[range->file];
+    char owner[48];
     uint32_t owner_len =
         (uint32_t)snprintf(owner, sizeof(owner), "%u@%s", process->number, host.name);
 
     p = put_opaque(p, host.name, (uint32_t)strlen(host.name));
-    p = put_opaque(p, file, file_len);
+    p = put_opaque(p, file->bytes, file->len);
     p = put_opaque(p, owner, owner_len);
     p = put32(p, process->number);
     p = put64(p, range->first);
@@ -95,7 +95,8 @@ static bool decode_holder(const uint8_t *p, size_t len, struct answer *out)
     memcpy(owner, p + 12, owner_len);
     at = p + 12 + (owner_len + 3) / 4 * 4;
     out->by_process = get32(p + 4);
-    if (sscanf(owner, "%*u@host%u.example", &out->by_host) != 1)
+    out->by_host = 0; /* a program outside has no owner handle, and its svid is its process id */
+    if (owner_len > 0 && sscanf(owner, "%*u@host%u.example", &out->by_host) != 1)
         return false;
     length = (uint64_t)get32(at + 8) << 32 | get32(at + 12);
     out->held =

@@ -17,10 +17,13 @@ from pathlib import Path
 
 from cluster import SERVICE, Cluster
 from holdfast_test.daemon import Daemon, program
+from holdfast_test.keeper import Keeper
+from holdfast_test.names import ganesha
 from holdfast_test.store import fill, small_disk
 from postgres import Single
 from wires import Node, Switch
 
+FILES_MAX = 32  # player.h
 PRELOADS = os.environ.get("HOLDFAST_PRELOADS", "")  # libslow_sync.so:libclock_jump.so
 # Where only clients are durable, the server cannot know when all is reclaimed: grace lasts to its end.
 FORGETFUL, FORGETFUL_CLIENT_S = ("locks.durable=no", "grace.seconds=12"), 3.0
@@ -203,6 +206,21 @@ class Lmdb(Service):
         return (*super().changes(), *durable)
 
 
+class Kept(Lmdb):
+    """Programs of the server lock the same files: what clients hold is locked in the kernel, by holdfast-keeper (SPEC section 15)."""
+
+    def open(self, stack):
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-kept-")))
+        self.export, self.handles = folder / "export", str(folder / "handles")
+        self.export.mkdir()
+        for n in range(FILES_MAX):
+            (self.export / f"f{n}").touch()
+        Path(self.handles).write_text("".join(ganesha(str(self.export / f"f{n}")).hex() + "\n" for n in range(FILES_MAX)))
+        stack.enter_context(Keeper(self.export, path=str(folder / "keeper")))
+        self.sets = (f"keeper.socket={folder}/keeper", *self.sets)
+        super().open(stack)
+
+
 class Postgres(Service):
     def open(self, stack):
         disk = stack.enter_context(small_disk(300))
@@ -284,6 +302,7 @@ CONFIGURATIONS = {
     "lmdb-process": (Lmdb, ("locks.durable=process", "grace.mode=strict")),
     "lmdb-process-conflict": (Lmdb, ("locks.durable=process", "grace.mode=conflict")),
     "lmdb-no": (Lmdb, FORGETFUL),
+    "keeper": (Kept, ("locks.durable=yes", "grace.mode=conflict")),
     "postgres": (Postgres, ("locks.durable=yes", "grace.mode=strict")),
     "postgres-conflict": (Postgres, ("locks.durable=yes", "grace.mode=conflict")),
     "postgres-no": (Postgres, FORGETFUL),

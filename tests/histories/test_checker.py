@@ -230,7 +230,7 @@ def a_request_of_a_killed_process_may_wait():
 
 @tap.test
 def a_cancel_of_a_killed_process_may_have_been_heard():
-    """A waiter of a killed host, whose CANCEL was under way, may be overtaken; one that had not been cancelled may not."""
+    """A waiter of a killed host, whose CANCEL was in flight, may be overtaken; one that had not been cancelled may not."""
     waits = [*QUEUED, "c 1 110 blocked"]
     cancel = "i 3 0 f0 cancel 0 0 x 120"
     crash = ["i 1 * * crash 0 7 x 300", "c 1 310 granted"]

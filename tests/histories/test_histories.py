@@ -14,7 +14,7 @@ from holdfast_test import netns, tap
 
 import mutants
 import soak
-from judge import LINEARIZABLE, UNDECIDED
+from judge import LINEARIZABLE, UNDECIDED, VIOLATION
 from nemesis import Nemesis
 from services import CONFIGURATIONS
 from world import World
@@ -76,6 +76,20 @@ def locks_that_survive_the_process():
 def reclaimed_locks_with_faults():
     """Only clients are durable: what was held comes back by reclaims alone."""
     play("lmdb-no", 6, "short-4", **SHORT)
+
+
+@tap.test
+def programs_of_the_server():
+    """Programs of the server lock the same files with fcntl, and the daemon is killed: none of them gets what a client has, and no
+    client what one of them has."""
+    play("keeper", 6, "short-10", kinds=[Nemesis.kill_node], processes=6, files=6, outside=4, **SHORT)
+
+
+@tap.test
+def programs_that_the_daemon_does_not_see():
+    """The checker is not blind: without the keeper there is no order."""
+    with World("keeper", "blind", sets=("keeper.socket=",), pause_s=0, processes=6, files=6, outside=4) as world:
+        assert world.play(2).judge().status == VIOLATION
 
 
 @tap.test

@@ -7,9 +7,11 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from wires import Node
 
@@ -18,11 +20,13 @@ from judge import Round
 from nemesis import Nemesis
 
 PLAYER = os.environ.get("HOLDFAST_PLAYER", "hf-player")
+OUTSIDE_PLAYER = str(Path(__file__).with_name("outside.py"))
+OUTSIDE = 100  # programs of the server are hosts from this number on
 HOSTS, PROCESSES, FILES = 3, 8, 12
 AT_ONCE = 0.25     # how often a fault strikes before the last one is over
 RECOVERY_S = 15.0  # for how long it is waited for otherwise
 POLL_S = 0.1       # the time to recovery itself is read off the history; to look more often takes a tenth of the machine
-END_S = 120  # for all requests under way to be answered
+END_S = 120  # for all requests in flight to be answered
 
 
 class Client:
@@ -78,12 +82,24 @@ class Client:
         assert self.process.returncode == 0, f"host {self.number} ended with {self.process.returncode}"
 
 
+class Program:
+    """A program of the server that locks the same files (outside.py)."""
+
+    def __init__(self, folder, export, files, number, seed):
+        self.log = f"{folder}/outside{number}"
+        self.process = subprocess.Popen([sys.executable, OUTSIDE_PLAYER, str(export), str(files), str(number), self.log, seed])
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(END_S) == 0, "a program outside has failed"
+
+
 class World:
     """config: a name of services.CONFIGURATIONS. pause_s: between two faults, on average; 0: no faults. options: of the
-    players. sets, env: of the daemon."""
+    players. sets, env: of the daemon. outside: how many programs of the server lock the same files."""
 
     def __init__(self, config, seed, hosts=HOSTS, processes=PROCESSES, files=FILES, options=None, kinds=None, pause_s=0.5,
-                 longest_s=30.0, sets=(), env=None):
+                 longest_s=30.0, sets=(), env=None, outside=0):
         self.config, self.seed, self.pause_s, self.files = config, seed, pause_s, files
         self.longest_s, self.kinds, self.dice = longest_s, kinds, random.Random(seed)
         self.service = services.make(config, sets, env)
@@ -93,11 +109,13 @@ class World:
         if options is None:  # where only clients are durable, a reclaim is checked client by client
             options = () if self.service.forgets_locks else ("--false-reclaims",)
         self.player_options = ("--files", str(files), "--processes", str(processes), *options)
-        self.n_hosts, self.rounds = hosts, 0
+        self.n_hosts, self.rounds, self.outside = hosts, 0, outside
 
     def __enter__(self):
         with ExitStack() as stack:
             stack.enter_context(self.service)
+            if hasattr(self.service, "handles"):
+                self.player_options += ("--handles", self.service.handles)
             self.clients = [Client(number, self.service, self.seed, self.player_options)
                             for number in range(1, self.n_hosts + 1)]
             for client in self.clients:
@@ -126,15 +144,20 @@ class World:
         for step in (lambda client: client.begin(folder), Client.wait_until_up, Client.go):
             for client in self.clients:
                 step(client)
+        programs = [Program(folder, self.service.export, self.files, n, f"{self.seed}-{self.rounds}") for n in range(self.outside)]
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(self.dice.expovariate(1 / self.pause_s) if self.pause_s else seconds)
             self.service.revive()
             if self.pause_s:
                 self.wait_for_recovery(self.nemesis.strike())
+        for one in programs:
+            one.stop()  # before the clients, which may wait for what it has
         for client in self.clients:
             client.stop()
         for client in self.clients:
             client.wait(self.service.revive)
-        return Round(self.config, f"{self.seed}-{self.rounds}", folder, {c.number: c.logs for c in self.clients},
-                     self.service.restarts(), self.nemesis.faults, [f"f{n}" for n in range(self.files)])
+        logs = {c.number: c.logs for c in self.clients} | {OUTSIDE + n: [one.log] for n, one in enumerate(programs)}
+        return Round(self.config, f"{self.seed}-{self.rounds}", folder, logs,
+                     self.service.restarts(), self.nemesis.faults, [f"f{n}" for n in range(self.files)],
+                     {one.process.pid: f"{OUTSIDE + n}.{n}" for n, one in enumerate(programs)})

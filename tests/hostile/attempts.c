@@ -5,6 +5,7 @@
 #include <libgen.h>
 #include <linux/if_packet.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,13 @@ static int clone_process(const char *unused)
 {
     (void)unused;
     return (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
+}
+
+/* As vfork() does: the new process has the memory of the old one. */
+static int clone_with_memory(const char *unused)
+{
+    (void)unused;
+    return (int)syscall(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, 0);
 }
 
 static int end_process(const char *pid)
@@ -223,6 +231,7 @@ static const struct {
     {"mount", mount_something},
     {"fork", fork_process},
     {"clone", clone_process},
+    {"clone-with-memory", clone_with_memory},
     {"kill", end_process},
     {"packet-socket", make_packet_socket},
     {"netlink-socket", make_netlink_socket},

@@ -3,10 +3,13 @@
  * tries one thing (attempts.h).
  *
  *     confined STORE USER ATTEMPT [ARGUMENT]
+ *
+ * $CONFINED_READ: a file that it is configured with, to be read again at a reload.
  */
 #include "confine/confine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "attempts.h"
 
@@ -20,6 +23,7 @@ int main(int argc, char **argv)
         return 2;
     (void)hf_confine_begin();
     confine.write[0] = argv[1];
+    confine.read[0] = getenv("CONFINED_READ");
     if (hf_confine_find_user(argv[2], &confine.user, error) < 0 ||
         hf_confine_give_directory(&confine.user, argv[1], files, error) < 0) {
         (void)fprintf(stderr, "%s\n", error);

@@ -7,11 +7,15 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast_test import keeper as k
-from holdfast_test import netns, tap
+from holdfast_test import netns, nlm, rpc, tap
+from holdfast_test.daemon import PORT, wait_until
+from holdfast_test.daemon import Daemon as Holdfastd
 from holdfast_test.keeper import Daemon, Keeper, Outside
 from holdfast_test.names import ganesha, kernel_handle, nfsd, unfs3
 
@@ -171,6 +175,143 @@ def it_exhausts_the_keeper():
             assert resident() < before + (8 << 20), (before, resident())
         assert attacker.do(k.RELEASE_ALL).status == k.OK
         assert attacker.list() == []
+
+
+def boot_ms():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000
+
+
+@tap.test
+def it_lets_its_lease_end_in_the_middle_of_a_list():
+    """The list is longer than the socket takes, and is read on when all that it tells of is gone: the keeper must not look at files
+    that it has closed, nor tell of locks that nobody has. It ends the connection, and the next one finds nothing held."""
+    with world("--set", "ranges=1000") as (keeper, attacker, export, _):
+        for number in range(10):
+            (export / f"f{number}").touch()
+            ops = [attacker.op(k.CLAIM, ganesha(export / f"f{number}"), 2 * i, 1, k.EXCLUSIVE) for i in range(500)]
+            assert all(attacker.result(id_).status == k.OK for id_ in attacker.begin(*ops))
+        attacker.begin(attacker.op(k.RENEW, offset=boot_ms() + 1000))
+        attacker.take()
+        attacker.send(k.LIST)
+        with Outside(export / "f9") as outside:
+            wait_until(outside.lock, "the lease is over")
+        try:
+            while True:
+                assert attacker.receive()[0] == k.HELD
+        except (EOFError, ConnectionResetError):
+            pass
+        with Daemon(keeper.path) as again:
+            assert again.hello[3:5] == (0, 0), again.hello
+
+
+@tap.test
+def it_renews_its_lease_for_ever():
+    """A lease that ends in a million years, so that another host, which has the service by then, finds the files locked: the keeper
+    takes an hour at most, and lets go when that is over."""
+    with world() as (_, attacker, export, _), Outside(export / "file") as outside:
+        assert attacker.claim(ganesha(export / "file")) == k.OK
+        for until in ((1 << 64) - 1, 1 << 63, boot_ms() + 86400 * 1000):
+            assert attacker.do(k.RENEW, offset=until).status == k.FAILED, until
+        assert attacker.do(k.RENEW, offset=boot_ms() + 600).status == k.OK
+        wait_until(outside.lock, "the lease is over")
+
+
+# ---- a program in the keeper's place ----
+
+class Impostor:
+    """Listens where holdfastd expects holdfast-keeper, and does with each connection what it is told to."""
+
+    def __init__(self, path, play):
+        self.play, self.connections = play, 0
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(path)
+        self.listener.listen(8)
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while True:
+            try:
+                sock = self.listener.accept()[0]
+            except OSError:
+                return
+            with sock:
+                self.connections += 1
+                sock.settimeout(20)
+                try:
+                    self.play(self, sock)
+                except OSError:
+                    pass  # it was cut off
+
+    @staticmethod
+    def welcome(sock):
+        sock.recv(1 << 16)
+        sock.send(k.HEADER.pack(k.HELLO, 1) + k.HELLO_RECORD.pack(1, k.WELCOME, 7, 0, 0, 1000, 1000, 1000, 4, 0))
+
+
+@contextmanager
+def daemon_with(play, *sets):
+    with tempfile.TemporaryDirectory(prefix="holdfast-keeper-") as where:
+        impostor = Impostor(f"{where}/socket", play)
+        with Holdfastd(f"keeper.socket={where}/socket", *sets) as daemon, rpc.Tcp("192.0.2.1", PORT, source=("192.0.2.2", 0)) as client:
+            yield impostor, daemon, client
+        impostor.listener.close()
+
+
+def held(number, offset=0):
+    return k.OP.pack(0, offset, 1, k.SET, k.EXCLUSIVE, 32, b"%032d" % number)
+
+
+@tap.test
+def an_impostor_tells_of_locks_without_end():
+    """It lists more than all clients could ever have locked: the daemon cuts it off, does not grow, and answers other calls."""
+    told = []
+
+    def play(impostor, sock):
+        impostor.welcome(sock)
+        for first in range(0, 10 ** 7, k.OPS_MAX):
+            sock.send(k.HEADER.pack(k.HELD, k.OPS_MAX) + b"".join(held(first + i) for i in range(k.OPS_MAX)))
+            told.append(first)
+
+    with daemon_with(play, "limits.locks=2000", "locks.durable=no") as (impostor, daemon, client):
+        wait_until(lambda: impostor.connections >= 2, "it is cut off")
+        before = daemon.memory_kib()
+        wait_until(lambda: impostor.connections >= 6, "it is cut off again")
+        tap.note(f"{len(told) * k.OPS_MAX} locks told over {impostor.connections} connections")  # of one file few ranges are kept
+        assert daemon.memory_kib() - before < 64 << 10, "the daemon grows"
+        assert client.call(nlm.PROG, 4, nlm.NULL).status == rpc.SUCCESS
+
+
+@tap.test
+def an_impostor_answers_what_was_not_asked():
+    """Messages of every kind with fields of any value, from a fixed seed: the daemon begins the connection anew, grants nothing that
+    the kernel has not confirmed, and does not end."""
+    chance = random.Random(27)
+
+    def play(impostor, sock):
+        impostor.welcome(sock)
+        if chance.random() < 0.8:
+            sock.recv(1 << 16)  # LIST
+            sock.send(k.HEADER.pack(k.HELD, 0))
+        for _ in range(chance.randrange(1, 30)):
+            kind = chance.choice((k.HELLO, k.OPS, k.RESULTS, k.RESULTS, k.RESULTS, k.HELD, k.PATH, 99))
+            count = chance.choice((0, 1, 2, 512, 1 << 31))
+            body = {k.RESULTS: lambda: k.RESULT.pack(chance.choice((1, 2, 3, chance.getrandbits(64), 1 << 63)), chance.randrange(20),
+                                                     chance.choice((-1, 0, 1, 1 << 30)), 1, 2, 3, chance.getrandbits(64),
+                                                     chance.getrandbits(64), chance.randrange(4)),
+                    k.HELD: lambda: held(chance.randrange(9), chance.getrandbits(64))}.get(kind, lambda: chance.randbytes(96))
+            sock.send(k.HEADER.pack(kind, count) + b"".join(body() for _ in range(min(count, 512))))
+            chance.random() < 0.5 and time.sleep(0.002)
+
+    with daemon_with(play, "grace.seconds=0", "locks.durable=no") as (impostor, daemon, client):
+        lock = nlm.Lock(b"client.example", b"%032d" % 1, b"1@client", 1, 0, 0)
+        xid = 0
+        while impostor.connections < 150:
+            xid += 1
+            client.send(rpc.call_message(xid, nlm.PROG, 4, nlm.LOCK if xid % 3 else nlm.UNLOCK,
+                                         nlm.lock_args(4, b"c", lock) if xid % 3 else nlm.unlock_args(4, b"c", lock)))
+            client.is_silent(0.02)
+        assert daemon.process.poll() is None, daemon.log()
 
 
 @tap.test

@@ -116,7 +116,7 @@ def a_holdfast_namesd_that_was_taken_over_against_the_daemon():
                           ["chmod", data], ["execve", "/bin/true"], ["clone"], ["setuid"], ["mount", str(where)], ["packet-socket"],
                           ["pass-file"], ["writable-code"], ["make-executable"]):
                 assert attempt(*words) == (0, REFUSED), (words, attempt(*words))
-            assert attempt("list", str(store)) == (0, "done"), "names are its trade: what remains, in docs/SECURITY.md"
+            assert attempt("list", str(store)) == (0, "done"), "names are its trade: what remains, in docs/operating/SECURITY.md"
             assert get("locks")["locks"], "the daemon serves on"
 
 

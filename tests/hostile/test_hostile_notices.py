@@ -51,9 +51,15 @@ def is_question(call):
     return (call.prog, call.proc) == (nsm.PROG, nsm.STAT)
 
 
-def forge(state, name="victim.example", source=CLIENT, transport="udp", timeout=rpc.TIMEOUT_S):
-    with nsm.connect(SERVER, source, transport, timeout=timeout) as forger:
-        forger.notify(name, state)
+def forge(state, name="victim.example", source=CLIENT, transport="udp"):
+    """Repeated until it is answered, as sm-notify does: where our question has used up what the notice pays for, the first is not."""
+    message = rpc.call_message(rpc.new_xid(), nsm.PROG, 1, nsm.NOTIFY, nsm.stat_chge(name, state))
+    with nsm.connect(SERVER, source, transport) as forger:
+        for _ in range(10):
+            forger.client.send(message)
+            if not forger.client.is_silent(1.5):
+                return
+    raise AssertionError("no answer")
 
 
 def free_all(source, state, transport="udp"):
@@ -334,16 +340,16 @@ def a_forged_notice_behind_a_callback_that_hangs():
 def a_client_without_a_monitor_is_believed():
     """SEC-04: no rpcbind, no monitor at it, a monitor that is silent or answers nonsense: the notice counts, at once
     where the question is refused, else after two seconds."""
-    cases = {"no rpcbind": (answer_void, {"rpcbind": ()}, 1),
+    cases = {"no rpcbind": (answer_void, {"rpcbind": ()}, 2),
              "no monitor": (answer_void, {"programs": (nsm.NLM,)}, 1),
              "nonsense": (answer_void, {}, 1),
              "state 0": (monitor_says(0), {}, 1),
-             "silent": (never, {}, 3)}
+             "silent": (never, {}, 4)}
     for name, (answer, offers, most) in cases.items():
         with Server(), Victim(answer, **offers):
             began = time.monotonic()
             forge(5)
-            took = time.monotonic() - began
+            took = time.monotonic() - began  # with what the repeat of the notice takes
             assert not is_held(), name
             assert took < most, f"{name}: {took:.1f} s"
             tap.note(f"{name}: believed after {took * 1000:.0f} ms")

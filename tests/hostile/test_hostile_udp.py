@@ -2,11 +2,15 @@
 """Clients that use UDP only: honest ones that lose packets are called back in time, and a forged source is sent at most
 three bytes for each byte that came from its address (SEC-03)."""
 import contextlib
+import socket
+import struct
+import time
 
-from holdfast_test import crowd, netns, nlm, rpc, tap
+from holdfast_test import crowd, netns, nlm, nsm, rpc, tap
 from holdfast_test.daemon import PORT, Daemon, wait_until
 from holdfast_test.host import Host
-from holdfast_test.meter import Meter
+from holdfast_test.meter import PACKET_OTHERHOST, Meter
+from holdfast_test.xdr import Encoder
 
 SERVER = crowd.SERVER
 HOLDER = "192.0.2.2"
@@ -165,7 +169,57 @@ def a_forged_source_is_sent_three_times_at_most():
             assert out <= 3 * came, what
 
 
+def forge(source, message, port=1000):
+    """One datagram from an address that is not ours, to the server; its size."""
+    udp = struct.pack("!HHHH", port, PORT, 8 + len(message), 0) + message
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, socket.IPPROTO_UDP, 0, socket.inet_aton(source),
+                         socket.inet_aton(SERVER))
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as sock:
+        sock.sendto(header + udp, (SERVER, 0))
+    return len(header) + len(udp)
+
+
+NOTICES = {
+    "SM_NOTIFY": lambda state: rpc.call_message(state, nsm.PROG, 1, nsm.NOTIFY, nsm.stat_chge("c", state)),
+    "FREE_ALL": lambda state: rpc.call_message(state, nlm.PROG, 4, nlm.FREE_ALL, Encoder().string("c").int(state).bytes()),
+}
+
+
+@tap.test
+def a_forged_notice_to_a_client_that_answers_nothing():
+    """SEC-03, SEC-04: given a client that holds a lock by TCP and has gone silent, a forged notice of the least size makes us ask its
+    status monitor: over both transports, and still no more than three bytes leave for each that came. The notice counts; it is
+    answered when it is repeated, as a true one is, and that is no question again."""
+    for number, (name, message) in enumerate(NOTICES.items(), 1):
+        address = crowd.address(crowd.MORTAL, number)
+        lock = nlm.Lock(b"c", b"file", b"1@c", 1, 0, 0)
+        with Daemon("grace.seconds=0") as daemon, Held() as other, Meter() as came, Meter("grave1", PACKET_OTHERHOST) as out:
+            with rpc.Tcp(SERVER, PORT, source=(address, 0)) as client:
+                assert stat(client, nlm.LOCK, lock) == "GRANTED"
+            time.sleep(0.5)  # the end of the connection
+            crowd.bury()
+            try:
+                before, came_before = out.sent(SERVER, address), came.sent(address, SERVER)
+                size = forge(address, message(5))
+                wait_until(lambda: not other.finds_locked(lock), "the notice counts")
+                time.sleep(1.5)
+                asked = out.sent(SERVER, address) - before
+                assert came.sent(address, SERVER) - came_before == size
+                tap.note(f"{name}: {asked} bytes out for {size}: {asked / size:.2f}")
+                assert 120 < asked <= 3 * size, f"{name}: {asked} for {size}"
+                forge(address, message(5))
+                wait_until(lambda: out.sent(SERVER, address) - before > asked, "the repeat is answered")
+                time.sleep(0.5)
+                assert out.sent(SERVER, address) - before - asked <= 60, "asked again"
+                assert daemon.log().count("client has crashed") == (name == "SM_NOTIFY")
+            finally:
+                crowd.raise_from_the_dead()
+
+
 if __name__ == "__main__":
     netns.enter()
     crowd.join_addresses()
+    for interface in ("all", "lo"):
+        with open(f"/proc/sys/net/ipv4/conf/{interface}/rp_filter", "w", encoding="ascii") as file:
+            file.write("0")
     tap.main()

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Attacks on the model of trust (src/base/trust.h): users of this host that fill or stall the server or pretend to be
-root, hosts that use up the calls under way, forgers that use us as an amplifier (SEC-01, SEC-02, SEC-03)."""
+root, hosts that use up the calls in flight, forgers that use us as an amplifier (SEC-01, SEC-02, SEC-03)."""
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +11,7 @@ import time
 from holdfast_test import crowd, netns, nlm, nsm, rpc, rpcbind, tap
 from holdfast_test.daemon import PORT, Daemon
 from holdfast_test.host import Host, never
+from world import get
 
 SERVER, ATTACKER, VICTIM = "192.0.2.1", "192.0.2.2", "192.0.2.3"
 NOBODY, OTHER_USER = 65534, 12345
@@ -27,6 +30,21 @@ def as_user(uid, script):
 def stat(client, proc, lock, **fields):
     args = nlm.unlock_args(4, b"c", lock) if proc == nlm.UNLOCK else nlm.lock_args(4, b"c", lock, **fields)
     return nlm.decode_result(proc, 4, client.call(nlm.PROG, 4, proc, args).results).stat
+
+
+@contextlib.contextmanager
+def users_may_bind_from(port):
+    """As where the system lets users bind ports from this one."""
+    path = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+    with open(path, encoding="ascii") as file:
+        before = file.read()
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(str(port))
+        yield
+    finally:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(before)
 
 
 # ---- users of this host ----
@@ -88,19 +106,56 @@ for transport in (rpc.Udp, rpc.Tcp):
     with nsm.Monitor(transport("127.0.0.1", 4045, source=("127.0.0.1", 701))) as monitor:
         print(monitor.mon("192.0.2.9", prog=nsm.NLM, vers=3, proc=16).ok)
 """
-    path = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
-    with open(path, "r+", encoding="ascii") as file:
-        before = file.read()
-        file.seek(0)
-        file.write("80")
-    try:
-        with Daemon():
-            assert as_user(NOBODY, script) == ["False"] * 4
-            with rpc.Tcp("127.0.0.1", PORT, source=("127.0.0.1", 702)) as root:
-                assert root.call(nsm.PROG, 1, nsm.SIMU_CRASH).status == rpc.SUCCESS
-    finally:
-        with open(path, "w", encoding="ascii") as file:
-            file.write(before)
+    with users_may_bind_from(80), Daemon():
+        assert as_user(NOBODY, script) == ["False"] * 4
+        with rpc.Tcp("127.0.0.1", PORT, source=("127.0.0.1", 702)) as root:
+            assert root.call(nsm.PROG, 1, nsm.SIMU_CRASH).status == rpc.SUCCESS
+
+
+@tap.test
+def a_user_that_closes_before_he_is_looked_at():
+    """SEC-01, SEC-02: of a connection whose process has closed it the kernel says that it is root's. A user sends his requests and
+    closes before the daemon accepts: his clients have a quota all the same, and he does not speak for this host."""
+    script = """
+for number in range(60):
+    with rpc.Tcp("127.0.0.1", 4045) as client:
+        lock = nlm.Lock(b"invented-%d" % number, b"%d" % number)
+        client.send(rpc.call_message(number, nlm.PROG, 4, nlm.LOCK, nlm.lock_args(4, b"c", lock)))
+with rpc.Tcp("127.0.0.1", 4045, source=("127.0.0.1", 700)) as client:
+    client.send(rpc.call_message(1, nsm.PROG, 1, nsm.SIMU_CRASH))
+print("closed")
+"""
+    with users_may_bind_from(80), Daemon("grace.seconds=0", "limits.clients=200", "limits.clients_per_host=30") as daemon:
+        before = get("status")["state"]
+        daemon.send_signal(signal.SIGSTOP)
+        try:
+            assert as_user(NOBODY, script) == ["closed"]
+        finally:
+            daemon.send_signal(signal.SIGCONT)
+        daemon.wait_for_log("refused: SM_SIMU_CRASH")
+        assert get("status")["state"] == before
+        invented = [client for client in get("clients")["clients"] if client["name"].startswith("invented")]
+        assert len(invented) == 30, len(invented)
+
+
+@tap.test
+def a_user_at_another_address_of_this_host():
+    """SEC-01, SEC-02: a user who connects from an address of this host that is not loopback's is known by his uid there as well: one
+    quota for all his addresses, and a port below 1024 shows nothing where users may bind it."""
+    script = """
+granted = 0
+for address in ("127.0.0.1", "192.0.2.2", "192.0.2.3"):
+    with rpc.Tcp("192.0.2.1" if address[0] != "127" else address, 4045, source=(address, 700 if address[-1] == "3" else 0)) as client:
+        for number in range(40):
+            name = b"%s-%d" % (address.encode(), number)
+            reply = client.call(nlm.PROG, 4, nlm.LOCK, nlm.lock_args(4, b"c", nlm.Lock(name, name)))
+            granted += nlm.decode_result(nlm.LOCK, 4, reply.results).stat == "GRANTED"
+print(granted)
+"""
+    with users_may_bind_from(80), Daemon("grace.seconds=0", "limits.clients=200", "limits.clients_per_host=30"):
+        assert as_user(NOBODY, script) == ["30"]
+        with rpc.Tcp(SERVER, PORT, source=(VICTIM, 0)) as client:
+            assert stat(client, nlm.LOCK, LOCK) == "GRANTED"
 
 
 @tap.test
@@ -119,12 +174,12 @@ with rpc.Udp("127.0.0.1", 111) as client:
             assert root.call(rpcbind.PROG, 4, rpcbind.SET, args, xid=77).decode().bool()
 
 
-# ---- calls under way ----
+# ---- calls in flight ----
 
 @tap.test
-def all_calls_under_way():
+def all_calls_in_flight():
     """SEC-02: 17 addresses send 4,096 UNLOCKs each that wait for callbacks to silent lock managers: a host that has
-    none under way is answered, before those callbacks are over."""
+    none in flight is answered, before those callbacks are over."""
     hosts = [crowd.address(crowd.ALIVE, 1 + number) for number in range(17)]
     locks = [LOCK.but(caller=b"host%d" % number, fh=b"file%d" % number, length=10) for number in range(17)]
     with Daemon("grace.seconds=0", "notify.timeout=20"), rpc.Tcp(SERVER, PORT, source=(ATTACKER, 0)) as holder:

@@ -2,9 +2,6 @@
 """holdfast-keeper beside a real Ganesha: what it claims by Ganesha's handles of NFSv3 refuses Ganesha's clients of NFSv4, and theirs
 refuse it (COH-01, COH-03). The NFSv4 client is libnfs."""
 import contextlib
-import ctypes.util
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,40 +11,7 @@ from holdfast_test import netns, tap
 from holdfast_test.ganesha import Ganesha
 from holdfast_test.keeper import Daemon, Keeper, Outside
 from holdfast_test.tap import Skip
-
-LIBRARY = ctypes.util.find_library("nfs")
-CLIENT = """
-import ctypes, os, sys
-nfs = ctypes.CDLL(sys.argv[1])
-nfs.nfs_init_context.restype = ctypes.c_void_p
-nfs.nfs_get_error.restype = ctypes.c_char_p
-class Lock(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_int), ("whence", ctypes.c_int), ("pid", ctypes.c_uint32), ("start", ctypes.c_uint64),
-                ("length", ctypes.c_uint64)]
-context = ctypes.c_void_p(nfs.nfs_init_context())
-file = ctypes.c_void_p()
-for done in (nfs.nfs_set_version(context, 4), nfs.nfs_mount(context, b"127.0.0.1", sys.argv[2].encode()),
-             nfs.nfs_open(context, sys.argv[3].encode(), os.O_RDWR, ctypes.byref(file))):
-    if done:
-        sys.exit("libnfs: " + (nfs.nfs_get_error(context) or b"?").decode())
-print("ready", flush=True)
-for line in sys.stdin:
-    _, _, kind, offset, length = map(int, line.split())
-    lock = Lock(kind, 0, os.getpid(), offset, length)
-    done = nfs.nfs_fcntl(context, file, 0, ctypes.byref(lock))
-    print("ok" if done == 0 else os.strerror(-done), flush=True)
-"""
-
-
-class Version4(Outside):
-    """A client of NFSv4 that locks one file."""
-
-    def __init__(self, export, name):  # pylint: disable=super-init-not-called
-        self.posix = True
-        self.process = subprocess.Popen([sys.executable, "-c", CLIENT, LIBRARY, str(export), f"/{name}"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
+from holdfast_test.worlds import LIBRARY, Version4Once
 
 @contextlib.contextmanager
 def scene():
@@ -59,12 +23,12 @@ def scene():
         server = stack.enter_context(Ganesha(where, apart=False, port=4046, files=2, protocols="3, 4"))
         keeper = stack.enter_context(Keeper(where / "export", path=f"{where}/socket"))
         daemon = stack.enter_context(Daemon(keeper.path))
-        yield server, daemon, where / "export", stack.enter_context(Version4(where / "export", "file0"))
+        yield server, daemon, where / "export", stack.enter_context(Version4Once(server.address, where / "export", "file0"))
 
 
 def gets(export, mode, offset, length):
-    """Whether a client of NFSv4 of its own gets the lock: libnfs has lost count of its requests after a refusal."""
-    with Version4(export, "file0") as client:
+    """Whether a client of NFSv4 of its own gets the lock."""
+    with Version4Once("127.0.0.1", export, "file0") as client:
         return client.lock(mode, offset, length)
 
 

@@ -208,7 +208,7 @@ def all_clients_and_all_locks():
 
 @tap.test
 def in_another_hosts_name():
-    """NLM-07: UNLOCK, CANCEL, LOCK, UNSHARE and FREE_ALL with the name and owner of another host, from another
+    """NLM-05b: NLM-07c: UNLOCK, CANCEL, LOCK, UNSHARE and FREE_ALL with the name and owner of another host, from another
     address, change nothing of that host."""
     with World() as (a, b, c):
         for way in WAYS:
@@ -233,7 +233,7 @@ def in_another_hosts_name():
 
 @tap.test
 def granted_res_from_another_host():
-    """NOT-04: an answer to GRANTED_MSG counts only from the host that was called: neither a refusal nor a
+    """SEC-07c: NOT-04: an answer to GRANTED_MSG counts only from the host that was called: neither a refusal nor a
     consent of another host counts, nor an answer with a cookie that was never sent."""
     with World() as (a, b, c):
         b.answers = SILENCE
@@ -370,7 +370,7 @@ def a_large_release_is_answered_when_all_is_released():
 
 @tap.test
 def a_repeat_is_not_a_second_request():
-    """RPC-01, NLM-08: the same call again, with its transaction id, gets the same answer and makes no second
+    """RPC-01a, NLM-08: the same call again, with its transaction id, gets the same answer and makes no second
     waiter."""
     with World() as (a, b, c):
         for transport in rpc.TRANSPORTS:
@@ -424,7 +424,7 @@ def a_simulated_crash_forgets_old_answers():
 
 @tap.test
 def a_repeat_from_another_port_is_answered_there():
-    """RPC-01: a crash notice waits for its verification, which takes 2 s with a silent monitor. It is repeated from
+    """RPC-01c: a crash notice waits for its verification, which takes 2 s with a silent monitor. It is repeated from
     another port meanwhile: the answer goes to that port, and not to the first."""
     with World() as (a, _, c):
         expect(a.stat(LOCK, state=3), "GRANTED")

@@ -112,7 +112,7 @@ def turn_dial(path, microseconds):
 
 @tap.test
 def killed_again_and_again_nothing_is_lost():
-    """DUR-02: given clients that lock and unlock without pause, when the daemon is killed (kill -9) and started again many
+    """DUR-02b: given clients that lock and unlock without pause, when the daemon is killed (kill -9) and started again many
     times, each lock that was granted is held and can be reclaimed, and none that was given back returns."""
     total = 0
     with Network() as network, tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
@@ -151,7 +151,7 @@ def time_a_burst(host, first):
 
 @tap.test
 def a_burst_is_answered_at_once():
-    """DUR-02: given more requests at once than one connection may make in a turn of the loop, those of the last turn are
+    """DUR-02a: given more requests at once than one connection may make in a turn of the loop, those of the last turn are
     written and answered in it, and do not wait for something else to happen."""
     with Network() as network, tempfile.TemporaryDirectory(prefix="holdfast-") as folder, Daemon(*settings(folder)):
         host = network.host("10.2.0.1", "alice")
@@ -201,7 +201,7 @@ def crashing_host():
 
 @tap.test
 def what_a_crash_of_the_host_took_is_reclaimed():
-    """DUR-02: given a host that crashed before the newest locks were on its disk, clients that were known before may reclaim
+    """DUR-02c: given a host that crashed before the newest locks were on its disk, clients that were known before may reclaim
     them, if nothing conflicts; what the store knows is checked as ever; a restart in grace does not change that; and when
     grace is over it is forgotten."""
     with crashing_host() as (host, (a, b, c)):
@@ -252,7 +252,7 @@ def a_clean_stop_before_the_crash_loses_nothing():
 
 @tap.test
 def it_says_what_it_needs():
-    """DUR-02: PostgreSQL is refused with a reason, and so is a host whose boot id is unknown."""
+    """DUR-02e: PostgreSQL is refused with a reason, and so is a host whose boot id is unknown."""
     status, _, error = run("--check-config", "--set", "store.backend=postgres", "--set", "locks.durable=process")
     assert status != 0 and "locks.durable=process needs store.backend=lmdb" in error, error
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder, netns.file(BOOT_ID, ""):

@@ -117,7 +117,7 @@ def strict_grace_by_procedure():
 
 @tap.test
 def unclaimed_locks_are_released_when_grace_is_over():
-    """GRC-03: given a client that does not come back, its locks are released when grace is over, and not
+    """GRC-03b: given a client that does not come back, its locks are released when grace is over, and not
     before; and clients that hold locks are notified of the restart from the address they knew."""
     with Network() as network, Killed("grace.seconds=3", "notify.on_failure=keep") as server:
         a, b, c = three(network)
@@ -407,7 +407,7 @@ def restart_under_load(mode):
             assert max(unheld_ms, quiet_ms) < AT_ONCE_MS * SLACK
             return  # the newcomer is registered now, so the whole is not what it was
         expect(after, before)
-        server.restart()  # and once more, with nothing under way
+        server.restart()  # and once more, with nothing in flight
         expect(server.loaded_digest(), before)
 
 

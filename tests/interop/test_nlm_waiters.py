@@ -70,7 +70,7 @@ def serve(network, holder, hosts, living):
 
 @tap.test
 def a_thousand_waiters_in_order():
-    """Given 1,000 clients that wait for one lock, each unlock serves the next, in order, once."""
+    """NLM-03b: Given 1,000 clients that wait for one lock, each unlock serves the next, in order, once."""
     with Network() as network, Daemon(*SETTINGS):
         holder, hosts = queue_up(network, CLIENTS)
         begun = time.monotonic()
@@ -110,7 +110,7 @@ def a_third_of_them_is_dead():
 
 @tap.test
 def dead_waiters_delay_no_lock_on_another_file():
-    """Given callbacks to 200 dead clients under way, a lock on another file is granted as fast as before."""
+    """Given callbacks to 200 dead clients in flight, a lock on another file is granted as fast as before."""
     with Network() as network, Daemon(*SETTINGS):
         dead = [network.host(f"10.2.50.{i}", f"dead{i}") for i in range(1, 201)]
         live = [network.host(f"10.2.51.{i}", f"live{i}") for i in (1, 2)]
@@ -131,14 +131,14 @@ def dead_waiters_delay_no_lock_on_another_file():
             assert one.stat(UNLOCK) == "GRANTED"
             waits.append(two.wait_for(GRANTED, turn // 2 + 1).at - since)
         worst = max(waits) * 1000
-        tap.note(f"with 200 callbacks to dead clients under way: unlock to GRANTED elsewhere median "
+        tap.note(f"with 200 callbacks to dead clients in flight: unlock to GRANTED elsewhere median "
                  f"{statistics.median(waits) * 1000:.2f} ms, worst {worst:.1f} ms")
         assert worst < 500, f"{worst} ms"
 
 
 @tap.test
 def the_port_is_remembered_and_looked_up_anew():
-    """NOT-04: given callbacks to a client, its rpcbind is asked once; after its lock manager moved to another
+    """NOT-04b: given callbacks to a client, its rpcbind is asked once; after its lock manager moved to another
     port it is asked again, and the callback gets through."""
     for transport in rpc.TRANSPORTS:
         with Network() as network, Daemon(*SETTINGS):
@@ -237,7 +237,7 @@ def unlock_waits_for_every_callback_that_it_overtook():
             b.send_granted_res(cookies[0], "DENIED")
             assert first.reply_to(xids[1]).status == rpc.SUCCESS
             assert all_of_it.reply_to(xids[0]).status == rpc.SUCCESS
-        assert b.stat(UNLOCK) == "GRANTED"  # nothing is under way any more
+        assert b.stat(UNLOCK) == "GRANTED"  # nothing is in flight any more
 
 
 def ping_pong(one, two, turns, capture, fh=b"a file handle", callback=GRANTED, **how):

@@ -291,7 +291,7 @@ def denied_frees_at_once(s, a, b, c):
 
 @story([Way(4, "tcp"), Way(3, "udp"), Way(4, "udp", True), Way(1, "tcp", True)])
 def asked_again_during_the_callback(s, a, b, c):
-    """NLM-08: a LOCK repeated while its callback is under way is GRANTED, and the callback is stopped."""
+    """NLM-08: a LOCK repeated while its callback is in flight is GRANTED, and the callback is stopped."""
     b.answers = SILENCE
     expect(s.stat(a, LOCK), "GRANTED")
     expect(s.stat(b, LOCK, block=True), "BLOCKED")
@@ -306,7 +306,7 @@ def asked_again_during_the_callback(s, a, b, c):
 @story([Way(4, "tcp"), Way(3, "udp"), Way(4, "udp", True), Way(1, "tcp", True)])
 def unlock_waits_for_the_callback_it_overtakes(s, a, b, c):
     """NLM-08: given a GRANTED that has not been answered, an UNLOCK gives the lock to the next waiter at once, but is
-    answered only when the callback is no longer under way: a client that waited for the same range again meanwhile would
+    answered only when the callback is no longer in flight: a client that waited for the same range again meanwhile would
     take the late callback for its second grant."""
     call = call_back(s, a, b, c, SILENCE)
     answers = []
@@ -357,7 +357,7 @@ def cancel(s, a, b, c):
 
 @story(WAYS)
 def deadlock(s, a, b, c):
-    """NLM-06: the blocking request that would close a circle of held locks is refused, with two and with three
+    """NLM-06: the blocking request that would close a cycle of held locks is refused, with two and with three
     owners."""
     files = [os.urandom(28) for _ in range(3)]
     for host, fh in zip((a, b, c), files):

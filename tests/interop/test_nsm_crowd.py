@@ -147,7 +147,7 @@ def half_dead():
 
 @tap.test
 def all_dead():
-    """NOT-02: ten thousand unreachable clients cost one attempt's time and a fifth, not hours."""
+    """NOT-02c: ten thousand unreachable clients cost one attempt's time and a fifth, not hours."""
     took, _ = restart_with([address(MORTAL, n) for n in range(CLIENTS)], "all dead", True, CLIENTS,
                            (0, CLIENTS))
     expect_in_time(took <= TIMEOUT_S * 1.2, f"all dead took {took:.2f} s")

@@ -67,7 +67,7 @@ def a_monitor_tells_of_a_boot_and_not_of_its_own_restart():
 
 @tap.test
 def a_notice_frees_the_locks_and_grants_the_waiter():
-    """CRS-01: given a holder that crashed, its notice releases its lock and the waiter is called back."""
+    """NSM-05b: CRS-01e: given a holder that crashed, its notice releases its lock and the waiter is called back."""
     with Server(*FAST), Host(OTHER) as waiter:
         assert lock_from(CLIENT, "client.example", state=3) == nsm.GRANTED
         with nsm.connect(SERVER, OTHER) as other, nsm.connect(SERVER, CLIENT, "udp") as client:
@@ -80,7 +80,7 @@ def a_notice_frees_the_locks_and_grants_the_waiter():
 
 @tap.test
 def the_same_notice_again_changes_nothing():
-    """NSM-05: the notice with long and short name, in any case of letters, repeated: locks taken since the
+    """NSM-05d: the notice with long and short name, in any case of letters, repeated: locks taken since the
     first one stay."""
     with Server(*FAST), nsm.connect(SERVER, CLIENT, "udp") as client, \
             nsm.connect(SERVER, OTHER) as other:
@@ -97,7 +97,7 @@ def the_same_notice_again_changes_nothing():
 
 @tap.test
 def a_notice_from_an_unknown_host_changes_nothing():
-    """NSM-05: an unknown name, a known name from another address, a state of 0 or below: no lock is
+    """NSM-05e: an unknown name, a known name from another address, a state of 0 or below: no lock is
     released."""
     with Server(*FAST, *DEBUG) as server, nsm.connect(SERVER, CLIENT) as client, \
             nsm.connect(SERVER, OTHER) as other, Host("127.0.0.1") as here:
@@ -129,7 +129,7 @@ def an_even_state_is_a_host_going_down():
 
 @tap.test
 def every_registration_gets_its_callback():
-    """NSM-05, NSM-08: a monitored host restarts; each registration about it is called back, with its own
+    """NSM-05c, NSM-08: a monitored host restarts; each registration about it is called back, with its own
     private bytes."""
     with Server(*FAST), Host("127.0.0.1") as here, Host("::1") as here6:
         with nsm.as_kernel() as monitor:
@@ -179,7 +179,7 @@ def a_callback_is_retried_until_it_is_answered():
 
 @tap.test
 def more_callbacks_than_there_are_reserved_ports():
-    """NSM-09: given 1,500 registrations of this host about one that restarts, and 512 reserved ports: each is
+    """NSM-09a: given 1,500 registrations of this host about one that restarts, and 512 reserved ports: each is
     called, on loopback, from a reserved port."""
     count = 1500
     with Server(*FAST, "log.level=debug") as server, Host("127.0.0.1") as here:
@@ -275,7 +275,7 @@ def a_name_without_a_dot_is_told_once():
 
 @tap.test
 def udp_where_the_peer_offers_no_tcp():
-    """NOT-01: given an rpcbind that knows only UDP, both names arrive by UDP, within the one attempt."""
+    """NOT-01c: given an rpcbind that knows only UDP, both names arrive by UDP, within the one attempt."""
     for address, server_address in ((CLIENT, SERVER), (CLIENT6, SERVER6)):
         with Server(*FAST) as server, Host(address, offers=("udp",)) as host:
             assert lock_from(address, "client", server_address) == nsm.GRANTED
@@ -315,7 +315,7 @@ def an_rpcbind_that_speaks_one_transport_only():
 
 @tap.test
 def a_peer_that_cannot_be_told_is_crashed_after_three_attempts():
-    """NOT-03: given a holder that never answers, its lock is released after three attempts, and grace ends."""
+    """NOT-03a: given a holder that never answers, its lock is released after three attempts, and grace ends."""
     with Server(*FAST) as server, Host(CLIENT, answer=hosts.never) as deaf:
         assert lock_from(CLIENT, "client") == nsm.GRANTED
         began = time.monotonic()
@@ -360,7 +360,7 @@ def late_answers_and_strangers_answers_do_not_count():
 
 @tap.test
 def one_dead_peer_delays_no_other():
-    """NOT-02: of three peers one is silent: the others are notified at once."""
+    """NOT-02a: of three peers one is silent: the others are notified at once."""
     with Server("notify.timeout=5") as server, Host(CLIENT, answer=hosts.never) as deaf, \
             Host(OTHER) as other, Host("192.0.2.4") as third:
         for address in (CLIENT, OTHER, "192.0.2.4"):
@@ -481,7 +481,7 @@ class SlowResolver:
 
 @tap.test
 def the_lookup_is_part_of_an_attempts_time():
-    """NOT-01: an attempt has 3 s. The lookup takes 2 of them and the host answers after another 2, so the attempt
+    """NOT-01a: an attempt has 3 s. The lookup takes 2 of them and the host answers after another 2, so the attempt
     fails; the next one knows the address and succeeds."""
     with SlowResolver(OTHER) as resolver, Server("notify.timeout=3", *DEBUG) as server, \
             Host(OTHER, answer=hosts.late(2)):
@@ -515,7 +515,7 @@ def slowest(monitor, count=200):
 
 @tap.test
 def a_resolver_that_hangs_delays_no_request_and_no_stop():
-    """Given 300 names and a name server that never answers: SM_STAT, SM_MON, a restart and a stop are as quick
+    """NSM-09e: Given 300 names and a name server that never answers: SM_STAT, SM_MON, a restart and a stop are as quick
     as before."""
     with hanging_resolver() as sink, Server(*FAST) as server, Host(CLIENT) as host:
         with nsm.as_kernel() as monitor:

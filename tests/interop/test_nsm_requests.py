@@ -46,7 +46,7 @@ def told(server, *hosts):
 
 @tap.test
 def every_procedure_answers_with_its_own_type():
-    """NSM-01: over UDP and TCP, IPv4 and IPv6, each of the seven answers just what the protocol says."""
+    """NSM-03b: NSM-01a: over UDP and TCP, IPv4 and IPv6, each of the seven answers just what the protocol says."""
     with Daemon():
         for host in ("127.0.0.1", "::1", "192.0.2.1", "2001:db8::1"):
             for transport in ("udp", "tcp"):
@@ -68,7 +68,7 @@ def every_procedure_answers_with_its_own_type():
 
 @tap.test
 def sm_stat_registers_nothing():
-    """NSM-04: given SM_STAT for ourselves and for others, a restart notifies no host."""
+    """NSM-04b: given SM_STAT for ourselves and for others, a restart notifies no host."""
     with Server(*FAST) as server, Host(CLIENT) as host:
         with nsm.connect(source=CLIENT, host="192.0.2.1") as monitor:
             for name in (US, CLIENT, "anybody"):
@@ -78,7 +78,7 @@ def sm_stat_registers_nothing():
 
 @tap.test
 def simu_crash_is_for_root_on_this_host_only():
-    """NSM-01: from a port that any user can have, or from another address, it is refused and does nothing."""
+    """NSM-01d: from a port that any user can have, or from another address, it is refused and does nothing."""
     with Daemon() as daemon:
         with nsm.connect() as monitor:
             before = monitor.stat().state
@@ -115,7 +115,7 @@ def simu_crash_does_what_a_restart_does():
 
 @tap.test
 def each_part_of_the_identity_counts():
-    """NSM-02, NSM-03: a difference in any part makes another registration; the same registration again is an
+    """NSM-02a, NSM-03: a difference in any part makes another registration; the same registration again is an
     update."""
     variants = [{}, {"my_name": "other"}, {"prog": nsm.TRANSIENT + 1}, {"vers": 2}, {"proc": 2}]
     with Server(*FAST) as server, Host(CLIENT) as host, Host(OTHER) as other:
@@ -144,7 +144,7 @@ def each_part_of_the_identity_counts():
 
 @tap.test
 def unmon_touches_no_lock():
-    """NSM-03: given a lock and a registration of one host, UNMON and UNMON_ALL leave the lock."""
+    """NSM-03c: given a lock and a registration of one host, UNMON and UNMON_ALL leave the lock."""
     with Server(), nsm.connect("192.0.2.1", CLIENT) as monitor:
         assert monitor.lock("client") == nsm.GRANTED
         assert monitor.mon(US).ok
@@ -158,7 +158,7 @@ def unmon_touches_no_lock():
 
 @tap.test
 def what_was_answered_survives_kill_9():
-    """STO-02: killed right after the answer, a registration is there and a removed one is not."""
+    """NSM-02b: STO-02: killed right after the answer, a registration is there and a removed one is not."""
     with Server(*FAST) as server, Host(CLIENT) as host:
         states = []
         for turn in range(6):
@@ -213,7 +213,7 @@ def a_simulated_crash_forgets_the_answers_too():
 
 @tap.test
 def the_limit_is_exact_and_leaks_no_slot():
-    """NSM-02: given a limit of 50: 50 fit, one more is STAT_FAIL, an update works, and 300 cycles change
+    """NSM-02d: given a limit of 50: 50 fit, one more is STAT_FAIL, an update works, and 300 cycles change
     nothing."""
     with Server("limits.clients=50"), nsm.as_kernel() as monitor:
         for number in range(50):
@@ -234,7 +234,7 @@ def the_limit_is_exact_and_leaks_no_slot():
 
 @tap.test
 def the_limit_is_exact_under_concurrency():
-    """NSM-02: given 8 connections at once, 200 requests under way each, a limit of 333 lets in just 333."""
+    """NSM-02: given 8 connections at once, 200 requests in flight each, a limit of 333 lets in just 333."""
     limit, each, connections = 333, 200, 8
     accepted = []
 
@@ -355,7 +355,7 @@ ODD_NAMES = (b"/etc/passwd", b"../../../etc/shadow", b"%n%n%n%n%s", b"a b\tc\n\x
 
 @tap.test
 def odd_names_are_data():
-    """NSM-09, CA-96.09, CVE-2000-0666: a name is neither a path nor a format; the longest is 1024 bytes."""
+    """NSM-09d, CA-96.09, CVE-2000-0666: a name is neither a path nor a format; the longest is 1024 bytes."""
     with Server(*FAST) as server, Host(CLIENT) as host:
         before = set(os.listdir(server.path))
         with nsm.connect("192.0.2.1", CLIENT) as monitor:
@@ -377,7 +377,7 @@ def odd_names_are_data():
 
 @tap.test
 def names_that_cannot_be():
-    """An empty name or one with a NUL: STAT_FAIL. 1025 bytes, or cut short: GARBAGE_ARGS."""
+    """NSM-09d: An empty name or one with a NUL: STAT_FAIL. 1025 bytes, or cut short: GARBAGE_ARGS."""
     with Server(), nsm.as_kernel() as monitor:
         for name in (b"", b"a\0b", b"\0"):
             assert not monitor.mon(name).ok, name
@@ -397,7 +397,7 @@ def names_that_cannot_be():
 
 @tap.test
 def only_some_programs_may_be_called_back():
-    """NSM-09, CVE-1999-0493: lock managers, status monitors, transient numbers; any other program is
+    """NSM-09c, CVE-1999-0493: lock managers, status monitors, transient numbers; any other program is
     STAT_FAIL."""
     with Server(*FAST) as server, Host(CLIENT) as host:
         allowed = (100021, 100024, 0x40000000, 0x5fffffff)
@@ -415,7 +415,7 @@ def only_some_programs_may_be_called_back():
 
 @tap.test
 def a_callback_goes_only_where_the_registration_came_from():
-    """NSM-09, CVE-1999-0493: given my_name of another host, the callback still goes to the sender's
+    """NSM-09b, CVE-1999-0493: given my_name of another host, the callback still goes to the sender's
     address."""
     with Server(*FAST) as server, Host(CLIENT) as host, Host(OTHER) as victim:
         with nsm.connect("192.0.2.1", CLIENT) as monitor:

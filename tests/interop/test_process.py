@@ -378,11 +378,11 @@ def every_line_of_a_json_log_parses():
 
 @tap.test
 def every_line_is_explained():
-    """docs/OPERATORS.md explains each line from info up, and names no line that does not exist."""
+    """docs/operating/OPERATORS.md explains each line from info up, and names no line that does not exist."""
     sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.c"))
     lines = set(re.findall(r'hf_log(?:_limited)?\(\s*HF_LOG_(?:ERROR|WARN|INFO),\s*"([^"]+)"', sources))
     lines |= set(re.findall(r'\{HF_LOG_(?:ERROR|WARN|INFO),\s*"([^"]+)"', sources))  # daemon/events.c
-    table = (ROOT / "docs/OPERATORS.md").read_text().split("## The log")[1].split("\n## ")[0]
+    table = (ROOT / "docs/operating/OPERATORS.md").read_text().split("## The log")[1].split("\n## ")[0]
     assert len(lines) > 30 and not (unsaid := {line for line in lines if line not in table}), unsaid
     named = {re.sub(r" \w+=.*| ….*", "", words) for row in re.findall(r"^\| (`.*?) \|", table, re.M)
              for words in re.findall("`([^`]+)`", row)}

@@ -73,7 +73,7 @@ def one_node_serves_and_the_other_waits():
         status, body = standby.ask("GET", "/metrics")
         assert "holdfast_cluster_active 0\n" in body and "holdfast_cluster_active 1\n" in owner.ask("GET", "/metrics")[1]
         known = set(re.findall(r"^# TYPE (holdfast_cluster_\w+)", body, re.M))
-        told = set(re.findall(r"`(holdfast_cluster_\w+)", (ROOT / "docs/METRICS.md").read_text()))
+        told = set(re.findall(r"`(holdfast_cluster_\w+)", (ROOT / "docs/reference/METRICS.md").read_text()))
         assert told == known, told ^ known
         schemas = json.loads(owner.ask("GET", "/api/v1/openapi.json")[1])["components"]["schemas"]
         shown = owner.cluster()
@@ -160,6 +160,27 @@ def a_killed_owner_is_replaced():
         for node in (left, right):
             node.stop()
     figures("kill -9", times)
+
+
+@tap.test
+def while_it_loads_reclaims_are_left_unanswered():
+    """HA-05c: given a new owner whose load is held up by a lock on the table, it tells a new LOCK to come again and leaves a reclaim
+    unanswered, because a client would give up a lock whose reclaim is refused; when it has loaded, the reclaim is answered."""
+    with Cluster(*PLAIN) as cluster:
+        database = cluster.postgres()
+        left, right = (cluster.node(name, database.dsn) for name in ("left", "right"))
+        owner = cluster.wait_for_owner()
+        other = right if owner is left else left
+        lock_until_granted(owner, lock(1))
+        table = database.sql("SELECT quote_ident(schemaname) || '.' || relname FROM pg_stat_user_tables WHERE relname = 'nlm_locks'")
+        with database.session(f"BEGIN; LOCK TABLE {table}; SELECT pg_sleep(60)"):
+            wait_until(lambda: database.sql("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted") == "1",
+                       "the table is locked")
+            owner.kill()
+            wait_until(lambda: other.nlm(LOCK, lock(2), timeout=1) == "DENIED_GRACE_PERIOD", "a LOCK is told to come again")
+            assert other.role() == "loading", other.role()
+            assert other.nlm(LOCK, lock(1), timeout=1, reclaim=True) is None
+        wait_until(lambda: other.nlm(LOCK, lock(1), timeout=1, reclaim=True), "the reclaim is answered")
 
 
 @tap.test

@@ -29,7 +29,7 @@ def expect(reply, status, versions=None):
 
 @tap.test
 def every_version_of_both_programs_answers_null():
-    """Given a daemon, NULL of NSM 1 and of NLM 1, 3 and 4 is answered, with nothing in the answer."""
+    """NSM-01a: Given a daemon, NULL of NSM 1 and of NLM 1, 3 and 4 is answered, with nothing in the answer."""
     with Daemon():
         for client in everywhere():
             for prog, vers in ((NSM, 1), (NLM, 1), (NLM, 3), (NLM, 4)):
@@ -40,7 +40,7 @@ def every_version_of_both_programs_answers_null():
 
 @tap.test
 def sm_stat_answers_an_odd_state():
-    """NSM-04, NSM-06: STAT_SUCC and a state number, which is odd while the server is up."""
+    """NSM-04a, NSM-06a: STAT_SUCC and a state number, which is odd while the server is up."""
     with Daemon():
         for client in everywhere():
             d = client.call(NSM, 1, STAT, sm_name("client.example")).decode()
@@ -51,7 +51,7 @@ def sm_stat_answers_an_odd_state():
 
 @tap.test
 def unknown_programs_versions_and_procedures_are_told_apart():
-    """PROG_UNAVAIL; PROG_MISMATCH with the range that is served; PROC_UNAVAIL."""
+    """NSM-01b: PROG_UNAVAIL; PROG_MISMATCH with the range that is served; PROC_UNAVAIL."""
     with Daemon():
         for client in everywhere():
             expect(client.call(100003, 3, 0), rpc.PROG_UNAVAIL)
@@ -68,7 +68,7 @@ def unknown_programs_versions_and_procedures_are_told_apart():
 
 @tap.test
 def arguments_that_do_not_decode_are_garbage():
-    """Too short, too long by a byte of padding or by a word, beyond the bound: GARBAGE_ARGS."""
+    """NSM-01c: Too short, too long by a byte of padding or by a word, beyond the bound: GARBAGE_ARGS."""
     good = sm_name("client")
     bad = (b"", good[:-1], good + b"\0\0\0\0", sm_name("n" * 1025),
            Encoder().uint(0xffffffff).bytes(), Encoder().uint(0x7fffffff).raw(b"abcd").bytes())

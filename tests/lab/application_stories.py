@@ -97,7 +97,7 @@ def go_through_faults(workers, faults=FAULTS):
         watch = story.Watch()
         with fault(pair):
             for worker in workers:
-                worker.wait_for_more(2)  # the first may have been under way
+                worker.wait_for_more(2)  # the first may have been in flight
             longest = max(longest, watch.took)
         pair.ready()
         assert pair.owner() is not owner, "the service has not moved"

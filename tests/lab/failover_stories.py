@@ -32,16 +32,13 @@ def guests(*names):
 
 
 def explain_hang():
-    """Keeps what each guest waits for, and what the node that serves knows of it, in the file "hang" of the run."""
-    with open(lab.directory / "hang", "a", encoding="utf-8") as file:
-        print(f"{story.seconds():.2f}", file=file)
-        for guest in lab.guests.values():
-            print(f"---- {guest.name}", guest.run("show-waits", check=False), sep="\n", file=file)
+    """Keeps what each guest waits for, and what the nodes know of it."""
+    def nodes():
         for member in lab.pair.members:
             for path in ("cluster", "status", "grace", "clients", "locks", "waiters"):
-                print(f"---- {member.name} {path}: {member.get('/api/v1/' + path)}", file=file)
-            print(member.node.run("ss", "-tnoi", check=False), file=file)
-    story.tell("story", f"a program hangs: see {lab.directory}/hang")
+                yield f"---- {member.name} {path}: {member.get('/api/v1/' + path)}"
+            yield member.node.run("ss", "-tnoi", check=False)
+    lab.explain_hang(nodes)
 
 
 class Probe(threading.Thread):

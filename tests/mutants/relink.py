@@ -2,13 +2,15 @@
 
 Only the changed files are compiled, with the flags of the tree, and only the programs that contain them are linked, into a
 folder of the caller's: a second or two for each. The object stands in front of the static library that has the original, so
-the linker never takes that. Neither the sources nor the tree are touched.
+the linker never takes that; a program that takes nothing of the original is left alone. Neither the sources nor the tree are
+touched.
 """
 import json
 import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -39,7 +41,7 @@ class Tree:
                 self.compiles[str(path.relative_to(ROOT))].append((entry["output"], shlex.split(entry["command"])))
         self.programs = {Path(file) for target in self.introspect("--targets") if target["type"] == "executable"
                          for file in target["filename"]}
-        self.links = {}
+        self.links, self.traces = {}, {}
 
     def introspect(self, what):
         return json.loads(subprocess.run(["meson", "introspect", what, self.build], check=True, stdout=subprocess.PIPE).stdout)
@@ -73,7 +75,19 @@ class Tree:
         """Which of the mutant's files the program contains: [(file, object, command)]."""
         words = self.link(program)
         return [(name, made, command) for name in mutant.files() for made, command in self.compiles[name]
-                if made in words or os.path.dirname(made).removesuffix(".p") in words]
+                if made in words or (os.path.dirname(made).removesuffix(".p") in words and made in self.taken(program))]
+
+    def taken(self, program):
+        """The objects that the linker takes from libraries, as it tells them."""
+        if program not in self.traces:
+            words = self.link(program)
+            at = words.index("-o")
+            with tempfile.NamedTemporaryFile(prefix="holdfast-trace-") as target:
+                said = subprocess.run([*words[:at], "-o", target.name, *words[at + 2:], "-Wl,-t", "-fno-lto"], cwd=self.build, check=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+            self.traces[program] = {os.path.normpath(line.replace("(", "/").rstrip(")")).replace(".a/", ".a.p/")
+                                    for line in said.splitlines()}
+        return self.traces[program]
 
     def contains(self, mutant, program):
         return bool(self.parts(mutant, program))

@@ -47,7 +47,7 @@ GOAL = 95
 FAILED = re.compile(rb"^not ok|invariant broken at |runtime error: |AddressSanitizer: |LeakSanitizer: ", re.M)
 
 CORE = ["core_locks", "core_durable", "core_recovery", "core_start", "core_status", "core_verify", "core_release", "core_corners",
-        "core_bounded", "core_beliefs", "core_setbacks", "record"]
+        "core_bounded", "core_beliefs", "core_setbacks", "core_lives", "record"]
 SEEDS = ["sim-seeds --seeds 600", "sim-faults"]
 # The tests that reach a room: names of meson's tests (suite/name where two have one name), with other arguments behind them.
 SUITES = {
@@ -75,6 +75,8 @@ SUITES = {
     "keeper": ["keeper_ranges", "keeper_protocol", "keeper_confine", "keeper", "hostile_keeper"],
     "namesd": ["unit/namesd", "interop/namesd"],
     "daemon": ["config", "process", "metrics", "troubles"],
+    "identity": ["core_identity"],
+    "handles": ["keeper_protocol"],
     "claims": ["claims", "coherence-seeds --seeds 400"],
 }
 

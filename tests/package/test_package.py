@@ -142,14 +142,14 @@ def installed_it_has_all_it_needs():
                      "usr/share/man/man8/holdfastctl.8.gz", "usr/share/man/man5/holdfast.conf.5.gz",
                      "usr/share/bash-completion/completions/holdfastctl", "usr/share/zsh/vendor-completions/_holdfastctl",
                      "usr/share/holdfast/holdfast.rules.yml", "usr/share/holdfast/holdfast.json",
-                     "usr/share/doc/holdfast/README.Debian.gz", "usr/share/doc/holdfast/page.png",
+                     "usr/share/doc/holdfast/README.Debian.gz", "usr/share/doc/holdfast/pictures/page.png",
                      f"usr/{UNITS}/holdfastd@.service", "usr/libexec/holdfast/addresses", "usr/libexec/holdfast/holdfast-announce",
                      "usr/libexec/holdfast/keepalived-notify", "usr/share/holdfast/keepalived/standby.conf",
                      "usr/share/holdfast/keepalived/shared-disk.conf", "usr/lib/ocf/resource.d/holdfast/holdfast-standby",
                      "etc/systemd/system/multi-user.target.wants/holdfastd.service"):
             assert name in there, f"{name} is missing in {sorted(there)}"
         documents = {Path(name).name.removesuffix(".gz") for name in there if name.startswith("usr/share/doc/holdfast")}
-        missing = {path.name for path in (SOURCE / "docs").glob("*.md")} - documents
+        missing = {path.name for path in (SOURCE / "docs").glob("**/*.md")} - documents
         assert not missing, f"{missing} not among the documents"
         assert "/var/lib/holdfast" in copy.run("getent", "passwd", "holdfast")
         assert "/etc/holdfast/holdfast.conf" in copy.run("dpkg-query", "-W", "-f", "${Conffiles}", "holdfast")

@@ -3,6 +3,7 @@
 configuration file, and what the documents say about them."""
 import os
 import re
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -101,13 +102,36 @@ def no_rpc_statd_starts_beside_a_unit_that_runs():
 
 
 @tap.test
+def a_neighbour_that_restarts_holds_new_locks_back():
+    """GRC-04: its drop-in calls holdfastctl before it stops and before it starts, where the keeper runs and only there; not with a
+    failure that keeps the neighbour from starting."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-grace-") as where:
+        ctl = Path(where, "holdfastctl")
+        ctl.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+        ctl.chmod(0o755)
+        env = os.environ | {"PATH": f"{where}:{os.environ['PATH']}", "HOLDFAST_KEEPER_SOCKET": f"{where}/socket"}
+        script = PACKAGING / "grace/grace-hold"
+        assert run(script, "nfs-ganesha", env=env) == (0, "")
+        with socket.socket(socket.AF_UNIX) as keeper:
+            keeper.bind(f"{where}/socket")
+            for service, seconds in (("nfs-ganesha", 95), ("nfs-server", 95), ("smbd", 10)):
+                assert run(script, service, env=env) == (3, f"grace hold {seconds}\n")
+            assert run(script, "smbd", env=env | {"HOLDFAST_GRACE_SECONDS": "7"}) == (3, "grace hold 7\n")
+    assert settings("grace/neighbour.conf.in", "ExecStartPre") == ["-+@libexecdir@/holdfast/grace-hold %N"]
+    assert settings("grace/neighbour.conf.in", "Wants") == ["holdfast-grace@%N.service"]
+    unit = "grace/holdfast-grace@.service.in"
+    assert settings(unit, "PartOf", "smbd") == ["smbd.service"] and "smbd.service" in settings(unit, "After", "smbd")[0]
+    assert settings(unit, "ExecStop", "smbd") == ["-@libexecdir@/holdfast/grace-hold smbd"]
+
+
+@tap.test
 def the_documented_shared_disk_is_where_the_unit_may_write():
     """HA-12: ProtectSystem=strict makes everything else read-only."""
     writable = [f"/var/lib/{name}" for line in settings("holdfastd@.service.in", "StateDirectory") for name in line.split()]
     writable += [path.lstrip("-+") for line in settings("holdfastd@.service.in", "ReadWritePaths") for path in line.split()]
     assert settings("holdfastd@.service.in", "ProtectSystem") == ["strict"]
     named = []
-    for name in ("docs/HIGH-AVAILABILITY.md", "packaging/pacemaker/holdfast-standby"):
+    for name in ("docs/operating/HIGH-AVAILABILITY.md", "packaging/pacemaker/holdfast-standby"):
         text = (SOURCE / name).read_text()
         named += re.findall(r"files-disk .*directory=(\S+)", text) + re.findall("^path=(.*)$", text, re.M)
     assert len(named) >= 2, named

@@ -122,7 +122,8 @@ def wrong_answers_are_noticed():
 def what_was_measured_is_drawn():
     """Given what bench/run measured, each series becomes a picture and each row a line of the table."""
     with tempfile.TemporaryDirectory(prefix="holdfast-plot-") as folder:
-        figures, page = Path(folder, "figures.json"), Path(folder, "PERFORMANCE.md")
+        figures, page = Path(folder, "figures.json"), Path(folder, "reference", "PERFORMANCE.md")
+        page.parent.mkdir()
         page.write_text("before\n<!-- written by bench/plot: begin -->\nold\n<!-- written by bench/plot: end -->\nafter\n")
         for command in ((TOOLS / "run", BUILD, "--only", "durable", "--store-delay", "0", "--seconds", "0.1", "--rounds", "1",
                          "--json", figures), (TOOLS / "plot", figures, folder)):
@@ -130,7 +131,7 @@ def what_was_measured_is_drawn():
                                   stderr=subprocess.STDOUT, text=True, timeout=120)
             assert done.returncode == 0, done.stdout
         measured = json.loads(figures.read_text())
-        assert len(list(Path(folder, "performance").glob("durable-*.svg"))) == len(measured["series"]) == 2
+        assert len(list(Path(folder, "pictures").glob("durable-*.svg"))) == len(measured["series"]) == 2
         text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text, text
     for row in measured["rows"]:

@@ -22,7 +22,7 @@ def every_kind_of_attack_is_measured():
     """Given a daemon, shapes of each kind end, and the victim's requests were granted meanwhile."""
     with tempfile.TemporaryDirectory(prefix="holdfast-hostile-") as folder:
         figures = Path(folder, "figures.json")
-        words = [sys.executable, HOSTILE, os.path.abspath(os.environ["HOLDFAST_BUILD"]), "--seconds", "0.6",
+        words = [sys.executable, HOSTILE, os.path.abspath(os.environ["HOLDFAST_BUILD"]), "--seconds", "0.6", "--once",
                  "--json", figures.name]
         for shape in SHAPES:
             words += ["--only", shape]

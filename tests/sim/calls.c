@@ -6,14 +6,14 @@
 #include "invariants.h"
 #include "world.h"
 
-static enum sim_call call_of(enum hf_call_kind kind)
+static enum sim_call call_of(enum hf_outcall_kind kind)
 {
     switch (kind) {
-    case HF_CALL_GRANTED:
+    case HF_OUTCALL_GRANTED:
         return SIM_CALL_GRANTED;
-    case HF_CALL_NOTIFY:
+    case HF_OUTCALL_NOTIFY:
         return SIM_CALL_NOTIFY;
-    case HF_CALL_STAT:
+    case HF_OUTCALL_STAT:
         return SIM_CALL_STAT;
     default:
         return SIM_CALL_STATUS;
@@ -21,7 +21,7 @@ static enum sim_call call_of(enum hf_call_kind kind)
 }
 
 /* A host that is called by name only is resolved here, as the daemon's resolver would. */
-static int host_called(const struct sim_world *world, const struct hf_call *call)
+static int host_called(const struct sim_world *world, const struct hf_outcall_attempt *call)
 {
     if (call->n_to > 0)
         return sim_host_of_addr(&call->to[0]);
@@ -42,7 +42,7 @@ static unsigned free_index(const struct sim_server *server)
     return i;
 }
 
-static void read_range(struct sim_world *world, const struct hf_call *call,
+static void read_range(struct sim_world *world, const struct hf_outcall_attempt *call,
                        struct sim_call_out *out)
 {
     uint64_t last = call->length ? call->offset + call->length - 1 : UINT64_MAX;
@@ -65,7 +65,7 @@ static bool is_late(const struct sim_world *world, int host)
            (world->server.late_hosts >> host & 1);
 }
 
-static void begin(struct sim_world *world, const struct hf_call *call)
+static void begin(struct sim_world *world, const struct hf_outcall_attempt *call)
 {
     struct sim_server *server = &world->server;
     unsigned index = free_index(server);
@@ -75,7 +75,7 @@ static void begin(struct sim_world *world, const struct hf_call *call)
     struct sim_message message;
 
     *out = (struct sim_call_out){.used = true,
-                                 .async = call->kind == HF_CALL_GRANTED && call->msg,
+                                 .async = call->kind == HF_OUTCALL_GRANTED && call->msg,
                                  .host = (uint8_t)(host < 0 ? SIM_HOSTS : host),
                                  .untried = is_late(world, host),
                                  .kind = (uint8_t)call->kind,
@@ -85,7 +85,7 @@ static void begin(struct sim_world *world, const struct hf_call *call)
                                  .cookie = ++server->next_cookie};
     /* To a host that is down: by UDP it leaves all the same. */
     out->sent = !out->untried && ((host >= 0 && world->hosts[host].up) || call->id % 2);
-    if (call->kind == HF_CALL_GRANTED)
+    if (call->kind == HF_OUTCALL_GRANTED)
         read_range(world, call, out);
     SIM_WORLD_TRACE(world, call->kind, call->id, call->attempt,
                     "server: calls h%d %s, attempt %u, state %d", host,
@@ -105,8 +105,8 @@ static void begin(struct sim_world *world, const struct hf_call *call)
     if (!sim_wire_call(world, call, out)) { /* no memory to begin with: the core knows */
         out->used = false;
         world->model.causes.server_event = true;
-        if (out->kind == HF_CALL_GRANTED)
-            sim_model_refused(&world->model, out->owner, out->range);
+        if (out->kind == HF_OUTCALL_GRANTED)
+            sim_model_refused(world, out->owner, out->range);
         return;
     }
     if (out->untried)
@@ -123,10 +123,10 @@ static void begin(struct sim_world *world, const struct hf_call *call)
 
 void sim_calls_begin(struct sim_world *world)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     while (!world->violation && !world->server.stopping &&
-           hf_core_next_call(world->server.core, sim_now(world), &call))
+           hf_core_next_outcall(world->server.core, sim_now(world), &call))
         begin(world, &call);
 }
 
@@ -149,18 +149,18 @@ static struct sim_outcall *outcall_of(struct sim_server *server, uint64_t call_i
  * it. Of what was sent twice in one attempt the handler knows (src/nlm/callback.c), of earlier
  * attempts the core (src/core/wait/grant.c).
  */
-static enum hf_call_outcome outcome_of(const struct sim_call_out *out, enum hf_stat stat, int error,
-                                       bool repeated)
+static enum hf_outcall_outcome outcome_of(const struct sim_call_out *out, enum hf_stat stat,
+                                          int error, bool repeated)
 {
     if (error && (out->resolved || out->untried))
-        return HF_CALL_UNTRIED;
-    if (error && !out->sent && (out->kind == HF_CALL_GRANTED || out->kind == HF_CALL_PROBE))
-        return HF_CALL_UNSENT;
+        return HF_OUTCALL_UNTRIED;
+    if (error && !out->sent && (out->kind == HF_OUTCALL_GRANTED || out->kind == HF_OUTCALL_PROBE))
+        return HF_OUTCALL_UNSENT;
     if (error || out->async)
-        return repeated ? HF_CALL_REPEATED : HF_CALL_FAILED;
-    if (out->kind != HF_CALL_GRANTED || stat == HF_STAT_GRANTED)
-        return HF_CALL_ACCEPTED;
-    return repeated ? HF_CALL_ACCEPTED : HF_CALL_DENIED;
+        return repeated ? HF_OUTCALL_REPEATED : HF_OUTCALL_FAILED;
+    if (out->kind != HF_OUTCALL_GRANTED || stat == HF_STAT_GRANTED)
+        return HF_OUTCALL_ACCEPTED;
+    return repeated ? HF_OUTCALL_ACCEPTED : HF_OUTCALL_DENIED;
 }
 
 /* The last attempt of a callback or probe failed: the host is silent, and waits no longer. Probes
@@ -170,15 +170,15 @@ static void note_failed(struct sim_world *world, const struct sim_call_out *out)
 {
     bool last = out->attempt >= world->call_attempts;
 
-    if (out->host >= SIM_HOSTS || (out->kind != HF_CALL_GRANTED && out->kind != HF_CALL_PROBE))
+    if (out->host >= SIM_HOSTS ||
+        (out->kind != HF_OUTCALL_GRANTED && out->kind != HF_OUTCALL_PROBE))
         return;
-    if (out->kind == HF_CALL_PROBE || last)
+    if (out->kind == HF_OUTCALL_PROBE || last)
         world->model.probe_failed[out->host] = true;
-    if (out->kind == HF_CALL_GRANTED && !last && world->model.probe_failed[out->host])
-        sim_excuse(world, SIM_EXCUSE_SILENT_EARLY);
-    else if (!last)
-        return;
-    world->model.silent[out->host] = true;
+    if (last)
+        world->model.silent[out->host] = true;
+    else if (out->kind == HF_OUTCALL_GRANTED && world->model.probe_failed[out->host])
+        world->model.silent_early[out->host] = true;
 }
 
 /* Tells the handler, having noted what this may change. */
@@ -187,36 +187,36 @@ static void end(struct sim_world *world, struct sim_call_out *out, enum hf_stat 
     struct sim_causes *causes = &world->model.causes;
     /* Where nothing is lost, nothing is sent twice. */
     bool repeated = !error && !world->calm && sim_rng_one_in(&world->rng, 8);
-    enum hf_call_outcome told = outcome_of(out, stat, error, repeated);
-    enum hf_call_outcome outcome = told;
+    enum hf_outcall_outcome told = outcome_of(out, stat, error, repeated);
+    enum hf_outcall_outcome outcome = told;
     struct sim_outcall *outcall = outcall_of(&world->server, out->call_id);
 
-    if (told == HF_CALL_DENIED && outcall->arrived > 0)
-        outcome = HF_CALL_ACCEPTED;
-    if (told >= HF_CALL_FAILED)
-        outcome = HF_CALL_FAILED;
-    outcall->arrived += told == HF_CALL_REPEATED ? 2 : told == HF_CALL_FAILED;
+    if (told == HF_OUTCALL_DENIED && outcall->arrived > 0)
+        outcome = HF_OUTCALL_ACCEPTED;
+    if (told >= HF_OUTCALL_FAILED)
+        outcome = HF_OUTCALL_FAILED;
+    outcall->arrived += told == HF_OUTCALL_REPEATED ? 2 : told == HF_OUTCALL_FAILED;
     out->used = false;
     causes->server_event = true;
-    if (out->kind == HF_CALL_GRANTED && outcome != HF_CALL_ACCEPTED)
-        sim_model_refused(&world->model, out->owner, out->range);
-    if (out->kind == HF_CALL_STAT && out->host < SIM_HOSTS && told != HF_CALL_UNTRIED)
+    if (out->kind == HF_OUTCALL_GRANTED && outcome != HF_OUTCALL_ACCEPTED)
+        sim_model_refused(world, out->owner, out->range);
+    if (out->kind == HF_OUTCALL_STAT && out->host < SIM_HOSTS && told != HF_OUTCALL_UNTRIED)
         sim_door_verified(world, out->host, error ? 0 : out->state);
-    if (outcome != HF_CALL_FAILED && out->kind == HF_CALL_PROBE && out->host < SIM_HOSTS)
+    if (outcome != HF_OUTCALL_FAILED && out->kind == HF_OUTCALL_PROBE && out->host < SIM_HOSTS)
         world->model.probe_failed[out->host] = false;
-    if (outcome == HF_CALL_FAILED) {
+    if (outcome == HF_OUTCALL_FAILED) {
         sim_world_fault(world, SIM_FAULT_CALL_FAILED);
-        if (told != HF_CALL_UNTRIED)
+        if (told != HF_OUTCALL_UNTRIED)
             note_failed(world, out);
-        if (out->kind == HF_CALL_NOTIFY && out->host < SIM_HOSTS && told != HF_CALL_UNTRIED)
+        if (out->kind == HF_OUTCALL_NOTIFY && out->host < SIM_HOSTS && told != HF_OUTCALL_UNTRIED)
             world->server.notices_failed[out->host]++;
-    } else if (outcome == HF_CALL_DENIED) {
+    } else if (outcome == HF_OUTCALL_DENIED) {
         sim_world_fault(world, SIM_FAULT_CALL_REFUSED);
     }
     SIM_WORLD_TRACE(world, out->call_id, outcome, out->attempt, "server: call to h%u %s", out->host,
-                    outcome == HF_CALL_ACCEPTED ? "answered"
-                    : outcome == HF_CALL_DENIED ? "denied"
-                                                : "failed");
+                    outcome == HF_OUTCALL_ACCEPTED ? "answered"
+                    : outcome == HF_OUTCALL_DENIED ? "denied"
+                                                   : "failed");
     sim_wire_call_done(world, out, stat, error, repeated, told);
 }
 
@@ -245,7 +245,7 @@ static void granted_res(struct sim_world *world, const struct sim_message *answe
             out->answered = true;
     }
     if (answer->stat != HF_STAT_GRANTED && may_be_denied(&world->server, answer->cookie_id)) {
-        sim_model_refused(&world->model, sim_owner(answer->host, answer->proc), answer->range);
+        sim_model_refused(world, sim_owner(answer->host, answer->proc), answer->range);
         sim_world_fault(world, SIM_FAULT_CALL_REFUSED);
     }
     sim_wire_leave(sim_wire_ask(world, answer));

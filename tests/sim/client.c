@@ -130,12 +130,27 @@ void sim_client_on_boot(struct sim_world *world, unsigned h, uint32_t generation
 
 /* ------------------------------------------------------------------ when the server restarts */
 
-/* The kernel reclaims from its own list of locks, with state 0 (docs/PROTOCOL-NOTES.md). */
+/* What was locked by NM_LOCK is gone. */
+static void drop_unrecorded(struct sim_world *world, unsigned h)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = sim_owner(h, 0); o < sim_owner(h + 1, 0); o++) {
+                if (world->unrecorded.mode[f][c][o] != SIM_FREE)
+                    world->believed.mode[f][c][o] = SIM_FREE;
+            }
+        }
+    }
+}
+
+/* The kernel reclaims from its own list of locks, with state 0 (docs/internals/PROTOCOL-NOTES.md).
+ */
 static void list_reclaims(struct sim_world *world, unsigned h)
 {
     struct sim_host *host = &world->hosts[h];
 
-    host->slots[SIM_SLOT_RECLAIM].active = false; /* one under way is not waited for */
+    drop_unrecorded(world, h);
+    host->slots[SIM_SLOT_RECLAIM].active = false; /* one in flight is not waited for */
     host->n_reclaims = host->next_reclaim = 0;
     for (unsigned p = 0; p < SIM_PROCS; p++) {
         struct sim_range range = {0};
@@ -188,7 +203,7 @@ static void server_restarted(struct sim_world *world, const struct sim_message *
     host->server_state = notice->state;
     if (host->unmonitored)
         return;
-    list_reclaims(world, notice->host); /* from the start, if one was under way */
+    list_reclaims(world, notice->host); /* from the start, if one was in flight */
     reclaim_next(world, notice->host);
 }
 

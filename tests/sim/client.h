@@ -1,7 +1,7 @@
 /*
  * A simulated client machine that behaves as a Linux kernel's lockd and rpc.statd do
- * (docs/PROTOCOL-NOTES.md): it repeats what is not answered, polls a blocking lock every 30 s, may
- * hear GRANTED before BLOCKED, cancels when its process is signalled, waits 5 s on
+ * (docs/internals/PROTOCOL-NOTES.md): it repeats what is not answered, polls a blocking lock every
+ * 30 s, may hear GRANTED before BLOCKED, cancels when its process is signalled, waits 5 s on
  * DENIED_GRACE_PERIOD, reclaims one lock after the other when told that the server restarted, and
  * drops without a word what it is not given back. When it is killed hard it comes back with a new
  * NSM state number and says so, by its long and by its short name, until answered. Its status
@@ -17,7 +17,7 @@
 
 struct sim_world;
 
-/* One call that is under way; it is repeated until answered. */
+/* One call that is in flight; it is repeated until answered. */
 struct sim_slot {
     bool active;
     uint32_t generation; /* of the timer that repeats it */
@@ -47,15 +47,19 @@ struct sim_process {
     struct sim_message want; /* what it is doing, ready to be sent again */
     uint64_t since_ms;       /* when it began to ask for that */
     bool listed;             /* among the kernel's waiting requests: GRANTED finds it */
-    bool granted;            /* GRANTED came while the call was still under way */
+    bool granted;            /* GRANTED came while the call was still in flight */
+    bool granted_recorded;   /* ... and to a request by LOCK, as far as the server knew */
     uint64_t granted_epoch;  /* by which server that was, which the client does not know */
     uint32_t op;             /* running number of want */
     uint32_t timer;          /* generation; one timer at a time */
     uint64_t poll_ms;        /* when the next LOCK of a waiting process is due */
     int32_t asked_at_state;  /* the server's state, as known when the LOCK was sent */
-    bool shy;                /* was told of a deadlock: lets go of everything next */
-    uint8_t tidied;          /* files let go of at the end */
-    bool finished;           /* the world is calm and this process has nothing left to do */
+    struct sim_message
+        shared;     /* its last SHARE, also in a former life: programs repeat themselves */
+    bool again;     /* the host was booted since */
+    bool shy;       /* was told of a deadlock: lets go of everything next */
+    uint8_t tidied; /* files let go of at the end */
+    bool finished;  /* the world is calm and this process has nothing left to do */
 };
 
 struct sim_reclaim {
@@ -68,6 +72,7 @@ struct sim_host {
     bool up;
     bool dead;            /* and never comes back */
     bool unmonitored;     /* uses NM_LOCK and SHARE only, as DOS clients do */
+    bool threaded;        /* its processes are threads of one, and share its locks and svid */
     uint32_t life;        /* counts reboots */
     uint32_t timer;       /* generation of the boot timer */
     int32_t state;        /* own NSM state number, odd */
@@ -81,6 +86,12 @@ struct sim_host {
     unsigned next_reclaim;
 };
 
+/* The svid of a process, or of the one that it is a thread of. */
+static inline unsigned sim_svid(const struct sim_host *host, unsigned proc)
+{
+    return host->threaded ? 0 : proc;
+}
+
 void sim_client_start(struct sim_world *world, unsigned host);
 
 /* Killed hard. Comes back after down_ms, or never when that is 0. */
@@ -93,7 +104,7 @@ void sim_client_on_process(struct sim_world *world, unsigned host, unsigned proc
                            uint32_t generation);
 void sim_client_on_boot(struct sim_world *world, unsigned host, uint32_t generation);
 
-/* True when this host has nothing under way and believes to hold nothing. */
+/* True when this host has nothing in flight and believes to hold nothing. */
 bool sim_client_is_done(const struct sim_world *world, unsigned host);
 
 #endif

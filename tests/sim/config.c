@@ -107,6 +107,28 @@ static void draw_starts(struct sim_config *c, struct sim_rng *rng)
     c->late_ms_max = mostly_none(rng, 3, 1000, 30000);
 }
 
+/* Notices come late, so clients lock in grace without knowing of the restart. */
+static void draw_unaware(struct sim_config *c, struct sim_rng *rng)
+{
+    if (!c->conflict_mode || c->server_crash_ms == 0 || !sim_rng_one_in(rng, 3))
+        return;
+    c->late_ms_max = 60000;
+    c->grace_ms = 90000;
+    c->server_crash_ms = sim_rng_range(rng, 20000, 80000);
+}
+
+/* A host that runs us in the place of rpc.statd, now and then, and is booted. */
+static void draw_roles(struct sim_config *c, struct sim_rng *rng)
+{
+    c->roles = c->durable && !c->reconfigures && !c->new_limits && sim_rng_one_in(rng, 6);
+    if (!c->roles)
+        return;
+    c->mons = (uint16_t)sim_rng_range(rng, 50, 200);
+    c->server_crash_ms = sim_rng_range(rng, 10000, 60000);
+    if (sim_rng_one_in(rng, 2))
+        c->host_crash_ms = sim_rng_range(rng, 20000, 100000);
+}
+
 void sim_config_draw(struct sim_config *config, uint64_t seed)
 {
     struct sim_rng rng;
@@ -128,4 +150,13 @@ void sim_config_draw(struct sim_config *config, uint64_t seed)
     draw_new_limits(config, &rng);
     draw_starts(config, &rng);
     config->stateless = sim_rng_one_in(&rng, 5);
+    config->mixed = (uint16_t)mostly_none(&rng, 4, 50, 500);
+    config->threads = sim_rng_one_in(&rng, 4);
+    if (config->threads && sim_rng_one_in(&rng, 2)) { /* grants that are undone */
+        config->commit_fails = (uint16_t)sim_rng_range(&rng, 20, 200);
+        config->commit_ms = sim_rng_range(&rng, 50, 500);
+    }
+    config->grows = (uint16_t)mostly_none(&rng, 3, 50, 400);
+    draw_unaware(config, &rng);
+    draw_roles(config, &rng);
 }

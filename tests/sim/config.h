@@ -65,6 +65,9 @@ struct sim_config {
     uint16_t mons;
     uint16_t lies; /* a stranger uses another host's name */
     uint16_t free_alls;
+    bool threads;   /* the processes of every second host are threads of one: one owner */
+    uint16_t grows; /* a LOCK is of more than the process has, or of that in another mode */
+    uint16_t mixed; /* so many LOCKs of hosts that are monitored are NM_LOCKs */
     bool stateless; /* every second host tells no state number in its LOCKs */
 
     /* Mean pauses between faults of each kind; 0: never. */
@@ -77,6 +80,8 @@ struct sim_config {
     uint32_t store_outage_ms;
     uint32_t wall_jump_ms;
     uint32_t operator_ms;
+    bool monitor;      /* the server is a status monitor only: locks are the kernel's business */
+    bool roles;        /* which may change at each start */
     bool reconfigures; /* a start may have another durability and grace mode than the run before */
     uint32_t
         late_ms_max; /* after a start, some of our addresses are not up for so long; 0: all are */

@@ -78,17 +78,17 @@ struct hf_sm_answer __wrap_hf_core_sm_notify(struct hf_core *core, struct hf_now
     return sim_decided.sm;
 }
 
-void __real_hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
-                              enum hf_call_outcome outcome, int error);
-void __wrap_hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
-                              enum hf_call_outcome outcome, int error);
-void __wrap_hf_core_call_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
-                              enum hf_call_outcome outcome, int error)
+void __real_hf_core_outcall_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                                 enum hf_outcall_outcome outcome, int error);
+void __wrap_hf_core_outcall_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                                 enum hf_outcall_outcome outcome, int error);
+void __wrap_hf_core_outcall_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
+                                 enum hf_outcall_outcome outcome, int error)
 {
     sim_reported.n++;
     sim_reported.id = call_id;
     sim_reported.outcome = outcome;
-    __real_hf_core_call_done(core, now, call_id, outcome, error);
+    __real_hf_core_outcall_done(core, now, call_id, outcome, error);
 }
 
 void __real_hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint64_t call_id,
@@ -100,6 +100,6 @@ void __wrap_hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint6
 {
     sim_reported.n++;
     sim_reported.id = call_id;
-    sim_reported.outcome = HF_CALL_ACCEPTED;
+    sim_reported.outcome = HF_OUTCALL_ACCEPTED;
     __real_hf_core_stat_answered(core, now, call_id, state);
 }

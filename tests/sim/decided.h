@@ -23,7 +23,7 @@ extern struct sim_decided sim_decided;
 struct sim_reported {
     unsigned n;
     uint64_t id;
-    enum hf_call_outcome outcome;
+    enum hf_outcall_outcome outcome;
 };
 
 extern struct sim_reported sim_reported;

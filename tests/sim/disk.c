@@ -61,6 +61,8 @@ static void server_found(struct sim_world *world, const struct hf_record_server 
     if (record->epoch != server->durable_epoch) {
         server->pages.epoch_boot = server->pages.boot;
         server->recorded = world->config.durable;
+        server->was_monitor = world->config.monitor;
+        server->durable_number = server->number_epoch;
     }
     server->durable_epoch = record->epoch;
     server->clean = record->clean;

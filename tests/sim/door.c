@@ -3,6 +3,7 @@
 #include "decided.h"
 #include "invariants.h"
 #include "predict.h"
+#include "work.h"
 #include "world.h"
 
 enum { REPEAT_ONE_IN = 8 };
@@ -41,13 +42,21 @@ static bool is_newer(const struct sim_model *model, const struct sim_message *r)
 }
 
 /* Nor does a reclaim weaken a part that was upgraded since the restart; outside grace (seed
- * 500134101: the reclaim in grace was undone with its batch) it changes nothing at all. */
+ * 500134101: the reclaim in grace was undone with its batch) it changes nothing at all. What the
+ * host's newest life took and reclaims is still of that life (CRS-02). */
 static void follow_reclaim(struct sim_model *model, const struct sim_message *r, uint64_t seq)
 {
     unsigned owner = sim_owner(r->host, r->proc);
     struct sim_oracle before = model->held;
+    int32_t life[SIM_CELLS];
 
+    for (unsigned c = 0; c < SIM_CELLS; c++)
+        life[c] = model->life[r->range.file][c][owner];
     sim_model_locked(model, owner, r->range, r->exclusive, r->state, seq);
+    for (unsigned c = r->range.first; c <= r->range.last; c++) {
+        if (life[c] == model->told[r->host])
+            model->life[r->range.file][c][owner] = life[c];
+    }
     for (unsigned c = r->range.first; c <= r->range.last; c++) {
         uint8_t had = before.mode[r->range.file][c][owner];
 
@@ -73,6 +82,8 @@ static void follow_lock(struct sim_world *world, const struct sim_message *r, en
     } else if (stat == HF_STAT_GRANTED) {
         int place = sim_model_find_waiter(&world->model, owner, r->range, r->exclusive);
 
+        if (r->block)
+            sim_model_grants_over(&world->model, owner, r->range);
         if (place >= 0 && r->block) /* it waited for that, and got it by another grant */
             sim_model_remove_waiter(&world->model, (unsigned)place);
         sim_model_locked(&world->model, owner, r->range, r->exclusive, r->state, seq);
@@ -128,6 +139,8 @@ static void follow(struct sim_world *world, const struct sim_message *r, enum hf
     case SIM_CALL_UNLOCK:
         if (stat == HF_STAT_GRANTED)
             sim_model_unlocked(model, owner, r->range);
+        if (r->hidden.crossed || sim_work_is_asked_by_thread(world, r->host, r->slot, r->range))
+            sim_model_lapse(model, owner, r->range);
         break;
     case SIM_CALL_CANCEL:
         place = sim_model_find_waiter(model, owner, r->range, r->exclusive);
@@ -291,7 +304,7 @@ static void repeat(struct sim_world *world, const struct sim_message *r, enum hf
 /* A LOCK tells of a new life: until the notice comes, this is where it began. */
 static void note_told(struct sim_world *world, const struct sim_message *r)
 {
-    bool locks = r->call == SIM_CALL_LOCK || r->call == SIM_CALL_NM_LOCK;
+    bool locks = sim_is_lock(r);
 
     if (locks && r->named == r->host && r->state != 0 && r->state != world->model.told[r->host] &&
         r->state != sim_recorded_state(world, r->host))
@@ -303,7 +316,7 @@ static void count_excuses(struct sim_world *world, const struct sim_message *r, 
                           enum hf_stat stat)
 {
     enum { GRANTED = SIM_STAT_BIT(HF_STAT_GRANTED) };
-    bool locks = r->call == SIM_CALL_LOCK || r->call == SIM_CALL_NM_LOCK;
+    bool locks = sim_is_lock(r);
     bool denied = allowed & GRANTED && allowed & SIM_STAT_BIT(HF_STAT_DENIED);
 
     if (stat == HF_STAT_DENIED_NOLOCKS && sim_predict_is_client_refused(world, r->host))
@@ -317,6 +330,38 @@ static void count_excuses(struct sim_world *world, const struct sim_message *r, 
         sim_excuse(world, SIM_EXCUSE_CANCEL_EITHER);
     if (denied && locks && r->reclaim)
         sim_excuse(world, SIM_EXCUSE_RECLAIM_EITHER);
+}
+
+/* The request waits, and counts on a record: the server has seen a LOCK, and not an NM_LOCK only.
+ */
+static void note_recorded(struct sim_world *world, const struct sim_message *r, enum hf_stat stat,
+                          bool waited)
+{
+    if (r->slot >= SIM_PROCS || r->named != r->host || stat != HF_STAT_BLOCKED)
+        return;
+    if (r->call == SIM_CALL_LOCK)
+        world->model.locked_op[sim_owner(r->host, r->slot)] = r->hidden.op;
+    else if (!waited) /* no thread's request waits any more */
+        memset(&world->model.locked_op[sim_owner(r->host, 0)], 0,
+               SIM_PROCS * sizeof(world->model.locked_op[0]));
+}
+
+/* A LOCK that is denied calls off no callback: another thread of its process waits for that. */
+static void check_callbacks(struct sim_world *world, unsigned owner)
+{
+    const struct sim_seen *before = &world->model.seen;
+    struct sim_seen *after = &world->scratch[0];
+
+    if (before->n_granting == 0)
+        return;
+    sim_model_look(world, after);
+    for (unsigned i = 0; i < before->n_granting; i++) {
+        const struct sim_waiter *w = &before->granting[i];
+
+        if (w->owner == owner &&
+            sim_waiters_find(after->granting, after->n_granting, owner, w->range, w->exclusive) < 0)
+            sim_world_violation(world, "a denied LOCK calls off no callback", "owner %u", owner);
+    }
 }
 
 static void execute_nlm(struct sim_world *world, const struct sim_message *r)
@@ -333,8 +378,9 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
     }
     note_told(world, r);
     if (r->slot < SIM_PROCS && r->named == r->host &&
-        r->hidden.op > world->model.asked_op[sim_owner(r->host, r->proc)])
-        world->model.asked_op[sim_owner(r->host, r->proc)] = r->hidden.op;
+        r->hidden.op > world->model.asked_op[sim_owner(r->host, r->slot)])
+        world->model.asked_op[sim_owner(r->host, r->slot)] = r->hidden.op;
+    note_recorded(world, r, answer.stat, waited);
     SIM_WORLD_TRACE(world, answer.stat, answer.seq, r->xid,
                     "server: h%u%s/%u %s%s%s file %u cells %u-%u %s -> %s (batch %llu)", r->host,
                     r->named == r->host ? "" : " lying", r->proc,
@@ -357,6 +403,8 @@ static void execute_nlm(struct sim_world *world, const struct sim_message *r)
         answer.stat == HF_STAT_GRANTED)
         check_limits(world);
     sim_check_answer(world, r, answer.stat);
+    if (answer.stat == HF_STAT_DENIED && sim_is_lock(r))
+        check_callbacks(world, sim_owner(r->host, r->proc));
     follow(world, r, answer.stat, answer.seq);
     /* Not while the core still has something to try again, which it may do with any request. */
     if (world->now_ms > world->model.redo_until_ms && !world->heap.failed &&
@@ -418,6 +466,24 @@ static void begin_to_verify(struct sim_world *world, unsigned host, int32_t clai
     sim_model_host_notified(&world->model, host, notice->hinted && recorded > 0 ? claimed : -1);
 }
 
+/* A notice counts at once. What the host took by LOCKs that told the claimed state stays. */
+static void host_restarted(struct sim_world *world, unsigned host, int32_t claimed,
+                           int32_t recorded, bool at_once)
+{
+    struct sim_model *model = &world->model;
+
+    if (model->told[host] != claimed || recorded == 0) {
+        sim_model_host_gone(model, host,
+                            at_once && model->told[host] != claimed &&
+                                !sim_model_has_life(model, host, claimed));
+        return;
+    }
+    sim_model_host_notified(model, host, claimed);
+    sim_model_host_verified(model, host);
+    if (at_once)
+        sim_model_life_gone(model, host, recorded);
+}
+
 /* The release of what a host had before it came up in the claimed state is made in slices. A notice
  * that is repeated meanwhile takes nothing more. */
 void sim_door_undecided(struct sim_world *world, unsigned h, int32_t claimed, int32_t recorded)
@@ -431,7 +497,7 @@ void sim_door_undecided(struct sim_world *world, unsigned h, int32_t claimed, in
     }
     if (model->releasing[h] != claimed) {
         sim_beliefs_host_gone(world, h);
-        sim_model_host_gone(model, h, false);
+        host_restarted(world, h, claimed, recorded, false);
     }
     model->releasing[h] = claimed;
 }
@@ -480,12 +546,8 @@ static void execute_notify(struct sim_world *world, const struct sim_message *r)
         sim_door_undecided(world, r->host, r->state, recorded);
     } else if (asked->decided && sim_decided.sm.ok && r->named == r->host && recorded >= 0 &&
                recorded != r->state) {
-        bool hinted = world->model.told[r->host] == r->state;
-
         sim_beliefs_host_gone(world, r->host);
-        sim_model_host_gone(&world->model, r->host, !world->heap.failed && !hinted);
-        if (!world->heap.failed && hinted && recorded != 0)
-            sim_model_life_gone(&world->model, r->host, recorded);
+        host_restarted(world, r->host, r->state, recorded, !world->heap.failed);
     }
     sim_wire_leave(asked);
 }

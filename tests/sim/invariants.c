@@ -88,7 +88,7 @@ static void check_belief(struct sim_world *world, unsigned o, unsigned f, unsign
                             world->model.held.mode[f][c][o]);
         return;
     }
-    if (world->hosts[host].unmonitored)
+    if (world->hosts[host].unmonitored || world->unrecorded.mode[f][c][o] != SIM_FREE)
         return;
     if (!world->server.registered[host])
         sim_world_violation(world, "a granted lock's client is durably registered", "host %u",
@@ -283,7 +283,7 @@ static void check_epoch(struct sim_world *world, uint64_t epoch)
 
 /* What is about to be promised is on the disk: the lock, and the registration of its client. */
 static void check_promise(struct sim_world *world, unsigned owner, struct sim_range range,
-                          bool exclusive)
+                          bool exclusive, bool recorded)
 {
     unsigned host = owner / SIM_PROCS;
     enum sim_mode mode = exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
@@ -292,12 +292,16 @@ static void check_promise(struct sim_world *world, unsigned owner, struct sim_ra
     for (unsigned c = range.first; c <= range.last; c++) {
         if (!sim_model_is_granted(&world->model, owner, range.file, c, durable))
             continue;
-        if (!world->server.registered[host])
+        if (recorded && !world->server.registered[host])
             sim_world_violation(world, "a granted lock's client is durably registered",
                                 "host %u is promised a lock", host);
-        if (world->config.durable && world->server.disk.mode[range.file][c][owner] < mode)
+        if (recorded && world->config.durable &&
+            world->server.disk.mode[range.file][c][owner] < mode)
             sim_world_violation(world, "nothing is granted before it is durable",
                                 "owner %u is promised file %u, cell %u", owner, range.file, c);
+        /* What its process locked by LOCK before was taken from it meanwhile, with its record. */
+        if (!recorded && world->model.shaky.mode[range.file][c][owner] != SIM_FREE)
+            world->unrecorded.mode[range.file][c][owner] = SIM_EXCLUSIVE;
     }
     sim_model_promised(&world->model, owner, range, durable);
 }
@@ -325,35 +329,38 @@ void sim_check_sent(struct sim_world *world, const struct sim_message *answer)
         (answer->call == SIM_CALL_UNLOCK || answer->call == SIM_CALL_CANCEL ||
          answer->call == SIM_CALL_UNSHARE))
         sim_world_violation(world, "UNLOCK and CANCEL are never refused", "host %u", answer->host);
-    if (answer->call == SIM_CALL_LOCK && answer->stat == HF_STAT_GRANTED &&
-        answer->proc < SIM_PROCS && is_awaited(world, answer))
+    if (sim_is_lock(answer) && answer->stat == HF_STAT_GRANTED && answer->proc < SIM_PROCS &&
+        is_awaited(world, answer))
         check_promise(world, sim_owner(answer->host, answer->proc), answer->range,
-                      answer->exclusive);
+                      answer->exclusive, answer->call == SIM_CALL_LOCK);
 }
 
-void sim_check_call(struct sim_world *world, const struct hf_call *call,
+void sim_check_call(struct sim_world *world, const struct hf_outcall_attempt *call,
                     const struct sim_call_out *out)
 {
     struct sim_server *server = &world->server;
 
     check_epoch(world, server->epoch);
-    if (call->kind == HF_CALL_GRANTED) {
+    if (call->kind == HF_OUTCALL_GRANTED) {
+        sim_model_grants_over(&world->model, out->owner, out->range); /* it is not undone */
         if (sim_model_is_wanted(world, out->owner, out->range))
-            check_promise(world, out->owner, out->range, call->exclusive);
+            check_promise(world, out->owner, out->range, call->exclusive,
+                          sim_model_is_recorded(world, out->owner, out->range));
         return;
     }
-    if (call->kind != HF_CALL_NOTIFY)
+    if (call->kind != HF_OUTCALL_NOTIFY)
         return;
     if (call->state % 2 != 1)
         sim_world_violation(world, "the state number is odd while up", "%d", call->state);
-    if (call->state != (int32_t)(2 * server->durable_epoch - 1))
+    if (call->state != (int32_t)(2 * server->durable_number - 1))
         sim_world_violation(world, "the state number is that of the durable epoch",
                             "%d, epoch %llu", call->state,
-                            (unsigned long long)server->durable_epoch);
+                            (unsigned long long)server->durable_number);
     if (call->state < server->highest_state)
         sim_world_violation(world, "the state number increases", "%d after %d", call->state,
                             server->highest_state);
-    if (call->state == server->highest_state && server->highest_run != server->run)
+    if (call->state == server->highest_state && server->highest_run != server->run &&
+        !world->config.monitor)
         sim_world_violation(world, "the state number increases", "%d again after a restart",
                             call->state);
     server->highest_state = call->state;
@@ -364,13 +371,13 @@ void sim_check_call(struct sim_world *world, const struct hf_call *call,
 
 void sim_check_crashed(struct sim_world *world)
 {
-    for (unsigned h = 0; h < SIM_HOSTS; h++) {
-        if (!world->hosts[h].unmonitored)
-            continue;
-        for (unsigned p = 0; p < SIM_PROCS; p++) {
-            for (uint8_t f = 0; f < SIM_FILES; f++)
-                sim_model_lapse(&world->model, sim_owner(h, p),
-                                (struct sim_range){f, 0, SIM_CELLS - 1});
+    for (unsigned o = 0; o < SIM_OWNERS; o++) {
+        for (uint8_t f = 0; f < SIM_FILES; f++) {
+            for (uint8_t c = 0; c < SIM_CELLS; c++) {
+                if (world->hosts[o / SIM_PROCS].unmonitored ||
+                    world->unrecorded.mode[f][c][o] != SIM_FREE)
+                    sim_model_lapse(&world->model, o, (struct sim_range){f, c, c});
+            }
         }
     }
 }
@@ -399,10 +406,14 @@ void sim_check_started(struct sim_world *world)
     if (server->idle_at_crash && server->run > 1 &&
         hf_core_digest(server->core) != server->idle_digest)
         sim_world_violation(world, "after a crash the state is what was acknowledged",
-                            "the digest differs though nothing was under way");
+                            "the digest differs though nothing was in flight");
     hf_core_view_status(server->core, sim_now(world), &status);
     server->epoch = status.epoch;
-    if (status.state % 2 != 1 || status.state <= server->highest_state)
+    /* A monitor that starts again tells nobody that its kernel has lost its locks (section 14). */
+    if (status.state % 2 != 1 || status.state != (int32_t)(2 * server->number_epoch - 1))
+        sim_world_violation(world, "the state number tells of what ended", "%d, not of epoch %llu",
+                            status.state, (unsigned long long)server->number_epoch);
+    if (status.state <= server->highest_state && !world->config.monitor)
         sim_world_violation(world, "the state number increases", "%d after %d", status.state,
                             server->highest_state);
     if (world->config.durable && !server->tail_lost &&
@@ -437,7 +448,8 @@ void sim_check_calm(struct sim_world *world)
         if (!sim_client_is_done(world, h))
             sim_world_violation(world, "every waiter is served", "host %u is not done", h);
     }
-    if (status.locks)
-        sim_world_violation(world, "nothing is left behind", "%llu locks",
-                            (unsigned long long)status.locks);
+    if (status.locks || status.nlm_clients)
+        sim_world_violation(world, "nothing is left behind", "%llu locks, %llu clients",
+                            (unsigned long long)status.locks,
+                            (unsigned long long)status.nlm_clients);
 }

@@ -4,12 +4,12 @@
  * comes up, when everything has become calm.
  *
  * One exemption runs through them: a grant may have lapsed (model.shaky) for a cause that
- * docs/SPEC.md allows, while the client goes on believing in it. reconcile.c lists the causes
- * (may_lose); the others are marked where they arise:
+ * docs/reference/SPEC.md allows, while the client goes on believing in it. reconcile.c lists the
+ * causes (may_lose); the others are marked where they arise:
  *   - an old copy of a request was executed (door.c): the server cannot tell it from a new one;
  *   - NM_LOCK and SHARE do not survive a crash of the server, and no client is told (SPEC section
  * 4);
- *   - a GRANTED call that was under way when its outcall ended, or when the server died, reached a
+ *   - a GRANTED call that was in flight when its outcall ended, or when the server died, reached a
  *     client that was waiting for the same range again (clients do not compare the cookie);
  *   - locks that are not recorded, and were not reclaimed before grace was over;
  *   - locks that a crash of the host took from the disk (DUR-02): the same, or another client's
@@ -33,7 +33,7 @@ void sim_check_answer(struct sim_world *world, const struct sim_message *request
 
 /* A packet leaves the server. */
 void sim_check_sent(struct sim_world *world, const struct sim_message *answer);
-void sim_check_call(struct sim_world *world, const struct hf_call *call,
+void sim_check_call(struct sim_world *world, const struct hf_outcall_attempt *call,
                     const struct sim_call_out *out);
 
 /* The server has died, and has come up again. */

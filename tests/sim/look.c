@@ -55,6 +55,9 @@ static void look_at_locks(struct sim_world *world, struct sim_seen *out)
             if (!sim_oracle_holds(&out->held, (unsigned)owner, range, SIM_FREE))
                 sim_world_violation(world, "the naive model agrees", "an owner's locks overlap");
             sim_oracle_set(&out->held, (unsigned)owner, range, mode);
+            out->locks_of_owner[owner]++;
+            out->edges[range.file][range.first][owner] |= SIM_BEGINS;
+            out->edges[range.file][range.last][owner] |= SIM_ENDS;
             out->locks_of_host[(unsigned)owner / SIM_PROCS]++;
             out->locks_of_file[range.file]++;
             if (rows[i].unreclaimed)
@@ -136,6 +139,8 @@ void sim_model_look(struct sim_world *world, struct sim_seen *out)
     memset(&out->held, 0, sizeof(out->held));
     memset(&out->unreclaimed, 0, sizeof(out->unreclaimed));
     memset(&out->releasing, 0, sizeof(out->releasing));
+    memset(out->edges, 0, sizeof(out->edges));
+    memset(out->locks_of_owner, 0, sizeof(out->locks_of_owner));
     memset(out->locks_of_host, 0, sizeof(out->locks_of_host));
     memset(out->locks_of_file, 0, sizeof(out->locks_of_file));
     out->n_waiters = out->n_granting = out->n_shares = 0;

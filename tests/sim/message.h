@@ -73,9 +73,15 @@ struct sim_message {
     struct {
         uint32_t life;    /* of the client that sent it or for which it was meant */
         uint32_t op;      /* the process's running number of what it is doing */
+        bool crossed;     /* UNLOCK: another thread asked for some of it when it was sent first */
         uint64_t epoch;   /* of the server that sent it */
         uint64_t sent_ms; /* a callback: when the server sent it */
     } hidden;
 };
+
+static inline bool sim_is_lock(const struct sim_message *message)
+{
+    return message->call == SIM_CALL_LOCK || message->call == SIM_CALL_NM_LOCK;
+}
 
 #endif

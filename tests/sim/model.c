@@ -217,6 +217,19 @@ void sim_model_host_verified(struct sim_model *model, unsigned host)
     }
 }
 
+bool sim_model_has_life(const struct sim_model *model, unsigned host, int32_t state)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
+                if (model->held.mode[f][c][o] != SIM_FREE && model->life[f][c][o] == state)
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
 void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state)
 {
     for (unsigned f = 0; f < SIM_FILES; f++) {
@@ -253,23 +266,69 @@ const struct sim_waiter *sim_model_granted_last(const struct sim_model *model, u
     return NULL;
 }
 
-void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range range)
+void sim_model_grants_over(struct sim_model *model, unsigned owner, struct sim_range range)
 {
+    for (unsigned i = 0; i < SIM_WAITERS; i++) {
+        struct sim_waiter *w = &model->granted[i];
+
+        w->over |= w->owner == owner && sim_range_overlaps(w->range, range);
+    }
+}
+
+void sim_model_refused(struct sim_world *world, unsigned owner, struct sim_range range)
+{
+    struct sim_model *model = &world->model;
     const struct sim_waiter *granted = sim_model_granted_last(model, owner, range);
 
-    model->refused[owner] = true;
+    model->refused[owner] = model->refused_now[owner] = true;
     model->refused_range[owner] = range;
     memset(model->refused_had[owner], 0, sizeof(model->refused_had[owner]));
     for (unsigned c = 0; granted && c < SIM_CELLS; c++) {
         if (model->seen.grace || !granted->unclaimed[c])
             model->refused_had[owner][c] = granted->had[c];
+        if (granted->had[c] != SIM_FREE && granted->unrecorded[c])
+            world->unrecorded.mode[range.file][c][owner] = SIM_EXCLUSIVE;
     }
+}
+
+/* A process of the owner, or thread of it, that waits for this range; NULL: none. */
+static const struct sim_process *find_waiting(const struct sim_world *world, unsigned owner,
+                                              struct sim_range range, unsigned *place)
+{
+    const struct sim_host *host = &world->hosts[owner / SIM_PROCS];
+
+    for (unsigned p = 0; p < SIM_PROCS && host->up; p++) {
+        const struct sim_process *process = &host->procs[p];
+
+        *place = sim_owner(owner / SIM_PROCS, p);
+        if (sim_svid(host, p) == owner % SIM_PROCS && process->listed &&
+            sim_range_equal(process->want.range, range))
+            return process;
+    }
+    return NULL;
 }
 
 bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range)
 {
-    const struct sim_host *host = &world->hosts[owner / SIM_PROCS];
-    const struct sim_process *process = &host->procs[owner % SIM_PROCS];
+    unsigned place;
 
-    return host->up && process->listed && sim_range_equal(process->want.range, range);
+    return find_waiting(world, owner, range, &place) != NULL;
+}
+
+bool sim_model_is_told_blocked(const struct sim_world *world, unsigned owner,
+                               struct sim_range range)
+{
+    unsigned place;
+    const struct sim_process *process = find_waiting(world, owner, range, &place);
+
+    return process && process->phase == SIM_WAITING;
+}
+
+bool sim_model_is_recorded(const struct sim_world *world, unsigned owner, struct sim_range range)
+{
+    unsigned place;
+    const struct sim_process *process = find_waiting(world, owner, range, &place);
+
+    return process && process->want.call == SIM_CALL_LOCK &&
+           world->model.locked_op[place] == process->op;
 }

@@ -25,13 +25,17 @@ struct sim_waiter {
     bool exclusive;
     bool passes;            /* the core says that it need not queue behind other waiters any more */
     bool old;               /* a notice of its host's restart came since its last request */
-    bool may_pass;          /* at some time its place in the queue was part of a circle */
+    bool may_pass;          /* at some time its place in the queue was part of a cycle */
     uint8_t had[SIM_CELLS]; /* modes: what its owner held already when it was granted */
-    bool unclaimed[SIM_CELLS]; /* ... and had not reclaimed: it is lost if grace is over by then */
+    bool kept[SIM_CELLS];   /* ... since the last notice of its host */
+    bool unrecorded[SIM_CELLS]; /* ... by NM_LOCK, as its process knows */
+    bool unclaimed[SIM_CELLS];  /* ... and had not reclaimed: it is lost if grace is over by then */
     struct sim_range range;
-    int32_t state; /* that its request told; 0: none, or unknown */
-    uint64_t id;   /* the core's, for the order; 0: not seen in the view yet */
-    uint64_t seq;  /* BLOCKED leaves when this batch is durable; if it fails, nothing waits */
+    int32_t state;  /* that its request told; 0: none, or unknown */
+    bool over;      /* granted, and its process was told otherwise, or has been released */
+    uint64_t batch; /* that its grant must be durable in */
+    uint64_t id;    /* the core's, for the order; 0: not seen in the view yet */
+    uint64_t seq;   /* BLOCKED leaves when this batch is durable; if it fails, nothing waits */
 };
 
 struct sim_share {
@@ -41,6 +45,8 @@ struct sim_share {
     uint8_t access;
 };
 
+enum { SIM_BEGINS = 1, SIM_ENDS = 2 };
+
 /* What the core's view shows. */
 struct sim_seen {
     struct sim_oracle held;
@@ -48,17 +54,19 @@ struct sim_seen {
     struct sim_oracle releasing;            /* the same, but only what is being released */
     struct sim_waiter waiters[SIM_WAITERS]; /* in the order of their ids: first in, first out */
     unsigned n_waiters;
-    struct sim_waiter granting[SIM_WAITERS]; /* have the lock; their callback is under way */
+    struct sim_waiter granting[SIM_WAITERS]; /* have the lock; their callback is in flight */
     unsigned n_granting;
     struct sim_share shares[SIM_SHARES];
     unsigned n_shares;
+    uint8_t edges[SIM_FILES][SIM_CELLS][SIM_OWNERS]; /* SIM_BEGINS, SIM_ENDS: a record of a lock */
+    unsigned locks_of_owner[SIM_OWNERS];
     unsigned locks_of_host[SIM_HOSTS]; /* records, for the limits */
     unsigned locks_of_file[SIM_FILES];
     unsigned n_clients;
     bool grace;
 };
 
-/* What the event under way allows; cleared before each event. */
+/* What the event in progress allows; cleared before each event. */
 struct sim_causes {
     bool server_event; /* the core was called */
     bool restarted;    /* loaded from the store, or SM_SIMU_CRASH */
@@ -96,10 +104,13 @@ struct sim_model {
     int32_t releasing[SIM_HOSTS]; /* the state in the last notice that was believed at once */
     bool probe_failed[SIM_HOSTS]; /* the latest probe did, or a callback was given up */
     bool silent[SIM_HOSTS]; /* all attempts of a callback or probe failed: it waits no longer */
+    bool silent_early[SIM_HOSTS]; /* ... or those that were cut short, perhaps */
     struct sim_range refused_range[SIM_OWNERS];
+    bool refused_now[SIM_OWNERS];               /* in this event */
     uint8_t refused_had[SIM_OWNERS][SIM_CELLS]; /* ... and what was held before that stays */
-    uint32_t asked_op[SIM_OWNERS]; /* what its process was doing in its latest request */
-    uint64_t sliced_since_ms;      /* when the core last had no slice of work left */
+    uint32_t asked_op[SIM_OWNERS];  /* what its process was doing in its latest request */
+    uint32_t locked_op[SIM_OWNERS]; /* the same, if this server has seen it ask by LOCK */
+    uint64_t sliced_since_ms;       /* when the core last had no slice of work left */
     uint64_t redo_until_ms; /* until then something refused by store or heap may be undone still */
 };
 
@@ -120,9 +131,12 @@ void sim_model_host_gone(struct sim_model *model, unsigned host, bool at_once);
 void sim_model_host_notified(struct sim_model *model, unsigned host, int32_t claimed);
 void sim_model_host_verified(struct sim_model *model, unsigned host);
 
+/* The host holds something by a LOCK that told this state. */
+bool sim_model_has_life(const struct sim_model *model, unsigned host, int32_t state);
+
 /* What the host got and waits for by requests that told this state goes. */
 void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state);
-void sim_model_refused(struct sim_model *model, unsigned owner, struct sim_range range);
+void sim_model_refused(struct sim_world *world, unsigned owner, struct sim_range range);
 
 /* The place of the request in a list of waiters, or -1. */
 int sim_waiters_find(const struct sim_waiter *waiters, unsigned n, unsigned owner,
@@ -138,6 +152,9 @@ void sim_model_remove_waiter(struct sim_model *model, unsigned place);
 /* The waiter has its lock, or a stronger one. What is being released is not the reason, even if it
  * has that mode: a new lock never becomes part of it (seed 400012311). */
 bool sim_seen_has_lock(const struct sim_seen *now, const struct sim_waiter *waiter);
+
+/* A grant of this range (NULL: any) need not be told any more, or cannot be. */
+void sim_model_grants_over(struct sim_model *model, unsigned owner, struct sim_range range);
 
 /* The newest grant of just this, in either mode; NULL: none that is remembered. */
 const struct sim_waiter *sim_model_granted_last(const struct sim_model *model, unsigned owner,
@@ -165,7 +182,15 @@ static inline bool sim_model_is_granted(const struct sim_model *model, unsigned 
 /* The process waits for this range, and takes a callback for it, whatever the mode. */
 bool sim_model_is_wanted(const struct sim_world *world, unsigned owner, struct sim_range range);
 
-/* A waiter of this owner has this range, and its callback is under way. */
+/* The same, and it was told BLOCKED and is asking for nothing. */
+bool sim_model_is_told_blocked(const struct sim_world *world, unsigned owner,
+                               struct sim_range range);
+
+/* The same as the first, and the server has seen that it asks by LOCK: it counts on the lock's
+ * record. */
+bool sim_model_is_recorded(const struct sim_world *world, unsigned owner, struct sim_range range);
+
+/* A waiter of this owner has this range, and its callback is in flight. */
 bool sim_model_is_granting(const struct sim_model *model, unsigned owner, struct sim_range range);
 
 /* What the client may still believe about these cells has no claim any more. */

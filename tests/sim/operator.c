@@ -29,7 +29,7 @@ static bool pick_client(struct sim_world *world, struct hf_view_client *out, int
 static void release_client(struct sim_world *world)
 {
     struct hf_view_client client;
-    struct hf_awaited wait;
+    struct hf_ticket wait;
     int host;
 
     if (!pick_client(world, &client, &host))
@@ -44,7 +44,7 @@ static void release_lock(struct sim_world *world)
     struct hf_view_lock row;
     struct sim_range range = {0};
     uint64_t cursor = 0;
-    struct hf_awaited wait;
+    struct hf_ticket wait;
     int host;
     int file;
 
@@ -68,7 +68,7 @@ static void release_file(struct sim_world *world)
     struct sim_range file = {(uint8_t)sim_rng_below(&world->rng, world->config.files), 0,
                              SIM_CELLS - 1};
     struct sim_model *model = &world->model;
-    struct hf_awaited wait;
+    struct hf_ticket wait;
 
     if (hf_core_release_file(world->server.core, sim_now(world), sim_file_handle(file.file),
                              &wait) < 0)
@@ -77,6 +77,7 @@ static void release_file(struct sim_world *world)
     for (unsigned o = 0; o < SIM_OWNERS; o++) {
         sim_model_unlocked(model, o, file);
         sim_model_lapse(model, o, file);
+        sim_model_grants_over(model, o, file);
     }
     for (unsigned i = 0; i < model->n_waiters;) {
         if (model->waiters[i].range.file == file.file)

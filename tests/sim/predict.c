@@ -55,6 +55,40 @@ bool sim_predict_is_client_refused(const struct sim_world *world, unsigned host)
     return !known && seen->n_clients >= world->config.max_clients;
 }
 
+/* One lock has just this range. A LOCK of it, in the other mode say, leaves no more locks. */
+static bool is_one_lock(const struct sim_seen *seen, unsigned owner, struct sim_range range)
+{
+    for (unsigned c = range.first; c <= range.last; c++) {
+        uint8_t begins = seen->edges[range.file][c][owner] & SIM_BEGINS;
+        uint8_t ends = seen->edges[range.file][c][owner] & SIM_ENDS;
+
+        if (seen->held.mode[range.file][c][owner] == SIM_FREE ||
+            (begins != 0) != (c == range.first) || (ends != 0) != (c == range.last))
+            return false;
+    }
+    return sim_oracle_holds(&seen->releasing, owner, range, SIM_FREE);
+}
+
+/* SPEC section 4: an upgrade is refused by no limit on locks, be it that it waits, as long as its
+ * owner has fewer waiters than locks; the limits on waiters hold for all. */
+static bool is_upgrade(const struct sim_world *world, const struct sim_message *r)
+{
+    const struct sim_seen *seen = &world->model.seen;
+    unsigned owner = sim_owner(r->host, r->proc);
+    unsigned of_owner = 0;
+    unsigned of_file = 0;
+
+    if (r->proc >= SIM_PROCS || r->named != r->host || !is_one_lock(seen, owner, r->range))
+        return false;
+    for (unsigned i = 0; i < seen->n_granting; i++)
+        of_owner += seen->granting[i].owner == owner;
+    for (unsigned i = 0; i < seen->n_waiters; i++) {
+        of_owner += seen->waiters[i].owner == owner;
+        of_file += seen->waiters[i].range.file == r->range.file;
+    }
+    return of_owner < seen->locks_of_owner[owner] && of_file < world->config.max_waiters;
+}
+
 /* Limits are the only reason to refuse for want of room, besides an allocation that failed just
  * now (door.c). A TEST, an UNLOCK and a reclaim need no room. */
 static unsigned no_room(const struct sim_world *world, const struct sim_message *r)
@@ -65,7 +99,7 @@ static unsigned no_room(const struct sim_world *world, const struct sim_message 
         return 0;
     if (sim_predict_is_client_refused(world, r->host))
         return NOLOCKS;
-    return !(locks && r->reclaim) &&
+    return !(locks && (r->reclaim || is_upgrade(world, r))) &&
                    sim_predict_is_near_limit(world, r->host, r->range.file, SIM_GROWTH)
                ? NOLOCKS
                : 0;
@@ -142,7 +176,7 @@ static bool reaches(const struct sim_model *model, uint32_t mask, unsigned targe
     return mask & 1u << target;
 }
 
-bool sim_predict_is_in_circle(const struct sim_model *model, unsigned place, bool as_it_is)
+bool sim_predict_is_in_cycle(const struct sim_model *model, unsigned place, bool as_it_is)
 {
     enum edges edges = as_it_is ? LOCKS_AND_PLACES : LOCKS_AND_ALL_PLACES;
     uint32_t mask = places(model, place, edges);
@@ -199,8 +233,8 @@ static unsigned predict_denied(const struct sim_world *world, const struct sim_m
 }
 
 /*
- * NLM-03 and NLM-06. Only held locks deny, and only a circle of held locks is a deadlock. A request
- * that waits keeps its turn, unless that would close a circle.
+ * NLM-03 and NLM-06. Only held locks deny, and only a cycle of held locks is a deadlock. A request
+ * that waits keeps its turn, unless that would close a cycle.
  */
 static unsigned predict_new_lock(const struct sim_world *world, const struct sim_message *r)
 {

@@ -34,9 +34,9 @@ bool sim_predict_is_client_refused(const struct sim_world *world, unsigned host)
 bool sim_predict_is_tight(const struct sim_config *config);
 
 /*
- * The place of this waiter in the queue is part of a circle: a waiter ahead of it waits, in however
+ * The place of this waiter in the queue is part of a cycle: a waiter ahead of it waits, in however
  * many steps, for it. As it is, or as it would be if no waiter passed.
  */
-bool sim_predict_is_in_circle(const struct sim_model *model, unsigned place, bool as_it_is);
+bool sim_predict_is_in_cycle(const struct sim_model *model, unsigned place, bool as_it_is);
 
 #endif

@@ -9,6 +9,11 @@ enum {
     RECLAIM_WAIT_MS = 200, /* a process that finds the kernel reclaiming looks again after this */
 };
 
+static unsigned owner_of(const struct sim_world *world, unsigned h, unsigned p)
+{
+    return sim_owner(h, sim_svid(&world->hosts[h], p));
+}
+
 static void set_timer(struct sim_world *world, unsigned h, unsigned p, uint32_t pause_ms)
 {
     struct sim_process *process = &world->hosts[h].procs[p];
@@ -48,6 +53,7 @@ void sim_process_stop(struct sim_process *process)
     process->want.call = SIM_CALL_NONE;
     process->timer++;
     process->op++;
+    process->again = true;
 }
 
 /* Sends what the process wants, for the first time or again. */
@@ -61,6 +67,16 @@ static void ask(struct sim_world *world, unsigned h, unsigned p)
     process->want.state = world->config.stateless && h % 2 == 0 ? 0 : host->state;
     process->timer++;
     sim_client_call(world, h, p, process->want);
+}
+
+/* Asks again for what it waits for; where LOCK and NM_LOCK are mixed, perhaps by the other one. */
+static void poll(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_message *want = &world->hosts[h].procs[p].want;
+
+    if (!world->hosts[h].unmonitored && sim_rng_chance(&world->rng, world->config.mixed))
+        want->call = want->call == SIM_CALL_LOCK ? SIM_CALL_NM_LOCK : SIM_CALL_LOCK;
+    ask(world, h, p);
 }
 
 /* Who asks for a shared lock over its own exclusive one has given the exclusive one up. */
@@ -80,18 +96,19 @@ static void begin(struct sim_world *world, unsigned h, unsigned p, struct sim_me
 
     process->op++;
     want.named = (uint8_t)h;
-    want.proc = (uint8_t)p;
+    want.proc = (uint8_t)sim_svid(&world->hosts[h], p);
     want.hidden.op = process->op;
+    want.hidden.crossed = sim_work_is_asked_by_thread(world, h, p, want.range);
     process->want = want;
     process->since_ms = world->now_ms;
     process->granted = false;
     /* Put on the list before the call is sent: GRANTED may overtake BLOCKED. */
-    process->listed = want.call == SIM_CALL_LOCK && want.block;
-    if ((want.call == SIM_CALL_LOCK || want.call == SIM_CALL_NM_LOCK) && !want.exclusive)
-        soften(world, sim_owner(h, p), want.range);
+    process->listed = want.block && sim_is_lock(&want);
+    if (sim_is_lock(&want) && !want.exclusive)
+        soften(world, owner_of(world, h, p), want.range);
     /* The kernel forgets the lock first and tells the server then. */
     if (want.call == SIM_CALL_UNLOCK)
-        sim_oracle_set(&world->believed, sim_owner(h, p), want.range, SIM_FREE);
+        sim_oracle_set(&world->believed, owner_of(world, h, p), want.range, SIM_FREE);
     if (want.call == SIM_CALL_FREE_ALL)
         sim_oracle_drop_host(&world->believed, h);
     want.host = (uint8_t)h;
@@ -118,8 +135,33 @@ static bool is_late(const struct sim_world *world, unsigned owner, struct sim_ra
            sim_oracle_holds(&world->model.held, owner, range, SIM_FREE);
 }
 
-/* By the server of this epoch. */
-static void got_lock(struct sim_world *world, unsigned h, unsigned p, uint64_t epoch)
+/*
+ * What was got by NM_LOCK does not outlive a restart of the server, unless the process had locked
+ * it by LOCK before. Nor does what was granted by a callback to an NM_LOCK whose repeat, a LOCK,
+ * had not arrived by then.
+ */
+static void note_unrecorded(struct sim_world *world, unsigned h, unsigned p, uint64_t epoch,
+                            bool by_answer)
+{
+    const struct sim_process *process = &world->hosts[h].procs[p];
+    unsigned owner = owner_of(world, h, p);
+    struct sim_range range = process->want.range;
+    bool recorded = process->want.call == SIM_CALL_LOCK && (by_answer || process->granted_recorded);
+
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (recorded)
+            world->unrecorded.mode[range.file][c][owner] = SIM_FREE;
+        else if (world->believed.mode[range.file][c][owner] == SIM_FREE)
+            world->unrecorded.mode[range.file][c][owner] = SIM_EXCLUSIVE;
+        if (world->unrecorded.mode[range.file][c][owner] != SIM_FREE &&
+            (!world->server.core || epoch != world->server.epoch))
+            sim_model_lapse(&world->model, owner, (struct sim_range){range.file, c, c});
+    }
+}
+
+/* By the server of this epoch: by its answer, or by a callback. */
+static void got_lock(struct sim_world *world, unsigned h, unsigned p, uint64_t epoch,
+                     bool by_answer)
 {
     struct sim_process *process = &world->hosts[h].procs[p];
 
@@ -130,16 +172,17 @@ static void got_lock(struct sim_world *world, unsigned h, unsigned p, uint64_t e
         set_timer(world, h, p, 0);
         return;
     }
-    if (is_late(world, sim_owner(h, p), process->want.range, epoch)) {
+    if (is_late(world, owner_of(world, h, p), process->want.range, epoch)) {
         sim_excuse(world, SIM_EXCUSE_LATE_GRANT);
-        sim_model_lapse(&world->model, sim_owner(h, p), process->want.range);
+        sim_model_lapse(&world->model, owner_of(world, h, p), process->want.range);
     }
-    sim_oracle_set(&world->believed, sim_owner(h, p), process->want.range,
+    note_unrecorded(world, h, p, epoch, by_answer);
+    sim_oracle_set(&world->believed, owner_of(world, h, p), process->want.range,
                    process->want.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
-    SIM_WORLD_TRACE(world, sim_owner(h, p), process->want.range.first, process->want.range.last,
-                    "h%u/%u believes to hold file %u cells %u-%u %s", h, p,
-                    process->want.range.file, process->want.range.first, process->want.range.last,
-                    process->want.exclusive ? "exclusive" : "shared");
+    SIM_WORLD_TRACE(world, owner_of(world, h, p), process->want.range.first,
+                    process->want.range.last, "h%u/%u believes to hold file %u cells %u-%u %s", h,
+                    p, process->want.range.file, process->want.range.first,
+                    process->want.range.last, process->want.exclusive ? "exclusive" : "shared");
     go_idle(world, h, p);
 }
 
@@ -166,8 +209,8 @@ static void granted_before(struct sim_world *world, unsigned h, unsigned p,
     const struct sim_process *process = &world->hosts[h].procs[p];
 
     if (process->granted_epoch != answer->hidden.epoch)
-        sim_model_lapse(&world->model, sim_owner(h, p), process->want.range);
-    got_lock(world, h, p, process->granted_epoch);
+        sim_model_lapse(&world->model, owner_of(world, h, p), process->want.range);
+    got_lock(world, h, p, process->granted_epoch, false);
 }
 
 static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
@@ -177,7 +220,7 @@ static void lock_answered(struct sim_world *world, unsigned h, unsigned p,
 
     switch (answer->stat) {
     case HF_STAT_GRANTED:
-        got_lock(world, h, p, answer->hidden.epoch);
+        got_lock(world, h, p, answer->hidden.epoch, true);
         break;
     case HF_STAT_BLOCKED:
         if (process->granted)
@@ -236,26 +279,38 @@ void sim_process_answered(struct sim_world *world, unsigned h, unsigned p,
     }
 }
 
-uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *call)
+static bool take_callback(struct sim_world *world, unsigned p, const struct sim_message *call)
 {
-    struct sim_process *process = &world->hosts[call->host].procs[call->proc];
+    struct sim_host *host = &world->hosts[call->host];
+    struct sim_process *process = &host->procs[p];
 
     /* Linux matches file handle, range and svid; neither the cookie nor the kind of lock. */
-    if (!process->listed || !sim_range_equal(process->want.range, call->range))
-        return HF_STAT_DENIED;
-    sim_world_callback_taken(world, call);
+    if (sim_svid(host, p) != call->proc || !process->listed ||
+        !sim_range_equal(process->want.range, call->range))
+        return false;
+    sim_world_callback_taken(world, p, call);
     process->granted_epoch = call->hidden.epoch;
+    process->granted_recorded = world->model.locked_op[sim_owner(call->host, p)] == process->op;
     if (process->phase == SIM_WAITING)
-        got_lock(world, call->host, call->proc, call->hidden.epoch);
+        got_lock(world, call->host, p, call->hidden.epoch, false);
     else
         process->granted = true;
-    return HF_STAT_GRANTED;
+    return true;
+}
+
+uint8_t sim_process_granted(struct sim_world *world, const struct sim_message *call)
+{
+    bool taken = false;
+
+    for (unsigned p = 0; p < SIM_PROCS; p++) /* all threads that wait for it */
+        taken |= take_callback(world, p, call);
+    return taken ? HF_STAT_GRANTED : HF_STAT_DENIED;
 }
 
 void sim_process_repeat(struct sim_world *world, unsigned h, unsigned p)
 {
     if (world->hosts[h].procs[p].phase == SIM_WAITING)
-        ask(world, h, p);
+        poll(world, h, p);
 }
 
 /* ------------------------------------------------------------------ timers */
@@ -300,7 +355,7 @@ void sim_client_on_process(struct sim_world *world, unsigned h, unsigned p, uint
         if (world->now_ms < process->poll_ms)
             cancel(world, h, p); /* the signal came first */
         else
-            ask(world, h, p);
+            poll(world, h, p);
         break;
     case SIM_PAUSED:
         ask(world, h, p);

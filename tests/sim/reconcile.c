@@ -1,12 +1,22 @@
 #include <string.h>
 
-#include "circles.h"
+#include "cycles.h"
 #include "world.h"
 
 /* The core tries again after a second what the store or the heap refused (core.h). */
 enum { REDO_MS = 1500 };
 
 /* ------------------------------------------------------------------ why a lock may be gone */
+
+/* What is held from before a restart and not reclaimed goes: grace is over, or its client was not
+ * to be reached (GRC-03, NOT-03). */
+static bool time_is_over(const struct sim_world *world, unsigned host)
+{
+    const struct sim_server *server = &world->server;
+
+    return world->now_ms >= server->grace_until_ms ||
+           (server->notices_failed[host] >= world->call_attempts && !world->config.keep_on_failure);
+}
 
 /*
  * The causes by which the server may take a lock from its owner without being asked (SPEC sections
@@ -17,7 +27,6 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
                      unsigned left)
 {
     const struct sim_model *model = &world->model;
-    const struct sim_server *server = &world->server;
     unsigned host = owner / SIM_PROCS;
     struct sim_range cell = {(uint8_t)f, (uint8_t)c, (uint8_t)c};
 
@@ -30,19 +39,33 @@ static bool may_lose(const struct sim_world *world, unsigned owner, unsigned f, 
     if (model->refused[owner] && sim_range_overlaps(model->refused_range[owner], cell) &&
         left >= model->refused_had[owner][c])
         return true;
-    if (model->seen.unreclaimed.mode[f][c][owner] == SIM_FREE)
-        return false;
-    /* Held from before a restart and not reclaimed: until grace is over, or its client was not to
-     * be reached (GRC-03, NOT-03). */
-    return world->now_ms >= server->grace_until_ms ||
-           (server->notices_failed[host] >= world->call_attempts && !world->config.keep_on_failure);
+    return model->seen.unreclaimed.mode[f][c][owner] != SIM_FREE && time_is_over(world, host);
 }
 
 /* ------------------------------------------------------------------ what else has changed */
 
-static void remember_granted(struct sim_model *model, const struct sim_waiter *waiter)
+/* Its callback has begun in the event that granted it: the grant waits for no commit. */
+static bool is_called(const struct sim_server *server, const struct sim_waiter *waiter)
 {
-    model->granted[model->n_granted++ % SIM_WAITERS] = *waiter;
+    for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
+        const struct sim_call_out *out = &server->calls[i];
+
+        if (out->used && out->kind == HF_OUTCALL_GRANTED && out->owner == waiter->owner &&
+            sim_range_equal(out->range, waiter->range))
+            return true;
+    }
+    return false;
+}
+
+static void remember_granted(struct sim_world *world, const struct sim_waiter *waiter)
+{
+    struct sim_model *model = &world->model;
+    struct sim_waiter *granted = &model->granted[model->n_granted++ % SIM_WAITERS];
+
+    *granted = *waiter;
+    granted->over = is_called(&world->server, waiter);
+    granted->batch = world->server.committing ? world->server.committing->seq + 1
+                                              : hf_core_durable(world->server.core) + 1;
 }
 
 /* Another waiter of the same owner is granted in the same event, and what it gives the owner may
@@ -74,6 +97,8 @@ static void note_had(const struct sim_world *world, struct sim_waiter *waiter)
         while (mode != SIM_FREE && may_lose(world, waiter->owner, range.file, c, mode - 1u))
             mode--;
         waiter->had[c] = mode;
+        waiter->kept[c] = world->model.kept.mode[range.file][c][waiter->owner] != SIM_FREE;
+        waiter->unrecorded[c] = world->unrecorded.mode[range.file][c][waiter->owner] != SIM_FREE;
         waiter->unclaimed[c] =
             world->model.seen.unreclaimed.mode[range.file][c][waiter->owner] != SIM_FREE;
     }
@@ -88,6 +113,10 @@ static void add_grant(struct sim_model *model, const struct sim_waiter *waiter,
     unsigned owner = waiter->owner;
     uint8_t file = waiter->range.file;
 
+    for (uint8_t c = waiter->range.first; c <= waiter->range.last; c++) {
+        if (waiter->had[c] < before.mode[file][c][owner]) /* lost, and got again by this */
+            sim_model_lapse(model, owner, (struct sim_range){file, c, c});
+    }
     sim_model_locked(model, owner, waiter->range, waiter->exclusive, waiter->state, 0);
     for (unsigned c = waiter->range.first; c <= waiter->range.last; c++) {
         if (waiter->had[c] == SIM_EXCLUSIVE || (before.mode[file][c][owner] == SIM_EXCLUSIVE &&
@@ -106,11 +135,15 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
     struct sim_waiter waiter = model->waiters[place];
     bool one_of_several = granted_with_another(model, place, now);
 
-    if (model->silent[waiter.owner / SIM_PROCS] && !sim_seen_has_lock(now, &waiter))
-        return; /* its host does not answer: it waits no longer */
     if (!sim_seen_has_lock(now, &waiter)) {
-        if (model->gone[waiter.owner / SIM_PROCS])
+        unsigned host = waiter.owner / SIM_PROCS;
+
+        if (model->silent[host] || model->gone[host])
+            return; /* its host does not answer, or is gone: it waits no longer */
+        if (model->silent_early[host]) {
+            sim_excuse(world, SIM_EXCUSE_SILENT_EARLY);
             return;
+        }
         sim_world_violation(world, "no waiter is lost",
                             "owner %u was told BLOCKED and is forgotten", waiter.owner);
         return;
@@ -122,7 +155,7 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
                              model->waiters[i].range, model->waiters[i].exclusive) >= 0) {
             /* Noted for grants of several waiters, too: when their commit fails, this waiter passes
              * again, and the next time perhaps without the others (seed 70100938). */
-            waiter.may_pass = sim_circles_since(model, place, now);
+            waiter.may_pass = sim_cycles_since(model, place, now);
             if (waiter.may_pass || one_of_several)
                 break;
             sim_world_violation(world, "first in, first out", "owner %u overtook owner %u",
@@ -137,7 +170,7 @@ static void grant_waiter(struct sim_world *world, unsigned place, const struct s
             waiter.had[c] < (waiter.exclusive ? SIM_EXCLUSIVE : SIM_SHARED))
             sim_model_lapse(model, waiter.owner, (struct sim_range){waiter.range.file, c, c});
     }
-    remember_granted(model, &waiter);
+    remember_granted(world, &waiter);
 }
 
 /* Takes the core's list, with what only the model knows. */
@@ -166,9 +199,9 @@ static void compare_waiters(struct sim_world *world, const struct sim_seen *now)
     struct sim_model *model = &world->model;
     unsigned kept = 0;
 
-    sim_circles_note(model);
+    sim_cycles_note(model);
     if (model->n_waiters > now->n_waiters)
-        sim_circles_note_between(model, now);
+        sim_cycles_note_between(model, now);
     for (unsigned i = 0; i < model->n_waiters; i++) {
         const struct sim_waiter *w = &model->waiters[i];
 
@@ -237,14 +270,41 @@ static void check_told(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
+/*
+ * Its process was told BLOCKED and waits, and the grant was undone: it must wait again, also if
+ * another thread of the process has called the callback off meanwhile.
+ */
+static void check_undone(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+    uint64_t durable = hf_core_durable(world->server.core);
+
+    for (unsigned i = 0; i < SIM_WAITERS && i < model->n_granted; i++) {
+        struct sim_waiter *w = &model->granted[i];
+
+        if (w->batch > durable && w->seq <= durable && !w->over &&
+            !model->gone[w->owner / SIM_PROCS] && !model->silent[w->owner / SIM_PROCS] &&
+            !model->silent_early[w->owner / SIM_PROCS] &&
+            sim_model_is_told_blocked(world, w->owner, w->range) &&
+            !sim_oracle_holds_all(&now->held, w->owner, w->range) &&
+            sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, true) < 0 &&
+            sim_waiters_find(now->waiters, now->n_waiters, w->owner, w->range, false) < 0)
+            sim_world_violation(world, "no waiter is lost", "owner %u, whose grant was undone",
+                                w->owner);
+        w->over = true;
+    }
+}
+
 /* After a failed commit those that it granted may wait again; no others do. */
 static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
 {
     struct sim_model *model = &world->model;
     unsigned ring = model->n_granted < SIM_WAITERS ? model->n_granted : SIM_WAITERS;
 
-    if (!model->causes.restarted)
+    if (!model->causes.restarted) {
         check_told(world, now);
+        check_undone(world, now);
+    }
     for (unsigned i = 0; i < now->n_waiters; i++) {
         const struct sim_waiter *w = &now->waiters[i];
 
@@ -259,7 +319,7 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
 
 /*
  * "Memory goes back to what is durable" (SPEC section 5), and a start begins from it. Compared only
- * when nothing new is under way already, and not for hosts whose locks are never recorded.
+ * when nothing new is in flight already, and not for hosts whose locks are never recorded.
  */
 static void compare_with_disk(struct sim_world *world, const struct sim_seen *now)
 {
@@ -269,11 +329,30 @@ static void compare_with_disk(struct sim_world *world, const struct sim_seen *no
         for (unsigned c = 0; c < SIM_CELLS; c++) {
             for (unsigned o = 0; o < SIM_OWNERS; o++) {
                 uint8_t disk = world->server.disk.mode[f][c][o];
+                uint8_t held = now->held.mode[f][c][o];
 
-                if (!world->hosts[o / SIM_PROCS].unmonitored && now->held.mode[f][c][o] != disk)
+                if (!world->hosts[o / SIM_PROCS].unmonitored && held != disk &&
+                    (held < disk || world->config.mixed == 0 || world->model.causes.restarted))
                     sim_world_violation(world, "after a failure memory is what is durable",
                                         "owner %u, file %u, cell %u: core %u, disk %u", o, f, c,
                                         now->held.mode[f][c][o], disk);
+            }
+        }
+    }
+}
+
+/* CRS-02: after a restart, what the newest life of a host took is still of that life, and no notice
+ * of it may take that, reclaimed or not. All else may go. */
+static void keep_newest_lives(struct sim_model *model, const struct sim_seen *now)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++) {
+                int32_t told = model->told[o / SIM_PROCS];
+
+                if (told == 0 || model->life[f][c][o] != told ||
+                    now->held.mode[f][c][o] == SIM_FREE)
+                    model->kept.mode[f][c][o] = SIM_FREE;
             }
         }
     }
@@ -286,8 +365,8 @@ static void check_kept(struct sim_world *world, const struct sim_seen *now)
     struct sim_model *model = &world->model;
     bool releasing[SIM_HOSTS] = {false};
 
-    if (model->causes.restarted) /* what is not reclaimed may go */
-        memset(&model->kept, 0, sizeof(model->kept));
+    if (model->causes.restarted)
+        keep_newest_lives(model, now);
     for (unsigned f = 0; f < SIM_FILES; f++) {
         for (unsigned c = 0; c < SIM_CELLS; c++) {
             for (unsigned o = 0; o < SIM_OWNERS; o++) {
@@ -300,7 +379,8 @@ static void check_kept(struct sim_world *world, const struct sim_seen *now)
                     model->kept.mode[f][c][o] = SIM_FREE; /* its reclaim was undone */
                 if (!goes || model->kept.mode[f][c][o] == SIM_FREE)
                     continue;
-                if (!model->causes.rolled_back)
+                if (!model->causes.rolled_back && !(now->unreclaimed.mode[f][c][o] != SIM_FREE &&
+                                                    time_is_over(world, o / SIM_PROCS)))
                     sim_world_violation(world, "what is granted during a release stays",
                                         "owner %u, file %u, cell %u", o, f, c);
                 model->kept.mode[f][c][o] = SIM_FREE;
@@ -310,6 +390,50 @@ static void check_kept(struct sim_world *world, const struct sim_seen *now)
     for (unsigned h = 0; h < SIM_HOSTS; h++) {
         if (!releasing[h])
             model->releasing[h] = 0;
+    }
+}
+
+/* The client refused a grant, and has again what it had before. In the granted range nothing else
+ * of its owner is in flight. */
+static bool is_taken_back(const struct sim_seen *now, const struct sim_waiter *granted)
+{
+    struct sim_range range = granted->range;
+    bool less = false;
+
+    for (unsigned c = range.first; c <= range.last; c++) {
+        if (now->held.mode[range.file][c][granted->owner] != granted->had[c])
+            return false;
+        less |= granted->had[c] < (granted->exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
+    }
+    for (unsigned i = 0; i < now->n_granting; i++) {
+        if (now->granting[i].owner == granted->owner &&
+            sim_range_overlaps(now->granting[i].range, range))
+            return false;
+    }
+    return less;
+}
+
+/* GRC-03: what its owner had not reclaimed before a grant that it refused, it has not reclaimed. */
+static void check_refused(struct sim_world *world, const struct sim_seen *now)
+{
+    struct sim_model *model = &world->model;
+
+    for (unsigned o = 0; o < SIM_OWNERS; o++) {
+        struct sim_range range = model->refused_range[o];
+        const struct sim_waiter *granted =
+            model->refused_now[o] ? sim_model_granted_last(model, o, range) : NULL;
+
+        model->refused_now[o] = false;
+        if (!granted || !is_taken_back(now, granted))
+            continue;
+        for (unsigned c = range.first; c <= range.last; c++) {
+            if (!granted->kept[c]) /* what is left was got before the notice */
+                model->kept.mode[range.file][c][o] = SIM_FREE;
+            if (now->grace && model->seen.grace && granted->unclaimed[c] &&
+                now->unreclaimed.mode[range.file][c][o] == SIM_FREE)
+                sim_world_violation(world, "a refused grant is no reclaim",
+                                    "owner %u, file %u, cell %u", o, range.file, c);
+        }
     }
 }
 
@@ -328,9 +452,10 @@ void sim_model_reconcile(struct sim_world *world)
         compare_cells(world, now);
     }
     check_kept(world, now);
-    sim_circles_note(model);
+    check_refused(world, now);
+    sim_cycles_note(model);
     if (!model->causes.rolled_back && world->now_ms > model->redo_until_ms)
-        sim_circles_check(world);
+        sim_cycles_check(world);
     if (model->causes.rolled_back || world->heap.failed)
         model->redo_until_ms = world->now_ms + REDO_MS;
     if (!world->server.committing && world->now_ms > model->redo_until_ms) {
@@ -339,5 +464,6 @@ void sim_model_reconcile(struct sim_world *world)
     }
     memset(model->gone_now, 0, sizeof(model->gone_now));
     memset(model->silent, 0, sizeof(model->silent));
+    memset(model->silent_early, 0, sizeof(model->silent_early));
     model->seen = *now;
 }

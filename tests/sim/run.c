@@ -10,7 +10,7 @@
 
 enum { SHOWN_MAX = 10 }; /* failing seeds that are printed one by one */
 
-/* For the handler of a panic in the core: which seed was under way. */
+/* For the handler of a panic in the core: which seed was in progress. */
 static volatile uint64_t running_seed;
 
 void sim_print_replay(FILE *out, uint64_t seed)
@@ -166,7 +166,7 @@ const uint64_t sim_known_seeds[] = {
     /* Faults of the simulator: which requests tell a new state; UNLOCK of what the owner waits for;
      * a second notice during the reclaims of the first; a waiter that passed, and waits again after
      * a failed commit; a LOCK that arrived after its client had died and the server had restarted;
-     * a circle that one grant closed and the next one of the same event opened; a grant of an
+     * a cycle that one grant closed and the next one of the same event opened; a grant of an
      * earlier server that its client takes when grace is over. */
     50223575, 60070579, 50412706, 50450071, 70100938, 70150274, 80018261, 80057922, 91133701,
     100321955, 24550, 300085203, 400012311, 400053051, 500134101, 90263079,
@@ -178,6 +178,13 @@ const uint64_t sim_known_seeds[] = {
     2575,         /* an upgrade that waits beyond a limit holds up an UNLOCK */
     80004048, /* a client that refuses is called as fast as it answers while the store is down */
     747,      /* a grant over a lock that was to be reclaimed, refused when grace was over */
+    31429, 90088276, 90110912, 3998, 31267, /* the simulator: which grants count on a record */
+    90204907, /* the simulator: a late notice of a life that a forged one had ended */
+    90214357, /* the operator releases a file, and a waiter's registration stays for ever */
+    90239204,
+    90255010, /* the simulator: callbacks that wait for no commit; refused after a notice */
+    90239916, 90269962, /* a reclaim of what its owner has by NM_LOCK is not recorded */
+    1435, /* a shared grant over what its owner has exclusively by NM_LOCK is not recorded */
     70159326, 126029, /* the simulator: locks that owners lose in the event that grants others */
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);

@@ -54,6 +54,8 @@ void sim_server_on_message(struct sim_world *world, const struct sim_message *me
         return;
     if (message->answer) {
         sim_calls_on_answer(world, message);
+    } else if (world->config.monitor && message->call < SIM_CALL_SM_NOTIFY) {
+        return; /* to the kernel's lock manager, which is not simulated */
     } else if (sim_answers_repeat(world, message)) {
         return;
     } else {
@@ -269,12 +271,13 @@ static struct hf_core_config core_config(const struct sim_world *world)
                                        .clients_per_host = 100,
                                        .locks_per_host = c->max_locks_per_host,
                                        .registrations_per_host = 100,
-                                       .beyond = c->new_limits ? 2 : 1000};
+                                       .beyond = c->new_limits ? 3 : 1000};
     config.budgets.serve = c->serve_budget;
     config.budgets.release = c->release_budget;
     config.grace_mode = c->conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     config.grace_ms = c->grace_ms;
     config.durable_locks = c->durable;
+    config.role = c->monitor ? HF_ROLE_MONITOR : HF_ROLE_LOCKS;
     config.unflushed = c->process;
     config.boot_id[0] = (uint8_t)(world->server.pages.boot + 1);
     config.linger_ms = c->linger_ms;
@@ -382,6 +385,36 @@ static void reconfigure(struct sim_world *world)
                     c->conflict_mode);
 }
 
+/*
+ * The server becomes a status monitor, or serves locks again (SPEC section 14). A kernel serves
+ * them meanwhile: clients reclaim there, and what they believe to hold is no longer our business.
+ */
+static void change_role(struct sim_world *world)
+{
+    struct sim_config *c = &world->config;
+
+    if (!c->roles || world->server.run == 0)
+        return;
+    c->monitor = !world->calm && !sim_rng_one_in(&world->rng, 3);
+    if (!c->monitor)
+        return;
+    memset(&world->believed, 0, sizeof(world->believed));
+    sim_world_fault(world, SIM_FAULT_MONITOR);
+    SIM_WORLD_TRACE(world, 0, 0, 0, "server: is a status monitor only");
+}
+
+/* The state number of a monitor that goes on in the same boot of its host is the same. */
+static void note_number(struct sim_world *world)
+{
+    struct sim_server *server = &world->server;
+    bool same_boot = server->pages.boot == server->pages.epoch_boot;
+
+    server->number_epoch =
+        server->durable_epoch > 0 && server->was_monitor && world->config.monitor && same_boot
+            ? server->durable_number
+            : server->durable_epoch + 1;
+}
+
 /* Some of our addresses come up later than the server (NOT-03). */
 static void draw_late_addresses(struct sim_world *world)
 {
@@ -415,6 +448,8 @@ void sim_server_start(struct sim_world *world)
     if (world->config.new_limits && server->run > 0)
         sim_config_new_limits(&world->config, &world->rng);
     reconfigure(world);
+    change_role(world);
+    note_number(world);
     draw_late_addresses(world);
     config = core_config(world);
     server->started_ms = world->now_ms;
@@ -438,7 +473,7 @@ void sim_server_start(struct sim_world *world)
     sim_server_pump(world);
 }
 
-/* Of what was under way the disk has all or nothing: a batch is atomic. */
+/* Of what was in flight the disk has all or nothing: a batch is atomic. */
 static void lose_or_keep_batch(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
@@ -449,6 +484,14 @@ static void lose_or_keep_batch(struct sim_world *world)
     if (server->commit_result == 0 && sim_rng_one_in(&world->rng, 2))
         write_to_disk(world);
     server->committing = NULL;
+}
+
+/* The server knows of no waiter any more. */
+static void forget_waits(struct sim_model *model)
+{
+    memset(model->locked_op, 0, sizeof(model->locked_op));
+    memset(model->granted, 0, sizeof(model->granted));
+    model->n_granted = 0;
 }
 
 void sim_server_crash(struct sim_world *world)
@@ -472,6 +515,7 @@ void sim_server_crash(struct sim_world *world)
     memset(server->cache, 0, sizeof(server->cache));
     memset(server->calls, 0, sizeof(server->calls));
     memset(world->model.notice, 0, sizeof(world->model.notice));
+    forget_waits(&world->model);
     memset(world->model.releasing, 0, sizeof(world->model.releasing));
     sim_check_crashed(world);
     sim_queue_push(&world->queue,
@@ -512,6 +556,10 @@ void sim_server_host_crash(struct sim_world *world)
                     "server: its host crashes with %u batches not flushed",
                     world->server.pages.n_written);
     sim_server_crash(world);
+    if (!world->config.process) { /* all is flushed */
+        world->server.pages.boot++;
+        return;
+    }
     before = world->server.disk;
     sim_pages_lose(world, was_up);
     note_lost(world, &before);
@@ -546,7 +594,8 @@ void sim_server_simu_crash(struct sim_world *world)
     world->model.causes.server_event = true;
     world->model.causes.restarted = true;
     asked = sim_wire_ask(world, &(struct sim_message){.call = SIM_CALL_SIMU_CRASH});
-    server->epoch++;
+    server->number_epoch = ++server->epoch;
+    forget_waits(&world->model);
     sim_wire_leave(asked);
     sim_check_crashed(world);
     /* Whom the core has given up already, and could not yet strip, stays given up. */

@@ -34,7 +34,7 @@ struct sim_call_out {
     bool used;
     bool async;
     uint8_t host;
-    uint8_t kind;  /* enum hf_call_kind */
+    uint8_t kind;  /* enum hf_outcall_kind */
     bool sent;     /* may arrive; otherwise it is certain not to */
     bool answered; /* by GRANTED_RES, though its time is not over */
     bool untried;  /* no packet can leave: our address is not up */
@@ -55,7 +55,7 @@ struct sim_server {
     uint32_t run;         /* counts starts; events of an earlier run are ignored */
     struct records records;
     struct sim_pages pages;
-    struct sim_wire wire; /* the handlers, and what they have under way */
+    struct sim_wire wire; /* the handlers, and what they have in flight */
     struct sim_cached cache[SIM_CACHE];
     unsigned next_cached;
     struct sim_call_out calls[SIM_CALLS_OUT];
@@ -78,6 +78,9 @@ struct sim_server {
     uint64_t mono_base_ms;
     uint64_t epoch;             /* in memory */
     uint64_t durable_epoch;     /* on the disk */
+    uint64_t number_epoch;      /* in which our state number was taken, as it must be */
+    uint64_t durable_number;    /* on the disk */
+    bool was_monitor;           /* in the run whose epoch is on the disk */
     struct sim_oracle disk;     /* the locks on the disk */
     bool registered[SIM_HOSTS]; /* clients on the disk */
     bool clean;                 /* the disk says that the server was stopped */
@@ -96,7 +99,7 @@ struct sim_server {
     uint32_t grace_ended_run;
     int32_t highest_state; /* that any notice carried, and in which run */
     uint32_t highest_run;
-    uint64_t idle_digest; /* at the crash, when nothing was under way */
+    uint64_t idle_digest; /* at the crash, when nothing was in flight */
     bool idle_at_crash;
 };
 

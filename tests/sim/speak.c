@@ -275,7 +275,7 @@ bool sim_speak_same(const struct sim_spoken *spoken, const struct sim_heard *a,
 
 /* ---- the server's own calls ---- */
 
-static bool is_granted(const struct hf_call *call, struct sim_xdr_in *in)
+static bool is_granted(const struct hf_outcall_attempt *call, struct sim_xdr_in *in)
 {
     bool v4 = call->vers == 4;
     struct hf_bytes cookie = sim_xdr_get_opaque(in);
@@ -295,28 +295,28 @@ static bool is_granted(const struct hf_call *call, struct sim_xdr_in *in)
     return same;
 }
 
-static bool is_notice(const struct hf_call *call, bool also, struct sim_xdr_in *in)
+static bool is_notice(const struct hf_outcall_attempt *call, bool also, struct sim_xdr_in *in)
 {
     bool same =
         hf_bytes_equal(sim_xdr_get_opaque(in), also ? call->mon_name_short : call->mon_name);
 
     same &= (int32_t)sim_xdr_get32(in) == call->state;
-    if (call->kind == HF_CALL_STATUS)
+    if (call->kind == HF_OUTCALL_STATUS)
         same &=
             hf_bytes_equal(sim_xdr_get_fixed(in, HF_PRIV_SIZE), hf_bytes(call->priv, HF_PRIV_SIZE));
     return same;
 }
 
-bool sim_speak_is_call(const struct hf_call *call, bool also, struct hf_bytes args)
+bool sim_speak_is_call(const struct hf_outcall_attempt *call, bool also, struct hf_bytes args)
 {
     struct sim_xdr_in in = {.bytes = args};
     bool same = true;
 
-    if (call->kind == HF_CALL_GRANTED)
+    if (call->kind == HF_OUTCALL_GRANTED)
         same = is_granted(call, &in);
-    else if (call->kind == HF_CALL_STAT)
+    else if (call->kind == HF_OUTCALL_STAT)
         same = sim_xdr_get_opaque(&in).len > 0;
-    else if (call->kind != HF_CALL_PROBE)
+    else if (call->kind != HF_OUTCALL_PROBE)
         same = is_notice(call, also, &in);
     return same && sim_xdr_complete(&in);
 }

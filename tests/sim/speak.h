@@ -41,6 +41,6 @@ bool sim_speak_same(const struct sim_spoken *spoken, const struct sim_heard *a,
                     const struct sim_heard *b);
 
 /* True if these arguments say what the call says. also: of SM_NOTIFY under the short name. */
-bool sim_speak_is_call(const struct hf_call *call, bool also, struct hf_bytes args);
+bool sim_speak_is_call(const struct hf_outcall_attempt *call, bool also, struct hf_bytes args);
 
 #endif

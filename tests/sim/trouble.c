@@ -161,7 +161,7 @@ void sim_trouble_heals(struct sim_world *world, const struct sim_event *event)
         memset(world->net.cut[event->who], false, sizeof(world->net.cut[event->who]));
 }
 
-/* From when on no message of a host that is dead for good is under way; 0: no host is dead. */
+/* From when on no message of a host that is dead for good is in flight; 0: no host is dead. */
 static uint64_t last_of_the_dead_ms(const struct sim_world *world)
 {
     uint64_t last_ms = 0;
@@ -184,7 +184,7 @@ void sim_trouble_restarts(struct sim_world *world)
 /*
  * The server finds out that a silent host is dead only by its own restart, when the notice to the
  * host fails. That releases what the host has not reclaimed, and no lock that it took since the
- * restart: a host that locks is alive (SPEC section 3). A LOCK that was under way when the host
+ * restart: a host that locks is alive (SPEC section 3). A LOCK that was in flight when the host
  * died looks the same. So the restart waits until the last message of the dead host has arrived;
  * then no lock of that host may be left.
  */
@@ -211,4 +211,6 @@ void sim_trouble_ends(struct sim_world *world)
     memset(world->net.cut, false, sizeof(world->net.cut));
     SIM_WORLD_TRACE(world, 0, 0, 0, "world: the faults stop");
     restart_for_the_dead(world);
+    if (world->config.monitor && !world->restart_due)
+        sim_server_crash(world); /* and serves locks again */
 }

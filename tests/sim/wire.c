@@ -137,7 +137,7 @@ static void conclude(struct sim_asked *asked)
 }
 
 /*
- * SPEC section 4: a GRANTED callback to the owner of an UNLOCK, in its range, was under way when
+ * SPEC section 4: a GRANTED callback to the owner of an UNLOCK, in its range, was in flight when
  * the UNLOCK came, and is neither answered nor over. A client that is told now and waits for the
  * range again would take it for its new grant.
  */
@@ -150,7 +150,7 @@ static bool has_overtaken(const struct sim_asked *asked)
     for (unsigned i = 0; i < SIM_CALLS_OUT; i++) {
         const struct sim_call_out *out = &asked->world->server.calls[i];
 
-        if (out->used && out->kind == HF_CALL_GRANTED && !out->answered &&
+        if (out->used && out->kind == HF_OUTCALL_GRANTED && !out->answered &&
             out->cookie <= asked->called && out->owner == sim_owner(r->host, r->proc) &&
             sim_range_overlaps(out->range, r->range))
             return true;
@@ -203,6 +203,11 @@ void hf_rpc_reply_void(struct hf_rpc_call *call)
         asked->receipt = true;
     else
         on_said(asked, hf_bytes(NULL, 0));
+}
+
+void hf_rpc_reply_void_if_paid(struct hf_rpc_call *call)
+{
+    hf_rpc_reply_void(call);
 }
 
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat)
@@ -315,7 +320,7 @@ static void expect(struct sim_asked *asked)
         asked->expected = sim_speak_expected(&asked->spoken, &sim_decided.answer);
 }
 
-/* Its batch is durable, but a GRANTED that it has overtaken is still under way. */
+/* Its batch is durable, but a GRANTED that it has overtaken is still in flight. */
 static bool waits_for_callback(const struct sim_asked *asked)
 {
     return asked->seq <= wire_of(asked->world)->service.durable && has_overtaken(asked);
@@ -395,7 +400,7 @@ void sim_wire_settle(struct sim_world *world)
 /* ---- calls ---- */
 
 /* The answer to a message: which of them is told by the cookie. */
-static void on_res(struct sim_world *world, const struct hf_rpc_call_args *request,
+static void on_res(struct sim_world *world, const struct hf_rpc_outcall_args *request,
                    struct hf_bytes args)
 {
     struct sim_wire *wire = wire_of(world);
@@ -418,25 +423,27 @@ static void on_res(struct sim_world *world, const struct hf_rpc_call_args *reque
                         "procedure %u answers nothing that was asked", request->proc);
 }
 
-static bool is_transport_of(const struct hf_call *call, const struct hf_rpc_call_args *request)
+static bool is_transport_of(const struct hf_outcall_attempt *call,
+                            const struct hf_rpc_outcall_args *request)
 {
-    bool notify = call->kind == HF_CALL_NOTIFY || call->kind == HF_CALL_STAT;
+    bool notify = call->kind == HF_OUTCALL_NOTIFY || call->kind == HF_OUTCALL_STAT;
 
     if (!notify && call->transport == HF_TRANSPORT_UDP)
         return request->transport == HF_TRANSPORT_UDP;
     return request->transport == HF_TRANSPORT_TCP &&
-           request->udp_fallback == (notify || call->kind == HF_CALL_STATUS);
+           request->udp_fallback == (notify || call->kind == HF_OUTCALL_STATUS);
 }
 
-static bool is_procedure_of(const struct hf_call *call, const struct hf_rpc_call_args *request)
+static bool is_procedure_of(const struct hf_outcall_attempt *call,
+                            const struct hf_rpc_outcall_args *request)
 {
     switch (call->kind) {
-    case HF_CALL_GRANTED:
+    case HF_OUTCALL_GRANTED:
         return request->prog == SIM_NLM && request->vers == call->vers &&
                request->proc == (call->msg ? 10 : 5) && request->wait_out == call->msg;
-    case HF_CALL_PROBE:
+    case HF_OUTCALL_PROBE:
         return request->prog == SIM_NLM && request->vers == call->vers && request->proc == 0;
-    case HF_CALL_NOTIFY:
+    case HF_OUTCALL_NOTIFY:
         return request->prog == SIM_NSM && request->vers == 1 && request->proc == 6 &&
                !request->also == (call->mon_name_short.len == 0);
     default:
@@ -445,9 +452,9 @@ static bool is_procedure_of(const struct hf_call *call, const struct hf_rpc_call
     }
 }
 
-static void check_request(struct sim_world *world, const struct hf_rpc_call_args *request)
+static void check_request(struct sim_world *world, const struct hf_rpc_outcall_args *request)
 {
-    const struct hf_call *call = wire_of(world)->calling;
+    const struct hf_outcall_attempt *call = wire_of(world)->calling;
     struct sim_xdr_out room;
     bool same =
         is_procedure_of(call, request) && is_transport_of(call, request) &&
@@ -465,7 +472,7 @@ static void check_request(struct sim_world *world, const struct hf_rpc_call_args
                             request->proc);
 }
 
-int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_args *request,
+int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_outcall_args *request,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out)
 {
     struct sim_world *world = client->world;
@@ -486,8 +493,8 @@ int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_call_ar
 }
 
 /* The resolver knows the hosts of this world by their long names; any other takes its time. */
-void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, uint32_t timeout_ms,
-                  resolved done, void *ctx)
+void hf_nsm_resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name,
+                         uint32_t timeout_ms, resolved done, void *ctx)
 {
     struct sim_world *world = nsm->client->world;
     struct sim_wire *wire = wire_of(world);
@@ -507,12 +514,13 @@ void resolve_name(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name, 
     wire->done_ctx = ctx;
 }
 
-void resolve_stop(struct hf_nsm *nsm)
+void hf_nsm_resolve_stop(struct hf_nsm *nsm)
 {
     (void)nsm;
 }
 
-bool sim_wire_call(struct sim_world *world, const struct hf_call *call, struct sim_call_out *out)
+bool sim_wire_call(struct sim_world *world, const struct hf_outcall_attempt *call,
+                   struct sim_call_out *out)
 {
     struct sim_wire *wire = wire_at_now(world);
 
@@ -521,9 +529,9 @@ bool sim_wire_call(struct sim_world *world, const struct hf_call *call, struct s
     wire->done = NULL;
     wire->resolved = NULL;
     sim_reported.n = 0;
-    if (call->kind == HF_CALL_GRANTED)
+    if (call->kind == HF_OUTCALL_GRANTED)
         hf_nlm_call_granted(&wire->nlm, call);
-    else if (call->kind == HF_CALL_PROBE)
+    else if (call->kind == HF_OUTCALL_PROBE)
         hf_nlm_call_probe(&wire->nlm, call);
     else
         hf_nsm_call(&wire->nsm, call);
@@ -538,7 +546,7 @@ bool sim_wire_call(struct sim_world *world, const struct hf_call *call, struct s
 }
 
 void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum hf_stat stat,
-                        int error, bool repeated, enum hf_call_outcome expected)
+                        int error, bool repeated, enum hf_outcall_outcome expected)
 {
     struct hf_rpc_response response = {
         .error = error, .sent = out->sent, .tried = !out->untried, .repeated = repeated};
@@ -546,11 +554,11 @@ void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum 
     struct sim_xdr_out room = {.len = 0};
     XDR xdr;
 
-    if (out->kind == HF_CALL_STAT) {
+    if (out->kind == HF_OUTCALL_STAT) {
         sim_xdr_put32(&room, cookie % 2); /* whether the name resolves there: not looked at */
         sim_xdr_put32(&room, (uint32_t)out->state);
     }
-    if (out->kind == HF_CALL_GRANTED && !out->async) {
+    if (out->kind == HF_OUTCALL_GRANTED && !out->async) {
         sim_xdr_put_opaque(&room, hf_bytes(&cookie, sizeof(cookie)));
         sim_xdr_put32(&room, stat);
     }

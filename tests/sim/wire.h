@@ -59,8 +59,8 @@ struct sim_wire {
     bool failing;             /* a commit has failed, and its answers are being told */
     bool ending;              /* the server dies: no answer leaves any more */
 
-    const struct hf_call *calling; /* being handed to the handlers now */
-    bool made;                     /* and under way: to be ended by one of these */
+    const struct hf_outcall_attempt *calling; /* being handed to the handlers now */
+    bool made;                                /* and in flight: to be ended by one of these */
     hf_rpc_done done;
     sim_resolved resolved;
     void *done_ctx;
@@ -84,10 +84,11 @@ void sim_wire_settle(struct sim_world *world);
 void sim_wire_batch_done(struct sim_world *world, uint64_t seq, int error);
 
 /* One attempt of a call; false if it ended before it began, for want of memory. */
-bool sim_wire_call(struct sim_world *world, const struct hf_call *call, struct sim_call_out *out);
+bool sim_wire_call(struct sim_world *world, const struct hf_outcall_attempt *call,
+                   struct sim_call_out *out);
 
 /* Its end, by an answer (error 0) or without one, and what the core must be told of it. */
 void sim_wire_call_done(struct sim_world *world, struct sim_call_out *out, enum hf_stat stat,
-                        int error, bool repeated, enum hf_call_outcome expected);
+                        int error, bool repeated, enum hf_outcall_outcome expected);
 
 #endif

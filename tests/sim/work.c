@@ -51,30 +51,84 @@ static struct sim_message unlock_some(struct sim_world *world, struct sim_range 
     return (struct sim_message){.call = SIM_CALL_UNLOCK, .range = range};
 }
 
-static struct sim_message lock_some(struct sim_world *world, unsigned h)
+/* A thread locks near what another one waits for. */
+static void lock_beside(struct sim_world *world, unsigned h, unsigned p, struct sim_message *lock)
+{
+    const struct sim_host *host = &world->hosts[h];
+    const struct sim_message *other;
+
+    for (unsigned i = 0; host->threaded && i < SIM_PROCS; i++) {
+        other = &host->procs[i].want;
+        if (i == p || host->procs[i].phase != SIM_WAITING || sim_rng_one_in(&world->rng, 2))
+            continue;
+        lock->exclusive = other->exclusive;
+        lock->range.file = other->range.file;
+        lock->range.first = (uint8_t)sim_rng_below(&world->rng, other->range.last + 1u);
+        lock->range.last = (uint8_t)sim_rng_range(
+            &world->rng,
+            lock->range.first > other->range.first ? lock->range.first : other->range.first,
+            SIM_CELLS - 1);
+    }
+}
+
+/* A program asks for more around what it has, or for the same in another mode. */
+static void lock_more(struct sim_world *world, unsigned h, unsigned p, struct sim_message *lock)
 {
     struct sim_rng *rng = &world->rng;
+    unsigned owner = sim_owner(h, sim_svid(&world->hosts[h], p));
+    struct sim_range held = {0};
 
-    return (struct sim_message){
-        .call = world->hosts[h].unmonitored ? SIM_CALL_NM_LOCK : SIM_CALL_LOCK,
+    if (!sim_rng_chance(rng, world->config.grows) || !pick_held(world, owner, &held))
+        return;
+    lock->range = held;
+    lock->range.first = (uint8_t)sim_rng_below(rng, held.first + 1u);
+    lock->range.last = (uint8_t)sim_rng_range(rng, held.last, SIM_CELLS - 1);
+}
+
+static struct sim_message lock_some(struct sim_world *world, unsigned h, unsigned p)
+{
+    struct sim_rng *rng = &world->rng;
+    bool unmonitored = world->hosts[h].unmonitored || sim_rng_chance(rng, world->config.mixed);
+
+    struct sim_message lock = {
+        .call = unmonitored ? SIM_CALL_NM_LOCK : SIM_CALL_LOCK,
         .range = draw_range(world),
         .exclusive = sim_rng_below(rng, 5) < 3,
         .block = !world->hosts[h].unmonitored && sim_rng_one_in(rng, 2),
         .async = sim_rng_one_in(rng, 6),
     };
+
+    lock_more(world, h, p, &lock);
+    lock_beside(world, h, p, &lock);
+    return lock;
 }
 
-static struct sim_message share_some(struct sim_world *world, unsigned h)
+static struct sim_message share_some(struct sim_world *world, unsigned h, unsigned p)
 {
     struct sim_rng *rng = &world->rng;
-
-    return (struct sim_message){
+    struct sim_process *process = &world->hosts[h].procs[p];
+    struct sim_message share = {
         .call = sim_rng_one_in(rng, 2) ? SIM_CALL_SHARE : SIM_CALL_UNSHARE,
         .named = (uint8_t)h,
         .range = {.file = (uint8_t)sim_rng_below(rng, world->config.files)},
         .mode = (uint8_t)sim_rng_below(rng, 4),
         .access = (uint8_t)sim_rng_range(rng, 1, 3),
     };
+
+    if (share.call == SIM_CALL_SHARE && process->shared.call && sim_rng_one_in(rng, 3))
+        return process->shared;
+    if (share.call == SIM_CALL_SHARE)
+        process->shared = share;
+    return share;
+}
+
+/* The program of a host that was booted opens what it had open. */
+static bool opens_again(struct sim_world *world, struct sim_process *process)
+{
+    bool again = process->again && process->shared.call && sim_rng_one_in(&world->rng, 2);
+
+    process->again = false;
+    return again;
 }
 
 static void monitor_some(struct sim_world *world, unsigned h)
@@ -179,33 +233,85 @@ static struct sim_message tidy(struct sim_world *world, unsigned h, unsigned p)
     return (struct sim_message){.call = SIM_CALL_NONE};
 }
 
-struct sim_message sim_work_next(struct sim_world *world, unsigned h, unsigned p)
+/* What another thread of the process has in flight in this range; NULL: nothing. */
+static const struct sim_message *other_thread(const struct sim_world *world, unsigned h, unsigned p,
+                                              struct sim_range range)
+{
+    const struct sim_host *host = &world->hosts[h];
+
+    for (unsigned i = 0; host->threaded && i < SIM_PROCS; i++) {
+        if (i != p && host->procs[i].phase != SIM_IDLE &&
+            sim_range_overlaps(host->procs[i].want.range, range))
+            return &host->procs[i].want;
+    }
+    return NULL;
+}
+
+bool sim_work_is_asked_by_thread(const struct sim_world *world, unsigned h, unsigned p,
+                                 struct sim_range range)
+{
+    const struct sim_message *other = other_thread(world, h, p, range);
+
+    return other && sim_is_lock(other);
+}
+
+/*
+ * Two requests of one owner that are in flight at the same time may arrive in either order. A sane
+ * program has only such ones as come to the same in both: locks of the same mode, or unlocks.
+ */
+static bool clashes(const struct sim_world *world, unsigned h, unsigned p,
+                    const struct sim_message *want)
+{
+    const struct sim_message *other = other_thread(world, h, p, want->range);
+
+    if (!other || (!sim_is_lock(want) && want->call != SIM_CALL_UNLOCK))
+        return false;
+    return sim_is_lock(want) ? !sim_is_lock(other) || other->exclusive != want->exclusive
+                             : sim_is_lock(other) || other->call == SIM_CALL_CANCEL;
+}
+
+static struct sim_message next_of_busy(struct sim_world *world, unsigned h, unsigned p)
 {
     const struct sim_config *config = &world->config;
     struct sim_host *host = &world->hosts[h];
     struct sim_process *process = &host->procs[p];
     struct sim_rng *rng = &world->rng;
-    struct sim_range held;
+    struct sim_range held = {0};
     bool misc_free = !host->slots[SIM_SLOT_MISC].active;
 
-    if (world->calm) /* not before the last late copy of a LOCK has come in */
-        return world->now_ms > world->calm_since_ms + LATEST_MS
-                   ? tidy(world, h, p)
-                   : (struct sim_message){.call = SIM_CALL_NONE};
     if (misc_free && sim_rng_chance(rng, config->mons))
         monitor_some(world, h);
     else if (misc_free && sim_rng_chance(rng, config->lies))
         sim_rng_one_in(rng, 4) ? forge(world) : lie(world, h);
     if (sim_rng_chance(rng, config->free_alls) && all_idle(host))
         return (struct sim_message){.call = SIM_CALL_FREE_ALL};
+    if (config->shares && opens_again(world, process))
+        return process->shared;
     if (sim_rng_chance(rng, config->shares))
-        return share_some(world, h);
+        return share_some(world, h, p);
     if (sim_rng_chance(rng, config->tests))
         return (struct sim_message){
             .call = SIM_CALL_TEST, .range = draw_range(world), .exclusive = sim_rng_one_in(rng, 2)};
-    if (pick_held(world, sim_owner(h, p), &held) && (process->shy || sim_rng_below(rng, 9) < 4))
+    if (pick_held(world, sim_owner(h, sim_svid(host, p)), &held) &&
+        (process->shy || sim_rng_below(rng, 9) < 4))
         return process->shy ? (struct sim_message){.call = SIM_CALL_UNLOCK, .range = held}
                             : unlock_some(world, held);
     process->shy = false;
-    return lock_some(world, h);
+    return lock_some(world, h, p);
+}
+
+struct sim_message sim_work_next(struct sim_world *world, unsigned h, unsigned p)
+{
+    const struct sim_host *host = &world->hosts[h];
+    struct sim_message none = {.call = SIM_CALL_NONE};
+    struct sim_message want;
+
+    if (!world->calm) {
+        want = next_of_busy(world, h, p);
+        return clashes(world, h, p, &want) ? none : want;
+    }
+    /* Not before the last late copy of a LOCK has come in, nor while another thread locks. */
+    if (world->now_ms <= world->calm_since_ms + LATEST_MS || (host->threaded && !all_idle(host)))
+        return none;
+    return tidy(world, h, p);
 }

@@ -8,7 +8,8 @@
 #include "trouble.h"
 
 enum {
-    REST_MS = 1500000,   /* notices are repeated for 15 minutes, and grace may begin after that */
+    REST_MS = 2000000,   /* notices are repeated for 15 minutes, grace may begin after that, and
+                            registrations outlive the last lock by up to 5 minutes */
     EVENTS_MAX = 200000, /* a world that does not come to rest is broken */
     REST_CHECK_EVERY = 32,
 };
@@ -69,28 +70,28 @@ void sim_world_violation(struct sim_world *world, const char *invariant, const c
  * server may have granted that by now, too, but not durably, so that it has promised nothing yet
  * (seed 100321955).
  */
-static bool is_from_before(const struct sim_world *world, const struct sim_message *call)
+static bool is_from_before(const struct sim_process *process, const struct sim_message *call)
 {
-    return call->hidden.sent_ms < world->hosts[call->host].procs[call->proc].since_ms;
+    return call->hidden.sent_ms < process->since_ms;
 }
 
 /* A process asks for the range in exclusive mode, and takes the callback of an old copy of a shared
  * request. The server could not know, if it had not seen the new request when it sent that. */
-static bool is_for_an_old_request(const struct sim_world *world, const struct sim_message *call)
+static bool is_for_an_old_request(const struct sim_process *process, uint32_t asked_op,
+                                  const struct sim_message *call)
 {
-    const struct sim_process *process = &world->hosts[call->host].procs[call->proc];
-
-    return process->want.exclusive && !call->exclusive &&
-           world->model.asked_op[sim_owner(call->host, call->proc)] != process->op;
+    return process->want.exclusive && !call->exclusive && asked_op != process->op;
 }
 
-void sim_world_callback_taken(struct sim_world *world, const struct sim_message *call)
+void sim_world_callback_taken(struct sim_world *world, unsigned p, const struct sim_message *call)
 {
+    const struct sim_process *process = &world->hosts[call->host].procs[p];
     unsigned owner = sim_owner(call->host, call->proc);
 
     if (!world->server.core || call->hidden.epoch != world->server.epoch ||
-        !sim_model_is_granting(&world->model, owner, call->range) || is_from_before(world, call) ||
-        is_for_an_old_request(world, call))
+        !sim_model_is_granting(&world->model, owner, call->range) ||
+        is_from_before(process, call) ||
+        is_for_an_old_request(process, world->model.asked_op[sim_owner(call->host, p)], call))
         sim_model_lapse(&world->model, owner, call->range);
 }
 
@@ -102,6 +103,7 @@ static void begin(struct sim_world *world)
         /* The last machine may be of the kind that monitors nothing. */
         world->hosts[h].unmonitored =
             (config->nm_locks || config->shares) && h == config->hosts - 1u;
+        world->hosts[h].threaded = config->threads && h % 2 == 1;
         sim_client_start(world, h);
     }
     sim_trouble_init(world);
@@ -179,7 +181,8 @@ static bool at_rest(const struct sim_world *world)
     }
     hf_core_view_status(world->server.core, sim_now(world), &status);
     return !status.grace_active && !status.waiters && !status.locks &&
-           !status.notices[HF_NOTICE_PENDING] && !status.notices[HF_NOTICE_FAILING];
+           !status.notices[HF_NOTICE_PENDING] && !status.notices[HF_NOTICE_FAILING] &&
+           !status.nlm_clients;
 }
 
 bool sim_world_run(struct sim_world *world)

@@ -77,7 +77,8 @@ enum sim_event_kind {
     X(FORGED, "notices from a false address")     \
     X(REFUTED, "notices contradicted")            \
     X(RECONFIGURED, "starts configured anew")     \
-    X(ADDRESS_LATE, "starts before an address")
+    X(ADDRESS_LATE, "starts before an address")   \
+    X(MONITOR, "starts as a status monitor")
 
 enum sim_fault {
 #define X(name, text) SIM_FAULT_##name,
@@ -92,7 +93,7 @@ enum sim_fault {
  * name, what is excused, of what (a field of sim_stats), the ceiling in parts of 10,000
  */
 #define SIM_EXCUSES(X)                                                                \
-    X(BELIEF_LAPSED, "beliefs whose grant had lapsed", beliefs, 1000)                 \
+    X(BELIEF_LAPSED, "beliefs whose grant had lapsed", beliefs, 900)                  \
     X(SLEEPS_AT_LIMIT, "waiters that sleep near a limit", waiters_seen, 10)           \
     X(SLEEPS_IN_SLICES, "waiters that sleep until the next slice", waiters_seen, 40)  \
     X(NO_ROOM, "refusals that one lock more would not explain", requests, 5)          \
@@ -100,7 +101,7 @@ enum sim_fault {
     X(GRACE_EITHER, "LOCKs in grace that may be granted or refused", requests, 40)    \
     X(CANCEL_EITHER, "CANCELs of a part that may be granted or denied", requests, 2)  \
     X(RECLAIM_EITHER, "reclaims checked by client, granted or denied", requests, 100) \
-    X(SILENT_EARLY, "hosts thought silent before the last try", requests, 5)          \
+    X(SILENT_EARLY, "hosts thought silent before the last try", requests, 1)          \
     X(LATE_GRANT, "grants of an earlier server that came too late", requests, 2)
 
 enum sim_excuse {
@@ -133,10 +134,11 @@ struct sim_world {
     struct sim_server server;
     struct sim_host hosts[SIM_HOSTS];
     struct sim_model model;
-    struct sim_seen scratch[2]; /* too big for the stack of every check */
-    struct sim_oracle believed; /* by the clients, each for its own owners */
-    struct sim_beliefs beliefs; /* about shares */
-    struct faulty_heap heap;    /* the core's memory */
+    struct sim_seen scratch[2];   /* too big for the stack of every check */
+    struct sim_oracle believed;   /* by the clients, each for its own owners */
+    struct sim_oracle unrecorded; /* not SIM_FREE: believed by NM_LOCK, so not over a restart */
+    struct sim_beliefs beliefs;   /* about shares */
+    struct faulty_heap heap;      /* the core's memory */
     struct hf_alloc alloc;
     uint32_t call_attempts; /* of the core's configuration */
     uint64_t fail_commit;   /* the number of the first commit that fails; 0: none */
@@ -172,8 +174,9 @@ static inline void sim_world_fault(struct sim_world *world, enum sim_fault fault
 __attribute__((format(printf, 3, 4))) void
 sim_world_violation(struct sim_world *world, const char *invariant, const char *format, ...);
 
-/* A client accepted a GRANTED callback. */
-void sim_world_callback_taken(struct sim_world *world, const struct sim_message *call);
+/* A process of a client accepted a GRANTED callback. */
+void sim_world_callback_taken(struct sim_world *world, unsigned proc,
+                              const struct sim_message *call);
 
 #define SIM_WORLD_TRACE(world, a, b, c, ...) \
     SIM_TRACE(&(world)->trace, (world)->now_ms, a, b, c, __VA_ARGS__)

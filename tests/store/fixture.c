@@ -94,6 +94,12 @@ struct hf_record_client make_client(uint64_t id, uint64_t salt, uint8_t room[HF_
     if (dice_below(&dice, 2))
         make_addr(&dice, &c.callback_host);
     make_bytes(&dice, c.priv, HF_PRIV_SIZE);
+    c.lives.n = (uint8_t)dice_below(&dice, HF_CLIENT_LIVES + 1);
+    c.lives.n_left = (uint8_t)(c.lives.n > 0 ? dice_below(&dice, c.lives.n) : 0);
+    for (unsigned i = 0; i < c.lives.n; i++) {
+        c.lives.states[i] = (int32_t)dice_roll(&dice);
+        c.lives.first_ids[i] = dice_roll(&dice) / 8 + (HF_CLIENT_LIVES - i) * (UINT64_MAX / 8);
+    }
     return c;
 }
 
@@ -106,7 +112,7 @@ struct hf_record_lock make_lock(uint64_t id, uint64_t salt, uint8_t room[HF_FH_M
     return (struct hf_record_lock){
         .id = id,
         .client_id = dice_below(&dice, STORY_IDS),
-        .share = hf_bytes_str("default"),
+        .export = hf_bytes_str("default"),
         .fh = make_bytes(&dice, room, 16 + dice_below(&dice, 48)),
         .oh = make_bytes(&dice, room + 512, dice_below(&dice, 24)),
         .svid = (int32_t)dice_roll(&dice),

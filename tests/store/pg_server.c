@@ -188,8 +188,8 @@ static bool make_place(struct pg_server *server, bool tcp)
 }
 
 /*
- * docs/STORE.md promises that PostgreSQL 13 is enough. So the server forgets the functions that
- * later versions brought: SQL of ours that uses one fails in every test.
+ * docs/internals/STORE.md promises that PostgreSQL 13 is enough. So the server forgets the
+ * functions that later versions brought: SQL of ours that uses one fails in every test.
  */
 static void forget_newer_functions(const struct pg_server *server)
 {

@@ -150,7 +150,7 @@ static void the_largest_values_fit(void **state)
                                       .n_addrs = HF_CLIENT_ADDRS_MAX};
     struct hf_record_lock lock = {.id = UINT64_MAX,
                                   .client_id = UINT64_MAX,
-                                  .share = {bytes, HF_SHARE_NAME_MAX},
+                                  .export = {bytes, HF_EXPORT_NAME_MAX},
                                   .fh = {bytes, HF_FH_MAX},
                                   .oh = {bytes, HF_OH_MAX},
                                   .svid = INT32_MIN,

@@ -104,7 +104,7 @@ static int take(int which, const struct hf_lease_row *seen, uint64_t nonce)
 {
     struct hf_store_lease_call call = {.order = {.action = HF_LEASE_TAKE,
                                                  .epoch = seen->epoch,
-                                                 .beat = seen->beat,
+                                                 .heartbeat = seen->heartbeat,
                                                  .nonce = nonce,
                                                  .new_epoch = seen->epoch + 1}};
 
@@ -140,8 +140,8 @@ static void without_the_lease_nothing_is_written(void **state)
     assert_string_equal(sql("SELECT epoch FROM server_state"), "7");
 }
 
-/* HA-02: every commit renews the lease, and so does a renewal alone. */
-static void every_commit_is_a_beat(void **state)
+/* HA-02a: every commit renews the lease, and so does a renewal alone. */
+static void every_commit_is_a_heartbeat(void **state)
 {
     struct hf_lease_row before, after;
 
@@ -154,13 +154,14 @@ static void every_commit_is_a_beat(void **state)
     assert_string_equal(sql("SELECT node FROM server_state WHERE taken_at IS NOT NULL"), "left");
     assert_int_equal(put_epoch(LEFT, 7), 0);
     assert_int_equal(lease(LEFT, HF_LEASE_RENEW, &after), 0);
-    assert_int_equal(after.beat, before.beat + 2);
+    assert_int_equal(after.heartbeat, before.heartbeat + 2);
     after = seen_by(RIGHT);
-    assert_int_equal(after.beat, before.beat + 2);
+    assert_int_equal(after.heartbeat, before.heartbeat + 2);
     assert_int_equal(after.epoch, before.epoch);
     assert_true(after.nonce == 11);
 }
 
+/* HA-02g */
 static void a_take_is_refused_when_the_owner_has_moved(void **state)
 {
     struct hf_lease_row row;
@@ -176,7 +177,7 @@ static void a_take_is_refused_when_the_owner_has_moved(void **state)
     assert_int_equal(put_epoch(LEFT, 7), 0);
 }
 
-/* HA-03: one that lost the service cannot commit one more record. */
+/* HA-03a: one that lost the service cannot commit one more record. */
 static void a_daemon_that_lost_the_lease_writes_nothing_more(void **state)
 {
     (void)state;
@@ -195,7 +196,8 @@ static void a_daemon_that_lost_the_lease_writes_nothing_more(void **state)
     assert_int_equal(seen_by(LEFT).epoch, 2);
 }
 
-/* HA-03: what promises something without a record commits an empty batch, which is refused, too. */
+/* HA-03c: what promises something without a record commits an empty batch, which is refused, too.
+ */
 static void an_empty_batch_renews_the_lease_or_is_refused(void **state)
 {
     struct hf_batch empty;
@@ -212,7 +214,7 @@ static void an_empty_batch_renews_the_lease_or_is_refused(void **state)
     before = seen_by(RIGHT);
     assert_int_equal(hf_store_apply(&daemons[LEFT], &empty), 0);
     assert_true(hf_store_lease_row(&daemons[LEFT], &after));
-    assert_int_equal(after.beat, before.beat + 1);
+    assert_int_equal(after.heartbeat, before.heartbeat + 1);
     for (uint64_t id = 1; id <= 20; id++) { /* many, so that the journal is not empty */
         lock = make_lock(id, 1, room);
         assert_int_equal(hf_batch_put_lock(&empty, &lock), 0);
@@ -278,7 +280,7 @@ static void a_node_does_not_take_a_schema_that_it_does_not_know(void **state)
     take_now(LEFT, 11);
 }
 
-/* The same epoch is not enough: an owner is known by its nonce. */
+/* HA-03a: The same epoch is not enough: an owner is known by its nonce. */
 static void another_nonce_is_another_owner(void **state)
 {
     (void)state;
@@ -331,7 +333,7 @@ static void *stop_left(void *unused)
     struct hf_lease_row row;
 
     (void)unused;
-    return lease(LEFT, HF_LEASE_STOP, &row) == 0 && row.alarm ? NULL : &daemons[LEFT];
+    return lease(LEFT, HF_LEASE_RAISE_ALARM, &row) == 0 && row.alarm ? NULL : &daemons[LEFT];
 }
 
 static void *release_left(void *unused)
@@ -364,7 +366,7 @@ static void expect_after_commit(void *(*change)(void *))
 }
 
 /* HA-03 */
-static void a_change_of_the_lease_waits_for_the_commit_under_way(void **state)
+static void a_change_of_the_lease_waits_for_the_commit_in_flight(void **state)
 {
     (void)state;
     open_daemon(LEFT);
@@ -435,7 +437,7 @@ static void an_alarm_stops_every_daemon(void **state)
     open_daemon(LEFT);
     open_daemon(RIGHT);
     take_now(LEFT, 11);
-    assert_int_equal(lease(RIGHT, HF_LEASE_STOP, &row), 0);
+    assert_int_equal(lease(RIGHT, HF_LEASE_RAISE_ALARM, &row), 0);
     assert_true(row.alarm);
     assert_int_equal(put_epoch(LEFT, 7), HF_EBEHIND);
     assert_int_equal(lease(LEFT, HF_LEASE_RELEASE, NULL), HF_EFENCED);
@@ -612,7 +614,7 @@ static void the_first_session_keeps_the_time_of_the_lease(void **state)
     PQclear(result);
 }
 
-/* The grants that docs/STORE.md names for cluster.mode=standby. */
+/* The grants that docs/internals/STORE.md names for cluster.mode=standby. */
 static void few_rights_are_enough_for_a_standby(void **state)
 {
     char dsn[sizeof(server.dsn) + 32];
@@ -768,7 +770,7 @@ int main(void)
 #define STORY(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         STORY(without_the_lease_nothing_is_written),
-        STORY(every_commit_is_a_beat),
+        STORY(every_commit_is_a_heartbeat),
         STORY(a_take_is_refused_when_the_owner_has_moved),
         STORY(a_daemon_that_lost_the_lease_writes_nothing_more),
         STORY(an_empty_batch_renews_the_lease_or_is_refused),
@@ -777,7 +779,7 @@ int main(void)
         STORY(another_nonce_is_another_owner),
         STORY(the_taker_ends_the_session_of_a_vanished_owner),
         STORY(a_released_lease_says_so),
-        STORY(a_change_of_the_lease_waits_for_the_commit_under_way),
+        STORY(a_change_of_the_lease_waits_for_the_commit_in_flight),
         STORY(a_take_in_doubt_is_decided_by_the_row),
         STORY(a_database_that_went_back_in_time_takes_nothing),
         STORY(an_alarm_stops_every_daemon),

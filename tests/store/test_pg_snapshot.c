@@ -1,7 +1,7 @@
 /*
  * What a commit costs the database while a transaction elsewhere keeps a snapshot open: a dump that
  * takes hours, a session that was forgotten. PostgreSQL then keeps every version of every row, and
- * must not have to walk over all of them to find the newest (docs/STORE.md).
+ * must not have to walk over all of them to find the newest (docs/internals/STORE.md).
  *
  * Costs are pages that PostgreSQL touched for one statement, which depend on no clock. They are
  * measured in the session of the store, with the plans that it uses.
@@ -100,7 +100,7 @@ static void take(int which, uint64_t nonce)
     struct hf_lease_row row = poll(which);
     struct hf_store_lease_call call = {.order = {.action = HF_LEASE_TAKE,
                                                  .epoch = row.epoch,
-                                                 .beat = row.beat,
+                                                 .heartbeat = row.heartbeat,
                                                  .nonce = nonce,
                                                  .new_epoch = row.epoch + 1}};
 
@@ -186,7 +186,7 @@ static void a_commit_of_an_owner_costs_as_much_as_ever(void **state)
     expect_as_before(PUT, put);
 }
 
-/* Alone there is no beat; but every fold of the journal makes a version of the row. */
+/* Alone there is no heartbeat; but every fold of the journal makes a version of the row. */
 static void a_commit_without_standbys_costs_as_much_as_ever(void **state)
 {
     struct hf_record_server record = {.epoch = 7};

@@ -420,7 +420,7 @@ static int take_lease(struct hf_store *daemon, const struct hf_lease_row *seen, 
 {
     struct hf_store_lease_call call = {.order = {.action = HF_LEASE_TAKE,
                                                  .epoch = seen->epoch,
-                                                 .beat = seen->beat,
+                                                 .heartbeat = seen->heartbeat,
                                                  .nonce = nonce,
                                                  .new_epoch = seen->epoch + 1}};
 
@@ -524,9 +524,8 @@ static void an_owner_leaves_a_server_that_it_cannot_write(void **state)
     unlink(name);
 }
 
-/*
- * The standby is promoted, but the former primary still runs and takes connections: each commit
- * there waits for a standby for ever. The store must leave it for the next host of the list.
+/* HA-02d: The standby is promoted, but the former primary still runs and takes connections: each
+ * commit there waits for a standby for ever. The store must leave it for the next host of the list.
  */
 static void a_primary_whose_commits_hang_is_left(void **state)
 {
@@ -595,15 +594,68 @@ static void a_failover_leaves_the_lease_where_it_was(void **state)
     pg_server_stop(&server, SIGKILL);
     pg_server_sql(&standby, "SELECT pg_promote(false)");
     after = lease_of(&store, HF_LEASE_RENEW);
-    assert_true(after.epoch == before.epoch && after.nonce == 11 && after.beat > before.beat);
+    assert_true(after.epoch == before.epoch && after.nonce == 11 &&
+                after.heartbeat > before.heartbeat);
     assert_int_equal(take_lease(&right, &before, 22), HF_EBUSY); /* the owner has renewed */
     assert_int_equal(put_epoch(8), 0);
     before = after;
     after = lease_of(&right, HF_LEASE_POLL);
-    assert_true(after.nonce == 11 && after.beat > before.beat);
+    assert_true(after.nonce == 11 && after.heartbeat > before.heartbeat);
     assert_int_equal(take_lease(&right, &after, 22), 0);
     assert_int_equal(put_epoch_after_take(9), HF_EFENCED);
     assert_string_equal(pg_server_sql(&standby, "SELECT epoch FROM server_state"), "8");
+    hf_store_close(&right);
+}
+
+static void *put_epoch_8(void *result)
+{
+    *(int *)result = put_epoch(8);
+    return NULL;
+}
+
+/*
+ * HA-08: the owner's commit waits for the synchronous standby, which is gone for a while, so its
+ * lease is not renewed and another daemon takes. It must not end the owner's session: the server
+ * would make the commit visible that no replica has, and a failover would lose it.
+ */
+static void a_taker_leaves_a_session_that_waits_for_the_standby(void **state)
+{
+    static const struct hf_store_cluster NODES[] = {{.node = "left", .version = "1"},
+                                                    {.node = "right", .version = "1"}};
+    static const char WAITING[] = "SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE "
+                                  "wait_event = 'SyncRep' AND application_name LIKE 'holdfastd-%'";
+    struct hf_store_config config = direct();
+    struct hf_lease_row row;
+    struct hf_store right;
+    pthread_t thread;
+    char pid[32];
+    int rv = 1;
+
+    (void)state;
+    config.cluster = &NODES[0];
+    config.timeout_ms = 60000; /* it waits for as long as the other one tries */
+    assert_int_equal(hf_store_open(&store, &config), 0);
+    config.cluster = &NODES[1];
+    config.timeout_ms = PATIENCE_MS;
+    assert_int_equal(hf_store_open(&right, &config), 0);
+    row = lease_of(&store, HF_LEASE_POLL);
+    assert_int_equal(take_lease(&store, &row, 11), 0);
+    assert_int_equal(put_epoch(7), 0);
+    row = lease_of(&right, HF_LEASE_POLL);
+    stop_standby();
+    MUST(pthread_create(&thread, NULL, put_epoch_8, &rv) == 0);
+    for (int i = 0; i < 1000 && strcmp(sql(WAITING), "0") == 0; i++)
+        usleep(10000);
+    snprintf(pid, sizeof(pid), "%s", sql(WAITING));
+    assert_string_not_equal(pid, "0");
+    assert_true(take_lease(&right, &row, 22) < 0);
+    assert_string_equal(sql(WAITING), pid);
+    assert_string_equal(sql("SELECT epoch FROM server_state"), "7");
+    start_standby();
+    MUST(pthread_join(thread, NULL) == 0);
+    assert_int_equal(rv, 0);
+    expect_replicated("8");
+    assert_int_equal(take_lease(&right, &row, 22), HF_EBUSY); /* the commit has renewed the lease */
     hf_store_close(&right);
 }
 
@@ -622,6 +674,7 @@ int main(void)
         STORY(a_standby_in_the_list_of_hosts_is_passed_over),
         STORY(a_name_that_leads_to_a_standby_for_a_while_refuses_nothing),
         STORY(an_owner_leaves_a_server_that_it_cannot_write),
+        STORY(a_taker_leaves_a_session_that_waits_for_the_standby),
         STORY(a_failover_loses_and_refuses_nothing),
         cmocka_unit_test_setup_teardown(a_primary_whose_commits_hang_is_left, set_up_again,
                                         tear_down),

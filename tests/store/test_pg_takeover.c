@@ -81,7 +81,7 @@ static bool try_to_own(int which, uint64_t nonce)
         return true;
     call.order = (struct hf_lease_order){.action = HF_LEASE_TAKE,
                                          .epoch = row.epoch,
-                                         .beat = row.beat,
+                                         .heartbeat = row.heartbeat,
                                          .nonce = nonce,
                                          .new_epoch = row.epoch + 1};
     return hf_store_lease(&daemons[which], &call) == 0;

@@ -23,7 +23,7 @@
 
 static const uint64_t SEED = 1969;
 
-enum { MIGRATIONS = 7 };
+enum { MIGRATIONS = 8 };
 
 static struct pg_server server;
 static struct pg_proxy proxy;
@@ -350,9 +350,13 @@ static void a_migration_keeps_what_is_there(void **state)
         assert_int_equal(hf_store_apply(&store, &batch), 0);
     }
     hf_batch_free(&batch);
-    assert_int_equal(store_digest(&store, &before), 0);
     hf_store_close(&store);
     expect_one_row();
+    assert_true(migrate(HF_MIGRATE_DOWN) < 0); /* it would forget lives that are told apart */
+    sql("UPDATE nsm_client_registrations SET lives = ''");
+    open_store(direct());
+    assert_int_equal(store_digest(&store, &before), 0);
+    hf_store_close(&store);
     for (unsigned newest = MIGRATIONS; newest > 2; newest--)
         assert_int_equal(migrate(HF_MIGRATE_DOWN), 0);
     expect_one_row();
@@ -398,7 +402,7 @@ static void a_database_that_cannot_be_written_is_named(void **state)
     sql("BEGIN READ WRITE; ALTER ROLE holdfast RESET default_transaction_read_only; COMMIT");
 }
 
-/* The grants that docs/STORE.md names. */
+/* The grants that docs/internals/STORE.md names. */
 static void few_rights_are_enough(void **state)
 {
     char dsn[sizeof(server.dsn) + 32];

@@ -521,10 +521,12 @@ static void a_mover_that_hangs_delays_no_flush(void **state)
     slow_tree.armed = true;
     assert_int_equal(hf_committer_init(&committer, &store, &CONFIG), 0);
     assert_int_equal(hf_committer_start(&committer), 0);
-    while (sem_trywait(&slow_tree.reached) < 0 && id <= SIDE_MAX + 1)
-        write_one(&committer, id++);
-    while (id > SIDE_MAX + 1 && sem_wait(&slow_tree.reached) < 0)
-        continue;
+    while (sem_trywait(&slow_tree.reached) < 0) {
+        if (id <= SIDE_MAX + 1)
+            write_one(&committer, id++);
+        else
+            usleep(1000);
+    }
     hf_committer_back_up(&committer, 0, &backup);
     for (unsigned i = 0; i < 5; i++) { /* the first may be that of an earlier record */
         unsigned before = atomic_load(&flushes);

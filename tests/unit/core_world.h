@@ -37,6 +37,7 @@ struct ask {
     bool shared, block, reclaim, nm, msg;
     int32_t state;
     uint32_t mode, access;
+    uint64_t asked;
 };
 
 static inline struct hf_addr world_addr(int n)
@@ -179,6 +180,7 @@ static inline struct hf_lock_args world_args(const struct ask *a)
         .msg = a->msg,
         .state = a->state,
         .version = 4,
+        .asked = a->asked,
     };
 }
 
@@ -227,21 +229,22 @@ static inline enum hf_stat world_share(struct world *w, bool un, struct ask a)
 #define UNSHARE(w, ...) world_share(w, true, (struct ask){__VA_ARGS__})
 
 /* The next call of this kind that may start; id 0 if there is none. Others are answered. */
-static inline struct hf_call world_call_of(struct world *w, enum hf_call_kind kind)
+static inline struct hf_outcall_attempt world_call_of(struct world *w, enum hf_outcall_kind kind)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
-    while (hf_core_next_call(w->core, w->now, &call)) {
+    while (hf_core_next_outcall(w->core, w->now, &call)) {
         if (call.kind == kind)
             return call;
-        hf_core_call_done(w->core, w->now, call.id, HF_CALL_ACCEPTED, 0);
+        hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_ACCEPTED, 0);
     }
-    return (struct hf_call){0};
+    return (struct hf_outcall_attempt){0};
 }
 
-static inline void world_called(struct world *w, uint64_t id, enum hf_call_outcome outcome)
+static inline void world_called(struct world *w, uint64_t id, enum hf_outcall_outcome outcome)
 {
-    hf_core_call_done(w->core, w->now, id, outcome, outcome >= HF_CALL_FAILED ? HF_ETIMEDOUT : 0);
+    hf_core_outcall_done(w->core, w->now, id, outcome,
+                         outcome >= HF_OUTCALL_FAILED ? HF_ETIMEDOUT : 0);
     world_step(w);
 }
 

@@ -184,6 +184,7 @@ static void the_hook_is_called_as_documented(void **state)
     assert_int_equal(count_calls("drop"), 2);
 }
 
+/* HA-04b */
 static void a_lease_that_runs_out_drops_them(void **state)
 {
     (void)state;
@@ -319,11 +320,11 @@ static void addresses_go_although_the_hook_hangs(void **state)
     kill((pid_t)number_in("pid"), SIGKILL);
 }
 
-/* Rules of the kernel's policy that concern the IPv6 address. */
+/* Rules of the kernel's policy that concern the IPv6 address, and none of its neighbours. */
 static bool is_barred(void)
 {
     char line[64] = "";
-    FILE *rules = popen("ip -6 rule show from 2001:db8::2", "r");
+    FILE *rules = popen("ip -6 rule show from 2001:db8::2/128", "r");
 
     assert_non_null(rules);
     (void)!fgets(line, sizeof(line), rules);
@@ -818,6 +819,33 @@ static void the_hosts_own_address_stays(void **state)
     change("del", "192.0.2.77/25");
 }
 
+/* On a link with two ends the kernel tells both addresses: the host's own is the one that counts.
+ */
+static void the_other_end_of_a_link_is_not_the_hosts(void **state)
+{
+    struct hf_addr other;
+
+    (void)state;
+    (void)hf_addresses_clear(&config);
+    change("add", "192.0.2.3 peer 192.0.2.66/32");
+    assert_int_equal(hf_addresses_present(config.addresses, 2), 1);
+    (void)hf_addr_parse("192.0.2.66", &other);
+    assert_int_equal(hf_addresses_present(&other, 1), 0);
+    assert_int_equal(hf_addresses_remove(config.addresses, 2, HF_LOG_DEBUG, "a test"), 0);
+    assert_int_equal(hf_addresses_present(config.addresses, 2), 0);
+}
+
+/* The configuration may name an address twice; it is no other runner's. */
+static void an_address_that_is_named_twice(void **state)
+{
+    (void)state;
+    config.lock_ms = 100;
+    config.addresses[2] = config.addresses[0];
+    config.n_addresses = 3;
+    start();
+    assert_string_equal(read_file(calls), "drop files 192.0.2.3 2001:db8::2 192.0.2.3\n");
+}
+
 static void a_second_life_hears_what_happened_between(void **state)
 {
     (void)state;
@@ -864,6 +892,8 @@ int main(void)
         TEST(a_full_log_keeps_no_address),
         TEST(an_interrupted_list_proves_nothing),
         TEST(the_hosts_own_address_stays),
+        TEST(the_other_end_of_a_link_is_not_the_hosts),
+        TEST(an_address_that_is_named_twice),
     };
     char command[96];
     int failed;

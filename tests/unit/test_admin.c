@@ -103,22 +103,22 @@ static void filters_find(void **state)
     assert_int_equal(hf_names_new(&loop, "", "", &names), 0);
     any.names = f.names = names;
     assert_int_equal(hf_addr_parse("192.0.2.7", &addr), 0);
-    assert_true(filter_client(&any, 5, name, &addr));
+    assert_true(hf_filter_client(&any, 5, name, &addr));
     for (const char **w = (const char *[]){"5", "alpha", "EXAMPLE", "2.0.2.7", NULL}; *w; w++) {
         strcpy(f.client, *w);
-        assert_true(filter_client(&f, 5, name, &addr));
+        assert_true(hf_filter_client(&f, 5, name, &addr));
     }
     strcpy(f.client, "beta");
-    assert_false(filter_client(&f, 5, name, &addr));
+    assert_false(hf_filter_client(&f, 5, name, &addr));
     strcpy(f.file, "B1c");
-    assert_true(filter_file(&f, name, hf_bytes("\x0a\xb1\xc2", 3)));
-    assert_false(filter_file(&f, name, hf_bytes("\x0a", 1)));
+    assert_true(hf_filter_file(&f, name, hf_bytes("\x0a\xb1\xc2", 3)));
+    assert_false(hf_filter_file(&f, name, hf_bytes("\x0a", 1)));
     strcpy(f.owner, "-3");
-    assert_true(filter_owner(&f, -3, hf_bytes_str("x")));
-    assert_false(filter_owner(&f, 3, hf_bytes_str("x")));
-    assert_false(filter_set_path(&f, "relative"));
-    assert_true(filter_set_path(&f, "/srv/a"));
-    assert_false(filter_file(&f, name, hf_bytes("\x0a\xb1\xc2", 3)));
+    assert_true(hf_filter_owner(&f, -3, hf_bytes_str("x")));
+    assert_false(hf_filter_owner(&f, 3, hf_bytes_str("x")));
+    assert_false(hf_filter_set_path(&f, "relative"));
+    assert_true(hf_filter_set_path(&f, "/srv/a"));
+    assert_false(hf_filter_file(&f, name, hf_bytes("\x0a\xb1\xc2", 3)));
     assert_int_equal(f.unnamed, 1);
     hf_names_close(names);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -181,23 +181,23 @@ static void rows_are_written_as_json(void **state)
 
     (void)state;
     hf_buf_init(&buf, &hf_alloc_heap);
-    write_open(&w, NULL, '{');
-    write_id(&w, "id", UINT64_MAX);
-    write_int(&w, "n", -5);
-    write_time(&w, "t", 1700000000123);
-    write_time(&w, "none", 0);
-    write_seconds(&w, "s", 1500);
-    write_seconds(&w, "back", -20);
-    write_bool(&w, "b", true);
-    write_hex(&w, "hex", hf_bytes("\x01\xfe", 2));
-    write_hex(&w, "empty", hf_bytes(NULL, 0));
-    write_addr(&w, "nowhere", &nowhere);
-    write_open(&w, "a", '[');
-    write_str(&w, NULL, "plain \xc3\xa4");
-    write_str(&w, NULL, "\"\\ \xff\n\xe2\x80\xae."); /* the last turns the direction of text */
-    write_close(&w, ']');
-    write_str(&w, "nothing", NULL);
-    write_close(&w, '}');
+    hf_json_open(&w, NULL, '{');
+    hf_json_id(&w, "id", UINT64_MAX);
+    hf_json_int(&w, "n", -5);
+    hf_json_time(&w, "t", 1700000000123);
+    hf_json_time(&w, "none", 0);
+    hf_json_seconds(&w, "s", 1500);
+    hf_json_seconds(&w, "back", -20);
+    hf_json_bool(&w, "b", true);
+    hf_json_hex(&w, "hex", hf_bytes("\x01\xfe", 2));
+    hf_json_hex(&w, "empty", hf_bytes(NULL, 0));
+    hf_json_addr(&w, "nowhere", &nowhere);
+    hf_json_open(&w, "a", '[');
+    hf_json_str(&w, NULL, "plain \xc3\xa4");
+    hf_json_str(&w, NULL, "\"\\ \xff\n\xe2\x80\xae."); /* the last turns the direction of text */
+    hf_json_close(&w, ']');
+    hf_json_str(&w, "nothing", NULL);
+    hf_json_close(&w, '}');
     assert_false(w.failed);
     assert_int_equal(hf_buf_append(&buf, "", 1), 0);
     assert_string_equal((const char *)hf_buf_view(&buf).data, EXPECTED);
@@ -214,8 +214,8 @@ static void a_row_without_memory_fails(void **state)
 
     (void)state;
     hf_buf_init(&buf, &alloc);
-    write_hex(&w, NULL, hf_bytes("\x01", 1));
-    write_str(&w, NULL, "text");
+    hf_json_hex(&w, NULL, hf_bytes("\x01", 1));
+    hf_json_str(&w, NULL, "text");
     assert_true(w.failed);
     hf_buf_free(&buf);
     assert_int_equal(heap.live, 0);
@@ -239,7 +239,7 @@ static void a_reconnect_window_is_shown(void **state)
         struct writer w = {.out = &buf};
 
         hf_buf_init(&buf, &hf_alloc_heap);
-        row_client(&w, &context, &row);
+        hf_row_client(&w, &context, &row);
         assert_int_equal(hf_buf_append(&buf, "", 1), 0);
         assert_non_null(strstr((const char *)hf_buf_view(&buf).data, CASES[i].shown));
         hf_buf_free(&buf);
@@ -292,19 +292,20 @@ static void token_is_the_whole_first_line(void **state)
     char path[64];
 
     (void)state;
-    assert_int_equal(token_read("", "key", token), 0);
+    assert_int_equal(hf_token_read("", "key", token), 0);
     assert_string_equal(token, "");
-    assert_int_equal(token_read(file_with("0123456789abcdef  \nmore\n", path), "key", token), 0);
+    assert_int_equal(hf_token_read(file_with("0123456789abcdef  \nmore\n", path), "key", token), 0);
     unlink(path);
-    assert_true(token_matches(token, "Bearer 0123456789abcdef"));
-    assert_true(token_matches(token, "bearer 0123456789abcdef"));
-    assert_false(token_matches(token, "Bearer 0123456789abcdeF"));
-    assert_false(token_matches(token, "Bearer 0123456789abcde"));
-    assert_false(token_matches(token, "0123456789abcdef"));
-    assert_false(token_matches(token, NULL));
-    assert_int_equal(token_read(file_with("short\n", path), "key", token), HF_EINVAL);
+    assert_true(hf_token_matches(token, "Bearer 0123456789abcdef"));
+    assert_true(hf_token_matches(token, "bearer 0123456789abcdef"));
+    assert_false(hf_token_matches(token, "Bearer 0123456789abcdeF"));
+    assert_false(hf_token_matches(token, "Bearer 0123456789abcde"));
+    assert_false(hf_token_matches(token, "Bearer 0123456789abcdef0"));
+    assert_false(hf_token_matches(token, "0123456789abcdef"));
+    assert_false(hf_token_matches(token, NULL));
+    assert_int_equal(hf_token_read(file_with("short\n", path), "key", token), HF_EINVAL);
     unlink(path);
-    assert_int_equal(token_read("/nonexistent", "key", token), HF_EINVAL);
+    assert_int_equal(hf_token_read("/nonexistent", "key", token), HF_EINVAL);
 }
 
 /* Given what a Host header may hold, only this host's own names and addresses pass, whole. */
@@ -318,20 +319,22 @@ static void sessions_give_way_by_level(void **state)
     (void)state;
     memset(&sessions, 0, sizeof(sessions));
     for (int i = 0; i < SESSIONS_MAX - 1; i++) {
-        const char *id = sessions_begin(&sessions, ACCESS_CHANGE, 1000 + (uint64_t)i);
+        const char *id = hf_sessions_begin(&sessions, ACCESS_CHANGE, 1000 + (uint64_t)i);
         snprintf(i == 0 ? first : header, sizeof(header), "Bearer %s", id);
     }
-    snprintf(header, sizeof(header), "Bearer %s", sessions_begin(&sessions, ACCESS_FILES, 5000));
-    assert_int_equal(sessions_level(&sessions, first, 6000), ACCESS_CHANGE);
-    assert_int_equal(sessions_level(&sessions, header, 6000), ACCESS_FILES);
-    assert_non_null(sessions_begin(&sessions, ACCESS_FILES, 7000));
-    assert_int_equal(sessions_level(&sessions, header, 8000), ACCESS_NONE);
-    assert_int_equal(sessions_level(&sessions, first, 8000), ACCESS_CHANGE);
-    assert_int_equal(sessions_level(&sessions, first, 8000 + SESSION_IDLE_MS - 1), ACCESS_CHANGE);
-    assert_int_equal(sessions_level(&sessions, first, 8000 + 3ULL * SESSION_IDLE_MS), ACCESS_NONE);
+    snprintf(header, sizeof(header), "Bearer %s", hf_sessions_begin(&sessions, ACCESS_FILES, 5000));
+    assert_int_equal(hf_sessions_level(&sessions, first, 6000), ACCESS_CHANGE);
+    assert_int_equal(hf_sessions_level(&sessions, header, 6000), ACCESS_FILES);
+    assert_non_null(hf_sessions_begin(&sessions, ACCESS_FILES, 7000));
+    assert_int_equal(hf_sessions_level(&sessions, header, 8000), ACCESS_NONE);
+    assert_int_equal(hf_sessions_level(&sessions, first, 8000), ACCESS_CHANGE);
+    assert_int_equal(hf_sessions_level(&sessions, first, 8000 + SESSION_IDLE_MS - 1),
+                     ACCESS_CHANGE);
+    assert_int_equal(hf_sessions_level(&sessions, first, 8000 + 3ULL * SESSION_IDLE_MS),
+                     ACCESS_NONE);
     first[10] ^= 1;
-    assert_int_equal(sessions_level(&sessions, first, 8000), ACCESS_NONE);
-    assert_int_equal(sessions_level(&sessions, NULL, 8000), ACCESS_NONE);
+    assert_int_equal(hf_sessions_level(&sessions, first, 8000), ACCESS_NONE);
+    assert_int_equal(hf_sessions_level(&sessions, NULL, 8000), ACCESS_NONE);
 }
 
 static void host_names_only_us(void **state)
@@ -365,11 +368,11 @@ static void host_names_only_us(void **state)
     (void)state;
     assert_int_equal(hf_addr_parse("192.0.2.1", &local), 0);
     for (size_t i = 0; i < HF_COUNT_OF(ours); i++)
-        assert_true(host_names_us(ours[i], &local, "files.example"));
+        assert_true(hf_host_names_us(ours[i], &local, "files.example"));
     for (size_t i = 0; i < HF_COUNT_OF(others); i++)
-        assert_false(host_names_us(others[i], &local, "files.example"));
-    assert_false(host_names_us(NULL, &local, "files.example"));
-    assert_false(host_names_us("192.0.2.1", NULL, "files.example"));
+        assert_false(hf_host_names_us(others[i], &local, "files.example"));
+    assert_false(hf_host_names_us(NULL, &local, "files.example"));
+    assert_false(hf_host_names_us("192.0.2.1", NULL, "files.example"));
 }
 
 /* Given a file that other users can read, it is not used, and the reason says what to do. */

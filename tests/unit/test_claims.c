@@ -81,6 +81,7 @@ static int open_coherent(void **state)
 /* LOCK, whatever the kernel has to do for it. */
 static enum hf_stat lock(struct world *w, struct ask a)
 {
+    uint64_t asked = hf_core_asked(w->core);
     struct hf_answer first = world_ask(w, hf_core_lock, a);
     struct hf_answer second = first;
 
@@ -88,6 +89,7 @@ static enum hf_stat lock(struct world *w, struct ask a)
         flush(w);
         answer(w);
         settle(w);
+        a.asked = asked;
         second = world_ask(w, hf_core_lock, a);
         assert_int_equal(second.claim, 0);
         flush(w);
@@ -97,7 +99,7 @@ static enum hf_stat lock(struct world *w, struct ask a)
 
 #define LOCKED(w, ...) lock(w, (struct ask){__VA_ARGS__})
 
-/* COH-10: the LOCK is decided when the kernel holds the range, and nothing is recorded before. */
+/* COH-10a: the LOCK is decided when the kernel holds the range, and nothing is recorded before. */
 static void a_lock_is_claimed_first(void **state)
 {
     struct world *w = *state;
@@ -121,7 +123,7 @@ static void a_lock_is_claimed_first(void **state)
     assert_int_equal(kernel.n, 0); /* it has all, and no more */
 }
 
-/* COH-10: released in the kernel when that is durable, and answered after it. */
+/* COH-10b: released in the kernel when that is durable, and answered after it. */
 static void an_unlock_is_answered_when_the_kernel_has_let_go(void **state)
 {
     struct world *w = *state;
@@ -155,10 +157,10 @@ static void a_lock_passes_without_the_kernel(void **state)
     UNLOCK(w, .len = 10);
     flush(w);
     assert_int_equal(kernel.n, 0);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 }
 
-/* COH-10: shared locks of several owners are one shared range, as long as any of them is held. */
+/* COH-10c: shared locks of several owners are one shared range, as long as any of them is held. */
 static void the_kernel_holds_the_sum(void **state)
 {
     struct world *w = *state;
@@ -180,7 +182,7 @@ static void the_kernel_holds_the_sum(void **state)
     assert_int_equal(world_status(w).claimed_files, 0);
 }
 
-/* COH-10: what was claimed for a LOCK whose batch failed is given back. */
+/* COH-10d: what was claimed for a LOCK whose batch failed is given back. */
 static void a_failed_batch_gives_its_claim_back(void **state)
 {
     struct world *w = *state;
@@ -195,7 +197,7 @@ static void a_failed_batch_gives_its_claim_back(void **state)
     answer(w);
 }
 
-/* COH-10: an UNLOCK does not overtake the LOCK that waits for the kernel. */
+/* COH-10e: an UNLOCK does not overtake the LOCK that waits for the kernel. */
 static void requests_keep_their_order(void **state)
 {
     struct world *w = *state;
@@ -225,7 +227,7 @@ static void a_holder_outside_denies_and_is_waited_for(void **state)
     assert_int_equal(hf_core_counters(w->core)->outside_conflicts, 2);
     assert_int_equal(hf_core_claim_done(w->core, w->now, &waited), 0);
     world_step(w);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     flush(w);
     assert_int_equal(kernel.n, 0);
 }
@@ -257,6 +259,7 @@ static void a_cancelled_wait_gives_back(void **state)
 static void test_names_the_holder_outside(void **state)
 {
     struct world *w = *state;
+    uint64_t asked = hf_core_asked(w->core);
     struct hf_answer a = ASK(w, hf_core_test, .len = 10);
 
     assert_int_not_equal(a.claim, 0);
@@ -265,7 +268,7 @@ static void test_names_the_holder_outside(void **state)
     assert_int_equal(kernel.ops[0].kind, HF_CLAIM_TEST);
     answer(w);
     settle(w);
-    a = ASK(w, hf_core_test, .len = 10);
+    a = ASK(w, hf_core_test, .len = 10, .asked = asked);
     assert_int_equal(a.stat, DENIED);
     assert_int_equal(a.holder.svid, 4711);
     assert_int_equal(a.holder.offset, 5);
@@ -307,7 +310,7 @@ static void waiters_go_on_when_the_keeper_is_back(void **state)
     assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
     hf_core_claims_lost(w->core, w->now);
     assert_int_equal(UNLOCK(w, .len = 10), GRANTED);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     hf_core_claims_begin(w->core, w->now);
     flush(w);
     flush(w);
@@ -315,7 +318,7 @@ static void waiters_go_on_when_the_keeper_is_back(void **state)
     assert_int_equal(kernel.ops[0].kind, HF_CLAIM_RAISE);
     answer(w);
     world_step(w);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 }
 
 /* COH-13: the daemon was killed, the keeper was not: the next daemon corrects the difference. */
@@ -403,6 +406,383 @@ static void ranges_of_a_file_are_limited(void **state)
     assert_int_equal(LOCKED(w, .off = 4, .len = 1), DENIED_NOLOCKS);
 }
 
+/* The kernel's answer to one of the things that it was asked. */
+static void say(struct world *w, unsigned i, enum hf_claim_outcome outcome)
+{
+    struct hf_claim_result result = {.id = kernel.ops[i].id, .outcome = outcome};
+
+    assert_int_equal(hf_core_claim_done(w->core, w->now, &result), 0);
+    world_check(w);
+}
+
+static void start_again(struct world *w)
+{
+    kernel.n = 0;
+    world_start(w);
+    hf_core_claims_begin(w->core, w->now);
+    flush(w);
+}
+
+/* COH-14: the range that the kernel cannot hold is left alone, and every other one is claimed. */
+static void what_cannot_be_mirrored_is_a_range(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCKED(w, .len = 10), GRANTED);
+    assert_int_equal(LOCKED(w, .off = 20, .len = 10), GRANTED);
+    world_crash(w);
+    start_again(w);
+    assert_int_equal(kernel.n, 2);
+    assert_int_equal(kernel.ops[0].first, 0);
+    say(w, 0, HF_CLAIM_READ_ONLY);
+    say(w, 1, HF_CLAIM_LATER);
+    kernel.n = 0;
+    flush(w);
+    world_later(w, 2000);
+    flush(w);
+    assert_int_equal(kernel.n, 1);
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_RAISE);
+    assert_int_equal(kernel.ops[0].first, 20);
+    answer(w);
+    flush(w);
+    assert_true(hf_core_claims_ready(w->core));
+    assert_int_equal(world_status(w).unmirrored_files, 1);
+    assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED); /* it stays */
+    assert_int_equal(LOCK(w, .off = 20, .len = 10, .reclaim = true), GRANTED);
+    UNLOCK(w, .len = 10);
+    flush(w);
+    assert_int_equal(world_status(w).unmirrored_files, 0);
+}
+
+/* COH-14: where unmirrored locks are granted, one of them does not excuse the rest of its file. */
+static void a_file_with_an_unmirrored_range_is_still_claimed(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.grant_unmirrored = true;
+    start_again(w);
+    kernel.outcome = HF_CLAIM_READ_ONLY;
+    assert_int_equal(LOCKED(w, .len = 10), GRANTED);
+    kernel.outcome = HF_CLAIM_DONE;
+    assert_int_not_equal(ASK(w, hf_core_lock, .client = 2, .off = 20, .len = 10).claim, 0);
+    flush(w);
+    assert_int_equal(kernel.n, 1);
+    assert_int_equal(kernel.ops[0].first, 20);
+    answer(w);
+    settle(w);
+    /* A weaker mode may be possible. */
+    assert_int_not_equal(ASK(w, hf_core_lock, .len = 10, .shared = true).claim, 0);
+}
+
+/* COH-14: nor can an UNLOCK make more ranges than that. The kernel holds a little more instead. */
+static void an_unlock_makes_no_more_ranges_than_the_limit(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.claim_ranges = 4;
+    start_again(w);
+    assert_int_equal(LOCKED(w, .len = 0), GRANTED);
+    for (uint64_t i = 1; i <= 20; i++) {
+        assert_int_equal(UNLOCK(w, .off = 10 * i, .len = 1), GRANTED);
+        flush(w);
+        answer(w);
+        flush(w);
+        assert_true(world_status(w).claimed_ranges <= 4);
+    }
+    assert_int_equal(world_status(w).coarse_files, 1);
+    UNLOCK(w, .len = 205); /* what is left is one range */
+    flush(w);
+    answer(w);
+    flush(w);
+    assert_int_equal(answer(w), 0);
+    assert_int_equal(world_status(w).coarse_files, 0);
+    assert_int_equal(world_status(w).claimed_ranges, 1);
+    UNLOCK(w, .len = 0);
+    flush(w);
+    assert_int_equal(answer(w), 1);
+    flush(w);
+    assert_int_equal(world_status(w).claimed_files, 0);
+}
+
+/* COH-10: the requests of a turn for one file are asked of the kernel together. */
+static void many_requests_for_a_file_are_one_round(void **state)
+{
+    struct world *w = *state;
+
+    for (int i = 1; i <= 8; i++)
+        assert_int_not_equal(
+            ASK(w, hf_core_lock, .client = i, .off = 10 * (uint64_t)i, .len = 5).claim, 0);
+    flush(w);
+    assert_int_equal(answer(w), 8);
+    settle(w);
+    for (int i = 1; i <= 8; i++)
+        assert_int_equal(LOCK(w, .client = i, .off = 10 * (uint64_t)i, .len = 5), GRANTED);
+    flush(w);
+    assert_int_equal(kernel.n, 0);
+}
+
+/* COH-13: a file that cannot be opened yet is alone in that: others are served. */
+static void a_file_that_must_wait_keeps_no_other_waiting(void **state)
+{
+    struct world *w = *state;
+    struct hf_answer a;
+
+    assert_int_equal(LOCKED(w, .len = 10), GRANTED);
+    assert_int_equal(LOCKED(w, .fh = "g", .len = 10), GRANTED);
+    assert_int_equal(LOCKED(w, .off = 20, .len = 10), GRANTED);
+    world_crash(w);
+    w->config.grace_mode = HF_GRACE_CONFLICT;
+    start_again(w);
+    assert_int_equal(kernel.n, 3);
+    for (unsigned i = 0; i < 3; i++)
+        say(w, i,
+            kernel.ops[i].first == 0 && hf_bytes_equal(kernel.ops[i].fh, hf_bytes_str("f"))
+                ? HF_CLAIM_LATER
+                : HF_CLAIM_DONE);
+    kernel.n = 0;
+    flush(w);
+    assert_false(hf_core_claims_ready(w->core));
+    assert_int_equal(LOCKED(w, .fh = "new", .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .fh = "g", .len = 10, .reclaim = true), GRANTED);
+    assert_int_equal(LOCK(w, .off = 40, .len = 10), DENIED_GRACE_PERIOD);
+    assert_true(ASK(w, hf_core_lock, .len = 10, .reclaim = true).silent);
+    /* What the kernel holds of it is released at once, and nobody's answer waits for the rest. */
+    a = ASK(w, hf_core_unlock, .off = 20, .len = 10);
+    flush(w);
+    assert_int_equal(kernel.n, 1);
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
+    answer(w);
+    flush(w);
+    assert_true(a.seq <= hf_core_released(w->core));
+    world_later(w, 2000);
+    flush(w);
+    answer(w);
+    flush(w);
+    assert_true(hf_core_claims_ready(w->core));
+    assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED);
+}
+
+/* COH-13: a file that stays closed does not hold up the end of grace for ever. */
+static void grace_waits_for_a_closed_file_once(void **state)
+{
+    struct world *w = *state;
+
+    w->config.grace_ms = 10000;
+    assert_int_equal(LOCKED(w, .len = 10), GRANTED);
+    world_crash(w);
+    kernel.outcome = HF_CLAIM_LATER;
+    start_again(w);
+    for (unsigned i = 0; i < 10; i++) {
+        answer(w);
+        flush(w);
+        world_later(w, 1900);
+        flush(w);
+    }
+    assert_true(world_status(w).grace_active);
+    world_later(w, 2500);
+    assert_false(world_status(w).grace_active);
+}
+
+/* COH-10: a repeated UNLOCK is not answered before the first one is. */
+static void a_repeated_unlock_waits_for_the_kernel(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCKED(w, .len = 10), GRANTED);
+    UNLOCK(w, .len = 10);
+    flush(w);
+    assert_int_equal(kernel.n, 1);
+    assert_true(ASK(w, hf_core_unlock, .len = 10).seq > hf_core_released(w->core));
+    answer(w);
+    assert_true(ASK(w, hf_core_unlock, .len = 10).seq <= hf_core_released(w->core));
+}
+
+/* COH-13: SM_SIMU_CRASH is a start as any other: what clients may reclaim stays theirs. */
+static void a_simulated_crash_releases_nothing_before_grace_ends(void **state)
+{
+    struct world *w = *state;
+
+    world_crash(w);
+    w->config.durable_locks = false;
+    start_again(w);
+    assert_int_equal(LOCKED(w, .len = 10), GRANTED);
+    hf_core_simu_crash(w->core, w->now);
+    world_step(w);
+    flush(w);
+    assert_true(world_status(w).grace_active);
+    assert_int_equal(kernel.n, 0);
+    assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED);
+    hf_core_simu_crash(w->core, w->now);
+    world_step(w);
+    hf_core_grace_end(w->core, w->now);
+    world_step(w);
+    flush(w);
+    assert_int_equal(kernel.n, 1);
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
+}
+
+/* COH-10: a LOCK that waits for the kernel ends with the life of the client that sent it. */
+static void a_request_ends_with_its_client(void **state)
+{
+    struct world *w = *state;
+    struct ask ask = {.len = 10};
+    struct hf_peer peer = world_peer(w, 1);
+    struct hf_lock_args args = world_args(&ask);
+    struct hf_answer a;
+
+    args.asked = hf_core_asked(w->core);
+    assert_int_not_equal(hf_core_lock(w->core, w->now, &peer, &args).claim, 0);
+    (void)hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, true);
+    flush(w);
+    answer(w);
+    settle(w);
+    a = hf_core_lock(w->core, w->now, &peer, &args);
+    assert_true(a.silent);
+    assert_int_equal(world_status(w).locks, 0);
+    flush(w);
+    assert_int_equal(kernel.ops[0].kind, HF_CLAIM_SET);
+    args.asked = hf_core_asked(w->core);
+    a = hf_core_lock(w->core, w->now, &peer, &args);
+    assert_false(a.silent);
+}
+
+/* COH-12: what the kernel said before a request came is no answer to it. */
+static void an_answer_is_not_older_than_its_request(void **state)
+{
+    struct world *w = *state;
+    uint64_t first = hf_core_asked(w->core), second;
+
+    assert_int_not_equal(ASK(w, hf_core_lock, .len = 10).claim, 0);
+    flush(w);
+    kernel.outcome = HF_CLAIM_HELD;
+    second = hf_core_asked(w->core); /* the kernel may have refused already */
+    assert_int_not_equal(ASK(w, hf_core_lock, .client = 2, .len = 10).claim, 0);
+    answer(w);
+    settle(w);
+    assert_int_equal(LOCK(w, .len = 10, .asked = first), DENIED);
+    assert_int_not_equal(ASK(w, hf_core_lock, .client = 2, .len = 10, .asked = second).claim, 0);
+    kernel.outcome = HF_CLAIM_DONE; /* the holder outside has let go */
+    flush(w);
+    assert_int_equal(answer(w), 1);
+    settle(w);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .asked = second), GRANTED);
+}
+
+/* COH-11: a waiter that is served while a round is in flight is asked for in the next one. */
+static void a_waiter_asks_after_the_round_in_flight(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCKED(w, .len = 10, .shared = true), GRANTED);
+    assert_int_equal(LOCKED(w, .off = 50, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10, .block = true), BLOCKED);
+    UNLOCK(w, .off = 50, .len = 10);
+    flush(w);
+    assert_int_equal(kernel.n, 1); /* the release is in flight */
+    UNLOCK(w, .len = 10);
+    flush(w);
+    answer(w);
+    flush(w);
+    assert_true(kernel.n > 0);
+    assert_int_equal(kernel.ops[kernel.n - 1].kind, HF_CLAIM_RAISE);
+    answer(w);
+    world_step(w);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
+}
+
+/* ---- a keeper that was taken over ---- */
+
+enum { ASKED_MAX = 256 };
+
+struct hostile {
+    uint64_t dice;
+    uint64_t asked[ASKED_MAX]; /* ids, the last ones */
+    unsigned n_asked;
+};
+
+static unsigned roll(struct hostile *h, unsigned sides)
+{
+    h->dice = h->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(h->dice >> 33) % sides;
+}
+
+static void note_id(void *ctx, const struct hf_claim *claim)
+{
+    struct hostile *h = ctx;
+
+    h->asked[h->n_asked++ % ASKED_MAX] = claim->id;
+}
+
+static void ask_something(struct world *w, struct hostile *h)
+{
+    static const char *const FILES[] = {"a", "b", "c"};
+    static const world_call CALLS[] = {hf_core_lock, hf_core_lock, hf_core_unlock, hf_core_cancel,
+                                       hf_core_test};
+
+    (void)world_ask(w, CALLS[roll(h, 5)],
+                    (struct ask){.client = (int)roll(h, 3),
+                                 .svid = 1 + (int)roll(h, 2),
+                                 .fh = FILES[roll(h, 3)],
+                                 .off = roll(h, 6),
+                                 .len = roll(h, 4),
+                                 .shared = roll(h, 2),
+                                 .block = roll(h, 2),
+                                 .asked = hf_core_asked(w->core)});
+}
+
+/* What the keeper says: about something that it was asked, or about nothing; true or not. */
+static int say_something(struct world *w, struct hostile *h)
+{
+    struct hf_claim_result result = {
+        .id = h->n_asked && roll(h, 8) ? h->asked[roll(h, ASKED_MAX)] : roll(h, 1000),
+        .outcome = (enum hf_claim_outcome)roll(h, HF_CLAIM_OUTCOMES + 1),
+        .holder = {roll(h, 9), roll(h, 3) ? UINT64_MAX : roll(h, 9), roll(h, 2),
+                   (int32_t)roll(h, 9) - 2},
+    };
+
+    return hf_core_claim_done(w->core, w->now, &result);
+}
+
+/* A connection that broke begins anew, with a list of whatever it likes. */
+static void begin_anew(struct world *w, struct hostile *h)
+{
+    hf_core_claims_lost(w->core, w->now);
+    for (unsigned n = roll(h, 5); n > 0; n--)
+        (void)hf_core_claims_listed(w->core, hf_bytes_str(roll(h, 2) ? "a" : "never locked"),
+                                    roll(h, 9), 9 + roll(h, 9), roll(h, 2));
+    hf_core_claims_begin(w->core, w->now);
+    h->n_asked = 0;
+}
+
+/* COH-02: whatever the keeper answers, in whichever order, and whenever it goes, the core stays
+ * whole: each result is taken, or refused so that the connection begins anew. */
+static void a_keeper_may_say_anything(void **state)
+{
+    struct world *w = *state;
+
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct hostile h = {.dice = seed};
+
+        for (unsigned step = 0; step < 1500; step++) {
+            unsigned what = roll(&h, 16);
+
+            if (what < 6)
+                ask_something(w, &h);
+            else if (what < 12 && say_something(w, &h) < 0)
+                begin_anew(w, &h);
+            else if (what == 12)
+                world_later(w, roll(&h, 3000));
+            else if (what == 13 && roll(&h, 10) == 0)
+                begin_anew(w, &h);
+            settle(w);
+            hf_core_claims_flush(w->core, w->now, note_id, &h);
+            world_step(w);
+        }
+    }
+}
+
 #define COHERENT(test) cmocka_unit_test_setup_teardown(test, open_coherent, close_world)
 
 int main(void)
@@ -423,6 +803,18 @@ int main(void)
         COHERENT(grace_waits_for_the_keeper),
         COHERENT(what_cannot_be_mirrored_is_refused_or_counted),
         COHERENT(ranges_of_a_file_are_limited),
+        COHERENT(what_cannot_be_mirrored_is_a_range),
+        COHERENT(a_file_with_an_unmirrored_range_is_still_claimed),
+        COHERENT(an_unlock_makes_no_more_ranges_than_the_limit),
+        COHERENT(many_requests_for_a_file_are_one_round),
+        COHERENT(a_file_that_must_wait_keeps_no_other_waiting),
+        COHERENT(grace_waits_for_a_closed_file_once),
+        COHERENT(a_repeated_unlock_waits_for_the_kernel),
+        COHERENT(a_simulated_crash_releases_nothing_before_grace_ends),
+        COHERENT(a_request_ends_with_its_client),
+        COHERENT(an_answer_is_not_older_than_its_request),
+        COHERENT(a_waiter_asks_after_the_round_in_flight),
+        COHERENT(a_keeper_may_say_anything),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,22 +19,22 @@
 /*
  * A grant only ever adds (NLM-08). A repeat of S [0,3] overtook its CANCEL and waits; the process
  * has gone on and holds X [0,0]. When the stale waiter is granted, X [0,0] stays exclusive, also
- * while the callback is under way, and after the client has refused it.
+ * while the callback is in flight, and after the client has refused it.
  */
 static void a_shared_grant_leaves_what_is_exclusive(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 2, .off = 2, .len = 1);
     assert_int_equal(LOCK(w, .len = 4, .shared = true, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .len = 1), GRANTED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 2, .len = 1), GRANTED);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_not_equal(call.id, 0);
     assert_int_equal(TEST(w, .client = 3, .len = 1, .shared = true), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 1, .len = 3), DENIED);
-    world_called(w, call.id, HF_CALL_DENIED);
+    world_called(w, call.id, HF_OUTCALL_DENIED);
     assert_int_equal(TEST(w, .client = 3, .len = 1, .shared = true), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 1, .len = 3), GRANTED);
     world_restart(w); /* the records say so as well */
@@ -53,7 +53,7 @@ static void a_refused_grant_puts_back_what_was_there(void **state)
     LOCK(w, .off = 10, .len = 5, .shared = true);
     assert_int_equal(LOCK(w, .off = 0, .len = 12, .block = true), BLOCKED);
     UNLOCK(w, .client = 2, .off = 9, .len = 1);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 2), GRANTED);
     assert_int_equal(TEST(w, .client = 3, .off = 2, .len = 1, .shared = true), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 3, .len = 1, .shared = true), DENIED);
@@ -73,19 +73,19 @@ static void a_refused_grant_puts_back_what_was_there(void **state)
 static void a_callback_is_true_for_each_request_it_can_answer(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 2, .len = 4);
     assert_int_equal(LOCK(w, .len = 4, .shared = true, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .len = 4, .block = true), BLOCKED);
     assert_int_equal(world_status(w).waiters, 1);
     LOCK(w, .client = 2, .len = 4, .shared = true); /* readers may come now, but no writer */
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     UNLOCK(w, .client = 2, .len = 4);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_true(call.exclusive);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(TEST(w, .client = 3, .len = 4, .shared = true), DENIED);
 }
 
@@ -104,23 +104,23 @@ static void a_late_copy_does_not_weaken_a_waiter(void **state)
     assert_int_equal(CANCEL(w, .len = 4, .shared = true), GRANTED);
     assert_int_equal(world_status(w).waiters, 1);
     UNLOCK(w, .client = 2);
-    assert_true(world_call_of(w, HF_CALL_GRANTED).exclusive);
+    assert_true(world_call_of(w, HF_OUTCALL_GRANTED).exclusive);
 }
 
-/* The stronger request waits at the end of the queue, and closes no circle unseen. */
+/* The stronger request waits at the end of the queue, and closes no cycle unseen. */
 static void a_stronger_request_waits_at_the_end(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 2, .len = 4);
     LOCK(w, .len = 4, .shared = true, .block = true);
     LOCK(w, .client = 3, .len = 4, .shared = true, .block = true);
     LOCK(w, .len = 4, .block = true);
     UNLOCK(w, .client = 2);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_false(call.exclusive); /* client 3 */
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(world_status(w).waiters, 1);
     assert_int_equal(LOCK(w, .fh = "g"), GRANTED);
     assert_int_equal(LOCK(w, .client = 3, .fh = "g", .block = true), DEADLCK);
@@ -135,11 +135,11 @@ static void a_lock_after_an_nm_lock_is_recorded(void **state)
     assert_int_equal(LOCK(w, .nm = true, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .block = true), BLOCKED);
     UNLOCK(w, .client = 2);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_ACCEPTED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
     UNLOCK(w, .client = 1);
 
-    /* Likewise when the NM_LOCK has just been granted, and its callback is under way. */
+    /* Likewise when the NM_LOCK has just been granted, and its callback is in flight. */
     LOCK(w, .client = 2);
     assert_int_equal(LOCK(w, .nm = true, .block = true), BLOCKED);
     UNLOCK(w, .client = 2);
@@ -195,11 +195,11 @@ static void verify_notices(struct world *w)
 /* What its monitor is asked stays unanswered, so the notice is believed. */
 static void monitor_is_silent(struct world *w)
 {
-    struct hf_call call = world_call_of(w, HF_CALL_STAT);
+    struct hf_outcall_attempt call = world_call_of(w, HF_OUTCALL_STAT);
     struct hf_decision decision;
 
     assert_int_not_equal(call.id, 0);
-    world_called(w, call.id, HF_CALL_FAILED);
+    world_called(w, call.id, HF_OUTCALL_FAILED);
     while (hf_core_next_decision(w->core, &decision))
         assert_false(decision.failed);
 }
@@ -259,7 +259,7 @@ static void a_request_of_the_old_life_goes_with_it(void **state)
     assert_int_equal(LOCK(w, .off = 0, .len = 1, .state = 5), GRANTED);
     assert_int_not_equal(
         hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 9, false).decision, 0);
-    hf_core_stat_answered(w->core, w->now, world_call_of(w, HF_CALL_STAT).id, 5);
+    hf_core_stat_answered(w->core, w->now, world_call_of(w, HF_OUTCALL_STAT).id, 5);
     world_step(w);
     assert_true(hf_core_next_decision(w->core, &decision));
     assert_int_equal(LOCK(w, .off = 1, .len = 1, .state = 5), GRANTED);
@@ -283,11 +283,11 @@ static void a_grant_after_a_forged_notice_only_adds(void **state)
     LOCK(w, .client = 2, .off = 2, .len = 1);
     LOCK(w, .len = 1, .state = 5);
     hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 9, false);
-    hf_core_stat_answered(w->core, w->now, world_call_of(w, HF_CALL_STAT).id, 5);
+    hf_core_stat_answered(w->core, w->now, world_call_of(w, HF_OUTCALL_STAT).id, 5);
     world_step(w);
     LOCK(w, .len = 4, .shared = true, .block = true, .state = 5);
     UNLOCK(w, .client = 2);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(TEST(w, .client = 3, .len = 1, .shared = true), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 1, .len = 3), DENIED);
 }

@@ -156,7 +156,7 @@ static void locks_elsewhere_are_not_looked_at(void **state)
     assert_true(cost_behind(w, 1, "f5", 5) < cost_behind(w, 2, "g5", 5));
 }
 
-/* Shared requests do not conflict with shared locks, however many there are. */
+/* SEC-05a: Shared requests do not conflict with shared locks, however many there are. */
 static void readers_do_not_look_at_readers(void **state)
 {
     struct world *w = *state;
@@ -246,8 +246,8 @@ static void an_unlock_among_readers(void **state)
     assert_true(settle(w) < BOUND);
 }
 
-/* Each owner holds a byte and waits for the next owner's; the last one closes the circle. */
-static enum hf_stat close_circle(struct world *w, int owners)
+/* Each owner holds a byte and waits for the next owner's; the last one closes the cycle. */
+static enum hf_stat close_cycle(struct world *w, int owners)
 {
     for (int i = 0; i < owners; i++)
         assert_int_equal(LOCK(w, .svid = i + 1, .off = (uint64_t)i, .len = 1), GRANTED);
@@ -257,21 +257,21 @@ static enum hf_stat close_circle(struct world *w, int owners)
     return LOCK(w, .svid = owners, .off = 0, .len = 1, .block = true);
 }
 
-/* NLM-06: the budget of the search is enough for a circle of 250 owners. */
-static void circles_of_many_owners_are_found(void **state)
+/* NLM-06c: the budget of the search is enough for a cycle of 250 owners. */
+static void cycles_of_many_owners_are_found(void **state)
 {
     struct world *w = *state;
 
-    assert_int_equal(close_circle(w, 250), HF_STAT_DEADLCK);
+    assert_int_equal(close_cycle(w, 250), HF_STAT_DEADLCK);
     assert_int_equal(hf_core_counters(w->core)->deadlock_searches_cut, 0);
 }
 
-/* ... but not for one of 600: its last request waits, which is counted. */
-static void a_circle_of_too_many_owners_waits(void **state)
+/* NLM-06d: ... but not for one of 600: its last request waits, which is counted. */
+static void a_cycle_of_too_many_owners_waits(void **state)
 {
     struct world *w = *state;
 
-    assert_int_equal(close_circle(w, 600), BLOCKED);
+    assert_int_equal(close_cycle(w, 600), BLOCKED);
     assert_true(hf_core_counters(w->core)->deadlock_searches_cut > 0);
 }
 
@@ -343,7 +343,7 @@ static void a_search_for_a_deadlock_is_cut(void **state)
     assert_true(settle(w) < BOUND);
 }
 
-/* Waiters of an owner and of a client are limited, and each limit is counted. */
+/* SEC-05b: Waiters of an owner and of a client are limited, and each limit is counted. */
 static void waiters_are_limited(void **state)
 {
     struct world *w = *state;
@@ -365,7 +365,7 @@ static void waiters_are_limited(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 3, .len = 1, .block = true), BLOCKED);
 }
 
-/* Shares are found, and tested for conflicts, without a walk over those of the file. */
+/* SEC-05a: Shares are found, and tested for conflicts, without a walk over those of the file. */
 static void shares_are_indexed(void **state)
 {
     struct world *w = *state;
@@ -526,13 +526,13 @@ static void registrations_of_a_host_are_limited(void **state)
 /* After a restart, calls all registrations; those of client 1 fail for good, others succeed. */
 static void call_all(struct world *w)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     for (int round = 0; round < 100; round++) {
-        while (hf_core_next_call(w->core, w->now, &call)) {
+        while (hf_core_next_outcall(w->core, w->now, &call)) {
             bool fails =
                 hf_addr_same_host(&call.to[0], &(struct hf_addr){0}) || call.to[0].bytes[3] == 1;
-            world_called(w, call.id, fails ? HF_CALL_FAILED : HF_CALL_ACCEPTED);
+            world_called(w, call.id, fails ? HF_OUTCALL_FAILED : HF_OUTCALL_ACCEPTED);
         }
         world_later(w, 60000);
     }
@@ -565,8 +565,8 @@ int main(void)
         T(a_place_in_the_queue_is_found_or_not),
         T(a_writer_ends_the_search),
         T(an_unlock_among_readers),
-        T(circles_of_many_owners_are_found),
-        T(a_circle_of_too_many_owners_waits),
+        T(cycles_of_many_owners_are_found),
+        T(a_cycle_of_too_many_owners_waits),
         T(waiters_are_served_in_slices),
         T(a_pass_ends_though_the_file_is_woken_again),
         T(a_search_for_a_deadlock_is_cut),

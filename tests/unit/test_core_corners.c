@@ -28,7 +28,7 @@ static void refused_without_memory(void **state)
     struct hf_addr addr = world_addr(33);
     struct hf_view_client rows[4];
     uint64_t cursor = 0;
-    struct hf_awaited wait;
+    struct hf_ticket wait;
 
     hf_core_sm_mon(w->core, w->now, &peer, &monitor);
     LOCK(w, .client = 1, .fh = "brim");
@@ -104,21 +104,21 @@ static void crash_and_grace_without_memory(void **state)
 static void denied_callback_without_memory(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 2, .fh = "g");
     LOCK(w, .client = 3, .fh = "g", .block = true);
     UNLOCK(w, .client = 2, .fh = "g");
     LOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     use_up_memory(w);
-    hf_core_call_done(w->core, w->now, call.id, HF_CALL_DENIED, 0);
-    hf_core_call_done(w->core, w->now, call.id, HF_CALL_DENIED, 0); /* a report too many */
+    hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_DENIED, 0);
+    hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_DENIED, 0); /* a report too many */
     w->heap.after = -1;
     world_commit(w);
     world_later(w, 5000);
-    call = world_call_of(w, HF_CALL_GRANTED);
-    world_called(w, call.id, HF_CALL_DENIED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
+    world_called(w, call.id, HF_OUTCALL_DENIED);
     world_commit(w);
     assert_int_equal(TEST(w, .client = 2, .fh = "g"), GRANTED);
 }
@@ -128,15 +128,15 @@ static void slow_failure(void **state)
 {
     struct world *w = *state;
     struct hf_peer peer = world_peer(w, 1);
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     world_restart(w);
-    call = world_call_of(w, HF_CALL_NOTIFY);
+    call = world_call_of(w, HF_OUTCALL_NOTIFY);
     hf_core_granted_res(w->core, w->now, &peer, call.id, true); /* a notice is no grant */
     w->now.mono_ms += 5000;
-    world_called(w, call.id, HF_CALL_FAILED);
-    assert_int_equal(world_call_of(w, HF_CALL_NOTIFY).attempt, 2);
+    world_called(w, call.id, HF_OUTCALL_FAILED);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_NOTIFY).attempt, 2);
 }
 
 /* A monitor's callback about a restart that is undone is not made. */
@@ -150,13 +150,13 @@ static void told_of_what_was_undone(void **state)
     world_step(w);
     w->by_hand = true;
     hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("10.0.0.7"), 3, false);
-    assert_int_equal(world_call_of(w, HF_CALL_STATUS).id, 0); /* not durable yet */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STATUS).id, 0); /* not durable yet */
     assert_true(world_commit_one(w, HF_EIO));
     world_commit(w);
-    assert_int_equal(world_call_of(w, HF_CALL_STATUS).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STATUS).id, 0);
     hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("10.0.0.7"), 3, false);
     world_commit(w);
-    assert_int_equal(world_call_of(w, HF_CALL_STATUS).state, 3);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STATUS).state, 3);
 }
 
 /* Whichever allocation fails in a new client's first LOCK, neither the client nor anything else of

@@ -16,7 +16,7 @@ static int open_world_by_hand(void **state)
     return 0;
 }
 
-/* NSM-06: the epoch is durable before anything leaves, even SM_STAT. */
+/* NSM-06d: the epoch is durable before anything leaves, even SM_STAT. */
 static void nothing_leaves_before_the_epoch(void **state)
 {
     struct world *w = *state;
@@ -108,11 +108,11 @@ static void a_grant_goes_before_its_waiter(void **state)
     assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, seq + 1);
     UNLOCK(w, .client = 1); /* client 2 gets it */
     assert_int_equal(world_status(w).waiters, 0);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0); /* not before its BLOCKED */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0); /* not before its BLOCKED */
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(world_status(w).locks, 0);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 
     hf_core_simu_crash(w->core, w->now); /* the same, and all goes well */
     LOCK(w, .client = 1, .nm = true);
@@ -121,7 +121,7 @@ static void a_grant_goes_before_its_waiter(void **state)
     CANCEL(w, .client = 3); /* came and left in one batch */
     UNLOCK(w, .client = 1);
     world_commit(w);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(world_status(w).waiters, 0);
 }
 
@@ -167,7 +167,7 @@ static void open_fenced(struct world *w, bool durable_locks)
 }
 
 /*
- * HA-03: with standbys, no promise leaves without a commit that began after it was made, because
+ * HA-03b: with standbys, no promise leaves without a commit that began after it was made, because
  * only the database knows whose the service is. That holds for what is not recorded, too.
  */
 static void with_standbys_every_promise_waits_for_a_commit(void **state)
@@ -185,11 +185,12 @@ static void with_standbys_every_promise_waits_for_a_commit(void **state)
     world_commit(w);
     assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, ++seq);
     world_commit(w);
-    assert_int_equal(ASK(w, hf_core_lock, .client = 4, .nm = true).seq, 0); /* DENIED */
-    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, ++seq);       /* client 2 gets it */
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(ASK(w, hf_core_lock, .client = 4, .nm = true).seq, ++seq); /* DENIED */
     world_commit(w);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(ASK(w, hf_core_unlock, .client = 1).seq, ++seq); /* client 2 gets it */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
+    world_commit(w);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(ASK(w, hf_core_lock, .client = 2, .nm = true, .block = true).seq, ++seq);
     world_commit(w);
     assert_int_equal(hf_core_share(w->core, w->now, &peer, &share).seq, ++seq);
@@ -214,6 +215,7 @@ static void with_standbys_what_is_not_recorded_is_undone_with_its_batch(void **s
     assert_int_equal(world_status(w).locks, 1);
 }
 
+/* HA-03c */
 static void with_standbys_locks_that_are_not_durable_wait(void **state)
 {
     struct world *w = *state;
@@ -270,14 +272,14 @@ static void undone_grant_waits_again(void **state)
     LOCK(w, .client = 2, .block = true);
     LOCK(w, .client = 3, .block = true);
     UNLOCK(w, .client = 1); /* client 2 gets it, subject to the commit */
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_true(world_commit_one(w, HF_EIO));
     assert_int_equal(world_status(w).waiters, 2);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     UNLOCK(w, .client = 1);
     world_commit(w);
     assert_true(
-        hf_bytes_equal(world_call_of(w, HF_CALL_GRANTED).host, hf_bytes_str("client2.example")));
+        hf_bytes_equal(world_call_of(w, HF_OUTCALL_GRANTED).host, hf_bytes_str("client2.example")));
     assert_int_equal(world_status(w).waiters, 1);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 2); /* registered on the waited path */
 }
@@ -294,7 +296,7 @@ static void waiter_behind_an_undone_lock(void **state)
     assert_int_equal(hf_core_deadline(w->core), w->now.mono_ms + 1000);
     world_later(w, 1000);
     world_commit(w);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 }
 
 /* A granted waiter that leaves before its commit fails stays away. */
@@ -368,7 +370,7 @@ static void linger_ends_after_an_undone_lock(void **state)
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
 }
 
-/* A crash whose release could not be committed is repeated until it is. */
+/* CRS-01f: A crash whose release could not be committed is repeated until it is. */
 static void crash_is_repeated_until_durable(void **state)
 {
     struct world *w = *state;
@@ -453,7 +455,7 @@ static void end_of_grace_undone(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
-/* GRC-03: grace does not end early on the strength of something that may be undone. */
+/* GRC-03a: grace does not end early on the strength of something that may be undone. */
 static void early_end_of_grace_waits(void **state)
 {
     struct world *w = *state;
@@ -538,8 +540,8 @@ static void story(struct world *w)
     struct hf_peer peer = world_peer(w, 8);
     struct hf_mon_args mon = {hf_bytes_str("10.0.0.2"), hf_bytes_str("me"), 100021, 3, 16, {1}};
     struct hf_addr from = world_addr(2);
-    struct hf_call call;
-    struct hf_awaited wait;
+    struct hf_outcall_attempt call;
+    struct hf_ticket wait;
     static char handle[300];
 
     memset(handle, 'h', sizeof(handle) - 1);
@@ -558,12 +560,13 @@ static void story(struct world *w)
     UNLOCK(w, .client = 1, .off = 40, .len = 40);
     UNLOCK(w, .client = 1, .off = 80, .len = 0);
     world_commit_one(w, w->now.mono_ms % 2 ? HF_EIO : 0);
-    while (hf_core_next_call(w->core, w->now, &call))
-        hf_core_call_done(w->core, w->now, call.id,
-                          call.attempt > 1 ? HF_CALL_DENIED : HF_CALL_FAILED, HF_ETIMEDOUT);
+    while (hf_core_next_outcall(w->core, w->now, &call))
+        hf_core_outcall_done(w->core, w->now, call.id,
+                             call.attempt > 1 ? HF_OUTCALL_DENIED : HF_OUTCALL_FAILED,
+                             HF_ETIMEDOUT);
     world_later(w, 5000);
-    while (hf_core_next_call(w->core, w->now, &call))
-        hf_core_call_done(w->core, w->now, call.id, HF_CALL_DENIED, 0);
+    while (hf_core_next_outcall(w->core, w->now, &call))
+        hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_DENIED, 0);
     hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("client2"), 9, false);
     world_check(w);
     UNSHARE(w, .client = 2);
@@ -599,7 +602,7 @@ static void the_first_waiter_may_ask_without_waiting(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 5, .len = 1), HF_STAT_GRANTED);
 }
 
-/* NSM-06: no answer carries a new state number before it is durable, however often that fails. */
+/* NSM-06d: no answer carries a new state number before it is durable, however often that fails. */
 static void a_state_number_is_durable_before_it_is_told(void **state)
 {
     struct world *w = *state;
@@ -728,11 +731,11 @@ static uint64_t random_next(uint64_t *seed)
 
 static void random_call(struct world *w, uint64_t r)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
-    if (!hf_core_next_call(w->core, w->now, &call))
+    if (!hf_core_next_outcall(w->core, w->now, &call))
         return;
-    world_called(w, call.id, (enum hf_call_outcome)(r % 3));
+    world_called(w, call.id, (enum hf_outcall_outcome)(r % 3));
 }
 
 static void random_step(struct world *w, uint64_t *seed)

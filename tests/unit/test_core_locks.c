@@ -14,7 +14,7 @@ static uint64_t locks_held(struct world *w)
     return world_status(w).locks;
 }
 
-/* NLM-02: exclusive excludes all others, shared only exclusive; what does not overlap is free. */
+/* NLM-02a: exclusive excludes all others, shared only exclusive; what does not overlap is free. */
 static void exclusive_and_shared(void **state)
 {
     struct world *w = *state;
@@ -30,7 +30,7 @@ static void exclusive_and_shared(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 5);
 }
 
-/* An owner is client + svid + owner handle: differing in any of them is another owner. */
+/* NLM-07b: An owner is client + svid + owner handle: differing in any of them is another owner. */
 static void owners_differ_in_each_part(void **state)
 {
     struct world *w = *state;
@@ -46,7 +46,7 @@ static void owners_differ_in_each_part(void **state)
     assert_int_equal(locks_held(w), 1);
 }
 
-/* NLM-02: unlocking the middle splits; locking the gap again merges into one record. */
+/* NLM-02a: unlocking the middle splits; locking the gap again merges into one record. */
 static void split_and_merge(void **state)
 {
     struct world *w = *state;
@@ -83,7 +83,7 @@ static void unlock_ends_and_several(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
-/* NLM-02: upgrade and downgrade of a part are atomic and leave the rest in its mode. */
+/* NLM-02b: upgrade and downgrade of a part are atomic and leave the rest in its mode. */
 static void upgrade_and_downgrade(void **state)
 {
     struct world *w = *state;
@@ -100,7 +100,7 @@ static void upgrade_and_downgrade(void **state)
     assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 1, .shared = true), GRANTED);
 }
 
-/* NLM-02: 64-bit ends without overflow; length 0 is to the end; beyond it: NLM4_FBIG. */
+/* NLM-02c: 64-bit ends without overflow; length 0 is to the end; beyond it: NLM4_FBIG. */
 static void ends_of_the_range(void **state)
 {
     struct world *w = *state;
@@ -185,7 +185,8 @@ static void test_names_the_holder(void **state)
     assert_int_equal(world_status(w).nlm_clients, 1);
 }
 
-/* SPEC 4: UNLOCK of nothing is GRANTED; so is CANCEL, unless the owner holds it: DENIED. */
+/* NLM-08b: SPEC 4: UNLOCK of nothing is GRANTED; so is CANCEL, unless the owner holds it: DENIED.
+ */
 static void unlock_and_cancel_of_nothing(void **state)
 {
     struct world *w = *state;
@@ -201,18 +202,18 @@ static void unlock_and_cancel_of_nothing(void **state)
     assert_int_equal(locks_held(w), 1);
 }
 
-/* NLM-03: the first who waits is served first, and is called as it asked. */
+/* NLM-03a: the first who waits is served first, and is called as it asked. */
 static void waiters_first_in_first_out(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1, .len = 10);
     assert_int_equal(LOCK(w, .client = 2, .off = 4, .len = 2, .block = true, .msg = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 3, .off = 0, .len = 0, .block = true), BLOCKED);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_true(hf_bytes_equal(call.host, hf_bytes_str("client2.example")));
     assert_true(call.msg && call.exclusive && call.n_to == 1);
     assert_int_equal(call.proc, 10);
@@ -221,18 +222,18 @@ static void waiters_first_in_first_out(void **state)
     assert_int_equal(call.length, 2);
     assert_int_equal(call.timeout_ms, 5000);
     assert_true(hf_bytes_equal(call.fh, hf_bytes_str("f")));
-    world_called(w, call.id, HF_CALL_ACCEPTED);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     UNLOCK(w, .client = 2);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(call.proc, 5);
     assert_int_equal(call.length, 0); /* raw, as asked */
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(world_status(w).waiters, 0);
     assert_int_equal(hf_core_counters(w->core)->callbacks_accepted, 2);
 }
 
-/* NLM-03: a LOCK that does not wait is granted where TEST says so, whatever waits. */
+/* NLM-03c: a LOCK that does not wait is granted where TEST says so, whatever waits. */
 static void a_lock_that_does_not_wait_ignores_the_queue(void **state)
 {
     struct world *w = *state;
@@ -253,7 +254,7 @@ static void a_lock_that_does_not_wait_ignores_the_queue(void **state)
     assert_int_equal(LOCK(w, .client = 3, .fh = "g", .shared = true), GRANTED);
 }
 
-/* NLM-03: a blocking newcomer does not overtake a waiter that it conflicts with. */
+/* NLM-03d: a blocking newcomer does not overtake a waiter that it conflicts with. */
 static void blocking_newcomers_do_not_overtake(void **state)
 {
     struct world *w = *state;
@@ -268,10 +269,10 @@ static void blocking_newcomers_do_not_overtake(void **state)
 
 static bool is_called(struct world *w, const char *host)
 {
-    struct hf_call call = world_call_of(w, HF_CALL_GRANTED);
+    struct hf_outcall_attempt call = world_call_of(w, HF_OUTCALL_GRANTED);
 
     if (call.id != 0)
-        world_called(w, call.id, HF_CALL_ACCEPTED);
+        world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     return call.id != 0 && hf_bytes_equal(call.host, hf_bytes_str(host));
 }
 
@@ -298,7 +299,7 @@ static void a_writer_is_not_starved_by_blocking_readers(void **state)
     assert_int_equal(overtaken, 0);
     assert_int_equal(unlocks, READERS);
     UNLOCK(w, .client = WRITER);
-    while (world_call_of(w, HF_CALL_GRANTED).id != 0)
+    while (world_call_of(w, HF_OUTCALL_GRANTED).id != 0)
         after++;
     assert_int_equal(after, READERS - 1); /* all that have asked again; the last has not */
     print_message("# note: a writer beside %d readers that lock again at once: granted after %u "
@@ -311,15 +312,15 @@ static void readers_are_granted_together(void **state)
 {
     struct world *w = *state;
     unsigned calls = 0;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     for (int i = 2; i < 7; i++)
         LOCK(w, .client = i, .shared = true, .block = true);
     LOCK(w, .client = 9, .block = true);
     UNLOCK(w, .client = 1);
-    while (hf_core_next_call(w->core, w->now, &call)) {
-        hf_core_call_done(w->core, w->now, call.id, HF_CALL_ACCEPTED, 0);
+    while (hf_core_next_outcall(w->core, w->now, &call)) {
+        hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_ACCEPTED, 0);
         calls++;
     }
     assert_int_equal(calls, 5);
@@ -337,11 +338,11 @@ static void only_who_can_use_it_wakes(void **state)
     LOCK(w, .client = 4, .off = 0, .len = 5, .block = true);
     UNLOCK(w, .client = 1);
     assert_true(
-        hf_bytes_equal(world_call_of(w, HF_CALL_GRANTED).host, hf_bytes_str("client4.example")));
+        hf_bytes_equal(world_call_of(w, HF_OUTCALL_GRANTED).host, hf_bytes_str("client4.example")));
     assert_int_equal(world_status(w).waiters, 1);
 }
 
-/* A repeated LOCK finds its waiter; CANCEL takes it back and lets those behind it pass. */
+/* NLM-08d: A repeated LOCK finds its waiter; CANCEL takes it back and lets those behind it pass. */
 static void repeat_and_cancel(void **state)
 {
     struct world *w = *state;
@@ -360,18 +361,18 @@ static void repeat_and_cancel(void **state)
     assert_int_equal(CANCEL(w, .client = 3, .len = 10, .shared = true), DENIED);
 }
 
-/* A repeated LOCK while the callback is under way is GRANTED, and the callback is called off. */
+/* A repeated LOCK while the callback is in flight is GRANTED, and the callback is called off. */
 static void repeat_during_callback(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
     UNLOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(LOCK(w, .client = 2, .block = true), GRANTED);
-    world_called(w, call.id, HF_CALL_DENIED); /* a client that no longer waits says so */
+    world_called(w, call.id, HF_OUTCALL_DENIED); /* a client that no longer waits says so */
     assert_int_equal(TEST(w, .client = 1), DENIED);
 }
 
@@ -379,38 +380,39 @@ static void repeat_during_callback(void **state)
 static void other_request_stops_the_callback(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .shared = true, .block = true);
     UNLOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(LOCK(w, .client = 2), GRANTED);
-    world_called(w, call.id, HF_CALL_DENIED); /* says nothing about the new lock */
+    world_called(w, call.id, HF_OUTCALL_DENIED); /* says nothing about the new lock */
     assert_int_equal(TEST(w, .client = 1, .shared = true), DENIED);
 }
 
-/* SPEC 3: a GRANTED denied frees the lock at once; one that fails three times, after 15 s. */
+/* NOT-04c: SPEC 3: a GRANTED denied frees the lock at once; one that fails three times, after 15 s.
+ */
 static void denied_and_failed_callbacks(void **state)
 {
     struct world *w = *state;
     struct hf_event event;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
     LOCK(w, .client = 3, .block = true);
     LOCK(w, .client = 4, .block = true);
     UNLOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
-    world_called(w, call.id, HF_CALL_DENIED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
+    world_called(w, call.id, HF_OUTCALL_DENIED);
     for (unsigned i = 1; i <= 3; i++) {
-        call = world_call_of(w, HF_CALL_GRANTED);
+        call = world_call_of(w, HF_OUTCALL_GRANTED);
         assert_true(hf_bytes_equal(call.host, hf_bytes_str("client3.example")));
         assert_int_equal(call.attempt, i);
         w->now.mono_ms += 100;
-        world_called(w, call.id, HF_CALL_FAILED);
-        assert_int_equal(i < 3, world_call_of(w, HF_CALL_GRANTED).id == 0);
+        world_called(w, call.id, HF_OUTCALL_FAILED);
+        assert_int_equal(i < 3, world_call_of(w, HF_OUTCALL_GRANTED).id == 0);
         if (i < 3) {
             assert_int_equal(hf_core_deadline(w->core), w->now.mono_ms + 4900);
             world_later(w, 4900);
@@ -428,22 +430,22 @@ static void denied_and_failed_callbacks(void **state)
  */
 static void denied_is_believed_of_the_only_call_that_can_have_arrived(void **state)
 {
-    static const enum hf_call_outcome before[] = {HF_CALL_UNSENT, HF_CALL_FAILED};
+    static const enum hf_outcall_outcome before[] = {HF_OUTCALL_UNSENT, HF_OUTCALL_FAILED};
 
     for (unsigned i = 0; i < HF_COUNT_OF(before); i++) {
         struct world *w = *state;
-        struct hf_call call;
+        struct hf_outcall_attempt call;
 
         LOCK(w, .client = 1);
         LOCK(w, .client = 2, .block = true);
         UNLOCK(w, .client = 1);
-        call = world_call_of(w, HF_CALL_GRANTED);
+        call = world_call_of(w, HF_OUTCALL_GRANTED);
         world_called(w, call.id, before[i]);
         world_later(w, 5000);
-        call = world_call_of(w, HF_CALL_GRANTED);
+        call = world_call_of(w, HF_OUTCALL_GRANTED);
         assert_int_equal(call.attempt, 2);
-        world_called(w, call.id, HF_CALL_DENIED);
-        assert_int_equal(TEST(w, .client = 1), before[i] == HF_CALL_UNSENT ? GRANTED : DENIED);
+        world_called(w, call.id, HF_OUTCALL_DENIED);
+        assert_int_equal(TEST(w, .client = 1), before[i] == HF_OUTCALL_UNSENT ? GRANTED : DENIED);
         UNLOCK(w, .client = 2);
     }
 }
@@ -452,21 +454,21 @@ static void denied_is_believed_of_the_only_call_that_can_have_arrived(void **sta
  * in that attempt. So its DENIED is believed only if there was one copy. */
 static void a_late_denial_of_one_of_two_copies_is_not_believed(void **state)
 {
-    static const enum hf_call_outcome ends[] = {HF_CALL_FAILED, HF_CALL_REPEATED};
+    static const enum hf_outcall_outcome ends[] = {HF_OUTCALL_FAILED, HF_OUTCALL_REPEATED};
     struct world *w = *state;
 
     for (unsigned i = 0; i < HF_COUNT_OF(ends); i++) {
         struct hf_peer peer = world_peer(w, 2);
-        struct hf_call call;
+        struct hf_outcall_attempt call;
 
         LOCK(w, .client = 1);
         LOCK(w, .client = 2, .block = true, .msg = true);
         UNLOCK(w, .client = 1);
-        call = world_call_of(w, HF_CALL_GRANTED);
+        call = world_call_of(w, HF_OUTCALL_GRANTED);
         world_called(w, call.id, ends[i]);
         hf_core_granted_res(w->core, w->now, &peer, call.id, false);
         world_step(w);
-        assert_int_equal(TEST(w, .client = 1), ends[i] == HF_CALL_FAILED ? GRANTED : DENIED);
+        assert_int_equal(TEST(w, .client = 1), ends[i] == HF_OUTCALL_FAILED ? GRANTED : DENIED);
         UNLOCK(w, .client = 2);
     }
 }
@@ -477,7 +479,7 @@ static void lock_goes_on_if_its_callback_cannot_leave(void **state)
 {
     struct world *w = *state;
     struct hf_addr unreachable = world_addr(2);
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 1, .fh = "g");
@@ -486,14 +488,14 @@ static void lock_goes_on_if_its_callback_cannot_leave(void **state)
     LOCK(w, .client = 2, .fh = "g", .block = true);
     UNLOCK(w, .client = 1);
     for (int i = 0; i < 3; i++) {
-        call = world_call_of(w, HF_CALL_GRANTED);
+        call = world_call_of(w, HF_OUTCALL_GRANTED);
         assert_true(hf_addr_same_host(&call.to[0], &unreachable));
-        world_called(w, call.id, HF_CALL_UNTRIED);
+        world_called(w, call.id, HF_OUTCALL_UNTRIED);
         world_later(w, 5000);
     }
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_false(hf_addr_same_host(&call.to[0], &unreachable));
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(world_status(w).waiters, 1);
 }
 
@@ -501,14 +503,14 @@ static void lock_goes_on_if_its_callback_cannot_leave(void **state)
 static void lock_stays_if_its_callback_may_have_arrived(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
     UNLOCK(w, .client = 1);
     for (int i = 0; i < 10; i++) {
-        call = world_call_of(w, HF_CALL_GRANTED);
-        world_called(w, call.id, i == 0 ? HF_CALL_FAILED : HF_CALL_UNTRIED);
+        call = world_call_of(w, HF_OUTCALL_GRANTED);
+        world_called(w, call.id, i == 0 ? HF_OUTCALL_FAILED : HF_OUTCALL_UNTRIED);
         world_later(w, 5000);
     }
     assert_int_equal(TEST(w, .client = 1), DENIED);
@@ -519,15 +521,15 @@ static void denied_by_message_is_believed_likewise(void **state)
 {
     struct world *w = *state;
     struct hf_peer client2 = world_peer(w, 2);
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     for (unsigned calls = 1; calls <= 2; calls++) {
         LOCK(w, .client = 1);
         LOCK(w, .client = 2, .block = true, .msg = true);
         UNLOCK(w, .client = 1);
         for (unsigned i = 0; i < calls; i++) {
-            call = world_call_of(w, HF_CALL_GRANTED);
-            world_called(w, call.id, HF_CALL_FAILED);
+            call = world_call_of(w, HF_OUTCALL_GRANTED);
+            world_called(w, call.id, HF_OUTCALL_FAILED);
             if (i + 1 < calls)
                 world_later(w, 5000);
         }
@@ -548,7 +550,7 @@ static void a_denied_upgrade_leaves_what_was_held(void **state)
     LOCK(w, .client = 2, .off = 20, .len = 10);
     assert_int_equal(LOCK(w, .client = 2, .off = 0, .len = 10, .block = true), BLOCKED);
     UNLOCK(w, .client = 1);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 10), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 10, .shared = true), GRANTED);
 
@@ -556,7 +558,7 @@ static void a_denied_upgrade_leaves_what_was_held(void **state)
     LOCK(w, .client = 1, .off = 15, .len = 1);
     assert_int_equal(LOCK(w, .client = 2, .off = 15, .len = 10, .block = true), BLOCKED);
     UNLOCK(w, .client = 1);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 20, .len = 5, .shared = true), DENIED);
     UNLOCK(w, .client = 2);
     assert_int_equal(world_status(w).locks, 0);
@@ -570,23 +572,23 @@ static void a_denied_upgrade_leaves_what_was_held(void **state)
 static void overlapping_grants_of_one_owner_go_one_by_one(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .off = 0, .len = 10, .block = true);
     LOCK(w, .client = 2, .off = 5, .len = 10, .shared = true, .block = true);
     LOCK(w, .client = 2, .off = 50, .len = 10, .block = true); /* overlaps neither */
     UNLOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(call.offset, 0);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).offset, 50);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).offset, 50);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(world_status(w).waiters, 1);
 
-    world_called(w, call.id, HF_CALL_ACCEPTED);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(call.offset, 5);
-    world_called(w, call.id, HF_CALL_DENIED);
+    world_called(w, call.id, HF_OUTCALL_DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 0, .len = 5, .shared = true), DENIED);
     assert_int_equal(TEST(w, .client = 3, .off = 5, .len = 5), DENIED);
 }
@@ -605,7 +607,7 @@ static void a_waiter_that_holds_it_by_another_grant_is_granted(void **state)
                      BLOCKED); /* held in another mode: in its turn */
     assert_int_equal(LOCK(w, .client = 2, .off = 5, .len = 2, .block = true), GRANTED);
     assert_int_equal(world_status(w).waiters, 0);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).offset, 7);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).offset, 7);
 }
 
 /* GRANTED_RES is taken from the client that was called, and from no other client. */
@@ -614,48 +616,48 @@ static void granted_res(void **state)
     struct world *w = *state;
     struct hf_peer stranger = world_peer(w, 66);
     struct hf_peer client2 = world_peer(w, 2);
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true, .msg = true);
     UNLOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     hf_core_granted_res(w->core, w->now, &stranger, call.id, false);
     assert_int_equal(hf_core_counters(w->core)->granted_res_stranger, 1);
-    world_called(w, call.id, HF_CALL_FAILED);                      /* the first attempt timed out */
+    world_called(w, call.id, HF_OUTCALL_FAILED);                   /* the first attempt timed out */
     hf_core_granted_res(w->core, w->now, &client2, call.id, true); /* but is answered late */
     hf_core_granted_res(w->core, w->now, &client2, call.id, false); /* and once more, too late */
     world_later(w, 60000);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(TEST(w, .client = 1), DENIED);
 
     LOCK(w, .client = 3, .block = true, .msg = true);
     UNLOCK(w, .client = 2);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     client2 = world_peer(w, 3);
     hf_core_granted_res(w->core, w->now, &client2, call.id, false);
     world_step(w);
     assert_int_equal(TEST(w, .client = 1), GRANTED);
 }
 
-/* It answers a message only: the answer to procedure 5 is the reply to the call itself. */
+/* SEC-07b: It answers a message only: the answer to procedure 5 is the reply to the call itself. */
 static void granted_res_does_not_answer_procedure_5(void **state)
 {
     struct world *w = *state;
     struct hf_peer client2 = world_peer(w, 2);
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
     UNLOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     hf_core_granted_res(w->core, w->now, &client2, call.id, false);
     world_step(w);
     assert_int_equal(hf_core_counters(w->core)->granted_res_stranger, 1);
     assert_int_equal(TEST(w, .client = 1), DENIED);
 }
 
-/* The cookie of one callback tells nothing of the next. */
+/* SEC-07a: The cookie of one callback tells nothing of the next. */
 static void the_ids_of_callbacks_are_not_predictable(void **state)
 {
     struct world *w = *state;
@@ -667,7 +669,7 @@ static void the_ids_of_callbacks_are_not_predictable(void **state)
         LOCK(w, .client = 1);
         LOCK(w, .client = 2, .block = true);
         UNLOCK(w, .client = 1);
-        id = world_call_of(w, HF_CALL_GRANTED).id;
+        id = world_call_of(w, HF_OUTCALL_GRANTED).id;
         assert_true(id > last ? id - last > 1U << 20 : last - id > 1U << 20);
         last = id;
         UNLOCK(w, .client = 2);
@@ -683,11 +685,11 @@ static void unlock_calls_off_the_callback(void **state)
     LOCK(w, .client = 2, .block = true);
     UNLOCK(w, .client = 1);
     UNLOCK(w, .client = 2);
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(locks_held(w), 0);
 }
 
-/* NLM-06: cycles of two and three owners, each of which waits for a lock of the next. */
+/* NLM-06a: cycles of two and three owners, each of which waits for a lock of the next. */
 static void deadlocks(void **state)
 {
     struct world *w = *state;
@@ -704,8 +706,8 @@ static void deadlocks(void **state)
 }
 
 /*
- * NLM-03, NLM-06: A reads; B waits to write; C, which holds what A waits for, asks to read as well.
- * Only a place in the queue would make C wait, and with it everything else: C passes at once.
+ * NLM-03, NLM-06b: A reads; B waits to write; C, which holds what A waits for, asks to read as
+ * well. Only a place in the queue would make C wait, and with it everything else: C passes at once.
  */
 static void a_place_in_the_queue_is_no_part_of_a_deadlock(void **state)
 {
@@ -727,12 +729,11 @@ static void a_place_in_the_queue_is_no_part_of_a_deadlock(void **state)
     assert_true(is_called(w, "client2.example"));
 }
 
-/*
- * The edge that closes the circle is a lock, but another one is a place in the queue: C queues
- * behind B only for its turn, and A's new request makes C wait for itself. C passes, then and
- * there.
+/* NLM-03e: The edge that closes the cycle is a lock, but another one is a place in the queue: C
+ * queues behind B only for its turn, and A's new request makes C wait for itself. C passes, then
+ * and there.
  */
-static void a_circle_closed_by_a_lock_is_broken_at_the_queue(void **state)
+static void a_cycle_closed_by_a_lock_is_broken_at_the_queue(void **state)
 {
     enum { A = 1, B = 2, C = 3 };
     struct world *w = *state;
@@ -751,8 +752,8 @@ static void a_circle_closed_by_a_lock_is_broken_at_the_queue(void **state)
     assert_true(is_called(w, "client2.example"));
 }
 
-/* One request closes two circles, through the places of two waiters: both pass. */
-static void each_circle_that_a_request_closes_is_broken(void **state)
+/* One request closes two cycles, through the places of two waiters: both pass. */
+static void each_cycle_that_a_request_closes_is_broken(void **state)
 {
     struct world *w = *state;
 
@@ -767,16 +768,16 @@ static void each_circle_that_a_request_closes_is_broken(void **state)
     assert_int_equal(LOCK(w, .client = 1, .fh = "z", .block = true), BLOCKED);
     assert_int_equal(world_status(w).waiters, 3); /* 1, and both of 2 */
     assert_int_equal(TEST(w, .client = 9, .fh = "x", .shared = true), GRANTED);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(hf_core_counters(w->core)->deadlocks, 0);
 }
 
 /*
- * A circle of locks and a place in the queue is closed by a lock that does not wait: client 1 waits
+ * A cycle of locks and a place in the queue is closed by a lock that does not wait: client 1 waits
  * for 3 with one thread, and with another takes what 2 waits for, behind which 3 queues.
  */
-static void a_circle_closed_by_another_thread_is_broken(void **state)
+static void a_cycle_closed_by_another_thread_is_broken(void **state)
 {
     struct world *w = *state;
 
@@ -802,7 +803,7 @@ static void deadlock_of_two_upgrades(void **state)
     assert_int_equal(LOCK(w, .client = 1, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 2, .block = true), DEADLCK);
     assert_int_equal(UNLOCK(w, .client = 2), GRANTED);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 }
 
 /* A blocking request does not queue behind a waiter that waits for it; behind any other it does. */
@@ -828,7 +829,7 @@ static void a_new_lock_lets_a_waiter_pass(void **state)
     assert_int_equal(LOCK(w, .client = 3, .off = 0, .len = 10, .shared = true), GRANTED);
     assert_int_equal(world_status(w).waiters, 1);
     assert_true(
-        hf_bytes_equal(world_call_of(w, HF_CALL_GRANTED).host, hf_bytes_str("client3.example")));
+        hf_bytes_equal(world_call_of(w, HF_OUTCALL_GRANTED).host, hf_bytes_str("client3.example")));
 }
 
 /* The lock that begins at this byte, taken by the operator. */
@@ -836,7 +837,7 @@ static void operator_takes(struct world *w, uint64_t first)
 {
     struct hf_view_lock rows[8];
     uint64_t cursor = 0;
-    struct hf_awaited wait;
+    struct hf_ticket wait;
     size_t n = hf_core_view_locks(w->core, &cursor, UINT64_MAX, rows, HF_COUNT_OF(rows));
 
     for (size_t i = 0; i < n; i++) {
@@ -847,7 +848,7 @@ static void operator_takes(struct world *w, uint64_t first)
 }
 
 /*
- * A circle that closed by itself: 1 holds what 2 waits for, 3 queues behind 2, and 1 queues behind
+ * A cycle that closed by itself: 1 holds what 2 waits for, 3 queues behind 2, and 1 queues behind
  * 3 since the operator took the lock for which it need not have. No request closed it, and a waiter
  * passes as soon as it is there: 2, which asks again first, waits and is not told DEADLCK.
  */
@@ -868,13 +869,14 @@ static void a_cycle_that_somebody_can_pass_is_no_deadlock(void **state)
     assert_int_equal(hf_core_counters(w->core)->deadlocks, 0);
     assert_int_equal(UNLOCK(w, .client = 4, .off = 2, .len = 1), GRANTED);
     assert_true(
-        hf_bytes_equal(world_call_of(w, HF_CALL_GRANTED).host, hf_bytes_str("client1.example")));
+        hf_bytes_equal(world_call_of(w, HF_OUTCALL_GRANTED).host, hf_bytes_str("client1.example")));
     assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
     assert_true(
-        hf_bytes_equal(world_call_of(w, HF_CALL_GRANTED).host, hf_bytes_str("client2.example")));
+        hf_bytes_equal(world_call_of(w, HF_OUTCALL_GRANTED).host, hf_bytes_str("client2.example")));
 }
 
-/* A search for cycles is bounded: beyond that the request waits, and the cut is counted. */
+/* NLM-06c: A search for cycles is bounded: beyond that the request waits, and the cut is counted.
+ */
 static void deadlock_search_is_bounded(void **state)
 {
     struct world *w = *state;
@@ -939,7 +941,7 @@ static void an_owner_of_many_among_many(void **state)
     assert_int_equal(world_status(w).locks, 80);
 }
 
-/* NM_LOCK: held, but not durable, and the client is not registered for it. */
+/* NLM-11a: NM_LOCK: held, but not durable, and the client is not registered for it. */
 static void unmonitored_locks(void **state)
 {
     struct world *w = *state;
@@ -968,13 +970,13 @@ static void unmonitored_waiter(void **state)
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true, .nm = true);
     UNLOCK(w, .client = 1);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_ACCEPTED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
     assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
     assert_int_equal(locks_held(w), 1);
 }
 
-/* SHARE: the full table of access wanted and denied, for two owners. */
+/* NLM-11b: SHARE: the full table of access wanted and denied, for two owners. */
 static void share_conflict_table(void **state)
 {
     struct world *w = *state;
@@ -1014,7 +1016,7 @@ static void share_again_replaces(void **state)
     assert_int_equal(world_status(w).shares, 1);
 }
 
-/* SPEC 4: every limit is DENIED_NOLOCKS and counted; what is there stays usable. */
+/* NLM-09a: SPEC 4: every limit is DENIED_NOLOCKS and counted; what is there stays usable. */
 static void limits(void **state)
 {
     struct world *w = *state;
@@ -1066,7 +1068,7 @@ static void limits_count_what_a_lock_makes(void **state)
     assert_int_equal(hf_core_counters(w->core)->limit_hits[HF_LIMIT_LOCKS_PER_CLIENT], 2);
 }
 
-/* NLM-09: share reservations count against each of the limits on locks. */
+/* NLM-09a: share reservations count against each of the limits on locks. */
 static void limits_count_shares(void **state)
 {
     struct world *w = *state;
@@ -1134,7 +1136,7 @@ static void limit_of_locks_for_waiters(void **state)
     assert_int_equal(LOCK(w, .client = 2, .block = true), NOLOCKS);
 }
 
-/* NLM-05: FREE_ALL frees what the calling host holds, wakes waiters, and touches no other client.
+/* NLM-05a: FREE_ALL frees what the calling host holds, wakes waiters, and touches no other client.
  */
 static void free_all(void **state)
 {
@@ -1159,7 +1161,8 @@ static void free_all(void **state)
     assert_true(world_event(w, HF_EVENT_CLIENT_RELEASED, NULL));
 }
 
-/* A reclaim when there is no grace: GRANTED if the owner holds just that, else DENIED_GRACE. */
+/* NLM-08c: A reclaim when there is no grace: GRANTED if the owner holds just that, else
+ * DENIED_GRACE. */
 static void reclaim_outside_grace(void **state)
 {
     struct world *w = *state;
@@ -1206,16 +1209,16 @@ static void many_ranges_agree_with_bytes(void **state)
     }
 }
 
-/* Calls under way in a world where some clients are dead: those end when their time is over, or at
+/* Calls in flight in a world where some clients are dead: those end when their time is over, or at
  * once if the clients' hosts refuse them. */
-struct under_way {
+struct in_flight {
     bool refused;
-    struct hf_call calls[64];
+    struct hf_outcall_attempt calls[64];
     uint64_t ends_ms[64];
     size_t n;
 };
 
-static int number_of(const struct hf_call *call)
+static int number_of(const struct hf_outcall_attempt *call)
 {
     return call->to[0].bytes[3];
 }
@@ -1224,19 +1227,20 @@ static int number_of(const struct hf_call *call)
  * Lets time pass until a GRANTED goes to a client that lives, and returns its call; clients up to
  * last_dead are silent, probes of the others are answered.
  */
-static struct hf_call run_until_granted(struct world *w, struct under_way *u, int last_dead)
+static struct hf_outcall_attempt run_until_granted(struct world *w, struct in_flight *u,
+                                                   int last_dead)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     uint64_t next_ms;
 
     for (;;) {
-        while (hf_core_next_call(w->core, w->now, &call)) {
+        while (hf_core_next_outcall(w->core, w->now, &call)) {
             if (number_of(&call) <= last_dead) {
                 assert_true(u->n < HF_COUNT_OF(u->calls));
                 u->ends_ms[u->n] = w->now.mono_ms + (u->refused ? 0 : call.timeout_ms);
                 u->calls[u->n++] = call;
-            } else if (call.kind == HF_CALL_PROBE) {
-                world_called(w, call.id, HF_CALL_ACCEPTED);
+            } else if (call.kind == HF_OUTCALL_PROBE) {
+                world_called(w, call.id, HF_OUTCALL_ACCEPTED);
             } else {
                 return call;
             }
@@ -1251,17 +1255,17 @@ static struct hf_call run_until_granted(struct world *w, struct under_way *u, in
             call = u->calls[i];
             u->calls[i] = u->calls[--u->n];
             u->ends_ms[i--] = u->ends_ms[u->n];
-            world_called(w, call.id, HF_CALL_FAILED);
+            world_called(w, call.id, HF_OUTCALL_FAILED);
         }
     }
 }
 
-/* SPEC 3: however many dead waiters stand in a row, they cost the time of one. */
+/* NOT-06a: SPEC 3: however many dead waiters stand in a row, they cost the time of one. */
 static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
 {
     struct world *w = *state;
-    struct under_way under_way = {0};
-    struct hf_call call;
+    struct in_flight in_flight = {0};
+    struct hf_outcall_attempt call;
     uint64_t begun_ms;
 
     LOCK(w, .client = 1);
@@ -1270,16 +1274,16 @@ static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
     assert_int_equal(LOCK(w, .client = 2, .svid = 2, .block = true), BLOCKED);
     begun_ms = w->now.mono_ms;
     UNLOCK(w, .client = 1);
-    call = run_until_granted(w, &under_way, 20);
+    call = run_until_granted(w, &in_flight, 20);
     assert_int_equal(number_of(&call), 21); /* the first that lives, in its turn */
     assert_true(w->now.mono_ms - begun_ms <= 15000);
     assert_int_equal(world_status(w).waiters, 9); /* the dead wait no longer */
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     for (int i = 21; i < 30; i++) { /* and from here on no waiter is delayed */
         UNLOCK(w, .client = i);
-        call = world_call_of(w, HF_CALL_GRANTED);
+        call = world_call_of(w, HF_OUTCALL_GRANTED);
         assert_int_equal(number_of(&call), i + 1);
-        world_called(w, call.id, HF_CALL_ACCEPTED);
+        world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     }
     assert_true(world_event(w, HF_EVENT_WAITERS_DROPPED, NULL));
     assert_int_equal(hf_core_counters(w->core)->probes_failed, 3 * 18);
@@ -1289,8 +1293,8 @@ static void a_row_of_dead_waiters_costs_the_time_of_one(void **state)
 static void a_row_of_refusing_waiters_costs_the_time_of_one(void **state)
 {
     struct world *w = *state;
-    struct under_way under_way = {.refused = true};
-    struct hf_call call;
+    struct in_flight in_flight = {.refused = true};
+    struct hf_outcall_attempt call;
     uint64_t begun_ms;
 
     LOCK(w, .client = 1);
@@ -1298,77 +1302,78 @@ static void a_row_of_refusing_waiters_costs_the_time_of_one(void **state)
         assert_int_equal(LOCK(w, .client = i, .block = true), BLOCKED);
     begun_ms = w->now.mono_ms;
     UNLOCK(w, .client = 1);
-    call = run_until_granted(w, &under_way, 20);
+    call = run_until_granted(w, &in_flight, 20);
     assert_int_equal(number_of(&call), 21);
     assert_true(w->now.mono_ms - begun_ms <= 15000);
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
 }
 
 /* A callback that is answered soon causes no probes, and no client is probed twice. */
 static void probes_only_when_needed(void **state)
 {
     struct world *w = *state;
-    struct hf_call call, probe;
+    struct hf_outcall_attempt call, probe;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
     LOCK(w, .client = 3, .block = true);
     LOCK(w, .client = 4, .block = true, .off = 10, .len = 1);
     UNLOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     world_later(w, 900);
-    assert_false(hf_core_next_call(w->core, w->now, &probe));
+    assert_false(hf_core_next_outcall(w->core, w->now, &probe));
     world_later(w, 100);
     for (int i = 3; i <= 4; i++) {
-        assert_true(hf_core_next_call(w->core, w->now, &probe));
-        assert_int_equal(probe.kind, HF_CALL_PROBE);
+        assert_true(hf_core_next_outcall(w->core, w->now, &probe));
+        assert_int_equal(probe.kind, HF_OUTCALL_PROBE);
         assert_int_equal(number_of(&probe), i);
         assert_int_equal(probe.proc, 0);
-        world_called(w, probe.id, HF_CALL_ACCEPTED);
+        world_called(w, probe.id, HF_OUTCALL_ACCEPTED);
     }
-    world_called(w, call.id, HF_CALL_FAILED);
-    assert_false(hf_core_next_call(w->core, w->now, &probe));
+    world_called(w, call.id, HF_OUTCALL_FAILED);
+    assert_false(hf_core_next_outcall(w->core, w->now, &probe));
     world_later(w, 5000);
-    call = world_call_of(w, HF_CALL_GRANTED); /* the second attempt */
+    call = world_call_of(w, HF_OUTCALL_GRANTED); /* the second attempt */
     world_later(w, 1000);
-    assert_false(hf_core_next_call(w->core, w->now, &probe));
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_false(hf_core_next_outcall(w->core, w->now, &probe));
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(hf_core_counters(w->core)->probes_started, 2);
 }
 
-/* A probe given up while the GRANTED of the same client is under way: it has one more attempt. */
+/* NOT-06b: A probe given up while the GRANTED of the same client is in flight: it has one more
+ * attempt. */
 static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
 {
     struct world *w = *state;
-    struct hf_call first, probe;
-    struct hf_call call = {0};
+    struct hf_outcall_attempt first, probe;
+    struct hf_outcall_attempt call = {0};
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
     LOCK(w, .client = 3, .block = true);
     UNLOCK(w, .client = 1);
-    first = world_call_of(w, HF_CALL_GRANTED);
+    first = world_call_of(w, HF_OUTCALL_GRANTED);
     world_later(w, 1000);
     for (int i = 1; i <= 3; i++) {
-        assert_true(hf_core_next_call(w->core, w->now, &probe));
-        assert_int_equal(probe.kind, HF_CALL_PROBE);
+        assert_true(hf_core_next_outcall(w->core, w->now, &probe));
+        assert_int_equal(probe.kind, HF_OUTCALL_PROBE);
         if (i == 3) { /* client 2 has just woken up, and lets go */
-            world_called(w, first.id, HF_CALL_ACCEPTED);
+            world_called(w, first.id, HF_OUTCALL_ACCEPTED);
             UNLOCK(w, .client = 2);
-            call = world_call_of(w, HF_CALL_GRANTED);
+            call = world_call_of(w, HF_OUTCALL_GRANTED);
             assert_int_equal(number_of(&call), 3);
         }
         world_later(w, 3750);
-        world_called(w, probe.id, HF_CALL_FAILED);
+        world_called(w, probe.id, HF_OUTCALL_FAILED);
         world_later(w, 0);
     }
     assert_int_equal(TEST(w, .client = 1), DENIED);
-    world_called(w, call.id, HF_CALL_FAILED);
+    world_called(w, call.id, HF_OUTCALL_FAILED);
     world_later(w, 5000);
     assert_int_equal(TEST(w, .client = 1), DENIED); /* it may have it: it is asked once more */
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_equal(call.attempt, 2);
-    world_called(w, call.id, HF_CALL_FAILED);
+    world_called(w, call.id, HF_OUTCALL_FAILED);
     assert_int_equal(TEST(w, .client = 1), GRANTED);
 }
 
@@ -1376,46 +1381,46 @@ static void a_failed_probe_leaves_the_callback_one_attempt(void **state)
 static void probe_ends_with_the_last_waiter(void **state)
 {
     struct world *w = *state;
-    struct hf_call call, probe;
+    struct hf_outcall_attempt call, probe;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
     LOCK(w, .client = 3, .block = true);
     UNLOCK(w, .client = 1);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     world_later(w, 1000);
-    assert_true(hf_core_next_call(w->core, w->now, &probe));
+    assert_true(hf_core_next_outcall(w->core, w->now, &probe));
     assert_int_equal(CANCEL(w, .client = 3, .block = true), GRANTED);
-    world_called(w, probe.id, HF_CALL_FAILED); /* belongs to no waiter any more */
+    world_called(w, probe.id, HF_OUTCALL_FAILED); /* belongs to no waiter any more */
     world_later(w, 3750);
-    assert_false(hf_core_next_call(w->core, w->now, &probe));
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_false(hf_core_next_outcall(w->core, w->now, &probe));
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
 }
 
 /*
- * CRS-02: a waiter of the client's former life has been granted, and its callback is under way,
+ * CRS-02: a waiter of the client's former life has been granted, and its callback is in flight,
  * when the new life asks for the same lock and gets it. The callback ends: its refusal, which comes
  * from a kernel that knows nothing of the old request, must not take the new lock away.
  */
 static void the_new_life_takes_over_a_grant(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     assert_int_equal(LOCK(w, .client = 2, .fh = "g", .state = 5), GRANTED);
     assert_int_equal(LOCK(w, .client = 1), GRANTED);
     assert_int_equal(LOCK(w, .client = 2, .block = true, .state = 5), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 1), GRANTED);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     assert_int_not_equal(call.id, 0);
     assert_int_equal(LOCK(w, .client = 2, .state = 7), GRANTED);
-    world_called(w, call.id, HF_CALL_DENIED);
+    world_called(w, call.id, HF_OUTCALL_DENIED);
     assert_int_equal(TEST(w, .client = 3), DENIED);
 }
 
 /*
- * NLM-03: a waiter that passes queues behind no other, so a search for circles does not follow
- * its place in the queue. Here a circle has let client 1's waiter on "f" pass, though a lock
+ * NLM-03: a waiter that passes queues behind no other, so a search for cycles does not follow
+ * its place in the queue. Here a cycle has let client 1's waiter on "f" pass, though a lock
  * still keeps it. Counting its place would lead from client 5's request over clients 1 and 3
  * back to client 5, and that request would overtake client 1's other waiter.
  */
@@ -1430,7 +1435,7 @@ static void a_passing_waiter_has_no_place_in_a_queue(void **state)
     assert_int_equal(LOCK(w, .client = 1, .fh = "g"), GRANTED);
     assert_int_equal(LOCK(w, .client = 3, .fh = "f", .off = 0, .len = 11, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 1, .fh = "f", .off = 5, .len = 1, .block = true), BLOCKED);
-    assert_int_equal(LOCK(w, .client = 2, .fh = "g", .block = true), BLOCKED); /* the circle */
+    assert_int_equal(LOCK(w, .client = 2, .fh = "g", .block = true), BLOCKED); /* the cycle */
     assert_int_equal(LOCK(w, .client = 1, .fh = "h", .off = 0, .len = 11, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 5, .fh = "h", .off = 5, .len = 1, .block = true), BLOCKED);
 }
@@ -1475,9 +1480,9 @@ int main(void)
         T(unlock_calls_off_the_callback),
         T(deadlocks),
         T(a_place_in_the_queue_is_no_part_of_a_deadlock),
-        T(a_circle_closed_by_a_lock_is_broken_at_the_queue),
-        T(each_circle_that_a_request_closes_is_broken),
-        T(a_circle_closed_by_another_thread_is_broken),
+        T(a_cycle_closed_by_a_lock_is_broken_at_the_queue),
+        T(each_cycle_that_a_request_closes_is_broken),
+        T(a_cycle_closed_by_another_thread_is_broken),
         T(deadlock_of_two_upgrades),
         T(who_waits_for_the_asker_is_passed),
         T(a_new_lock_lets_a_waiter_pass),

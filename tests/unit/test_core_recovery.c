@@ -8,7 +8,7 @@ enum {
     GRACE = HF_STAT_DENIED_GRACE_PERIOD,
 };
 
-/* GRC-03: a first start, or one with nothing held, has no grace at all. */
+/* GRC-03d: a first start, or one with nothing held, has no grace at all. */
 static void no_grace_when_nothing_was_held(void **state)
 {
     struct world *w = *state;
@@ -21,7 +21,7 @@ static void no_grace_when_nothing_was_held(void **state)
     assert_int_equal(LOCK(w, .client = 2), GRANTED);
 }
 
-/* NSM-06: the state number is odd and grows with each start; a clean stop is remembered. */
+/* NSM-06g: the state number is odd and grows with each start; a clean stop is remembered. */
 static void state_numbers_and_clean_stop(void **state)
 {
     struct world *w = *state;
@@ -100,7 +100,8 @@ static void strict_grace(void **state)
     assert_int_equal(LOCK(w, .client = 3, .off = 20, .len = 1), GRANTED);
 }
 
-/* A LOCK whose answer was lost with us, repeated: its owner holds it, so grace need not go on. */
+/* NLM-08a: A LOCK whose answer was lost with us, repeated: its owner holds it, so grace need not go
+ * on. */
 static void strict_grace_grants_what_is_held(void **state)
 {
     struct world *w = *state;
@@ -284,7 +285,7 @@ static void grace_without_durable_locks(void **state)
 static void unreachable_without_durable_locks(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     world_crash(w);
     w->config.durable_locks = false;
@@ -294,8 +295,8 @@ static void unreachable_without_durable_locks(void **state)
     world_restart(w);
     LOCK(w, .client = 1, .reclaim = true);
     for (int i = 0; i < 3; i++) {
-        while (hf_core_next_call(w->core, w->now, &call))
-            world_called(w, call.id, HF_CALL_FAILED);
+        while (hf_core_next_outcall(w->core, w->now, &call))
+            world_called(w, call.id, HF_OUTCALL_FAILED);
         world_later(w, 5000);
     }
     assert_int_equal(LOCK(w, .client = 2, .fh = "g", .reclaim = true), DENIED);
@@ -381,7 +382,8 @@ static void a_reclaimed_share_respects_others(void **state)
                      GRANTED);
 }
 
-/* ADM-07: a limit that refuses again and again has one event at a time, with the client. */
+/* NLM-09b: ADM-07: a limit that refuses again and again has one event at a time, with the client.
+ */
 static void a_limit_that_is_hit_has_one_event(void **state)
 {
     struct world *w = *state;
@@ -476,7 +478,7 @@ static void a_reconnect_window_is_kept(void **state)
                                  .local = world_addr(250)};
 
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
-        struct hf_call call;
+        struct hf_outcall_attempt call;
 
         world_crash(w);
         world_forget(w);
@@ -485,8 +487,8 @@ static void a_reconnect_window_is_kept(void **state)
         assert_int_equal(load_client(w, &c), 0);
         assert_int_equal(hf_core_start(w->core, w->now), 0);
         world_commit(w);
-        assert_true(hf_core_next_call(w->core, w->now, &call));
-        world_called(w, call.id, HF_CALL_ACCEPTED);
+        assert_true(hf_core_next_outcall(w->core, w->now, &call));
+        world_called(w, call.id, HF_OUTCALL_ACCEPTED);
         LOCK(w, .client = 1);
         UNLOCK(w, .client = 1);
         world_later(w, CASES[i].stays_ms);
@@ -623,7 +625,7 @@ static void simulated_crash(void **state)
     assert_true(world_status(w).grace_active);
     assert_int_equal(world_status(w).locks, 1);
     assert_int_equal(world_status(w).waiters + world_status(w).shares, 0);
-    assert_int_equal(world_call_of(w, HF_CALL_NOTIFY).state, 3);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_NOTIFY).state, 3);
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
     assert_false(world_status(w).grace_active);
 }

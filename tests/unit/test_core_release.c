@@ -94,7 +94,8 @@ static bool decided(struct world *w, uint64_t id, struct hf_decision *out)
     return found;
 }
 
-/* FREE_ALL: slices, the same bound for each, and one decision, with the last of them. */
+/* CRS-01b, SEC-05g: FREE_ALL: slices, the same bound for each, and one decision, with the last of
+ * them. */
 static void free_all_in_slices(void **state)
 {
     struct world *w = *state;
@@ -128,7 +129,7 @@ static void free_all_in_slices(void **state)
     assert_true(decided(w, answer.decision, &decision));
     assert_false(decision.failed);
     assert_int_equal(n_locks(w), 1); /* the waiter's */
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).kind, HF_CALL_GRANTED);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).kind, HF_OUTCALL_GRANTED);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
 }
 
@@ -147,7 +148,7 @@ static void others_are_served_meanwhile(void **state)
     assert_int_equal(n_locks(w), 3);
 }
 
-/* The answer leaves when the last slice is durable, and carries its batch until then. */
+/* SEC-05h: The answer leaves when the last slice is durable, and carries its batch until then. */
 static void the_answer_waits_for_the_last_slice(void **state)
 {
     struct world *w = *state;
@@ -165,7 +166,8 @@ static void the_answer_waits_for_the_last_slice(void **state)
     assert_true(decision.seq <= hf_core_durable(w->core));
 }
 
-/* A lock that a process of the new life gets where the old one's is not released yet stays, whole.
+/* CRS-01c: A lock that a process of the new life gets where the old one's is not released yet
+ * stays, whole.
  */
 static void what_is_granted_meanwhile_stays(void **state)
 {
@@ -186,7 +188,7 @@ static void what_is_granted_meanwhile_stays(void **state)
 }
 
 /*
- * The new life had a lock before its notice came, and locks more while the release is under way:
+ * The new life had a lock before its notice came, and locks more while the release is in progress:
  * its state number tells of no other restart, so what an UNLOCK leaves of the first lock stays.
  */
 static void what_the_new_life_unlocks_in_part_stays(void **state)
@@ -217,7 +219,8 @@ static void a_part_is_unlocked_meanwhile(void **state)
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
 }
 
-/* A notice that is repeated while its release is under way waits for it, and takes nothing more. */
+/* A notice that is repeated while its release is in progress waits for it, and takes nothing more.
+ */
 static void a_repeated_notice_joins(void **state)
 {
     struct world *w = *state;
@@ -232,7 +235,7 @@ static void a_repeated_notice_joins(void **state)
     assert_int_equal(n_locks(w), 1);
 }
 
-/* Another restart while the release of the first is under way: all from before it goes. */
+/* Another restart while the release of the first is in progress: all from before it goes. */
 static void it_restarts_once_more(void **state)
 {
     struct world *w = *state;
@@ -346,7 +349,7 @@ static void a_retry_takes_nothing_new(void **state)
 static void unreachable_besides(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     world_restart(w);
     assert_int_equal(LOCK(w, .svid = 1, .off = 100, .len = 1, .reclaim = true), GRANTED);
@@ -356,10 +359,10 @@ static void unreachable_besides(void **state)
         ;
     assert_int_equal(n_locks(w), ALL);
     for (unsigned i = 0; i < w->config.call_attempts; i++) {
-        call = world_call_of(w, HF_CALL_NOTIFY);
+        call = world_call_of(w, HF_OUTCALL_NOTIFY);
         assert_int_not_equal(call.id, 0);
         w->now.mono_ms += 5000;
-        world_called(w, call.id, HF_CALL_FAILED);
+        world_called(w, call.id, HF_OUTCALL_FAILED);
         while (world_commit_one(w, HF_EIO))
             ;
     }
@@ -375,7 +378,7 @@ static void many_unreachable_together(void **state)
 {
     enum { CLIENTS = 30, EACH = 5 };
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     unsigned batches = 0;
 
     for (int client = 2; client < 2 + CLIENTS; client++) {
@@ -385,8 +388,8 @@ static void many_unreachable_together(void **state)
     world_restart(w);
     w->by_hand = true;
     for (unsigned i = 0; i < w->config.call_attempts; i++) {
-        while (hf_core_next_call(w->core, w->now, &call))
-            world_called(w, call.id, HF_CALL_FAILED);
+        while (hf_core_next_outcall(w->core, w->now, &call))
+            world_called(w, call.id, HF_OUTCALL_FAILED);
         world_later(w, 5000);
     }
     while (n_locks(w) > 0) {
@@ -450,7 +453,7 @@ static void a_decision_fails_with_its_batch(void **state)
     assert_int_equal(n_locks(w), 0);
 }
 
-/* Memory runs out during a slice: retried, and complete in the end. */
+/* CRS-01d: Memory runs out during a slice: retried, and complete in the end. */
 static void memory_runs_out_between(void **state)
 {
     struct world *w = *state;
@@ -516,7 +519,7 @@ static void the_operator_releases(void **state)
 {
     struct world *w = *state;
     struct hf_view_client client;
-    struct hf_awaited awaited;
+    struct hf_ticket awaited;
     struct hf_decision decision = {0};
     uint64_t cursor = 0;
 
@@ -533,7 +536,7 @@ static void the_operator_releases(void **state)
 static void the_operator_ends_grace(void **state)
 {
     struct world *w = *state;
-    struct hf_awaited awaited;
+    struct hf_ticket awaited;
     struct hf_decision decision = {0};
 
     world_restart(w);
@@ -565,7 +568,8 @@ static void a_new_epoch_keeps_what_is_unclaimed(void **state)
                      GRANTED);
 }
 
-/* What one LOCK or UNLOCK changes cannot be divided. The locks of one owner are limited instead. */
+/* SEC-05i: What one LOCK or UNLOCK changes cannot be divided. The locks of one owner are limited
+ * instead. */
 static void locks_of_an_owner_are_limited(void **state)
 {
     struct world *w = *state;

@@ -26,7 +26,7 @@ static void a_refused_grant_leaves_a_lock_in_its_life(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
     assert_int_equal(LOCK(w, .len = 20, .shared = true, .block = true, .state = 7), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_DENIED);
     hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, true);
     world_step(w);
     assert_int_equal(TEST(w, .client = 2, .len = 20), GRANTED);
@@ -43,7 +43,7 @@ static void a_refused_upgrade_leaves_a_lock_in_its_life(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
     assert_int_equal(LOCK(w, .len = 20, .block = true, .state = 7), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_DENIED);
     hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, true);
     world_step(w);
     assert_int_equal(TEST(w, .client = 2, .len = 20), GRANTED);
@@ -57,26 +57,27 @@ static void a_refused_upgrade_leaves_a_lock_in_its_life(void **state)
 static void a_refused_grant_survives_a_failed_commit(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     assert_int_equal(LOCK(w, .client = 2), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .block = true), BLOCKED);
     assert_int_equal(LOCK(w, .client = 3, .block = true), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 2), GRANTED);
-    call = world_call_of(w, HF_CALL_GRANTED);
+    call = world_call_of(w, HF_OUTCALL_GRANTED);
     w->by_hand = true;
-    world_called(w, call.id, HF_CALL_DENIED);
+    world_called(w, call.id, HF_OUTCALL_DENIED);
     assert_true(world_commit_one(w, HF_EIO));
     w->by_hand = false;
     /* While the store is down, it is not called as fast as it answers. */
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(hf_core_deadline(w->core), w->now.mono_ms + 1000);
     for (int i = 0; i < 60; i++) {
         world_later(w, 10000);
-        while ((call = world_call_of(w, HF_CALL_GRANTED)).id != 0) {
+        while ((call = world_call_of(w, HF_OUTCALL_GRANTED)).id != 0) {
             struct hf_bytes first = hf_bytes_str("client1.example");
             world_called(w, call.id,
-                         hf_bytes_equal(call.host, first) ? HF_CALL_DENIED : HF_CALL_ACCEPTED);
+                         hf_bytes_equal(call.host, first) ? HF_OUTCALL_DENIED
+                                                          : HF_OUTCALL_ACCEPTED);
         }
     }
     assert_int_equal(world_status(w).waiters, 0);
@@ -88,16 +89,16 @@ static void a_refused_grant_survives_a_failed_commit(void **state)
 static void a_silent_clients_grant_survives_a_failed_commit(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     assert_int_equal(LOCK(w, .client = 2), GRANTED);
     assert_int_equal(LOCK(w, .client = 1, .block = true), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 2), GRANTED);
     for (unsigned i = 1; i <= w->config.call_attempts; i++) {
-        call = world_call_of(w, HF_CALL_GRANTED);
+        call = world_call_of(w, HF_OUTCALL_GRANTED);
         assert_int_not_equal(call.id, 0);
         w->by_hand = i == w->config.call_attempts;
-        world_called(w, call.id, HF_CALL_FAILED);
+        world_called(w, call.id, HF_OUTCALL_FAILED);
         if (!w->by_hand)
             world_later(w, w->config.call_timeout_ms);
     }
@@ -105,8 +106,8 @@ static void a_silent_clients_grant_survives_a_failed_commit(void **state)
     w->by_hand = false;
     for (int i = 0; i < 60; i++) {
         world_later(w, 10000);
-        while ((call = world_call_of(w, HF_CALL_GRANTED)).id != 0)
-            world_called(w, call.id, HF_CALL_FAILED);
+        while ((call = world_call_of(w, HF_OUTCALL_GRANTED)).id != 0)
+            world_called(w, call.id, HF_OUTCALL_FAILED);
     }
     assert_int_equal(LOCK(w, .client = 3), GRANTED);
 }
@@ -132,7 +133,7 @@ static void a_grant_does_not_use_up_what_is_left_for_unlock(void **state)
         assert_int_equal(LOCK(w, .off = 100 + 10 * i, .len = 5), GRANTED);
     assert_int_equal(LOCK(w, .len = 5000, .shared = true, .block = true), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 5, .len = 1), GRANTED);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_ACCEPTED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(UNLOCK(w, .off = 102, .len = 1), GRANTED);
 }
 
@@ -181,6 +182,31 @@ static void a_refused_wait_leaves_no_waiter_with_standbys(void **state)
 }
 
 /*
+ * HA-03: a machine that stood still together with its clock does not know that another node serves.
+ * A client gives up a lock whose reclaim is refused, and never learns of a lock that the other node
+ * gave it if this one says DENIED. So a refusal waits for a commit, as a promise does.
+ */
+static void refusals_wait_for_a_commit_with_standbys(void **state)
+{
+    struct world *w = *state;
+    struct hf_answer answer;
+
+    world_crash(w);
+    w->config.fenced = true;
+    world_start(w);
+    assert_int_equal(LOCK(w, .client = 2, .len = 10), GRANTED);
+    w->by_hand = true;
+    answer = ASK(w, hf_core_lock, .off = 50, .reclaim = true);
+    assert_int_equal(answer.stat, HF_STAT_DENIED_GRACE_PERIOD);
+    assert_true(answer.seq > hf_core_durable(w->core));
+    assert_true(world_commit_one(w, 0));
+    answer = ASK(w, hf_core_lock, .len = 10);
+    assert_int_equal(answer.stat, DENIED);
+    assert_true(answer.seq > hf_core_durable(w->core));
+    assert_true(world_commit_one(w, 0));
+}
+
+/*
  * GRC-03: locks that are unclaimed at the end of grace are released. With grace.mode=conflict the
  * owner of one waits for a larger range and refuses the grant; it has reclaimed nothing.
  */
@@ -195,7 +221,7 @@ static void a_refused_grant_leaves_a_lock_unclaimed(void **state)
     assert_int_equal(LOCK(w, .len = 20, .block = true), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
     assert_true(world_status(w).grace_active); /* [0,9] may still have to be reclaimed */
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_DENIED);
     assert_true(world_status(w).grace_active);
     assert_int_equal(world_status(w).unreclaimed, 1);
     assert_int_equal(LOCK(w, .client = 2, .len = 10), HF_STAT_DENIED_GRACE_PERIOD);
@@ -214,8 +240,38 @@ static void a_refused_grant_leaves_a_lock_recorded(void **state)
     assert_int_equal(LOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
     assert_int_equal(LOCK(w, .len = 20, .nm = true, .block = true), BLOCKED);
     assert_int_equal(UNLOCK(w, .client = 2, .off = 10, .len = 10), GRANTED);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_DENIED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_DENIED);
     assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    world_restart(w);
+    assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED);
+}
+
+/* STO-02: a grant by LOCK covers what its owner has exclusively by NM_LOCK, and is recorded whole:
+ * the client counts on all of it over our restart. */
+static void a_grant_records_what_was_not(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .off = 3, .len = 3, .nm = true), GRANTED);
+    assert_int_equal(LOCK(w, .client = 2, .off = 8, .len = 2), GRANTED);
+    assert_int_equal(LOCK(w, .len = 10, .shared = true, .block = true), BLOCKED);
+    assert_int_equal(UNLOCK(w, .client = 2, .off = 8, .len = 2), GRANTED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_ACCEPTED);
+    world_restart(w);
+    assert_int_equal(LOCK(w, .len = 10, .shared = true, .reclaim = true), GRANTED);
+}
+
+/* STO-02: outside grace a reclaim of what its owner holds is granted. If the owner has it by
+ * NM_LOCK, it is recorded with that: the client counts on it over the next restart. */
+static void a_reclaim_records_what_was_not(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(LOCK(w, .len = 10, .nm = true), GRANTED);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+    assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 1);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
     world_restart(w);
     assert_int_equal(LOCK(w, .len = 10, .reclaim = true), GRANTED);
 }
@@ -231,7 +287,7 @@ static void an_accepted_grant_reclaims(void **state)
     world_restart(w);
     assert_int_equal(LOCK(w, .len = 20, .block = true), BLOCKED);
     UNLOCK(w, .client = 2, .off = 10, .len = 10);
-    world_called(w, world_call_of(w, HF_CALL_GRANTED).id, HF_CALL_ACCEPTED);
+    world_called(w, world_call_of(w, HF_OUTCALL_GRANTED).id, HF_OUTCALL_ACCEPTED);
     world_later(w, 1000);
     assert_false(world_status(w).grace_active);
     assert_int_equal(TEST(w, .client = 2, .len = 20), DENIED);
@@ -251,11 +307,11 @@ static void a_grant_refused_after_grace_loses_the_unclaimed(void **state)
     world_restart(w);
     LOCK(w, .len = 20, .block = true);
     UNLOCK(w, .client = 2, .off = 10, .len = 10);
-    id = world_call_of(w, HF_CALL_GRANTED).id;
+    id = world_call_of(w, HF_OUTCALL_GRANTED).id;
     hf_core_grace_end(w->core, w->now);
     world_step(w);
     assert_int_equal(TEST(w, .client = 2, .len = 20), DENIED); /* it may be taken yet */
-    world_called(w, id, HF_CALL_DENIED);
+    world_called(w, id, HF_OUTCALL_DENIED);
     assert_int_equal(TEST(w, .client = 2, .len = 20), GRANTED);
     assert_true(world_event(w, HF_EVENT_CLIENT_UNRECLAIMED, &event));
     assert_int_equal(hf_core_counters(w->core)->locks_lost[HF_LOSS_UNRECLAIMED], 1);
@@ -281,7 +337,7 @@ static void a_wait_survives_a_failed_commit(void **state)
     w->by_hand = false;
     world_later(w, 1000);
     UNLOCK(w, .client = 2, .len = 10);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 }
 
 /* NLM-03: a request of another thread that is denied does not call off the callback. */
@@ -294,7 +350,7 @@ static void a_denied_thread_calls_off_no_callback(void **state)
     assert_int_equal(LOCK(w, .len = 10, .block = true), BLOCKED);
     UNLOCK(w, .client = 2, .len = 10);
     assert_int_equal(LOCK(w, .off = 5, .len = 30), DENIED); /* by client 3 */
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
 }
 
 /* As above, but the other thread's request calls the callback off: it unlocks part of the range,
@@ -317,7 +373,7 @@ static void a_wait_that_was_called_off_survives_a_failed_commit(void **state)
         world_later(w, 1000);
         assert_int_equal(world_status(w).waiters, 1);
         UNLOCK(w, .client = 2, .len = 10);
-        assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+        assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
         UNLOCK(w, .len = 0);
     }
 }
@@ -433,7 +489,7 @@ static void a_new_life_repeats_nothing_in_strict_grace(void **state)
     hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false);
     world_step(w);
     assert_int_equal(LOCK(w, .len = 10), HF_STAT_DENIED_GRACE_PERIOD);
-    world_called(w, world_call_of(w, HF_CALL_STAT).id, HF_CALL_FAILED);
+    world_called(w, world_call_of(w, HF_OUTCALL_STAT).id, HF_OUTCALL_FAILED);
     assert_int_equal(LOCK(w, .len = 10), HF_STAT_DENIED_GRACE_PERIOD);
 }
 
@@ -457,9 +513,29 @@ static void forged_states_do_not_use_up_lives(void **state)
         LOCK(w, .fh = "z", .state = 1000 + i);
     hf_core_sm_notify(w->core, w->now, &peer.addr, peer.name, 7, false);
     assert_int_equal(LOCK(w, .off = 50, .len = 10, .state = 7), GRANTED);
-    world_called(w, world_call_of(w, HF_CALL_STAT).id, HF_CALL_FAILED);
+    world_called(w, world_call_of(w, HF_OUTCALL_STAT).id, HF_OUTCALL_FAILED);
     assert_int_equal(TEST(w, .client = 2, .off = 50, .len = 10), DENIED);
     assert_int_equal(TEST(w, .client = 2, .len = 10), GRANTED); /* of the old life */
+}
+
+/* SPEC section 4: a registration outlives its client's last lock by the linger time, also if the
+ * last that the client had was a waiter of a file that the operator released. */
+static void a_released_waiter_leaves_no_registration(void **state)
+{
+    struct world *w = *state;
+    struct hf_ticket wait;
+
+    assert_int_equal(LOCK(w, .client = 2, .fh = "z"), GRANTED);
+    assert_int_equal(LOCK(w, .len = 10), GRANTED);
+    assert_int_equal(LOCK(w, .fh = "z", .block = true), BLOCKED);
+    assert_int_equal(UNLOCK(w, .len = 10), GRANTED);
+    world_later(w, w->config.linger_ms + 1000);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 2);
+    assert_int_equal(hf_core_release_file(w->core, w->now, hf_bytes_str("z"), &wait), 2);
+    world_step(w);
+    world_later(w, 2 * w->config.linger_ms + 2000);
+    world_later(w, 1000);
+    assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
 }
 
 int main(void)
@@ -471,10 +547,13 @@ int main(void)
         T(a_refused_grant_survives_a_failed_commit),
         T(a_silent_clients_grant_survives_a_failed_commit),
         T(a_refused_wait_leaves_no_waiter_with_standbys),
+        T(refusals_wait_for_a_commit_with_standbys),
         T(a_grant_does_not_use_up_what_is_left_for_unlock),
         T(a_failed_start_does_not_let_the_batch_grow),
         T(a_refused_grant_leaves_a_lock_unclaimed),
         T(a_refused_grant_leaves_a_lock_recorded),
+        T(a_grant_records_what_was_not),
+        T(a_reclaim_records_what_was_not),
         T(an_accepted_grant_reclaims),
         T(a_grant_refused_after_grace_loses_the_unclaimed),
         T(a_wait_survives_a_failed_commit),
@@ -487,6 +566,7 @@ int main(void)
         T(an_upgrade_that_waits_holds_up_no_unlock),
         T(a_new_life_repeats_nothing_in_strict_grace),
         T(forged_states_do_not_use_up_lives),
+        T(a_released_waiter_leaves_no_registration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

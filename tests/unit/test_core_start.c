@@ -58,12 +58,12 @@ static void monitor(struct world *w, const char *name)
 /* How many hosts are told of our restart; each answers. */
 static unsigned told(struct world *w)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     unsigned n = 0;
 
-    while (hf_core_next_call(w->core, w->now, &call)) {
-        n += call.kind == HF_CALL_NOTIFY;
-        world_called(w, call.id, HF_CALL_ACCEPTED);
+    while (hf_core_next_outcall(w->core, w->now, &call)) {
+        n += call.kind == HF_OUTCALL_NOTIFY;
+        world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     }
     return n;
 }
@@ -78,8 +78,8 @@ static const enum hf_durability DURABILITIES[] = {HF_DURABILITY_NONE, HF_DURABIL
 
 /* ---- the state number ---- */
 
-/* A monitor that starts again in the same boot tells of nothing: the kernel's locks have not
- * ended. However it was stopped, and however often. */
+/* NSM-06c: A monitor that starts again in the same boot tells of nothing: the kernel's locks have
+ * not ended. However it was stopped, and however often. */
 static void monitor_keeps_its_number_within_a_boot(void **state)
 {
     static const enum how hows[] = {KILLED, STOPPED, KILLED};
@@ -124,7 +124,7 @@ static void monitor_tells_of_a_boot_once(void **state)
 static void monitor_goes_on_to_tell_of_a_boot(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     int32_t after;
 
     run_before(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL);
@@ -132,9 +132,9 @@ static void monitor_goes_on_to_tell_of_a_boot(void **state)
     end_run(w, KILLED);
     start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
     after = number(w);
-    call = world_call_of(w, HF_CALL_NOTIFY);
+    call = world_call_of(w, HF_OUTCALL_NOTIFY);
     assert_int_equal(call.state, after);
-    world_called(w, call.id, HF_CALL_FAILED);
+    world_called(w, call.id, HF_OUTCALL_FAILED);
     for (int i = 0; i < 2; i++) {
         end_run(w, KILLED);
         start_as(w, HF_ROLE_MONITOR, HF_DURABILITY_FULL, 2);
@@ -181,8 +181,8 @@ static void simulated_crash_tells_all(void **state)
     assert_int_equal(told(w), 0);
 }
 
-/* A service of locks ends with the daemon: a new number at each start, in each role it changes to
- * or from, and all are told. */
+/* NSM-06b: A service of locks ends with the daemon: a new number at each start, in each role it
+ * changes to or from, and all are told. */
 static void lock_service_has_a_new_number_at_each_start(void **state)
 {
     static const enum hf_role roles[] = {HF_ROLE_LOCKS, HF_ROLE_LOCKS, HF_ROLE_MONITOR,
@@ -205,8 +205,8 @@ static void lock_service_has_a_new_number_at_each_start(void **state)
     assert_int_equal(LOCK(w, .client = 1, .reclaim = true), GRANTED);
 }
 
-/* A run that ended before its epoch was durable has promised nothing: the next start takes its
- * number, and tells each host what that run would have told. */
+/* NSM-06e: A run that ended before its epoch was durable has promised nothing: the next start takes
+ * its number, and tells each host what that run would have told. */
 static void run_that_was_not_recorded_leaves_no_trace(void **state)
 {
     static const enum hf_role roles[] = {HF_ROLE_LOCKS, HF_ROLE_MONITOR};
@@ -318,7 +318,8 @@ static void what_is_lost_is_reported(void **state)
     }
 }
 
-/* A start that is cut off in its grace leaves the question to the next one, not further. */
+/* DUR-02d: A start that is cut off in its grace leaves the question to the next one, not further.
+ */
 static void unknown_locks_outlast_a_grace_that_was_cut_off(void **state)
 {
     struct world *w = *state;
@@ -429,7 +430,7 @@ static void old_record_of_a_monitor(void **state)
     assert_int_equal(told(w), 0);
 }
 
-/* A first start has nothing to lose, whatever is configured. */
+/* GRC-03c: A first start has nothing to lose, whatever is configured. */
 static void first_start_has_no_grace(void **state)
 {
     struct world *w = *state;

@@ -27,7 +27,8 @@ static uint64_t notify(struct world *w, int from, const char *name, int32_t stat
     return seq;
 }
 
-/* NSM-02, -03, -04: a registration is durable, unique, updated in place, and removed by identity.
+/* NSM-03a: NSM-02c, -03, -04: a registration is durable, unique, updated in place, and removed by
+ * identity.
  */
 static void registrations(void **state)
 {
@@ -93,7 +94,7 @@ static void registration_limit(void **state)
     assert_true(hf_core_sm_unmon(w->core, w->now, &peer, &args).ok);
 }
 
-/* NSM-05, CRS-01: a client's restart frees all it has, everywhere, and serves who waited. */
+/* NSM-05, CRS-01a: a client's restart frees all it has, everywhere, and serves who waited. */
 static void client_restart_frees_its_locks(void **state)
 {
     struct world *w = *state;
@@ -112,14 +113,14 @@ static void client_restart_frees_its_locks(void **state)
     assert_int_equal(hf_core_counters(w->core)->locks_cleaned, 2);
     assert_true(world_event(w, HF_EVENT_CLIENT_CRASHED, &event));
     assert_int_equal(event.a, 7);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(LOCK(w, .client = 1, .fh = "a2", .state = 7), GRANTED);
     assert_int_equal(notify(w, 1, "client1", 7), 0); /* the same once more, short name */
     assert_int_equal(hf_core_counters(w->core)->notifies_in_repeated, 1);
     assert_int_equal(world_status(w).locks, 3);
 }
 
-/* NSM-05: a notice from elsewhere, by another name, or without sense, changes nothing. */
+/* NSM-05a: a notice from elsewhere, by another name, or without sense, changes nothing. */
 static void spoofed_and_senseless_notices(void **state)
 {
     struct world *w = *state;
@@ -147,11 +148,11 @@ static void spoofed_and_senseless_notices(void **state)
 static void monitor_is_told(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     mon(w, "10.0.0.7");
     notify(w, 7, "whatever.name", 3); /* monitored by address, as Linux does */
-    call = world_call_of(w, HF_CALL_STATUS);
+    call = world_call_of(w, HF_OUTCALL_STATUS);
     assert_int_equal(call.prog, 100021);
     assert_int_equal(call.vers, 3);
     assert_int_equal(call.proc, 16);
@@ -161,19 +162,19 @@ static void monitor_is_told(void **state)
     struct hf_addr host = world_addr(100);
     assert_true(call.n_to == 1 && hf_addr_same_host(&call.to[0], &host));
     assert_int_equal(call.to[0].port, 0);
-    world_called(w, call.id, HF_CALL_FAILED); /* repeated, with growing pauses */
+    world_called(w, call.id, HF_OUTCALL_FAILED); /* repeated, with growing pauses */
     for (int i = 2; i < 6; i++) {
         world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
-        call = world_call_of(w, HF_CALL_STATUS);
+        call = world_call_of(w, HF_OUTCALL_STATUS);
         assert_int_equal(call.attempt, i);
-        world_called(w, call.id, HF_CALL_FAILED);
+        world_called(w, call.id, HF_OUTCALL_FAILED);
     }
     notify(w, 7, "whatever.name", 5); /* restarted again: begins anew */
-    call = world_call_of(w, HF_CALL_STATUS);
+    call = world_call_of(w, HF_OUTCALL_STATUS);
     assert_int_equal(call.attempt, 1);
     assert_int_equal(call.state, 5);
-    world_called(w, call.id, HF_CALL_ACCEPTED);
-    assert_int_equal(world_call_of(w, HF_CALL_STATUS).id, 0);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STATUS).id, 0);
 }
 
 /* A host monitored by name is known by the addresses it was resolved to, up to a bound. */
@@ -198,7 +199,7 @@ static void monitored_by_name(void **state)
     addr = world_addr(99);
     assert_int_equal(hf_core_client_learn(w->core, w->now, row.record.id, &addr), HF_ELIMIT);
     notify(w, 9, "SERVER7", 3);
-    assert_int_equal(world_call_of(w, HF_CALL_STATUS).state, 3);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STATUS).state, 3);
     world_restart(w); /* the addresses are durable, in their order */
     assert_int_equal(hf_core_view_client(w->core, row.record.id, &row), 0);
     assert_int_equal(row.record.n_addrs, HF_CLIENT_ADDRS_MAX);
@@ -215,7 +216,7 @@ static void several_at_one_address(void **state)
     struct world *w = *state;
     struct hf_peer peer = world_peer(w, 101);
     struct hf_mon_args args = mon_of("10.0.0.1");
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     unsigned calls = 0;
 
     mon(w, "10.0.0.1");
@@ -224,8 +225,8 @@ static void several_at_one_address(void **state)
     world_step(w);
     notify(w, 1, "client1", 9);
     assert_int_equal(world_status(w).locks, 0);
-    while (hf_core_next_call(w->core, w->now, &call)) {
-        world_called(w, call.id, HF_CALL_ACCEPTED);
+    while (hf_core_next_outcall(w->core, w->now, &call)) {
+        world_called(w, call.id, HF_OUTCALL_ACCEPTED);
         calls++;
     }
     assert_int_equal(calls, 2);
@@ -233,7 +234,7 @@ static void several_at_one_address(void **state)
     hf_core_sm_unmon(w->core, w->now, &peer, &args);
     world_step(w);
     notify(w, 1, "client1", 11);
-    assert_int_equal(world_call_of(w, HF_CALL_STATUS).state, 11);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STATUS).state, 11);
 }
 
 /* Procedure 16: the local status monitor is believed on its word. */
@@ -284,7 +285,7 @@ static void notice_of_client_1(struct world *w, int32_t state)
 }
 
 /*
- * A LOCK of the old life that was under way for long comes after the first LOCK of the new one: the
+ * A LOCK of the old life that was in flight for long comes after the first LOCK of the new one: the
  * notice takes it as well, granted or waiting. What the new life holds is not touched, also where
  * the delayed LOCK asks for the same or for what borders on it.
  */
@@ -388,8 +389,8 @@ static void what_the_old_life_waited_for_goes_with_it(void **state)
     assert_int_equal(LOCK(w, .client = 1, .fh = "during", .block = true, .state = 7), GRANTED);
     notice_of_client_1(w, 7);
     assert_int_equal(TEST(w, .client = 3, .fh = "before"), DENIED);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0); /* and it is told so */
-    assert_int_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0); /* and it is told so */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     assert_int_equal(TEST(w, .client = 3, .fh = "during"), DENIED);
     assert_int_equal(TEST(w, .client = 3, .fh = "never"), GRANTED);
 }
@@ -427,14 +428,14 @@ static void restart_notifies_every_client(void **state)
 {
     struct world *w = *state;
     struct hf_addr local = world_addr(250);
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     mon(w, "10.0.0.9");
     mon(w, "holdfast"); /* kind 2: about ourselves, by our short name */
     mon(w, "10.0.0.250");
     world_restart(w);
-    call = world_call_of(w, HF_CALL_NOTIFY);
+    call = world_call_of(w, HF_OUTCALL_NOTIFY);
     assert_true(hf_bytes_equal(call.host, hf_bytes_str("client1.example")));
     assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("holdfast.example")));
     assert_true(hf_bytes_equal(call.mon_name_short, hf_bytes_str("holdfast")));
@@ -442,14 +443,14 @@ static void restart_notifies_every_client(void **state)
     assert_int_equal(call.prog, 100024);
     assert_int_equal(call.proc, 6);
     assert_true(hf_addr_same_host(&call.from, &local));
-    world_called(w, call.id, HF_CALL_ACCEPTED);
-    call = world_call_of(w, HF_CALL_NOTIFY);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
+    call = world_call_of(w, HF_OUTCALL_NOTIFY);
     assert_true(hf_bytes_equal(call.host, hf_bytes_str("10.0.0.9")));
     assert_int_equal(call.from.family, HF_ADDR_NONE); /* not whence SM_MON came: loopback, mostly */
-    call = world_call_of(w, HF_CALL_STATUS);
+    call = world_call_of(w, HF_OUTCALL_STATUS);
     assert_int_equal(call.state, 3);
     assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("holdfast")));
-    call = world_call_of(w, HF_CALL_STATUS);
+    call = world_call_of(w, HF_OUTCALL_STATUS);
     assert_true(hf_bytes_equal(call.mon_name, hf_bytes_str("10.0.0.250")));
     assert_int_equal(world_status(w).notices[HF_NOTICE_DELIVERED], 1);
     assert_int_equal(world_status(w).notices[HF_NOTICE_PENDING], 3);
@@ -461,7 +462,7 @@ static void unreachable_client_is_crashed(void **state)
 {
     struct world *w = *state;
     struct hf_view_client row;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     unsigned attempts = 0;
     uint64_t began;
 
@@ -471,9 +472,9 @@ static void unreachable_client_is_crashed(void **state)
     LOCK(w, .client = 2, .fh = "g", .reclaim = true);
     began = w->now.mono_ms;
     while (world_status(w).notices[HF_NOTICE_GIVEN_UP] < 2) {
-        while (hf_core_next_call(w->core, w->now, &call)) {
+        while (hf_core_next_outcall(w->core, w->now, &call)) {
             attempts++;
-            world_called(w, call.id, HF_CALL_FAILED);
+            world_called(w, call.id, HF_OUTCALL_FAILED);
         }
         if (w->now.mono_ms < began + 10000)
             assert_int_equal(world_status(w).locks, 2);
@@ -497,7 +498,7 @@ static void unreachable_client_is_crashed(void **state)
 static void unreachable_client_keeps_new_locks(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 1, .fh = "g");
@@ -507,8 +508,8 @@ static void unreachable_client_keeps_new_locks(void **state)
     world_step(w);
     assert_int_equal(LOCK(w, .client = 1, .fh = "h"), GRANTED);
     for (int i = 0; i < 3; i++) {
-        while (hf_core_next_call(w->core, w->now, &call))
-            world_called(w, call.id, HF_CALL_FAILED);
+        while (hf_core_next_outcall(w->core, w->now, &call))
+            world_called(w, call.id, HF_OUTCALL_FAILED);
         world_later(w, 5000);
     }
     assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
@@ -521,47 +522,47 @@ static void unreachable_client_keeps_new_locks(void **state)
 static void told_again_after_a_restart(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     unsigned statuses = 0;
 
     mon(w, "10.0.0.7");
     mon(w, "10.0.0.8");
     notify(w, 7, "host7", 17);
     world_restart(w);
-    while (hf_core_next_call(w->core, w->now, &call)) {
-        if (call.kind == HF_CALL_STATUS) {
+    while (hf_core_next_outcall(w->core, w->now, &call)) {
+        if (call.kind == HF_OUTCALL_STATUS) {
             statuses++;
             assert_int_equal(call.state, 17);
             assert_int_equal(call.priv[0], 42);
             assert_memory_equal(call.mon_name.data, "10.0.0.7", call.mon_name.len);
         }
-        world_called(w, call.id, HF_CALL_ACCEPTED);
+        world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     }
     assert_int_equal(statuses, 1);
 }
 
-/* NOT-03: what we lack ourselves says nothing about a client: it is asked again, at each of its
+/* NOT-03b: what we lack ourselves says nothing about a client: it is asked again, at each of its
  * addresses, and keeps its locks. */
 static void our_own_lack_is_no_crash(void **state)
 {
     static const int lacks[] = {HF_ENOMEM,   HF_ELIMIT,   HF_EBUSY,
                                 HF_EUNAVAIL, HF_EUNREACH, HF_EINVAL};
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     world_restart(w);
     for (int i = 0; i < 12; i++) {
-        assert_true(hf_core_next_call(w->core, w->now, &call));
+        assert_true(hf_core_next_outcall(w->core, w->now, &call));
         assert_int_equal(call.attempt, i + 1);
-        hf_core_call_done(w->core, w->now, call.id, HF_CALL_UNTRIED, lacks[i % 6]);
-        assert_false(hf_core_next_call(w->core, w->now, &call));
+        hf_core_outcall_done(w->core, w->now, call.id, HF_OUTCALL_UNTRIED, lacks[i % 6]);
+        assert_false(hf_core_next_outcall(w->core, w->now, &call));
         world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
     }
     assert_int_equal(world_status(w).locks, 1);
     assert_int_equal(world_status(w).notices[HF_NOTICE_FAILING], 1);
-    assert_true(hf_core_next_call(w->core, w->now, &call));
-    world_called(w, call.id, HF_CALL_ACCEPTED);
+    assert_true(hf_core_next_outcall(w->core, w->now, &call));
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
     assert_int_equal(world_status(w).notices[HF_NOTICE_DELIVERED], 1);
     hf_core_verify_invariants(w->core);
 }
@@ -570,24 +571,24 @@ static void our_own_lack_is_no_crash(void **state)
  * the client counts as crashed once. */
 static void attempts_that_were_tried_count(void **state)
 {
-    static const enum hf_call_outcome outcomes[] = {HF_CALL_FAILED,  HF_CALL_UNTRIED,
-                                                    HF_CALL_UNSENT,  HF_CALL_UNTRIED,
-                                                    HF_CALL_UNTRIED, HF_CALL_FAILED};
+    static const enum hf_outcall_outcome outcomes[] = {HF_OUTCALL_FAILED,  HF_OUTCALL_UNTRIED,
+                                                       HF_OUTCALL_UNSENT,  HF_OUTCALL_UNTRIED,
+                                                       HF_OUTCALL_UNTRIED, HF_OUTCALL_FAILED};
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     world_restart(w);
     for (unsigned i = 0; i < HF_COUNT_OF(outcomes); i++) {
         assert_int_equal(world_status(w).locks, 1);
-        assert_true(hf_core_next_call(w->core, w->now, &call));
+        assert_true(hf_core_next_outcall(w->core, w->now, &call));
         world_called(w, call.id, outcomes[i]);
         world_later(w, hf_core_deadline(w->core) - w->now.mono_ms);
     }
     assert_int_equal(world_status(w).locks, 0);
     assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
-    assert_true(hf_core_next_call(w->core, w->now, &call));
-    world_called(w, call.id, HF_CALL_UNTRIED);
+    assert_true(hf_core_next_outcall(w->core, w->now, &call));
+    world_called(w, call.id, HF_OUTCALL_UNTRIED);
     assert_int_equal(hf_core_counters(w->core)->crashes_detected, 1);
 }
 
@@ -595,7 +596,7 @@ static void attempts_that_were_tried_count(void **state)
 static void unreachable_client_is_kept(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     world_crash(w);
     w->config.on_failure = HF_ON_FAILURE_KEEP;
@@ -604,8 +605,8 @@ static void unreachable_client_is_kept(void **state)
     mon(w, "10.0.0.9");
     world_restart(w);
     for (int i = 0; i < 4; i++) {
-        while (hf_core_next_call(w->core, w->now, &call))
-            world_called(w, call.id, HF_CALL_FAILED);
+        while (hf_core_next_outcall(w->core, w->now, &call))
+            world_called(w, call.id, HF_OUTCALL_FAILED);
         world_later(w, 5000);
     }
     assert_int_equal(world_status(w).locks, 1);
@@ -614,11 +615,11 @@ static void unreachable_client_is_kept(void **state)
     assert_int_equal(world_status(w).locks, 0);
 }
 
-/* NOT-02: as many notices in flight as configured, and grants do not queue behind them. */
+/* NOT-02b: as many notices in flight as configured, and grants do not queue behind them. */
 static void notices_in_flight_are_bounded(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     unsigned n = 0;
 
     world_crash(w);
@@ -629,25 +630,25 @@ static void notices_in_flight_are_bounded(void **state)
     world_restart(w);
     hf_core_grace_end(w->core, w->now);
     world_step(w);
-    while (hf_core_next_call(w->core, w->now, &call))
+    while (hf_core_next_outcall(w->core, w->now, &call))
         n++;
     assert_int_equal(n, 3);
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .block = true);
     UNLOCK(w, .client = 1);
-    assert_true(hf_core_next_call(w->core, w->now, &call));
-    assert_int_equal(call.kind, HF_CALL_GRANTED);
+    assert_true(hf_core_next_outcall(w->core, w->now, &call));
+    assert_int_equal(call.kind, HF_OUTCALL_GRANTED);
     assert_int_equal(world_status(w).calls_in_flight, 4);
-    LOCK(w, .client = 2, .block = true); /* called off while under way: its place is free */
+    LOCK(w, .client = 2, .block = true); /* called off while in flight: its place is free */
     assert_int_equal(world_status(w).calls_in_flight, 3);
 }
 
 static unsigned begin_all(struct world *w, uint64_t *last)
 {
-    struct hf_call call;
+    struct hf_outcall_attempt call;
     unsigned n = 0;
 
-    for (; hf_core_next_call(w->core, w->now, &call); n++)
+    for (; hf_core_next_outcall(w->core, w->now, &call); n++)
         *last = call.id;
     return n;
 }
@@ -667,9 +668,9 @@ static void notices_that_began_just_now_are_bounded(void **state)
     for (int i = 1; i < 20; i++) /* turns alone are not enough */
         assert_int_equal(begin_all(w, &last), 0);
     assert_true(hf_core_deadline(w->core) <= w->now.mono_ms + 3);
-    world_called(w, last, HF_CALL_ACCEPTED);
+    world_called(w, last, HF_OUTCALL_ACCEPTED);
     assert_int_equal(begin_all(w, &last), 1);
-    world_called(w, last, HF_CALL_FAILED);
+    world_called(w, last, HF_OUTCALL_FAILED);
     assert_int_equal(begin_all(w, &last), 1);
     world_later(w, 3);
     assert_int_equal(begin_all(w, &last), 63); /* those that began with the first turn */
@@ -688,17 +689,17 @@ static void notices_that_began_just_now_are_bounded(void **state)
 static void notify_again(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1);
     LOCK(w, .client = 2, .fh = "g", .nm = true);
     assert_int_equal(hf_core_notify_again(w->core, w->now, 999), HF_ENOENT);
     assert_int_equal(hf_core_notify_again(w->core, w->now, 0), 0);
-    call = world_call_of(w, HF_CALL_NOTIFY);
-    world_called(w, call.id, HF_CALL_ACCEPTED);
-    assert_int_equal(world_call_of(w, HF_CALL_NOTIFY).id, 0); /* client 2 is not registered */
+    call = world_call_of(w, HF_OUTCALL_NOTIFY);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_NOTIFY).id, 0); /* client 2 is not registered */
     assert_int_equal(hf_core_notify_again(w->core, w->now, call.client_id), 0);
-    assert_int_not_equal(world_call_of(w, HF_CALL_NOTIFY).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_NOTIFY).id, 0);
     for (uint64_t id = 1ULL << 40; id < (1ULL << 40) + 20; id++) {
         if (id != call.client_id)
             assert_int_equal(hf_core_notify_again(w->core, w->now, id), HF_ENOENT);
@@ -736,19 +737,19 @@ static void registration_lingers(void **state)
 static void linger_waits_for_the_notice(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     for (int with_lock = 0; with_lock < 2; with_lock++) {
         LOCK(w, .client = 1);
         if (!with_lock)
             UNLOCK(w, .client = 1);
         world_restart(w);
-        assert_true(hf_core_next_call(w->core, w->now, &call));
+        assert_true(hf_core_next_outcall(w->core, w->now, &call));
         if (with_lock)
             UNLOCK(w, .client = 1);
         world_later(w, 300000);
         assert_int_equal(world_count(w, HF_RECORD_CLIENT), 1);
-        world_called(w, call.id, HF_CALL_ACCEPTED);
+        world_called(w, call.id, HF_OUTCALL_ACCEPTED);
         world_later(w, 300000);
         assert_int_equal(world_count(w, HF_RECORD_CLIENT), 0);
     }
@@ -776,9 +777,8 @@ static void record_follows_the_client(void **state)
     assert_int_equal(row.n_unreclaimed, 2);
 }
 
-/*
- * For a Linux kernel that mounts by two of our addresses we are two servers: the same svid is
- * another process, and each server's notice must come from its address. FREE_ALL and a crash are
+/* NLM-07a: For a Linux kernel that mounts by two of our addresses we are two servers: the same svid
+ * is another process, and each server's notice must come from its address. FREE_ALL and a crash are
  * the host's.
  */
 static void two_addresses_of_ours_are_two_servers(void **state)
@@ -787,7 +787,7 @@ static void two_addresses_of_ours_are_two_servers(void **state)
     struct hf_peer first = world_peer(w, 1), second = first;
     struct hf_lock_args args = {.fh = hf_bytes_str("x"), .version = 4, .exclusive = true};
     struct hf_addr from = world_addr(1);
-    struct hf_call one, other;
+    struct hf_outcall_attempt one, other;
 
     second.local = world_addr(251);
     assert_int_equal(hf_core_lock(w->core, w->now, &first, &args).stat, GRANTED);
@@ -796,8 +796,8 @@ static void two_addresses_of_ours_are_two_servers(void **state)
     assert_int_equal(hf_core_lock(w->core, w->now, &second, &args).stat, GRANTED);
     world_step(w);
     world_restart(w);
-    one = world_call_of(w, HF_CALL_NOTIFY);
-    other = world_call_of(w, HF_CALL_NOTIFY);
+    one = world_call_of(w, HF_OUTCALL_NOTIFY);
+    other = world_call_of(w, HF_OUTCALL_NOTIFY);
     assert_false(hf_addr_same_host(&one.from, &other.from));
     assert_true(hf_addr_same_host(&one.from, &second.local) ||
                 hf_addr_same_host(&other.from, &second.local));
@@ -824,7 +824,7 @@ static void operator_releases(void **state)
     struct world *w = *state;
     struct hf_view_lock row;
     uint64_t cursor = 0;
-    struct hf_awaited wait;
+    struct hf_ticket wait;
 
     LOCK(w, .client = 1, .len = 10);
     LOCK(w, .client = 2, .len = 10, .block = true);
@@ -833,7 +833,7 @@ static void operator_releases(void **state)
     assert_int_not_equal(wait.seq, 0);
     world_step(w);
     assert_int_equal(hf_core_release_lock(w->core, w->now, row.record.id, &wait), HF_ENOENT);
-    assert_int_not_equal(world_call_of(w, HF_CALL_GRANTED).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_GRANTED).id, 0);
     LOCK(w, .client = 3, .off = 20, .len = 5);
     LOCK(w, .client = 3, .len = 0, .block = true);
     SHARE(w, .client = 3, .access = 1);
@@ -916,8 +916,8 @@ static void pages(void **state)
     while ((n = hf_core_view_locks(w->core, &cursor, UINT64_MAX, locks, 3)) > 0) {
         for (size_t i = 0; i < n; i++) {
             seen++;
-            left += hf_bytes_equal(locks[i].record.share, hf_bytes_str("left"));
-            right += hf_bytes_equal(locks[i].record.share, hf_bytes_str("right"));
+            left += hf_bytes_equal(locks[i].record.export, hf_bytes_str("left"));
+            right += hf_bytes_equal(locks[i].record.export, hf_bytes_str("right"));
             assert_true(locks[i].durable && !locks[i].unreclaimed);
         }
     }
@@ -958,7 +958,7 @@ static void granted_waiters_are_listed(void **state)
     struct hf_view_client client;
     uint64_t cursor = 0;
     uint64_t mark;
-    struct hf_awaited wait;
+    struct hf_ticket wait;
 
     LOCK(w, .client = 1, .fh = "x");
     LOCK(w, .client = 1, .len = 30);

@@ -27,7 +27,7 @@ static struct hf_sm_answer notify(struct world *w, int32_t state)
 
 static uint64_t question(struct world *w)
 {
-    struct hf_call call = world_call_of(w, HF_CALL_STAT);
+    struct hf_outcall_attempt call = world_call_of(w, HF_OUTCALL_STAT);
 
     assert_int_not_equal(call.id, 0);
     return call.id;
@@ -53,20 +53,21 @@ static uint64_t locks(struct world *w)
     return world_status(w).locks;
 }
 
+/* SEC-04a */
 static void the_monitor_decides(void **state)
 {
     struct world *w = *state;
     struct hf_decision none;
     struct hf_sm_answer answer;
     struct hf_event event = {0};
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     LOCK(w, .client = 1, .state = 3);
     answer = notify(w, 5);
     assert_true(answer.ok && answer.decision != 0);
     assert_int_equal(locks(w), 1);
     assert_false(hf_core_next_decision(w->core, &none));
-    call = world_call_of(w, HF_CALL_STAT);
+    call = world_call_of(w, HF_OUTCALL_STAT);
     assert_int_equal(call.id, answer.decision);
     assert_true(call.prog == 100024 && call.vers == 1 && call.proc == 1);
     assert_int_equal(call.timeout_ms, 2000);
@@ -90,19 +91,20 @@ static void the_monitor_decides(void **state)
     assert_int_equal(notify(w, 5).decision, 0); /* a repeat is answered at once */
 }
 
-/* No answer, or one that names no state: a booting client may have no monitor yet. */
+/* SEC-04b: No answer, or one that names no state: a booting client may have no monitor yet. */
 static void a_silent_monitor_lets_the_notice_count(void **state)
 {
     struct world *w = *state;
 
     LOCK(w, .client = 1, .state = 3);
     notify(w, 5);
-    world_called(w, question(w), HF_CALL_FAILED);
+    world_called(w, question(w), HF_OUTCALL_FAILED);
     assert_int_equal(locks(w), 0);
     decision(w);
 }
 
-/* A shortage of this host must not make a forged notice believed: asked again a second later. */
+/* SEC-04c: A shortage of this host must not make a forged notice believed: asked again a second
+ * later. */
 static void our_own_lack_decides_nothing(void **state)
 {
     struct world *w = *state;
@@ -113,10 +115,11 @@ static void our_own_lack_decides_nothing(void **state)
     notify(w, 5);
     for (int i = 0; i < 5; i++) {
         id = question(w);
-        hf_core_call_done(w->core, w->now, id, HF_CALL_UNTRIED, i % 2 ? HF_ELIMIT : HF_EUNAVAIL);
+        hf_core_outcall_done(w->core, w->now, id, HF_OUTCALL_UNTRIED,
+                             i % 2 ? HF_ELIMIT : HF_EUNAVAIL);
         world_step(w);
         assert_false(hf_core_next_decision(w->core, &none));
-        assert_int_equal(world_call_of(w, HF_CALL_STAT).id, 0);
+        assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
         world_later(w, 1000);
     }
     monitor_names(w, question(w), 3);
@@ -124,8 +127,8 @@ static void our_own_lack_decides_nothing(void **state)
     decision(w);
 }
 
-/* The same notice joins; another claim is left to be repeated, and one that the monitor has just
- * confirmed is believed even while a forged one is being verified. */
+/* SEC-04e: The same notice joins; another claim is left to be repeated, and one that the monitor
+ * has just confirmed is believed even while a forged one is being verified. */
 static void one_question_at_a_time(void **state)
 {
     struct world *w = *state;
@@ -139,7 +142,7 @@ static void one_question_at_a_time(void **state)
     first = notify(w, 5);
     assert_true(!first.ok && first.decision == 0);
     id = question(w);
-    assert_int_equal(world_call_of(w, HF_CALL_STAT).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
     monitor_names(w, id, 5);
     assert_int_equal(locks(w), 1);
     assert_false(notify(w, 101).ok); /* its decision has not been taken out */
@@ -150,7 +153,7 @@ static void one_question_at_a_time(void **state)
     first = notify(w, 5);
     assert_true(first.ok && first.decision == 0);
     assert_int_equal(locks(w), 0);
-    assert_int_equal(world_call_of(w, HF_CALL_STAT).id, 0); /* one question a second */
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0); /* one question a second */
     world_later(w, 1000);
     monitor_names(w, question(w), 5);
     decision(w);
@@ -173,7 +176,7 @@ static void an_old_answer_is_not_used(void **state)
     decision(w);
 }
 
-/* What the client gets after its notice belongs to its new life. */
+/* SEC-04d: What the client gets after its notice belongs to its new life. */
 static void the_new_life_keeps_what_it_gets_meanwhile(void **state)
 {
     struct world *w = *state;
@@ -186,7 +189,7 @@ static void the_new_life_keeps_what_it_gets_meanwhile(void **state)
     assert_int_equal(LOCK(w, .client = 1, .fh = "h"), GRANTED);
     SHARE(w, .client = 1, .fh = "s", .oh = "new", .mode = 0, .access = 1);
     assert_int_equal(LOCK(w, .client = 1, .fh = "g", .svid = 3, .block = true), HF_STAT_BLOCKED);
-    world_called(w, question(w), HF_CALL_FAILED);
+    world_called(w, question(w), HF_OUTCALL_FAILED);
     decision(w);
     assert_int_equal(TEST(w, .client = 3), GRANTED);
     assert_int_equal(TEST(w, .client = 3, .fh = "h"), DENIED);
@@ -207,7 +210,7 @@ static void a_former_waiter_loses_what_it_got_meanwhile(void **state)
     id = question(w);
     UNLOCK(w, .client = 2);
     assert_int_equal(TEST(w, .client = 3), DENIED);
-    world_called(w, id, HF_CALL_FAILED);
+    world_called(w, id, HF_OUTCALL_FAILED);
     decision(w);
     assert_int_equal(TEST(w, .client = 3), GRANTED);
     assert_int_equal(locks(w), 0);
@@ -280,7 +283,7 @@ static void the_local_monitor_is_verified(void **state)
     assert_int_equal(locks(w), 1);
 }
 
-/* A proven notice, and one to an SM_MON registration, are not verified. */
+/* SEC-04f: A proven notice, and one to an SM_MON registration, are not verified. */
 static void what_is_not_verified(void **state)
 {
     struct world *w = *state;
@@ -305,7 +308,7 @@ static void what_is_not_verified(void **state)
     answer = hf_core_sm_notify(w->core, w->now, &from, hf_bytes_str("peer"), 5, false);
     world_step(w);
     assert_int_equal(answer.decision, 0);
-    assert_int_not_equal(world_call_of(w, HF_CALL_STATUS).id, 0);
+    assert_int_not_equal(world_call_of(w, HF_OUTCALL_STATUS).id, 0);
 }
 
 /* A verification outlives the locks and the registration of its client, and ends with the core. */
@@ -339,7 +342,7 @@ static void an_answer_to_another_call(void **state)
 
     LOCK(w, .client = 1, .state = 3);
     world_restart(w);
-    id = world_call_of(w, HF_CALL_NOTIFY).id;
+    id = world_call_of(w, HF_OUTCALL_NOTIFY).id;
     assert_int_not_equal(id, 0);
     hf_core_stat_answered(w->core, w->now, id, 5);
     world_step(w);
@@ -350,7 +353,7 @@ static void an_answer_to_another_call(void **state)
 static void questions_are_bounded(void **state)
 {
     struct world *w = *state;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
     world_crash(w);
     w->config.notify_in_flight = 2;
@@ -363,9 +366,9 @@ static void questions_are_bounded(void **state)
         hf_core_sm_notify(w->core, w->now, &from, peer.name, 5, false);
     }
     question(w);
-    call = world_call_of(w, HF_CALL_STAT);
+    call = world_call_of(w, HF_OUTCALL_STAT);
     assert_int_not_equal(call.id, 0);
-    assert_int_equal(world_call_of(w, HF_CALL_STAT).id, 0);
+    assert_int_equal(world_call_of(w, HF_OUTCALL_STAT).id, 0);
     monitor_names(w, call.id, 5);
     decision(w);
     question(w);

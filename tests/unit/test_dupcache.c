@@ -19,6 +19,7 @@ static struct hf_rpc_call work; /* stands for whatever is at work on a request *
 static void on_emptied(void *ctx, struct hf_dup_host *host)
 {
     assert_ptr_equal(ctx, &cache);
+    assert_ptr_not_equal(cache.largest, host); /* it may be freed now */
     last_emptied = host;
 }
 
@@ -75,14 +76,14 @@ static void expect_answer(uint64_t now_ms, uint32_t xid, const char *message, co
     assert_true(hf_bytes_equal(hf_dup_reply(entry), hf_bytes_str(answer)));
 }
 
-/* New; then under way, by the same call; then answered, with the same bytes, as often as asked. */
-static void a_request_is_new_then_under_way_then_answered(void **state)
+/* New; then in flight, by the same call; then answered, with the same bytes, as often as asked. */
+static void a_request_is_new_then_in_flight_then_answered(void **state)
 {
     struct hf_dup *first = ask_new(1000, 5, "lock");
     struct hf_dup *again;
 
     (void)state;
-    assert_int_equal(check(1001, &alice, 5, "lock", &again), HF_DUP_UNDERWAY);
+    assert_int_equal(check(1001, &alice, 5, "lock", &again), HF_DUP_IN_FLIGHT);
     assert_ptr_equal(again, first);
     assert_ptr_equal(again->call, &work);
     hf_dup_answer(&cache, first, hf_bytes_str("granted"));
@@ -90,7 +91,7 @@ static void a_request_is_new_then_under_way_then_answered(void **state)
     expect_answer(1003, 5, "lock", "granted");
 }
 
-/* Another xid, other bytes, or another host: another request. Another port: the same. */
+/* RPC-01b: Another xid, other bytes, or another host: another request. Another port: the same. */
 static void only_the_same_request_of_the_same_host_is_a_repeat(void **state)
 {
     struct hf_dup *entry = ask_new(1000, 5, "lock");
@@ -256,6 +257,79 @@ static void answers_out_of_date_make_way_first(void **state)
     assert_int_equal(last_emptied->n, 0);
 }
 
+/* Two requests whose hashes are the same are told apart by host and by transaction id. */
+static void equal_hashes_prove_nothing(void **state)
+{
+    const uint64_t hash = UINT64_C(0x123456789abcdef1);
+    struct hf_dup *entry;
+
+    (void)state;
+    assert_int_equal(hf_dupcache_check(&cache, 1000, &alice_dups, 5, hash, &entry), HF_DUP_NEW);
+    hf_dup_answer(&cache, entry, hf_bytes_str("granted"));
+    assert_int_equal(hf_dupcache_check(&cache, 1000, &alice_dups, 6, hash, &entry), HF_DUP_NEW);
+    assert_int_equal(hf_dupcache_check(&cache, 1000, &bob_dups, 5, hash, &entry), HF_DUP_NEW);
+    assert_int_equal(hf_dupcache_check(&cache, 1000, &alice_dups, 5, hash, &entry),
+                     HF_DUP_ANSWERED);
+}
+
+/* Its oldest answer decides: a host that also has new ones gives up what is out of date. */
+static void an_old_answer_makes_way_although_its_host_has_new_ones(void **state)
+{
+    const uint64_t later = 1000 + HF_DUP_WINDOW_MS + 1;
+
+    (void)state;
+    memset(crowd, 0, sizeof(crowd));
+    ask_for(&crowd[0], 1000, 0, 100);
+    ask_for(&crowd[0], later, 100, 1);
+    for (uint32_t i = 1; i < 4; i++)
+        ask_for(&crowd[i], later, 0, HF_DUP_HOST_MAX);
+    ask_for(&crowd[4], later, 0, HF_DUP_ENTRIES - cache.n_used);
+    ask_for(&crowd[5], later, 0, 1);
+    assert_int_equal(crowd[0].n, 100);
+}
+
+enum { HOSTS = HF_DUP_ENTRIES };
+static struct hf_dup_host many[HOSTS];
+
+static void ask_once(struct hf_dup_host *host, uint64_t now_ms, uint32_t number)
+{
+    uint32_t words[] = {(uint32_t)(host - many), number};
+    struct hf_dup *entry;
+
+    (void)hf_dupcache_check(&cache, now_ms, host, number,
+                            hf_dupcache_hash(&cache, &bob, hf_bytes(words, sizeof(words))), &entry);
+}
+
+/* The owner of a host's entries frees the host when it is told that it has none: it must not be
+ * told so of the host that is about to get one, and nothing may lead there afterwards. */
+static void a_host_without_entries_is_forgotten(void **state)
+{
+    const uint64_t later = 1000 + HF_DUP_WINDOW_MS + 1;
+
+    (void)state;
+    memset(many, 0, sizeof(many));
+    ask_once(&many[0], 1000, 1);
+    ask_once(&many[0], 1000, 2);
+    for (uint32_t i = 1; i < HOSTS - 1; i++)
+        ask_once(&many[i], later, 1);
+    assert_int_equal(cache.n_used, HF_DUP_ENTRIES);
+    assert_ptr_equal(cache.largest, &many[0]);
+    ask_once(&many[0], later, 3); /* gives up one of its own */
+    cache.hand = 0;
+    ask_once(&many[HOSTS - 1], later, 1);
+    assert_int_equal(many[0].n, 1);
+    cache.hand = 0;
+    cache.entries[many[0].oldest].born_ms = 1000;
+    ask_once(&many[0], later, 4);
+    assert_int_equal(many[0].n, 1);
+    assert_null(last_emptied);
+    cache.hand = 0;
+    cache.entries[many[0].oldest].born_ms = 1000;
+    ask_once(&many[HOSTS - 1], later, 2);
+    assert_ptr_equal(last_emptied, &many[0]);
+    assert_ptr_not_equal(cache.largest, &many[0]);
+}
+
 static void answers_of_every_size_come_back_whole(void **state)
 {
     static const size_t sizes[] = {1, HF_DUP_INLINE, HF_DUP_INLINE + 1, 60000};
@@ -318,7 +392,7 @@ static void it_does_not_start_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORY(a_request_is_new_then_under_way_then_answered),
+        STORY(a_request_is_new_then_in_flight_then_answered),
         STORY(only_the_same_request_of_the_same_host_is_a_repeat),
         STORY(an_answer_lasts_for_the_window_and_no_longer),
         STORY(the_oldest_makes_way_for_the_newest),
@@ -327,6 +401,9 @@ int main(void)
         STORY(a_flood_of_one_host_leaves_the_answers_of_others),
         STORY(a_full_cache_is_shared),
         STORY(answers_out_of_date_make_way_first),
+        STORY(equal_hashes_prove_nothing),
+        STORY(an_old_answer_makes_way_although_its_host_has_new_ones),
+        STORY(a_host_without_entries_is_forgotten),
         STORY(answers_of_every_size_come_back_whole),
         STORY(an_answer_that_finds_no_memory_is_forgotten),
         STORY(a_forgotten_request_is_new_again),

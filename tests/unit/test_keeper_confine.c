@@ -21,6 +21,8 @@
 
 #include "keeper/confine.h"
 
+enum { NO_FILTERS = 77 };
+
 static char path[] = "/tmp/holdfast-keeper-confine-XXXXXX";
 static int data, mounts;
 
@@ -36,10 +38,10 @@ static void require(bool ok, int line)
     _exit(1);
 }
 
-#define REFUSED(call)                                            \
-    do {                                                         \
-        errno = 0;                                               \
-        require((long)(call) == -1 && errno == EPERM, __LINE__); \
+#define REFUSED(call)                                             \
+    do {                                                          \
+        errno = 0;                                                \
+        require((long)(call) == -1 && errno == ENOSYS, __LINE__); \
     } while (0)
 #define ALLOWED(call) require((long)(call) >= 0, __LINE__)
 
@@ -102,7 +104,9 @@ static void try_the_rest(void)
     REFUSED(syscall(SYS_execve, "/bin/true", NULL, NULL));
     REFUSED(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
     REFUSED(syscall(SYS_clone3, NULL, 0));
+#ifdef SYS_vfork
     REFUSED(syscall(SYS_vfork));
+#endif
     REFUSED(syscall(SYS_ptrace, 0, 0, 0, 0));
     REFUSED(syscall(SYS_process_vm_readv, getpid(), NULL, 0, NULL, 0, 0));
     REFUSED(syscall(SYS_pidfd_getfd, 0, 0, 0));
@@ -151,6 +155,8 @@ static void do_the_work(void)
 static void be_confined(void)
 {
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
+        _exit(NO_FILTERS); /* a processor emulated for this program alone */
     require(hf_keeper_confine_calls(mounts, false) == 0, __LINE__);
     do_the_work();
     try_data();
@@ -177,6 +183,10 @@ static void a_confined_keeper_locks_and_nothing_else(void **state)
     if (child == 0)
         be_confined();
     assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_FILTERS) {
+        assert_int_equal(unlink(path), 0);
+        skip();
+    }
     assert_int_equal(status, 0);
     assert_int_equal(pread(data, content, sizeof(content), 0), 7);
     assert_string_equal(content, "content");

@@ -66,7 +66,7 @@ static void each_side_sends_its_own_messages(void **state)
     for (unsigned i = 0; i < 3; i++)
         m.ops[i].kind = HF_KEEPER_SET;
     assert_non_null(hf_keeper_check(&m, sizeof(m), true, &header));
-    for (uint32_t kind = HF_KEEPER_PATH + 1; kind < 300; kind++) {
+    for (uint32_t kind = HF_KEEPER_EXPORTS + 1; kind < 300; kind++) {
         m.header = (struct hf_keeper_header){.message = kind, .count = 0};
         assert_null(hf_keeper_check(&m, sizeof(header), false, &header));
         assert_null(hf_keeper_check(&m, sizeof(header), true, &header));

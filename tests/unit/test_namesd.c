@@ -25,6 +25,15 @@ static struct hf_bytes from_hex(const char *hex)
     return hf_bytes(bytes, (size_t)len);
 }
 
+/* A number in a handle has the order of bytes of its server, which is this host. */
+static uint32_t number_of(const char bytes[4])
+{
+    uint32_t n;
+
+    memcpy(&n, bytes, sizeof(n));
+    return n;
+}
+
 /* ---- handles ---- */
 
 /* Given a handle that Ganesha 4.3 made on ext4 and one on tmpfs, the kernel's part is found. */
@@ -37,8 +46,8 @@ static void reads_ganesha(void **state)
         hf_handle_read(from_hex("430000011244fa74bd090b5848fc012d20a700462d7e1400"), out), 1);
     assert_int_equal(out[0].kind, HF_HANDLE_KERNEL);
     assert_int_equal(out[0].fsid.kind, HF_FSID_STATFS);
-    assert_int_equal(out[0].fsid.statfs[0], 0x09bd74fa);
-    assert_int_equal(out[0].fsid.statfs[1], 0xfc48580b);
+    assert_int_equal(out[0].fsid.statfs[0], number_of("\xfa\x74\xbd\x09"));
+    assert_int_equal(out[0].fsid.statfs[1], number_of("\x0b\x58\x48\xfc"));
     assert_int_equal(out[0].type, 1);
     assert_int_equal(out[0].fid.len, 8);
     assert_memory_equal(out[0].fid.data, "\x2d\x20\xa7\x00\x46\x2d\x7e\x14", 8);
@@ -58,13 +67,26 @@ static void generations_are_found(void **state)
 
     (void)state;
     assert_true(hf_handle_generation(0x01, hf_bytes(FID, 8), &generation));
-    assert_int_equal(generation, 0x08070605);
+    assert_int_equal(generation, number_of("\5\6\7\10"));
     assert_true(hf_handle_generation(0x81, hf_bytes(FID, 12), &generation));
-    assert_int_equal(generation, 0x0c0b0a09);
+    assert_int_equal(generation, number_of("\11\12\13\14"));
     assert_true(hf_handle_generation(0x4d, hf_bytes(FID, 20), &generation));
-    assert_int_equal(generation, 0x14131211);
+    assert_int_equal(generation, number_of("\21\22\23\24"));
     assert_false(hf_handle_generation(0x01, hf_bytes(FID, 12), &generation));
     assert_false(hf_handle_generation(0x02, hf_bytes(FID, 8), &generation));
+}
+
+static void put_type(uint8_t *at, size_t size, uint32_t type)
+{
+    uint8_t narrow = (uint8_t)type;
+    uint16_t wide = (uint16_t)type;
+
+    if (size == 4)
+        memcpy(at, &type, sizeof(type));
+    else if (size == 2)
+        memcpy(at, &wide, sizeof(wide));
+    else
+        *at = narrow;
 }
 
 /* Each kind of fsid and each width of the type, as FSAL_VFS writes them. */
@@ -85,7 +107,7 @@ static void reads_every_form_of_ganesha(void **state)
         size_t len = 6 + FORMS[i].fsid;
 
         bytes[5] = (uint8_t)FORMS[i].flags;
-        bytes[len] = 0x81; /* as btrfs and xfs do */
+        put_type(bytes + len, FORMS[i].type, 0x81); /* as btrfs and xfs do */
         len += FORMS[i].type;
         memcpy(bytes + len, "inodegen", 8);
         bytes[4] = (uint8_t)(len + 8 - 5);
@@ -164,11 +186,11 @@ static void reads_real_nfsd(void **state)
 
 static size_t put_unfs3(uint8_t *bytes, size_t ino_size, size_t header, uint64_t ino)
 {
-    uint32_t device = 0x801, generation = 77;
+    uint32_t device = 0x801, generation = 77, narrow = (uint32_t)ino;
 
     memset(bytes, 0, 64);
     memcpy(bytes, &device, 4);
-    memcpy(bytes + 4, &ino, ino_size);
+    memcpy(bytes + 4, ino_size == 8 ? (const void *)&ino : &narrow, ino_size);
     memcpy(bytes + 4 + ino_size, &generation, 4);
     bytes[header - 1] = 3;
     memcpy(bytes + header, "ab", 2);
@@ -261,46 +283,49 @@ static void reads_lines(void **state)
     static const char *const BAD[] = {"",           "path",      "path 1",          "path x 0a",
                                       "path 1 0",   "path 1 zz", "path 1 0a ",      "handle 1 0a",
                                       " path 1 0a", "path  0a",  "holdfast-names 2"};
-    struct hf_request request;
+    struct hf_namesd_request request;
     char line[400];
 
     (void)state;
-    hf_request_read(hf_bytes_str("holdfast-names 1"), &request);
-    assert_int_equal(request.kind, HF_REQUEST_GREETING);
-    hf_request_read(hf_bytes_str("path 18446744073709551615 0aFf"), &request);
-    assert_int_equal(request.kind, HF_REQUEST_PATH);
+    hf_namesd_request_read(hf_bytes_str("holdfast-names 1"), &request);
+    assert_int_equal(request.kind, HF_NAMESD_REQUEST_GREETING);
+    hf_namesd_request_read(hf_bytes_str("path 18446744073709551615 0aFf"), &request);
+    assert_int_equal(request.kind, HF_NAMESD_REQUEST_PATH);
     assert_string_equal(request.id, "18446744073709551615");
     assert_int_equal(request.len, 2);
     for (size_t i = 0; i < HF_COUNT_OF(BAD); i++) {
-        hf_request_read(hf_bytes_str(BAD[i]), &request);
-        assert_int_equal(request.kind, HF_REQUEST_BAD);
+        hf_namesd_request_read(hf_bytes_str(BAD[i]), &request);
+        assert_int_equal(request.kind, HF_NAMESD_REQUEST_BAD);
     }
     memset(line, '0', sizeof(line));
     memcpy(line, "path 7 ", 7);
-    hf_request_read(hf_bytes(line, 7 + 128), &request);
-    assert_int_equal(request.kind, HF_REQUEST_PATH);
-    hf_request_read(hf_bytes(line, 7 + 130), &request);
-    assert_int_equal(request.kind, HF_REQUEST_BAD);
+    hf_namesd_request_read(hf_bytes(line, 7 + 128), &request);
+    assert_int_equal(request.kind, HF_NAMESD_REQUEST_PATH);
+    hf_namesd_request_read(hf_bytes(line, 7 + 130), &request);
+    assert_int_equal(request.kind, HF_NAMESD_REQUEST_BAD);
     assert_string_equal(request.id, "7");
 }
 
 static void answers_in_one_line(void **state)
 {
-    struct hf_request request = {.kind = HF_REQUEST_PATH, .id = "12"};
+    struct hf_namesd_request request = {.kind = HF_NAMESD_REQUEST_PATH, .id = "12"};
     char deep[HF_PATH_BYTES_MAX];
     struct hf_buf out;
 
     (void)state;
     hf_buf_init(&out, &hf_alloc_heap);
-    assert_int_equal(hf_request_answer(&out, &request, HF_ANSWER_NAMED, hf_bytes_str("/a b\n")), 0);
-    assert_int_equal(hf_request_answer(&out, &request, HF_ANSWER_DELETED, hf_bytes("", 0)), 0);
-    assert_int_equal(hf_request_refuse(&out, &request), 0);
+    assert_int_equal(
+        hf_namesd_request_answer(&out, &request, HF_ANSWER_NAMED, hf_bytes_str("/a b\n")), 0);
+    assert_int_equal(hf_namesd_request_answer(&out, &request, HF_ANSWER_DELETED, hf_bytes("", 0)),
+                     0);
+    assert_int_equal(hf_namesd_request_refuse(&out, &request), 0);
     assert_int_equal(hf_buf_append(&out, "", 1), 0);
     assert_string_equal((const char *)hf_buf_view(&out).data,
                         "12 named /a b\\x0a\n12 deleted\n12 error this line is not understood\n");
     hf_buf_clear(&out);
     memset(deep, '\n', sizeof(deep)); /* the longest there is: each byte becomes four */
-    assert_int_equal(hf_request_answer(&out, &request, HF_ANSWER_NAMED, hf_bytes(deep, 4095)), 0);
+    assert_int_equal(
+        hf_namesd_request_answer(&out, &request, HF_ANSWER_NAMED, hf_bytes(deep, 4095)), 0);
     assert_int_equal(hf_buf_len(&out), strlen("12 named \n") + 4 * 4095);
     hf_buf_free(&out);
 }
@@ -383,21 +408,21 @@ static void refuses_settings_that_make_no_sense(void **state)
     static const char *const BAD[][2] = {{"export", "srv"},     {"search", "many"},
                                          {"search", "-1"},      {"socket", "relative"},
                                          {"log_level", "loud"}, {"exports", "/srv"}};
-    char error[HF_SETTINGS_ERROR_MAX];
-    struct hf_settings settings;
+    char error[HF_NAMESD_SETTINGS_ERROR_MAX];
+    struct hf_namesd_settings settings;
     struct hf_exports exports;
 
     (void)state;
     hf_exports_init(&exports);
-    hf_settings_init(&settings, &exports);
+    hf_namesd_settings_init(&settings, &exports);
     for (size_t i = 0; i < HF_COUNT_OF(BAD); i++) {
         error[0] = '\0';
-        assert_int_equal(hf_settings_set(&settings, BAD[i][0], BAD[i][1], error), HF_EINVAL);
+        assert_int_equal(hf_namesd_settings_set(&settings, BAD[i][0], BAD[i][1], error), HF_EINVAL);
         assert_true(error[0]);
     }
     for (size_t i = 0; i < HF_EXPORTS_MAX; i++)
-        assert_int_equal(hf_settings_set(&settings, "export", "/srv", error), 0);
-    assert_int_equal(hf_settings_set(&settings, "export", "/srv", error), HF_ELIMIT);
+        assert_int_equal(hf_namesd_settings_set(&settings, "export", "/srv", error), 0);
+    assert_int_equal(hf_namesd_settings_set(&settings, "export", "/srv", error), HF_ELIMIT);
     hf_exports_free(&exports);
 }
 

@@ -23,6 +23,7 @@ static struct hf_record_client sample_client(void)
         .vers = 3,
         .proc = 16,
         .priv = "0123456789abcde",
+        .lives = {.n = 3, .n_left = 1, .states = {9, 7, 5}, .first_ids = {30, 20}},
     };
     hf_addr_parse("192.0.2.4", &c.addrs[0]);
     hf_addr_parse("2001:db8::4", &c.addrs[1]);
@@ -36,7 +37,7 @@ static struct hf_record_lock sample_lock(void)
     return (struct hf_record_lock){
         .id = hf_record_first_id(3) + 5,
         .client_id = hf_record_first_id(3),
-        .share = hf_bytes_str("default"),
+        .export = hf_bytes_str("default"),
         .fh = hf_bytes("\x01\x00\x02", 3),
         .oh = hf_bytes_str("7@client"),
         .svid = -1,
@@ -68,6 +69,16 @@ static void records_round_trip(void **state)
     assert_true(hf_addr_equal(&c.callback_host, &c2.callback_host));
     assert_true(c2.id == c.id && c2.state == -7 && c2.proc == 16 && c2.ttl_ms == 300000);
     assert_memory_equal(c.priv, c2.priv, HF_PRIV_SIZE);
+    assert_true(c2.lives.n == 3 && c2.lives.n_left == 1);
+    assert_memory_equal(c.lives.states, c2.lives.states, sizeof(c.lives.states));
+    assert_memory_equal(c.lives.first_ids, c2.lives.first_ids, sizeof(c.lives.first_ids));
+    assert_int_equal(buf.data[buf.start + 1], 2);
+    c.lives = (struct hf_record_lives){0}; /* as the version before wrote all */
+    hf_buf_clear(&buf);
+    assert_int_equal(hf_record_encode_client(&c, &buf), 0);
+    assert_int_equal(buf.data[buf.start + 1], 1);
+    assert_int_equal(hf_record_decode_client(hf_buf_view(&buf), &c2), 0);
+    assert_int_equal(c2.lives.n, 0);
 
     hf_buf_clear(&buf);
     assert_int_equal(hf_record_encode_lock(&l, &buf), 0);
@@ -127,6 +138,27 @@ static void damaged_records_are_refused(void **state)
     for (size_t len = 0; len < view.len; len++)
         assert_int_equal(hf_record_decode_lock(hf_bytes(view.data, len), &l), HF_EFORMAT);
     hf_buf_free(&buf);
+}
+
+/* Lives in an order that cannot be, none that is not over, or more than there is room for. */
+static void impossible_lives_are_refused(void **state)
+{
+    struct hf_record_lives lives = sample_client().lives;
+    uint8_t bytes[HF_RECORD_LIVES_MAX];
+    size_t len = hf_record_encode_lives(&lives, bytes);
+
+    (void)state;
+    assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, len), &lives), 0);
+    assert_int_equal(hf_record_decode_lives(hf_bytes(NULL, 0), &lives), 0);
+    assert_int_equal(lives.n, 0);
+    bytes[1] = 3;
+    assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, len), &lives), HF_EFORMAT);
+    bytes[1] = 0;
+    bytes[0] = HF_CLIENT_LIVES + 1;
+    assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, sizeof(bytes)), &lives), HF_EFORMAT);
+    bytes[0] = 3;
+    bytes[2 + 12 + 4] = 1; /* the second life began later than the first */
+    assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, len), &lives), HF_EFORMAT);
 }
 
 static void newer_formats_are_refused_by_name(void **state)
@@ -200,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_round_trip),
         cmocka_unit_test(damaged_records_are_refused),
+        cmocka_unit_test(impossible_lives_are_refused),
         cmocka_unit_test(newer_formats_are_refused_by_name),
         cmocka_unit_test(batch_gives_back_what_it_took),
         cmocka_unit_test(batch_keeps_no_half_operation),

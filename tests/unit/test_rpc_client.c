@@ -176,15 +176,15 @@ static void serve_all(void)
 
 enum path { BY_UDP, BY_TCP, BY_TCP_OR_UDP };
 
-static void set_path(struct hf_rpc_call_args *args, enum path path)
+static void set_path(struct hf_rpc_outcall_args *args, enum path path)
 {
     args->transport = path == BY_UDP ? HF_TRANSPORT_UDP : HF_TRANSPORT_TCP;
     args->udp_fallback = path == BY_TCP_OR_UDP;
 }
 
-static struct hf_rpc_call_args call_args(enum path path)
+static struct hf_rpc_outcall_args call_args(enum path path)
 {
-    struct hf_rpc_call_args args = {
+    struct hf_rpc_outcall_args args = {
         .peer = address(PEER, 0),
         .prog = PROG,
         .vers = VERS,
@@ -197,7 +197,7 @@ static struct hf_rpc_call_args call_args(enum path path)
 }
 
 /* One call, to its end. */
-static void call(const struct hf_rpc_call_args *r)
+static void call(const struct hf_rpc_outcall_args *r)
 {
     unsigned before = n_done;
 
@@ -206,7 +206,7 @@ static void call(const struct hf_rpc_call_args *r)
     TURN_UNTIL((serve_all(), n_done > before));
 }
 
-static void expect_success(const struct hf_rpc_call_args *r)
+static void expect_success(const struct hf_rpc_outcall_args *r)
 {
     call(r);
     assert_int_equal(got.error, 0);
@@ -214,7 +214,7 @@ static void expect_success(const struct hf_rpc_call_args *r)
     assert_int_equal(got.peer.port, service.at.port);
 }
 
-static void expect_error(const struct hf_rpc_call_args *r, int error)
+static void expect_error(const struct hf_rpc_outcall_args *r, int error)
 {
     call(r);
     assert_string_equal(hf_strerror(got.error), hf_strerror(error));
@@ -225,8 +225,8 @@ static void expect_error(const struct hf_rpc_call_args *r, int error)
 /* The port is asked of the peer's rpcbind, once; then the program is called, once. */
 static void a_call_is_looked_up_and_answered(void **state)
 {
-    struct hf_rpc_call_args tcp = call_args(BY_TCP);
-    struct hf_rpc_call_args udp = call_args(BY_UDP);
+    struct hf_rpc_outcall_args tcp = call_args(BY_TCP);
+    struct hf_rpc_outcall_args udp = call_args(BY_UDP);
 
     (void)state;
     expect_success(&tcp);
@@ -238,8 +238,8 @@ static void a_call_is_looked_up_and_answered(void **state)
 
 static void a_known_port_is_not_looked_up(void **state)
 {
-    struct hf_rpc_call_args tcp = call_args(BY_TCP);
-    struct hf_rpc_call_args udp = call_args(BY_UDP);
+    struct hf_rpc_outcall_args tcp = call_args(BY_TCP);
+    struct hf_rpc_outcall_args udp = call_args(BY_UDP);
 
     (void)state;
     tcp.peer.port = udp.peer.port = service.at.port;
@@ -256,7 +256,7 @@ static bool_t a_number(XDR *xdr, void *number)
 /* The arguments arrive as they were encoded, although they are gone when the call returns. */
 static void arguments_are_encoded_at_once(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     u_int argument = 99;
 
     (void)state;
@@ -268,7 +268,7 @@ static void arguments_are_encoded_at_once(void **state)
     assert_int_equal(got.value, RESULT);
 }
 
-/* A second call is made when the first is answered: over TCP on the same connection. */
+/* NOT-01b: A second call is made when the first is answered: over TCP on the same connection. */
 static void a_second_call_goes_the_same_way(void **state)
 {
     static const enum path paths[] = {BY_TCP_OR_UDP, BY_UDP};
@@ -276,7 +276,7 @@ static void a_second_call_goes_the_same_way(void **state)
 
     (void)state;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
 
         r.encode = a_number;
         r.args = &arguments[0];
@@ -305,7 +305,7 @@ static void a_second_call_need_not_be_answered(void **state)
     (void)state;
     service.behave = behave_once;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
 
         r.timeout_ms = SHORT_MS;
         r.encode = a_number;
@@ -321,7 +321,7 @@ static void a_second_call_need_not_be_answered(void **state)
 /* Over IPv6 rpcbind is asked by version 4, over the transport that is wanted. */
 static void ipv6_is_looked_up_over_its_own_transport(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_TCP);
+    struct hf_rpc_outcall_args r = call_args(BY_TCP);
 
     (void)state;
     fake_close(&rpcbind);
@@ -343,14 +343,15 @@ static void ipv6_is_looked_up_over_its_own_transport(void **state)
     assert_int_equal(service.n_udp, 2);
 }
 
-/* From an address and a reserved port of our choice: a kernel takes its monitor by these. */
+/* NOT-04a: From an address and a reserved port of our choice: a kernel takes its monitor by these.
+ */
 static void it_calls_from_where_it_is_told(void **state)
 {
     static const enum path paths[] = {BY_TCP, BY_UDP};
 
     (void)state;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
 
         r.local = address("192.0.2.2", 0);
         expect_success(&r);
@@ -375,7 +376,7 @@ static void a_service_calls_from_its_own_address(void **state)
     hf_rpc_client_set_source(client, &own);
     hf_rpc_client_set_source(client, &own6);
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
 
         expect_success(&r);
         assert_true(hf_addr_same_host(&service.asker, &own));
@@ -392,8 +393,8 @@ static void a_service_calls_from_its_own_address(void **state)
 
 static void without_tcp_there_is_udp(void **state)
 {
-    struct hf_rpc_call_args either = call_args(BY_TCP_OR_UDP);
-    struct hf_rpc_call_args tcp = call_args(BY_TCP);
+    struct hf_rpc_outcall_args either = call_args(BY_TCP_OR_UDP);
+    struct hf_rpc_outcall_args tcp = call_args(BY_TCP);
 
     (void)state;
     tcp_port = 0;
@@ -407,8 +408,8 @@ static void without_tcp_there_is_udp(void **state)
 /* A TCP registration behind which no server listens: the client uses UDP, within the same time. */
 static void a_dead_tcp_port_leads_to_udp(void **state)
 {
-    struct hf_rpc_call_args either = call_args(BY_TCP_OR_UDP);
-    struct hf_rpc_call_args tcp = call_args(BY_TCP);
+    struct hf_rpc_outcall_args either = call_args(BY_TCP_OR_UDP);
+    struct hf_rpc_outcall_args tcp = call_args(BY_TCP);
 
     (void)state;
     close(service.tcp);
@@ -420,7 +421,7 @@ static void a_dead_tcp_port_leads_to_udp(void **state)
 
 static void an_rpcbind_deaf_on_udp_is_asked_over_tcp(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
 
     (void)state;
     deaf_udp = true;
@@ -432,7 +433,7 @@ static void an_rpcbind_deaf_on_udp_is_asked_over_tcp(void **state)
 /* A remembered port that leads nowhere, or to another program, is looked up again. */
 static void a_wrong_hint_is_looked_up_anew(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_TCP);
+    struct hf_rpc_outcall_args r = call_args(BY_TCP);
 
     (void)state;
     fake_open(&impostor, PEER, 0);
@@ -451,7 +452,7 @@ static void a_wrong_hint_is_looked_up_anew(void **state)
 
 static void an_unanswered_datagram_is_sent_again(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
 
     (void)state;
     service.behave = behave_forgetful;
@@ -462,7 +463,7 @@ static void an_unanswered_datagram_is_sent_again(void **state)
 /* Looked up once, used again; when it leads nowhere any more, looked up once more. */
 static void a_port_can_be_remembered(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_TCP);
+    struct hf_rpc_outcall_args r = call_args(BY_TCP);
 
     (void)state;
     r.remember_port = true;
@@ -485,7 +486,7 @@ static void a_port_can_be_remembered(void **state)
  */
 static void a_call_can_wait_out_its_time(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct hf_rpc_outcall *outcall;
 
     (void)state;
@@ -513,7 +514,7 @@ static void it_calls_from_the_port_it_serves_on(void **state)
                                           .max_connections = 8,
                                           .idle_ms = LONG_MS,
                                           .stall_ms = LONG_MS};
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct hf_addr at = address("192.0.2.2", 0);
     struct hf_rpc_server *server;
 
@@ -545,7 +546,7 @@ static void silence_ends_with_the_time_given(void **state)
     for (int deaf = 0; deaf < 2; deaf++) {
         deaf_udp = deaf_tcp = deaf;
         for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-            struct hf_rpc_call_args r = call_args(paths[i]);
+            struct hf_rpc_outcall_args r = call_args(paths[i]);
 
             r.timeout_ms = SHORT_MS;
             expect_error(&r, HF_ETIMEDOUT);
@@ -563,7 +564,7 @@ static void what_cannot_have_arrived_was_not_sent(void **state)
 
     (void)state;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
 
         r.timeout_ms = SHORT_MS;
         service.behave = behave_silent;
@@ -579,7 +580,7 @@ static void what_cannot_have_arrived_was_not_sent(void **state)
         assert_true(got.tried);
     }
     fake_close(&service); /* refused before anything is sent */
-    struct hf_rpc_call_args r = call_args(BY_TCP);
+    struct hf_rpc_outcall_args r = call_args(BY_TCP);
     expect_error(&r, HF_EREFUSED);
     assert_false(got.sent);
     assert_true(got.tried);
@@ -587,7 +588,7 @@ static void what_cannot_have_arrived_was_not_sent(void **state)
 
 static void a_closed_port_is_refused(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_TCP);
+    struct hf_rpc_outcall_args r = call_args(BY_TCP);
 
     (void)state;
     fake_close(&rpcbind);
@@ -602,12 +603,12 @@ static void an_answer_without_sense_is_an_error(void **state)
     (void)state;
     service.behave = behave_nonsense;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
         expect_error(&r, HF_EFORMAT);
     }
     service.behave = behave_unavailable;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
         expect_error(&r, HF_EUNREGISTERED);
     }
 }
@@ -641,7 +642,7 @@ static void send_to_asker(int fd, uint32_t xid, uint32_t value)
  */
 static void only_the_one_asked_can_answer(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct hf_addr other = address("192.0.2.3", service.at.port);
     int elsewhere = plain_socket(SOCK_DGRAM, &other);
 
@@ -668,7 +669,7 @@ static void only_the_one_asked_can_answer(void **state)
  */
 static void a_late_answer_is_dropped(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
 
     (void)state;
     r.timeout_ms = SHORT_MS;
@@ -695,7 +696,7 @@ static void an_address_that_is_not_ours_fails(void **state)
 
     (void)state;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
 
         r.timeout_ms = SHORT_MS;
         r.local = address("198.51.100.1", 0);
@@ -706,7 +707,7 @@ static void an_address_that_is_not_ours_fails(void **state)
         }
     }
     /* A call that waits behind such a one has learned nothing about the peer, either. */
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
 
     r.timeout_ms = SHORT_MS;
     r.local = address("198.51.100.1", 0);
@@ -725,7 +726,7 @@ static void without_a_route_no_packet_leaves(void **state)
 
     (void)state;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
 
         r.timeout_ms = SHORT_MS;
         r.peer = address("203.0.113.1", 700);
@@ -737,7 +738,7 @@ static void without_a_route_no_packet_leaves(void **state)
 /* The lookup was answered, but we have no file left for the call: our own fault. */
 static void a_shortage_after_the_lookup_is_our_own(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_TCP);
+    struct hf_rpc_outcall_args r = call_args(BY_TCP);
     struct rlimit before, none;
     unsigned n = 200;
 
@@ -765,7 +766,7 @@ static void a_cancelled_call_is_over(void **state)
     (void)state;
     service.behave = behave_listening;
     for (size_t i = 0; i < HF_COUNT_OF(paths); i++) {
-        struct hf_rpc_call_args r = call_args(paths[i]);
+        struct hf_rpc_outcall_args r = call_args(paths[i]);
 
         assert_int_equal(hf_rpc_client_call(client, &r, on_done, &got, &outcall), 0);
         hf_rpc_client_cancel(outcall);
@@ -784,8 +785,8 @@ static void a_cancelled_call_is_over(void **state)
 /* Closed with calls at every stage: none is reported, and nothing is left behind. */
 static void closing_ends_all_calls(void **state)
 {
-    struct hf_rpc_call_args tcp = call_args(BY_TCP);
-    struct hf_rpc_call_args udp = call_args(BY_UDP);
+    struct hf_rpc_outcall_args tcp = call_args(BY_TCP);
+    struct hf_rpc_outcall_args udp = call_args(BY_UDP);
 
     (void)state;
     service.behave = behave_listening;
@@ -815,7 +816,7 @@ static void send_empty_records(void)
 /* A peer that sends records which answer nothing is not listened to for long. */
 static void records_that_answer_nothing_end_the_call(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_TCP);
+    struct hf_rpc_outcall_args r = call_args(BY_TCP);
     unsigned before = n_done;
 
     (void)state;
@@ -832,7 +833,7 @@ static void records_that_answer_nothing_end_the_call(void **state)
 /* SEC-03: the second waits until the first is answered, and fails in its own time if it is not. */
 static void calls_to_one_address_are_made_one_by_one(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct outcome first = {0};
     struct outcome second = {0};
 
@@ -859,7 +860,7 @@ static void calls_to_one_address_are_made_one_by_one(void **state)
 /* SEC-04: the silence of another program, or by another transport, is not this program's. */
 static void another_programs_silence_is_not_its_own(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct outcome first = {0};
     struct outcome other = {0};
     struct outcome tcp = {0};
@@ -888,7 +889,7 @@ static void another_programs_silence_is_not_its_own(void **state)
  * its whole time when its turn comes. */
 static void a_call_apart_has_a_lane_of_its_own(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct outcome hangs = {0};
     struct outcome first = {0};
     struct outcome second = {0};
@@ -928,7 +929,7 @@ static void behave_once_later(struct fake *fake, struct hf_bytes call_bytes, int
 /* A call that waited in vain for an address that answers others has not failed because of it. */
 static void waiting_too_long_for_a_busy_address_is_our_own_limit(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct outcome first = {0};
     struct outcome second = {0};
     struct outcome third = {0};
@@ -949,7 +950,7 @@ static void waiting_too_long_for_a_busy_address_is_our_own_limit(void **state)
 /* A _RES that is never acknowledged holds up neither a GRANTED nor the next _RES. */
 static void an_expendable_call_gives_way(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct outcome firm = {0};
     struct outcome res = {0};
 
@@ -974,7 +975,7 @@ static void an_expendable_call_gives_way(void **state)
 /* One that looks for the port of a silent host is not waited for either, and goes last. */
 static void an_expendable_call_that_looks_up_gives_way_soon(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct outcome firm = {0};
     struct outcome res = {0};
 
@@ -996,7 +997,7 @@ static void an_expendable_call_that_looks_up_gives_way_soon(void **state)
  * to the next address that waits for it. */
 static void room_that_one_address_does_not_take_goes_to_the_next(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct rlimit files;
     struct rlimit few;
     struct hf_rpc_outcall *running;
@@ -1028,7 +1029,7 @@ static void room_that_one_address_does_not_take_goes_to_the_next(void **state)
 /* For one address, 4,096 calls wait, and 64 expendable ones; what comes on top is refused. */
 static void too_many_calls_are_refused(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     unsigned accepted = 0;
 
     (void)state;
@@ -1079,7 +1080,7 @@ static void detach_server(struct hf_rpc_server *server)
  * datagrams at most; and nothing without credit. */
 static void an_address_without_credit_is_sent_little(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct hf_rpc_server *server = attach_server();
 
     (void)state;
@@ -1106,7 +1107,7 @@ static void an_address_without_credit_is_sent_little(void **state)
 /* The answer of its rpcbind lifts no limit; a lock that it took does. */
 static void an_address_that_took_a_lock_is_sent_all(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct hf_rpc_server *server = attach_server();
 
     (void)state;
@@ -1128,7 +1129,7 @@ static void an_address_that_took_a_lock_is_sent_all(void **state)
  * meets with silence as well, the program may have moved. */
 static void a_port_that_was_paid_for_is_kept(void **state)
 {
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     struct hf_rpc_server *server = attach_server();
 
     (void)state;
@@ -1149,7 +1150,7 @@ static void a_port_that_was_paid_for_is_kept(void **state)
 static void trials_do_not_keep_a_grant_from_being_told(void **state)
 {
     struct hf_rpc_server *server = attach_server();
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     unsigned accepted = 0;
 
     (void)state;
@@ -1174,11 +1175,11 @@ static void trials_do_not_keep_a_grant_from_being_told(void **state)
     detach_server(server);
 }
 
-/* SEC-07: neither the ids nor the ports of calls follow from those of earlier calls. */
+/* SEC-07a: neither the ids nor the ports of calls follow from those of earlier calls. */
 static void transaction_ids_and_ports_are_not_predictable(void **state)
 {
     enum { CALLS = 32 };
-    struct hf_rpc_call_args r = call_args(BY_UDP);
+    struct hf_rpc_outcall_args r = call_args(BY_UDP);
     uint32_t xids[CALLS];
     uint16_t ports[CALLS];
     unsigned near = 0;
@@ -1221,7 +1222,7 @@ static void a_thousand_calls_can_be_asked_for_at_once(void **state)
         skip();
     memset(outcomes, 0, sizeof(outcomes));
     for (int i = 0; i < 2 * EACH; i++) {
-        struct hf_rpc_call_args r = call_args(i % 2 ? BY_TCP : BY_UDP);
+        struct hf_rpc_outcall_args r = call_args(i % 2 ? BY_TCP : BY_UDP);
         assert_int_equal(hf_rpc_client_call(client, &r, on_done, &outcomes[i], NULL), 0);
     }
     assert_int_equal(hf_rpc_client_active(client), 2 * EACH);
@@ -1241,7 +1242,7 @@ static void any_allocation_may_fail(void **state)
 
     (void)state;
     for (long after = 0; after < 100 && !all_went_well; after++) {
-        struct hf_rpc_call_args r = call_args(BY_TCP);
+        struct hf_rpc_outcall_args r = call_args(BY_TCP);
         unsigned before = n_done;
         u_int argument = 1;
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "rpc/marking.h"
 #include "rpc/server.h"
 #include "rpc_words.h"
@@ -242,7 +243,8 @@ static bool is_gate_open(void *ctx)
 
 static const struct hf_rpc_gate GATE = {is_gate_open, NULL};
 
-/* An answer that is ready when the gate is shut waits on its connection, and leaves when it opens.
+/* HA-04a: An answer that is ready when the gate is shut waits on its connection, and leaves when it
+ * opens.
  */
 static void a_shut_gate_keeps_answers_back(void **state)
 {
@@ -295,7 +297,7 @@ static void a_shut_gate_reads_no_connection(void **state)
     close(late);
 }
 
-/* Datagrams are dropped unread: their senders repeat them, to the owner of that time. */
+/* HA-04a: Datagrams are dropped unread: their senders repeat them, to the owner of that time. */
 static void a_shut_gate_drops_datagrams(void **state)
 {
     struct words w = plain_call(1, PROG, 1, NOW);
@@ -433,7 +435,7 @@ static void answers_may_come_in_another_order(void **state)
 
 /* The same request again while the first is at work: done once, answered where it came from last.
  */
-static void a_repeat_of_a_request_under_way_is_not_done_twice(void **state)
+static void a_repeat_of_a_request_in_flight_is_not_done_twice(void **state)
 {
     struct words w = plain_call(7, PROG, 1, LATER);
     int first, second, udp;
@@ -525,8 +527,8 @@ static void the_end_waits_for_what_is_owed(void **state)
     close(done);
 }
 
-/* Requests under way are bounded for each connection: the rest is read when some are answered. */
-static void requests_under_way_are_bounded(void **state)
+/* Requests in flight are bounded for each connection: the rest is read when some are answered. */
+static void requests_in_flight_are_bounded(void **state)
 {
     enum { SENT = 6000 };
     unsigned answered = 0;
@@ -613,7 +615,7 @@ static uint32_t handled_before(int fd, bool udp)
     return word_at(hf_bytes(inbox, 32), at_word) - 1;
 }
 
-/* SEC-05: a thousand requests in one write do not all come before those of another connection. */
+/* SEC-05c: a thousand requests in one write do not all come before those of another connection. */
 static void connections_take_turns(void **state)
 {
     enum { MANY = 1400 };
@@ -725,8 +727,8 @@ static void expensive_datagrams_of_a_host_add_up(void **state)
     work_of_each = 1000000;
 }
 
-/* SEC-05: also if its requests are of a kind whose answers are not kept, as TEST and DUMP are: then
- * nothing else is known of the host, and what they cost was forgotten with each of them. */
+/* SEC-05e: also if its requests are of a kind whose answers are not kept, as TEST and DUMP are:
+ * then nothing else is known of the host, and what they cost was forgotten with each of them. */
 static void expensive_datagrams_that_leave_no_trace_add_up(void **state)
 {
     enum { MANY = 100 };
@@ -771,7 +773,7 @@ static void expensive_datagrams_are_dropped(void **state)
     close(victim);
 }
 
-/* All connections of a host together get one slice of a turn. */
+/* SEC-05d: All connections of a host together get one slice of a turn. */
 static void hosts_take_turns(void **state)
 {
     enum { GREEDY = 20, EACH = 1000 };
@@ -791,6 +793,45 @@ static void hosts_take_turns(void **state)
     assert_true(handled_before(victim, false) <= 300);
     TURN_UNTIL(n_handled == GREEDY * EACH + 1);
     close_many(greedy, GREEDY);
+    close(victim);
+}
+
+static void connect_crowd(int *fds, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        char from[32];
+
+        hf_format(from, sizeof(from), "198.18.0.%u", 1 + i);
+        connect_many(&fds[i], 1, from);
+    }
+}
+
+/* SEC-05: many hosts that all send more than they get share the turn, so that it is no longer than
+ * that of a few; also in the first turn, when nobody knows yet how many they are. */
+static void a_crowd_of_hosts_shares_a_turn(void **state)
+{
+    enum { HOSTS = 40, EACH = 300, MOST = 128 + 128 + HOSTS * 8 };
+    int crowd[HOSTS];
+    int victim;
+
+    (void)state;
+    listen_at = OTHERS;
+    assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
+    connect_crowd(crowd, HOSTS);
+    victim = connect_from(SOCK_STREAM, "192.0.2.3");
+    expect_null_answer(victim, 1);
+    n_handled = 0;
+    for (unsigned i = 0; i < HOSTS; i++)
+        send_calls(crowd[i], 2 + i * EACH, EACH, NOW);
+    for (uint32_t xid = 2; xid < 8; xid++) { /* in the first turn, and in those that follow */
+        uint32_t before = (uint32_t)n_handled;
+
+        send_call(victim, xid, NOW);
+        assert_in_range(handled_before(victim, false) - before, 0, MOST);
+    }
+    assert_true(n_handled < HOSTS * EACH); /* they had not ended before */
+    TURN_UNTIL(n_handled == HOSTS * EACH + 6);
+    close_many(crowd, HOSTS);
     close(victim);
 }
 
@@ -1122,11 +1163,11 @@ int main(void)
         STORY(an_idle_connection_is_closed),
         STORY(a_peer_that_reads_nothing_is_closed),
         STORY(answers_may_come_in_another_order),
-        STORY(a_repeat_of_a_request_under_way_is_not_done_twice),
+        STORY(a_repeat_of_a_request_in_flight_is_not_done_twice),
         STORY(an_answer_outlives_its_connection),
         STORY(a_withheld_answer_is_not_remembered),
         STORY(the_end_waits_for_what_is_owed),
-        STORY(requests_under_way_are_bounded),
+        STORY(requests_in_flight_are_bounded),
         STORY(connections_take_turns),
         STORY(expensive_requests_take_shorter_turns),
         STORY(expensive_requests_of_a_host_add_up),
@@ -1134,6 +1175,7 @@ int main(void)
         STORY(expensive_datagrams_that_leave_no_trace_add_up),
         STORY(expensive_datagrams_are_dropped),
         STORY(hosts_take_turns),
+        STORY(a_crowd_of_hosts_shares_a_turn),
         STORY(a_host_alone_has_longer_turns),
         STORY(a_host_replaces_its_own_connections),
         STORY(connections_are_accepted_a_few_at_a_time),

@@ -62,15 +62,16 @@ static uint64_t commit(struct scene *scene, int error)
 static void completes_at_once(void **state)
 {
     struct scene scene;
-    struct answer answer = {.waiter.seq = 7};
+    struct answer answer = {.waiter.ticket.seq = 7};
 
     open_scene(state, &scene);
-    assert_true(hf_service_when_durable(&scene.service, 0, &answer.waiter, on_done));
+    assert_true(
+        hf_service_when(&scene.service, (struct hf_ticket){.seq = 0}, &answer.waiter, on_done));
     assert_int_equal(answer.calls, 1);
     assert_true(answer.durable);
-    assert_int_equal(answer.waiter.seq, 0);
-    assert_true(
-        hf_service_when_durable(&scene.service, scene.service.durable, &answer.waiter, on_done));
+    assert_int_equal(answer.waiter.ticket.seq, 0);
+    assert_true(hf_service_when(&scene.service, (struct hf_ticket){.seq = scene.service.durable},
+                                &answer.waiter, on_done));
     assert_int_equal(answer.calls, 2);
 }
 
@@ -83,12 +84,13 @@ static void waits_for_its_batch(void **state)
 
     open_scene(state, &scene);
     seq = lock(&scene, "f").seq;
-    assert_false(hf_service_when_durable(&scene.service, seq, &answer.waiter, on_done));
+    assert_false(
+        hf_service_when(&scene.service, (struct hf_ticket){.seq = seq}, &answer.waiter, on_done));
     assert_int_equal(answer.calls, 0);
     assert_int_equal(commit(&scene, 0), seq);
     assert_int_equal(answer.calls, 1);
     assert_true(answer.durable);
-    assert_int_equal(answer.waiter.seq, seq);
+    assert_int_equal(answer.waiter.ticket.seq, seq);
     assert_true(scene.service.durable == seq && scene.service.batch_done_ns > 0);
 }
 
@@ -105,9 +107,11 @@ static void batches_complete_in_order(void **state)
     open_scene(state, &scene);
     seq = lock(&scene, "f").seq;
     batch = hf_core_take_batch(scene.service.core);
-    (void)hf_service_when_durable(&scene.service, seq, &first.waiter, on_done);
-    (void)hf_service_when_durable(&scene.service, lock(&scene, "g").seq, &second.waiter, on_done);
-    (void)hf_service_when_durable(&scene.service, seq, &third.waiter, on_done); /* queued behind */
+    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = seq}, &first.waiter, on_done);
+    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = lock(&scene, "g").seq},
+                          &second.waiter, on_done);
+    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = seq}, &third.waiter,
+                          on_done); /* queued behind */
     hf_service_batch_done(&scene.service, batch->seq, 0);
     assert_true(first.calls == 1 && second.calls == 0 && third.calls == 0);
     commit(&scene, 0);
@@ -128,11 +132,41 @@ static void all_fail_with_a_batch(void **state)
     durable = scene.service.durable;
     seq = lock(&scene, "f").seq;
     batch = hf_core_take_batch(scene.service.core);
-    (void)hf_service_when_durable(&scene.service, seq, &first.waiter, on_done);
-    (void)hf_service_when_durable(&scene.service, lock(&scene, "g").seq, &second.waiter, on_done);
+    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = seq}, &first.waiter, on_done);
+    (void)hf_service_when(&scene.service, (struct hf_ticket){.seq = lock(&scene, "g").seq},
+                          &second.waiter, on_done);
     hf_service_batch_done(&scene.service, batch->seq, HF_ENOSPC);
     assert_true(first.calls == 1 && !first.durable && second.calls == 1 && !second.durable);
     assert_int_equal(scene.service.durable, durable);
+}
+
+/* Given tickets that name decisions, an answer waits for its own; one that is forgotten frees its
+ * place and is never called. */
+static void tickets_wait_for_their_decision(void **state)
+{
+    struct scene scene;
+    struct answer mine = {0};
+    struct answer another = {0};
+    struct answer forgotten = {0};
+    struct hf_ticket one = {.decision = 1};
+    struct hf_ticket same_list = {.decision = 1 + HF_UNDECIDED_LISTS};
+
+    open_scene(state, &scene);
+    assert_false(hf_service_when(&scene.service, one, &mine.waiter, on_done));
+    assert_false(hf_service_when(&scene.service, one, &forgotten.waiter, on_done));
+    assert_false(hf_service_when(&scene.service, same_list, &another.waiter, on_done));
+    assert_int_equal(scene.service.n_undecided, 3);
+    hf_service_forget(&scene.service, &forgotten.waiter);
+    assert_int_equal(scene.service.n_undecided, 2);
+    hf_service_let_go(&scene.service, 1);
+    assert_true(mine.calls == 1 && mine.durable && another.calls == 0 && forgotten.calls == 0);
+    assert_true(mine.waiter.ticket.decision != 0); /* it did wait */
+    scene.service.n_undecided = HF_UNDECIDED_MAX;
+    assert_false(hf_service_may_wait(&scene.service, one));
+    assert_true(hf_service_may_wait(&scene.service, (struct hf_ticket){.seq = 9}));
+    scene.service.n_undecided = 1;
+    hf_service_fail_waiters(&scene.service);
+    assert_true(another.calls == 1 && !another.durable && scene.service.n_undecided == 0);
 }
 
 /* Given a loop, the time is that of its last turn until the loop has slept. */
@@ -192,6 +226,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(waits_for_its_batch, open_world, close_world),
         cmocka_unit_test_setup_teardown(batches_complete_in_order, open_world, close_world),
         cmocka_unit_test_setup_teardown(all_fail_with_a_batch, open_world, close_world),
+        cmocka_unit_test_setup_teardown(tickets_wait_for_their_decision, open_world, close_world),
         cmocka_unit_test_setup_teardown(time_is_set_once_a_turn, open_world, close_world),
         cmocka_unit_test_setup_teardown(pools_reuse_objects, open_world, close_world),
     };

@@ -9,6 +9,7 @@ The test itself is a client: it is at the switch, with the address CLIENT. Each 
 host of its own behind a cable that can be cut. A node has the address that node.address says; services with addresses
 of their own are added by the settings given to node().
 """
+import contextlib
 import http.client
 import json
 import os
@@ -86,7 +87,7 @@ class Postgres:
             self._run("pg_basebackup", "-D", self.data, "-R", "-X", "stream", "-N", "-c", "fast", "-d",
                       f"host={primary.box.address} user=postgres application_name=replica")
         else:
-            self._run("initdb", "-D", self.data, "-A", "trust", "-N", "--no-instructions")
+            self._run("initdb", "-D", self.data, "-A", "trust", "-N")
             with open(os.path.join(self.data, "pg_hba.conf"), "a") as hba:
                 hba.write(f"host all all {NETWORK}0/24 trust\nhost replication all {NETWORK}0/24 trust\n")
         self.start()
@@ -103,6 +104,17 @@ class Postgres:
     def sql(self, text):
         """Runs it, and returns what it answers as text."""
         return self._run("psql", "-h", self.folder, "-At", "-c", text).strip()
+
+    @contextlib.contextmanager
+    def session(self, text):
+        """A session that runs it meanwhile, and is ended then."""
+        process = subprocess.Popen([*self.box.inside, "runuser", "-u", "postgres", "--", os.path.join(self.programs, "psql"), "-h",
+                                    self.folder, "-c", text], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)' AND pid <> pg_backend_pid()")
+            process.wait()
 
     def stop(self, mode="immediate"):
         self._run("pg_ctl", "-D", self.data, "-m", mode, "-w", "stop")

@@ -17,7 +17,7 @@ ADDRESS, OURS = "10.3.0.1", "10.3.0.2"
 INTERFACE = "hf-ganesha"  # our end of the veth
 
 CONFIG = """
-NFS_CORE_PARAM {{ Enable_NLM = true; Enable_RQUOTA = false; NFS_Protocols = {protocols}; NFS_Port = 2049;
+NFS_CORE_PARAM {{ Enable_NLM = {nlm}; Enable_RQUOTA = false; NFS_Protocols = {protocols}; NFS_Port = 2049;
                   MNT_Port = 20048; NLM_Port = {port}; Plugins_Dir = /usr/lib/x86_64-linux-gnu/ganesha; }}
 {exports}
 NFSV4 {{ Graceless = true; }}
@@ -34,13 +34,14 @@ EXPORT {{ Export_Id = {id}; Path = {path}; Pseudo = {path}; Access_Type = RW; Sq
 class Ganesha:
     """with Ganesha(folder) as ganesha: ganesha.fh is the handle of a file, ganesha.fhs those of all; NLM is
     at ganesha.address and ganesha.port. With apart=False it is at 127.0.0.1, like any other server here.
-    more: further directories to export; protocols: versions of NFS, "3" or "3, 4"."""
+    more: further directories to export; protocols: versions of NFS, "3" or "3, 4"; nlm=False: as beside our daemon."""
 
-    def __init__(self, folder, apart=True, port=PORT, files=1, more=(), protocols="3"):
+    def __init__(self, folder, apart=True, port=PORT, files=1, more=(), protocols="3", nlm=True):
         self.folder = Path(folder)
         self.port = port
         self.more = more
         self.protocols = protocols
+        self.nlm = nlm
         self.files = [f"file{i}" for i in range(files)]
         self.address = ADDRESS if apart else "127.0.0.1"
         self.apart = apart
@@ -94,7 +95,7 @@ class Ganesha:
             (export / name).write_bytes(b"x")
         config = self.folder / "ganesha.conf"
         exports = "".join(EXPORT.format(id=i, path=path, protocols=self.protocols) for i, path in enumerate((export, *self.more), 1))
-        config.write_text(CONFIG.format(exports=exports, port=self.port, protocols=self.protocols))
+        config.write_text(CONFIG.format(exports=exports, port=self.port, protocols=self.protocols, nlm=str(self.nlm).lower()))
         for needed in ("/run/ganesha", "/run/rpcbind", "/var/lib/nfs/ganesha", "/var/lib/nfs/sm",
                        "/var/lib/nfs/sm.bak"):
             os.makedirs(needed, exist_ok=True)
@@ -107,7 +108,7 @@ class Ganesha:
 
     def _serve(self):
         self._start("ganesha.nfsd", "-F", "-f", str(self.folder / "ganesha.conf"), "-L", str(self.folder / "log"),
-                    "-p", str(self.folder / "pid"), port=self.port)
+                    "-p", str(self.folder / "pid"), port=self.port if self.nlm else 2049)
         for _ in range(100):  # the export comes a little later
             with contextlib.suppress(AssertionError, OSError):
                 self.fhs = [file_handle(self.address, self.folder / "export", name) for name in self.files]

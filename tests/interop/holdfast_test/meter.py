@@ -11,12 +11,13 @@ import threading
 
 ETH_P_IP = 0x0800
 PACKET_HOST = 0  # as it arrives; so each packet is seen once
+PACKET_OTHERHOST = 3  # as it arrives at the far end of a cable, where nobody takes it
 ETHERNET = 14
 
 
 class Meter:
-    def __init__(self, interface="lo"):
-        self.interface = interface
+    def __init__(self, interface="lo", kind=PACKET_HOST):
+        self.interface, self.kind = interface, kind
         self.lock = threading.Lock()
         self.bytes = collections.Counter()  # by (source, destination)
         self.order = []  # (source, destination) of each packet
@@ -47,7 +48,7 @@ class Meter:
                     self._count(*self.sock.recvfrom(65536))
 
     def _count(self, packet, origin):
-        if origin[2] != PACKET_HOST:
+        if origin[2] != self.kind:
             return
         header = packet[ETHERNET:ETHERNET + 20]
         pair = socket.inet_ntoa(header[12:16]), socket.inet_ntoa(header[16:20])

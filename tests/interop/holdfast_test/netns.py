@@ -16,6 +16,7 @@ UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--
            "--propagation", "private"]
 
 # Given to lo beside 127.0.0.1 and ::1: what a test needs to come from, or to, another host.
+CROWD = "198.18.0.0/24"  # all of them, for those that need many
 ADDRESSES = ("192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8::2")
 
 
@@ -29,6 +30,7 @@ def _prepare(addresses):
         ipv6 = ":" in address
         run("ip", "address", "add", address + ("/128" if ipv6 else "/32"), "dev", "lo",
             *(["nodad"] if ipv6 else []))
+    run("ip", "route", "add", "local", CROWD, "dev", "lo")
     run("mount", "-t", "tmpfs", "tmpfs", "/run")
     if os.path.isdir("/var/lib/nfs"):
         run("mount", "-t", "tmpfs", "tmpfs", "/var/lib/nfs")

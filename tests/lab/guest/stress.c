@@ -8,7 +8,7 @@
  * POSIX threads have ranges of their own, since they are one owner; the range of each OFD thread
  * overlaps two of those. Under an exclusive lock a thread writes its range and reads it back; under
  * a shared one it reads it twice. What it reads must not have changed. An OFD owner never waits
- * with a lock in hand. So as long as only one process uses POSIX locks no circle of held locks is
+ * with a lock in hand. So as long as only one process uses POSIX locks no cycle of held locks is
  * possible, and EDEADLK is wrong.
  *
  *   locked N refused N             then, if so: wrong WHAT ...

@@ -1,7 +1,7 @@
 """What the guests boot: Debian's kernel, unpacked and not installed, and an initramfs around busybox.
 
 Both are kept in build/lab and made again only when something they are made of has changed. HOLDFAST_LAB_KERNEL (make lab
-KERNEL=6.12) chooses the kernel of another release of Debian.
+KERNEL=6.12) chooses the kernel of another release of Debian, HOLDFAST_LAB_UDP (UDP=yes) builds its NFS client anew (udp.py).
 """
 import hashlib
 import json
@@ -14,6 +14,8 @@ from pathlib import Path
 
 from holdfast_test.tap import Skip
 
+from . import udp
+
 ROOT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", ROOT / "build/lab"))
 GUEST = Path(__file__).resolve().parents[1] / "guest"
@@ -21,11 +23,12 @@ SCRIPTS = ["add-with-sqlite", "deliver-mail", "show-waits", "take-jobs"]
 OLD_S = 3600
 KERNELS = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie", "newest": "sid"}
 KERNEL = os.environ.get("HOLDFAST_LAB_KERNEL") or ""
+UDP = bool(os.environ.get("HOLDFAST_LAB_UDP"))
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 PROGRAMS = ["rpcbind", "rpcinfo", "rpc.statd", "sm-notify", "mount.nfs", "rpc.mountd", "rpc.nfsd",
             "exportfs", "sqlite3", "flock", "procmail"]
-MODULES = ["virtio_pci", "virtio_net", "virtio_blk", "nfs", "nfsv3", "nfsd", "nfs_acl"]
+MODULES = ["virtio_pci", "virtio_net", "virtio_blk", "nfs", "nfsv3", "nfsv4", "nfsd", "nfs_acl"]
 LIBRARIES = ["libnss_files.so.2"]
 FILES = {
     "etc/passwd": "root:x:0:0::/:/bin/sh\n_rpc:x:101:65534::/run/rpcbind:/bin/false\n"
@@ -45,7 +48,7 @@ def find(name):
 
 
 def run(*command, **options):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=900,
                           **options)
     if done.returncode:
         raise AssertionError(f"{' '.join(map(str, command))}: {done.stderr.decode()[-2000:]}")
@@ -101,12 +104,16 @@ def _unpack(package, directory):
 
 def kernel():
     """Downloaded once: (vmlinuz, directory of its modules)."""
-    directory = CACHE / ("kernel" + (f"-{KERNEL}" if KERNEL else ""))
+    if UDP and KERNEL:
+        raise AssertionError("UDP=yes works with the kernel of this host's release only, so without KERNEL=")
+    directory = CACHE / ("kernel" + (f"-{KERNEL}" if KERNEL else "") + ("-udp" if UDP else ""))
     if not list(directory.glob("boot/vmlinuz-*")):
         fresh = CACHE / f"{directory.name}.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         _unpack(_download(fresh), fresh)
+        if UDP:
+            udp.rebuild(run, next(fresh.glob("lib/modules/*")), CACHE / "udp.new")
         shutil.rmtree(directory, ignore_errors=True)
         fresh.rename(directory)
     return next(directory.glob("boot/vmlinuz-*")), next(directory.glob("lib/modules/*"))
@@ -157,7 +164,7 @@ def _copy_modules(modules, root):
     run(find("depmod"), "-b", root, modules.name)
 
 
-def _fill(root, programs, daemon, modules):
+def _fill(root, programs, daemons, modules):
     for name in ("bin", "proc", "sys", "dev", "tmp", "run", "mnt", "etc", "var/lib/nfs"):
         (root / name).mkdir(parents=True)
     (root / "sbin").symlink_to("bin")
@@ -174,7 +181,7 @@ def _fill(root, programs, daemon, modules):
         _copy_program(name, root)
     for program in programs:
         _copy(program, root, "bin/" + program.name.removeprefix("lab-"))
-    if daemon:
+    for daemon in daemons:
         _copy_program(daemon, root)
     for name in LIBRARIES:
         for found in Path("/lib/x86_64-linux-gnu").glob(name):
@@ -207,14 +214,14 @@ def _fingerprint(paths, hosts):
     return hashlib.sha256(json.dumps([seen, hosts, FILES, MODULES]).encode()).hexdigest()[:16]
 
 
-def initramfs(hosts, daemon=None):
-    """The root file system of every guest; with the daemon, also of those that run it."""
+def initramfs(hosts, *daemons):
+    """The root file system of every guest; with daemons, of those that run them."""
     programs = guest_programs()
     vmlinuz, modules = kernel()
     FILES["etc/hosts"] = "127.0.0.1 localhost\n" + hosts
     made_of = [*programs, *(GUEST / name for name in ("init", *SCRIPTS)), Path(__file__), find("busybox"), vmlinuz,
-               *map(find, PROGRAMS), *([daemon] if daemon else [])]
-    name = "daemon" if daemon else "client"
+               *map(find, PROGRAMS), *daemons]
+    name = "daemon" if daemons else "client"
     archive = CACHE / f"{name}-{_fingerprint(made_of, hosts)}.cpio"
     if not archive.exists():
         for old in CACHE.glob(f"{name}-*.cpio"):
@@ -223,7 +230,7 @@ def initramfs(hosts, daemon=None):
         root = CACHE / f"{name}-{os.getpid()}.root"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        _fill(root, programs, daemon, modules)
+        _fill(root, programs, daemons, modules)
         _pack(root, archive.with_suffix(".new"))
         archive.with_suffix(".new").rename(archive)
         shutil.rmtree(root)

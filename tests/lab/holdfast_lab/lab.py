@@ -30,8 +30,8 @@ def check():
 
 
 class Lab:
-    def __init__(self, name, backend="lmdb", server=True):
-        """server=False: only the network; the server is a guest."""
+    def __init__(self, name, backend="lmdb", server=True, versions="3"):
+        """server=False: only the network; the server is a guest. versions: of NFS."""
         self.directory = image.CACHE / "runs" / name
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
@@ -43,11 +43,11 @@ class Lab:
         network.open_bridge()
         self.capture = network.Capture(self.directory / "bridge.pcap")
         self.guests = {}
-        self.holdfast = self.ganesha = self.postgres = self.rpcbind = None
+        self.holdfast = self.ganesha = self.postgres = self.rpcbind = self.keeper = None
         if server:
             self.rpcbind = rpcbind.System()
             self.rpcbind.__enter__()
-            self.ganesha = servers.Ganesha(self.directory, self.export)
+            self.ganesha = servers.Ganesha(self.directory, self.export, versions=versions)
             self.store = self._new_store(backend)
 
     def _new_store(self, backend):
@@ -67,11 +67,24 @@ class Lab:
         guest = self.guests[name] = Guest(self, name, GUESTS[name], **options)
         return guest
 
+    def explain_hang(self, server):
+        """Keeps what each guest waits for, and server() says about it, in the file "hang" of the run."""
+        with open(self.directory / "hang", "a", encoding="utf-8") as file:
+            print(f"{story.seconds():.2f}", file=file)
+            for guest in self.guests.values():
+                if guest.up and guest.process.poll() is None:
+                    print(f"---- {guest.name}", guest.run("show-waits", check=False), sep="\n", file=file)
+            for line in server():
+                print(line, file=file)
+        story.tell("story", f"a program hangs: see {self.directory}/hang")
+
     def close(self):
         for guest in self.guests.values():
             guest.stop()
         if self.holdfast and self.holdfast.process.poll() is None:
             self.holdfast.stop()
+        if self.keeper:
+            self.keeper.__exit__(None, None, None)
         for server in (self.ganesha, self.postgres):
             if server:
                 server.stop()
@@ -91,6 +104,7 @@ def main(open_lab, words):
         if netns.INSIDE not in os.environ:
             check()
             image.initramfs(HOSTS)  # may download, which it cannot inside
+            servers.ganesha_root()
         netns.enter(addresses=())
         if RELEASE.exists():  # what is installed, not what is sanitized, unless told otherwise
             os.environ["HOLDFASTD"] = os.environ.get("HOLDFAST_LAB_DAEMON", str(RELEASE))

@@ -15,9 +15,10 @@ GANESHA = """
 NFS_CORE_PARAM {{
     Enable_NLM = false;      # locks are Holdfast's
     Enable_RQUOTA = false;
-    NFS_Protocols = 3;
+    NFS_Protocols = {versions};
     NFS_Port = 2049;
     MNT_Port = 20048;
+    {core}
 }}
 NFSv4 {{ Graceless = true; }}
 EXPORT {{
@@ -26,7 +27,7 @@ EXPORT {{
     Pseudo = /export;
     Access_Type = RW;
     Squash = No_Root_Squash;
-    Protocols = 3;
+    Protocols = {versions};
     Transports = TCP, UDP;
     SecType = sys;
     FSAL {{ Name = VFS; }}
@@ -36,6 +37,27 @@ LOG {{ Default_Log_Level = EVENT; }}
 """
 
 
+# Of another release of Debian, unpacked and not installed, if HOLDFAST_LAB_GANESHA (make lab GANESHA=6.5) says so.
+RELEASES = {"4.3": "bookworm", "6.5": "trixie", "newest": "sid"}
+VERSION = os.environ.get("HOLDFAST_LAB_GANESHA") or ""
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+
+
+def ganesha_root():
+    """Where the wanted version is; None: it is this host's. Downloads it once."""
+    if not VERSION:
+        return None
+    if VERSION not in RELEASES:
+        raise AssertionError(f"GANESHA={VERSION}: one of {', '.join(RELEASES)}")
+    root = image.CACHE / f"ganesha-{VERSION}"
+    if not root.exists():
+        for tool in ("mmdebstrap", "patchelf"):
+            image.find(tool)
+        image.run(image.ROOT / "scripts/unpack-release", RELEASES[VERSION], root, "nfs-ganesha,nfs-ganesha-vfs",
+                  "usr/bin/ganesha.nfsd", "usr/lib/ganesha/libganesha_nfsd.so")
+    return root
+
+
 # Two Ganeshas change one directory, in turns: neither may believe what it knew of a file when it had the service last.
 SHARED = "Attr_Expiration_Time = 0;"
 
@@ -43,17 +65,23 @@ SHARED = "Attr_Expiration_Time = 0;"
 class Ganesha:
     """In this namespace, or in that of a node (tests/ha/wires.py)."""
 
-    def __init__(self, directory, export, node=None):
+    def __init__(self, directory, export, node=None, versions="3"):
         name = f"ganesha-{node.name}" if node else "ganesha"
         self.under, self.host = (node.inside, node.address) if node else ([], "127.0.0.1")
         self.config, self.log = directory / f"{name}.conf", directory / f"{name}.log"
-        self.config.write_text(GANESHA.format(export=export, more=SHARED if node else ""))
+        root = ganesha_root()
+        self.program = root / "usr/bin/ganesha.nfsd" if root else image.find("ganesha.nfsd")
+        core = f'Plugins_Dir = "{root / LIBRARIES / "ganesha"}";' if root else ""
+        if root and VERSION != "4.3":
+            core += " allow_set_io_flusher_fail = true;"  # later ones end without a capability that a container need not have
+        self.config.write_text(GANESHA.format(export=export, core=core, versions=versions, more=SHARED if node or versions != "3" else ""))
+        story.tell("ganesha", image.run(str(self.program), "-v").decode())
         subprocess.run([*self.under, "mkdir", "-p", "/run/ganesha", "/var/lib/nfs/ganesha"], check=True)
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(
-            [*self.under, image.find("ganesha.nfsd"), "-F", "-f", str(self.config), "-L", str(self.log),
+            [*self.under, str(self.program), "-F", "-f", str(self.config), "-L", str(self.log),
              "-p", "/run/ganesha/ganesha.pid"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -6,43 +6,33 @@
 #include "trouble.h"
 #include "world.h"
 
-struct hf_now cl_core_now(const struct cl_world *world, unsigned node)
+struct hf_now cl_core_now(struct cl_world *world, unsigned node)
 {
-    const struct cl_node *n = &world->nodes[node];
-    uint64_t clock_ms = cl_clock(world, node);
-
-    if (clock_ms > n->heard_until_ms)
-        clock_ms = n->heard_until_ms;
-    return (struct hf_now){.mono_ms = clock_ms - n->silent_ms,
-                           .wall_ms = 1700000000000 + (int64_t)world->now_ms};
+    cl_enter(world, node);
+    return (struct hf_now){
+        .mono_ms = hf_cluster_core_ms(&world->nodes[node].cluster, cl_clock(world, node)),
+        .wall_ms = 1700000000000 + (int64_t)world->now_ms};
 }
 
 /* ------------------------------------------------------------------ beginning and end */
 
-void cl_life_begin(struct cl_world *world, unsigned node)
+void cl_term_begin(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
 
-    n->life++;
-    n->is_loading = true;
+    n->term++;
     cl_push(world, sim_rng_range(&world->rng, 0, world->config.load_ms), CL_EVENT_LOADED, node, 0,
-            n->life);
+            n->term);
 }
 
-void cl_life_end(struct cl_world *world, unsigned node)
+void cl_term_end(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
 
-    cl_address_valid_until(world, node, 0);
     if (n->core)
         hf_core_del(n->core);
     n->core = NULL;
-    n->batch = NULL;
-    n->is_loading = false;
-    n->stop_seq = 0;
-    n->life++;
-    n->heard_until_ms = 0;
-    n->silent_ms = 0;
+    n->term++;
     memset(n->cache, 0, sizeof(n->cache));
     memset(n->pending, 0, sizeof(n->pending));
     memset(n->outcalls, 0, sizeof(n->outcalls));
@@ -66,21 +56,25 @@ static struct hf_core_config core_config(const struct cl_world *world)
     return config;
 }
 
-void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life)
+/* 0, or why the records cannot be read under the lease that was taken. */
+static int try_reading(const struct cl_world *world, unsigned node)
 {
-    enum { AGAIN_MS = 100 };
+    const struct hf_lease_row *mine = &world->nodes[node].load_row;
+    const struct hf_lease_row *row = &world->db.primary.row;
+
+    if (!cl_db_is_readable(world, node))
+        return HF_EUNREACH;
+    if (row->epoch < mine->epoch || row->heartbeat < mine->heartbeat)
+        return HF_EBEHIND;
+    return row->epoch != mine->epoch || row->nonce != mine->nonce ? HF_EFENCED : 0;
+}
+
+static void load(struct cl_world *world, unsigned node)
+{
     struct cl_node *n = &world->nodes[node];
     const struct records *records = &world->db.primary.records;
     struct hf_core_config config = core_config(world);
-    struct hf_view_status status;
     struct hf_loader *loader;
-
-    if (!n->up || !n->is_loading || n->life != life)
-        return;
-    if (!cl_db_is_readable(world, node)) {
-        cl_push(world, AGAIN_MS, CL_EVENT_LOADED, node, 0, life);
-        return;
-    }
 
     n->core = hf_core_new(&config, &hf_alloc_heap);
     HF_ASSERT(n->core);
@@ -91,11 +85,31 @@ void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life)
     HF_ASSERT(hf_loader_end(loader) == 0);
     hf_loader_del(loader);
     HF_ASSERT(hf_core_start(n->core, cl_core_now(world, node)) == 0);
-    n->is_loading = false;
+}
+
+/* As on_loaded() of term.c. */
+void cl_term_on_loaded(struct cl_world *world, unsigned node, uint64_t term)
+{
+    struct cl_node *n = &world->nodes[node];
+    struct hf_view_status status;
+    int rv;
+
+    if (!n->up || n->daemon.phase != HF_TERM_LOADING || n->term != term)
+        return;
+    cl_enter(world, node);
+    rv = try_reading(world, node);
+    if (rv < 0) {
+        hf_cluster_not_loaded(&n->cluster, rv, hf_strerror(rv));
+        cl_node_pump(world, node);
+        return;
+    }
+    load(world, node);
+    n->daemon.phase = HF_TERM_STARTING;
     hf_core_view_status(n->core, cl_core_now(world, node), &status);
     n->state = status.state;
     CL_TRACE(world, node, status.locks, status.state, "n%u: loaded %llu locks, state number %d",
              node, (unsigned long long)status.locks, status.state);
+    hf_cluster_carry_on(&n->cluster);
     cl_node_pump(world, node);
 }
 
@@ -103,18 +117,19 @@ void cl_life_on_loaded(struct cl_world *world, unsigned node, uint64_t life)
 
 /* The gate is asked now; the packet leaves a moment later, unless the process is stopped between.
  */
-static void send(struct cl_world *world, unsigned node, struct cl_packet packet)
+static void send_packet(struct cl_world *world, unsigned node, struct cl_packet packet)
 {
     if (!cl_node_may_send(world, node))
         return;
     packet.node = (uint8_t)node;
-    packet.epoch = world->nodes[node].lease.epoch;
+    packet.epoch = world->nodes[node].cluster.lease.epoch;
     packet.passed_ms = world->now_ms;
-    cl_push(world, 0, CL_EVENT_LEAVE, node, cl_packet_new(world, packet), world->nodes[node].life);
+    packet.was_deceived = world->nodes[node].is_deceived;
+    cl_push(world, 0, CL_EVENT_LEAVE, node, cl_packet_new(world, packet), world->nodes[node].term);
     cl_trouble_in_turn(world, node);
 }
 
-void cl_life_on_leave(struct cl_world *world, unsigned node, const struct cl_packet *packet)
+void cl_term_on_leave(struct cl_world *world, unsigned node, const struct cl_packet *packet)
 {
     struct cl_node *n = &world->nodes[node];
 
@@ -164,7 +179,7 @@ static void answer(struct cl_world *world, unsigned node, const struct cl_packet
         entry->answered = true;
         entry->answer = *packet;
     }
-    send(world, node, *packet);
+    send_packet(world, node, *packet);
 }
 
 static void answer_when_durable(struct cl_world *world, unsigned node, uint64_t seq,
@@ -217,14 +232,15 @@ static void call_answered(struct cl_world *world, unsigned node, const struct cl
     struct cl_node *n = &world->nodes[node];
     struct cl_outcall *out = &n->outcalls[packet->outcall];
 
-    if (!n->core || !out->used || out->number != packet->number)
+    if (n->daemon.phase != HF_TERM_SERVING || !out->used || out->number != packet->number)
         return;
     out->used = false;
-    hf_core_call_done(n->core, cl_core_now(world, node), out->call_id,
-                      packet->stat == HF_STAT_GRANTED ? HF_CALL_ACCEPTED : HF_CALL_DENIED, 0);
+    hf_core_outcall_done(n->core, cl_core_now(world, node), out->call_id,
+                         packet->stat == HF_STAT_GRANTED ? HF_OUTCALL_ACCEPTED : HF_OUTCALL_DENIED,
+                         0);
 }
 
-void cl_life_on_request(struct cl_world *world, unsigned node, const struct cl_packet *request)
+void cl_term_on_request(struct cl_world *world, unsigned node, const struct cl_packet *request)
 {
     struct cl_node *n = &world->nodes[node];
     struct cl_cached *entry = cached(n, request);
@@ -234,15 +250,15 @@ void cl_life_on_request(struct cl_world *world, unsigned node, const struct cl_p
         return; /* not even read */
     if (request->answer) {
         call_answered(world, node, request);
-    } else if (!n->core) {
+    } else if (n->daemon.phase != HF_TERM_SERVING) {
         /* A client would give up a lock whose reclaim is refused: it gets no answer yet. */
         refusal.answer = true;
         refusal.stat = HF_STAT_DENIED_GRACE_PERIOD;
         if (!request->reclaim)
-            send(world, node, refusal);
+            send_packet(world, node, refusal);
     } else if (entry) {
         if (entry->answered)
-            send(world, node, entry->answer);
+            send_packet(world, node, entry->answer);
     } else {
         execute(world, node, request);
     }
@@ -251,12 +267,16 @@ void cl_life_on_request(struct cl_world *world, unsigned node, const struct cl_p
 
 /* ------------------------------------------------------------------ commits */
 
-void cl_life_batch_done(struct cl_world *world, unsigned node)
+/* A batch that failed is undone with all that was decided since: what waited is not answered. */
+void cl_term_batch_done(struct cl_world *world, unsigned node, uint64_t seq, int status)
 {
     struct cl_node *n = &world->nodes[node];
 
-    hf_core_batch_done(n->core, cl_core_now(world, node), n->batch->seq, 0);
-    n->batch = NULL;
+    hf_core_batch_done(n->core, cl_core_now(world, node), seq, status);
+    if (status < 0) {
+        memset(n->pending, 0, sizeof(n->pending));
+        memset(n->cache, 0, sizeof(n->cache));
+    }
     for (unsigned i = 0; i < CL_PENDING; i++) {
         struct cl_pending *pending = &n->pending[i];
 
@@ -270,43 +290,43 @@ void cl_life_batch_done(struct cl_world *world, unsigned node)
 
 /* ------------------------------------------------------------------ outgoing calls */
 
-static void begin_call(struct cl_world *world, unsigned node, const struct hf_call *call)
+static void begin_call(struct cl_world *world, unsigned node, const struct hf_outcall_attempt *call)
 {
     struct cl_node *n = &world->nodes[node];
-    struct cl_packet packet = {.call = call->kind == HF_CALL_GRANTED ? CL_GRANTED : CL_NOTIFY};
+    struct cl_packet packet = {.call = call->kind == HF_OUTCALL_GRANTED ? CL_GRANTED : CL_NOTIFY};
     unsigned i = 0;
 
-    if (call->kind != HF_CALL_GRANTED && call->kind != HF_CALL_NOTIFY) {
-        hf_core_call_done(n->core, cl_core_now(world, node), call->id, HF_CALL_ACCEPTED, 0);
+    if (call->kind != HF_OUTCALL_GRANTED && call->kind != HF_OUTCALL_NOTIFY) {
+        hf_core_outcall_done(n->core, cl_core_now(world, node), call->id, HF_OUTCALL_ACCEPTED, 0);
         return;
     }
     while (i < CL_OUTCALLS && n->outcalls[i].used)
         i++;
     HF_ASSERT(i < CL_OUTCALLS && call->n_to > 0);
-    n->outcalls[i] = (struct cl_outcall){true, ++n->numbers, call->id, n->silent_ms};
+    n->outcalls[i] = (struct cl_outcall){true, ++n->numbers, call->id, n->cluster.silence.total_ms};
     packet.client = (uint8_t)(call->to[0].bytes[3] - 1);
     packet.state = call->state;
     packet.outcall = i;
     packet.number = n->numbers;
-    if (call->kind == HF_CALL_GRANTED) {
+    if (call->kind == HF_OUTCALL_GRANTED) {
         packet.file = call->fh.data[0];
         packet.exclusive = call->exclusive;
     }
-    send(world, node, packet);
+    send_packet(world, node, packet);
     cl_push(world, call->timeout_ms, CL_EVENT_CALL_ENDS, node, i, n->numbers);
 }
 
-void cl_life_calls(struct cl_world *world, unsigned node)
+void cl_term_calls(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
     struct hf_decision decision;
     struct hf_event event;
-    struct hf_call call;
+    struct hf_outcall_attempt call;
 
-    if (!n->core || n->stop_seq != 0)
+    if (n->daemon.phase != HF_TERM_SERVING)
         return;
     while (cl_node_may_send(world, node) &&
-           hf_core_next_call(n->core, cl_core_now(world, node), &call))
+           hf_core_next_outcall(n->core, cl_core_now(world, node), &call))
         begin_call(world, node, &call);
     while (hf_core_next_decision(n->core, &decision))
         ;
@@ -315,16 +335,17 @@ void cl_life_calls(struct cl_world *world, unsigned node)
 }
 
 /* A call that ended while the node was silent says nothing about the client. */
-void cl_life_on_call_ends(struct cl_world *world, unsigned node, unsigned index, uint64_t number)
+void cl_term_on_call_ends(struct cl_world *world, unsigned node, unsigned index, uint64_t number)
 {
     struct cl_node *n = &world->nodes[node];
     struct cl_outcall *out = &n->outcalls[index];
-    bool was_silent = !cl_node_may_send(world, node) || n->silent_ms != out->silent_ms;
+    bool was_silent =
+        !cl_node_may_send(world, node) || n->cluster.silence.total_ms != out->silent_ms;
 
-    if (!n->core || !out->used || out->number != number)
+    if (n->daemon.phase != HF_TERM_SERVING || !out->used || out->number != number)
         return;
     out->used = false;
-    hf_core_call_done(n->core, cl_core_now(world, node), out->call_id, HF_CALL_FAILED,
-                      was_silent ? HF_EBUSY : HF_ETIMEDOUT);
+    hf_core_outcall_done(n->core, cl_core_now(world, node), out->call_id, HF_OUTCALL_FAILED,
+                         was_silent ? HF_EBUSY : HF_ETIMEDOUT);
     cl_node_pump(world, node);
 }

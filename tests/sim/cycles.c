@@ -1,4 +1,4 @@
-#include "circles.h"
+#include "cycles.h"
 
 #include "predict.h"
 #include "world.h"
@@ -17,7 +17,7 @@ static void drop_lost(struct sim_oracle *held, const struct sim_oracle *now)
     }
 }
 
-bool sim_circles_since(const struct sim_model *model, unsigned place, const struct sim_seen *now)
+bool sim_cycles_since(const struct sim_model *model, unsigned place, const struct sim_seen *now)
 {
     static struct sim_model then;
     unsigned mine = 0;
@@ -38,14 +38,14 @@ bool sim_circles_since(const struct sim_model *model, unsigned place, const stru
         }
         then.waiters[then.n_waiters++] = *w;
     }
-    return sim_predict_is_in_circle(&then, mine, false);
+    return sim_predict_is_in_cycle(&then, mine, false);
 }
 
-void sim_circles_note(struct sim_model *model)
+void sim_cycles_note(struct sim_model *model)
 {
     for (unsigned i = 1; i < model->n_waiters; i++) {
         if (!model->waiters[i].may_pass)
-            model->waiters[i].may_pass = sim_predict_is_in_circle(model, i, false);
+            model->waiters[i].may_pass = sim_predict_is_in_cycle(model, i, false);
     }
 }
 
@@ -84,20 +84,20 @@ static int next_granted(const struct sim_model *model, const struct sim_seen *no
     return next;
 }
 
-void sim_circles_note_between(struct sim_model *model, const struct sim_seen *now)
+void sim_cycles_note_between(struct sim_model *model, const struct sim_seen *now)
 {
     static struct sim_model then;
     int next;
 
     then = *model;
     drop_lost(&then.held, &now->held); /* an owner that lost a lock may queue behind others now */
-    sim_circles_note(&then);
+    sim_cycles_note(&then);
     while ((next = next_granted(&then, now)) >= 0) {
         struct sim_waiter w = then.waiters[next];
 
         sim_oracle_add(&then.held, w.owner, w.range, w.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
         sim_model_remove_waiter(&then, (unsigned)next);
-        sim_circles_note(&then);
+        sim_cycles_note(&then);
     }
     for (unsigned i = 0; i < model->n_waiters; i++) {
         struct sim_waiter *w = &model->waiters[i];
@@ -109,7 +109,7 @@ void sim_circles_note_between(struct sim_model *model, const struct sim_seen *no
     }
 }
 
-void sim_circles_check(struct sim_world *world)
+void sim_cycles_check(struct sim_world *world)
 {
     const struct sim_model *model = &world->model;
     bool unfinished = hf_core_deadline(world->server.core) == 0;
@@ -117,8 +117,8 @@ void sim_circles_check(struct sim_world *world)
     for (unsigned i = 1; i < model->n_waiters; i++) { /* the first is behind no other */
         const struct sim_waiter *w = &model->waiters[i];
 
-        if (!unfinished && sim_predict_is_in_circle(model, i, true))
-            sim_world_violation(world, "a place in a queue closes no circle",
+        if (!unfinished && sim_predict_is_in_cycle(model, i, true))
+            sim_world_violation(world, "a place in a queue closes no cycle",
                                 "owner %u waits for itself, and only for its turn", w->owner);
         if (w->passes && !w->may_pass)
             sim_world_violation(world, "first in, first out", "owner %u passes without a reason",
