@@ -28,17 +28,57 @@ static bool hex_contains(struct hf_bytes bytes, const char *needle)
     return contains(hf_bytes(hex, bytes.len * 2), needle);
 }
 
+static bool is_id(const char *text, uint64_t id)
+{
+    char shown[24];
+
+    hf_format(shown, sizeof(shown), "%llu", (unsigned long long)id);
+    return strcmp(shown, text) == 0;
+}
+
+static bool client_has(const char *text, uint64_t id, struct hf_bytes name,
+                       const struct hf_addr *addr)
+{
+    char shown[HF_ADDR_TEXT_MAX];
+
+    return is_id(text, id) || contains(name, text) ||
+           (addr->family != HF_ADDR_NONE &&
+            contains(hf_bytes_str(hf_addr_format(addr, shown)), text));
+}
+
+static bool file_has(const char *text, struct hf_names *names, struct hf_bytes fh)
+{
+    const char *path = NULL;
+
+    return hex_contains(fh, text) ||
+           (hf_names_show(names, fh, &path) == HF_NAME_KNOWN && contains(hf_bytes_str(path), text));
+}
+
+static bool owner_has(const char *text, int32_t svid, struct hf_bytes oh)
+{
+    char shown[16];
+
+    hf_format(shown, sizeof(shown), "%d", svid);
+    return strcmp(shown, text) == 0 || contains(oh, text) || hex_contains(oh, text);
+}
+
+bool hf_filter_search(const struct filter *filter, const struct filter_fields *fields)
+{
+    const char *text = filter->search;
+
+    if (!text[0] || is_id(text, fields->id) ||
+        client_has(text, fields->client_id, fields->client_name, fields->client_addr))
+        return true;
+    if (fields->svid && owner_has(text, *fields->svid, fields->oh))
+        return true;
+    return filter->searches_files && fields->fh.len > 0 &&
+           (filter->any_file || file_has(text, filter->names, fields->fh));
+}
+
 bool hf_filter_client(const struct filter *filter, uint64_t id, struct hf_bytes name,
                       const struct hf_addr *addr)
 {
-    char text[HF_ADDR_TEXT_MAX];
-
-    if (!filter->client[0])
-        return true;
-    hf_format(text, sizeof(text), "%llu", (unsigned long long)id);
-    return strcmp(text, filter->client) == 0 || contains(name, filter->client) ||
-           (addr->family != HF_ADDR_NONE &&
-            contains(hf_bytes_str(hf_addr_format(addr, text)), filter->client));
+    return !filter->client[0] || client_has(filter->client, id, name, addr);
 }
 
 bool hf_filter_set_path(struct filter *filter, const char *path)
@@ -65,27 +105,16 @@ static bool is_path(struct filter *filter, struct hf_bytes fh)
 
 bool hf_filter_file(struct filter *filter, struct hf_bytes export, struct hf_bytes fh)
 {
-    const char *path = NULL;
-
     if (filter->export[0] && !hf_bytes_equal(export, hf_bytes_str(filter->export)))
         return false;
     if (filter->any_file)
         return true;
     if (filter->by_path && !is_path(filter, fh))
         return false;
-    if (!filter->file[0] || hex_contains(fh, filter->file))
-        return true;
-    return hf_names_show(filter->names, fh, &path) == HF_NAME_KNOWN &&
-           contains(hf_bytes_str(path), filter->file);
+    return !filter->file[0] || file_has(filter->file, filter->names, fh);
 }
 
 bool hf_filter_owner(const struct filter *filter, int32_t svid, struct hf_bytes oh)
 {
-    char text[16];
-
-    if (!filter->owner[0])
-        return true;
-    hf_format(text, sizeof(text), "%d", svid);
-    return strcmp(text, filter->owner) == 0 || contains(oh, filter->owner) ||
-           hex_contains(oh, filter->owner);
+    return !filter->owner[0] || owner_has(filter->owner, svid, oh);
 }

@@ -88,7 +88,13 @@ static bool match_client(struct filter *f, const union row *row)
 {
     const struct hf_view_client *c = &row->client;
 
-    return hf_filter_client(f, c->record.id, c->record.name, hf_row_client_addr(c));
+    const struct filter_fields fields = {.id = c->record.id,
+                                         .client_id = c->record.id,
+                                         .client_name = c->record.name,
+                                         .client_addr = hf_row_client_addr(c)};
+
+    return hf_filter_client(f, c->record.id, c->record.name, hf_row_client_addr(c)) &&
+           hf_filter_search(f, &fields);
 }
 
 static bool match_notification(struct filter *f, const union row *row)
@@ -102,26 +108,38 @@ static bool match_notification(struct filter *f, const union row *row)
 static bool match_lock(struct filter *f, const union row *row)
 {
     const struct hf_view_lock *l = &row->lock;
+    const struct filter_fields fields = {l->record.id,    l->record.client_id, l->client_name,
+                                         &l->client_addr, l->record.fh,        &l->record.svid,
+                                         l->record.oh};
 
     return (!f->waited || l->n_waiters > 0) &&
            hf_filter_client(f, l->record.client_id, l->client_name, &l->client_addr) &&
            hf_filter_file(f, l->record.export, l->record.fh) &&
-           hf_filter_owner(f, l->record.svid, l->record.oh);
+           hf_filter_owner(f, l->record.svid, l->record.oh) && hf_filter_search(f, &fields);
 }
 
 static bool match_waiter(struct filter *f, const union row *row)
 {
     const struct hf_view_waiter *w = &row->waiter;
+    const struct filter_fields fields = {w->id, w->client_id, w->client_name, &w->client_addr,
+                                         w->fh, &w->svid,     w->oh};
 
-    return hf_filter_client(f, w->client_id, w->client_name, &w->client_addr) &&
+    return hf_filter_search(f, &fields) &&
+           hf_filter_client(f, w->client_id, w->client_name, &w->client_addr) &&
            hf_filter_file(f, w->export, w->fh) && hf_filter_owner(f, w->svid, w->oh);
 }
 
 static bool match_reservation(struct filter *f, const union row *row)
 {
     const struct hf_view_share *s = &row->reservation;
+    const struct filter_fields fields = {.id = s->id,
+                                         .client_id = s->client_id,
+                                         .client_name = s->client_name,
+                                         .client_addr = &s->client_addr,
+                                         .fh = s->fh};
 
-    return hf_filter_client(f, s->client_id, s->client_name, &s->client_addr) &&
+    return hf_filter_search(f, &fields) &&
+           hf_filter_client(f, s->client_id, s->client_name, &s->client_addr) &&
            hf_filter_file(f, s->export, s->fh);
 }
 
@@ -163,6 +181,7 @@ static bool fetch_slot(struct list *list, uint64_t slot)
 static bool names_decide(const struct list *list)
 {
     return list->filter.by_path || list->filter.file[0] ||
+           (list->filter.search[0] && list->filter.searches_files) ||
            (list->sorter.column && strcmp(list->sorter.column->name, "file") == 0);
 }
 
@@ -480,10 +499,11 @@ static const char *parse(const struct request *request, struct list *list)
         return "cursor is what the page before named as next.";
     if (!take_text(request, "client", f->client) || !take_text(request, "file", f->file) ||
         !take_text(request, "share", f->export) || !take_text(request, "owner", f->owner) ||
-        !take_text(request, "status", f->status))
+        !take_text(request, "status", f->status) || !take_text(request, "search", f->search))
         return "A filter has at most 255 bytes.";
     f->waited = waited && strcmp(waited, "true") == 0;
     f->names = request->admin->names;
+    f->searches_files = list->context.names != NULL;
     if (path && !hf_filter_set_path(f, path))
         return "path is the absolute path of a file, of at most 4096 bytes.";
     return parse_sort(request, list);

@@ -40,6 +40,10 @@ struct listener {
 
 struct hf_admin {
     struct hf_admin_config config;
+    uint64_t opened_ms;             /* boot time (base/clock.h) at which this process was started */
+    int64_t started_wall_ms;        /* that moment as Unix time */
+    int64_t backup_wall_ms;         /* when the last backup was made; 0: none by this process */
+    int statm;                      /* /proc/self/statm; -1: not there */
     char token[TOKEN_MAX + 1];      /* "": none */
     char read_token[TOKEN_MAX + 1]; /* "": none */
     bool no_token;                  /* admin.token_file cannot be used */
@@ -189,6 +193,14 @@ enum MHD_Result hf_admin_on_notify(struct request *request);
 enum MHD_Result hf_admin_on_check(struct request *request);
 enum MHD_Result hf_admin_on_check_address(struct request *request);
 enum MHD_Result hf_admin_on_backup(struct request *request);
+
+/* ---- process.c ---- */
+
+void hf_admin_process_open(struct hf_admin *admin);
+void hf_admin_process_close(struct hf_admin *admin);
+double hf_admin_process_up_seconds(const struct hf_admin *admin);
+void hf_admin_process_expose(const struct hf_admin *admin, struct hf_exposition *out);
+void hf_admin_process_expose_backup(const struct hf_admin *admin, struct hf_exposition *out);
 enum MHD_Result hf_admin_on_file(struct request *request);
 enum MHD_Result hf_admin_on_session_begin(struct request *request);
 enum MHD_Result hf_admin_on_session_end(struct request *request);

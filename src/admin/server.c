@@ -243,21 +243,22 @@ static int listen_unix(const char *path, int *out)
 
 /* ---- opening and closing ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void handle_closed(struct hf_admin *admin)
 {
-    struct hf_admin *admin = ((struct listener *)handle->data)->admin;
-
     if (--admin->open_handles > 0)
         return;
+    hf_admin_process_close(admin);
     hf_free(&hf_alloc_heap, admin);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    handle_closed(((struct listener *)handle->data)->admin);
 }
 
 static void on_turns_closed(uv_handle_t *handle)
 {
-    struct hf_admin *admin = hf_container_of(handle->data, struct hf_admin, turns);
-
-    if (--admin->open_handles == 0)
-        hf_free(&hf_alloc_heap, admin);
+    handle_closed(hf_container_of(handle->data, struct hf_admin, turns));
 }
 
 static int start(struct hf_admin *admin, struct listener *listener, int fd)
@@ -332,6 +333,7 @@ int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out)
         return rv;
     }
     hf_admin_turns_init(&admin->turns, config->loop);
+    hf_admin_process_open(admin);
     admin->open_handles = 2;
     admin->listeners[0] = (struct listener){.admin = admin};
     admin->listeners[1] = (struct listener){.admin = admin, .local = true};

@@ -119,6 +119,7 @@ static void put_server(const struct request *request, const struct hf_view_statu
     json_object_set_new(json, "listen", show_listen(config));
     json_object_set_new(json, "port", json_integer(config->server_port));
     json_object_set_new(json, "time", hf_value_time(hf_clock_wall_ms()));
+    json_object_set_new(json, "up_seconds", json_real(hf_admin_process_up_seconds(request->admin)));
     json_object_set_new(json, "epoch", hf_value_id(s->epoch));
     json_object_set_new(json, "state", waits ? json_null() : json_integer(s->state));
     json_object_set_new(json, "clean_start", json_boolean(s->was_clean));
@@ -208,6 +209,8 @@ enum MHD_Result hf_admin_on_metrics(struct request *request)
     hf_buf_init(&buf, &hf_alloc_heap);
     ops->metrics(ops->ctx, &out);
     expose_names(request->admin->names, &out);
+    hf_admin_process_expose(request->admin, &out);
+    hf_admin_process_expose_backup(request->admin, &out);
     if (!out.failed)
         rv = hf_admin_reply_text(request, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
                                  hf_buf_view(&buf));

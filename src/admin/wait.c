@@ -6,6 +6,7 @@
 #include "admin/private.h"
 #include "admin/values.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -137,6 +138,8 @@ static void on_backed_up(struct hf_admin_backup *backup, int error)
         become_problem(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                        "The store could not be read, so there is no backup. Try again when /readyz "
                        "says ready.");
+    else
+        request->admin->backup_wall_ms = hf_clock_wall_ms();
     hf_log(error < 0 ? HF_LOG_WARN : HF_LOG_INFO, "backup",
            HF_STR("who", hf_admin_access_who(request, who)),
            HF_UINT("bytes", hf_buf_len(&backup->out)), HF_STR("result", hf_strerror(error)));

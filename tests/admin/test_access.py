@@ -136,10 +136,13 @@ def each_level_sees_and_does_what_the_table_says():
         assert b"66696c65" not in as_reader("locks").body, "a handle"
         for path in FILE_LISTS:
             assert "shown with a token" in expect_problem(as_reader(path), 401), path
+        for text in (b"file".hex(), "666"):  # a search is no way round: it looks at files only where they are shown
+            assert as_reader(f"locks?search={text}").json["locks"] == as_reader(f"waiters?search={text}").json["waiters"] == []
         for token, level in ((READ_TOKEN, "with_token"), (TOKEN, "allowed")):
             headers = {"Authorization": "Bearer " + token}
             assert {row["file"] for row in as_reader("locks", **headers).json["locks"]} == {b"file".hex(), b"other".hex()}
             assert as_reader("locks?file=66", **headers).status == 200
+            assert len(as_reader(f"locks?search={b'file'.hex()}", **headers).json["locks"]) == 1
             status = as_reader("status", **headers).json
             assert (status["files"], status["changes"]) == ("allowed", level)
         assert as_reader("status").json["files"] == "with_token"

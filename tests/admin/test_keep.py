@@ -106,9 +106,11 @@ def a_backup_is_restored_elsewhere():
         file = folder + "/backup"
         with Locker("alpha.example", "192.0.2.3") as alpha:
             take_locks(alpha)
+            assert b"holdfast_backup_last_timestamp_seconds" not in ask("GET", "/metrics").body
             status, out, err = ctl("backup", file)
             assert (status, err) == (0, ""), (out, err)
             assert stat.S_IMODE(os.stat(file).st_mode) == 0o600 and os.listdir(folder) == ["backup"]
+            assert b"\nholdfast_backup_last_timestamp_seconds 1" in ask("GET", "/metrics").body
             assert alpha.lock(b"later") == "granted"
         epoch = int(get("status")["epoch"])
         server.kill()

@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from holdfast_test import netns, rpc, tap
@@ -209,6 +210,16 @@ def busy_polling_is_measured():
 
 
 @tap.test
+def the_process_is_measured():
+    """ADM-02: memory, processor time and start of the process, as dashboards for any process want them."""
+    with Server():
+        figures = dict(re.findall(r"^(process_\w+) (\S+)$", scrape(), re.M))
+        assert abs(float(figures["process_start_time_seconds"]) - time.time()) < 3600
+        assert float(figures["process_resident_memory_bytes"]) > 1 << 20
+        assert float(figures["process_cpu_seconds_total"]) > 0 and int(float(figures["process_max_fds"])) > 0
+
+
+@tap.test
 def packaging_names_only_what_is_there():
     """promtool accepts the alert rules; rules and dashboard use metrics that exist."""
     rules = ROOT / "packaging/prometheus/holdfast.rules.yml"
@@ -217,9 +228,10 @@ def packaging_names_only_what_is_there():
         subprocess.run(["promtool", "check", "rules", rules], check=True, stdout=subprocess.PIPE)
     with Server():
         known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
-    used = set(re.findall(r"\b((?:nlm|nsm|holdfast)_\w+)", rules.read_text() + dashboard.read_text()))
+    used = set(re.findall(r"\b((?:nlm|nsm|holdfast|process)_\w+)", rules.read_text() + dashboard.read_text()))
     # What only a service with standbys shows: from its source, in versions that have it.
     cluster = set(re.findall(r'"(holdfast_cluster_\w+)"', (ROOT / "src/daemon/metrics.c").read_text()))
+    known.add("holdfast_backup_last_timestamp_seconds")  # test_keep.py makes a backup
     known |= cluster or {name for name in used if name.startswith("holdfast_cluster_")}
     unknown = {name for name in used if re.sub(r"_(bucket|sum|count)$", "", name) not in known}
     assert used and not unknown, unknown
@@ -231,7 +243,8 @@ def every_metric_is_explained():
     tests/interop/test_standby.py, which has one."""
     with Server():
         known = set(re.findall(r"^# TYPE (\w+)", scrape(), re.M))
-    told = set(re.findall(r"`((?:nlm|nsm|holdfast)_\w+)", (ROOT / "docs/reference/METRICS.md").read_text()))
+    known.add("holdfast_backup_last_timestamp_seconds")  # test_keep.py makes a backup
+    told = set(re.findall(r"`((?:nlm|nsm|holdfast|process)_\w+)", (ROOT / "docs/reference/METRICS.md").read_text()))
     told = {name for name in told if not name.startswith("holdfast_cluster_")}
     assert told == known, told ^ known
 

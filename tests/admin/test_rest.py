@@ -88,6 +88,24 @@ def filters_of_locks():
 
 
 @tap.test
+def a_search_looks_at_every_field():
+    """ADM-05b: search finds a row by its id or its client's, by name, address, owner and, for root, the file; other filters
+    narrow it further. The same for clients, waiters and reservations."""
+    with Scene():
+        alpha = get("clients?client=alpha")["clients"][0]
+        lock = get("locks?client=gamma")["locks"][0]
+        for query, expected in (
+                ("search=alpha", ["alpha"]), (f"search={alpha['id']}", ["alpha"]), (f"search={lock['id']}", ["gamma"]),
+                ("search=192.0.2.3", ["gamma"]), ("search=33%40gam", ["gamma"]), (f"search={FILE_B.hex()}", ["gamma"]),
+                ("search=nothing", []), ("search=example&share=projects", ["alpha"])):
+            found = names(get("locks?" + query)["locks"])
+            assert found == expected, f"{query}: {found}"
+        assert names(get("waiters?search=192.0.2.2")["waiters"]) == names(get("waiters?client=192.0.2.2")["waiters"]) != []
+        assert [c["id"] for c in get("clients?search=alpha")["clients"]] == [alpha["id"]]
+        assert get("reservations?search=nothing")["reservations"] == []
+
+
+@tap.test
 def filters_of_waiters():
     """The same filters; a waiter names the lock in its way, or none if only another waiter is before it."""
     with Scene():
