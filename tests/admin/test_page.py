@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """The live page (ADM-05) in Debian's Chromium, driven by playwright-core (tests/page), while clients are played here.
 Screenshots are kept in page-test/ of the build directory."""
+import http.server
+import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+import urllib.request
 from pathlib import Path
 
 from demo_process import PAGE_PORT, Demo
@@ -140,7 +144,7 @@ class Three:
 
 @tap.test
 def few_locks_are_shown_and_steered():
-    """ADM-05: Given a restart with grace, waiters and clients told and untold, the page shows it all and obeys."""
+    """ADM-05abd: Given a restart with grace, waiters and clients told and untold, the page shows it all and obeys."""
     with Server(PATHS, "grace.mode=conflict", "notify.on_failure=keep", "notify.timeout=1") as server:
         with Three() as clients:
             clients.before_the_restart()
@@ -239,8 +243,7 @@ def troubles_stand_at_the_top():
     loss until it is acknowledged, rpcbind until it is back."""
     with rpcbind.System() as system, Server(PATHS, "limits.locks_per_client=2", "grace.seconds=1", "notify.on_failure=keep",
                                             "rpcbind.mode=system") as server:
-        does = {"acknowledge": lambda: ask("DELETE", "/api/v1/losses"), "stop rpcbind": system.stop,
-                "start rpcbind": system.start}
+        does = {"stop rpcbind": system.stop, "start rpcbind": system.start}
         with Locker("alpha.example", "192.0.2.2") as alpha:
             assert alpha.lock(PLAN) == alpha.lock(LATE) == "granted"
         server.daemon.stop(signal.SIGKILL)
@@ -249,6 +252,57 @@ def troubles_stand_at_the_top():
         with Locker("alpha.example", "192.0.2.2") as alpha:
             assert [alpha.lock(fh) for fh in (PLAN, LATE, OLD_1)] == ["granted", "granted", "denied_nolocks"]
             drive("troubles", lambda word: does[word]())
+
+
+class StandbyProxy:
+    """The daemon, seen through a proxy that says of it that it stands by: the page is what is tested here."""
+
+    def __enter__(self):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                path = "/api/v1/status" if self.path == "/api/v1/cluster" else self.path
+                answer = urllib.request.urlopen(f"http://127.0.0.1:{ADMIN_PORT}{path}")
+                body = answer.read()
+                if self.path == "/api/v1/status":
+                    body = json.dumps(json.loads(body) | {"role": "standby", "node": "beta.example", "active_node": "server.example"}).encode()
+                elif self.path == "/api/v1/cluster":
+                    body = json.dumps(CLUSTER).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", answer.headers["Content-Type"])
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self.server.server_address[1]
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+CLUSTER = {"service": "home", "node": "beta.example", "role": "standby", "owner": "server.example", "taken": "2026-11-18T03:12:00Z",
+           "lease": "7", "lease_left_seconds": 0, "takeovers": 2, "losses": 0, "expiries": 0, "alarms": 0, "last_takeover_seconds": 0.4,
+           "last_silence_seconds": 1, "nodes": [
+               {"name": "server.example", "version": "0.1.0", "owner": True, "role": None, "seen_seconds_ago": 0.3},
+               {"name": "beta.example", "version": "0.1.0", "owner": False, "role": "standby", "seen_seconds_ago": 0}]}
+
+
+@tap.test
+def a_node_that_stands_by_leads_to_the_active_one():
+    """ADM-05c: the page of a standby shows no empty lists; it says that it stands by, which node serves, and links to it."""
+    with Server(PATHS), StandbyProxy() as port:
+        drive("standby", None, port=port, behind="")
+
+
+@tap.test
+def where_no_lock_is_held_the_page_teaches():
+    """ADM-05a: a fresh server has no locks; the page says how clients find it, and what to try."""
+    with Server(PATHS):
+        drive("empty", None)
 
 
 @tap.test

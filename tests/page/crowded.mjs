@@ -5,28 +5,49 @@ import assert from "node:assert/strict";
 const LONG = "render-node-0042.cluster-b.building-7.engineering.example.com";
 const PATH = "/export/projects/a-very-long-project-name/with/many/folders/inside/it/and-more/of-them/final-report.odt";
 
-export default async function play({page, url, until, text, ok, shots}) {
+export default async function play({page, url, until, text, ok, tab, shots}) {
   await page.goto(url);
-  await until("locks are shown", async () => await text("#locks-count") === "50");
+  await until("waits are drawn", async () => await page.locator(".wait-card").count() > 0);
 
-  const cards = page.locator(".wait-card"), first = cards.first();
-  assert.equal(await cards.count(), 3);
-  assert.match(await first.locator("h3").innerText(), /build\.lock[\s\S]*22 waiting/);
-  assert.equal(await first.locator(".waiter").count(), 3);
-  assert.equal(await first.locator(".more").innerText(), "+19 more");
-  await first.locator(".more").click();
-  assert.equal(await first.locator(".waiter").count(), 22);
-  await first.locator(".more").click();
-  assert.equal(await first.locator(".waiter").count(), 3);
-  assert.match(await page.locator(".wait-card .holder", {hasText: "waits for"}).innerText(), /render[\s\S]*waits for build\.lock/);
-  ok("a card for each file; long queues fold and unfold");
+  // render holds report and waits for build; node-09 waits for report: a chain, so one picture. node-01 to
+  // node-03 hold parts of ledger and wait for build as other processes, which is no chain.
+  const cards = page.locator(".wait-card"), first = cards.filter({hasText: "build.lock"});
+  assert.equal(await cards.count(), 2);
+  assert.match(await first.locator("h3").innerText(), /and 1 more file[\s\S]*23 waiting/);
+  const chained = first.locator(".box", {hasText: "waits for build.lock"}).filter({hasText: "holds final-report.odt"});
+  assert.match(await chained.innerText(), /render/);
+  const left = async one => (await one.boundingBox()).x;
+  const root = first.locator(".box", {hasText: "node-00.example"}), last = first.locator(".box", {hasText: "waits for final-report.odt"});
+  assert.ok(await left(root) < await left(chained) && await left(chained) < await left(last), "a chain is read from its root");
+  ok("a chain of waits is one picture, with its root on the left");
 
-  const queue = page.locator("#locks .queue").first();
-  assert.equal(await queue.locator("li").count(), 3);
-  await queue.locator(".more").click();
-  assert.equal(await page.locator("#locks .queue").first().locator("li").count(), 22);
-  await page.locator("#locks .queue").first().locator(".more").click();
-  ok("so do queues in the table");
+  assert.equal(await first.locator(".more").innerText(), "+18 more");
+  await first.locator(".more").click();
+  assert.equal(await first.locator(".box.waiter").count(), 23);
+  await first.locator(".more").click();
+  assert.equal(await first.locator(".box.waiter").count(), 5);
+  ok("long queues fold and unfold");
+
+  const ages = (await page.locator(".wait-card h3 .since").evaluateAll(all => all.map(one => -Number(one.dataset.since))));
+  assert.deepEqual(ages, [...ages].sort((a, b) => b - a), "the longest wait is first");
+  await page.fill("#search-text", "ledger");
+  await until("a search in the waits", async () => await cards.count() === 1 && /ledger\.db/.test(await cards.innerText()));
+  await page.fill("#search-text", "");
+  await until("all waits", async () => await cards.count() === 2);
+  ok("sorted by the longest wait, and searched");
+
+  await shots("crowded", {fullPage: true, check: async width => {
+    const lines = await first.locator(".lines").first().isVisible();
+    if (width === 400) assert.ok(!lines, "lines on a narrow page");
+    else {
+      const right = Math.max(...await cards.evaluateAll(all => all.map(one => one.getBoundingClientRect().right)));
+      assert.ok(lines && right > width * 0.9, `uses ${right} of ${width}`);
+    }
+  }});
+  ok("the waits use the width, and are a list on a phone");
+
+  await tab("locks");
+  await until("locks are shown", async () => await text("#locks-count") === "50" && await page.locator("#locks tbody tr").count() > 40);
 
   // Selects what is in an element, as an operator does with the mouse: what a copy would have.
   const selected = element => element.evaluate(node => {
@@ -54,19 +75,4 @@ export default async function play({page, url, until, text, ok, shots}) {
   await page.evaluate(() => getSelection().empty());
   ok("long names lose their middle, and are whole on hover and in a copy");
 
-  await shots("crowded", {check: async width => {
-    const waits = await page.locator("#waits-section").boundingBox(), table = await page.locator("#locks").boundingBox();
-    const view = page.viewportSize();
-    assert.ok(waits.height < view.height / 2, `at ${width} the waits are ${waits.height} high`);
-    assert.ok(table.y < view.height, `at ${width} the table begins at ${table.y}`);
-    const card = await first.boundingBox(), lines = await first.locator(".lines").isVisible();
-    if (width === 400) {
-      assert.ok(!lines, "lines on a narrow page");
-      assert.match(await first.evaluate(node => getComputedStyle(node.querySelector(".waiters"), "::before").content), /waiting/);
-    } else {
-      const right = Math.max(...await cards.evaluateAll(all => all.map(one => one.getBoundingClientRect().right)));
-      assert.ok(lines && right > width * 0.9 && card.width > width * 0.3, `uses ${right} of ${width}`);
-    }
-  }});
-  ok("the waits use the width, are a list on a phone, and leave room for the table");
 }

@@ -38,6 +38,12 @@ const tool = {
     assert.equal((await lines.next()).value, "done");
   },
 
+  // Chooses a view, and waits until its answer is drawn.
+  async tab(name) {
+    await page.click(`#tab-${name}`);
+    await tool.until(`the tab ${name}`, () => page.locator(`#panel-${name}`).isVisible());
+  },
+
   async until(what, condition) {
     const end = Date.now() + 15000;
     while (!await condition()) {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 
 export default async function play({page, url, now, until, text, ok, note, shot, complaints}) {
-  await page.goto(url);
+  await page.goto(url); // no request waits, so it opens with the locks
   await until("locks are shown", async () => /plan\.txt/.test(await text("#locks")));
 
   const lost = () => page.locator("#lost").isVisible();

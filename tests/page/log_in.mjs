@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 const TOKEN = "the-token-of-this-page";
 
-export default async function play({page, url, now, until, text, ok, complaints}) {
+export default async function play({page, url, now, until, text, ok, tab, complaints}) {
   const withToken = [], withSession = [];
   page.on("request", request => {
     const sent = request.headers().authorization ?? "";
@@ -12,9 +12,16 @@ export default async function play({page, url, now, until, text, ok, complaints}
     else if (sent) withSession.push(request.url());
   });
   await page.goto(url);
+  await until("waiters stand with the lock of their file", async () => await page.locator(".wait-card").count() === 1);
+  assert.match(await text(".wait-card"), /alpha\.example[\s\S]*beta\.example/);
+  assert.doesNotMatch(await text("main"), /plan\.txt/);
+  await tab("locks");
   await until("locks are shown", async () => /alpha\.example/.test(await text("#locks")));
   assert.doesNotMatch(await text("main"), /plan\.txt/);
-  assert.equal(await page.locator(".wait-card").count(), 1, "waiters stand with the lock of their file");
+  await page.fill("#search-text", "plan");
+  await until("a search finds no file", async () => /No lock fits the search/.test(await text("main")));
+  await page.fill("#search-text", "");
+  await until("locks are shown again", async () => /alpha\.example/.test(await text("#locks")));
   assert.match(await text("#files-hidden"), /The files of locks are hidden/);
   ok("files are hidden");
 

@@ -1,22 +1,30 @@
-// The live page: asks the REST interface again and again, and shows what it says. A heartbeat runs
-// beside it, so that a daemon that is gone is noticed within three seconds however seldom the lists
-// are asked for.
+// The live page: asks the REST interface again and again, and shows what it says: the verdict and the
+// figures always, and of the views the one that is chosen. A heartbeat runs beside it, so that a daemon that
+// is gone is noticed within three seconds however seldom the lists are asked for.
 
+import * as address from "./address.js";
 import {ask, forgetSession, hasSession, isThere} from "./api.js";
 import {Series} from "./charts.js";
-import {CLIENT_CHOICES, CLIENT_COLUMNS, clientRows, clientText} from "./clients.js";
+import {CLIENT_CHOICES, CLIENT_COLUMNS, clientRows} from "./clients.js";
 import {confirmChange} from "./confirm.js";
 import {byId, chip, h} from "./dom.js";
-import {LOCK_CHOICES, LOCK_COLUMNS, lockRows, lockText, queuesOf} from "./locks.js";
+import {consequence, openDrawer, refreshDrawer} from "./drawer.js";
+import {LOCK_CHOICES, LOCK_COLUMNS, lockRows} from "./locks.js";
+import {fileKey} from "./queues.js";
+import {historyRefused, showCluster, showHistory, showLosses} from "./records.js";
 import {Table} from "./table.js";
+import * as tabs from "./tabs.js";
+import {showStandbyVerdict, showVerdict} from "./verdict.js";
 import {showWaits} from "./waits.js";
-import {age, duration, number, plural, tickAges} from "./words.js";
+import {age, duration, fileOf, number, plural, range, tickAges} from "./words.js";
 
 const POLL_MS = 2000, IDLE_MS = 5000, HIDDEN_MS = 30000;
 const IDLE_AFTER_MS = 60000;   // without a touch for so long, the page slows down
 const SHARE_OF_TIME = 20;      // asking takes at most 1/20 of the time, however long the answers take
 const SAMPLES = 3;             // what a refresh takes: the least of so many, for one may be slow by chance
 const HEARTBEAT_MS = 1000, HEARTBEAT_TIMEOUT_MS = 1500;
+const WAITS_MAX = 500;         // waiters, and locks that are waited for, that are loaded at most
+const HISTORY_MAX = 300;       // entries of the history that are shown
 
 // ---- head ----
 
@@ -38,14 +46,18 @@ function showHead(s) {
 const standsBy = s => s.role !== null && s.role !== "active";
 
 function showStandby(s) {
-  const waits = standsBy(s);
+  const waits = standsBy(s), elsewhere = waits && s.active_node && s.active_node !== s.node;
   byId("standby").hidden = !waits;
   for (const element of document.querySelectorAll(".serving")) element.hidden = waits;
+  byId("tab-cluster").hidden = s.role === null;
+  tabs.settle(waits ? "cluster" : s.counts.waiters > 0 ? "waits" : "locks");
   if (!waits) return;
   byId("grace").hidden = true;
-  byId("waits-section").hidden = true;
-  byId("standby-text").textContent = `${s.node} does not serve now (${s.role}). ` +
-    (s.active_node && s.active_node !== s.node ? `Locks are on ${s.active_node}: look there.` : "No node is known to serve.");
+  byId("standby-text").textContent = `${s.node} does not serve now (${s.role}). ` + (elsewhere ? "Locks are on another node: look there." : "No node is known to serve.");
+  // Nodes are named as their hosts are, unless the operator chose otherwise (cluster.node).
+  byId("standby-link").hidden = !elsewhere;
+  byId("standby-link").href = elsewhere ? `${location.protocol}//${s.active_node}${location.port ? `:${location.port}` : ""}/` : "";
+  byId("standby-link").textContent = elsewhere ? s.active_node : "";
 }
 
 function showHidden() {
@@ -53,28 +65,6 @@ function showHidden() {
   byId("files-hidden-text").textContent = files === "with_token" ? "The files of locks are hidden."
     : "The files of locks are hidden: set admin.read_token_file, or open this page by holdfastctl page as root.";
   byId("log-in").hidden = files !== "with_token";
-}
-
-// ---- troubles: what is wrong now, and what was lost until an operator acknowledges it ----
-
-const LIMIT_SHOWN_MS = 3600000; // a refusal by a limit stays for an hour
-
-function troublesOf(s) {
-  const now = Date.parse(s.time), lost = s.losses;
-  const limits = s.limits.filter(l => now - Date.parse(l.time) < LIMIT_SHOWN_MS);
-  return [
-    s.rpcbind.up ? null : ["New clients do not find this server", s.rpcbind.reason],
-    lost.clients ? [`${plural(lost.locks, "lock")} of ${plural(lost.clients, "client")} lost after a restart`,
-                    "holdfastctl losses names them; holdfastctl losses ack removes this line"] : null,
-    ...limits.map(l => [`Limit ${l.limit} refused ${plural(l.hits, "request")}`,
-                        `the last of ${l.client} (${l.address}); applications get ENOLCK`]),
-  ].filter(Boolean);
-}
-
-function showTroubles(s) {
-  const troubles = troublesOf(s);
-  byId("troubles").hidden = troubles.length === 0;
-  byId("troubles").replaceChildren(...troubles.map(([title, detail]) => h("p", {}, h("strong", {}, title), ` ${detail}`)));
 }
 
 let graceEnds = 0;
@@ -127,7 +117,7 @@ function showFigures(status, at) {
     const [value, unit] = figure.now(status, d);
     figure.series.add(figure.point(status, d));
     return h("div", {className: figure.warn?.(status) ? "tile warn" : "tile"}, h("div", {className: "name"}, figure.name),
-             h("div", {className: "value"}, value, h("small", {}, unit)), figure.series.draw());
+             h("div", {className: "value"}, value, h("small", {}, unit)), figure.series.draw(), h("div", {className: "span"}, figure.series.span()));
   }));
 }
 
@@ -141,10 +131,33 @@ function releasedText(told) {
 }
 
 const confirm = asked => confirmChange({...asked, tokenNeeded: changes === "with_token", after: poll});
-const releaseLock = lock => confirm({title: "Release this lock?", button: "Release", text: lockText(lock),
-                                     change: () => ask("DELETE", `locks/${lock.id}`), done: releasedText});
-const releaseClient = client => confirm({title: "Release everything of this client?", button: "Release all", text: clientText(client),
-                                         change: () => ask("DELETE", `clients/${client.id}`), done: releasedText});
+
+// What a release would do is computed from lists that are asked for now: the question must not be out of date.
+async function waitsOf(of) {
+  const [locks, waiters] = await Promise.all([ask("GET", `locks?limit=${WAITS_MAX}&waited=true`), ask("GET", `waiters?limit=${WAITS_MAX}`)]);
+  return [locks.locks.filter(of), waiters.waiters.filter(of)];
+}
+
+async function releaseLock(lock) {
+  const [locks, waiters] = lock.waiters ? await waitsOf(row => fileKey(row) === fileKey(lock)) : [[], []];
+  confirm({title: "Release this lock?", button: "Release",
+           text: `${lock.client.name} (${lock.client.address}) holds ${fileOf(lock)}, ${range(lock.range)}. The client is not told, and may go on as if it held the lock. ` +
+             consequence(row => row.id === lock.id, locks, waiters),
+           change: () => ask("DELETE", `locks/${lock.id}`), done: releasedText});
+}
+
+async function releaseClient(client) {
+  const [locks, waiters] = await waitsOf(() => true), files = new Set(locks.filter(lock => lock.client.id === client.id).map(fileKey));
+  const of = rows => rows.filter(row => files.has(fileKey(row)));
+  confirm({title: "Release everything of this client?", button: "Release all",
+           text: `${client.name} (${client.address}): ${plural(client.locks, "lock")}, ${number(client.waiters)} waiting. The client is not told, and may go on as if it held them. ` +
+             consequence(row => row.client.id === client.id, of(locks), of(waiters)),
+           change: () => ask("DELETE", `clients/${client.id}`), done: releasedText});
+}
+
+byId("losses-ack").onclick = () => confirm({
+  title: "Acknowledge these losses?", button: "Acknowledge", text: "They are no longer shown here, by holdfastctl losses and in the verdict. The history keeps them.",
+  change: () => ask("DELETE", "losses"), done: () => "Acknowledged."});
 
 byId("log-in").onclick = () => confirmChange({
   title: "Show the files of locks", button: "Log in", text: "The token is sent once, and not kept.",
@@ -155,33 +168,88 @@ byId("grace-end").onclick = () => confirm({
   text: "Locks that are not reclaimed yet are released, and new locks are granted at once.",
   change: () => ask("POST", "grace/end"), done: told => `Grace ended; ${number(told.released)} released.`});
 
-// ---- tables ----
+// ---- views ----
 
-let seen = null, queues = new Map(); // the last answers, to draw again when a queue is unfolded
+let seen = null; // the last answers, to draw again when a queue is unfolded
+
+const refused = () => changes === "refused";
+const open = row => openDrawer(row, {refused: refused(), releaseLock, releaseClient});
+
+// A lock's waiters: the tab Waits, with the file as search.
+function showQueue(lock) {
+  setSearch(files === "allowed" ? fileOf(lock) : lock.client.name);
+  tabs.choose("waits", {focus: true});
+}
 
 const locksTable = new Table("locks", {
   columns: LOCK_COLUMNS, choices: LOCK_CHOICES, sort: "-waiters", changed: () => poll(),
-  rowsOf: lock => lockRows(lock, queues.get(lock.id), changes === "refused" ? null : releaseLock, show)});
+  rowsOf: lock => lockRows(lock, {open, queue: showQueue, release: refused() ? null : releaseLock})});
 const clientsTable = new Table("clients", {
   columns: CLIENT_COLUMNS, choices: CLIENT_CHOICES, sort: "-notification", changed: () => poll(),
-  rowsOf: client => clientRows(client, changes === "refused" ? null : releaseClient)});
+  rowsOf: client => clientRows(client, {open, release: refused() ? null : releaseClient})});
 
-// Where files are hidden, they can be neither searched for nor sorted by.
-function searchQuery() {
-  const text = byId("search-text").value.trim();
-  if (files !== "allowed" && byId("search-field").value === "file") return "";
-  return text ? `&${byId("search-field").value}=${encodeURIComponent(text)}` : "";
+const searched = () => byId("search-text").value.trim();
+const searchQuery = () => searched() ? `&search=${encodeURIComponent(searched())}` : "";
+
+function setSearch(text) {
+  byId("search-text").value = text;
+  address.set("search", text);
+  locksTable.restart();
+  clientsTable.restart();
 }
 
-// False: a page that was asked for is not there any more.
-function show() {
-  const {status, locks, clients, waiters, waited, search} = seen;
-  queues = queuesOf(locks.locks, waiters.waiters);
-  byId("read-only").hidden = changes !== "refused";
+function historyQuery() {
+  const until = byId("history-until").value;
+  return `history?limit=${searched() ? HISTORY_MAX * 10 : HISTORY_MAX}` + (until ? `&until=${new Date(until).toISOString().slice(0, 19)}Z` : "");
+}
+
+const holds = (entry, text) => [entry.client?.name, entry.client?.address, entry.path, entry.file, entry.owner?.text, entry.what, entry.text]
+  .some(one => one?.toLowerCase().includes(text.toLowerCase()));
+
+function emptyLocks() {
+  if (searched()) return ["No lock fits the search."];
+  return [h("p", {}, h("strong", {}, "No lock is held.")),
+          h("p", {}, "Clients find this server by rpcbind: ", h("code", {}, "rpcinfo -p SERVER"), " on a client must list program 100021. Then mount an export by NFSv3 and try:"),
+          h("pre", {}, "mount -t nfs -o vers=3 SERVER:/EXPORT /mnt\nflock -x /mnt/some-file sleep 60")];
+}
+
+// Each view asks for what it shows. False: a page that was asked for is not there any more.
+const VIEWS = {
+  waits: {
+    show: ({waited, waiters, status}) => showWaits(waited.locks, waiters.waiters, status.counts.waiters, searched(), draw, open)},
+  locks: {
+    ask: () => {
+      const order = files === "allowed" ? locksTable.query() : locksTable.query().replace(/sort=-?file\b/, "sort=-waiters");
+      return ask("GET", `locks?${order}${searchQuery()}`);
+    },
+    show: ({view, status}) => locksTable.show(view, status.counts.locks, searched() !== "", emptyLocks)},
+  clients: {
+    ask: () => ask("GET", `clients?${clientsTable.query()}${searchQuery()}`),
+    show: ({view, status}) => clientsTable.show(view, status.counts.clients + status.counts.registrations, searched() !== "",
+                                                () => [searched() ? "No client fits the search." : "No client is known."])},
+  losses: {ask: () => ask("GET", "losses"), show: ({view}) => showLosses(view, !refused())},
+  history: {
+    ask: () => ask("GET", historyQuery()).catch(error => { if (!error.status) throw error; return {refused: error.message}; }),
+    show: ({view}) => {
+      if (view.refused) return historyRefused(view.refused);
+      const entries = searched() ? view.entries.filter(entry => holds(entry, searched())) : view.entries;
+      return showHistory({entries: entries.slice(-HISTORY_MAX), more: view.more || entries.length > HISTORY_MAX});
+    }},
+  cluster: {ask: () => ask("GET", "cluster"), show: ({view}) => showCluster(view)},
+};
+
+function draw() {
+  byId("read-only").hidden = !refused();
   showHidden();
-  showWaits(waited.locks, waiters.waiters, status.counts.waiters, show);
-  const whole = locksTable.show(locks, status.counts.locks, search !== "", search ? "No lock fits the search." : "No lock is held.");
-  return clientsTable.show(clients, clients.total, false, "No client is known.") && whole;
+  return VIEWS[seen.name].show(seen) !== false;
+}
+
+// Counts beside the names of the tabs; the view that is shown knows better when a search is on.
+function showCounts({counts, losses}) {
+  byId("waits-count").textContent = number(counts.waiters);
+  byId("locks-count").textContent = number(counts.locks);
+  byId("clients-count").textContent = number(counts.clients + counts.registrations);
+  byId("losses-count").textContent = losses.locks ? number(losses.locks) : "";
 }
 
 async function refresh() {
@@ -190,19 +258,22 @@ async function refresh() {
   if (hasSession() && files !== "allowed") forgetSession();
   showHead(status);
   showStandby(status);
-  showTroubles(status);
-  if (standsBy(status)) return;
-  const search = searchQuery(), waits = status.counts.waiters > 0;
-  const order = files === "allowed" ? locksTable.query() : locksTable.query().replace(/sort=-?file\b/, "sort=-waiters");
-  const [locks, clients, waiters, waited] = await Promise.all([
-    ask("GET", `locks?${order}${search}`), ask("GET", `clients?${clientsTable.query()}`),
-    waits ? ask("GET", "waiters?limit=500") : {waiters: []},
-    waits ? ask("GET", "locks?limit=500&waited=true") : {locks: []},
-  ]);
-  seen = {status, locks, clients, waiters, waited, search};
-  showGrace(status.grace);
-  showFigures(status, performance.now());
-  if (!show()) again = true;
+  const serves = !standsBy(status), waits = serves && status.counts.waiters > 0, name = tabs.current();
+  const [view, waiters, waited] = await Promise.all([
+    VIEWS[name].ask?.() ?? null, waits ? ask("GET", `waiters?limit=${WAITS_MAX}`) : {waiters: []},
+    waits && name === "waits" ? ask("GET", `locks?limit=${WAITS_MAX}&waited=true`) : {locks: []}]);
+  if (name !== tabs.current()) { again = true; return; }
+  seen = {name, status, view, waiters, waited};
+  if (serves) {
+    showVerdict(status, waiters.waiters, waiters.waiters.length < status.counts.waiters);
+    showGrace(status.grace);
+    showFigures(status, performance.now());
+    showCounts(status);
+  } else {
+    showStandbyVerdict(status);
+  }
+  if (!draw()) again = true;
+  await refreshDrawer();
 }
 
 // ---- gone and back ----
@@ -276,7 +347,7 @@ async function poll() {
 }
 
 function search() {
-  locksTable.restart();
+  setSearch(byId("search-text").value);
   poll();
 }
 
@@ -285,8 +356,11 @@ for (const event of ["pointermove", "keydown", "scroll"])
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
 byId("search").addEventListener("submit", event => { event.preventDefault(); search(); });
 byId("search-text").addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(search, 200); });
-byId("search-field").addEventListener("change", search);
+byId("history-form").addEventListener("submit", event => { event.preventDefault(); poll(); });
+byId("history-now").onclick = () => { byId("history-until").value = ""; poll(); };
 setInterval(() => { if (!lostAt) tickGrace(); }, 250);
 setInterval(() => { if (!lostAt) tickAges(); }, 1000);
+tabs.start(() => { if (seen) poll(); });
+setSearch(address.get("search"));
 poll();
 heartbeat();

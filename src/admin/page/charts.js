@@ -1,4 +1,6 @@
-// Small graphs: a line of the last two minutes, without axes. What matters is the shape.
+// Small graphs: a line without axes, and below it how much time it covers. What matters is the shape.
+
+import {age} from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const POINTS = 60, POINTS_FIRST = 15; // the first half minute is drawn wider, not in a corner
@@ -12,10 +14,17 @@ export function svg(tag, attributes = {}, ...children) {
 
 export class Series {
   values = [];
+  times = []; // of the values, in milliseconds
 
   add(value) {
     this.values.push(value);
-    if (this.values.length > POINTS) this.values.shift();
+    this.times.push(performance.now());
+    if (this.values.length > POINTS) { this.values.shift(); this.times.shift(); }
+  }
+
+  // What the line covers: "last 40 s".
+  span() {
+    return this.times.length > 1 ? `last ${age((this.times.at(-1) - this.times[0]) / 1000)}` : "";
   }
 
   draw() {

@@ -1,21 +1,22 @@
 // The table of clients, and whether they were told of our restart.
 
-import {chip, elided, h} from "./dom.js";
+import {chip, elided, h, link} from "./dom.js";
 import {number, setSince, since} from "./words.js";
 
 const NOTICE_KINDS = {delivered: "good", pending: "warn", failing: "bad", given_up: "bad"};
 
-function noticeCell(notice) {
-  if (notice.status === "none") return h("td", {}, h("span", {className: "sub"}, "nothing to tell"));
+export function noticeWords(notice) {
+  if (notice.status === "none") return [h("span", {className: "sub"}, "nothing to tell")];
   const words = notice.error ? `${notice.error}, ${notice.attempts} tries` : null;
-  return h("td", {}, chip(notice.status.replace("_", " "), NOTICE_KINDS[notice.status]), words ? h("div", {className: "sub"}, words) : null);
+  return [chip(notice.status.replace("_", " "), NOTICE_KINDS[notice.status]), words ? h("div", {className: "sub"}, words) : null];
 }
 
-function clientRow(client, release) {
+function clientRow(client, act) {
   const holds = client.locks + client.waiters + client.reservations > 0;
-  const button = release && holds ? h("button", {type: "button", className: "small"}, "release all…") : null;
-  if (button) button.onclick = () => release(client);
-  return h("tr", {}, h("td", {}, elided(client.name, "strong"), h("div", {className: "sub"}, client.address ?? "")), noticeCell(client.notification),
+  const button = act.release && holds ? h("button", {type: "button", className: "small", ariaLabel: `release all of ${client.name}`}, "release all…") : null;
+  if (button) button.onclick = () => act.release(client);
+  return h("tr", {}, h("td", {}, link(elided(client.name, "strong"), () => act.open(client)), h("div", {className: "sub"}, client.address ?? "")),
+    h("td", {}, ...noticeWords(client.notification)),
     h("td", {className: "count-cell", data: {title: "locks"}}, number(client.locks)),
     h("td", {className: client.waiters ? "count-cell waited" : "count-cell", data: {title: "waiting"}}, number(client.waiters)),
     h("td", {className: "nowrap", data: {title: "heard"}}, since(client.idle_seconds), " ago"),
@@ -29,11 +30,8 @@ export const CLIENT_COLUMNS = [
 ];
 export const CLIENT_CHOICES = [["-notification", "trouble first"], ["-locks", "most locks"], ["-waiters", "most waiting"], ["client", "by name"], ["-idle", "longest silent"]];
 
-export function clientRows(client, release) {
-  const signature = JSON.stringify({...client, idle_seconds: 0, last_seen: "", release: Boolean(release)});
-  return [{key: client.id, signature, make: () => clientRow(client, release),
+export function clientRows(client, act) {
+  const signature = JSON.stringify({...client, idle_seconds: 0, last_seen: "", release: Boolean(act.release)});
+  return [{key: client.id, signature, make: () => clientRow(client, act),
            update: element => setSince(element.querySelector(".since"), client.idle_seconds)}];
 }
-
-export const clientText = client => `${client.name} (${client.address}): ${number(client.locks)} locks, ${number(client.waiters)} waiting. ` +
-  "The client is not told, and may go on as if it held them.";

@@ -48,6 +48,7 @@ export function confirmChange({title, text, button, tokenNeeded, change, done, a
   };
   byId("confirm-no").onclick = () => dialog.close();
   dialog.showModal();
+  // Cancel has the focus: an Enter that was meant for something else changes nothing.
   if (tokenNeeded) token.focus();
-  else yes.focus();
+  else byId("confirm-no").focus();
 }

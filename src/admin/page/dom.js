@@ -16,6 +16,13 @@ export function h(tag, properties, ...children) {
 
 export const chip = (text, kind = "") => h("span", {className: `chip ${kind}`}, text);
 
+// A button that looks like the text it stands for: it opens what the text names.
+export function link(content, act) {
+  const button = h("button", {type: "button", className: "link"}, content);
+  button.onclick = act;
+  return button;
+}
+
 // The first rows of a long list that is folded; a single row more is shown rather than counted.
 export const firstOf = (rows, max) => rows.length <= max + 1 ? rows : rows.slice(0, max);
 

@@ -1,52 +1,29 @@
-// The table of locks, each with the queue behind it.
+// The table of locks. Its queue is in the tab Waits; the number of waiters leads there.
 
-import {chip, elided, firstOf, h} from "./dom.js";
+import {chip, elided, h, link} from "./dom.js";
 import {fileOf, number, ownerOf, range, setSince, since} from "./words.js";
 
-const QUEUE_SHOWN = 3;
-
-const unfolded = new Set(); // ids of locks whose whole queue is shown
-
 const two = (main, sub) => [main, sub ? h("div", {className: "sub"}, sub) : null];
-
-// The queue behind a lock: the waiters it blocks, then those that wait behind these on the same file.
-export function queuesOf(locks, waiters) {
-  const queues = new Map(locks.map(lock => [lock.id, []])), firstOfFile = new Map();
-  for (const lock of locks) if (!firstOfFile.has(lock.file)) firstOfFile.set(lock.file, lock.id);
-  for (const waiter of [...waiters].sort((a, b) => b.waiting_seconds - a.waiting_seconds))
-    queues.get(queues.has(waiter.blocked_by) ? waiter.blocked_by : firstOfFile.get(waiter.file))?.push(waiter);
-  return queues;
-}
-
-function queueItem(w) {
-  const state = w.granting ? ["granted: being told"] : ["waiting ", since(w.waiting_seconds)];
-  return h("li", {}, h("b", {}, w.client.name), ` ${w.client.address ?? ""} · owner ${ownerOf(w.owner)} · ${w.mode}, ${range(w.range)} · `, ...state);
-}
-
-function queueRow(lock, queue, columns, redraw) {
-  const shown = unfolded.has(lock.id) ? queue : firstOf(queue, QUEUE_SHOWN), rest = queue.length - shown.length;
-  const fold = rest || unfolded.has(lock.id) ? h("button", {type: "button", className: "more"}, rest ? `+${number(rest)} more` : "fold") : null;
-  if (fold) fold.onclick = () => {
-    if (!unfolded.delete(lock.id)) unfolded.add(lock.id);
-    redraw();
-  };
-  return h("tr", {className: "queue"}, h("td", {colSpan: columns}, h("ol", {}, ...shown.map(queueItem)), fold));
-}
 
 function fileCell(lock) {
   return h("td", {className: "wide"}, elided(fileOf(lock), lock.path ? "strong" : "mono"),
            h("div", {className: "sub"}, lock.share === "default" ? range(lock.range) : `${range(lock.range)} · ${lock.share}`));
 }
 
-function lockRow(lock, release) {
+function waitersCell(lock, act) {
+  const count = number(lock.waiters);
+  return h("td", {className: lock.waiters ? "count-cell waited" : "count-cell", data: {title: "waiting"}},
+           lock.waiters ? link(count, () => act.queue(lock)) : count);
+}
+
+function lockRow(lock, act) {
   const kind = lock.mode === "exclusive" ? chip("exclusive", "good") : chip("shared");
-  const button = release ? h("button", {type: "button", className: "small"}, "release…") : null;
-  if (button) button.onclick = () => release(lock);
+  const button = act.release ? h("button", {type: "button", className: "small", ariaLabel: `release the lock of ${lock.client.name}`}, "release…") : null;
+  if (button) button.onclick = () => act.release(lock);
   return h("tr", {},
-    h("td", {}, ...two(elided(lock.client.name, "strong"), lock.client.address)),
+    h("td", {}, ...two(link(elided(lock.client.name, "strong"), () => act.open(lock)), lock.client.address)),
     h("td", {}, kind, lock.unreclaimed ? chip("not reclaimed", "warn") : null), fileCell(lock),
-    h("td", {className: "wide"}, elided(ownerOf(lock.owner), "mono")),
-    h("td", {className: lock.waiters ? "count-cell waited" : "count-cell", data: {title: "waiting"}}, number(lock.waiters)),
+    h("td", {className: "wide"}, elided(ownerOf(lock.owner), "mono")), waitersCell(lock, act),
     h("td", {className: "nowrap", data: {title: "held"}}, since(lock.held_seconds)), h("td", {className: "act"}, button));
 }
 
@@ -58,19 +35,8 @@ export const LOCK_COLUMNS = [
 ];
 export const LOCK_CHOICES = [["-waiters", "most waited for"], ["-held", "longest held"], ["held", "newest"], ["client", "by client"], ["file", "by file"]];
 
-// The rows of one lock: itself, and its queue.
-export function lockRows(lock, queue, release, redraw) {
-  const signature = JSON.stringify({...lock, held_seconds: 0, release: Boolean(release)});
-  const row = {
-    key: lock.id, signature, make: () => lockRow(lock, release), update: element => {
-      element.classList.toggle("has-queue", queue.length > 0);
-      setSince(element.querySelector(".since"), lock.held_seconds);
-    },
-  };
-  if (!queue.length) return [row];
-  const told = JSON.stringify([queue.map(w => ({...w, waiting_seconds: 0})), unfolded.has(lock.id)]);
-  return [row, {key: `queue ${lock.id}`, signature: told, make: () => queueRow(lock, queue, LOCK_COLUMNS.length, redraw)}];
+// act: what the row's buttons do: open, queue, and release (null where changes are refused).
+export function lockRows(lock, act) {
+  const signature = JSON.stringify({...lock, held_seconds: 0, release: Boolean(act.release)});
+  return [{key: lock.id, signature, make: () => lockRow(lock, act), update: element => setSince(element.querySelector(".since"), lock.held_seconds)}];
 }
-
-export const lockText = lock => `${lock.client.name} (${lock.client.address}) holds ${fileOf(lock)}, ${range(lock.range)}. ` +
-  `The client is not told, and may go on as if it held the lock.`;

@@ -78,8 +78,9 @@ export class Table {
     return `sort=${this.sort}&limit=${PAGE_ROWS}&offset=${this.offset}`;
   }
 
-  // "all" is how many there are without the filter. False: this page is not there any more, ask again.
-  show(page, all, filtered, emptyText) {
+  // "all" is how many there are without the filter; empty(): what is shown in the place of no rows. False:
+  // this page is not there any more, ask again.
+  show(page, all, filtered, empty) {
     this.total = page.total;
     if (this.offset > this.lastOffset()) {
       this.offset = this.lastOffset();
@@ -95,7 +96,7 @@ export class Table {
     this.forth[1].title = page.total > REACH ? `the last of the first ${number(REACH)}; search to see others` : "last page";
     byId(this.name).hidden = items.length === 0;
     byId(`${this.name}-empty`).hidden = items.length > 0;
-    byId(`${this.name}-empty`).textContent = emptyText;
+    byId(`${this.name}-empty`).replaceChildren(...(items.length ? [] : empty()));
     return true;
   }
 

@@ -1,0 +1,36 @@
+// Which locks stand in a waiter's way, and which waiters a release would serve: computed here from the
+// two lists, because the server names only one lock for each waiter.
+
+const END = 2n ** 64n, parsed = new WeakMap(); // 64 bits do not fit a number
+
+function bounds(range) {
+  if (!parsed.has(range)) parsed.set(range, [BigInt(range.first), range.last === null ? END : BigInt(range.last)]);
+  return parsed.get(range);
+}
+
+function overlap(a, b) {
+  const [aFirst, aLast] = bounds(a), [bFirst, bLast] = bounds(b);
+  return aFirst <= bLast && bFirst <= aLast;
+}
+
+export const ownerKey = row => `${row.client.id}/${row.owner.svid}/${row.owner.handle}`;
+export const fileKey = row => `${row.share}/${row.file}`;
+
+const conflict = (a, b) => ownerKey(a) !== ownerKey(b) && (a.mode === "exclusive" || b.mode === "exclusive") && overlap(a.range, b.range);
+
+export const byAge = waiters => [...waiters].sort((a, b) => b.waiting_seconds - a.waiting_seconds);
+
+// locks and waiters: of the waiter's file.
+export const blockersOf = (waiter, locks) => locks.filter(lock => conflict(waiter, lock));
+
+// The waiters of a file that are served if the locks that gone() names are released, oldest first: those
+// that neither a lock that stays nor an earlier waiter stands in the way of.
+export function grantedBy(gone, locks, waiters) {
+  const staying = locks.filter(lock => !gone(lock)), granted = [];
+  for (const waiter of byAge(waiters).filter(one => !one.granting && !gone(one))) {
+    const before = blockersOf(waiter, locks).some(gone);
+    if (before && !staying.some(lock => conflict(waiter, lock))) granted.push(waiter);
+    staying.push(waiter);
+  }
+  return granted;
+}
