@@ -84,7 +84,7 @@ static int init_parts(struct hf_core *core)
 
     hf_timers_init(core);
     hf_durable_init(core);
-    failed |= hf_clients_init(core);
+    failed |= hf_clients_init(core, hf_recovery_client_size());
     failed |= hf_table_init(core);
     failed |= hf_claims_init(core);
     failed |= hf_outcalls_init(core);
@@ -120,6 +120,7 @@ static void del_client(struct hf_core *core, struct hf_client *client)
         hf_waiter_remove(core, hf_list_entry(node, struct hf_waiter, in_client));
     while ((lock = hf_client_next_lock(core, client, NULL)) != NULL)
         hf_lock_discard(core, lock);
+    hf_recovery_abandon(core, client);
     hf_client_del(core, client);
 }
 

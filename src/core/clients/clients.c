@@ -8,12 +8,13 @@
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
 
-int hf_clients_init(struct hf_core *core)
+int hf_clients_init(struct hf_core *core, size_t recovery_size)
 {
     struct hf_clients *clients = core->clients;
 
     hf_list_init(&clients->all);
-    hf_slab_init(&clients->slab, core->alloc, sizeof(struct hf_client));
+    clients->recovery_size = recovery_size;
+    hf_slab_init(&clients->slab, core->alloc, sizeof(struct hf_client) + recovery_size);
     hf_slab_init(&clients->alias_slab, core->alloc, sizeof(struct hf_alias));
     hf_slab_init(&clients->host_slab, core->alloc, sizeof(struct hf_host));
     if (hf_map_init(&clients->by_identity, core->alloc) < 0 ||
@@ -229,19 +230,16 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     if (!client)
         return NULL;
     *client = (struct hf_client){.id = r->id, .refs = 1};
+    client->recovery = memset(client + 1, 0, core->clients->recovery_size);
     hf_reflist_init(&client->owners);
     hf_list_init(&client->waiters);
     hf_list_init(&client->shares);
-    hf_list_init(&client->pending_release.link);
-    hf_reflist_init(&client->pending_release.owners);
-    hf_list_init(&client->pending_release.made.link);
+    hf_reflist_init(&client->losing.owners);
     hf_list_init(&client->in_host);
     client->linger.fire = hf_client_linger_over;
     hf_outcall_init(&client->notice);
     hf_outcall_init(&client->status_call);
     hf_outcall_init(&client->probe);
-    hf_outcall_init(&client->verification.outcall);
-    hf_list_init(&client->verification.made.link);
     set_fields(client, r);
     client->monitors_us =
         r->protocol == HF_PROTOCOL_NSM && hf_name_is_ours(core, r->name, &r->local);
@@ -272,10 +270,6 @@ void hf_client_del(struct hf_core *core, struct hf_client *client)
     hf_outcall_end(core, &client->notice);
     hf_outcall_end(core, &client->status_call);
     hf_outcall_end(core, &client->probe);
-    hf_outcall_end(core, &client->verification.outcall);
-    hf_list_remove(&client->verification.made.link);
-    hf_list_remove(&client->pending_release.made.link);
-    hf_list_remove(&client->pending_release.link);
     hf_list_remove(&client->all);
     hf_map_remove(&core->clients->by_identity, &client->by_identity);
     hf_map_remove(&core->clients->by_id, &client->by_id);

@@ -93,49 +93,14 @@ struct hf_lives {
     uint64_t first_ids[HF_CLIENT_LIVES];
 };
 
-/* A decision that answers wait for; in recovery->decisions until it is taken out. */
-struct hf_made_decision {
-    struct hf_list link;
-    struct hf_client *client; /* a reference */
-    struct hf_decision decision;
-};
-
 /*
- * What a client still holds and is to lose (recovery/pending_release.c): kept until the release is
- * durable, and retried until then. What the client is granted meanwhile, as a host that runs again,
- * stays.
+ * What the client is losing: a release that is not durable yet (recovery/pending_release.c) sets
+ * it, and the table asks for it.
  */
-struct hf_pending_release {
-    struct hf_list link; /* in recovery->releasing or ->released, with a reference to the client */
-    struct hf_reflist owners; /* of the client, whose locks have not been looked at yet */
-    uint32_t before_life;     /* locks and shares of earlier lives are released; 0: none */
-    bool unclaimed;           /* so are all locks that the client has not reclaimed */
-    bool in_progress;         /* not all of it has been released; else it only has to be durable */
-    bool incomplete;          /* memory ran out on some: all owners are looked at once more */
-    bool retry;               /* if it fails; else it was refused, and is over */
-    bool crashed;             /* the client was found dead */
-    bool log;                 /* the event, at the end */
-    enum hf_event_kind event;
-    int32_t state;        /* the client's new state number; 0: as before */
-    int64_t n;            /* locks and shares released so far */
-    uint64_t seq;         /* the last batch that releases any of it */
-    uint64_t decision_id; /* answers wait for this decision; 0: none does */
-    struct hf_made_decision made;
-};
-
-/* A crash notice whose truth the client's status monitor is asked for (recovery/verify.c). */
-struct hf_verification {
-    struct hf_outcall outcall; /* SM_STAT; while it is in flight it holds a reference */
-    int32_t claimed;           /* the state in the notice */
-    bool free_all;             /* the notice is a FREE_ALL, which records no state */
-    uint32_t life;             /* that began when the notice came, or before */
-    bool began;                /* when it came: its state was not known before */
-    uint64_t asked_ms;         /* the last question; 0: none yet */
-    int32_t named;             /* the monitor's last answer, */
-    uint64_t named_ms;         /* and when it came; 0: none yet */
-    bool releasing;            /* the notice was believed, and its release is in progress */
-    uint64_t id;               /* of the last decision */
-    struct hf_made_decision made;
+struct hf_losing {
+    uint32_t before_life;     /* Locks and shares of earlier lives are being released; 0: none. */
+    bool unclaimed;           /* Locks that the client has not reclaimed are being released, too. */
+    struct hf_reflist owners; /* Owners of the client that the release has not looked at yet. */
 };
 
 struct hf_client {
@@ -179,19 +144,21 @@ struct hf_client {
     struct hf_outcall status_call; /* STATUS: the host it monitors has restarted */
     struct hf_outcall probe; /* is it alive, while it waits behind one that does not answer? */
     uint64_t answered_ms;    /* its last answer to a callback or probe, mono_ms; 0: none yet */
-    struct hf_pending_release pending_release;
-    struct hf_verification verification;
+    struct hf_losing losing;
+    struct hf_client_recovery *recovery; /* Belongs to recovery (recovery/private.h). */
 };
 
 struct hf_clients {
     struct hf_map by_identity, by_id, aliases, hosts;
     struct hf_list all;
     struct hf_slab slab, alias_slab, host_slab;
+    size_t recovery_size; /* Bytes behind each client, which belong to recovery. */
     uint32_t n_nlm, n_nsm;
     uint64_t n_unclaimed; /* locks; clients that may reclaim locks that are not recorded */
 };
 
-int hf_clients_init(struct hf_core *core);
+/* recovery_size: how many bytes of each client belong to recovery. */
+int hf_clients_init(struct hf_core *core, size_t recovery_size);
 void hf_clients_free(struct hf_core *core);
 
 struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf_peer *peer);

@@ -16,23 +16,6 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, enum hf_end end,
-                    uint64_t *seq)
-{
-    struct hf_txn txn;
-
-    hf_txn_begin(&txn, core, now, &hf_lock_file(lock)->seq);
-    txn.end = end;
-    if (hf_table_drop(&txn, lock) < 0) {
-        hf_txn_abort(&txn);
-        return HF_ENOMEM;
-    }
-    hf_waiter_confirm_range(core, hf_lock_owner(lock), hf_lock_file(lock), lock->node.first,
-                            lock->node.last, false);
-    *seq = hf_seq_later(*seq, hf_txn_commit(&txn));
-    return 1;
-}
-
 /* Releases the waiters of earlier lives, which are not durable; returns how many. */
 static int64_t release_waiters(struct hf_core *core, struct hf_client *client, uint32_t life,
                                enum hf_end end)
@@ -146,5 +129,5 @@ void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_cl
         hf_client_bar_reclaim(core, client);
     count_crash(core);
     hf_pending_release_begin(core, client, &release);
-    hf_recovery_go_on(core, now);
+    hf_pending_release_go_on_if_due(core, now);
 }

@@ -83,7 +83,7 @@ static void consider(struct hf_core *core, struct hf_now now, struct hf_client *
         return;
     }
     if (hf_pending_release_is_in_progress(client) &&
-        client->pending_release.state == notice->state) {
+        client->recovery->release.state == notice->state) {
         hf_pending_release_wait(core, client, &notice->answer.wait); /* waits for the release */
         return;
     }

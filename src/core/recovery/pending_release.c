@@ -27,24 +27,52 @@
 #include "core/internal.h"
 #include "core/recovery/private.h"
 #include "core/table/table.h"
+#include "core/wait/wait.h"
+
+static struct hf_client *client_of(const struct hf_list *link)
+{
+    return hf_list_entry(link, struct hf_client_recovery, release.link)->client;
+}
 
 static struct hf_client *first_of(const struct hf_list *list)
 {
-    return hf_list_first(list, struct hf_client, pending_release.link);
+    return hf_list_empty(list) ? NULL : client_of(list->next);
+}
+
+static struct hf_pending_release *release_of(struct hf_client *client)
+{
+    return &hf_recovery_of(client)->release;
 }
 
 /* All owners of the client are to be looked at, from the first one on. */
 static void restart(struct hf_client *client)
 {
-    hf_reflist_splice_tail(&client->pending_release.owners, &client->owners);
+    hf_reflist_splice_tail(&client->losing.owners, &client->owners);
 }
 
 /* ---- one slice ---- */
 
+int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, enum hf_end end,
+                    uint64_t *seq)
+{
+    struct hf_txn txn;
+
+    hf_txn_begin(&txn, core, now, &hf_lock_file(lock)->seq);
+    txn.end = end;
+    if (hf_table_drop(&txn, lock) < 0) {
+        hf_txn_abort(&txn);
+        return HF_ENOMEM;
+    }
+    hf_waiter_confirm_range(core, hf_lock_owner(lock), hf_lock_file(lock), lock->node.first,
+                            lock->node.last, false);
+    *seq = hf_seq_later(*seq, hf_txn_commit(&txn));
+    return 1;
+}
+
 /* Why the client loses this lock, where several reasons came together. */
 static enum hf_end end_of(const struct hf_pending_release *r, const struct hf_lock *lock)
 {
-    if (r->unclaimed && lock->unclaimed)
+    if (hf_lock_owner(lock)->client->losing.unclaimed && lock->unclaimed)
         return r->crashed ? HF_END_UNREACHABLE : HF_END_UNRECLAIMED;
     return r->crashed ? HF_END_CRASHED : HF_END_RELEASED;
 }
@@ -53,7 +81,7 @@ static enum hf_end end_of(const struct hf_pending_release *r, const struct hf_lo
 static void release_owner(struct hf_core *core, struct hf_now now, struct hf_client *client,
                           struct hf_owner *owner)
 {
-    struct hf_pending_release *r = &client->pending_release;
+    struct hf_pending_release *r = release_of(client);
     struct hf_lock *lock = hf_owner_next_lock(core, owner, NULL);
     struct hf_lock *next;
 
@@ -75,11 +103,11 @@ static void release_owner(struct hf_core *core, struct hf_now now, struct hf_cli
 /* Shares are in the order of their lives. */
 static bool release_shares(struct hf_core *core, struct hf_client *client, uint64_t work_end)
 {
-    struct hf_pending_release *r = &client->pending_release;
+    struct hf_pending_release *r = release_of(client);
     struct hf_share *share;
 
     while ((share = hf_list_first(&client->shares, struct hf_share, in_client)) != NULL &&
-           share->life < r->before_life) {
+           share->life < client->losing.before_life) {
         if (core->table->work++ >= work_end)
             return false;
         hf_share_drop(core, share);
@@ -92,18 +120,17 @@ static bool release_shares(struct hf_core *core, struct hf_client *client, uint6
 static bool release_some(struct hf_core *core, struct hf_now now, struct hf_client *client,
                          uint64_t work_end)
 {
-    struct hf_pending_release *r = &client->pending_release;
     struct hf_owner *owner;
 
     if (!release_shares(core, client, work_end))
         return false;
-    while ((owner = hf_reflist_first(&r->owners, struct hf_owner, in_client)) != NULL &&
-           (r->before_life > 0 || client->n_unclaimed > 0)) {
+    while ((owner = hf_reflist_first(&client->losing.owners, struct hf_owner, in_client)) != NULL &&
+           (client->losing.before_life > 0 || client->n_unclaimed > 0)) {
         if (core->table->work++ >= work_end)
             return false;
         release_owner(core, now, client, owner);
     }
-    hf_reflist_splice_tail(&client->owners, &r->owners);
+    hf_reflist_splice_tail(&client->owners, &client->losing.owners);
     return true;
 }
 
@@ -140,33 +167,39 @@ static int set_state(struct hf_core *core, struct hf_now now, struct hf_client *
  * one that has something now. */
 static int32_t state_after(const struct hf_client *client)
 {
-    if (client->pending_release.state != 0)
-        return client->pending_release.state;
-    return client->pending_release.before_life >= client->lives.now && client->recorded.n > 0
+    if (client->recovery->release.state != 0)
+        return client->recovery->release.state;
+    return client->losing.before_life >= client->lives.now && client->recorded.n > 0
                ? client->lives.states[0]
                : 0;
 }
 
 static void forget(struct hf_core *core, struct hf_client *client)
 {
-    client->pending_release.in_progress = false;
-    hf_reflist_splice_tail(&client->owners, &client->pending_release.owners);
-    hf_list_remove(&client->pending_release.link);
+    struct hf_pending_release *r = release_of(client);
+
+    client->losing.before_life = 0;
+    client->losing.unclaimed = false;
+    hf_reflist_splice_tail(&client->owners, &client->losing.owners);
+    r->in_progress = false;
+    r->state = 0;
+    hf_list_remove(&r->link);
     hf_client_unref(core, client);
 }
 
 /* Answers that waited for the release go on, and so do those of the notice that it was made for. */
 static void decide(struct hf_core *core, struct hf_client *client)
 {
-    struct hf_pending_release *r = &client->pending_release;
+    struct hf_pending_release *r = release_of(client);
 
     if (r->decision_id == 0)
         return;
     client->refs++;
     hf_decision_made(core, &r->made, client, r->decision_id, r->seq);
     r->decision_id = 0;
-    if (client->verification.releasing)
-        hf_verify_released(core, client, r->seq);
+    if (r->also)
+        hf_decision_made(core, r->also, client, r->also->decision.id, r->seq);
+    r->also = NULL;
 }
 
 /*
@@ -175,7 +208,7 @@ static void decide(struct hf_core *core, struct hf_client *client)
  */
 static bool finish(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
-    struct hf_pending_release *r = &client->pending_release;
+    struct hf_pending_release *r = release_of(client);
 
     if (set_state(core, now, client, state_after(client), &r->seq) < 0)
         r->incomplete = true;
@@ -209,14 +242,12 @@ static void stall(struct hf_core *core, struct hf_now now)
 void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
                               const struct hf_release *release)
 {
-    struct hf_pending_release *r = &client->pending_release;
+    struct hf_pending_release *r = release_of(client);
 
     if (!hf_list_linked(&r->link)) {
         client->refs++;
-        r->before_life = 0;
         r->seq = 0;
-        r->unclaimed = r->retry = r->crashed = false;
-        r->state = 0;
+        r->retry = r->crashed = false;
         r->n = 0;
     }
     if (release->log) {
@@ -226,11 +257,11 @@ void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
     }
     r->in_progress = true;
     r->incomplete = false;
-    r->unclaimed |= release->unclaimed;
+    client->losing.unclaimed |= release->unclaimed;
     r->retry |= release->retry;
     r->crashed |= release->crashed;
-    if (release->before_life > r->before_life)
-        r->before_life = release->before_life;
+    if (release->before_life > client->losing.before_life)
+        client->losing.before_life = release->before_life;
     if (release->state != 0)
         r->state = release->state;
     restart(client);
@@ -240,7 +271,7 @@ void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
 
 void hf_pending_release_wait(struct hf_core *core, struct hf_client *client, struct hf_ticket *wait)
 {
-    struct hf_pending_release *r = &client->pending_release;
+    struct hf_pending_release *r = release_of(client);
 
     wait->seq = hf_seq_later(wait->seq, r->seq);
     if (!hf_pending_release_is_in_progress(client))
@@ -250,24 +281,27 @@ void hf_pending_release_wait(struct hf_core *core, struct hf_client *client, str
     wait->decision = r->decision_id;
 }
 
+void hf_pending_release_decides(struct hf_client *client, struct hf_made_decision *also,
+                                uint64_t id)
+{
+    also->decision.id = id;
+    release_of(client)->also = also;
+}
+
 bool hf_pending_release_is_in_progress(const struct hf_client *client)
 {
-    const struct hf_pending_release *r = &client->pending_release;
-
-    return r->in_progress;
+    return client->recovery->release.in_progress;
 }
 
 bool hf_pending_release_is_for(const struct hf_client *client, int32_t state)
 {
-    const struct hf_pending_release *r = &client->pending_release;
-
-    return hf_list_linked(&r->link) && r->state == state;
+    return state != 0 && client->recovery->release.state == state;
 }
 
 /* A decision that was made is not overwritten before it has been taken out. */
 static bool can_finish(const struct hf_client *client)
 {
-    const struct hf_pending_release *r = &client->pending_release;
+    const struct hf_pending_release *r = &client->recovery->release;
 
     return r->decision_id == 0 || !hf_list_linked(&r->made.link);
 }
@@ -275,7 +309,7 @@ static bool can_finish(const struct hf_client *client)
 int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                const struct hf_release *release, struct hf_ticket *wait)
 {
-    struct hf_pending_release *r = &client->pending_release;
+    struct hf_pending_release *r = release_of(client);
     uint64_t work_end = core->table->work + core->config.budgets.release;
     int64_t n;
 
@@ -319,12 +353,18 @@ void hf_pending_release_go_on(struct hf_core *core, struct hf_now now)
     note_slice(core);
 }
 
+void hf_pending_release_go_on_if_due(struct hf_core *core, struct hf_now now)
+{
+    if (hf_pending_release_is_due(core))
+        hf_pending_release_go_on(core, now);
+}
+
 void hf_pending_release_committed(struct hf_core *core)
 {
     struct hf_client *client;
 
     while ((client = first_of(&core->recovery->released)) != NULL &&
-           hf_durable_has(core, client->pending_release.seq))
+           hf_durable_has(core, release_of(client)->seq))
         forget(core, client);
 }
 
@@ -334,13 +374,11 @@ void hf_pending_release_commit_failed(struct hf_core *core)
     struct hf_recovery *recovery = core->recovery;
 
     hf_list_foreach (node, &recovery->released)
-        hf_list_entry(node, struct hf_client, pending_release.link)->pending_release.in_progress =
-            true;
+        hf_list_entry(node, struct hf_pending_release, link)->in_progress = true;
     hf_list_splice_tail(&recovery->releasing, &recovery->released);
     hf_list_foreach (node, &recovery->releasing) {
-        struct hf_client *client = hf_list_entry(node, struct hf_client, pending_release.link);
-        client->pending_release.seq = 0;
-        restart(client);
+        hf_list_entry(node, struct hf_pending_release, link)->seq = 0;
+        restart(client_of(node));
     }
     recovery->slice_seq = 0;
     recovery->release_stalled = true; /* until the retry */
@@ -358,7 +396,6 @@ void hf_pending_release_keep_unclaimed(struct hf_core *core)
 
     for (size_t i = 0; i < HF_COUNT_OF(lists); i++) {
         hf_list_foreach (node, lists[i])
-            hf_list_entry(node, struct hf_client, pending_release.link)->pending_release.unclaimed =
-                false;
+            client_of(node)->losing.unclaimed = false;
     }
 }

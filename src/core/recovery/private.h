@@ -5,6 +5,60 @@
 #include "core/clients/clients.h"
 #include "core/recovery/recovery.h"
 
+/* A decision that answers wait for; in recovery->decisions until it is taken out. */
+struct hf_made_decision {
+    struct hf_list link;
+    struct hf_client *client; /* Held by a reference while the decision is linked. */
+    struct hf_decision decision;
+};
+
+/*
+ * What a client still holds and is to lose (pending_release.c). It is kept until the release is
+ * durable, and retried until then. Which locks and shares it is about, client->losing tells. What
+ * the client is granted meanwhile, as a host that runs again, stays.
+ */
+struct hf_pending_release {
+    struct hf_list link; /* In recovery->releasing or ->released, with a reference to the client. */
+    bool in_progress;    /* Not all of it has been released; else it only has to be durable. */
+    bool incomplete;     /* Memory ran out on some: all owners are looked at once more. */
+    bool retry;          /* A failure is retried; else the release was refused, and is over. */
+    bool crashed;        /* The client was found dead. */
+    bool log;            /* The event is logged at the end. */
+    enum hf_event_kind event;
+    int32_t state;        /* The client's new state number; 0: as before. */
+    int64_t n;            /* Locks and shares that were released so far. */
+    uint64_t seq;         /* The last batch that releases any of it. */
+    uint64_t decision_id; /* Answers wait for this decision; 0: none does. */
+    struct hf_made_decision made;
+    struct hf_made_decision *also; /* This decision is made with it; NULL: none is. */
+};
+
+/* A crash notice whose truth the client's status monitor is asked for (verify.c). */
+struct hf_verification {
+    struct hf_outcall outcall; /* SM_STAT; while it is in flight it holds a reference. */
+    int32_t claimed;           /* The state in the notice. */
+    bool free_all;             /* The notice is a FREE_ALL, which records no state. */
+    uint32_t life;             /* The life that began when the notice came, or before. */
+    bool began;                /* It began with the notice: the state was not known before. */
+    uint64_t asked_ms;         /* When the monitor was asked last; 0: not yet. */
+    int32_t named;             /* The monitor's last answer, */
+    uint64_t named_ms;         /* and when it came; 0: none yet. */
+    struct hf_made_decision made;
+};
+
+/*
+ * What recovery keeps of a client. Its memory comes with the client (hf_clients_init()), so that no
+ * release fails for want of it.
+ */
+struct hf_client_recovery {
+    struct hf_client *client; /* NULL until the first use. */
+    struct hf_pending_release release;
+    struct hf_verification verification;
+};
+
+/* The first use of it sets it up. */
+struct hf_client_recovery *hf_recovery_of(struct hf_client *client);
+
 /* A lock record that was decoded: the codes of hf_core_load(). */
 int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record);
 
@@ -54,11 +108,12 @@ void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
 void hf_pending_release_wait(struct hf_core *core, struct hf_client *client,
                              struct hf_ticket *wait);
 
+/* The decision is made when the release is: answers wait for it as well. Takes over a reference. */
+void hf_pending_release_decides(struct hf_client *client, struct hf_made_decision *also,
+                                uint64_t id);
+
 /* Makes one slice of the releases that are in progress, oldest first. */
 void hf_pending_release_go_on(struct hf_core *core, struct hf_now now);
-
-/* The client still has something that it is to lose. */
-bool hf_pending_release_is_in_progress(const struct hf_client *client);
 
 /* Ends those that are durable now; a commit failed, so none of the others is; goes on with them. */
 void hf_pending_release_committed(struct hf_core *core);
@@ -71,8 +126,5 @@ void hf_pending_release_keep_unclaimed(struct hf_core *core);
 /* Answers that wait for the decision go on when batch seq is durable. Takes over a reference. */
 void hf_decision_made(struct hf_core *core, struct hf_made_decision *made, struct hf_client *client,
                       uint64_t id, uint64_t seq);
-
-/* The release that a believed notice began has ended. */
-void hf_verify_released(struct hf_core *core, struct hf_client *client, uint64_t seq);
 
 #endif

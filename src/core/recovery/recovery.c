@@ -19,6 +19,39 @@ void hf_recovery_free(struct hf_core *core)
     hf_batch_free(&core->recovery->obsolete);
 }
 
+/* ---- one client ---- */
+
+size_t hf_recovery_client_size(void)
+{
+    return sizeof(struct hf_client_recovery);
+}
+
+struct hf_client_recovery *hf_recovery_of(struct hf_client *client)
+{
+    struct hf_client_recovery *r = client->recovery;
+
+    if (!r->client) {
+        r->client = client;
+        hf_list_init(&r->release.link);
+        hf_list_init(&r->release.made.link);
+        hf_outcall_init(&r->verification.outcall);
+        hf_list_init(&r->verification.made.link);
+    }
+    return r;
+}
+
+void hf_recovery_abandon(struct hf_core *core, struct hf_client *client)
+{
+    struct hf_client_recovery *r = hf_recovery_of(client);
+
+    hf_outcall_end(core, &r->verification.outcall);
+    hf_list_remove(&r->verification.made.link);
+    hf_list_remove(&r->release.made.link);
+    hf_list_remove(&r->release.link);
+}
+
+/* ---- commits ---- */
+
 void hf_recovery_committed(struct hf_core *core)
 {
     hf_pending_release_committed(core);
@@ -42,12 +75,6 @@ void hf_recovery_commit_failed(struct hf_core *core, struct hf_now now)
 void hf_recovery_retry(struct hf_core *core)
 {
     hf_pending_release_retry_all(core);
-}
-
-void hf_recovery_go_on(struct hf_core *core, struct hf_now now)
-{
-    if (hf_pending_release_is_due(core))
-        hf_pending_release_go_on(core, now);
 }
 
 /* ---- decisions ---- */

@@ -56,6 +56,12 @@ struct hf_recovery {
 void hf_recovery_init(struct hf_core *core);
 void hf_recovery_free(struct hf_core *core); /* what a start that is durable needs no more */
 
+/* How many bytes of each client belong to recovery. */
+size_t hf_recovery_client_size(void);
+
+/* Ends what is in progress for a client, because the core is being deleted. */
+void hf_recovery_abandon(struct hf_core *core, struct hf_client *client);
+
 /* A commit made everything up to now durable; a commit failed and was undone. */
 void hf_recovery_committed(struct hf_core *core);
 void hf_recovery_commit_failed(struct hf_core *core, struct hf_now now);
@@ -95,12 +101,16 @@ int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                  uint32_t life, struct hf_ticket *wait);
 
-/* Releases of much are made in slices (pending_release.c): the next one is to be made now. */
+/* The client still has something that it is to lose. */
+bool hf_pending_release_is_in_progress(const struct hf_client *client);
+
+/* A release of much is made in slices (pending_release.c). True: the next one is to be made now;
+ * the second function makes it then. */
 bool hf_pending_release_is_due(const struct hf_core *core);
+void hf_pending_release_go_on_if_due(struct hf_core *core, struct hf_now now);
 
 /* The client is losing what it had because it restarted with this state. */
 bool hf_pending_release_is_for(const struct hf_client *client, int32_t state);
-void hf_recovery_go_on(struct hf_core *core, struct hf_now now);
 
 /* What the answer to a crash notice waits for. */
 struct hf_notice_answer {
@@ -124,6 +134,8 @@ struct hf_notice_answer hf_peer_restarted(struct hf_core *core, struct hf_now no
 enum hf_verify_result { HF_VERIFY_BELIEVED, HF_VERIFY_PENDING, HF_VERIFY_BUSY };
 enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                 int32_t state, bool free_all, uint64_t *decision);
+
+bool hf_verify_is_in_progress(const struct hf_client *client);
 
 /* The client's status monitor has named its state; ignored unless the outcall is a verification. */
 void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,

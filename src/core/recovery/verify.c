@@ -27,7 +27,12 @@ enum {
 
 static struct hf_client *client_of(struct hf_outcall *outcall)
 {
-    return hf_container_of(outcall, struct hf_client, verification.outcall);
+    return hf_container_of(outcall, struct hf_client_recovery, verification.outcall)->client;
+}
+
+static struct hf_verification *verification_of(struct hf_client *client)
+{
+    return &hf_recovery_of(client)->verification;
 }
 
 static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
@@ -35,7 +40,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
 {
     struct hf_client *client = client_of(outcall);
 
-    client->verification.asked_ms = now.mono_ms;
+    verification_of(client)->asked_ms = now.mono_ms;
     out->kind = HF_OUTCALL_STAT;
     out->client_id = client->id;
     out->host = client->name;
@@ -54,7 +59,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
 static void believe(struct hf_core *core, struct hf_now now, struct hf_client *client,
                     struct hf_ticket *wait)
 {
-    const struct hf_verification *v = &client->verification;
+    const struct hf_verification *v = verification_of(client);
 
     if (v->free_all)
         (void)hf_client_release_before(core, now, client, v->life, wait);
@@ -66,25 +71,19 @@ static void believe(struct hf_core *core, struct hf_now now, struct hf_client *c
 /* The reference that the verification holds goes when the decision has been taken out. */
 static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client, bool believed)
 {
-    struct hf_verification *v = &client->verification;
+    struct hf_verification *v = verification_of(client);
+    uint64_t id = hf_outcall_cookie(core, &v->outcall);
     struct hf_ticket wait = {0};
 
-    v->id = hf_outcall_cookie(core, &v->outcall);
     hf_outcall_end(core, &v->outcall);
     if (believed)
         believe(core, now, client, &wait);
     else if (v->began)
         hf_client_forget_state(core, now, client, v->claimed);
     if (wait.decision != 0)
-        v->releasing = true;
+        hf_pending_release_decides(client, &v->made, id);
     else
-        hf_decision_made(core, &v->made, client, v->id, wait.seq);
-}
-
-void hf_verify_released(struct hf_core *core, struct hf_client *client, uint64_t seq)
-{
-    client->verification.releasing = false;
-    hf_decision_made(core, &client->verification.made, client, client->verification.id, seq);
+        hf_decision_made(core, &v->made, client, id, wait.seq);
 }
 
 /* The client cannot be asked. If no question left this host, that says nothing about the client; if
@@ -105,18 +104,20 @@ static const struct hf_outcall_ops verify_ops = {HF_OUTCALL_VERIFICATIONS, start
  * got its locks. */
 static bool confirms(const struct hf_client *client, int32_t state)
 {
-    return state == client->verification.claimed && state != client->m.state;
+    return state == client->recovery->verification.claimed && state != client->m.state;
 }
 
 void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                         int32_t state)
 {
-    struct hf_client *client = client_of(outcall);
-    struct hf_verification *v = &client->verification;
+    struct hf_client *client;
+    struct hf_verification *v;
     bool believed;
 
     if (outcall->ops != &verify_ops)
         return;
+    client = client_of(outcall);
+    v = verification_of(client);
     believed = confirms(client, state);
     v->named = state;
     v->named_ms = now.mono_ms;
@@ -130,7 +131,8 @@ void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outca
 enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                 int32_t state, bool free_all, uint64_t *decision)
 {
-    struct hf_verification *v = &client->verification;
+    const struct hf_pending_release *release = &hf_recovery_of(client)->release;
+    struct hf_verification *v = verification_of(client);
     bool recent = v->named_ms != 0 && now.mono_ms < v->named_ms + RECENT_MS;
 
     if (!core->config.verify_notices || (recent && v->named == state && state != client->m.state))
@@ -142,11 +144,11 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
         *decision = hf_outcall_cookie(core, &v->outcall);
         return HF_VERIFY_PENDING;
     }
-    if (v->releasing && v->claimed == state) {
-        *decision = client->pending_release.decision_id;
+    if (release->also == &v->made && v->claimed == state) {
+        *decision = release->decision_id;
         return HF_VERIFY_PENDING;
     }
-    if (v->releasing || hf_list_linked(&v->made.link))
+    if (release->also == &v->made || hf_list_linked(&v->made.link))
         return HF_VERIFY_BUSY; /* its last decision is about to be taken out */
     client->refs++;
     v->claimed = state;
@@ -157,4 +159,9 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
         hf_outcall_pause(core, now, &v->outcall, v->asked_ms + PAUSE_MS);
     *decision = hf_outcall_cookie(core, &v->outcall);
     return HF_VERIFY_PENDING;
+}
+
+bool hf_verify_is_in_progress(const struct hf_client *client)
+{
+    return client->recovery->verification.outcall.state != HF_OUTCALL_IDLE;
 }

@@ -45,7 +45,7 @@ void hf_core_tick(struct hf_core *core, struct hf_now now)
         core->recovery->hold_end_ms = 0;
     if (core->timers->retry_ms <= now.mono_ms)
         retry(core);
-    hf_recovery_go_on(core, now);
+    hf_pending_release_go_on_if_due(core, now);
     core->wait->unfinished = false; /* go on with it */
     hf_turn_end(core, now);
 }

@@ -321,15 +321,15 @@ static const struct hf_reflist *next_owner(const struct hf_client *client,
                                            const struct hf_reflist *link)
 {
     link = hf_reflist_next(link);
-    return link == &client->pending_release.owners ? hf_reflist_next(&client->owners) : link;
+    return link == &client->losing.owners ? hf_reflist_next(&client->owners) : link;
 }
 
 struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_client *client,
                                     const struct hf_lock *after)
 {
     struct hf_lock *lock = after ? next_of(after) : NULL;
-    const struct hf_reflist *link = next_owner(client, after ? &hf_lock_owner(after)->in_client
-                                                             : &client->pending_release.owners);
+    const struct hf_reflist *link =
+        next_owner(client, after ? &hf_lock_owner(after)->in_client : &client->losing.owners);
 
     core->table->work++;
     for (; !lock && link != &client->owners; link = next_owner(client, link)) {
@@ -341,15 +341,12 @@ struct hf_lock *hf_client_next_lock(const struct hf_core *core, const struct hf_
 
 bool hf_lock_is_releasing(const struct hf_lock *lock)
 {
-    const struct hf_pending_release *r = &hf_lock_owner(lock)->client->pending_release;
+    const struct hf_losing *losing = &hf_lock_owner(lock)->client->losing;
 
-    return hf_list_linked(&r->link) &&
-           (lock->life < r->before_life || (r->unclaimed && lock->unclaimed));
+    return lock->life < losing->before_life || (losing->unclaimed && lock->unclaimed);
 }
 
 bool hf_share_is_releasing(const struct hf_share *share)
 {
-    const struct hf_pending_release *r = &share->client->pending_release;
-
-    return hf_list_linked(&r->link) && share->life < r->before_life;
+    return share->life < share->client->losing.before_life;
 }

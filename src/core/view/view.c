@@ -15,8 +15,8 @@ static void show_client(const struct hf_client *client, struct hf_view_client *r
 {
     *row = (struct hf_view_client){
         .registered = client->registered,
-        .verifying = client->verification.outcall.state != HF_OUTCALL_IDLE,
-        .releasing = client->pending_release.in_progress,
+        .verifying = hf_verify_is_in_progress(client),
+        .releasing = hf_pending_release_is_in_progress(client),
         .n_locks = client->n_locks,
         .n_shares = client->n_shares,
         .n_waiters = client->n_waiters,
