@@ -92,7 +92,7 @@ enum access hf_admin_access_level(const struct request *request)
     if (request->listener->local ||
         hf_host_names_us(header(request, MHD_HTTP_HEADER_HOST),
                          end_of(socket_of(request), getsockname, &local) ? &local : NULL,
-                         request->admin->config.server_name))
+                         request->admin->config.server_name, request->admin->config.hosts))
         return ACCESS_READER;
     return ACCESS_NONE;
 }

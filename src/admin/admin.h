@@ -157,6 +157,7 @@ struct hf_admin_config {
     const char *socket;          /* path; "": none */
     const char *token_file;      /* "": no token */
     const char *read_token_file; /* "": no token for readers of file names */
+    const char *hosts;           /* other names that a Host header may have, with spaces between */
     const char *fh_map;          /* "": none */
     const char *names;           /* a namer's socket; "auto"; "": none */
     struct hf_history *history;  /* the history that requests search; NULL: none is kept */

@@ -45,7 +45,22 @@ static bool is_server_name(const char *name, const char *server_name)
            (strlen(name) == short_len && strncasecmp(name, server_name, short_len) == 0);
 }
 
-bool hf_host_names_us(const char *host, const struct hf_addr *local, const char *server_name)
+/* Is the name in a list with spaces between its words? */
+static bool is_listed(const char *name, const char *list)
+{
+    size_t len;
+
+    for (; list && *list; list += len) {
+        list += strspn(list, " ");
+        len = strcspn(list, " ");
+        if (len > 0 && len == strlen(name) && strncasecmp(list, name, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool hf_host_names_us(const char *host, const struct hf_addr *local, const char *server_name,
+                      const char *names)
 {
     char name[HOST_MAX];
     struct hf_addr addr;
@@ -54,5 +69,6 @@ bool hf_host_names_us(const char *host, const struct hf_addr *local, const char 
         return false;
     if (hf_addr_parse(name, &addr) == 0)
         return hf_addr_is_loopback(&addr) || (local && hf_addr_same_host(&addr, local));
-    return strcasecmp(name, "localhost") == 0 || is_server_name(name, server_name);
+    return strcasecmp(name, "localhost") == 0 || is_server_name(name, server_name) ||
+           is_listed(name, names);
 }

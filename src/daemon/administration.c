@@ -231,6 +231,7 @@ int hf_administration_open(struct hf_administration *a, struct hf_engine *engine
         .server_port = (uint16_t)config->port,
         .listen = config->admin_listen,
         .socket = a->socket,
+        .hosts = config->admin_hosts,
         .token_file = config->admin_token_file,
         .read_token_file = config->admin_read_token_file,
         .fh_map = config->admin_fh_map,

@@ -113,6 +113,7 @@ struct hf_config {
     uint32_t require_sync; /* 0: no, 1: yes */
 
     char admin_listen[HF_CONFIG_TEXT_MAX]; /* ADDRESS:PORT; empty: no TCP */
+    char admin_hosts[HF_CONFIG_TEXT_MAX];  /* names, with spaces between them */
     char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
     char admin_token_file[HF_CONFIG_TEXT_MAX];
     char admin_read_token_file[HF_CONFIG_TEXT_MAX];

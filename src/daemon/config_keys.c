@@ -93,6 +93,8 @@ const struct hf_config_key hf_config_keys[] = {
      .comment = "refuse a database without a synchronous standby"},
     {"admin", "listen", ENDPOINT, AT(admin_listen), "127.0.0.1:8049",
      .comment = "ADDRESS:PORT of the page, REST and metrics; empty: none"},
+    {"admin", "hosts", TEXT, AT(admin_hosts), "",
+     .comment = "other names of this server that a Host header may have, with spaces between"},
     {"admin", "socket", TEXT, AT(admin_socket), "auto",
      .comment = "auto: /run/holdfast/admin.sock, or in store.path; empty: none"},
     {"admin", "token_file", TEXT, AT(admin_token_file), "",

@@ -368,11 +368,26 @@ static void host_names_only_us(void **state)
     (void)state;
     assert_int_equal(hf_addr_parse("192.0.2.1", &local), 0);
     for (size_t i = 0; i < HF_COUNT_OF(ours); i++)
-        assert_true(hf_host_names_us(ours[i], &local, "files.example"));
+        assert_true(hf_host_names_us(ours[i], &local, "files.example", NULL));
     for (size_t i = 0; i < HF_COUNT_OF(others); i++)
-        assert_false(hf_host_names_us(others[i], &local, "files.example"));
-    assert_false(hf_host_names_us(NULL, &local, "files.example"));
-    assert_false(hf_host_names_us("192.0.2.1", NULL, "files.example"));
+        assert_false(hf_host_names_us(others[i], &local, "files.example", NULL));
+    assert_false(hf_host_names_us(NULL, &local, "files.example", NULL));
+    assert_false(hf_host_names_us("192.0.2.1", NULL, "files.example", NULL));
+}
+
+/* SEC-10: given other names of this server, each of them names it, and no part of one does. */
+static void other_names_of_the_server(void **state)
+{
+    static const char *const NAMES = " nfs.storage.svc  proxy.example";
+
+    (void)state;
+    assert_true(hf_host_names_us("proxy.example", NULL, "files.example", NAMES));
+    assert_true(hf_host_names_us("NFS.storage.svc:8049", NULL, "files.example", NAMES));
+    assert_false(hf_host_names_us("nfs", NULL, "files.example", NAMES));
+    assert_false(hf_host_names_us("nfs.storage.svc proxy.example", NULL, "files.example", NAMES));
+    assert_false(hf_host_names_us("proxy.example.evil.example", NULL, "files.example", NAMES));
+    assert_false(hf_host_names_us("proxy.exampl", NULL, "files.example", NAMES));
+    assert_false(hf_host_names_us("anything", NULL, "files.example", " "));
 }
 
 /* Given a file that other users can read, it is not used, and the reason says what to do. */
@@ -418,6 +433,7 @@ int main(void)
         cmocka_unit_test(token_is_the_whole_first_line),
         cmocka_unit_test(sessions_give_way_by_level),
         cmocka_unit_test(host_names_only_us),
+        cmocka_unit_test(other_names_of_the_server),
         cmocka_unit_test(secret_files_are_private),
     };
     return cmocka_run_group_tests_name("admin", tests, NULL, NULL);
