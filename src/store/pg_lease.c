@@ -149,8 +149,23 @@ int hf_pg_lease_join(struct hf_pg_session *session)
 
 #define ROW                                                   \
     "s.fence, s.nonce, s.beat, s.released, s.alarm, s.node, " \
-    "coalesce(extract(epoch FROM s.taken_at) * 1000, 0)::int8"
-enum { FENCE, NONCE, HEARTBEAT, RELEASED, ALARM, NODE, TAKEN_AT, OTHER, OTHER_VERSION, OTHER_SEEN };
+    "coalesce(extract(epoch FROM s.taken_at) * 1000, 0)::int8, p.*"
+#define PAST(epoch) " CROSS JOIN holdfast_past(" epoch ") p" /* goes with ROW */
+enum {
+    FENCE,
+    NONCE,
+    HEARTBEAT,
+    RELEASED,
+    ALARM,
+    NODE,
+    TAKEN_AT,
+    PAST_EPOCH,
+    PAST_NONCE,
+    PAST_UNTIL,
+    OTHER,
+    OTHER_VERSION,
+    OTHER_SEEN,
+};
 
 #define ROW_WHAT "cannot use the lease"
 
@@ -162,6 +177,9 @@ static struct hf_lease_row row_of(const PGresult *result)
         .heartbeat = read_number(result, 0, HEARTBEAT),
         .released = PQgetvalue(result, 0, RELEASED)[0] == 't',
         .alarm = PQgetvalue(result, 0, ALARM)[0] == 't',
+        .past = {.epoch = read_number(result, 0, PAST_EPOCH),
+                 .nonce = read_number(result, 0, PAST_NONCE),
+                 .until = read_number(result, 0, PAST_UNTIL)},
     };
 }
 
@@ -186,7 +204,9 @@ static void read_people(const PGresult *result, struct hf_store_lease_call *call
  */
 static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
-    const char *const params[] = {session->cluster->node, session->cluster->version};
+    char epoch[NUMBER_MAX];
+    const char *const params[] = {session->cluster->node, session->cluster->version,
+                                  number(epoch, session->past_of)};
     PGresult *result;
     int rv = hf_pg_exec_params(
         &session->pg,
@@ -194,11 +214,13 @@ static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
         " VALUES ($1, $2, clock_timestamp()) ON CONFLICT (node) DO UPDATE"
         " SET version = excluded.version, seen_at = excluded.seen_at RETURNING node, version)"
         " SELECT " ROW ", n.* FROM " HF_PG_STATE
-        " s, (SELECT node, version, 0::int8 FROM me UNION ALL"
-        " SELECT node, version, (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::int8"
-        " FROM cluster_nodes WHERE node <> $1 AND seen_at > clock_timestamp() - interval '1 hour')"
-        " AS n ORDER BY n.node",
-        2, params, ROW_WHAT, &result);
+        " s" PAST("$3") " CROSS JOIN (SELECT node, version, 0::int8 FROM me UNION ALL"
+                        " SELECT node, version, (extract(epoch FROM clock_timestamp() - seen_at) * "
+                        "1000)::int8"
+                        " FROM cluster_nodes WHERE node <> $1 AND seen_at > clock_timestamp() - "
+                        "interval '1 hour')"
+                        " AS n ORDER BY n.node",
+        3, params, ROW_WHAT, &result);
 
     if (rv < 0)
         return rv;
@@ -220,11 +242,14 @@ static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
 static void find_row(struct hf_pg_session *session)
 {
     char error[HF_STORE_ERROR_MAX];
+    char epoch[NUMBER_MAX];
+    const char *const params[] = {number(epoch, session->past_of)};
     PGresult *result;
 
     memcpy(error, session->pg.store->error, sizeof(error));
-    if (session->pg.conn && hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM " HF_PG_STATE " s", 0,
-                                           NULL, ROW_WHAT, &result) == 0) {
+    if (session->pg.conn &&
+        hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM " HF_PG_STATE " s" PAST("$1"), 1, params,
+                       ROW_WHAT, &result) == 0) {
         session->row = row_of(result);
         session->row_found = true;
         PQclear(result);
@@ -239,6 +264,7 @@ static void own(struct hf_pg_session *session, const struct hf_lease_row *row)
     session->heartbeat = row->heartbeat;
     session->heartbeat_known = false;
     session->offered_nonce = 0;
+    session->past_of = row->epoch;
 }
 
 static void disown(struct hf_pg_session *session)
@@ -336,7 +362,8 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
     session->offered_nonce = order->nonce;
     session->pg.store->in_doubt = true;
     rv = hf_pg_exec_params(&session->pg,
-                           "SELECT " ROW " FROM holdfast_take_lease($1, $2, $3, $4, $5, $6, $7) s",
+                           "SELECT " ROW
+                           " FROM holdfast_take_lease($1, $2, $3, $4, $5, $6, $7) s" PAST("$1"),
                            7, params, "cannot take the lease", &result);
     if (rv < 0) {
         session->pg.store->in_doubt = !session->pg.conn;
@@ -375,8 +402,8 @@ static int release(struct hf_pg_session *session, bool clean_stop)
     char nonce[NUMBER_MAX];
     const char *const params[] = {number(epoch, session->fence), number(nonce, session->nonce),
                                   clean_stop ? "true" : "false"};
-    int rv = change(session, "SELECT " ROW " FROM holdfast_release_lease($1, $2, $3) s", 3, params,
-                    HF_EFENCED);
+    int rv = change(session, "SELECT " ROW " FROM holdfast_release_lease($1, $2, $3) s" PAST("$1"),
+                    3, params, HF_EFENCED);
 
     if (rv == 0 || rv == HF_EFENCED)
         disown(session);
@@ -386,7 +413,8 @@ static int release(struct hf_pg_session *session, bool clean_stop)
 /* The database went back in time: a process that does not know must not grant locks on it. */
 static int stop(struct hf_pg_session *session)
 {
-    return change(session, "SELECT " ROW " FROM holdfast_stop_lease() s", 0, NULL, HF_EFORMAT);
+    return change(session, "SELECT " ROW " FROM holdfast_stop_lease() s" PAST("0"), 0, NULL,
+                  HF_EFORMAT);
 }
 
 /* An operator has accepted what the database shows. */
@@ -395,7 +423,8 @@ static int clear(struct hf_pg_session *session, const struct hf_lease_order *ord
     char epoch[NUMBER_MAX];
     const char *const params[] = {number(epoch, order->new_epoch)};
 
-    return change(session, "SELECT " ROW " FROM holdfast_clear_lease($1) s", 1, params, HF_EBUSY);
+    return change(session, "SELECT " ROW " FROM holdfast_clear_lease($1) s" PAST("0"), 1, params,
+                  HF_EBUSY);
 }
 
 /* The nodes are for people: what cannot be read now is read at a later renewal. */
@@ -493,8 +522,8 @@ int hf_pg_lease_see(struct hf_pg_session *session, const struct hf_lease_row *mi
                         "cannot load", NULL);
 
     if (rv == 0)
-        rv = hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM " HF_PG_STATE " s", 0, NULL,
-                            "cannot load", &result);
+        rv = hf_pg_exec_row(&session->pg, "SELECT " ROW " FROM " HF_PG_STATE " s" PAST("0"), 0,
+                            NULL, "cannot load", &result);
     if (rv != 0)
         return rv;
     row = row_of(result);

@@ -44,6 +44,7 @@ struct hf_pg_session {
     uint64_t heartbeat;      /* the newest that was acknowledged to us */
     bool heartbeat_known;    /* this connection has seen that the row has exactly that heartbeat */
     uint64_t offered_nonce;  /* of a take whose outcome is not known; 0: none */
+    uint64_t past_of;        /* the newest epoch that the process knows: its past is asked for */
     uint64_t seen_ms;        /* when this node was last written to cluster_nodes */
     struct hf_lease_row row; /* what the last transaction found, if it was not merely lost */
     bool row_found;

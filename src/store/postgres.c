@@ -383,6 +383,7 @@ static int postgres_lease(struct hf_store *store, struct hf_store_lease_call *ca
     bool renews = call->order.action == HF_LEASE_RENEW;
     int rv;
 
+    p->session.past_of = call->order.epoch;
     if (call->order.action == HF_LEASE_RELEASE && store->untidy)
         (void)postgres_tidy(store);
     rv = renews ? ready_as_owner(store) : hf_pg_session_ready(&p->session);

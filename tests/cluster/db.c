@@ -1,5 +1,7 @@
 #include "db.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "check.h"
@@ -21,10 +23,38 @@ void cl_copy_batch(struct hf_batch *to, const struct hf_batch *from)
     HF_ASSERT(rv == 0);
 }
 
+static void begin_term(struct cl_state *state, const struct hf_lease_row *row)
+{
+    if (row->nonce == 0)
+        state->n_terms = 0; /* CLEAR */
+    if (state->n_terms == CL_TERMS)
+        memmove(state->terms, state->terms + 1, --state->n_terms * sizeof(state->terms[0]));
+    state->terms[state->n_terms++] = (struct cl_term){row->epoch, row->nonce, row->heartbeat};
+}
+
+static struct hf_lease_past past_of(const struct cl_state *state, uint64_t epoch)
+{
+    struct hf_lease_past past = {0};
+
+    for (unsigned i = 0; i < state->n_terms && past.until == 0; i++) {
+        const struct cl_term *term = &state->terms[i];
+
+        if (term->epoch > epoch) {
+            past.until = term->heartbeat;
+        } else {
+            past.epoch = term->epoch;
+            past.nonce = term->nonce;
+        }
+    }
+    return past;
+}
+
 static void apply(struct cl_state *state, const struct cl_change *change)
 {
     if (!change->changes)
         return;
+    if (change->row.epoch != state->row.epoch)
+        begin_term(state, &change->row);
     state->row = change->row;
     if (change->seq == 0)
         return;
@@ -251,6 +281,7 @@ static bool prepare(const struct cl_db *db, struct cl_txn *txn)
     bool clears = order->action == HF_LEASE_CLEAR;
 
     txn->row = db->primary.row;
+    txn->row.past = past_of(&db->primary, order->epoch);
     if (!is_allowed(&txn->row, txn))
         return false;
     txn->row.heartbeat++;
@@ -279,6 +310,7 @@ static void execute(struct cl_world *world, unsigned index)
 
     if (txn->order.action == HF_LEASE_POLL) {
         txn->row = db->primary.row;
+        txn->row.past = past_of(&db->primary, txn->order.epoch);
     } else {
         if (db->locked_by >= 0 && ends_holder(world, txn))
             end_session(world, (unsigned)db->locked_by);
@@ -288,7 +320,7 @@ static void execute(struct cl_world *world, unsigned index)
             return;
         }
         if (!prepare(db, txn)) {
-            reply(world, txn, HF_LEASE_REFUSED, &db->primary.row);
+            reply(world, txn, HF_LEASE_REFUSED, &txn->row);
             free_txn(txn);
             unlock(world);
             return;

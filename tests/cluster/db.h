@@ -20,7 +20,7 @@
 
 struct cl_world;
 
-enum { CL_TRANSACTIONS = 2048, CL_LOG = 4096 };
+enum { CL_TRANSACTIONS = 2048, CL_LOG = 4096, CL_TERMS = 64 };
 
 enum cl_phase {
     CL_FREE,
@@ -53,8 +53,16 @@ struct cl_change { /* an entry of the log that is not on the replica yet */
     struct hf_batch batch;
 };
 
+struct cl_term { /* core/lease/row.h */
+    uint64_t epoch;
+    uint64_t nonce;
+    uint64_t heartbeat;
+};
+
 struct cl_state {
     struct hf_lease_row row;
+    struct cl_term terms[CL_TERMS]; /* the newest, oldest first */
+    unsigned n_terms;
     struct records records;
     uint64_t last_epoch; /* of the last batch applied, and its number: the order of commits */
     uint64_t last_seq;

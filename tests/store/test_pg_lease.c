@@ -461,6 +461,86 @@ static void a_database_that_lost_the_take_is_behind(void **state)
     assert_int_equal(put_epoch(LEFT, 8), HF_EBEHIND);
 }
 
+/* A taker has ended its session: what it then says first is that it must connect again. */
+static void meet_fence(int which)
+{
+    while (put_epoch(which, 8) == HF_EUNREACH)
+        continue;
+    assert_int_equal(put_epoch(which, 8), HF_EFENCED);
+}
+
+/*
+ * HA-08: the row comes with what is remembered of the epoch that a daemon knows: the first later
+ * take tells that heartbeats were lost before it, also when the row has passed them, and also when
+ * the take was not the last.
+ */
+static void the_terms_of_the_lease_are_remembered(void **state)
+{
+    struct hf_lease_row mine;
+    struct hf_lease_row row;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    assert_int_equal(lease(LEFT, HF_LEASE_RENEW, &mine), 0);
+    take_now(RIGHT, 22); /* nothing was lost */
+    meet_fence(LEFT);
+    rows[LEFT] = mine;
+    row = seen_by(LEFT);
+    assert_true(row.past.epoch == mine.epoch && row.past.nonce == 11);
+    assert_int_equal(row.past.until, mine.heartbeat + 1);
+
+    take_now(LEFT, 12);
+    assert_true(hf_store_lease_row(&daemons[LEFT], &rows[LEFT]));
+    assert_int_equal(lease(LEFT, HF_LEASE_RENEW, &mine), 0);
+    sql("UPDATE server_state SET beat = beat - 1"); /* the renewal is lost */
+    take_now(RIGHT, 23);
+    take_now(RIGHT, 24);
+    assert_int_equal(put_epoch(RIGHT, 7), 0);
+    meet_fence(LEFT);
+    assert_true(hf_store_lease_row(&daemons[LEFT], &row)); /* with the refusal, too */
+    assert_true(row.epoch == mine.epoch + 2 && row.heartbeat > mine.heartbeat);
+    assert_true(row.past.epoch == mine.epoch && row.past.nonce == 12);
+    assert_int_equal(row.past.until, mine.heartbeat);
+    rows[LEFT] = mine;
+    assert_int_equal(seen_by(LEFT).past.until, mine.heartbeat);
+}
+
+/* HA-08: what an operator has accepted is not held against the database by one that was away. */
+static void an_accepted_database_has_no_terms_of_before(void **state)
+{
+    struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
+    struct hf_lease_row mine;
+
+    (void)state;
+    open_daemon(LEFT);
+    open_daemon(RIGHT);
+    take_now(LEFT, 11);
+    assert_int_equal(lease(LEFT, HF_LEASE_RENEW, &mine), 0);
+    assert_int_equal(lease(RIGHT, HF_LEASE_RAISE_ALARM, NULL), 0);
+    assert_int_equal(hf_store_lease(&daemons[RIGHT], &clear), 0);
+    take_now(RIGHT, 22);
+    meet_fence(LEFT);
+    rows[LEFT] = mine;
+    assert_int_equal(seen_by(LEFT).past.epoch, 0);
+    rows[LEFT].epoch = 9;
+    assert_int_equal(seen_by(LEFT).past.epoch, 9);
+}
+
+/* Only so many terms are kept. */
+static void old_terms_are_forgotten(void **state)
+{
+    (void)state;
+    open_daemon(LEFT);
+    take_now(LEFT, 11);
+    sql("DO $$ BEGIN FOR i IN 1..1100 LOOP"
+        " UPDATE server_state SET fence = fence + 1, nonce = 5, beat = beat + 1; END LOOP; END $$");
+    assert_string_equal(sql("SELECT count(*) FROM lease_terms"), "1000");
+    rows[LEFT].epoch = 1;
+    assert_int_equal(seen_by(LEFT).past.epoch, 0);
+}
+
 static void a_synchronous_standby_is_required(void **state)
 {
     struct hf_store_config config = config_of(LEFT);
@@ -784,6 +864,9 @@ int main(void)
         STORY(a_database_that_went_back_in_time_takes_nothing),
         STORY(an_alarm_stops_every_daemon),
         STORY(a_database_that_lost_the_take_is_behind),
+        STORY(the_terms_of_the_lease_are_remembered),
+        STORY(an_accepted_database_has_no_terms_of_before),
+        STORY(old_terms_are_forgotten),
         STORY(a_synchronous_standby_is_required),
         STORY(the_owner_loads_all_of_it),
         STORY(two_nodes_start_together_on_an_empty_database),

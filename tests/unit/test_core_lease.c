@@ -32,7 +32,8 @@ static struct hf_lease_row apply(struct database *db, const struct hf_lease_orde
     }
     row->heartbeat++;
     if (order->action == HF_LEASE_TAKE)
-        *row = (struct hf_lease_row){order->new_epoch, order->nonce, row->heartbeat, false, false};
+        *row = (struct hf_lease_row){
+            .epoch = order->new_epoch, .nonce = order->nonce, .heartbeat = row->heartbeat};
     if (order->action == HF_LEASE_CLEAR)
         *row = (struct hf_lease_row){.epoch = order->new_epoch, .heartbeat = row->heartbeat};
     row->released = order->action == HF_LEASE_RELEASE || order->action == HF_LEASE_CLEAR;
@@ -522,6 +523,58 @@ static void went_back_in_time(void **state)
     }
 }
 
+/*
+ * HA-08: a database that lost heartbeats is noticed although another process took the service since
+ * and its heartbeats have passed the lost ones; a takeover by which nothing was lost is none.
+ */
+static void went_back_and_was_taken(void **state)
+{
+    static const struct {
+        struct hf_lease_past past;
+        enum hf_lease_state becomes;
+    } shown[] = {
+        {{.epoch = 3, .nonce = 77, .until = 51}, HF_LEASE_ALARM}, /* taken before our heartbeat */
+        {{.epoch = 3, .nonce = 8, .until = 60}, HF_LEASE_ALARM},  /* epoch 3 was another one's */
+        {{.epoch = 2, .nonce = 77, .until = 60}, HF_LEASE_ALARM}, /* epoch 3 never was */
+        {{.epoch = 3, .nonce = 77, .until = 52}, HF_LEASE_LOST},
+        {{.epoch = 0, .nonce = 0, .until = 60}, HF_LEASE_LOST}, /* forgotten, or accepted */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        struct database db = {.row = {.epoch = 2, .nonce = 8, .heartbeat = 50, .released = true}};
+        struct hf_lease lease;
+
+        own(&lease, &db, 1000);
+        assert_int_equal(hf_lease_epoch(&lease), 3);
+        assert_int_equal(db.row.heartbeat, 51);
+        db.row =
+            (struct hf_lease_row){.epoch = 4, .nonce = 9, .heartbeat = 90, .past = shown[i].past};
+        step(&lease, &db, 1200, 0);
+        assert_int_equal(hf_lease_state(&lease, 1200), shown[i].becomes);
+    }
+}
+
+/* HA-08: a standby asks for the past of the newest epoch that it polled. */
+static void a_standby_asks_for_its_past(void **state)
+{
+    struct database db = {.row = {.epoch = 7, .nonce = 1, .heartbeat = 100}};
+    struct hf_lease_order order;
+    struct hf_lease lease;
+
+    (void)state;
+    hf_lease_init(&lease, &defaults, 5);
+    order = hf_lease_begin(&lease, HF_LEASE_POLL, 1000);
+    assert_int_equal(order.epoch, 0);
+    hf_lease_end(&lease, 1000, HF_LEASE_DONE, &db.row);
+    order = hf_lease_begin(&lease, HF_LEASE_POLL, 1200);
+    assert_int_equal(order.epoch, 7);
+    db.row = (struct hf_lease_row){
+        .epoch = 8, .nonce = 2, .heartbeat = 120, .past = {.epoch = 7, .nonce = 1, .until = 100}};
+    hf_lease_end(&lease, 1200, HF_LEASE_DONE, &db.row);
+    assert_int_equal(hf_lease_state(&lease, 1200), HF_LEASE_ALARM);
+}
+
 /* HA-08: an alarm in the row stops every process; it ends when an operator clears it on one node.
  */
 static void the_alarm_is_for_all(void **state)
@@ -677,6 +730,8 @@ int main(void)
         cmocka_unit_test(a_slow_move_is_taken_back_later),
         cmocka_unit_test(a_second_alarm_is_accepted_anew),
         cmocka_unit_test(went_back_in_time),
+        cmocka_unit_test(went_back_and_was_taken),
+        cmocka_unit_test(a_standby_asks_for_its_past),
         cmocka_unit_test(the_alarm_is_for_all),
         cmocka_unit_test(the_alarm_is_forgotten),
         cmocka_unit_test(a_standby_notices_too),

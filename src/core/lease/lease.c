@@ -146,22 +146,34 @@ struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_actio
     HF_ASSERT(action != HF_LEASE_COMMIT || hf_lease_is_owner(lease));
     lease->in_flight = action;
     lease->sent_at = now;
-    order.epoch = action == HF_LEASE_TAKE ? lease->seen.epoch : lease->epoch;
-    order.heartbeat = lease->known.heartbeat; /* of a standby: that of its last poll */
+    order.epoch =
+        lease->known.epoch; /* of an owner: its own; of a standby: that of its last poll */
+    order.heartbeat = lease->known.heartbeat;
     order.new_epoch = lease->top_epoch + 1;
     return order;
 }
 
 /*
+ * What we know is not in the past of the row: the epoch that we know was never taken, or by another
+ * process, or had ended before the heartbeat that we know.
+ */
+static bool is_not_past(const struct hf_lease_row *known, const struct hf_lease_past *past)
+{
+    return past->epoch != 0 && (past->epoch != known->epoch || past->nonce != known->nonce ||
+                                (past->until != 0 && past->until <= known->heartbeat));
+}
+
+/*
  * The database went back in time: it shows less than it once acknowledged to this process, or
- * another process in the epoch whose nonce we know.
+ * another process in the epoch whose nonce we know. Other processes may have gone on from there.
  */
 static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *row)
 {
     const struct hf_lease_row *known = &lease->known;
 
     return row->epoch < known->epoch || row->heartbeat < known->heartbeat ||
-           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce);
+           (row->epoch == known->epoch && known->epoch != 0 && row->nonce != known->nonce) ||
+           is_not_past(known, &row->past);
 }
 
 static void end_term(struct hf_lease *lease, enum hf_lease_state state)

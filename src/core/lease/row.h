@@ -30,6 +30,12 @@
  *
  * All but POLL lock the row before they look, and read it back for the caller whether they changed
  * it or not.
+ *
+ * Each change of the epoch (TAKE, CLEAR) is remembered beside the row as a term: epoch, nonce, and
+ * the heartbeat that the row had then. CLEAR forgets the terms before it: an operator has accepted
+ * that they may be wrong. With the row goes what is remembered of order.epoch, because the row
+ * alone does not tell a process that was away whether its epoch ended after the last heartbeat that
+ * it knows, or before it, in a database that has lost that heartbeat (HA-08).
  */
 #ifndef HF_CORE_LEASE_ROW_H
 #define HF_CORE_LEASE_ROW_H
@@ -37,12 +43,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What the database remembers of the epoch that an order names. */
+struct hf_lease_past {
+    uint64_t epoch; /* the newest term up to that epoch; 0: none so old is remembered */
+    uint64_t nonce; /* of that term */
+    uint64_t until; /* the heartbeat with which the first later term began; 0: there is none */
+};
+
 struct hf_lease_row {
     uint64_t epoch; /* grows by at least one with each take; 0: no process ever took the service */
     uint64_t nonce; /* of the term that took it */
     uint64_t heartbeat; /* grows by one with each transaction that changes the row */
     bool released;      /* the owner gave the service up and is silent: it can be taken at once */
     bool alarm;         /* the database went back in time, and no operator has accepted that yet */
+    struct hf_lease_past past; /* of order.epoch; zero if the transaction did not look */
 };
 
 enum hf_lease_action {
@@ -58,7 +72,7 @@ enum hf_lease_action {
 
 struct hf_lease_order {
     enum hf_lease_action action;
-    uint64_t epoch;     /* that the row must have */
+    uint64_t epoch;     /* that the row must have; POLL: the newest that this process knows */
     uint64_t heartbeat; /* TAKE: that the row must have; RENEW, RELEASE: the smallest it may have */
     uint64_t nonce;     /* TAKE: that the row gets; RENEW, COMMIT, RELEASE: that it must have */
     uint64_t new_epoch; /* TAKE, CLEAR: that the row gets */
