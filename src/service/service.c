@@ -38,12 +38,12 @@ static struct hf_list *undecided_list(struct hf_service *service, uint64_t decis
     return &service->undecided[decision % HF_UNDECIDED_LISTS];
 }
 
-void hf_service_add_undecided(struct hf_service *service, uint64_t decision,
+void hf_service_add_undecided(struct hf_service *service, struct hf_ticket ticket,
                               struct hf_commit_waiter *waiter, hf_commit_done done)
 {
-    waiter->ticket = (struct hf_ticket){.decision = decision};
+    waiter->ticket = ticket;
     waiter->done = done;
-    hf_list_add_tail(undecided_list(service, decision), &waiter->link);
+    hf_list_add_tail(undecided_list(service, ticket.decision), &waiter->link);
     service->n_undecided++;
 }
 
@@ -53,19 +53,21 @@ void hf_service_forget(struct hf_service *service, struct hf_commit_waiter *wait
     hf_list_remove(&waiter->link);
 }
 
-/* Answers that waited for the decision wait for its batch now; if that is durable, or has failed,
- * for nothing. */
+/* Answers that waited for the decision wait for its batch and their own now; if these are durable,
+ * or the decision has failed, for nothing. */
 static void go_on(struct hf_service *service, const struct hf_decision *decision)
 {
     hf_list_foreach_safe (node, undecided_list(service, decision->id)) {
         struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
+        uint64_t own = waiter->ticket.seq;
+        uint64_t seq = decision->seq > own ? decision->seq : own;
         if (waiter->ticket.decision != decision->id)
             continue;
         hf_service_forget(service, waiter);
-        if (decision->failed || decision->seq <= service->durable)
+        if (decision->failed || seq <= service->durable)
             waiter->done(waiter, !decision->failed);
         else
-            hf_commit_waiters_add(&service->waiters, waiter, decision->seq, waiter->done);
+            hf_commit_waiters_add(&service->waiters, waiter, seq, waiter->done);
     }
 }
 
@@ -82,14 +84,33 @@ void hf_service_let_go(struct hf_service *service, uint64_t id)
     go_on(service, &(struct hf_decision){.id = id});
 }
 
-void hf_service_fail_waiters(struct hf_service *service)
+/* Those whose own batch is none of the durable ones; all of them: all. */
+static void fail_undecided(struct hf_service *service, uint64_t durable, bool all)
 {
-    hf_commit_waiters_failed(&service->waiters);
     for (size_t i = 0; i < HF_UNDECIDED_LISTS; i++) {
         hf_list_foreach_safe (node, &service->undecided[i]) {
             struct hf_commit_waiter *waiter = hf_list_entry(node, struct hf_commit_waiter, link);
+            if (!all && waiter->ticket.seq <= durable)
+                continue;
             hf_service_forget(service, waiter);
             waiter->done(waiter, false);
         }
     }
+}
+
+void hf_service_batch_failed(struct hf_service *service)
+{
+    uint64_t durable = hf_core_durable(service->core);
+
+    /* A durable change is answered as made, even if the kernel has not released its claim yet. */
+    hf_commit_waiters_reached(&service->waiters, durable);
+    hf_commit_waiters_failed(&service->waiters);
+    if (service->n_undecided > 0)
+        fail_undecided(service, durable, false);
+}
+
+void hf_service_fail_waiters(struct hf_service *service)
+{
+    hf_commit_waiters_failed(&service->waiters);
+    fail_undecided(service, 0, true);
 }

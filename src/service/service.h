@@ -80,20 +80,21 @@ static inline struct hf_now hf_service_now(struct hf_service *service)
 /* ---- waiting ---- */
 
 /* For hf_service_when(), where the ticket names a decision. */
-void hf_service_add_undecided(struct hf_service *service, uint64_t decision,
+void hf_service_add_undecided(struct hf_service *service, struct hf_ticket ticket,
                               struct hf_commit_waiter *waiter, hf_commit_done done);
 
 /*
- * Calls done when the ticket's decision, if it names one, has been made, and then its batch is
- * durable (true) or has failed (false). With nothing to wait for, done is called at once, with a
- * waiter->ticket of 0, and the result is true. A result of false means that done will be called in
- * a later turn: the caller copies what must outlive this call.
+ * Calls done when the ticket's decision, if it names one, has been made, and then its batch and
+ * the ticket's are durable (true), or when one of these has failed (false). With nothing to wait
+ * for, done is called at once, with a waiter->ticket of 0, and the result is true. A result of
+ * false means that done will be called in a later turn: the caller copies what must outlive this
+ * call.
  */
 static inline bool hf_service_when(struct hf_service *service, struct hf_ticket ticket,
                                    struct hf_commit_waiter *waiter, hf_commit_done done)
 {
     if (ticket.decision != 0) {
-        hf_service_add_undecided(service, ticket.decision, waiter, done);
+        hf_service_add_undecided(service, ticket, waiter, done);
         return false;
     }
     if (ticket.seq <= service->durable) {
@@ -125,6 +126,9 @@ static inline void hf_service_released(struct hf_service *service)
     hf_commit_waiters_reached(&service->waiters, service->durable);
 }
 
+/* The core has undone a batch and all that was gathered since: completes the waiters. */
+void hf_service_batch_failed(struct hf_service *service);
+
 /*
  * The batch that was taken from the core is durable (error 0) or is certain not to be: tells the
  * core, then completes the waiters that this decides.
@@ -133,14 +137,10 @@ static inline void hf_service_batch_done(struct hf_service *service, uint64_t se
 {
     hf_core_batch_done(service->core, hf_service_now(service), seq, error);
     service->batch_done_ns = uv_hrtime();
-    if (error < 0) {
-        /* A durable change is answered as made, even if the kernel has not released its claim yet.
-         */
-        hf_commit_waiters_reached(&service->waiters, hf_core_durable(service->core));
-        hf_commit_waiters_failed(&service->waiters);
-        return;
-    }
-    hf_service_released(service);
+    if (error < 0)
+        hf_service_batch_failed(service);
+    else
+        hf_service_released(service);
 }
 
 /* Lets the answers go on whose decisions the core has made: once a turn. */

@@ -118,6 +118,37 @@ static void batches_complete_in_order(void **state)
     assert_true(second.calls == 1 && second.durable && third.calls == 1 && third.durable);
 }
 
+/*
+ * An answer may wait for a batch and for a decision: a notice about two clients of a host, of which
+ * one has been released and the other is still verified. If the batch fails, what it released is
+ * not, and the answer must not leave with the decision.
+ */
+static void waits_for_its_batch_and_its_decision(void **state)
+{
+    for (int fails = 0; fails < 2; fails++) {
+        struct scene scene;
+        struct answer answer = {0};
+        uint64_t seq;
+
+        open_scene(state, &scene);
+        seq = lock(&scene, fails ? "f" : "g").seq;
+        assert_false(hf_service_when(&scene.service, (struct hf_ticket){.seq = seq, .decision = 5},
+                                     &answer.waiter, on_done));
+        if (fails) {
+            commit(&scene, HF_ENOSPC);
+            assert_true(answer.calls == 1 && !answer.durable);
+            assert_int_equal(scene.service.n_undecided, 0);
+            hf_service_let_go(&scene.service, 5);
+            assert_int_equal(answer.calls, 1);
+        } else {
+            hf_service_let_go(&scene.service, 5);
+            assert_int_equal(answer.calls, 0); /* its batch is on its way */
+            commit(&scene, 0);
+            assert_true(answer.calls == 1 && answer.durable);
+        }
+    }
+}
+
 /* Given a failed batch, every waiting answer fails: the core has undone all that came after it. */
 static void all_fail_with_a_batch(void **state)
 {
@@ -225,6 +256,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(completes_at_once, open_world, close_world),
         cmocka_unit_test_setup_teardown(waits_for_its_batch, open_world, close_world),
         cmocka_unit_test_setup_teardown(batches_complete_in_order, open_world, close_world),
+        cmocka_unit_test_setup_teardown(waits_for_its_batch_and_its_decision, open_world,
+                                        close_world),
         cmocka_unit_test_setup_teardown(all_fail_with_a_batch, open_world, close_world),
         cmocka_unit_test_setup_teardown(tickets_wait_for_their_decision, open_world, close_world),
         cmocka_unit_test_setup_teardown(time_is_set_once_a_turn, open_world, close_world),
