@@ -66,7 +66,8 @@ static struct nlm_outcall *outcall_find(const struct hf_nlm *nlm, uint64_t id)
 
 /*
  * Who is called: the client (by both addresses), the file and the owner, as one number. Should two
- * owners have the same, an UNLOCK of one waits for a callback to the other.
+ * owners have the same, an UNLOCK of one waits for a callback to the other. The transport is left
+ * out: a Linux kernel with mounts by TCP and UDP takes a callback for either.
  */
 static uint64_t callback_owner(const struct hf_nlm *nlm, const struct hf_addr *peer,
                                const struct hf_addr *local, struct hf_bytes fh, struct hf_bytes oh,

@@ -51,15 +51,15 @@ def is_question(call):
     return (call.prog, call.proc) == (nsm.PROG, nsm.STAT)
 
 
-def forge(state, name="victim.example", source=CLIENT, transport="udp"):
+def forge(state, name="victim.example", source=CLIENT, transport="udp", answered=True):
     """Repeated until it is answered, as sm-notify does: where our question has used up what the notice pays for, the first is not."""
     message = rpc.call_message(rpc.new_xid(), nsm.PROG, 1, nsm.NOTIFY, nsm.stat_chge(name, state))
     with nsm.connect(SERVER, source, transport) as forger:
-        for _ in range(10):
+        for _ in range(10 if answered else 3):
             forger.client.send(message)
             if not forger.client.is_silent(1.5):
                 return
-    raise AssertionError("no answer")
+    assert not answered, "no answer"
 
 
 def free_all(source, state, transport="udp"):
@@ -331,7 +331,7 @@ def a_forged_notice_behind_a_callback_that_hangs():
         attacker.client.send(rpc.call_message(77, nsm.NLM, 4, 4, Encoder().opaque(b"c").raw(
             nsm.nlm_lock("other.example", b"bait", 1)).bytes()))
         victim.host.wait_for(lambda call: call.prog == nsm.NLM and call.transport == "udp")
-        forge(5)
+        forge(5, answered=False)  # it is about two clients, by TCP and by UDP, and both are asked about each time
         assert is_held(), "a forged notice released a lock"
         assert victim.questions(), "the monitor was not asked"
 

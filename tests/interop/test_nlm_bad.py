@@ -152,6 +152,7 @@ def a_host_at_the_limit_of_its_locks():
     with World("limits.locks_per_client=200") as (a, b, _):
         for i in range(200):
             expect(a.stat(LOCK, a.lock(offset=10 * i, length=5)), "GRANTED")
+            expect(a.stat(LOCK, a.lock(fh=b"by the other mount", offset=10 * i, length=5), transport="udp"), "GRANTED")
         for way in WAYS:
             expect(a.stat(LOCK, a.lock(offset=10000, length=5), **way), "DENIED_NOLOCKS")
             expect(a.stat(LOCK, a.lock(fh=b"another"), **way), "DENIED_NOLOCKS")
@@ -249,8 +250,8 @@ def granted_res_from_another_host():
         c.send_granted_res(cookie, "GRANTED")
         b.wait_for(GRANTED + MSG, 2)  # it is asked again: the stranger's consent is not its own
         b.send_granted_res(cookie, "GRANTED")
-        wait_until(lambda: b.stat(CANCEL) == "DENIED", "it has the lock")
-        expect(b.stat(UNLOCK), "GRANTED")
+        wait_until(lambda: b.stat(CANCEL, transport="udp") == "DENIED", "it has the lock")
+        expect(b.stat(UNLOCK, transport="udp"), "GRANTED")
         expect(a.stat(LOCK), "GRANTED")
         expect(b.stat(LOCK, block=True, msg=True, transport="udp"), "BLOCKED")
         expect(a.stat(UNLOCK), "GRANTED")
@@ -288,7 +289,7 @@ def a_client_in_grace_answers_at_once():
             b.answers = "GRANTED"
             b.wait_for(GRANTED, before + 2)  # called again, so its first answer has been read
             expect(a.ask(TEST).holder.oh, b.lock().oh)
-            expect(b.stat(UNLOCK), "GRANTED")
+            expect(b.stat(UNLOCK, transport=transport), "GRANTED")
 
 
 # ---- a store that refuses ----
@@ -317,7 +318,7 @@ def a_full_disk_is_a_refusal():
     unlock = nlm.unlock_args(4, b"cookie", nlm.Lock(b"alice", oh=b"1@alice"))
     restarted = nlm.sm_notify_args(b"bob", 3)
     with small_disk(4) as disk, World("store.backend=lmdb", f"store.path={disk}/store") as (a, b, c):
-        expect(a.stat(LOCK), "GRANTED")
+        expect(a.stat(LOCK, transport="udp"), "GRANTED")
         expect(b.stat(LOCK, b.lock(fh=b"of bob")), "GRANTED")
         expect(a.stat(SHARE, a.lock(fh=b"shared"), mode=3, access=3), "GRANTED")
         fill(f"{disk}/ballast")
@@ -384,7 +385,7 @@ def a_repeat_is_not_a_second_request():
             b.wait_for(GRANTED, before + 1)
             late = client.call(nlm.PROG, 4, LOCK, args, xid=xid).results
             expect(nlm.decode_result(LOCK, 4, late).stat, "BLOCKED")  # the same answer, once more
-            expect(b.stat(UNLOCK), "GRANTED")
+            expect(b.stat(UNLOCK, transport=transport), "GRANTED")
             expect(c.stat(LOCK), "GRANTED")  # nothing waits any more
             expect(c.stat(UNLOCK), "GRANTED")
             expect(len(b.received(GRANTED)), before + 1)

@@ -83,8 +83,8 @@ def strict_grace_by_procedure():
             for transport in rpc.TRANSPORTS for msg in (False, True)]
     with Network() as network, Killed(f"grace.seconds={GRACE_S}") as server:
         a, b, c = three(network)
-        for i in range(len(ways) + 1):
-            expect(a.stat(LOCK, a.lock(offset=100 * i, length=10)), "GRANTED")
+        for i, way in enumerate((*ways, {})):
+            expect(a.stat(LOCK, a.lock(offset=100 * i, length=10), **way), "GRANTED")
         expect(b.stat(LOCK, b.lock(offset=5000, length=10)), "GRANTED")
         server.restart((a, b, c))
         for i, way in enumerate(ways):
@@ -127,7 +127,7 @@ def unclaimed_locks_are_released_when_grace_is_over():
         for host, address in ((a, "10.1.0.2"), (b, SERVER)):
             call = host.wait_for(SM_NOTIFY, prog=NSM)
             expect(call.source[0], address)
-        expect(b.stat(LOCK, b.lock(fh=b"another"), reclaim=True), "GRANTED")
+        expect(b.stat(LOCK, b.lock(fh=b"another"), reclaim=True, transport="udp"), "GRANTED")
         expect(c.stat(LOCK), "DENIED_GRACE_PERIOD")
         server.daemon.wait_for_log("grace period is over")
         expect(c.stat(LOCK), "GRANTED")
@@ -177,9 +177,39 @@ def a_lock_granted_by_callback_is_as_durable():
         for transport in ("tcp", "udp"):
             fh = b"waited for by " + transport.encode()
             expect(c.ask(TEST, c.lock(fh=fh)).holder.oh, b.lock().oh)
-            expect(b.stat(LOCK, b.lock(fh=fh), reclaim=True), "GRANTED")
+            expect(b.stat(LOCK, b.lock(fh=fh), reclaim=True, transport=transport), "GRANTED")
         server.daemon.wait_for_log("grace period is over")
         expect(c.received(SM_NOTIFY, NSM), [])
+
+
+@tap.test
+def the_other_transport_is_another_client():
+    """NLM-07a: given a host that mounts us by TCP and by UDP, as a Linux kernel that numbers its owners from 0 for each: the
+    same owner by the other transport is another process. It gets no lock of the first, unlocks nothing of it, is called back
+    by its own transport, and reclaims its own locks only; the host's crash notice takes the locks of both."""
+    udp = {"transport": "udp"}
+    with Network() as network, Killed(f"grace.seconds={GRACE_S}", "notify.verify=no") as server:
+        a, b, c = three(network)
+        expect(a.stat(LOCK), "GRANTED")
+        expect(a.stat(LOCK, **udp), "DENIED")
+        expect(a.stat(UNLOCK, **udp), "GRANTED")  # of nothing
+        expect(b.stat(LOCK), "DENIED")
+        expect(a.stat(LOCK, block=True, **udp), "BLOCKED")
+        expect(a.stat(UNLOCK), "GRANTED")
+        expect(a.wait_for(GRANTED).transport, "udp")
+        expect(a.stat(LOCK), "DENIED")
+        expect(a.stat(LOCK, a.lock(fh=b"tcp")), "GRANTED")
+        server.restart((a, b, c))
+        a.wait_for(SM_NOTIFY, prog=NSM)
+        expect(a.stat(LOCK, reclaim=True), "DENIED")
+        expect(a.stat(LOCK, reclaim=True, **udp), "GRANTED")
+        expect(a.stat(LOCK, a.lock(fh=b"tcp"), reclaim=True, **udp), "DENIED")
+        expect(a.stat(LOCK, a.lock(fh=b"tcp"), reclaim=True), "GRANTED")
+        server.daemon.wait_for_log("grace period is over")
+        expect(b.stat(LOCK), "DENIED")
+        a.sm_notify(5)
+        expect(b.stat(LOCK), "GRANTED")
+        expect(b.stat(LOCK, b.lock(fh=b"tcp")), "GRANTED")
 
 
 @tap.test

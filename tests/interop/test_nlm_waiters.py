@@ -149,7 +149,7 @@ def the_port_is_remembered_and_looked_up_anew():
                 assert b.stat(LOCK, block=True, transport=transport) == "BLOCKED"
                 assert a.stat(UNLOCK) == "GRANTED"
                 b.wait_for(GRANTED, turn, seconds=3 * TIMEOUT_S)
-                assert b.stat(UNLOCK) == "GRANTED"
+                assert b.stat(UNLOCK, transport=transport) == "GRANTED"
 
             for turn in range(1, 11):
                 grant(turn)
@@ -178,7 +178,7 @@ def denied_by_one_that_gave_up_while_it_was_cut_off():
             for host, stat in ((a, "GRANTED"), (b, "BLOCKED"), (c, "BLOCKED")):
                 assert host.stat(LOCK, block=host is not a, transport=transport) == stat
             b.answers, programs, b.registered = "DENIED", b.registered, set()
-            assert a.stat(UNLOCK) == "GRANTED"
+            assert a.stat(UNLOCK, transport=transport) == "GRANTED"
             while not b.lookups:
                 time.sleep(0.01)
             assert not grants(b)

@@ -526,8 +526,8 @@ def s8_the_same_number_by_another_address_is_another_process():
 
 @tap.test
 def s8_udp():
-    """The same by UDP, where the kernel still can (make lab UDP=yes). All of a guest by UDP: the kernel numbers its owners for
-    each transport from 0, and the server cannot tell such two from one (docs/internals/PROTOCOL-NOTES.md, "We are one server per address")."""
+    """The same by UDP, where the kernel still can (make lab UDP=yes). All of a guest by UDP: two processes of it that wait by TCP
+    and by UDP for one range take one callback for both (docs/internals/PROTOCOL-NOTES.md, "We are one server per address")."""
     alpha, = guests("alpha")
     said = alpha.run(f"mkdir -p /mnt-udp; mount.nfs {SERVER}:{lab.export} /mnt-udp "
                      "-o vers=3,udp,lock; echo status $?", check=False)

@@ -24,7 +24,7 @@ static enum sim_call call_of(enum hf_outcall_kind kind)
 static int host_called(const struct sim_world *world, const struct hf_outcall_attempt *call)
 {
     if (call->n_to > 0)
-        return sim_host_of_addr(&call->to[0]);
+        return sim_host_of_client(world, call->client_id, &call->to[0]);
     for (unsigned h = 0; h < world->config.hosts; h++) {
         if (hf_bytes_equal(call->host, sim_host_name(h, SIM_NAME_LONG)))
             return (int)h;

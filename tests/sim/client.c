@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "door.h"
 #include "process.h"
 #include "world.h"
 
@@ -92,7 +93,7 @@ void sim_client_start(struct sim_world *world, unsigned h)
         sim_process_start(world, h, p);
 }
 
-void sim_client_crash(struct sim_world *world, unsigned h, uint32_t down_ms)
+static void crash_one(struct sim_world *world, unsigned h, uint32_t down_ms)
 {
     struct sim_host *host = &world->hosts[h];
 
@@ -113,6 +114,23 @@ void sim_client_crash(struct sim_world *world, unsigned h, uint32_t down_ms)
                                                          .kind = SIM_EVENT_BOOT,
                                                          .who = (uint16_t)h,
                                                          .generation = ++host->timer});
+}
+
+void sim_client_crash(struct sim_world *world, unsigned h, uint32_t down_ms)
+{
+    for (unsigned s = 0; s < world->config.hosts; s++) {
+        if (sim_machine(s) == sim_machine(h))
+            crash_one(world, s, down_ms);
+    }
+}
+
+bool sim_client_is_up(const struct sim_world *world, unsigned h)
+{
+    for (unsigned s = 0; s < world->config.hosts; s++) {
+        if (sim_machine(s) == sim_machine(h) && !world->hosts[s].up)
+            return false;
+    }
+    return true;
 }
 
 void sim_client_on_boot(struct sim_world *world, unsigned h, uint32_t generation)
@@ -194,17 +212,26 @@ static void reclaim_answered(struct sim_world *world, unsigned h, const struct s
     reclaim_next(world, h);
 }
 
-static void server_restarted(struct sim_world *world, const struct sim_message *notice)
+static void server_restarted(struct sim_world *world, unsigned h, int32_t state)
 {
-    struct sim_host *host = &world->hosts[notice->host];
+    struct sim_host *host = &world->hosts[h];
 
-    if (host->server_state == notice->state)
+    if (!host->up || host->server_state == state)
         return; /* the same notice again */
-    host->server_state = notice->state;
+    host->server_state = state;
     if (host->unmonitored)
         return;
-    list_reclaims(world, notice->host); /* from the start, if one was in flight */
-    reclaim_next(world, notice->host);
+    list_reclaims(world, h); /* from the start, if one was in flight */
+    reclaim_next(world, h);
+}
+
+/* For the kernel it is the address of the server that has restarted, whatever the mount. */
+static void on_notice(struct sim_world *world, const struct sim_message *notice)
+{
+    for (unsigned s = 0; s < world->config.hosts; s++) {
+        if (sim_is_same_server(notice->host, s))
+            server_restarted(world, s, notice->state);
+    }
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -250,7 +277,7 @@ void sim_client_on_message(struct sim_world *world, const struct sim_message *me
             answer_call(world, &stat, HF_STAT_GRANTED);
     } else {
         if (message->call == SIM_CALL_NOTIFY)
-            server_restarted(world, message);
+            on_notice(world, message);
         answer_call(world, message, HF_STAT_GRANTED);
     }
 }

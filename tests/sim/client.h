@@ -94,8 +94,9 @@ static inline unsigned sim_svid(const struct sim_host *host, unsigned proc)
 
 void sim_client_start(struct sim_world *world, unsigned host);
 
-/* Killed hard. Comes back after down_ms, or never when that is 0. */
+/* The machine is killed hard. It comes back after down_ms, or never when that is 0. */
 void sim_client_crash(struct sim_world *world, unsigned host, uint32_t down_ms);
+bool sim_client_is_up(const struct sim_world *world, unsigned host); /* with all its mounts */
 
 void sim_client_on_message(struct sim_world *world, const struct sim_message *message);
 void sim_client_on_resend(struct sim_world *world, unsigned host, unsigned slot,

@@ -129,6 +129,19 @@ static void draw_roles(struct sim_config *c, struct sim_rng *rng)
         c->host_crash_ms = sim_rng_range(rng, 20000, 100000);
 }
 
+/* The model counts limits, lies and registrations for each host, and not for each machine. */
+static void draw_twins(struct sim_config *c, struct sim_rng *rng)
+{
+    if (!sim_rng_one_in(rng, 5))
+        return;
+    c->twins = (enum sim_twins)sim_rng_range(rng, 1, SIM_TWINS_KINDS - 1);
+    c->lies = c->free_alls = c->mons = 0;
+    c->roles = c->new_limits = false;
+    c->max_clients = 100;
+    c->max_locks = c->max_locks_per_client = c->max_locks_per_file = c->max_locks_per_host =
+        c->max_waiters = 1000;
+}
+
 void sim_config_draw(struct sim_config *config, uint64_t seed)
 {
     struct sim_rng rng;
@@ -159,4 +172,5 @@ void sim_config_draw(struct sim_config *config, uint64_t seed)
     config->grows = (uint16_t)mostly_none(&rng, 3, 50, 400);
     draw_unaware(config, &rng);
     draw_roles(config, &rng);
+    draw_twins(config, &rng);
 }

@@ -11,6 +11,18 @@
 
 #include "rng.h"
 
+/*
+ * Hosts 2n and 2n + 1 may be two mounts of one machine, which a Linux kernel keeps apart as two
+ * servers: svids are numbered for each, and the machine lives and dies as one.
+ */
+enum sim_twins {
+    SIM_TWINS_NONE,
+    SIM_TWINS_TRANSPORT, /* one by TCP, one by UDP */
+    SIM_TWINS_SERVER,    /* by two addresses of the server */
+    SIM_TWINS_ADDRESS,   /* from two addresses of the machine */
+    SIM_TWINS_KINDS,
+};
+
 struct sim_config {
     uint64_t seed;
 
@@ -68,6 +80,7 @@ struct sim_config {
     bool threads;   /* the processes of every second host are threads of one: one owner */
     uint16_t grows; /* a LOCK is of more than the process has, or of that in another mode */
     uint16_t mixed; /* so many LOCKs of hosts that are monitored are NM_LOCKs */
+    enum sim_twins twins;
     bool stateless; /* every second host tells no state number in its LOCKs */
 
     /* Mean pauses between faults of each kind; 0: never. */

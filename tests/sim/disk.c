@@ -15,7 +15,7 @@ static void read_client(struct sim_world *world, const struct stored_record *rec
             sim_world_violation(world, "records are well-formed", "an empty client record");
         return; /* an SM_MON registration may know no address */
     }
-    host = sim_host_of_addr(&client.addrs[0]);
+    host = sim_host_of_record(&client);
     if (client.protocol == HF_PROTOCOL_NLM && host >= 0 &&
         hf_bytes_equal(client.name, sim_host_name((unsigned)host, SIM_NAME_LONG)))
         world->server.registered[host] = true;
@@ -31,7 +31,7 @@ static int host_of_lock(struct sim_world *world, const struct hf_record_lock *lo
     if (!record || hf_record_decode_client(record_bytes(record), &client) < 0 ||
         client.n_addrs == 0)
         return -1;
-    return sim_host_of_addr(&client.addrs[0]);
+    return sim_host_of_record(&client);
 }
 
 static void read_lock(struct sim_world *world, const struct stored_record *record)

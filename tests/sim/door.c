@@ -436,8 +436,7 @@ static bool find_client(struct sim_world *world, unsigned h, struct hf_view_clie
     uint64_t cursor = 0;
 
     while (hf_core_view_clients(world->server.core, &cursor, UINT64_MAX, out, 1) > 0) {
-        if (out->record.protocol == HF_PROTOCOL_NLM &&
-            sim_host_of_addr(&out->record.addrs[0]) == (int)h &&
+        if (out->record.protocol == HF_PROTOCOL_NLM && sim_host_of_record(&out->record) == (int)h &&
             hf_bytes_equal(out->record.name, sim_host_name(h, SIM_NAME_LONG)))
             return true;
     }
@@ -525,6 +524,57 @@ void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
         sim_model_life_gone(&world->model, host, notice->recorded);
 }
 
+static void follow_notice(struct sim_world *world, const struct sim_message *r, int32_t recorded)
+{
+    if (sim_decided.sm.decision != 0) {
+        sim_door_undecided(world, r->host, r->state, recorded);
+    } else if (sim_decided.sm.ok && r->named == r->host && recorded >= 0 && recorded != r->state) {
+        sim_beliefs_host_gone(world, r->host);
+        host_restarted(world, r->host, r->state, recorded, !world->heap.failed);
+    }
+}
+
+/* A notice of a machine concerns all clients that it is, by which mount it may come; of each the
+ * server decides alone, and the answer tells of none. */
+static void follow_notice_of_twin(struct sim_world *world, unsigned h, int32_t state,
+                                  int32_t recorded)
+{
+    struct hf_view_client client;
+    bool found = find_client(world, h, &client);
+
+    if (found && (client.verifying || client.releasing)) {
+        sim_door_undecided(world, h, state, recorded);
+    } else if (recorded >= 0 && recorded != state && (!found || client.record.state == state)) {
+        sim_beliefs_host_gone(world, h);
+        host_restarted(world, h, state, recorded, !world->heap.failed);
+    }
+}
+
+/* The server verifies it, or it is true and the server has not taken it in. */
+static bool is_undecided(struct sim_world *world, unsigned h, int32_t state)
+{
+    const struct sim_notice *notice = &world->model.notice[h];
+    const struct sim_host *host = &world->hosts[h];
+    struct hf_view_client client;
+
+    if (!find_client(world, h, &client) || client.record.state == state)
+        return false; /* FREE_ALL can be faster */
+    if (notice->pending && notice->claimed == state && client.verifying)
+        return true;
+    return host->up && host->state == state && client.record.state > 0 &&
+           client.record.state < state;
+}
+
+bool sim_door_is_undecided(struct sim_world *world, const struct sim_message *notice)
+{
+    for (unsigned h = 0; h < world->config.hosts; h++) {
+        if (sim_is_same_address(notice->host, h) && notice->named == notice->host &&
+            is_undecided(world, h, notice->state))
+            return true;
+    }
+    return false;
+}
+
 /*
  * NSM-05: the same notice again is a no-op; one with another state, from the host's own address,
  * takes everything the host had; but not what it locked since it came up, if the notice was slower
@@ -533,21 +583,25 @@ void sim_door_verified(struct sim_world *world, unsigned host, int32_t state)
  */
 static void execute_notify(struct sim_world *world, const struct sim_message *r)
 {
-    int32_t recorded = sim_recorded_state(world, r->host);
-    struct sim_asked *asked = sim_wire_ask(world, r);
-    uint64_t seq = sim_decided.sm.seq;
+    int32_t recorded[SIM_HOSTS];
+    struct sim_asked *asked;
+    uint64_t seq;
+
+    for (unsigned h = 0; h < SIM_HOSTS; h++)
+        recorded[h] = sim_is_same_address(r->host, h) ? sim_recorded_state(world, h) : -1;
+    asked = sim_wire_ask(world, r);
+    seq = sim_decided.sm.seq;
 
     SIM_WORLD_TRACE(world, r->host, r->state, seq, "server: h%u SM_NOTIFY %s%.*s state %d (was %d)",
                     r->host, r->named == r->host ? "" : "lying ",
                     (int)sim_host_name(r->named, (enum sim_name)r->name).len,
                     (const char *)sim_host_name(r->named, (enum sim_name)r->name).data, r->state,
-                    recorded);
-    if (asked->decided && sim_decided.sm.decision != 0) {
-        sim_door_undecided(world, r->host, r->state, recorded);
-    } else if (asked->decided && sim_decided.sm.ok && r->named == r->host && recorded >= 0 &&
-               recorded != r->state) {
-        sim_beliefs_host_gone(world, r->host);
-        host_restarted(world, r->host, r->state, recorded, !world->heap.failed);
+                    recorded[r->host]);
+    for (unsigned h = 0; h < world->config.hosts && asked->decided; h++) {
+        if (h == r->host && !world->config.twins)
+            follow_notice(world, r, recorded[h]);
+        else if (world->config.twins && sim_is_same_address(r->host, h))
+            follow_notice_of_twin(world, h, r->state, recorded[h]);
     }
     sim_wire_leave(asked);
 }

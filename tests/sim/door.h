@@ -8,6 +8,7 @@
 #ifndef HF_SIM_DOOR_H
 #define HF_SIM_DOOR_H
 
+#include "config.h"
 #include "core/core.h"
 #include "message.h"
 
@@ -22,14 +23,22 @@ void sim_door_verified(struct sim_world *world, unsigned host, int32_t state);
  * notice and has begun to release what the host had. */
 void sim_door_undecided(struct sim_world *world, unsigned host, int32_t claimed, int32_t recorded);
 
+/* Whether what a notice says is still being verified, for any of the clients that it concerns. */
+bool sim_door_is_undecided(struct sim_world *world, const struct sim_message *notice);
+
 void sim_door_execute(struct sim_world *world, const struct sim_message *request);
 
 /* A host's NSM state as the server has it recorded; -1 if the server does not know the host. */
 int32_t sim_recorded_state(struct sim_world *world, unsigned host);
 
 /* Addresses and names of simulated machines; host config.hosts is the server's name. */
+void sim_names_begin(enum sim_twins kind);
+unsigned sim_machine(unsigned host); /* the first host of the machine */
+bool sim_is_same_address(unsigned host, unsigned other);
+bool sim_is_same_server(unsigned host, unsigned other); /* and the same machine */
 struct hf_addr sim_host_addr(unsigned host);
-struct hf_addr sim_server_addr(void);
+struct hf_addr sim_server_addr(unsigned host); /* that the host talks to */
+enum hf_transport sim_host_transport(unsigned host);
 struct hf_bytes sim_host_name(unsigned host, enum sim_name name);
 struct hf_bytes sim_server_name(void);
 struct hf_bytes sim_file_handle(unsigned file);
@@ -37,6 +46,9 @@ struct hf_bytes sim_owner_handle(unsigned host, unsigned proc);
 
 /* Back again: -1 for one that is not of this world. */
 int sim_host_of_addr(const struct hf_addr *addr);
+int sim_host_of_record(const struct hf_record_client *client);
+int sim_host_of_client(const struct sim_world *world, uint64_t client_id,
+                       const struct hf_addr *addr);
 int sim_file_of_handle(struct hf_bytes fh);
 
 #endif

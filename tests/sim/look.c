@@ -8,11 +8,23 @@
 
 enum { PAGE = 16 };
 
-/* The owner in this world; -1 after reporting one that ought not to exist. */
-static int owner_of(struct sim_world *world, const struct hf_addr *addr, struct hf_bytes name,
-                    int32_t svid, const char *what)
+int sim_host_of_client(const struct sim_world *world, uint64_t client_id,
+                       const struct hf_addr *addr)
 {
-    int host = sim_host_of_addr(addr);
+    struct hf_view_client row;
+
+    if (!world->config.twins)
+        return sim_host_of_addr(addr);
+    return hf_core_view_client(world->server.core, client_id, &row) < 0
+               ? -1
+               : sim_host_of_record(&row.record);
+}
+
+/* The owner in this world; -1 after reporting one that ought not to exist. */
+static int owner_of(struct sim_world *world, uint64_t client_id, const struct hf_addr *addr,
+                    struct hf_bytes name, int32_t svid, const char *what)
+{
+    int host = sim_host_of_client(world, client_id, addr);
 
     if (host >= 0 && host < world->config.hosts && svid >= 0 && svid < SIM_PROCS &&
         hf_bytes_equal(name, sim_host_name((unsigned)host, SIM_NAME_LONG)))
@@ -48,7 +60,8 @@ static void look_at_locks(struct sim_world *world, struct sim_seen *out)
             const struct hf_record_lock *l = &rows[i].record;
             enum sim_mode mode = l->exclusive ? SIM_EXCLUSIVE : SIM_SHARED;
             struct sim_range range;
-            int owner = owner_of(world, &rows[i].client_addr, rows[i].client_name, l->svid, "lock");
+            int owner = owner_of(world, l->client_id, &rows[i].client_addr, rows[i].client_name,
+                                 l->svid, "lock");
 
             if (owner < 0 || !range_of(world, l->fh, l->first, l->last, &range))
                 return;
@@ -89,7 +102,8 @@ static void look_at_waiters(struct sim_world *world, struct sim_seen *out)
             const struct hf_view_waiter *w = &rows[i];
             struct sim_waiter waiter = {
                 .exclusive = w->exclusive, .passes = w->passes, .id = w->id};
-            int owner = owner_of(world, &w->client_addr, w->client_name, w->svid, "waiter");
+            int owner =
+                owner_of(world, w->client_id, &w->client_addr, w->client_name, w->svid, "waiter");
 
             if (owner < 0 || !range_of(world, w->fh, w->first, w->last, &waiter.range))
                 return;
@@ -114,7 +128,7 @@ static void look_at_shares(struct sim_world *world, struct sim_seen *out)
 
     while ((n = hf_core_view_shares(world->server.core, &cursor, UINT64_MAX, rows, PAGE)) > 0) {
         for (size_t i = 0; i < n; i++) {
-            int host = sim_host_of_addr(&rows[i].client_addr);
+            int host = sim_host_of_client(world, rows[i].client_id, &rows[i].client_addr);
             int file = sim_file_of_handle(rows[i].fh);
             unsigned proc = rows[i].oh.len > 0 && rows[i].oh.data[0] == '1';
 

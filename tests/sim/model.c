@@ -235,7 +235,10 @@ void sim_model_life_gone(struct sim_model *model, unsigned host, int32_t state)
     for (unsigned f = 0; f < SIM_FILES; f++) {
         for (unsigned c = 0; c < SIM_CELLS; c++) {
             for (unsigned o = sim_owner(host, 0); o < sim_owner(host + 1, 0); o++) {
-                if (model->life[f][c][o] == state)
+                /* What was split off counts for a later life after our restart, and goes with
+                 * grace, if it is not reclaimed (core/clients/clients.h; seed 92022162). */
+                if (model->life[f][c][o] == state &&
+                    model->seen.unreclaimed.mode[f][c][o] == SIM_FREE)
                     model->held.mode[f][c][o] = SIM_FREE;
             }
         }

@@ -5,15 +5,49 @@
 
 enum { FIRST_HOST_BYTE = 10, NAMES = SIM_HOSTS };
 
-struct hf_addr sim_host_addr(unsigned host)
+static enum sim_twins twins; /* of the world under way */
+
+void sim_names_begin(enum sim_twins kind)
 {
-    return (struct hf_addr){.family = HF_ADDR_IPV4,
-                            .bytes = {192, 0, 2, (uint8_t)(FIRST_HOST_BYTE + host)}};
+    twins = kind;
 }
 
-struct hf_addr sim_server_addr(void)
+unsigned sim_machine(unsigned host)
 {
-    return (struct hf_addr){.family = HF_ADDR_IPV4, .bytes = {192, 0, 2, 1}};
+    return twins == SIM_TWINS_NONE ? host : host & ~1u;
+}
+
+bool sim_is_same_address(unsigned host, unsigned other)
+{
+    return host == other || (sim_machine(host) == sim_machine(other) && twins != SIM_TWINS_ADDRESS);
+}
+
+bool sim_is_same_server(unsigned host, unsigned other)
+{
+    return host == other || (sim_machine(host) == sim_machine(other) && twins != SIM_TWINS_SERVER);
+}
+
+struct hf_addr sim_host_addr(unsigned host)
+{
+    unsigned n = twins == SIM_TWINS_ADDRESS ? host : sim_machine(host);
+
+    return (struct hf_addr){.family = HF_ADDR_IPV4,
+                            .bytes = {192, 0, 2, (uint8_t)(FIRST_HOST_BYTE + n)}};
+}
+
+/* A mount has one transport, and so have all locks by it. */
+enum hf_transport sim_host_transport(unsigned host)
+{
+    if (twins == SIM_TWINS_TRANSPORT)
+        return host % 2 ? HF_TRANSPORT_UDP : HF_TRANSPORT_TCP;
+    return sim_machine(host) % 3 == 1 ? HF_TRANSPORT_UDP : HF_TRANSPORT_TCP;
+}
+
+struct hf_addr sim_server_addr(unsigned host)
+{
+    uint8_t n = twins == SIM_TWINS_SERVER && host % 2 ? 2 : 1;
+
+    return (struct hf_addr){.family = HF_ADDR_IPV4, .bytes = {192, 0, 2, n}};
 }
 
 int sim_host_of_addr(const struct hf_addr *addr)
@@ -21,6 +55,24 @@ int sim_host_of_addr(const struct hf_addr *addr)
     int host = addr->bytes[3] - FIRST_HOST_BYTE;
 
     return addr->family == HF_ADDR_IPV4 && host >= 0 && host < SIM_HOSTS ? host : -1;
+}
+
+int sim_host_of_record(const struct hf_record_client *client)
+{
+    int host = client->n_addrs > 0 ? sim_host_of_addr(&client->addrs[0]) : -1;
+
+    if (host < 0 || client->protocol != HF_PROTOCOL_NLM)
+        return host;
+    for (unsigned h = sim_machine((unsigned)host); h < SIM_HOSTS; h++) {
+        struct hf_addr addr = sim_host_addr(h);
+        struct hf_addr local = sim_server_addr(h);
+
+        if (client->transport == sim_host_transport(h) &&
+            hf_addr_same_host(&client->addrs[0], &addr) &&
+            hf_addr_same_host(&client->local, &local))
+            return (int)h;
+    }
+    return -1;
 }
 
 struct hf_bytes sim_host_name(unsigned host, enum sim_name name)
@@ -31,7 +83,7 @@ struct hf_bytes sim_host_name(unsigned host, enum sim_name name)
     };
 
     HF_ASSERT(host < NAMES);
-    return hf_bytes_str(names[host][name]);
+    return hf_bytes_str(names[sim_machine(host)][name]);
 }
 
 struct hf_bytes sim_server_name(void)
@@ -67,5 +119,5 @@ struct hf_bytes sim_owner_handle(unsigned host, unsigned proc)
     };
 
     HF_ASSERT(host < NAMES && proc <= SIM_PROCS);
-    return hf_bytes_str(handles[host][proc]);
+    return hf_bytes_str(handles[sim_machine(host)][proc]);
 }

@@ -22,7 +22,7 @@ static bool pick_client(struct sim_world *world, struct hf_view_client *out, int
     }
     if (n == 0)
         return false;
-    *host = sim_host_of_addr(&out->record.addrs[0]);
+    *host = sim_host_of_record(&out->record);
     return *host >= 0;
 }
 
@@ -50,7 +50,7 @@ static void release_lock(struct sim_world *world)
 
     if (hf_core_view_locks(world->server.core, &cursor, UINT64_MAX, &row, 1) == 0)
         return;
-    host = sim_host_of_addr(&row.client_addr);
+    host = sim_host_of_client(world, row.record.client_id, &row.client_addr);
     file = sim_file_of_handle(row.record.fh);
     if (host < 0 || file < 0 ||
         !sim_range_of_bytes(world->config.layout, row.record.first, row.record.last, &range))
@@ -110,6 +110,9 @@ void sim_operator_acts(struct sim_world *world)
     static void (*const acts[])(struct sim_world *) = {end_grace, release_client, release_lock,
                                                        release_file, host_restarted};
     unsigned which = sim_rng_below(&world->rng, 6);
+
+    if (which == 4 && world->config.twins) /* it would concern both */
+        which = 5;
 
     if (!world->server.core || world->server.stopping)
         return;

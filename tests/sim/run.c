@@ -186,6 +186,8 @@ const uint64_t sim_known_seeds[] = {
     90239916, 90269962, /* a reclaim of what its owner has by NM_LOCK is not recorded */
     1435, /* a shared grant over what its owner has exclusively by NM_LOCK is not recorded */
     70159326, 126029, /* the simulator: locks that owners lose in the event that grants others */
+    92019989, /* the answer to a notice waited for a decision, and its batch failed meanwhile */
+    92022162, /* the simulator: a part that was split off counts for a later life */
 };
 const size_t sim_n_known_seeds = sizeof(sim_known_seeds) / sizeof(sim_known_seeds[0]);
 

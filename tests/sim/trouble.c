@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "door.h"
 #include "operator.h"
 #include "world.h"
 
@@ -61,9 +62,9 @@ static void heal_later(struct sim_world *world, unsigned who, unsigned what, uin
 static void crash_client(struct sim_world *world)
 {
     unsigned h = sim_rng_below(&world->rng, world->config.hosts);
-    bool last = h != 0 && sim_rng_one_in(&world->rng, world->config.dead_for_good);
+    bool last = sim_machine(h) != 0 && sim_rng_one_in(&world->rng, world->config.dead_for_good);
 
-    if (!world->hosts[h].up)
+    if (!sim_client_is_up(world, h))
         return;
     sim_world_fault(world, SIM_FAULT_CLIENT_CRASH);
     if (last) /* host 0 always comes back, so that one client is left */

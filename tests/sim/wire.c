@@ -74,6 +74,9 @@ static void check_said(struct sim_world *world, const struct sim_asked *asked)
                             sim_call_name((enum sim_call)asked->reply.call), asked->spoken.vers,
                             sim_stat_name(asked->heard.stat), asked->heard.state,
                             sim_stat_name(expected.stat), expected.state);
+    if (asked->reply.call == SIM_CALL_SM_NOTIFY && sim_door_is_undecided(world, &asked->reply))
+        sim_world_violation(world, "a notice is answered when all of it is decided", "host %u",
+                            asked->reply.host);
 }
 
 static bool carries_state(const struct sim_message *reply)
@@ -136,6 +139,13 @@ static void conclude(struct sim_asked *asked)
     asked_del(asked);
 }
 
+/* Linux matches a callback by the server's address, whatever the transport of the mount. */
+static bool is_taken_for(const struct sim_call_out *out, unsigned host, unsigned proc)
+{
+    return out->owner % SIM_PROCS == proc && sim_is_same_address(out->owner / SIM_PROCS, host) &&
+           sim_is_same_server(out->owner / SIM_PROCS, host);
+}
+
 /*
  * SPEC section 4: a GRANTED callback to the owner of an UNLOCK, in its range, was in flight when
  * the UNLOCK came, and is neither answered nor over. A client that is told now and waits for the
@@ -151,7 +161,7 @@ static bool has_overtaken(const struct sim_asked *asked)
         const struct sim_call_out *out = &asked->world->server.calls[i];
 
         if (out->used && out->kind == HF_OUTCALL_GRANTED && !out->answered &&
-            out->cookie <= asked->called && out->owner == sim_owner(r->host, r->proc) &&
+            out->cookie <= asked->called && is_taken_for(out, r->host, r->proc) &&
             sim_range_overlaps(out->range, r->range))
             return true;
     }
@@ -286,8 +296,10 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
 
     HF_ASSERT(asked);
     sim_speak_request(world, r, ++wire->serial, &asked->spoken, args);
-    udp = asked->spoken.prog == SIM_NSM || asked->spoken.msg || asked->spoken.vers == 1 ||
-          r->call == SIM_CALL_GRANTED;
+    /* FREE_ALL by UDP would be verified (SEC-04). Whatever its transport, it is the whole host's.
+     */
+    udp = asked->spoken.prog == SIM_NSM || r->call == SIM_CALL_GRANTED ||
+          (sim_host_transport(r->host) == HF_TRANSPORT_UDP && r->call != SIM_CALL_FREE_ALL);
     asked->world = world;
     asked->reply = *r;
     asked->reply.answer = true;
@@ -297,7 +309,7 @@ static struct sim_asked *asked_new(struct sim_world *world, const struct sim_mes
         .header = {r->xid, asked->spoken.prog, asked->spoken.vers, asked->spoken.proc},
         .transport = udp ? HF_TRANSPORT_UDP : HF_TRANSPORT_TCP,
         .peer = from_port(local ? loopback : sim_host_addr(r->host), RESERVED_PORT),
-        .local = from_port(local ? loopback : sim_server_addr(), SERVER_PORT),
+        .local = from_port(local ? loopback : sim_server_addr(r->host), SERVER_PORT),
         .program = asked->spoken.prog == SIM_NSM ? &wire->nsm.program : &wire->nlm.program,
     };
     asked->call.trust = hf_trust_of(asked->call.transport, &asked->call.peer, HF_RPC_UID_UNKNOWN);
@@ -413,7 +425,7 @@ static void on_res(struct sim_world *world, const struct hf_rpc_outcall_args *re
             asked->spoken.proc + 5 == request->proc && request->prog == SIM_NLM &&
             hf_addr_same_host(&asked->call.peer, &request->peer) &&
             hf_addr_same_host(&asked->call.local, &request->local) &&
-            request->transport == HF_TRANSPORT_UDP &&
+            request->transport == asked->call.transport &&
             sim_speak_read(&asked->spoken, args, &heard)) {
             on_said(asked, args);
             return;

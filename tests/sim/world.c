@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "door.h"
 #include "invariants.h"
 #include "trouble.h"
 
@@ -27,6 +28,7 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config, FI
     world->heap = (struct faulty_heap){.after = -1, .on_failure = on_alloc_failure, .ctx = world};
     world->alloc = faulty_alloc(&world->heap);
     world->call_attempts = hf_core_config_default().call_attempts;
+    sim_names_begin(config->twins);
     sim_rng_init(&world->rng, config->seed);
     sim_queue_init(&world->queue);
     sim_net_init(&world->net);
@@ -102,7 +104,7 @@ static void begin(struct sim_world *world)
     for (unsigned h = 0; h < config->hosts; h++) {
         /* The last machine may be of the kind that monitors nothing. */
         world->hosts[h].unmonitored =
-            (config->nm_locks || config->shares) && h == config->hosts - 1u;
+            (config->nm_locks || config->shares) && h == config->hosts - 1u && !config->twins;
         world->hosts[h].threaded = config->threads && h % 2 == 1;
         sim_client_start(world, h);
     }

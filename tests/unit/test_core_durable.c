@@ -524,7 +524,7 @@ static void leaving_client_comes_back_as_on_disk(void **state)
     digest = hf_core_digest(w->core);
     world_later(w, 300000); /* the registration goes, but not durably yet */
     assert_int_not_equal(hf_core_digest(w->core), digest);
-    peer.transport = HF_TRANSPORT_UDP;
+    args.state = 9; /* which its record says then */
     assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, BLOCKED);
     UNLOCK(w, .client = 2); /* granted, and registered anew */
     assert_true(world_commit_one(w, HF_EIO));

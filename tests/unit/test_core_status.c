@@ -765,13 +765,12 @@ static void record_follows_the_client(void **state)
     uint64_t cursor = 0;
 
     LOCK(w, .client = 1);
-    peer.transport = HF_TRANSPORT_UDP;
     args.state = 9;
     assert_int_equal(hf_core_lock(w->core, w->now, &peer, &args).stat, GRANTED);
     world_step(w);
     world_restart(w);
     assert_int_equal(hf_core_view_clients(w->core, &cursor, UINT64_MAX, &row, 1), 1);
-    assert_int_equal(row.record.transport, HF_TRANSPORT_UDP);
+    assert_int_equal(row.record.transport, HF_TRANSPORT_TCP);
     assert_true(hf_addr_same_host(&row.record.local, &peer.local));
     assert_int_equal(row.record.state, 9);
     assert_int_equal(row.n_unreclaimed, 2);
@@ -816,6 +815,84 @@ static void two_addresses_of_ours_are_two_servers(void **state)
     hf_core_sm_notify(w->core, w->now, &from, first.name, 99, false);
     world_step(w);
     assert_int_equal(world_status(w).locks, 0);
+}
+
+/*
+ * NLM-07a: a Linux kernel that mounts one address of ours by TCP and by UDP numbers its processes
+ * for each: the same svid and owner handle by the other transport is another process. A crash,
+ * FREE_ALL and our restart concern both.
+ */
+static void two_transports_are_two_clients(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer tcp = world_peer(w, 1), udp = tcp;
+    struct hf_lock_args args = {.fh = hf_bytes_str("x"), .version = 4, .exclusive = true};
+    struct hf_addr from = world_addr(1);
+    struct hf_outcall_attempt call;
+
+    udp.transport = HF_TRANSPORT_UDP;
+    assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, GRANTED);
+    assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, DENIED);
+    assert_int_equal(hf_core_test(w->core, w->now, &udp, &args).stat, DENIED);
+    /* What one does not hold, it cannot give up: its own UNLOCK changes nothing. */
+    assert_int_equal(hf_core_unlock(w->core, w->now, &udp, &args).stat, GRANTED);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 1);
+    args.block = true;
+    assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, HF_STAT_BLOCKED);
+    args.block = false;
+    assert_int_equal(hf_core_unlock(w->core, w->now, &tcp, &args).stat, GRANTED);
+    world_step(w);
+    call = world_call_of(w, HF_OUTCALL_GRANTED); /* by the transport of the LOCK */
+    assert_int_equal(call.transport, HF_TRANSPORT_UDP);
+    world_called(w, call.id, HF_OUTCALL_ACCEPTED);
+    args.fh = hf_bytes_str("y");
+    assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, GRANTED);
+    world_step(w);
+
+    world_restart(w); /* each reclaims its own by its own transport */
+    args.reclaim = true;
+    assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, DENIED);
+    assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, GRANTED);
+    args.fh = hf_bytes_str("x");
+    assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, GRANTED);
+    world_step(w);
+    args.reclaim = false;
+    assert_int_equal(world_status(w).locks, 2);
+    assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, DENIED);
+
+    hf_core_free_all(w->core, w->now, &udp, 0, false);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, GRANTED);
+    args.fh = hf_bytes_str("y");
+    assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, GRANTED);
+    world_step(w);
+    hf_core_sm_notify(w->core, w->now, &from, tcp.name, 99, false);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 0);
+}
+
+/*
+ * A store of before has one record for both transports, with the last one that was used. Its locks
+ * are reclaimed by that transport; the other is another client, and gets nothing of it.
+ */
+static void a_record_of_before_has_one_transport(void **state)
+{
+    struct world *w = *state;
+    struct hf_peer tcp = world_peer(w, 1), udp = tcp;
+    struct hf_lock_args args = {.fh = hf_bytes_str("x"), .version = 4, .exclusive = true};
+
+    udp.transport = HF_TRANSPORT_UDP;
+    assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, GRANTED);
+    world_step(w);
+    world_restart(w);
+    args.reclaim = true;
+    assert_int_equal(hf_core_lock(w->core, w->now, &tcp, &args).stat, DENIED);
+    world_step(w);
+    assert_int_equal(world_status(w).locks, 1);
+    assert_int_equal(hf_core_lock(w->core, w->now, &udp, &args).stat, GRANTED);
+    world_step(w);
 }
 
 /* ADM-01: the operator releases a lock, a file, a client; who waited is served. */
@@ -1087,6 +1164,8 @@ int main(void)
         T(linger_waits_for_the_notice),
         T(record_follows_the_client),
         T(two_addresses_of_ours_are_two_servers),
+        T(two_transports_are_two_clients),
+        T(a_record_of_before_has_one_transport),
         T(operator_releases),
         T(tracker_of_both_protocols),
         T(pages),

@@ -43,7 +43,8 @@ struct identity {
     enum hf_protocol protocol;
     struct hf_bytes name;
     struct hf_addr host;  /* NLM: where it comes from; NSM: where the registration came from */
-    struct hf_addr local; /* NLM: the address of ours it talks to */
+    struct hf_addr local; /* NLM: the address of ours it talks to, */
+    enum hf_transport transport; /* and how: for a Linux kernel each mount of these is a server */
     struct hf_bytes my_name;
     uint32_t prog, vers, proc;
 };
@@ -56,6 +57,7 @@ static struct identity identity_of(const struct hf_record_client *r)
                              .name = r->name,
                              .host = hf_addr_host(nlm ? &r->addrs[0] : &r->callback_host),
                              .local = hf_addr_host(&r->local),
+                             .transport = r->transport,
                              .my_name = r->my_name,
                              .prog = r->prog,
                              .vers = r->vers,
@@ -87,7 +89,8 @@ static bool same_identity(const struct hf_map_node *node, const void *key)
     if (c->protocol != id->protocol || !hf_name_equal(c->name, id->name))
         return false;
     if (id->protocol == HF_PROTOCOL_NLM)
-        return hf_addr_same_host(&c->addr, &id->host) && hf_addr_same_host(&c->m.local, &id->local);
+        return c->m.transport == id->transport && hf_addr_same_host(&c->addr, &id->host) &&
+               hf_addr_same_host(&c->m.local, &id->local);
     return c->prog == id->prog && c->vers == id->vers && c->proc == id->proc &&
            hf_name_equal(c->my_name, id->my_name) &&
            hf_addr_same_host(&c->callback_host, &id->host);
@@ -108,6 +111,7 @@ struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf
         .name = peer->name,
         .host = hf_addr_host(&peer->addr),
         .local = hf_addr_host(&peer->local),
+        .transport = peer->transport,
     };
 
     return find(core, &id);

@@ -55,7 +55,10 @@ static const struct hf_client *find_known(struct hf_core *core,
 
     if (client)
         return client;
-    struct hf_peer peer = {.name = record->name, .addr = record->addrs[0], .local = record->local};
+    struct hf_peer peer = {.name = record->name,
+                           .addr = record->addrs[0],
+                           .local = record->local,
+                           .transport = record->transport};
 
     if (record->protocol == HF_PROTOCOL_NLM)
         return hf_client_find_nlm(core, &peer);

@@ -23,24 +23,21 @@ static bool carries_other_state(const struct hf_client *client, int32_t state)
            !hf_pending_release_is_for(client, state);
 }
 
-/* The client's record with the addresses and the transport of this request. */
-static struct hf_client_mutable current(const struct hf_client *client, const struct hf_peer *peer)
+/* What the client's record says as soon as it is registered. */
+static struct hf_client_mutable current(const struct hf_client *client)
 {
     struct hf_client_mutable m = client->m;
 
-    m.local = peer->local;
-    m.local.port = 0;
-    m.transport = peer->transport;
     if (m.state == 0)
         m.state = hf_client_oldest_state(client);
     return m;
 }
 
-static struct hf_answer acquire(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
+static struct hf_answer acquire(struct hf_core *core, struct hf_now now,
                                 const struct hf_lock_args *args, const struct hf_subject *s,
                                 const struct hf_want *want)
 {
-    struct hf_client_mutable m = current(s->client, peer);
+    struct hf_client_mutable m = current(s->client);
     struct hf_txn txn;
 
     if (hf_limit_lock(core, s->file, want) < 0)
@@ -86,7 +83,7 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
         core->counters.deadlocks++;
         return (struct hf_answer){HF_STAT_DEADLCK, .seq = s->file->seq};
     }
-    if (!s->client->registered && note_client(core, now, s->client, current(s->client, peer)) < 0)
+    if (!s->client->registered && note_client(core, now, s->client, current(s->client)) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     if (weaker) {
         hf_waiter_repeated(core, weaker, peer, args, want->life);
@@ -158,7 +155,7 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
     switch (said.say) {
     case HF_SAYS_YES:
         confirm(core, s, want, args->block);
-        return acquire(core, now, peer, args, s, want);
+        return acquire(core, now, args, s, want);
     case HF_SAYS_WAIT:
         return (struct hf_answer){.stat = HF_STAT_DENIED_GRACE_PERIOD,
                                   .claim = hf_claim_park(core, s->file)};
@@ -216,7 +213,7 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
      * tells the client of the grant. */
     hf_waiter_confirm_range(core, s->owner, s->file, want->first, want->last, args->block);
     if (!blocker && may_have_now(core, args, s->file, want))
-        return acquire(core, now, peer, args, s, want);
+        return acquire(core, now, args, s, want);
     if (before && before->exclusive)
         return repeated(core, peer, args, want, before);
     return begin_to_wait(core, now, peer, args, s, want, blocker, before);
