@@ -83,6 +83,7 @@ struct hf_core_config {
     uint64_t grace_ms;
     enum hf_role role;  /* monitor: no lock is asked for, and the kernel's outlive this process */
     bool durable_locks; /* else only clients are recorded, and reclaims are checked per client */
+    bool continues;     /* record all that clients rely on, so that a start need not tell them */
     bool unflushed;     /* batches of locks count once they are written (DUR-02) */
     bool fenced;        /* with standbys: no promise without a commit, recorded or not (HA-03) */
     bool coherent;      /* what is held is held in the kernel, too (claim.h) */

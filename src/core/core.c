@@ -132,9 +132,11 @@ const struct hf_hash_key *hf_core_hash_key(const struct hf_core *core)
 void hf_core_del(struct hf_core *core)
 {
     core->told = NULL;
+    core->config.continues = false; /* nothing is written any more */
     hf_durable_close(core);
     hf_list_foreach_safe (node, &core->clients->all)
         del_client(core, hf_list_entry(node, struct hf_client, all));
+    hf_behind_free(core);
     hf_wait_free(core);
     hf_outcalls_free(core);
     hf_claims_free(core);

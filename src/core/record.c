@@ -16,9 +16,9 @@
  * the older records stay readable.
  */
 enum {
-    SERVER_VERSION = 3,
+    SERVER_VERSION = 4,
     CLIENT_VERSION = 2,
-    LOCK_VERSION = 1,
+    LOCK_VERSION = 2,
 };
 
 enum { LIFE_SIZE = 4 + 8 };
@@ -199,13 +199,15 @@ static size_t addr_size(const struct hf_addr *addr)
     return 1 + 4 + addr_len(addr->family);
 }
 
-/* The oldest version that can say it: 2 has a boot id, 3 all fields. */
+/* The oldest version that can say it: 2 has a boot id, 3 a role, 4 all fields. */
 static uint8_t server_version(const struct hf_record_server *s)
 {
     static const uint8_t none[HF_BOOT_ID_SIZE];
 
-    if (s->role != HF_ROLE_UNKNOWN || s->number_epoch != 0)
+    if (s->continuity != HF_CONTINUITY_NONE)
         return SERVER_VERSION;
+    if (s->role != HF_ROLE_UNKNOWN || s->number_epoch != 0)
+        return 3;
     return s->locks_unknown || memcmp(s->boot_id, none, sizeof(none)) != 0 ? 2 : 1;
 }
 
@@ -217,6 +219,8 @@ static size_t server_size(const struct hf_record_server *s)
         size += 1 + HF_BOOT_ID_SIZE;
     if (server_version(s) > 2)
         size += 1 + 1 + 8;
+    if (server_version(s) > 3)
+        size += 1;
     return size;
 }
 
@@ -237,10 +241,25 @@ static size_t client_size(const struct hf_record_client *c)
     return size + lives_size(&c->lives);
 }
 
+/* Version 1 of a lock's record has no extra part. */
+static size_t extra_size(const struct hf_record_extra *e)
+{
+    switch (e->what) {
+    case HF_RECORD_HELD:
+        return 0;
+    case HF_RECORD_WAITING:
+    case HF_RECORD_GRANTED:
+        return 1 + 8 + 8 + 8 + 8 + addr_size(&e->local) + 3 + 2 + e->had.len;
+    case HF_RECORD_SHARED:
+        return 1 + 8 + 2;
+    }
+    HF_UNREACHABLE();
+}
+
 static size_t lock_size(const struct hf_record_lock *l)
 {
     return 2 + 8 + 8 + (2 + l->export.len) + (2 + l->fh.len) + (2 + l->oh.len) + 4 + 8 + 8 + 1 + 8 +
-           8;
+           8 + extra_size(&l->extra);
 }
 
 static void write_server(struct writer *w, const struct hf_record_server *s)
@@ -258,6 +277,8 @@ static void write_server(struct writer *w, const struct hf_record_server *s)
     put_u8(w, (uint8_t)s->role);
     put_u8(w, (uint8_t)s->durability);
     put_u64(w, s->number_epoch);
+    if (server_version(s) > 3)
+        put_u8(w, (uint8_t)s->continuity); /* the last byte: holdfast_clear_lease() changes it */
 }
 
 static void write_lives(struct writer *w, const struct hf_record_lives *lives)
@@ -300,12 +321,38 @@ static void write_client(struct writer *w, const struct hf_record_client *c)
     write_lives(w, &c->lives);
 }
 
+enum { FLAG_MSG = 1, FLAG_MONITORED = 2, FLAG_PASSES = 4, FLAGS = 7 };
+
+static void write_extra(struct writer *w, const struct hf_record_extra *e)
+{
+    if (e->what == HF_RECORD_HELD)
+        return;
+    put_u8(w, (uint8_t)e->what);
+    put_u64(w, e->life_id);
+    if (e->what == HF_RECORD_SHARED) {
+        put_u8(w, e->mode);
+        put_u8(w, e->access);
+        return;
+    }
+    HF_ASSERT(e->n_had <= HF_RECORD_HAD_MAX && e->had.len == (size_t)e->n_had * HF_RECORD_HAD_SIZE);
+    put_u64(w, e->place);
+    put_u64(w, e->offset);
+    put_u64(w, e->length);
+    put_addr(w, &e->local);
+    put_u8(w, (uint8_t)e->transport);
+    put_u8(w, e->version);
+    put_u8(w, (uint8_t)((e->msg ? FLAG_MSG : 0) | (e->monitored ? FLAG_MONITORED : 0) |
+                        (e->passes ? FLAG_PASSES : 0)));
+    put_u16(w, e->n_had);
+    put_raw(w, e->had.data, e->had.len);
+}
+
 static void write_lock(struct writer *w, const struct hf_record_lock *l)
 {
     HF_ASSERT(l->export.len <= HF_EXPORT_NAME_MAX);
     HF_ASSERT(l->fh.len <= HF_FH_MAX && l->oh.len <= HF_OH_MAX);
     put_u8(w, HF_RECORD_LOCK);
-    put_u8(w, LOCK_VERSION);
+    put_u8(w, l->extra.what == HF_RECORD_HELD ? 1 : LOCK_VERSION);
     put_u64(w, l->id);
     put_u64(w, l->client_id);
     put_bytes(w, l->export);
@@ -317,6 +364,7 @@ static void write_lock(struct writer *w, const struct hf_record_lock *l)
     put_u8(w, l->exclusive);
     put_u64(w, (uint64_t)l->acquired_at_ms);
     put_u64(w, l->epoch);
+    write_extra(w, &l->extra);
 }
 
 /* Reserves size bytes, lets body write them, and checks that it wrote just that many. */
@@ -379,6 +427,15 @@ static void read_role(struct reader *r, struct hf_record_server *out)
         r->bad = true;
 }
 
+static void read_continuity(struct reader *r, struct hf_record_server *out)
+{
+    uint8_t continuity = get_u8(r);
+
+    if (continuity > HF_CONTINUITY_LOST)
+        r->bad = true;
+    out->continuity = (enum hf_continuity)continuity;
+}
+
 int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
 {
     struct reader r;
@@ -392,6 +449,8 @@ int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
         read_boot(&r, out);
     if (version_of(bytes) > 2)
         read_role(&r, out);
+    if (version_of(bytes) > 3)
+        read_continuity(&r, out);
     return close_record(&r);
 }
 
@@ -472,6 +531,109 @@ int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out)
     return close_record(&r);
 }
 
+/* Parts are in order and do not overlap. */
+static void read_had(struct reader *r, struct hf_record_extra *out)
+{
+    uint64_t next = 0;
+
+    out->n_had = get_u16(r);
+    out->had = hf_bytes(r->p, (size_t)out->n_had * HF_RECORD_HAD_SIZE);
+    if (out->n_had > HF_RECORD_HAD_MAX)
+        r->bad = true;
+    for (unsigned i = 0; !r->bad && i < out->n_had; i++) {
+        uint64_t first = get_u64(r);
+        uint64_t last = get_u64(r);
+
+        (void)get_bool(r);
+        if (first > last || first < next || (last == UINT64_MAX && i + 1 < out->n_had))
+            r->bad = true;
+        next = last + 1;
+    }
+}
+
+static void read_waiter(struct reader *r, struct hf_record_extra *out)
+{
+    uint8_t transport;
+    uint8_t flags;
+
+    out->place = get_u64(r);
+    out->offset = get_u64(r);
+    out->length = get_u64(r);
+    out->local = get_addr(r);
+    transport = get_u8(r);
+    out->version = get_u8(r);
+    flags = get_u8(r);
+    if ((transport != HF_TRANSPORT_UDP && transport != HF_TRANSPORT_TCP) || flags > FLAGS ||
+        out->place == 0)
+        r->bad = true;
+    out->transport = (enum hf_transport)transport;
+    out->msg = flags & FLAG_MSG;
+    out->monitored = flags & FLAG_MONITORED;
+    out->passes = flags & FLAG_PASSES;
+    read_had(r, out);
+    if (out->what == HF_RECORD_WAITING && out->n_had > 0)
+        r->bad = true;
+}
+
+static void read_extra(struct reader *r, struct hf_record_extra *out)
+{
+    uint8_t what = get_u8(r);
+
+    if (what < HF_RECORD_WAITING || what > HF_RECORD_SHARED)
+        r->bad = true;
+    out->what = (enum hf_record_what)what;
+    out->life_id = get_u64(r);
+    if (what != HF_RECORD_SHARED) {
+        read_waiter(r, out);
+        return;
+    }
+    out->mode = get_u8(r);
+    out->access = get_u8(r);
+    if (out->mode > 3 || out->access > 3)
+        r->bad = true;
+}
+
+size_t hf_record_encode_extra(const struct hf_record_extra *extra, uint8_t out[HF_RECORD_EXTRA_MAX])
+{
+    write_extra(&(struct writer){out}, extra);
+    return extra_size(extra);
+}
+
+int hf_record_decode_extra(struct hf_bytes bytes, struct hf_record_extra *out)
+{
+    struct reader r = {bytes.data, bytes.len, false};
+
+    *out = (struct hf_record_extra){0};
+    if (bytes.len > 0)
+        read_extra(&r, out);
+    return close_record(&r);
+}
+
+struct hf_record_had hf_record_had(const struct hf_record_extra *extra, unsigned i)
+{
+    struct reader r = {extra->had.data + (size_t)i * HF_RECORD_HAD_SIZE, HF_RECORD_HAD_SIZE, false};
+    struct hf_record_had had = {.first = get_u64(&r)};
+
+    HF_ASSERT(i < extra->n_had);
+    had.last = get_u64(&r);
+    had.exclusive = get_bool(&r);
+    return had;
+}
+
+void hf_record_put_had(uint8_t out[HF_RECORD_HAD_SIZE], const struct hf_record_had *had)
+{
+    struct writer w = {out};
+
+    put_u64(&w, had->first);
+    put_u64(&w, had->last);
+    put_u8(&w, had->exclusive);
+}
+
+bool hf_record_is_held(struct hf_bytes record)
+{
+    return record.len > 1 && record.data[0] == HF_RECORD_LOCK && record.data[1] == 1;
+}
+
 int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out)
 {
     struct reader r;
@@ -490,6 +652,9 @@ int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out)
     out->exclusive = get_bool(&r);
     out->acquired_at_ms = (int64_t)get_u64(&r);
     out->epoch = get_u64(&r);
+    out->extra = (struct hf_record_extra){0};
+    if (version_of(bytes) > 1)
+        read_extra(&r, &out->extra);
     if (out->first > out->last)
         return HF_EFORMAT;
     return close_record(&r);

@@ -37,6 +37,8 @@ enum {
     HF_BOOT_ID_SIZE = 16,
     HF_RECORD_SERVER_MAX = 64, /* encoded */
     HF_RECORD_LIVES_MAX = 2 + HF_CLIENT_LIVES * 12,
+    HF_RECORD_HAD_MAX = 64, /* parts of a waiter's range that its owner held before */
+    HF_RECORD_EXTRA_MAX = 128 + HF_RECORD_HAD_MAX * 17, /* encoded */
 };
 
 enum hf_record_kind {
@@ -64,6 +66,17 @@ enum hf_durability {
 };
 
 /*
+ * Whether the next start may continue without telling a client (recovery.notify=needed, SPEC
+ * section 14). Stored: never renumber.
+ */
+enum hf_continuity {
+    HF_CONTINUITY_NONE = 0,   /* what is not a LOCK was not recorded; and before version 4 */
+    HF_CONTINUITY_BROKEN = 1, /* all is recorded, but clients have something to do: grace, a hold */
+    HF_CONTINUITY_COMPLETE = 2, /* all that clients rely on is recorded */
+    HF_CONTINUITY_LOST = 3, /* records of the store were lost, and an operator has accepted it */
+};
+
+/*
  * The server itself, as the next start must know it (core/recovery/start.c). The epoch counts
  * starts, and stands in all ids. The NSM state number is that of the epoch in which it was taken: 2
  * * number_epoch - 1 (NSM-06); 0: of this epoch. clean is true between a clean stop and the next
@@ -79,6 +92,7 @@ struct hf_record_server {
     enum hf_role role;
     enum hf_durability durability;
     uint64_t number_epoch;
+    enum hf_continuity continuity;
 };
 
 /*
@@ -118,7 +132,44 @@ struct hf_record_client {
     struct hf_addr callback_host; /* the address the registration came from; port 0 */
 };
 
-/* A byte-range lock that is held. Bytes first to last, both included; last UINT64_MAX: to the end.
+/* What the record of a lock tells of. Stored: never renumber. */
+enum hf_record_what {
+    HF_RECORD_HELD = 0,    /* a lock that is held: version 1 of the record */
+    HF_RECORD_WAITING = 1, /* a request that waits */
+    HF_RECORD_GRANTED =
+        2, /* a request that waited: its lock has a record, its callback is unanswered */
+    HF_RECORD_SHARED = 3, /* a share reservation */
+};
+
+/* A part of a waiter's range that its owner held when it was granted. */
+struct hf_record_had {
+    uint64_t first, last;
+    bool exclusive;
+};
+
+/*
+ * What a waiter or a share reservation has besides what a lock has (recovery.notify=needed). Only
+ * the fields of its kind are encoded; `had` is kept encoded, and read by hf_record_had().
+ */
+struct hf_record_extra {
+    enum hf_record_what what;
+    uint64_t life_id; /* the first id of the client's life to which it belongs */
+
+    uint64_t place; /* in the queue: smaller ones come first */
+    uint64_t offset, length;
+    struct hf_addr local;
+    enum hf_transport transport;
+    uint8_t version;
+    bool msg, monitored, passes;
+    uint16_t n_had;
+    struct hf_bytes had;
+
+    uint8_t mode, access; /* of a share */
+};
+
+/*
+ * A byte-range lock that is held. Bytes first to last, both included; last UINT64_MAX: to the end.
+ * Or, by extra.what, a request that waits for one (acquired_at_ms: since when), or a share.
  */
 struct hf_record_lock {
     uint64_t id;
@@ -132,6 +183,7 @@ struct hf_record_lock {
     bool exclusive;
     int64_t acquired_at_ms; /* wall clock, Unix time */
     uint64_t epoch;         /* of the server, when granted */
+    struct hf_record_extra extra;
 };
 
 /* An id tells the epoch in which it was handed out: 2^24 epochs of 2^40 ids each. */
@@ -165,6 +217,19 @@ int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out);
 size_t hf_record_encode_lives(const struct hf_record_lives *lives,
                               uint8_t out[HF_RECORD_LIVES_MAX]);
 int hf_record_decode_lives(struct hf_bytes bytes, struct hf_record_lives *out);
+
+/* The extra part of a lock's record alone; no bytes for a lock that is held. */
+size_t hf_record_encode_extra(const struct hf_record_extra *extra,
+                              uint8_t out[HF_RECORD_EXTRA_MAX]);
+int hf_record_decode_extra(struct hf_bytes bytes, struct hf_record_extra *out);
+
+/* The parts in extra->had; and their encoded form, whose size this returns. */
+enum { HF_RECORD_HAD_SIZE = 17 };
+struct hf_record_had hf_record_had(const struct hf_record_extra *extra, unsigned i);
+void hf_record_put_had(uint8_t out[HF_RECORD_HAD_SIZE], const struct hf_record_had *had);
+
+/* The encoded record is that of a lock that is held, and not of a waiter or a share. */
+bool hf_record_is_held(struct hf_bytes record);
 
 /*
  * The hash of an encoded record that goes into a digest of all records, which is their sum: it does

@@ -60,7 +60,8 @@ struct hf_lock_args {
     /* LOCK only. */
     bool block;
     bool reclaim;
-    bool unmonitored; /* NM_LOCK: not durable, client not registered */
+    bool unmonitored; /* NM_LOCK: not durable, client not registered; but as LOCK if
+                         config.continues */
     int32_t state;    /* the client's NSM state; 0: unknown */
     uint8_t version;  /* 1, 3 or 4; a GRANTED callback uses the same */
     bool msg;         /* asked by LOCK_MSG, so GRANTED_MSG tells of the grant */

@@ -112,6 +112,20 @@ static void records_round_trip(void **state)
     assert_true(s2.epoch == 41 && !s2.clean && s2.locks_unknown && s2.boot_id[0] == 7);
     assert_true(s2.role == HF_ROLE_MONITOR && s2.durability == HF_DURABILITY_FULL);
     assert_int_equal(s2.number_epoch, 40);
+    assert_int_equal(hf_buf_view(&buf).data[1], 3); /* an older version can read it */
+
+    hf_buf_clear(&buf);
+    s.continuity = HF_CONTINUITY_COMPLETE;
+    assert_int_equal(hf_record_encode_server(&s, &buf), 0);
+    assert_true(hf_buf_len(&buf) <= HF_RECORD_SERVER_MAX);
+    assert_int_equal(hf_buf_view(&buf).data[1], 4);
+    assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), 0);
+    assert_int_equal(s2.continuity, HF_CONTINUITY_COMPLETE);
+    buf.data[buf.start + hf_buf_len(&buf) - 1] = HF_CONTINUITY_LOST; /* as a migration's function */
+    assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), 0);
+    assert_int_equal(s2.continuity, HF_CONTINUITY_LOST);
+    buf.data[buf.start + hf_buf_len(&buf) - 1]++;
+    assert_int_equal(hf_record_decode_server(hf_buf_view(&buf), &s2), HF_EFORMAT);
     hf_buf_free(&buf);
 }
 
@@ -159,6 +173,77 @@ static void impossible_lives_are_refused(void **state)
     bytes[0] = 3;
     bytes[2 + 12 + 4] = 1; /* the second life began later than the first */
     assert_int_equal(hf_record_decode_lives(hf_bytes(bytes, len), &lives), HF_EFORMAT);
+}
+
+/* A waiter, a grant whose callback is in flight, a share (REC-02, REC-03): as they were written,
+ * and nothing that is cut short, too long or impossible. */
+static void waiters_and_shares_come_back(void **state)
+{
+    uint8_t had[2 * HF_RECORD_HAD_SIZE];
+    struct hf_record_lock l = sample_lock();
+    struct hf_record_lock back;
+    struct hf_buf buf;
+    struct hf_bytes view;
+
+    (void)state;
+    hf_buf_init(&buf, &hf_alloc_heap);
+    hf_record_encode_lock(&l, &buf);
+    assert_true(hf_record_is_held(hf_buf_view(&buf)));
+    assert_int_equal(hf_buf_view(&buf).data[1], 1); /* an older version can read it */
+    hf_record_put_had(had, &(struct hf_record_had){10, 19, true});
+    hf_record_put_had(had + HF_RECORD_HAD_SIZE, &(struct hf_record_had){30, UINT64_MAX, false});
+    l.extra = (struct hf_record_extra){.what = HF_RECORD_GRANTED,
+                                       .life_id = 7,
+                                       .place = 8,
+                                       .offset = 10,
+                                       .length = 0,
+                                       .local = {.family = HF_ADDR_IPV4, .bytes = {10, 1, 2, 3}},
+                                       .transport = HF_TRANSPORT_TCP,
+                                       .version = 4,
+                                       .msg = true,
+                                       .passes = true,
+                                       .n_had = 2,
+                                       .had = hf_bytes(had, sizeof(had))};
+    for (unsigned what = HF_RECORD_WAITING; what <= HF_RECORD_SHARED; what++) {
+        l.extra.what = (enum hf_record_what)what;
+        l.extra.n_had = what == HF_RECORD_GRANTED ? 2 : 0;
+        l.extra.had.len = (size_t)l.extra.n_had * HF_RECORD_HAD_SIZE;
+        l.extra.mode = 2;
+        l.extra.access = 1;
+        hf_buf_clear(&buf);
+        assert_int_equal(hf_record_encode_lock(&l, &buf), 0);
+        hf_buf_append(&buf, "x", 1);
+        view = hf_buf_view(&buf);
+        assert_false(hf_record_is_held(view));
+        for (size_t len = 0; len <= view.len; len++)
+            assert_int_equal(hf_record_decode_lock(hf_bytes(view.data, len), &back),
+                             len == view.len - 1 ? 0 : HF_EFORMAT);
+        view.len--;
+        assert_int_equal(hf_record_decode_lock(view, &back), 0);
+        assert_true(back.extra.what == what && back.extra.life_id == 7);
+        if (what == HF_RECORD_SHARED) {
+            assert_true(back.extra.mode == 2 && back.extra.access == 1);
+            continue;
+        }
+        assert_true(back.extra.place == 8 && back.extra.msg && !back.extra.monitored);
+        assert_true(back.extra.passes && hf_addr_same_host(&back.extra.local, &l.extra.local));
+        assert_int_equal(back.extra.n_had, l.extra.n_had);
+    }
+    l.extra.what = HF_RECORD_GRANTED;
+    l.extra.n_had = 2;
+    l.extra.had.len = sizeof(had);
+    hf_buf_clear(&buf);
+    hf_record_encode_lock(&l, &buf);
+    assert_int_equal(hf_record_decode_lock(hf_buf_view(&buf), &back), 0);
+    assert_true(hf_record_had(&back.extra, 0).exclusive &&
+                hf_record_had(&back.extra, 0).last == 19);
+    assert_true(hf_record_had(&back.extra, 1).first == 30 &&
+                hf_record_had(&back.extra, 1).last == UINT64_MAX);
+    hf_record_put_had(had, &(struct hf_record_had){10, 30, true}); /* they overlap */
+    hf_buf_clear(&buf);
+    hf_record_encode_lock(&l, &buf);
+    assert_int_equal(hf_record_decode_lock(hf_buf_view(&buf), &back), HF_EFORMAT);
+    hf_buf_free(&buf);
 }
 
 static void newer_formats_are_refused_by_name(void **state)
@@ -233,6 +318,7 @@ int main(void)
         cmocka_unit_test(records_round_trip),
         cmocka_unit_test(damaged_records_are_refused),
         cmocka_unit_test(impossible_lives_are_refused),
+        cmocka_unit_test(waiters_and_shares_come_back),
         cmocka_unit_test(newer_formats_are_refused_by_name),
         cmocka_unit_test(batch_gives_back_what_it_took),
         cmocka_unit_test(batch_keeps_no_half_operation),

@@ -196,6 +196,7 @@ struct hf_host *hf_host_find(const struct hf_core *core, const struct hf_addr *a
 /* In a transaction; HF_ENOMEM: the caller aborts it. Registers the client, unless its record is
  * there and has its newest life; unregisters it; changes its record. */
 int hf_client_register(struct hf_txn *txn, struct hf_client *client);
+int hf_client_register_behind(struct hf_txn *txn, struct hf_client *client);
 int hf_client_unregister(struct hf_txn *txn, struct hf_client *client);
 int hf_client_update(struct hf_txn *txn, struct hf_client *client,
                      const struct hf_client_mutable *to);
@@ -242,6 +243,9 @@ int32_t hf_client_oldest_state(const struct hf_client *client);
 struct hf_record_lives hf_lives_record(const struct hf_client *client);
 struct hf_lives hf_lives_load(const struct hf_record_client *record);
 uint32_t hf_client_life_of_id(const struct hf_client *client, uint64_t id);
+
+/* An id of which hf_client_life_of_id() makes this life again. */
+uint64_t hf_client_first_id(const struct hf_client *client, uint32_t life);
 
 /* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);

@@ -151,6 +151,13 @@ struct hf_lives hf_lives_load(const struct hf_record_client *record)
     return lives;
 }
 
+uint64_t hf_client_first_id(const struct hf_client *client, uint32_t life)
+{
+    uint32_t place = client->lives.now - life;
+
+    return place < HF_CLIENT_LIVES ? client->lives.first_ids[place] : 0;
+}
+
 uint32_t hf_client_life_of_id(const struct hf_client *client, uint64_t id)
 {
     const struct hf_lives *lives = &client->lives;

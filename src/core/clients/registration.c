@@ -169,6 +169,13 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
     return put_record(txn, client);
 }
 
+/* The record of what the client has is written behind, and has no time of its own. */
+int hf_client_register_behind(struct hf_txn *txn, struct hf_client *client)
+{
+    txn->now.wall_ms = client->last_seen_ms;
+    return hf_client_register(txn, client);
+}
+
 int hf_client_unregister(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_core *core = txn->core;

@@ -8,6 +8,8 @@ void hf_durable_init(struct hf_core *core)
     for (size_t i = 0; i < HF_COUNT_OF(core->durable->batches); i++)
         hf_batch_init(&core->durable->batches[i], core->alloc);
     core->durable->batches[0].seq = 1;
+    hf_list_init(&core->durable->behind);
+    hf_list_init(&core->durable->behind_in_flight);
 }
 
 /* Final or not, no change is undone any more: lets go of what only the undo log refers to. */
@@ -95,7 +97,8 @@ const struct hf_batch *hf_durable_take(struct hf_core *core, const struct hf_rec
 
     if (durable->in_flight || !durable->wanted)
         return NULL;
-    if (durable->server_dirty && hf_batch_put_server(batch, server) < 0)
+    if ((durable->server_dirty && hf_batch_put_server(batch, server) < 0) ||
+        hf_behind_write(core) < 0)
         return NULL; /* out of memory; the caller asks again after its next event */
     batch->may_be_lost = core->config.unflushed && batch->locks_only;
     durable->server_in_flight = durable->server_dirty;
@@ -124,6 +127,7 @@ void hf_durable_done(struct hf_core *core, uint64_t seq)
     core->durable->seq = seq;
     core->durable->server_in_flight = false;
     hf_undo_keep(core, &core->durable->undos[core->durable->gathering ^ 1], 0);
+    hf_behind_done(core);
 }
 
 /* The gathering batch is undone first, because its changes came later. */
@@ -136,6 +140,7 @@ void hf_durable_failed(struct hf_core *core, uint64_t seq)
     land(core, seq);
     hf_undo_revert(core, later, 0);
     hf_undo_revert(core, failed, 0);
+    hf_behind_failed(core);
     hf_batch_clear(hf_durable_gathering(core));
     durable->wanted = false;
     if (durable->server_in_flight || durable->server_dirty) {
@@ -148,6 +153,6 @@ void hf_durable_failed(struct hf_core *core, uint64_t seq)
 
 void hf_durable_retry(struct hf_core *core)
 {
-    if (core->durable->server_dirty)
+    if (core->durable->server_dirty || !hf_list_empty(&core->durable->behind))
         core->durable->wanted = true;
 }

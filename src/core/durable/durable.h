@@ -24,12 +24,18 @@
  * server's record must be flushed first: after a crash of the host, clients that the store knows
  * may reclaim locks that it does not know.
  *
+ * What is recorded only so that a start may continue without telling a client (waiters and shares;
+ * config.continues) is written behind: no change of it is undone, and each batch, when it is taken,
+ * gets the state that each such object has then. So the store always has the state of one moment,
+ * and an object that came and went between two batches costs nothing (behind.c).
+ *
  * A batch is known by its sequence number, seq. An answer or a call that depends on a change
  * carries the seq of its batch and leaves when that is durable.
  */
 #ifndef HF_CORE_DURABLE_DURABLE_H
 #define HF_CORE_DURABLE_DURABLE_H
 
+#include "base/list.h"
 #include "core/config.h"
 #include "core/ending.h"
 #include "core/record.h"
@@ -61,6 +67,28 @@ struct hf_undo_log {
     size_t room;
 };
 
+/*
+ * An object whose record is written behind. put() writes its record as of now, and registers its
+ * client if it has to; forget() is called when nothing of an object that has ended is left to
+ * write, for its owner to delete it.
+ */
+struct hf_txn;
+struct hf_behind;
+struct hf_behind_ops {
+    int (*put)(struct hf_txn *txn, struct hf_behind *behind);
+    void (*forget)(struct hf_core *core, struct hf_behind *behind);
+};
+
+struct hf_behind {
+    const struct hf_behind_ops *ops;
+    uint64_t id;         /* of its record */
+    struct hf_list link; /* in durable->behind, or ->behind_in_flight */
+    bool stored;         /* the store may have a record of it */
+    bool in_flight;      /* its state is in the batch that is being committed */
+    bool changed;        /* since then */
+    bool gone;
+};
+
 struct hf_durable {
     struct hf_batch batches[2];
     struct hf_undo_log undos[2];
@@ -75,6 +103,7 @@ struct hf_durable {
     uint64_t (*released)(const struct hf_core *core);
     bool server_dirty;     /* the server's record must go into the next batch taken */
     bool server_in_flight; /* ... and is in the one being committed */
+    struct hf_list behind, behind_in_flight; /* to be written; being committed */
 };
 
 void hf_durable_init(struct hf_core *core);
@@ -117,6 +146,18 @@ size_t hf_durable_n_undo(const struct hf_core *core); /* how many changes that w
 
 /* After a failure: a server's record that is not durable yet is to be committed again. */
 void hf_durable_retry(struct hf_core *core);
+
+void hf_behind_init(struct hf_behind *behind, const struct hf_behind_ops *ops, uint64_t id,
+                    bool stored);
+
+/* The next batch has its state; it has ended; it exists again. */
+void hf_behind_changed(struct hf_core *core, struct hf_behind *behind);
+void hf_behind_ended(struct hf_core *core, struct hf_behind *behind);
+void hf_behind_came_back(struct hf_core *core, struct hf_behind *behind);
+
+/* It is yet to be written, so it must not be deleted: forget() will be called. */
+bool hf_behind_is_busy(const struct hf_behind *behind);
+void hf_behind_free(struct hf_core *core); /* with the core: nothing is written any more */
 
 struct hf_txn {
     struct hf_core *core;

@@ -63,20 +63,71 @@ static void repeat_status_calls(struct hf_core *core)
     }
 }
 
+static void forget_volatile(struct hf_core *core, struct hf_now now, struct hf_client *client);
+
+/* Loading has shown that the start cannot continue, although the server's record says so. */
+static void take_back_continuing(struct hf_core *core, struct hf_now now)
+{
+    hf_list_foreach_safe (node, &core->clients->all)
+        forget_volatile(core, now, hf_list_entry(node, struct hf_client, all));
+}
+
+/* Waiters wait on; the linger time begins for clients that have nothing. */
+static void go_on(struct hf_core *core, struct hf_now now)
+{
+    hf_waiters_resume(core);
+    hf_list_foreach (node, &core->clients->all)
+        hf_client_idle(core, now, hf_list_entry(node, struct hf_client, all));
+}
+
 int hf_epoch_start(struct hf_core *core, struct hf_now now)
 {
     struct hf_recovery *recovery = core->recovery;
+    bool continued = recovery->start.recovers == HF_RECOVERS_NOT;
 
     HF_ASSERT(core->durable->epoch_seq == 0);
     if (!hf_buf_reserve(&hf_durable_gathering(core)->buf, SERVER_RECORD_ROOM))
         return HF_ENOMEM;
     recovery->start = hf_start_decide(core);
+    if (continued && recovery->start.recovers != HF_RECOVERS_NOT)
+        take_back_continuing(core, now);
     recovery->number_epoch =
         recovery->before.number_epoch ? recovery->before.number_epoch : recovery->before.epoch;
     recovery->locks_unknown = recovery->start.unknown != HF_UNKNOWN_NONE;
     begin(core, now, recovery->start.number);
+    if (recovery->start.recovers == HF_RECOVERS_NOT)
+        go_on(core, now);
     repeat_status_calls(core);
     return 0;
+}
+
+enum hf_recovers hf_core_recovers(const struct hf_core *core)
+{
+    return core->recovery->start.recovers;
+}
+
+/* Locks that are being released because they were not reclaimed must not be held again. */
+static bool is_complete(const struct hf_core *core)
+{
+    const struct hf_recovery *recovery = core->recovery;
+
+    return !recovery->grace.active && recovery->hold_end_ms == 0 &&
+           core->clients->n_unclaimed == 0 && core->wait->n_unclaimed == 0;
+}
+
+void hf_epoch_review(struct hf_core *core)
+{
+    if (!core->config.continues || core->recovery->complete == is_complete(core))
+        return;
+    core->recovery->complete = is_complete(core);
+    hf_durable_write_server(core);
+}
+
+enum hf_continuity hf_epoch_continuity(const struct hf_core *core)
+{
+    if (!core->config.continues || !core->config.durable_locks)
+        return HF_CONTINUITY_NONE;
+    return core->recovery->complete ? HF_CONTINUITY_COMPLETE : HF_CONTINUITY_BROKEN;
 }
 
 /* A restart forgets waiters, shares and locks without a record; all other locks become unclaimed.

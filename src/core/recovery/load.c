@@ -1,6 +1,8 @@
 /*
- * Loading what was durable before a restart. Clients are registered again; locks are held again, as
- * unclaimed, from the first moment (GRC-02). Records come from a disk, so each is checked.
+ * Loading what was durable before a restart. Clients are registered again; locks are held again
+ * from the first moment, as unclaimed (GRC-02). If the start can continue, as far as the server's
+ * record tells, locks are held as they were, and so are waiters and shares; else their records are
+ * deleted. Records come from a disk, so each is checked.
  */
 #include "core/clients/clients.h"
 #include "core/common/event.h"
@@ -9,6 +11,7 @@
 #include "core/internal.h"
 #include "core/recovery/private.h"
 #include "core/table/table.h"
+#include "core/wait/wait.h"
 
 /* The last epoch that can be followed by another (hf_record_first_id). */
 enum { EPOCH_MAX = (1 << 24) - 2 };
@@ -31,6 +34,7 @@ static int load_server(struct hf_core *core, struct hf_bytes bytes)
     if (rv < 0)
         return rv;
     core->recovery->before = record;
+    core->recovery->start = hf_start_decide(core);
     return note_epoch(core, record.epoch);
 }
 
@@ -99,12 +103,19 @@ static int lose_merged(struct hf_core *core, struct hf_client *client,
 {
     struct hf_event *event;
 
+    core->recovery->merged = true;
     core->counters.locks_lost[HF_LOSS_UNRECLAIMED]++;
     core->counters.clients_lost[HF_LOSS_UNRECLAIMED]++;
     event = hf_client_event(core, HF_EVENT_CLIENT_UNRECLAIMED, client, client->m.state, 1, 0);
     if (event)
         hf_event_set_file(event, record->fh);
     return hf_batch_delete(&core->recovery->obsolete, HF_RECORD_LOCK, record->id);
+}
+
+/* As far as is known now; hf_epoch_start() decides. */
+static bool continues(const struct hf_core *core)
+{
+    return core->recovery->start.recovers == HF_RECOVERS_NOT;
 }
 
 static int hold(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
@@ -119,32 +130,62 @@ static int hold(struct hf_core *core, struct hf_file *file, struct hf_owner *own
         return lose_merged(core, owner->client, record);
     if (other)
         return refuse(core, HF_EEXIST, HF_RECORD_LOCK, record->id, HF_RECORD_LOCK, other->id);
-    return hf_lock_load(core, file, owner, record);
+    return hf_lock_load(core, file, owner, record, !continues(core));
+}
+
+static int load_share(struct hf_core *core, struct hf_client *client, struct hf_file *file,
+                      const struct hf_record_lock *record)
+{
+    const struct hf_share *other = hf_share_find(core, file, client, record->oh);
+
+    if (other || hf_share_conflicts(file, NULL, record->extra.mode, record->extra.access))
+        return refuse(core, HF_EEXIST, HF_RECORD_LOCK, record->id, HF_RECORD_LOCK,
+                      other ? other->id : record->id);
+    return hf_share_load(core, client, file, record);
+}
+
+static int load_owned(struct hf_core *core, struct hf_client *client, struct hf_file *file,
+                      const struct hf_record_lock *record)
+{
+    struct hf_owner *owner = hf_owner_get(core, client, record->svid, record->oh);
+    int rv;
+
+    if (!owner)
+        return HF_ENOMEM;
+    rv = record->extra.what == HF_RECORD_HELD ? hold(core, file, owner, record)
+                                              : hf_waiter_load(core, file, owner, record);
+    hf_owner_unref(core, owner);
+    return rv;
+}
+
+/* This run has no use for it: locks are not durable, or waiters and shares do not outlive it. */
+static bool is_obsolete(const struct hf_core *core, const struct hf_record_lock *record)
+{
+    return !core->config.durable_locks ||
+           (record->extra.what != HF_RECORD_HELD && !continues(core));
 }
 
 int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record)
 {
     struct hf_client *client;
-    struct hf_owner *owner;
     struct hf_file *file;
     int rv;
 
-    if (record->id == 0 || note_epoch(core, hf_record_epoch_of(record->id)) < 0)
+    if (record->id == 0 || note_epoch(core, hf_record_epoch_of(record->id)) < 0 ||
+        note_epoch(core, hf_record_epoch_of(record->extra.place)) < 0)
         return HF_EFORMAT;
-    if (!core->config.durable_locks) /* recorded when locks were durable */
+    if (is_obsolete(core, record))
         return hf_batch_delete(&core->recovery->obsolete, HF_RECORD_LOCK, record->id);
     client = hf_client_find_id(core, record->client_id);
     if (!client || client->protocol != HF_PROTOCOL_NLM)
         return refuse(core, HF_ENOENT, HF_RECORD_LOCK, record->id, HF_RECORD_CLIENT,
                       record->client_id);
-    owner = hf_owner_get(core, client, record->svid, record->oh);
-    if (!owner)
-        return HF_ENOMEM;
     file = hf_file_get(core, record->fh);
-    rv = file ? hold(core, file, owner, record) : HF_ENOMEM;
-    if (file)
-        hf_file_unref(core, file);
-    hf_owner_unref(core, owner);
+    if (!file)
+        return HF_ENOMEM;
+    rv = record->extra.what == HF_RECORD_SHARED ? load_share(core, client, file, record)
+                                                : load_owned(core, client, file, record);
+    hf_file_unref(core, file);
     return rv;
 }
 

@@ -137,7 +137,7 @@ static void notice_start(struct hf_core *core, struct hf_now now, struct hf_outc
 }
 
 /*
- * The next start of a status monitor may go on with its state number. A host that is told of it a
+ * The next start may go on with our state number. A host that is told of it a
  * second time would free locks that the kernel has taken since, if it was itself booted in between
  * and has forgotten the number. If memory runs out or the commit fails, it is told again.
  */
@@ -145,7 +145,8 @@ static void remember_told(struct hf_core *core, struct hf_now now, struct hf_cli
 {
     struct hf_txn txn;
 
-    if (core->config.role != HF_ROLE_MONITOR || client->protocol != HF_PROTOCOL_NSM)
+    if (!core->config.continues &&
+        (core->config.role != HF_ROLE_MONITOR || client->protocol != HF_PROTOCOL_NSM))
         return;
     hf_txn_begin(&txn, core, now, NULL);
     if (hf_client_told(&txn, client) < 0)
@@ -228,13 +229,14 @@ void hf_notice_begin(struct hf_core *core, struct hf_client *client)
 }
 
 /*
- * A client of our locks is told at each start. A registration by SM_MON is told of a state number
- * that was taken after it was made, or after it was last told of one (NSM-07).
+ * A registration is told of a state number that was taken after it was made, or after it was last
+ * told of one (NSM-07). A client of our locks is also told at each start that does not continue.
  */
 static bool is_to_be_told(const struct hf_core *core, const struct hf_client *client)
 {
-    return client->registered &&
-           (client->protocol == HF_PROTOCOL_NLM || client->epoch < core->recovery->number_epoch);
+    return client->registered && (client->epoch < core->recovery->number_epoch ||
+                                  (client->protocol == HF_PROTOCOL_NLM &&
+                                   core->recovery->start.recovers != HF_RECOVERS_NOT));
 }
 
 void hf_notice_begin_all(struct hf_core *core)

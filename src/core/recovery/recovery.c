@@ -7,6 +7,7 @@
 
 void hf_recovery_init(struct hf_core *core)
 {
+    core->recovery->start.recovers = HF_RECOVERS_FIRST;
     hf_list_init(&core->recovery->releasing);
     hf_list_init(&core->recovery->released);
     hf_list_init(&core->recovery->decisions);

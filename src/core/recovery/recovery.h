@@ -32,6 +32,7 @@ enum hf_start_number { HF_START_NEW_NUMBER, HF_START_KEEPS_NUMBER };
 struct hf_start {
     enum hf_start_number number;
     enum hf_unknown_locks unknown;
+    enum hf_recovers recovers;
 };
 
 struct hf_recovery {
@@ -50,6 +51,8 @@ struct hf_recovery {
     uint64_t number_epoch;          /* the epoch in which our state number was taken */
     bool locks_unknown; /* clients may hold locks that are not recorded: until grace ends */
     bool stopped;
+    bool merged;   /* loading has lost a lock */
+    bool complete; /* as the server's record says: the next start may continue */
     struct hf_load_conflict load_conflict; /* the last that loading found */
 };
 
@@ -75,6 +78,10 @@ int32_t hf_epoch_state(const struct hf_core *core);
 /* A new epoch: for a start, and for SM_SIMU_CRASH. HF_ENOMEM: nothing was started. */
 int hf_epoch_start(struct hf_core *core, struct hf_now now);
 void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now);
+
+/* Clients have something to do, or not any more: the server's record says so (config.continues). */
+void hf_epoch_review(struct hf_core *core);
+enum hf_continuity hf_epoch_continuity(const struct hf_core *core);
 
 /* Every new lock is refused: grace is active and strict, or the operator holds new locks back. */
 bool hf_grace_is_strict(const struct hf_core *core);

@@ -38,6 +38,7 @@ const struct hf_batch *hf_core_take_batch(struct hf_core *core)
         .role = core->config.role,
         .durability = durability_of(&core->config),
         .number_epoch = core->recovery->number_epoch,
+        .continuity = hf_epoch_continuity(core),
     };
 
     memcpy(server.boot_id, core->config.boot_id, sizeof(server.boot_id));

@@ -43,7 +43,7 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now,
     if (hf_limit_lock(core, s->file, want) < 0)
         return (struct hf_answer){HF_STAT_DENIED_NOLOCKS};
     hf_txn_begin_giving(&txn, core, now, &s->file->seq);
-    if ((!args->unmonitored &&
+    if ((hf_wants_record(core, args) &&
          (hf_client_update(&txn, s->client, &m) < 0 || hf_client_register(&txn, s->client) < 0)) ||
         hf_table_set(&txn, s->file, want) < 0) {
         hf_txn_abort(&txn);
@@ -265,7 +265,7 @@ static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
     struct hf_answer answer = {HF_STAT_DENIED_GRACE_PERIOD};
     struct hf_subject s;
 
-    if (!core->config.durable_locks || args->unmonitored ||
+    if (!core->config.durable_locks || !hf_wants_record(core, args) ||
         hf_subject_find(core, now, peer, args, &s) < 0)
         return answer;
     struct hf_want want = {s.owner,         range->first, range->last,
@@ -312,7 +312,7 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
         return hf_request_answer(core, now, answer);
     }
     struct hf_want want = {s.owner, range.first, range.last, args->exclusive,
-                           !args->unmonitored && core->config.durable_locks};
+                           hf_wants_record(core, args) && core->config.durable_locks};
     core->counters.state_hints += carries_other_state(s.client, args->state);
     want.life = hf_client_life(core, s.client, args->state);
     if (args->reclaim && args->state == 0 && began_before(core, s.client))

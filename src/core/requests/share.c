@@ -2,7 +2,8 @@
  * SHARE and UNSHARE: DOS open modes. A share has an access that it wants and a mode that it denies
  * to others; two shares conflict if one wants what the other denies. Shares and byte-range locks do
  * not affect each other. Shares are neither durable nor monitored, so a reclaim in grace is only
- * checked against the shares that were reclaimed before it.
+ * checked against the shares that were reclaimed before it. With config.continues they are
+ * recorded, and answers wait for that; but no change of them is undone.
  */
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
@@ -21,7 +22,7 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
         share = NULL;
     }
     if (share && share->mode == args->mode && share->access == args->access) {
-        hf_share_renew(share);
+        hf_share_renew(core, share);
         return HF_STAT_GRANTED;
     }
     if (args->reclaim && !core->recovery->grace.active)
@@ -36,9 +37,15 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
         core->counters.out_of_memory++;
         return HF_STAT_DENIED_NOLOCKS;
     }
-    hf_share_set(share, args->mode, args->access);
-    hf_share_renew(share);
+    hf_share_set(core, share, args->mode, args->access);
+    hf_share_renew(core, share);
     return HF_STAT_GRANTED;
+}
+
+/* Also a repeat waits for what the request before it has changed. */
+static uint64_t last_record(struct hf_core *core)
+{
+    return core->config.continues ? hf_durable_last_change(core) : 0;
 }
 
 static bool is_valid(const struct hf_peer *peer, const struct hf_share_args *args)
@@ -71,6 +78,7 @@ struct hf_answer hf_core_share(struct hf_core *core, struct hf_now now, const st
     file = hf_file_get(core, args->fh);
     if (file) {
         answer.stat = place(core, client, file, args);
+        answer.seq = last_record(core);
         hf_file_unref(core, file);
     }
     hf_client_unref(core, client);
@@ -95,5 +103,6 @@ struct hf_answer hf_core_unshare(struct hf_core *core, struct hf_now now,
         hf_client_idle(core, now, client);
         hf_client_unref(core, client);
     }
+    answer.seq = last_record(core);
     return hf_request_answer(core, now, answer);
 }

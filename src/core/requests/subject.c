@@ -80,6 +80,7 @@ void hf_turn_end(struct hf_core *core, struct hf_now now)
     hf_grace_review(core, now);
     if (is_to_serve(core) && !hf_grace_is_strict(core))
         hf_waiters_serve(core, now); /* the end of grace may have released locks */
+    hf_epoch_review(core);
 }
 
 struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, struct hf_answer answer)

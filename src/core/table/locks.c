@@ -112,12 +112,12 @@ void hf_lock_record(const struct hf_core *core, const struct hf_lock *lock,
 }
 
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
-                 const struct hf_record_lock *record)
+                 const struct hf_record_lock *record, bool unclaimed)
 {
     struct hf_want want = {owner,        record->first,
                            record->last, record->exclusive,
                            true,         hf_client_life_of_id(owner->client, record->id),
-                           true};
+                           unclaimed};
     struct hf_lock *lock = new_lock(core, record->id, file, &want, record->acquired_at_ms);
 
     if (!lock)

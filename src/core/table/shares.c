@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/clients/clients.h"
+#include "core/durable/durable.h"
 #include "core/internal.h"
 #include "core/table/table.h"
 
@@ -55,7 +56,7 @@ bool hf_share_conflicts(const struct hf_file *file, const struct hf_share *own, 
     return false;
 }
 
-void hf_share_set(struct hf_share *share, uint32_t mode, uint32_t access)
+static void set(struct hf_share *share, uint32_t mode, uint32_t access)
 {
     struct hf_file_queue *queue = share->file->queue;
 
@@ -65,17 +66,53 @@ void hf_share_set(struct hf_share *share, uint32_t mode, uint32_t access)
     share->access = (uint8_t)access;
 }
 
-void hf_share_renew(struct hf_share *share)
+void hf_share_set(struct hf_core *core, struct hf_share *share, uint32_t mode, uint32_t access)
+{
+    set(share, mode, access);
+    hf_behind_changed(core, &share->behind);
+}
+
+void hf_share_renew(struct hf_core *core, struct hf_share *share)
 {
     if (share->life == share->client->lives.now)
         return;
     share->life = share->client->lives.now;
     hf_list_remove(&share->in_client);
     hf_list_add_tail(&share->client->shares, &share->in_client);
+    hf_behind_changed(core, &share->behind);
 }
 
-struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
-                              struct hf_bytes oh)
+static int put_record(struct hf_txn *txn, struct hf_behind *behind)
+{
+    const struct hf_share *share = hf_container_of(behind, struct hf_share, behind);
+    struct hf_record_lock record = {
+        .id = behind->id,
+        .client_id = share->client->id,
+        .export = hf_file_export_name(txn->core, share->file),
+        .fh = hf_file_fh(share->file),
+        .oh = hf_bytes(share->oh, share->oh_len),
+        .epoch = txn->core->epoch,
+        .extra = {.what = HF_RECORD_SHARED,
+                  .life_id = hf_client_first_id(share->client, share->life),
+                  .mode = share->mode,
+                  .access = share->access},
+    };
+
+    return hf_client_register_behind(txn, share->client) < 0
+               ? HF_ENOMEM
+               : hf_batch_put_lock(hf_durable_gathering(txn->core), &record);
+}
+
+static void forget(struct hf_core *core, struct hf_behind *behind)
+{
+    if (behind->gone)
+        hf_slab_give(&core->table->share_slab, hf_container_of(behind, struct hf_share, behind));
+}
+
+static const struct hf_behind_ops share_behind = {put_record, forget};
+
+static struct hf_share *new_share(struct hf_core *core, struct hf_client *client,
+                                  struct hf_file *file, struct hf_bytes oh, uint64_t id)
 {
     struct hf_share *share;
 
@@ -84,8 +121,8 @@ struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, st
     share = hf_slab_take(&core->table->share_slab);
     if (!share)
         return NULL;
-    *share = (struct hf_share){
-        .id = hf_core_new_id(core), .client = client, .file = file, .life = client->lives.now};
+    *share = (struct hf_share){.id = id, .client = client, .file = file, .life = client->lives.now};
+    hf_behind_init(&share->behind, &share_behind, id, false);
     share->oh = hf_malloc(core->alloc, oh.len + 1);
     if (!share->oh) {
         hf_slab_give(&core->table->share_slab, share);
@@ -108,6 +145,34 @@ struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, st
     return share;
 }
 
+struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
+                              struct hf_bytes oh)
+{
+    return new_share(core, client, file, oh, hf_core_new_id(core));
+}
+
+/* Shares of a client are loaded in the order of their ids, which need not be that of their lives.
+ */
+int hf_share_load(struct hf_core *core, struct hf_client *client, struct hf_file *file,
+                  const struct hf_record_lock *record)
+{
+    struct hf_share *share = new_share(core, client, file, record->oh, record->id);
+    struct hf_list *place;
+
+    if (!share)
+        return HF_ENOMEM;
+    share->behind.stored = true;
+    share->life = hf_client_life_of_id(client, record->extra.life_id);
+    set(share, record->extra.mode, record->extra.access);
+    hf_list_remove(&share->in_client);
+    place = client->shares.prev;
+    while (place != &client->shares &&
+           hf_list_entry(place, struct hf_share, in_client)->life > share->life)
+        place = place->prev;
+    hf_list_add_after(place, &share->in_client);
+    return 0;
+}
+
 void hf_share_drop(struct hf_core *core, struct hf_share *share)
 {
     hf_map_remove(&core->table->shares, &share->node);
@@ -121,5 +186,7 @@ void hf_share_drop(struct hf_core *core, struct hf_share *share)
     hf_file_unref(core, share->file);
     hf_client_unref(core, share->client);
     hf_free(core->alloc, share->oh);
-    hf_slab_give(&core->table->share_slab, share);
+    hf_behind_ended(core, &share->behind);
+    if (!hf_behind_is_busy(&share->behind))
+        hf_slab_give(&core->table->share_slab, share);
 }

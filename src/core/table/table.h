@@ -28,6 +28,7 @@
 #include "base/refmap.h"
 #include "core/common/flex.h"
 #include "core/config.h"
+#include "core/durable/durable.h"
 #include "core/record.h"
 
 struct hf_client;
@@ -137,6 +138,7 @@ struct hf_share {
     uint32_t oh_len;
     uint32_t life; /* shares of a client are in the order of their lives */
     uint8_t mode, access;
+    struct hf_behind behind; /* its record; when it is gone, nothing else is left of the share */
 };
 
 /*
@@ -272,9 +274,9 @@ int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock);
 int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock);
 void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed);
 
-/* A lock that was recorded before the restart: unclaimed, without a record or undo. HF_ENOMEM. */
+/* A lock that was recorded before the restart: without a record or undo. HF_ENOMEM. */
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
-                 const struct hf_record_lock *record);
+                 const struct hf_record_lock *record, bool unclaimed);
 
 /*
  * Fetches into the processor's cache what a record that is soon to be loaded will touch, and
@@ -304,10 +306,14 @@ bool hf_share_conflicts(const struct hf_file *file, const struct hf_share *own, 
 /* A new share has mode and access 0. */
 struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                               struct hf_bytes oh);
-void hf_share_set(struct hf_share *share, uint32_t mode, uint32_t access);
+void hf_share_set(struct hf_core *core, struct hf_share *share, uint32_t mode, uint32_t access);
+
+/* A share that was recorded before the restart, which continues. HF_ENOMEM. */
+int hf_share_load(struct hf_core *core, struct hf_client *client, struct hf_file *file,
+                  const struct hf_record_lock *record);
 
 /* The client has asked for it once more: the share is of its current life. */
-void hf_share_renew(struct hf_share *share);
+void hf_share_renew(struct hf_core *core, struct hf_share *share);
 void hf_share_drop(struct hf_core *core, struct hf_share *share);
 
 /*

@@ -179,7 +179,7 @@ size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, uint64_
 
     for (; *cursor < stop && n < max; ++*cursor) {
         const struct hf_share *share = hf_slab_at(&core->table->share_slab, *cursor);
-        if (!share)
+        if (!share || share->behind.gone)
             continue;
         rows[n++] = (struct hf_view_share){
             .id = share->id,
@@ -209,6 +209,7 @@ void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct h
         .epoch = core->epoch,
         .state = hf_epoch_state(core),
         .was_clean = core->recovery->before.clean,
+        .recovers = core->recovery->start.recovers,
         .grace_active = core->recovery->grace.active,
         .grace_remaining_ms = grace_remaining(core, now),
         .grace_held_ms = core->recovery->hold_end_ms > now.mono_ms

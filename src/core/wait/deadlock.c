@@ -185,6 +185,7 @@ static void break_cycles(struct hf_core *core, const struct hf_owner *owner)
         core->wait->suspect_round++;
         if (follow(&s, visit_owner(&s, owner, NULL))) {
             s.via->passes = true;
+            hf_behind_changed(core, &s.via->behind);
             hf_file_wake(core, s.via->file, s.via->first, s.via->last);
         }
     } while (s.found);

@@ -41,6 +41,7 @@ void hf_grant_fill(const struct hf_waiter *w, struct hf_outcall_attempt *out)
     out->offset = w->offset;
     out->length = w->length;
     out->msg = w->msg;
+    out->loaded = w->loaded;
 }
 
 static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
@@ -145,6 +146,12 @@ static const struct hf_outcall_ops grant_ops = {HF_OUTCALL_GRANTS, start, done, 
 void hf_grant_begin(struct hf_core *core, struct hf_waiter *waiter, uint64_t seq)
 {
     hf_outcall_begin(core, &waiter->outcall, &grant_ops, seq);
+}
+
+void hf_grant_resume(struct hf_core *core, struct hf_waiter *waiter)
+{
+    hf_grant_begin(core, waiter, 0);
+    waiter->outcall.arrived = 1;
 }
 
 struct hf_waiter *hf_grant_find(const struct hf_core *core, uint64_t call_id)

@@ -10,6 +10,9 @@ void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *waiter);
 void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *waiter);
 void hf_waiter_del(struct hf_core *core, struct hf_waiter *waiter);
 
+/* GRANTED will carry this handle of the file. HF_ENOMEM: the one before. */
+int hf_waiter_keep_handle(struct hf_core *core, struct hf_waiter *waiter, struct hf_bytes fh);
+
 /* Counts what the waiter had that is still to be reclaimed, or counts it no more. */
 void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *waiter, bool more);
 
@@ -30,6 +33,15 @@ void hf_deadlock_review(struct hf_core *core, uint64_t work_end);
 
 /* The waiter holds the lock as soon as batch seq is durable: begins its GRANTED callback. */
 void hf_grant_begin(struct hf_core *core, struct hf_waiter *waiter, uint64_t seq);
+
+/* Begins it again after a restart: the client may have been called before. */
+void hf_grant_resume(struct hf_core *core, struct hf_waiter *waiter);
+
+/* For waiters that are made: how their records are written (record.c). */
+extern const struct hf_behind_ops hf_waiter_behind;
+
+/* Deletes a waiter that is gone, if neither an undo entry nor its record needs it. */
+void hf_waiter_release(struct hf_core *core, struct hf_waiter *waiter);
 
 /* Fills in the GRANTED callback of a waiter. */
 void hf_grant_fill(const struct hf_waiter *waiter, struct hf_outcall_attempt *out);

@@ -73,6 +73,7 @@ static void ungrant(struct hf_core *core, struct hf_waiter *w)
     hf_outcall_end(core, &w->outcall);
     w->granting = false;
     forget_had(core, w);
+    hf_behind_changed(core, &w->behind);
     hf_waiter_enter_queue(core, w);
     hf_owner_review_later(core, w->owner);
     hf_file_wake(core, w->file, w->first, w->last);
@@ -134,6 +135,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
     hf_waiter_leave_queue(core, w);
     w->granting = true;
     w->undos++;
+    hf_behind_changed(core, &w->behind);
     hf_waiter_tell(core, w, HF_END_GRANTED);
     hf_grant_begin(core, w, hf_txn_commit(&txn));
     hf_owner_wake(core, w->owner, w->file);

@@ -21,6 +21,7 @@
 #define HF_CORE_WAIT_WAIT_H
 
 #include "base/slab.h"
+#include "core/durable/durable.h"
 #include "core/ending.h"
 #include "core/outcall/outcall.h"
 #include "core/request.h"
@@ -63,11 +64,13 @@ struct hf_waiter {
     bool msg;
     bool exclusive;
     bool monitored;
+    bool loaded;     /* it waited before our start */
     bool passes;     /* does not queue behind other waiters: that closed a cycle (deadlock.c) */
     bool granting;   /* holds the lock; the callback is to be made or in flight */
     bool gone;       /* left, but an undo entry still refers to it */
     bool called_off; /* left because of a request of its owner, which the undo entry takes back */
     uint8_t undos;   /* how many undo entries refer to it: of its coming, and of its grant */
+    struct hf_behind behind; /* its record; of a waiter that is gone, until that is deleted */
 };
 
 struct hf_wait {
@@ -77,6 +80,9 @@ struct hf_wait {
     uint32_t n_unclaimed; /* that waiters being granted had: if they are refused, to be reclaimed */
     bool put_back;        /* some of these were, since recovery last looked */
 };
+
+/* Its lock will be recorded if locks are, and its client told of our restart. */
+bool hf_wants_record(const struct hf_core *core, const struct hf_lock_args *args);
 
 void hf_wait_init(struct hf_core *core);
 void hf_wait_free(struct hf_core *core);
@@ -100,6 +106,12 @@ bool hf_waiter_is_behind_own(const struct hf_core *core, const struct hf_waiter 
 int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct hf_lock_args *args,
                   struct hf_file *file, const struct hf_want *want);
 void hf_waiter_remove(struct hf_core *core, struct hf_waiter *waiter);
+
+/* A waiter that was recorded before the restart, which continues: in its place of the queue, or
+ * with its GRANTED callback to be made again. HF_ENOMEM. */
+int hf_waiter_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
+                   const struct hf_record_lock *record);
+void hf_waiters_resume(struct hf_core *core); /* all are loaded, and the epoch has begun */
 
 /* Removes the waiter, and tells how the wait has ended (ending.h). */
 void hf_waiter_end(struct hf_core *core, struct hf_waiter *waiter, enum hf_end end);

@@ -25,6 +25,11 @@ void hf_wait_init(struct hf_core *core)
     hf_slab_init(&core->wait->slab, core->alloc, sizeof(struct hf_waiter));
 }
 
+bool hf_wants_record(const struct hf_core *core, const struct hf_lock_args *args)
+{
+    return !args->unmonitored || core->config.continues;
+}
+
 void hf_wait_free(struct hf_core *core)
 {
     hf_slab_free(&core->wait->slab);
@@ -158,7 +163,7 @@ static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
 static const struct hf_undo_ops wait_undo = {revert_wait, hf_waiter_keep};
 
 /* Clients know a callback by the handle that they have sent. */
-static int keep_handle(struct hf_core *core, struct hf_waiter *w, struct hf_bytes fh)
+int hf_waiter_keep_handle(struct hf_core *core, struct hf_waiter *w, struct hf_bytes fh)
 {
     uint8_t *copy = NULL;
 
@@ -195,10 +200,11 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
         .since_ms = txn->now.wall_ms,
         .exclusive = args->exclusive,
     };
-    if (keep_handle(core, w, args->fh) < 0) {
+    if (hf_waiter_keep_handle(core, w, args->fh) < 0) {
         hf_slab_give(&core->wait->slab, w);
         return HF_ENOMEM;
     }
+    hf_behind_init(&w->behind, &hf_waiter_behind, w->id, false);
     hf_waiter_repeated(core, w, peer, args, want->life);
     hf_outcall_init(&w->outcall);
     want->owner->refs++;
@@ -215,11 +221,26 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
     return 0;
 }
 
+/* The record of the waiter says the same as the request. */
+static bool is_as_recorded(const struct hf_core *core, const struct hf_waiter *w,
+                           const struct hf_peer *peer, const struct hf_lock_args *args,
+                           uint32_t life)
+{
+    return w->offset == args->offset && w->length == args->length && w->life >= life &&
+           w->monitored >= hf_wants_record(core, args) &&
+           hf_addr_same_host(&w->local, &peer->local) && w->transport == peer->transport &&
+           w->version == args->version && w->msg == args->msg &&
+           hf_bytes_equal(args->fh, w->fh ? hf_bytes(w->fh, w->file->fh_len) : hf_file_fh(w->file));
+}
+
 void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *w, const struct hf_peer *peer,
                         const struct hf_lock_args *args, uint32_t life)
 {
-    (void)keep_handle(core, w, args->fh); /* without memory, the one that it waited by before */
-    w->monitored |= !args->unmonitored;
+    if (!is_as_recorded(core, w, peer, args, life))
+        hf_behind_changed(core, &w->behind);
+    (void)hf_waiter_keep_handle(core, w,
+                                args->fh); /* without memory, the one that it waited by before */
+    w->monitored |= hf_wants_record(core, args);
     w->offset = args->offset;
     w->length = args->length;
     w->local = peer->local;
@@ -238,6 +259,7 @@ void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *w)
     w->id = hf_core_new_id(core);
     w->exclusive = true;
     w->passes = false;
+    hf_behind_changed(core, &w->behind);
     hf_waiter_enter_queue(core, w);
     if (core->config.coherent)
         hf_file_wake(core, w->file, w->first, w->last); /* to ask the kernel for more */
@@ -256,7 +278,13 @@ void hf_waiter_keep(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_waiter *w = entry->object;
 
-    if (--w->undos == 0 && w->gone)
+    w->undos--;
+    hf_waiter_release(core, w);
+}
+
+void hf_waiter_release(struct hf_core *core, struct hf_waiter *w)
+{
+    if (w->gone && w->undos == 0 && !hf_behind_is_busy(&w->behind))
         hf_waiter_del(core, w);
 }
 
@@ -271,6 +299,7 @@ void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *w, bool m
 void hf_waiter_come_back(struct hf_core *core, struct hf_waiter *w)
 {
     w->gone = w->called_off = false;
+    hf_behind_came_back(core, &w->behind);
     hf_list_add_tail(&w->owner->waiting->waiters, &w->in_owner);
     w->owner->waiting->n_waiters++;
     hf_list_add_tail(&w->owner->client->waiters, &w->in_client);
@@ -293,10 +322,9 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
     }
     if (hf_list_empty(&w->owner->client->waiters))
         hf_outcall_end(core, &w->owner->client->probe);
-    if (w->undos > 0)
-        w->gone = true; /* the last undo entry deletes it */
-    else
-        hf_waiter_del(core, w);
+    w->gone = true;
+    hf_behind_ended(core, &w->behind);
+    hf_waiter_release(core, w); /* else the last undo entry or its record deletes it */
 }
 
 void hf_waiter_tell(const struct hf_core *core, const struct hf_waiter *w, enum hf_end end)
