@@ -51,7 +51,7 @@ static int add_record(void *ctx, enum hf_record_kind kind, struct hf_bytes recor
         hf_batch_put_encoded(l->source.rehearsal, kind, record) < 0)
         return HF_ENOMEM; /* what does not decode, the loader refuses below */
     l->loaded.clients += kind == HF_RECORD_CLIENT;
-    l->loaded.locks += kind == HF_RECORD_LOCK;
+    l->loaded.locks += kind == HF_RECORD_LOCK && hf_record_is_held(record);
     return need_core(l) < 0 ? HF_ENOMEM : hf_loader_add(l->loader, kind, record);
 }
 

@@ -61,7 +61,7 @@ static int decode(enum hf_record_kind kind, struct hf_bytes record, struct sum *
         sum->clients++;
         return hf_record_decode_client(record, &client);
     case HF_RECORD_LOCK:
-        sum->locks++;
+        sum->locks += hf_record_is_held(record);
         return hf_record_decode_lock(record, &lock);
     }
     return HF_EFORMAT;
@@ -86,7 +86,7 @@ static int add(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
     struct sum *sum = ctx;
     int rv = decode(kind, record, sum);
 
-    if (kind != HF_RECORD_SERVER)
+    if (kind == HF_RECORD_CLIENT || hf_record_is_held(record))
         sum->digest += hf_record_hash(record);
     return rv < 0 ? rv : load(kind, record, sum);
 }

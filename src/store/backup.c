@@ -47,11 +47,14 @@ struct writing {
 static int write_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
 {
     struct writing *writing = ctx;
-    int rv = writing->cancelled && *writing->cancelled
-                 ? HF_ECANCELED
-                 : put_u32(writing->out, (uint32_t)record.len);
+    int rv;
 
-    (void)kind; /* the record's own first byte */
+    /* Waiters and shares are left out: clients ask again after a restore. */
+    if (kind == HF_RECORD_LOCK && !hf_record_is_held(record))
+        return 0;
+    rv = writing->cancelled && *writing->cancelled ? HF_ECANCELED
+                                                   : put_u32(writing->out, (uint32_t)record.len);
+
     if (rv == 0)
         rv = hf_buf_append(writing->out, record.data, record.len);
     writing->count++;
@@ -228,6 +231,8 @@ int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *co
     server.epoch += EPOCHS_AHEAD;
     server.clean = false;
     server.locks_unknown = true; /* those of after the backup */
+    if (server.continuity != HF_CONTINUITY_NONE)
+        server.continuity = HF_CONTINUITY_LOST;
     rv = hf_batch_put_server(records, &server);
     if (rv < 0)
         return hf_store_fail(store, rv, "out of memory");

@@ -519,6 +519,41 @@ static void free_state(struct hf_store *store, struct lmdb *lmdb)
     hf_free(store->alloc, lmdb);
 }
 
+/* The newest record of the server: in what was read of the journal, or in the tree. */
+static int find_server(struct lmdb *lmdb, struct hf_record_server *out)
+{
+    uint64_t id = HF_LMDB_SERVER;
+    MDB_val key = hf_lmdb_number(&id);
+    struct hf_op op;
+    MDB_val value;
+    MDB_txn *txn;
+    int rv = HF_ENOENT;
+
+    if (hf_lmdb_env_begin_snapshot(&lmdb->env, &txn) == 0) {
+        if (mdb_get(txn, lmdb->env.state, &key, &value) == 0)
+            rv = hf_record_decode_server(hf_bytes(value.mv_data, value.mv_size), out);
+        hf_lmdb_env_end_snapshot(&lmdb->env, txn);
+    }
+    for (size_t cursor = 0; hf_batch_next(newest(lmdb), &cursor, &op);) {
+        if (op.kind == HF_RECORD_SERVER && op.type == HF_OP_PUT)
+            rv = hf_record_decode_server(op.value, out);
+    }
+    return rv;
+}
+
+/* The next start must not continue as if nothing had been lost (REC-01). */
+static int note_loss(struct lmdb *lmdb)
+{
+    struct hf_record_server server;
+
+    if (find_server(lmdb, &server) < 0 || server.continuity == HF_CONTINUITY_NONE)
+        return 0;
+    server.continuity = HF_CONTINUITY_LOST;
+    return hf_batch_put_server(newest(lmdb), &server) < 0
+               ? hf_store_fail(lmdb->env.store, HF_ENOMEM, "out of memory")
+               : 0;
+}
+
 /* Appends what the previous owner's journal holds to pending. */
 static int read_journal(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE])
 {
@@ -529,8 +564,10 @@ static int read_journal(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE
     if (error)
         return hf_lmdb_env_fail(&lmdb->env, error, "cannot move the journal aside");
     error = hf_journal_read(dir->fd, &reading, newest(lmdb));
-    if (!error || hf_lmdb_parts_loss_accepted(dir, error))
+    if (!error)
         return 0;
+    if (hf_lmdb_parts_loss_accepted(dir, error))
+        return note_loss(lmdb);
     /* Closing must not commit the part that was read, for that would void the rest. */
     hf_batch_clear(newest(lmdb));
     return hf_lmdb_parts_fail(lmdb->env.store, dir, error);

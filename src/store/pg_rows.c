@@ -189,6 +189,8 @@ static void put_client(struct row_writer *w, const struct hf_record_client *c)
 
 static void put_lock(struct row_writer *w, const struct hf_record_lock *l)
 {
+    uint8_t extra[HF_RECORD_EXTRA_MAX];
+
     put_i64(w, (int64_t)l->id);
     put_i64(w, (int64_t)l->client_id);
     put_bytes(w, l->export);
@@ -200,6 +202,7 @@ static void put_lock(struct row_writer *w, const struct hf_record_lock *l)
     put_bool(w, l->exclusive);
     put_i64(w, l->acquired_at_ms);
     put_i64(w, (int64_t)l->epoch);
+    put_bytes(w, hf_bytes(extra, hf_record_encode_extra(&l->extra, extra)));
 }
 
 /* A row that did not fit leaves the columns unequal; its batch is not sent then. */

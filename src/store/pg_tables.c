@@ -43,21 +43,22 @@ static const struct hf_pg_table CLIENTS = {
 
 #define LOCK_COLUMNS                                                                 \
     "id, client_id, share, file_handle, owner_handle, svid, first_byte, last_byte, " \
-    "exclusive, acquired_at_ms, server_epoch"
+    "exclusive, acquired_at_ms, server_epoch, extra"
 
 #define LOCK_INSERT                                                                         \
     "INSERT INTO nlm_locks (" LOCK_COLUMNS ") "                                             \
     "SELECT unnest($1::int8[]), unnest($2::int8[]), unnest($3::bytea[]), "                  \
     "unnest($4::bytea[]), unnest($5::bytea[]), unnest($6::int4[]), unnest($7::numeric[]), " \
-    "unnest($8::numeric[]), unnest($9::bool[]), unnest($10::int8[]), unnest($11::int8[])"
+    "unnest($8::numeric[]), unnest($9::bool[]), unnest($10::int8[]), unnest($11::int8[]), " \
+    "unnest($12::bytea[])"
 
 static const struct hf_pg_table LOCKS = {
-    .n_columns = 11,
+    .n_columns = 12,
     .put = LOCK_INSERT
     " ON CONFLICT (id) DO UPDATE SET (" LOCK_COLUMNS ") = "
     "(excluded.id, excluded.client_id, excluded.share, excluded.file_handle, "
     "excluded.owner_handle, excluded.svid, excluded.first_byte, excluded.last_byte, "
-    "excluded.exclusive, excluded.acquired_at_ms, excluded.server_epoch)",
+    "excluded.exclusive, excluded.acquired_at_ms, excluded.server_epoch, excluded.extra)",
     .delete = "DELETE FROM nlm_locks WHERE id = ANY ($1::int8[])",
     .list = COPY_OUT("nlm_locks (" LOCK_COLUMNS ")"),
 };

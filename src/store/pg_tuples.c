@@ -225,7 +225,9 @@ static int encode_lock(struct tuple_reader *r, struct hf_buf *out)
     l.exclusive = get_number_below(r, 1);
     l.acquired_at_ms = get_signed(r);
     l.epoch = get_number(r);
-    return r->bad ? HF_EFORMAT : hf_record_encode_lock(&l, out);
+    if (hf_record_decode_extra(get_bytes(r, HF_RECORD_EXTRA_MAX), &l.extra) < 0 || r->bad)
+        return HF_EFORMAT;
+    return hf_record_encode_lock(&l, out);
 }
 
 bool hf_pg_tuples_skip_header(struct hf_bytes *message)

@@ -103,13 +103,44 @@ struct hf_record_client make_client(uint64_t id, uint64_t salt, uint8_t room[HF_
     return c;
 }
 
+/* A waiter or a share. */
+static struct hf_record_extra make_extra(struct dice *dice, uint8_t *room)
+{
+    struct hf_record_extra e = {.what = 1 + dice_below(dice, 3), .life_id = dice_roll(dice)};
+
+    if (e.what == HF_RECORD_SHARED) {
+        e.mode = (uint8_t)dice_below(dice, 4);
+        e.access = (uint8_t)dice_below(dice, 4);
+        return e;
+    }
+    e.place = 1 + dice_below(dice, UINT64_MAX);
+    e.offset = dice_roll(dice);
+    e.length = dice_roll(dice);
+    if (dice_below(dice, 2))
+        make_addr(dice, &e.local);
+    e.transport = dice_below(dice, 2) ? HF_TRANSPORT_UDP : HF_TRANSPORT_TCP;
+    e.version = (uint8_t)dice_below(dice, 5);
+    e.msg = dice_below(dice, 2);
+    e.monitored = dice_below(dice, 2);
+    e.passes = dice_below(dice, 2);
+    e.n_had = (uint16_t)(e.what == HF_RECORD_GRANTED ? dice_below(dice, 4) : 0);
+    e.had = hf_bytes(room, (size_t)e.n_had * HF_RECORD_HAD_SIZE);
+    for (unsigned i = 0; i < e.n_had; i++) {
+        const struct hf_record_had had = {i * UINT64_C(1000) + dice_below(dice, 100),
+                                          i * UINT64_C(1000) + 100 + dice_below(dice, 900),
+                                          dice_below(dice, 2)};
+        hf_record_put_had(room + (size_t)i * HF_RECORD_HAD_SIZE, &had);
+    }
+    return e;
+}
+
 struct hf_record_lock make_lock(uint64_t id, uint64_t salt, uint8_t room[HF_FH_MAX])
 {
     struct dice dice = {id ^ salt << 32};
     uint64_t a = dice_roll(&dice);
     uint64_t b = dice_below(&dice, 2) ? dice_roll(&dice) : UINT64_MAX;
 
-    return (struct hf_record_lock){
+    struct hf_record_lock l = {
         .id = id,
         .client_id = dice_below(&dice, STORY_IDS),
         .export = hf_bytes_str("default"),
@@ -122,6 +153,9 @@ struct hf_record_lock make_lock(uint64_t id, uint64_t salt, uint8_t room[HF_FH_M
         .acquired_at_ms = (int64_t)dice_roll(&dice),
         .epoch = dice_roll(&dice),
     };
+    if (dice_below(&dice, 3) == 0)
+        l.extra = make_extra(&dice, room + 600);
+    return l;
 }
 
 static void story_op(struct dice *dice, uint64_t seq, struct hf_batch *out)

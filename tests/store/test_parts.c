@@ -202,6 +202,37 @@ static void the_operator_may_go_on_without_the_journal_once(void **state)
     expect_refused("journal is missing", "touch");
 }
 
+static int keep_server(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
+{
+    return kind == HF_RECORD_SERVER ? hf_record_decode_server(record, ctx) : 0;
+}
+
+/* REC-01g: and the next start does not continue as if nothing had been lost. */
+static void a_lost_journal_is_noted(void **state)
+{
+    struct hf_record_server server = {
+        .epoch = 5, .role = HF_ROLE_LOCKS, .continuity = HF_CONTINUITY_COMPLETE};
+    struct hf_batch batch;
+
+    (void)state;
+    hf_batch_init(&batch, &hf_alloc_heap);
+    assert_int_equal(hf_batch_put_server(&batch, &server), 0);
+    assert_int_equal(hf_store_open(&store, config()), 0);
+    assert_int_equal(hf_store_apply(&store, &batch), 0);
+    hf_store_close(&store);
+    hf_batch_free(&batch);
+    assert_int_equal(unlink(path_of("journal")), 0);
+    touch("journal.lost");
+    for (int i = 0; i < 2; i++) { /* the second start has a journal again */
+        server = (struct hf_record_server){0};
+        assert_int_equal(hf_store_open(&store, config()), 0);
+        assert_int_equal(hf_store_load(&store, keep_server, &server), 0);
+        assert_int_equal(server.epoch, 5);
+        assert_int_equal(server.continuity, HF_CONTINUITY_LOST);
+        hf_store_close(&store);
+    }
+}
+
 /* Permission to lose the journal is not used while the journal is good. */
 static void a_good_journal_is_read_all_the_same(void **state)
 {
@@ -346,6 +377,7 @@ int main(void)
         STORY(without_its_journal_a_store_is_refused),
         STORY(also_after_a_clean_stop),
         STORY(the_operator_may_go_on_without_the_journal_once),
+        STORY(a_lost_journal_is_noted),
         STORY(a_good_journal_is_read_all_the_same),
         STORY(without_its_data_a_store_is_refused),
         STORY(another_stores_journal_is_refused),

@@ -431,12 +431,14 @@ static void a_database_that_went_back_in_time_takes_nothing(void **state)
 static void an_alarm_stops_every_daemon(void **state)
 {
     struct hf_store_lease_call clear = {.order = {.action = HF_LEASE_CLEAR, .new_epoch = 9}};
+    struct hf_record_server complete = {.epoch = 6, .continuity = HF_CONTINUITY_COMPLETE};
     struct hf_lease_row row;
 
     (void)state;
     open_daemon(LEFT);
     open_daemon(RIGHT);
     take_now(LEFT, 11);
+    assert_int_equal(store_put_server(&daemons[LEFT], &complete), 0);
     assert_int_equal(lease(RIGHT, HF_LEASE_RAISE_ALARM, &row), 0);
     assert_true(row.alarm);
     assert_int_equal(put_epoch(LEFT, 7), HF_EBEHIND);
@@ -444,6 +446,8 @@ static void an_alarm_stops_every_daemon(void **state)
     row = seen_by(RIGHT);
     assert_int_equal(take(RIGHT, &row, 22), HF_EBUSY);
     assert_int_equal(hf_store_lease(&daemons[RIGHT], &clear), 0);
+    /* REC-01g: the next start does not continue: HF_CONTINUITY_LOST. */
+    assert_string_equal(sql("SELECT get_byte(record, length(record) - 1) FROM server_state"), "3");
     row = seen_by(RIGHT);
     assert_true(!row.alarm && row.released && row.epoch == 9);
     take_now(RIGHT, 22);
