@@ -123,6 +123,11 @@ static void put_server(const struct request *request, const struct hf_view_statu
     json_object_set_new(json, "epoch", hf_value_id(s->epoch));
     json_object_set_new(json, "state", waits ? json_null() : json_integer(s->state));
     json_object_set_new(json, "clean_start", json_boolean(s->was_clean));
+    json_object_set_new(json, "continued", json_boolean(s->recovers == HF_RECOVERS_NOT));
+    json_object_set_new(json, "recovers_because",
+                        waits || hf_recovers_text(s->recovers)[0] == '\0'
+                            ? json_null()
+                            : json_string(hf_recovers_text(s->recovers)));
     json_object_set_new(json, "token_needed", json_boolean(request->admin->token[0] != '\0'));
     json_object_set_new(json, "changes", json_string(hf_admin_access_word(request, ACCESS_CHANGE)));
     json_object_set_new(json, "files", json_string(hf_admin_access_word(request, ACCESS_FILES)));

@@ -144,6 +144,12 @@ static void print_state(const json_t *s)
               ctl_text(s, "epoch"),
               json_is_true(json_object_get(s, "clean_start")) ? "clean" : "not clean, or none");
     print_line("state", text);
+    if (json_is_true(json_object_get(s, "continued")))
+        print_line("last start", "continued: no client was told, nothing had to be reclaimed");
+    else if (ctl_text(s, "recovers_because")[0]) {
+        hf_format(text, sizeof(text), "clients were told: %.100s", ctl_text(s, "recovers_because"));
+        print_line("last start", text);
+    }
 }
 
 int ctl_status(struct ctl *ctl, int argc, char **argv)

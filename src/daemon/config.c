@@ -58,6 +58,10 @@ bool hf_config_has_conflict_grace(const struct hf_config *config)
 /* What is wrong with the keys of a service that has standbys; NULL: nothing. */
 static const char *check_standby(const struct hf_config *config)
 {
+    if (config->recovery_notify == HF_RECOVERY_NEEDED && !config->require_sync)
+        return "recovery.notify=needed needs cluster.require_sync=yes: a failover that loses "
+               "commits "
+               "must be impossible, because clients would not be told of what they lost";
     if (config->backend != HF_BACKEND_POSTGRES)
         return "cluster.mode=standby needs store.backend=postgres: the lease is a row of the "
                "database";
@@ -95,6 +99,9 @@ int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_M
     }
     if (config->grace_mode == HF_GRACE_BY_CONFLICT && config->durable == HF_DURABLE_NO)
         what = "grace.mode=conflict needs locks.durable=yes or process: it must know what was held";
+    else if (config->recovery_notify == HF_RECOVERY_NEEDED && config->durable == HF_DURABLE_NO)
+        what = "recovery.notify=needed needs locks.durable=yes or process: without records every "
+               "start must tell the clients";
     else if (config->durable == HF_DURABLE_PROCESS && config->backend == HF_BACKEND_POSTGRES)
         what =
             "locks.durable=process needs store.backend=lmdb: what is written but not yet on disk "

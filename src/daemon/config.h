@@ -35,6 +35,7 @@ enum hf_backend { HF_BACKEND_MEMORY, HF_BACKEND_LMDB, HF_BACKEND_POSTGRES };
 /* In the order of the configuration's choices. */
 enum hf_unmirrored { HF_UNMIRRORED_REFUSE, HF_UNMIRRORED_GRANT };
 enum hf_config_durable { HF_DURABLE_NO, HF_DURABLE_YES, HF_DURABLE_PROCESS };
+enum hf_config_recovery { HF_RECOVERY_ALWAYS, HF_RECOVERY_NEEDED };
 
 /* Section [share NAME]: file handles with these bytes at this offset belong to that export. */
 struct hf_config_export_rule {
@@ -77,6 +78,8 @@ struct hf_config {
     uint32_t patience; /* seconds that requests wait for the store before they are refused */
 
     uint32_t durable; /* enum hf_config_durable */
+
+    uint32_t recovery_notify; /* enum hf_config_recovery */
 
     uint32_t grace_seconds;
     uint32_t grace_mode; /* enum hf_config_grace */

@@ -35,6 +35,9 @@ const struct hf_config_key hf_config_keys[] = {
     {"locks", "durable", CHOICE, AT(durable), "yes", .choices = "no|yes|process",
      .comment = "no: only clients are recorded, as rpc.statd does; process: a crash of the daemon "
                 "loses nothing, one of the host the last 10 ms"},
+    {"recovery", "notify", CHOICE, AT(recovery_notify), "always", .choices = "always|needed",
+     .comment = "needed: a start after which nothing is lost goes on where the last run ended: no "
+                "notice, no grace, no reclaim"},
     {"grace", "seconds", NUMBER, AT(grace_seconds), "90", 0, 86400},
     {"grace", "mode", CHOICE, AT(grace_mode), "auto", .choices = "strict|conflict|auto",
      .comment = "conflict: only what conflicts with an unreclaimed lock waits; auto: strict, and "

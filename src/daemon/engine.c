@@ -120,7 +120,8 @@ int hf_engine_open(struct hf_engine *engine, uv_loop_t *loop, const struct hf_co
     if (rv < 0)
         return rv;
     engine->service.loading = true;
-    engine->service.fenced = config->cluster_mode == HF_CLUSTER_STANDBY;
+    engine->service.shares_wait =
+        config->cluster_mode == HF_CLUSTER_STANDBY || config->recovery_notify == HF_RECOVERY_NEEDED;
     hf_rpc_client_set_gate(engine->client, gate);
     return 0;
 }

@@ -221,6 +221,9 @@ static void expose_state(struct hf_service *service, struct hf_exposition *out)
                     s.grace_active);
     hf_expose_gauge(out, "holdfast_grace_remaining_seconds", "Until the grace period ends.",
                     (double)s.grace_remaining_ms / 1000);
+    hf_expose_gauge(out, "holdfast_continued",
+                    "1 if the last start told no client (recovery.notify=needed).",
+                    s.recovers == HF_RECOVERS_NOT);
     hf_expose_gauge(out, "holdfast_epoch", "Restarts of this server, as its store counts them.",
                     (double)s.epoch);
 }

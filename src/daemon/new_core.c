@@ -87,6 +87,7 @@ struct hf_core_config hf_new_core_config(const struct hf_config *config,
     core.grace_ms = (uint64_t)config->grace_seconds * 1000;
     core.role = config->programs == HF_PROGRAMS_NSM ? HF_ROLE_MONITOR : HF_ROLE_LOCKS;
     core.durable_locks = config->durable != HF_DURABLE_NO;
+    core.continues = config->recovery_notify == HF_RECOVERY_NEEDED && core.role == HF_ROLE_LOCKS;
     core.unflushed = config->durable == HF_DURABLE_PROCESS;
     core.fenced = config->cluster_mode == HF_CLUSTER_STANDBY;
     (void)hf_boot_id_read(core.boot_id);

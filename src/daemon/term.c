@@ -86,6 +86,21 @@ static void log_unknown_locks(const struct hf_core *core)
                HF_STR("advice", "clients may reclaim locks that are not in the store"));
 }
 
+static void log_start(const struct hf_config *config, const struct hf_core *core)
+{
+    enum hf_recovers why = hf_core_recovers(core);
+
+    log_unknown_locks(core);
+    if (config->recovery_notify != HF_RECOVERY_NEEDED)
+        return;
+    if (why == HF_RECOVERS_NOT)
+        hf_log(HF_LOG_INFO, "continuing where the last run ended: no client is told");
+    else
+        hf_log(why == HF_RECOVERS_FIRST ? HF_LOG_INFO : HF_LOG_WARN,
+               "not continuing: clients are told and reclaim",
+               HF_STR("reason", hf_recovers_text(why)));
+}
+
 /* Memory ran out. */
 static void fail_start(struct hf_daemon *d)
 {
@@ -126,7 +141,7 @@ static void start(struct hf_daemon *d, const struct hf_loaded *loaded)
         fail_start(d);
         return;
     }
-    log_unknown_locks(loaded->core);
+    log_start(&d->options->config, loaded->core);
     hf_log(HF_LOG_INFO, "store loaded", HF_UINT("clients", loaded->clients),
            HF_UINT("locks", loaded->locks), HF_UINT("digest", hf_core_digest(loaded->core)));
 }

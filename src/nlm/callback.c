@@ -274,7 +274,7 @@ static struct hf_rpc_outcall_args rpc_args_of(const struct hf_outcall_attempt *c
         .local = call->from,
         .transport = call->transport,
         .remember_port = true, /* a port that failed has been forgotten */
-        .provoked = call->transport == HF_TRANSPORT_UDP,
+        .provoked = call->transport == HF_TRANSPORT_UDP && !call->loaded,
         .prog = NLM_PROG,
         .vers = call->vers,
         .timeout_ms = (uint32_t)call->timeout_ms,

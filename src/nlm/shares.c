@@ -28,10 +28,11 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
         return;
     }
     /* SPEC section 5: nothing is granted while the store is down, even what is not durable, as with
-     * NM_LOCK. UNSHARE promises nothing and is served. With standbys a share that was given, and
-     * whose answer did not leave, must not be refused to a repeat: it is not undone. */
+     * NM_LOCK. UNSHARE promises nothing and is served. Where its answer waits for a commit, a share
+     * that was given, and whose answer did not leave, must not be refused to a repeat: it is not
+     * undone. */
     if (kind == HF_NLM_SHARE && !service->store_up) {
-        if (service->fenced)
+        if (service->shares_wait)
             hf_rpc_reply_never(call);
         else
             hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_DENIED_NOLOCKS);

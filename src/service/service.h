@@ -36,8 +36,9 @@ struct hf_service {
     struct hf_now now;            /* to be read by hf_service_now() */
     bool now_is_old;              /* the loop has slept since `now` was set */
     int64_t wall_offset_ms;       /* wall clock less the loop's clock */
-    bool loading; /* with standbys: nothing is loaded yet; requests are told to come again */
-    bool fenced;  /* with standbys: no promise without a commit, recorded or not (HA-03) */
+    bool loading;     /* with standbys: nothing is loaded yet; requests are told to come again */
+    bool shares_wait; /* for a commit, which does not undo them: with standbys (HA-03), and where
+                         they are recorded (REC-02) */
     /* With standbys: what the core is told of the loop's clock, which stands still at times. */
     uint64_t (*core_ms)(void *ctx, uint64_t mono_ms); /* NULL: the loop's clock itself */
     void *core_ms_ctx;

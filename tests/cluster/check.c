@@ -90,7 +90,8 @@ static void check_state(struct cl_world *world, unsigned node, const struct cl_p
     if (world->nodes[node].daemon.phase != HF_TERM_SERVING || world->has_lost)
         return;
     if (state < world->top_state ||
-        (state == world->top_state && packet->epoch != world->top_state_epoch))
+        (state == world->top_state && packet->epoch != world->top_state_epoch &&
+         !world->config.continues))
         cl_violation(world, "a state number is used once and grows",
                      "n%u sends in state %d, epoch %llu, after state %d in epoch %llu", node, state,
                      (unsigned long long)packet->epoch, world->top_state,
@@ -193,11 +194,23 @@ static void read_locks(const struct records *records, uint8_t modes[CL_CLIENTS][
     for (unsigned i = 0; i < records->count; i++) {
         struct hf_record_lock lock;
 
-        if (records->at[i]->kind != HF_RECORD_LOCK)
+        if (!hf_record_is_held(record_bytes(records->at[i])))
             continue;
         HF_ASSERT(hf_record_decode_lock(record_bytes(records->at[i]), &lock) == 0);
         modes[lock.svid][lock.fh.data[0]] = lock.exclusive ? CL_EXCLUSIVE : CL_SHARED;
     }
+}
+
+void cl_check_continues(struct cl_world *world, unsigned node, const struct hf_view_status *status)
+{
+    if (!world->config.continues || world->has_lost)
+        return;
+    if (status->recovers != HF_RECOVERS_NOT && status->recovers != HF_RECOVERS_FIRST)
+        cl_violation(world, "a takeover that loses nothing continues", "n%u: %s", node,
+                     hf_recovers_text(status->recovers));
+    if (status->grace_active)
+        cl_violation(world, "a takeover that loses nothing continues", "n%u has a grace period",
+                     node);
 }
 
 void cl_check_records(struct cl_world *world)

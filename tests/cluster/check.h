@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "core/lease/row.h"
+#include "core/view.h"
 #include "support/records.h"
 
 struct cl_world;
@@ -39,6 +40,8 @@ void cl_check_release(struct cl_world *world, unsigned node,
 /* A planned move has begun. */
 void cl_check_move(struct cl_world *world, unsigned node);
 void cl_check_take(struct cl_world *world, const struct cl_txn *txn);
+/* A term begins: it goes on where the one before ended, if nothing was lost (REC-01). */
+void cl_check_continues(struct cl_world *world, unsigned node, const struct hf_view_status *status);
 void cl_check_records(struct cl_world *world);
 void cl_check_grant(struct cl_world *world, unsigned client, unsigned file);
 void cl_check_refused(struct cl_world *world, unsigned client, unsigned file, unsigned stat);

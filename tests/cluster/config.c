@@ -55,6 +55,7 @@ void cl_config_draw(struct cl_config *config, uint64_t seed)
     draw_database(config, &rng);
     draw_faults(config, &rng);
     config->durable_locks = config->conflict_mode || !one_in(&rng, 2);
+    config->continues = config->durable_locks && one_in(&rng, 2);
 }
 
 void cl_config_single(struct cl_config *config, uint64_t seed, enum cl_fault fault)

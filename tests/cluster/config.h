@@ -46,6 +46,7 @@ struct cl_config {
     uint32_t grace_ms;
     uint32_t load_ms; /* longest time to load */
     bool conflict_mode;
+    bool continues;          /* recovery.notify=needed: takeovers that lose nothing go unnoticed */
     bool durable_locks;      /* else a new owner knows the clients only, and they reclaim */
     uint16_t rate[CL_NODES]; /* of a node's clock, per mille */
 

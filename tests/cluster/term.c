@@ -52,6 +52,7 @@ static struct hf_core_config core_config(const struct cl_world *world)
     config.call_attempts = CALL_ATTEMPTS;
     config.fenced = true;
     config.durable_locks = world->config.durable_locks;
+    config.continues = world->config.continues;
     config.grace_mode = world->config.conflict_mode ? HF_GRACE_CONFLICT : HF_GRACE_STRICT;
     return config;
 }
@@ -107,6 +108,7 @@ void cl_term_on_loaded(struct cl_world *world, unsigned node, uint64_t term)
     n->daemon.phase = HF_TERM_STARTING;
     hf_core_view_status(n->core, cl_core_now(world, node), &status);
     n->state = status.state;
+    cl_check_continues(world, node, &status);
     CL_TRACE(world, node, status.locks, status.state, "n%u: loaded %llu locks, state number %d",
              node, (unsigned long long)status.locks, status.state);
     hf_cluster_carry_on(&n->cluster);

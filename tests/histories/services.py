@@ -202,7 +202,8 @@ class Lmdb(Service):
         self.open_alone(stack, node, ("store.backend=lmdb", f"store.path={disk}/store"))
 
     def changes(self):
-        durable = () if self.forgets_locks else (("locks.durable=yes", "locks.durable=process"),)
+        durable = () if self.forgets_locks else (("locks.durable=yes", "locks.durable=process"),
+                                                 ("recovery.notify=always", "recovery.notify=needed"))
         return (*super().changes(), *durable)
 
 
@@ -300,6 +301,8 @@ CONFIGURATIONS = {
     "lmdb": (Lmdb, ("locks.durable=yes", "grace.mode=strict")),
     "lmdb-conflict": (Lmdb, ("locks.durable=yes", "grace.mode=conflict")),
     "lmdb-process": (Lmdb, ("locks.durable=process", "grace.mode=strict")),
+    "lmdb-needed": (Lmdb, ("locks.durable=yes", "grace.mode=strict", "recovery.notify=needed")),
+    "lmdb-process-needed": (Lmdb, ("locks.durable=process", "grace.mode=strict", "recovery.notify=needed")),
     "lmdb-process-conflict": (Lmdb, ("locks.durable=process", "grace.mode=conflict")),
     "lmdb-no": (Lmdb, FORGETFUL),
     "keeper": (Kept, ("locks.durable=yes", "grace.mode=conflict")),
@@ -308,6 +311,8 @@ CONFIGURATIONS = {
     "postgres-no": (Postgres, FORGETFUL),
     "pair": (Pair, ("grace.mode=conflict",)),
     "pair-strict": (Pair, ("grace.mode=strict",)),
+    "pair-needed": (Pair, ("grace.mode=conflict", "recovery.notify=needed")),
+    "keeper-needed": (Kept, ("locks.durable=yes", "grace.mode=conflict", "recovery.notify=needed")),
 }
 
 

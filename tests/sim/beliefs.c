@@ -109,7 +109,8 @@ static void check_file(struct sim_world *world, unsigned owner, unsigned file)
 
 void sim_beliefs_check(struct sim_world *world)
 {
-    if (world->model.causes.restarted || world->server.stopping)
+    if ((world->model.causes.restarted && !world->server.continued) ||
+        (world->server.stopping && !world->config.continues))
         memset(&world->beliefs, 0, sizeof(world->beliefs));
     for (unsigned o = 0; o < SIM_OWNERS; o++) {
         for (unsigned f = 0; f < world->config.files; f++) {

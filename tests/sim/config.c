@@ -173,4 +173,5 @@ void sim_config_draw(struct sim_config *config, uint64_t seed)
     draw_unaware(config, &rng);
     draw_roles(config, &rng);
     draw_twins(config, &rng);
+    config->continues = config->durable && sim_rng_one_in(&rng, 2);
 }

@@ -37,8 +37,9 @@ struct sim_config {
 
     /* The server's configuration (SPEC section 6). */
     bool durable;
-    bool process; /* locks.durable=process, if durable (DUR-02) */
-    bool verify;  /* crash notices are verified (SEC-04) */
+    bool process;   /* locks.durable=process, if durable (DUR-02) */
+    bool continues; /* recovery.notify=needed (REC-01) */
+    bool verify;    /* crash notices are verified (SEC-04) */
     bool conflict_mode;
     bool keep_on_failure;
     uint32_t grace_ms;

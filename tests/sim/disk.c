@@ -34,14 +34,60 @@ static int host_of_lock(struct sim_world *world, const struct hf_record_lock *lo
     return sim_host_of_record(&client);
 }
 
+/* In the order of their places. */
+static void add_waiter(struct sim_waiter *waiters, unsigned *n, const struct sim_waiter *waiter)
+{
+    unsigned i = *n;
+
+    if (*n == SIM_WAITERS)
+        return; /* the view shows that there are too many */
+    ++*n;
+    for (; i > 0 && waiters[i - 1].id > waiter->id; i--)
+        waiters[i] = waiters[i - 1];
+    waiters[i] = *waiter;
+}
+
+static void read_share(struct sim_recorded *besides, const struct hf_record_lock *lock, int host,
+                       int file)
+{
+    unsigned proc = lock->oh.len > 0 && lock->oh.data[0] == '1';
+
+    if (besides->n_shares < SIM_SHARES)
+        besides->shares[besides->n_shares++] =
+            (struct sim_share){.owner = (uint8_t)sim_owner((unsigned)host, proc),
+                               .file = (uint8_t)file,
+                               .mode = lock->extra.mode,
+                               .access = lock->extra.access};
+}
+
+static void read_waiter(struct sim_recorded *besides, const struct hf_record_lock *lock, int host,
+                        struct sim_range range)
+{
+    struct sim_waiter waiter = {.owner = (uint8_t)sim_owner((unsigned)host, (unsigned)lock->svid),
+                                .exclusive = lock->exclusive,
+                                .passes = lock->extra.passes,
+                                .range = range,
+                                .id = lock->extra.place};
+
+    if (lock->extra.what == HF_RECORD_GRANTED)
+        add_waiter(besides->granting, &besides->n_granting, &waiter);
+    else
+        add_waiter(besides->waiters, &besides->n_waiters, &waiter);
+}
+
 static void read_lock(struct sim_world *world, const struct stored_record *record)
 {
+    struct sim_recorded *besides = &world->server.besides;
     struct hf_record_lock lock;
     struct sim_range range = {0};
     int rv = hf_record_decode_lock(record_bytes(record), &lock);
     int host = rv < 0 ? -1 : host_of_lock(world, &lock);
     int file = rv < 0 ? -1 : sim_file_of_handle(lock.fh);
 
+    if (host >= 0 && file >= 0 && lock.extra.what == HF_RECORD_SHARED) {
+        read_share(besides, &lock, host, file);
+        return;
+    }
     if (host < 0 || file < 0 || lock.svid < 0 || lock.svid >= SIM_PROCS ||
         !sim_range_of_bytes(world->config.layout, lock.first, lock.last, &range)) {
         sim_world_violation(world, "records are well-formed",
@@ -50,6 +96,10 @@ static void read_lock(struct sim_world *world, const struct stored_record *recor
         return;
     }
     range.file = (uint8_t)file;
+    if (lock.extra.what != HF_RECORD_HELD) {
+        read_waiter(besides, &lock, host, range);
+        return;
+    }
     sim_oracle_set(&world->server.disk, sim_owner((unsigned)host, (unsigned)lock.svid), range,
                    lock.exclusive ? SIM_EXCLUSIVE : SIM_SHARED);
 }
@@ -61,11 +111,13 @@ static void server_found(struct sim_world *world, const struct hf_record_server 
     if (record->epoch != server->durable_epoch) {
         server->pages.epoch_boot = server->pages.boot;
         server->recorded = world->config.durable;
+        server->records_all = world->config.durable && world->config.continues;
         server->was_monitor = world->config.monitor;
         server->durable_number = server->number_epoch;
     }
     server->durable_epoch = record->epoch;
     server->clean = record->clean;
+    server->complete = record->continuity == HF_CONTINUITY_COMPLETE;
 }
 
 void sim_disk_read(struct sim_world *world)
@@ -75,6 +127,7 @@ void sim_disk_read(struct sim_world *world)
 
     memset(&server->disk, 0, sizeof(server->disk));
     memset(server->registered, 0, sizeof(server->registered));
+    server->besides.n_waiters = server->besides.n_granting = server->besides.n_shares = 0;
     for (unsigned i = 0; i < server->records.count; i++) {
         const struct stored_record *record = server->records.at[i];
 

@@ -221,12 +221,83 @@ static void grace_is_over(struct sim_world *world)
     }
 }
 
+static bool same_waiters(const struct sim_waiter *a, unsigned n_a, const struct sim_waiter *b,
+                         unsigned n_b)
+{
+    bool same = n_a == n_b;
+
+    for (unsigned i = 0; same && i < n_a; i++)
+        same = a[i].id == b[i].id && a[i].owner == b[i].owner && a[i].exclusive == b[i].exclusive &&
+               a[i].passes == b[i].passes && sim_range_equal(a[i].range, b[i].range);
+    return same;
+}
+
+static bool has_share(const struct sim_recorded *besides, const struct sim_share *share)
+{
+    for (unsigned i = 0; i < besides->n_shares; i++) {
+        if (memcmp(&besides->shares[i], share, sizeof(*share)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* REC-02, REC-03: when nothing is in flight, the disk has what waits, in its order, and the shares.
+ */
+static void check_recorded(struct sim_world *world)
+{
+    const struct sim_seen *seen = &world->model.seen;
+    const struct sim_recorded *besides = &world->server.besides;
+
+    if (!world->config.continues || !world->config.durable || world->server.committing ||
+        world->server.outage || world->now_ms <= world->model.redo_until_ms)
+        return;
+    if (!same_waiters(seen->waiters, seen->n_waiters, besides->waiters, besides->n_waiters) ||
+        !same_waiters(seen->granting, seen->n_granting, besides->granting, besides->n_granting))
+        sim_world_violation(world, "what waits is recorded",
+                            "%u wait and %u are granted, on disk %u and %u", seen->n_waiters,
+                            seen->n_granting, besides->n_waiters, besides->n_granting);
+    for (unsigned i = 0; i < seen->n_shares; i++) {
+        if (!has_share(besides, &seen->shares[i]))
+            sim_world_violation(world, "shares are recorded", "one of owner %u is not",
+                                seen->shares[i].owner);
+    }
+    if (seen->n_shares != besides->n_shares)
+        sim_world_violation(world, "shares are recorded", "%u, on disk %u", seen->n_shares,
+                            besides->n_shares);
+}
+
+/* A start that continues holds what is on the disk, waiters in their order (REC-03). */
+static void check_continued(struct sim_world *world)
+{
+    const struct sim_seen *seen = &world->model.seen;
+    const struct sim_recorded *besides = &world->server.besides;
+    unsigned next = 0;
+
+    for (unsigned i = 0; i < besides->n_waiters; i++) {
+        const struct sim_waiter *w = &besides->waiters[i];
+
+        if (next < seen->n_waiters && seen->waiters[next].id == w->id)
+            next++;
+        else if (!sim_seen_has_lock(seen, w))
+            sim_world_violation(world, "no waiter is lost", "owner %u, by a restart", w->owner);
+    }
+    for (unsigned i = 0; i < besides->n_granting; i++) {
+        if (sim_waiters_find(seen->granting, seen->n_granting, besides->granting[i].owner,
+                             besides->granting[i].range, besides->granting[i].exclusive) < 0)
+            sim_world_violation(world, "a grant in flight is made again", "owner %u is forgotten",
+                                besides->granting[i].owner);
+    }
+}
+
 void sim_check_event(struct sim_world *world)
 {
     if (world->model.causes.server_event && world->server.core && !world->server.stopping) {
         sim_model_reconcile(world);
         check_grace(world);
         check_sleepers(world);
+        if (world->model.causes.restarted && world->server.continued)
+            check_continued(world);
+        check_recorded(world);
         if (world->config.check_every && world->stats.events % world->config.check_every == 0)
             hf_core_verify_invariants(world->server.core);
     }
@@ -360,7 +431,7 @@ void sim_check_call(struct sim_world *world, const struct hf_outcall_attempt *ca
         sim_world_violation(world, "the state number increases", "%d after %d", call->state,
                             server->highest_state);
     if (call->state == server->highest_state && server->highest_run != server->run &&
-        !world->config.monitor)
+        !world->config.monitor && !server->continued)
         sim_world_violation(world, "the state number increases", "%d again after a restart",
                             call->state);
     server->highest_state = call->state;
@@ -413,11 +484,14 @@ void sim_check_started(struct sim_world *world)
     if (status.state % 2 != 1 || status.state != (int32_t)(2 * server->number_epoch - 1))
         sim_world_violation(world, "the state number tells of what ended", "%d, not of epoch %llu",
                             status.state, (unsigned long long)server->number_epoch);
-    if (status.state <= server->highest_state && !world->config.monitor)
+    if ((hf_core_recovers(server->core) == HF_RECOVERS_NOT) != server->continued)
+        sim_world_violation(world, "it continues if and only if nothing was lost", "%s",
+                            hf_recovers_text(hf_core_recovers(server->core)));
+    if (status.state <= server->highest_state && !world->config.monitor && !server->continued)
         sim_world_violation(world, "the state number increases", "%d after %d", status.state,
                             server->highest_state);
     if (world->config.durable && !server->tail_lost &&
-        status.grace_active != anything_on_disk(server))
+        status.grace_active != (anything_on_disk(server) && !server->continued))
         sim_world_violation(world, "grace if and only if there was something to lose",
                             "grace is %d", status.grace_active);
     if (server->tail_lost && !status.grace_active && anybody_registered(server))

@@ -308,6 +308,10 @@ static void adopt_waiters(struct sim_world *world, const struct sim_seen *now)
     for (unsigned i = 0; i < now->n_waiters; i++) {
         const struct sim_waiter *w = &now->waiters[i];
 
+        if (model->causes.restarted &&
+            sim_waiters_find(world->server.besides.waiters, world->server.besides.n_waiters,
+                             w->owner, w->range, w->exclusive) >= 0)
+            continue; /* a CANCEL that was not durable */
         if (sim_waiters_find(model->waiters, model->n_waiters, w->owner, w->range, w->exclusive) <
                 0 &&
             sim_waiters_find(model->granted, ring, w->owner, w->range, w->exclusive) < 0)
@@ -437,6 +441,19 @@ static void check_refused(struct sim_world *world, const struct sim_seen *now)
     }
 }
 
+/* What a start that continues holds needs no batch of its own. */
+static void count_anew(struct sim_model *model)
+{
+    for (unsigned f = 0; f < SIM_FILES; f++) {
+        for (unsigned c = 0; c < SIM_CELLS; c++) {
+            for (unsigned o = 0; o < SIM_OWNERS; o++)
+                model->fresh[f][c][o] = model->held.mode[f][c][o] != SIM_FREE;
+        }
+    }
+    for (unsigned i = 0; i < model->n_waiters; i++)
+        model->waiters[i].seq = 0;
+}
+
 void sim_model_reconcile(struct sim_world *world)
 {
     struct sim_model *model = &world->model;
@@ -447,6 +464,8 @@ void sim_model_reconcile(struct sim_world *world)
         compare_with_disk(world, now);
         adopt_waiters(world, now);
         model->held = now->held;
+        if (model->causes.restarted && world->server.continued)
+            count_anew(model);
     } else {
         compare_waiters(world, now);
         compare_cells(world, now);

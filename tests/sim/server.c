@@ -279,6 +279,7 @@ static struct hf_core_config core_config(const struct sim_world *world)
     config.durable_locks = c->durable;
     config.role = c->monitor ? HF_ROLE_MONITOR : HF_ROLE_LOCKS;
     config.unflushed = c->process;
+    config.continues = c->continues;
     config.boot_id[0] = (uint8_t)(world->server.pages.boot + 1);
     config.linger_ms = c->linger_ms;
     config.on_failure = c->keep_on_failure ? HF_ON_FAILURE_KEEP : HF_ON_FAILURE_RELEASE;
@@ -377,6 +378,7 @@ static void reconfigure(struct sim_world *world)
     c->durable = !sim_rng_one_in(&world->rng, 3);
     c->process = c->durable && sim_rng_one_in(&world->rng, 3);
     c->conflict_mode = c->durable && sim_rng_one_in(&world->rng, 2);
+    c->continues = !world->calm && c->durable && sim_rng_one_in(&world->rng, 2);
     if (c->durable != durable)
         world->server.idle_at_crash = false; /* the digest has other locks */
     sim_world_fault(world, SIM_FAULT_RECONFIGURED);
@@ -403,16 +405,29 @@ static void change_role(struct sim_world *world)
     SIM_WORLD_TRACE(world, 0, 0, 0, "server: is a status monitor only");
 }
 
+/* Nothing that clients rely on was lost (REC-01). */
+static bool may_continue(const struct sim_world *world)
+{
+    const struct sim_server *server = &world->server;
+    bool crashed =
+        world->config.process && server->pages.boot != server->pages.epoch_boot && !server->clean;
+
+    return world->config.continues && world->config.durable && server->durable_epoch > 0 &&
+           server->records_all && server->complete && !world->config.monitor &&
+           !server->was_monitor && !crashed && !recorded_tail_lost(server);
+}
+
 /* The state number of a monitor that goes on in the same boot of its host is the same. */
 static void note_number(struct sim_world *world)
 {
     struct sim_server *server = &world->server;
     bool same_boot = server->pages.boot == server->pages.epoch_boot;
 
-    server->number_epoch =
-        server->durable_epoch > 0 && server->was_monitor && world->config.monitor && same_boot
-            ? server->durable_number
-            : server->durable_epoch + 1;
+    server->continued = may_continue(world);
+    server->number_epoch = server->continued || (server->durable_epoch > 0 && server->was_monitor &&
+                                                 world->config.monitor && same_boot)
+                               ? server->durable_number
+                               : server->durable_epoch + 1;
 }
 
 /* Some of our addresses come up later than the server (NOT-03). */
@@ -467,6 +482,12 @@ void sim_server_start(struct sim_world *world)
     server->grace_until_ms = world_at(world, sim_now(world).mono_ms + world->config.grace_ms);
     world->model.causes.server_event = true;
     world->model.causes.restarted = true;
+    if (server->continued) {
+        sim_world_fault(world, SIM_FAULT_CONTINUED);
+    } else {
+        memset(world->model.locked_op, 0, sizeof(world->model.locked_op));
+        sim_check_crashed(world);
+    }
     SIM_WORLD_TRACE(world, server->run, server->records.count, 0,
                     "server: starts with %u records on disk", server->records.count);
     sim_check_started(world);
@@ -486,10 +507,9 @@ static void lose_or_keep_batch(struct sim_world *world)
     server->committing = NULL;
 }
 
-/* The server knows of no waiter any more. */
+/* Batches are counted anew, so no grant is undone any more. */
 static void forget_waits(struct sim_model *model)
 {
-    memset(model->locked_op, 0, sizeof(model->locked_op));
     memset(model->granted, 0, sizeof(model->granted));
     model->n_granted = 0;
 }
@@ -517,7 +537,6 @@ void sim_server_crash(struct sim_world *world)
     memset(world->model.notice, 0, sizeof(world->model.notice));
     forget_waits(&world->model);
     memset(world->model.releasing, 0, sizeof(world->model.releasing));
-    sim_check_crashed(world);
     sim_queue_push(&world->queue,
                    (struct sim_event){.at_ms = world->now_ms + sim_rng_range(&world->rng, 1, 4000),
                                       .kind = SIM_EVENT_START});
@@ -595,7 +614,9 @@ void sim_server_simu_crash(struct sim_world *world)
     world->model.causes.restarted = true;
     asked = sim_wire_ask(world, &(struct sim_message){.call = SIM_CALL_SIMU_CRASH});
     server->number_epoch = ++server->epoch;
+    server->continued = false;
     forget_waits(&world->model);
+    memset(world->model.locked_op, 0, sizeof(world->model.locked_op));
     sim_wire_leave(asked);
     sim_check_crashed(world);
     /* Whom the core has given up already, and could not yet strip, stays given up. */

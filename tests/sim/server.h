@@ -11,6 +11,7 @@
 
 #include "core/core.h"
 #include "message.h"
+#include "model.h"
 #include "pages.h"
 #include "support/records.h"
 #include "wire.h"
@@ -84,13 +85,22 @@ struct sim_server {
     struct sim_oracle disk;     /* the locks on the disk */
     bool registered[SIM_HOSTS]; /* clients on the disk */
     bool clean;                 /* the disk says that the server was stopped */
-    bool recorded;              /* the run whose epoch is on the disk records locks */
-    uint32_t late_hosts;        /* hosts that know us by an address which is not up */
-    uint64_t late_until_ms;     /* until now */
-    bool tail_lost;             /* a crash of the host: until grace ends, locks may be unknown */
-    struct sim_oracle lost;     /* those that are, and were not reclaimed since */
-    uint64_t wake_at_ms;        /* for which an event is queued; 0: none */
-    uint64_t commits;           /* ever, to fail the n-th */
+    struct sim_recorded {       /* on the disk besides locks (REC-02, REC-03) */
+        struct sim_waiter waiters[SIM_WAITERS], granting[SIM_WAITERS];
+        unsigned n_waiters, n_granting;
+        struct sim_share shares[SIM_SHARES];
+        unsigned n_shares;
+    } besides;
+    bool records_all;       /* the run whose epoch is on the disk records these */
+    bool complete;          /* ... and its clients had nothing to do */
+    bool continued;         /* this run goes on where the one before ended, as it must */
+    bool recorded;          /* the run whose epoch is on the disk records locks */
+    uint32_t late_hosts;    /* hosts that know us by an address which is not up */
+    uint64_t late_until_ms; /* until now */
+    bool tail_lost;         /* a crash of the host: until grace ends, locks may be unknown */
+    struct sim_oracle lost; /* those that are, and were not reclaimed since */
+    uint64_t wake_at_ms;    /* for which an event is queued; 0: none */
+    uint64_t commits;       /* ever, to fail the n-th */
 
     bool grace;                         /* as last seen */
     uint64_t grace_until_ms;            /* its full length, counted from the start */

@@ -178,6 +178,7 @@ static uint64_t last_of_the_dead_ms(const struct sim_world *world)
 
 void sim_trouble_restarts(struct sim_world *world)
 {
+    world->config.continues = false; /* else no notice fails */
     world->restart_due = false;
     sim_server_crash(world);
 }

@@ -51,7 +51,7 @@ static bool refusal(const struct sim_asked *asked, struct sim_heard *out)
         return false;
     case SIM_CALL_SHARE: /* a share that was given is not undone: only the repeat is answered */
         out->stat = HF_STAT_DENIED_NOLOCKS;
-        return !asked->decided;
+        return !asked->decided && !asked->world->config.continues;
     default:
         out->stat = HF_STAT_DENIED_NOLOCKS;
         return true;
@@ -597,6 +597,7 @@ void sim_wire_start(struct sim_world *world)
     *wire = (struct sim_wire){.client = {world}, .serial = wire->serial};
     hf_list_init(&wire->asked);
     hf_service_init(&wire->service, world->server.core, NULL, &world->alloc);
+    wire->service.shares_wait = world->config.continues;
     hf_nlm_init(&wire->nlm, &wire->service, &wire->client);
     hf_nsm_init(&wire->nsm, &wire->service, &wire->client);
 }

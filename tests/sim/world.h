@@ -77,6 +77,7 @@ enum sim_event_kind {
     X(FORGED, "notices from a false address")     \
     X(REFUTED, "notices contradicted")            \
     X(RECONFIGURED, "starts configured anew")     \
+    X(CONTINUED, "starts that no client notices") \
     X(ADDRESS_LATE, "starts before an address")   \
     X(MONITOR, "starts as a status monitor")
 
