@@ -960,6 +960,8 @@ static void unmonitored_locks(void **state)
     LOCK(w, .client = 2, .nm = true);
     UNLOCK(w, .client = 2);
     assert_int_equal(world_status(w).nlm_clients, 1); /* this one never was */
+    LOCK(w, .client = 2, .nm = true);                 /* what was known of it is gone */
+    assert_int_equal(world_status(w).nlm_clients, 2);
 }
 
 /* A waiter that asked by NM_LOCK is granted without a record. */

@@ -38,12 +38,13 @@ void hf_clients_free(struct hf_core *core)
     hf_slab_free(&clients->host_slab);
 }
 
-/* What tells one client from all others. Each look-up makes one, so it is small. */
+/* What tells one client from all others. Ports do not count. Each look-up makes one, so it is
+ * small. */
 struct identity {
     enum hf_protocol protocol;
     struct hf_bytes name;
-    struct hf_addr host;  /* NLM: where it comes from; NSM: where the registration came from */
-    struct hf_addr local; /* NLM: the address of ours it talks to, */
+    const struct hf_addr *host;  /* NLM: where it comes from; NSM: where the registration did */
+    const struct hf_addr *local; /* NLM: the address of ours it talks to, */
     enum hf_transport transport; /* and how: for a Linux kernel each mount of these is a server */
     struct hf_bytes my_name;
     uint32_t prog, vers, proc;
@@ -55,8 +56,8 @@ static struct identity identity_of(const struct hf_record_client *r)
 
     return (struct identity){.protocol = r->protocol,
                              .name = r->name,
-                             .host = hf_addr_host(nlm ? &r->addrs[0] : &r->callback_host),
-                             .local = hf_addr_host(&r->local),
+                             .host = nlm ? &r->addrs[0] : &r->callback_host,
+                             .local = &r->local,
                              .transport = r->transport,
                              .my_name = r->my_name,
                              .prog = r->prog,
@@ -67,12 +68,12 @@ static struct identity identity_of(const struct hf_record_client *r)
 static uint64_t hash_identity(const struct hf_core *core, const struct identity *id)
 {
     const struct hf_hash_key *key = &core->config.hash_key;
-    uint8_t bytes[(size_t)2 * HF_NAME_MAX + sizeof(id->host.bytes)];
+    uint8_t bytes[(size_t)2 * HF_NAME_MAX + sizeof(id->host->bytes)];
     size_t len = 0;
 
     HF_ASSERT(id->name.len <= HF_NAME_MAX && id->my_name.len <= HF_NAME_MAX);
-    memcpy(bytes, id->host.bytes, sizeof(id->host.bytes));
-    len += sizeof(id->host.bytes);
+    memcpy(bytes, id->host->bytes, sizeof(id->host->bytes));
+    len += sizeof(id->host->bytes);
     len += hf_name_fold(id->name, bytes + len);
     if (id->protocol == HF_PROTOCOL_NLM)
         return hf_hash(key, bytes, len);
@@ -89,11 +90,10 @@ static bool same_identity(const struct hf_map_node *node, const void *key)
     if (c->protocol != id->protocol || !hf_name_equal(c->name, id->name))
         return false;
     if (id->protocol == HF_PROTOCOL_NLM)
-        return c->m.transport == id->transport && hf_addr_same_host(&c->addr, &id->host) &&
-               hf_addr_same_host(&c->m.local, &id->local);
+        return c->m.transport == id->transport && hf_addr_same_host(&c->addr, id->host) &&
+               hf_addr_same_host(&c->m.local, id->local);
     return c->prog == id->prog && c->vers == id->vers && c->proc == id->proc &&
-           hf_name_equal(c->my_name, id->my_name) &&
-           hf_addr_same_host(&c->callback_host, &id->host);
+           hf_name_equal(c->my_name, id->my_name) && hf_addr_same_host(&c->callback_host, id->host);
 }
 
 static struct hf_client *find(const struct hf_core *core, const struct identity *id)
@@ -104,17 +104,21 @@ static struct hf_client *find(const struct hf_core *core, const struct identity 
     return node ? hf_container_of(node, struct hf_client, by_identity) : NULL;
 }
 
+/* Mostly the client that was found last: a connection is served many requests at a time. */
 struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf_peer *peer)
 {
+    struct hf_client **last = &core->clients->last;
     struct identity id = {
         .protocol = HF_PROTOCOL_NLM,
         .name = peer->name,
-        .host = hf_addr_host(&peer->addr),
-        .local = hf_addr_host(&peer->local),
+        .host = &peer->addr,
+        .local = &peer->local,
         .transport = peer->transport,
     };
 
-    return find(core, &id);
+    if (!*last || !same_identity(&(*last)->by_identity, &id))
+        *last = find(core, &id);
+    return *last;
 }
 
 struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_args *args,
@@ -123,7 +127,7 @@ struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_a
     struct identity id = {
         .protocol = HF_PROTOCOL_NSM,
         .name = args->mon_name,
-        .host = hf_addr_host(callback_host),
+        .host = callback_host,
         .my_name = args->my_name,
         .prog = args->prog,
         .vers = args->vers,
@@ -247,7 +251,7 @@ struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_cli
     set_fields(client, r);
     client->monitors_us =
         r->protocol == HF_PROTOCOL_NSM && hf_name_is_ours(core, r->name, &r->local);
-    client->host = hf_host_get(core, account ? account : &identity.host);
+    client->host = hf_host_get(core, account ? account : identity.host);
     if (!client->host || set_names(core, client, r) < 0)
         goto fail;
     for (unsigned i = 0; i < r->n_addrs; i++) {
@@ -275,6 +279,8 @@ void hf_client_del(struct hf_core *core, struct hf_client *client)
     hf_outcall_end(core, &client->status_call);
     hf_outcall_end(core, &client->probe);
     hf_list_remove(&client->all);
+    if (core->clients->last == client)
+        core->clients->last = NULL;
     hf_map_remove(&core->clients->by_identity, &client->by_identity);
     hf_map_remove(&core->clients->by_id, &client->by_id);
     count(core, client, -1);
