@@ -17,24 +17,23 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The next len bytes of the stream, or NULL where there are not so many. */
-static inline char *hf_xdr_take(XDR *xdr, u_int len)
+/* The next len bytes of the stream; FALSE where there are not so many. */
+static inline bool_t hf_xdr_take(XDR *xdr, u_int len, char **at)
 {
-    char *at = xdr->x_private;
-
     if (len > xdr->x_handy)
-        return NULL;
+        return FALSE;
+    *at = xdr->x_private;
     xdr->x_handy -= len;
-    xdr->x_private = at + len;
-    return at;
+    xdr->x_private = *at + len;
+    return TRUE;
 }
 
 static inline bool_t hf_xdr_word(XDR *xdr, uint32_t *word)
 {
-    char *at = hf_xdr_take(xdr, sizeof(*word));
     uint32_t wire;
+    char *at;
 
-    if (!at)
+    if (!hf_xdr_take(xdr, sizeof(*word), &at))
         return FALSE;
     if (xdr->x_op == XDR_DECODE) {
         memcpy(&wire, at, sizeof(wire));
@@ -48,10 +47,10 @@ static inline bool_t hf_xdr_word(XDR *xdr, uint32_t *word)
 
 static inline bool_t hf_xdr_hyper(XDR *xdr, uint64_t *hyper)
 {
-    char *at = hf_xdr_take(xdr, sizeof(*hyper));
     uint64_t wire;
+    char *at;
 
-    if (!at)
+    if (!hf_xdr_take(xdr, sizeof(*hyper), &at))
         return FALSE;
     if (xdr->x_op == XDR_DECODE) {
         memcpy(&wire, at, sizeof(wire));
@@ -78,9 +77,9 @@ static inline bool_t hf_xdr_bool(XDR *xdr, bool_t *value)
 static inline bool_t hf_xdr_opaque(XDR *xdr, char *bytes, u_int len)
 {
     u_int padding = -len & 3;
-    char *at = len <= UINT32_MAX - 3 ? hf_xdr_take(xdr, len + padding) : NULL;
+    char *at;
 
-    if (!at)
+    if (len > UINT32_MAX - 3 || !hf_xdr_take(xdr, len + padding, &at))
         return FALSE;
     if (len == 0)
         return TRUE;
