@@ -70,8 +70,8 @@ def running(*command, port, serves=_answers, environment=None):
             process.wait()
 
 
-def nothing(build, program=None):
-    return running(program or build / "bench/nothing", NOTHING_PORT, port=NOTHING_PORT)
+def nothing(build, program=None, port=NOTHING_PORT, look_us=0):
+    return running(program or build / "bench/nothing", port, look_us, port=port)
 
 
 def slow_disk(build, delay_ms):

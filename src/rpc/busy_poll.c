@@ -28,13 +28,39 @@ static void miss(struct hf_busy_poll *poll, uint64_t gap_ns)
         poll->wanted *= 2;
 }
 
-bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, bool waits)
+/* One request alone waits. */
+static void await_answer(struct hf_busy_poll *poll, uint64_t now_ns)
+{
+    if (!poll->wait_ns) {
+        poll->wait_ns = now_ns;
+        poll->awaiting = poll->bound_ns > 0 && poll->row >= poll->wanted && poll->slow == 0;
+        poll->slow -= poll->slow > 0;
+    } else if (poll->awaiting && now_ns - poll->wait_ns >= HF_BUSY_POLL_ANSWER * poll->bound_ns) {
+        poll->looked_ns += now_ns - poll->wait_ns;
+        poll->awaiting = false;
+        poll->slow = HF_BUSY_POLL_SLOW;
+    }
+}
+
+static void stop_awaiting(struct hf_busy_poll *poll, uint64_t now_ns)
+{
+    if (poll->awaiting)
+        poll->looked_ns += now_ns - poll->wait_ns;
+    poll->awaiting = false;
+    poll->wait_ns = 0;
+}
+
+bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, unsigned waiting)
 {
     uint64_t gap_ns = poll->idle_ns ? now_ns - poll->idle_ns : 0;
 
     if (input && poll->idle_ns)
         learn(poll, gap_ns);
-    if (waits) {
+    if (waiting == 1)
+        await_answer(poll, now_ns);
+    else
+        stop_awaiting(poll, now_ns);
+    if (waiting > 0) {
         poll->idle_ns = 0;
         poll->looking = false;
     } else if (input || !poll->idle_ns) { /* or the last request that waited is answered */
@@ -43,5 +69,5 @@ bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, b
     } else if (poll->looking && gap_ns >= poll->bound_ns) {
         miss(poll, gap_ns);
     }
-    return poll->looking;
+    return poll->looking || poll->awaiting;
 }

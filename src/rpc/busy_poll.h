@@ -8,6 +8,11 @@
  * looks again. So an idle daemon, or one with a client now and then, never looks, and requests that
  * come in bursts cost one look for each burst at most.
  *
+ * A request that waits for the store is the same case: the loop would sleep until the store's
+ * thread wakes it. While requests come fast and this one is the only one in progress, its client
+ * waits and needs no processor, so the loop looks for its answer. If one takes too long, as on a
+ * disk whose flushes are slow, the loop sleeps while the next thousand wait.
+ *
  * Times are arguments, so that this can be tested without a clock.
  */
 #ifndef HF_RPC_BUSY_POLL_H
@@ -22,6 +27,8 @@ enum {
     HF_BUSY_POLL_FORGIVE = 64,   /* looks in a row that found input: misses are forgotten */
     HF_BUSY_POLL_SLEEP = 4,      /* a gap in which the server sleeps is so many times as long as
                                     one in which it looks, because of the time to wake */
+    HF_BUSY_POLL_ANSWER = 4,     /* an answer is looked for so many times as long as a request */
+    HF_BUSY_POLL_SLOW = 1024,    /* answers not looked for, after one that took too long */
 };
 
 struct hf_busy_poll {
@@ -31,6 +38,9 @@ struct hf_busy_poll {
     unsigned wanted;   /* of them, before it looks */
     unsigned found;    /* looks in a row that found input */
     bool looking;
+    uint64_t wait_ns;   /* since when one request alone waits for its answer; 0: none does */
+    unsigned slow;      /* so many are not looked for */
+    bool awaiting;      /* the answer is looked for */
     uint64_t looked_ns; /* in all, for metrics */
 };
 
@@ -38,9 +48,9 @@ void hf_busy_poll_init(struct hf_busy_poll *poll, uint64_t bound_ns);
 
 /*
  * Call once in each turn of the loop, before it may sleep. input: requests have arrived since the
- * last call. waits: some request waits for another thread or host, which then needs the processor
- * more. Returns true if the loop shall not sleep.
+ * last call. waiting: so many requests wait for another thread or host; if there are several, these
+ * and the clients need the processors more. Returns true if the loop shall not sleep.
  */
-bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, bool waits);
+bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, unsigned waiting);
 
 #endif

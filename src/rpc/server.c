@@ -67,7 +67,7 @@ static bool looks_on(struct hf_rpc_server *server)
 
     if (server->config.busy_poll_ns == 0)
         return false;
-    on = hf_busy_poll_turn(&server->busy_poll, uv_hrtime(), input, server->n_calls > 0);
+    on = hf_busy_poll_turn(&server->busy_poll, uv_hrtime(), input, server->n_calls);
     server->polled_calls = server->counters.calls;
     server->counters.busy_poll_ns = server->busy_poll.looked_ns;
     return on;

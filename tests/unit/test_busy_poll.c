@@ -12,7 +12,7 @@ static int setup(void **state)
     (void)state;
     hf_busy_poll_init(&bp, BOUND);
     now = 1;
-    assert_false(hf_busy_poll_turn(&bp, now, false, false));
+    assert_false(hf_busy_poll_turn(&bp, now, false, 0));
     return 0;
 }
 
@@ -20,13 +20,13 @@ static int setup(void **state)
 static bool request(uint64_t gap)
 {
     now += gap;
-    return hf_busy_poll_turn(&bp, now, true, false);
+    return hf_busy_poll_turn(&bp, now, true, 0);
 }
 
 static bool nothing(uint64_t pause)
 {
     now += pause;
-    return hf_busy_poll_turn(&bp, now, false, false);
+    return hf_busy_poll_turn(&bp, now, false, 0);
 }
 
 static void row(unsigned n)
@@ -106,20 +106,63 @@ static void success_forgives_misses(void **state)
     assert_int_equal(bp.wanted, HF_BUSY_POLL_ROW);
 }
 
-/* The store's thread, or the client that is called back, may need the processor. The gap counts
- * from the answer on. */
-static void it_does_not_look_while_a_request_waits(void **state)
+/* So many requests wait, for the store's thread or for a client that is called back. */
+static bool waiting(uint64_t pause, bool input, unsigned n)
+{
+    now += pause;
+    return hf_busy_poll_turn(&bp, now, input, n);
+}
+
+/* Those clients, and the store's thread, may need the processor. The gap counts from the answer on.
+ */
+static void it_does_not_look_while_several_requests_wait(void **state)
 {
     (void)state;
     row(HF_BUSY_POLL_ROW);
     assert_true(bp.looking);
-    now += BOUND / 2;
-    assert_false(hf_busy_poll_turn(&bp, now, true, true));
-    assert_false(hf_busy_poll_turn(&bp, now + 1, false, true));
-    now += 100 * BOUND;
-    assert_true(nothing(0)); /* answered */
+    assert_false(waiting(BOUND / 2, true, 2));
+    assert_false(waiting(1, false, 2));
+    assert_true(waiting(100 * BOUND, false, 0)); /* answered */
     assert_true(request(BOUND / 2));
     assert_int_equal(bp.looked_ns, BOUND);
+}
+
+/* The client that sends one request at a time, and each must be durable. */
+static void it_looks_for_the_answer_of_a_request_that_waits_alone(void **state)
+{
+    (void)state;
+    row(HF_BUSY_POLL_ROW);
+    assert_true(waiting(1, true, 1));
+    assert_true(waiting(HF_BUSY_POLL_ANSWER * BOUND - 1, false, 1));
+    assert_true(waiting(0, false, 0)); /* answered: it looks for the next request */
+    assert_false(bp.awaiting);
+    assert_int_equal(bp.looked_ns, HF_BUSY_POLL_ANSWER * BOUND);
+    assert_true(waiting(BOUND / 2, true, 1));
+    assert_false(waiting(1, false, 2)); /* another client came */
+    assert_false(bp.awaiting);
+}
+
+static void a_request_now_and_then_is_not_looked_for(void **state)
+{
+    (void)state;
+    row(HF_BUSY_POLL_ROW);
+    assert_false(waiting(10000 * US, true, 1));
+    assert_false(waiting(1, false, 1));
+}
+
+static void slow_answers_are_not_looked_for(void **state)
+{
+    (void)state;
+    row(HF_BUSY_POLL_ROW);
+    assert_true(waiting(1, true, 1));
+    assert_false(waiting(HF_BUSY_POLL_ANSWER * BOUND, false, 1));
+    assert_int_equal(bp.looked_ns, 1 + HF_BUSY_POLL_ANSWER * BOUND);
+    for (unsigned i = 0; i < HF_BUSY_POLL_SLOW; i++) {
+        (void)waiting(1, false, 0);
+        assert_false(waiting(1, true, 1));
+    }
+    (void)waiting(1, false, 0);
+    assert_true(waiting(1, true, 1));
 }
 
 static void a_bound_of_zero_switches_it_off(void **state)
@@ -140,7 +183,10 @@ int main(void)
         TEST(a_look_ends_at_its_bound),
         TEST(misses_make_it_careful),
         TEST(success_forgives_misses),
-        TEST(it_does_not_look_while_a_request_waits),
+        TEST(it_does_not_look_while_several_requests_wait),
+        TEST(it_looks_for_the_answer_of_a_request_that_waits_alone),
+        TEST(a_request_now_and_then_is_not_looked_for),
+        TEST(slow_answers_are_not_looked_for),
         TEST(a_bound_of_zero_switches_it_off),
     };
 
