@@ -152,7 +152,7 @@ struct hf_clients {
     struct hf_map by_identity, by_id, aliases, hosts;
     struct hf_list all;
     struct hf_slab slab, alias_slab, host_slab;
-    size_t recovery_size; /* Bytes behind each client, which belong to recovery. */
+    size_t recovery_size;   /* Bytes behind each client, which belong to recovery. */
     struct hf_client *last; /* the NLM client that was found last; NULL: none */
     uint32_t n_nlm, n_nsm;
     uint64_t n_unclaimed; /* locks; clients that may reclaim locks that are not recorded */
