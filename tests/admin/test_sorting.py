@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Sorted lists (ADM-01): order, pages by offset, and the number of rows that fit; compared with sorting here."""
+import contextlib
 import random
+import select
+import socket
 import tempfile
 from pathlib import Path
 
 from holdfast_test import netns, tap
-from holdfast_test.daemon import Daemon
+from holdfast_test.daemon import WAIT_S, Daemon
 from schema import Description
-from world import Locker, ask, expect_problem, get
+from world import SOCKET, Locker, ask, expect_problem, get
 
 FILES = 120
 MAPPED = 40
@@ -117,6 +120,22 @@ def nonsense_is_refused():
             assert expect_problem(ask("GET", f"/api/v1/locks?{query}"), 400)
         expect_problem(ask("GET", "/api/v1/waiters?sort=held"), 400)
         assert get("locks?sort=held&offset=9990&limit=10")["total"] == 0
+
+
+@tap.test
+def a_stop_ends_lists_that_are_being_made():
+    """ADM-08: given sorted lists that are made piece by piece, when the daemon is stopped in the middle, then it ends in order:
+    libmicrohttpd aborts if one of them waits for its turn again."""
+    request = b"GET /api/v1/locks?sort=held&limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with contextlib.ExitStack() as stack, Daemon():
+        alpha = stack.enter_context(Locker("alpha", "192.0.2.2"))
+        for n in range(2000):
+            assert alpha.lock(file(n)) == "granted"
+        readers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(8)]
+        for reader in readers:
+            reader.connect(SOCKET)
+            reader.sendall(request)
+        assert select.select(readers, [], [], WAIT_S)[0], "no list has begun"
 
 
 @tap.test
