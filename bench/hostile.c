@@ -356,6 +356,7 @@ static void run(const struct shape *shape)
     all_ns = dearest(&job.attack, shape, p, cost_in_all);
     once_ns = dearest(&job.attack, shape, p, cost_at_once);
     print_result(shape, all_ns, once_ns);
+    peer_del(p);
 }
 
 static _Noreturn void usage(void)

@@ -146,7 +146,10 @@ def a_daemon_that_floods_holdfast_namesd():
                 assert asker.ask(line) == f"1 named {where}/a.txt\n".encode()
         grown = resident_kib() - before
         tap.note(f"{grown} KiB for 15 askers that take no answer")
-        assert grown < 15 * 2 * (64 + 64), f"{grown} KiB"  # what was read and what was not taken, of each, with its buffer's slack
+        most = 15 * 2 * (64 + 64)  # what was read and what was not taken, of each, with its buffer's slack
+        if os.environ["HOLDFAST_INSTRUMENTED"] == "yes":
+            most += 8 << 10  # AddressSanitizer of clang 19 takes 6 MiB for itself; one that reads on takes hundreds
+        assert grown < most, f"{grown} KiB"
 
 
 class Flooding(PlayedNamer):

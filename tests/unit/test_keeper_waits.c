@@ -140,7 +140,7 @@ static void files_without_a_thread_are_tried_after_pauses(void **state)
     }
     assert_int_equal(place->waits.n_busy, THREADS);
     /* All became due at one moment, and stay so: one turn a second for all of them. */
-    assert_in_range(turns, HOUR_MS / HF_WAIT_PAUSE_MAX_MS, 2 * HOUR_MS / HF_WAIT_PAUSE_MAX_MS);
+    assert_between(turns, HOUR_MS / HF_WAIT_PAUSE_MAX_MS, 2 * HOUR_MS / HF_WAIT_PAUSE_MAX_MS);
 }
 
 int main(void)

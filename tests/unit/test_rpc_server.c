@@ -827,7 +827,7 @@ static void a_crowd_of_hosts_shares_a_turn(void **state)
         uint32_t before = (uint32_t)n_handled;
 
         send_call(victim, xid, NOW);
-        assert_in_range(handled_before(victim, false) - before, 0, MOST);
+        assert_true(handled_before(victim, false) - before <= MOST);
     }
     assert_true(n_handled < HOSTS * EACH); /* they had not ended before */
     TURN_UNTIL(n_handled == HOSTS * EACH + 6);
@@ -835,7 +835,14 @@ static void a_crowd_of_hosts_shares_a_turn(void **state)
     close(victim);
 }
 
-/* A host that has the server for itself need not give way so soon. */
+static uint64_t no_work(void *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+/* A host that has the server for itself need not give way so soon. Work is counted, so that how
+ * long the machine took does not end a slice. */
 static void a_host_alone_has_longer_turns(void **state)
 {
     enum { CONNECTIONS = 4, EACH = 100 };
@@ -843,6 +850,7 @@ static void a_host_alone_has_longer_turns(void **state)
 
     (void)state;
     listen_at = OTHERS;
+    special.work = no_work;
     assert_int_equal(server_begin(FOREVER_MS, FOREVER_MS), 0);
     connect_many(fds, CONNECTIONS, "192.0.2.2");
     n_handled = 0;

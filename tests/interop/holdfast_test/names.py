@@ -170,7 +170,9 @@ def kernel_handle(path):
 def ganesha(path, export_id=1):
     """As FSAL_VFS makes it on a file system without uuid; test_names_ganesha.py compares it with Ganesha's own."""
     kind, fid = kernel_handle(path)
-    fsid = struct.pack("<Q", os.statvfs(path).f_fsid)
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW)  # a symbolic link itself: it may lead to another file system
+    fsid = struct.pack("<Q", os.statvfs(fd).f_fsid)
+    os.close(fd)
     opaque = bytes([0x44]) + fsid + bytes([kind]) + fid
     whole = bytes([0x43, 0]) + struct.pack(">H", export_id) + bytes([len(opaque)]) + opaque
     return whole + bytes(-len(whole) % 4)
