@@ -78,23 +78,27 @@ def _apt(directory):
 
 
 def _download(directory):
-    """The package that linux-image-cloud-amd64 depends on in that release today."""
+    """The package that linux-image-cloud-amd64 depends on in that release today; from Debian 14 on it is empty, and depends on
+    others of its version that have the kernel and its modules."""
     options = _apt(directory)
     depends = run("apt-cache", *options, "depends", "linux-image-cloud-amd64").decode()
     package = re.search(r"Depends: (linux-image-\S+)", depends)
     if not package:
         raise Skip("apt knows no linux-image-cloud-amd64")
+    version = package[1].removeprefix("linux-image")
+    parts = re.findall(rf"Depends: (linux-\w+{re.escape(version)})$", run("apt-cache", *options, "depends", package[1]).decode(), re.M)
     try:
-        run("apt-get", *options, "-o", "APT::Sandbox::User=root", "download", package[1], cwd=directory)
+        run("apt-get", *options, "-o", "APT::Sandbox::User=root", "download", package[1], *parts, cwd=directory)
     except AssertionError as why:
         raise Skip(f"the kernel package cannot be downloaded: {why}") from None
-    return next(directory.glob("linux-image-*.deb"))
+    return directory.glob("linux-*.deb")
 
 
-def _unpack(package, directory):
+def _unpack(packages, directory):
     """Later releases have modules under usr/lib, compressed, which the guests' busybox does not read."""
-    run("dpkg-deb", "-x", package, directory)
-    package.unlink()
+    for package in packages:
+        run("dpkg-deb", "-x", package, directory)
+        package.unlink()
     if not (directory / "lib").exists():
         (directory / "lib").symlink_to("usr/lib")
     packed = [str(path) for path in directory.glob("lib/modules/*/kernel/**/*.ko.xz")]
@@ -102,12 +106,17 @@ def _unpack(package, directory):
         run(find("xz"), "-d", *packed)
 
 
+def _vmlinuz(directory):
+    """None, if there is none yet. Debian 14 keeps it with the modules."""
+    return next((path for pattern in ("boot/vmlinuz-*", "lib/modules/*/vmlinuz") for path in directory.glob(pattern)), None)
+
+
 def kernel():
     """Downloaded once: (vmlinuz, directory of its modules)."""
     if UDP and KERNEL:
         raise AssertionError("UDP=yes works with the kernel of this host's release only, so without KERNEL=")
     directory = CACHE / ("kernel" + (f"-{KERNEL}" if KERNEL else "") + ("-udp" if UDP else ""))
-    if not list(directory.glob("boot/vmlinuz-*")):
+    if not _vmlinuz(directory):
         fresh = CACHE / f"{directory.name}.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
@@ -116,7 +125,7 @@ def kernel():
             udp.rebuild(run, next(fresh.glob("lib/modules/*")), CACHE / "udp.new")
         shutil.rmtree(directory, ignore_errors=True)
         fresh.rename(directory)
-    return next(directory.glob("boot/vmlinuz-*")), next(directory.glob("lib/modules/*"))
+    return _vmlinuz(directory), next(directory.glob("lib/modules/*"))
 
 
 def processor():
