@@ -49,7 +49,8 @@ def to_run_a_program():
     for what in ("execve", "fork"):
         if INSTRUMENTED:  # sanitizers need them
             raise tap.Skip("a build with sanitizers")
-        assert attempt(what, "/bin/true")[0] == -signal.SIGSYS, what
+        status, said, _ = attempt(what, "/bin/true")
+        assert status == -signal.SIGSYS or (what, said) == ("fork", "Operation not supported"), (what, status, said)  # arm64: no such call
     for what in ("clone", "clone-with-memory"):
         status, said, _ = attempt(what)
         assert (status, said) == (0, "Function not implemented"), (what, status, said)
@@ -418,6 +419,8 @@ def confined_it_serves_reloads_and_cleans_up():
         with Daemon("server.user=nobody", "rpcbind.mode=embedded", config=file.name) as daemon:
             with Locker("alpha.example", "192.0.2.2") as alpha:
                 assert alpha.lock(b"file") == "granted"
+                assert alpha.lock(b"other") == "granted" and alpha.unlock(b"other") == "granted"
+            assert ask("GET", "/readyz").status == 200
             assert b"100021" in subprocess.run(["rpcinfo", "-p", "127.0.0.1"], stdout=subprocess.PIPE).stdout
             assert stat.S_ISSOCK(os.stat("/run/rpcbind.sock").st_mode)
             os.replace(file.name, file.name + ".old")
