@@ -18,12 +18,13 @@ enum hf_family { HF_ADDR_NONE = 0, HF_ADDR_IPV4 = 4, HF_ADDR_IPV6 = 6 };
 struct hf_addr {
     uint8_t family; /* enum hf_family */
     uint16_t port;
-    uint32_t scope;    /* interface of an IPv6 link-local address, else 0 */
-    uint8_t bytes[16]; /* network order; IPv4 uses the first four, the rest is 0 */
+    uint32_t scope; /* the interface of an IPv6 link-local address, else 0 */
+    /* the address in network order; IPv4 uses the first four bytes, the rest is 0 */
+    uint8_t bytes[16];
 };
 
 enum {
-    HF_ADDR_TEXT_MAX = 72, /* "[" address "%" scope "]:" port and the NUL */
+    HF_ADDR_TEXT_MAX = 72, /* room for "[" address "%" scope "]:" port and the NUL */
     HF_ADDR_UADDR_MAX = 64,
 };
 
@@ -46,13 +47,13 @@ static inline bool hf_addr_is_reserved_port(const struct hf_addr *addr)
     return addr->port != 0 && addr->port < HF_PORT_RESERVED_END;
 }
 
-/* 127.0.0.0/8 and ::1. */
+/* True for 127.0.0.0/8 and ::1. */
 bool hf_addr_is_loopback(const struct hf_addr *addr);
 
-/* 0.0.0.0 and :: */
+/* True for 0.0.0.0 and ::, the addresses that mean "any". */
 bool hf_addr_is_any(const struct hf_addr *addr);
 
-/* HF_EINVAL unless sa is an AF_INET or AF_INET6 address. */
+/* Returns HF_EINVAL unless sa is an AF_INET or AF_INET6 address. */
 int hf_addr_from_sockaddr(const struct sockaddr *sa, struct hf_addr *out);
 
 /* Returns the length of the socket address written. The family must not be HF_ADDR_NONE. */
@@ -74,7 +75,7 @@ int hf_addr_parse_port(const char *text, struct hf_addr *out);
 char *hf_addr_format(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX]);
 char *hf_addr_format_port(const struct hf_addr *addr, char text[HF_ADDR_TEXT_MAX]);
 
-/* rpcbind's universal address, "192.0.2.1.15.205" (RFC 5665, section 5.2.3). */
+/* Parses and formats rpcbind's universal address, "192.0.2.1.15.205" (RFC 5665, section 5.2.3). */
 int hf_addr_parse_uaddr(const char *text, struct hf_addr *out);
 char *hf_addr_format_uaddr(const struct hf_addr *addr, char text[HF_ADDR_UADDR_MAX]);
 

@@ -9,9 +9,9 @@
 #define RANGE_MIN ((size_t)64 * 1024 * 1024)
 
 enum {
-    STEP = 2 * 1024 * 1024, /* so much is made usable at a time: a huge page */
-    SMALL = 2 * STEP,       /* a process that never needs more does without huge pages */
-    KEPT_MAX = 64,          /* free blocks that keep their memory: 4 MiB */
+    STEP = 2 * 1024 * 1024, /* memory becomes usable in steps of this size, a huge page */
+    SMALL = 2 * STEP,       /* below this size the arena does not ask for huge pages */
+    KEPT_MAX = 64,          /* how many free blocks keep their memory: 4 MiB in all */
 };
 
 /* A free block is known by the address of the note that it would have. */
@@ -21,12 +21,12 @@ struct free_list {
 };
 
 static struct {
-    char *end;             /* of the range */
-    char *usable;          /* up to here it can be read and written */
-    char *next;            /* from here on, no block was ever taken */
-    void **notes;          /* one for each block; of a free one: the next in its list */
-    struct free_list kept; /* free blocks with memory */
-    struct free_list bare; /* free blocks without */
+    char *end;    /* the end of the range */
+    char *usable; /* memory below this address can be read and written */
+    char *next;   /* no block from here on was ever taken */
+    void **notes; /* one note for each block; that of a free block links to the next free one */
+    struct free_list kept; /* free blocks that have kept their memory */
+    struct free_list bare; /* free blocks whose memory went back to the system */
     size_t n_taken;
 } arena;
 
@@ -96,10 +96,8 @@ static void **pop(struct free_list *list)
     return note;
 }
 
-/*
- * Huge pages, because the objects are visited at random: on small pages each visit would miss the
- * TLB as well as the cache.
- */
+/* Asks for huge pages, because the objects are visited at random: on small pages each visit would
+ * miss the TLB as well as the cache. */
 static int extend(void)
 {
     if (arena.usable + STEP > arena.end || mprotect(arena.usable, STEP, PROT_READ | PROT_WRITE) < 0)

@@ -19,23 +19,25 @@
 
 enum { HF_ARENA_BLOCK = 64 * 1024 };
 
-/* A block with undefined content, aligned to its size; NULL: no memory. The note is the taker's,
- * and not NULL; hf_arena_note() finds it from any address within the block. */
+/*
+ * Returns a block with undefined content, aligned to its size, or NULL without memory. The note is
+ * a pointer of the caller's, not NULL; hf_arena_note() finds it from any address within the block.
+ */
 void *hf_arena_take(void *note);
 void hf_arena_give(void *block);
 void *hf_arena_note(const void *address);
 
-/* The bytes of all blocks that are taken. */
+/* Returns how many bytes all taken blocks have together. */
 size_t hf_arena_taken(void);
 
-/* A link to an object in a block, or 0. What is linked to is aligned to HF_REF_UNIT. */
+/* A link to an object in a block, or 0 for none. The object must be aligned to HF_REF_UNIT. */
 typedef uint32_t hf_ref;
 
 extern char *hf_arena_base;
 
 enum { HF_REF_UNIT = 8 };
 
-/* Where a link leads that is not 0. */
+/* Returns the object that a link leads to; the link must not be 0. */
 static inline void *hf_at_some(hf_ref ref)
 {
     return hf_arena_base + (size_t)ref * HF_REF_UNIT;

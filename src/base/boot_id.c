@@ -10,7 +10,7 @@
 
 enum { TEXT_MAX = 64 };
 
-/* 32 digits of hex, with or without dashes between them. */
+/* Parses 32 hexadecimal digits, with or without dashes between them. */
 static int parse(const char *text, uint8_t out[HF_BOOT_ID_BYTES])
 {
     char digits[2 * HF_BOOT_ID_BYTES];

@@ -10,8 +10,8 @@
 enum { HF_BOOT_ID_BYTES = 16 };
 
 /*
- * Reads it from /proc, or, where a service manager hides that file (ProcSubset=pid), from the
- * environment variable HOLDFAST_BOOT_ID. HF_ENOENT, and zeros, if it is in neither place.
+ * Reads the id from /proc, or, where a service manager hides that file (ProcSubset=pid), from the
+ * environment variable HOLDFAST_BOOT_ID. Returns HF_ENOENT, and zeros, if it is in neither place.
  */
 int hf_boot_id_read(uint8_t out[HF_BOOT_ID_BYTES]);
 

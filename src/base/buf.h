@@ -14,13 +14,13 @@
 
 struct hf_buf {
     uint8_t *data;
-    size_t start; /* first byte not consumed yet */
-    size_t end;   /* one past the last byte written */
-    size_t size;  /* bytes allocated */
+    size_t start; /* the first byte that is not consumed yet */
+    size_t end;   /* one past the last byte that was written */
+    size_t size;  /* how many bytes are allocated */
     const struct hf_alloc *alloc;
 };
 
-/* Allocates nothing yet. */
+/* The buffer begins empty, and allocates nothing yet. */
 void hf_buf_init(struct hf_buf *buf, const struct hf_alloc *alloc);
 void hf_buf_free(struct hf_buf *buf);
 

@@ -1,7 +1,7 @@
 /*
- * The host's clocks. Wall time may be set, and jumps then; the other two only go on. Monotonic time
- * stands still while the host sleeps, boot time does not: what another host counts on, a lease,
- * needs that one.
+ * The host's clocks. Wall time can be set, and jumps then; monotonic time and boot time only go
+ * forward. Monotonic time stands still while the host sleeps; boot time does not, so leases, which
+ * other hosts rely on, use boot time.
  */
 #ifndef HF_BASE_CLOCK_H
 #define HF_BASE_CLOCK_H

@@ -20,7 +20,7 @@ typedef void (*hf_commit_done)(struct hf_commit_waiter *waiter, bool durable);
 
 struct hf_commit_waiter {
     struct hf_list link;
-    struct hf_ticket ticket; /* what it waits for; all 0: it did not have to wait */
+    struct hf_ticket ticket; /* what the object waits for; all 0: it did not have to wait */
     hf_commit_done done;
 };
 
@@ -49,7 +49,7 @@ static inline void hf_commit_waiters_add(struct hf_commit_waiters *waiters,
     hf_list_add_tail(&waiters->list, &waiter->link);
 }
 
-/* All batches up to seq are durable: completes the waiters of these. */
+/* Completes all waiters whose batch is durable, now that all batches up to seq are. */
 static inline void hf_commit_waiters_reached(struct hf_commit_waiters *waiters, uint64_t seq)
 {
     struct hf_commit_waiter *waiter;

@@ -6,7 +6,7 @@
 #ifndef HF_BASE_ERROR_H
 #define HF_BASE_ERROR_H
 
-/*   code         value  text for people */
+/* columns: code, value, text for people */
 #define HF_ERRORS(X)                                                           \
     X(HF_ENOMEM, -1, "out of memory")                                          \
     X(HF_EINVAL, -2, "invalid value")                                          \

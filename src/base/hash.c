@@ -5,7 +5,7 @@
 
 /* ---- hash for tables in memory ---- */
 
-/* Arbitrary constants: odd, with 32 one bits spread over the word. */
+/* The constants are arbitrary: odd, with 32 one bits spread over the word. */
 #define LENGTH_MIX 0x9e3779b97f4a7c15ULL
 
 /* Multiplies to 128 bits and folds both halves into one. */

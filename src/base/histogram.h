@@ -1,17 +1,19 @@
 /*
  * A histogram whose bucket bounds are powers of two. Finding the bucket takes one instruction, so
- * that timing a request costs little more than reading the clock (ADM-02). Not thread-safe: it is
- * updated and read on one thread.
+ * that timing a request costs little more than reading the clock (ADM-02). It is not thread-safe:
+ * one thread updates and reads it.
  */
 #ifndef HF_BASE_HISTOGRAM_H
 #define HF_BASE_HISTOGRAM_H
 
 #include <stdint.h>
 
-enum { HF_HISTOGRAM_BUCKETS = 36 }; /* the last one takes all values above 2^34: 17 s in ns */
+enum {
+    HF_HISTOGRAM_BUCKETS = 36
+}; /* the last bucket takes all values above 2^34, which is 17 s in ns */
 
 struct hf_histogram {
-    uint64_t counts[HF_HISTOGRAM_BUCKETS]; /* [i]: values above 2^(i-1), up to 2^i */
+    uint64_t counts[HF_HISTOGRAM_BUCKETS]; /* counts[i] counts values above 2^(i-1), up to 2^i */
     uint64_t sum;
 };
 

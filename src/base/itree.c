@@ -31,13 +31,13 @@ static uint64_t greatest(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The greatest last among the node and its left subtree. */
+/* Returns the greatest last of the node and of its left subtree. */
 static uint64_t max_with_left(const struct hf_itree_node *node)
 {
     return node->left ? greatest(node->left_max, node->last) : node->last;
 }
 
-/* The greatest last of a whole subtree, found along its right edge. */
+/* Returns the greatest last of a whole subtree, found along its right edge. */
 static uint64_t max_of(const struct hf_itree_node *node)
 {
     uint64_t max = 0;
@@ -47,19 +47,19 @@ static uint64_t max_of(const struct hf_itree_node *node)
     return max;
 }
 
-/* All nodes of the subtree, which may be empty, have this tag. */
+/* True if all nodes of the subtree, which may be empty, have this tag. */
 static bool has_only(const struct hf_itree_node *node, const void *tag)
 {
     return !node || (node->uniform && node->tag == tag);
 }
 
-/* All nodes of the subtree have one tag, from what its children know. */
+/* True if all nodes of the subtree have one tag, judged by what its children know. */
 static bool is_uniform(const struct hf_itree_node *node)
 {
     return has_only(left_of(node), node->tag) && has_only(right_of(node), node->tag);
 }
 
-/* Replaces node by with (which may be NULL) in its parent. */
+/* Puts `with`, which may be NULL, in the place of node in its parent. */
 static void replace_child(struct hf_itree *tree, struct hf_itree_node *parent,
                           const struct hf_itree_node *node, struct hf_itree_node *with)
 {
@@ -83,7 +83,7 @@ static int8_t lesser(int8_t a, int8_t b)
     return (int8_t)(a < b ? a : b);
 }
 
-/* y has taken the place of x, which is now its child. */
+/* Corrects uniform after y took the place of x, which is now its child. */
 static void rotate_uniform(struct hf_itree_node *x, struct hf_itree_node *y)
 {
     y->uniform = x->uniform;
@@ -188,7 +188,8 @@ static void fix_max(struct hf_itree_node *node, bool left, const struct hf_itree
     for (; node != until; node = parent_of(node)) {
         HF_ASSERT(node); /* until is an ancestor of node */
         if ((left ? node->left_max : node->last) > lost)
-            return; /* another range has the greatest last here, and so in all ancestors */
+            return; /* another range has the greatest last here, and so in all ancestors: nothing
+                       changes above */
         if (left)
             node->left_max = max_of(left_of(node));
         left = is_left_child(node);
@@ -201,7 +202,7 @@ static void fix_uniform(struct hf_itree_node *node, const struct hf_itree_node *
     for (; node != until; node = parent_of(node)) {
         bool uniform = is_uniform(node);
         if (uniform == node->uniform)
-            return; /* and so nothing changes for its ancestors */
+            return; /* uniform is unchanged here, so it is in all ancestors */
         node->uniform = uniform;
     }
 }
@@ -212,7 +213,7 @@ static void retrace_removal(struct hf_itree *tree, struct hf_itree_node *node, b
     while (node) {
         node->balance = (int8_t)(node->balance + (left ? 1 : -1));
         if (node->balance == 1 || node->balance == -1)
-            return; /* the height is unchanged */
+            return; /* the height is unchanged, so no ancestor needs rebalancing */
         if (node->balance != 0) {
             node = rebalance(tree, node);
             if (node->balance != 0)
@@ -270,7 +271,7 @@ void hf_itree_remove(struct hf_itree *tree, struct hf_itree_node *node)
     retrace_removal(tree, parent, left);
 }
 
-/* The first ancestor that comes after the node; NULL: none. */
+/* Returns the first ancestor that comes after the node in order, or NULL. */
 static struct hf_itree_node *next_ancestor(const struct hf_itree_node *node)
 {
     struct hf_itree_node *parent = parent_of(node);
@@ -342,7 +343,7 @@ struct hf_itree_node *hf_itree_overlap_next(const struct hf_itree_node *node, ui
     }
 }
 
-/* The first node with another tag, in a subtree that has one. */
+/* Returns the first node with another tag; the subtree must have one. */
 static struct hf_itree_node *other_in(struct hf_itree_node *node, const void *tag)
 {
     for (;;) {
@@ -355,7 +356,7 @@ static struct hf_itree_node *other_in(struct hf_itree_node *node, const void *ta
     }
 }
 
-/* The next node, in order, with another tag. */
+/* Returns the next node, in order, with another tag. */
 static struct hf_itree_node *next_other(struct hf_itree_node *node, const void *tag)
 {
     for (;;) {

@@ -26,9 +26,9 @@
 
 struct hf_itree_node {
     uint64_t first, last;
-    uint64_t left_max; /* greatest last in the left subtree; undefined if that is empty */
+    uint64_t left_max; /* the greatest last in the left subtree; undefined if that is empty */
     hf_ref left, right, parent;
-    int8_t balance; /* height of the right subtree less that of the left */
+    int8_t balance; /* the height of the right subtree less that of the left */
     bool uniform;   /* all nodes of this subtree have the same tag */
     void *tag;
 };

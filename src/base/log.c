@@ -15,14 +15,15 @@
 
 enum {
     LINE_MAX_BYTES = 4096, /* a longer line is cut, and says so */
-    WINDOW_S = 10,         /* a kind of line may pass "burst" times in each */
-    KINDS_MAX = 256,       /* a power of two, several times the number of events there are */
-    STOP_MS = 5000,        /* what a stalled reader of the log may cost at exit */
-    PAST_QUEUE_MS = 100,   /* and what it may cost a line that goes past the queue */
+    WINDOW_S = 10,         /* in each window of this length a kind of line may pass "burst" times */
+    KINDS_MAX = 256,       /* a power of two, several times the number of events that exist */
+    STOP_MS = 5000,        /* at exit, a reader that takes nothing may delay us by this much */
+    PAST_QUEUE_MS = 100,   /* a line that goes past the queue may wait this long for the reader */
 };
 
 static const char *const LEVELS[] = {"error", "warn", "info", "debug"};
-static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>", "<7>"}; /* of syslog(3) */
+static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>",
+                                         "<7>"}; /* the priorities of syslog(3) */
 
 /* One event name, and how many of its lines passed and were left out in the current window. */
 struct kind {
@@ -35,11 +36,12 @@ struct kind {
 static struct {
     enum hf_log_level level;
     enum hf_log_format format;
-    pthread_mutex_t mutex; /* guards what follows; taken before the queue's own */
+    /* guards the fields that follow; it is taken before the queue's own mutex */
+    pthread_mutex_t mutex;
     struct kind kinds[KINDS_MAX];
 } logger = {HF_LOG_INFO, HF_LOG_TEXT, PTHREAD_MUTEX_INITIALIZER, {{0}}};
 
-/* A line under construction; what does not fit is dropped, and cut is set. */
+/* A line that is being built; text that does not fit is dropped, and cut is set. */
 struct line {
     char text[LINE_MAX_BYTES];
     size_t len;
@@ -58,8 +60,8 @@ bool hf_log_enabled(enum hf_log_level level)
 }
 
 /*
- * systemd names the device and inode of the stream that it gave us. A standard error that was
- * redirected since, or inherited through another program, is another one.
+ * systemd names the device and inode of the stream that it gave us. If standard error was
+ * redirected since, device and inode differ.
  */
 static bool is_journal(void)
 {
@@ -73,7 +75,7 @@ static bool is_journal(void)
     return strcmp(stream, ours) == 0;
 }
 
-static bool journal; /* once looked for, it stays */
+static bool journal; /* the answer, found at the first call */
 
 static void look_for_journal(void)
 {
@@ -95,7 +97,7 @@ const char *hf_log_priority(enum hf_log_level level)
 
 static void put(struct line *line, const char *text, size_t len)
 {
-    enum { TAIL = 8 }; /* kept free for what closes the line */
+    enum { TAIL = 8 }; /* bytes that are kept free for the end of the line */
     size_t room = sizeof(line->text) - TAIL - line->len;
 
     if (len > room) {
@@ -266,8 +268,8 @@ static struct kind *kind_of(const char *event)
     HF_UNREACHABLE();
 }
 
-/* True if a line of this kind may pass now; *held_back then says how many did not since the last.
- */
+/* True if a line of this kind may pass now; *held_back then says how many did not since the last
+ * one that did. */
 static bool may_pass(struct kind *kind, unsigned burst, uint64_t *held_back)
 {
     uint64_t now = now_s();
@@ -310,7 +312,7 @@ static void build_line(struct line *line, enum hf_log_level level, const char *e
 
 static void write_line(enum hf_log_level level, const char *event, const struct hf_field *fields)
 {
-    static struct line line; /* under the mutex */
+    static struct line line; /* guarded by the mutex */
 
     build_line(&line, level, event, fields);
     hf_log_queue_put(line.text, line.len);
@@ -327,7 +329,8 @@ void hf_log_write_past_queue(enum hf_log_level level, const char *event,
         (void)!write(STDERR_FILENO, line.text, line.len);
 }
 
-/* Fields are an array that ends with HF_FIELD_END; the count of lines left out goes behind them. */
+/* fields is an array that ends with HF_FIELD_END; the count of lines left out is written behind
+ * them. */
 static void write_counted(enum hf_log_level level, const char *event, const struct hf_field *fields,
                           uint64_t held_back)
 {
@@ -358,8 +361,8 @@ void hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
     pthread_mutex_unlock(&logger.mutex);
 }
 
-/* Says how many lines were left out, of each kind whose window is over, or (at the end) of all.
- * True if some are still to be told. */
+/* Logs how many lines were left out, of each kind whose window is over, or (at_end) of every kind.
+ * True if some are still to be reported. */
 static bool report_left_out(bool at_end)
 {
     uint64_t now = now_s();

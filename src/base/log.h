@@ -59,20 +59,22 @@ struct hf_field {
 #define HF_REAL(k, v)  ((struct hf_field){.key = (k), .type = HF_FIELD_REAL, .real = (v)})
 #define HF_ADDR(k, v)  ((struct hf_field){.key = (k), .type = HF_FIELD_ADDR, .addr = (v)})
 
-/* Standard error, text, info, until told otherwise. */
+/* Sets level and format. Before the first call the log is text, from level info on. It always goes
+ * to standard error. */
 void hf_log_configure(enum hf_log_level level, enum hf_log_format format);
 bool hf_log_enabled(enum hf_log_level level);
 
-/* What a line of this level begins with: "<3>" in the journal, "" elsewhere. For programs that
- * write to standard error without the log. */
+/* Returns what a line of this level begins with: "<3>" in the journal, "" elsewhere. It is for
+ * programs that write to standard error without the log. */
 const char *hf_log_priority(enum hf_log_level level);
 
-/* Lines of one kind in ten seconds: of hf_log(), of hf_log_limited(), and at level debug. */
+/* How many lines of one kind may pass in ten seconds: through hf_log(), through hf_log_limited(),
+ * and at level debug. */
 enum { HF_LOG_BURST = 100, HF_LOG_BURST_LIMITED = 10, HF_LOG_BURST_DEBUG = 10000 };
 
 enum { HF_LOG_FIELDS_MAX = 16 };
 
-/* event is a string constant: it is kept by its address. */
+/* event must be a string constant, because the log keeps its address. */
 void hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
                   const struct hf_field *fields);
 
@@ -89,9 +91,9 @@ void hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
     hf_log_write(level, burst, event, (const struct hf_field[]){__VA_ARGS__})
 
 /*
- * Past the queue, the limits and every lock, at once: for a thread that other threads wait for
- * while they may hold any of them. A reader that does not take the line in a tenth of a second
- * loses it.
+ * Writes a line at once, past the queue, the limits and every lock. It is for a thread that other
+ * threads wait for while they may hold any of these locks. If the reader does not take the line in
+ * a tenth of a second, the line is lost.
  */
 #define hf_log_past_queue(level, ...) \
     HF_LOG_EXPAND_PAST_QUEUE(level, __VA_ARGS__, {.type = HF_FIELD_END})
@@ -100,12 +102,13 @@ void hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
 void hf_log_write_past_queue(enum hf_log_level level, const char *event,
                              const struct hf_field *fields);
 
-/* From here on a thread writes. Without one (HF_EUNAVAIL) lines are written at once, as before. */
+/* Starts the thread that writes from now on. Without one (HF_EUNAVAIL) lines are written at once,
+ * as before. */
 int hf_log_start(void);
 
 /*
- * Writes what waits, ends the thread, and goes back to writing at once. A reader that takes nothing
- * for five seconds loses the rest: the daemon must be able to exit.
+ * Writes what waits, ends the thread, and goes back to writing at once. If the reader takes nothing
+ * for five seconds, the rest is lost, because the daemon must be able to exit.
  */
 void hf_log_stop(void);
 

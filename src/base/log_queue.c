@@ -12,17 +12,17 @@
 
 enum { QUEUE_BYTES = 1 << 20, REPORT_MS = 1000 };
 
-/* Of the lines ever put, those from byte "written" to byte "put" wait; each byte is at its number
- * modulo QUEUE_BYTES. */
+/* The bytes from number "written" to number "put", of all bytes ever put, wait to be written. Byte
+ * n is stored at n modulo QUEUE_BYTES. */
 static struct {
     pthread_mutex_t mutex;
-    pthread_cond_t arrived; /* lines wait, or stopping was set */
-    pthread_cond_t drained; /* nothing waits, or the thread has left */
+    pthread_cond_t arrived; /* signalled when lines wait, or when stopping was set */
+    pthread_cond_t drained; /* signalled when nothing waits, or when the thread has left */
     pthread_t thread;
     enum { DIRECT, RUNNING, STOPPING, ABANDONED } state;
     uint64_t put;
     uint64_t written;
-    uint64_t lost; /* lines, since the last report */
+    uint64_t lost; /* lines that were lost since the last report */
     bool report_wanted;
     bool (*report)(uint64_t lost);
     char bytes[QUEUE_BYTES];
@@ -42,8 +42,8 @@ static struct timespec in_ms(unsigned ms)
     return t;
 }
 
-/* Blocks as long as standard error does. What it refuses for good (its reader is gone) is dropped.
- */
+/* Blocks as long as standard error does. If it refuses bytes for good, because its reader is gone,
+ * they are dropped. */
 static void write_all(const char *data, size_t len)
 {
     while (len > 0) {
@@ -87,7 +87,7 @@ void hf_log_queue_put(const char *line, size_t len)
     pthread_mutex_unlock(&queue.mutex);
 }
 
-/* Called and returns with the mutex held; gives it up while it writes. */
+/* The caller holds the mutex; it is released while bytes are written. */
 static void write_waiting(void)
 {
     size_t at = queue.written % QUEUE_BYTES;
@@ -111,7 +111,7 @@ void hf_log_queue_want_report(void)
     pthread_mutex_unlock(&queue.mutex);
 }
 
-/* The report puts lines, which takes the mutex: it is made without. */
+/* Calls the report function without the mutex, because that function puts lines, which takes it. */
 static void make_report(void)
 {
     uint64_t lost = queue.lost;
@@ -167,15 +167,16 @@ int hf_log_queue_start(bool (*report)(uint64_t lost))
     return error ? HF_EUNAVAIL : 0;
 }
 
-/* With the mutex held, which it gives up meanwhile: false if the deadline has passed. */
+/* Waits for the thread to end; false if the deadline has passed. The caller holds the mutex, which
+ * is released meanwhile. */
 static bool wait_for_thread(const struct timespec *deadline)
 {
     return pthread_cond_clockwait(&queue.drained, &queue.mutex, CLOCK_MONOTONIC, deadline) !=
            ETIMEDOUT;
 }
 
-/* May be called by a thread that fails an assertion while it holds the mutex, so it does not insist
- * on having it. */
+/* A thread that fails an assertion may call this while it holds the mutex, so the function gives up
+ * when it cannot get the mutex in time. */
 void hf_log_queue_flush(unsigned timeout_ms)
 {
     struct timespec deadline = in_ms(timeout_ms);

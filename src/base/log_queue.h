@@ -21,7 +21,7 @@ int hf_log_queue_start(bool (*report)(uint64_t lost));
 
 void hf_log_queue_want_report(void);
 
-/* Waits until all that was put before is written, but no longer than this. */
+/* Waits until all lines that were put before are written, but no longer than the timeout. */
 void hf_log_queue_flush(unsigned timeout_ms);
 
 /* Flushes and ends the thread; lines put later are written at once. If standard error takes nothing

@@ -5,8 +5,8 @@
 
 enum {
     FIRST_BUCKETS = 16,
-    MOVE_PER_INSERT =
-        4, /* moves fast enough that the old table is empty long before the new one is full */
+    MOVE_PER_INSERT = 4, /* this many buckets move at each insertion, so the old table is empty long
+                            before the new one is full */
 };
 
 static int table_init(struct hf_map_table *table, size_t buckets, const struct hf_alloc *alloc)

@@ -30,7 +30,8 @@ struct hf_map_table {
 
 struct hf_map {
     struct hf_map_table now; /* new nodes are inserted here */
-    struct hf_map_table old; /* being moved into now; buckets NULL when not growing */
+    struct hf_map_table old; /* the table that is being moved into now; buckets is NULL when the map
+                                is not growing */
     size_t moved;            /* buckets of old below this index are empty */
     size_t count;
     const struct hf_alloc *alloc;

@@ -11,7 +11,7 @@ static unsigned width_of(const struct hf_addr *addr)
     return addr->family == HF_ADDR_IPV4 ? 32 : 128;
 }
 
-/* The bits of one byte that belong to the first n bits of the address. */
+/* Returns the mask, within one byte of the address, of the address's first n bits. */
 static uint8_t mask_of(unsigned byte, unsigned n)
 {
     unsigned left = n > 8 * byte ? n - 8 * byte : 0;

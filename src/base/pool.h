@@ -15,7 +15,7 @@
 struct hf_pool {
     struct hf_list unused;
     const struct hf_alloc *alloc;
-    size_t size; /* of an object */
+    size_t size; /* the size of one object */
 };
 
 static inline void hf_pool_init(struct hf_pool *pool, const struct hf_alloc *alloc, size_t size)
@@ -24,8 +24,8 @@ static inline void hf_pool_init(struct hf_pool *pool, const struct hf_alloc *all
     hf_list_init(&pool->unused);
 }
 
-/* An unused object, taken out of the pool, or NULL if there is none: to free what the pool holds.
- */
+/* Takes an unused object out of the pool, or returns NULL if there is none. It serves to free what
+ * the pool holds. */
 static inline void *hf_pool_pop(struct hf_pool *pool)
 {
     struct hf_list *object = pool->unused.next;
@@ -36,7 +36,7 @@ static inline void *hf_pool_pop(struct hf_pool *pool)
     return object;
 }
 
-/* NULL when memory runs out. */
+/* Returns NULL when memory runs out. */
 static inline void *hf_pool_take(struct hf_pool *pool)
 {
     void *object = hf_pool_pop(pool);
@@ -44,7 +44,7 @@ static inline void *hf_pool_take(struct hf_pool *pool)
     return object ? object : hf_calloc(pool->alloc, 1, pool->size);
 }
 
-/* The object used last is taken first: it is still in the processor's cache. */
+/* Gives an object back. It will be taken first, because it is still in the processor's cache. */
 static inline void hf_pool_give(struct hf_pool *pool, void *object)
 {
     hf_list_add_head(&pool->unused, object);

@@ -13,18 +13,21 @@
 #include "base/bytes.h"
 
 enum {
-    HF_PATH_BYTES_MAX = 4096,                      /* as PATH_MAX of Linux */
-    HF_PATH_QUOTED_MAX = 4 * HF_PATH_BYTES_MAX + 1 /* with its NUL */
+    HF_PATH_BYTES_MAX = 4096,                      /* PATH_MAX of Linux */
+    HF_PATH_QUOTED_MAX = 4 * HF_PATH_BYTES_MAX + 1 /* room for the NUL is included */
 };
 
-/* Returns the length, with a NUL behind it in out, or HF_EINVAL if it does not fit. */
+/* Quotes the path. Returns the length, with a NUL behind it in out, or HF_EINVAL if it does not
+ * fit. */
 int hf_path_quote(struct hf_bytes path, char *out, size_t size);
 
-/* The reverse, which also takes bytes that need not have been quoted. HF_EINVAL: a backslash that
- * begins no \xHH, a NUL, or too long for out. */
+/* Reverses hf_path_quote(), and also accepts bytes that need not have been quoted. Returns
+ * HF_EINVAL for a backslash that begins no \xHH, for a NUL, and for a result too long for out. */
 int hf_path_unquote(struct hf_bytes text, char *out, size_t size);
 
-/* Takes the next word off a line; a single space ends it. Empty at the end of the line. */
+/*
+ * Takes the next word off a line; a single space ends it. At the end of the line the word is empty.
+ */
 struct hf_bytes hf_quote_word(struct hf_bytes *line);
 
 #endif

@@ -4,11 +4,12 @@
 #include "base/error.h"
 
 /*
- * The map grows when there are as many nodes as buckets, and is moved long before it would grow
- * again. It shrinks when only one bucket in SPARSE would be used, to a size at which half of them
- * are; so it must lose or gain many nodes before its size changes again. A removal moves as many
- * buckets as it takes to be done before the last node goes; most of them are empty. A small table
- * stays: nodes that come and go with each request would make it grow and shrink all the time.
+ * The map grows when there are as many nodes as buckets, and all buckets have been moved long
+ * before it would grow again. It shrinks when only one bucket in SPARSE would be used, to a size at
+ * which half of them are; so it must lose or gain many nodes before its size changes again. A
+ * removal moves so many buckets that the move ends before the last node goes; most of them are
+ * empty. A small table never shrinks: nodes that come and go with each request would make it grow
+ * and shrink all the time.
  */
 enum {
     FIRST_BUCKETS = 16,

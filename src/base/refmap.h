@@ -3,9 +3,9 @@
  * (base/arena.h), where the objects must live, and of the hash it keeps the upper 32 bits. So a
  * node takes 8 bytes instead of 16, and a bucket 4 instead of 8.
  *
- * It also shrinks, as it grows: without a pause. The old table stays beside the new one, and each
- * insertion and each removal moves a few buckets over. If there is no memory for the new table,
- * nothing fails: chains get longer, or the table stays as large as it is.
+ * Unlike base/map.h it also shrinks, and it does both without a pause. The old table stays beside
+ * the new one, and each insertion and each removal moves a few buckets over. If there is no memory
+ * for the new table, nothing fails: chains get longer, or the table stays as large as it is.
  *
  * The map owns its tables, never the nodes.
  */
@@ -29,8 +29,9 @@ struct hf_refmap_table {
 
 struct hf_refmap {
     struct hf_refmap_table now; /* new nodes are inserted here */
-    struct hf_refmap_table old; /* being moved into now; buckets NULL when nothing is moved */
-    size_t moved;               /* buckets of old below this index are empty */
+    /* the table that is being moved into now; buckets is NULL when nothing is moved */
+    struct hf_refmap_table old;
+    size_t moved; /* buckets of old below this index are empty */
     size_t count;
     const struct hf_alloc *alloc;
 };
@@ -45,8 +46,8 @@ void hf_refmap_free(struct hf_refmap *map);
 struct hf_refmap_node *hf_refmap_find(const struct hf_refmap *map, uint64_t hash,
                                       hf_refmap_match match, const void *key);
 
-/* The first two as those of base/map.h. After them, peek finds a node with this hash, most likely
- * the key's, without looking at keys. */
+/* The fetch functions do what those of base/map.h do. After them, peek finds a node with this hash,
+ * most likely that of the key, without comparing keys. */
 void hf_refmap_fetch_bucket(const struct hf_refmap *map, uint64_t hash);
 void hf_refmap_fetch_node(const struct hf_refmap *map, uint64_t hash);
 struct hf_refmap_node *hf_refmap_peek(const struct hf_refmap *map, uint64_t hash);

@@ -2,18 +2,18 @@
 
 #include "base/assert.h"
 
-/* A free object: the cleared first word, and the next free object of its block. */
+/* A free object has the cleared first word and a link to the next free object of its block. */
 struct free_object {
     uint64_t in_use;
     struct free_object *next;
 };
 
 struct hf_slab_block {
-    struct hf_list link; /* in slab->room */
+    struct hf_list link; /* links the block into slab->room */
     char *memory;
     struct free_object *free;
-    size_t index;  /* in slab->blocks */
-    uint32_t used; /* slots handed out so far; memory beyond them is untouched */
+    size_t index;  /* the block's place in slab->blocks */
+    uint32_t used; /* how many slots were ever handed out; memory beyond them is untouched */
     uint32_t live;
 };
 
@@ -41,7 +41,9 @@ void hf_slab_free(struct hf_slab *slab)
     hf_slab_init(slab, slab->alloc, slab->size);
 }
 
-/* The first place in the table without a block, which becomes longer if there is none. */
+/*
+ * Returns the first place in the table without a block; the table becomes longer if there is none.
+ */
 static int find_vacant(struct hf_slab *slab)
 {
     size_t room = slab->blocks_room ? slab->blocks_room * 2 : 8;
@@ -60,7 +62,7 @@ static int find_vacant(struct hf_slab *slab)
     return 0;
 }
 
-/* Rare; kept out of hf_slab_take(), which it would slow down. */
+/* Blocks are added rarely: inlined into hf_slab_take(), this code would slow it down. */
 __attribute__((noinline)) static struct hf_slab_block *add_block(struct hf_slab *slab)
 {
     struct hf_slab_block *block;
@@ -123,8 +125,8 @@ void *hf_slab_take(struct hf_slab *slab)
     return object;
 }
 
-/* The block has become empty. Of two empty ones the slab keeps that with the smaller slots, at the
- * end of the list, so that it is used last. */
+/* The block has become empty. Of two empty blocks the slab keeps the one with the smaller slot
+ * numbers, at the end of the list, so that it is used last. */
 static void keep_one_empty(struct hf_slab *slab, struct hf_slab_block *block)
 {
     struct hf_slab_block *other = hf_list_entry(slab->room.prev, struct hf_slab_block, link);

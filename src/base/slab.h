@@ -23,18 +23,19 @@ struct hf_slab_block;
 
 struct hf_slab {
     const struct hf_alloc *alloc;
-    size_t size;                   /* of one object, rounded up for alignment */
-    size_t per_block;              /* objects */
-    struct hf_slab_block **blocks; /* in the order of their slots; NULL: the block was given back */
-    size_t n_blocks;               /* up to the last one that is not NULL */
+    size_t size;      /* the size of one object, rounded up for alignment */
+    size_t per_block; /* how many objects a block has */
+    /* the blocks in the order of their slots; NULL: the block was given back */
+    struct hf_slab_block **blocks;
+    size_t n_blocks; /* the length of the table, up to the last block that is not NULL */
     size_t blocks_room;
-    size_t vacant;       /* all blocks before this one are there */
+    size_t vacant;       /* all places before this one have a block */
     struct hf_list room; /* the blocks with a free slot */
-    size_t n_empty;      /* blocks without an object */
+    size_t n_empty;      /* how many blocks have no object */
     size_t live;
 };
 
-/* Allocates nothing yet. size is at least 16, and less than a block. */
+/* Makes a slab that allocates nothing yet. size is at least 16, and less than a block. */
 void hf_slab_init(struct hf_slab *slab, const struct hf_alloc *alloc, size_t size);
 void hf_slab_free(struct hf_slab *slab);
 

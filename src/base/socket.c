@@ -37,7 +37,7 @@ static int bind_once(int fd, const struct hf_addr *addr)
     case EACCES:
     case EPERM:
         return HF_EDENIED;
-    case EADDRNOTAVAIL: /* not an address of this host, or not yet */
+    case EADDRNOTAVAIL: /* the host does not have this address, or not yet */
         return HF_EUNAVAIL;
     default:
         return HF_EINVAL;
@@ -53,7 +53,7 @@ int hf_socket_bind(int fd, const struct hf_addr *addr, enum hf_bind how)
     int on = 1;
 
     if (how == HF_BIND_ABSENT && setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)) < 0)
-        return HF_EUNAVAIL; /* sockets of both families have this option */
+        return HF_EUNAVAIL; /* should not happen: sockets of both families have this option */
     if (how != HF_BIND_RESERVED)
         return bind_once(fd, addr);
     if (getrandom(&start, sizeof(start), 0) < 0)
@@ -72,7 +72,7 @@ int hf_socket_bind(int fd, const struct hf_addr *addr, enum hf_bind how)
 /* For a destination on this host the kernel selects the destination itself as source. */
 static bool is_own_source(int fd, const struct hf_addr *addr)
 {
-    enum { ANY_PORT = 9 }; /* nothing is sent */
+    enum { ANY_PORT = 9 }; /* the port does not matter: nothing is sent */
     struct hf_addr to = *addr;
     struct hf_addr from;
     struct sockaddr_storage sa;

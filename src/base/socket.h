@@ -19,14 +19,12 @@ int hf_socket_open(const struct hf_addr *addr, int type);
 
 enum hf_bind {
     HF_BIND_EXACTLY,
-    HF_BIND_RESERVED, /* to any free port from 512 to 1023 instead of addr's port */
-    HF_BIND_ABSENT,   /* also to an address that the host does not have, or not yet */
+    HF_BIND_RESERVED, /* bind to any free port from 512 to 1023 instead of addr's port */
+    HF_BIND_ABSENT,   /* bind even if the host does not have the address, or not yet */
 };
 
-/*
- * Binds to addr. HF_EBUSY: the address is in use; HF_EDENIED: the process lacks the privilege;
- * HF_EINVAL: the host does not have this address.
- */
+/* Binds to addr. Returns HF_EBUSY if the address is in use, HF_EDENIED if the process lacks the
+ * privilege, HF_EINVAL if the host does not have this address. */
 int hf_socket_bind(int fd, const struct hf_addr *addr, enum hf_bind how);
 
 /* True if this host has the address; false also when that cannot be found out. */

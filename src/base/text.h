@@ -12,7 +12,7 @@
 void hf_format(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Copies the whole text; false, with out unchanged, if it does not fit. */
+/* Copies the whole text. Returns false, and leaves out unchanged, if it does not fit. */
 bool hf_text_copy(char *out, size_t size, const char *text);
 
 #endif

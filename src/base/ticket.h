@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 struct hf_ticket {
-    uint64_t seq;      /* the batch that must be durable; 0: none */
-    uint64_t decision; /* not 0: not decided, or not all done. The answer waits for what has this id
-                        * first: a decision of the core, which names the batch, or a callback */
+    uint64_t seq;      /* the batch that must be durable; 0: the answer depends on none */
+    uint64_t decision; /* if not 0, the matter is not decided or not all done. The answer first
+                          waits for what has this id: a decision of the core, which names the batch,
+                          or a callback */
 };
 
 #endif

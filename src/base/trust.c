@@ -33,7 +33,8 @@ void hf_trust_set_first_user_port(uint16_t port)
 
 void hf_trust_read_system(void)
 {
-    FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re"); /* also for IPv6 */
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start",
+                       "re"); /* the setting holds for IPv6 as well */
     unsigned port;
 
     if (!file)
@@ -44,7 +45,8 @@ void hf_trust_read_system(void)
     (void)fclose(file);
 }
 
-/* Loopback: the kernel drops packets with its addresses that come from outside. */
+/* The peer is at a loopback address: the kernel drops packets with such addresses that come from
+ * outside. */
 static enum hf_trust trust_of_local(const struct hf_addr *peer, uint32_t uid)
 {
     if (uid == HF_UID_UNKNOWN)
@@ -65,7 +67,8 @@ enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *pee
         return trust_of_local(peer, uid);
     if (transport == HF_TRANSPORT_UDP)
         return HF_TRUST_NOTHING;
-    if (is_user(uid)) /* of this host, who calls from another address of it than loopback's */
+    if (is_user(
+            uid)) /* a user of this host, who calls from an address of it that is not loopback */
         return HF_TRUST_USER;
     return hf_addr_is_reserved_port(peer) ? HF_TRUST_RESERVED : HF_TRUST_CONNECTED;
 }
@@ -75,8 +78,9 @@ struct hf_addr hf_trust_account(enum hf_trust trust, const struct hf_addr *peer,
     struct hf_addr account = *peer;
 
     if (trust == HF_TRUST_USER)
-        account = (struct hf_addr){
-            .family = HF_ADDR_IPV4, .bytes = {127, 0, 0, 1}, .scope = uid}; /* never 0: root */
+        account = (struct hf_addr){.family = HF_ADDR_IPV4,
+                                   .bytes = {127, 0, 0, 1},
+                                   .scope = uid}; /* uid is never 0 here: root has no account */
     account.port = 0;
     return account;
 }

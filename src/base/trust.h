@@ -16,59 +16,59 @@
 #include "base/transport.h"
 
 enum hf_trust {
-    HF_TRUST_NOTHING,   /* one datagram, whose source address may be forged */
-    HF_TRUST_ANSWERED,  /* a datagram; and it has taken a lock that we told it of, as only the host
-                           that waits for it does */
-    HF_TRUST_CONNECTED, /* TCP: packets to its address reach it */
-    HF_TRUST_RESERVED,  /* TCP from a reserved port: root of its host */
+    HF_TRUST_NOTHING,   /* the peer sent one datagram, whose source address may be forged */
+    HF_TRUST_ANSWERED,  /* the peer sent a datagram, and took a lock that we granted it by callback,
+                           as only the host that waits for it does */
+    HF_TRUST_CONNECTED, /* the peer is connected by TCP, so packets to its address reach it */
+    HF_TRUST_RESERVED,  /* the peer is connected by TCP from a reserved port: it is root of its host
+                         */
     HF_TRUST_USER,      /* a user of this host, over loopback or a local socket */
-    HF_TRUST_OURS, /* root of this host, or the user that the daemon runs as, by the kernel's word
-                    */
-    HF_TRUST_ROOT, /* root of this host, from a reserved port, as its kernel calls */
+    HF_TRUST_OURS, /* root of this host, or the user that the daemon runs as, as the kernel says */
+    HF_TRUST_ROOT, /* root of this host, from a reserved port, as this host's kernel calls */
     HF_TRUST_LEVELS,
 };
 
 enum hf_trust_monitors {
     HF_MONITORS_NONE,
-    HF_MONITORS_US, /* SM_MON may concern this server only */
+    HF_MONITORS_US, /* SM_MON of this peer may concern this server only */
     HF_MONITORS_ALL,
 };
 
 struct hf_trust_rights {
     const char *name;
-    unsigned bytes_out; /* bytes that calls and answers by UDP may have for each byte that came by
-                           UDP (rpc/credit.h); 0: no bound on calls */
+    unsigned bytes_out; /* calls and answers by UDP may have this many bytes for each byte that came
+                           by UDP (rpc/credit.h); 0: calls have no bound */
     bool has_quota; /* connections, calls, clients, locks and turns of its account are bounded */
-    bool restarts;  /* its notice of its own restart is believed without a question (SEC-04) */
-    bool speaks_for_hosts; /* may say that another host, or this service, has restarted */
+    /* the peer's notice of its own restart is believed without a question (SEC-04) */
+    bool restarts;
+    bool speaks_for_hosts; /* the peer may say that another host, or this service, has restarted */
     enum hf_trust_monitors monitors;
 };
 
-/*
- * An answer by UDP has at most so many times the size of its question, whatever the peer has shown:
- * the question may be forged all the same (SEC-03).
- */
+/* An answer by UDP has at most this many times the size of its question, whatever the peer has
+ * shown, because the question may still be forged (SEC-03). */
 enum { HF_TRUST_ANSWER_FACTOR = 3 };
 
 extern const struct hf_trust_rights hf_trust_rights[HF_TRUST_LEVELS];
 
-/* The user at the other end is not known. */
+/* Stands for a user at the other end who is not known. */
 #define HF_UID_UNKNOWN UINT32_MAX
 
 /*
- * The first port of this host that an ordinary user may bind: what the system says
- * (ip_unprivileged_port_start), and at most 1024. Read once, before the process is confined.
+ * Sets the first port of this host that an ordinary user may bind: what the system says
+ * (ip_unprivileged_port_start), but at most 1024. It is read once, before the process is confined.
  */
 void hf_trust_read_system(void);
 void hf_trust_set_first_user_port(uint16_t port); /* for tests */
 
-/* What the sender of a datagram, or the peer of a connection, has shown. uid: if it is known. */
+/* Returns what the sender of a datagram, or the peer of a connection, has shown of itself. uid is
+ * its user, if known. */
 enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *peer, uint32_t uid);
 
-/* The account of the peer; without a port. */
+/* Returns the account of the peer, without a port. */
 struct hf_addr hf_trust_account(enum hf_trust trust, const struct hf_addr *peer, uint32_t uid);
 
-/* True if limits apply to the account: to all but root of this host. */
+/* True if limits apply to the account: they apply to all but root of this host. */
 static inline bool hf_trust_account_has_quota(const struct hf_addr *account)
 {
     if (!hf_addr_is_loopback(account))
@@ -77,9 +77,9 @@ static inline bool hf_trust_account_has_quota(const struct hf_addr *account)
 }
 
 /*
- * True if an account that has so many of `total` things may take one more while `used` are in use
- * by all. The last quarter is for accounts that have few, and the last sixteenth for those that
- * have none; so a few accounts that take all they can leave the others theirs.
+ * True if an account that has `has` of `total` things may take one more while all accounts together
+ * use `used`. The last quarter is for accounts that have few, and the last sixteenth for those that
+ * have none; so a few accounts that take all they can leave room for the others.
  */
 static inline bool hf_trust_has_share(uint32_t total, uint32_t used, uint32_t has)
 {

@@ -3,9 +3,10 @@
 #include <stdbool.h>
 
 /*
- * Characters of two and more bytes that a reader cannot see, takes for a space, or that change how
- * the text around them is shown: C1 controls, surrogates and noncharacters; the spaces; Unicode's
- * default ignorable characters, formats and changes of direction; line breaks. In ascending order.
+ * Characters of two and more bytes, in ascending order, that a reader cannot see, takes for a
+ * space, or that change how the text around them is shown: C1 controls, surrogates and
+ * noncharacters; the spaces; Unicode's default ignorable characters, formats and changes of
+ * direction; line breaks.
  */
 static const struct {
     uint32_t first, last;
@@ -21,7 +22,7 @@ static const struct {
 static bool is_hidden(uint32_t code)
 {
     if ((code & 0xfffe) == 0xfffe)
-        return true; /* noncharacters, the last two of each plane */
+        return true; /* the last two characters of each plane are noncharacters */
     for (size_t i = 0; i < sizeof(HIDDEN) / sizeof(HIDDEN[0]) && code >= HIDDEN[i].first; i++) {
         if (code <= HIDDEN[i].last)
             return true;
@@ -43,6 +44,6 @@ size_t hf_utf8_printable(const uint8_t *p, size_t left)
         code = code << 6 | (p[i] & 0x3f);
     }
     if ((len == 3 && code < 0x800) || (len == 4 && code < 0x10000) || code > 0x10ffff)
-        return 0; /* overlong, or beyond Unicode */
+        return 0; /* the sequence is overlong, or beyond Unicode */
     return is_hidden(code) ? 0 : len;
 }
