@@ -1,4 +1,5 @@
-/* New connections: who calls, whether it may, and which other connection makes way. */
+/* New connections: which account the peer has, whether it may connect, and which other connection
+ * makes way. */
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -40,8 +41,9 @@ static int local_endpoints(struct hf_rpc_conn *conn)
 }
 
 /*
- * The user at the other end of a connection from this host, whichever of its addresses it comes
- * from; asked once, when it is accepted. Of a connection from another host the kernel knows none.
+ * Returns the user at the other end of a connection from this host, whichever of its addresses it
+ * comes from. The kernel is asked once, when the connection is accepted; of a connection from
+ * another host it knows no user.
  */
 static uint32_t user_of(const struct hf_rpc_conn *conn)
 {
@@ -67,26 +69,30 @@ static int tcp_endpoints(struct hf_rpc_conn *conn)
 
 static unsigned conns_max(const struct hf_rpc_server *server, const struct hf_rpc_host *host)
 {
-    if (host->exempt) /* it leaves a quarter to the others */
+    if (host->exempt) /* an exempt host leaves a quarter of all connections to the others */
         return server->config.max_connections - server->config.max_connections / 4;
     return server->config.max_connections_per_host;
 }
 
-/* The connection of the host, other than the new one, that has been silent longest. A search would
- * let a host that opens and closes connections make each of them cost a walk over all others. */
+/*
+ * Returns the connection of the host, other than the new one, that has been silent longest. A
+ * search for it would let a host that opens and closes connections make each of them cost a walk
+ * over all others.
+ */
 static struct hf_rpc_conn *most_silent_of(const struct hf_rpc_host *host,
                                           const struct hf_rpc_conn *fresh)
 {
     struct hf_rpc_conn *first = hf_list_first(&host->conns, struct hf_rpc_conn, host_link);
 
-    HF_ASSERT(first && first != fresh); /* the new one is the last of several */
+    HF_ASSERT(first && first != fresh); /* the new connection is the last of several */
     return first;
 }
 
 /*
- * All connections are taken: one of a host with more than an equal share makes way. It is that of
- * the new connection if it has so many; otherwise one of the connections that have been silent
- * longest belongs to such a host, and if not, the most silent one of all makes way.
+ * All connections are taken: a connection of a host with more than an equal share makes way. That
+ * is the new connection's own host if it has so many. Otherwise it is such a host among those of
+ * the connections that have been silent longest, and if there is none, the most silent connection
+ * of all makes way.
  */
 static struct hf_rpc_conn *find_victim(struct hf_rpc_server *server, struct hf_rpc_conn *fresh)
 {

@@ -5,7 +5,7 @@ void hf_busy_poll_init(struct hf_busy_poll *poll, uint64_t bound_ns)
     *poll = (struct hf_busy_poll){.bound_ns = bound_ns, .wanted = HF_BUSY_POLL_ROW};
 }
 
-/* Input has come after a gap in which there was nothing to do. */
+/* Learns from the gap before this input, in which there was nothing to do. */
 static void learn(struct hf_busy_poll *poll, uint64_t gap_ns)
 {
     uint64_t is_short = poll->looking ? poll->bound_ns : HF_BUSY_POLL_SLEEP * poll->bound_ns;
@@ -63,7 +63,8 @@ bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, u
     if (waiting > 0) {
         poll->idle_ns = 0;
         poll->looking = false;
-    } else if (input || !poll->idle_ns) { /* or the last request that waited is answered */
+    } else if (input ||
+               !poll->idle_ns) { /* input came, or the last request that waited was answered */
         poll->idle_ns = now_ns;
         poll->looking = poll->bound_ns > 0 && poll->row >= poll->wanted;
     } else if (poll->looking && gap_ns >= poll->bound_ns) {

@@ -25,7 +25,7 @@ static int build(struct hf_rpc_client *client, const struct hf_rpc_header *heade
     hf_rpc_put_call(client->scratch, header);
     if (encode) {
         xdrmem_create(&xdr, (char *)client->scratch + len, (u_int)(MESSAGE_MAX - len), XDR_ENCODE);
-        if (!encode(&xdr, (void *)(uintptr_t)args)) /* is only read */
+        if (!encode(&xdr, (void *)(uintptr_t)args)) /* the codec only reads args */
             return HF_EFORMAT;
         len += xdr_getpos(&xdr);
     }
@@ -33,10 +33,8 @@ static int build(struct hf_rpc_client *client, const struct hf_rpc_header *heade
     return hf_buf_append(buf, client->scratch, len);
 }
 
-/*
- * A transaction id that cannot be guessed from earlier ones (SEC-07), and that no other call waits
- * for.
- */
+/* Returns a transaction id that cannot be guessed from earlier ones (SEC-07), and that no other
+ * call waits for. */
 static uint32_t new_xid(struct hf_rpc_client *client)
 {
     uint32_t xid;
@@ -112,8 +110,8 @@ static int build_getaddr(struct hf_rpc_outcall *call)
 }
 
 /*
- * How long the first transport is tried. The kernel repeats a SYN after a second: where packets are
- * charged, the second transport has less than that of the two seconds of such a call.
+ * Returns how long the first transport is tried. The kernel repeats a SYN after a second. Where
+ * packets are charged, a call has two seconds, and the second transport gets less than one of them.
  */
 static uint64_t first_part(const struct hf_rpc_outcall *call, uint64_t left)
 {
@@ -140,7 +138,7 @@ static int begin_lookup(struct hf_rpc_outcall *call, enum hf_transport via)
     if (rv < 0)
         return rv;
     if (call->on_trial) {
-        via = HF_TRANSPORT_UDP; /* the kernel would repeat a SYN more often */
+        via = HF_TRANSPORT_UDP; /* UDP, because the kernel would repeat a SYN more often */
         left = left < TRIAL_MS ? left : TRIAL_MS;
         last = true;
     }
@@ -176,10 +174,8 @@ static struct hf_portcache_key port_key(const struct hf_rpc_outcall *call)
                                      call->call_args.vers, call->wanted};
 }
 
-/*
- * rpcbind has named the port in this very call, which was paid from a credit: the next attempt must
- * not pay for another search.
- */
+/* True if rpcbind named the port in this very call, which was paid from a credit: the next attempt
+ * must not pay for another search. */
 static bool is_port_new(const struct hf_rpc_outcall *call)
 {
     return call->on_trial && call->phase == PHASE_CALL && !call->hinted;
@@ -212,7 +208,8 @@ static void go_on_or_finish(struct hf_rpc_outcall *call, int begun)
 {
     if (begun >= 0)
         return;
-    call->tried = false; /* whatever the question before met with */
+    /* the fault is our own, whatever the question before met with */
+    call->tried = false;
     finish(call, begun, NULL);
 }
 
@@ -331,7 +328,7 @@ void hf_rpc_outcall_answered(struct hf_rpc_outcall *call, struct hf_bytes messag
         return;
     }
     if (rv == HF_EUNREGISTERED) {
-        call->sends = 0; /* another program received it and did nothing with it */
+        call->sends = 0; /* another program received the call and did nothing with it */
         if (look_up_anew(call))
             return;
     }
@@ -393,7 +390,8 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
     client->loop = loop;
     client->alloc = alloc;
     client->hash_key = *hash_key;
-    /* A key of its own: transaction ids are sent, and must not tell anything about other hashes. */
+    /* The transaction ids have a key of their own: they are sent, and must not tell anything about
+     * other hashes. */
     if (getrandom(&client->xid_key, sizeof(client->xid_key), 0) < 0)
         client->xid_key = (struct hf_hash_key){hf_siphash_u64(hash_key, uv_hrtime(), 1),
                                                hf_siphash_u64(hash_key, uv_hrtime(), 2)};
@@ -479,7 +477,7 @@ void hf_rpc_outcall_give_up(struct hf_rpc_outcall *call)
     finish(call, 0, NULL);
 }
 
-/* Encodes the message, or both. */
+/* Encodes the message, and the second one if there is one. */
 static int encode(struct hf_rpc_outcall *call, const struct hf_rpc_outcall_args *call_args)
 {
     struct hf_rpc_header header = {0, call_args->prog, call_args->vers, call_args->proc};

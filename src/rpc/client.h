@@ -33,11 +33,12 @@ struct hf_rpc_client;
 struct hf_rpc_outcall;
 struct hf_rpc_server;
 
-/* Outgoing conversations have at most this part of the files that the process may open: a half. */
+/* Outgoing conversations may use at most half of the files that the process may open. */
 enum { HF_RPC_CLIENT_FILES_SHARE = 2 };
 
 struct hf_rpc_outcall_args {
-    struct hf_addr peer;  /* port 0: ask its rpcbind, as also when the port is wrong */
+    /* if its port is 0, or turns out to be wrong, the peer's rpcbind is asked */
+    struct hf_addr peer;
     struct hf_addr local; /* the local address to call from; family NONE: any */
     enum hf_transport transport;
     bool udp_fallback;  /* TCP: use UDP instead where the peer does not serve TCP */
@@ -50,21 +51,25 @@ struct hf_rpc_outcall_args {
     bool expendable; /* the receiver asks again if this call is lost: it gives way to other calls */
     bool *repeated;  /* becomes true when a second copy of the call is sent; NULL: not wanted. Valid
                         until done is called */
-    bool apart;     /* its silence decides about locks: it waits only for other calls to the address
-                       that are apart, and has all of timeout_ms from its begin */
-    bool by_itself; /* no other call's silence stands for its own: where it cannot begin in time,
-                       the error is HF_ELIMIT */
-    bool charged;   /* caused by a datagram that may be forged, and sent all the same: what it costs
-                       is   charged to the account of the peer (credit.h) */
-    bool provoked;  /* caused by a datagram from the peer, whose source address may be forged: it is
-                       sent by UDP only, and only what there is credit for (credit.h) */
-    uint16_t
-        not_port; /* fail with HF_EDENIED if rpcbind names this port, which is our own; 0: none */
+    /* the silence of the peer decides about locks: the call waits only for other calls to the
+     * address that are apart, and has all of timeout_ms from its begin */
+    bool apart;
+    /* no other call's silence stands for this one's: if it cannot begin in time, the error is
+     * HF_ELIMIT */
+    bool by_itself;
+    /* a datagram that may be forged caused the call, which is sent all the same: what it costs is
+     * charged to the account of the peer (credit.h) */
+    bool charged;
+    /* a datagram from the peer, whose source address may be forged, caused the call: it is sent by
+     * UDP only, and only as far as there is credit for it (credit.h) */
+    bool provoked;
+    /* fail with HF_EDENIED if rpcbind names this port, which is our own; 0: none */
+    uint16_t not_port;
     uint32_t prog;
     uint32_t vers;
     uint32_t proc;
     uint32_t timeout_ms;
-    hf_codec encode; /* NULL: no arguments */
+    hf_codec encode; /* NULL: the call has no arguments */
     const void *args;
     /*
      * Arguments of a second call to the same procedure, made when the first is answered, over the
@@ -74,17 +79,19 @@ struct hf_rpc_outcall_args {
 };
 
 struct hf_rpc_response {
-    int error;           /* 0: answered; otherwise a code of base/error.h */
-    XDR *results;        /* if error is 0: decode them before done returns */
-    struct hf_addr peer; /* with the port that was used in the end, for the caller to remember */
+    int error;    /* 0: answered; otherwise a code of base/error.h */
+    XDR *results; /* if error is 0: decode them before done returns */
+    /* the peer, with the port that was used in the end, for the caller to remember */
+    struct hf_addr peer;
     uint32_t elapsed_ms;
     bool sent; /* the call itself, and not only a question to rpcbind, was sent and may have arrived
                 */
     bool repeated; /* the call was sent more than once, so this may answer a repeat */
     /*
-     * An error says something about the peer: the last question, be it only that to rpcbind, left
-     * this host; or the call waited in vain behind another one to the same address, of which this
-     * is true. Otherwise (no local address, route, file, port or memory) the fault is our own.
+     * True if an error says something about the peer: the last question, even if only that to
+     * rpcbind, left this host; or the call waited in vain behind another call to the same address,
+     * of which this is true. Otherwise the fault is our own (no local address, route, file, port or
+     * memory).
      */
     bool tried;
 };
@@ -97,35 +104,30 @@ int hf_rpc_client_new(uv_loop_t *loop, const struct hf_alloc *alloc,
 /* Calls with listening_port go out through this server's sockets; it must outlive the client. */
 void hf_rpc_client_attach(struct hf_rpc_client *client, struct hf_rpc_server *server);
 
-/* No call begins, and nothing is sent, while the gate is shut. Before the first call. */
+/* Sets the gate, before the first call. While it is shut, no call begins and nothing is sent. */
 void hf_rpc_client_set_gate(struct hf_rpc_client *client, const struct hf_rpc_gate *gate);
 
-/*
- * Calls to other hosts that name no local address of their family leave from this one; so one
- * address of each family can be set. For a service that has addresses of its own.
- */
+/* Calls to other hosts that name no local address of their family leave from this one, so one
+ * address of each family can be set. It is for a service that has addresses of its own. */
 void hf_rpc_client_set_source(struct hf_rpc_client *client, const struct hf_addr *addr);
 
-/*
- * HF_ENOMEM; HF_EFORMAT if the arguments do not encode; HF_ELIMIT if too many calls wait, for this
- * address or in all. out may be NULL; *out serves to cancel the
- * call.
- */
+/* Returns HF_ENOMEM; HF_EFORMAT if the arguments do not encode; HF_ELIMIT if too many calls wait,
+ * for this address or in all. out may be NULL; *out serves to cancel the call. */
 int hf_rpc_client_call(struct hf_rpc_client *client, const struct hf_rpc_outcall_args *call_args,
                        hf_rpc_done done, void *ctx, struct hf_rpc_outcall **out);
 
-/* The peer has answered a call as only the host that provoked it does (hf_rpc_server_took_lock()).
- */
+/* Tells that the peer has answered a call as only the host that provoked it does
+ * (hf_rpc_server_took_lock()). */
 void hf_rpc_client_took_lock(struct hf_rpc_client *client, const struct hf_addr *peer);
 
 /* Ends a call that is not done; done will not be called. */
 void hf_rpc_client_cancel(struct hf_rpc_outcall *call);
 
-/* The number of calls in progress, those that wait for their address included. */
+/* Returns the number of calls in progress, those that wait for their address included. */
 unsigned hf_rpc_client_active(const struct hf_rpc_client *client);
 
 struct hf_rpc_client_counters {
-    uint64_t started;  /* calls accepted */
+    uint64_t started;  /* calls that were accepted */
     uint64_t refused;  /* calls not accepted because too many wait or are in flight */
     uint64_t gave_way; /* expendable calls that ended, sent but unanswered, to let another begin */
     uint64_t running;  /* conversations in flight now */

@@ -34,7 +34,8 @@ static size_t unread_answers(const struct hf_rpc_conn *conn)
     return hf_buf_len(&conn->out) + hf_buf_len(&conn->writing);
 }
 
-/* Counts what a peer that has stopped reading makes us keep: its account, and all together. */
+/* Counts the bytes that a peer which has stopped reading makes us keep: for its account, and for
+ * all together. */
 static void count_unread(struct hf_rpc_conn *conn)
 {
     size_t now = conn->stuck_ms ? unread_answers(conn) : 0;
@@ -46,7 +47,9 @@ static void count_unread(struct hf_rpc_conn *conn)
     conn->unread = now;
 }
 
-/* True if there is too much of it, and this account has more than an equal share. */
+/*
+ * True if unread answers take too much memory, and this account has more than an equal share of it.
+ */
 static bool keeps_too_much(const struct hf_rpc_conn *conn)
 {
     const struct hf_rpc_server *server = conn->listener->server;
@@ -227,7 +230,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     (void)suggested;
     /*
      * One buffer serves all connections: what is read is processed or copied before the next read.
-     * Without a buffer libuv does not read: the bytes stay in the kernel, and on_read() is told.
+     * Without a buffer libuv does not read: the bytes stay in the kernel, and on_read() gets
+     * UV_ENOBUFS.
      */
     if (hf_rpc_server_may_send(conn->listener->server) &&
         hf_rpc_host_left(conn->listener->server, conn->host) > 0)
@@ -287,7 +291,8 @@ static void serve(struct hf_rpc_conn *conn, struct hf_bytes input)
         hf_rpc_conn_close(conn);
 }
 
-/* n: bytes in the buffer; 0: the peer has ended the connection; less: it is broken. */
+/* n is the number of bytes in the buffer; 0: the peer has ended the connection; less: the
+ * connection is broken. */
 static void received(struct hf_rpc_conn *conn, ssize_t n, const void *bytes)
 {
     if (n < 0) {
@@ -321,7 +326,7 @@ static void read_now(struct hf_rpc_conn *conn)
     (void)uv_fileno((uv_handle_t *)&conn->tcp.stream, &fd);
     n = read(fd, server->read_chunk, READ_CHUNK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        hf_rpc_conn_flush(conn); /* libuv reads again */
+        hf_rpc_conn_flush(conn); /* this lets libuv read again */
     else
         received(conn, n, server->read_chunk);
 }

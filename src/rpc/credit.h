@@ -9,11 +9,12 @@
  * So an honest client pays by one LOCK for the search of its port and for its GRANTED, although
  * some of these packets are lost and repeated; tests/hostile/test_hostile_udp.py says how many.
  *
- * An address from which a lock that we told of was taken needs no credit for an hour: only the host
- * that waits for a lock takes it.
+ * An address needs no credit for an hour after it has taken a lock that we granted by callback,
+ * because only the host that waits for a lock takes it.
  *
- * A table of fixed size. The keyed hash of the address chooses a set; within it, the address makes
- * way that has shown least. It loses its credit, and gets some by its next datagram.
+ * The accounts are in a table of fixed size. The keyed hash of the address chooses a set. If the
+ * set is full, the address in it that has shown least makes way: it loses its credit, and gets some
+ * by its next datagram.
  */
 #ifndef HF_RPC_CREDIT_H
 #define HF_RPC_CREDIT_H
@@ -29,14 +30,15 @@ enum {
     HF_CREDIT_SETS = 2048,
     HF_CREDIT_WAYS = 8,
     HF_CREDIT_MAX = 64 * 1024,
-    HF_CREDIT_HEADERS = 28, /* of IP and UDP */
+    HF_CREDIT_HEADERS = 28, /* the size of the headers of IP and UDP */
     HF_CREDIT_KEEP_MS = 60 * 60 * 1000,
 };
 
 struct hf_credit {
-    struct hf_addr host; /* family NONE: not in use */
-    int32_t bytes;       /* below 0: answers to requests whose credit was spent meanwhile */
-    uint64_t shown_ms;   /* when it took a lock; 0: never */
+    struct hf_addr host; /* the address that has the account; family NONE: the place is free */
+    /* the credit; below 0, because answers are sent and charged even without it */
+    int32_t bytes;
+    uint64_t shown_ms; /* when the address took a lock; 0: never */
 };
 
 struct hf_credits {
@@ -44,18 +46,19 @@ struct hf_credits {
     struct hf_credit sets[HF_CREDIT_SETS][HF_CREDIT_WAYS];
 };
 
-/* A datagram of this size has come from there; an answer to a request has gone there. */
+/* Counts a datagram of this size that came from the host, or an answer to a request that went
+ * there. */
 void hf_credit_came(struct hf_credits *credits, const struct hf_addr *host, size_t size);
 void hf_credit_answered(struct hf_credits *credits, const struct hf_addr *host, size_t size);
 
-/* It has taken a lock that we told it of. */
+/* Remembers that the host has taken a lock that we granted it by callback. */
 void hf_credit_shown(struct hf_credits *credits, const struct hf_addr *host, uint64_t now_ms);
 
-/* What the sender of datagrams from there has shown: NOTHING or ANSWERED. */
+/* Returns what the sender of datagrams from this address has shown: NOTHING or ANSWERED. */
 enum hf_trust hf_credit_trust(const struct hf_credits *credits, const struct hf_addr *host,
                               uint64_t now_ms);
 
-/* Whether the credit is enough for something of this size. */
+/* True if the credit is enough for a call of this size. */
 bool hf_credit_has(const struct hf_credits *credits, const struct hf_addr *host, size_t size);
 
 /* Pays for a call of this size; false if the credit is too small. */

@@ -16,7 +16,10 @@ static bool is_over_quota(const struct hf_rpc_server *server, const struct hf_rp
         return host->n_calls > CALLS_TOTAL_MAX / 2;
     return host->n_calls > server->config.max_calls_per_host ||
            !hf_trust_has_share(CALLS_TOTAL_MAX, server->n_calls,
-                               host->n_calls - !origin->conn); /* a datagram keeps the record */
+                               /*
+                                * a datagram is counted already, because it keeps the host's record
+                                */
+                               host->n_calls - !origin->conn);
 }
 
 static struct hf_rpc_call *call_new(struct hf_rpc_server *server,
@@ -71,9 +74,8 @@ static void call_del(struct hf_rpc_call *call)
         hf_rpc_hosts_release(&call->server->hosts, call->host);
 }
 
-/*
- * A repeat of a request that is still in progress: the answer goes to where the repeat came from.
- */
+/* Handles a repeat of a request that is still in progress: the answer goes to where the repeat came
+ * from. */
 static void redirect(struct hf_rpc_call *first, struct hf_rpc_call *repeat)
 {
     struct hf_rpc_conn *old = first->conn;
@@ -326,7 +328,7 @@ static size_t encode_reply(uint8_t *room, size_t size, uint32_t xid, hf_codec en
     XDR xdr;
 
     xdrmem_create(&xdr, (char *)room + len, (u_int)(size - len), XDR_ENCODE);
-    if (!encode(&xdr, (void *)(uintptr_t)results)) /* is only read */
+    if (!encode(&xdr, (void *)(uintptr_t)results)) /* the codec only reads results */
         return 0;
     return len + xdr_getpos(&xdr);
 }

@@ -11,11 +11,11 @@ static_assert(sizeof(struct hf_dup) == 128 && sizeof(struct hf_dup_set) == 64, "
 
 enum {
     PLACE_MASK = HF_DUP_ENTRIES - 1,
-    LOOKS = 4,        /* entries looked at to find one that is out of date */
-    LOOKS_MAX = 1024, /* entries looked at to find a host with more than its share */
+    LOOKS = 4,        /* how many entries are looked at to find one that is out of date */
+    LOOKS_MAX = 1024, /* how many entries are looked at to find a host with more than its share */
 };
 
-#define SLOT_USED 0x80000000U /* so that no slot in use is 0 */
+#define SLOT_USED 0x80000000U /* is set in each slot in use, so that none of them is 0 */
 
 int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
                      const struct hf_alloc *alloc,
@@ -25,7 +25,7 @@ int hf_dupcache_init(struct hf_dupcache *cache, const struct hf_hash_key *key,
     cache->sets = hf_calloc(alloc, HF_DUP_SETS, sizeof(cache->sets[0]));
     if (!cache->sets)
         return HF_ENOMEM;
-    /* Not cleared, so that memory is used only as entries are. */
+    /* The entries are not cleared, so that memory is used only as entries are. */
     cache->entries = hf_malloc(alloc, HF_DUP_ENTRIES * sizeof(cache->entries[0]));
     if (!cache->entries) {
         hf_free(alloc, cache->sets);
@@ -47,10 +47,8 @@ static struct hf_dup_set *set_of(const struct hf_dupcache *cache, uint64_t hash)
     return &cache->sets[hash % HF_DUP_SETS];
 }
 
-/*
- * The slot for an entry with this hash, without its place. It holds hash bits other than those that
- * choose the set.
- */
+/* Returns the slot for an entry with this hash, without its position. It holds hash bits other than
+ * those that choose the set. */
 static uint32_t slot_of(uint64_t hash)
 {
     return ((uint32_t)(hash >> 32) & ~(uint32_t)PLACE_MASK) | SLOT_USED;
@@ -104,7 +102,7 @@ void hf_dup_forget(struct hf_dupcache *cache, struct hf_dup *entry)
     entry->call = NULL;
 }
 
-/* ---- the entries of a host ---- */
+/* ---- the entries of one host ---- */
 
 static void append(struct hf_dupcache *cache, struct hf_dup_host *host, uint32_t place)
 {
@@ -121,8 +119,8 @@ static void append(struct hf_dupcache *cache, struct hf_dup_host *host, uint32_t
 }
 
 /*
- * Takes the host's oldest entry from it. The entry after it will be taken next time: its line, the
- * set that its slot is in, and the entry after that, are fetched now.
+ * Takes the host's oldest entry from it. The entry after it will be taken next time, so its cache
+ * line, the set that its slot is in, and the entry after that are fetched now.
  */
 static uint32_t take_oldest(struct hf_dupcache *cache, struct hf_dup_host *host)
 {
@@ -148,10 +146,8 @@ static uint32_t take_oldest(struct hf_dupcache *cache, struct hf_dup_host *host)
     return place;
 }
 
-/*
- * A host with more than this share; NULL if there seems to be none. A search is rare: the host
- * found is kept, and gives up entries until it has no more than its share.
- */
+/* Returns a host with more than this share, or NULL if there seems to be none. A search is rare:
+ * the host found is kept, and gives up entries until it has no more than its share. */
 static struct hf_dup_host *find_large(struct hf_dupcache *cache, uint32_t share)
 {
     for (unsigned i = 0; i < LOOKS_MAX && (!cache->largest || cache->largest->n <= share); i++) {
@@ -201,10 +197,8 @@ static uint32_t claim(struct hf_dupcache *cache, struct hf_dup_host *host, uint6
     return place;
 }
 
-/*
- * A free slot of the set. If there is none, which is rare, the slot of the entry whose host has the
- * most entries is freed.
- */
+/* Returns a free slot of the set. If there is none, which is rare, the slot of the entry whose host
+ * has the most entries is freed. */
 static uint32_t free_way(struct hf_dupcache *cache, struct hf_dup_set *set)
 {
     struct hf_dup *victim = NULL;

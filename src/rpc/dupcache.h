@@ -29,11 +29,13 @@
 #include "base/hash.h"
 
 enum {
-    HF_DUP_ENTRIES = 65536,  /* a power of two */
-    HF_DUP_HOST_MAX = 16384, /* of one host: 2 MiB, which stay in the processor's caches */
+    HF_DUP_ENTRIES = 65536, /* a power of two */
+    /* how many entries one host may have: 2 MiB, which stay in the processor's caches */
+    HF_DUP_HOST_MAX = 16384,
     HF_DUP_SETS = 8192,
-    HF_DUP_WAYS = 15, /* slots in a set; with next, one cache line. In all, nearly twice as many
-                         slots as entries */
+    /* slots in a set, which with next is one cache line. In all there are nearly twice as many
+     * slots as entries */
+    HF_DUP_WAYS = 15,
     HF_DUP_WINDOW_MS =
         120 * 1000,     /* longer than the longest retransmission pause of known clients */
     HF_DUP_INLINE = 72, /* answers up to this size need no allocation */
@@ -41,20 +43,22 @@ enum {
 
 struct hf_rpc_call;
 
-/* A host's entries: a list in the order of their age. Its owner keeps it while n is not 0. */
+/*
+ * The entries of one host, a list in the order of their age. Its owner keeps it while n is not 0.
+ */
 struct hf_dup_host {
-    uint32_t oldest, newest; /* positions; valid if n > 0 */
+    uint32_t oldest, newest; /* positions of entries; valid if n > 0 */
     uint32_t n;
 };
 
-/* Two cache lines: what a lookup needs is in the first. */
+/* An entry takes two cache lines: what a lookup needs is in the first. */
 struct hf_dup {
-    uint64_t hash; /* 0: forgotten */
+    uint64_t hash; /* the hash of the request; 0: the entry is forgotten */
     struct hf_dup_host *host;
-    uint32_t newer; /* the host's next entry by age; of its newest, this is not valid */
-    uint32_t way;   /* the slot in its set */
+    uint32_t newer; /* the host's next entry by age; not valid in its newest entry */
+    uint32_t way;   /* the entry's slot in its set */
     uint32_t xid;
-    uint32_t len; /* of the answer; 0 until there is one */
+    uint32_t len; /* the length of the answer; 0 until there is one */
     uint64_t born_ms;
     struct hf_rpc_call *call; /* the call in progress; NULL once answered */
     uint8_t *large;           /* an answer longer than fits inline */
@@ -62,20 +66,23 @@ struct hf_dup {
 };
 
 struct hf_dup_set {
-    uint32_t slots[HF_DUP_WAYS]; /* the entry's position and, above it, bits of its hash; 0: free */
-    uint32_t next;               /* where to look for a free slot */
+    /* the entry's position and, above it, bits of its hash; 0: the slot is free */
+    uint32_t slots[HF_DUP_WAYS];
+    uint32_t next; /* where to look for a free slot */
 };
 
 struct hf_dupcache {
     struct hf_dup *entries;
     struct hf_dup_set *sets;
-    uint32_t n_used;             /* entries up to here have been used; those above are new */
-    uint32_t hand;               /* the entry to look at next when all are in use */
-    uint32_t n_hosts;            /* hosts that have entries */
-    struct hf_dup_host *largest; /* the host that has, or had lately, the most entries; or NULL */
+    uint32_t n_used;  /* entries below this position have been used; those above are new */
+    uint32_t hand;    /* the entry to look at next when all are in use */
+    uint32_t n_hosts; /* hosts that have entries */
+    /* the host that has, or had lately, the most entries; NULL: not known */
+    struct hf_dup_host *largest;
     struct hf_hash_key key;
     const struct hf_alloc *alloc;
-    void (*emptied)(void *ctx, struct hf_dup_host *host); /* a host has lost its last entry */
+    /* is called when a host has lost its last entry */
+    void (*emptied)(void *ctx, struct hf_dup_host *host);
     void *ctx;
 };
 

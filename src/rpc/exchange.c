@@ -10,15 +10,17 @@
 #include "rpc/credit.h"
 #include "rpc/server.h"
 
-/* Records on a connection of ours that answer no call of ours, after which it is closed. */
+/* After this many records that answer no call of ours, our connection is closed. */
 enum { STRANGERS_MAX = 8 };
 
-enum { SYN_SIZE = 60, RST_SIZE = 40 }; /* of Linux, over IPv4; a SYN that is answered is longer */
+/* sizes on Linux over IPv4; a SYN that is answered is longer */
+enum { SYN_SIZE = 60, RST_SIZE = 40 };
 
 static void on_timer(uv_timer_t *timer);
 
 /*
- * Arms the timer for the next repeat or the end of the exchange, whichever comes first; 0: at once.
+ * Arms the timer for the next repeat or the end of the exchange, whichever comes first. A pause of
+ * 0 means at once.
  */
 static void arm(struct hf_rpc_outcall *call, uint64_t pause_ms)
 {
@@ -44,7 +46,7 @@ void hf_rpc_exchange_hurry(struct hf_rpc_outcall *call, uint64_t until_ms)
     arm(call, UINT64_MAX);
 }
 
-/* The call itself, and not a question to rpcbind, is sent. */
+/* Counts a copy of the call itself, not of a question to rpcbind. */
 static void count_send(struct hf_rpc_outcall *call)
 {
     if (call->phase != PHASE_CALL)
@@ -79,7 +81,7 @@ static bool is_charged(const struct hf_rpc_outcall *call)
     return call->call_args.charged && call->client->server;
 }
 
-/* A packet of this size, with its headers, goes to the peer. */
+/* Charges the peer's account for a packet of this size and its headers. */
 static void charge(const struct hf_rpc_outcall *call, size_t size)
 {
     if (is_charged(call))
@@ -98,10 +100,14 @@ static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_por
         return;
     call = find_by_xid(client, xid);
     if (!call)
-        return; /* late, or not an answer to any of our calls */
+        return; /* the answer is late, or answers none of our calls */
     if (call->udp != udp || !hf_addr_equal(&call->to, peer))
-        return; /* not from the address, or to the port, of the call: possibly forged */
-    if (udp && (call->on_trial || is_charged(call))) /* else it has been counted there */
+        /*
+         * the answer does not come from the address, or to the port, of the call: it may be forged
+         */
+        return;
+    if (udp && (call->on_trial ||
+                is_charged(call))) /* an answer to the port we serve on was counted there */
         hf_credit_came(hf_rpc_server_credits(client->server), peer, datagram.len);
     hf_rpc_outcall_answered(call, datagram);
 }
@@ -123,10 +129,10 @@ void hf_rpc_exchange_reply(struct hf_rpc_client *client, const struct hf_addr *p
 struct hf_rpc_udp_port {
     struct hf_udp udp;
     struct hf_rpc_client *client;
-    struct hf_list link; /* in client->udp_ports */
+    struct hf_list link; /* links the port into client->udp_ports */
     uint64_t opened_ms;
-    unsigned users; /* exchanges that use it */
-    bool retired;   /* no new exchange uses it; it is closed after the last one */
+    unsigned users; /* how many exchanges use the port */
+    bool retired;   /* no new exchange uses the port; it is closed after the last one */
 };
 
 static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const struct hf_addr *local,
@@ -228,7 +234,7 @@ void hf_rpc_exchange_close_ports(struct hf_rpc_client *client)
 
 /* ---- UDP, either ---- */
 
-/* The socket of the port we serve on, if the call is to leave from there; or NULL. */
+/* Returns the socket of the port we serve on if the call is to leave from there, else NULL. */
 static struct hf_udp *shared_socket(const struct hf_rpc_outcall *call)
 {
     if (!call->call_args.listening_port || call->phase == PHASE_LOOKUP || !call->client->server)
@@ -243,7 +249,8 @@ static int udp_send_once(struct hf_rpc_outcall *call)
     unsigned *receipt = NULL;
 
     if (udp) {
-        call->left++; /* a message that answers: no conclusion is drawn from its silence */
+        /* a message through this socket is an answer: its silence means nothing */
+        call->left++;
     } else {
         int rv = call->udp ? 0 : port_take(call);
         if (rv < 0)
@@ -317,7 +324,7 @@ struct tcp_exchange {
     struct hf_rpc_client *client;
     struct hf_rpc_outcall *call; /* NULL once the call has ended or moved on */
     struct hf_marking marking;
-    unsigned strangers; /* records that were no answer */
+    unsigned strangers; /* how many records were no answer */
     size_t len;
     uint8_t record[]; /* record mark and message, until written */
 };
@@ -523,12 +530,13 @@ void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_transport via, u
         tcp_begin(call);
 }
 
-/* What the kernel refused to send cannot have arrived. */
+/* A datagram that the kernel refused to send cannot have arrived. */
 static void udp_end(struct hf_rpc_outcall *call)
 {
     hf_map_remove(&call->client->waiting, &call->node);
     if (call->udp && call->left < call->datagrams)
-        hf_udp_flush(&call->udp->udp); /* the receipt of what is still queued */
+        /* flushing gives the receipts of the datagrams that are still queued */
+        hf_udp_flush(&call->udp->udp);
     if (call->phase == PHASE_CALL)
         call->sends -= call->datagrams - call->left;
 }

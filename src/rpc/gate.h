@@ -1,6 +1,6 @@
 /*
- * The gate (SPEC HA-04): a service that may have lost its lease is silent. Before anything leaves,
- * an answer from the duplicate request cache as well as a callback or notice, the gate is asked; it
+ * The gate (SPEC HA-04): a service that may have lost its lease is silent. The gate is asked before
+ * anything leaves, be it an answer from the duplicate request cache, a callback or a notice; it
  * reads the clock each time. While it is shut, datagrams are dropped unread, connections are
  * neither accepted nor read, and answers stay where they are.
  *

@@ -40,7 +40,7 @@ void hf_lanes_free(struct hf_rpc_client *client)
 
 /* ---- finding a lane ---- */
 
-/* key: a call. */
+/* The key is a call. */
 static bool matches(const struct hf_map_node *node, const void *key)
 {
     const struct hf_rpc_lane *lane = hf_container_of(node, const struct hf_rpc_lane, node);
@@ -85,18 +85,18 @@ static void lane_release(struct hf_rpc_client *client, struct hf_rpc_lane *lane)
 
 /* ---- calls that wait ---- */
 
-/* A packet of the call has left this host, in its current exchange or in the one before. */
+/* True if a packet of the call has left this host, in its current exchange or in the one before. */
 static bool has_tried(const struct hf_rpc_outcall *call)
 {
     return call->left > 0 || call->tried;
 }
 
 /*
- * True if this call would have met with the silence that the conversation before it meets: that one
- * asks the same program over the same transport, a packet of it has left this host, and the address
- * has answered nothing since this call began to wait. Another program may well be heard where this
- * one is not: a firewall, or a forger who keeps the lane busy with a port that is filtered
- * (SEC-04).
+ * True if this call would have met with the silence that the conversation before it meets. That is
+ * so if that conversation asks the same program over the same transport, a packet of it has left
+ * this host, and the address has answered nothing since this call began to wait. Another program
+ * may well be heard where this one is not: a firewall, or a forger who keeps the lane busy with a
+ * port that is filtered (SEC-04).
  */
 static bool meets_silence(const struct hf_rpc_outcall *call)
 {
@@ -110,7 +110,8 @@ static bool meets_silence(const struct hf_rpc_outcall *call)
     return a->prog == b->prog && a->transport == b->transport && has_tried(lane->current);
 }
 
-/* Where the peer is not silent, the limits are our own, and say nothing about it. */
+/* Ends a call that has waited too long. Where the peer is not silent, the call waited because of
+ * our own limits, which says nothing about the peer. */
 static void on_waited_too_long(uv_timer_t *timer)
 {
     struct hf_rpc_outcall *call = timer->data;
@@ -219,10 +220,8 @@ void hf_lanes_answered(struct hf_rpc_outcall *call)
         call->lane->answered_ms = uv_now(call->client->loop);
 }
 
-/*
- * A conversation may begin: the lane that has waited longest for that is looked at. Also when a
- * call ends that only waited: the place may have been kept for it.
- */
+/* Looks at the lane that has waited longest for a conversation to be allowed, because one may begin
+ * now. This is also done when a call ends that only waited: the place may have been kept for it. */
 static void wake_starved(struct hf_rpc_client *client)
 {
     struct hf_rpc_lane *starved = hf_list_first(&client->lanes.starved, struct hf_rpc_lane, link);
@@ -237,7 +236,7 @@ void hf_lanes_leave(struct hf_rpc_outcall *call)
     struct hf_rpc_lane *lane = call->lane;
 
     if (!lane)
-        return; /* it has left already, and waits out its time */
+        return; /* the call was sent already, and waits out its time */
     client->lanes.trials -= is_counted_trial(call);
     if (lane->current == call)
         stop_running(call);

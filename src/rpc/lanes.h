@@ -26,30 +26,32 @@ struct hf_rpc_client;
 struct hf_rpc_outcall;
 
 enum {
-    HF_LANES_RUNNING_MAX = 12288,  /* conversations in all; less where there are few files */
-    HF_LANES_TRIALS_MAX = 512,     /* of them, expendable ones that need credit (credit.h) */
-    HF_LANE_QUEUE_MAX = 4096,      /* calls that wait for one address */
-    HF_LANE_EXPENDABLE_MAX = 64,   /* expendable ones */
-    HF_LANE_GIVE_WAY_MS = 500,     /* for an expendable call that looks for the port */
-    HF_LANES_QUEUED_MAX = 1 << 16, /* calls that wait, in all */
+    /* how many conversations there may be in all; less where the process may open few files */
+    HF_LANES_RUNNING_MAX = 12288,
+    /* how many of them may be expendable ones that need credit (credit.h) */
+    HF_LANES_TRIALS_MAX = 512,
+    HF_LANE_QUEUE_MAX = 4096,    /* how many calls may wait for one address */
+    HF_LANE_EXPENDABLE_MAX = 64, /* how many of them may be expendable */
+    HF_LANE_GIVE_WAY_MS = 500,   /* how soon an expendable call that looks for the port gives way */
+    HF_LANES_QUEUED_MAX = 1 << 16, /* how many calls may wait in all */
 };
 
 struct hf_rpc_lane {
     struct hf_map_node node;
     struct hf_addr host;
-    bool apart; /* the second lane of the address */
+    bool apart; /* this is the second lane of the address */
     struct hf_rpc_outcall *current;
-    struct hf_list firm;       /* calls that wait, oldest first */
-    struct hf_list expendable; /* the same, of the expendable ones */
+    struct hf_list firm;       /* calls that wait and are not expendable, oldest first */
+    struct hf_list expendable; /* expendable calls that wait, oldest first */
     unsigned n_firm;
     unsigned n_expendable;
     uint64_t answered_ms; /* when the address answered last; 0: not yet */
-    struct hf_list link;  /* in lanes->due, lanes->starved or lanes->spare */
+    struct hf_list link;  /* links the lane into lanes->due, lanes->starved or lanes->spare */
 };
 
 struct hf_rpc_lanes {
     struct hf_map map;
-    struct hf_list due;     /* lanes to look at: something has changed */
+    struct hf_list due;     /* lanes to look at, because something has changed */
     struct hf_list starved; /* lanes whose next call waits for a conversation elsewhere to end */
     struct hf_list spare;
     uv_timer_t timer; /* fires at once when a lane is due, because callers must not be called back
@@ -63,19 +65,17 @@ struct hf_rpc_lanes {
 int hf_lanes_init(struct hf_rpc_client *client);
 void hf_lanes_free(struct hf_rpc_client *client);
 
-/*
- * Lets the call begin, now or when its turn comes. HF_ELIMIT when too many wait; HF_ENOMEM; or the
- * error of its begin.
- */
+/* Lets the call begin, now or when its turn comes. Returns HF_ELIMIT when too many wait, HF_ENOMEM,
+ * or the error of its begin. */
 int hf_lanes_enter(struct hf_rpc_outcall *call);
 
-/* The conversation is over, or the call has ended while it waited. */
+/* Tells that the conversation is over, or that the call has ended while it waited. */
 void hf_lanes_leave(struct hf_rpc_outcall *call);
 
-/* The call has been sent; if it is expendable and others wait, it gives way. */
+/* Tells that the call has been sent; if it is expendable and others wait, it gives way. */
 void hf_lanes_sent(struct hf_rpc_outcall *call);
 
-/* The address of the call has answered: it is there. */
+/* Tells that the address of the call has answered, so it is there. */
 void hf_lanes_answered(struct hf_rpc_outcall *call);
 
 #endif

@@ -36,7 +36,7 @@ static int read_mark(struct hf_marking *m, struct hf_bytes *input)
     uint32_t mark;
 
     if (m->mark_len == 0 && input->len >= HF_RPC_MARK_SIZE) {
-        memcpy(&mark, input->data, sizeof(mark)); /* the header is complete, as nearly always */
+        memcpy(&mark, input->data, sizeof(mark)); /* the common case: the header is complete */
         advance(input, HF_RPC_MARK_SIZE);
     } else {
         while (m->mark_len < HF_RPC_MARK_SIZE) {
@@ -83,7 +83,8 @@ int hf_marking_next(struct hf_marking *m, struct hf_bytes *input, struct hf_byte
         }
         if (m->fragments == 1 && m->last && hf_buf_len(&m->record) == 0 && input->len >= m->left) {
             *record = hf_bytes(input->data,
-                               m->left); /* complete, so the caller gets a view of the input */
+                               /* the record is complete, so the caller gets a view of the input */
+                               m->left);
             advance(input, m->left);
             m->fragments = 0;
             return 1;

@@ -24,7 +24,8 @@
 enum {
     HF_RPC_MARK_SIZE = 4,
     HF_RPC_RECORD_MAX = 16 * 1024, /* the largest NLM call is under 6 KiB */
-    HF_RPC_FRAGMENTS_MAX = 64,     /* per record; an empty fragment costs a peer 4 bytes */
+    /* the limit for one record; an empty fragment costs a peer 4 bytes */
+    HF_RPC_FRAGMENTS_MAX = 64,
 };
 
 #define HF_RPC_MARK_LAST 0x80000000U

@@ -51,7 +51,7 @@ static uint8_t *put(uint8_t *p, uint32_t v)
     return p + 4;
 }
 
-/* RFC 5531, appendix A: stamp, machine name, uid, gid, gids. */
+/* Checks the parts that RFC 5531, appendix A names: stamp, machine name, uid, gid, gids. */
 static bool auth_sys_is_sound(struct hf_bytes body)
 {
     struct words w = {body.data, body.len, false};
@@ -110,7 +110,8 @@ enum hf_rpc_verdict hf_rpc_parse_call(struct hf_bytes message, struct hf_rpc_hea
     cred = hf_bytes(w.p, len);
     skip(&w, len);
 
-    get(&w); /* flavour of the verifier, to which neither AUTH_NONE nor AUTH_SYS gives a meaning */
+    /* skips the flavour of the verifier, to which neither AUTH_NONE nor AUTH_SYS gives a meaning */
+    get(&w);
     len = get(&w);
     if (w.cut || len > HF_RPC_AUTH_BYTES_MAX)
         return HF_RPC_DROP;
@@ -193,7 +194,7 @@ int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid)
     struct words w = {message.data, message.len, false};
     uint32_t value = get(&w);
 
-    if (get(&w) != HF_RPC_REPLY) /* nor what is cut */
+    if (get(&w) != HF_RPC_REPLY) /* a message that is cut short is no reply either */
         return HF_EFORMAT;
     *xid = value;
     return 0;

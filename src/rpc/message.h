@@ -35,11 +35,11 @@ enum hf_rpc_accept {
 enum hf_rpc_auth_stat { HF_RPC_AUTH_BADCRED = 1, HF_RPC_AUTH_TOOWEAK = 5 };
 
 enum {
-    HF_RPC_AUTH_BYTES_MAX = 400,   /* RFC 5531, section 8.2 */
-    HF_RPC_MACHINE_NAME_MAX = 255, /* RFC 5531, appendix A */
+    HF_RPC_AUTH_BYTES_MAX = 400,   /* the limit of RFC 5531, section 8.2 */
+    HF_RPC_MACHINE_NAME_MAX = 255, /* the limit of RFC 5531, appendix A */
     HF_RPC_GIDS_MAX = 16,
     HF_RPC_REPLY_HEADER_MAX = 32, /* the longest header of a reply without results */
-    HF_RPC_CALL_HEADER_SIZE = 40, /* with empty credentials and verifier */
+    HF_RPC_CALL_HEADER_SIZE = 40, /* the size with empty credentials and verifier */
 };
 
 struct hf_rpc_header {
@@ -51,11 +51,11 @@ struct hf_rpc_header {
 
 /* The kind of a received message, and so what to do with it. */
 enum hf_rpc_verdict {
-    HF_RPC_OK,          /* a call; its arguments begin at args_offset */
-    HF_RPC_DROP,        /* not a call, or cut short: do not answer */
+    HF_RPC_OK,          /* the message is a call, whose arguments begin at args_offset */
+    HF_RPC_DROP,        /* the message is not a call, or is cut short: do not answer */
     HF_RPC_BAD_VERSION, /* answer RPC_MISMATCH */
     HF_RPC_BAD_CRED,    /* answer AUTH_ERROR: AUTH_BADCRED */
-    HF_RPC_TOO_WEAK,    /* answer AUTH_ERROR: AUTH_TOOWEAK; a flavour that we do not accept */
+    HF_RPC_TOO_WEAK,    /* answer AUTH_ERROR: AUTH_TOOWEAK, because we do not accept the flavour */
 };
 
 /* header->xid is set for every verdict but HF_RPC_DROP. */

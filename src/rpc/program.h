@@ -33,11 +33,12 @@ struct hf_rpc_call;
 #define HF_RPC_UID_UNKNOWN HF_UID_UNKNOWN
 
 struct hf_rpc_procedure {
-    const char *name; /* NULL: this number is not served */
-    hf_codec decode;  /* NULL: no arguments */
+    const char *name; /* NULL: this procedure number is not served */
+    hf_codec decode;  /* NULL: the procedure has no arguments */
     void *args;       /* preset storage for the arguments */
     void (*handle)(struct hf_rpc_call *call, void *args);
-    bool once; /* must not be executed twice: goes through the duplicate request cache */
+    /* the procedure must not be executed twice: it goes through the duplicate request cache */
+    bool once;
 };
 
 /* Decodes the arguments; false if bytes are missing or left over. */
@@ -62,8 +63,9 @@ struct hf_rpc_program {
     const char *name;
     const struct hf_rpc_version *versions; /* in ascending order */
     size_t n_versions;
-    void *ctx;     /* for the handlers: call->program->ctx */
-    bool any_port; /* serves callers without a reserved port even where the server demands one */
+    void *ctx; /* a pointer for the handlers: call->program->ctx */
+    /* the program serves callers without a reserved port even where the server demands one */
+    bool any_port;
 };
 
 /* A request in progress. Handlers read the first part; the second is private to the server. */
@@ -75,41 +77,43 @@ struct hf_rpc_call {
     const struct hf_rpc_program *program;
     const struct hf_rpc_procedure *procedure;
     uint32_t uid; /* the user at the other end of a local socket; HF_RPC_UID_UNKNOWN elsewhere */
-    enum hf_trust trust;  /* what the peer has shown */
-    uint64_t received_ns; /* uv_hrtime() at its arrival if the server measures times, else 0 */
+    enum hf_trust trust; /* what the peer has shown of itself */
+    /* uv_hrtime() when the call arrived, if the server measures times, else 0 */
+    uint64_t received_ns;
 
     struct hf_rpc_server *server;
     struct hf_rpc_host *host;
     uint32_t asked;           /* UDP: the size of the request, which limits that of the answer */
     struct hf_rpc_conn *conn; /* TCP: the connection for the answer; NULL once it is closed */
-    struct hf_udp *udp;       /* UDP: the socket that received it */
-    struct hf_dup *dup;       /* its entry in the duplicate request cache, if it has one */
-    struct hf_list link;      /* in the calls of its connection, or in the server's spare ones */
+    struct hf_udp *udp;       /* UDP: the socket that received the request */
+    struct hf_dup *dup; /* the request's entry in the duplicate request cache, if it has one */
+    /* links the request into the calls of its connection, or into the server's spare ones */
+    struct hf_list link;
 };
 
-/* What the peer of the call may cause. */
+/* Returns what the peer of the call may cause. */
 static inline const struct hf_trust_rights *hf_rpc_call_may(const struct hf_rpc_call *call)
 {
     return &hf_trust_rights[call->trust];
 }
 
-/* The account of the peer, for what other rooms keep for it. */
+/* Returns the account of the peer, for other rooms that keep something for it. */
 const struct hf_addr *hf_rpc_call_account(const struct hf_rpc_call *call);
 
-/* How many bytes of results an answer to this call may have (SEC-03). */
+/* Returns how many bytes of results an answer to this call may have (SEC-03). */
 size_t hf_rpc_reply_room(const struct hf_rpc_call *call);
 
 /* Each of these ends the call; the handler must not use it afterwards. */
 void hf_rpc_reply(struct hf_rpc_call *call, hf_codec encode, const void *results);
 void hf_rpc_reply_void(struct hf_rpc_call *call);
 
-/* Of a request that made us call its sender: over UDP the answer is left out if the account of the
- * address (credit.h) has too little for it, and its repeat gets one. */
+/* Answers a request that made us call its sender. Over UDP the answer is left out if the account of
+ * the address (credit.h) has too little for it; a repeat of the request gets one. */
 void hf_rpc_reply_void_if_paid(struct hf_rpc_call *call);
 void hf_rpc_reply_error(struct hf_rpc_call *call, enum hf_rpc_accept stat);
 
-/* Charges the peer for work that the program's own count (hf_rpc_server_config.work) does not have.
- */
+/* Charges the peer for work that the program's own count (hf_rpc_server_config.work) does not
+ * include. */
 void hf_rpc_charge(struct hf_rpc_call *call, unsigned nodes);
 
 /*

@@ -13,7 +13,7 @@
 
 enum {
     SWEEP_MS = 1000,
-    BACKLOG = 4096,  /* thousands of clients reconnect at once after a restart */
+    BACKLOG = 4096,  /* long, because thousands of clients reconnect at once after a restart */
     PORT_TRIES = 16, /* attempts to find a port that is free on UDP and on TCP */
 };
 
@@ -59,7 +59,7 @@ static void continue_accepting(struct hf_rpc_server *server)
     }
 }
 
-/* Whether the loop shall look for more input before it sleeps (RPC-04). */
+/* True if the loop shall look for more input before it sleeps (RPC-04). */
 static bool looks_on(struct hf_rpc_server *server)
 {
     bool input = server->counters.calls != server->polled_calls;
@@ -88,8 +88,8 @@ static void on_prepare(uv_prepare_t *handle)
         continue_udp(server);
     }
     flush(server);
-    /* Also for one turn after the last of it: requests served just now may have changes to commit,
-     * and the engine has ended its part of this turn already. */
+    /* The loop turns once more after the last waiting input was served: requests served just now
+     * may have changes to commit, and the engine has ended its part of this turn already. */
     if (looks_on(server) || waited)
         uv_idle_start(&server->idle, on_idle);
     else
@@ -267,7 +267,7 @@ static void on_datagram(struct hf_udp *udp, const struct hf_addr *peer, const st
         return;
     if (trust == HF_TRUST_NOTHING)
         hf_credit_came(&server->credits, peer, datagram.len);
-    origin.host->n_calls++; /* keeps the record */
+    origin.host->n_calls++; /* counting the datagram keeps the host's record */
     serve_datagram(&origin, datagram);
     origin.host->n_calls--;
     hf_rpc_hosts_release(&server->hosts, origin.host);

@@ -56,25 +56,29 @@ struct hf_rpc_server_config {
     const struct hf_alloc *alloc;
     struct hf_hash_key hash_key;
     unsigned max_connections;
-    unsigned max_connections_per_host; /* of one account; exempt ones: three quarters of all; 0: no
-                                          limit */
-    unsigned max_calls_per_host;       /* in progress; exempt ones: half of all; 0: no limit */
-    size_t max_unread; /* bytes of answers that peers do not read, in all; 0: the default */
-    struct hf_rpc_access access;
+    /* the limit for one account; exempt ones have three quarters of all; 0: no limit */
+    unsigned max_connections_per_host;
     /*
-     * The work that the programs have done so far, in nodes of their tables visited; NULL: not
-     * counted. A slice ends early when its requests were expensive.
+     * the limit for requests in progress of one account; exempt ones have half of all; 0: no limit
      */
+    unsigned max_calls_per_host;
+    /* the limit for all bytes of answers that peers do not read; 0: the default */
+    size_t max_unread;
+    struct hf_rpc_access access;
+    /* Returns the work that the programs have done so far, in nodes of their tables visited; NULL:
+     * work is not counted. A slice ends early when its requests were expensive. */
     uint64_t (*work)(void *ctx);
     void *work_ctx;
     uint64_t idle_ms;  /* an idle connection is closed after this time */
     uint64_t stall_ms; /* a connection in the middle of a record, or with unread answers, is closed
                           after this time */
-    uint64_t busy_poll_ns; /* so long it looks for input before it sleeps (busy_poll.h); 0: never */
-    bool timed;            /* record when each call arrives, for metrics */
-    const struct hf_rpc_gate *gate; /* NULL: always open; outlives the server */
-    bool held;                      /* nothing is read before hf_rpc_server_read_on() */
-    enum hf_bind bind;              /* ABSENT: listen on addresses that may come and go */
+    /* how long the server looks for input before it sleeps (busy_poll.h); 0: it never looks */
+    uint64_t busy_poll_ns;
+    bool timed; /* record when each call arrives, for metrics */
+    /* NULL: the gate is always open; it must outlive the server */
+    const struct hf_rpc_gate *gate;
+    bool held;         /* nothing is read before hf_rpc_server_read_on() */
+    enum hf_bind bind; /* ABSENT: listen also on addresses that may come and go */
 };
 
 enum {
@@ -88,17 +92,19 @@ enum {
 };
 
 struct hf_rpc_counters {
-    uint64_t calls;          /* well-formed calls, whatever their outcome */
-    uint64_t refused;        /* answered with an error of the RPC layer */
-    uint64_t undecodable;    /* messages that were not RPC calls; dropped */
-    uint64_t duplicates;     /* answered from the duplicate request cache, or still in progress */
-    uint64_t accepted;       /* TCP connections accepted */
-    uint64_t evicted;        /* closed to make room for new ones */
-    uint64_t timed_out;      /* closed by a timeout */
-    uint64_t broken_records; /* closed because of a record that exceeds the limits */
-    uint64_t connections;    /* open now */
-    uint64_t gave_way;       /* slices that ended before their input did */
-    uint64_t denied;         /* connections and datagrams refused by the access rules */
+    uint64_t calls;       /* well-formed calls, whatever their outcome */
+    uint64_t refused;     /* calls that were answered with an error of the RPC layer */
+    uint64_t undecodable; /* messages that were not RPC calls, and were dropped */
+    /* calls that were answered from the duplicate request cache, or were still in progress */
+    uint64_t duplicates;
+    uint64_t accepted;  /* TCP connections accepted */
+    uint64_t evicted;   /* connections that were closed to make room for new ones */
+    uint64_t timed_out; /* connections that a timeout closed */
+    /* connections that were closed because of a record that exceeds the limits */
+    uint64_t broken_records;
+    uint64_t connections;  /* connections that are open now */
+    uint64_t gave_way;     /* slices that ended before their input did */
+    uint64_t denied;       /* connections and datagrams refused by the access rules */
     uint64_t over_quota;   /* connections closed, and requests dropped, by a quota for their host */
     uint64_t too_costly;   /* datagrams dropped because their host's requests were expensive */
     uint64_t busy_poll_ns; /* time spent looking for input instead of sleeping */
@@ -128,29 +134,33 @@ int hf_rpc_server_listen_local(struct hf_rpc_server *server, const char *path,
  */
 struct hf_udp *hf_rpc_server_socket(struct hf_rpc_server *server, const struct hf_addr *local);
 
-/* Sets the receiver of replies to such calls; NULL: replies are dropped. */
+/*
+ * Sets the receiver of replies to calls through hf_rpc_server_socket(); NULL: replies are dropped.
+ */
 void hf_rpc_server_on_reply(struct hf_rpc_server *server,
                             void (*reply)(void *ctx, const struct hf_addr *peer,
                                           struct hf_bytes datagram),
                             void *ctx);
 
-/* Changes the limits for each host and the access rules while the server runs. */
+/* Changes the limits that hold for each host, and the access rules, while the server runs. */
 void hf_rpc_server_reconfigure(struct hf_rpc_server *server, unsigned max_connections_per_host,
                                unsigned max_calls_per_host, const struct hf_rpc_access *access);
 
 /*
- * For outgoing calls that a datagram has provoked (credit.h): the peer has taken a lock that we
- * told it of; whether it needs credit; and the credits.
+ * These serve outgoing calls that a datagram has provoked (credit.h): the first tells that the peer
+ * has taken a lock that we granted it by callback, the second whether a call to it needs credit,
+ * the third returns the credits.
  */
 struct hf_credits;
 void hf_rpc_server_took_lock(struct hf_rpc_server *server, const struct hf_addr *peer);
 bool hf_rpc_server_needs_credit(const struct hf_rpc_server *server, const struct hf_addr *peer);
 struct hf_credits *hf_rpc_server_credits(struct hf_rpc_server *server);
 
-/* Ends `held`: what arrived meanwhile, and waits in the kernel, is read now. */
+/* Ends `held`: input that arrived meanwhile, and waits in the kernel, is read now. */
 void hf_rpc_server_read_on(struct hf_rpc_server *server);
 
-/* The gate has opened: what was kept back leaves, and connections are read again. */
+/* Tells that the gate has opened: answers that were kept back leave, and connections are read
+ * again. */
 void hf_rpc_server_gate_opened(struct hf_rpc_server *server);
 
 const struct hf_rpc_counters *hf_rpc_server_counters(const struct hf_rpc_server *server);

@@ -20,36 +20,47 @@ enum {
     READ_CHUNK = 64 * 1024, /* bytes read from a connection at once */
     OUT_MAX =
         64 * 1024, /* bytes of unread answers at which the server stops reading from a connection */
-    OUT_LIMIT = 4 * OUT_MAX, /* bytes of unread answers, to requests read before that, at which it
-                                closes the connection */
+    /* at this many bytes of unread answers, to requests that were read before, the server closes
+     * the connection */
+    OUT_LIMIT = 4 * OUT_MAX,
     CALLS_MAX = 1024, /* requests in progress at which the server stops reading from a connection */
     CALLS_TOTAL_MAX =
-        65536, /* requests in progress; a part is kept for accounts that have few (SEC-02) */
-    SLICE_REQUESTS = 128,   /* of one connection, or of one UDP socket, in one turn of the loop */
-    SLICE_ACCEPTS = 2,      /* connections of one listener in one turn */
-    TURN_REQUESTS = 128,    /* of all accounts in one turn: each has an equal share of them, over
-                               all its connections; if exempt: no limit */
-    HOST_SLICE_LEAST = 8,   /* but at least so many */
-    HOST_SLICE_ALONE = 512, /* for a host that has been alone ... */
-    ALONE_MS = 1000,        /* ... for so long */
-    SIMPLE_NODES = 16,      /* nodes that a simple request visits at most; beyond them, */
-    NODES_PER_REQUEST = 6,  /* so many take as long as a simple request */
-    CONNECTION_COST = 24,   /* simple requests that take as long as to open or close a connection */
-    UDP_SLICE_NODES = 2048, /* nodes visited for one host over UDP in one turn */
-    SLICE_NS = 500 * 1000,  /* time of one connection or UDP socket, if nodes are not counted */
-    SLICE_CHECK = 4,        /* requests between two looks at the clock; a power of two */
-    SPARE_BUFFERS = 64,     /* output buffers kept for reuse */
-    REPLY_ROOM = 4 * 1024,  /* enough for any answer of NLM and NSM */
+        /*
+         * how many requests may be in progress; a part is kept for accounts that have few (SEC-02)
+         */
+    65536,
+    /*
+     * how many requests of one connection, or of one UDP socket, are served in one turn of the loop
+     */
+    SLICE_REQUESTS = 128,
+    SLICE_ACCEPTS = 2, /* how many connections one listener accepts in one turn */
+    /* how many requests of all accounts one turn serves: each account has an equal share of them,
+     * over all its connections; exempt ones have no limit */
+    TURN_REQUESTS = 128,
+    HOST_SLICE_LEAST = 8,   /* each account may have at least this many in a turn */
+    HOST_SLICE_ALONE = 512, /* what a host may have in a turn if it has been alone ... */
+    ALONE_MS = 1000,        /* ... for this long */
+    SIMPLE_NODES = 16,      /* how many nodes a simple request visits at most */
+    NODES_PER_REQUEST = 6,  /* this many further nodes take as long as a simple request */
+    /* opening or closing a connection takes as long as this many simple requests */
+    CONNECTION_COST = 24,
+    UDP_SLICE_NODES = 2048, /* how many nodes may be visited for one host over UDP in one turn */
+    /* how long one connection or UDP socket is served, if nodes are not counted */
+    SLICE_NS = 500 * 1000,
+    /* how many requests are served between two looks at the clock; a power of two */
+    SLICE_CHECK = 4,
+    SPARE_BUFFERS = 64,         /* output buffers kept for reuse */
+    REPLY_ROOM = 4 * 1024,      /* enough for any answer of NLM and NSM */
     REPLY_ROOM_MAX = 60 * 1024, /* enough for a long list over TCP */
 };
 
 /* What one connection or UDP socket has used of its slice of the turn. */
 struct hf_rpc_slice {
     unsigned requests;
-    unsigned spent;    /* the requests and their work, in simple requests */
-    unsigned limit;    /* it ends when so much is spent */
-    uint64_t began_ns; /* 0: not read yet */
-    uint64_t work;     /* the programs' work at its begin */
+    unsigned spent;    /* the requests and their work, in units of a simple request */
+    unsigned limit;    /* the slice ends when this much is spent */
+    uint64_t began_ns; /* when the slice began; 0: the clock was not read yet */
+    uint64_t work;     /* how much work the programs had done when the slice began */
     bool counts_work;
 };
 
@@ -64,17 +75,18 @@ struct hf_rpc_listener {
     struct hf_rpc_server *server;
     const struct hf_rpc_program *const *programs;
     size_t n_programs;
-    union hf_rpc_stream tcp; /* or the local socket */
+    union hf_rpc_stream tcp; /* the TCP listener, or the local socket */
     struct hf_udp udp;
-    struct hf_rpc_slice slice; /* of the UDP socket, */
-    uint64_t slice_turn;       /* and the turn that it belongs to */
-    bool any_port;             /* serves callers without a reserved port */
-    bool local;                /* a local socket; without UDP */
-    uint64_t accept_turn;      /* the turn in which it accepted its last connection */
-    unsigned accepts;          /* how many connections it accepted in accept_turn */
-    bool gave_way;             /* and whether one more waits for the next */
+    struct hf_rpc_slice slice; /* what the UDP socket has used of its slice */
+    uint64_t slice_turn;       /* the turn that slice belongs to */
+    bool any_port;             /* callers without a reserved port are served, too */
+    bool local;                /* this is a local socket, without UDP */
+    uint64_t accept_turn;      /* the turn in which the listener accepted its last connection */
+    unsigned accepts;          /* how many connections the listener accepted in accept_turn */
+    bool gave_way;             /* one more connection waits for the next turn */
     bool backed_up;            /* a connection waits to be accepted until there is memory for it */
-    unsigned open_handles;     /* these two and the connections; freed when all are closed */
+    /* the handles of this listener and of its connections; it is freed when all are closed */
+    unsigned open_handles;
     struct hf_list link;
 };
 
@@ -84,26 +96,30 @@ struct hf_rpc_conn {
     struct hf_addr peer;
     struct hf_addr local;
     struct hf_rpc_host *host;
-    uint32_t uid; /* of a caller on the local socket */
+    uint32_t uid; /* the user of a caller on the local socket */
     enum hf_trust trust;
-    struct hf_list link; /* in server->conns, longest silent first */
+    /* links the connection into server->conns, which begins with the one silent longest */
+    struct hf_list link;
     struct hf_list host_link;
-    struct hf_list turn;  /* in server->waiting while it waits for the next turn */
-    struct hf_list dirty; /* in server->dirty while there are answers to write */
-    struct hf_list calls; /* requests in progress */
+    /* links the connection into server->waiting while it waits for the next turn */
+    struct hf_list turn;
+    /* links the connection into server->dirty while there are answers to write */
+    struct hf_list dirty;
+    struct hf_list calls; /* the connection's requests in progress */
     unsigned n_calls;
     struct hf_marking marking;
-    struct hf_buf input;   /* what was read but not served in its slice */
+    struct hf_buf input;   /* bytes that were read but not served in the connection's slice */
     struct hf_buf out;     /* answers to write */
     struct hf_buf writing; /* answers that the kernel has not taken yet */
     uv_write_t write;
-    uint64_t active_ms; /* time of the last read */
-    uint64_t owes_ms;   /* since when a record is incomplete; 0: none is */
-    uint64_t stuck_ms;  /* since when the kernel takes no more answers; 0: it does */
-    size_t unread;      /* what is counted of its unread answers, while the kernel takes none */
-    bool paused;        /* not served because of one of the limits above */
-    bool reading;       /* libuv reads from it */
-    bool ended;         /* the peer has closed its side */
+    uint64_t active_ms; /* when the connection was last read from */
+    uint64_t owes_ms;   /* since when a record is incomplete; 0: no record is */
+    uint64_t stuck_ms;  /* since when the kernel takes no more answers; 0: it takes them */
+    /* how many bytes of its unread answers are counted, while the kernel takes none */
+    size_t unread;
+    bool paused;  /* the connection is not served because of one of the limits above */
+    bool reading; /* libuv reads from the connection */
+    bool ended;   /* the peer has closed its side */
     bool closing;
 };
 
@@ -111,22 +127,24 @@ struct hf_rpc_server {
     struct hf_rpc_server_config config;
     struct hf_dupcache dups;
     struct hf_rpc_hosts hosts;
-    unsigned n_host_conns; /* hosts that have connections */
+    unsigned n_host_conns; /* how many hosts have connections */
     size_t unread;         /* bytes of answers that peers do not read, on all connections */
     struct hf_credits credits;
-    int diag_fd;   /* asks the kernel for the users of loopback connections; less than 0: none */
-    uint64_t turn; /* the number of the current turn of the loop */
-    unsigned n_turn_hosts;        /* that have asked for something in this turn, */
-    unsigned n_turn_hosts_before; /* and in the turn before */
-    unsigned turn_spent;          /* in this turn, by all that are not exempt */
+    /* the socket that asks the kernel for the users of loopback connections; less than 0: none */
+    int diag_fd;
+    uint64_t turn;                /* the number of the current turn of the loop */
+    unsigned n_turn_hosts;        /* how many hosts have asked for something in this turn */
+    unsigned n_turn_hosts_before; /* how many hosts asked for something in the turn before */
+    unsigned turn_spent;          /* what all accounts that are not exempt have used in this turn */
     const void *last_host;        /* the host that was served last, */
-    uint64_t switched_ms;         /* and when that was last another one; 0: never */
+    uint64_t switched_ms;         /* when another host than before was last served; 0: never */
     struct hf_list waiting;       /* connections with input that has to wait for the next turn */
-    bool accept_waits;            /* listeners with connections that wait for the next turn */
-    bool udp_waits;               /* and UDP sockets with such datagrams */
-    uv_idle_t idle; /* active while input waits or is looked for: the loop does not sleep */
+    bool accept_waits;            /* some listener has connections that wait for the next turn */
+    bool udp_waits;               /* some UDP socket has datagrams that wait for the next turn */
+    /* is active while input waits or is looked for, so that the loop does not sleep */
+    uv_idle_t idle;
     struct hf_busy_poll busy_poll;
-    uint64_t polled_calls; /* counters.calls at the last look */
+    uint64_t polled_calls; /* the value of counters.calls at the last look */
     struct hf_list listeners;
     struct hf_list conns;
     struct hf_list dirty;
@@ -138,10 +156,11 @@ struct hf_rpc_server {
     struct hf_rpc_counters counters;
     void (*reply)(void *ctx, const struct hf_addr *peer, struct hf_bytes datagram);
     void *reply_ctx;
-    uint64_t read_ns;      /* when the current input arrived; 0: times are not measured */
-    unsigned n_calls;      /* calls that handlers own */
-    uint64_t charged;      /* work that programs reported by hf_rpc_charge() */
-    unsigned open_handles; /* the server is freed when the last one is closed */
+    uint64_t read_ns; /* when the current input arrived; 0: times are not measured */
+    unsigned n_calls; /* how many calls handlers own */
+    uint64_t charged; /* how much work programs reported by hf_rpc_charge() */
+    /* how many handles are open; the server is freed when the last one is closed */
+    unsigned open_handles;
     void (*closed)(void *ctx);
     void *closed_ctx;
     uint8_t read_chunk[READ_CHUNK];
@@ -176,7 +195,7 @@ void hf_rpc_turn_serve(struct hf_rpc_server *server);
 bool hf_rpc_access_allows(const struct hf_rpc_listener *listener, const struct hf_addr *peer,
                           bool udp);
 
-/* The work that the programs have done so far; 0 if it is not counted. */
+/* Returns the work that the programs have done so far; 0 if it is not counted. */
 static inline uint64_t hf_rpc_work(const struct hf_rpc_server *server)
 {
     return server->config.work ? server->config.work(server->config.work_ctx) + server->charged : 0;
@@ -200,16 +219,18 @@ void hf_rpc_dispatch(struct hf_rpc_server *server, const struct hf_rpc_origin *o
 
 /* accept.c */
 void hf_rpc_conn_accept(struct hf_rpc_listener *listener);
-void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server); /* those that had to wait */
+/* accepts the connections that had to wait */
+void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server);
 
 /* conn.c */
 bool hf_rpc_conn_read(struct hf_rpc_conn *conn); /* begins to read */
 void hf_rpc_conn_flush(struct hf_rpc_conn *conn);
 void hf_rpc_conn_close(struct hf_rpc_conn *conn);
-void hf_rpc_conn_answered(struct hf_rpc_conn *conn); /* one of its requests has been answered */
+/* tells that one of its requests has been answered */
+void hf_rpc_conn_answered(struct hf_rpc_conn *conn);
 uint8_t *hf_rpc_conn_room(struct hf_rpc_conn *conn, size_t size);
 void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len);
-void hf_rpc_conn_continue(struct hf_rpc_conn *conn); /* its turn has come */
+void hf_rpc_conn_continue(struct hf_rpc_conn *conn); /* goes on, because its turn has come */
 void hf_rpc_conn_sweep(struct hf_rpc_server *server);
 
 #endif

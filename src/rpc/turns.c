@@ -11,8 +11,8 @@ void hf_rpc_slice_begin(const struct hf_rpc_server *server, unsigned limit, bool
                                    .counts_work = counts_work};
 }
 
-/* Where work is not counted, time stands for it, though it depends on what else the machine does.
- */
+/* True if the slice has taken long. Where work is not counted, time stands for it, though it
+ * depends on what else the machine does. */
 static bool takes_long(struct hf_rpc_slice *slice)
 {
     uint64_t now_ns;
@@ -25,7 +25,7 @@ static bool takes_long(struct hf_rpc_slice *slice)
     return now_ns - slice->began_ns >= SLICE_NS;
 }
 
-/* Call after each request. */
+/* The caller asks after each request. */
 bool hf_rpc_slice_is_over(const struct hf_rpc_server *server, struct hf_rpc_slice *slice)
 {
     uint64_t spent = ++slice->requests;
@@ -65,8 +65,8 @@ void hf_rpc_turn_begin(struct hf_rpc_server *server)
 
 /*
  * The longer the turn, the longer a request waits that comes in its middle. So all accounts share
- * what one turn has; those that come when it is used up, because there were fewer in the turn
- * before, get a little all the same.
+ * what one turn has. An account that comes when it is used up, because there were fewer accounts in
+ * the turn before, still gets a little.
  */
 static unsigned share_of_turn(const struct hf_rpc_server *server)
 {
@@ -79,13 +79,15 @@ static unsigned share_of_turn(const struct hf_rpc_server *server)
                                                                           : HOST_SLICE_LEAST;
 }
 
-/* How much of this turn the connections of this account may still use, in simple requests. */
+/*
+ * Returns how much of this turn the connections of this account may still use, in simple requests.
+ */
 unsigned hf_rpc_host_left(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
     unsigned slice;
 
     enter_turn(server, host);
-    if (host->exempt) /* its connections take turns one by one */
+    if (host->exempt) /* connections of an exempt host take turns one by one */
         return SLICE_REQUESTS;
     slice = share_of_turn(server);
     return host->spent < slice ? slice - host->spent : 0;
@@ -99,7 +101,7 @@ void hf_rpc_host_charge(struct hf_rpc_server *server, struct hf_rpc_host *host, 
         server->turn_spent += requests;
 }
 
-/* Whether further datagrams of this host are served in this turn. */
+/* True if further datagrams of this host are served in this turn. */
 bool hf_rpc_host_may_ask(struct hf_rpc_server *server, struct hf_rpc_host *host)
 {
     enter_turn(server, host);

@@ -11,10 +11,10 @@
 #include "base/socket.h"
 
 enum {
-    BATCH = 32, /* datagrams per system call */
-    ROUNDS = 4, /* system calls before the loop serves other sockets */
+    BATCH = 32, /* how many datagrams one system call moves */
+    ROUNDS = 4, /* how many system calls are made before the loop serves other sockets */
     ARENA = 16 * HF_UDP_DATAGRAM_MAX,
-    KERNEL_BUFFER = 4 * 1024 * 1024, /* requested size; the kernel may grant less */
+    KERNEL_BUFFER = 4 * 1024 * 1024, /* the size to ask for; the kernel may grant less */
 };
 
 struct control {
@@ -26,16 +26,16 @@ struct batch {
     struct iovec iovs[BATCH];
     struct sockaddr_storage names[BATCH];
     struct control controls[BATCH];
-    unsigned *receipts[BATCH]; /* of what is sent */
+    unsigned *receipts[BATCH]; /* the receipts of the datagrams to be sent */
 };
 
 struct hf_udp_io {
     struct batch in;
     struct batch out;
-    unsigned n_in;    /* datagrams received */
-    unsigned at_in;   /* the first of them that is not handed over yet */
-    unsigned n_out;   /* datagrams queued */
-    size_t arena_len; /* bytes of them, in the arena */
+    unsigned n_in;    /* how many datagrams were received */
+    unsigned at_in;   /* the first received datagram that is not handed over yet */
+    unsigned n_out;   /* how many datagrams are queued */
+    size_t arena_len; /* how many bytes of the arena the queued datagrams take */
     uint8_t arena[ARENA];
     uint8_t received[BATCH][HF_UDP_DATAGRAM_MAX];
 };
@@ -124,7 +124,7 @@ static void receive_batch(struct hf_udp *udp)
     udp->io->at_in = 0;
 }
 
-/* Hands over what was received; false if it had to give way before all of it was. */
+/* Hands over the datagrams that were received; false if it had to give way before all were. */
 static bool drain(struct hf_udp *udp)
 {
     struct hf_udp_io *io = udp->io;
@@ -137,7 +137,7 @@ static bool drain(struct hf_udp *udp)
     return true;
 }
 
-/* While the gate is shut, what arrived is dropped: clients repeat it, to the owner of that time. */
+/* Drops what arrived while the gate is shut: clients repeat it, to the node that serves then. */
 static bool drop_unread(struct hf_udp *udp)
 {
     if (hf_rpc_gate_is_open(udp->gate))
@@ -161,7 +161,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 
     (void)events;
     if (status < 0 || udp->io->at_in < udp->io->n_in)
-        return; /* hf_udp_continue() comes first */
+        return; /* hf_udp_continue() must hand over the rest first */
     for (int round = 0; round < ROUNDS; round++) {
         receive_batch(udp);
         if (drop_unread(udp))

@@ -34,18 +34,16 @@ typedef void (*hf_udp_received)(struct hf_udp *udp, const struct hf_addr *peer,
 struct hf_udp {
     uv_poll_t poll;
     int fd;
-    struct hf_addr bound; /* with the port that was bound */
+    struct hf_addr bound; /* the address of the socket, with the port that was bound */
     struct hf_udp_io *io;
     hf_udp_received received;
     void (*closed)(struct hf_udp *udp);
     void *ctx; /* for the owner */
     const struct hf_alloc *alloc;
-    /*
-     * Asked after each datagram; NULL: never. True: stop here. The datagrams received already are
-     * handed over by hf_udp_continue().
-     */
+    /* Is asked after each datagram; NULL: never. If it returns true, no more are handed over now;
+     * hf_udp_continue() hands over those that were received already. */
     bool (*gives_way)(struct hf_udp *udp);
-    const struct hf_rpc_gate *gate; /* asked before each system call; NULL: always open */
+    const struct hf_rpc_gate *gate; /* is asked before each system call; NULL: always open */
     uint64_t dropped; /* datagrams that were too long, kept back by the gate, or not taken by the
                          kernel */
 };
@@ -57,7 +55,7 @@ struct hf_udp {
 int hf_udp_open(struct hf_udp *udp, uv_loop_t *loop, const struct hf_addr *addr, enum hf_bind how,
                 const struct hf_alloc *alloc, hf_udp_received received, void *ctx);
 
-/* Leaves datagrams in the socket, until hf_udp_read(). */
+/* Leaves datagrams in the socket until hf_udp_read() is called. */
 void hf_udp_hold(struct hf_udp *udp);
 void hf_udp_read(struct hf_udp *udp);
 
