@@ -15,15 +15,17 @@
 
 struct hf_addresses {
     int socket;
-    uv_poll_t *poll; /* freed when the loop has closed it; NULL: detached */
+    uv_poll_t *poll; /* is freed when the loop has closed it; NULL: detached */
     hf_addresses_cb *report;
     void *ctx;
-    uint32_t take; /* the number of the last take or drop; answers to earlier ones are old */
+    /* The number of the last take or drop; answers to earlier ones are out of date. */
+    uint32_t take;
 };
 
 /* ---- start and end ---- */
 
-/* The runner keeps the standard files, for the log and the hook's own messages, and its own. */
+/* Becomes the runner. It keeps the standard files, for the log and the hook's own messages, and its
+ * own files. */
 static void run(struct hf_addresses_config config, struct hf_runner_files *files)
 {
     enum { FIRST = 3 };
@@ -32,7 +34,8 @@ static void run(struct hf_addresses_config config, struct hf_runner_files *files
 
     for (unsigned i = 0; i < files->lock.n; i++)
         kept[n++] = &files->lock.fds[i];
-    /* First above all that is needed below: none is overwritten before it is moved. */
+    /* The files first move above all numbers that are needed below, so that none is overwritten
+     * before it is moved. */
     for (unsigned i = 0; i < n; i++) {
         *kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, FIRST + (int)n);
         if (*kept[i] < 0)
@@ -46,7 +49,7 @@ static void run(struct hf_addresses_config config, struct hf_runner_files *files
     hf_runner_run(&config, files);
 }
 
-/* The runner's process id, or an error; *socket is this end of the pair. */
+/* Returns the runner's process id, or an error; *socket is this end of the pair. */
 static int fork_runner(const struct hf_addresses_config *config, int *socket)
 {
     struct hf_runner_files files = {.socket = -1, .daemon = pidfd_open(getpid(), 0)};
@@ -68,7 +71,7 @@ static int fork_runner(const struct hf_addresses_config *config, int *socket)
         close(pair[1]);
     if (files.daemon >= 0)
         close(files.daemon);
-    hf_addresses_unlock(&files.lock); /* the runner's copies keep it */
+    hf_addresses_unlock(&files.lock); /* the runner's copies keep the lock */
     *socket = pair[0];
     return rv;
 }
@@ -90,7 +93,7 @@ int hf_addresses_start(const struct hf_addresses_config *config, struct hf_addre
     return 0;
 }
 
-/* A runner without a daemon drops them and ends. */
+/* A runner without a daemon drops the addresses and ends, so starting one is enough. */
 int hf_addresses_clear(const struct hf_addresses_config *config)
 {
     int status = 0;
@@ -135,7 +138,8 @@ static void gone(struct hf_addresses *a)
     a->report(a->ctx, HF_ADDRESSES_GONE, HF_EUNAVAIL);
 }
 
-/* The callback may take, drop or detach; after it only what is attached still is read. */
+/* The callback may take, drop or detach, so after each call the loop goes on only while it is still
+ * attached. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct hf_addresses *a = poll->data;
@@ -147,7 +151,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     n = recv(a->socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n != (ssize_t)sizeof(answer) || answer.event > HF_ADDRESSES_DOWN) { /* or it is not ours */
+    if (n != (ssize_t)sizeof(answer) ||
+        answer.event > HF_ADDRESSES_DOWN) { /* the size is wrong, or the message is not ours */
         gone(a);
         return;
     }
@@ -176,9 +181,9 @@ int hf_addresses_attach(struct hf_addresses *a, uv_loop_t *loop, hf_addresses_cb
 /* ---- requests ---- */
 
 /*
- * A runner that was stopped does not read, and the socket fills. A renewal may then be lost, and
- * the runner drops the addresses when it goes on: safe. A drop may not be lost: the daemon's end,
- * which follows when no DOWN arrives, does the same.
+ * A runner that was stopped does not read, and the socket fills. A renewal may then be lost; the
+ * runner then drops the addresses when it goes on, which is safe. If a drop is lost, no DOWN
+ * arrives, the daemon ends, and the runner drops them for that reason.
  */
 static void request(struct hf_addresses *a, enum hf_addresses_order order, uint64_t until_ms)
 {
@@ -201,6 +206,6 @@ void hf_addresses_renew(struct hf_addresses *a, uint64_t valid_until_ms)
 
 void hf_addresses_drop(struct hf_addresses *a)
 {
-    a->take++; /* an answer to an earlier take is old from now on */
+    a->take++; /* an answer to an earlier take is out of date from now on */
     request(a, HF_ORDER_DROP, 0);
 }

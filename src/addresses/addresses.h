@@ -1,6 +1,6 @@
 /*
- * The addresses of a service (SPEC HA-04, HA-07): brought up and down on this host by an operator's
- * program, the hook, called as
+ * The addresses of a service (SPEC HA-04, HA-07). An operator's program, the hook, brings them up
+ * and down on this host; it is called as
  *
  *     HOOK take SERVICE ADDRESS...
  *     HOOK drop SERVICE ADDRESS...
@@ -26,8 +26,8 @@
  *
  * To drop means: the runner removes the addresses from the host's interfaces itself, by netlink,
  * because a hook can fail or hang, and bars IPv6 addresses from being a source; then it calls the
- * hook. DOWN is reported when the host has none
- * of the addresses any more. As long as it has one, the runner tries again.
+ * hook. DOWN is reported when the host has none of the addresses any more. As long as it has one,
+ * the runner tries again.
  *
  * A lease is a moment on CLOCK_BOOTTIME, which runs through suspend, in milliseconds; see
  * hf_clock_boot_ms().
@@ -43,13 +43,14 @@
 
 enum {
     HF_ADDRESSES_MAX = 8,
-    HF_ADDRESSES_TEXT_MAX = 512, /* of the hook's path and of the service's name, each */
+    HF_ADDRESSES_TEXT_MAX = 512, /* room for the hook's path, and for the service's name */
     HF_ADDRESSES_TAKE_MS = 5000, /* a hook that takes longer has failed, and is killed */
     HF_ADDRESSES_DROP_MS = 1000,
-    HF_ADDRESSES_PAUSE_MS = 200, /* between attempts to drop an address that is still there, and
-                                    before a lost one is taken again */
-    HF_ADDRESSES_LOCK_MS = 7000, /* a runner that has not ended after this belongs to a daemon that
-                                     runs */
+    /* The pause between attempts to drop an address that is still there, and before a lost one is
+     * taken again. */
+    HF_ADDRESSES_PAUSE_MS = 200,
+    /* A runner that has not ended after this time belongs to a daemon that runs. */
+    HF_ADDRESSES_LOCK_MS = 7000,
 };
 
 struct hf_addresses_config {
@@ -57,62 +58,65 @@ struct hf_addresses_config {
     char service[HF_ADDRESSES_TEXT_MAX];
     struct hf_addr addresses[HF_ADDRESSES_MAX];
     unsigned n_addresses;
-    bool keep_privileges; /* server.confine=no */
-    /* 0: the defaults above */
+    bool keep_privileges; /* the runner keeps its privileges (server.confine=no) */
+    /* 0: the defaults above are used */
     unsigned take_ms;
     unsigned drop_ms;
     unsigned lock_ms;
 };
 
 enum hf_addresses_event {
-    HF_ADDRESSES_UP,     /* the hook has taken them, as asked by the last hf_addresses_take(), or
-                            again after the host had lost one */
-    HF_ADDRESSES_FAILED, /* the hook could not take them, or they do not stay; DOWN follows */
-    HF_ADDRESSES_DOWN,   /* the host has none of them: as asked, by itself, or at the start; no take
-                            is in flight */
-    HF_ADDRESSES_GONE,   /* the runner has ended, though it must not: the daemon must end, too. What
-                            was up may still be */
+    /* The hook has taken the addresses, as asked by the last hf_addresses_take(), or again after
+     * the host had lost one. */
+    HF_ADDRESSES_UP,
+    /* The hook could not take the addresses, or they do not stay; DOWN follows. */
+    HF_ADDRESSES_FAILED,
+    /* The host has none of the addresses: as asked, by the runner's own decision, or at the start;
+     * no take is in flight. */
+    HF_ADDRESSES_DOWN,
+    /* The runner has ended, though it must not: the daemon must end, too. The addresses may still
+     * be up. */
+    HF_ADDRESSES_GONE,
 };
 
 struct hf_addresses;
 
-/* error: of FAILED, why; of DOWN, 0 or why the hook failed, although the addresses are gone. */
+/* error says why for FAILED; for DOWN it is 0, or says why the hook failed, although the addresses
+ * are gone. */
 typedef void hf_addresses_cb(void *ctx, enum hf_addresses_event event, int error);
 
 /*
- * Forks the runner, which begins by dropping the addresses. Before there is a second thread, a
- * child, or an open file that another process must not keep open; and before confinement.
- * HF_EBUSY: another process on this host has one of these addresses.
+ * Forks the runner, which begins by dropping the addresses. The caller has no second thread yet, no
+ * child, no open file that another process must not keep open, and is not confined. Returns
+ * HF_EBUSY if another process on this host has one of these addresses.
  */
 int hf_addresses_start(const struct hf_addresses_config *config, struct hf_addresses **out);
 
 /* Reports events on this loop from now on, until hf_addresses_detach(). */
 int hf_addresses_attach(struct hf_addresses *addresses, uv_loop_t *loop, hf_addresses_cb *report,
                         void *ctx);
-/* Between two terms of the daemon: the runner goes on. Events wait for the next attachment. */
+/* Detaches between two terms of the daemon: the runner goes on, and events wait for the next
+ * attachment. */
 void hf_addresses_detach(struct hf_addresses *addresses);
 
 /*
  * Takes the addresses, and keeps them until the lease runs out. UP or FAILED follows; or DOWN
- * alone, if the lease ran out first or a drop was asked for. May be repeated while they are up: the
- * hook is called again, to announce them anew.
+ * alone, if the lease ran out first or a drop was asked for. The call may be repeated while they
+ * are up: the hook is called again, to announce them anew.
  */
 void hf_addresses_take(struct hf_addresses *addresses, uint64_t valid_until_ms);
-/* The lease was renewed. Does not bring back addresses that were dropped. */
+/* Tells that the lease was renewed. This does not bring back addresses that were dropped. */
 void hf_addresses_renew(struct hf_addresses *addresses, uint64_t valid_until_ms);
-/* DOWN follows, unless a newer take is asked for first. Interrupts a hook that is taking them. */
+/* Drops the addresses, and interrupts a hook that is taking them. DOWN follows, unless a newer take
+ * is asked for first. */
 void hf_addresses_drop(struct hf_addresses *addresses);
 
-/*
- * Ends the runner, which drops the addresses first if they are not down. Does not wait for it; to
- * be sure, drop and wait for DOWN. Detaches.
- */
+/* Detaches and ends the runner, which drops the addresses first if they are not down. This does not
+ * wait for the runner; a caller that must be sure drops, and waits for DOWN. */
 void hf_addresses_stop(struct hf_addresses *addresses);
 
-/*
- * Drops the addresses of a service whose processes were killed, and waits until they are down.
- * HF_EBUSY: they were not, and handle the addresses still.
- */
+/* Drops the addresses of a service whose processes were killed, and waits until they are down.
+ * Returns HF_EBUSY if the processes were not killed, and still handle the addresses. */
 int hf_addresses_clear(const struct hf_addresses_config *config);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * holdfast-announce: tells the neighbours of an interface that an address has moved to it, so that
- * they do not go on sending to the host that had it before. By gratuitous ARP for IPv4 (RFC 5227,
- * section 3), as a request and as a reply, because devices differ in which of them they heed; by
- * unsolicited neighbour advertisement for IPv6 (RFC 4861, section 7.2.6).
+ * they do not go on sending to the host that had it before. It uses gratuitous ARP for IPv4 (RFC
+ * 5227, section 3), as a request and as a reply, because devices differ in which of them they heed;
+ * and unsolicited neighbour advertisement for IPv6 (RFC 4861, section 7.2.6).
  *
- * Called by the shipped hook. Frames get lost, so the hook repeats them; but only while the
- * interface still has the address: it may have moved on, and the next host announces it then.
- * Needs CAP_NET_RAW.
+ * The shipped hook calls it. Frames get lost, so the hook repeats them, but only while the
+ * interface still has the address: it may have moved on, and then the next host announces it. The
+ * program needs CAP_NET_RAW.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -44,7 +44,7 @@ static bool is_ethernet(const struct sockaddr_ll *link, const struct interface *
            link->sll_halen == ETH_ALEN;
 }
 
-/* Whether the interface has the address; also finds the interface's own hardware address. */
+/* True if the interface has the address; also finds the interface's own hardware address. */
 static bool has_address(struct interface *interface, const struct hf_addr *addr)
 {
     struct ifaddrs *list;
@@ -204,7 +204,7 @@ static void pause_ms(unsigned ms)
     (void)nanosleep(&t, NULL);
 }
 
-/* Every address in every round; an address that is gone by then is passed over. */
+/* Announces every address in every round; an address that is gone by then is passed over. */
 static int announce_all(struct interface *interface, const struct hf_addr *addrs, unsigned n,
                         unsigned count, unsigned interval_ms)
 {

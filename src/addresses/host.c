@@ -1,7 +1,8 @@
 /*
- * Which of the addresses this host has, and on which interfaces: RTM_GETADDR. If an address comes
- * or goes while the kernel lists them, it may leave out others, and marks the list
- * (NLM_F_DUMP_INTR). Such a list proves that what is in it is there, and nothing else.
+ * Finds which of the addresses this host has, and on which interfaces (RTM_GETADDR). If an address
+ * comes or goes while the kernel lists them, it may leave out others, and marks the list
+ * (NLM_F_DUMP_INTR). Such a list proves that the addresses in it are there; it does not prove that
+ * others are not.
  */
 #include <errno.h>
 #include <linux/rtnetlink.h>
@@ -14,7 +15,7 @@
 
 enum { ANSWER_MAX = 32768, TRIES = 16 };
 
-/* The number of the address in the configuration; -1: it is none of them. */
+/* Returns the number of the address in the configuration; -1: it is none of them. */
 static int number_of(const struct hf_addr *addresses, unsigned n, uint8_t family,
                      const uint8_t *bytes, unsigned len)
 {
@@ -27,7 +28,8 @@ static int number_of(const struct hf_addr *addresses, unsigned n, uint8_t family
     return -1;
 }
 
-/* IFA_LOCAL is the host's own address; on a link with two ends IFA_ADDRESS is the other end's. */
+/* Finds the address that a message is about. IFA_LOCAL is the host's own address; on a link with
+ * two ends IFA_ADDRESS is the other end's. */
 static int number_told(const struct hf_addr *addresses, unsigned n, const struct nlmsghdr *message)
 {
     const struct ifaddrmsg *head = NLMSG_DATA(message);

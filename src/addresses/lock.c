@@ -1,8 +1,8 @@
 /*
- * One runner for each address and network of this host. What keeps a second one away is a TCP
- * socket that is bound to the address and never listens: the kernel lets one process bind it, only
- * one with CAP_NET_BIND_SERVICE may try, and it ends with the process. A file would not do: hosts
- * of containers share the network and not /run. Other hosts see nothing of it.
+ * Lets only one runner handle each address in each network of this host. What keeps a second one
+ * away is a TCP socket that is bound to the address and never listens: the kernel lets one process
+ * bind it, only one with CAP_NET_BIND_SERVICE may try, and it ends with the process. A file would
+ * not do: hosts of containers share the network and not /run. Other hosts see nothing of it.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -34,7 +34,7 @@ static int try_one(const struct hf_addr *address, int *out)
     fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return HF_EUNAVAIL;
-    /* The host does not have the address yet. */
+    /* IPV6_FREEBIND lets us bind although the host does not have the address yet. */
     if (sa.ss_family == AF_INET6)
         rv = setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
     else
@@ -56,7 +56,7 @@ void hf_addresses_unlock(struct hf_addresses_lock *lock)
         close(lock->fds[--lock->n]);
 }
 
-/* Whether the address is there twice: it is locked once. */
+/* True if an earlier place has the same address: it is locked once. */
 static bool is_repeated(const struct hf_addresses_config *config, unsigned at)
 {
     for (unsigned i = 0; i < at; i++) {
@@ -66,7 +66,8 @@ static bool is_repeated(const struct hf_addresses_config *config, unsigned at)
     return false;
 }
 
-/* The runner of a daemon that has just ended needs a moment to drop them. */
+/* The lock is tried for a while, because the runner of a daemon that has just ended needs a moment
+ * to drop the addresses. */
 int hf_addresses_lock(const struct hf_addresses_config *config, struct hf_addresses_lock *lock)
 {
     static const struct timespec pause = {.tv_nsec = WAIT_MS * 1000000L};

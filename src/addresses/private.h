@@ -14,50 +14,57 @@ enum hf_addresses_order { HF_ORDER_TAKE = 1, HF_ORDER_RENEW, HF_ORDER_DROP };
 
 struct hf_addresses_request {
     uint32_t order;
-    uint32_t take; /* TAKE: its number */
+    uint32_t take; /* TAKE: the number of this take */
     uint64_t valid_until_ms;
 };
 
 struct hf_addresses_answer {
-    uint32_t event; /* UP, FAILED, DOWN */
-    uint32_t take;  /* UP, FAILED: which one it answers */
+    uint32_t event; /* one of UP, FAILED, DOWN */
+    uint32_t take;  /* UP, FAILED: the number of the take that this answers */
     int32_t error;
 };
 
 /* ---- one run of the hook ---- */
 
 struct hf_hook {
-    pid_t pid; /* 0: none runs */
+    pid_t pid; /* the process; 0: none runs */
     pid_t
-        former; /* the one before, not reaped yet: so its process group is still its own; 0: none */
-    int pidfd;  /* readable when it has ended */
-    bool taking;  /* take, otherwise drop */
-    bool overdue; /* killed because it took too long */
-    bool stopped; /* killed because its result is no longer wanted */
+        /* The hook before this one, which is not reaped yet, so that its process group is still its
+         * own; 0: none. */
+        former;
+    int pidfd;    /* is readable when the hook has ended */
+    bool taking;  /* true: the hook takes; false: it drops */
+    bool overdue; /* the hook was killed because it took too long */
+    bool stopped; /* the hook was killed because its result is no longer wanted */
     uint64_t deadline_ms;
 };
 
-/* Starts "HOOK take|drop SERVICE ADDRESS...", in a process group of its own. What the one before
- * left running in its group is killed: announcements of an address that may have moved since. */
+/*
+ * Starts "HOOK take|drop SERVICE ADDRESS...", in a process group of its own. Processes that the
+ * hook before left running in its group are killed: they would announce an address that may have
+ * moved since.
+ */
 int hf_hook_start(struct hf_hook *hook, const struct hf_addresses_config *config, bool taking,
                   uint64_t now_ms);
-/* Kills it, with its children; its end is still to be waited for. */
+/* Kills the hook, with its children; the caller still waits for its end. */
 void hf_hook_kill(struct hf_hook *hook);
-/* Once pidfd is readable: the result, 0 if it ended with status 0. The next can be started. */
+/* Returns the result once pidfd is readable: 0 if the hook ended with status 0. Then the next can
+ * be started. */
 int hf_hook_finish(struct hf_hook *hook);
 
 /* ---- netlink ---- */
 
-/* A socket of the routing family, which hears of what these groups tell; negative: errno. */
+/* Opens a socket of the routing family, which hears what these groups tell; negative: errno. */
 int hf_netlink_open(uint32_t groups);
-/* One order that asks for an acknowledgement: 0, or the kernel's refusal as a negative errno. */
+/* Sends one order that asks for an acknowledgement. Returns 0, or the kernel's refusal as a
+ * negative errno. */
 int hf_netlink_ask(int fd, const struct nlmsghdr *order);
 
 /* ---- what the host has ---- */
 
 enum { HF_HELD_MAX = 64 };
 
-/* One of the addresses, by its number in the configuration, on one interface. */
+/* One of the addresses, named by its number in the configuration, on one interface. */
 struct hf_held {
     struct ifaddrmsg head;
     unsigned number;
@@ -68,14 +75,16 @@ struct hf_held_list {
     unsigned n;
 };
 
-/* HF_EBUSY: addresses changed meanwhile, and some may be missing in the list. */
+/* Lists which of the addresses the host has. Returns HF_EBUSY if addresses changed meanwhile, and
+ * some may be missing in the list. */
 int hf_host_list(int fd, const struct hf_addr *addresses, unsigned n, struct hf_held_list *out);
 
-/* Reads what the kernel has told; true if there was anything. *added: bit i if addresses[i] came to
- * an interface, also if it has gone since. */
+/* Reads what the kernel has told; true if there was anything. Bit i of *added is set if
+ * addresses[i] came to an interface, even if it has gone since. */
 bool hf_host_news(int fd, const struct hf_addr *addresses, unsigned n, int *added);
 
-/* Which of them the host has: bit i for addresses[i]. Negative: the kernel does not say. */
+/* Returns which of the addresses the host has: bit i for addresses[i]. Negative: the kernel does
+ * not say. */
 int hf_addresses_present(const struct hf_addr *addresses, unsigned n);
 
 /*
@@ -85,10 +94,8 @@ int hf_addresses_present(const struct hf_addr *addresses, unsigned n);
 int hf_addresses_remove(const struct hf_addr *addresses, unsigned n, enum hf_log_level level,
                         const char *reason);
 
-/*
- * Whether packets may leave with these addresses as their source although the host does not have
- * them; only IPv6 needs it (bar.c).
- */
+/* Sets whether packets may leave with these addresses as their source although the host does not
+ * have them; only IPv6 needs it (bar.c). */
 int hf_addresses_bar(const struct hf_addr *addresses, unsigned n, bool barred);
 
 /* ---- one runner for each address ---- */
@@ -98,8 +105,11 @@ struct hf_addresses_lock {
     unsigned n;
 };
 
-/* HF_EBUSY: another process has one of them, and kept it for config->lock_ms. HF_EDENIED: without
- * CAP_NET_BIND_SERVICE. Children inherit it; it ends when the last has closed it. */
+/*
+ * Locks all addresses. Returns HF_EBUSY if another process has one of them, and kept it for
+ * config->lock_ms; HF_EDENIED without CAP_NET_BIND_SERVICE. Children inherit the lock; it ends when
+ * the last has closed it.
+ */
 int hf_addresses_lock(const struct hf_addresses_config *config, struct hf_addresses_lock *lock);
 void hf_addresses_unlock(struct hf_addresses_lock *lock);
 

@@ -16,9 +16,9 @@
 enum { ROUNDS = 8, ALONE_BITS = 32 };
 
 /*
- * With the first IPv4 address of a network, an interface loses all others of that network, the
- * host's own among them, unless promote_secondaries is set, as systemd does for all interfaces. A
- * host address (/32), as the shipped hook adds it, has no others beside it.
+ * Removing the first IPv4 address of a network makes an interface lose all others of that network,
+ * the host's own among them, unless promote_secondaries is set, as systemd does for all interfaces.
+ * So it is set here. A host address (/32), as the shipped hook adds it, has no others beside it.
  */
 static void keep_other_addresses(int fd, const struct hf_held *held)
 {
@@ -81,7 +81,8 @@ static int remove_one(int fd, const struct hf_addr *address, const struct hf_hel
     return hf_netlink_ask(fd, &order.head);
 }
 
-/* What an interrupted list shows is removed as well; only a whole list without any is the end. */
+/* Removes what a list shows even if the list was interrupted; only a whole list without any of the
+ * addresses is the end. */
 int hf_addresses_remove(const struct hf_addr *addresses, unsigned n, enum hf_log_level level,
                         const char *reason)
 {

@@ -1,7 +1,7 @@
 /*
- * The runner: one loop over four sources, the daemon's requests, the end of the hook, the clock,
- * and what the kernel tells of the host's addresses. Each turn compares what is wanted with what
- * is, and does the one next step.
+ * The runner is one loop over four sources: the daemon's requests, the end of the hook, the clock,
+ * and what the kernel tells of the host's addresses. Each turn compares the state that is wanted
+ * with the state there is, and takes the next step.
  */
 #include <cap-ng.h>
 #include <errno.h>
@@ -19,45 +19,50 @@
 #include "base/log.h"
 
 enum {
-    LAST_ATTEMPTS = 25, /* to drop, when the daemon is gone: then the runner gives up */
-    LOSSES_MAX = 3,     /* of addresses that are up, each within LOSSES_MS of the one before */
+    /* How often the runner tries to drop when the daemon is gone; then it gives up. */
+    LAST_ATTEMPTS = 25,
+    /*
+     * How often addresses that are up may be lost, each time within LOSSES_MS of the time before.
+     */
+    LOSSES_MAX = 3,
     LOSSES_MS = 60000,
-    TURN_REQUESTS = 64, /* what else is due is looked at after so many */
+    /* How many requests are read before the runner looks at what else is due. */
+    TURN_REQUESTS = 64,
 };
 
-/* UNKNOWN: at the start, and after a hook that did not end well. */
+/* UNKNOWN is the state at the start, and after a hook that did not end well. */
 enum state { UNKNOWN, UP, DOWN };
 
 struct runner {
     const struct hf_addresses_config *config;
-    int socket; /* -1: the daemon is gone */
-    int daemon; /* its pidfd, or -1 */
+    int socket; /* the socket to the daemon; -1: the daemon is gone */
+    int daemon; /* the daemon's pidfd, or -1 */
     int timer;
-    int news; /* of the kernel: an address came or went */
+    int news; /* the socket on which the kernel tells that an address came or went */
     struct hf_hook hook;
     enum state state;
 
     bool wanted_up;
     uint32_t take;           /* the number of the last take or drop */
-    bool take_open;          /* and is not answered yet */
-    uint64_t valid_until_ms; /* of the lease */
-    const char *why_down;    /* for the log */
-    bool asked_down;         /* by the daemon; anything else is worth a warning */
-    int drop_error;          /* of the hook, in the last attempt to drop */
-    uint64_t retry_ms;       /* the next attempt */
-    unsigned attempts;       /* to drop, in a row */
+    bool take_open;          /* that take is not answered yet */
+    uint64_t valid_until_ms; /* when the lease runs out */
+    const char *why_down;    /* the reason to drop, for the log */
+    bool asked_down;   /* the daemon asked for the drop; any other reason is worth a warning */
+    int drop_error;    /* the error of the hook in the last attempt to drop */
+    uint64_t retry_ms; /* when the next attempt is made */
+    unsigned attempts; /* how many attempts to drop were made in a row */
 
-    int known;        /* those that the host has had since the take, as bits */
-    int added;        /* by the hook that runs */
-    uint64_t look_ms; /* whether it still has them is to be looked at then; 0: no news */
-    unsigned losses;  /* in a row */
-    uint64_t lost_ms; /* the last of them */
+    int known;        /* the addresses that the host has had since the take, as bits */
+    int added;        /* the addresses that the running hook has added, as bits */
+    uint64_t look_ms; /* when to look whether the host still has them; 0: there is no news */
+    unsigned losses;  /* how many losses there were in a row */
+    uint64_t lost_ms; /* when the last loss was */
 };
 
 /* ---- to the daemon ---- */
 
-/* If the daemon does not read, it is stopped, and its socket is full: it has enough to read then.
- */
+/* Answers the daemon. If the socket is full, the daemon is stopped, and has enough to read when it
+ * goes on. */
 static void answer(struct runner *r, enum hf_addresses_event event, int error)
 {
     struct hf_addresses_answer message = {
@@ -111,7 +116,8 @@ static void order(struct runner *r, const struct hf_addresses_request *request)
     }
 }
 
-/* The daemon's process has ended. Its socket may still be open: another process may have a copy. */
+/* Notes that the daemon's process has ended. Its socket may still be open, because another process
+ * may have a copy. */
 static void daemon_ended(struct runner *r)
 {
     if (r->socket >= 0)
@@ -154,7 +160,7 @@ static void drop_done(struct runner *r)
 {
     int left = remove_addresses(r);
 
-    if (left != 0) { /* try again, after a pause */
+    if (left != 0) { /* some are left: try again, after a pause */
         if (r->attempts++ % LAST_ATTEMPTS == 0)
             hf_log(HF_LOG_ERROR, "cannot drop the addresses",
                    HF_STR("reason", left < 0 ? hf_strerror(left) : "the host still has them"),
@@ -168,11 +174,11 @@ static void drop_done(struct runner *r)
         hf_log(r->asked_down ? HF_LOG_INFO : HF_LOG_WARN, "addresses dropped",
                HF_STR("service", r->config->service), HF_STR("reason", r->why_down));
     r->why_down = NULL;
-    if (!r->wanted_up) /* else a take has arrived meanwhile, and its result is the answer */
+    if (!r->wanted_up) /* if a take has arrived meanwhile, its result is the answer */
         answer(r, HF_ADDRESSES_DOWN, r->drop_error);
 }
 
-/* The addresses go first, then the hook is called: it may hang. */
+/* The addresses go first, and then the hook is called, because it may hang. */
 static void begin_drop(struct runner *r, uint64_t now)
 {
     r->state = UNKNOWN;
@@ -203,10 +209,10 @@ static void begin_take(struct runner *r, uint64_t now)
 }
 
 /*
- * The hook does not bring an address back that the host had since the last drop: the take has
- * failed. The hook has added an address that went before the hook ended: that is a loss as any
- * other, and looked for at once. An address that the host never had belongs to no interface: a
- * hook may do other things.
+ * Judges a hook that has ended well. If the host lacks an address that it had since the last drop,
+ * the take has failed. If the hook added an address that went before the hook ended, this is a loss
+ * like any other, and is looked for at once. An address that the host never had belongs to no
+ * interface: a hook may do other things with it.
  */
 static void taken(struct runner *r)
 {
@@ -242,7 +248,8 @@ static void hook_ended(struct runner *r)
     }
 }
 
-/* Whether the host still has what it had when it took them; what is lost is taken again. */
+/* Checks whether the host still has the addresses that it had after the take; lost ones are taken
+ * again. */
 static void look_for_losses(struct runner *r, uint64_t now)
 {
     int present = hf_addresses_present(r->config->addresses, r->config->n_addresses);
@@ -255,7 +262,7 @@ static void look_for_losses(struct runner *r, uint64_t now)
         return;
     r->losses = now - r->lost_ms < LOSSES_MS ? r->losses + 1 : 1;
     r->lost_ms = now;
-    r->take_open = true; /* the daemon hears of it */
+    r->take_open = true; /* the daemon gets an answer to this take, too */
     hf_log(HF_LOG_WARN, "this host has lost an address of the service",
            HF_STR("service", r->config->service),
            HF_ADDR("address", &r->config->addresses[__builtin_ctz((unsigned)lost)]),
@@ -264,13 +271,13 @@ static void look_for_losses(struct runner *r, uint64_t now)
         take_failed(r, HF_ENOENT, "an address does not stay");
 }
 
-/* A hook that takes too long, or whose work is no longer wanted. */
+/* Kills a hook that takes too long, or whose work is no longer wanted. */
 static void watch_hook(struct runner *r, uint64_t now)
 {
     struct hf_hook *hook = &r->hook;
 
     if (hook->overdue || hook->stopped)
-        return; /* killed already */
+        return; /* the hook was killed already */
     hook->stopped = hook->taking && !r->wanted_up;
     hook->overdue = !hook->stopped && now >= hook->deadline_ms;
     if (hook->overdue || hook->stopped)
@@ -281,7 +288,8 @@ static void step(struct runner *r, uint64_t now)
 {
     if (r->wanted_up && now >= r->valid_until_ms) {
         want_down(r, "the lease ran out", false);
-        if (r->state == DOWN && !r->hook.pid) { /* it was over before the take arrived */
+        if (r->state == DOWN &&
+            !r->hook.pid) { /* the addresses were down before the take arrived */
             r->why_down = NULL;
             answer(r, HF_ADDRESSES_DOWN, 0);
         }
@@ -302,7 +310,7 @@ static void step(struct runner *r, uint64_t now)
 
 /* ---- the loop ---- */
 
-/* When a step is due although nothing arrives; 0: never. */
+/* Returns when a step is due although nothing arrives; 0: never. */
 static uint64_t next_ms(const struct runner *r)
 {
     uint64_t next = r->wanted_up ? r->valid_until_ms : 0;
@@ -312,7 +320,10 @@ static uint64_t next_ms(const struct runner *r)
     if (!r->hook.pid && r->wanted_up && r->state == UP && r->look_ms && r->look_ms < next)
         next = r->look_ms;
     if (!r->hook.pid && !r->wanted_up && r->state != DOWN)
-        next = r->retry_ms ? r->retry_ms : 1; /* long ago: at once */
+        /*
+         * The time may be 0, which would mean never: 1 is long ago, so the step is taken at once.
+         */
+        next = r->retry_ms ? r->retry_ms : 1;
     return next;
 }
 
@@ -347,8 +358,8 @@ static void wait_for_news(struct runner *r)
         daemon_ended(r);
     else if (fds[1].revents)
         read_requests(r);
-    /* A moment later: an interface that goes down and up again loses them all, one by one. What a
-     * hook does is looked at when it has ended. */
+    /* The look comes a moment later, because an interface that goes down and up again loses its
+     * addresses one by one. While a hook runs, the look waits for its end. */
     told = fds[3].revents &&
            hf_host_news(r->news, r->config->addresses, r->config->n_addresses, &added);
     r->added |= added;
@@ -363,7 +374,7 @@ static bool is_done(const struct runner *r)
     return r->socket < 0 && !r->hook.pid && (r->state == DOWN || r->attempts >= LAST_ATTEMPTS);
 }
 
-/* ---- the process ---- */
+/* ---- the process of the runner ---- */
 
 /* The ambient set hands the two capabilities on to the hook when the runner is not root. */
 static void keep_two_capabilities(void)
@@ -389,8 +400,8 @@ static void keep_two_capabilities(void)
 
 /*
  * The terminal and the service manager send the signals of a stop to all processes. The runner ends
- * when the daemon has, and the addresses are down. Being killed with the daemon (PR_SET_PDEATHSIG)
- * would leave them up.
+ * when the daemon has, and the addresses are down. If it were killed with the daemon
+ * (PR_SET_PDEATHSIG), they would stay up.
  */
 static void become_runner(const struct hf_addresses_config *config)
 {
@@ -414,7 +425,8 @@ void hf_runner_run(const struct hf_addresses_config *config, struct hf_runner_fi
     become_runner(config);
     r.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     r.news = hf_netlink_open(RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
-    if (r.timer < 0 || r.news < 0 || hf_log_start() < 0) /* the daemon sees the end */
+    if (r.timer < 0 || r.news < 0 ||
+        hf_log_start() < 0) /* the daemon sees that the runner has ended */
         _exit(EXIT_FAILURE);
     while (!is_done(&r)) {
         step(&r, hf_clock_boot_ms());

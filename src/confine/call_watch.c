@@ -24,16 +24,17 @@ static struct {
     int (*confine)(void);
     bool (*is_fatal)(int call);
     int ending;
-    int confined; /* what confine() returned */
-    int fd;       /* of the listener; -1: none */
-    int record;   /* of the file that calls are written to; -1: none */
+    int confined; /* the value that confine() returned */
+    int fd;       /* the descriptor of the listener; -1: there is none */
+    int record;   /* the descriptor of the file that calls are written to; -1: there is none */
     sem_t started;
     sem_t loaded;
     bool told[CALLS_MAX];
     char names[CALLS_MAX][NAME_MAX_BYTES];
 } watch = {.fd = -1, .record = -1};
 
-/* In advance: a thread that made an unexpected call may hold the lock of malloc. */
+/* The names are found in advance, because a thread that makes an unexpected call may hold the lock
+ * of malloc. */
 static void find_names(void)
 {
     for (int call = 0; call < CALLS_MAX; call++) {
@@ -63,8 +64,8 @@ static void record(const char *name, const struct seccomp_data *data)
     (void)!write(watch.record, line, strlen(line));
 }
 
-/* Once for each call: a library that makes it in every turn of the loop must not fill a disk. The
- * arguments tell a call that is allowed with others; as 32 bits they show no address. */
+/* Logs each call once: a library that makes it in every turn of the loop must not fill a disk. The
+ * arguments tell which form of the call was refused; cut to 32 bits they show no address. */
 static void tell(const char *name, const struct seccomp_data *data, bool fatal)
 {
     if (data->nr >= 0 && data->nr < CALLS_MAX) {
@@ -99,8 +100,8 @@ static void await(sem_t *semaphore)
     }
 }
 
-/* Waits for no lock that a thread which made a call outside the filter could hold. Once the
- * descriptor is closed, the kernel itself answers ENOSYS. */
+/* This thread waits for no lock that a thread which made a call outside the filter could hold. Once
+ * the descriptor is closed, the kernel itself answers ENOSYS. */
 static void *hear(void *unused)
 {
     (void)unused;
@@ -113,7 +114,7 @@ static void *hear(void *unused)
 
         if (ioctl(watch.fd, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0) {
             if (errno == EINTR ||
-                errno == ENOENT) /* the calling thread was interrupted, or ended */
+                errno == ENOENT) /* the thread that made the call was interrupted, or ended */
                 continue;
             break;
         }

@@ -18,7 +18,8 @@
  */
 int hf_call_watch_start(int (*confine)(void), bool (*is_fatal)(int call), int ending);
 
-/* The filter is loaded, and fd hears of calls; -1: it is not, and the thread ends. */
+/* Gives the thread the descriptor that hears of calls, once the filter is loaded; -1: it is not
+ * loaded, and the thread ends. */
 void hf_call_watch_listen(int fd);
 
 #endif

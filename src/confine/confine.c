@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* Coverage and sanitizers write reports to, and run programs from, anywhere. */
+/* Programs with coverage or sanitizers write reports to, and run programs from, any place. */
 #ifdef HF_INSTRUMENTED
 static const bool INSTRUMENTED = true;
 #else
@@ -61,10 +61,10 @@ int hf_confine(const struct hf_confine *confine)
             HF_STR("advice", "start as root or as an ordinary user; server.confine=no to debug"));
         return HF_EDENIED;
     }
-    if (user->change) /* libpq looks for certificates and passwords there */
+    if (user->change) /* libpq looks for certificates and passwords in the home directory */
         (void)setenv("HOME", user->home, 1);
-    if (INSTRUMENTED) /* or the leak check could not look at the process, which has changed its user
-                       */
+    if (INSTRUMENTED) /* otherwise the leak check could not look at the process, which has changed
+                         its user */
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     files = INSTRUMENTED ? HF_EUNAVAIL : hf_confine_files(confine);
     if (files < 0 && !INSTRUMENTED)

@@ -3,9 +3,9 @@
  * fault in it, this bounds the damage.
  *
  * The daemon starts with what it was given, less the system calls that neither it nor its libraries
- * have a use for (hf_confine_begin()), opens what it needs, and then, while it still has only
- * one thread (capabilities and Landlock belong to a thread and are inherited by new ones), gives up
- * the rest for good, in this order:
+ * have a use for (hf_confine_begin()), opens what it needs, and then, while it still has only one
+ * thread (capabilities and Landlock belong to a thread and are inherited by new ones), gives up the
+ * rest for good, in this order:
  *
  *   1. its user, if it is root and has one of its own to become;
  *   2. all capabilities but CAP_NET_BIND_SERVICE, to call clients back from reserved ports;
@@ -14,8 +14,8 @@
  * it);
  *   5. system calls that only its start needed (seccomp).
  *
- * What the store is opened with must be the user of later, or its files and its sessions with
- * PostgreSQL would be root's: hf_confine_borrow_user() is for that.
+ * The store must be opened as the user that the daemon will become, or its files and its sessions
+ * with PostgreSQL would be root's; hf_confine_borrow_user() serves for that.
  */
 #ifndef HF_CONFINE_CONFINE_H
 #define HF_CONFINE_CONFINE_H
@@ -28,7 +28,7 @@ enum { HF_CONFINE_PATHS_MAX = 8, HF_CONFINE_ERROR_MAX = 512 };
 
 /* The user to become. */
 struct hf_confine_user {
-    bool change; /* false: stay as started */
+    bool change; /* false: the process stays the user it was started as */
     uid_t uid;
     gid_t gid;
     char name[64];
@@ -38,48 +38,50 @@ struct hf_confine_user {
 struct hf_confine {
     struct hf_confine_user user;
     const char
-        *write[HF_CONFINE_PATHS_MAX]; /* directories whose files are made, changed, removed */
+        /* Directories in which files are made, changed and removed. */
+        *write[HF_CONFINE_PATHS_MAX];
     const char *remove[HF_CONFINE_PATHS_MAX]; /* directories in which a socket is removed at exit */
     const char *read[HF_CONFINE_PATHS_MAX];   /* files that are read again while running */
     /* Each list ends with NULL. */
 };
 
 /*
- * wanted is a name or a number; "" to stay; "auto": the user holdfast where there is one. Without
- * root, stays. HF_ENOENT, with the reason in error, if the user is not there.
+ * wanted is a name or a number; "" means to stay; "auto" means the user holdfast, if there is one.
+ * Without root the process stays what it is. Returns HF_ENOENT, with the reason in error, if the
+ * user does not exist.
  */
 int hf_confine_find_user(const char *wanted, struct hf_confine_user *out,
                          char error[HF_CONFINE_ERROR_MAX]);
 
 /*
- * Makes a directory, if it is missing, and gives it to the user, with the files in it that have one
- * of these names (NULL at the end), as far as they are root's: so a store that root made serves on.
+ * Makes a directory, if it is missing, and gives it to the user, together with the files in it that
+ * have one of these names (the list ends with NULL) and belong to root. So a store that root made
+ * can still be used.
  */
 int hf_confine_give_directory(const struct hf_confine_user *user, const char *path,
                               const char *const names[], char error[HF_CONFINE_ERROR_MAX]);
 
-/* The user to whom the file or directory belongs; change is false without root, or if it is
- * root's. */
+/*
+ * Finds the user who owns the file or directory; change is false without root, or if root owns it.
+ */
 void hf_confine_find_owner(const char *path, struct hf_confine_user *out);
 
-/* For what follows, files and sockets are the user's; until it is given back. */
+/* Makes the files and sockets that follow the user's, until hf_confine_return_user(). */
 int hf_confine_borrow_user(const struct hf_confine_user *user);
 void hf_confine_return_user(const struct hf_confine_user *user);
 
-/*
- * For good, with the process's only thread; says in the log what could not be done. The process
- * must end if this fails, which it does only where privileges could not be given up.
- */
+/* Confines the process for good; it must have only one thread. The log says what could not be done.
+ * The process must end if this fails, which it does only where privileges could not be given up. */
 int hf_confine(const struct hf_confine *confine);
 
 /*
- * At the start, before any library is used that keeps what it learns about the kernel: from here
- * on, system calls that hf_confine() will refuse are refused (system_calls.c says why). Without it
- * hf_confine() leaves system calls alone. It also sets no_new_privs.
+ * Is called at the start, before any library is used that keeps what it learns about the kernel.
+ * From here on, system calls that hf_confine() will refuse are refused (system_calls.c says why).
+ * Without it hf_confine() leaves system calls alone. It also sets no_new_privs.
  */
 int hf_confine_begin(void);
 
-/* The parts of it. HF_EUNAVAIL if the kernel does not have it. */
+/* These are the parts of hf_confine(). Each returns HF_EUNAVAIL if the kernel cannot do it. */
 int hf_confine_files(const struct hf_confine *confine);
 int hf_confine_system_calls(void);
 

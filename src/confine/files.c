@@ -1,6 +1,6 @@
 /*
- * Landlock: the process sees the system's own files, to read; the files it was configured with, to
- * read; and its store, to change. Nothing can be executed, and exported files are out of reach.
+ * With Landlock the process may read the system's own files and the files it was configured with,
+ * and change its store. Nothing can be executed, and exported files are out of reach.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,9 +30,11 @@ static const uint64_t CHANGE = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS
                                LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
                                LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_TRUNCATE;
 
-/* Name services, time zones, TLS, shared libraries that are loaded when first needed (the
- * resolver's modules), and what the C library asks of the kernel. /run: resolv.conf often leads
- * there. */
+/*
+ * These serve name services, time zones, TLS, shared libraries that are loaded when first needed
+ * (the resolver's modules), and what the C library asks of the kernel. /run is there because
+ * resolv.conf often leads there.
+ */
 static const char *const SYSTEM[] = {"/etc",  "/usr", "/lib", "/lib64",
                                      "/proc", "/sys", "/run", NULL};
 
@@ -51,7 +53,7 @@ static uint64_t handled_by(long abi)
     return all;
 }
 
-/* A path that is not there cannot be granted, and need not be. */
+/* Grants access to a path. One that does not exist cannot be granted, and need not be. */
 static int grant(int ruleset, const char *path, uint64_t access)
 {
     struct landlock_path_beneath_attr rule = {.allowed_access = access};
@@ -104,7 +106,7 @@ static int grant_files(int ruleset, const char *const files[])
     return rv;
 }
 
-/* What libpq reads in the home directory: certificates, passwords, names of services. */
+/* Grants what libpq reads in the home directory: certificates, passwords, names of services. */
 static int grant_home(int ruleset)
 {
     static const char *const names[] = {".postgresql", ".pgpass", ".pg_service.conf"};

@@ -37,13 +37,13 @@
 #define CALL(name) SCMP_SYS(name)
 
 static const int ALLOWED[] = {
-    /* files that are open */
+    /* calls on files that are open */
     CALL(read), CALL(readv), CALL(pread64), CALL(preadv), CALL(preadv2), CALL(write), CALL(writev),
     CALL(pwrite64), CALL(pwritev), CALL(pwritev2), CALL(close), CALL(close_range), CALL(lseek),
     CALL(fsync), CALL(fdatasync), CALL(sync_file_range), CALL(ftruncate), CALL(fallocate),
     CALL(fcntl), CALL(fcntl64), CALL(flock), CALL(dup), CALL(dup2), CALL(dup3), CALL(pipe),
     CALL(pipe2), CALL(fadvise64), CALL(sendfile),
-    /* the file system */
+    /* calls on the file system */
     CALL(open), CALL(openat), CALL(openat2), CALL(stat), CALL(fstat), CALL(lstat), CALL(newfstatat),
     CALL(fstatat64), CALL(statx), CALL(statfs), CALL(fstatfs), CALL(access), CALL(faccessat),
     CALL(faccessat2), CALL(readlink), CALL(readlinkat), CALL(getdents64), CALL(getcwd), CALL(mkdir),
@@ -73,7 +73,7 @@ static const int ALLOWED[] = {
     CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid), CALL(getgroups), CALL(getresuid),
     CALL(getresgid), CALL(getrlimit), CALL(getrusage), CALL(capget)};
 
-/* By what they are given (add_conditions()). */
+/* Whether these are allowed depends on their arguments (add_conditions()). */
 static const int CONDITIONAL[] = {CALL(socket), CALL(ioctl), CALL(prctl),    CALL(tgkill),
                                   CALL(clone),  CALL(mmap),  CALL(mprotect), CALL(prlimit64)};
 
@@ -81,7 +81,8 @@ static const int CONDITIONAL[] = {CALL(socket), CALL(ioctl), CALL(prctl),    CAL
 static const int CONFINING[] = {CALL(seccomp), CALL(landlock_create_ruleset),
                                 CALL(landlock_add_rule), CALL(landlock_restrict_self)};
 
-/* What only an exploit would call; at the start, what changes the user and gives files to it. */
+/* Only an exploit would make these calls; at the start, the daemon itself makes those that change
+ * the user and give files to it. */
 static const int FATAL[] = {CALL(execve),
                             CALL(execveat),
                             CALL(fork),
@@ -145,14 +146,19 @@ static const int FATAL[] = {CALL(execve),
                             CALL(kill),
                             CALL(tkill)};
 
-/* Tried by libraries that go on without them: not worth an end, nor allowed. clone3 takes its flags
- * from memory, where a filter cannot look; the C library goes on with clone. */
+/*
+ * Libraries try these calls and go on without them: they are neither allowed nor a reason to end.
+ * clone3 takes its flags from memory, where a filter cannot look; the C library goes on with clone.
+ */
 static const int ABSENT[] = {CALL(clone3),      CALL(io_uring_setup), CALL(add_key),
                              CALL(request_key), CALL(keyctl),         CALL(memfd_create)};
 
 #ifdef HF_INSTRUMENTED
-/* The leak check clones a process that stops all threads and reads their memory; reports are made
- * readable by a program of their own; coverage locks and renames its files. */
+/*
+ * Instrumented builds need these: the leak check clones a process that stops all threads and reads
+ * their memory; reports are made readable by a program of their own; coverage locks and renames its
+ * files.
+ */
 static const int FOR_INSTRUMENTS[] = {CALL(ptrace),
                                       CALL(process_vm_readv),
                                       CALL(wait4),
@@ -180,7 +186,7 @@ static const int FOR_INSTRUMENTS[] = {CALL(read)};
 static const bool UNEXPECTED_IS_FATAL = false;
 #endif
 
-/* Made by the thread that watches, to end the process: it has no effect but this. */
+/* The watching thread makes this call to end the process: it has no other effect. */
 static const int ENDING = CALL(setns);
 
 static int add_each(scmp_filter_ctx filter, uint32_t action, const int calls[], size_t n)
@@ -189,13 +195,13 @@ static int add_each(scmp_filter_ctx filter, uint32_t action, const int calls[], 
 
     for (size_t i = 0; rv == 0 && i < n; i++) {
         rv = seccomp_rule_add(filter, action, calls[i], 0);
-        if (rv == -EACCES) /* the action is what happens anyway */
+        if (rv == -EACCES) /* the rule's action is the default action anyway */
             rv = 0;
     }
     return rv;
 }
 
-/* The first argument, or the second or third, has one of these values. */
+/* Allows the call if one of its first three arguments has one of these values. */
 static int allow_values(scmp_filter_ctx filter, int call, unsigned argument,
                         const scmp_datum_t values[], size_t n)
 {
@@ -207,7 +213,7 @@ static int allow_values(scmp_filter_ctx filter, int call, unsigned argument,
     return rv;
 }
 
-/* The bits of mask in an argument are these. */
+/* Allows the call if these are the bits of mask in an argument. */
 static int allow_bits(scmp_filter_ctx filter, int call, unsigned argument, scmp_datum_t mask,
                       scmp_datum_t bits)
 {
@@ -215,7 +221,7 @@ static int allow_bits(scmp_filter_ctx filter, int call, unsigned argument, scmp_
                             SCMP_CMP(argument, SCMP_CMP_MASKED_EQ, mask, bits));
 }
 
-/* Calls that are good or bad by what they are given. */
+/* Allows calls that are good or bad depending on their arguments. */
 static int add_conditions(scmp_filter_ctx filter)
 {
     static const scmp_datum_t families[] = {AF_UNIX, AF_INET, AF_INET6};
@@ -233,7 +239,7 @@ static int add_conditions(scmp_filter_ctx filter)
     if (rv == 0) /* the resolver asks which addresses this host has */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2,
                               SCMP_CMP(0, SCMP_CMP_EQ, AF_NETLINK), SCMP_CMP(2, SCMP_CMP_EQ, 0));
-    if (rv == 0) /* which user is at the other end of a loopback connection */
+    if (rv == 0) /* asks which user is at the other end of a loopback connection */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2,
                               SCMP_CMP(0, SCMP_CMP_EQ, AF_NETLINK),
                               SCMP_CMP(2, SCMP_CMP_EQ, NETLINK_SOCK_DIAG));
@@ -243,7 +249,7 @@ static int add_conditions(scmp_filter_ctx filter)
         rv = allow_values(filter, CALL(prctl), 0, prctls, HF_COUNT_OF(prctls));
     if (rv == 0)
         rv = allow_values(filter, CALL(tgkill), 0, &pid, 1);
-    if (rv == 0) /* threads, but no processes */
+    if (rv == 0) /* allows threads, but no processes */
         rv = allow_bits(filter, CALL(clone), 0, CLONE_THREAD, CLONE_THREAD);
     if (rv == 0) /* memory is written or executed, never both; shared libraries are loaded late */
         rv = allow_bits(filter, CALL(mmap), 2, PROT_EXEC, 0);
@@ -251,14 +257,14 @@ static int add_conditions(scmp_filter_ctx filter)
         rv = allow_bits(filter, CALL(mmap), 2, PROT_EXEC | PROT_WRITE, PROT_EXEC);
     if (rv == 0)
         rv = allow_bits(filter, CALL(mprotect), 2, PROT_EXEC, 0);
-    if (rv == 0) /* to read a limit, not to set one */
+    if (rv == 0) /* allows reading a limit, but not setting one */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(prlimit64), 1,
                               SCMP_CMP(2, SCMP_CMP_EQ, 0));
     return rv;
 }
 
-/* What the second filter has in common for all threads; fatal are calls that the kernel itself
- * answers with the end of the process. */
+/* Adds the rules that the second filter has for all threads. fatal are calls for which the kernel
+ * itself ends the process. */
 static int add_rules(scmp_filter_ctx filter, const int fatal[], size_t n_fatal)
 {
     int rv = add_each(filter, SCMP_ACT_ALLOW, ALLOWED, HF_COUNT_OF(ALLOWED));
@@ -271,7 +277,8 @@ static int add_rules(scmp_filter_ctx filter, const int fatal[], size_t n_fatal)
         rv = add_each(filter, SCMP_ACT_ERRNO(ENOSYS), ABSENT, HF_COUNT_OF(ABSENT));
     for (size_t i = 0; rv == 0 && i < n_fatal; i++) {
         rv = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal[i], 0);
-        if (rv == -EACCES || rv == -EEXIST) /* instruments need it, or it is fatal anyway */
+        if (rv == -EACCES ||
+            rv == -EEXIST) /* the call is allowed for instruments, or is fatal anyway */
             rv = 0;
     }
     return rv;
@@ -290,7 +297,7 @@ static int load(scmp_filter_ctx filter)
 {
     int rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
 
-    if (rv == 0) /* a tree instead of a list: fewer comparisons for each call */
+    if (rv == 0) /* use a tree instead of a list: fewer comparisons for each call */
         rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (rv == 0)
         rv = seccomp_load(filter);
@@ -340,15 +347,18 @@ static int load_second(uint32_t otherwise, const int fatal[], size_t n_fatal, in
     return rv < 0 ? HF_EUNAVAIL : 0;
 }
 
-/* For the thread that watches: a call of its own must not wait for itself. The C library makes
- * every thread change its user when one does; here that fails, and ends the process where it began.
+/*
+ * Loads the filter of the watching thread, whose own calls must not wait for itself. The C library
+ * makes every thread change its user when one does; in this thread that fails, and so ends the
+ * process where the change began.
  */
 static int confine_watcher(void)
 {
     return load_second(SCMP_ACT_ERRNO(ENOSYS), &ENDING, 1, NULL);
 }
 
-/* The thread is there before the filter: a call that is made to start it cannot wait for it. */
+/* Starts the watching thread before the filter is loaded: a call that is made to start it cannot
+ * wait for it. */
 static int load_watched(void)
 {
     int listener = -1;

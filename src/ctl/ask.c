@@ -78,7 +78,7 @@ static int judge(long status, const json_t *json)
     return status == 404 ? CTL_NOT_FOUND : CTL_REFUSED;
 }
 
-/* One request and its answer. The reason of a failure has been printed. */
+/* Makes one request and waits for its answer. If it fails, the reason has been printed. */
 static int fetch(CURL *curl, const struct ctl *ctl, struct answer *answer, long *status)
 {
     char error[CURL_ERROR_SIZE] = "";
@@ -98,7 +98,7 @@ static int fetch(CURL *curl, const struct ctl *ctl, struct answer *answer, long 
     return CTL_OK;
 }
 
-/* Takes the answer's memory. */
+/* Takes over the answer's memory. */
 static int judge_json(struct answer *answer, long status, json_t **out)
 {
     json_error_t where;
@@ -118,7 +118,8 @@ static int judge_json(struct answer *answer, long status, json_t **out)
     return rv;
 }
 
-/* Without slashes at the end, so that the page's address can be copied from a browser. */
+/* Returns the length without slashes at the end, so that the page's address can be copied from a
+ * browser. */
 static int base_length(const char *base)
 {
     size_t len = strlen(base);
@@ -264,7 +265,8 @@ int ctl_ask_waited(struct ctl *ctl, json_t **out)
 {
     struct ctl waited = *ctl;
 
-    waited.client = waited.owner = waited.limit = NULL; /* these choose the waiters */
+    /* These filters choose waiters, not locks. */
+    waited.client = waited.owner = waited.limit = NULL;
     waited.waited = "true";
     return ctl_ask_list(&waited, "locks", out);
 }

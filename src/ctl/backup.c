@@ -1,4 +1,6 @@
-/* holdfastctl backup FILE: the file is complete under its name, or not there. */
+/*
+ * holdfastctl backup FILE writes the file so that it is complete under its name, or does not exist.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,7 +12,7 @@
 #include "base/text.h"
 #include "ctl/ctl.h"
 
-static const char MAGIC[] = "HFbackup"; /* src/store/backup.h */
+static const char MAGIC[] = "HFbackup"; /* the value in src/store/backup.h */
 
 static int complain(const char *path, const char *reason)
 {
@@ -31,7 +33,7 @@ static bool write_all(int fd, const char *data, size_t len)
     return fsync(fd) == 0;
 }
 
-/* Only the owner may read it: it names every client and file. */
+/* Writes the file so that only the owner may read it: it names every client and file. */
 static int save(const char *path, const char *data, size_t len)
 {
     char temporary[PATH_MAX];
@@ -42,7 +44,7 @@ static int save(const char *path, const char *data, size_t len)
     if (strlen(path) + sizeof(".tmp") > sizeof(temporary))
         return complain(path, strerror(ENAMETOOLONG));
     hf_format(temporary, sizeof(temporary), "%s.tmp", path);
-    (void)unlink(temporary); /* left by a run that was interrupted */
+    (void)unlink(temporary); /* an interrupted run may have left it */
     fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return complain(temporary, strerror(errno));

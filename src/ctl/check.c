@@ -37,7 +37,8 @@ static int report(struct ctl *ctl, const json_t *answer)
     return reachable && finds_us ? CTL_OK : CTL_TROUBLE;
 }
 
-/* The first address of a host; CTL_NOT_FOUND, printed, if the name cannot be resolved. */
+/* Finds the first address of a host. Returns CTL_NOT_FOUND, and prints it, if the name cannot be
+ * resolved. */
 static int resolve(const char *word, char address[NI_MAXHOST])
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -79,7 +80,7 @@ static int choose(struct ctl *ctl, const char *word, char path[64], char body[NI
             return CTL_OK;
         }
     } else if (rv == CTL_OK && matches > 1) {
-        rv = ctl_find_client(ctl, word, id); /* says that an id is needed */
+        rv = ctl_find_client(ctl, word, id); /* this prints that an id is needed */
     }
     if (rv == CTL_OK)
         hf_format(path, 64, "clients/%s/check", id);

@@ -1,7 +1,5 @@
-/*
- * `holdfastctl cluster`: the nodes of a service with standbys, and who has the lease. take, release
- * and move change that; take and release are what keepalived and Pacemaker call.
- */
+/* `holdfastctl cluster` shows the nodes of a service with standbys, and which of them has the
+ * lease. take, release and move change that; keepalived and Pacemaker call take and release. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,9 +9,9 @@
 #include "ctl/ctl.h"
 
 enum {
-    WAIT_MS = 10000, /* for the outcome of a command */
+    WAIT_MS = 10000, /* how long to wait for the outcome of a command */
     LOOK_MS = 20,
-    MS = 1000000, /* nanoseconds */
+    MS = 1000000, /* nanoseconds in a millisecond */
 };
 
 static const char *const WORDS[] = {"take", "release", "move"};
@@ -31,7 +29,7 @@ static void add_node(struct ctl_table *table, const json_t *node)
     const char *role = ctl_text(node, "role");
     char age[CTL_WORD_MAX];
 
-    /* Other nodes tell that they are there, and the lease which of them has it. */
+    /* Other nodes only tell that they are there; which of them serves, the lease tells. */
     if (!role[0])
         role = owner ? "owner" : "standby";
     ctl_table_add(table, ctl_text(node, "name"), owner ? CTL_BOLD : CTL_PLAIN);
@@ -79,7 +77,7 @@ static int show(struct ctl *ctl)
     return CTL_OK;
 }
 
-/* Whether the node has come to what the command wants. */
+/* True if the node has reached the state that the command wants. */
 static bool has_come(const json_t *cluster, bool take)
 {
     const char *role = ctl_text(cluster, "role");
@@ -89,7 +87,7 @@ static bool has_come(const json_t *cluster, bool take)
     return strcmp(role, "standby") == 0 || strcmp(role, "held") == 0;
 }
 
-/* The node has begun; waits until it has come to an end. */
+/* Waits until the command, which the node has begun to carry out, has come to an end. */
 static int follow(struct ctl *ctl, const char *word)
 {
     const struct timespec pause = {0, (long)LOOK_MS * MS};

@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* For scripts; holdfastctl(8) explains them. */
+/* These codes are for scripts; holdfastctl(8) explains them. */
 enum ctl_exit {
     CTL_OK = 0,
-    CTL_REFUSED = 1, /* the daemon refused, or something failed */
+    CTL_REFUSED = 1, /* the daemon refused, or an operation failed */
     CTL_USAGE = 2,
     CTL_UNREACHABLE = 3, /* no daemon answers */
     CTL_NOT_FOUND = 4,   /* no such client, lock or file */
-    CTL_TROUBLE = 5,     /* check: the client cannot be called back */
+    CTL_TROUBLE = 5,     /* `check` found that the client cannot be called back */
     CTL_STANDBY = 6,     /* another node serves; this one knows no locks */
 };
 
@@ -29,20 +29,23 @@ struct ctl {
     bool yes;   /* do not ask for confirmation */
     bool watch; /* repeat until interrupted */
     bool color;
-    const char *client, *file, *export, *owner, *lock, *limit; /* options of commands; NULL: none */
-    const char *at, *since, *until;                            /* history: times */
-    const char *server;                                        /* doctor: HOST:/DIRECTORY */
+    /* Options of commands; NULL: the option was not given. */
+    const char *client, *file, *export, *owner, *lock, *limit;
+    const char *at, *since, *until; /* times for `history` */
+    const char *server;             /* the server for `doctor`: HOST:/DIRECTORY */
     bool after_restart;
-    const char *waited; /* "true": of locks, only those on files that clients wait for */
+    const char *waited; /* "true": only locks on files that clients wait for are listed */
 };
 
 struct ctl_command {
     const char *name;
     const char *arguments;
     const char *help;
-    int (*run)(struct ctl *ctl, int argc, char **argv); /* arguments behind the name */
+    /* Runs the command with the arguments behind its name. */
+    int (*run)(struct ctl *ctl, int argc, char **argv);
     bool watchable;
-    const char *filters; /* which of --client, --file, ... it takes, by their letters (main.c) */
+    /* Which of --client, --file, ... the command takes, by their letters (main.c). */
+    const char *filters;
 };
 
 int ctl_status(struct ctl *ctl, int argc, char **argv);
@@ -62,54 +65,53 @@ int ctl_losses(struct ctl *ctl, int argc, char **argv);
 int ctl_cluster(struct ctl *ctl, int argc, char **argv);
 int ctl_backup(struct ctl *ctl, int argc, char **argv);
 
-/*
- * ask.c: one request. On success CTL_OK and *out, which the caller decrefs; otherwise the reason
- * has been printed on standard error. body NULL: none.
- */
+/* ask.c: makes one request. On success it returns CTL_OK and *out, which the caller decrefs;
+ * otherwise the reason has been printed on standard error. body may be NULL. */
 int ctl_ask(struct ctl *ctl, const char *method, const char *path, const char *body, json_t **out);
 
-/* ctl_ask() for what adds to an answer and may be missing: a refusal is not printed. */
+/* Works like ctl_ask(), but does not print a refusal. It is for what adds to an answer and may be
+ * missing. */
 int ctl_ask_quietly(struct ctl *ctl, const char *path, json_t **out);
 
 /* Adds a key of the query to the path of a request; a value that is NULL adds nothing. */
 enum { CTL_PATH_MAX = 16384 };
 void ctl_add_query(char path[CTL_PATH_MAX], const char *key, const char *value);
 
-/* The bytes of an answer that is not JSON, which the caller frees. */
+/* Fetches an answer that is not JSON; the caller frees the bytes. */
 int ctl_download(struct ctl *ctl, const char *path, char **data, size_t *len);
 
-/* A list with the filters of the command line, all its pages up to --limit, as an array. */
+/* Fetches a list with the filters of the command line, all its pages up to --limit, as an array. */
 int ctl_ask_list(struct ctl *ctl, const char *name, json_t **out);
 
-/* The locks on files that clients wait for, of the export and file of the command line: an array.
- */
+/* Fetches the locks on files that clients wait for, of the export and file of the command line, as
+ * an array. */
 int ctl_ask_waited(struct ctl *ctl, json_t **out);
 
-/* Whether the word is the id, name or address of a client. */
+/* True if the word is the id, name or address of the client. */
 bool ctl_is_named(const json_t *client, const char *word);
-/* The id of the client with this id, name or address. CTL_NOT_FOUND, printed, unless there is
- * exactly one. */
+/* Finds the id of the client with this id, name or address. Returns CTL_NOT_FOUND, and prints it,
+ * unless there is exactly one. */
 int ctl_find_client(struct ctl *ctl, const char *word, char id[32]);
-/* ctl_find_client() that tells how many clients match, and prints nothing about it. */
+/* Works like ctl_find_client(), but tells how many clients match, and prints nothing about it. */
 int ctl_match_clients(struct ctl *ctl, const char *word, char id[32], size_t *matches);
 
 void ctl_print_json(const json_t *json);
 
-/* words.c: for columns. Each writes into text and returns it. */
+/* words.c: texts for columns. Each function writes into text and returns it. */
 enum { CTL_WORD_MAX = 320 };
 const char *ctl_word_age(double seconds, char text[CTL_WORD_MAX]);
 const char *ctl_word_client(const json_t *client, char text[CTL_WORD_MAX]);
 const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX]);
 const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX]);
-/* "outside" of a waiter: its holder, with the program where this host shows it. */
+/* Describes "outside" of a waiter: its holder, with the program where this host shows it. */
 const char *ctl_word_outside(const json_t *outside, char text[CTL_WORD_MAX]);
 const char *ctl_word_range(const json_t *range, char text[CTL_WORD_MAX]);
-const char *ctl_text(const json_t *object, const char *key); /* "" if there is none */
-/* Whether a status or a problem tells of a node that does not serve. */
+const char *ctl_text(const json_t *object, const char *key); /* returns "" if there is none */
+/* True if a status or a problem tells of a node that does not serve. */
 bool ctl_stands_by(const json_t *answer);
 double ctl_number(const json_t *object, const char *key);
 
-/* elide.c: the columns of the terminal that a text takes, not its bytes. */
+/* elide.c: returns the number of columns of the terminal that a text takes, not its bytes. */
 size_t ctl_width(const char *text);
 /* Writes text into out with its middle left out, so that it takes at most columns. */
 void ctl_elide(const char *text, size_t columns, char out[CTL_WORD_MAX]);
@@ -129,21 +131,23 @@ struct ctl_table {
 void ctl_table_init(struct ctl_table *table, const struct ctl *ctl, size_t columns,
                     const char *const *titles);
 void ctl_table_add(struct ctl_table *table, const char *text, enum ctl_color color);
-void ctl_table_print(struct ctl_table *table); /* and frees */
+void ctl_table_print(struct ctl_table *table); /* prints the table and frees it */
 
-/* A command that prints a list: its name in the API, and how a row is shown. */
+/* A command that prints a list has a name in the API, and says how a row is shown. */
 struct ctl_list {
     const char *name;
     size_t columns;
     const char *const *titles;
     void (*add_row)(struct ctl_table *table, const json_t *row);
-    int (*complete)(struct ctl *ctl, json_t *rows); /* adds what else a row needs; NULL: nothing */
-    void (*add_more)(struct ctl *ctl, struct ctl_table *table); /* rows of another list; or NULL */
+    /* Adds to the rows what else they need; NULL: nothing. */
+    int (*complete)(struct ctl *ctl, json_t *rows);
+    /* Adds rows of another list; NULL: there are none. */
+    void (*add_more)(struct ctl *ctl, struct ctl_table *table);
 };
 int ctl_show_list(struct ctl *ctl, int argc, const struct ctl_list *list);
 
-/* history.c: prints the files of the locks that were lost since then, in UTC; nothing, if no
- * history is kept or the caller may not see files. */
+/* history.c: prints the files of the locks that were lost since this time, in UTC. It prints
+ * nothing if no history is kept or the caller may not see files. */
 void ctl_history_lost(struct ctl *ctl, const char *since);
 
 /* Prints text in a colour, if colours are enabled. */

@@ -66,7 +66,7 @@ static void find_limits(struct doctor *doctor)
     }
 }
 
-/* Nothing where names were never set up: they are optional. */
+/* Finds nothing where names were never set up, because they are optional. */
 static void find_names(struct doctor *doctor)
 {
     const json_t *names = json_object_get(doctor->status, "names");
@@ -160,7 +160,8 @@ int ctl_doctor(struct ctl *ctl, int argc, char **argv)
     }
     if (ctl->server)
         return conclude(ctl, &doctor);
-    (void)ctl_ask(ctl, "GET", "status", NULL, &status); /* says on standard error why not */
+    /* The reason of a failure is printed on standard error. */
+    (void)ctl_ask(ctl, "GET", "status", NULL, &status);
     doctor.status = status;
     find_daemon(&doctor, ctl);
     if (status) {

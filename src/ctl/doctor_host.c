@@ -17,7 +17,7 @@
 
 enum { CLOCK_OFF_MAX_S = 2 };
 
-/* /proc, or what a test names instead. */
+/* Returns /proc, or the directory that a test names instead. */
 static const char *proc(void)
 {
     const char *path = getenv("HOLDFAST_PROC");
@@ -28,7 +28,7 @@ static const char *proc(void)
 /* ---- other lock managers ---- */
 
 struct rival {
-    const char *command; /* as in /proc/PID/comm */
+    const char *command; /* the name in /proc/PID/comm */
     const char *finding;
     const char *advice;
 };
@@ -54,7 +54,7 @@ static void read_command(const char *pid, char command[64])
     hf_format(path, sizeof(path), "%.200s/%.200s/comm", proc(), pid);
     file = fopen(path, "re");
     if (!file)
-        return; /* it has ended */
+        return; /* the process has ended */
     if (!fgets(command, 64, file))
         command[0] = '\0';
     (void)fclose(file);
@@ -159,7 +159,7 @@ void doctor_clock(struct doctor *doctor)
 
 /* ---- our own name ---- */
 
-/* Only an address of this host can be bound. */
+/* True if the address belongs to this host: only then can it be bound. */
 static bool is_here(const struct addrinfo *found)
 {
     int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

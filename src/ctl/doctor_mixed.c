@@ -1,5 +1,5 @@
-/* holdfastctl doctor: do locks of NFSv3 clients and those of NFSv4, SMB and local programs meet
- * (COH-09)? */
+/* holdfastctl doctor: checks whether locks of NFSv3 clients and those of NFSv4, SMB and local
+ * programs meet (COH-09). */
 #include <string.h>
 
 #include "base/text.h"
@@ -12,7 +12,7 @@ bool doctor_is_coherent(const struct doctor *doctor)
     return coherence && strcmp(ctl_text(coherence, "state"), "off") != 0;
 }
 
-/* Nothing where no other server of files is seen: the keeper is optional. */
+/* Finds nothing where no other file server is seen, because the keeper is optional. */
 static void find_neighbours(struct doctor *doctor)
 {
     if (doctor_runs("smbd"))

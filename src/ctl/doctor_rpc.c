@@ -17,9 +17,9 @@ enum {
     WAIT_MS = 2000,
     RPCBIND_PORT = 111,
     RPCBIND_GETPORT = 3,
-    CALL_WORDS = 10, /* RFC 5531: header with AUTH_NONE twice */
+    CALL_WORDS = 10, /* the length of a call header with AUTH_NONE twice (RFC 5531) */
     ARGS_MAX = 4,
-    REPLY_WORDS = 7, /* an accepted reply, with one word of results */
+    REPLY_WORDS = 7, /* the length of an accepted reply with one word of results */
 };
 
 struct call {
@@ -29,7 +29,7 @@ struct call {
     size_t n_args;
 };
 
-/* Sends the call and waits; how many bytes came, or a negative errno. */
+/* Sends the call and waits for the reply. Returns how many bytes came, or a negative errno. */
 static ssize_t exchange(const struct call *call, uint32_t *reply, size_t size)
 {
     uint32_t words[CALL_WORDS + ARGS_MAX] = {(uint32_t)getpid(), 0,          2,
@@ -55,8 +55,8 @@ static ssize_t exchange(const struct call *call, uint32_t *reply, size_t size)
     return len;
 }
 
-/* 0 and the first word of the results; ECONNREFUSED: nothing listens; ETIMEDOUT: no answer; EPROTO:
- * something else answers there. */
+/* Makes the call. Returns 0 and the first word of the results; ECONNREFUSED if nothing listens;
+ * ETIMEDOUT without an answer; EPROTO if another service answers there. */
 static int ask(const struct call *call, uint32_t *out)
 {
     uint32_t reply[64] = {0};
@@ -77,7 +77,7 @@ static uint16_t port_of(const struct doctor *doctor)
     return (uint16_t)ctl_number(doctor->status, "port");
 }
 
-/* The first address that is listened on; loopback where it is all of them. */
+/* Returns the first address that the daemon listens on; loopback if it listens on all of them. */
 static struct hf_addr listen_address(const struct doctor *doctor)
 {
     const json_t *all = json_object_get(doctor->status, "listen");
@@ -109,10 +109,8 @@ static const struct program PROGRAMS[] = {
 #define AGAIN          "; holdfastd then registers by itself"
 #define GANESHA_ADVICE "NFS-Ganesha's: set Enable_NLM = false in its NFS_CORE_PARAM, and restart it"
 
-/*
- * What to do where another program is registered. rpcbind does not say which process it is, and
- * lockd has none that owns its port; but Ganesha shows as a process and lockd as a kernel thread.
- */
+/* Returns what to do where another program is registered. rpcbind does not say which process it is,
+ * and no process owns lockd's port; but Ganesha shows as a process and lockd as a kernel thread. */
 static const char *rival_advice(const struct program *p)
 {
     bool lockd = doctor_runs("lockd");
@@ -157,7 +155,7 @@ void doctor_ports(struct doctor *doctor)
     }
 }
 
-/* Where rpcbind sends a client that asks for the program over this transport. */
+/* Finds where rpcbind sends a client that asks for the program over this transport. */
 static int lookup(const struct program *p, uint32_t transport, uint32_t *port)
 {
     struct call call = {.prog = HF_PROGRAM_RPCBIND,

@@ -1,7 +1,8 @@
 /*
- * holdfastctl doctor --server: is a file handle of this NFS server what locks need? Locks belong to
- * handles, so a file must have one handle: the same for all clients, for as long as locks live,
- * over restarts of the NFS server and renames; and no other file may have it. A test file shows it.
+ * holdfastctl doctor --server finds out whether the file handles of an NFS server are what locks
+ * need. Locks belong to handles, so a file must have one handle: the same for all clients, for as
+ * long as locks live, over restarts of the NFS server and renames; and no other file may have it. A
+ * test file shows whether this holds.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct probe {
     const char *directory;
     char name[NAME_MAX_], other[NAME_MAX_];
     struct nfs_client client;
-    struct nfs_handle handle; /* of the test file, as it was first */
+    struct nfs_handle handle; /* the handle that the test file had first */
 };
 
 static bool tell_failure(struct probe *p, const char *check, const char *advice)
@@ -52,7 +53,7 @@ static bool make_file(struct probe *p)
         "name a directory that root of this host may write: HOST:/EXPORT/DIRECTORY");
 }
 
-/* By the connection that there is, and by another one, as another client would. */
+/* Looks the file up over the same connection, and over a second one, as another client would. */
 static void check_lookups(struct probe *p)
 {
     struct nfs_client second = {0};
@@ -109,7 +110,7 @@ static void check_rename(struct probe *p)
     (void)nfs_client_rename(&p->client, p->other, p->name);
 }
 
-/* The server may take its time to come back. */
+/* Connects again, for a while: the server may take its time to come back. */
 static bool open_again(struct probe *p)
 {
     for (int i = 0; i < BACK_S; i++) {
@@ -148,7 +149,7 @@ static void check_restart(struct probe *p, bool wanted)
                     NULL);
 }
 
-/* Leaves nothing behind. */
+/* Compares the handle of a new file, which is removed again. */
 static void check_new_file(struct probe *p)
 {
     struct nfs_handle now;

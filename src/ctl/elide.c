@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "ctl/ctl.h"
 
-/* The text in wide characters; false if it is not valid in the locale's encoding. */
+/* Converts the text to wide characters; false if it is not valid in the locale's encoding. */
 static bool widen(const char *text, wchar_t wide[CTL_WORD_MAX], size_t *len)
 {
     *len = mbstowcs(wide, text, CTL_WORD_MAX - 1);
@@ -30,7 +30,7 @@ void ctl_elide(const char *text, size_t columns, char out[CTL_WORD_MAX])
     size_t len;
     size_t head = 0;
     size_t tail;
-    size_t used = 1; /* the mark in the middle */
+    size_t used = 1; /* the mark in the middle takes one column */
 
     if (ctl_width(text) <= columns || !widen(text, wide, &len)) {
         hf_format(out, CTL_WORD_MAX, "%s", text);

@@ -1,7 +1,7 @@
 /*
- * history: which client held or waited for which file, and when (ADM-11). Times are read and shown
- * as local time of this terminal. What is held now has no entry in the history yet, so it is added
- * from the lists of locks and waiters.
+ * `holdfastctl history` shows which client held or waited for which file, and when (ADM-11). Times
+ * are read and shown as local time of this terminal. Locks that are held now have no entry in the
+ * history yet, so they are added from the lists of locks and waiters.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { TIME_MAX = 32 };
 
 /* ---- times ---- */
 
-/* "2h", "30m", "45s", "3d": so long ago. */
+/* Parses "2h", "30m", "45s" or "3d": how long ago. */
 static bool parse_ago(const char *text, time_t now, time_t *out)
 {
     char *unit;
@@ -44,7 +44,8 @@ static bool parse_ago(const char *text, time_t now, time_t *out)
     return true;
 }
 
-/* A time of day is the last such time that has passed: "03:12" asked at noon, or at 2 o'clock. */
+/* Parses a moment. A time of day means the last such time that has passed, so "03:12" is today's
+ * when asked at noon, and yesterday's when asked at 2 o'clock. */
 static bool parse_moment(const char *text, time_t now, time_t *out)
 {
     static const char *const DAYS[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
@@ -79,7 +80,7 @@ static bool parse_moment(const char *text, time_t now, time_t *out)
     return parse_ago(text, now, out);
 }
 
-/* Into the form of REST. text NULL: out is "". */
+/* Puts the text into the form of REST. If text is NULL, out is "". */
 static bool read_time(const char *option, const char *text, char out[TIME_MAX])
 {
     time_t moment;
@@ -100,7 +101,7 @@ static bool read_time(const char *option, const char *text, char out[TIME_MAX])
     return true;
 }
 
-/* As local time; of today without the date. */
+/* Shows the time as local time; a time of today without the date. */
 static const char *word_time(const char *utc, char text[CTL_WORD_MAX])
 {
     struct tm tm = {0}, today;
@@ -267,7 +268,7 @@ int ctl_history(struct ctl *ctl, int argc, char **argv)
     if (rv == CTL_OK)
         rv = add_present(ctl, "waiters", until, entries);
     if (rv == CTL_STANDBY)
-        rv = CTL_OK; /* it knows what was, and the message says which node knows what is */
+        rv = CTL_OK; /* this node knows what was, and the message says which node knows what is */
     if (rv == CTL_OK && ctl->json)
         ctl_print_json(answer);
     else if (rv == CTL_OK)

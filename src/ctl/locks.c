@@ -22,7 +22,7 @@ static void add_row(struct ctl_table *table, const json_t *lock)
     ctl_table_add(table, text, waiters > 0 || unreclaimed ? CTL_YELLOW : CTL_PLAIN);
 }
 
-/* Holders outside, as far as NFSv3 clients wait behind them; each once. */
+/* Adds holders outside that NFSv3 clients wait behind, each once. */
 static void add_outside(struct ctl *ctl, struct ctl_table *table)
 {
     json_t *waiters, *waiter, *seen = json_object();

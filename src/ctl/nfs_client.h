@@ -1,7 +1,7 @@
 /*
- * A few calls of MOUNT and NFS version 3, by libnfs: what holdfastctl doctor needs to look at the
- * file handles of an NFS server. Nothing is mounted on this host. Each call waits for its answer,
- * for a limited time.
+ * Makes a few calls of MOUNT and NFS version 3 through libnfs, which holdfastctl doctor needs to
+ * look at the file handles of an NFS server. Nothing is mounted on this host. Each call waits for
+ * its answer, for a limited time.
  */
 #ifndef HF_CTL_NFS_CLIENT_H
 #define HF_CTL_NFS_CLIENT_H
@@ -17,11 +17,11 @@ struct nfs_handle {
 };
 
 struct nfs_client {
-    struct rpc_context *rpc;     /* NULL: none */
-    struct nfs_handle directory; /* what was mounted */
+    struct rpc_context *rpc;     /* the connection; NULL: there is none */
+    struct nfs_handle directory; /* the handle of the directory that was mounted */
     bool done;
-    int status;                /* of the last call: 0, an error of NFS, or -1: no answer */
-    struct nfs_handle found;   /* by the last MNT or LOOKUP */
+    int status; /* the result of the last call: 0, an error of NFS, or -1 for no answer */
+    struct nfs_handle found;   /* the handle that the last MNT or LOOKUP found */
     char error[NFS_ERROR_MAX]; /* why the last call failed */
 };
 
@@ -29,7 +29,7 @@ struct nfs_client {
 bool nfs_client_open(struct nfs_client *client, const char *host, const char *directory);
 void nfs_client_close(struct nfs_client *client);
 
-/* Of a file in the directory. */
+/* These act on a file in the directory. */
 bool nfs_client_create(struct nfs_client *client, const char *name);
 bool nfs_client_lookup(struct nfs_client *client, const char *name, struct nfs_handle *out);
 bool nfs_client_rename(struct nfs_client *client, const char *from, const char *to);

@@ -33,7 +33,7 @@ static bool describe_one(const json_t *client, char text[CTL_WORD_MAX])
     return strcmp(status, "pending") == 0;
 }
 
-/* How it ended: CTL_TROUBLE unless every notice was delivered. */
+/* Tells how the notices ended: CTL_TROUBLE unless every notice was delivered. */
 static int result(struct ctl *ctl, const char *path)
 {
     json_t *answer;

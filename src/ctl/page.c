@@ -3,8 +3,8 @@
 
 #include "ctl/ctl.h"
 
-/* The address of the live page with a session behind #, which browsers do not send to any server.
- */
+/* Prints the address of the live page with a session behind #, which browsers do not send to any
+ * server. */
 int ctl_page(struct ctl *ctl, int argc, char **argv)
 {
     bool changes = argc == 1 && strcmp(argv[0], "changes") == 0;

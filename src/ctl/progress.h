@@ -1,7 +1,5 @@
-/*
- * Progress of a running operation: on a terminal one line that is overwritten, elsewhere one line
- * at the end.
- */
+/* Shows the progress of a running operation: on a terminal in one line that is overwritten,
+ * elsewhere in one line at the end. */
 #ifndef HF_CTL_PROGRESS_H
 #define HF_CTL_PROGRESS_H
 
@@ -13,7 +11,7 @@ typedef bool (*ctl_describe)(const json_t *answer, char text[CTL_WORD_MAX]);
 /* Requests this path until describe returns false. With --json it prints nothing. */
 int ctl_follow(struct ctl *ctl, const char *path, ctl_describe describe);
 
-/* A bar that shows the fraction done. */
+/* Draws a bar that shows the fraction done. */
 const char *ctl_bar(double done, double all, char text[CTL_WORD_MAX]);
 
 #endif

@@ -5,7 +5,7 @@
 #include "ctl/confirm.h"
 #include "ctl/ctl.h"
 
-/* The path of the request, and the question to confirm it, from the command line. */
+/* Makes the path of the request, and the question to confirm it, from the command line. */
 static int target(struct ctl *ctl, char path[CTL_PATH_MAX], char *question, size_t question_size)
 {
     char id[32];

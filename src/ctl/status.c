@@ -38,7 +38,7 @@ static void print_store(struct ctl *ctl, const json_t *store)
     putchar('\n');
 }
 
-/* Nothing where names were never set up: they are optional. */
+/* Prints nothing where names were never set up, because they are optional. */
 static void print_names(struct ctl *ctl, const json_t *names)
 {
     const char *namer = ctl_text(names, "namer");
@@ -62,7 +62,7 @@ static void print_rpcbind(struct ctl *ctl, const json_t *rpcbind)
     putchar('\n');
 }
 
-/* Only if there is something to say: until an operator acknowledges it. */
+/* Prints losses until an operator acknowledges them, and nothing if there are none. */
 static void print_losses(struct ctl *ctl, const json_t *losses)
 {
     char text[CTL_WORD_MAX];
@@ -93,7 +93,7 @@ static void print_limits(struct ctl *ctl, const json_t *limits)
     }
 }
 
-/* Only where there are standbys. */
+/* Prints the role only where there are standbys. */
 static void print_role(struct ctl *ctl, const json_t *s)
 {
     const char *active = ctl_text(s, "active_node");
@@ -114,7 +114,7 @@ static void print_role(struct ctl *ctl, const json_t *s)
     putchar('\n');
 }
 
-/* What a node knows only while it serves. */
+/* Prints what a node knows only while it serves. */
 static void print_serving(struct ctl *ctl, const json_t *s)
 {
     const json_t *counts = json_object_get(s, "counts");

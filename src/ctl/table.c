@@ -8,7 +8,7 @@
 #include "ctl/ctl.h"
 
 enum {
-    GAP = 2,        /* between two columns */
+    GAP = 2,        /* spaces between two columns */
     WIDTH_MIN = 14, /* no column is cut below this: ids and numbers stay whole */
 };
 
@@ -22,7 +22,8 @@ static const char *const CODES[] = {
     [CTL_YELLOW] = "\033[33m", [CTL_BOLD] = "\033[1m", [CTL_DIM] = "\033[2m",
 };
 
-/* Peers choose names, which must not send control sequences to the terminal. */
+/* Replaces control characters: peers choose names, which must not send control sequences to the
+ * terminal. */
 static void neutralise(char *text)
 {
     for (unsigned char *p = (unsigned char *)text; *p; p++) {
@@ -93,7 +94,8 @@ static void fit(size_t *widths, size_t columns, size_t room)
     }
 }
 
-/* The width of the terminal; unlimited in a pipe or a file, so that scripts get whole texts. */
+/* Returns the width of the terminal; it is unlimited in a pipe or a file, so that scripts get whole
+ * texts. */
 static size_t room_of(const struct ctl *ctl)
 {
     struct winsize size;

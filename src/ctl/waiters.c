@@ -30,7 +30,7 @@ static int add_blockers(struct ctl *ctl, json_t *waiters)
     return CTL_OK;
 }
 
-/* The holder, and since when it holds; or why there is none to name. */
+/* Adds the holder, and since when it holds; or why there is none to name. */
 static void add_holder(struct ctl_table *table, const json_t *waiter)
 {
     const json_t *blocker = json_object_get(waiter, "blocker");

@@ -1,8 +1,8 @@
 /*
- * why CLIENT|FILE|PATH: what a request waits for. For each file that matching requests wait for:
- * the locks in the way, each followed to the lock at the root of the wait (the owner of a lock may
- * wait for a lock itself), whether its holder was heard from lately, the queue in the order of
- * grants, and what an operator can do.
+ * `holdfastctl why CLIENT|FILE|PATH` shows what a request waits for. For each file that matching
+ * requests wait for, it shows the locks in the way, each followed to the lock at the root of the
+ * wait (the owner of a lock may wait for a lock itself), whether its holder was heard from lately,
+ * the queue in the order of grants, and what an operator can do.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,19 +14,21 @@
 #include "ctl/ctl.h"
 
 enum {
-    SHOWN = 20,     /* locks in the way, and waiters, of a file; --limit */
-    DEPTH_MAX = 40, /* of a chain: clients can make one as long as they may have waiters */
-    ADVICE_MAX = 4  /* roots that are named with commands */
+    /* How many locks in the way, and how many waiters, of a file are shown; --limit changes it. */
+    SHOWN = 20,
+    /* How far a chain is followed: clients can make one as long as they may have waiters. */
+    DEPTH_MAX = 40,
+    ADVICE_MAX = 4 /* how many roots are named with commands */
 };
 
 struct why {
     struct ctl *ctl;
     size_t shown;
-    json_t *waiters; /* all, the oldest first */
+    json_t *waiters; /* all waiters, the oldest first */
     json_t *queues;  /* waiters by file */
-    json_t *held;    /* locks by file, of the files that are waited for */
-    json_t *waits;   /* the oldest wait of an owner, by owner */
-    json_t *clients; /* by id */
+    json_t *held;    /* locks by file, for the files that are waited for */
+    json_t *waits;   /* the oldest wait of each owner, by owner */
+    json_t *clients; /* clients by id */
     json_t *told;    /* locks that have been printed, by id */
     const json_t *roots[ADVICE_MAX];
     size_t n_roots;
@@ -57,7 +59,7 @@ static bool is_same_owner(const json_t *a, const json_t *b)
            is_same(json_object_get(a, "client"), json_object_get(b, "client"), "id");
 }
 
-/* Whether a lock is in the way of a request for the same file. */
+/* True if the lock is in the way of the request, which is for the same file. */
 static bool conflicts(const json_t *lock, const json_t *waiter)
 {
     bool shared = strcmp(ctl_text(lock, "mode"), "shared") == 0 && is_same(lock, waiter, "mode");
@@ -74,7 +76,7 @@ static void owner_key(const json_t *row, char key[CTL_PATH_MAX])
               ctl_number(owner, "svid"), ctl_text(owner, "handle"));
 }
 
-/* The oldest request of the lock's owner that waits, if one does. */
+/* Returns the oldest request of the lock's owner that waits, if one does. */
 static const json_t *wait_of(const struct why *why, const json_t *lock)
 {
     char key[CTL_PATH_MAX];
@@ -110,7 +112,7 @@ static void print_bytes(const json_t *row)
     printf("  %s, %s", ctl_word_range(json_object_get(row, "range"), text), ctl_text(row, "mode"));
 }
 
-/* When the daemon last had a request or an answer of the client. */
+/* Prints when the daemon last had a request or an answer of the client. */
 static void print_heard(const struct why *why, const json_t *row)
 {
     const char *id = ctl_text(json_object_get(row, "client"), "id");
@@ -153,7 +155,7 @@ static void say_rest(size_t n, const char *what)
         printf("    and %zu more %s (--limit shows more)\n", n, what);
 }
 
-/* The locks in the way of a request, each with what its owner waits for itself. */
+/* Prints the locks in the way of a request, each with what its owner waits for itself. */
 static void print_blockers(struct why *why, const json_t *waiter, unsigned depth)
 {
     const json_t *lock;
@@ -168,7 +170,7 @@ static void print_blockers(struct why *why, const json_t *waiter, unsigned depth
     say_rest(n > why->shown ? n - why->shown : 0, "in the way");
 }
 
-/* Each lock is followed once, so that there are no more lines than locks. */
+/* Follows each lock only once, so that there are no more lines than locks. */
 static void print_chain(struct why *why, const json_t *lock, unsigned depth)
 {
     const json_t *next = wait_of(why, lock);
@@ -232,7 +234,7 @@ static void print_queue(struct why *why, const json_t *queue)
     say_rest(json_array_size(queue) - i, "waiting");
 }
 
-/* Holders that are no NFSv3 clients; how many. */
+/* Prints holders that are no NFSv3 clients, and returns how many there are. */
 static size_t print_outside(const json_t *queue)
 {
     char text[CTL_WORD_MAX];
@@ -277,7 +279,7 @@ static void print_file(struct why *why, const json_t *about)
     print_queue(why, queue);
 }
 
-/* Only root of this host, or a token, may do either; the daemon says so. */
+/* Prints commands. Only root of this host, or a token, may run them; the daemon says so. */
 static void print_advice(const struct why *why)
 {
     for (size_t i = 0; i < why->n_roots; i++) {
@@ -294,7 +296,8 @@ static void print_advice(const struct why *why)
 
 /* ---- which requests are meant ---- */
 
-/* A path is meant whole, or from one of its folders on ("build/lock"); a handle is meant whole. */
+/* True if the word names the file: the whole path, or its end from one of its folders on
+ * ("build/lock"), or the whole handle. */
 static bool is_file(const json_t *row, const char *word)
 {
     const char *path = ctl_text(row, "path");
@@ -307,7 +310,8 @@ static bool is_file(const json_t *row, const char *word)
            strcmp(path + all - len, word) == 0;
 }
 
-/* The waiters that the word means, one for each file; the others of the file are shown with it. */
+/* Returns the waiters that the word means, one for each file; the others of the file are shown with
+ * it. */
 static json_t *choose(const struct why *why, const char *word)
 {
     json_t *chosen = json_array();
@@ -340,7 +344,7 @@ static int by_age(const void *a, const void *b)
     return difference > 0 ? 1 : difference < 0 ? -1 : 0;
 }
 
-/* A new array of the rows, the oldest first. */
+/* Returns a new array of the rows, the oldest first. */
 static json_t *sort(json_t *rows)
 {
     size_t n = json_array_size(rows);
@@ -414,7 +418,7 @@ static int read_all(struct why *why)
 
 /* ---- the command ---- */
 
-/* For --json: the waiters of a file, each with the locks in its way as "blockers". */
+/* Describes, for --json, the waiters of a file, each with the locks in its way as "blockers". */
 static json_t *describe(const struct why *why, const json_t *about)
 {
     json_t *waiters = json_array();

@@ -47,7 +47,7 @@ const char *ctl_word_client(const json_t *client, char text[CTL_WORD_MAX])
     return text;
 }
 
-/* The text with its middle left out if it is very long; a character is never cut in two. */
+/* Copies the text, with its middle left out if it is very long; a character is never cut in two. */
 static void copy_ends(const char *from, char text[CTL_WORD_MAX])
 {
     enum { END = 140 };
@@ -66,7 +66,7 @@ static void copy_ends(const char *from, char text[CTL_WORD_MAX])
     hf_format(text, CTL_WORD_MAX, "%.*s...%s", head, from, tail);
 }
 
-/* The path if it is known; otherwise the whole handle, which `release` needs. */
+/* Returns the path if it is known; otherwise the whole handle, which `release` needs. */
 const char *ctl_word_file(const json_t *row, char text[CTL_WORD_MAX])
 {
     const char *path = ctl_text(row, "path");
@@ -89,7 +89,7 @@ const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX])
     int svid = (int)ctl_number(owner, "svid");
     size_t len = (size_t)snprintf(text, CTL_WORD_MAX, "%d@", svid);
 
-    if (strncmp(readable, text, len) == 0) /* Linux: PID@HOST includes the svid */
+    if (strncmp(readable, text, len) == 0) /* the handle of Linux, PID@HOST, includes the svid */
         hf_format(text, CTL_WORD_MAX, "%.300s", readable);
     else
         hf_format(text, CTL_WORD_MAX, "%d %.280s", svid,
@@ -97,7 +97,7 @@ const char *ctl_word_owner(const json_t *owner, char text[CTL_WORD_MAX])
     return text;
 }
 
-/* The name of a process of this host; "" if it is not shown to us. */
+/* Finds the name of a process of this host; "" if it is not shown to us. */
 static void read_program(long pid, char out[32])
 {
     char path[64];

@@ -88,7 +88,7 @@ bool hf_rpcbind_system_present(const struct hf_hash_key *key)
     return answer.error == 0;
 }
 
-/* The port that rpcbind gives for this program, version and transport; 0 if it has none. */
+/* Returns the port that rpcbind gives for this program, version and transport; 0 if it has none. */
 static uint16_t registered_port(const struct hf_rpcbind_service *service,
                                 const struct hf_hash_key *key)
 {
@@ -154,8 +154,8 @@ static void unset(const struct hf_rpcbind_service *service)
     }
 }
 
-/* HF_EBUSY if another process, whose registration we respect, still serves what we would have to
- * replace in rpcbind. */
+/* Returns HF_EBUSY if another process, whose registration we respect, still serves what we would
+ * have to replace in rpcbind. */
 static int check_owner(const struct hf_rpcbind_service *service, const struct hf_hash_key *key,
                        char error[HF_RPCBIND_ERROR_MAX])
 {

@@ -1,6 +1,6 @@
 /*
- * The rpcbind of the system: registering our services with it. Every function blocks until rpcbind
- * has answered, up to a few seconds, or a minute per service in libtirpc when rpcbind is gone. Call
+ * Registers our services with the rpcbind of the system. Every function blocks until rpcbind has
+ * answered, up to a few seconds, or a minute per service in libtirpc when rpcbind is gone. Call
  * them while the daemon starts or stops, or on a worker thread.
  */
 #ifndef HF_RPCBIND_CLIENT_H

@@ -88,7 +88,7 @@ static bool is_statd(const struct hf_rpcbind_holder *holder)
     const char *name = strrchr(holder->program, '/');
     struct stat st;
 
-    /* A user could give a program of his own that name. */
+    /* The file must belong to root, because a user could give a program of his own that name. */
     return name && strcmp(name, "/rpc.statd") == 0 && stat(holder->program, &st) == 0 &&
            st.st_uid == 0;
 }

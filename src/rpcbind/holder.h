@@ -13,12 +13,12 @@
 
 struct hf_rpcbind_holder {
     uint32_t uid;
-    int pid; /* 0: not found; the kernel, or a process that we may not look into */
+    int pid; /* 0: not found, because it is the kernel, or a process that we may not look into */
     char user[64];
-    char program[128]; /* the file that it runs; "": not found */
+    char program[128]; /* the file that the process runs; "": not found */
 };
 
-/* False if the kernel does not tell, or nothing is there. */
+/* Returns false if the kernel does not tell, or if nothing serves the port. */
 bool hf_rpcbind_holder_find(const struct hf_rpcbind_service *service, uint16_t port,
                             struct hf_rpcbind_holder *out);
 

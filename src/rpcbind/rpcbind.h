@@ -34,10 +34,10 @@ struct hf_rpcbind_netid {
     const char *proto;
 };
 
-/* The netid's name; the family is IPv4 or IPv6. */
+/* Returns the netid's name; the family is IPv4 or IPv6. */
 const char *hf_rpcbind_netid_name(uint8_t family, enum hf_transport transport);
 
-/* The netid of this name, or NULL if rpcbind does not know it. */
+/* Returns the netid of this name, or NULL if rpcbind does not know it. */
 const struct hf_rpcbind_netid *hf_rpcbind_netid_find(const char *name);
 
 #endif

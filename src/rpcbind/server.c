@@ -24,7 +24,8 @@ enum {
     /* r_nc_semantics of GETADDRLIST: NC_TPI_CLTS and NC_TPI_COTS_ORD of netconfig(5). */
     SEMANTICS_DATAGRAM = 1,
     SEMANTICS_STREAM = 3,
-    /* RFC 5531, section 8.3: numbers below are assigned to services; from here they are free. */
+    /* RFC 5531, section 8.3: lower numbers are assigned to services; from this one on they are
+     * free. */
     FIRST_FREE_PROGRAM = 0x20000000,
 };
 
@@ -70,7 +71,8 @@ static const char *call_netid(const struct hf_rpc_call *call)
     return hf_rpcbind_netid_name(call->peer.family, call->transport);
 }
 
-/* Finds the user that calls; false if he is not known, and may not change the table. */
+/* Finds the user who calls. Returns false if the user is not known, and so may not change the
+ * table. */
 static bool find_owner(const struct hf_rpc_call *call, hf_rpcbind_owner *out)
 {
     if (call->uid != HF_RPC_UID_UNKNOWN) {
@@ -88,10 +90,8 @@ static void reply_bool(struct hf_rpc_call *call, bool value)
     hf_rpc_reply(call, xdr_hf_rpcbind_truth, &result);
 }
 
-/*
- * The address as this caller can use it: for a service bound to all addresses, the one that the
- * caller sent its question to.
- */
+/* Returns the address as this caller can use it: for a service bound to all addresses, the one that
+ * the caller sent its question to. */
 static const char *merged(const struct hf_rpc_call *call, const struct hf_rpcbind_entry *e,
                           char text[UADDR_SIZE])
 {
@@ -107,7 +107,7 @@ static const char *merged(const struct hf_rpc_call *call, const struct hf_rpcbin
 
 /* ---- SET and UNSET ---- */
 
-/* Only an address of this host can be bound. */
+/* True if the address belongs to this host: only then can it be bound. */
 static bool is_of_this_host(const struct hf_addr *addr)
 {
     struct hf_addr at = *addr;
@@ -221,7 +221,8 @@ static void reply_addr(struct hf_rpc_call *call, const struct hf_rpcbind_entry *
     hf_rpc_reply(call, xdr_hf_rpcb_addr, &addr);
 }
 
-/* The answer is for the transport of the question; the netid in it is ignored (section 2.2.1). */
+/* The answer is for the transport of the question; the netid in the arguments is ignored (RFC 1833,
+ * section 2.2.1). */
 static void v4_getaddr(struct hf_rpc_call *call, void *args)
 {
     const hf_rpcb *map = args;
@@ -247,7 +248,7 @@ static void v4_gettime(struct hf_rpc_call *call, void *args)
 
 /* ---- DUMP, GETADDRLIST ---- */
 
-/* Each entry is visited, formatted and encoded. */
+/* Charges the caller for the entries, each of which is visited, formatted and encoded. */
 static void charge(struct hf_rpc_call *call)
 {
     enum { NODES_EACH = 4 };
@@ -422,7 +423,9 @@ int hf_rpcbind_socket_clear(const char *path)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return HF_EUNAVAIL;
-    /* Only a refusal shows that it was left behind: a busy server may not accept at once. */
+    /*
+     * Only a refusal shows that the socket was left behind: a busy server may not accept at once.
+     */
     served = connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) == 0 || errno != ECONNREFUSED;
     close(fd);
     if (served)

@@ -20,17 +20,15 @@ struct hf_rpcbind_server;
 int hf_rpcbind_server_new(const struct hf_alloc *alloc, struct hf_rpcbind_server **out);
 void hf_rpcbind_server_del(struct hf_rpcbind_server *server);
 
-/*
- * Removes a local socket that no process serves any more. HF_EBUSY if one does, or if path is not a
- * socket.
- */
+/* Removes a local socket that no process serves any more. Returns HF_EBUSY if one does, or if path
+ * is not a socket. */
 int hf_rpcbind_socket_clear(const char *path);
 
-/* Adds a service of the daemon's own. HF_ELIMIT when the table is full. */
+/* Adds a service of the daemon's own. Returns HF_ELIMIT when the table is full. */
 int hf_rpcbind_server_add(struct hf_rpcbind_server *server,
                           const struct hf_rpcbind_service *service);
 
-/* The program table to serve on port 111; valid until hf_rpcbind_server_del(). */
+/* Returns the program table to serve on port 111; it is valid until hf_rpcbind_server_del(). */
 const struct hf_rpc_program *hf_rpcbind_server_program(struct hf_rpcbind_server *server);
 
 #endif

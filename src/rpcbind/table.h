@@ -13,8 +13,9 @@
 
 enum {
     HF_RPCBIND_ENTRIES_MAX = 256,
-    HF_RPCBIND_USER_MAX = 32,   /* entries of one user other than root */
-    HF_RPCBIND_USERS_MAX = 128, /* of all of them together: the rest is for root and for us */
+    HF_RPCBIND_USER_MAX = 32, /* how many entries one user other than root may have */
+    /* How many entries these users may have together: the rest is for root and for us. */
+    HF_RPCBIND_USERS_MAX = 128,
 };
 
 /*
@@ -39,11 +40,12 @@ struct hf_rpcbind_table {
     size_t n;
 };
 
-/* Exactly this version on this transport, or NULL. */
+/* Returns exactly this version on this transport, or NULL. */
 struct hf_rpcbind_entry *hf_rpcbind_table_find(struct hf_rpcbind_table *table, uint32_t prog,
                                                uint32_t vers, const char *netid);
 
-/* This version, or else any version of the program on this transport (RFC 1833, section 2.2.1). */
+/* Returns this version, or else any version of the program on this transport (RFC 1833, section
+ * 2.2.1). */
 struct hf_rpcbind_entry *hf_rpcbind_table_find_nearest(struct hf_rpcbind_table *table,
                                                        uint32_t prog, uint32_t vers,
                                                        const char *netid);
@@ -55,7 +57,7 @@ struct hf_rpcbind_entry *hf_rpcbind_table_find_nearest(struct hf_rpcbind_table *
 bool hf_rpcbind_table_is_taken(const struct hf_rpcbind_table *table, uint32_t prog,
                                hf_rpcbind_owner owner);
 
-/* HF_ELIMIT when the table is full, or the owner has as many entries as it may have. */
+/* Returns HF_ELIMIT when the table is full, or the owner has as many entries as it may have. */
 int hf_rpcbind_table_add(struct hf_rpcbind_table *table, uint32_t prog, uint32_t vers,
                          const char *netid, const char *uaddr, hf_rpcbind_owner owner);
 

@@ -59,7 +59,7 @@ static void set_health(struct hf_rpcbind_watch *w, enum hf_rpcbind_state state, 
     hf_format(w->health.reason, sizeof(w->health.reason), "%s", reason);
 }
 
-/* After registering: the worst outcome of the programs. */
+/* Takes the worst outcome of the programs as the state, after registering. */
 static void review(struct hf_rpcbind_watch *w)
 {
     set_health(w, HF_RPCBIND_REGISTERED, "");
@@ -88,7 +88,8 @@ static void report_trouble(struct hf_rpcbind_watched_program *program)
         hf_log(HF_LOG_ERROR, "cannot register with rpcbind", HF_STR("reason", program->error));
 }
 
-/* Leaves a program that another process has registered to that process. */
+/* Unregisters our programs, except one that another process has registered: that stays with that
+ * process. */
 static void unregister(const struct hf_rpcbind_watch *w)
 {
     bool last = hf_rpcbind_share_leave(w->share);
@@ -179,7 +180,7 @@ static void set_away(struct hf_rpcbind_watch *w, int error)
     w->away = away;
 }
 
-/* The look is over: what is missing is known, or rpcbind cannot be asked. */
+/* Ends a look: either it is known what is missing, or rpcbind cannot be asked. */
 static void conclude(struct hf_rpcbind_watch *w, int error)
 {
     bool any = false;
@@ -193,7 +194,8 @@ static void conclude(struct hf_rpcbind_watch *w, int error)
     }
     if (error == 0 && !any)
         review(w);
-    else if (error == 0 && !w->missing) /* else the outcome of the last attempt stands */
+    else if (error == 0 &&
+             !w->missing) /* in all other cases the outcome of the last attempt stands */
         set_health(w, HF_RPCBIND_LOST, "rpcbind has forgotten us; registering again");
     if (error == 0) {
         w->n_lost += any && !w->missing;
@@ -208,10 +210,8 @@ static void conclude(struct hf_rpcbind_watch *w, int error)
 
 static void ask_next(struct hf_rpcbind_watch *w);
 
-/*
- * GETVERSADDR answers for the transport of the question (RFC 1833), and we ask by TCP: the same
- * service on UDP shares the fate of that on TCP.
- */
+/* GETVERSADDR answers for the transport of the question (RFC 1833), and we ask by TCP: what holds
+ * for a service on TCP is assumed for UDP. */
 static bool is_asked_for(const struct hf_rpcbind_service *s)
 {
     return s->transport == HF_TRANSPORT_TCP;
@@ -237,8 +237,8 @@ static void on_port(void *ctx, const struct hf_rpc_response *response)
         conclude(w, response->error);
         return;
     }
-    /* An rpcbind that does not serve IPv6 has forgotten these services when it has forgotten all.
-     */
+    /* An rpcbind that does not serve IPv6 cannot be asked for these services; it has forgotten them
+     * when it has forgotten all. */
     w->lost[w->asked] = response->error == 0 && !names_port(s, response->results);
     w->asked++;
     ask_next(w);
@@ -290,10 +290,8 @@ static void ask_next(struct hf_rpcbind_watch *w)
 
 /* ---- the whole table ---- */
 
-/*
- * Any user can register entries that are longer than entries may be, or so many that the table is
- * longer than a record of ours may be. Then each service is asked for by itself.
- */
+/* Any user can register entries that are longer than we accept, or so many that the table is longer
+ * than a record of ours may be. Then each service is asked for by itself. */
 static void on_entries(void *ctx, const struct hf_rpc_response *response)
 {
     struct hf_rpcbind_watch *w = ctx;
@@ -379,6 +377,6 @@ void hf_rpcbind_watch_stop(struct hf_rpcbind_watch *w)
     w->call = NULL;
     if (w->working)
         (void)uv_cancel((uv_req_t *)&w->work); /* on_registered() unregisters in any case */
-    else if (!w->away) /* without an rpcbind, libtirpc waits a minute for each */
+    else if (!w->away) /* without an rpcbind, libtirpc waits a minute for each service */
         unregister(w);
 }

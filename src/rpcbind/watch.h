@@ -18,33 +18,36 @@
 #include "rpcbind/share.h"
 
 enum {
-    HF_RPCBIND_PROGRAMS_MAX = 2,  /* NSM, NLM */
-    HF_RPCBIND_SERVICES_MAX = 64, /* 2 transports, 8 addresses, 4 versions (1 of NSM, 3 of NLM) */
+    HF_RPCBIND_PROGRAMS_MAX = 2, /* NSM, NLM */
+    /* 2 transports times 8 addresses times 4 versions (1 of NSM, 3 of NLM). */
+    HF_RPCBIND_SERVICES_MAX = 64,
 };
 
-/* Whether clients that ask rpcbind are sent to us. */
+/* Says whether clients that ask rpcbind are sent to us. */
 enum hf_rpcbind_state {
     HF_RPCBIND_REGISTERED,
     HF_RPCBIND_LOST,    /* rpcbind has forgotten us: we are about to register again */
-    HF_RPCBIND_REFUSED, /* it does not let us register */
+    HF_RPCBIND_REFUSED, /* rpcbind does not let us register */
     HF_RPCBIND_TAKEN,   /* another process has registered one of our programs, and serves it */
-    HF_RPCBIND_AWAY,    /* it does not answer */
+    HF_RPCBIND_AWAY,    /* rpcbind does not answer */
 };
 
 struct hf_rpcbind_health {
     enum hf_rpcbind_state state;
-    char reason[HF_RPCBIND_ERROR_MAX]; /* for the operator, with what to do; "" if registered */
+    /* The reason for the operator, with what to do; "" if registered. */
+    char reason[HF_RPCBIND_ERROR_MAX];
 };
 
 struct hf_rpcbind_watch {
     uv_loop_t *loop;
     struct hf_rpc_client *client;
     const struct hf_hash_key *key;
-    const struct hf_rpcbind_service *services; /* owned by the caller of start */
+    const struct hf_rpcbind_service *services; /* the services, owned by the caller of start */
     size_t n_services;
-    struct hf_rpcbind_share *share; /* of the registration; owned by the caller of start */
+    /* Who else has this registration; owned by the caller of start. */
+    struct hf_rpcbind_share *share;
 
-    uv_timer_t timer; /* the next look at rpcbind's table */
+    uv_timer_t timer; /* fires at the next look at rpcbind's table */
     bool open;
     bool stopping;
     bool again; /* hf_rpcbind_watch_look() was called while a look was in progress */
@@ -53,14 +56,14 @@ struct hf_rpcbind_watch {
     size_t asked; /* the service that rpcbind is asked for, where its table cannot be read */
     struct hf_rpcbind_health health;
     bool missing;    /* at the last look that rpcbind answered, it lacked services of ours */
-    uint64_t n_lost; /* times that services of ours were missing from rpcbind's table */
+    uint64_t n_lost; /* how often services of ours were missing from rpcbind's table */
     bool lost[HF_RPCBIND_SERVICES_MAX]; /* rpcbind lacks the service or names another port */
 
     uv_work_t work;
     bool working; /* the worker thread owns work, lost and programs */
     struct hf_rpcbind_watched_program {
         uint32_t number;
-        size_t n; /* services registered again, this time */
+        size_t n; /* how many services were registered again, this time */
         int result;
         char error[HF_RPCBIND_ERROR_MAX];
         char logged[HF_RPCBIND_ERROR_MAX]; /* the error that the log reports already, or "" */
@@ -68,7 +71,8 @@ struct hf_rpcbind_watch {
     size_t n_programs;
 };
 
-/* Call after all services have been registered. What it is given outlives the watch. */
+/* Starts the watch, after all services have been registered. All its arguments must outlive the
+ * watch. */
 void hf_rpcbind_watch_start(struct hf_rpcbind_watch *watch, uv_loop_t *loop,
                             struct hf_rpc_client *client, const struct hf_hash_key *key,
                             const struct hf_rpcbind_service *services, size_t n,
