@@ -1,4 +1,5 @@
-/* See src/meson.build: linked with one room and the rooms it may use, and never run. */
+/* See src/meson.build: this program is linked with one room and the rooms it may use, and is never
+ * run. */
 int main(void)
 {
     return 0;

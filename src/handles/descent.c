@@ -13,7 +13,7 @@
 struct descent {
     const struct hf_handle *handle;
     dev_t device;
-    unsigned left; /* entries that may still be looked at */
+    unsigned left; /* how many entries may still be looked at */
     struct stat *file;
     char *path;
     size_t len;
@@ -38,7 +38,7 @@ static bool is_the_file(struct descent *d, int dir, const char *name)
            d->file->st_dev == d->device && d->file->st_ino == d->handle->ino;
 }
 
-/* fd is closed. NOLINTNEXTLINE(misc-no-recursion): as deep as a handle has hashes, 51 at most */
+/* Closes fd. NOLINTNEXTLINE(misc-no-recursion): as deep as a handle has hashes, 51 at most */
 static bool search(struct descent *d, int fd, size_t level)
 {
     bool last = level + 1 == d->handle->hashes.len;
@@ -79,7 +79,7 @@ static bool search(struct descent *d, int fd, size_t level)
     return found;
 }
 
-/* The number of hashes that lead from the server's root to ours, or -1 if these do not. */
+/* Returns the number of hashes that lead from the server's root to ours, or -1 if these do not. */
 static int match_way(const struct hf_root *root, const struct hf_handle *handle)
 {
     char path[HF_PATH_BYTES_MAX];

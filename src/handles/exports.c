@@ -61,7 +61,7 @@ struct fs_uuid {
 };
 #define GET_FS_UUID _IOR(0x15, 0, struct fs_uuid) /* FS_IOC_GETFSUUID, Linux 6.9 */
 
-/* The uuid in text, with or without hyphens; false unless it has 16 bytes. */
+/* Reads the uuid in text, with or without hyphens; false unless it has 16 bytes. */
 static bool parse_uuid(const char *text, uint8_t out[16])
 {
     unsigned digits = 0;
@@ -172,7 +172,7 @@ static void add_root(struct hf_exports *exports, const char *path, bool is_expor
     free(root->path);
 }
 
-/* The part of path below root, without a slash in front; NULL if it is not below. */
+/* Returns the part of path below root, without a slash in front; NULL if it is not below. */
 static const char *below(const struct hf_root *root, const char *path)
 {
     size_t len = strlen(root->path);
@@ -212,7 +212,8 @@ static void unescape(char *text)
     *out = '\0';
 }
 
-/* File systems that another host serves can hang, and a file of theirs has no handle here. */
+/* True for local file systems. Those that another host serves can hang, and a file of theirs has no
+ * handle here. */
 static bool is_local(const char *type)
 {
     static const char *const OTHERS[] = {"nfs",  "nfs4",  "cifs",   "smb3",       "autofs",
@@ -232,8 +233,8 @@ FILE *hf_exports_mounts(struct hf_exports *exports)
     return exports->mounts;
 }
 
-/* A root is in the mount with the longest path; of mounts on one directory, the last one is seen.
- */
+/* Notes the mount of each root: the one with the longest path, and of mounts on one directory the
+ * last one, which is the one seen. */
 static void mark_mount(struct hf_exports *exports, const char *path, bool from_top)
 {
     struct hf_root mount = {.path = (char *)path};
@@ -295,8 +296,8 @@ static bool is_same(const struct stat *st, dev_t device, ino_t inode)
     return st->st_dev == device && st->st_ino == inode;
 }
 
-/* The path has no symbolic link when it is looked for. One that is there now, or another directory,
- * was put in its place to have files outside the exports shown. */
+/* Opens the root's directory. The path had no symbolic link when it was looked for. A link that is
+ * there now, or another directory, was put in its place to have files outside the exports shown. */
 int hf_root_open(struct hf_root *root)
 {
     struct open_how how = {

@@ -1,6 +1,7 @@
 /*
  * The exports: directories whose files may be named, and nothing outside them. A root is an export,
- * or a file system that is mounted below one, with what tells it from others in a file handle.
+ * or a file system that is mounted below one, together with what identifies its file system in a
+ * file handle.
  *
  * Roots are opened when a batch of requests begins and closed when it ends: a directory that stays
  * open would keep its file system from being unmounted.
@@ -19,14 +20,15 @@
 enum { HF_EXPORTS_MAX = 64, HF_ROOTS_MAX = 256, HF_EXPORTS_FRESH_MS = 2000 };
 
 struct hf_root {
-    char *path; /* without symbolic links; "/" or without a slash at its end */
+    char *path; /* the path without symbolic links; "/" or without a slash at its end */
     bool is_export;
-    bool is_whole;    /* all of a file system: every file of that is inside */
-    bool from_top;    /* its mount shows a file system from its top, so paths in it are true */
-    size_t mount_len; /* of the path of that mount */
-    int fd;           /* -1: not open */
+    bool is_whole; /* the root is all of a file system, so every file of that is inside */
+    /* The root's mount shows a file system from its top, so paths in it are true. */
+    bool from_top;
+    size_t mount_len; /* the length of the path of that mount */
+    int fd;           /* the descriptor; -1: the root is not open */
     dev_t device;
-    ino_t inode; /* 0: not looked at yet */
+    ino_t inode; /* the inode of the root; 0: not looked at yet */
     uint32_t statfs[2];
     uint8_t uuid[16];
     bool has_uuid;
@@ -35,7 +37,7 @@ struct hf_root {
 struct hf_exports {
     char *configured[HF_EXPORTS_MAX];
     size_t n_configured;
-    struct hf_root roots[HF_ROOTS_MAX]; /* the exports that are there first */
+    struct hf_root roots[HF_ROOTS_MAX]; /* the roots; exports that exist come first */
     size_t n_roots;
     int64_t looked_ms; /* when the roots were looked for; -1: never */
     FILE *mounts;      /* /proc/self/mountinfo, open for as long as the process lives */
@@ -44,34 +46,35 @@ struct hf_exports {
 void hf_exports_init(struct hf_exports *exports);
 void hf_exports_free(struct hf_exports *exports);
 
-/* HF_EINVAL: not an absolute path; HF_ELIMIT, HF_ENOMEM. It need not be there yet. */
+/* Adds an export, which need not exist yet. Returns HF_EINVAL if the path is not absolute,
+ * HF_ELIMIT, HF_ENOMEM. */
 int hf_exports_add(struct hf_exports *exports, const char *path);
 
 /* Looks for the roots again if the last look is not fresh. */
 void hf_exports_look(struct hf_exports *exports, int64_t now_ms);
 
-/* The list of mounts, opened if need be: a process that gives up the right to read files calls this
- * before. NULL if there is none. */
+/* Returns the list of mounts, opened if need be, or NULL if there is none. A process that gives up
+ * the right to read files calls this before. */
 FILE *hf_exports_mounts(struct hf_exports *exports);
 
-/* The root's directory, opened if need be; -1 if it cannot be, or if another directory has taken
- * its place since the last look. */
+/* Returns the root's directory, opened if need be; -1 if it cannot be opened, or if another
+ * directory has taken its place since the last look. */
 int hf_root_open(struct hf_root *root);
 void hf_exports_close(struct hf_exports *exports);
 
-/* How well a file system fits a handle: 0 not at all, 1 it may be, 2 it is named. */
+/* Tells how well a file system fits a handle: 0 not at all, 1 it may be, 2 it is named. */
 unsigned hf_root_fits(const struct hf_root *root, const struct hf_fsid *fsid);
 
-/* True if a path that the kernel has told is below an export whose directory is still in its place.
- */
+/* True if a path that the kernel named is below an export whose directory is still in its place. */
 bool hf_exports_has(struct hf_exports *exports, const char *path);
 
-/* Opens path (O_PATH), if that is this file and inside an export; follows no symbolic link. -1. */
+/* Opens path (O_PATH) if it leads to this file and is inside an export; follows no symbolic link.
+ * Returns -1 otherwise. */
 int hf_exports_open(struct hf_exports *exports, const char *path, const struct stat *file);
 bool hf_exports_holds(struct hf_exports *exports, const char *path, const struct stat *file);
 
-/* Opens a path below a root without following a symbolic link; "" is the root itself. Across mount
- * points only if told so. */
+/* Opens a path below a root without following a symbolic link; "" is the root itself. Mount points
+ * are crossed only with `across`. */
 int hf_root_open_below(struct hf_root *root, const char *relative, int flags, bool across);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-/* Takes len bytes from the front; NULL if there are not so many. */
+/* Takes len bytes from the front; NULL if there are not as many. */
 static const uint8_t *take(struct hf_bytes *from, size_t len)
 {
     const uint8_t *data = from->data;
@@ -106,7 +106,7 @@ static bool read_ganesha(struct hf_bytes bytes, struct hf_handle *out)
 
     if (!header || header[0] != GANESHA_VERSION || header[4] > rest.len || rest.len - header[4] > 3)
         return false;
-    rest.len = header[4]; /* without padding */
+    rest.len = header[4]; /* the handle of the kernel follows, without padding */
     flags = take(&rest, 1);
     if (!flags || flags[0] & GANESHA_DUMMY)
         return false;
@@ -167,7 +167,7 @@ static bool read_nfsd_fsid(unsigned kind, struct hf_bytes *rest, struct hf_fsid 
         take_uuid(p + 8, 16, out);
         break;
     default:
-        break; /* NUM: the fsid= of the export */
+        break; /* NUM: the number from fsid= of the export says nothing here */
     }
     return true;
 }
@@ -218,7 +218,8 @@ uint8_t hf_handle_hash(uint64_t ino)
     return hash;
 }
 
-/* ino_size and header tell the versions apart: the last byte of the header counts the hashes. */
+/* ino_size and header tell the versions of unfs3 apart: the last byte of the header counts the
+ * hashes. */
 static bool read_unfs3(struct hf_bytes bytes, size_t ino_size, size_t header, struct hf_handle *out)
 {
     if (bytes.len <= header || bytes.data[header - 1] != bytes.len - header ||
@@ -232,7 +233,8 @@ static bool read_unfs3(struct hf_bytes bytes, size_t ino_size, size_t header, st
     return out->ino != 0 && out->hashes.data[out->hashes.len - 1] == hf_handle_hash(out->ino);
 }
 
-static const size_t UNFS3[][2] = {{8, 21}, {8, 17}, {4, 13}}; /* inode, header */
+/* Sizes of inode number and header in each version. */
+static const size_t UNFS3[][2] = {{8, 21}, {8, 17}, {4, 13}};
 
 bool hf_handle_is_ganesha_only(struct hf_bytes bytes)
 {

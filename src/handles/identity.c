@@ -5,9 +5,9 @@
 enum { GANESHA_MARK = 0x43, EXPORT_ID = 2, CONTENT_LEN = 4, HEADER = 5 };
 
 /*
- * The formats have no common mark: a handle that could be of another server as well is left alone,
+ * The formats have no common mark. A handle that could be of another server as well is left alone,
  * because bytes that are no export number may tell two files apart. Lock requests come this way, so
- * a handle of another server costs one comparison.
+ * a handle of another server must cost only one comparison.
  */
 struct hf_bytes hf_handle_identity(struct hf_bytes handle, uint8_t out[HF_HANDLE_BYTES_MAX])
 {
@@ -19,6 +19,6 @@ struct hf_bytes hf_handle_identity(struct hf_bytes handle, uint8_t out[HF_HANDLE
     memcpy(out, handle.data, handle.len);
     memset(out + EXPORT_ID, 0, 2);
     content = HEADER + (size_t)handle.data[CONTENT_LEN];
-    memset(out + content, 0, handle.len - content); /* padding */
+    memset(out + content, 0, handle.len - content); /* the padding is cleared as well */
     return hf_bytes(out, handle.len);
 }

@@ -1,7 +1,8 @@
 /*
- * Where files were found that the kernel could not name: by device and inode number, a path that is
- * believed only after another look at it, because the file may have been renamed. And which files
- * are still wanted: the next walk through the exports (walk.h) looks for all of them at once.
+ * Remembers where files were found that the kernel could not name: a path for each device and inode
+ * number, which is believed only after another look, because the file may have been renamed. It
+ * also remembers which files are still wanted: the next walk through the exports (walk.h) looks for
+ * all of them at once.
  *
  * Both are bounded; the oldest gives way.
  */
@@ -23,13 +24,13 @@ struct hf_place {
     struct hf_list link;
     dev_t device;
     ino_t ino;
-    char *path;     /* NULL: wanted; "": a whole walk did not find it */
-    uint64_t round; /* wanted since this walk, or before its start */
+    char *path;     /* where the file is; NULL: it is wanted; "": a whole walk did not find it */
+    uint64_t round; /* the file is wanted since this walk, or since before its start */
 };
 
 struct hf_places {
     struct hf_map map;
-    struct hf_list wanted, found; /* the oldest first */
+    struct hf_list wanted, found; /* lists that begin with the oldest */
     size_t n_wanted, n_found;
     uint64_t round; /* the number of the walk that runs, or of the last one */
     struct hf_hash_key key;
@@ -38,16 +39,16 @@ struct hf_places {
 int hf_places_init(struct hf_places *places);
 void hf_places_free(struct hf_places *places);
 
-/* NULL if the file is neither wanted nor found. */
+/* Returns NULL if the file is neither wanted nor found. */
 struct hf_place *hf_places_get(struct hf_places *places, dev_t device, ino_t ino);
 
-/* Wants the file; what was known about it is forgotten. */
+/* Marks the file as wanted; what was known about it is forgotten. */
 void hf_places_want(struct hf_places *places, dev_t device, ino_t ino);
 
-/* Remembers where the file is. Out of memory, it is forgotten instead. */
+/* Remembers where the file is. Without memory, the file is forgotten instead. */
 void hf_places_put(struct hf_places *places, dev_t device, ino_t ino, const char *path);
 
-/* A walk has ended, and what was wanted before its start is not there. */
+/* Ends a walk: files that were wanted before its start and were not found do not exist. */
 void hf_places_give_up(struct hf_places *places);
 
 /* True if a file with this inode number, on any device, is wanted. */

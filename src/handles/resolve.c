@@ -24,13 +24,13 @@ void hf_resolver_free(struct hf_resolver *resolver)
 struct query {
     struct hf_resolver *r;
     int64_t now_ms;
-    bool file_only; /* no path is asked for */
+    bool file_only; /* only the file is asked for, not its path */
     char *path;
     enum hf_answer answer;
-    struct hf_found found; /* fd -1: none yet */
+    struct hf_found found; /* the best answer so far; fd is -1 if there is none */
 };
 
-/* Where a search has found the file; if there was none, one is asked for. */
+/* Returns where a search has found the file; if there was no search, one is asked for. */
 static enum hf_answer look_up(struct query *q, const struct stat *file,
                               char path[HF_PATH_BYTES_MAX])
 {
@@ -70,7 +70,9 @@ static int open_by_handle(struct hf_root *root, const struct hf_handle *handle)
     return open_by_handle_at(root->fd, &k.handle, O_PATH | O_CLOEXEC);
 }
 
-/* The kernel's own idea of the path; it has none for a file whose directory it has not seen. */
+/*
+ * Reads the path that the kernel knows; it knows none for a file whose directory it has not seen.
+ */
 static bool path_of(int fd, char path[HF_PATH_BYTES_MAX])
 {
     char link[64];
@@ -84,7 +86,7 @@ static bool path_of(int fd, char path[HF_PATH_BYTES_MAX])
     return path[0] == '/';
 }
 
-/* The handle that the kernel itself gives for a file. */
+/* Gets the handle that the kernel itself gives for a file. */
 static bool own_handle(int fd, union kernel_handle *k)
 {
     int mount;
@@ -99,9 +101,9 @@ static struct hf_bytes fid_of(const union kernel_handle *k)
 }
 
 /*
- * File systems take a handle with generation 0 for any generation, and some take more than one
- * form: a handle that a caller made up from an inode number would tell the name of another user's
- * file. Only the handle that the kernel itself gives for the file is answered.
+ * True if the handle is the one that the kernel gives for the file. File systems take a handle with
+ * generation 0 for any generation, and some take more than one form: a handle that a caller made up
+ * from an inode number would tell the name of another user's file.
  */
 static bool is_own_handle(int fd, const struct hf_handle *handle, uint64_t *generation)
 {
@@ -124,8 +126,11 @@ static bool is_elsewhere(const char *path, const struct stat *file)
            st.st_dev == file->st_dev && st.st_ino == file->st_ino;
 }
 
-/* The kernel's path says enough where no bind mount hides its beginning; but a name that was
- * removed is none, and the file may have another one outside. */
+/*
+ * True if the file is inside an export. The kernel's path says enough where no bind mount hides its
+ * beginning; but a name that was removed does not count, and the file may have another name
+ * outside.
+ */
 static bool is_inside(struct query *q, const struct hf_root *root, const char *path)
 {
     static const char GONE[] = " (deleted)";
@@ -135,8 +140,8 @@ static bool is_inside(struct query *q, const struct hf_root *root, const char *p
            (len < sizeof(GONE) || strcmp(path + len - sizeof(GONE) + 1, GONE) != 0);
 }
 
-/* Whether the file is inside an export, and by which path. A file whose only name is outside is not
- * searched for. */
+/* Finds out whether the file is inside an export, and by which path. A file whose only name is
+ * outside is not searched for. */
 static enum hf_answer prove(struct query *q, const struct hf_root *root, int fd,
                             const struct stat *file, char path[HF_PATH_BYTES_MAX])
 {
@@ -154,7 +159,7 @@ static enum hf_answer prove(struct query *q, const struct hf_root *root, int fd,
     return look_up(q, file, path);
 }
 
-/* Which answer says more. */
+/* True if answer a says more than the other one. */
 static bool is_better(enum hf_answer a, enum hf_answer than)
 {
     static const int RANK[] = {[HF_ANSWER_NAMED] = 3,
@@ -189,7 +194,8 @@ static void forget(struct query *q)
     q->answer = HF_ANSWER_UNKNOWN;
 }
 
-/* False: another file system has such a file too, so it cannot be told which one is meant. */
+/* Tries the handle in one root. Returns false if another file system has such a file too, so that
+ * it cannot be told which one is meant. */
 static bool try_root(struct query *q, struct hf_root *root, const struct hf_handle *handle)
 {
     struct hf_found found = {.fd = open_by_handle(root, handle)};
@@ -210,9 +216,9 @@ static bool try_root(struct query *q, struct hf_root *root, const struct hf_hand
 }
 
 /*
- * The file system that the handle names; if none is known by that, each that has such a file. Two
- * that have one cannot be told apart, and a wrong name is worse than none, also if the file has a
- * name in only one of them.
+ * Tries the file system that the handle names; if none is known by that name, each file system. If
+ * two of them have such a file, they cannot be told apart, and a wrong name is worse than none,
+ * even if the file has a name in only one of them.
  */
 static void resolve_kernel(struct query *q, const struct hf_handle *handle)
 {
@@ -238,7 +244,8 @@ static void resolve_kernel(struct query *q, const struct hf_handle *handle)
 
 /* ---- handles of unfs3 ---- */
 
-/* Another file may have the inode by now, and a handle without a generation may be made up. */
+/* True if the file has the generation of the handle. Another file may have the inode by now, and a
+ * handle without a generation may be made up. */
 static bool is_generation(struct hf_found *found, const struct hf_handle *handle)
 {
     union kernel_handle k;
@@ -273,8 +280,11 @@ static void try_made_handle(struct query *q, struct hf_root *root, const struct 
         close(found.fd);
 }
 
-/* By its place of before, or by a descent, which is not repeated while a walk looks for the file or
- * has not found it. Each export of the device has a way of its own to the file. */
+/*
+ * Tries the place where the file was found before, or a descent, which is not repeated while a walk
+ * looks for the file or has not found it. Each export of the device has a way of its own to the
+ * file.
+ */
 static void try_inode(struct query *q, struct hf_root *root, const struct hf_handle *handle,
                       bool tried)
 {
@@ -308,7 +318,8 @@ static bool is_of(const struct hf_root *root, const struct hf_handle *handle)
 
 static bool was_tried(const struct hf_place *place)
 {
-    return place && (!place->path || !place->path[0]); /* a walk goes on, or has ended */
+    /* A walk is still looking for the file, or has ended without it. */
+    return place && (!place->path || !place->path[0]);
 }
 
 static void resolve_inode(struct query *q, const struct hf_handle *handle)
@@ -330,13 +341,13 @@ static void resolve_inode(struct query *q, const struct hf_handle *handle)
     }
     for (size_t i = 0; i < exports->n_roots && q->answer != HF_ANSWER_NAMED; i++) {
         file.st_dev = exports->roots[i].device;
-        /* A place that holds another generation now is not asked for again. */
+        /* A place that now holds another generation is not asked for again. */
         if (is_of(&exports->roots[i], handle) && look_up(q, &file, path) == HF_ANSWER_LATER)
             q->answer = HF_ANSWER_LATER;
     }
 }
 
-/* ---- both ---- */
+/* ---- both kinds of handles ---- */
 
 static void resolve(struct query *q, struct hf_bytes bytes)
 {

@@ -9,13 +9,13 @@
 #include "handles/places.h"
 #include "handles/walk.h"
 
-enum { HF_DESCENT_ENTRIES_MAX = 65536 }; /* of directories, that one handle may cost */
+enum { HF_DESCENT_ENTRIES_MAX = 65536 }; /* how many directory entries one handle may cost */
 
 enum hf_answer {
     HF_ANSWER_NAMED,
     HF_ANSWER_DELETED, /* the file is there, but has no name any more */
-    HF_ANSWER_UNKNOWN, /* no such file in the exports, or not our kind of handle */
-    HF_ANSWER_LATER,   /* still being searched for */
+    HF_ANSWER_UNKNOWN, /* the exports have no such file, or the kind of handle is not known */
+    HF_ANSWER_LATER,   /* the file is still being searched for */
 };
 
 struct hf_resolver {
@@ -27,18 +27,19 @@ struct hf_resolver {
 int hf_resolver_init(struct hf_resolver *resolver, uint64_t search_max);
 void hf_resolver_free(struct hf_resolver *resolver);
 
-/* The file itself: opened (O_PATH), proved to be inside an export, and known by this handle. */
+/* The file itself, opened (O_PATH), proved to be inside an export, and known by this handle. */
 struct hf_found {
     int fd; /* the caller closes it */
     struct stat file;
-    uint64_t generation; /* 0 where handles of the file system have none */
+    uint64_t generation; /* the generation; 0 where handles of the file system have none */
 };
 
-/* NAMED: the file is found. It needs no name where all of its file system is exported. */
+/* Finds the file; NAMED means that it was found. The file needs no name where all of its file
+ * system is exported. */
 enum hf_answer hf_resolve_file(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
                                struct hf_found *found);
 
-/* Close the exports (hf_exports_close) after a batch of these. */
+/* Finds the path. After a batch of calls the caller closes the exports (hf_exports_close()). */
 enum hf_answer hf_resolve(struct hf_resolver *resolver, int64_t now_ms, struct hf_bytes bytes,
                           char path[HF_PATH_BYTES_MAX]);
 

@@ -48,7 +48,7 @@ static void enter_root(struct hf_walk *walk, size_t root)
     walk->levels[0].position = 0;
 }
 
-/* Down into a directory; false if it is too deep, and so left out. */
+/* Goes down into a directory; false if it is too deep, and so left out. */
 static bool descend(struct hf_walk *walk, DIR *dir, const char *name)
 {
     size_t len = walk->levels[walk->depth].len;
@@ -66,7 +66,7 @@ static bool descend(struct hf_walk *walk, DIR *dir, const char *name)
     return true;
 }
 
-/* Back to where the walk goes on; false if it is over. */
+/* Goes back up to where the walk goes on; false if the walk is over. */
 static bool ascend(struct hf_walk *walk)
 {
     if (walk->depth == 0) {
@@ -115,7 +115,7 @@ static bool look_at(struct hf_walk *walk, DIR *dir, const struct dirent *entry)
 
 /* ---- slices ---- */
 
-/* False when the walk is over. */
+/* Does one slice of the walk; false when the walk is over. */
 static bool slice(struct hf_walk *walk)
 {
     DIR *dir = open_here(walk);
@@ -188,7 +188,7 @@ int hf_walk_step(struct hf_walk *walk, int64_t now_ms)
     }
     if (!walk->running)
         begin(walk, now_ms);
-    if (walk->root >= walk->exports->n_roots) /* fewer roots than before */
+    if (walk->root >= walk->exports->n_roots) /* there are fewer roots than before */
         enter_root(walk, 0);
     going = slice(walk);
     walk->worked_ms += now() - now_ms;

@@ -24,27 +24,27 @@ enum {
 struct hf_walk {
     struct hf_exports *exports;
     struct hf_places *places;
-    uint64_t max; /* entries of directories that one walk looks at; 0: no walk at all */
+    uint64_t max; /* how many directory entries one walk looks at; 0: there is no walk at all */
 
     bool running;
     bool gathering; /* a walk begins soon; files that are asked for until then join it */
-    bool cut;       /* the last one ended because of max */
+    bool cut;       /* the last walk ended because of max */
     uint64_t seen;
     size_t root;
-    char path[HF_PATH_BYTES_MAX]; /* below the root */
+    char path[HF_PATH_BYTES_MAX]; /* the current directory, as a path below the root */
     struct {
-        size_t len;    /* of path */
-        long position; /* in that directory, of telldir() */
+        size_t len;    /* the length of path */
+        long position; /* where the walk is in that directory, as telldir() tells */
     } levels[HF_WALK_DEPTH_MAX];
     size_t depth;
-    int64_t started_ms, worked_ms, next_ms; /* next_ms: no slice or new walk before */
+    int64_t started_ms, worked_ms, next_ms; /* before next_ms there is no slice and no new walk */
 };
 
 void hf_walk_init(struct hf_walk *walk, struct hf_exports *exports, struct hf_places *places,
                   uint64_t max);
 
 /* Does a slice if one is due; a walk begins a moment after the first file is wanted. Returns how
- * long the caller may wait for the next, -1: for ever. */
+ * long the caller may wait for the next slice, -1: for ever. */
 int hf_walk_step(struct hf_walk *walk, int64_t now_ms);
 
 #endif

@@ -28,7 +28,9 @@ const char *hf_history_kind_name(enum hf_history_kind kind)
 
 /* ---- writing ---- */
 
-/* A field that says "-" itself is quoted, so that it is not taken for an empty one. */
+/*
+ * Quotes a field. A field that itself is "-" is quoted, so that it is not taken for an empty one.
+ */
 static const char *quoted(struct hf_bytes bytes, size_t max, char out[QUOTED_MAX])
 {
     int len;
@@ -51,7 +53,7 @@ static const char *hex(struct hf_bytes fh, char out[2 * HF_HISTORY_FH_MAX + 1])
     return out;
 }
 
-/* A path or text that is too long, or that could end its field, is left out. */
+/* Leaves out a path or text that is too long, or that could end its field. */
 static const char *text_or_none(const char *text)
 {
     size_t len = text ? strcspn(text, "\t\n") : 0;

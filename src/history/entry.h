@@ -18,17 +18,18 @@
 #include "base/bytes.h"
 
 enum {
-    HF_HISTORY_NAME_MAX = 128,  /* longer names of clients are cut */
-    HF_HISTORY_FH_MAX = 64,     /* RFC 1813 */
-    HF_HISTORY_OH_MAX = 64,     /* longer owner handles are cut */
-    HF_HISTORY_TEXT_MAX = 1024, /* of a path or a text, quoted; a longer path is left out */
-    HF_HISTORY_LINE_MAX = 4096, /* of a line, with its newline */
+    HF_HISTORY_NAME_MAX = 128, /* longer names of clients are cut */
+    HF_HISTORY_FH_MAX = 64,    /* RFC 1813 */
+    HF_HISTORY_OH_MAX = 64,    /* longer owner handles are cut */
+    /* The length of a path or a text, quoted; a longer path is left out. */
+    HF_HISTORY_TEXT_MAX = 1024,
+    HF_HISTORY_LINE_MAX = 4096, /* the length of a line, with its newline */
 };
 
 enum hf_history_kind {
-    HF_HISTORY_LOCK,   /* was held from `from_ms` to `to_ms` */
-    HF_HISTORY_WAIT,   /* was waited for */
-    HF_HISTORY_UNDONE, /* the end of this lock could not be recorded: it is held on */
+    HF_HISTORY_LOCK,   /* a lock was held from `from_ms` to `to_ms` */
+    HF_HISTORY_WAIT,   /* a lock was waited for */
+    HF_HISTORY_UNDONE, /* the end of this lock could not be recorded: it is still held */
     HF_HISTORY_NOTE,   /* something happened at `to_ms` */
     HF_HISTORY_KINDS
 };
@@ -36,19 +37,19 @@ enum hf_history_kind {
 /* Views belong to the caller. Of a note, only the client, the handle and the text may be set. */
 struct hf_history_entry {
     enum hf_history_kind kind;
-    int64_t from_ms, to_ms; /* wall clock */
+    int64_t from_ms, to_ms; /* times of the wall clock */
     const char *why;        /* how it ended, or what happened; a constant */
     bool exclusive;
     uint64_t first, last;
     struct hf_addr addr;
     struct hf_bytes client, fh, oh;
     int32_t svid;
-    uint64_t id;      /* of the lock or waiter */
-    const char *path; /* of the file, quoted; NULL: not known */
+    uint64_t id;      /* the id of the lock or waiter */
+    const char *path; /* the path of the file, quoted; NULL: not known */
     const char *text; /* NULL: none */
 };
 
-/* A line that was read: its fields, which are parts of the line. Absent ones are "". */
+/* A line that was read: its fields are parts of the line, and absent ones are "". */
 struct hf_history_row {
     enum hf_history_kind kind;
     int64_t from_ms, to_ms;
@@ -65,7 +66,8 @@ struct hf_history_row {
 /* Returns the length of the line, with its newline. */
 size_t hf_history_encode(const struct hf_history_entry *entry, char line[HF_HISTORY_LINE_MAX]);
 
-/* Takes a line apart in place; its newline must have become a NUL. False: it has another form. */
+/* Takes a line apart in place; its newline must have become a NUL. False: the line has another
+ * form. */
 bool hf_history_decode(char *line, struct hf_history_row *out);
 
 const char *hf_history_kind_name(enum hf_history_kind kind);

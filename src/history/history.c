@@ -29,7 +29,7 @@ static bool fail(struct hf_history *history, const char *what)
     return false;
 }
 
-/* A last line that a crash cut short is ended first, so that it costs no other line. */
+/* Ends a last line that a crash cut short, so that it costs no other line. */
 static bool end_last_line(struct hf_history *history)
 {
     char last = '\n';
@@ -46,7 +46,8 @@ static bool end_last_line(struct hf_history *history)
     return true;
 }
 
-/* A symbolic link or another kind of file in its place is not followed or used. */
+/* Opens the file; a symbolic link in its place is not followed, and another kind of file is not
+ * used. */
 static bool open_file(struct hf_history *history)
 {
     char path[PATH_BYTES];
@@ -97,7 +98,7 @@ static bool write_lines(struct hf_history *history, const char *lines, size_t le
     return true;
 }
 
-/* The views of the entry lead into the buffer again, where their bytes follow it. */
+/* Makes the views of the entry lead into the buffer again, where their bytes follow the entry. */
 static const struct packed *unpack(struct hf_bytes bytes, struct hf_history_entry *out)
 {
     const struct packed *packed = (const void *)bytes.data;
@@ -120,7 +121,7 @@ static void work(uv_work_t *request)
     struct hf_history *history = request->data;
     struct hf_history_entry entry;
     char lines[ROOM];
-    uint64_t n = 0; /* of the lines */
+    uint64_t n = 0; /* how many lines were written */
     size_t len = 0;
 
     while (hf_buf_len(&history->out) > 0) {
@@ -186,7 +187,7 @@ static uint8_t *add(uint8_t *to, const void *from, size_t len)
     return to + len;
 }
 
-/* Copies the entry; its worker makes a line of it. */
+/* Copies the entry; the worker makes a line of it. */
 void hf_history_put(struct hf_history *history, const struct hf_history_entry *entry)
 {
     struct packed head = {
@@ -200,7 +201,8 @@ void hf_history_put(struct hf_history *history, const struct hf_history_entry *e
     head.entry.oh = cut(entry->oh, HF_HISTORY_OH_MAX);
     bytes = head.entry.client.len + head.entry.fh.len + head.entry.oh.len + head.path_size +
             head.text_size;
-    head.size = (sizeof(head) + bytes + 7) & ~(size_t)7; /* the next one is aligned */
+    /* Rounded up, so that the next one is aligned. */
+    head.size = (sizeof(head) + bytes + 7) & ~(size_t)7;
     if (hf_buf_len(&history->gathering) + head.size > HF_HISTORY_BUFFER_BYTES ||
         !(to = hf_buf_reserve(&history->gathering, head.size))) {
         history->counters.lost++;
@@ -243,7 +245,7 @@ void free_if_unused(struct hf_history *history)
         return;
     hf_history_end_turn(history);
     if (history->writing)
-        return; /* called again when the rest is written */
+        return; /* it is called again when the rest is written */
     if (history->fd >= 0)
         close(history->fd);
     hf_buf_free(&history->gathering);

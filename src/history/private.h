@@ -5,26 +5,27 @@
 #include "base/buf.h"
 #include "history/history.h"
 
-enum { HF_HISTORY_SEARCHES_MAX = 4 }; /* at a time */
+enum { HF_HISTORY_SEARCHES_MAX = 4 }; /* how many searches may run at a time */
 
 /* A search as its worker sees it. */
 struct job {
     uv_work_t work;
     struct hf_history *history;
-    struct hf_history_search *search; /* NULL: done, or nobody waits; of the loop's thread */
+    /* Used by the loop's thread only; NULL: the search is done, or was given up. */
+    struct hf_history_search *search;
     struct hf_history_query query;
-    int64_t oldest_ms; /* of the configured age */
+    int64_t oldest_ms; /* rows that ended before this time are older than the configured age */
     char *(*render)(const struct hf_history_found *found);
     struct hf_history_found found;
-    char **lines; /* of the rows, one each */
+    char **lines; /* the lines that the rows are parts of, one each */
     char *text;
 };
 
 /* An entry that waits to be written, and the bytes of its views and texts behind it. */
 struct packed {
     struct hf_history_entry entry;
-    size_t size;                 /* of all of it */
-    size_t path_size, text_size; /* with their NUL; 0: none */
+    size_t size;                 /* the size of the entry and of all its bytes */
+    size_t path_size, text_size; /* the sizes with their NUL; 0: there is none */
     uint8_t bytes[];
 };
 
@@ -33,19 +34,19 @@ struct hf_history {
     struct hf_history_config config;
     struct hf_buf gathering; /* entries that wait for the worker: struct packed */
     struct hf_history_counters counters;
-    bool writing; /* the worker has `out`, `fd`, `written` and `error` */
+    bool writing; /* the worker has `out`, `fd`, `written` and `error` now */
     bool closing;
     uv_work_t work;
     struct hf_buf out;
-    int fd;           /* of the newer file; -1: not open */
-    uint64_t written; /* its size */
+    int fd;           /* the newer file; -1: it is not open */
+    uint64_t written; /* the size of the newer file */
     uint64_t lost;    /* lines that the worker could not write, not counted yet */
-    char error[160];  /* of the last write */
+    char error[160];  /* the error of the last write */
     struct job *jobs[HF_HISTORY_SEARCHES_MAX];
     unsigned n_jobs;
 };
 
-/* history.c: the path of one of the two files. */
+/* history.c: makes the path of one of the two files. */
 enum { PATH_BYTES = 4096 };
 const char *file_path(const struct hf_history *history, bool older, char out[PATH_BYTES]);
 

@@ -1,6 +1,6 @@
 /*
- * Searching the history: a worker reads both files, older first, and keeps the newest rows that
- * match. It costs a line at a time; what it keeps is bounded by the limit of the query.
+ * Searches the history: a worker reads both files, older first, and keeps the newest rows that
+ * match. It reads a line at a time; the limit of the query bounds what it keeps.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@ static bool is_file(const struct hf_history_query *query, const struct hf_histor
            strcmp(query->file, row->path) == 0;
 }
 
-/* A restart or the end of grace concerns every client and file, and is shown with each. */
+/* True if the query asks for the row. A restart or the end of grace concerns every client and file,
+ * and is shown with each. */
 static bool matches(const struct job *job, const struct hf_history_row *row)
 {
     const struct hf_history_query *query = &job->query;
@@ -39,7 +40,8 @@ static bool matches(const struct job *job, const struct hf_history_row *row)
     return is_client(query, row) && is_file(query, row);
 }
 
-/* The rows are a ring while they are found: the oldest gives way. Takes over the line. */
+/* Keeps a row, and takes over its line. The rows are a ring while they are found: the oldest gives
+ * way. */
 static void keep(struct job *job, char *line, const struct hf_history_row *row)
 {
     unsigned at = job->found.n_rows % job->query.limit;
@@ -51,7 +53,7 @@ static void keep(struct job *job, char *line, const struct hf_history_row *row)
     job->found.n_rows++;
 }
 
-/* The end that was told last of this lock or wait was none: its batch failed. */
+/* Takes back the last row of this lock or wait: it did not end, because its batch failed. */
 static void take_back(struct job *job, uint64_t id)
 {
     unsigned limit = job->query.limit;
@@ -228,7 +230,7 @@ void hf_history_search_free(struct hf_history_search *search)
     struct job *job = search->job;
 
     if (job && job->search)
-        job->search = NULL; /* its worker is not done with it */
+        job->search = NULL; /* the worker is not done with the job */
     else
         job_free(job);
     search->job = NULL;

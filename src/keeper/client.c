@@ -15,25 +15,25 @@
 struct hf_keeper_client {
     struct hf_keeper_client_ops ops;
     struct sockaddr_un address;
-    int fd; /* -1: none */
+    int fd; /* the socket; -1: there is none */
     bool is_up;
     bool is_closing;
-    bool wants_list; /* to be sent behind the queue */
+    bool wants_list; /* the daemon wants a list, which is to be asked for behind the queue */
     bool wants_exports;
-    bool has_path; /* to be sent behind the queue */
+    bool has_path; /* `path` is to be sent behind the queue */
     uint64_t pause_ms;
-    uv_timer_t timer; /* until the next attempt */
+    uv_timer_t timer; /* fires at the next attempt to connect */
     uv_poll_t poll;
     bool has_poll;
-    unsigned n_handles; /* still to be closed */
+    unsigned n_handles; /* how many handles are still to be closed */
 
     /* A ring of operations: head is the oldest that was not sent. */
     struct hf_keeper_op queue[HF_KEEPER_QUEUE_MAX];
     size_t head, count;
     struct hf_keeper_path path;
-    union { /* one message, to be sent or just received */
+    union { /* room for one message, to be sent or just received */
         struct hf_keeper_header header;
-        uint64_t aligned; /* as records are */
+        uint64_t aligned; /* aligns the bytes as records must be */
         uint8_t bytes[HF_KEEPER_MESSAGE_MAX];
     } message;
 };
@@ -55,7 +55,8 @@ static void on_closed(uv_handle_t *handle)
         (void)uv_timer_start(&client->timer, on_timer, client->pause_ms, 0);
 }
 
-/* The poll handle ends before the next attempt, which needs one of its own. */
+/* Ends the connection. The poll handle must be closed before the next attempt, which needs one of
+ * its own. */
 static void disconnect(struct hf_keeper_client *client)
 {
     client->is_up = false;
@@ -91,7 +92,7 @@ static bool send_hello(struct hf_keeper_client *client)
     return send(client->fd, &message, sizeof(message), MSG_NOSIGNAL) == (ssize_t)sizeof(message);
 }
 
-/* A unix socket connects at once or not at all. */
+/* Tries to connect; a unix socket connects at once or not at all. */
 static void on_timer(uv_timer_t *timer)
 {
     struct hf_keeper_client *client = timer->data;
@@ -130,7 +131,7 @@ static size_t fill_ops(struct hf_keeper_client *client)
     return n;
 }
 
-/* False: the socket is full, or broken, which the next event tells. */
+/* Returns false if the socket is full, or broken, which the next event tells. */
 static bool send_message(struct hf_keeper_client *client)
 {
     const struct hf_keeper_header *header = &client->message.header;
@@ -140,7 +141,7 @@ static bool send_message(struct hf_keeper_client *client)
            (ssize_t)len;
 }
 
-/* False: something is left to be sent. */
+/* Returns false if something is left to be sent. */
 static bool send_queue(struct hf_keeper_client *client)
 {
     while (client->count > 0) {
@@ -267,7 +268,7 @@ static void hand_out(struct hf_keeper_client *client, const struct hf_keeper_hea
         ops->exported(ops->ctx, NULL);
 }
 
-/* False: nothing more to be read, or the connection is gone. */
+/* Returns false if there is nothing more to be read, or the connection is gone. */
 static bool receive(struct hf_keeper_client *client)
 {
     static const char NONSENSE[] = "the keeper sent a malformed message";

@@ -32,7 +32,7 @@ int hf_keeper_give_up_privileges(void)
         have[i] = capng_have_capability(CAPNG_PERMITTED, KEPT[i]);
     if (!have[0])
         return HF_EUNAVAIL;
-    /* Only this capability permits to empty the bounding set. Root has it, the unit's user has not,
+    /* Only this capability permits emptying the bounding set. Root has it; the unit's user has not,
      * but its bounding set is as small already. */
     if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
         sets |= CAPNG_SELECT_BOUNDS;
@@ -50,8 +50,8 @@ int hf_keeper_give_up_privileges(void)
 
 #define ACCESS_TRUNCATE (1ULL << 14) /* LANDLOCK_ACCESS_FS_TRUNCATE, Linux 6.2 */
 
-/* Reading and writing are not among them: Landlock cannot tell where a file is whose directory the
- * kernel has not seen. */
+/* Forbids changes to the file system. Reading and writing are not among them, because Landlock
+ * cannot tell where a file is whose directory the kernel has not seen. */
 int hf_keeper_confine_files(void)
 {
     struct landlock_ruleset_attr attr = {
@@ -78,14 +78,14 @@ int hf_keeper_confine_files(void)
 /* ---- system calls ---- */
 
 static const int ALLOWED[] = {
-    /* files: found, opened (openat below), looked at, never read or written */
+    /* files are found, opened (openat below) and looked at, never read or written */
     CALL(openat2), CALL(name_to_handle_at), CALL(fstat), CALL(stat), CALL(lstat), CALL(newfstatat),
     CALL(statx), CALL(fstatfs), CALL(readlink), CALL(readlinkat), CALL(getdents64), CALL(lseek),
     CALL(getcwd),
-    /* sockets, and waiting: none of these works on a file */
+    /* sockets and waiting; none of these works on a file */
     CALL(accept4), CALL(sendto), CALL(sendmsg), CALL(recvfrom), CALL(getsockopt), CALL(setsockopt),
     CALL(poll), CALL(ppoll), CALL(timerfd_settime),
-    /* the first steps of a thread that was made just before */
+    /* a thread that was made just before takes these first steps */
     CALL(set_robust_list), CALL(rseq),
     /* memory, time, signals, the end */
     CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(futex), CALL(clock_gettime),
@@ -161,7 +161,8 @@ static int add_fcntl(scmp_filter_ctx filter)
     return rv;
 }
 
-/* Descriptors up to that of the mounts stay what they are, because they can not be closed. */
+/* Allows closing only descriptors above that of the mounts, so that the lower ones stay what they
+ * are. */
 static int add_descriptors(scmp_filter_ctx filter, int mounts)
 {
     int rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(read), 1, IS(0, mounts));
@@ -192,9 +193,9 @@ static int add_with_conditions(scmp_filter_ctx filter, int mounts)
                               NOT(2, PROT_EXEC));
     if (rv == 0)
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(mprotect), 1, NOT(2, PROT_EXEC));
-    if (rv == 0) /* systemd's socket */
+    if (rv == 0) /* allows messages to systemd's socket */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 1, IS(0, AF_UNIX));
-    if (rv == 0) /* threads that wait are interrupted */
+    if (rv == 0) /* allows interrupting threads that wait */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(tgkill), 1, IS(0, getpid()));
     if (rv == 0) /* FS_IOC_GETFSUUID */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1,

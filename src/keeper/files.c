@@ -75,7 +75,8 @@ struct hf_keeper_file *hf_keeper_files_adopt(struct hf_keeper_files *files, int6
     return file;
 }
 
-/* systemd's copy of the description keeps its locks: they are released by hand. */
+/* Closes the file. systemd's copy of the description would keep its locks, so they are released
+ * first. */
 void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file *file)
 {
     HF_ASSERT(file && hf_list_empty(&file->waits));
@@ -111,7 +112,7 @@ static enum hf_keeper_status status_of_answer(enum hf_answer answer, struct hf_b
         return HF_KEEPER_NOT_YET;
     case HF_ANSWER_DELETED:
         return HF_KEEPER_STALE;
-    default: /* a handle that is understood, but not found */
+    default: /* the handle is understood, but its file is not found */
         return hf_handle_read(handle, readings) > 0 ? HF_KEEPER_NOT_IN_EXPORT
                                                     : HF_KEEPER_UNKNOWN_HANDLE;
     }
@@ -152,7 +153,7 @@ static bool is_let_go(const struct hf_keeper_files *files, dev_t device, int fd)
     return false;
 }
 
-/* OK: found->fd is open for its path only. */
+/* Finds the file; if the result is OK, found->fd is open for its path only. */
 static enum hf_keeper_status find_file(struct hf_keeper_files *files, int64_t now_ms,
                                        struct hf_bytes handle, struct hf_found *found)
 {
@@ -234,7 +235,8 @@ enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *file
     fd = hf_reopen(file->fd, true);
     if (fd < 0)
         return hf_status_of_errno(errno);
-    for (uint32_t i = 0; i < file->ranges.count; i++) { /* all shared, so nothing can conflict */
+    for (uint32_t i = 0; i < file->ranges.count;
+         i++) { /* all ranges are shared, so nothing can conflict */
         if (hf_kernel_lock(fd, &file->ranges.spans[i]) < 0) {
             close(fd);
             return HF_KEEPER_FAILED;

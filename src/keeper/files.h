@@ -5,9 +5,9 @@
  *
  * A description is opened for reading. The first exclusive lock needs one that may write; it takes
  * the shared locks over before the first is closed. A description for writing keeps programs from
- * being executed and read leases away, so only files that were locked exclusively have one. A file
- * without a lock and without a wait is closed at once, because an open one keeps its file system
- * from being unmounted.
+ * being executed, and prevents read leases, so only files that were locked exclusively have one. A
+ * file without a lock and without a wait is closed at once, because an open one keeps its file
+ * system from being unmounted.
  *
  * A file is opened only if it is inside the exports, regular, not below a path that the operator
  * has let go, and on a file system whose locks are seen by other programs (probe.h).
@@ -26,14 +26,17 @@ enum { HF_LET_GO_MAX = 16 };
 
 struct hf_keeper_file {
     struct hf_map_node node;
-    struct hf_list link;  /* of all files: those with a copy in systemd first (store.h) */
-    struct hf_list waits; /* struct hf_wait, in the order in which they came */
+    /*
+     * Links the file into the list of all files; those with a copy in systemd come first (store.h).
+     */
+    struct hf_list link;
+    struct hf_list waits; /* the file's waits (struct hf_wait), in the order in which they came */
     struct hf_ranges ranges;
     struct hf_keeper_identity identity;
-    int64_t since_ms; /* when it was opened */
+    int64_t since_ms; /* when the file was opened */
     int fd;
     bool writable;
-    unsigned pins; /* it stays open although nothing is held in it */
+    unsigned pins; /* while this is not 0 the file stays open although nothing is held in it */
     bool stored;   /* systemd has a copy of the description (store.h) */
     uint8_t handle_len;
     uint8_t handle[HF_KEEPER_HANDLE_MAX];
@@ -42,16 +45,16 @@ struct hf_keeper_file {
 /* A directory that the operator has let go, and its file system if it is all of one. */
 struct hf_let_go {
     char *path;
-    dev_t device; /* 0: only what is below path */
+    dev_t device; /* the file system; 0: only what is below path was let go */
 };
 
 struct hf_keeper_files {
     struct hf_resolver resolver;
-    struct hf_map map; /* by handle */
+    struct hf_map map; /* the files by handle */
     struct hf_list all;
     size_t count, max; /* max and ranges_max are for the caller to set */
     uint64_t n_spans;
-    uint32_t ranges_max; /* of one file */
+    uint32_t ranges_max; /* the limit for one file */
     struct hf_hash_key key;
     struct hf_probes probes;
     struct hf_let_go let_go[HF_LET_GO_MAX];
@@ -61,21 +64,24 @@ struct hf_keeper_files {
 int hf_keeper_files_init(struct hf_keeper_files *files);
 void hf_keeper_files_free(struct hf_keeper_files *files);
 
-/* The file if it is open; NULL. */
+/* Returns the file if it is open, else NULL. */
 struct hf_keeper_file *hf_keeper_files_find(struct hf_keeper_files *files, struct hf_bytes handle);
 
-/* The file, opened for reading or, if it is to be locked in mode EXCLUSIVE, for writing; one that
- * is open stays as it is. Call hf_keeper_files_done() when through with it. */
+/*
+ * Returns the file, opened for reading or, if it is to be locked in mode EXCLUSIVE, for writing;
+ * one that is open stays as it is. The caller calls hf_keeper_files_done() when it is through with
+ * it.
+ */
 enum hf_keeper_status hf_keeper_files_get(struct hf_keeper_files *files, int64_t now_ms,
                                           struct hf_bytes handle, enum hf_keeper_mode mode,
                                           struct hf_keeper_file **out);
 
-/* A description that is open already, from an earlier process: NULL if out of memory. Takes over
- * fd. What is held is for the caller to find. */
+/* Takes over a description (fd) that an earlier process opened. Returns NULL without memory. The
+ * caller finds out what is held in it. */
 struct hf_keeper_file *hf_keeper_files_adopt(struct hf_keeper_files *files, int64_t now_ms,
                                              struct hf_bytes handle, int fd, bool writable);
 
-/* The identity of a file without keeping it open. */
+/* Finds the identity of a file without keeping it open. */
 enum hf_keeper_status hf_keeper_files_identify(struct hf_keeper_files *files, int64_t now_ms,
                                                struct hf_bytes handle,
                                                struct hf_keeper_identity *out);
@@ -87,22 +93,22 @@ enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *file
 /* Closes the file if nothing is held in it and nothing waits for it. */
 void hf_keeper_files_done(struct hf_keeper_files *files, struct hf_keeper_file *file);
 
-/* Closes the file, whatever is held. No thread may wait in it. */
+/* Closes the file, whatever is held in it. No thread may wait in it. */
 void hf_keeper_files_close(struct hf_keeper_files *files, struct hf_keeper_file *file);
 
-/* From now on no file below path is opened. HF_ELIMIT, HF_ENOMEM; 0 if it is in the list already.
- */
+/* Opens no file below path from now on. Returns HF_ELIMIT, HF_ENOMEM; 0 also if the path is in the
+ * list already. */
 int hf_keeper_files_let_go(struct hf_keeper_files *files, const char *path);
 void hf_keeper_files_take_back(struct hf_keeper_files *files, const char *path);
 
-/* What is open below path. */
+/* Counts the files and ranges that are open below path. */
 void hf_keeper_files_count_below(const struct hf_keeper_files *files, const char *path,
                                  uint64_t *n_files, uint64_t *n_ranges);
 
-/* True if path, or one above it, is in the list. */
+/* True if path, or a directory above it, is in the list of those let go. */
 bool hf_keeper_files_has_let_go(const struct hf_keeper_files *files, const char *path);
 
-/* True if the file was let go by the operator. */
+/* True if the operator has let the file go. */
 bool hf_keeper_files_is_let_go(const struct hf_keeper_files *files,
                                const struct hf_keeper_file *file);
 

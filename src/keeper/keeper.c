@@ -81,7 +81,8 @@ static enum hf_keeper_status change(struct hf_keeper *keeper, const struct hf_ke
                : hf_keeper_claim(&keeper->files, file, part, holder, &refused);
 }
 
-/* CLAIM, SET and TEST. Bytes that the kernel does not have cannot conflict with anything. */
+/* Carries out CLAIM, SET and TEST. Bytes that the kernel does not have cannot conflict with
+ * anything. */
 static void change_file(struct hf_keeper *keeper, int64_t now_ms, const struct hf_keeper_op *op)
 {
     struct hf_bytes handle = hf_bytes(op->handle, op->handle_len);
@@ -140,7 +141,8 @@ bool hf_keeper_check_lease(struct hf_keeper *keeper, uint64_t boot_ms)
     return true;
 }
 
-/* A lease that is over before this message arrived is not revived for what was held under it. */
+/* Renews the lease. A lease that ended before this message arrived is not revived for what was held
+ * under it. */
 static void renew(struct hf_keeper *keeper, uint64_t boot_ms, const struct hf_keeper_op *op)
 {
     if (op->offset > boot_ms + HF_KEEPER_LEASE_MAX_MS) {
@@ -193,7 +195,7 @@ static void execute(struct hf_keeper *keeper, int64_t now_ms, uint64_t boot_ms,
         renew(keeper, boot_ms, op);
         break;
     case HF_KEEPER_KINDS:
-        HF_ASSERT(false); /* hf_keeper_check() lets none pass */
+        HF_ASSERT(false); /* hf_keeper_check() lets no other kind pass */
     }
 }
 
@@ -256,7 +258,8 @@ int hf_keeper_start(struct hf_keeper *keeper, const struct hf_keeper_limits *lim
                          on_wait_over, keeper);
 }
 
-/* Copies that systemd has stay there, for the process that follows; without one they are dropped.
+/*
+ * Copies that systemd has stay there for the process that follows; without one, systemd drops them.
  */
 void hf_keeper_free(struct hf_keeper *keeper)
 {

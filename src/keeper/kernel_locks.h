@@ -1,13 +1,14 @@
 /*
  * The kernel's locks of one open file description (F_OFD_SETLK): the calls, and claims that are
- * made of them. What is held is known from ranges.h, so that a call is made only for what changes.
+ * made of them. ranges.h knows what is held, so that a call is made only for what changes.
  */
 #ifndef HF_KEEPER_KERNEL_LOCKS_H
 #define HF_KEEPER_KERNEL_LOCKS_H
 
 #include "keeper/files.h"
 
-/* One call; span->mode may be NONE. -1 with errno; EAGAIN: held outside. */
+/* Makes one call; span->mode may be NONE. Returns -1 with errno; EAGAIN: a program outside holds
+ * it. */
 int hf_kernel_lock(int fd, const struct hf_span *span);
 
 /* Waits for as long as it takes, or until a signal comes (EINTR). */
@@ -15,11 +16,11 @@ int hf_kernel_wait(int fd, const struct hf_span *span);
 
 void hf_kernel_unlock_all(int fd);
 
-/* A holder outside, as struct hf_keeper_result tells it. */
+/* A holder outside, with the fields that struct hf_keeper_result has for it. */
 struct hf_holder {
     uint64_t offset, length;
     int32_t pid;
-    enum hf_keeper_mode mode; /* NONE: it was gone before it could be named */
+    enum hf_keeper_mode mode; /* NONE: the holder was gone before it could be named */
 };
 
 /* True if part conflicts with a lock outside. */
@@ -37,7 +38,7 @@ enum hf_keeper_status hf_keeper_claim(struct hf_keeper_files *files, struct hf_k
 enum hf_keeper_status hf_keeper_set(struct hf_keeper_files *files, struct hf_keeper_file *file,
                                     const struct hf_span *part, struct hf_holder *holder);
 
-/* Makes the kernel's locks in the part those that the ranges tell, after a call that did more. */
+/* Makes the kernel's locks in the part equal to the ranges again, after a call that did more. */
 void hf_restore(struct hf_keeper_file *file, const struct hf_span *part);
 
 #endif

@@ -96,7 +96,8 @@ static int set_option(struct hf_keeper_settings *settings, struct command *comma
     return 0;
 }
 
-/* 0, or the status to exit with. The file first, so that options have the last word. */
+/* Reads the command line. Returns 0, or the status to exit with. The file comes first, so that
+ * options have the last word. */
 static int parse(struct hf_keeper_settings *settings, struct command *command, int argc,
                  char **argv)
 {
@@ -129,7 +130,7 @@ static int parse(struct hf_keeper_settings *settings, struct command *command, i
     return 0;
 }
 
-/* A file that is locked is a file that is open. */
+/* Limits the number of files by what the process may open: each locked file is an open file. */
 static void limit_files(struct hf_keeper_settings *settings)
 {
     struct rlimit limit;
@@ -156,7 +157,8 @@ static int explain_privileges(int rv)
     return rv;
 }
 
-/* Threads inherit what is given up before they start; the filter reaches those that run. */
+/* Confines the process, then starts the threads: they inherit what is given up before, and the
+ * filter reaches those that run. */
 static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_settings *settings)
 {
     FILE *mounts = hf_exports_mounts(&keeper->files.resolver.exports);

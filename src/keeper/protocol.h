@@ -33,7 +33,7 @@ enum {
     HF_KEEPER_VERSION = 1,
     HF_KEEPER_HANDLE_MAX = 64, /* RFC 1813: NFS3_FHSIZE */
     HF_KEEPER_OPS_MAX = 512,   /* operations in one message */
-    HF_KEEPER_PATH_MAX = 4096, /* with its zero byte */
+    HF_KEEPER_PATH_MAX = 4096, /* the longest path, with its zero byte */
     HF_KEEPER_LEASE_MAX_MS = 60 * 60 * 1000,
 };
 
@@ -47,44 +47,49 @@ enum hf_keeper_message {
     HF_KEEPER_EXPORTS, /* to the keeper: no record; from it: one struct hf_keeper_export, or none */
 };
 
-/* In front of the records of every message. */
+/* Stands in front of the records of every message. */
 struct hf_keeper_header {
     uint32_t message;
-    uint32_t count; /* of records */
+    uint32_t count; /* the number of records */
 };
 
 enum hf_keeper_mode { HF_KEEPER_NONE, HF_KEEPER_SHARED, HF_KEEPER_EXCLUSIVE };
 
 enum hf_keeper_kind {
-    /* Which file is it? The result has its identity. */
+    /* Asks which file it is; the result has its identity. */
     HF_KEEPER_RESOLVE,
     /* Raises every byte of the range to at least the mode: all of it, or nothing. */
     HF_KEEPER_CLAIM,
     /* Sets every byte of the range to exactly the mode. Lowering never fails; raising is a claim.
      */
     HF_KEEPER_SET,
-    /* Would a claim conflict with a holder outside? What the keeper itself holds is not seen. */
+    /* Asks whether a claim would conflict with a holder outside. Locks that the keeper itself holds
+     * are not seen. */
     HF_KEEPER_TEST,
-    /* A claim that is made as soon as the holders outside let go. It has one result: OK, CANCELLED,
-     * or why it can never be made. */
+    /* Makes a claim as soon as the holders outside let go. It has one result: OK, CANCELLED, or why
+     * it can never be made. */
     HF_KEEPER_WAIT,
-    /* Ends the wait of this id. No result of its own: the wait's is OK if it was made before. */
+    /* Ends the wait of this id. It has no result of its own: the wait's is OK if the claim was made
+     * before. */
     HF_KEEPER_CANCEL,
     /* Lets everything go: every lock is released, every file closed, every wait cancelled. */
     HF_KEEPER_RELEASE_ALL,
-    /* The lease of a service with standbys is valid until `offset`, in milliseconds of
-     * CLOCK_BOOTTIME. From the first RENEW on the keeper lets everything go when it ends. Later
-     * than HF_KEEPER_LEASE_MAX_MS from now is refused (FAILED): a daemon that was taken over could
-     * keep the files locked after its end. The result's length is 1 if everything was let go since
-     * the RENEW before: ask with LIST then. */
+    /*
+     * The lease of a service with standbys is valid until `offset`, in milliseconds of
+     * CLOCK_BOOTTIME. From the first RENEW on, the keeper lets everything go when the lease ends. A
+     * time later than HF_KEEPER_LEASE_MAX_MS from now is refused (FAILED), because a daemon that an
+     * attacker has taken over could keep the files locked after its end. The result's length is 1
+     * if everything was let go since the RENEW before: the daemon then asks with LIST.
+     */
     HF_KEEPER_RENEW,
     HF_KEEPER_KINDS,
 };
 
 struct hf_keeper_op {
-    uint64_t id;     /* of the daemon's choice; comes back in the result */
-    uint64_t offset; /* ranges are clamped to the 63 bits that the kernel has */
-    uint64_t length; /* 0: to the end of the file, however long it gets */
+    uint64_t id; /* an id that the daemon chooses, and that comes back in the result */
+    /* Where the range begins; ranges are clamped to the 63 bits that the kernel has. */
+    uint64_t offset;
+    uint64_t length; /* 0: the range goes to the end of the file, however long it gets */
     uint8_t kind;
     uint8_t mode;
     uint8_t handle_len;
@@ -92,25 +97,25 @@ struct hf_keeper_op {
     uint8_t handle[HF_KEEPER_HANDLE_MAX];
 };
 
-/*   status                     text for people */
-#define HF_KEEPER_STATUSES(X)                                                                  \
-    X(OK, "ok")                                                                                \
-    X(CONFLICT, "held outside") /* the result has the holder */                                \
-    X(CANCELLED, "cancelled")                                                                  \
-    X(NOT_YET, "not yet") /* a lease or delegation is being broken, a search is in progress */ \
-    X(UNKNOWN_HANDLE, "no known form of handle, or no file system of the exports has it")      \
-    X(STALE, "the file is gone")                                                               \
-    X(NOT_IN_EXPORT, "outside the configured exports")                                         \
-    X(NOT_A_FILE, "not a regular file")                                                        \
-    X(READ_ONLY, "the file cannot be opened for writing: read-only file system, or immutable") \
-    X(EXECUTED, "the file is a program that is running")                                       \
-    X(FOREIGN, "locks of this file system do not meet those of other programs")                \
-    X(TOO_MANY_RANGES, "too many ranges on this file")                                         \
-    X(TOO_MANY_FILES, "too many files")                                                        \
-    X(TOO_MANY_WAITS, "too many waits")                                                        \
-    X(WAS_LET_GO, "the operator has let this file system go")                                  \
-    X(LEASE_OVER, "the lease of the service is over")                                          \
-    X(NO_MEMORY, "out of memory")                                                              \
+/* columns: status, text for people */
+#define HF_KEEPER_STATUSES(X)                                                                     \
+    X(OK, "ok")                                                                                   \
+    X(CONFLICT, "held outside") /* the result has the holder */                                   \
+    X(CANCELLED, "cancelled")                                                                     \
+    X(NOT_YET, "not yet") /* a lease or delegation is being broken, or a search is in progress */ \
+    X(UNKNOWN_HANDLE, "no known form of handle, or no file system of the exports has it")         \
+    X(STALE, "the file is gone")                                                                  \
+    X(NOT_IN_EXPORT, "outside the configured exports")                                            \
+    X(NOT_A_FILE, "not a regular file")                                                           \
+    X(READ_ONLY, "the file cannot be opened for writing: read-only file system, or immutable")    \
+    X(EXECUTED, "the file is a program that is running")                                          \
+    X(FOREIGN, "locks of this file system do not meet those of other programs")                   \
+    X(TOO_MANY_RANGES, "too many ranges on this file")                                            \
+    X(TOO_MANY_FILES, "too many files")                                                           \
+    X(TOO_MANY_WAITS, "too many waits")                                                           \
+    X(WAS_LET_GO, "the operator has let this file system go")                                     \
+    X(LEASE_OVER, "the lease of the service is over")                                             \
+    X(NO_MEMORY, "out of memory")                                                                 \
     X(FAILED, "the kernel refused for another reason")
 
 enum hf_keeper_status {
@@ -120,38 +125,43 @@ enum hf_keeper_status {
         HF_KEEPER_STATUS_COUNT,
 };
 
-/* Words for people, and a name for metrics ("not_in_export"); never NULL. */
+/* Return a text for people, and a name for metrics ("not_in_export"); never NULL. */
 const char *hf_keeper_status_text(unsigned status);
 const char *hf_keeper_status_name(unsigned status);
 
 /* Two handles with the same identity are one file. */
 struct hf_keeper_identity {
     uint64_t device, inode;
-    uint64_t generation; /* 0 where the file system has none that its handles show */
+    /* The generation; 0 where the file system has none that its handles show. */
+    uint64_t generation;
 };
 
 struct hf_keeper_result {
     uint64_t id;
     uint32_t status;
-    int32_t pid; /* CONFLICT: the holder's, -1 where the kernel does not know (OFD locks) */
-    struct hf_keeper_identity file; /* of RESOLVE, CLAIM, SET, TEST and WAIT, once it is known */
-    /* CONFLICT: the holder outside; length 0: to the end. PATH: `length` files were closed. RENEW:
-     * see there. */
+    /* CONFLICT: the holder's pid, -1 where the kernel does not know it (OFD locks). */
+    int32_t pid;
+    /* The identity of the file, for RESOLVE, CLAIM, SET, TEST and WAIT, once it is known. */
+    struct hf_keeper_identity file;
+    /* For CONFLICT, the range of the holder outside; length 0: to the end. For PATH, `length` files
+     * were closed. For RENEW, see HF_KEEPER_RENEW. */
     uint64_t offset, length;
-    uint8_t mode; /* CONFLICT: of the holder; NONE if it had let go before it could be named */
+    /* CONFLICT: the holder's mode; NONE if it had let go before it could be named. */
+    uint8_t mode;
     uint8_t zero[7];
 };
 
 enum hf_keeper_path_kind {
-    HF_KEEPER_LET_GO,    /* closes all files below, and refuses new ones there (WAS_LET_GO) */
-    HF_KEEPER_TAKE_BACK, /* opens files there again */
+    /* Closes all files below the path, and refuses new ones there (WAS_LET_GO). */
+    HF_KEEPER_LET_GO,
+    HF_KEEPER_TAKE_BACK, /* opens files below the path again */
 };
 
 struct hf_keeper_path {
     uint64_t id;
     uint32_t kind;
     uint32_t zero;
-    char path[HF_KEEPER_PATH_MAX]; /* absolute, ends with a zero byte */
+    char path[HF_KEEPER_PATH_MAX]; /* the absolute path, which ends with a zero byte */
 };
 
 /* An export, or a directory that was let go, and what is open below it. */
@@ -159,23 +169,25 @@ struct hf_keeper_export {
     uint64_t files, ranges;
     uint32_t let_go; /* 1: the operator has let it go */
     uint32_t zero;
-    char path[HF_KEEPER_PATH_MAX]; /* ends with a zero byte */
+    char path[HF_KEEPER_PATH_MAX]; /* the path, which ends with a zero byte */
 };
 
-/* Of the keeper's HELLO. */
+/* The answer in the keeper's HELLO. */
 enum hf_keeper_welcome {
     HF_KEEPER_WELCOME,
     HF_KEEPER_BUSY,          /* another daemon is connected */
-    HF_KEEPER_OTHER_VERSION, /* `version` says which one the keeper speaks */
+    HF_KEEPER_OTHER_VERSION, /* the keeper speaks another version, which `version` names */
 };
 
 struct hf_keeper_hello {
     uint32_t version;
-    uint32_t welcome;       /* enum hf_keeper_welcome */
-    uint64_t incarnation;   /* made up at each start: another one means that locks may be gone */
-    uint64_t files, ranges; /* how many the keeper holds now */
-    uint64_t files_max, ranges_max, waits_max; /* ranges_max: of one file */
-    uint32_t threads; /* waits that are served at once, the others are tried again after pauses */
+    uint32_t welcome; /* enum hf_keeper_welcome */
+    /* A random number of this start: another one means that locks may be gone. */
+    uint64_t incarnation;
+    uint64_t files, ranges;                    /* how many the keeper holds now */
+    uint64_t files_max, ranges_max, waits_max; /* limits; ranges_max is that of one file */
+    /* How many waits are served at once; the others are tried again after pauses. */
+    uint32_t threads;
     uint32_t zero;
 };
 
@@ -184,13 +196,15 @@ enum {
         sizeof(struct hf_keeper_header) + HF_KEEPER_OPS_MAX * sizeof(struct hf_keeper_op),
 };
 
-/* Bytes of a record of this message; 0 for a message without records, or one that is not known. */
+/* Returns the size of a record of this message; 0 for a message without records, or one that is not
+ * known. */
 size_t hf_keeper_record_size(uint32_t message);
 
 /*
- * The records of a message of `len` bytes that came from the daemon or, from_keeper, from the
- * keeper: NULL if it is malformed, of the other side, or has a field that no program of ours sends.
- * *header is set. A message without records gives a pointer that must not be followed.
+ * Checks a message of `len` bytes that came from the daemon or, with from_keeper, from the keeper.
+ * Returns its records, and sets *header; NULL if the message is malformed, belongs to the other
+ * side, or has a field that no program of ours sends. For a message without records the pointer
+ * must not be followed.
  */
 const void *hf_keeper_check(const void *message, size_t len, bool from_keeper,
                             struct hf_keeper_header *header);

@@ -19,7 +19,7 @@ void hf_ranges_free(struct hf_ranges *ranges)
     hf_ranges_init(ranges);
 }
 
-/* The first span that ends at `at` or behind it. */
+/* Returns the first span that ends at `at` or behind it. */
 static uint32_t find(const struct hf_ranges *ranges, uint64_t at)
 {
     uint32_t low = 0, high = ranges->count;
@@ -35,8 +35,8 @@ static uint32_t find(const struct hf_ranges *ranges, uint64_t at)
     return low;
 }
 
-/* Spans [from, to) give way to n new ones: the rest of the first, the part, the rest of the last.
- */
+/* A change replaces the spans [from, to) by n new ones: the rest of the first, the part, the rest
+ * of the last. */
 struct change {
     uint32_t from, to, n;
     struct hf_span spans[3];

@@ -17,7 +17,8 @@ int hf_reopen(int fd, bool writable)
 enum hf_keeper_status hf_status_of_errno(int error)
 {
     switch (error) {
-    case EAGAIN: /* and EWOULDBLOCK: of an open; a lock that is refused is told apart before */
+    case EAGAIN: /* also EWOULDBLOCK: an open must wait. A lock that is refused is told apart before
+                  */
         return HF_KEEPER_NOT_YET;
     case EROFS:
     case EPERM:

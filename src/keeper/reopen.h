@@ -1,7 +1,7 @@
 /*
- * A new description of a file that is open already, also if that is open for its path only. It
- * never waits: where a lease of another program must be broken first, that begins, and errno is
- * EWOULDBLOCK until it has ended.
+ * Makes a new description of a file that is open already, even if it is open for its path only. It
+ * never waits: where a lease of another program must be broken first, the breaking begins, and
+ * errno is EWOULDBLOCK until it has ended.
  */
 #ifndef HF_KEEPER_REOPEN_H
 #define HF_KEEPER_REOPEN_H
@@ -10,10 +10,10 @@
 
 #include "keeper/protocol.h"
 
-/* -1, with errno. */
+/* Returns -1, with errno, on failure. */
 int hf_reopen(int fd, bool writable);
 
-/* Why a file could not be opened or locked, by errno. */
+/* Says, by errno, why a file could not be opened or locked. */
 enum hf_keeper_status hf_status_of_errno(int error);
 
 #endif

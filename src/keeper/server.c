@@ -25,7 +25,8 @@ static int64_t clock_ms(clockid_t id)
 
 /* ---- listening ---- */
 
-/* A socket that a killed process left behind; one that still accepts connections stays. */
+/* True if a process still accepts connections at the socket; otherwise a killed process left it
+ * behind. */
 static bool is_served(const struct sockaddr_un *sun)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -60,8 +61,8 @@ static int listen_at(const char *path)
     return fd;
 }
 
-/* The timer of the keeper before this one says until when what it held may be held. One that is not
- * set, or has gone off, means that the lease is over. */
+/* Takes over the timer of the keeper before this one, which says until when the locks it held may
+ * be held. A timer that is not set, or has gone off, means that the lease is over. */
 static int take_timer(struct hf_keeper_server *server)
 {
     struct itimerspec left;
@@ -75,7 +76,7 @@ static int take_timer(struct hf_keeper_server *server)
     server->keeper->valid_until_ms = (uint64_t)clock_ms(CLOCK_BOOTTIME) +
                                      (uint64_t)left.it_value.tv_sec * 1000 +
                                      (uint64_t)left.it_value.tv_nsec / 1000000;
-    server->timer_ms = UINT64_MAX; /* set_timer() sets it */
+    server->timer_ms = UINT64_MAX; /* set_timer() will set it */
     return fd;
 }
 
@@ -166,7 +167,8 @@ static void accept_one(struct hf_keeper_server *server)
     server->guests[server->n_guests++] = fd;
 }
 
-/* A process that was killed has closed its end: its place is free at once. */
+/* True if the daemon is still connected. A process that was killed has closed its end, so its place
+ * is free at once. */
 static bool is_daemon_alive(const struct hf_keeper_server *server)
 {
     struct pollfd polled = {.fd = server->daemon, .events = POLLRDHUP};
@@ -209,7 +211,7 @@ static void greet(struct hf_keeper_server *server, size_t i)
 
 /* ---- what is sent ---- */
 
-/* False: the socket is full. */
+/* Sends the message; false if the socket is full. */
 static bool send_out(struct hf_keeper_server *server)
 {
     const struct hf_keeper_header *header = &server->out.header;
@@ -244,7 +246,7 @@ static void send_results(struct hf_keeper_server *server)
     memmove(keeper->results, keeper->results + sent, keeper->n_results * sizeof(*keeper->results));
 }
 
-/* The next message of a list; the cursor moves once it is sent. */
+/* Sends the next message of a list; the cursor moves once it is sent. */
 static bool send_held(struct hf_keeper_server *server)
 {
     struct hf_keeper_op *held = (struct hf_keeper_op *)(void *)(&server->out.header + 1);
@@ -279,7 +281,8 @@ static bool send_held(struct hf_keeper_server *server)
     return true;
 }
 
-/* A directory that was let go and is no export itself follows the exports. */
+/* Sends the next export; directories that were let go and are no exports themselves follow the
+ * exports. */
 static bool send_export(struct hf_keeper_server *server)
 {
     struct hf_keeper_export *record = (struct hf_keeper_export *)(void *)(&server->out.header + 1);
@@ -307,7 +310,9 @@ static bool send_export(struct hf_keeper_server *server)
     return true;
 }
 
-/* Nothing changes while a list is sent, so that it tells of one moment. */
+/*
+ * Sends what is left of a list first: nothing changes meanwhile, so that the list shows one moment.
+ */
 static void send_some(struct hf_keeper_server *server)
 {
     send_results(server);
@@ -321,7 +326,7 @@ static void send_some(struct hf_keeper_server *server)
 
 /* ---- what is received ---- */
 
-/* False: the daemon is to be dropped. */
+/* Handles a message. False: the daemon is to be dropped. */
 static bool take_message(struct hf_keeper_server *server, const struct hf_keeper_header *header,
                          const void *records)
 {
@@ -346,7 +351,7 @@ static bool take_message(struct hf_keeper_server *server, const struct hf_keeper
         server->next_export = 0;
         return true;
     default:
-        return false; /* a second hello */
+        return false; /* a second hello is not allowed */
     }
 }
 
@@ -408,7 +413,7 @@ static int step(struct hf_keeper_server *server)
     int64_t now_ms = clock_ms(CLOCK_MONOTONIC);
     int sleep_ms;
 
-    /* What the list has told is not held any more: the daemon must not believe the rest. */
+    /* Locks that the list has shown are no longer held, so the daemon must not believe the rest. */
     if (hf_keeper_check_lease(keeper, (uint64_t)clock_ms(CLOCK_BOOTTIME)) && server->listing)
         drop_daemon(server, "the lease ran out in the middle of a list");
     sleep_ms = hf_walk_step(&keeper->files.resolver.walk, now_ms);
@@ -442,7 +447,7 @@ void hf_keeper_server_run(struct hf_keeper_server *server, const volatile sig_at
         for (size_t i = 0; i < n; i++)
             polled[GUESTS + i] = (struct pollfd){.fd = server->guests[i], .events = POLLIN};
         if (poll(polled, GUESTS + n, sleep_ms) < 0)
-            continue; /* a signal */
+            continue; /* poll() was interrupted by a signal */
         if (polled[WAKE].revents)
             hf_waits_drain(&server->keeper->waits);
         if (server->daemon >= 0 && polled[DAEMON].revents) {
@@ -451,7 +456,8 @@ void hf_keeper_server_run(struct hf_keeper_server *server, const volatile sig_at
             else if (polled[DAEMON].revents & (POLLHUP | POLLERR))
                 drop_daemon(server, "it has closed the connection");
         }
-        for (size_t i = n; i-- > 0;) { /* from the end: dropping moves the last one up */
+        for (size_t i = n; i-- > 0;) { /* goes from the end, because dropping a guest moves the last
+                                          one into its place */
             if (polled[GUESTS + i].revents)
                 greet(server, i);
         }

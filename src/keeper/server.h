@@ -3,7 +3,7 @@
  * told BUSY for as long as the first is connected. Everything happens on one thread, apart from the
  * waiting (waits.h).
  *
- * No descriptor ever leaves by this socket, and none is accepted.
+ * No descriptor is ever sent over this socket, and none is accepted.
  */
 #ifndef HF_KEEPER_SERVER_H
 #define HF_KEEPER_SERVER_H
@@ -19,34 +19,36 @@ enum {
 struct hf_keeper_server {
     struct hf_keeper *keeper;
     const struct hf_keeper_limits *limits;
-    uid_t user; /* that may connect, beside root */
+    uid_t user; /* the user that may connect, beside root */
     int listener;
-    int timer;         /* CLOCK_BOOTTIME: the end of the lease */
-    uint64_t timer_ms; /* what the timer is set to; 0: to nothing */
-    int daemon;        /* -1: none is connected */
+    int timer;         /* a timer of CLOCK_BOOTTIME that goes off at the end of the lease */
+    uint64_t timer_ms; /* the time that the timer is set to; 0: it is not set */
+    int daemon;        /* the connection; -1: no daemon is connected */
     int guests[HF_KEEPER_GUESTS_MAX];
     size_t n_guests;
 
-    /* LIST in progress: the next span to be told. */
+    /* While a LIST is in progress, these tell the next span to send. */
     bool listing;
     struct hf_keeper_file *list_file;
     uint32_t list_span;
 
-    /* EXPORTS under way: the next export, and behind them the next directory that was let go. */
+    /* While EXPORTS is in progress, these tell the next export and, behind the exports, the next
+     * directory that was let go. */
     bool telling_exports;
     size_t next_export;
     union {
         struct hf_keeper_header header;
-        uint64_t aligned; /* as records are */
+        uint64_t aligned; /* aligns the bytes as records must be */
         uint8_t bytes[HF_KEEPER_MESSAGE_MAX];
     } in, out;
 };
 
-/* Listens at path, which it takes over if no process serves there. HF_EBUSY, HF_EDENIED, ... */
+/* Listens at path, which it takes over if no process serves there. Returns HF_EBUSY, HF_EDENIED or
+ * another error. */
 int hf_keeper_server_open(struct hf_keeper_server *server, struct hf_keeper *keeper,
                           const struct hf_keeper_limits *limits, const char *path, uid_t user);
 
-/* Serves until *stop. */
+/* Serves until *stop is set. */
 void hf_keeper_server_run(struct hf_keeper_server *server, const volatile sig_atomic_t *stop);
 void hf_keeper_server_close(struct hf_keeper_server *server);
 

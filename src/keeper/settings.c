@@ -39,7 +39,7 @@ static bool read_number(const char *text, uint64_t min, uint64_t max, uint64_t *
            *out <= max;
 }
 
-/* NULL: no number has this key. */
+/* Returns NULL if no number has this key. */
 static const char *set_number(struct hf_keeper_settings *settings, const char *key,
                               const char *value, bool *ok)
 {

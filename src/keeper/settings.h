@@ -1,4 +1,4 @@
-/* What holdfast-keeper is told: by options, and by a file with one section, [keeper]. */
+/* The settings of holdfast-keeper, from options and from a file with one section, [keeper]. */
 #ifndef HF_KEEPER_SETTINGS_H
 #define HF_KEEPER_SETTINGS_H
 
@@ -13,9 +13,9 @@ enum { HF_KEEPER_ERROR_MAX = 320 };
 
 struct hf_keeper_settings {
     char socket[108]; /* as long as the path of a unix socket can be */
-    char user[64];    /* the daemon's, by name or number */
-    uint64_t search;  /* directory entries; see hf_walk */
-    uint64_t store;   /* files whose descriptions systemd keeps copies of */
+    char user[64];    /* the user that the daemon runs as, by name or number */
+    uint64_t search;  /* how many directory entries a walk looks at; see hf_walk */
+    uint64_t store;   /* how many files systemd keeps copies of the descriptions of */
     enum hf_log_level log_level;
     struct hf_keeper_limits limits;
     struct hf_exports *exports;
@@ -23,15 +23,15 @@ struct hf_keeper_settings {
 
 void hf_keeper_settings_init(struct hf_keeper_settings *settings, struct hf_exports *exports);
 
-/* One assignment. HF_EINVAL, with the reason. */
+/* Makes one assignment. Returns HF_EINVAL, with the reason. */
 int hf_keeper_settings_set(struct hf_keeper_settings *settings, const char *key, const char *value,
                            char error[HF_KEEPER_ERROR_MAX]);
 
-/* HF_ENOENT if there is no such file; HF_EINVAL, with the reason. */
+/* Returns HF_ENOENT if there is no such file; HF_EINVAL, with the reason, if it is wrong. */
 int hf_keeper_settings_read(struct hf_keeper_settings *settings, const char *file,
                             char error[HF_KEEPER_ERROR_MAX]);
 
-/* The number of settings->user. HF_ENOENT. */
+/* Finds the number of settings->user. Returns HF_ENOENT if there is no such user. */
 int hf_keeper_settings_user(const struct hf_keeper_settings *settings, uid_t *out);
 
 #endif

@@ -19,11 +19,11 @@ static const char LEASE[] = "lease";
 static struct {
     size_t max, count;
     int64_t next_ms;
-    int lease;        /* the timer that was kept */
+    int lease;        /* the timer that systemd kept */
     bool lease_given; /* systemd has a copy of the timer */
 } store = {.lease = -1};
 
-/* "r-" or "w-", and the handle. */
+/* Makes the name of a copy: "r-" or "w-", and the handle. */
 static void name_of(const struct hf_keeper_file *file, char out[NAME_BYTES])
 {
     out[0] = file->writable ? 'w' : 'r';
@@ -98,7 +98,7 @@ int hf_store_step(struct hf_keeper_files *files, int64_t now_ms)
 
 /* ---- after a restart ---- */
 
-/* lock:  1: OFDLCK  ADVISORY  WRITE -1 fe:00:1234 0 EOF */
+/* Reads a line like this: lock: 1: OFDLCK ADVISORY WRITE -1 fe:00:1234 0 EOF */
 static bool read_lock(const char *line, struct hf_span *out)
 {
     char class[16], mode[16], first[32], last[32];
@@ -132,7 +132,8 @@ static void find_ranges(struct hf_keeper_files *files, struct hf_keeper_file *fi
         (void)fclose(info);
 }
 
-/* Low numbers are left to what stays open for as long as the process lives (confine.h). */
+/* Moves a descriptor up, to leave low numbers to files that stay open for as long as the process
+ * lives (confine.h). */
 static int move_up(int fd, int above)
 {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, above);
@@ -171,7 +172,7 @@ static bool adopt(struct hf_keeper_files *files, int64_t now_ms, int fd, const c
     file->stored = true;
     store.count++;
     find_ranges(files, file);
-    hf_keeper_files_done(files, file); /* an empty one that was left over */
+    hf_keeper_files_done(files, file); /* closes it if no lock was left in it */
     return true;
 }
 

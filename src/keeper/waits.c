@@ -21,12 +21,12 @@ struct hf_waiting_thread {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    enum job_state state; /* mutex */
-    int fd;               /* mutex; a description that stays open while it is WAITING */
-    struct hf_span span;  /* mutex */
-    bool got;             /* mutex; THROUGH: the kernel has given the lock */
-    int wake;             /* never changes */
-    struct hf_wait *wait; /* of the loop's thread only */
+    enum job_state state; /* guarded by the mutex */
+    int fd; /* guarded by the mutex; a description that stays open while the job is WAITING */
+    struct hf_span span; /* guarded by the mutex */
+    bool got;            /* guarded by the mutex; in state THROUGH: the kernel has given the lock */
+    int wake;            /* never changes */
+    struct hf_wait *wait; /* used by the loop's thread only */
 };
 
 /* ---- a thread ---- */
@@ -55,13 +55,16 @@ static void *run(void *argument)
         t->got = rv == 0;
         t->state = THROUGH;
         (void)pthread_cond_signal(&t->changed);
-        (void)send(t->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* full: the loop wakes anyway */
+        /* If the socket is full, the loop wakes anyway. */
+        (void)send(t->wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     (void)pthread_mutex_unlock(&t->mutex);
     return NULL;
 }
 
-/* Signals for the process are for the loop; the threads have one of their own. */
+/*
+ * Starts a thread with all signals blocked but its own: signals for the process are for the loop.
+ */
 static int start(struct hf_waiting_thread *t, int wake)
 {
     pthread_condattr_t clock;
@@ -109,7 +112,7 @@ static void give_thread(struct hf_waits *waits, struct hf_wait *wait)
     HF_ASSERT(false);
 }
 
-/* True if the kernel gave the thread its lock. The thread is free afterwards. */
+/* Takes the thread back; true if the kernel gave it its lock. The thread is free afterwards. */
 static bool take_back(struct hf_waits *waits, struct hf_waiting_thread *t)
 {
     bool got;
@@ -125,7 +128,8 @@ static bool take_back(struct hf_waits *waits, struct hf_waiting_thread *t)
     return got;
 }
 
-/* The signal is lost if it comes just before the thread enters the kernel: so it is repeated. */
+/* Interrupts the thread. A signal that comes just before the thread enters the kernel is lost, so
+ * it is repeated. */
 static void stop_thread(struct hf_waiting_thread *t)
 {
     struct timespec until;
@@ -169,8 +173,8 @@ static struct hf_wait *find(const struct hf_waits *waits, uint64_t id)
     return node ? hf_container_of(node, struct hf_wait, node) : NULL;
 }
 
-/* The result leaves at once, in the order of what the kernel did. The lists, through which a caller
- * may be walking, are swept later. */
+/* Ends a wait. The result leaves at once, in the order of what the kernel did. The lists, through
+ * which a caller may be walking, are swept later. */
 static void finish(struct hf_waits *waits, struct hf_wait *wait, enum hf_keeper_status status)
 {
     HF_ASSERT(!wait->thread && !wait->over);
@@ -230,8 +234,10 @@ static enum hf_keeper_status open_file(struct hf_waits *waits, struct hf_wait *w
     return status;
 }
 
-/* Only while it is sure that the kernel would refuse: a thread waits for a part of what this wait
- * asks for, in the same mode or a weaker one. So a crowd behind one holder costs one thread. */
+/*
+ * True only while it is sure that the kernel would refuse: a thread waits for a part of what this
+ * wait asks for, in the same mode or a weaker one. So a crowd behind one holder costs one thread.
+ */
 static bool is_hopeless(const struct hf_wait *wait)
 {
     if (!wait->file)
@@ -246,7 +252,7 @@ static bool is_hopeless(const struct hf_wait *wait)
     return false;
 }
 
-/* One attempt. False: the wait is over, and gone. */
+/* Makes one attempt. False: the wait is over, and gone. */
 static bool attempt(struct hf_waits *waits, struct hf_wait *wait, int64_t now_ms)
 {
     enum hf_keeper_status status = open_file(waits, wait, now_ms);
@@ -260,7 +266,8 @@ static bool attempt(struct hf_waits *waits, struct hf_wait *wait, int64_t now_ms
     }
     if (status == HF_KEEPER_CONFLICT || status == HF_KEEPER_NOT_YET) {
         if (status == HF_KEEPER_NOT_YET)
-            wait->refused.mode = HF_KEEPER_NONE; /* nothing that a thread could wait for */
+            /* There is nothing that a thread could wait for. */
+            wait->refused.mode = HF_KEEPER_NONE;
         return true;
     }
     finish(waits, wait, status);
@@ -300,8 +307,8 @@ enum hf_keeper_status hf_waits_add(struct hf_waits *waits, int64_t now_ms,
     return HF_KEEPER_OK;
 }
 
-/* The thread is out of the kernel. Either the claim is whole now, or what the thread got goes back:
- * a wait must not hold a part while it waits for another. */
+/* Handles a thread that is out of the kernel. Either the claim is whole now, or the part that the
+ * thread got goes back: a wait must not hold a part while it waits for another. */
 static void settle(struct hf_waits *waits, struct hf_waiting_thread *t)
 {
     struct hf_wait *wait = t->wait;
@@ -339,7 +346,7 @@ static void end_wait(struct hf_waits *waits, struct hf_wait *wait, enum hf_keepe
         stop_thread(t);
         settle(waits, t);
     }
-    if (!wait->over) /* else it came through */
+    if (!wait->over) /* otherwise the wait came through */
         finish(waits, wait, status);
 }
 
@@ -396,8 +403,8 @@ static bool may_have_thread(const struct hf_waits *waits, const struct hf_wait *
     return true;
 }
 
-/* The oldest first. The stretch to wait for is found by an attempt, because locks of our own may
- * have changed since the last. */
+/* Gives threads to the oldest waits first. An attempt finds the stretch to wait for, because locks
+ * of our own may have changed since the last. */
 static void give_threads(struct hf_waits *waits, int64_t now_ms)
 {
     hf_list_foreach (node, &waits->all) {
@@ -413,7 +420,7 @@ static void give_threads(struct hf_waits *waits, int64_t now_ms)
     }
 }
 
-/* Those without a thread whose pause is over. */
+/* Tries the waits without a thread whose pause is over. */
 static void try_due(struct hf_waits *waits, int64_t now_ms)
 {
     hf_list_foreach (node, &waits->all) {
@@ -444,7 +451,7 @@ int hf_waits_step(struct hf_waits *waits, int64_t now_ms)
     if (waits->changed || (waits->next_ms >= 0 && waits->next_ms <= now_ms)) {
         give_threads(waits, now_ms);
         try_due(waits, now_ms);
-        give_threads(waits, now_ms); /* to those that an attempt has interrupted */
+        give_threads(waits, now_ms); /* an attempt may have interrupted some waits */
         sweep(waits);
         waits->changed = false;
         waits->next_ms = first_due(waits);
@@ -460,7 +467,8 @@ int hf_waits_init(struct hf_waits *waits, struct hf_keeper_files *files, size_t 
                   size_t n_threads,
                   void (*made)(void *, const struct hf_wait *, enum hf_keeper_status), void *ctx)
 {
-    struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
+    /* Without SA_RESTART, so that the wait is interrupted. */
+    struct sigaction action = {.sa_handler = on_signal};
     int rv = 0;
 
     *waits = (struct hf_waits){

@@ -25,16 +25,18 @@ enum {
 struct hf_waiting_thread;
 
 struct hf_wait {
-    struct hf_map_node node;  /* by id */
-    struct hf_list link;      /* of all waits, or of those that are free */
-    struct hf_list file_link; /* of the file's waits */
+    struct hf_map_node node; /* in the map of waits, by id */
+    /* Links the wait into the list of all waits, or of those that are free. */
+    struct hf_list link;
+    struct hf_list file_link; /* links the wait into the file's waits */
     uint64_t id;
-    struct hf_keeper_file *file; /* NULL: not open yet */
+    struct hf_keeper_file *file; /* the file; NULL: it is not open yet */
     struct hf_span part;
-    struct hf_span refused; /* the stretch that the kernel refused last: what a thread waits for */
-    struct hf_waiting_thread *thread; /* NULL: none waits for it */
-    bool over;                        /* has its result; taken out of the lists by the next sweep */
-    int64_t next_ms;                  /* when a wait without a thread is tried again */
+    /* The stretch that the kernel refused last, which a thread waits for. */
+    struct hf_span refused;
+    struct hf_waiting_thread *thread; /* the thread that waits; NULL: none does */
+    bool over;       /* the wait has its result; the next sweep takes it out of the lists */
+    int64_t next_ms; /* when a wait without a thread is tried again */
     int64_t pause_ms;
     uint8_t handle_len;
     uint8_t handle[HF_KEEPER_HANDLE_MAX];
@@ -47,8 +49,9 @@ struct hf_waits {
     struct hf_map map;
     struct hf_hash_key key;
     size_t max, count, n_over;
-    bool changed;    /* since the last step: a wait or a thread may have something to do */
-    int64_t next_ms; /* the first wait that is due; -1: none */
+    /* Something has changed since the last step: a wait or a thread may have something to do. */
+    bool changed;
+    int64_t next_ms; /* when the first wait is due; -1: none is */
     struct hf_waiting_thread *threads;
     size_t n_threads, n_busy;
     int wake[2]; /* the loop polls wake[0]; a thread that is through sends a byte */
@@ -56,35 +59,35 @@ struct hf_waits {
     void *ctx;
 };
 
-/* Starts the threads: before the process gives up the right to. made() is called when a wait has
- * its result; the wait is gone afterwards. HF_ENOMEM, HF_EUNAVAIL. */
+/* Starts the threads, before the process gives up the right to. made() is called when a wait has
+ * its result; the wait is gone afterwards. Returns HF_ENOMEM, HF_EUNAVAIL. */
 int hf_waits_init(struct hf_waits *waits, struct hf_keeper_files *files, size_t max,
                   size_t n_threads,
                   void (*made)(void *, const struct hf_wait *, enum hf_keeper_status), void *ctx);
 void hf_waits_free(struct hf_waits *waits);
 
 /* Tries at once, and waits if a holder outside or a lease is in the way. made() may be called
- * before it returns. TOO_MANY_WAITS otherwise, or OK: a result follows. */
+ * before it returns. Returns OK if a result follows, else TOO_MANY_WAITS. */
 enum hf_keeper_status hf_waits_add(struct hf_waits *waits, int64_t now_ms,
                                    const struct hf_keeper_op *op);
 
-/* Ends the wait, if there is one of this id: made() with this status, unless it has come through.
- */
+/* Ends the wait with this id, if there is one: made() is called with this status, unless the wait
+ * has come through. */
 void hf_waits_cancel(struct hf_waits *waits, uint64_t id, enum hf_keeper_status status);
 
-/* Ends all waits of a file (NULL: of all files). A file without pins or locks is closed by that. */
+/* Ends all waits of a file (NULL: of all files). This closes a file without pins or locks. */
 void hf_waits_cancel_all(struct hf_waits *waits, struct hf_keeper_file *file,
                          enum hf_keeper_status status);
 
-/* No thread waits in the part (NULL: in the whole file) when it returns. */
+/* When it returns, no thread waits in the part (NULL: in the whole file). */
 void hf_waits_interrupt(struct hf_waits *waits, struct hf_keeper_file *file,
                         const struct hf_span *part);
 
-/* Takes what threads sent to wake the loop. */
+/* Reads the bytes that threads sent to wake the loop. */
 void hf_waits_drain(struct hf_waits *waits);
 
-/* Hands out what threads have got, tries what is due, gives threads to waits. Returns how long the
- * loop may sleep, -1: for ever. */
+/* Hands out the locks that threads have got, tries waits that are due, and gives threads to waits.
+ * Returns how long the loop may sleep, -1: for ever. */
 int hf_waits_step(struct hf_waits *waits, int64_t now_ms);
 
 #endif

@@ -29,7 +29,7 @@ static int give_up_privileges(void)
         return HF_EDENIED;
     if (!capng_have_capability(CAPNG_PERMITTED, CAP_DAC_READ_SEARCH))
         return HF_EUNAVAIL;
-    /* Only this capability permits to empty the bounding set. Root has it, the unit's user has not,
+    /* Only this capability permits emptying the bounding set. Root has it; the unit's user has not,
      * but its bounding set is empty already. */
     if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
         sets |= CAPNG_SELECT_BOUNDS;
@@ -49,13 +49,14 @@ static bool allow_reading(int ruleset, const char *path)
 
     rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
     if (rule.parent_fd < 0)
-        return true; /* what is not there need not be allowed */
+        return true; /* a path that does not exist need not be allowed */
     ok = syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
     close(rule.parent_fd);
     return ok;
 }
 
-/* No file's content but the list of mounts and udev's database; no change to any file. */
+/* Forbids every change to a file, and reading any file's content but the list of mounts and udev's
+ * database. */
 static int confine_files(void)
 {
     struct landlock_ruleset_attr attr = {
@@ -77,12 +78,12 @@ static int confine_files(void)
 /* ---- system calls ---- */
 
 static const int ALLOWED[] = {
-    /* files: opened to look, never to write (Landlock) */
+    /* files are opened to look, never to write (Landlock) */
     CALL(openat), CALL(openat2), CALL(open), CALL(open_by_handle_at), CALL(name_to_handle_at),
     CALL(close), CALL(read), CALL(write), CALL(writev), CALL(lseek), CALL(fstat), CALL(stat),
     CALL(lstat), CALL(newfstatat), CALL(statx), CALL(fstatfs), CALL(statfs), CALL(readlink),
     CALL(readlinkat), CALL(getdents64), CALL(getcwd), CALL(fcntl),
-    /* the socket, and waiting */
+    /* calls on the socket, and those that wait */
     CALL(accept4), CALL(sendto), CALL(recvfrom), CALL(poll), CALL(ppoll), CALL(shutdown),
     /* memory, time, signals, the end */
     CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(futex), CALL(clock_gettime),
@@ -136,7 +137,7 @@ static int confine_system_calls(void)
     rv = add_each(filter, ALLOWED, HF_COUNT_OF(ALLOWED));
     if (rv == 0)
         rv = add_each(filter, FOR_INSTRUMENTS, HF_COUNT_OF(FOR_INSTRUMENTS));
-    if (rv == 0) /* memory, but none that can be executed: all code is loaded by now */
+    if (rv == 0) /* allows memory, but none that can be executed: all code is loaded by now */
         rv = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(mmap), 1,
                               SCMP_CMP(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
     if (rv == 0) /* FS_IOC_GETFSUUID */
@@ -150,7 +151,7 @@ static int confine_system_calls(void)
 
 int hf_namesd_confine(void)
 {
-    uid_t uid = geteuid(); /* the filter has no such call */
+    uid_t uid = geteuid(); /* is asked here, because the filter does not allow the call */
     int rv = give_up_privileges();
     int files;
     int calls;
@@ -164,7 +165,8 @@ int hf_namesd_confine(void)
     if (rv < 0)
         return rv;
 #ifdef HF_INSTRUMENTED
-    files = HF_EUNAVAIL; /* reports are written to, and programs run from, anywhere */
+    /* Instrumented programs write reports to, and run programs from, any place. */
+    files = HF_EUNAVAIL;
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     (void)confine_files;
 #else

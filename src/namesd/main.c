@@ -1,4 +1,4 @@
-/* holdfast-namesd: which path does a file handle have? See holdfast-namesd(8) and
+/* holdfast-namesd tells which path a file handle has. See holdfast-namesd(8) and
  * docs/operating/NAMES.md. */
 #include <errno.h>
 #include <getopt.h>
@@ -59,7 +59,8 @@ static int fail(const char *reason)
     return EXIT_USAGE;
 }
 
-/* 0, or the status to exit with. Files first, so that options have the last word. */
+/* Reads the command line. Returns 0, or the status to exit with. Files come first, so that options
+ * have the last word. */
 static int parse(struct hf_namesd_settings *settings, struct command *command, int argc,
                  char **argv)
 {
@@ -107,7 +108,7 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* One question by hand, for which a search may take all the time it needs. */
+/* Answers one question from the command line, for which a search may take all the time it needs. */
 static int resolve_once(struct hf_resolver *resolver, const char *hex)
 {
     static const char *const WORDS[] = {"", "deleted", "unknown", "unknown"};
@@ -135,7 +136,7 @@ static int resolve_once(struct hf_resolver *resolver, const char *hex)
     return answer == HF_ANSWER_NAMED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* How many exports are directories that are there; the log names the others. */
+/* Counts the exports that are directories and exist; the log names the others. */
 static size_t count_exports(const struct hf_exports *exports)
 {
     size_t there = 0;

@@ -1,7 +1,5 @@
-/*
- * The line protocol (docs/operating/NAMES.md), the side that is asked: one line at a time, taken
- * apart and answered in text. No system call, so that a fuzzer can try every line.
- */
+/* The side of the line protocol (docs/operating/NAMES.md) that is asked: it takes one line at a
+ * time apart and answers in text. It makes no system call, so that a fuzzer can try every line. */
 #ifndef HF_NAMESD_REQUEST_H
 #define HF_NAMESD_REQUEST_H
 
@@ -14,8 +12,8 @@
 #define HF_NAMES_GREETING "holdfast-names 1"
 
 enum {
-    HF_NAMES_ID_MAX = 20,   /* digits */
-    HF_NAMES_LINE_MAX = 256 /* of a request, with its line feed */
+    HF_NAMES_ID_MAX = 20,   /* the digits of an id */
+    HF_NAMES_LINE_MAX = 256 /* the length of a request, with its line feed */
 };
 
 enum hf_namesd_request_kind {
@@ -26,19 +24,19 @@ enum hf_namesd_request_kind {
 
 struct hf_namesd_request {
     enum hf_namesd_request_kind kind;
-    char id[HF_NAMES_ID_MAX + 1]; /* "" if the line has none that could be read */
+    char id[HF_NAMES_ID_MAX + 1]; /* the id; "" if the line has none that could be read */
     uint8_t handle[HF_HANDLE_BYTES_MAX];
     size_t len;
 };
 
-/* line: without its line feed. */
+/* Reads a line, which is given without its line feed. */
 void hf_namesd_request_read(struct hf_bytes line, struct hf_namesd_request *out);
 
-/* Appends one line; path only for NAMED. HF_ENOMEM. */
+/* Appends one line; the path is used only for NAMED. Returns HF_ENOMEM without memory. */
 int hf_namesd_request_answer(struct hf_buf *out, const struct hf_namesd_request *request,
                              enum hf_answer answer, struct hf_bytes path);
 
-/* Appends the answer to a line that made no sense. HF_ENOMEM. */
+/* Appends the answer to a line that made no sense. Returns HF_ENOMEM without memory. */
 int hf_namesd_request_refuse(struct hf_buf *out, const struct hf_namesd_request *request);
 
 #endif

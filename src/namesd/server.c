@@ -22,7 +22,8 @@ static int64_t now(void)
 
 /* ---- listening ---- */
 
-/* A socket that a killed process left behind; one that still accepts connections stays. */
+/* True if a process still accepts connections at the socket; otherwise a killed process left it
+ * behind. */
 static bool is_served(const struct sockaddr_un *sun)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -47,7 +48,8 @@ int hf_namesd_server_open(struct hf_namesd_server *server, struct hf_resolver *r
     server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (server->listener < 0)
         return HF_EUNAVAIL;
-    /* Names of files are not for all users: the group is holdfastd's. */
+    /* Names of files are not for all users, so only root and the group, which is holdfastd's, may
+     * connect. */
     if (bind(server->listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 || chmod(path, 0660) < 0 ||
         listen(server->listener, HF_NAMESD_SERVER_CLIENTS_MAX) < 0) {
         int error = errno;
@@ -77,8 +79,8 @@ static void accept_one(struct hf_namesd_server *server)
 
     if (fd < 0)
         return;
-    if (server->n_clients ==
-        HF_NAMESD_SERVER_CLIENTS_MAX) /* the newcomer is served; holdfastd reconnects */
+    if (server->n_clients == HF_NAMESD_SERVER_CLIENTS_MAX) /* one client is dropped and the newcomer
+                                                              is served; holdfastd reconnects */
         drop(server, &server->clients[0]);
     client = &server->clients[server->n_clients++];
     *client = (struct hf_namesd_client){.fd = fd};
@@ -86,7 +88,7 @@ static void accept_one(struct hf_namesd_server *server)
     hf_buf_init(&client->out, &hf_alloc_heap);
 }
 
-/* False: the client is to be dropped. */
+/* Answers one line. False: the client is to be dropped. */
 static bool answer(struct hf_namesd_server *server, struct hf_namesd_client *client,
                    struct hf_bytes line)
 {
@@ -121,8 +123,8 @@ static bool has_line(const struct hf_namesd_client *client)
     return in.len > 0 && memchr(in.data, '\n', in.len);
 }
 
-/* The answers of a turn leave at its end: a daemon that hears nothing for seconds cuts us off.
- * False: the client is to be dropped. */
+/* Answers some lines of the client; the answers leave at the end of the turn, because a daemon that
+ * hears nothing for seconds cuts us off. False: the client is to be dropped. */
 static bool answer_some(struct hf_namesd_server *server, struct hf_namesd_client *client)
 {
     int64_t end_ms = now() + HF_NAMESD_SERVER_TURN_MS;
@@ -204,8 +206,9 @@ void hf_namesd_server_run(struct hf_namesd_server *server, const volatile sig_at
         }
         polled[n] = (struct pollfd){.fd = server->listener, .events = POLLIN};
         if (poll(polled, n + 1, wait_ms) < 0)
-            continue;                  /* a signal */
-        for (size_t i = n; i-- > 0;) { /* from the end: dropping moves the last one up */
+            continue;                  /* poll() was interrupted by a signal */
+        for (size_t i = n; i-- > 0;) { /* goes from the end, because dropping a client moves the
+                                          last one into its place */
             struct hf_namesd_client *client = &server->clients[i];
 
             if ((polled[i].revents || is_ready(client)) &&

@@ -1,7 +1,7 @@
 /*
- * The socket at which names are asked for (docs/operating/NAMES.md). One thread: requests are
- * answered in the order in which they come, and between them the walk does its slices. A question
- * can take as long as a disk does; the daemon that asks waits for none of them.
+ * The socket at which names are asked for (docs/operating/NAMES.md). One thread answers requests in
+ * the order in which they come, and does the slices of the walk between them. A question can take
+ * as long as a disk does; the daemon that asks waits for none of them.
  */
 #ifndef HF_NAMESD_SERVER_H
 #define HF_NAMESD_SERVER_H
@@ -14,11 +14,12 @@
 
 enum {
     HF_NAMESD_SERVER_CLIENTS_MAX = 16,
-    HF_NAMESD_SERVER_BATCH = 64, /* lines of one client before the next has its turn */
+    /* How many lines of one client are answered before the next client has its turn. */
+    HF_NAMESD_SERVER_BATCH = 64,
     HF_NAMESD_SERVER_TURN_MS =
-        20, /* and how long it may take: some questions search large directories */
+        20, /* how long they may take: some questions search large directories */
     HF_NAMESD_SERVER_UNREAD_MAX =
-        65536 /* bytes a client has not taken; then none of its lines is read */
+        65536 /* when a client has not taken this many bytes, none of its lines is read */
 };
 
 struct hf_namesd_client {
@@ -34,11 +35,12 @@ struct hf_namesd_server {
     size_t n_clients;
 };
 
-/* Listens at path, which it takes over if no process serves there. HF_EBUSY, HF_EDENIED, ... */
+/* Listens at path, which it takes over if no process serves there. Returns HF_EBUSY, HF_EDENIED or
+ * another error. */
 int hf_namesd_server_open(struct hf_namesd_server *server, struct hf_resolver *resolver,
                           const char *path);
 
-/* Serves until *stop. */
+/* Serves until *stop is set. */
 void hf_namesd_server_run(struct hf_namesd_server *server, const volatile sig_atomic_t *stop);
 void hf_namesd_server_close(struct hf_namesd_server *server);
 

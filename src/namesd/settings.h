@@ -1,4 +1,4 @@
-/* What holdfast-namesd is told: by options, and by a file with one section, [names]. */
+/* The settings of holdfast-namesd, from options and from a file with one section, [names]. */
 #ifndef HF_NAMESD_SETTINGS_H
 #define HF_NAMESD_SETTINGS_H
 
@@ -19,12 +19,12 @@ struct hf_namesd_settings {
 
 void hf_namesd_settings_init(struct hf_namesd_settings *settings, struct hf_exports *exports);
 
-/* One assignment: socket, export (again for each), search, log_level. HF_EINVAL, with the reason.
- */
+/* Makes one assignment: socket, export (again for each), search, log_level. Returns HF_EINVAL, with
+ * the reason. */
 int hf_namesd_settings_set(struct hf_namesd_settings *settings, const char *key, const char *value,
                            char error[HF_NAMESD_SETTINGS_ERROR_MAX]);
 
-/* HF_ENOENT if there is no such file; HF_EINVAL, with the reason. */
+/* Returns HF_ENOENT if there is no such file; HF_EINVAL, with the reason, if it is wrong. */
 int hf_namesd_settings_read(struct hf_namesd_settings *settings, const char *file,
                             char error[HF_NAMESD_SETTINGS_ERROR_MAX]);
 

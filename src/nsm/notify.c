@@ -8,23 +8,23 @@
 /*
  * The outgoing calls of NSM: SM_NOTIFY, "we have restarted", to a host that held locks or is
  * monitored; `status`, "the host you monitor has restarted", to a program that registered by
- * SM_MON; and SM_STAT, "which state have you", to a client whose crash notice is being verified.
+ * SM_MON; and SM_STAT, "which state do you have", to a client whose crash notice is being verified.
  *
  * SM_NOTIFY goes out under our long name and then, if there is one, under our short name, over the
  * same connection: a peer may have monitored either. The attempt succeeds when the first is
  * answered; the second is sent in the time that is left.
  */
 
-/* One attempt, with a copy of what it needs of the core's call. */
+/* One attempt, with a copy of the parts of the core's call that it needs. */
 struct nsm_outcall {
     struct hf_nsm *nsm;
-    struct hf_list link; /* in nsm->outcalls */
+    struct hf_list link; /* links the attempt into nsm->outcalls */
     uint64_t id;
     uint64_t started_ms;
     struct hf_rpc_outcall_args rpc;
     int state;
     size_t name_len;
-    size_t short_len; /* 0: no short form */
+    size_t short_len; /* the length of our short name; 0: there is none */
     char name[];
 };
 
@@ -34,7 +34,7 @@ static void outcall_del(struct nsm_outcall *outcall)
     hf_free(outcall->nsm->service->alloc, outcall);
 }
 
-/* The outcome of a call that got no answer (NOT-03). */
+/* Returns the outcome of a call that got no answer (NOT-03). */
 static enum hf_outcall_outcome failure_of(const struct hf_rpc_response *response)
 {
     return response->tried ? HF_OUTCALL_FAILED : HF_OUTCALL_UNTRIED;
@@ -72,7 +72,8 @@ static int begin_status(struct nsm_outcall *outcall, const struct hf_outcall_att
     outcall->rpc.reserved_port = hf_addr_is_loopback(&outcall->rpc.peer);
     outcall->rpc.transport = call->transport;
     outcall->rpc.udp_fallback = true;
-    /* SEC-01: a callback to ourselves would come from a caller that procedure 16 believes. */
+    /* SEC-01: a callback to ourselves would come from a caller whose notices NLM (procedure 16)
+     * believes. */
     if (outcall->nsm->own_port != 0 &&
         (outcall->rpc.reserved_port || hf_socket_is_own_address(&outcall->rpc.peer)))
         outcall->rpc.not_port = outcall->nsm->own_port;
@@ -94,7 +95,7 @@ static int send_notify(struct nsm_outcall *outcall)
     rpc->prog = SM_PROG;
     rpc->vers = SM_VERS;
     rpc->proc = SM_NOTIFY;
-    rpc->apart = true; /* a client that does not answer it counts as crashed (NOT-03) */
+    rpc->apart = true; /* a client that does not answer this call counts as crashed (NOT-03) */
     rpc->transport = HF_TRANSPORT_TCP;
     rpc->udp_fallback = true;
     rpc->encode = xdr_stat_chge;
@@ -132,7 +133,7 @@ static int begin_notify(struct nsm_outcall *outcall, const struct hf_outcall_att
 
 /* ---- SM_STAT ---- */
 
-/* An answer without a state number, or that is none, is as good as no answer. */
+/* An answer without a state number, or with an impossible one, is as good as no answer. */
 static void on_stat_done(void *ctx, const struct hf_rpc_response *response)
 {
     struct nsm_outcall *outcall = ctx;
@@ -161,14 +162,14 @@ static int begin_stat(struct nsm_outcall *outcall)
     outcall->rpc.proc = SM_STAT;
     outcall->rpc.transport = HF_TRANSPORT_TCP;
     outcall->rpc.udp_fallback = true;
-    outcall->rpc.apart = outcall->rpc.by_itself = true; /* SEC-04 */
+    outcall->rpc.apart = outcall->rpc.by_itself = true; /* see SEC-04 */
     outcall->rpc.charged = true;
     outcall->rpc.encode = xdr_sm_name;
     outcall->rpc.args = &name;
     return hf_rpc_client_call(outcall->nsm->client, &outcall->rpc, on_stat_done, outcall, NULL);
 }
 
-/* ---- all ---- */
+/* ---- all kinds ---- */
 
 static struct nsm_outcall *outcall_new(struct hf_nsm *nsm, const struct hf_outcall_attempt *call)
 {

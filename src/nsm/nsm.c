@@ -82,7 +82,8 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
     struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
 
     if (!durable)
-        pending->answer.ok = false; /* NSM-02: what cannot be made durable is STAT_FAIL */
+        /* NSM-02: a change that cannot be made durable is answered STAT_FAIL. */
+        pending->answer.ok = false;
     deliver(pending->nsm, pending->call, pending->answer);
     hf_pool_give(&pending->nsm->pending, pending);
 }
@@ -128,8 +129,8 @@ static bool may_be_called(uint32_t prog)
            (prog >= TRANSIENT_FIRST && prog <= TRANSIENT_LAST);
 }
 
-/* SEC-01. A user of this host could end the registrations of the kernel, or have a host of his
- * choice called. */
+/* True if the caller may monitor (SEC-01). A user of this host could otherwise end the
+ * registrations of the kernel, or have a host of his choice called. */
 static bool may_monitor(const struct hf_rpc_call *call)
 {
     return hf_rpc_call_may(call)->monitors != HF_MONITORS_NONE;
@@ -159,9 +160,9 @@ static struct hf_mon_args args_of(const my_id *id)
 }
 
 /*
- * SPEC section 5: while the store is down nothing can be registered or removed. Then refuses the
- * call and returns true: SM_MON gets STAT_FAIL; the other procedures, whose results cannot express
- * a refusal, get no answer.
+ * SPEC section 5: while the store is down nothing can be registered or removed. In that case it
+ * refuses the call and returns true: SM_MON gets STAT_FAIL; the other procedures, whose results
+ * cannot express a refusal, get no answer.
  */
 static bool refused(struct hf_rpc_call *call)
 {
@@ -175,10 +176,8 @@ static bool refused(struct hf_rpc_call *call)
     return true;
 }
 
-/*
- * A service that has just been taken over and is still loading (SPEC HA-05): it has no state number
- * to tell yet, and leaves the call unanswered, so that the peer repeats it.
- */
+/* True for a service that has just been taken over and is still loading (SPEC HA-05): it has no
+ * state number to tell yet, and leaves the call unanswered, so that the peer repeats it. */
 static bool is_postponed(struct hf_rpc_call *call)
 {
     if (!nsm_of(call)->service->loading)
@@ -205,7 +204,7 @@ static void on_stat(struct hf_rpc_call *call, void *args)
     answer_when_durable(call, hf_core_sm_stat(nsm_of(call)->service->core));
 }
 
-/* Why a registration is refused, or NULL. */
+/* Returns why a registration is refused, or NULL. */
 static const char *mon_refusal(const struct hf_rpc_call *call, const struct mon_id *id)
 {
     const struct hf_core *core = nsm_of(call)->service->core;
@@ -216,7 +215,7 @@ static const char *mon_refusal(const struct hf_rpc_call *call, const struct mon_
         return "empty or broken name";
     if (!may_be_called((uint32_t)id->my_id.my_prog))
         return "program not allowed";
-    /* SEC-01: else any host could have packets sent to any other. */
+    /* SEC-01: otherwise any host could have packets sent to any other. */
     if (hf_rpc_call_may(call)->monitors == HF_MONITORS_US &&
         !hf_core_is_our_name(core, from_string(&id->mon_name), &call->local))
         return "another host may monitor this server only";
@@ -247,7 +246,7 @@ static void on_mon(struct hf_rpc_call *call, void *raw)
     answer_when_durable(call, answer);
 }
 
-/* SM_UNMON and SM_UNMON_ALL, whose results cannot express a refusal. */
+/* Refuses SM_UNMON and SM_UNMON_ALL, whose results cannot express a refusal. */
 static bool refuse_unmon(struct hf_rpc_call *call)
 {
     if (may_monitor(call))
@@ -305,7 +304,7 @@ static void on_simu_crash(struct hf_rpc_call *call, void *args)
     answer_when_durable(call, answer);
 }
 
-/* NSM-05. An unknown host gets the same void answer as a client, and so learns nothing from it. */
+/* NSM-05: an unknown host gets the same void answer as a client, and so learns nothing from it. */
 static void on_notify(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nsm *nsm = nsm_of(call);

@@ -1,7 +1,7 @@
 /*
- * NSM, the Network Status Monitor, program 100024 version 1 (NSM-01..07): from the wire to the core
- * and back; and the outgoing calls of NSM: SM_NOTIFY to hosts, `status` to the programs that
- * registered by SM_MON.
+ * NSM, the Network Status Monitor, program 100024 version 1 (NSM-01..07). It takes requests from
+ * the wire to the core and answers back, and makes the outgoing calls of NSM: SM_NOTIFY to hosts,
+ * `status` to the programs that registered by SM_MON.
  *
  * An answer leaves only when the core's batch it depends on is durable; until then it waits in the
  * service's queue.
@@ -26,14 +26,17 @@ struct hf_nsm {
     struct hf_rpc_program program;
     struct hf_service *service;
     struct hf_rpc_client *client;
-    struct hf_pool pending;  /* of struct pending_answer (nsm.c) */
+    struct hf_pool pending;  /* objects of type struct pending_answer (nsm.c) */
     struct hf_list outcalls; /* attempts in flight */
-    struct hf_list lookups;  /* names being looked up */
+    struct hf_list lookups;  /* names that are being looked up */
     uint64_t answers[HF_NSM_PROCEDURES][HF_NSM_RESULTS];
-    struct hf_histogram durations_ns[HF_NSM_PROCEDURES]; /* from arrival to answer, where timed */
-    struct hf_histogram notices_ns;                      /* of one attempt at a notice */
-    unsigned resolving;                                  /* names being looked up now */
-    uint16_t own_port; /* where this daemon listens: no `status` callback goes there; 0: nowhere */
+    /* The time from arrival to answer, where calls are timed. */
+    struct hf_histogram durations_ns[HF_NSM_PROCEDURES];
+    struct hf_histogram notices_ns; /* how long one attempt at a notice takes */
+    unsigned resolving;             /* how many names are being looked up now */
+    /* The port where this daemon listens, to which no `status` callback goes; 0: it does not
+     * listen. */
+    uint16_t own_port;
 };
 
 void hf_nsm_init(struct hf_nsm *nsm, struct hf_service *service, struct hf_rpc_client *client);
@@ -45,20 +48,20 @@ void hf_nsm_init(struct hf_nsm *nsm, struct hf_service *service, struct hf_rpc_c
  */
 void hf_nsm_stop(struct hf_nsm *nsm);
 
-/* No answer may be waiting any more, and the loop must have ended. */
+/* Frees the structure. No answer may be waiting any more, and the loop must have ended. */
 void hf_nsm_free(struct hf_nsm *nsm);
 
 const char *hf_nsm_procedure_name(unsigned procedure);
 
 /*
- * One attempt at SM_NOTIFY (HF_OUTCALL_NOTIFY), at a `status` callback (HF_OUTCALL_STATUS) or at
- * SM_STAT (HF_OUTCALL_STAT), as the core asks for it; reported to the core when it has ended.
+ * Makes one attempt at SM_NOTIFY (HF_OUTCALL_NOTIFY), at a `status` callback (HF_OUTCALL_STATUS) or
+ * at SM_STAT (HF_OUTCALL_STAT), as the core asks for it, and reports to the core when it has ended.
  */
 void hf_nsm_call(struct hf_nsm *nsm, const struct hf_outcall_attempt *call);
 
 /*
- * Looks up the addresses of a client that is known by name only, and reports them to the core.
- * Lookups are bounded in number, and never on the path of a request.
+ * Looks up the addresses of a client that is known by name only, and reports them to the core. The
+ * number of lookups is bounded, and none is on the path of a request.
  */
 void hf_nsm_resolve(struct hf_nsm *nsm, uint64_t client_id, struct hf_bytes name);
 

@@ -6,23 +6,25 @@
 #include "nsm/nsm_private.h"
 
 /*
- * Names to addresses, on libuv's threads, for hosts that are registered by name only. The resolver
- * has no time limit that we could set, so an attempt that waits for it ends when its own time is
- * over; addresses that arrive later still go to the core, for the next attempt. libuv gives lookups
- * only half of its threads, so a resolver that hangs delays nothing but other lookups.
+ * Looks up addresses by name, on libuv's threads, for hosts that are registered by name only. The
+ * resolver has no time limit that we could set, so an attempt that waits for it ends when its own
+ * time is over; addresses that arrive later still go to the core, for the next attempt. libuv gives
+ * lookups only half of its threads, so a resolver that hangs delays nothing but other lookups.
  */
-enum { RESOLVING_MAX = 16384 }; /* about 1 KiB each; more than are ever registered by default */
+/* A lookup takes about 1 KiB; by default fewer names than this are registered. */
+enum { RESOLVING_MAX = 16384 };
 
 struct lookup {
     uv_getaddrinfo_t getaddrinfo;
     uv_timer_t timer;
     struct hf_nsm *nsm;
-    struct hf_list link; /* in nsm->lookups, until the resolver has answered */
+    struct hf_list link; /* links the lookup into nsm->lookups until the resolver has answered */
     uint64_t client_id;
-    resolved done; /* NULL once called */
+    resolved done; /* is called with the result; NULL once it was called */
     void *ctx;
-    bool stopped;     /* no report to the core any more */
-    unsigned pending; /* the lookup and the timer; freed when both have ended */
+    bool stopped; /* nothing is reported to the core any more */
+    /* Counts the lookup and the timer; the memory is freed when both have ended. */
+    unsigned pending;
 };
 
 static void release(struct lookup *lookup)
@@ -51,7 +53,8 @@ static void on_timeout(uv_timer_t *timer)
 {
     struct lookup *lookup = timer->data;
 
-    (void)uv_cancel((uv_req_t *)&lookup->getaddrinfo); /* succeeds only if it has not begun */
+    /* Succeeds only if the lookup has not begun. */
+    (void)uv_cancel((uv_req_t *)&lookup->getaddrinfo);
     report(lookup, HF_ETIMEDOUT, NULL, 0);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The layer that NLM, NSM and administration share above the core: the core itself, the time of
- * this turn of the loop, whether the store takes changes, and the answers that wait until a batch
- * is durable. All of it belongs to the loop thread.
+ * The layer above the core that NLM, NSM and administration share. It has the core itself, the time
+ * of this turn of the loop, whether the store takes changes, and the answers that wait until a
+ * batch is durable. All of it belongs to the loop thread.
  *
  * A request is served in three steps, whatever its protocol:
  *
@@ -23,7 +23,7 @@
 enum {
     HF_UNDECIDED_LISTS = 64,
     HF_UNDECIDED_MAX =
-        4096, /* answers that wait for another host than the one that asked (SEC-02) */
+        4096, /* how many answers may wait for a host other than the one that asked (SEC-02) */
 };
 
 struct hf_troubles;
@@ -31,9 +31,9 @@ struct hf_troubles;
 struct hf_service {
     struct hf_core *core;
     struct hf_troubles *troubles; /* NULL: a simulator, which has no operator */
-    const struct hf_alloc *alloc; /* for what requests keep while they wait */
+    const struct hf_alloc *alloc; /* allocates what requests keep while they wait */
     uv_loop_t *loop;              /* NULL: a simulator, which sets `now` itself */
-    struct hf_now now;            /* to be read by hf_service_now() */
+    struct hf_now now;            /* is read through hf_service_now() */
     bool now_is_old;              /* the loop has slept since `now` was set */
     int64_t wall_offset_ms;       /* wall clock less the loop's clock */
     bool loading;     /* with standbys: nothing is loaded yet; requests are told to come again */
@@ -42,17 +42,20 @@ struct hf_service {
     /* With standbys: what the core is told of the loop's clock, which stands still at times. */
     uint64_t (*core_ms)(void *ctx, uint64_t mono_ms); /* NULL: the loop's clock itself */
     void *core_ms_ctx;
-    bool store_up;          /* as of the last commit; while false, requests are refused */
+    bool store_up; /* the store took the last commit; while this is false, requests are refused */
     uint64_t durable;       /* the newest durable batch */
     uint64_t batch_done_ns; /* uv_hrtime() when the result of the last batch arrived */
     struct hf_commit_waiters waiters;
-    /* Answers whose tickets name a decision: of a crash notice that is being verified (SEC-04), a
-     * large release, a request that waits for the kernel, or a callback; by its id. */
+    /*
+     * Answers whose tickets name a decision, by its id: that of a crash notice which is being
+     * verified (SEC-04), of a large release, of a request that waits for the kernel, or a callback.
+     */
     struct hf_list undecided[HF_UNDECIDED_LISTS];
     unsigned n_undecided;
 };
 
-/* No batch of the core is durable yet. Core, loop and allocator outlive the service. */
+/* Initialises the service; no batch of the core is durable yet. Core, loop and allocator outlive
+ * the service. */
 void hf_service_init(struct hf_service *service, struct hf_core *core, uv_loop_t *loop,
                      const struct hf_alloc *alloc);
 
@@ -61,16 +64,17 @@ void hf_service_init(struct hf_service *service, struct hf_core *core, uv_loop_t
 /* Sets `now` from the loop's clock, which libuv reads once a turn. */
 void hf_service_read_clock(struct hf_service *service);
 
-/* Also reads the wall clock, which may have been set: about once a second. */
+/* Sets `now`, and also reads the wall clock, which may have been set. The caller calls it about
+ * once a second. */
 void hf_service_read_wall_clock(struct hf_service *service);
 
-/* The loop is about to sleep: `now` is no longer the present when it wakes. */
+/* Is called when the loop is about to sleep: `now` is no longer the present when it wakes. */
 static inline void hf_service_end_turn(struct hf_service *service)
 {
     service->now_is_old = true;
 }
 
-/* The moment of this turn. The first caller after the loop has slept sets it for all. */
+/* Returns the moment of this turn. The first caller after the loop has slept sets it for all. */
 static inline struct hf_now hf_service_now(struct hf_service *service)
 {
     if (service->now_is_old)
@@ -107,19 +111,19 @@ static inline bool hf_service_when(struct hf_service *service, struct hf_ticket 
     return false;
 }
 
-/* False: so many answers wait for other hosts that one with this ticket must not; without an
- * answer, its peer repeats the request. An operator's request waits all the same. */
+/* Returns false if too many answers wait for other hosts: an answer with this ticket must not wait,
+ * and without one its peer repeats the request. Requests of an operator wait regardless. */
 static inline bool hf_service_may_wait(const struct hf_service *service, struct hf_ticket ticket)
 {
     return ticket.decision == 0 || service->n_undecided < HF_UNDECIDED_MAX;
 }
 
-/* The object that waits goes: done will not be called. */
+/* Forgets an object that waits: done will not be called. */
 void hf_service_forget(struct hf_service *service, struct hf_commit_waiter *waiter);
 
 /*
  * Completes the waiters of the batches that are durable and, with coherence, whose releases the
- * kernel has made (core/claim.h). Also to be called after results of the kernel.
+ * kernel has made (core/claim.h). It is also called after results of the kernel.
  */
 static inline void hf_service_released(struct hf_service *service)
 {
@@ -144,13 +148,13 @@ static inline void hf_service_batch_done(struct hf_service *service, uint64_t se
         hf_service_released(service);
 }
 
-/* Lets the answers go on whose decisions the core has made: once a turn. */
+/* Lets the answers go on whose decisions the core has made. The caller calls it once a turn. */
 void hf_service_settle(struct hf_service *service);
 
-/* The callback with this id has ended: the answers that waited for it leave. */
+/* Lets the answers leave that waited for the callback with this id, which has ended. */
 void hf_service_let_go(struct hf_service *service, uint64_t id);
 
-/* The service ends: no answer that waits can be given any more. */
+/* Fails all waiters: the service ends, and no answer that waits can be given any more. */
 void hf_service_fail_waiters(struct hf_service *service);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What an operator must see without reading the log: locks that clients lost after a restart of
- * ours, until an operator acknowledges that; and the last request that each limit refused.
+ * Keeps what an operator must see without reading the log: locks that clients lost after a restart
+ * of ours, until an operator acknowledges the loss; and the last request that each limit refused.
  *
  * Numbers come from the core's counters, and are exact. Names come from its events: the clients
  * that lost locks are kept in the order of their loss, up to a bound, and the others are only
@@ -23,8 +23,8 @@ struct hf_trouble_host {
 struct hf_trouble_loss {
     struct hf_trouble_host client;
     enum hf_loss reason;
-    uint64_t locks; /* 0: not known, because locks are not durable */
-    int64_t at_ms;  /* wall clock */
+    uint64_t locks; /* how many locks it lost; 0: not known, because locks are not durable */
+    int64_t at_ms;  /* when it lost them, by the wall clock */
 };
 
 struct hf_trouble_limit {
@@ -35,20 +35,21 @@ struct hf_trouble_limit {
 struct hf_troubles {
     struct hf_trouble_loss losses[HF_TROUBLES_LOSSES_MAX];
     size_t n_losses;
-    uint64_t locks_acknowledged, clients_acknowledged; /* of the counters */
-    uint64_t locks_earlier, clients_earlier;           /* lost in earlier runs of the daemon */
-    uint64_t version; /* grows with each change of the losses: they are kept in a file */
+    /* The values of the counters at the last acknowledgement. */
+    uint64_t locks_acknowledged, clients_acknowledged;
+    uint64_t locks_earlier, clients_earlier; /* what was lost in earlier runs of the daemon */
+    uint64_t version; /* grows with each change of the losses, which are kept in a file */
     struct hf_trouble_limit limits[HF_LIMITS];
 };
 
 /* Takes note of the event, if it is about a loss or a limit. */
 void hf_troubles_note(struct hf_troubles *troubles, const struct hf_event *event, int64_t wall_ms);
 
-/* Locks and clients lost since the last acknowledgement. */
+/* Returns how many locks and clients were lost since the last acknowledgement. */
 void hf_troubles_lost(const struct hf_troubles *troubles, const struct hf_counters *counters,
                       uint64_t *clients, uint64_t *locks);
 
-/* The operator knows: the list is empty from here on. */
+/* Empties the list, because the operator has acknowledged the losses. */
 void hf_troubles_acknowledge(struct hf_troubles *troubles, const struct hf_counters *counters);
 
 #endif
