@@ -14,8 +14,7 @@
  * The runner drops the addresses
  *   - when the daemon asks for it;
  *   - when the lease that the daemon told it of runs out: the daemon hangs, or was stopped;
- *   - when the daemon ends, however it ends, even if it gave its end of the pair to another
- * process;
+ *   - when the daemon ends, however it ends, even if another process has its end of the pair;
  *   - at its own start: an earlier runner may have been killed.
  * A lock keeps a second runner of the same addresses from starting on this host (lock.c): its first
  * drop would take them from the first.

@@ -10,8 +10,7 @@
  *   1. its user, if it is root and has one of its own to become;
  *   2. all capabilities but CAP_NET_BIND_SERVICE, to call clients back from reserved ports;
  *   3. the way to new privileges by execve (no_new_privs);
- *   4. the file system, but for what it reads and its own store (Landlock, where the kernel has
- * it);
+ *   4. the file system, but for what it reads and its own store (Landlock, where there is one);
  *   5. system calls that only its start needed (seccomp).
  *
  * The store must be opened as the user that the daemon will become, or its files and its sessions

@@ -4,9 +4,9 @@
  * takes it apart (no system call); resolve.h finds the file, and proves that it is the one.
  *
  *   Ganesha, FSAL_VFS (versions 2.x to 6; numbers of two and more bytes as the server has them)
- *     0x43  flags  export id(2)  n  | f  fsid(0, 8 or 16)  type(1, 2 or 4)  kernel's handle |
- * padding n counts from f; f has the kind of fsid in its low five bits, the size of type in its
- * high two, and 0x20 for an object that has no handle of the kernel.
+ *     0x43  flags  export id(2)  n  | f  fsid(0, 8 or 16)  type(1, 2 or 4)  kernel's handle | pad
+ *     n counts the bytes from f to the padding; f has the kind of fsid in its low five bits, the
+ *     size of type in its high two, and 0x20 for an object that has no handle of the kernel.
  *
  *   The kernel's nfsd (fh_version 1)
  *     0x01  0x00  kind of fsid  type  | fsid(4 to 24)  kernel's handle

@@ -79,10 +79,10 @@ void hf_rpc_put_call(uint8_t out[HF_RPC_CALL_HEADER_SIZE], const struct hf_rpc_h
 int hf_rpc_parse_reply_xid(struct hf_bytes message, uint32_t *xid);
 
 /*
- * The results of a reply: 0 and the offset at which they begin, or
- * HF_EUNREGISTERED the peer does not serve this program, version or procedure,
- * HF_EDENIED       it refuses the call (authentication, or its own failure),
- * HF_EFORMAT       the reply is malformed, or the peer could not decode our arguments.
+ * Finds the results of a reply. Returns 0 and the offset at which they begin, or
+ *  - HF_EUNREGISTERED: the peer does not serve this program, version or procedure;
+ *  - HF_EDENIED: the peer refuses the call (authentication, or its own failure);
+ *  - HF_EFORMAT: the reply is malformed, or the peer could not decode our arguments.
  */
 int hf_rpc_parse_reply(struct hf_bytes message, size_t *results_offset);
 

@@ -6,8 +6,8 @@
  * A peer cannot make the server hold more than a bounded amount of memory, or keep a connection
  * longer than a bounded time:
  *  - connections: beyond the limit for its host, a new connection replaces the host's connection
- *    that has been silent longest; beyond the limit for all, one of a host with more than its
- * share;
+ *    that has been silent longest; beyond the limit for all, one of a host with more than
+ *    its share;
  *  - silence: an idle connection is closed after a while, and much sooner if it is in the middle
  *    of a record or does not read its answers;
  *  - memory: records are bounded (marking.h); a connection with too many unread answers or too many

@@ -1,6 +1,6 @@
 /*
- * A backend is a table of functions (as OpenSMTPD's queue_backend is). store.c implements store.h
- * once for all backends, on top of this table. Private to this room.
+ * A backend is a table of functions. store.c implements store.h once for all backends, on top of
+ * this table. Private to this room.
  */
 #ifndef HF_STORE_BACKEND_H
 #define HF_STORE_BACKEND_H
@@ -18,7 +18,8 @@ struct hf_store_backend {
 
     int (*apply)(struct hf_store *store, const struct hf_batch *batch);
     int (*probe)(struct hf_store *store);
-    int (*tidy)(struct hf_store *store); /* NULL: store->untidy is never set */
+    /* Does what was put off; NULL: store->untidy is never set. */
+    int (*tidy)(struct hf_store *store);
 
     /* Both are NULL in a backend whose batches can only be applied. */
     bool (*write)(struct hf_store *store, const struct hf_batch *batch);
@@ -46,7 +47,7 @@ struct hf_store_backend {
     int (*read)(struct hf_store *store, const struct hf_store_config *config, hf_store_visit visit,
                 void *ctx);
 
-    /* store/lease.h. NULL: this backend has no lease. */
+    /* store/lease.h explains these. NULL: this backend has no lease. */
     int (*lease)(struct hf_store *store, struct hf_store_lease_call *call);
     bool (*lease_row)(const struct hf_store *store, struct hf_lease_row *out);
     int (*load_owned)(struct hf_store *store, const struct hf_store_config *config,
@@ -61,7 +62,7 @@ extern const struct hf_store_backend hf_store_postgres;
 int hf_store_fail(struct hf_store *store, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* "server", "clients", "locks" */
+/* Returns "server", "clients" or "locks". */
 const char *hf_store_kind_name(enum hf_record_kind kind);
 
 #endif

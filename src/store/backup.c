@@ -41,7 +41,8 @@ static int put_u64(struct hf_buf *out, uint64_t number)
 struct writing {
     struct hf_buf *out;
     uint64_t count;
-    const _Atomic bool *cancelled; /* NULL: it cannot be */
+    /* Ends the work when it becomes true; NULL: the work cannot be cancelled. */
+    const _Atomic bool *cancelled;
 };
 
 static int write_record(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
@@ -192,7 +193,7 @@ int hf_backup_parse(struct hf_bytes file, struct hf_batch *records, struct hf_ba
 /* ---- restoring ---- */
 
 struct found {
-    uint64_t records; /* clients and locks */
+    uint64_t records; /* how many clients and locks there are */
     uint64_t epoch;
 };
 

@@ -2,13 +2,13 @@
  * A backup: all records of a store at one durable point, in one file that any backend can be
  * restored from. Numbers are big-endian.
  *
- *     header   8 bytes "HFbackup", 32 bits version (1), 64 bits time of the backup (Unix, ms)
- *     records  for each: 32 bits length, then the encoded record (core/record.h): the server's
- * first, then clients, then locks trailer  32 bits 0, 64 bits number of records, 64 bits checksum
- * over all bytes before it
+ *  - The header is 8 bytes "HFbackup", 32 bits version (1), 64 bits time (Unix, ms).
+ *  - Each record is 32 bits length and the encoded record (core/record.h): first the server's,
+ *    then clients, then locks.
+ *  - The trailer is 32 bits 0, 64 bits number of records, 64 bits checksum over all bytes before.
  *
- * The checksum is SipHash-1-3 with a fixed key. It finds damage; it does not keep out a forger,
- * from whom the file's mode (0600) protects.
+ * The checksum is SipHash-1-3 with a fixed key. It finds damage; it does not keep out a forger:
+ * the file's mode (0600) does.
  */
 #ifndef HF_STORE_BACKUP_H
 #define HF_STORE_BACKUP_H
@@ -20,8 +20,9 @@
 int hf_backup_write(struct hf_store *store, int64_t wall_ms, struct hf_buf *out);
 
 /*
- * As hf_backup_write(), without the store's thread (hf_store_can_read_aside()): commits and
- * renewals go on meanwhile. Ends with HF_ECANCELED soon after *cancelled has become true.
+ * Does what hf_backup_write() does, but without the store's thread (hf_store_can_read_aside()):
+ * commits and renewals go on meanwhile. It ends with HF_ECANCELED soon after *cancelled has become
+ * true.
  */
 int hf_backup_write_aside(const struct hf_store_config *config, int64_t wall_ms,
                           const _Atomic bool *cancelled, struct hf_buf *out,
@@ -31,22 +32,20 @@ struct hf_backup_content {
     int64_t made_at_ms;
     struct hf_record_server server;
     uint64_t clients, locks;
-    uint64_t digest; /* of clients and locks, as the daemon logs it */
+    uint64_t digest; /* the digest of clients and locks, as the daemon logs it */
 };
 
-/*
- * Checks a whole file and appends a put of each client and lock to records. HF_EVERSION, or
- * HF_EFORMAT with the reason if the file is damaged or no backup; HF_ENOMEM.
- */
+/* Checks a whole file and appends a put of each client and lock to records. Returns HF_EVERSION;
+ * HF_EFORMAT, with the reason, if the file is damaged or no backup; HF_ENOMEM. */
 int hf_backup_parse(struct hf_bytes file, struct hf_batch *records, struct hf_backup_content *out,
                     const char **reason);
 
 /*
- * Makes the records of a parsed backup durable in an open store, all or none, with a server's
- * record that makes the next start an unclean one in a new epoch, to which locks may be unknown:
- * those taken after the backup. The epoch leaps ahead: clients ignore a notice with a state number
+ * Makes the records of a parsed backup durable in an open store, all or none. Its server's record
+ * makes the next start an unclean one in a new epoch, which may not know all locks: those taken
+ * after the backup are missing. The epoch leaps ahead: clients ignore a notice with a state number
  * that they have seen, and the server may have been restarted often between the backup and its
- * loss. HF_EEXIST if the store holds clients or locks.
+ * loss. Returns HF_EEXIST if the store holds clients or locks.
  */
 int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *content,
                       struct hf_batch *records);

@@ -18,16 +18,16 @@ void hf_changes_free(struct hf_changes *changes)
 
 /* ---- the order of records: by kind, then by id ---- */
 
-/* An operation of the batch: on which record, and where it is. */
+/* An operation of the batch: which record it is on, and where it is in the batch. */
 struct hf_change {
     uint64_t id;
     uint64_t kind : 8;
-    uint64_t at : 56; /* the cursor in the batch */
+    uint64_t at : 56; /* the cursor of the operation in the batch */
 };
 
 enum { ID_BITS = 64, BYTE_BITS = 8, BYTE_VALUES = 1 << BYTE_BITS };
 
-/* A byte of the id, or, from ID_BITS on, the kind. */
+/* Returns a byte of the id or, from ID_BITS on, the kind. */
 static uint8_t byte_of(const struct hf_change *change, int shift)
 {
     return shift < ID_BITS ? (uint8_t)(change->id >> shift) : change->kind;
@@ -57,8 +57,9 @@ static bool is_behind(const struct hf_change *a, const struct hf_change *b)
 }
 
 /*
- * An insertion sort. It gives up, which leaves the changes in some order, when it has moved as many
- * as there are: then most of them are out of place. Changes of the same record keep their order.
+ * Sorts by insertion. It gives up, which leaves the changes in some order, when it has moved as
+ * many as there are, because most of them are out of place then. Changes of the same record keep
+ * their order.
  */
 static bool order_in_place(struct hf_change *changes, size_t count)
 {
@@ -80,8 +81,8 @@ static bool order_in_place(struct hf_change *changes, size_t count)
 
 /*
  * Ids are given in order. So a batch of new locks is in order but for some older ones that it
- * releases, and is put in order in place. Otherwise, a radix sort, from the last byte to the first;
- * only bytes that differ take a pass. (Under load qsort() took three quarters of the store's
+ * releases, and is put in order in place. Otherwise a radix sort is used, from the last byte to the
+ * first; only bytes that differ take a pass. (Under load qsort() took three quarters of the store's
  * thread.)
  *
  * Returns where the ordered changes are: in the first or the second half of the space.
@@ -145,7 +146,8 @@ static int make_room(struct hf_changes *changes, size_t count)
 static size_t list(struct hf_changes *changes, const struct hf_batch *batch)
 {
     enum { RECENT = 1024 };
-    uint32_t recent[RECENT] = {0}; /* places, counted from 1, by the last digits of the id */
+    /* Places in the list, counted from 1, by the last digits of the id. */
+    uint32_t recent[RECENT] = {0};
     size_t count = 0;
     struct hf_op op;
 

@@ -22,8 +22,8 @@ struct hf_change;
 struct hf_changes {
     struct hf_op *ops;
     size_t count;
-    size_t size;             /* operations that there is room for */
-    struct hf_change *space; /* to order them: twice as many */
+    size_t size;             /* how many operations there is room for */
+    struct hf_change *space; /* room to order the operations: twice as many places */
     const struct hf_alloc *alloc;
 };
 

@@ -12,20 +12,21 @@
 #include "base/text.h"
 #include "store/backup.h"
 
-/* The pauses double, from the first value to the last. */
+/* Each pause doubles, from the first value to the last. */
 enum {
-    RETRY_FIRST_MS = 10, /* between attempts at one batch */
+    RETRY_FIRST_MS = 10, /* the first pause between attempts at one batch */
     RETRY_LAST_MS = 320,
-    FLUSH_LAZY_MS = 5,    /* written batches wait for others so long, and less if a flush is slow */
-    TIDY_MS = 250,        /* after the last batch */
-    PROBE_FIRST_MS = 100, /* between probes of a store that is down */
+    /* How long written batches wait for others, unless a flush is slow, when they wait less. */
+    FLUSH_LAZY_MS = 5,
+    TIDY_MS = 250,        /* how long after the last batch the store is tidied */
+    PROBE_FIRST_MS = 100, /* the first pause between probes of a store that is down */
     PROBE_LAST_MS = 1600,
 };
 
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S  UINT64_C(1000000000)
 
-/* Returns 0 when the moment has passed. */
+/* Returns how much time is left; 0 when the moment has passed. */
 static uint64_t time_left_ns(uint64_t until_ns)
 {
     uint64_t now = hf_clock_mono_ns();
@@ -38,7 +39,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Failures that may pass by themselves. */
+/* True for failures that may pass by themselves. */
 static bool passes(int code)
 {
     return code == HF_EUNREACH || code == HF_ETIMEDOUT || code == HF_EBUSY;
@@ -64,7 +65,7 @@ static void sleep_ns(uint64_t ns)
 static bool note_health(struct hf_committer *c, int code)
 {
     struct hf_store_health *health = &c->health;
-    bool was_up = health->up; /* only this thread writes it */
+    bool was_up = health->up; /* this thread alone writes it */
 
     if (was_up && code == 0)
         return false;
@@ -128,7 +129,7 @@ static int commit_batch(struct hf_committer *c, const struct hf_batch *batch, ui
     return 0;
 }
 
-/* All that has been written so far is about to be flushed. */
+/* Notes that all batches written so far are about to be flushed. */
 static void note_flush(struct hf_committer *c)
 {
     pthread_mutex_lock(&c->mutex);
@@ -136,7 +137,7 @@ static void note_flush(struct hf_committer *c)
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* A failed flush is repeated by the probes of a store that is down. */
+/* Flushes. The probes of a store that is down repeat a failed flush. */
 static void handle_flush(struct hf_committer *c)
 {
     uint64_t began_ns = hf_clock_mono_ns();
@@ -147,7 +148,7 @@ static void handle_flush(struct hf_committer *c)
     c->flush_ns = hf_clock_mono_ns() - began_ns;
 }
 
-/* With the mutex. */
+/* The caller has the mutex. */
 static void wake_mover_if_full(struct hf_committer *c)
 {
     if (hf_store_is_full(c->store))
@@ -179,7 +180,8 @@ static void handle_batch(struct hf_committer *c, const struct hf_batch *batch)
 
 static void handle_tidying(struct hf_committer *c)
 {
-    c->batch_ns = hf_clock_mono_ns(); /* should it fail, it is tried again after as long a pause */
+    /* Should tidying fail, it is tried again after the same pause. */
+    c->batch_ns = hf_clock_mono_ns();
     if (note_health(c, hf_store_tidy(c->store)))
         c->config.wake(c->config.ctx);
 }
@@ -190,7 +192,7 @@ static void handle_lease(struct hf_committer *c)
 
     lease.status = hf_store_lease(c->store, c->lease.call);
     lease.row_found = hf_store_lease_row(c->store, &lease.row);
-    /* A take that came second says nothing about the store. */
+    /* A take that came second says nothing about the health of the store. */
     (void)note_health(c, lease.row_found && lease.status != HF_EBEHIND ? 0 : lease.status);
     pthread_mutex_lock(&c->mutex);
     c->lease = lease;
@@ -212,9 +214,8 @@ static void handle_backup(struct hf_committer *c, bool stopping)
                            : hf_backup_write(c->store, c->backup.wall_ms, c->backup.out));
 }
 
-/*
- * Does it show that the store is usable, or not? The mover's own failure may have been any.
- */
+/* Probes the store to find out whether it is usable: the mover's own failure may have been of any
+ * kind. */
 static void handle_failed_move(struct hf_committer *c)
 {
     pthread_mutex_lock(&c->mutex);
@@ -224,7 +225,7 @@ static void handle_failed_move(struct hf_committer *c)
         c->config.wake(c->config.ctx);
 }
 
-/* What the thread has to do beside the batch. */
+/* Work of the thread beside the batch. */
 struct other_work {
     bool lease;
     bool backup;
@@ -237,7 +238,8 @@ static bool backup_is_ours(const struct hf_committer *c)
     return c->backup.out && !hf_store_is_shared(c->store);
 }
 
-/* When what was written must be flushed, on time even if that takes as long as it did before. */
+/* Returns when written batches must be flushed so that they are durable in time, even if the flush
+ * takes as long as the last one. */
 static uint64_t flush_due_ns(const struct hf_committer *c)
 {
     const uint64_t within_ns = HF_COMMIT_FLUSH_MS * NS_PER_MS;
@@ -251,7 +253,8 @@ static uint64_t tidy_due_ns(const struct hf_committer *c)
     return c->store->untidy ? c->batch_ns + TIDY_MS * NS_PER_MS : UINT64_MAX;
 }
 
-/* When the thread has something to do by itself, as things stand: to probe, to flush, to tidy. */
+/* Returns when the thread has something to do by itself, as things stand: to probe, to flush, to
+ * tidy. */
 static uint64_t own_work_ns(const struct hf_committer *c, uint64_t probe_ns)
 {
     if (c->move_failed)
@@ -390,9 +393,8 @@ int hf_committer_start(struct hf_committer *c)
     return HF_EUNAVAIL;
 }
 
-/*
- * Waits for this clock: a jump of the other must neither delay a flush nor hurry a probe.
- */
+/* Makes the condition use the monotonic clock: a jump of the wall clock must neither delay a flush
+ * nor hurry a probe. */
 static int init_condition(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
@@ -457,8 +459,8 @@ void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *
     committer->batch = batch;
     committer->submitted_ns = hf_clock_mono_ns();
     pthread_mutex_unlock(&committer->mutex);
-    pthread_cond_signal(&committer->changed); /* signal after unlocking, or the thread would wake
-                                                 only to wait for the mutex */
+    /* Signals after unlocking; otherwise the thread would wake only to wait for the mutex. */
+    pthread_cond_signal(&committer->changed);
 }
 
 bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *batch)

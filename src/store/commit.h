@@ -23,16 +23,16 @@
  * writes them itself (hf_committer_write). This thread flushes them soon after, so that they are
  * durable within HF_COMMIT_FLUSH_MS of having been written, or as soon as the disk can.
  *
- * What a store puts off under load (hf_store_tidy) is done when there has been no batch for a
+ * Work that a store puts off under load (hf_store_tidy) is done when there has been no batch for a
  * while.
  *
- * One job for one thread. Where the store can do it beside commits, a second thread, the mover,
+ * Each thread has one job. Where the store can do it beside commits, a second thread, the mover,
  * moves what is full (hf_store_move), and a third, which lives as long as a backup, reads the store
  * for that. Neither delays a batch or a flush. A failed move is followed by a probe on the commit
  * thread, which reports how the store is.
  *
  * Ownership: the committer owns the batch from submit to collect, and the store from init to stop.
- * It allocates nothing but for a backup.
+ * It allocates memory only for a backup.
  */
 #ifndef HF_STORE_COMMIT_H
 #define HF_STORE_COMMIT_H
@@ -45,19 +45,17 @@
 #include "store/lease.h"
 #include "store/store.h"
 
-/*
- * The daemon's value: no request is refused because of an outage of 5 s, plus the time of a
- * reconnect.
- */
+/* The daemon's value: an outage of 5 s, plus the time of a reconnect, makes no request fail. */
 enum { HF_COMMIT_GIVE_UP_MS = 6000 };
 
-/* What was written is durable after this time, unless a flush takes longer. */
+/* A written batch is durable after this time, unless a flush takes longer. */
 enum { HF_COMMIT_FLUSH_MS = 10 };
 
 struct hf_committer_config {
     uint32_t give_up_ms; /* how long to keep trying to reach the store; 0: one attempt */
     void (*wake)(
-        void *ctx); /* called on the commit thread, for example uv_async_send; must not block */
+        /* Is called on the commit thread, for example uv_async_send; must not block. */
+        void *ctx);
     void *ctx;
     bool leased; /* the store has a lease */
 };
@@ -71,25 +69,25 @@ struct hf_commit_result {
     const struct hf_batch *batch;
     int status; /* 0: the whole batch is durable */
     bool in_doubt;
-    uint64_t duration_ns; /* from submit until it was durable or reported as failed */
-    bool row_found;       /* the lease, as the batch left it, or as it was when it refused us */
+    /* The time from submit until the batch was durable or reported as failed. */
+    uint64_t duration_ns;
+    /* `row` has the lease as the batch left it, or as it was when it refused us. */
+    bool row_found;
     struct hf_lease_row row;
 };
 
 /* A transaction on the lease, to be made between two batches. */
 struct hf_commit_lease {
-    struct hf_store_lease_call *call; /* NULL: none is wanted */
+    struct hf_store_lease_call *call; /* NULL: no transaction is wanted */
     bool done;
     int status;
     bool row_found;
     struct hf_lease_row row;
 };
 
-/*
- * A backup: of a shared store on a thread of its own, else between two batches.
- */
+/* A backup is made on a thread of its own if the store is shared, else between two batches. */
 struct hf_commit_backup {
-    struct hf_buf *out; /* NULL: none is wanted */
+    struct hf_buf *out; /* NULL: no backup is wanted */
     int64_t wall_ms;
     bool done;
     int status;
@@ -128,25 +126,26 @@ struct hf_committer {
     pthread_mutex_t mutex;
     pthread_cond_t changed;       /* the commit thread waits for this */
     pthread_cond_t full;          /* the mover waits for this: the store is full, or we stop */
-    const struct hf_batch *batch; /* (m) in flight */
+    const struct hf_batch *batch; /* (m) the batch in flight */
     uint64_t submitted_ns;        /* (ml) when the batch was submitted */
     bool done;                    /* (m) the result has not been collected yet */
     uint64_t written_ns; /* (m) when the first batch was written that is not flushed; 0: none. The
                           * loop thread writes nothing once it stops, so the last flush reads it
                           * without the mutex. */
-    bool move_failed;    /* (m) the commit thread has yet to probe the store */
-    struct hf_commit_backup backup; /* (ml) for the thread that makes it, until done */
-    struct hf_commit_lease lease;   /* (ml) for the commit thread, until done */
+    bool move_failed;    /* (m) the commit thread still has to probe the store */
+    /* (ml) belongs to the thread that makes the backup, until done. */
+    struct hf_commit_backup backup;
+    struct hf_commit_lease lease;   /* (ml) belongs to the commit thread, until done */
     bool stopping;                  /* (m) */
     struct hf_commit_result result; /* (m) */
     struct hf_store_health health;  /* (mc) */
 };
 
-/* HF_ENOMEM. */
+/* Returns 0 or HF_ENOMEM. */
 int hf_committer_init(struct hf_committer *committer, struct hf_store *store,
                       const struct hf_committer_config *config);
 
-/* Starts the threads. HF_EUNAVAIL if there can be none. */
+/* Starts the threads. Returns HF_EUNAVAIL if there can be none. */
 int hf_committer_start(struct hf_committer *committer);
 
 /*
@@ -162,10 +161,8 @@ void hf_committer_free(struct hf_committer *committer);
 /* Submits a batch. The result of the previous one must have been collected. */
 void hf_committer_submit(struct hf_committer *committer, const struct hf_batch *batch);
 
-/*
- * Writes a batch that may be lost, on the caller's thread; true: it survives this process. False:
- * it must be submitted. No batch may be in flight.
- */
+/* Writes a batch that may be lost, on the caller's thread. True: the batch survives this process.
+ * False: it must be submitted. No batch may be in flight. */
 bool hf_committer_write(struct hf_committer *committer, const struct hf_batch *batch);
 
 /* Returns true once for each batch, when it is done; false while there is no result. */
@@ -174,7 +171,7 @@ bool hf_committer_collect(struct hf_committer *committer, struct hf_commit_resul
 /*
  * Has a thread append a backup (store/backup.h) to out: all that is durable between two batches.
  * Until it is done, which wake() announces, out belongs to the thread; batches wait only if the
- * store is not shared (hf_store_is_shared). One at a time.
+ * store is not shared (hf_store_is_shared). There may be one backup at a time.
  */
 void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struct hf_buf *out);
 
@@ -184,13 +181,11 @@ void hf_committer_back_up(struct hf_committer *committer, int64_t wall_ms, struc
  */
 bool hf_committer_collect_backup(struct hf_committer *committer, int *status);
 
-/*
- * Has the thread do something with the lease. Until it is done, which wake() announces, call
- * belongs to the thread. One at a time.
- */
+/* Has the thread make a transaction on the lease. Until it is done, which wake() announces, call
+ * belongs to the thread. There may be one at a time. */
 void hf_committer_lease(struct hf_committer *committer, struct hf_store_lease_call *call);
 
-/* Returns true once for each, when it is done. */
+/* Returns true once for each transaction on the lease, when it is done. */
 bool hf_committer_collect_lease(struct hf_committer *committer, struct hf_commit_lease *out);
 
 /* Copies the state of the store. wake() is called when that changes, too. */

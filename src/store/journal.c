@@ -38,7 +38,7 @@ static const char MAGIC[] = "HFjourn1";
 
 /* The header of each batch; in native byte order, like LMDB's file. */
 struct header {
-    uint64_t checksum; /* over the rest of the header and the bytes of the batch */
+    uint64_t checksum; /* covers the rest of the header and the bytes of the batch */
     uint64_t index;
     uint32_t len;
     uint32_t n_ops;
@@ -216,12 +216,12 @@ bool hf_journal_is_ours(const struct hf_journal *journal, const char *path)
 
 /* ---- reading ---- */
 
-/* The file while its records are taken, in order. */
+/* The state of reading a file whose records are taken in order. */
 struct walk {
     const struct hf_journal_reading *reading;
     const uint8_t *file;
-    uint64_t index; /* of the next record */
-    size_t end[2];  /* by side: where the records that were taken end */
+    uint64_t index; /* the number of the next record */
+    size_t end[2];  /* where the records that were taken end, for each side */
 };
 
 size_t hf_journal_batch_max(const struct hf_journal_layout *layout)
@@ -278,7 +278,7 @@ static int take_side(struct walk *walk, unsigned side, struct hf_batch *out)
     return 0;
 }
 
-/* Looks behind the records that were taken: what stands inside of one is its data. */
+/* Looks behind the records that were taken, not inside them, where data of clients stands. */
 static bool has_later_record(const struct walk *walk)
 {
     const struct hf_journal_layout *layout = &walk->reading->layout;
@@ -294,10 +294,10 @@ static bool has_later_record(const struct walk *walk)
 }
 
 /*
- * Reads all records from the first that counts. The first invalid one is the end: there is no
- * record, or one that was cut short before its batch was acknowledged. No valid record can follow
- * it, because each record was complete before the next was begun. If one does, the disk has lost
- * data; or, if batches were not flushed, the host has crashed.
+ * Reads all records from the first that counts. The first invalid one is the end: either no record
+ * was written there, or one was cut short before its batch was acknowledged. No valid record can
+ * follow it, because each record was complete before the next was begun. If one does, the disk has
+ * lost data; or, if batches were not flushed, the host has crashed.
  */
 static int take_records(const uint8_t *file, const struct hf_journal_reading *reading,
                         struct hf_batch *out)
@@ -319,7 +319,7 @@ static int take_records(const uint8_t *file, const struct hf_journal_reading *re
     return error;
 }
 
-/* Compares the file's id. A file without one was not made for this data.mdb. */
+/* Compares the file's id. A file without one was not made for this LMDB file. */
 static int check_id(int fd, const struct hf_journal_reading *reading)
 {
     struct hf_journal_trailer trailer;
@@ -342,7 +342,8 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
     if (!file)
         return ENOMEM;
     n = pread(fd, file, len, 0);
-    if (n == (ssize_t)len || (n >= 0 && reading->id == 0)) /* without an id: of another layout */
+    if (n == (ssize_t)len ||
+        (n >= 0 && reading->id == 0)) /* without an id the file has another layout */
         error = take_records(file, reading, out);
     else
         error = n < 0 ? errno : EBADMSG;
@@ -353,10 +354,11 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
 bool hf_journal_is_taken(const struct hf_journal *journal)
 {
     return atomic_load(&journal->trailer->taken) !=
-           0; /* after the append, in every processor's eye */
+           0; /* after the append, in the order that every processor sees */
 }
 
-/* A file of another size has no trailer, and no owner that would look at it. */
+/* Marks the file as taken. A file of another size has no trailer, and no owner that would look at
+ * it. */
 static int mark_as_taken(int dir_fd)
 {
     static const uint64_t taken = 1;

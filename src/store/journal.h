@@ -21,10 +21,10 @@
  *
  * The file belongs to one daemon. The next daemon moves it aside before reading it, and makes a new
  * one. After each sync, and before it acknowledges a batch, a daemon checks that the file is still
- * in its place (hf_journal_is_ours). Everything it acknowledged before the move, the next daemon
- * reads. Where a flush does not take most of the time anyway, asking the file system would be felt:
- * the next daemon also marks the file it moves, before it reads it, and a daemon that does not
- * flush looks at the mark after each append (hf_journal_is_taken), which it has mapped.
+ * in its place (hf_journal_is_ours). The next daemon reads everything that was acknowledged before
+ * the move. Without a flush, asking the file system would take a noticeable part of the time. So
+ * the next daemon also marks the file that it moves, before it reads it, and a daemon that does not
+ * flush looks at the mark, which it has mapped, after each append (hf_journal_is_taken).
  *
  * Behind the records stands the file's id, random and new for each file. LMDB holds the same id, so
  * a journal that is missing, or belongs to another data.mdb, is noticed (lmdb_parts.h).
@@ -42,18 +42,19 @@
 #include "core/record.h"
 
 enum {
-    HF_JOURNAL_BYTES = 1 << 20,          /* of a side whose records are flushed one by one */
-    HF_JOURNAL_SIDE_BYTES_MAX = 4 << 20, /* of a side whose records are not */
-    HF_JOURNAL_SIDE_UNIT = 1 << 16,      /* a side is a multiple of this */
+    HF_JOURNAL_BYTES = 1 << 20, /* the size of a side whose records are flushed one by one */
+    /* The largest size of a side whose records are not flushed. */
+    HF_JOURNAL_SIDE_BYTES_MAX = 4 << 20,
+    HF_JOURNAL_SIDE_UNIT = 1 << 16, /* the size of a side is a multiple of this */
     HF_JOURNAL_BATCH_MAX =
         HF_JOURNAL_BYTES /
         8, /* a larger batch goes to LMDB directly: the journal would not be faster */
 };
 
-/* How the records lie in the file. Stored in LMDB. */
+/* How the records lie in the file. LMDB has a copy of it. */
 struct hf_journal_layout {
     uint64_t side_bytes;
-    uint64_t n_sides;     /* 1 or 2 */
+    uint64_t n_sides;     /* how many sides there are, 1 or 2 */
     uint64_t first_index; /* the number of the first record that is not in LMDB */
 };
 
@@ -61,9 +62,7 @@ struct hf_journal_layout {
 extern const struct hf_journal_layout hf_journal_flushed;
 extern const struct hf_journal_layout hf_journal_unflushed;
 
-/*
- * One side: what a clean stop leaves, empty, and what earlier versions wrote.
- */
+/* The layout with one side, which a clean stop leaves, empty, and which earlier versions wrote. */
 extern const struct hf_journal_layout hf_journal_single;
 
 /* The bytes of the largest batch that goes into such a journal; a larger one goes to LMDB. */
@@ -72,21 +71,21 @@ size_t hf_journal_batch_max(const struct hf_journal_layout *layout);
 struct hf_journal_trailer;
 
 struct hf_journal {
-    int fd; /* -1 when there is no file */
+    int fd; /* the file; -1 when there is none */
     dev_t dev;
     ino_t ino;
-    uint64_t id;                              /* in the file and in LMDB; 0 when there is no file */
-    const struct hf_journal_trailer *trailer; /* mapped; NULL when there is no file */
+    uint64_t id; /* the id in the file and in LMDB; 0 when there is no file */
+    const struct hf_journal_trailer *trailer; /* the mapped trailer; NULL when there is no file */
     struct hf_hash_key key;
     size_t side_bytes;
     unsigned n_sides;
-    unsigned side;        /* the one that takes records */
+    unsigned side;        /* the side that takes records now */
     uint64_t first_index; /* the index of the first record on this side */
     size_t end;           /* the offset of the next record on this side */
     uint64_t index;       /* the number of the next record, from 0 for each key */
 };
 
-/* Opens no file yet. */
+/* Initialises the structure; no file is opened yet. */
 void hf_journal_init(struct hf_journal *journal);
 void hf_journal_close(struct hf_journal *journal);
 
@@ -94,18 +93,19 @@ void hf_journal_close(struct hf_journal *journal);
  * marks it as taken. */
 int hf_journal_move_aside(int dir_fd);
 
-/* What must be known to read a journal. */
+/* What a reader of the journal must know. */
 struct hf_journal_reading {
     struct hf_hash_key key;
-    uint64_t id; /* of the file that must be there; 0: there need not be any */
+    uint64_t id; /* the id of the file that must be there; 0: no file need be there */
     struct hf_journal_layout layout;
-    bool tail_lost; /* the host crashed: what follows a gap was not flushed, and does not count */
+    /* The host crashed: records behind a gap were not flushed, and do not count. */
+    bool tail_lost;
 };
 
 /*
  * Appends the operations of all records that are valid to out, from journal or, without one, from
- * journal.old. ENOENT if it is missing, ESTALE if there is another one, EBADMSG if it is damaged;
- * then out has the operations from before the damage.
+ * journal.old. Returns ENOENT if the file is missing, ESTALE if there is another one, EBADMSG if it
+ * is damaged; out then has the operations from before the damage.
  */
 int hf_journal_read(int dir_fd, const struct hf_journal_reading *reading, struct hf_batch *out);
 
@@ -119,13 +119,13 @@ bool hf_journal_exists(int dir_fd);
 int hf_journal_create(struct hf_journal *journal, int dir_fd,
                       const struct hf_journal_layout *layout);
 
-/* Empties the journal, after a checkpoint of everything, which stored key. */
+/* Empties the journal after a checkpoint of everything, which stored the key. */
 void hf_journal_restart(struct hf_journal *journal, const struct hf_hash_key *key);
 
-/* Goes on on the other side, whose records are void. */
+/* Turns to the other side, whose records are void. */
 void hf_journal_turn(struct hf_journal *journal);
 
-/* On this side. */
+/* True if this side has room for the batch. */
 bool hf_journal_has_room(const struct hf_journal *journal, const struct hf_batch *batch);
 
 /*
@@ -136,7 +136,7 @@ bool hf_journal_has_room(const struct hf_journal *journal, const struct hf_batch
 int hf_journal_append(struct hf_journal *journal, const struct hf_batch *batch);
 int hf_journal_sync(const struct hf_journal *journal);
 
-/* True if another daemon has moved the file and is about to read it, or has. */
+/* True if another daemon has moved the file and reads it, or is about to. */
 bool hf_journal_is_taken(const struct hf_journal *journal);
 
 /* True if the file is still the one of that name in the directory at path. */

@@ -12,16 +12,17 @@
  * it.
  *
  * Three threads use a store at the same time, and none waits for the other two:
- *     the loop's      appends batches that may be lost when the host crashes
- * (DUR-02) the committer's appends and flushes batches, and flushes what the loop's thread appended
- * the mover       brings a full side into LMDB A backup, on a thread of its own, reads LMDB beside
- * them.
+ *  - the loop's thread appends batches that may be lost when the host crashes (DUR-02);
+ *  - the committer appends and flushes batches, and flushes those that the loop's thread appended;
+ *  - the mover brings a full side into LMDB.
  *
- * Two mutexes: "tree" is held for as long as a transaction takes, by the thread that makes it; the
- * committer needs it only if both sides are full, for a large batch, or after a failure. "mutex" is
- * held for moments, to change what says where the next batch goes; a thread that holds "tree" may
- * take it. While the committer appends, it excludes the loop's thread, whose batches then come to
- * the committer instead.
+ * A backup, on a thread of its own, reads LMDB beside them.
+ *
+ * There are two mutexes. "tree" is held for as long as a transaction takes, by the thread that
+ * makes it; the committer needs it only if both sides are full, for a large batch, or after a
+ * failure. "mutex" is held for moments, to change what says where the next batch goes; a thread
+ * that holds "tree" may take it. While the committer appends, it excludes the loop's thread, whose
+ * batches then come to the committer instead.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,18 +51,19 @@ struct lmdb {
     bool recovered; /* (o) the journal is ours; before, a checkpoint could void the old one */
 
     pthread_mutex_t tree;
-    struct hf_lmdb_env env;      /* (t) */
-    struct hf_changes changes;   /* (t) */
-    struct hf_hash_key next_key; /* (t) of the last checkpoint of everything that was tried */
+    struct hf_lmdb_env env;    /* (t) */
+    struct hf_changes changes; /* (t) */
+    /* (t) the key of the last checkpoint of everything that was tried. */
+    struct hf_hash_key next_key;
 
     pthread_mutex_t mutex;
     struct hf_journal journal;  /* (m) */
-    struct hf_batch pending[2]; /* (m) by side: operations that are in the journal only */
+    struct hf_batch pending[2]; /* (m) operations that are in the journal only, for each side */
     bool excluded;              /* (m) the loop's thread must not touch anything */
     bool stale; /* (m) the last record of the journal is in doubt, or a move failed: append nothing
                  * before the next checkpoint of everything */
 
-    _Atomic bool full; /* a side of the journal is full: lmdb_move() has something to do */
+    _Atomic bool full; /* a side of the journal is full, so lmdb_move() has something to do */
 };
 
 static bool is_unflushed(const struct lmdb *lmdb)
@@ -85,9 +87,7 @@ static void set_stale(struct lmdb *lmdb, bool stale)
     pthread_mutex_unlock(&lmdb->mutex);
 }
 
-/*
- * Failures of LMDB are reported to this handle while its thread has the tree.
- */
+/* Locks the tree; failures of LMDB are reported to this handle while its thread has the tree. */
 static void lock_tree(struct lmdb *lmdb, struct hf_store *store)
 {
     pthread_mutex_lock(&lmdb->tree);
@@ -99,13 +99,13 @@ static void unlock_tree(struct lmdb *lmdb)
     pthread_mutex_unlock(&lmdb->tree);
 }
 
-/* The operations on the side that takes records. */
+/* Returns the operations on the side that takes records. */
 static struct hf_batch *newest(struct lmdb *lmdb)
 {
     return &lmdb->pending[lmdb->journal.side];
 }
 
-/* The operations on the other side; none: records can turn to it. */
+/* Returns the operations on the other side; if there are none, records can turn to it. */
 static struct hf_batch *oldest(struct lmdb *lmdb)
 {
     return &lmdb->pending[lmdb->journal.side ^ 1];
@@ -153,7 +153,8 @@ static int bring_full_side(struct lmdb *lmdb)
 
     pthread_mutex_lock(&lmdb->mutex);
     full = oldest(lmdb);
-    empty = full->n_ops == 0; /* to an empty one another thread may turn as soon as we let it */
+    /* As soon as we let it, another thread may turn to a side that is empty. */
+    empty = full->n_ops == 0;
     parts.journal_key = lmdb->journal.key;
     parts.layout.first_index = lmdb->journal.first_index;
     pthread_mutex_unlock(&lmdb->mutex);
@@ -170,10 +171,8 @@ static int bring_full_side(struct lmdb *lmdb)
     return 0;
 }
 
-/*
- * A checkpoint of everything: empties the journal, which then has this layout. Nothing may be
- * appended meanwhile.
- */
+/* Makes a checkpoint of everything, which empties the journal; it has this layout afterwards.
+ * Nothing may be appended meanwhile. */
 static int checkpoint_as(struct lmdb *lmdb, const struct hf_journal_layout *layout)
 {
     struct hf_lmdb_parts parts = {.journal_id = lmdb->journal.id, .layout = *layout};
@@ -204,7 +203,7 @@ static int checkpoint(struct lmdb *lmdb)
     return rv < 0 ? rv : checkpoint_as(lmdb, &lmdb->layout);
 }
 
-/* On the mover's thread. What fails here, the committer's probe makes good. */
+/* Runs on the mover's thread. The committer's probe mends what fails here. */
 static int lmdb_move(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
@@ -299,9 +298,8 @@ static bool is_large(const struct lmdb *lmdb, const struct hf_batch *batch)
     return hf_buf_len(&batch->buf) > hf_journal_batch_max(&lmdb->layout);
 }
 
-/*
- * With the mutex: true if the side in use takes the batch, or the other one does from now on.
- */
+/* True if the side in use takes the batch, or the other one does from now on. The caller has the
+ * mutex. */
 static bool find_room(struct lmdb *lmdb, const struct hf_batch *batch)
 {
     if (lmdb->stale)
@@ -309,16 +307,14 @@ static bool find_room(struct lmdb *lmdb, const struct hf_batch *batch)
     if (hf_journal_has_room(&lmdb->journal, batch))
         return true;
     if (oldest(lmdb)->n_ops > 0)
-        return false; /* both are full */
+        return false; /* both sides are full */
     hf_journal_turn(&lmdb->journal);
     atomic_store(&lmdb->full, true);
     return true;
 }
 
-/*
- * Waits for the tree if both sides are full or something failed before. What was appended and not
- * flushed does not wait with it.
- */
+/* Waits for the tree if both sides are full or something failed before. Batches that were appended
+ * and not flushed do not wait with it. */
 static int make_room(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
 {
     bool found;
@@ -341,7 +337,7 @@ static int make_room(struct lmdb *lmdb, struct hf_store *store, const struct hf_
         if (rv == 0)
             rv = stale ? checkpoint(lmdb) : bring_full_side(lmdb);
         unlock_tree(lmdb);
-        store->in_doubt = false; /* what failed was not this batch */
+        store->in_doubt = false; /* this batch is not what failed */
     }
 }
 
@@ -371,7 +367,7 @@ static void resolve_doubt(struct lmdb *lmdb, struct hf_store *store)
         store->in_doubt = false;
 }
 
-/* With the tree. */
+/* The caller has the tree. */
 static int checkpoint_with(struct lmdb *lmdb, struct hf_store *store, const struct hf_batch *batch)
 {
     int rv;
@@ -394,9 +390,7 @@ static int apply_large(struct lmdb *lmdb, struct hf_store *store, const struct h
     int rv = is_unflushed(lmdb) ? lmdb_flush(store) : 0;
 
     lock_tree(lmdb, store);
-    /*
-     * Bring in first what is in doubt, so that a failure of that is not reported as this batch's.
-     */
+    /* What is in doubt is brought in first, so that its failure is not reported as this batch's. */
     if (rv < 0 || lmdb->stale) {
         rv = checkpoint(lmdb);
         store->in_doubt = false;
@@ -424,13 +418,14 @@ static int lmdb_apply(struct hf_store *store, const struct hf_batch *batch)
 
 /*
  * The loop's thread reports no failure: the committer, which gets the batch instead, meets the same
- * obstacle. What may have reached the file is void after the checkpoint that stale demands.
+ * obstacle. Bytes that may have reached the file are void after the checkpoint that `stale`
+ * demands.
  */
 static bool append(struct lmdb *lmdb, const struct hf_batch *batch)
 {
     if (!find_room(lmdb, batch) || !reserve(lmdb, batch))
         return false;
-    /* That both files are in their places is checked with the next flush. */
+    /* The next flush checks that both files are in their places. */
     if (hf_journal_append(&lmdb->journal, batch) == 0 && !hf_journal_is_taken(&lmdb->journal)) {
         remember(lmdb, batch);
         return true;
@@ -454,7 +449,7 @@ static bool lmdb_write(struct hf_store *store, const struct hf_batch *batch)
 
 /* ---- */
 
-/* Only a write can tell whether the disk accepts writes. */
+/* Finds out whether the disk accepts writes; only a write can tell. */
 static int lmdb_probe(struct hf_store *store)
 {
     struct lmdb *lmdb = store->state;
@@ -468,9 +463,8 @@ static int lmdb_probe(struct hf_store *store)
     return rv;
 }
 
-/*
- * Copies what only the journal has, and begins to read what LMDB has at the same moment.
- */
+/* Copies the operations that only the journal has, and begins to read what LMDB has at the same
+ * moment. */
 static int begin_snapshot(struct lmdb *lmdb, struct hf_store *store, struct hf_batch *pending,
                           MDB_txn **out)
 {
@@ -606,8 +600,8 @@ static int recover(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE])
 }
 
 /*
- * Best effort: operations that cannot be brought into LMDB now stay in the journal, and the next
- * start finds them. The journal is left empty, with one side, so that any version can read it
+ * Closes the store. Operations that cannot be brought into LMDB now stay in the journal, and the
+ * next start finds them. The journal is left empty, with one side, so that any version can read it
  * (lmdb_parts.h), unless its file, made anew, would belong to root in a directory of another user:
  * a confined daemon cannot give it away.
  */

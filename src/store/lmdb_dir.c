@@ -188,7 +188,8 @@ void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir)
     if (!is_of_another(dir, &owner))
         return;
     for (size_t i = 0; i < HF_COUNT_OF(NAMES); i++) {
-        /* O_PATH: to close another descriptor of lock.mdb would drop LMDB's own locks on it. */
+        /* O_PATH is needed, because closing another descriptor of lock.mdb would drop LMDB's own
+         * locks on it. */
         int fd = openat(dir->fd, NAMES[i], O_PATH | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
 

@@ -13,15 +13,13 @@
 struct hf_lmdb_dir {
     char *path;
     int fd;         /* the directory */
-    int lock_fd;    /* the flock on it makes the directory ours */
-    dev_t data_dev; /* data.mdb as it was when opened */
+    int lock_fd;    /* the flock on this file makes the directory ours */
+    dev_t data_dev; /* identifies data.mdb as it was when opened */
     ino_t data_ino;
 };
 
-/*
- * HF_EBUSY with an error text that names the process that holds it. After a failure there is
- * nothing to close.
- */
+/* Returns HF_EBUSY, with an error text that names the process that holds the directory. After a
+ * failure there is nothing to close. */
 int hf_lmdb_dir_open(struct hf_store *store, const char *path, struct hf_lmdb_dir *out);
 void hf_lmdb_dir_close(struct hf_store *store, struct hf_lmdb_dir *dir);
 
@@ -29,16 +27,18 @@ void hf_lmdb_dir_close(struct hf_store *store, struct hf_lmdb_dir *dir);
 int hf_lmdb_dir_settle(struct hf_store *store, struct hf_lmdb_dir *dir);
 
 /*
- * A daemon that root runs, once and by hand, makes files in a directory that belongs to the
- * service's user: gives these files to that user, who could not open them otherwise. Best effort:
- * if it fails, the service's error says what to do.
+ * Gives files to the service's user. A daemon that root runs once, by hand, makes files in a
+ * directory of that user, who could not open them otherwise. If this fails, the error of the
+ * service says what to do.
  */
 void hf_lmdb_dir_give(const struct hf_lmdb_dir *dir);
 
-/* Root uses a directory of another user: a file that it makes must be given to that user. */
+/*
+ * True if root uses a directory of another user: a file that it makes must be given to that user.
+ */
 bool hf_lmdb_dir_is_of_another(const struct hf_lmdb_dir *dir);
 
-/* The error of a daemon whose store another one has. */
+/* Sets the error of a daemon whose store another one has taken. */
 int hf_lmdb_dir_fail_fenced(struct hf_store *store, const struct hf_lmdb_dir *dir);
 
 /* HF_EFENCED if data.mdb is no longer the file we opened, so that our writes would be lost. */

@@ -163,7 +163,9 @@ static int read_parts(struct hf_lmdb_env *env, MDB_txn *txn)
     return error ? hf_lmdb_env_fail(env, error, "cannot read the store") : 0;
 }
 
-/* The first transaction of an environment: creates the missing trees and makes the store ours. */
+/*
+ * Is the first transaction of an environment: creates the missing trees and makes the store ours.
+ */
 static int take_over(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
 {
     int error = open_trees(env, txn, MDB_CREATE);
@@ -184,7 +186,7 @@ static int take_over(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx)
     return error ? hf_lmdb_env_fail(env, error, "cannot write the store") : 0;
 }
 
-/* Waits for the reader of a snapshot, under which the map must not go. */
+/* Closes the environment, once no snapshot is being read: the map must not go under a reader. */
 static void close_env(struct hf_lmdb_env *env)
 {
     pthread_rwlock_wrlock(&env->mapped);
@@ -201,7 +203,9 @@ static int begin(struct hf_lmdb_env *env, unsigned flags, MDB_txn **out)
     return error ? hf_lmdb_env_fail(env, error, "cannot begin a transaction") : 0;
 }
 
-/* Runs one write transaction. HF_ELIMIT: the map is too small, and nothing was written. */
+/*
+ * Runs one write transaction. Returns HF_ELIMIT if the map is too small; nothing was written then.
+ */
 static int write_once(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx)
 {
     MDB_txn *txn;
@@ -281,10 +285,8 @@ static int start_env(struct hf_lmdb_env *env, const char *path, unsigned flags)
     return error;
 }
 
-/*
- * Create a new file completely under another name and then rename it. A file called data.mdb was
- * therefore complete once; if it is not now, it is damaged.
- */
+/* Creates a new file completely under another name and then renames it. A file called data.mdb was
+ * therefore complete once; if it is not now, it is damaged. */
 static int create_file(struct hf_lmdb_env *env)
 {
     char path[PATH_MAX];
@@ -303,7 +305,7 @@ static int create_file(struct hf_lmdb_env *env)
     return rv;
 }
 
-/* Opens the environment, also after a failed commit closed it. */
+/* Opens the environment, also after a failed commit has closed it. */
 static int open_env(struct hf_lmdb_env *env)
 {
     int error;
@@ -417,7 +419,7 @@ static int look_inside(struct hf_lmdb_env *env)
         return rv;
     error = open_trees(env, txn, 0);
     if (error == MDB_NOTFOUND)
-        error = MDB_CORRUPTED; /* the first commit makes all of them */
+        error = MDB_CORRUPTED; /* the first commit makes all trees */
     rv = error ? hf_lmdb_env_fail(env, error, "cannot read the store")
                : check_format(env, txn, &format);
     if (rv == 0)

@@ -1,10 +1,11 @@
 /*
  * The LMDB environment of a store: opening and verifying it, write transactions, fencing.
  *
- * Three named trees:
- *     state    keys from enum hf_lmdb_key   format version, owner, journal's
- * key and id, server's record clients  id                           encoded record locks    id
- * encoded record
+ * There are three named trees:
+ *  - state: the keys are those of enum hf_lmdb_key; the values are the format's version, the owner,
+ *    the journal's key and id, and the server's record;
+ *  - clients: an encoded record for each id;
+ *  - locks: an encoded record for each id.
  *
  * Durability is LMDB's own: pages are copied on write, written and synced (fdatasync) before a meta
  * page that refers to them is written through (O_DSYNC). Either flush may be cut short at any byte,
@@ -21,7 +22,8 @@
  * opened again before the next use. Opening always commits our number again: after that, pages that
  * an interrupted commit left only in the page cache are on the disk.
  *
- * Threads: one at a time uses an environment, except for the reading of a snapshot, once begun.
+ * Only one thread at a time uses an environment, except that a snapshot, once begun, is read beside
+ * it.
  */
 #ifndef HF_STORE_LMDB_ENV_H
 #define HF_STORE_LMDB_ENV_H
@@ -32,7 +34,7 @@
 #include "store/lmdb_dir.h"
 #include "store/lmdb_parts.h"
 
-/* Stored: never renumber. */
+/* These numbers are stored: never renumber them. */
 enum hf_lmdb_key {
     HF_LMDB_FORMAT = 1,
     HF_LMDB_OWNER = 2,
@@ -42,7 +44,7 @@ enum hf_lmdb_key {
     HF_LMDB_SIDES = 6,
 };
 
-/* The numbers under HF_LMDB_FORMAT. */
+/* The values that are stored under HF_LMDB_FORMAT. */
 enum {
     HF_LMDB_FORMAT_PLAIN = 1,
     HF_LMDB_FORMAT_SIDES = 2, /* the journal has two sides (lmdb_parts.h) */
@@ -51,15 +53,18 @@ enum {
 struct hf_lmdb_env {
     struct hf_store *store; /* receives the error texts */
     struct hf_lmdb_dir dir;
-    MDB_env *env;            /* NULL between a failed commit and the next use */
-    pthread_rwlock_t mapped; /* read by snapshots; written when the map goes or moves */
+    MDB_env *env; /* NULL between a failed commit and the next use */
+    /*
+     * Snapshots hold it for reading; a thread that moves or removes the map holds it for writing.
+     */
+    pthread_rwlock_t mapped;
     MDB_dbi state;
     MDB_dbi clients;
     MDB_dbi locks;
     size_t map_bytes;
     uint64_t owner; /* drawn at random; the store is ours while it holds this number */
     bool owned;     /* the store has held our number: another one now means that we are fenced */
-    struct hf_lmdb_parts parts; /* as the first transaction found them */
+    struct hf_lmdb_parts parts; /* what the first transaction found */
 };
 
 /* Locks the directory and opens the environment. After a failure there is nothing to close. */
@@ -67,10 +72,8 @@ int hf_lmdb_env_open(struct hf_lmdb_env *env, struct hf_store *store,
                      const struct hf_store_config *config);
 void hf_lmdb_env_close(struct hf_lmdb_env *env);
 
-/*
- * The same without changing a file but the lock: only reads are possible. HF_ENOENT if there is no
- * store.
- */
+/* Opens the environment only to read, without changing a file but the lock. Returns HF_ENOENT if
+ * there is no store. */
 int hf_lmdb_env_open_to_read(struct hf_lmdb_env *env, struct hf_store *store, const char *path);
 
 /* Call it before each use: opens the environment again if a failed commit closed it. */
@@ -78,17 +81,15 @@ int hf_lmdb_env_ready(struct hf_lmdb_env *env);
 
 /*
  * Runs body in a write transaction and commits it. The map grows as needed, so body may run more
- * than once. HF_EFENCED if the store is no longer ours, which is detected before body runs, or if
- * the file is no longer in its place, which is detected after. A failed commit sets in_doubt,
+ * than once. Returns HF_EFENCED if the store is no longer ours, which is detected before body runs,
+ * or if the file is no longer in its place, which is detected after. A failed commit sets in_doubt,
  * unless it is certain that nothing was committed.
  */
 typedef int (*hf_lmdb_body)(struct hf_lmdb_env *env, MDB_txn *txn, void *ctx);
 int hf_lmdb_env_write(struct hf_lmdb_env *env, hf_lmdb_body body, void *ctx);
 
-/*
- * What is in LMDB now, to be read while other threads write, and ended by the same thread. Until
- * then the map can neither grow nor be closed: a write that needs that waits.
- */
+/* Begins to read what is in LMDB now, while other threads write; the same thread ends it. Until
+ * then the map can neither grow nor be closed: a write that needs that waits. */
 int hf_lmdb_env_begin_snapshot(struct hf_lmdb_env *env, MDB_txn **out);
 void hf_lmdb_env_end_snapshot(struct hf_lmdb_env *env, MDB_txn *txn);
 

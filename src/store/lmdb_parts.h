@@ -1,8 +1,8 @@
 /*
- * Which files of an LMDB store's directory belong together. What the daemon acknowledged is in
- * data.mdb and in the journal; if either is missing, or comes from elsewhere (restored from a
- * backup of another day), locks are lost. The store then refuses to open, and says what the
- * operator can do.
+ * Checks that the files of an LMDB store's directory belong together. Everything that the daemon
+ * acknowledged is in data.mdb and in the journal; if either is missing, or comes from elsewhere
+ * (restored from a backup of another day), locks are lost. The store then refuses to open, and says
+ * what the operator can do.
  *
  * LMDB holds the journal's key and the id of the journal's file. Opening a store goes: read the
  * journal; commit its operations under a new key with id 0; make a new journal; commit its id.
@@ -12,8 +12,8 @@
  *
  * Versions before this one know the key only, and replace it. The id is therefore stored with a
  * copy of the key: where the copy differs, such a version has had the store since, and the id says
- * nothing. A journal with two sides (journal.h) the first versions could not read, so while there
- * is one, the store has format 2, which they refuse. A clean stop leaves format 1.
+ * nothing. The first versions cannot read a journal with two sides (journal.h), so while there is
+ * one, the store has format 2, which they refuse. A clean stop leaves format 1.
  */
 #ifndef HF_STORE_LMDB_PARTS_H
 #define HF_STORE_LMDB_PARTS_H
@@ -25,13 +25,14 @@
 #include "store/lmdb_dir.h"
 
 struct hf_lmdb_parts {
-    struct hf_hash_key journal_key; /* zeros in a new store */
-    uint64_t journal_id;            /* 0: no journal need be there */
+    struct hf_hash_key journal_key; /* the journal's key; zeros in a new store */
+    uint64_t journal_id;            /* the id of the journal's file; 0: no journal need be there */
     struct hf_journal_layout layout;
-    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of the host when batches were not flushed, else zeros */
+    /* The boot of the host in which batches were not flushed, else zeros. */
+    uint8_t boot_id[HF_BOOT_ID_SIZE];
 };
 
-/* How to read the journal in this boot of the host. */
+/* Returns how to read the journal in this boot of the host. */
 struct hf_journal_reading hf_lmdb_parts_reading(const struct hf_lmdb_parts *parts,
                                                 const uint8_t boot_id[HF_BOOT_ID_SIZE]);
 
@@ -42,14 +43,12 @@ struct hf_journal_reading hf_lmdb_parts_reading(const struct hf_lmdb_parts *part
 int hf_lmdb_parts_read(MDB_txn *txn, MDB_dbi state, struct hf_lmdb_parts *out);
 int hf_lmdb_parts_write(MDB_txn *txn, MDB_dbi state, const struct hf_lmdb_parts *parts);
 
-/*
- * There is no data.mdb. Returns 0 if nothing else is there either, so that a new store can be made;
- * HF_EFORMAT if a journal is there without it.
- */
+/* Is called when there is no data.mdb. Returns 0 if nothing else is there either, so that a new
+ * store can be made; HF_EFORMAT if a journal is there without it. */
 int hf_lmdb_parts_check_new(struct hf_store *store, const struct hf_lmdb_dir *dir);
 
-/* The error for hf_journal_read()'s ENOENT, ESTALE and EBADMSG; other errnos as hf_lmdb_dir_fail().
- */
+/* Sets the error for hf_journal_read()'s ENOENT, ESTALE and EBADMSG; for other errnos it does what
+ * hf_lmdb_dir_fail() does. */
 int hf_lmdb_parts_fail(struct hf_store *store, const struct hf_lmdb_dir *dir, int error);
 
 /*

@@ -40,18 +40,17 @@ void hf_lmdb_snapshot_free(struct hf_lmdb_snapshot *snapshot)
     hf_batch_free(&snapshot->newer);
 }
 
-/* Both a tree and the operations on it are in order of their keys. */
+/* Merges a tree with the operations on it; both are in the order of their keys. */
 struct merge {
     enum hf_record_kind kind;
-    const struct hf_op *op; /* the next one */
+    const struct hf_op *op; /* the next operation */
     const struct hf_op *end;
     hf_store_visit visit;
     void *ctx;
 };
 
-/*
- * Visits the records that operations put before this key, which the tree has, or else all.
- */
+/* Visits the records that operations put before this key, which the tree has; or, with `all`, those
+ * that are left. */
 static int visit_newer(struct merge *m, bool all, uint64_t key)
 {
     int rv = 0;
@@ -69,7 +68,8 @@ static int visit_entry(struct merge *m, uint64_t key, struct hf_bytes record)
     if (rv < 0)
         return rv;
     if (m->op < m->end && hf_lmdb_key_of(m->kind, m->op->id) == key)
-        return visit_newer(m, false, key + 1); /* in the place of what the tree has */
+        /* An operation on this key replaces what the tree has. */
+        return visit_newer(m, false, key + 1);
     return m->visit(m->ctx, m->kind, record);
 }
 

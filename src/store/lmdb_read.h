@@ -1,15 +1,14 @@
-/* Reading the trees of an LMDB store: by the daemon that has it, and offline without changing it.
- */
+/* Reads the trees of an LMDB store, for the daemon that has it, and offline without changing it. */
 #ifndef HF_STORE_LMDB_READ_H
 #define HF_STORE_LMDB_READ_H
 
 #include "store/changes.h"
 #include "store/lmdb_env.h"
 
-/* The tree that holds the records of a kind. */
+/* Returns the tree that holds the records of a kind. */
 MDB_dbi hf_lmdb_tree(const struct hf_lmdb_env *env, enum hf_record_kind kind);
 
-/* The key of a record in its tree. */
+/* Returns the key of a record in its tree. */
 uint64_t hf_lmdb_key_of(enum hf_record_kind kind, uint64_t id);
 
 /*
@@ -24,13 +23,12 @@ struct hf_lmdb_snapshot {
 void hf_lmdb_snapshot_init(struct hf_lmdb_snapshot *snapshot, struct hf_store *store);
 void hf_lmdb_snapshot_free(struct hf_lmdb_snapshot *snapshot);
 
-/*
- * Visits them, in the order of hf_store_load(). Failures are reported to store.
- */
+/* Visits all records of the snapshot, in the order of hf_store_load(). Failures are reported to
+ * store. */
 int hf_lmdb_snapshot_visit(const struct hf_lmdb_env *env, struct hf_lmdb_snapshot *snapshot,
                            struct hf_store *store, hf_store_visit visit, void *ctx);
 
-/* The backend's read (backend.h). The files stay as they are. */
+/* Implements read of the backend (backend.h). The files stay as they are. */
 int hf_lmdb_read(struct hf_store *store, const struct hf_store_config *config, hf_store_visit visit,
                  void *ctx);
 

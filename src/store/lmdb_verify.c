@@ -13,7 +13,7 @@
 
 enum {
     META_PAGES = 2,
-    DEPTH_MAX = 32, /* LMDB's CURSOR_STACK */
+    DEPTH_MAX = 32, /* the value of LMDB's CURSOR_STACK */
     PAGE_MIN = 512,
     PAGE_MAX = 0x8000,
     SLACK_PAGES = 1 << 20,
@@ -23,22 +23,23 @@ enum {
 #define META_VERSION UINT32_C(1)
 #define NO_PAGE      UINT64_MAX
 
-/* All that is ever on a disk: LMDB has more flags, for pages in memory and trees we do not use. */
+/* These are all flags that are ever on a disk: LMDB has more, for pages in memory and trees we do
+ * not use. */
 enum page_flags { P_BRANCH = 0x01, P_LEAF = 0x02, P_OVERFLOW = 0x04, P_META = 0x08 };
 enum node_flags { F_BIGDATA = 0x01, F_SUBDATA = 0x02 };
 enum tree_flags { T_INTEGERKEY = 0x08, T_NOSUBDIR = 0x4000 };
 
-/* LMDB's MDB_page (its header), MDB_db, MDB_meta and MDB_node. */
+/* These structures are LMDB's MDB_page (its header), MDB_db, MDB_meta and MDB_node. */
 struct page {
     uint64_t pgno;
     uint16_t pad;
     uint16_t flags;
     union {
         struct {
-            uint16_t lower; /* where free space starts */
-            uint16_t upper; /* where it ends */
+            uint16_t lower; /* where the free space of the page starts */
+            uint16_t upper; /* where the free space of the page ends */
         };
-        uint32_t pages; /* of an overflow run */
+        uint32_t pages; /* how many pages an overflow run has */
     };
 };
 
@@ -58,7 +59,7 @@ struct meta {
     uint32_t version;
     uint64_t address;
     uint64_t map_size;
-    struct tree trees[2]; /* free pages, main */
+    struct tree trees[2]; /* the tree of free pages, and the main tree */
     uint64_t last_pgno;
     uint64_t txnid;
 };
@@ -96,9 +97,9 @@ struct walk {
     check_value value_ok;
     bool named; /* the keys are names, not numbers */
     uint64_t entries;
-    uint64_t next_key;  /* the smallest that may follow */
+    uint64_t next_key;  /* the smallest key that may follow */
     bool no_more;       /* the greatest possible key was seen: none can follow */
-    const uint8_t *key; /* of the entry that is looked at */
+    const uint8_t *key; /* the key of the entry that is looked at */
 };
 
 static int damaged(struct check *c, const char *what, uint64_t pgno)
@@ -112,7 +113,7 @@ static const uint8_t *page_at(const struct check *c, uint64_t pgno)
     return c->map + pgno * c->page_size;
 }
 
-/* The magic number at this place, in the byte order of this machine or in the other. */
+/* True if the magic number is at this place, in the byte order of this machine or in the other. */
 static bool has_magic(const struct check *c, size_t at, bool swapped)
 {
     uint32_t magic;
@@ -123,10 +124,11 @@ static bool has_magic(const struct check *c, size_t at, bool swapped)
     return magic == (swapped ? __builtin_bswap32(META_MAGIC) : META_MAGIC);
 }
 
-/* Tells a file of another kind of machine, which is not damaged. */
+/* Recognises a file of another kind of machine, which is not damaged. */
 static int check_machine(struct check *c)
 {
-    enum { AT_64_BITS = 16, AT_32_BITS = 12 }; /* behind the header of a page */
+    /* The offset of the magic number, behind the header of a page. */
+    enum { AT_64_BITS = 16, AT_32_BITS = 12 };
     const char *what = NULL;
 
     if (has_magic(c, AT_64_BITS, true))
@@ -156,7 +158,7 @@ static int read_meta(struct check *c, uint64_t pgno, size_t page_size, struct me
         hf_format(c->reason, HF_LMDB_REASON_MAX, "LMDB data version %" PRIu32, out->version);
         return HF_EVERSION;
     }
-    /* The free tree's flags are also those of the file. */
+    /* The flags of the free tree are also those of the file. */
     if ((out->trees[0].flags & ~T_NOSUBDIR) != T_INTEGERKEY || out->trees[1].flags != 0)
         return damaged(c, "a meta page with flags that we never set", pgno);
     return 0;
@@ -232,7 +234,7 @@ static int check_overflow(struct check *c, uint64_t pgno, size_t len, const uint
     return rv;
 }
 
-/* Keys that are numbers ascend, over all pages of a tree. */
+/* Checks that keys which are numbers ascend, over all pages of a tree. */
 static int check_key(struct check *c, struct walk *walk, uint64_t pgno, const struct node *node,
                      const uint8_t *key, bool entry)
 {
@@ -245,12 +247,12 @@ static int check_key(struct check *c, struct walk *walk, uint64_t pgno, const st
     memcpy(&number, key, sizeof(number));
     if (number < walk->next_key || walk->no_more)
         return damaged(c, "keys out of order", pgno);
-    walk->next_key = number + entry; /* a branch may have the key of its first entry */
+    walk->next_key = number + entry; /* a branch may have the same key as its first entry */
     walk->no_more = entry && number == UINT64_MAX;
     return 0;
 }
 
-/* *size: of the node's key and of what the page has of its value. */
+/* *size becomes the size of the node's key and of the part of its value that the page has. */
 static int check_leaf_node(struct check *c, struct walk *walk, uint64_t pgno,
                            const struct node *node, const uint8_t *data, size_t room, size_t *size)
 {
@@ -288,7 +290,7 @@ static int check_branch_node(struct check *c, struct walk *walk, uint64_t pgno,
     return rv < 0 ? rv : check_page(c, walk, child, depth - 1);
 }
 
-/* *bytes: grows by what the node takes of the page. */
+/* *bytes grows by the bytes of the page that the node takes. */
 static int check_node(struct check *c, struct walk *walk, uint64_t pgno, const struct page *page,
                       size_t index, unsigned depth, size_t *bytes)
 {
@@ -361,7 +363,8 @@ static int any_value(struct check *c, const struct walk *walk, uint64_t pgno,
     return node->flags & ~F_BIGDATA ? damaged(c, "a node of a kind we never write", pgno) : 0;
 }
 
-/* The main tree holds the roots of the others, in order of their names. */
+/* Checks an entry of the main tree, which holds the roots of the others, in the order of their
+ * names. */
 static int named_tree(struct check *c, const struct walk *walk, uint64_t pgno,
                       const struct node *node, const uint8_t *value, size_t len)
 {
@@ -380,7 +383,8 @@ static int named_tree(struct check *c, const struct walk *walk, uint64_t pgno,
     return check_tree(c, &tree, &inner);
 }
 
-/* The values of the free tree are lists of page numbers, preceded by their count. */
+/* Checks an entry of the free tree, whose values are lists of page numbers, preceded by their
+ * count. */
 static int free_list(struct check *c, const struct walk *walk, uint64_t pgno,
                      const struct node *node, const uint8_t *value, size_t len)
 {

@@ -4,12 +4,12 @@
  * anywhere. The daemon therefore checks every page that the newest tree uses before LMDB opens the
  * file: page numbers, bounds, flags, the order of keys, the numbers of entries, that the entries of
  * a page fill it without gaps, and that no page is used twice or is both used and free. A single
- * bit that is wrong in any of these is noticed. What is not noticed is a wrong bit inside of a
- * record that still decodes.
+ * bit that is wrong in any of these is noticed. A wrong bit inside a record that still decodes is
+ * not noticed.
  *
  * The format is that of LMDB 0.9 (data version 1) in the byte order and word size of this machine.
- * LMDB files do not move between machines that differ in these; such a file is told from a damaged
- * one.
+ * LMDB files do not move between machines that differ in these; such a file is not taken for a
+ * damaged one.
  */
 #ifndef HF_STORE_LMDB_VERIFY_H
 #define HF_STORE_LMDB_VERIFY_H

@@ -16,14 +16,14 @@ enum { KINDS = HF_RECORD_LOCK + 1 };
 
 struct entry {
     struct hf_map_node node;
-    struct entry *next; /* in the list of copies made for a batch */
+    struct entry *next; /* links the copies that were made for a batch */
     uint64_t id;
     size_t len;
     uint8_t bytes[];
 };
 
 struct memory {
-    struct hf_map kinds[KINDS]; /* by kind; kind 0 is not used */
+    struct hf_map kinds[KINDS]; /* the records by kind; kind 0 is not used */
 };
 
 /* The ids are chosen by the daemon and not by a peer, so the key need not be secret. */

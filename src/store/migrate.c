@@ -97,7 +97,8 @@ int hf_migrate_begin(struct hf_pg *pg, const char *what)
     return rv < 0 ? rv : hf_pg_exec(pg, "BEGIN", what, NULL);
 }
 
-/* A session that fails to give the lock back is closed by its owner, which gives it back. */
+/* Ends the transaction and gives the lock back. If that fails, the owner closes the session, which
+ * gives it back. */
 int hf_migrate_end(struct hf_pg *pg, const char *what, int rv)
 {
     if (rv == 0)
@@ -109,7 +110,7 @@ int hf_migrate_end(struct hf_pg *pg, const char *what, int rv)
     return hf_pg_exec(pg, "SELECT pg_advisory_unlock(" HF_PG_MIGRATION_LOCK ")", what, NULL);
 }
 
-/* The schema of a service is made once; what exists needs no right to make it. */
+/* Makes the schema of a service, unless it exists: then no right to make one is needed. */
 static int make_schema(struct hf_pg *pg)
 {
     const char *const params[] = {pg->schema};

@@ -82,9 +82,10 @@ static const struct {
     const char *state;
     int code;
 } STATES[] = {
-    {"HF001", HF_EFENCED},  /* ours: migration 0002 */
-    {"HF002", HF_EBEHIND},  /* ours: migration 0004 */
-    {"HF003", HF_EBUSY},    /* ours: migration 0004; renewing tells the beat */
+    {"HF001", HF_EFENCED}, /* our own code, from migration 0002 */
+    {"HF002", HF_EBEHIND}, /* our own code, from migration 0004 */
+    /* Our own code, from migration 0004: a renewal would have to tell the heartbeat. */
+    {"HF003", HF_EBUSY},
     {"08", HF_EUNREACH},    /* connection exception */
     {"57P01", HF_EUNREACH}, /* admin shutdown */
     {"57P02", HF_EUNREACH}, /* crash shutdown */
@@ -106,7 +107,7 @@ static const struct {
 static int code_of_state(const char *state)
 {
     if (!state)
-        return HF_EUNREACH; /* no answer from a server at all: libpq itself noticed */
+        return HF_EUNREACH; /* no server answered at all: libpq itself noticed the failure */
     for (size_t i = 0; i < HF_COUNT_OF(STATES); i++) {
         if (strncmp(state, STATES[i].state, strlen(STATES[i].state)) == 0)
             return STATES[i].code;
@@ -192,8 +193,8 @@ void hf_pg_disconnect(struct hf_pg *pg)
 }
 
 /*
- * A server has no reason to send anything on an idle connection, unless it is about to close it:
- * read what there is, until there is nothing left or the end is found.
+ * Closes a connection that the server has closed. A server sends something on an idle connection
+ * only when it is about to close it, so this reads until there is nothing left or the end is found.
  */
 void hf_pg_drop_dead(struct hf_pg *pg)
 {
@@ -209,7 +210,7 @@ void hf_pg_drop_dead(struct hf_pg *pg)
     }
 }
 
-/* Waits until the socket can do one of events. */
+/* Waits until the socket is ready for one of the events. */
 static int wait_socket(struct hf_pg *pg, short events)
 {
     struct pollfd fd = {.fd = PQsocket(pg->conn), .events = events};
@@ -221,7 +222,10 @@ static int wait_socket(struct hf_pg *pg, short events)
     if (n > 0)
         return 0;
     hf_pg_disconnect(pg);
-    pg->last_host++; /* a former primary takes connections, and its commits wait for ever */
+    /*
+     * Tries another host next: a former primary takes connections, but its commits wait for ever.
+     */
+    pg->last_host++;
     return hf_store_fail(pg->store, HF_ETIMEDOUT, "PostgreSQL did not answer for %" PRIu32 " ms",
                          pg->timeout_ms);
 }
@@ -387,7 +391,7 @@ void hf_pg_rollback(struct hf_pg *pg)
     char error[HF_STORE_ERROR_MAX];
 
     if (!pg->conn)
-        return; /* the server rolls back what a lost session leaves */
+        return; /* the server itself rolls back the transaction of a lost session */
     memcpy(error, pg->store->error, sizeof(error));
     (void)hf_pg_exec(pg, "ROLLBACK", "cannot roll back", NULL);
     memcpy(pg->store->error, error, sizeof(error));

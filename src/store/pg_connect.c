@@ -1,10 +1,10 @@
 /*
- * Connecting to the first host of store.dsn that will have us, within timeout_ms over all of them.
- * What is left of the time is divided among the hosts not yet tried, and a name's share among its
- * addresses, so that no silent one keeps us from the next.
+ * Connects to the first host of store.dsn that accepts us, within timeout_ms for all of them. The
+ * time that is left is divided among the hosts not yet tried, and the share of a name among its
+ * addresses, so that no silent host keeps us from the next.
  *
- * The lookup of a name blocks for as long as the system's resolver does; it only delays the
- * commit thread, and addresses in store.dsn avoid it.
+ * The lookup of a name blocks for as long as the system's resolver does; it only delays the commit
+ * thread, and addresses in store.dsn avoid it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,22 +23,23 @@
 #include "store/pg_hosts.h"
 
 enum {
-    SHARE_MIN_MS = 100, /* for each address, even if a lookup has used up the time */
-    ADDRESSES_MAX = 8,  /* of one name */
+    /* The least time for each address, even if a lookup has used up the time. */
+    SHARE_MIN_MS = 100,
+    ADDRESSES_MAX = 8, /* how many addresses of one name are tried */
     ADDRESS_TEXT_MAX = 64,
     FAILURES_MAX = HF_STORE_ERROR_MAX * 2 / 3,
 };
 
-/* One go at all hosts. */
+/* One attempt at all hosts. */
 struct attempt {
     struct hf_pg *pg;
     struct hf_pg_hosts hosts;
     uint64_t until_ms;
-    bool silent_only; /* so far no host has said anything */
+    bool silent_only; /* no host has said anything so far */
     char failures[FAILURES_MAX];
 };
 
-/* When one of n_left must be done, if all of them must be by until_ms. */
+/* Returns when one of n_left hosts must be done, if all of them must be done by until_ms. */
 static uint64_t share_until(uint64_t until_ms, unsigned n_left)
 {
     uint64_t now = hf_clock_mono_ms();
@@ -54,7 +55,7 @@ static void note_failure(struct attempt *a, const char *text)
     hf_format(a->failures + len, sizeof(a->failures) - len, "%s%s", len > 0 ? "; " : "", text);
 }
 
-/* What libpq says, and the end of this connection. */
+/* Fails with what libpq says, and ends this connection. */
 static int fail_said(struct attempt *a)
 {
     char text[FAILURES_MAX];
@@ -82,7 +83,7 @@ static int fail_silent(struct attempt *a, const struct hf_pg_host *host)
     return HF_ETIMEDOUT;
 }
 
-/* HF_ETIMEDOUT when the socket is not ready for it by then. */
+/* Returns HF_ETIMEDOUT when the socket is not ready by then. */
 static int wait_until(struct hf_pg *pg, short events, uint64_t until_ms)
 {
     struct pollfd fd = {.fd = PQsocket(pg->conn), .events = events};
@@ -100,10 +101,11 @@ static int wait_until(struct hf_pg *pg, short events, uint64_t until_ms)
 }
 
 /*
- * A path that dies while nothing is sent is noticed by the kernel within half a minute, and the
- * connection made anew before a batch is sent on it (hf_pg_drop_dead()); else that batch would be
- * in doubt, and its requests would wait. What comes before dbname, the dsn may set otherwise; what
- * comes after, replaces what the dsn says. libpq ignores keywords without a value.
+ * The kernel notices within half a minute when the path dies while nothing is sent, and the
+ * connection is made anew before a batch is sent on it (hf_pg_drop_dead()); otherwise that batch
+ * would be in doubt, and its requests would wait. Keywords before dbname are defaults, which the
+ * dsn may change; keywords after it replace what the dsn says. libpq ignores keywords without a
+ * value.
  */
 static PGconn *start(struct attempt *a, const struct hf_pg_host *host, bool choice)
 {
@@ -154,7 +156,7 @@ static int connect_address(struct attempt *a, const struct hf_pg_host *host, boo
     return 0;
 }
 
-/* The addresses of a name as text. Returns how many, 0 if the lookup failed. */
+/* Finds the addresses of a name, as text. Returns how many, 0 if the lookup failed. */
 static unsigned look_up(struct attempt *a, const char *name,
                         char addresses[ADDRESSES_MAX][ADDRESS_TEXT_MAX])
 {
@@ -197,7 +199,8 @@ static int connect_host(struct attempt *a, const struct hf_pg_host *host, uint64
     return rv;
 }
 
-/* Begins with the host that worked last: one that stays silent costs its share only once. */
+/* Tries the hosts, beginning with the one that worked last: one that stays silent costs its share
+ * only once. */
 static int connect_any(struct attempt *a)
 {
     unsigned count = a->hosts.count;

@@ -29,7 +29,8 @@ static PQconninfoOption *resolve(const char *dsn)
     return options;
 }
 
-/* Splits a list at its commas, in place. The number of elements; 0 if one is empty or too many. */
+/* Splits a list at its commas, in place. Returns the number of elements; 0 if one is empty or there
+ * are too many. */
 static unsigned split(char *text, const char *elements[HF_PG_HOSTS_MAX])
 {
     unsigned count = 0;
@@ -42,9 +43,9 @@ static unsigned split(char *text, const char *elements[HF_PG_HOSTS_MAX])
     return count;
 }
 
-/* What one keyword says about each host. */
+/* The values that one keyword has for each host. */
 struct column {
-    char *text; /* NULL if not set */
+    char *text; /* the list; NULL if the keyword is not set */
     const char *elements[HF_PG_HOSTS_MAX];
     unsigned count;
 };

@@ -13,7 +13,7 @@
 
 enum { HF_PG_HOSTS_MAX = 16 };
 
-/* NULL is libpq's default. */
+/* A host; NULL in a field means libpq's default. */
 struct hf_pg_host {
     const char *host; /* name, address, or directory of a Unix socket */
     const char *hostaddr;
@@ -22,10 +22,10 @@ struct hf_pg_host {
 
 struct hf_pg_hosts {
     struct hf_pg_host list[HF_PG_HOSTS_MAX];
-    unsigned count;              /* at least 1 */
-    uint32_t connect_timeout_ms; /* for one host; 0: not set */
+    unsigned count;              /* how many hosts there are, at least 1 */
+    uint32_t connect_timeout_ms; /* the limit for one host; 0: not set */
     bool any_session;            /* target_session_attrs is not set: a read-only server will do */
-    PQconninfoOption *options;   /* owns the strings */
+    PQconninfoOption *options;   /* has the memory of the strings */
 };
 
 /*

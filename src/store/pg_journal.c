@@ -9,9 +9,10 @@
 #include "store/backend.h"
 
 enum {
-    PART_MAX = 4000, /* two of them, and what a row has beside it, fit in a page */
-    SLOTS = 256,     /* another number would move parts that are pending to other slots */
-    WORTH_IT = 16,   /* changes: fewer are as cheap in the tables */
+    PART_MAX = 4000, /* two parts, with the other columns of their rows, fit in a page */
+    /* Must not change, because parts that are pending would then be in other slots. */
+    SLOTS = 256,
+    WORTH_IT = 16, /* a batch with fewer changes is as cheap in the tables */
     PATIENCE_MS = 1000,
 };
 
@@ -31,7 +32,8 @@ static size_t parts_of(const struct hf_batch *batch)
     return (hf_buf_len(&batch->buf) + PART_MAX - 1) / PART_MAX;
 }
 
-/* The server's record is in the tables only, because it has no id by which a reader could tell. */
+/* True if the batch has the server's record, which is in the tables only, because it has no id by
+ * which a reader could tell. */
 static bool has_server(const struct hf_batch *batch)
 {
     struct hf_op op;
@@ -110,7 +112,7 @@ static int append_part(const PGresult *result, int row, struct hf_buf *out)
     return len < 0 ? HF_EFORMAT : hf_buf_append(out, part, (size_t)len);
 }
 
-/* The parts that count, one after the other; a number that is missing among them is damage. */
+/* Joins the parts that count; if a number is missing among them, the journal is damaged. */
 static int join_parts(struct hf_pg_journal *journal, const PGresult *result, struct hf_buf *out)
 {
     int rv = 0;

@@ -20,7 +20,8 @@
 #include "store/pg_rows.h"
 #include "store/pg_tables.h"
 
-/* The statements, with arrays as parameters (pg_rows.h): slots, numbers and parts; the number. */
+/* The statements take arrays as parameters (pg_rows.h): slots, numbers and parts; the second takes
+ * the number. */
 #define HF_PG_JOURNAL_WRITE                                               \
     "INSERT INTO holdfast_journal AS j (slot, number, changes) "          \
     "SELECT unnest($1::int8[]), unnest($2::int8[]), unnest($3::bytea[]) " \
@@ -30,32 +31,33 @@
 
 struct hf_pg_journal {
     struct hf_batch pending;
-    uint64_t written; /* number of the newest part */
+    uint64_t written; /* the number of the newest part */
     uint64_t folded;
-    uint64_t since_ms; /* pending has changes since then */
+    uint64_t since_ms; /* since when pending has changes */
 };
 
 void hf_pg_journal_init(struct hf_pg_journal *journal, const struct hf_alloc *alloc);
 void hf_pg_journal_free(struct hf_pg_journal *journal);
 
-/* What the database has, in the transaction that is open, if one is. HF_EFORMAT if damaged. */
+/* Reads the journal that the database has, in the open transaction if there is one. Returns
+ * HF_EFORMAT if it is damaged. */
 int hf_pg_journal_read(struct hf_pg_journal *journal, struct hf_pg *pg);
 
 /*
- * Whether a batch should be written to the journal. If not, it goes to the tables together with all
+ * True if a batch should be written to the journal. If not, it goes to the tables together with all
  * that is pending: when there is no room for it; when something has been pending for a second,
  * because people look at the tables; and while there is no load, when the tables are cheap enough.
  */
 bool hf_pg_journal_wants(const struct hf_pg_journal *journal, const struct hf_batch *batch);
 
-/* The parts of a batch, for HF_PG_JOURNAL_WRITE. HF_ENOMEM. */
+/* Makes rows of the parts of a batch, for HF_PG_JOURNAL_WRITE. Returns HF_ENOMEM without memory. */
 int hf_pg_journal_rows(const struct hf_pg_journal *journal, const struct hf_batch *batch,
                        struct hf_pg_rows *rows);
 
-/* The batch is in the journal. HF_ENOMEM: it is, but pending is not complete. */
+/* Notes that the batch is in the journal. HF_ENOMEM: it is, but pending is not complete. */
 int hf_pg_journal_note_written(struct hf_pg_journal *journal, const struct hf_batch *batch);
 
-/* All that was pending is in the tables. */
+/* Notes that all that was pending is in the tables. */
 void hf_pg_journal_note_folded(struct hf_pg_journal *journal);
 
 static inline bool hf_pg_journal_is_empty(const struct hf_pg_journal *journal)

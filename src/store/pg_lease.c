@@ -16,11 +16,11 @@
 #include "store/pg_tables.h"
 
 enum {
-    LOOK_MS = 2000, /* between two looks of the owner at the other nodes */
+    LOOK_MS = 2000, /* the pause between two looks of the owner at the other nodes */
     NUMBER_MAX = 24,
 };
 
-/* Numbers are unsigned here and bigint there, bit for bit. */
+/* Writes a number that is unsigned here and bigint there, bit for bit. */
 static const char *number(char text[NUMBER_MAX], uint64_t value)
 {
     hf_format(text, NUMBER_MAX, "%" PRId64, (int64_t)value);
@@ -39,7 +39,8 @@ static const char *service_of(const struct hf_pg *pg)
     return pg->schema[0] ? pg->schema + strlen("holdfast_") : HF_STORE_SERVICE_DEFAULT;
 }
 
-/* A grant is only as safe as the commit behind it: with one copy, the loss of its disk loses it. */
+/* Checks that there is a synchronous standby: a grant is only as safe as the commit behind it, and
+ * with one copy, the loss of its disk loses the grant. */
 static int check_replication(struct hf_pg_session *session)
 {
     struct hf_pg *pg = &session->pg;
@@ -107,7 +108,7 @@ static int fail_foreign(struct hf_pg *pg, const char *name)
     return rv;
 }
 
-/* The primary key makes it ours, or leaves it to the service that has it. */
+/* Claims an export. The primary key makes it ours, or leaves it to the service that has it. */
 static int claim(struct hf_pg *pg, const struct hf_store_export *export)
 {
     char offset[NUMBER_MAX];
@@ -238,7 +239,7 @@ static int look(struct hf_pg_session *session, struct hf_store_lease_call *call)
     return rv;
 }
 
-/* The row as an unlocked read finds it; for one that refused us. */
+/* Reads the row without a lock, after it refused us. */
 static void find_row(struct hf_pg_session *session)
 {
     char error[HF_STORE_ERROR_MAX];
@@ -317,7 +318,7 @@ static int end_owner_session(struct hf_pg_session *session, const char *const *s
         3, params, "cannot end the session of the vanished owner", NULL);
 }
 
-/* What came of the compare-and-set. */
+/* Judges the result of the compare-and-set. */
 static int judge_take(struct hf_pg_session *session, const PGresult *result)
 {
     if (session->pg.warned)
@@ -327,7 +328,7 @@ static int judge_take(struct hf_pg_session *session, const PGresult *result)
         int rv = hf_migrate_check(&session->pg);
 
         session->offered_nonce = 0;
-        if (rv < 0) /* no row: the lease may be taken, but not by this program */
+        if (rv < 0) /* the schema is not the one of this program, which must not take the lease */
             return rv;
         find_row(session);
         return hf_store_fail(session->pg.store, HF_EBUSY,
@@ -374,7 +375,8 @@ static int take(struct hf_pg_session *session, const struct hf_lease_order *orde
     return rv;
 }
 
-/* A change of the row that has no more to it: 0 and the row, or refused as what it is not. */
+/* Makes a simple change of the row. Returns 0 and the row, or `refusal` if the row does not permit
+ * it. */
 static int change(struct hf_pg_session *session, const char *sql, int n, const char *const *params,
                   int refusal)
 {
@@ -410,14 +412,15 @@ static int release(struct hf_pg_session *session, bool clean_stop)
     return rv;
 }
 
-/* The database went back in time: a process that does not know must not grant locks on it. */
+/* Sets the alarm, because the database went back in time: a process that does not know this must
+ * not grant locks on it. */
 static int stop(struct hf_pg_session *session)
 {
     return change(session, "SELECT " ROW " FROM holdfast_stop_lease() s" PAST("0"), 0, NULL,
                   HF_EFORMAT);
 }
 
-/* An operator has accepted what the database shows. */
+/* Clears the alarm, because an operator has accepted what the database shows. */
 static int clear(struct hf_pg_session *session, const struct hf_lease_order *order)
 {
     char epoch[NUMBER_MAX];
@@ -427,7 +430,8 @@ static int clear(struct hf_pg_session *session, const struct hf_lease_order *ord
                   HF_EBUSY);
 }
 
-/* The nodes are for people: what cannot be read now is read at a later renewal. */
+/* Looks for the other nodes, which people want to see; if they cannot be read now, a later renewal
+ * reads them. */
 static void look_around(struct hf_pg_session *session, struct hf_store_lease_call *call)
 {
     struct hf_lease_row row = session->row;
@@ -464,7 +468,7 @@ int hf_pg_lease_do(struct hf_pg_session *session, struct hf_store_lease_call *ca
 
 /* ---- loading ---- */
 
-/* The names as a PostgreSQL array, each in quotes. */
+/* Writes the names as a PostgreSQL array, each in quotes. */
 static int list_exports(const struct hf_store_cluster *cluster, struct hf_buf *out)
 {
     int rv = hf_buf_append(out, "{", 1);
@@ -485,8 +489,8 @@ static int list_exports(const struct hf_store_cluster *cluster, struct hf_buf *o
     return rv < 0 ? rv : hf_buf_append(out, "}", 2);
 }
 
-/* A failure that leaves the connection intact (a missing right) is ignored: the rows that stay do
- * no harm. */
+/* Gives up exports. A failure that leaves the connection intact (a missing right) is ignored: the
+ * rows that stay do no harm. */
 int hf_pg_lease_forget_exports(struct hf_pg_session *session, const struct hf_lease_row *mine)
 {
     char epoch[NUMBER_MAX];

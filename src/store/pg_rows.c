@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* Types of array elements, from the server's pg_type; they never change. */
+/* The types of array elements, from the server's pg_type; they never change. */
 enum pg_type {
     TYPE_BOOL = 16,
     TYPE_BYTEA = 17,
@@ -22,10 +22,11 @@ enum pg_type {
 enum {
     ADDRS_TEXT_MAX = HF_CLIENT_ADDRS_MAX * HF_ADDR_TEXT_MAX,
     NUMERIC_BASE = 10000,
-    NUMERIC_DIGITS_MAX = 5, /* of that base, in a number of 64 bits */
+    NUMERIC_DIGITS_MAX = 5, /* how many digits of that base a number of 64 bits has */
 };
 
-/* A binary array: dimensions, has-nulls, element type, then size and lower bound of dimension 1. */
+/* A binary array begins with dimensions, has-nulls, element type, then size and lower bound of
+ * dimension 1. */
 struct array_header {
     uint32_t dimensions;
     uint32_t has_nulls;
@@ -120,10 +121,8 @@ static void put_text(struct row_writer *w, const char *text)
     put_element(w, TYPE_TEXT, text, strlen(text));
 }
 
-/*
- * numeric: the count of digits of base 10000, the power of the first one, sign, digits after the
- * point, and the digits, the highest first.
- */
+/* Writes a numeric: the count of digits of base 10000, the power of the first one, sign, digits
+ * after the point, and the digits, the highest first. */
 static void put_offset(struct row_writer *w, uint64_t offset)
 {
     uint16_t wire[4 + NUMERIC_DIGITS_MAX] = {0};
@@ -205,7 +204,7 @@ static void put_lock(struct row_writer *w, const struct hf_record_lock *l)
     put_bytes(w, hf_bytes(extra, hf_record_encode_extra(&l->extra, extra)));
 }
 
-/* A row that did not fit leaves the columns unequal; its batch is not sent then. */
+/* Ends a row. One that did not fit leaves the columns unequal; its batch is not sent then. */
 static int end_row(struct row_writer *w)
 {
     if (w->no_memory)

@@ -1,5 +1,5 @@
 /*
- * Records on their way into tables. Many records travel as one statement whose parameters are
+ * Prepares records for the tables. Many records travel as one statement whose parameters are
  * columns: binary arrays that the server unnests. The way back is pg_tuples.h.
  *
  * Each element has the type of its column, so that the server casts nothing: unsigned numbers of 64
@@ -25,11 +25,11 @@ void hf_pg_rows_init(struct hf_pg_rows *rows, const struct hf_alloc *alloc);
 void hf_pg_rows_free(struct hf_pg_rows *rows);
 void hf_pg_rows_clear(struct hf_pg_rows *rows);
 
-/* One more row: an encoded record, or an id alone. HF_EFORMAT, HF_EVERSION, HF_ENOMEM. */
+/* Adds a row: an encoded record, or an id alone. Returns HF_EFORMAT, HF_EVERSION, HF_ENOMEM. */
 int hf_pg_rows_add(struct hf_pg_rows *rows, enum hf_record_kind kind, struct hf_bytes record);
 int hf_pg_rows_add_id(struct hf_pg_rows *rows, uint64_t id);
 
-/* One more part of the journal (pg_journal.h). HF_ENOMEM. */
+/* Adds a part of the journal (pg_journal.h). Returns HF_ENOMEM without memory. */
 int hf_pg_rows_add_part(struct hf_pg_rows *rows, uint64_t slot, uint64_t number,
                         struct hf_bytes part);
 

@@ -23,7 +23,7 @@
     "l.locktype = 'advisory' AND l.classid = " LOCK_CLASS " AND l.objid = $1::int4::oid AND " \
     "l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
-enum { ENDING_MS = 5 }; /* between two looks for a session that is ending */
+enum { ENDING_MS = 5 }; /* the pause between two looks for a session that is ending */
 
 static const enum hf_record_kind KINDS[] = {HF_RECORD_SERVER, HF_RECORD_CLIENT, HF_RECORD_LOCK};
 
@@ -42,7 +42,7 @@ static const struct {
 };
 
 /*
- * What every session of ours sets, one row each.
+ * These settings are made in every session of ours, one row each.
  *
  * lock_timeout: an answer comes before we stop waiting for one. client_min_messages: warnings reach
  * us (see hf_pg_fail_unreplicated()), whatever the role's default. plan_cache_mode: the plans of
@@ -66,9 +66,10 @@ static const char SET_UP[] =
     "   ('tcp_keepalives_idle', '2', false), ('tcp_keepalives_interval', '1', false),"
     "   ('tcp_keepalives_count', '3', false), ('tcp_user_timeout', '5000', false))"
     "  AS ours (name, wanted, always) USING (name)"
-    "  WHERE always OR source <> 'client')"; /* what store.dsn sets in "options" stays */
+    "  WHERE always OR source <> 'client')"; /* values that store.dsn sets in "options" stay */
 
-/* A commit counts when it is on disk, on the synchronous standby's disk too if there is one. */
+/* True if a commit counts only when it is on disk, and on the synchronous standby's disk if there
+ * is one. */
 static bool waits_for_commit(const char *synchronous_commit)
 {
     return strcmp(synchronous_commit, "on") == 0 || strcmp(synchronous_commit, "remote_apply") == 0;
@@ -145,10 +146,8 @@ static int end_lost_sessions(struct hf_pg *pg)
                              1, params, "cannot end the old session", NULL);
 }
 
-/*
- * As above, and waits until they are gone: nothing that they were sent can take effect later. A
- * session is listed until its transaction has ended.
- */
+/* Does what end_lost_sessions() does, and waits until they are gone: nothing that they were sent
+ * can take effect later. A session is listed until its transaction has ended. */
 static int outlive_lost_sessions(struct hf_pg *pg)
 {
     const char *const params[] = {pg->name};
@@ -174,7 +173,8 @@ static int outlive_lost_sessions(struct hf_pg *pg)
     return rv;
 }
 
-/* Once the lock is ours, the last transaction of the session that had it is over. */
+/* Takes the advisory lock. Once it is ours, the last transaction of the session that had it is
+ * over. */
 static int take_lock(struct hf_pg *pg)
 {
     char number[16];
@@ -331,13 +331,14 @@ static int prepare(struct hf_pg *pg)
     return hf_pg_run_pipeline(pg, &outcome);
 }
 
-/* The first session makes the schema and takes the fence; with standbys, the lease decides that. */
+/* Starts the first session, which makes the schema and takes the fence; with standbys, the lease
+ * decides that. */
 static int start_first(struct hf_pg_session *session)
 {
     uint32_t timeout_ms = session->pg.timeout_ms;
     int rv;
 
-    /* With standbys the patience is that of the lease; but at the start nothing is in a hurry. */
+    /* With standbys the time limit is that of the lease; but at the start there is no hurry. */
     if (session->cluster && timeout_ms < HF_PG_TIMEOUT_MS)
         session->pg.timeout_ms = HF_PG_TIMEOUT_MS;
     rv = hf_pg_session_connect(&session->pg, true);
@@ -347,15 +348,14 @@ static int start_first(struct hf_pg_session *session)
         rv = session->cluster ? hf_pg_lease_join(session) : take_fence(session);
     session->pg.timeout_ms = timeout_ms;
     if (rv == 0 && session->cluster)
-        rv = set_up(&session->pg); /* once more, with the time limits that hold from now on */
+        /* Is set once more, with the time limits that hold from now on. */
+        rv = set_up(&session->pg);
     session->started = rv == 0;
     return rv;
 }
 
-/*
- * A later one looks at the fence before it waits for the lock: a daemon that was overtaken is told
- * so at once, even while the other daemon has the lock.
- */
+/* Starts a later session, which looks at the fence before it waits for the lock: a daemon that was
+ * overtaken is told so at once, even while the other daemon has the lock. */
 static int start_again(struct hf_pg_session *session)
 {
     int rv = hf_pg_session_connect(&session->pg, false);

@@ -17,8 +17,8 @@
  * of this process and waits until they are gone, and so is the fate of their last transaction
  * decided.
  *
- * Session state is what all this stands on: a pooler between us and the server must pool sessions,
- * not transactions.
+ * All this depends on the state of a session: a pooler between us and the server must pool
+ * sessions, not transactions.
  */
 #ifndef HF_STORE_PG_SESSION_H
 #define HF_STORE_PG_SESSION_H
@@ -28,18 +28,18 @@
 
 enum { HF_PG_STATEMENT_MAX = 32 };
 
-/* The column of the statement that renews the lease. */
+/* The column with the heartbeat in the statement that renews the lease. */
 #define HF_PG_HEARTBEAT "lease_beat"
 
 struct hf_pg_session {
     struct hf_pg pg;
-    uint64_t fence;     /* 0 until the store is ours */
-    bool journal_known; /* by this connection (pg_journal.h) */
+    uint64_t fence;     /* our fence number; 0 until the store is ours */
+    bool journal_known; /* this connection knows what is in the journal (pg_journal.h) */
 
     /* With standbys: the fence is the lease's epoch. */
-    const struct hf_store_cluster *cluster; /* NULL: alone */
+    const struct hf_store_cluster *cluster; /* NULL: the daemon is alone */
     bool started;                           /* a session has been set up before */
-    bool reads_only;                        /* one connection, to load; it is not made again */
+    bool reads_only; /* the session is one connection that only loads, and is not made again */
     uint64_t nonce;
     uint64_t heartbeat;      /* the newest that was acknowledged to us */
     bool heartbeat_known;    /* this connection has seen that the row has exactly that heartbeat */
@@ -50,10 +50,11 @@ struct hf_pg_session {
     bool row_found;
 };
 
-/* Takes the store for this process whenever the connection is new; HF_EFENCED if it is not ours. */
+/* Takes the store for this process whenever the connection is new. Returns HF_EFENCED if it is not
+ * ours. */
 int hf_pg_session_ready(struct hf_pg_session *session);
 
-/* HF_EFENCED if another daemon has taken over. */
+/* Returns HF_EFENCED if another daemon has taken over. */
 int hf_pg_session_check(struct hf_pg_session *session);
 
 /*
@@ -62,15 +63,16 @@ int hf_pg_session_check(struct hf_pg_session *session);
  */
 int hf_pg_session_connect(struct hf_pg *pg, bool lock);
 
-/* The name under which a statement on records of one kind is prepared: "put_locks", ... */
+/* Makes the name under which a statement on records of one kind is prepared: "put_locks", ... */
 const char *hf_pg_statement_name(char name[HF_PG_STATEMENT_MAX], const char *verb,
                                  enum hf_record_kind kind);
 
 /* What became of the transaction that a pipeline carried. */
 enum hf_pg_outcome {
     HF_PG_NOT_COMMITTED,
-    HF_PG_COMMITTED, /* and acknowledged by the synchronous standby, if there is one */
-    HF_PG_IN_DOUBT,  /* no answer came, or the server did not wait for the standby */
+    /* The commit is acknowledged, by the synchronous standby, too, if there is one. */
+    HF_PG_COMMITTED,
+    HF_PG_IN_DOUBT, /* no answer came, or the server did not wait for the standby */
 };
 
 /*
@@ -79,7 +81,7 @@ enum hf_pg_outcome {
  */
 int hf_pg_run_pipeline(struct hf_pg *pg, enum hf_pg_outcome *outcome);
 
-/* When libpq would not even queue a statement; the connection is closed. */
+/* Fails because libpq would not even queue a statement; closes the connection. */
 int hf_pg_fail_send(struct hf_pg *pg);
 
 #endif

@@ -9,16 +9,17 @@
 #include "core/record.h"
 
 /*
- * The row of server_state, for a FROM; and for the WHERE of an UPDATE in a transaction that has
- * locked it. Both find its newest version without walking over all others (migration 0007).
+ * HF_PG_STATE is the row of server_state, for a FROM; HF_PG_STATE_NOW is for the WHERE of an UPDATE
+ * in a transaction that has locked it. Both find its newest version without walking over all others
+ * (migration 0007).
  */
 #define HF_PG_STATE     "(SELECT * FROM server_state ORDER BY pulse DESC LIMIT 1)"
 #define HF_PG_STATE_NOW "pulse = (SELECT max(pulse) FROM server_state)"
 
 struct hf_pg_table {
     unsigned n_columns;
-    const char *put;    /* adds or replaces; prepared as "put_clients", ... */
-    const char *delete; /* $1: array of ids; prepared as "delete_clients", ... */
+    const char *put;    /* adds or replaces records; prepared as "put_clients", ... */
+    const char *delete; /* deletes the ids in the array $1; prepared as "delete_clients", ... */
     const char *list;
 };
 

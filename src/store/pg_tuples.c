@@ -10,7 +10,7 @@
 enum {
     ADDRS_TEXT_MAX = HF_CLIENT_ADDRS_MAX * HF_ADDR_TEXT_MAX,
     NUMERIC_BASE = 10000,
-    NUMERIC_DIGITS_MAX = 5, /* of that base, in a number of 64 bits */
+    NUMERIC_DIGITS_MAX = 5, /* how many digits of that base a number of 64 bits has */
 };
 
 static const char SIGNATURE[11] = "PGCOPY\n\377\r\n";
@@ -66,7 +66,7 @@ static uint64_t take_u64(struct tuple_reader *r)
     return be64toh(number);
 }
 
-/* A column's bytes. NULL has the length -1, and so is too long for anything. */
+/* Reads a column's bytes. NULL has the length -1, and so is too long for anything. */
 static struct hf_bytes get_bytes(struct tuple_reader *r, size_t max)
 {
     uint32_t len = take_u32(r);
@@ -76,7 +76,7 @@ static struct hf_bytes get_bytes(struct tuple_reader *r, size_t max)
     return take(r, len);
 }
 
-/* boolean, smallint, integer or bigint: the column's type decides the length. */
+/* Reads a boolean, smallint, integer or bigint: the column's type decides the length. */
 static int64_t get_signed(struct tuple_reader *r)
 {
     struct hf_bytes bytes = get_bytes(r, sizeof(uint64_t));
@@ -120,10 +120,8 @@ static int32_t get_i32(struct tuple_reader *r)
     return (int32_t)number;
 }
 
-/*
- * numeric: the count of digits of base 10000, the power of the first one, sign, digits after the
- * point as displayed, and the digits. Ours are integers that are not negative.
- */
+/* Reads a numeric: the count of digits of base 10000, the power of the first one, sign, digits
+ * after the point as displayed, and the digits. Ours are integers that are not negative. */
 static uint64_t get_offset(struct tuple_reader *r)
 {
     struct tuple_reader n = {.rest = get_bytes(r, (4 + NUMERIC_DIGITS_MAX) * sizeof(uint16_t))};
@@ -176,7 +174,7 @@ static int encode_server(struct tuple_reader *r, struct hf_buf *out)
 
     if (r->bad || rv < 0)
         return r->bad ? HF_EFORMAT : rv;
-    if (s.epoch != epoch) /* written by a program that does not know the column */
+    if (s.epoch != epoch) /* a program wrote the record that does not know the column */
         s = (struct hf_record_server){.epoch = epoch};
     s.clean = clean;
     return hf_record_encode_server(&s, out);
@@ -236,7 +234,7 @@ bool hf_pg_tuples_skip_header(struct hf_bytes *message)
     struct hf_bytes signature = take(&r, sizeof(SIGNATURE));
 
     (void)take_u32(&r);     /* flags: the low half is to be ignored, the high half is empty */
-    take(&r, take_u32(&r)); /* extension */
+    take(&r, take_u32(&r)); /* skips the header's extension */
     if (r.bad || memcmp(signature.data, SIGNATURE, sizeof(SIGNATURE)) != 0)
         return false;
     *message = r.rest;

@@ -1,5 +1,5 @@
 /*
- * What COPY ... TO STDOUT (FORMAT binary) sends, turned into encoded records. The server sends one
+ * Turns what COPY ... TO STDOUT (FORMAT binary) sends into encoded records. The server sends one
  * message per row, and a header in front of the first; see "Binary Format" in the PostgreSQL
  * manual's page on COPY. It is the cheapest way to read a table: the server converts nothing, and
  * libpq builds no result.
@@ -13,19 +13,17 @@
 #include "base/bytes.h"
 #include "core/record.h"
 
-/* Takes the header off the first message. False if there is none. */
+/* Takes the header off the first message. Returns false if there is none. */
 bool hf_pg_tuples_skip_header(struct hf_bytes *message);
 
 /* True for the message that ends the rows, and for one that was nothing but the header. */
 bool hf_pg_tuples_end(struct hf_bytes message);
 
-/* The id of a row of a kind that has one, which is its first column. */
+/* Reads the id of a row, which is its first column, if its kind has one. */
 bool hf_pg_tuple_id(struct hf_bytes message, uint64_t *out);
 
-/*
- * The encoded record of one row, appended to out. HF_EFORMAT for a row that is not a record of that
- * kind; columns are those of pg_tables.h.
- */
+/* Appends the encoded record of one row to out. Returns HF_EFORMAT for a row that is not a record
+ * of that kind; the columns are those of pg_tables.h. */
 int hf_pg_tuple_encode(struct hf_bytes message, enum hf_record_kind kind, struct hf_buf *out);
 
 #endif

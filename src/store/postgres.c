@@ -20,14 +20,15 @@
 #include "store/pg_tables.h"
 #include "store/pg_tuples.h"
 
-enum { PIECE_ROWS = 500 }; /* some 5 ms of the server's time */
+enum { PIECE_ROWS = 500 }; /* so many rows take the server some 5 ms */
 
 struct postgres {
     struct hf_pg_session session;
     struct hf_pg_journal journal;
-    struct hf_changes changes; /* what goes to the tables; for a reader, what the journal changes */
+    /* The changes that go to the tables; for a reader, those that the journal makes. */
+    struct hf_changes changes;
     struct hf_pg_rows rows;
-    struct hf_buf record; /* scratch: one encoded record on its way to a visitor */
+    struct hf_buf record; /* room for one encoded record on its way to a visitor */
 };
 
 static void release(struct hf_store *store)
@@ -42,7 +43,7 @@ static void release(struct hf_store *store)
     hf_free(store->alloc, p);
 }
 
-/* Everything but a connection. */
+/* Prepares everything but a connection. */
 static int prepare(struct hf_store *store, const struct hf_store_config *config)
 {
     struct postgres *p = hf_calloc(store->alloc, 1, sizeof(*p));
@@ -109,9 +110,9 @@ static int fail_record(struct hf_store *store, enum hf_record_kind kind, int cod
 }
 
 /*
- * The rows gathered, as one statement. Then the server is asked to answer so far: a large batch
- * consists of many statements, and each shows that the server is at work, so that no batch is too
- * large for the time that we wait for a sign of life.
+ * Sends the rows gathered as one statement, and asks the server to answer what it has so far. A
+ * large batch consists of many statements, and each answer shows that the server is at work, so
+ * that no batch is too large for the time that we wait for a sign of life.
  */
 static int send_piece(struct postgres *p, bool deletes, enum hf_record_kind kind)
 {
@@ -127,10 +128,8 @@ static int send_piece(struct postgres *p, bool deletes, enum hf_record_kind kind
     return 0;
 }
 
-/*
- * Those operations on one kind that have one type. What is in the table decides what a statement
- * does with an id, never what this process believes to be there.
- */
+/* Sends the operations on one kind that have one type. What is in the table decides what a
+ * statement does with an id, never what this process believes to be there. */
 static int send_ops(struct postgres *p, enum hf_op_type type, const struct hf_op *ops, size_t count)
 {
     bool deletes = type == HF_OP_DELETE;
@@ -150,7 +149,8 @@ static int send_ops(struct postgres *p, enum hf_op_type type, const struct hf_op
     return send_piece(p, deletes, ops[0].kind);
 }
 
-/* Alone, the fence number; with standbys, the lease, and the heartbeats that it may have now. */
+/* Sends the fence number if the daemon is alone; with standbys, the lease, and the heartbeats that
+ * it may have now. */
 static int send_fence(struct postgres *p)
 {
     const struct hf_pg_session *session = &p->session;
@@ -166,7 +166,7 @@ static int send_fence(struct postgres *p)
     return send_rows(p, lease ? "lease" : "fence") ? 0 : hf_pg_fail_send(&p->session.pg);
 }
 
-/* All changes to the tables. */
+/* Sends all changes to the tables. */
 static int send_changes(struct postgres *p)
 {
     const struct hf_changes *changes = &p->changes;
@@ -183,7 +183,7 @@ static int send_changes(struct postgres *p)
     return rv;
 }
 
-/* The batch and all that is pending go to the tables. */
+/* Sends the batch, and all that is pending, to the tables. */
 static int send_folded(struct postgres *p, const struct hf_batch *batch)
 {
     struct hf_pg_journal *journal = &p->journal;
@@ -213,7 +213,7 @@ static int send_to_journal(struct postgres *p, const struct hf_batch *batch)
 /* Where a batch goes. */
 enum place { PLACE_NOWHERE, PLACE_JOURNAL, PLACE_TABLES };
 
-/* Everything but the COMMIT. */
+/* Sends everything but the COMMIT. */
 static int send_batch(struct postgres *p, const struct hf_batch *batch, enum place place)
 {
     int rv = send_plain(p, "begin");
@@ -227,7 +227,7 @@ static int send_batch(struct postgres *p, const struct hf_batch *batch, enum pla
     return rv;
 }
 
-/* One transaction, on a connection that is ready. */
+/* Makes one transaction, on a connection that is ready. */
 static int transact(struct hf_store *store, const struct hf_batch *batch, enum place place)
 {
     struct postgres *p = store->state;
@@ -239,10 +239,10 @@ static int transact(struct hf_store *store, const struct hf_batch *batch, enum p
     rv = send_batch(p, batch, place);
     if (rv == 0) {
         rv = send_plain(p, "commit");
-        store->in_doubt = rv < 0; /* libpq may have sent it nevertheless */
+        store->in_doubt = rv < 0; /* libpq may have sent the batch nevertheless */
     }
     if (rv < 0) {
-        hf_pg_disconnect(&p->session.pg); /* a pipeline half built cannot be taken back */
+        hf_pg_disconnect(&p->session.pg); /* a pipeline that is half built cannot be taken back */
         return rv;
     }
     rv = hf_pg_run_pipeline(&p->session.pg, &outcome);
@@ -296,7 +296,7 @@ static int commit(struct hf_store *store, const struct hf_batch *batch)
 
 static const struct hf_batch NOTHING = {0};
 
-/* A batch that changes nothing but the lease, whatever its heartbeat is now. */
+/* Applies a batch that changes nothing but the lease, whatever its heartbeat is now. */
 static int renew(struct hf_store *store)
 {
     struct postgres *p = store->state;
@@ -345,7 +345,7 @@ static int postgres_apply(struct hf_store *store, const struct hf_batch *batch)
     return p->session.cluster ? apply_as_owner(store, batch) : commit(store, batch);
 }
 
-/* Empties the journal. Should it fail, the journal is as good a place, until the next attempt. */
+/* Empties the journal. Should this fail, the changes stay in the journal until the next attempt. */
 static int postgres_tidy(struct hf_store *store)
 {
     struct postgres *p = store->state;
@@ -416,7 +416,7 @@ static int postgres_probe(struct hf_store *store)
     return rv < 0 ? rv : hf_pg_session_check(&p->session);
 }
 
-/* Whether the journal changes this row; ids are the first column of what has one. */
+/* True if the journal changes this row; the id is the first column of a row that has one. */
 static bool is_outdated(const struct postgres *p, struct hf_bytes message, enum hf_record_kind kind)
 {
     uint64_t id;
@@ -425,7 +425,7 @@ static bool is_outdated(const struct postgres *p, struct hf_bytes message, enum 
            hf_changes_find(&p->changes, kind, id);
 }
 
-/* What the journal puts in their place, or adds. */
+/* Visits the records that the journal replaces or adds. */
 static int visit_journal(struct postgres *p, enum hf_record_kind kind, hf_store_visit visit,
                          void *ctx)
 {
@@ -440,7 +440,7 @@ static int visit_journal(struct postgres *p, enum hf_record_kind kind, hf_store_
     return rv;
 }
 
-/* One message of a COPY, which is one row, to the visitor. */
+/* Hands one message of a COPY, which is one row, to the visitor. */
 static int visit_message(struct postgres *p, struct hf_bytes message, enum hf_record_kind kind,
                          hf_store_visit visit, void *ctx)
 {
@@ -482,7 +482,7 @@ static int read_copy(struct postgres *p, enum hf_record_kind kind, hf_store_visi
     return rv;
 }
 
-/* Readers change what is in the tables by this. */
+/* Collapses the journal, by which readers change what is in the tables. */
 static int collapse_journal(struct postgres *p)
 {
     if (hf_changes_collapse(&p->changes, &p->journal.pending) < 0)

@@ -110,7 +110,7 @@ struct walk {
     hf_store_visit visit;
     void *ctx;
     int visitor_code;
-    enum hf_record_kind kind; /* of the record it failed on */
+    enum hf_record_kind kind; /* the kind of the record that it failed on */
 };
 
 static int walk_visit(void *ctx, enum hf_record_kind kind, struct hf_bytes record)

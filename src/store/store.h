@@ -16,8 +16,8 @@
  *
  * Ownership: the caller owns struct hf_store, and the strings of config, which open copies. Only
  * one thread at a time may use a store; while a committer (store/commit.h) runs, that is its
- * thread. What others may do meanwhile: hf_store_write() on any thread, and with a handle of their
- * own (hf_store_share) hf_store_move() and, where hf_store_is_shared() says so, hf_store_load().
+ * thread. Other threads may meanwhile call hf_store_write() and, with a handle of their own
+ * (hf_store_share), hf_store_move() and, where hf_store_is_shared() says so, hf_store_load().
  */
 #ifndef HF_STORE_STORE_H
 #define HF_STORE_STORE_H
@@ -36,15 +36,16 @@ struct hf_store_config {
     const char *backend; /* "memory", "lmdb" or "postgres" */
     const char *path;    /* lmdb: the directory; created if it does not exist */
     const char *dsn;     /* postgres: libpq's connection string; NULL or "": PG* environment */
-    const char *service; /* postgres: whose schema to use; NULL or "default": that of the role */
-    const struct hf_store_cluster
-        *cluster;        /* postgres: with standbys (store/lease.h); NULL: alone */
+    /* postgres: the service whose schema to use; NULL or "default": that of the role. */
+    const char *service;
+    const struct hf_store_cluster *cluster; /* postgres: not NULL with standbys (store/lease.h) */
     uint32_t timeout_ms; /* postgres: limit for one attempt at any operation; 0: the default, 3 s */
     size_t map_bytes;    /* lmdb: initial size of the map, which grows; 0: the default */
     bool unflushed;      /* lmdb: hf_store_write() is wanted (DUR-02) */
-    size_t side_bytes;   /* lmdb, unflushed: of each side of the journal; 0: the default */
-    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of this boot of the host; not zeros if unflushed */
-    struct hf_alloc const *alloc;     /* NULL: hf_alloc_heap */
+    size_t side_bytes;   /* lmdb, unflushed: the size of each side of the journal; 0: the default */
+    /* The id of this boot of the host; not zeros if unflushed. */
+    uint8_t boot_id[HF_BOOT_ID_SIZE];
+    struct hf_alloc const *alloc; /* NULL: hf_alloc_heap */
 };
 
 struct hf_store_backend;
@@ -56,7 +57,7 @@ struct hf_store {
     void *state; /* private to the backend */
     bool in_doubt;
     bool untidy; /* hf_store_tidy() has something to do */
-    bool leased; /* store/lease.h: each batch renews the lease, also an empty one */
+    bool leased; /* each batch renews the lease, even an empty one (store/lease.h) */
     char error[HF_STORE_ERROR_MAX];
 };
 
@@ -77,25 +78,21 @@ typedef int (*hf_store_visit)(void *ctx, enum hf_record_kind kind, struct hf_byt
 int hf_store_open(struct hf_store *store, const struct hf_store_config *config);
 void hf_store_close(struct hf_store *store);
 
-/*
- * Another handle on an open store, for another thread: it has an error text of its own, and is not
- * closed.
- */
+/* Returns another handle on an open store, for another thread: it has an error text of its own, and
+ * is not closed. */
 struct hf_store hf_store_share(const struct hf_store *store);
 
-/* True if hf_store_load() may run beside all else. */
+/* True if hf_store_load() may run beside all other functions. */
 bool hf_store_is_shared(const struct hf_store *store);
 
-/* The text of the last failure; "" if there was none. */
+/* Returns the text of the last failure; "" if there was none. */
 const char *hf_store_error(const struct hf_store *store);
 
 /* Visits all records: the server's, if there is one, then clients, then locks. */
 int hf_store_load(struct hf_store *store, hf_store_visit visit, void *ctx);
 
-/*
- * For a visitor that looks at records late, and found one of this kind wrong after the walk: sets
- * the error text as the walk would have done, and returns code, which may be 0.
- */
+/* Is for a visitor that looks at records late, and found one of this kind wrong after the walk: it
+ * sets the error text as the walk would have done, and returns code, which may be 0. */
 int hf_store_blame_record(struct hf_store *store, enum hf_record_kind kind, int code);
 
 /*
@@ -121,19 +118,17 @@ int hf_store_apply(struct hf_store *store, const struct hf_batch *batch);
 /*
  * Writes a batch where it survives this process, though not yet the host, and returns at once: for
  * batches that may be lost (DUR-02). Another thread may be in any other function of the store
- * meanwhile. False: it was not written, and must be applied.
+ * meanwhile. Returns false if the batch was not written, and must be applied.
  */
 bool hf_store_write(struct hf_store *store, const struct hf_batch *batch);
 
-/*
- * Makes durable all that has been written. After a failure nothing is written any more, and what
- * was is made durable by the next success of any function.
- */
+/* Makes all written batches durable. After a failure nothing is written any more, and the next
+ * success of any function makes durable what was. */
 int hf_store_flush(struct hf_store *store);
 
 /*
  * Moves what is durable in one place, which is full, to another, where it takes longer. Writing and
- * applying go on meanwhile; without it they would have to do that themselves. After a failure
+ * applying go on meanwhile; otherwise they would have to move it themselves. After a failure
  * hf_store_probe() shows whether the store is usable; nothing is lost.
  */
 bool hf_store_is_full(const struct hf_store *store);
@@ -144,10 +139,8 @@ static inline bool hf_store_in_doubt(const struct hf_store *store)
     return store->in_doubt;
 }
 
-/*
- * Does what was put off under load, when store->untidy says that there is something; for moments in
- * which there is none. Changes no record. The codes of hf_store_apply().
- */
+/* Does the work that was put off under load, if store->untidy says that there is some; it is called
+ * in moments without load. It changes no record, and returns the codes of hf_store_apply(). */
 int hf_store_tidy(struct hf_store *store);
 
 /*
@@ -156,7 +149,8 @@ int hf_store_tidy(struct hf_store *store);
  */
 int hf_store_probe(struct hf_store *store);
 
-/* Why libpq would not understand this connection string; NULL if it does. Nothing is connected. */
+/* Returns why libpq would not understand this connection string; NULL if it does. It does not
+ * connect. */
 const char *hf_store_dsn_obstacle(const char *dsn);
 
 /*
