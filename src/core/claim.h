@@ -33,10 +33,10 @@ struct hf_core;
 enum hf_claim_mode { HF_CLAIM_NONE, HF_CLAIM_SHARED, HF_CLAIM_EXCLUSIVE };
 
 enum hf_claim_kind {
-    HF_CLAIM_RAISE,  /* every byte to at least the mode: all of them, or none */
-    HF_CLAIM_SET,    /* every byte to exactly the mode, which is never stronger than before */
-    HF_CLAIM_TEST,   /* would a raise be refused? */
-    HF_CLAIM_WAIT,   /* a raise that is made as soon as the holders outside let go */
+    HF_CLAIM_RAISE,  /* raises every byte to at least the mode: all of them, or none */
+    HF_CLAIM_SET,    /* sets every byte to exactly the mode, which is never stronger than before */
+    HF_CLAIM_TEST,   /* asks whether a raise would be refused */
+    HF_CLAIM_WAIT,   /* is a raise that is made as soon as the holders outside let go */
     HF_CLAIM_CANCEL, /* ends the WAIT with this id, whose result still comes */
 };
 
@@ -50,49 +50,50 @@ struct hf_claim {
 
 enum hf_claim_outcome {
     HF_CLAIM_DONE,
-    HF_CLAIM_HELD,       /* by a holder outside */
-    HF_CLAIM_LATER,      /* not now: to be asked again */
+    HF_CLAIM_HELD,       /* a holder outside holds the range */
+    HF_CLAIM_LATER,      /* the keeper cannot do it now, and is to be asked again */
     HF_CLAIM_STALE,      /* the file is gone */
-    HF_CLAIM_READ_ONLY,  /* it cannot be opened for writing */
-    HF_CLAIM_UNMIRRORED, /* the kernel's locks on it cannot be had, or mean nothing */
-    HF_CLAIM_CANCELLED,  /* of a WAIT */
+    HF_CLAIM_READ_ONLY,  /* the file cannot be opened for writing */
+    HF_CLAIM_UNMIRRORED, /* the kernel's locks on the file cannot be had, or mean nothing */
+    HF_CLAIM_CANCELLED,  /* the WAIT was cancelled */
     HF_CLAIM_OUTCOMES,
 };
 
 struct hf_claim_holder {
     uint64_t first, last;
     bool exclusive;
-    int32_t pid; /* -1: unknown */
+    int32_t pid; /* the process; -1: unknown */
 };
 
 struct hf_claim_result {
     uint64_t id;
     enum hf_claim_outcome outcome;
-    struct hf_claim_holder holder; /* if HELD */
+    struct hf_claim_holder holder; /* the holder outside, if the outcome is HELD */
 };
 
-/* The connection to the keeper is lost, and with it perhaps every lock in the kernel. New locks are
- * refused for now, and waiters wait. */
+/* Tells that the connection to the keeper is lost, and with it perhaps every lock in the kernel.
+ * New locks are refused for now, and waiters wait. */
 void hf_core_claims_lost(struct hf_core *core, struct hf_now now);
 
-/* A range that a keeper holds, before hf_core_claims_begin(). HF_ENOMEM: begin anew. */
+/* Tells of a range that a keeper holds, before hf_core_claims_begin(). Returns HF_ENOMEM: begin
+ * anew. */
 int hf_core_claims_listed(struct hf_core *core, struct hf_bytes fh, uint64_t first, uint64_t last,
                           bool exclusive);
 void hf_core_claims_begin(struct hf_core *core, struct hf_now now);
 
-/* The kernel holds all that it ought to. True without coherence. Files of which that is not true
- * have no new locks; others have. */
+/* True if the kernel holds all that it ought to, or without coherence. Files for which this is not
+ * so get no new locks; others do. */
 bool hf_core_claims_ready(const struct hf_core *core);
 
 /*
- * When a request came, to be kept with one that must wait (hf_lock_args.asked). What the kernel
- * said before that is no answer to it; and if all that its client has was released since, because
- * the client has crashed, the request ends with it.
+ * Returns when a request came, to be kept with one that must wait (hf_lock_args.asked). What the
+ * kernel said before that is no answer to it; and if everything of its client was released since,
+ * because the client has crashed, the request ends with it.
  */
 uint64_t hf_core_asked(const struct hf_core *core);
 
-/* HF_ENOMEM, HF_EINVAL: what the kernel holds is not known any more; the caller must close the
- * connection, and call hf_core_claims_lost(). */
+/* Takes a result. HF_ENOMEM, HF_EINVAL: what the kernel holds is not known any more; the caller
+ * must close the connection, and call hf_core_claims_lost(). */
 int hf_core_claim_done(struct hf_core *core, struct hf_now now,
                        const struct hf_claim_result *result);
 
@@ -100,7 +101,7 @@ int hf_core_claim_done(struct hf_core *core, struct hf_now now,
 typedef void (*hf_claim_sink)(void *ctx, const struct hf_claim *claim);
 void hf_core_claims_flush(struct hf_core *core, struct hf_now now, hf_claim_sink sink, void *ctx);
 
-/* The newest batch that is durable and whose releases the kernel has made. */
+/* Returns the newest batch that is durable and whose releases the kernel has made. */
 uint64_t hf_core_released(const struct hf_core *core);
 
 #endif

@@ -29,37 +29,43 @@ struct hf_now {
  */
 struct hf_limits {
     uint32_t clients;
-    uint32_t locks_per_owner; /* bounds what one LOCK or UNLOCK can change */
+    uint32_t locks_per_owner; /* also bounds what one LOCK or UNLOCK can change */
     uint32_t locks_per_client;
     uint32_t locks_per_file;
     uint32_t locks;
     uint32_t waiters_per_file;
     uint32_t waiters_per_owner;
     uint32_t waiters_per_client;
-    uint32_t clients_per_host; /* these three: of one remote address, not of this host */
+    /* This limit and the next two are for one remote address, not for this host. */
+    uint32_t clients_per_host;
     uint32_t locks_per_host;
     uint32_t registrations_per_host;
-    uint32_t beyond; /* UNLOCK and reclaims may exceed the limits on locks by so many */
+    uint32_t beyond; /* by how many UNLOCK and reclaims may exceed the limits on locks */
 };
 
-enum { HF_LOCKS_BEYOND = 1000 }; /* that, in the daemon */
+enum { HF_LOCKS_BEYOND = 1000 }; /* the value of `beyond` in the daemon */
 
 /*
  * Bounds on the work of one request or tick, in objects visited (hf_core_work()), so that no peer
- * can make another wait. What is cut off is not lost: serving waiters and releasing locks continue
- * at the next tick; a search for a deadlock is repeated when the client repeats its request.
+ * can make another wait. Work that is cut off is not lost: serving waiters and releasing locks
+ * continue at the next tick; a search for a deadlock is repeated when the client repeats its
+ * request.
  */
 struct hf_budgets {
-    uint32_t search;  /* one search for a cycle of waiting owners */
-    uint32_t ahead;   /* looking for a waiter that a request queues behind: beyond, it need not */
-    uint32_t serve;   /* serving waiters, and reviewing cycles of them */
-    uint32_t release; /* releasing what a client has; it ends with the owner that it has begun */
+    uint32_t search; /* bounds one search for a cycle of waiting owners */
+    /* Bounds the search for a waiter that a request queues behind; beyond it, the request need not
+     * queue. */
+    uint32_t ahead;
+    uint32_t serve; /* bounds serving waiters, and reviewing cycles of them */
+    /* Bounds releasing what a client has; a slice ends with the owner that it has begun. */
+    uint32_t release;
 };
 
 enum hf_grace_mode {
-    HF_GRACE_STRICT,   /* every new lock is refused while grace lasts */
-    HF_GRACE_CONFLICT, /* only what conflicts with an unreclaimed lock; needs durable_locks; strict
-                          nevertheless while locks of before the restart may be unknown (DUR-02) */
+    HF_GRACE_STRICT, /* every new lock is refused while grace lasts */
+    /* Only locks that conflict with an unreclaimed lock are refused; needs durable_locks. Grace is
+     * strict nevertheless while locks from before the restart may be unknown (DUR-02). */
+    HF_GRACE_CONFLICT,
 };
 
 /* What happens to the locks of a client that could not be told of our restart (NOT-03). */
@@ -68,7 +74,7 @@ enum hf_on_failure { HF_ON_FAILURE_RELEASE, HF_ON_FAILURE_KEEP };
 /* A file whose handle has these bytes at this offset belongs to the named export; the first rule
  * that fits wins. */
 struct hf_export_rule {
-    struct hf_bytes name; /* at most HF_EXPORT_NAME_MAX */
+    struct hf_bytes name; /* the name has at most HF_EXPORT_NAME_MAX bytes */
     size_t offset;
     struct hf_bytes match;
 };
@@ -76,7 +82,7 @@ struct hf_export_rule {
 enum { HF_IDENTITY_MAX = 64 }; /* RFC 1813: NFS3_FHSIZE */
 
 struct hf_core_config {
-    struct hf_bytes server_name; /* what SM_NOTIFY calls us */
+    struct hf_bytes server_name; /* the name that SM_NOTIFY gives us */
     struct hf_limits limits;
     struct hf_budgets budgets;
     enum hf_grace_mode grace_mode;
@@ -96,18 +102,20 @@ struct hf_core_config {
     uint32_t call_attempts;           /* after so many, a client is unreachable */
     uint32_t notify_in_flight;
     enum hf_on_failure on_failure;
-    bool verify_notices;   /* ask a client's status monitor before a crash notice counts (SEC-04) */
+    /* A client's status monitor is asked before a crash notice counts (SEC-04). */
+    bool verify_notices;
     uint64_t retry_for_ms; /* how long an unanswered notice is repeated */
-    /* The bytes by which files are told apart: the handle itself, or its canonical form, written to
-     * `room` and of the same length (COH-05). NULL: every handle is its own file. */
+    /* Returns the bytes by which files are told apart: the handle itself, or its canonical form,
+     * written to `room` and of the same length (COH-05). NULL: every handle is its own file. */
     struct hf_bytes (*identity)(struct hf_bytes fh, uint8_t room[HF_IDENTITY_MAX]);
     struct hf_hash_key hash_key;
     const struct hf_export_rule *export_rules; /* a file that fits none belongs to "default" */
     unsigned n_export_rules;
-    unsigned n_foreign_rules; /* the last of them: exports of other services (HA-09) */
+    /* How many of the last rules are for exports of other services (HA-09). */
+    unsigned n_foreign_rules;
 };
 
-/* The defaults of SPEC section 6; server_name and hash_key are the caller's to fill in. */
+/* Returns the defaults of SPEC section 6; the caller fills in server_name and hash_key. */
 struct hf_core_config hf_core_config_default(void);
 
 #endif

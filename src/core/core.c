@@ -1,4 +1,4 @@
-/* The core as a whole: made from the parts of its modules, and deleted. */
+/* Makes the core as a whole from the parts of its modules, and deletes it. */
 #include "core/core.h"
 
 #include "core/claims/claims.h"
@@ -101,7 +101,7 @@ struct hf_core *hf_core_new(const struct hf_core_config *config, const struct hf
         return NULL;
     HF_ASSERT(config->durable_locks || config->grace_mode == HF_GRACE_STRICT);
     core->config = *config;
-    core->next_id = 1; /* until the epoch begins */
+    core->next_id = 1; /* is used until the epoch begins */
     if (init_parts(core) < 0) {
         hf_core_del(core);
         return NULL;

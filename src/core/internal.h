@@ -1,5 +1,5 @@
 /*
- * The core as its modules share it. Private to src/core.
+ * The structure of the core, which its modules share. It is private to src/core.
  *
  * Each module keeps its part of the state in a structure of its own, defined in the module's header
  * (core->table in table/table.h, and so on). This header only names those structures: a file sees
@@ -44,7 +44,7 @@ struct hf_core {
     uint64_t next_id; /* its upper bits are the epoch: hf_record_first_id() */
     struct hf_counters counters;
     struct hf_core_config config;
-    hf_ending_told told; /* of what has ended; NULL: nobody */
+    hf_ending_told told; /* is told of what has ended; may be NULL */
     void *told_ctx;
 };
 

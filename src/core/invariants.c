@@ -15,7 +15,7 @@
 #include "core/table/table.h"
 #include "core/wait/wait.h"
 
-/* What the walk over clients found, to compare with the totals. */
+/* What the walk over clients has counted, to compare with the totals. */
 struct totals {
     uint64_t locks, shares, waiting, unclaimed, may_reclaim;
     uint32_t nlm, nsm;
@@ -47,8 +47,8 @@ static void check_waiter(const struct hf_core *core, const struct hf_waiter *w)
     HF_ASSERT(w->granting == (w->outcall.state != HF_OUTCALL_IDLE));
     HF_ASSERT(w->granting != hf_list_linked(&w->in_file));
     if (w->granting || hf_grace_is_strict(core) || hf_list_linked(&w->file->queue->woken))
-        return; /* looked at later */
-    /* no waiter sleeps when it could be granted, unless the kernel is asked */
+        return; /* the claim is looked at later */
+    /* no waiter sleeps when it could be granted, unless the kernel is being asked */
     HF_ASSERT((core->config.coherent &&
                !hf_claim_covers(core, w->file, w->first, w->last, w->exclusive) &&
                (w->outside || hf_claim_is_awaited(core, w->file))) ||
@@ -141,7 +141,7 @@ static void check_file(struct hf_refmap_node *node, void *ctx)
     *(uint64_t *)ctx += file->n_locks;
 }
 
-/* The number of locks in a subtree of an owner's tree. */
+/* Returns the number of locks in a subtree of an owner's tree. */
 static uint64_t check_own(const struct hf_core *core, const struct hf_owner *owner,
                           const struct hf_lock *lock)
 {
@@ -181,7 +181,7 @@ static void check_owner(struct hf_refmap_node *node, void *ctx)
         of->locks += check_own(of->core, owner, hf_at(owner->locks));
 }
 
-/* What the clients of a host have together. */
+/* Compares the counts of a host with what its clients have together. */
 static bool check_host(struct hf_map_node *node, void *ctx)
 {
     const struct hf_host *host = hf_container_of(node, struct hf_host, node);

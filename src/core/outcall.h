@@ -28,20 +28,22 @@ enum hf_outcall_kind {
 
 /* All views and the structure itself are valid until the next call into the core. */
 struct hf_outcall_attempt {
-    uint64_t id; /* the same for each attempt of one outcall; sent as cookie of GRANTED, and not to
-                  * be guessed from that of another */
+    /* The same for each attempt of one outcall; it is the cookie of GRANTED, and cannot be guessed
+     * from that of another. */
+    uint64_t id;
     enum hf_outcall_kind kind;
     uint64_t client_id;
-    uint32_t attempt;     /* from 1; those that could not be tried count here as well */
-    uint64_t timeout_ms;  /* for lookup, connection, sending and answer together */
-    struct hf_bytes host; /* name of the host called; to be resolved only when n_to is 0 */
-    struct hf_addr to[HF_CLIENT_ADDRS_MAX]; /* the same host, any of them; port 0: ask rpcbind */
+    uint32_t attempt;     /* counts from 1, and includes attempts that could not be tried */
+    uint64_t timeout_ms;  /* the time for lookup, connection, sending and answer together */
+    struct hf_bytes host; /* the name of the host to call; it is resolved only when n_to is 0 */
+    /* Addresses of this host, any of which will do; port 0: ask rpcbind. */
+    struct hf_addr to[HF_CLIENT_ADDRS_MAX];
     unsigned n_to;
-    struct hf_addr from; /* call from this local address; family NONE: any */
+    struct hf_addr from; /* the local address to call from; family NONE: any */
     enum hf_transport transport;
     uint32_t prog, vers, proc;
 
-    /* GRANTED: exactly what was asked. */
+    /* For GRANTED, these are exactly what the client asked for. */
     struct hf_bytes fh;
     struct hf_bytes oh;
     int32_t svid;
@@ -51,7 +53,8 @@ struct hf_outcall_attempt {
     bool msg;
     bool loaded; /* it waited before our start, and credit for its call is not recorded (SEC-03) */
 
-    /* NOTIFY and STATUS. The short form is the name up to its first dot; empty if there is none. */
+    /* For NOTIFY and STATUS. The short form is the name up to its first dot; empty if there is
+     * none. */
     struct hf_bytes mon_name;
     struct hf_bytes mon_name_short;
     int32_t state;
@@ -59,33 +62,32 @@ struct hf_outcall_attempt {
 };
 
 enum hf_outcall_outcome {
-    HF_OUTCALL_ACCEPTED, /* answered; GRANTED: with GRANTED */
+    HF_OUTCALL_ACCEPTED, /* the peer answered; GRANTED: it accepted the lock */
     HF_OUTCALL_DENIED,   /* GRANTED only: the client does not want the lock (wait/grant.c) */
-    HF_OUTCALL_FAILED,   /* no answer, or one that is not success; error says why */
-    HF_OUTCALL_REPEATED, /* failed, and several copies of it may have arrived */
-    HF_OUTCALL_UNSENT,   /* failed, and certainly did not reach the peer, although a question
-                          * to its rpcbind left */
+    HF_OUTCALL_FAILED,   /* no answer came, or one that is not success; error says why */
+    HF_OUTCALL_REPEATED, /* the attempt failed, and several copies of the call may have arrived */
+    /* The attempt failed, and certainly did not reach the peer, although a question to its rpcbind
+     * left. */
+    HF_OUTCALL_UNSENT,
     HF_OUTCALL_UNTRIED, /* no packet left this host (an address, route, file, port or memory of ours
                          * is missing): that says nothing about the peer, and is no attempt */
 };
 
-/*
- * The next attempt that may start now, or false. Call until false after anything that may have
- * changed the state: a request, a commit, a tick, a finished call.
- */
+/* Returns the next attempt that may start now, or false. The caller calls it until false after
+ * anything that may have changed the state: a request, a commit, a tick, a finished call. */
 bool hf_core_next_outcall(struct hf_core *core, struct hf_now now, struct hf_outcall_attempt *out);
 
 /*
- * The attempt ended; every attempt handed out is reported exactly once, outcalls that no longer
- * exist (the client unlocked, crashed, ...) included: those are ignored. For GRANTED_MSG the void
- * RPC answer is not the end; report HF_OUTCALL_FAILED with HF_ETIMEDOUT when the time is over, and
- * hf_core_granted_res() when the answer comes.
+ * Tells that an attempt ended. Every attempt handed out is reported exactly once, even if its
+ * outcall no longer exists (the client unlocked, crashed, ...): that is ignored. For GRANTED_MSG
+ * the void RPC answer is not the end; report HF_OUTCALL_FAILED with HF_ETIMEDOUT when the time is
+ * over, and hf_core_granted_res() when the answer comes.
  */
 void hf_core_outcall_done(struct hf_core *core, struct hf_now now, uint64_t call_id,
                           enum hf_outcall_outcome outcome, int error);
 
-/* An attempt at HF_OUTCALL_STAT was answered with this state number; reported instead of
- * hf_core_outcall_done(). */
+/* Tells that an attempt at HF_OUTCALL_STAT was answered with this state number; it is called
+ * instead of hf_core_outcall_done(). */
 void hf_core_stat_answered(struct hf_core *core, struct hf_now now, uint64_t call_id,
                            int32_t state);
 

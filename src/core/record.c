@@ -30,7 +30,7 @@ struct writer {
 struct reader {
     const uint8_t *p;
     size_t left;
-    bool bad; /* set once, at the first read beyond the end */
+    bool bad; /* is set once, at the first read beyond the end */
 };
 
 static void put_u8(struct writer *w, uint8_t v)
@@ -183,7 +183,7 @@ static int open_record(struct hf_bytes bytes, enum hf_record_kind kind, uint8_t 
     return version > newest ? HF_EVERSION : 0;
 }
 
-/* Of a record that has been opened. */
+/* Returns the version of a record that has been opened. */
 static uint8_t version_of(struct hf_bytes bytes)
 {
     return bytes.data[1];
@@ -398,7 +398,7 @@ int hf_record_encode_lock(const struct hf_record_lock *record, struct hf_buf *bu
     return 0;
 }
 
-/* In version 2, a boot id says that locks were not flushed. */
+/* Reads the boot id. In version 2, its presence says that locks were not flushed. */
 static void read_boot(struct reader *r, struct hf_record_server *out)
 {
     static const uint8_t none[HF_BOOT_ID_SIZE];
@@ -454,7 +454,7 @@ int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out)
     return close_record(&r);
 }
 
-/* First ids become smaller, as lives become older. */
+/* Reads the lives; first ids become smaller, as lives become older. */
 static void read_lives(struct reader *r, struct hf_record_lives *out)
 {
     uint64_t newer_id = UINT64_MAX;
@@ -694,7 +694,7 @@ static void write_op_header(struct writer *w, const struct hf_op *op)
     put_u64(w, op->id);
 }
 
-/* Room for header and value is taken at once, so that a failure leaves no half operation. */
+/* Takes room for header and value at once, so that a failure leaves no half operation. */
 static int begin_op(struct hf_batch *batch, const struct hf_op *op)
 {
     if (!hf_buf_reserve(&batch->buf, HF_OP_HEADER_SIZE + op->value.len))
@@ -809,7 +809,7 @@ bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *o
     if (r.left == 0)
         return false;
     read_op(&r, out);
-    HF_ASSERT(!r.bad); /* we wrote it ourselves */
+    HF_ASSERT(!r.bad); /* we wrote the record ourselves */
     *cursor = all.len - r.left;
     return true;
 }

@@ -1,7 +1,7 @@
 /*
- * What is durable: clients (registrations), locks, and the server's own state, and the batch that
- * carries changes to them from the core to a store. This is the one header of the core that a
- * store may use.
+ * The records that are durable (clients, that is registrations; locks; the server's own state), and
+ * the batch that carries changes to them from the core to a store. This is the one header of the
+ * core that a store may use.
  *
  * A record is encoded once, here, into bytes with a format version in front; a key-value store
  * keeps those bytes as they are, a relational one decodes them into columns. Every record has a
@@ -32,10 +32,10 @@ enum {
     HF_OH_MAX = 1024,
     HF_EXPORT_NAME_MAX = 64,
     HF_PRIV_SIZE = 16,
-    HF_CLIENT_ADDRS_MAX = 8, /* addresses one host is known by */
-    HF_CLIENT_LIVES = 4,     /* lives of a client that are told apart */
+    HF_CLIENT_ADDRS_MAX = 8, /* how many addresses one host is known by */
+    HF_CLIENT_LIVES = 4,     /* how many lives of a client are told apart */
     HF_BOOT_ID_SIZE = 16,
-    HF_RECORD_SERVER_MAX = 64, /* encoded */
+    HF_RECORD_SERVER_MAX = 64, /* the longest encoded server's record */
     HF_RECORD_LIVES_MAX = 2 + HF_CLIENT_LIVES * 12,
     HF_RECORD_HAD_MAX = 64, /* parts of a waiter's range that its owner held before */
     HF_RECORD_EXTRA_MAX = 128 + HF_RECORD_HAD_MAX * 17, /* encoded */
@@ -47,17 +47,21 @@ enum hf_record_kind {
     HF_RECORD_LOCK = 3,
 };
 
-/* The protocol that brought a client; part of its identity (TRK-01). Stored: never renumber. */
+/* The protocol that brought a client; it is part of the identity (TRK-01). The numbers are stored:
+ * never renumber them. */
 enum hf_protocol { HF_PROTOCOL_NLM = 1, HF_PROTOCOL_NSM = 2 };
 
-/* What a server does (server.programs). Stored: never renumber. */
+/* What a server does (server.programs). The numbers are stored: never renumber them. */
 enum hf_role {
-    HF_ROLE_UNKNOWN = 0, /* a record of before version 3 */
-    HF_ROLE_LOCKS = 1,   /* serves locks, which end with it */
-    HF_ROLE_MONITOR = 2, /* a status monitor only: the locks are in this host's kernel */
+    HF_ROLE_UNKNOWN = 0, /* in a record from before version 3 */
+    HF_ROLE_LOCKS = 1,   /* the server serves locks, which end with it */
+    /* The server is a status monitor only: the locks are in this host's kernel. */
+    HF_ROLE_MONITOR = 2,
 };
 
-/* How durable its locks are (locks.durable). Stored: never renumber. */
+/*
+ * How durable the server's locks are (locks.durable). The numbers are stored: never renumber them.
+ */
 enum hf_durability {
     HF_DURABILITY_UNKNOWN = 0,
     HF_DURABILITY_NONE = 1,
@@ -97,9 +101,9 @@ struct hf_record_server {
 
 /*
  * The lives of a client (core/clients/clients.h), the newest first: its state number in each, and
- * from which id on locks were taken in it, 0 for the first life. The n_left
- * oldest are over for good: what they had is released, or being released. n 0: the client has had
- * one life, that of its state number.
+ * from which id on locks were taken in it, 0 for the first life. The n_left oldest are over for
+ * good: their locks are released, or being released. If n is 0, the client has had one life, that
+ * of its state number.
  */
 struct hf_record_lives {
     int32_t states[HF_CLIENT_LIVES];
@@ -114,18 +118,20 @@ struct hf_record_lives {
 struct hf_record_client {
     uint64_t id;
     enum hf_protocol protocol;
-    enum hf_transport transport; /* the last one the client used; callbacks use it too */
+    /* The transport that the client used last; callbacks use it too. */
+    enum hf_transport transport;
     struct hf_bytes name;
-    struct hf_addr addrs[HF_CLIENT_ADDRS_MAX]; /* ports are 0 */
+    struct hf_addr addrs[HF_CLIENT_ADDRS_MAX]; /* the client's addresses; their ports are 0 */
     unsigned n_addrs;
-    struct hf_addr local;     /* our address that the client talks to; family NONE if unknown */
-    int32_t state;            /* its last known NSM state number; 0: unknown */
-    uint64_t ttl_ms;          /* reconnect window: how long it outlives its last lock; 0: none */
-    int64_t registered_at_ms; /* wall clock, Unix time */
-    uint64_t epoch;           /* of the server, when registered or told of its restart */
+    struct hf_addr local; /* our address that the client talks to; family NONE if unknown */
+    int32_t state;        /* the client's last known NSM state number; 0: unknown */
+    /* The reconnect window, that is, how long the client outlives its last lock; 0: none. */
+    uint64_t ttl_ms;
+    int64_t registered_at_ms; /* when it registered, in Unix time by the wall clock */
+    uint64_t epoch; /* the server's epoch when the client registered or was told of a restart */
     struct hf_record_lives lives;
 
-    /* Callback; all zero for protocols without one. */
+    /* The callback; all is zero for protocols without one. */
     struct hf_bytes my_name;
     uint32_t prog, vers, proc;
     uint8_t priv[HF_PRIV_SIZE];
@@ -174,7 +180,7 @@ struct hf_record_extra {
 struct hf_record_lock {
     uint64_t id;
     uint64_t client_id;
-    struct hf_bytes export; /* name of the export the file belongs to */
+    struct hf_bytes export; /* the name of the export that the file belongs to */
     struct hf_bytes fh;
     struct hf_bytes oh;
     int32_t svid;
@@ -204,16 +210,14 @@ int hf_record_encode_server(const struct hf_record_server *record, struct hf_buf
 int hf_record_encode_client(const struct hf_record_client *record, struct hf_buf *buf);
 int hf_record_encode_lock(const struct hf_record_lock *record, struct hf_buf *buf);
 
-/*
- * HF_EVERSION for a format newer than this program knows, HF_EFORMAT for anything else that does
- * not decode to the last byte. The views in *out point into bytes.
- */
+/* Returns HF_EVERSION for a format newer than this program knows, HF_EFORMAT for anything else that
+ * does not decode to the last byte. The views in *out point into bytes. */
 int hf_record_decode_server(struct hf_bytes bytes, struct hf_record_server *out);
 int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out);
 int hf_record_decode_lock(struct hf_bytes bytes, struct hf_record_lock *out);
 
-/* The lives of a client alone, as they are encoded in its record; no bytes if n is 0. The size;
- * HF_EFORMAT. */
+/* Encode and decode the lives of a client alone, as they are in its record; there are no bytes if n
+ * is 0. Return the size, or HF_EFORMAT. */
 size_t hf_record_encode_lives(const struct hf_record_lives *lives,
                               uint8_t out[HF_RECORD_LIVES_MAX]);
 int hf_record_decode_lives(struct hf_bytes bytes, struct hf_record_lives *out);
@@ -232,8 +236,8 @@ void hf_record_put_had(uint8_t out[HF_RECORD_HAD_SIZE], const struct hf_record_h
 bool hf_record_is_held(struct hf_bytes record);
 
 /*
- * The hash of an encoded record that goes into a digest of all records, which is their sum: it does
- * not depend on the order. The key is fixed, so that digests can be compared over restarts and
+ * Returns the hash of an encoded record. A digest of all records is the sum of their hashes, so it
+ * does not depend on the order. The key is fixed, so that digests can be compared over restarts and
  * stores.
  */
 uint64_t hf_record_hash(struct hf_bytes record);
@@ -241,15 +245,15 @@ uint64_t hf_record_hash(struct hf_bytes record);
 /* What one operation of a batch does. A put carries the encoded record, a delete only the id. */
 enum hf_op_type { HF_OP_PUT = 1, HF_OP_DELETE = 2 };
 
-/* The bytes of an operation in a batch, without its record: type, kind, two spare bytes, length of
- * the record, id. */
+/* An operation in a batch has this many bytes before its record: type, kind, two spare bytes,
+ * length of the record, id. */
 enum { HF_OP_HEADER_SIZE = 16 };
 
 struct hf_op {
     enum hf_op_type type;
     enum hf_record_kind kind;
     uint64_t id;           /* 0 for the server's record */
-    struct hf_bytes value; /* encoded record of a put; empty for a delete */
+    struct hf_bytes value; /* the encoded record of a put; empty for a delete */
 };
 
 /*
@@ -260,8 +264,9 @@ struct hf_batch {
     struct hf_buf buf;
     uint64_t seq; /* batches are numbered from 1, without gaps, within one run of the daemon */
     uint32_t n_ops;
-    bool locks_only;  /* no operation concerns a client or the server */
-    bool may_be_lost; /* by a crash of the host: it counts once it is written (DUR-02) */
+    bool locks_only; /* no operation concerns a client or the server */
+    /* A crash of the host may lose the batch, because it counts once it is written (DUR-02). */
+    bool may_be_lost;
 };
 
 void hf_batch_init(struct hf_batch *batch, const struct hf_alloc *alloc);
@@ -274,13 +279,13 @@ int hf_batch_put_client(struct hf_batch *batch, const struct hf_record_client *r
 int hf_batch_put_lock(struct hf_batch *batch, const struct hf_record_lock *record);
 int hf_batch_delete(struct hf_batch *batch, enum hf_record_kind kind, uint64_t id);
 
-/* Puts an encoded record of any kind. HF_EFORMAT or HF_EVERSION if it does not decode. */
+/* Puts an encoded record of any kind. Returns HF_EFORMAT or HF_EVERSION if it does not decode. */
 int hf_batch_put_encoded(struct hf_batch *batch, enum hf_record_kind kind, struct hf_bytes record);
 
 /*
- * Appends the operations of another batch: known to be good, or as a store kept the bytes of their
- * buf. HF_ENOMEM leaves the batch as it was. For bytes that are no operations, HF_EFORMAT or
- * HF_EVERSION, and the batch has those before.
+ * Append the operations of another batch, which are known to be good, or the bytes of their buf as
+ * a store kept them. HF_ENOMEM leaves the batch as it was. For bytes that are no operations the
+ * result is HF_EFORMAT or HF_EVERSION, and the batch has the operations before them.
  */
 int hf_batch_append(struct hf_batch *batch, const struct hf_batch *more);
 int hf_batch_append_encoded(struct hf_batch *batch, struct hf_bytes ops);
@@ -288,7 +293,7 @@ int hf_batch_append_encoded(struct hf_batch *batch, struct hf_bytes ops);
 /* Walks the operations in order: start with *cursor = 0; false when there are no more. */
 bool hf_batch_next(const struct hf_batch *batch, size_t *cursor, struct hf_op *out);
 
-/* Two records of a store that do not go together (hf_core_load_conflict()). */
+/* Two records of a store that contradict each other (hf_core_load_conflict()). */
 struct hf_load_conflict {
     enum hf_record_kind kind;
     uint64_t id;

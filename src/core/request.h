@@ -38,11 +38,12 @@ enum hf_stat {
 
 /* The peer that sends a request. Name and address together identify a client; ports do not. */
 struct hf_peer {
-    struct hf_bytes name; /* caller_name; for NSM requests: unused */
+    struct hf_bytes name; /* the caller_name; unused for NSM requests */
     struct hf_addr addr;
-    struct hf_addr local; /* the address of ours it sent to; callbacks leave from here */
+    struct hf_addr local; /* the address of ours that it sent to; callbacks leave from here */
     enum hf_transport transport;
-    struct hf_addr account; /* base/trust.h: what it uses is charged to; family NONE: to addr */
+    /* The account that its use is charged to (base/trust.h); family NONE: that of addr. */
+    struct hf_addr account;
 };
 
 /*
@@ -57,16 +58,19 @@ struct hf_lock_args {
     uint64_t length;
     bool exclusive;
 
-    /* LOCK only. */
+    /* These are for LOCK only. */
     bool block;
     bool reclaim;
     bool unmonitored; /* NM_LOCK: not durable, client not registered; but as LOCK if
                          config.continues */
     int32_t state;    /* the client's NSM state; 0: unknown */
-    uint8_t version;  /* 1, 3 or 4; a GRANTED callback uses the same */
-    bool msg;         /* asked by LOCK_MSG, so GRANTED_MSG tells of the grant */
+    uint8_t version;  /* 1, 3 or 4; a GRANTED callback uses the same version */
+    bool msg;         /* the request was a LOCK_MSG, so GRANTED_MSG tells of the grant */
 
-    uint64_t asked; /* made again after a claim: hf_core_asked() when it came; 0: it comes now */
+    /*
+     * When the request came (hf_core_asked()), if it is made again after a claim; 0: it comes now.
+     */
+    uint64_t asked;
 };
 
 /* A lock that conflicts with a TEST. oh is valid until the next call into the core. */
@@ -75,16 +79,17 @@ struct hf_holder {
     int32_t svid;
     struct hf_bytes oh;
     uint64_t offset;
-    uint64_t length; /* 0: to the end */
+    uint64_t length; /* 0: the lock goes to the end of the file */
 };
 
 struct hf_answer {
     enum hf_stat stat;
-    bool silent; /* send no answer: the client repeats its request, or does not live any more */
+    bool silent; /* send no answer: the client repeats its request, or is dead */
     uint64_t seq;
-    struct hf_holder holder; /* TEST answered DENIED */
-    uint64_t decision;       /* FREE_ALL only; as in hf_ticket */
-    uint64_t claim; /* not 0: not decided. Make the request again after this decision (claim.h) */
+    struct hf_holder holder; /* the conflicting lock, if TEST is answered DENIED */
+    uint64_t decision;       /* for FREE_ALL only; as in hf_ticket */
+    /* If not 0, nothing is decided: make the request again after this decision (claim.h). */
+    uint64_t claim;
 };
 
 struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
@@ -124,16 +129,17 @@ struct hf_answer hf_core_share(struct hf_core *core, struct hf_now now, const st
 struct hf_answer hf_core_unshare(struct hf_core *core, struct hf_now now,
                                  const struct hf_peer *peer, const struct hf_share_args *args);
 
-/* FREE_ALL of the client with this name *and* the caller's address (NLM-05). The stat is GRANTED
- * unless memory ran out on the way, or another claim is being verified: then the client must
- * repeat it. The RPC result is void. state and proven: as for hf_core_sm_notify(). */
+/*
+ * Releases all locks of the client with this name *and* the caller's address (FREE_ALL, NLM-05).
+ * The stat is GRANTED unless memory ran out on the way, or another claim is being verified: then
+ * the client must repeat it. The RPC result is void. state and proven mean what they do for
+ * hf_core_sm_notify().
+ */
 struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
                                   const struct hf_peer *peer, int32_t state, bool proven);
 
-/*
- * GRANTED_RES for the call with this id (it is the cookie that was sent). Ignored, and counted,
- * unless it comes from the client that was called.
- */
+/* Takes GRANTED_RES for the call with this id, which is the cookie that was sent. It is ignored,
+ * and counted, unless it comes from the client that was called. */
 void hf_core_granted_res(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                          uint64_t call_id, bool accepted);
 
@@ -143,14 +149,15 @@ struct hf_mon_args {
     struct hf_bytes mon_name;
     struct hf_bytes my_name;
     uint32_t prog, vers, proc;
-    uint8_t priv[HF_PRIV_SIZE]; /* SM_MON only */
+    uint8_t priv[HF_PRIV_SIZE]; /* for SM_MON only */
 };
 
 struct hf_sm_answer {
-    bool ok;       /* STAT_SUCC or STAT_FAIL; where the result is sm_stat alone: always true */
-    int32_t state; /* of this server */
+    /* true: STAT_SUCC; false: STAT_FAIL. Always true where the result is sm_stat alone. */
+    bool ok;
+    int32_t state; /* the state number of this server */
     uint64_t seq;
-    uint64_t decision; /* crash notices only; as in hf_ticket */
+    uint64_t decision; /* for crash notices only; as in hf_ticket */
 };
 
 /*
@@ -160,16 +167,17 @@ struct hf_sm_answer {
 struct hf_decision {
     uint64_t id;
     uint64_t seq;
-    bool failed; /* the batch has failed meanwhile */
+    bool failed; /* the batch has failed since */
 };
 
-/* Takes out the oldest decision; false: none. Ask after anything that may have made one: a finished
- * call or a tick. */
+/* Takes out the oldest decision; false: there is none. The caller asks after anything that may have
+ * made one: a finished call or a tick. */
 bool hf_core_next_decision(struct hf_core *core, struct hf_decision *out);
 
 struct hf_sm_answer hf_core_sm_stat(struct hf_core *core);
 
-/* False: our state number is new and not durable; even a refusal must not carry it (NSM-06). */
+/* Returns false if our state number is new and not durable: even a refusal must not carry it
+ * (NSM-06). */
 bool hf_core_state_is_durable(const struct hf_core *core);
 struct hf_sm_answer hf_core_sm_mon(struct hf_core *core, struct hf_now now,
                                    const struct hf_peer *peer, const struct hf_mon_args *args);
@@ -180,17 +188,17 @@ struct hf_sm_answer hf_core_sm_unmon_all(struct hf_core *core, struct hf_now now
                                          const struct hf_mon_args *args);
 
 /*
- * Inbound SM_NOTIFY from this address (NSM-05). Unless it is proven to come from there, the
- * client's status monitor is asked first (SEC-04), and the answer waits for a decision. Not ok:
- * another claim about the client is being verified; send no answer, so that the peer repeats its
- * notice.
+ * Handles an SM_NOTIFY from this address (NSM-05). Unless it is proven to come from there, the
+ * client's status monitor is asked first (SEC-04), and the answer waits for a decision. If the
+ * answer is not ok, another claim about the client is being verified: send no answer, so that the
+ * peer repeats its notice.
  */
 struct hf_sm_answer hf_core_sm_notify(struct hf_core *core, struct hf_now now,
                                       const struct hf_addr *from, struct hf_bytes mon_name,
                                       int32_t state, bool proven);
 
-/* NLM procedure 16 from the local status monitor, whatever address the host has. It is verified as
- * an SM_NOTIFY is, because that monitor may have believed a forged notice. */
+/* Handles NLM procedure 16 from the local status monitor, whatever address the host has. It is
+ * verified as an SM_NOTIFY is, because that monitor may have believed a forged notice. */
 struct hf_sm_answer hf_core_host_restarted(struct hf_core *core, struct hf_now now,
                                            struct hf_bytes mon_name, int32_t state);
 
@@ -202,14 +210,17 @@ bool hf_core_is_our_name(const struct hf_core *core, struct hf_bytes name,
 uint64_t hf_core_simu_crash(struct hf_core *core, struct hf_now now);
 
 /*
- * A host that is known by name only was resolved (off the path of any request): from now on
- * notices from this address count as its own, and notices to it go there. HF_ENOENT, HF_ELIMIT.
+ * Tells that a host known by name only was resolved (off the path of any request): from now on
+ * notices from this address count as its own, and notices to it go there. Returns HF_ENOENT,
+ * HF_ELIMIT.
  */
 int hf_core_client_learn(struct hf_core *core, struct hf_now now, uint64_t client_id,
                          const struct hf_addr *addr);
 
-/* Releases by the operator (ADM-01). Each returns how many locks, shares and waiters it releases,
- * or HF_ENOENT, or HF_ENOMEM (then some may have been released); *wait: what the answer waits for.
+/*
+ * These are releases by the operator (ADM-01). Each returns how many locks, shares and waiters it
+ * releases, or HF_ENOENT, or HF_ENOMEM (then some may have been released). *wait becomes what the
+ * answer waits for.
  */
 int64_t hf_core_release_client(struct hf_core *core, struct hf_now now, uint64_t client_id,
                                struct hf_ticket *wait);
@@ -221,11 +232,11 @@ int64_t hf_core_release_file(struct hf_core *core, struct hf_now now, struct hf_
 /* Ends grace now: locks that were not reclaimed are released. */
 struct hf_ticket hf_core_grace_end(struct hf_core *core, struct hf_now now);
 
-/* Holds new locks and waiters back for this long: a neighbour's clients reclaim (GRC-04). 0: no
- * longer. It is not recorded. */
+/* Holds new locks and waiters back for this long, because a neighbour's clients reclaim (GRC-04); 0
+ * ends the hold. It is not recorded. */
 void hf_core_grace_hold(struct hf_core *core, struct hf_now now, uint64_t ms);
 
-/* Sends the notice of our last restart again, to one client or (id 0) to all. HF_ENOENT. */
+/* Sends the notice of our last restart again, to one client or (id 0) to all. Returns HF_ENOENT. */
 int hf_core_notify_again(struct hf_core *core, struct hf_now now, uint64_t client_id);
 
 #endif

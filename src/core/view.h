@@ -1,6 +1,6 @@
 /*
- * The read-only view of the core: counters, events for the log, pages over everything it holds, and
- * a digest of what is durable (ADM-01, ADM-02).
+ * The read-only view of the core has counters, events for the log, pages over everything it holds,
+ * and a digest of what is durable (ADM-01, ADM-02).
  *
  * Pages: start with cursor 0. A cursor is the number of a slot, which an object keeps as long as it
  * exists; many slots may be empty. Each call visits slots from the cursor on, none at end or behind
@@ -26,15 +26,15 @@ enum hf_notice_status {
 };
 
 struct hf_view_client {
-    struct hf_record_client record; /* views of the core's own bytes */
-    bool registered;                /* has a durable record, or one on its way */
-    bool verifying;                 /* its status monitor is being asked (SEC-04) */
-    bool releasing;                 /* it is losing what it had, in slices */
+    struct hf_record_client record; /* its views are of the core's own bytes */
+    bool registered;                /* the client has a durable record, or one on its way */
+    bool verifying;                 /* the client's status monitor is being asked (SEC-04) */
+    bool releasing;                 /* the client is losing what it had, in slices */
     uint32_t n_locks, n_shares, n_waiters, n_unreclaimed;
-    int64_t first_seen_ms, last_seen_ms; /* wall clock */
+    int64_t first_seen_ms, last_seen_ms; /* times of the wall clock */
     enum hf_notice_status notice;
     uint32_t notice_attempts;
-    int notice_error; /* of the last failed attempt; 0: none */
+    int notice_error; /* the error of the last failed attempt; 0: none */
 };
 
 struct hf_view_lock {
@@ -42,9 +42,9 @@ struct hf_view_lock {
     struct hf_bytes client_name;
     struct hf_addr client_addr;
     bool durable;
-    bool unreclaimed;   /* held from before our restart, not yet reclaimed */
-    bool releasing;     /* a release of its client is in progress, and will take it */
-    uint32_t n_waiters; /* that wait on the file */
+    bool unreclaimed;   /* the lock is held from before our restart, and not yet reclaimed */
+    bool releasing;     /* a release of its client is in progress, and will take the lock */
+    uint32_t n_waiters; /* how many waiters wait on the file */
 };
 
 struct hf_view_waiter {
@@ -56,14 +56,14 @@ struct hf_view_waiter {
     int32_t svid;
     uint64_t first, last;
     bool exclusive;
-    bool granting;   /* has the lock already; its GRANTED callback is in flight */
-    bool passes;     /* does not queue behind other waiters: that would close a cycle */
-    bool outside;    /* a holder outside is in its way, and the kernel tells when it lets go */
-    bool has_holder; /* which is known: */
+    bool granting;   /* the waiter has the lock already, and its GRANTED callback is in flight */
+    bool passes;     /* the waiter does not queue behind others, because that would close a cycle */
+    bool outside;    /* a holder outside is in the way, and the kernel tells when it lets go */
+    bool has_holder; /* the holder outside is known: */
     struct hf_claim_holder holder;
     uint32_t attempts;
-    int64_t since_ms;    /* wall clock */
-    uint64_t blocked_by; /* id of one lock in the way, 0 if it waits behind a waiter only */
+    int64_t since_ms;    /* since when it waits, by the wall clock */
+    uint64_t blocked_by; /* the id of one lock in the way; 0 if it waits behind a waiter only */
 };
 
 struct hf_view_share {
@@ -86,13 +86,14 @@ size_t hf_core_view_shares(const struct hf_core *core, uint64_t *cursor, uint64_
 
 /*
  * The waiters that a request granted: take the mark before the request, and page from there before
- * the next hf_core_next_outcall(), in the order in which they were granted. Costs what it shows.
+ * the next hf_core_next_outcall(), in the order in which they were granted. The cost is that of the
+ * rows shown.
  */
 uint64_t hf_core_view_grant_mark(const struct hf_core *core);
 size_t hf_core_view_granted(const struct hf_core *core, uint64_t *mark, struct hf_view_waiter *rows,
                             size_t max);
 
-/* One client by id: HF_ENOENT if there is none. */
+/* Shows one client by id. Returns HF_ENOENT if there is none. */
 int hf_core_view_client(const struct hf_core *core, uint64_t id, struct hf_view_client *out);
 
 /*
@@ -123,38 +124,41 @@ struct hf_view_status {
     enum hf_recovers recovers;
     bool grace_active;
     uint64_t grace_remaining_ms;
-    uint64_t grace_held_ms; /* new locks are held back for so long (GRC-04); 0: they are not */
-    uint64_t unreclaimed;   /* locks; clients when locks are not durable */
-    uint64_t reclaimed;     /* locks, since grace began; one that is repeated counts once */
+    /* For how long new locks are still held back (GRC-04); 0: they are not. */
+    uint64_t grace_held_ms;
+    /* How many locks (if locks are not durable: clients) are not reclaimed. */
+    uint64_t unreclaimed;
+    /* How many locks were reclaimed since grace began; a repeated reclaim counts once. */
+    uint64_t reclaimed;
     uint64_t locks, shares, waiters, files, owners;
-    uint64_t nlm_clients, nsm_clients; /* NSM: registrations */
-    uint64_t registered;               /* of either: they are told of our restart */
-    uint64_t notices[5];               /* clients by enum hf_notice_status */
+    uint64_t nlm_clients, nsm_clients; /* nsm_clients counts registrations */
+    /* Clients of either kind that are registered, and so are told of our restart. */
+    uint64_t registered;
+    uint64_t notices[5]; /* how many clients have each enum hf_notice_status */
     uint64_t calls_in_flight;
     bool coherent, claims_ready;
-    uint64_t claimed_files, claimed_ranges, unmirrored_files; /* claim.h */
-    uint64_t coarse_files;  /* of which the kernel holds more than clients do */
+    uint64_t claimed_files, claimed_ranges, unmirrored_files; /* counts of claims (claim.h) */
+    uint64_t coarse_files;  /* files of which the kernel holds more than clients do */
     uint64_t outside_waits; /* waiters behind holders outside */
 };
 void hf_core_view_status(const struct hf_core *core, struct hf_now now, struct hf_view_status *out);
 
-/*
- * After hf_core_start(): why clients may hold locks that are not recorded (SPEC section 14).
- * Registered clients may reclaim those, if nothing conflicts, until grace ends.
- */
+/* Tells, after hf_core_start(), why clients may hold locks that are not recorded (SPEC section 14).
+ * Registered clients may reclaim those, if nothing conflicts, until grace ends. */
 enum hf_unknown_locks {
-    HF_UNKNOWN_NONE,          /* they do not, or no client is registered */
-    HF_UNKNOWN_SINCE_EARLIER, /* an earlier start found it, or a backup was restored */
+    HF_UNKNOWN_NONE,          /* clients do not hold any, or no client is registered */
+    HF_UNKNOWN_SINCE_EARLIER, /* an earlier start found that they may, or a backup was restored */
     HF_UNKNOWN_NOT_DURABLE,   /* the run before recorded no locks */
     HF_UNKNOWN_HOST_CRASHED,  /* the newest records were not flushed (DUR-02) */
-    HF_UNKNOWN_OLD_FORMAT,    /* its record does not say whether locks were recorded */
+    /* The record of the run before does not say whether locks were recorded. */
+    HF_UNKNOWN_OLD_FORMAT,
 };
 enum hf_unknown_locks hf_core_unknown_locks(const struct hf_core *core);
 
 /* The limits of struct hf_limits, as operators see them. */
 enum hf_limit {
     HF_LIMIT_CLIENTS,
-    HF_LIMIT_MONITORS, /* SM_MON registrations; also limits.clients */
+    HF_LIMIT_MONITORS, /* SM_MON registrations, for which limits.clients holds, too */
     HF_LIMIT_LOCKS_PER_OWNER,
     HF_LIMIT_LOCKS_PER_CLIENT,
     HF_LIMIT_LOCKS_PER_FILE,
@@ -167,13 +171,13 @@ enum hf_limit {
     HF_LIMIT_REGISTRATIONS_PER_HOST,
     HF_LIMITS
 };
-const char *hf_limit_name(enum hf_limit limit); /* "locks_per_client" */
+const char *hf_limit_name(enum hf_limit limit); /* returns a name like "locks_per_client" */
 
 /* Why a client lost locks after our restart. */
 enum hf_loss {
-    HF_LOSS_UNRECLAIMED, /* not reclaimed when grace ended */
+    HF_LOSS_UNRECLAIMED, /* the client had not reclaimed them when grace ended */
     HF_LOSS_UNREACHABLE, /* the client could not be notified, and was given up as crashed */
-    HF_LOSS_OUTSIDE,     /* a holder outside has it: the kernel refused to hold it for us */
+    HF_LOSS_OUTSIDE,     /* a holder outside has the range: the kernel refused to hold it for us */
     HF_LOSSES
 };
 
@@ -181,24 +185,27 @@ enum hf_loss {
 struct hf_counters {
     uint64_t limit_hits[HF_LIMITS];
     uint64_t locks_lost[HF_LOSSES];
-    uint64_t clients_lost[HF_LOSSES]; /* that lost a lock, or (locks are not durable) may have */
+    /* Clients that lost a lock, or (if locks are not durable) may have. */
+    uint64_t clients_lost[HF_LOSSES];
     uint64_t out_of_memory;
     uint64_t reclaims_granted, reclaims_denied;
     uint64_t deadlocks;
-    uint64_t deadlock_searches_cut; /* the search was cut short by its bound */
-    uint64_t crashes_detected;      /* by a notice, or by silence */
+    uint64_t deadlock_searches_cut; /* searches that were cut short by their bound */
+    uint64_t crashes_detected;      /* crashes found by a notice, or by silence */
     uint64_t crash_cleanups;
     uint64_t locks_cleaned; /* locks that went with their crashed client */
     uint64_t notifies_in_accepted, notifies_in_repeated, notifies_in_stranger, notifies_in_bad,
-        notifies_in_refuted; /* contradicted by the client's own status monitor */
+        notifies_in_refuted; /* notices that the client's own status monitor contradicted */
     uint64_t callbacks_started, callbacks_accepted, callbacks_denied, callbacks_failed;
-    uint64_t probes_started, probes_failed;                      /* is a waiter still there? */
-    uint64_t notices_started, notices_delivered, notices_failed; /* SM_NOTIFY, status */
+    uint64_t probes_started, probes_failed; /* calls that ask whether a waiter is still there */
+    /* SM_NOTIFY calls and status callbacks. */
+    uint64_t notices_started, notices_delivered, notices_failed;
     uint64_t granted_res_stranger;
-    uint64_t state_hints; /* LOCK with another state than recorded */
+    uint64_t state_hints; /* LOCKs with another state than the recorded one */
     uint64_t commits_failed;
     uint64_t outside_conflicts; /* requests that a holder outside was in the way of (claim.h) */
-    uint64_t claims_refused[HF_CLAIM_OUTCOMES]; /* what the kernel cannot hold, by reason */
+    /* Claims that the kernel cannot hold, by reason. */
+    uint64_t claims_refused[HF_CLAIM_OUTCOMES];
     uint64_t events_lost;
 };
 const struct hf_counters *hf_core_counters(const struct hf_core *core);
@@ -206,46 +213,48 @@ const struct hf_counters *hf_core_counters(const struct hf_core *core);
 enum hf_event_kind {
     HF_EVENT_CLIENT_REGISTERED,
     HF_EVENT_CLIENT_UNREGISTERED,
-    HF_EVENT_CLIENT_CRASHED,     /* a: its new state, b: locks released */
-    HF_EVENT_CLIENT_UNREACHABLE, /* could not be told of our restart; a: state, b: locks lost */
-    HF_EVENT_CLIENT_UNRECLAIMED, /* did not reclaim in time; a: state, b: locks lost */
-    HF_EVENT_CLIENT_RELEASED,    /* by FREE_ALL or the operator; b: locks released */
-    HF_EVENT_STATE_HINT,         /* a: state in the LOCK, b: recorded state */
-    HF_EVENT_NOTIFY_STRANGER,    /* a: state; the address and name are the sender's */
-    HF_EVENT_NOTICE_REFUTED,     /* a: state it claims, b: state the client's monitor names */
-    HF_EVENT_GRACE_BEGAN,        /* a: milliseconds, b: locks (clients) to reclaim */
-    HF_EVENT_GRACE_ENDED,        /* a: reclaimed, b: released unreclaimed */
-    HF_EVENT_NOTICE_DELIVERED,   /* a: attempts, b: milliseconds since the first */
-    HF_EVENT_NOTICE_FAILED,      /* a: attempts so far, b: milliseconds since the first; error */
-    HF_EVENT_NOTICE_GIVEN_UP,    /* a: attempts, b: milliseconds since the first; error */
-    HF_EVENT_GRANT_FAILED,       /* a: attempts; error; file. The lock went to the next waiter */
-    HF_EVENT_COMMIT_FAILED,      /* a: seq, b: changes undone */
-    HF_EVENT_WAITERS_DROPPED,    /* its client does not answer; b: how many waiters */
-    HF_EVENT_CLIENT_OUTSIDE,     /* lost a lock to a holder outside; a: state, b: 1; file */
-    HF_EVENT_LIMIT_HIT,          /* a: enum hf_limit. One at a time waits for each limit */
+    HF_EVENT_CLIENT_CRASHED, /* a: its new state, b: locks released */
+    /* The client could not be told of our restart; a: state, b: locks lost. */
+    HF_EVENT_CLIENT_UNREACHABLE,
+    HF_EVENT_CLIENT_UNRECLAIMED, /* the client did not reclaim in time; a: state, b: locks lost */
+    /* Locks were released by FREE_ALL or the operator; b: locks released. */
+    HF_EVENT_CLIENT_RELEASED,
+    HF_EVENT_STATE_HINT,       /* a: state in the LOCK, b: recorded state */
+    HF_EVENT_NOTIFY_STRANGER,  /* a: state; the address and name are the sender's */
+    HF_EVENT_NOTICE_REFUTED,   /* a: state it claims, b: state the client's monitor names */
+    HF_EVENT_GRACE_BEGAN,      /* a: milliseconds, b: locks (clients) to reclaim */
+    HF_EVENT_GRACE_ENDED,      /* a: reclaimed, b: released unreclaimed */
+    HF_EVENT_NOTICE_DELIVERED, /* a: attempts, b: milliseconds since the first */
+    HF_EVENT_NOTICE_FAILED,    /* a: attempts so far, b: milliseconds since the first; error */
+    HF_EVENT_NOTICE_GIVEN_UP,  /* a: attempts, b: milliseconds since the first; error */
+    HF_EVENT_GRANT_FAILED,     /* a: attempts; error; file. The lock went to the next waiter */
+    HF_EVENT_COMMIT_FAILED,    /* a: seq, b: changes undone */
+    HF_EVENT_WAITERS_DROPPED,  /* the client of waiters does not answer; b: how many waiters */
+    /* The client lost a lock to a holder outside; a: state, b: 1; file. */
+    HF_EVENT_CLIENT_OUTSIDE,
+    HF_EVENT_LIMIT_HIT, /* a: enum hf_limit. At most one event waits for each limit */
 };
 
 enum { HF_EVENT_NAME_MAX = 128, HF_EVENT_FH_MAX = 64 };
 
 struct hf_event {
     enum hf_event_kind kind;
-    uint64_t client_id; /* 0: not about a client */
+    uint64_t client_id; /* 0: the event is not about a client */
     struct hf_addr addr;
     int64_t a, b;
     int error;
     uint16_t name_len; /* longer names are cut */
     uint8_t name[HF_EVENT_NAME_MAX];
-    uint16_t fh_len; /* 0: not about a file, or its handle is longer than NFSv3 allows */
+    /* 0: the event is not about a file, or its handle is longer than NFSv3 allows. */
+    uint16_t fh_len;
     uint8_t fh[HF_EVENT_FH_MAX];
 };
 
 /* Takes the oldest event; false if there is none. events_lost counts those that found no room. */
 bool hf_core_next_event(struct hf_core *core, struct hf_event *out);
 
-/*
- * A digest of every registered client and durable lock that does not depend on their order: the
- * same before a stop and after the next start, when no batch is in flight.
- */
+/* Returns a digest of every registered client and durable lock that does not depend on their order:
+ * it is the same before a stop and after the next start, when no batch is in flight. */
 uint64_t hf_core_digest(const struct hf_core *core);
 
 #endif

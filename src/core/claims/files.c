@@ -1,6 +1,6 @@
 /*
- * The files that have claims: made before a lock on them is granted or loaded, and kept as long as
- * there is a lock, a claim, a wait or a question.
+ * The files that have claims. One is made before a lock on it is granted or loaded, and kept as
+ * long as there is a lock, a claim, a wait or a question.
  */
 #include "core/claims/private.h"
 #include "core/common/range.h"
@@ -99,7 +99,7 @@ void hf_claim_file_correcting(struct hf_core *core, struct hf_claim_file *cf, bo
 {
     core->claims->n_correcting += (uint64_t)correcting - cf->correcting;
     if (cf->correcting && !correcting)
-        hf_file_wake(core, cf->file, 0, UINT64_MAX); /* its waiters can be granted now */
+        hf_file_wake(core, cf->file, 0, UINT64_MAX); /* waiters of the file can be granted now */
     cf->correcting = correcting;
 }
 
@@ -139,8 +139,8 @@ int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t f
     return rv;
 }
 
-/* There are as few of these as of the ranges that the kernel holds: beyond that, the whole file
- * counts as one. */
+/* Notes a range that the kernel cannot hold. There may be as few of these as of the ranges that the
+ * kernel holds: beyond that, the whole file counts as one. */
 int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
                              uint64_t last, enum hf_claim_mode mode)
 {
@@ -156,11 +156,12 @@ int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uin
         (void)hf_sum_set(&cf->unmirrored, core->alloc, 0, UINT64_MAX, mode);
     core->claims->n_unmirrored += (uint64_t)(cf->unmirrored.n > 0) - any;
     if (mode != HF_CLAIM_NONE)
-        hf_file_wake(core, cf->file, first, last); /* its waiters may not need the kernel now */
+        /* Waiters of the range may not need the kernel now. */
+        hf_file_wake(core, cf->file, first, last);
     return 0;
 }
 
-/* In the order of their batches, so that the first one says what may be answered. */
+/* Links the file in the order of the batches, so that the first file says what may be answered. */
 void hf_claim_file_unreleased(struct hf_core *core, struct hf_claim_file *cf, uint64_t seq)
 {
     struct hf_list *place = core->claims->unreleased.prev;
@@ -185,7 +186,7 @@ uint64_t hf_core_released(const struct hf_core *core)
     return cf ? cf->release_seq - 1 : core->durable->seq;
 }
 
-/* Every byte of the range is held in this mode, or is known not to be mirrored in it. */
+/* True if every byte of the range is held in this mode, or is known not to be mirrored in it. */
 static bool is_settled(const struct hf_claim_file *cf, uint64_t first, uint64_t last,
                        enum hf_claim_mode mode)
 {
@@ -250,7 +251,8 @@ bool hf_claims_are_ready(const struct hf_core *core)
 
 /* ---- what the table tells of its locks ---- */
 
-/* The lock is removed, but that can be undone, and the kernel must hold on until it cannot. */
+/* Is called when a lock is removed. That can still be undone, and the kernel must hold on until it
+ * cannot. */
 static void on_left(struct hf_core *core, struct hf_lock *lock)
 {
     struct hf_claim_file *cf = hf_claim_file_find(core, hf_lock_file(lock));
@@ -275,7 +277,7 @@ static void on_gone(struct hf_core *core, struct hf_lock *lock)
 
     hf_itree_remove(&cf->leaving[lock->exclusive], &lock->node);
     if (!core->claims->up) {
-        hf_claim_file_settle(core, cf); /* a new keeper is told of all files */
+        hf_claim_file_settle(core, cf); /* a new keeper is told of all files anyway */
         return;
     }
     hf_claim_file_dirty(core, cf, lock->node.first, lock->node.last);
@@ -299,7 +301,7 @@ static const struct hf_table_watch watch = {on_left, on_back, on_gone, on_discar
 
 /* ---- what the kernel ought to hold ---- */
 
-/* The lock of either tree that begins first and overlaps [first, last]; NULL: none. */
+/* Returns the lock of either tree that begins first and overlaps [first, last]; NULL: none does. */
 static const struct hf_itree_node *first_of(const struct hf_itree *a, const struct hf_itree *b,
                                             uint64_t first, uint64_t last)
 {
@@ -350,7 +352,7 @@ uint64_t hf_claims_departed_at(const struct hf_core *core, const struct hf_addr 
     return core->claims->departed[place_of(core, addr)];
 }
 
-/* ---- all of them ---- */
+/* ---- all files ---- */
 
 int hf_claims_init(struct hf_core *core)
 {

@@ -4,10 +4,10 @@
 
 #include "core/claims/claims.h"
 
-/* Makes it if there is none; NULL: memory. */
+/* Returns the claims of the file, made if there are none; NULL: no memory. */
 struct hf_claim_file *hf_claim_file_get(struct hf_core *core, struct hf_file *file);
 
-/* Deletes it unless it is needed. */
+/* Deletes the claims of a file unless they are needed. */
 void hf_claim_file_settle(struct hf_core *core, struct hf_claim_file *cf);
 void hf_claim_file_due(struct hf_core *core, struct hf_claim_file *cf);
 void hf_claim_file_dirty(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
@@ -17,23 +17,25 @@ int hf_claim_file_raise(struct hf_core *core, struct hf_claim_file *cf, uint64_t
 int hf_claim_file_set(struct hf_core *core, struct hf_claim_file *cf, uint64_t first, uint64_t last,
                       enum hf_claim_mode mode);
 
-/* The releases of the round in flight come after what the kernel has just told. */
+/* Repeats the releases of the round in flight, because they come after what the kernel has just
+ * told. */
 void hf_claim_file_lower_again(struct hf_core *core, struct hf_claim_file *cf);
 
-/* The kernel cannot hold the range in this mode; NONE: it may be asked again. HF_ENOMEM. */
+/* Notes that the kernel cannot hold the range in this mode; NONE: it may be asked again. Returns
+ * HF_ENOMEM without memory. */
 int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
                              uint64_t last, enum hf_claim_mode mode);
 void hf_claim_file_correcting(struct hf_core *core, struct hf_claim_file *cf, bool correcting);
 
-/* Bytes of it are held for nobody, because one more range would be too many; they are compared
- * again. */
+/* Notes that bytes of the range are held for no client, because one more range would be too many;
+ * they are compared again. */
 void hf_claim_file_coarse(struct hf_core *core, struct hf_claim_file *cf, uint64_t first,
                           uint64_t last);
 void hf_claim_file_refine(struct hf_core *core, struct hf_claim_file *cf);
 bool hf_claim_file_has_locks(const struct hf_claim_file *cf);
 
-/* The owner holds the range already, and as far as the kernel does not, it cannot: the lock stays
- * as it was recorded (COH-14). */
+/* True if the owner holds the range already, and the kernel cannot hold the part of it that it does
+ * not: the lock stays as it was recorded (COH-14). */
 bool hf_claim_keeps(const struct hf_core *core, const struct hf_file *file,
                     const struct hf_want *want);
 
@@ -46,11 +48,11 @@ static inline void hf_stretch_add(struct hf_stretch *stretch, uint64_t first, ui
     stretch->any = true;
 }
 
-/* Answers of the batch wait until the kernel has released; they need not any more. */
+/* The first makes answers of the batch wait until the kernel has released, the second ends that. */
 void hf_claim_file_unreleased(struct hf_core *core, struct hf_claim_file *cf, uint64_t seq);
 void hf_claim_file_released(struct hf_claim_file *cf);
 
-/* HF_ENOMEM. */
+/* Returns 0 or HF_ENOMEM. */
 int hf_asks_add(struct hf_core *core, struct hf_asks *asks, const struct hf_claim_ask *ask);
 
 void hf_claim_waits_flush(struct hf_core *core, hf_claim_sink sink, void *ctx);

@@ -1,4 +1,5 @@
-/* Rounds: what one file wants of the kernel in a turn, handed out, and its results. */
+/* A round is what one file wants of the kernel in a turn: it is handed out, and its results come
+ * back. */
 #include "core/claims/private.h"
 #include "core/common/timer.h"
 #include "core/durable/durable.h"
@@ -7,7 +8,7 @@
 
 enum {
     ROOM_FIRST = 4,
-    NEXT_MAX = 512, /* that requests and waiters ask for in one round of a file */
+    NEXT_MAX = 512, /* how many asks of requests and waiters one round of a file takes */
 };
 
 static int reserve(struct hf_core *core, struct hf_asks *asks, uint32_t more)
@@ -60,7 +61,8 @@ static struct hf_claim_said no_memory(struct hf_core *core)
     return (struct hf_claim_said){.say = HF_SAYS_NO_MEMORY, .stat = HF_STAT_DENIED_NOLOCKS};
 }
 
-/* The file system, the handle or a limit does not let the kernel hold it. */
+/* Answers a request whose bytes the file system, the handle or a limit does not let the kernel
+ * hold. */
 static struct hf_claim_said not_mirrored(struct hf_core *core, struct hf_claim_file *cf,
                                          const struct hf_claim_ask *ask,
                                          enum hf_claim_outcome outcome)
@@ -109,7 +111,8 @@ static struct hf_claim_ask ask_of(const struct hf_want *want, enum hf_claim_kind
                                  want->exclusive ? HF_CLAIM_EXCLUSIVE : HF_CLAIM_SHARED};
 }
 
-/* HF_ENOMEM. A round that is full leaves the rest to the one after it. */
+/* Adds an ask to the next round. A round that is full leaves the rest to the one after it. Returns
+ * HF_ENOMEM without memory. */
 static int add_next(struct hf_core *core, struct hf_claim_file *cf, const struct hf_claim_ask *ask)
 {
     if (find_ask(&cf->next, ask))
@@ -121,8 +124,8 @@ static int add_next(struct hf_core *core, struct hf_claim_file *cf, const struct
     return hf_asks_add(core, &cf->next, ask);
 }
 
-/* What the kernel said before the request came is no answer to it: a holder outside may have come
- * or gone since. */
+/* Finds the kernel's answer to the request. One that came before the request is no answer to it: a
+ * holder outside may have come or gone since. */
 static const struct hf_claim_ask *find_answer(const struct hf_core *core,
                                               const struct hf_claim_file *cf,
                                               const struct hf_claim_ask *like)
@@ -151,7 +154,7 @@ struct hf_claim_said hf_claim_want(struct hf_core *core, struct hf_file *file,
     if (kind == HF_CLAIM_RAISE && cf->held.n >= core->config.claim_ranges)
         return not_mirrored(core, cf, &ask, HF_CLAIM_UNMIRRORED);
     if (add_next(core, cf, &ask) < 0) {
-        hf_claim_file_due(core, cf); /* it may not be needed */
+        hf_claim_file_due(core, cf); /* the claim may not be needed any more */
         return no_memory(core);
     }
     begin_round(core, cf);
@@ -168,7 +171,8 @@ void hf_claim_foresee(struct hf_core *core, struct hf_file *file, const struct h
         hf_table_conflict(core, file, want) ||
         hf_claim_covers(core, file, want->first, want->last, want->exclusive))
         return;
-    (void)add_next(core, cf, &ask); /* without memory it is asked for when it is made again */
+    /* Without memory the range is asked for when the request is made again. */
+    (void)add_next(core, cf, &ask);
     hf_claim_file_due(core, cf);
 }
 
@@ -177,7 +181,8 @@ uint64_t hf_claim_round_of(const struct hf_core *core, const struct hf_file *fil
     const struct hf_claim_file *cf = hf_claim_file_find(core, file);
 
     if (cf && hf_list_linked(&cf->decided))
-        return cf->told; /* those that waited are about to be made again, in their order */
+        /* Requests that waited for this round are about to be made again, in their order. */
+        return cf->told;
     return cf && cf->parked ? cf->round : 0;
 }
 
@@ -194,13 +199,13 @@ uint64_t hf_claim_park(struct hf_core *core, const struct hf_file *file)
 /* ---- what a release leaves, and what is missing ---- */
 
 struct comparison {
-    uint32_t n_missing;  /* raises */
+    uint32_t n_missing;  /* how many raises there are */
     uint64_t before_gap; /* a gap goes from here ... */
-    uint64_t gap_end;    /* ... to here: nothing of it is held or wanted */
+    uint64_t gap_end;    /* ... to here: no byte in it is held or wanted */
 };
 
-/* The last ask of the round, if `next` continues it: it ends where `next` begins, or both are
- * releases and no byte between them is held or wanted. NULL: there is none. */
+/* Returns the last ask of the round if `next` continues it: it ends where `next` begins, or both
+ * are releases and no byte between them is held or wanted. NULL: there is none. */
 static struct hf_claim_ask *last_release(const struct hf_claim_file *cf, const struct comparison *c,
                                          const struct hf_claim_ask *next)
 {
@@ -216,8 +221,8 @@ static struct hf_claim_ask *last_release(const struct hf_claim_file *cf, const s
                : NULL;
 }
 
-/* The kernel is to hold less from now on: the bytes do not count as held any more, whatever it
- * still does. HF_ENOMEM: nothing has changed. */
+/* Lets the kernel hold less from now on: the bytes do not count as held any more, whatever the
+ * kernel still holds. HF_ENOMEM: nothing has changed. */
 static int lower(struct hf_core *core, struct hf_claim_file *cf, const struct comparison *c,
                  const struct hf_claim_ask *ask)
 {
@@ -238,7 +243,7 @@ static int lower(struct hf_core *core, struct hf_claim_file *cf, const struct co
     return 0;
 }
 
-/* Something of a lock is missing in the kernel. */
+/* Asks for bytes of a lock that the kernel does not hold. */
 static int raise(struct hf_core *core, struct hf_claim_file *cf, struct comparison *c,
                  const struct hf_claim_ask *ask)
 {
@@ -252,7 +257,7 @@ static int raise(struct hf_core *core, struct hf_claim_file *cf, struct comparis
 
 /*
  * Compares the dirty bytes with what they ought to be, and puts what is to be done into the round.
- * HF_ENOMEM: what comes after the last byte that was compared stays dirty.
+ * HF_ENOMEM: the bytes after the last one that was compared stay dirty.
  */
 static int compare(struct hf_core *core, struct hf_claim_file *cf)
 {
@@ -276,7 +281,7 @@ static int compare(struct hf_core *core, struct hf_claim_file *cf)
             ask.last = refused_end;
         cf->dirty.first = byte;
         core->table->work++;
-        if (refused > wanted) /* in a weaker mode it may be possible, or it is not needed */
+        if (refused > wanted) /* a weaker mode may be possible, or the claim is not needed */
             rv = hf_claim_file_unmirrored(core, cf, byte, ask.last, HF_CLAIM_NONE);
         if (rv == 0 && held > wanted && !core->claims->unknown)
             rv = lower(core, cf, &c, &ask);
@@ -308,7 +313,8 @@ void hf_claim_file_lower_again(struct hf_core *core, struct hf_claim_file *cf)
 
 /* ---- handing out ---- */
 
-/* A waiter is about to be served, and may get what was released: that passes without the kernel. */
+/* True if a waiter is about to be served, and may get what was released: that passes without the
+ * kernel. */
 static bool is_being_served(const struct hf_core *core, const struct hf_claim_file *cf)
 {
     return !cf->correcting && core->claims->serving && hf_list_linked(&cf->file->queue->woken);
@@ -339,7 +345,7 @@ static void hand_out(struct hf_core *core, struct hf_claim_file *cf, hf_claim_si
     }
 }
 
-/* What requests and waiters ask for comes after the releases. HF_ENOMEM. */
+/* Puts the asks of requests and waiters behind the releases. Returns HF_ENOMEM without memory. */
 static int take_next(struct hf_core *core, struct hf_claim_file *cf)
 {
     if (cf->next.n == 0)
@@ -368,12 +374,13 @@ static void flush_file(struct hf_core *core, struct hf_claim_file *cf, hf_claim_
 
     cf->answers.n = 0;
     if (hf_list_linked(&cf->in_flight))
-        return; /* its results make it due again */
+        return; /* the results of the round make the file due again */
     if (cf->held.n <= core->config.claim_ranges / 2 || !hf_claim_file_has_locks(cf))
         hf_claim_file_refine(core, cf);
     hf_list_remove(&cf->due);
     waits = cf->dirty.any && is_being_served(core, cf);
-    failed = cf->dirty.any && !waits && compare(core, cf) < 0; /* no memory: in the next turn */
+    /* Without memory it is compared in the next turn. */
+    failed = cf->dirty.any && !waits && compare(core, cf) < 0;
     if (waits || (!failed && !releases(cf)))
         hf_claim_file_released(cf);
     cf->has_released = cf->has_released && cf->dirty.any;
@@ -413,7 +420,7 @@ void hf_claim_missing(struct hf_core *core, const struct hf_lock *lock)
 
 /* ---- results ---- */
 
-/* The requests that waited for the round are to be made again. */
+/* Lets the requests that waited for the round be made again. */
 static void decide(struct hf_core *core, struct hf_claim_file *cf)
 {
     if (cf->parked) {
@@ -425,7 +432,7 @@ static void decide(struct hf_core *core, struct hf_claim_file *cf)
     cf->round = 0;
 }
 
-/* What is missing, and cannot be had now. */
+/* Notes bytes that are missing and cannot be had now, to be tried later. */
 static void try_later(struct hf_core *core, struct hf_now now, struct hf_claim_file *cf,
                       const struct hf_claim_ask *ask)
 {
@@ -447,7 +454,8 @@ static void end_ask(struct hf_core *core, struct hf_now now, struct hf_claim_fil
         if (hf_claim_file_unmirrored(core, cf, ask->first, ask->last, ask->mode) < 0)
             try_later(core, now, cf, ask);
     } else if (ask->outcome == HF_CLAIM_DONE) {
-        hf_claim_file_dirty(core, cf, ask->first, ask->last); /* if no request takes it */
+        /* The bytes are released if no request takes them. */
+        hf_claim_file_dirty(core, cf, ask->first, ask->last);
     }
     hf_file_wake(core, cf->file, ask->first, ask->last);
 }
@@ -472,7 +480,8 @@ static void end_round(struct hf_core *core, struct hf_now now, struct hf_claim_f
     decide(core, cf);
 }
 
-/* Results come in the order of the asks, so this is the first file, as a rule. */
+/* Finds the file with this ask; results come in the order of the asks, so as a rule it is the
+ * first. */
 static struct hf_claim_file *find_in_flight(const struct hf_core *core, uint64_t id)
 {
     hf_list_foreach (node, &core->claims->in_flight) {
@@ -483,8 +492,8 @@ static struct hf_claim_file *find_in_flight(const struct hf_core *core, uint64_t
     return NULL;
 }
 
-/* What the kernel holds is what the results say, in their order: a wait may have been made before
- * or after a release that overlaps it. */
+/* Applies a result. The kernel holds what the results say, in their order: a wait may have been
+ * made before or after a release that overlaps it. */
 static int apply(struct hf_core *core, struct hf_claim_file *cf, const struct hf_claim_ask *ask)
 {
     if (ask->kind == HF_CLAIM_SET)
@@ -578,7 +587,7 @@ int hf_claims_listed(struct hf_core *core, struct hf_bytes fh, uint64_t first, u
 
     HF_ASSERT(!core->claims->up);
     if (core->claims->n_ranges > (uint64_t)core->config.limits.locks + core->config.limits.beyond)
-        return HF_ELIMIT; /* more than we can ever have asked for */
+        return HF_ELIMIT; /* these are more than we can ever have asked for */
     file = hf_file_get(core, fh);
     cf = file ? hf_claim_file_get(core, file) : NULL;
     if (cf)

@@ -12,7 +12,7 @@ void hf_sum_free(struct hf_sum *sum, const struct hf_alloc *alloc)
     *sum = (struct hf_sum){0};
 }
 
-/* The first span that ends at this byte or behind it; n: none. */
+/* Returns the first span that ends at this byte or behind it; n: there is none. */
 static uint32_t find(const struct hf_sum *sum, uint64_t byte)
 {
     uint32_t low = 0;
@@ -84,7 +84,7 @@ int hf_sum_reserve(struct hf_sum *sum, const struct hf_alloc *alloc, uint32_t n)
     return reserve(sum, alloc, 3 * n); /* each range has two borders and a span */
 }
 
-/* Replaces spans i to j - 1 by `to` or, if it is empty, by nothing. There is room. */
+/* Replaces spans i to j - 1 by `to` or, if it is empty, by nothing. The caller has made room. */
 static void replace(struct hf_sum *sum, uint32_t i, uint32_t j, struct hf_span to)
 {
     uint32_t n = to.first <= to.last && to.mode != HF_CLAIM_NONE;
@@ -95,7 +95,9 @@ static void replace(struct hf_sum *sum, uint32_t i, uint32_t j, struct hf_span t
         sum->at[i] = to;
 }
 
-/* Makes a border before this byte, so that no span has it in its middle. There is room. */
+/*
+ * Makes a border before this byte, so that no span has it in its middle. The caller has made room.
+ */
 static void cut(struct hf_sum *sum, uint64_t byte)
 {
     uint32_t i = find(sum, byte);
@@ -106,7 +108,7 @@ static void cut(struct hf_sum *sum, uint64_t byte)
     sum->at[i + 1].first = byte;
 }
 
-/* The span before i and the one at i become one, if they touch in the same mode. */
+/* Joins the span before i and the one at i, if they touch in the same mode. */
 static void join(struct hf_sum *sum, uint32_t i)
 {
     if (i == 0 || i >= sum->n || sum->at[i - 1].mode != sum->at[i].mode ||
@@ -121,7 +123,7 @@ int hf_sum_set(struct hf_sum *sum, const struct hf_alloc *alloc, uint64_t first,
 {
     uint32_t i, j;
 
-    if (reserve(sum, alloc, 3) < 0) /* two borders, one span */
+    if (reserve(sum, alloc, 3) < 0) /* room for two borders and one span */
         return HF_ENOMEM;
     cut(sum, first);
     if (last < UINT64_MAX)
@@ -149,7 +151,7 @@ int hf_sum_raise(struct hf_sum *sum, const struct hf_alloc *alloc, uint64_t firs
         if (end > last)
             end = last;
         if (has < mode && hf_sum_set(sum, alloc, first, end, mode) < 0)
-            return HF_ENOMEM; /* cannot be: there is room */
+            return HF_ENOMEM; /* cannot happen, because there is room */
         if (end == last)
             return 0;
     }

@@ -1,7 +1,7 @@
 /*
- * What the kernel holds of one file: ranges that neither overlap nor touch in the same mode, in
- * order, in an array. A file has few of them (config.claim_ranges), so a change that moves the rest
- * of the array costs less than a tree would.
+ * Records what the kernel holds of one file, as an ordered array of ranges that neither overlap nor
+ * touch in the same mode. A file has few of them (config.claim_ranges), so a change that moves the
+ * rest of the array costs less than a tree would.
  */
 #ifndef HF_CORE_CLAIMS_SUM_H
 #define HF_CORE_CLAIMS_SUM_H
@@ -21,23 +21,24 @@ struct hf_sum {
 
 void hf_sum_free(struct hf_sum *sum, const struct hf_alloc *alloc);
 
-/* The mode of a byte, and the last byte up to which it is the same. */
+/* Returns the mode of a byte, and the last byte up to which it is the same. */
 enum hf_claim_mode hf_sum_at(const struct hf_sum *sum, uint64_t byte, uint64_t *last);
 
-/* Every byte of the range is held in this mode or a stronger one. */
+/* True if every byte of the range is held in this mode or a stronger one. */
 bool hf_sum_covers(const struct hf_sum *sum, uint64_t first, uint64_t last,
                    enum hf_claim_mode mode);
 
-/* How many ranges there will be, at most, after hf_sum_set() of a part of one range to a weaker
- * mode. */
+/* Returns how many ranges there will be, at most, after hf_sum_set() of a part of one range to a
+ * weaker mode. */
 uint32_t hf_sum_n_lowered(const struct hf_sum *sum, uint64_t first, uint64_t last,
                           enum hf_claim_mode mode);
 
-/* Makes room for n changes by hf_sum_set(), which cannot fail then. HF_ENOMEM. */
+/* Makes room for n changes by hf_sum_set(), which cannot fail then. Returns HF_ENOMEM without
+ * memory. */
 int hf_sum_reserve(struct hf_sum *sum, const struct hf_alloc *alloc, uint32_t n);
 
-/* Every byte of the range has at least the mode; has exactly the mode. HF_ENOMEM: nothing changed.
- */
+/* hf_sum_raise() gives every byte of the range at least the mode, hf_sum_set() exactly the mode.
+ * HF_ENOMEM: nothing changed. */
 int hf_sum_raise(struct hf_sum *sum, const struct hf_alloc *alloc, uint64_t first, uint64_t last,
                  enum hf_claim_mode mode);
 int hf_sum_set(struct hf_sum *sum, const struct hf_alloc *alloc, uint64_t first, uint64_t last,

@@ -1,4 +1,4 @@
-/* Waits for holders outside: one for each waiter that the kernel refused. */
+/* Waits for holders outside; each waiter that the kernel refused has one. */
 #include "core/claims/private.h"
 #include "core/common/timer.h"
 #include "core/internal.h"
@@ -51,7 +51,9 @@ static void del(struct hf_core *core, struct hf_claim_wait *wait)
     hf_slab_give(&core->claims->wait_slab, wait);
 }
 
-/* What was handed out has a result, whether it is cancelled in time or not. */
+/*
+ * Ends a wait. One that was handed out still gets a result, whether it is cancelled in time or not.
+ */
 void hf_claim_wait_end(struct hf_core *core, struct hf_claim_wait **of)
 {
     struct hf_claim_wait *wait = *of;
@@ -65,7 +67,7 @@ void hf_claim_wait_end(struct hf_core *core, struct hf_claim_wait **of)
         hf_list_add_tail(&core->claims->cancels, &wait->link);
         return;
     }
-    hf_claim_file_due(core, wait->cf); /* it may have nothing else */
+    hf_claim_file_due(core, wait->cf); /* the file may have nothing else */
     del(core, wait);
 }
 
@@ -105,7 +107,8 @@ int hf_claim_wait_result(struct hf_core *core, struct hf_now now,
 
     if (!wait)
         return HF_EINVAL;
-    if (result->outcome == HF_CLAIM_LATER && wait->of) { /* too many wait: to be tried again */
+    if (result->outcome == HF_CLAIM_LATER &&
+        wait->of) { /* too many waits exist: it is tried again */
         hf_map_remove(&core->claims->by_wait, &wait->node);
         wait->handed_out = false;
         hf_list_remove(&wait->link);
@@ -119,7 +122,7 @@ int hf_claim_wait_result(struct hf_core *core, struct hf_now now,
             rv = hf_sum_reserve(&cf->held, core->alloc, cf->asks.n);
         if (rv == 0)
             hf_claim_file_lower_again(core, cf);
-        /* Its waiter may have gone, and then nothing wants the bytes. */
+        /* The waiter may have gone, and then nothing wants the bytes. */
         hf_claim_file_dirty(core, cf, wait->first, wait->last);
     }
     hf_file_wake(core, cf->file, wait->first, wait->last);

@@ -34,7 +34,7 @@ struct hf_alias *hf_alias_find_next(struct hf_alias *alias)
 {
     struct hf_alias *next = hf_list_entry(alias->same.next, struct hf_alias, same);
 
-    return next->in_map ? NULL : next; /* the first again: that was the whole ring */
+    return next->in_map ? NULL : next; /* this is the first again, so that was the whole ring */
 }
 
 int hf_client_add_alias(struct hf_core *core, struct hf_client *client, const struct hf_addr *addr)

@@ -1,4 +1,4 @@
-/* Client objects: made, found by identity and id, deleted with their last reference. */
+/* Client objects are made, found by identity and id, and deleted with their last reference. */
 #include <string.h>
 
 #include "core/clients/private.h"
@@ -164,7 +164,7 @@ void hf_client_fetch_node(const struct hf_core *core, uint64_t id)
     hf_map_fetch_node(&core->clients->by_id, id_hash(core, id));
 }
 
-/* Our configured name, long or short, or the address that the client talks to. */
+/* True for our configured name, long or short, and for the address that the client talks to. */
 bool hf_name_is_ours(const struct hf_core *core, struct hf_bytes name, const struct hf_addr *local)
 {
     struct hf_addr addr;
@@ -285,7 +285,8 @@ void hf_client_del(struct hf_core *core, struct hf_client *client)
     hf_map_remove(&core->clients->by_id, &client->by_id);
     count(core, client, -1);
     if (client->protocol == HF_PROTOCOL_NSM && client->registered)
-        client->host->n_registrations--; /* the core itself is being deleted */
+        /* This happens only when the core itself is being deleted. */
+        client->host->n_registrations--;
     free_parts(core, client);
 }
 
@@ -322,7 +323,8 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
     };
     memcpy(out->priv, client->m.priv, HF_PRIV_SIZE);
     for (const struct hf_alias *a = client->aliases; a; a = a->next)
-        out->addrs[--n] = a->addr; /* newest first in the list; in the record, oldest first */
+        /* The list begins with the newest, the record with the oldest. */
+        out->addrs[--n] = a->addr;
 }
 
 int hf_client_limit_nsm(struct hf_core *core, const struct hf_client *client)
@@ -343,7 +345,7 @@ static const struct hf_addr *account_of(const struct hf_peer *peer)
     return peer->account.family != HF_ADDR_NONE ? &peer->account : &peer->addr;
 }
 
-/* HF_ELIMIT: there is no room for one more NLM client of this account. */
+/* Returns HF_ELIMIT if there is no room for one more NLM client of this account. */
 static int limit_nlm(struct hf_core *core, const struct hf_peer *peer)
 {
     const struct hf_limits *limits = &core->config.limits;

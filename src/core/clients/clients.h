@@ -1,6 +1,6 @@
 /*
- * The client tracker (TRK-01): hosts by identity, by id and by address, each found in O(1), and
- * their registrations.
+ * The client tracker (TRK-01) finds hosts by identity, by id and by address, each in O(1), and
+ * keeps their registrations.
  *
  * The identity of an NLM client is its name and the address it comes from, so that no host can free
  * or take over another host's locks by using its name; and the address of ours that it uses. For a
@@ -27,12 +27,13 @@
 
 struct hf_txn;
 
-/* One address a client is known by. */
+/* One address that a client is known by. */
 struct hf_alias {
-    struct hf_map_node node; /* in clients->aliases, by address: the first alias of its ring only */
-    struct hf_list same;     /* ring of all aliases with this address */
+    /* In clients->aliases, by address; only the first alias of its ring is in that map. */
+    struct hf_map_node node;
+    struct hf_list same; /* the ring of all aliases with this address */
     bool in_map;
-    struct hf_alias *next; /* of the same client */
+    struct hf_alias *next; /* the next alias of the same client */
     struct hf_client *client;
     struct hf_addr addr;
 };
@@ -42,15 +43,15 @@ struct hf_alias {
  * of this host (hosts.c). The limits per host do not apply to root of this host.
  */
 struct hf_host {
-    uint64_t id;             /* the slab's word; not used otherwise */
-    struct hf_map_node node; /* in clients->hosts */
+    uint64_t id;             /* the first word, which the slab uses */
+    struct hf_map_node node; /* the host's place in clients->hosts */
     struct hf_addr addr;
-    struct hf_list monitors;  /* SM_MON clients that registered from here */
-    uint32_t refs;            /* clients */
-    uint32_t n_clients;       /* NLM */
-    uint32_t n_registrations; /* SM_MON */
-    uint32_t n_held;          /* locks, shares and waiters */
-    uint32_t n_waiters;       /* of these, waiters */
+    struct hf_list monitors;  /* the SM_MON clients that registered from here */
+    uint32_t refs;            /* how many clients refer to the host */
+    uint32_t n_clients;       /* how many NLM clients it has */
+    uint32_t n_registrations; /* how many SM_MON registrations it has */
+    uint32_t n_held;          /* how many locks, shares and waiters it has */
+    uint32_t n_waiters;       /* how many of these are waiters */
     bool is_local;
 };
 
@@ -66,7 +67,7 @@ struct hf_client_mutable {
  * The lives of a client. A restart of the client begins a new life, and so does FREE_ALL. Locks,
  * waiters and shares are stamped with the life that asked for them, and a release is "everything of
  * a life before n". So what the client gets after its notice has arrived stays, however long the
- * notice takes to be verified and the old to be released.
+ * notice takes to be verified and the old locks to be released.
  *
  * A life begins with the first sign of it: a LOCK with a state number that is new (a hint, which
  * releases nothing), or the notice. A request is of the life that has its state number; without a
@@ -75,20 +76,23 @@ struct hf_client_mutable {
  * Lives outlive us: the client's record has them, and no grant leaves before it has the newest one.
  * The record of a lock has no life. Ids grow, so its id tells the life in which it was taken, by
  * the first id of each. A part that was split off a lock of a former life, or put back into one,
- * has a later id, and counts for a later life after our restart; what no living
- * client reclaims is released when grace ends, and what it does, with its next notice. Never does a
- * lock count for an earlier life than its own. The record has one life again when those before have
- * been released.
+ * has a later id, and counts for a later life after our restart. If no living client reclaims it,
+ * it is released when grace ends; if one does, with the client's next notice. A lock never counts
+ * for an earlier life than its own. When the locks of all former lives have been released, the
+ * record has one life again.
  */
 
-/* So many that forged LOCKs, each with another state number, do not use them up (SEC-04). */
+/* There are so many lives that forged LOCKs, each with another state number, do not use them up
+ * (SEC-04). */
 #define HF_LIFE_MAX (UINT32_MAX - 1)
 
 struct hf_lives {
-    uint32_t now;    /* from 1 on; stays at HF_LIFE_MAX, and a notice then releases all there is */
-    uint32_t oldest; /* what it got in earlier lives is released, or being released */
+    /* The current life, from 1 on; it stays at HF_LIFE_MAX, and a notice then releases all there
+     * is. */
+    uint32_t now;
+    uint32_t oldest; /* locks of lives before this one are released, or being released */
 
-    /* Of the current life and of those before: the state number, 0: unknown; and the first id. */
+    /* The state numbers (0: unknown) and the first ids of the current life and of those before. */
     int32_t states[HF_CLIENT_LIVES];
     uint64_t first_ids[HF_CLIENT_LIVES];
 };
@@ -107,43 +111,50 @@ struct hf_client {
     uint64_t id;
     struct hf_map_node by_identity;
     struct hf_map_node by_id;
-    struct hf_list all; /* in clients->all */
+    struct hf_list all; /* links the client into clients->all */
     struct hf_host *host;
-    struct hf_list in_host; /* in host->monitors */
+    struct hf_list in_host; /* links the client into host->monitors */
     enum hf_protocol protocol;
     struct hf_client_mutable m;
-    bool confirmed;   /* it has answered a notice or status callback since we started */
-    bool registered;  /* has a record; an SM_MON client without one counts for nothing */
-    bool may_reclaim; /* locks that are not recorded: it was registered before the restart */
-    bool reclaimed;   /* it has reclaimed something since the restart */
-    bool monitors_us; /* SM_MON whose mon_name is this server (SPEC section 2, kind 2) */
-    uint8_t *bytes;   /* owns name and my_name */
+    bool confirmed; /* the client has answered a notice or status callback since we started */
+    /* The client has a record; an SM_MON client without one counts for nothing. */
+    bool registered;
+    /* The client may reclaim locks that are not recorded: it was registered before the restart. */
+    bool may_reclaim;
+    bool reclaimed; /* the client has reclaimed something since the restart */
+    /* An SM_MON client whose mon_name is this server (SPEC section 2, kind 2). */
+    bool monitors_us;
+    uint8_t *bytes; /* the memory of name and my_name */
     struct hf_bytes name, my_name;
-    struct hf_addr addr; /* NLM: part of the identity */
+    struct hf_addr addr; /* NLM: the address, a part of the identity */
     struct hf_alias *aliases;
     unsigned n_addrs;
     int64_t registered_at_ms;
-    uint64_t epoch; /* our epoch when it registered, or when it was told of our restart
-                       (hf_client_told) */
+    /* Our epoch when the client registered, or when it was told of our restart (hf_client_told). */
+    uint64_t epoch;
     uint64_t ttl_ms;
     uint32_t prog, vers, proc;
     struct hf_addr callback_host;
     struct hf_lives lives;
-    struct hf_record_lives recorded; /* as the record has them: lives may have more */
+    struct hf_record_lives recorded; /* the lives that the record has, which may be fewer */
     uint32_t recorded_life;          /* the newest life that the record has */
-    uint64_t seq;                    /* last batch that changed its record */
+    uint64_t seq;                    /* the last batch that changed the client's record */
     uint32_t refs;
     uint32_t n_locks, n_unclaimed, n_waiters, n_shares;
     struct hf_reflist owners;
     struct hf_list waiters, shares;
-    int64_t first_seen_ms, last_seen_ms; /* wall clock */
+    int64_t first_seen_ms, last_seen_ms; /* times of the wall clock */
     uint64_t idle_since_ms;
     struct hf_timer linger;
-    struct hf_outcall notice; /* of our restart: NOTIFY, or STATUS if it monitors us */
+    /* Tells of our restart, by NOTIFY, or by STATUS if the client monitors us. */
+    struct hf_outcall notice;
     enum hf_notice_status notice_status;
-    struct hf_outcall status_call; /* STATUS: the host it monitors has restarted */
-    struct hf_outcall probe; /* is it alive, while it waits behind one that does not answer? */
-    uint64_t answered_ms;    /* its last answer to a callback or probe, mono_ms; 0: none yet */
+    /* Tells by STATUS that the host which the client monitors has restarted. */
+    struct hf_outcall status_call;
+    /* Asks whether the client is alive, while it waits behind one that does not answer. */
+    struct hf_outcall probe;
+    /* When the client last answered a callback or probe, mono_ms; 0: not yet. */
+    uint64_t answered_ms;
     struct hf_losing losing;
     struct hf_client_recovery *recovery; /* Belongs to recovery (recovery/private.h). */
 };
@@ -155,10 +166,11 @@ struct hf_clients {
     size_t recovery_size;   /* Bytes behind each client, which belong to recovery. */
     struct hf_client *last; /* the NLM client that was found last; NULL: none */
     uint32_t n_nlm, n_nsm;
-    uint64_t n_unclaimed; /* locks; clients that may reclaim locks that are not recorded */
+    /* How many locks are unclaimed, and clients may reclaim locks that are not recorded. */
+    uint64_t n_unclaimed;
 };
 
-/* recovery_size: how many bytes of each client belong to recovery. */
+/* recovery_size is how many bytes of each client belong to recovery. */
 int hf_clients_init(struct hf_core *core, size_t recovery_size);
 void hf_clients_free(struct hf_core *core);
 
@@ -167,35 +179,34 @@ struct hf_client *hf_client_find_nsm(struct hf_core *core, const struct hf_mon_a
                                      const struct hf_addr *callback_host);
 struct hf_client *hf_client_find_id(const struct hf_core *core, uint64_t id);
 
-/* Before many searches by id: as hf_map_fetch_bucket() and hf_map_fetch_node(). */
+/* Fetch memory before many searches by id, as hf_map_fetch_bucket() and hf_map_fetch_node() do. */
 void hf_client_fetch_bucket(const struct hf_core *core, uint64_t id);
 void hf_client_fetch_node(const struct hf_core *core, uint64_t id);
 
-/*
- * A new client with one reference, not registered; the caller has made sure that it is unknown.
- * account: which the limits apply to (hosts.c); NULL: that of its address.
- */
+/* Makes a client with one reference, not registered; the caller has made sure that it is unknown.
+ * account is what the limits apply to (hosts.c); NULL: that of its address. */
 struct hf_client *hf_client_new(struct hf_core *core, const struct hf_record_client *record,
                                 const struct hf_addr *account);
 void hf_client_unref(struct hf_core *core, struct hf_client *client);
 void hf_client_del(struct hf_core *core, struct hf_client *client);
 void hf_client_record(const struct hf_client *client, struct hf_record_client *out);
 
-/*
- * With a reference for as long as the request lasts: the client that was found or, if none was, a
- * new one. NULL: limit or memory.
- */
+/* Returns the client that was found or, if none was, a new one, with a reference for as long as the
+ * request lasts. NULL: a limit was hit, or there is no memory. */
 struct hf_client *hf_client_get_nlm(struct hf_core *core, struct hf_now now,
                                     const struct hf_peer *peer, struct hf_client *found);
 
-/* HF_ELIMIT: no room for one more SM_MON registration. Counts the hit. */
+/* Returns HF_ELIMIT, and counts it, if there is no room for one more SM_MON registration. */
 int hf_client_limit_nsm(struct hf_core *core, const struct hf_client *client);
 
-/* The clients of this address; NULL: none. */
+/* Returns the host with the clients of this address; NULL: there is none. */
 struct hf_host *hf_host_find(const struct hf_core *core, const struct hf_addr *addr);
 
-/* In a transaction; HF_ENOMEM: the caller aborts it. Registers the client, unless its record is
- * there and has its newest life; unregisters it; changes its record. */
+/*
+ * These act in a transaction, which the caller aborts after HF_ENOMEM. The first registers the
+ * client, unless its record is there and has its newest life; the second unregisters it; the third
+ * changes its record.
+ */
 int hf_client_register(struct hf_txn *txn, struct hf_client *client);
 int hf_client_register_behind(struct hf_txn *txn, struct hf_client *client);
 int hf_client_unregister(struct hf_txn *txn, struct hf_client *client);
@@ -208,21 +219,21 @@ int hf_client_told(struct hf_txn *txn, struct hf_client *client);
 /* True if the name, as a client at our address local uses it, means this server. */
 bool hf_name_is_ours(const struct hf_core *core, struct hf_bytes name, const struct hf_addr *local);
 
-/* The registration of a client that was loaded: without a record and without undo. */
+/* Sets the registration of a client that was loaded, without a record and without undo. */
 void hf_client_set_registered(struct hf_core *core, struct hf_client *client, bool registered);
 
-/* The client is known by one more address; its record says so. HF_ELIMIT, HF_ENOMEM. */
+/* Notes one more address of the client, also in its record. Returns HF_ELIMIT, HF_ENOMEM. */
 int hf_client_learn_addr(struct hf_core *core, struct hf_now now, struct hf_client *client,
                          const struct hf_addr *addr);
 
-/* The first alias with this address, and the next one after it; NULL: none. */
+/* Return the first alias with this address, and the next one after it; NULL: there is none. */
 struct hf_alias *hf_alias_find(struct hf_core *core, const struct hf_addr *addr);
 struct hf_alias *hf_alias_find_next(struct hf_alias *alias);
 
-/* If the client has nothing any more, its linger time begins: the registration ends with it. */
+/* Begins the linger time of a client that has nothing any more: the registration ends with it. */
 void hf_client_idle(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
-/* The life that sent a request with this state; a state that is new tells of a new life. */
+/* Returns the life that sent a request with this state; a state that is new tells of a new life. */
 uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state);
 
 /*
@@ -233,14 +244,15 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
 uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client, int32_t state,
                             bool free_all, bool *began);
 
-/* That was a forged notice: no life of the client has the state that it claimed. */
+/* Forgets the state that a forged notice claimed: no life of the client has it. */
 void hf_client_forget_state(struct hf_core *core, struct hf_now now, struct hf_client *client,
                             int32_t state);
 
-/* The state number of its oldest life that is not over; 0: unknown. */
+/* Returns the state number of the client's oldest life that is not over; 0: unknown. */
 int32_t hf_client_oldest_state(const struct hf_client *client);
 
-/* Lives as they are recorded, and back; and the life in which a recorded lock was taken. */
+/* These convert lives to the form of the record, and back, and tell the life in which a recorded
+ * lock was taken. */
 struct hf_record_lives hf_lives_record(const struct hf_client *client);
 struct hf_lives hf_lives_load(const struct hf_record_client *record);
 uint32_t hf_client_life_of_id(const struct hf_client *client, uint64_t id);
@@ -251,7 +263,7 @@ uint64_t hf_client_first_id(const struct hf_client *client, uint32_t life);
 /* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);
 
-/* For the caller to complete; NULL if there was no room for it. */
+/* Adds an event, for the caller to complete; NULL if there was no room for it. */
 struct hf_event *hf_client_event(struct hf_core *core, enum hf_event_kind kind,
                                  const struct hf_client *client, int64_t a, int64_t b, int error);
 

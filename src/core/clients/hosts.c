@@ -1,8 +1,8 @@
 /*
- * Hosts: what the clients and registrations of one account (base/trust.h) have together, so that no
- * remote address and no user of this host can use up what others need (SEC-02). Several clients may
- * share an address, behind a gateway that translates addresses, or because a host gives several
- * names.
+ * A host counts what the clients and registrations of one account (base/trust.h) have together, so
+ * that no remote address and no user of this host can use up what others need (SEC-02). Several
+ * clients may share an address, behind a gateway that translates addresses, or because a host uses
+ * several names.
  */
 #include "base/trust.h"
 #include "core/clients/private.h"

@@ -1,11 +1,11 @@
-/* The lives of a client (clients.h): which life sent a request, and when a new one begins. */
+/* The lives of a client (clients.h) tell which life sent a request, and when a new one begins. */
 #include <string.h>
 
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
 
-/* The place of the state among those that are known; HF_CLIENT_LIVES: it is not. */
+/* Returns the place of the state among those that are known; HF_CLIENT_LIVES: it is not known. */
 static unsigned place_of(const struct hf_lives *lives, int32_t state)
 {
     unsigned i = 0;
@@ -25,7 +25,8 @@ static void begin(const struct hf_core *core, struct hf_lives *lives, int32_t st
     lives->now += lives->now < HF_LIFE_MAX;
 }
 
-/* The life before the current one that has this state, if it may still have something; else 0. */
+/* Returns the life before the current one that has this state, if it may still have something; else
+ * 0. */
 static uint32_t former_life(const struct hf_lives *lives, int32_t state)
 {
     unsigned place = place_of(lives, state);
@@ -35,7 +36,7 @@ static uint32_t former_life(const struct hf_lives *lives, int32_t state)
                : 0;
 }
 
-/* Also the state of a life that was left for good tells of a new one: a client may go back to it,
+/* The state of a life that was left for good also tells of a new life: a client may go back to it,
  * and after a forged notice that was believed it never left it. */
 uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t state)
 {
@@ -47,7 +48,7 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
     if (former != 0)
         return former;
     if (lives->states[0] == 0 && lives->now == 1) {
-        lives->states[0] = state; /* the first that it tells */
+        lives->states[0] = state; /* this is the first state that the client tells */
         return lives->now;
     }
     begin(core, lives, state);
@@ -57,10 +58,11 @@ uint32_t hf_client_life(struct hf_core *core, struct hf_client *client, int32_t 
 }
 
 /*
- * FREE_ALL of a former life, which was delayed, is about what that life had. A notice of a former
- * life that no notice has told of is about what lives before that one had: a LOCK of yet another
- * life was delayed, and came after its first LOCK. If there is but one life, a notice with its
- * state number, which only a request that had to wait has told, is about what that life had.
+ * A delayed FREE_ALL of a former life is about what that life had. If a notice with the state of a
+ * former life is the first to tell of it, it is about the lives before that one: a delayed LOCK of
+ * yet another life came after that life's first LOCK. If there is only one life, and only a request
+ * that had to wait has told its state number, a notice with that number is about what that life
+ * had.
  */
 uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client, int32_t state,
                             bool free_all, bool *began)
@@ -73,13 +75,13 @@ uint32_t hf_client_restarts(const struct hf_core *core, struct hf_client *client
         return former + (free_all ? 1u : 0u);
     *began = free_all || lives->now == 1 || state != lives->states[0];
     if (lives->now == HF_LIFE_MAX)
-        return HF_LIFE_MAX + 1; /* lives are not told apart any more */
+        return HF_LIFE_MAX + 1; /* lives are not told apart any more, so everything is released */
     if (*began)
         begin(core, lives, state != 0 ? state : lives->states[0]);
     return lives->now;
 }
 
-/* The record forgets it as well, if it has it. */
+/* Forgets the state; the record forgets it as well, if it has it. */
 void hf_client_forget_state(struct hf_core *core, struct hf_now now, struct hf_client *client,
                             int32_t state)
 {
@@ -94,7 +96,7 @@ void hf_client_forget_state(struct hf_core *core, struct hf_now now, struct hf_c
     client->recorded_life = 0;
     hf_txn_begin(&txn, core, now, NULL);
     if (hf_client_register(&txn, client) < 0)
-        hf_txn_abort(&txn); /* with the next grant, then */
+        hf_txn_abort(&txn); /* the record changes with the next grant, then */
     else
         (void)hf_txn_commit(&txn);
 }
@@ -106,7 +108,7 @@ int32_t hf_client_oldest_state(const struct hf_client *client)
     return before < HF_CLIENT_LIVES ? client->lives.states[before] : 0;
 }
 
-/* No life but those of the recorded state may have something. (A forged notice that was refuted
+/* True if only lives of the recorded state may have something. (A forged notice that was refuted
  * has begun another life of the same state.) */
 static bool is_one(const struct hf_lives *lives, int32_t state)
 {
@@ -127,15 +129,15 @@ struct hf_record_lives hf_lives_record(const struct hf_client *client)
     if (is_one(lives, client->m.state))
         return out;
     out.n = (uint8_t)(lives->now < HF_CLIENT_LIVES ? lives->now : HF_CLIENT_LIVES);
-    still = lives->now - lives->oldest + 1; /* lives that are not over */
+    still = lives->now - lives->oldest + 1; /* how many lives are not over */
     out.n_left = (uint8_t)(out.n > still ? out.n - still : 0);
     memcpy(out.states, lives->states, sizeof(out.states));
     memcpy(out.first_ids, lives->first_ids, sizeof(out.first_ids));
     return out;
 }
 
-/* The first life of a client has no first id. If the record does not have it, all that is older
- * than what it has counts as one life more. */
+/* Loads lives. The first life of a client has no first id. If the record does not have that life,
+ * everything older than the lives it has counts as one more life. */
 struct hf_lives hf_lives_load(const struct hf_record_client *record)
 {
     struct hf_lives lives = {.now = 1, .oldest = 1, .states = {record->state}};

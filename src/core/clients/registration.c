@@ -1,4 +1,6 @@
-/* Registrations: the durable half of a client, and the linger time after its last lock. */
+/*
+ * The registration is the durable half of a client; it outlives the last lock by the linger time.
+ */
 #include <string.h>
 
 #include "core/clients/private.h"
@@ -7,7 +9,7 @@
 #include "core/internal.h"
 #include "core/outcall/outcall.h"
 
-/* The caller has saved what the record says so far, if there is one. */
+/* Writes the record; the caller has saved its former content, if there is one. */
 static int put_record(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_batch *batch = hf_durable_gathering(txn->core);
@@ -37,12 +39,12 @@ void hf_client_set_registered(struct hf_core *core, struct hf_client *client, bo
     hf_outcall_end(core, &client->status_call);
     client->notice_status = HF_NOTICE_NONE;
     hf_client_bar_reclaim(core, client);
-    hf_client_unref(core, client); /* not the last: the caller has another */
+    hf_client_unref(core, client); /* this is not the last reference: the caller has another */
 }
 
-/* The changeable part of a client as it was, for undo. */
+/* The changeable part of a client as it was, kept for undo. */
 struct saved {
-    struct hf_client *client; /* a reference */
+    struct hf_client *client; /* held by a reference */
     struct hf_client_mutable m;
     struct hf_record_lives recorded;
     uint32_t recorded_life;
@@ -62,7 +64,8 @@ static void revert_change(struct hf_core *core, const struct hf_undo *entry)
     struct hf_client *client = saved->client;
 
     if (!hf_durable_has(core, client->status_call.seq))
-        hf_outcall_end(core, &client->status_call); /* it would tell of a restart that is undone */
+        /* The call would tell of a restart that is undone. */
+        hf_outcall_end(core, &client->status_call);
     client->m = saved->m;
     client->recorded = saved->recorded;
     client->recorded_life = saved->recorded_life;
@@ -82,7 +85,8 @@ static void revert_register(struct hf_core *core, const struct hf_undo *entry)
     hf_client_unref(core, entry->object);
 }
 
-/* The registration ends after another linger time, if the client has nothing then. */
+/* Registers the client again. The registration ends after another linger time, if the client has
+ * nothing then. */
 static void revert_unregister(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_client *client = entry->object;
@@ -117,7 +121,7 @@ static const struct hf_undo_ops register_undo = {revert_register, keep_registrat
 static const struct hf_undo_ops unregister_undo = {revert_unregister, keep_registration};
 static const struct hf_undo_ops alias_undo = {revert_alias, keep_alias};
 
-/* Saves what a failed commit must bring back. */
+/* Saves the fields that a failed commit must bring back. */
 static int save(struct hf_txn *txn, struct hf_client *client)
 {
     struct hf_core *core = txn->core;
@@ -136,10 +140,8 @@ static int save(struct hf_txn *txn, struct hf_client *client)
     return 0;
 }
 
-/*
- * The client was unregistered, and that is not durable yet. If it is undone, the client must again
- * be as the store has it.
- */
+/* True if the client was unregistered, and that is not durable yet. If it is undone, the client
+ * must again be as the store has it. */
 static bool is_leaving(const struct hf_core *core, const struct hf_client *client)
 {
     return !client->registered && !hf_durable_has(core, client->seq);
@@ -153,7 +155,7 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
         return save(txn, client) < 0 ? HF_ENOMEM : put_record(txn, client);
     if (client->registered) {
         if (!hf_durable_has(core, client->seq))
-            txn->depends = true; /* no lock is durable before its client is */
+            txn->depends = true; /* no lock may be durable before its client is */
         return 0;
     }
     if (is_leaving(core, client) && save(txn, client) < 0)
@@ -203,7 +205,7 @@ int hf_client_update(struct hf_txn *txn, struct hf_client *client,
     if (mutable_equal(&client->m, to))
         return 0;
     if (!client->registered && !is_leaving(txn->core, client)) {
-        client->m = *to; /* it has no record */
+        client->m = *to; /* the client has no record that would have to change */
         return 0;
     }
     if (save(txn, client) < 0)
@@ -256,9 +258,9 @@ static bool has_something(const struct hf_client *client)
 }
 
 /*
- * How long the registration outlives the last lock: the client's own reconnect window (TRK-01) or,
- * where its protocol has none (as NLM and NSM), the linger time. A record may hold any number, so
- * it is bounded by a year.
+ * Returns how long the registration outlives the last lock: the client's own reconnect window
+ * (TRK-01) or, where its protocol has none (NLM and NSM), the linger time. A record may hold any
+ * number, so it is bounded by a year.
  */
 static uint64_t window_ms(const struct hf_core *core, const struct hf_client *client)
 {
@@ -290,18 +292,20 @@ void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_ti
     struct hf_txn txn;
 
     if (has_something(client)) {
-        if (hf_durable_n_undo(core) > 0) /* it may be undone, without a word from the client */
+        if (hf_durable_n_undo(core) >
+            0) /* the last change may be undone, without a word from the client */
             hf_timer_arm(core, timer, now.mono_ms + window_ms(core, client));
-        return; /* else hf_client_idle() arms the timer again */
+        return; /* in the other case hf_client_idle() arms the timer again */
     }
-    /* It has yet to be told of our restart, or may still reclaim locks that were not recorded. */
+    /* The client still has to be told of our restart, or may still reclaim locks that were not
+     * recorded. */
     if (client->notice.state != HF_OUTCALL_IDLE || client->may_reclaim)
         due_ms = now.mono_ms + core->config.linger_ms;
     if (due_ms > now.mono_ms) {
         hf_timer_arm(core, &client->linger, due_ms);
         return;
     }
-    client->idle_since_ms = now.mono_ms; /* if this attempt fails, the pause begins anew */
+    client->idle_since_ms = now.mono_ms; /* if this attempt fails, the linger time begins anew */
     hf_txn_begin(&txn, core, now, NULL);
     if (hf_client_unregister(&txn, client) < 0) {
         hf_txn_abort(&txn);

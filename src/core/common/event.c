@@ -11,7 +11,8 @@ static bool grow(struct hf_core *core)
 {
     struct hf_events *events = core->events;
     uint32_t room = events->room ? events->room * 2 : ROOM_FIRST;
-    uint32_t tail = events->room - events->head; /* from the head to the end of the old ring */
+    /* Counts the events from the head to the end of the old ring. */
+    uint32_t tail = events->room - events->head;
     struct hf_event *ring;
 
     if (room > HF_EVENTS_MAX)

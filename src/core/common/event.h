@@ -8,12 +8,13 @@
 
 #include "core/view.h"
 
-enum { HF_EVENTS_MAX = 32768 }; /* three for each of 10,000 clients, all at one moment */
+/* Room for three events of each of 10,000 clients, all at one moment. */
+enum { HF_EVENTS_MAX = 32768 };
 
 struct hf_events {
     struct hf_event *ring;
     uint32_t room, head, n;
-    uint32_t limits_told; /* a bit for each limit whose event waits */
+    uint32_t limits_told; /* has a bit for each limit whose event waits */
 };
 _Static_assert(HF_LIMITS <= 32, "limits_told");
 
@@ -24,10 +25,8 @@ struct hf_event *hf_event_add(struct hf_core *core, enum hf_event_kind kind, int
                               int error);
 void hf_event_set_file(struct hf_event *event, struct hf_bytes fh);
 
-/*
- * The request of this host is refused because of a limit: counts it. A host can repeat such
- * requests as fast as it likes, so at most one event for each limit waits. Returns HF_ELIMIT.
- */
+/* Counts a request of this host that a limit refuses, and returns HF_ELIMIT. A host can repeat such
+ * requests as fast as it likes, so at most one event for each limit waits. */
 int hf_limit_count(struct hf_core *core, enum hf_limit limit, const struct hf_addr *addr,
                    struct hf_bytes name);
 

@@ -1,4 +1,5 @@
-/* Host names as peers use them: data, never resolved here, compared without ASCII case. */
+/* Host names as peers use them are data: they are never resolved here, and compared without ASCII
+ * case. */
 #include "core/common/names.h"
 
 #include <string.h>
@@ -21,14 +22,14 @@ static void fold_eight(const uint8_t *in, uint8_t *out)
     memcpy(&x, in, sizeof(x));
     low = x & ones * 0x7f;
     upper = (low + ones * (0x80 - 'A')) & ~(low + ones * (0x7f - 'Z')) & ~x & ones * 0x80;
-    x |= upper >> 2; /* 0x80 becomes 0x20 */
+    x |= upper >> 2; /* shifts 0x80 to 0x20 */
     memcpy(out, &x, sizeof(x));
 }
 
 bool hf_name_equal(struct hf_bytes a, struct hf_bytes b)
 {
     if (hf_bytes_equal(a, b))
-        return true; /* as nearly always: a host spells its name in one way */
+        return true; /* the common case: a host spells its name in one way */
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < a.len; i++) {

@@ -1,5 +1,5 @@
-/* Host names as peers use them: data, never resolved here, compared without regard to ASCII case.
- */
+/* Host names as peers use them are data: they are never resolved here, and compared without ASCII
+ * case. */
 #ifndef HF_CORE_COMMON_NAMES_H
 #define HF_CORE_COMMON_NAMES_H
 
@@ -10,13 +10,14 @@
 
 bool hf_name_equal(struct hf_bytes a, struct hf_bytes b);
 
-/* Equal, or one of them is the other up to its first dot. */
+/* True if the names are equal, or one of them is the other up to its first dot. */
 bool hf_name_same_host(struct hf_bytes a, struct hf_bytes b);
 
-/* For hashing: equal names give equal bytes. out has room for name.len bytes; returns name.len. */
+/* Folds a name for hashing: equal names give equal bytes. out has room for name.len bytes; returns
+ * name.len. */
 size_t hf_name_fold(struct hf_bytes name, uint8_t *out);
 
-/* The name up to its first dot; empty if it has none. */
+/* Returns the name up to its first dot; empty if it has none. */
 struct hf_bytes hf_name_short(struct hf_bytes name);
 
 /* True if the name is an address in text form; *out is that address. */

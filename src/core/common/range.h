@@ -13,7 +13,7 @@ struct hf_range {
     uint64_t first, last;
 };
 
-/* False if the range would end beyond 2^64 - 1 (NLM4_FBIG). */
+/* Returns false if the range would end beyond 2^64 - 1 (NLM4_FBIG). */
 bool hf_range_from_wire(uint64_t offset, uint64_t length, struct hf_range *out);
 uint64_t hf_range_wire_length(uint64_t first, uint64_t last);
 

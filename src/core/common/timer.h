@@ -13,17 +13,20 @@
 
 struct hf_core;
 
-enum { HF_RETRY_PAUSE_MS = 1000 }; /* before what the store or the heap refused is tried again */
+/* The pause before a change that the store or the heap refused is tried again. */
+enum { HF_RETRY_PAUSE_MS = 1000 };
 
 struct hf_timer {
-    struct hf_itree_node node; /* first = last = the moment, mono_ms */
+    /* First and last are the moment at which the timer is due, mono_ms. */
+    struct hf_itree_node node;
     bool armed;
     void (*fire)(struct hf_core *core, struct hf_now now, struct hf_timer *timer);
 };
 
 struct hf_timers {
     struct hf_itree tree;
-    uint64_t retry_ms; /* when to retry what the store or the heap refused; UINT64_MAX: nothing */
+    /* When to retry what the store or the heap refused; UINT64_MAX: there is nothing. */
+    uint64_t retry_ms;
 };
 
 void hf_timers_init(struct hf_core *core);
@@ -31,7 +34,7 @@ void hf_timer_arm(struct hf_core *core, struct hf_timer *timer, uint64_t at_ms);
 void hf_timer_disarm(struct hf_core *core, struct hf_timer *timer);
 void hf_timers_fire_due(struct hf_core *core, struct hf_now now);
 
-/* The earliest moment at which a timer or a retry is due; UINT64_MAX: none. */
+/* Returns the earliest moment at which a timer or a retry is due; UINT64_MAX: none is. */
 uint64_t hf_timers_deadline(const struct hf_core *core);
 
 /* Asks for a tick in a second, to retry what the store or the heap refused. */

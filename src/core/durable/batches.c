@@ -12,7 +12,7 @@ void hf_durable_init(struct hf_core *core)
     hf_list_init(&core->durable->behind_in_flight);
 }
 
-/* Final or not, no change is undone any more: lets go of what only the undo log refers to. */
+/* Lets go of what only the undo log refers to: no change is undone any more, final or not. */
 void hf_durable_close(struct hf_core *core)
 {
     struct hf_durable *durable = core->durable;
@@ -59,7 +59,9 @@ size_t hf_durable_n_undo(const struct hf_core *core)
     return core->durable->undos[0].n + core->durable->undos[1].n;
 }
 
-/* A repeat, too, waits until the kernel has released what the first request gave back. */
+/*
+ * True if the kernel has not released yet what this batch gave back. A repeat waits for that, too.
+ */
 static bool is_unreleased(const struct hf_core *core, uint64_t seq)
 {
     const struct hf_durable *durable = core->durable;
@@ -74,7 +76,8 @@ uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq)
     if (hf_durable_has(core, seq))
         return is_unreleased(core, seq) ? seq : 0;
     if (seq == hf_durable_gathering(core)->seq)
-        core->durable->wanted = true; /* else the batch this answer waits for is never taken */
+        /* Otherwise the batch that this answer waits for would never be taken. */
+        core->durable->wanted = true;
     return seq;
 }
 
@@ -112,7 +115,7 @@ const struct hf_batch *hf_durable_take(struct hf_core *core, const struct hf_rec
     return batch;
 }
 
-/* The batch that was in flight is no longer. */
+/* Notes that the batch is no longer in flight. */
 static void land(struct hf_core *core, uint64_t seq)
 {
     struct hf_durable *durable = core->durable;
@@ -144,11 +147,12 @@ void hf_durable_failed(struct hf_core *core, uint64_t seq)
     hf_batch_clear(hf_durable_gathering(core));
     durable->wanted = false;
     if (durable->server_in_flight || durable->server_dirty) {
-        durable->server_dirty = true; /* goes with the next batch, at the latest with the retry */
+        /* The record goes with the next batch, at the latest with the retry. */
+        durable->server_dirty = true;
         durable->epoch_seq = hf_durable_gathering(core)->seq;
     }
     durable->server_in_flight = false;
-    durable->failed_seq = seq; /* not before: reverting asks what is durable */
+    durable->failed_seq = seq; /* is set last, because reverting asks what is durable */
 }
 
 void hf_durable_retry(struct hf_core *core)

@@ -92,14 +92,18 @@ struct hf_behind {
 struct hf_durable {
     struct hf_batch batches[2];
     struct hf_undo_log undos[2];
-    unsigned gathering;  /* index into both; the other one is being committed, or is unused */
+    /*
+     * The index of the gathering batch in both arrays; the other one is being committed, or unused.
+     */
+    unsigned gathering;
     bool in_flight;      /* the other batch is being committed */
-    bool wanted;         /* something waits for the gathering batch, even if it has no operation */
+    bool wanted;         /* an answer waits for the gathering batch, even if it has no operation */
     uint64_t seq;        /* the newest durable batch */
     uint64_t failed_seq; /* the newest batch that was undone; 0: none */
-    uint64_t
-        epoch_seq; /* the batch with the server's record: nothing leaves before it is durable */
-    /* With coherence: the newest batch whose releases the kernel has made (claim.h). NULL: all. */
+    /* The batch with the server's record: nothing leaves before it is durable. */
+    uint64_t epoch_seq;
+    /* With coherence: returns the newest batch whose releases the kernel has made (claim.h). NULL:
+     * all are. */
     uint64_t (*released)(const struct hf_core *core);
     bool server_dirty;     /* the server's record must go into the next batch taken */
     bool server_in_flight; /* ... and is in the one being committed */
@@ -112,39 +116,43 @@ void hf_durable_free(struct hf_core *core);
 /* Makes all changes final, before the core is deleted. */
 void hf_durable_close(struct hf_core *core);
 
-/* The batch that takes records now. */
+/* Returns the batch that takes records now. */
 struct hf_batch *hf_durable_gathering(struct hf_core *core);
 
-/* The changes of batch seq are durable, or were undone: nothing is left to wait for. */
+/* True if the changes of batch seq are durable, or were undone: nothing is left to wait for. */
 bool hf_durable_has(const struct hf_core *core, uint64_t seq);
 
-/* To wait for both of two batches is to wait for the later one. */
+/* Returns the later of two batches: to wait for both is to wait for that one. */
 static inline uint64_t hf_seq_later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-/* The last batch with changes; when it is durable, all of the state is. */
+/* Returns the last batch with changes; when it is durable, all of the state is. */
 uint64_t hf_durable_last_change(struct hf_core *core);
 
-/* The seq an answer must carry, given the one its own change needs: never before the epoch. */
+/*
+ * Returns the seq an answer must carry, given the one its own change needs: never before the epoch.
+ */
 uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq);
 
-/* The server's record waits for its batch: no answer leaves before it is durable. */
+/* True if the server's record waits for its batch: no answer leaves before that is durable. */
 bool hf_durable_is_beginning(const struct hf_core *core);
 
-/* The server's record goes into the gathering batch, and nothing leaves before it is durable. */
+/* Puts the server's record into the gathering batch; nothing leaves before it is durable. */
 void hf_durable_write_server(struct hf_core *core);
 
-/* Hands out the gathering batch, NULL if there is none to commit now; then it is done or failed. */
+/* Hands out the gathering batch, or NULL if there is none to commit now; the caller then reports it
+ * as done or failed. */
 const struct hf_batch *hf_durable_take(struct hf_core *core, const struct hf_record_server *server);
 void hf_durable_done(struct hf_core *core, uint64_t seq);
 
 /* Undoes the changes of the failed batch and of the gathering one. */
 void hf_durable_failed(struct hf_core *core, uint64_t seq);
-size_t hf_durable_n_undo(const struct hf_core *core); /* how many changes that would undo */
+/* Returns how many changes hf_durable_failed() would undo. */
+size_t hf_durable_n_undo(const struct hf_core *core);
 
-/* After a failure: a server's record that is not durable yet is to be committed again. */
+/* Commits the server's record again after a failure, if it is not durable yet. */
 void hf_durable_retry(struct hf_core *core);
 
 void hf_behind_init(struct hf_behind *behind, const struct hf_behind_ops *ops, uint64_t id,
@@ -163,8 +171,8 @@ struct hf_txn {
     struct hf_core *core;
     struct hf_now now;
     uint64_t *object_seq; /* where the changed object keeps the seq of its last change; or NULL */
-    bool depends;         /* on something not durable besides the object */
-    enum hf_end end;      /* of the locks that it takes out */
+    bool depends;         /* the transaction depends on something else that is not durable */
+    enum hf_end end;      /* why the locks end that the transaction takes out */
     size_t undo_n;        /* the undo log and the batch as they were when it began */
     size_t batch_end;
     uint32_t n_ops;
@@ -174,19 +182,19 @@ void hf_txn_begin(struct hf_txn *txn, struct hf_core *core, struct hf_now now,
                   uint64_t *object_seq);
 
 /*
- * The same for what a client is given: a lock, or a place in the queue. While the server's record
- * is not durable, no answer leaves, and if it fails each becomes a refusal. So what is given then
- * is undone with its batch, recorded or not, and its answer waits for that batch.
+ * Begins a transaction that gives a client something: a lock, or a place in the queue. While the
+ * server's record is not durable, no answer leaves, and if it fails each becomes a refusal. So what
+ * is given then is undone with its batch, recorded or not, and its answer waits for that batch.
  */
 void hf_txn_begin_giving(struct hf_txn *txn, struct hf_core *core, struct hf_now now,
                          uint64_t *object_seq);
 bool hf_txn_has_changes(const struct hf_txn *txn);
-uint64_t hf_txn_commit(struct hf_txn *txn); /* the seq to wait for; 0: nothing */
+uint64_t hf_txn_commit(struct hf_txn *txn); /* returns the seq to wait for; 0: nothing */
 
-/* Memory ran out: undoes what the transaction did so far, and counts it. */
+/* Undoes what the transaction did so far, because memory ran out, and counts it. */
 void hf_txn_abort(struct hf_txn *txn);
 
-/* Makes room for one more entry, which hf_undo_push() then takes without fail. */
+/* Makes room for one more entry, so that hf_undo_push() cannot fail. */
 int hf_undo_reserve(struct hf_core *core);
 void hf_undo_push(struct hf_core *core, struct hf_undo entry);
 

@@ -1,4 +1,4 @@
-/* Transactions: the changes of one request, made together or not at all. */
+/* A transaction makes the changes of one request together or not at all. */
 #include "core/durable/private.h"
 #include "core/internal.h"
 
@@ -52,7 +52,8 @@ uint64_t hf_txn_commit(struct hf_txn *txn)
         HF_ASSERT(!recorded);
         if (txn->depends)
             return batch->seq;
-        return txn->object_seq ? *txn->object_seq : 0; /* a repeat waits for what it repeats */
+        /* A repeated request waits for what it repeats. */
+        return txn->object_seq ? *txn->object_seq : 0;
     }
     if (!recorded && !waits && !txn->depends && !core->config.fenced && !core->config.coherent) {
         hf_undo_keep(core, &core->durable->undos[core->durable->gathering], txn->undo_n);

@@ -8,7 +8,7 @@
  * part of the usual pause. */
 enum { RETRY_PART = 4 };
 
-/* So many transactions of an owner without an answer, and it polls. */
+/* After this many transactions without an answer, an owner polls. */
 enum { DEAF_FAILURES = 2 };
 
 bool hf_lease_config_is_safe(const struct hf_lease_config *config)
@@ -79,8 +79,9 @@ enum hf_lease_state hf_lease_state(const struct hf_lease *lease, uint64_t now)
 }
 
 /*
- * STANDBY: the moment from which the row may be taken. The time is counted from the answer to the
- * first poll of the series: the renewal that made the heartbeat we saw was sent before that.
+ * In STANDBY: returns the moment from which the row may be taken. The time is counted from the
+ * answer to the first poll of the series: the renewal that made the heartbeat we saw was sent
+ * before that.
  */
 static uint64_t take_at(const struct hf_lease *lease)
 {
@@ -90,7 +91,7 @@ static uint64_t take_at(const struct hf_lease *lease)
                                                : UINT64_MAX;
 }
 
-/* A series of polls ends when the next answer does not arrive by then. */
+/* Returns when a series of polls ends if the next answer has not arrived. */
 static uint64_t series_until(const struct hf_lease *lease)
 {
     return lease->last_poll_at + (uint64_t)lease->config.poll_ms * 2;
@@ -201,12 +202,12 @@ static bool look_at(struct hf_lease *lease, uint64_t now, enum hf_lease_result r
     return true;
 }
 
-/* ALARM: it is in the row, or an operator has removed it from there. */
+/* In ALARM: the alarm is in the row now, or an operator has removed it from there. */
 static void alarm_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                         const struct hf_lease_row *row)
 {
     lease->next_at = lease->sent_at + lease->config.poll_ms;
-    if (result == HF_LEASE_REFUSED) /* to clear: another node did */
+    if (result == HF_LEASE_REFUSED) /* CLEAR was refused: another node has cleared it */
         lease->is_accepted = false;
     if (result != HF_LEASE_DONE)
         return;
@@ -215,19 +216,19 @@ static void alarm_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
         lease->known = *row;
         lease->next_at = lease->is_accepted ? now : lease->next_at;
     } else if (went_back(lease, row)) {
-        lease->is_told = false; /* even the alarm was forgotten */
+        lease->is_told = false; /* the database has forgotten even the alarm */
     } else if (lease->is_told) {
         end_term(lease, HF_LEASE_LOST);
         lease->known = *row;
     }
 }
 
-/* The row is ours, but that is not known to be durable yet: nothing is valid before a renewal,
- * which is due at once, has been acknowledged. */
+/* Notes that the row is ours. That is not known to be durable yet: nothing is valid before a
+ * renewal, which is due at once, has been acknowledged. */
 static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
     if (!is_held(lease, now))
-        lease->hold = HF_LEASE_NOT_HELD; /* a planned move that no other node followed */
+        lease->hold = HF_LEASE_NOT_HELD; /* this was a planned move that no other node followed */
     lease->state = lease->hold == HF_LEASE_NOT_HELD ? HF_LEASE_ACTIVE : HF_LEASE_LEAVING;
     lease->silent = false;
     lease->failures = 0;
@@ -240,10 +241,11 @@ static void own(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t
 static void renewed(struct hf_lease *lease)
 {
     lease->valid_until = lease->sent_at + lease->config.lease_ms;
-    lease->next_at = lease->sent_at + lease->config.renew_ms; /* at once, if it came too late */
+    /* Renews at once, if the answer came too late. */
+    lease->next_at = lease->sent_at + lease->config.renew_ms;
 }
 
-/* In STANDBY: a take of this term that was in doubt. */
+/* True, in STANDBY, if a take of this term that was in doubt was applied. */
 static bool is_ours(const struct hf_lease *lease, const struct hf_lease_row *row)
 {
     return row->nonce == lease->nonce;
@@ -259,7 +261,7 @@ static bool is_next_of_series(const struct hf_lease *lease, uint64_t now)
     return now < series_until(lease);
 }
 
-/* STANDBY: the row, read by a poll that was answered in time or not. */
+/* In STANDBY: looks at the row, read by a poll that was answered in time or not. */
 static void observe(struct hf_lease *lease, const struct hf_lease_row *row, uint64_t now)
 {
     bool in_time = now - lease->sent_at < lease->config.poll_ms;
@@ -300,7 +302,7 @@ static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
                        const struct hf_lease_row *row)
 {
     lease->polls = 0;
-    lease->next_at = now; /* refused or in doubt: look */
+    lease->next_at = now; /* the take was refused or is in doubt: look again at once */
     if (result == HF_LEASE_FAILED || !look_at(lease, now, result, row))
         return;
     if (result == HF_LEASE_DONE) {
@@ -309,7 +311,8 @@ static void take_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resul
     }
 }
 
-/* RENEW, COMMIT, RELEASE, and POLL of an owner that did not hear the database */
+/* Handles the end of RENEW, COMMIT, RELEASE, and of a POLL by an owner that did not hear the
+ * database. */
 static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                         const struct hf_lease_row *row, enum hf_lease_action action)
 {
@@ -324,7 +327,8 @@ static void owner_ended(struct hf_lease *lease, uint64_t now, enum hf_lease_resu
     if (row->epoch != lease->epoch || !is_ours(lease, row)) {
         end_term(lease, HF_LEASE_LOST);
     } else if (result != HF_LEASE_DONE || action == HF_LEASE_POLL) {
-        lease->next_at = now; /* a commit that expected another heartbeat, or a poll: renew */
+        /* A commit expected another heartbeat, or this was a poll: renew at once. */
+        lease->next_at = now;
     } else if (action == HF_LEASE_RELEASE) {
         end_term(lease, HF_LEASE_LOST);
         lease->held_at = now;

@@ -10,8 +10,7 @@
  *     if (action != HF_LEASE_NOTHING) {
  *         order = hf_lease_begin(&lease, action, now);   before it is handed to the store thread
  *         ...
- *         hf_lease_end(&lease, now, result, &row);       NULL in place of row if the result is
- * FAILED
+ *         hf_lease_end(&lease, now, result, &row);       row NULL if the result is FAILED
  *     }
  *     arm a timer for hf_lease_deadline(&lease, now);
  *
@@ -23,17 +22,23 @@
  *   STANDBY    polls. It takes the service if the row is released, or after `polls` polls in a row
  *              that were each answered in time, and that over take_ms showed the same epoch, nonce
  *              and heartbeat. A poll that failed, was late or came long after the one before starts
- * the count anew. So a stalled database causes no takeover, and neither do a pause of this node or
- * a jump of its clock. ACTIVE     owns the service and may answer, until valid_until: lease_ms
- * after the moment before the last successful transaction was *sent*. SUSPENDED  owns the service
- * as far as it knows, but its lease ran out. It is silent and renews. A renewal that succeeds makes
- * it ACTIVE again, with the memory it has: epoch and nonce were still its own, so no other process
- * took the service. When several renewals in a row got no answer, it polls until it hears the
- * database again: renewals that arrive although their answers are lost would keep others from
- * taking the service. A take that was in doubt begins here too: the row was read with our nonce in
- * it, and only a renewal tells from when on the lease counts. LEAVING    steps down: silent, still
- * renewing, until the driver says that the addresses are gone and nothing is left to commit
- * (hf_lease_silent()); then it releases the row.
+ *              the count anew. So a stalled database causes no takeover, and neither do a pause of
+ *              this node or a jump of its clock.
+ *
+ *   ACTIVE     owns the service and may answer, until valid_until: lease_ms after the moment before
+ *              the last successful transaction was *sent*.
+ *
+ *   SUSPENDED  owns the service as far as it knows, but its lease ran out. It is silent and renews.
+ *              A renewal that succeeds makes it ACTIVE again, with the memory it has: epoch and
+ *              nonce were still its own, so no other process took the service. When several
+ *              renewals in a row got no answer, it polls until it hears the database again:
+ *              renewals that arrive although their answers are lost would keep others from taking
+ *              the service. A take that was in doubt begins here too: the row was read with our
+ *              nonce in it, and only a renewal tells from when on the lease counts.
+ *
+ *   LEAVING    steps down: it is silent, but still renews, until the driver says that the addresses
+ *              are gone and nothing is left to commit (hf_lease_silent()); then it releases the
+ *              row.
  *
  *   HELD       polls but does not take: the service was released here (hf_lease_step_down()), or
  *              an outside manager said so.
@@ -57,12 +62,17 @@
 #include "core/lease/row.h"
 
 struct hf_lease_config {
-    uint32_t lease_ms; /* how long a renewal permits to answer, counted from before it was sent */
-    uint32_t renew_ms; /* pause between two renewals */
-    uint32_t poll_ms;  /* pause between two polls; also the longest a poll may take to count */
-    uint32_t take_ms;  /* how long a standby must see no new heartbeat */
-    uint32_t polls;    /* and over how many polls */
-    uint32_t move_ms;  /* after a planned move that no other node follows: take it back */
+    /* How long a renewal permits us to answer, counted from before it was sent. */
+    uint32_t lease_ms;
+    uint32_t renew_ms; /* the pause between two renewals */
+    /* The pause between two polls; also the longest that a poll may take to count. */
+    uint32_t poll_ms;
+    uint32_t take_ms; /* how long a standby must see no new heartbeat */
+    uint32_t polls;   /* how many polls must show this */
+    /*
+     * After a planned move that no other node follows, the service is taken back after this time.
+     */
+    uint32_t move_ms;
 };
 
 #define HF_LEASE_DEFAULTS                                                              \
@@ -84,86 +94,91 @@ enum hf_lease_state {
 /* How long a process that stepped down keeps from taking the service again. */
 enum hf_lease_hold {
     HF_LEASE_NOT_HELD,
-    HF_LEASE_UNTIL_TAKEN, /* a planned move: until another node has it, or for move_ms */
-    HF_LEASE_UNTIL_TOLD,  /* an outside manager, or a stop: until hf_lease_want() */
+    HF_LEASE_UNTIL_TAKEN, /* a planned move: until another node has the service, or for move_ms */
+    HF_LEASE_UNTIL_TOLD,  /* an outside manager or a stop: until hf_lease_want() is called */
 };
 
-/* Private; the driver owns the structure and uses the functions below. */
+/* These fields are private; the driver owns the structure and uses the functions below. */
 struct hf_lease {
     struct hf_lease_config config;
     enum hf_lease_state state; /* STANDBY also if held back, ACTIVE also if the lease ran out */
     enum hf_lease_hold hold;
     uint64_t held_at; /* when the row was released */
-    bool silent;      /* LEAVING: nothing answers any more */
+    bool silent;      /* LEAVING: the service is silent, and nothing answers any more */
 
     enum hf_lease_action in_flight;
-    uint32_t failures; /* of an owner's transactions, one after the other */
+    uint32_t failures; /* how many transactions of an owner failed one after the other */
     uint64_t sent_at;  /* when the transaction in flight, or the last one, was handed out */
-    uint64_t next_at;  /* the next poll or renewal, not before this moment */
+    uint64_t next_at;  /* the next poll or renewal is not made before this moment */
 
-    uint64_t epoch; /* ours; 0 as long as we own nothing */
-    uint64_t nonce; /* of this term */
+    uint64_t epoch; /* the epoch that we own; 0 as long as we own nothing */
+    uint64_t nonce; /* the nonce of this term */
     uint64_t valid_until;
 
     struct hf_lease_row seen; /* the last row that was read; valid if polls is not 0 */
-    uint32_t polls;           /* in a row that showed it, each in time */
+    uint32_t polls;           /* how many polls in a row showed that row, each answered in time */
     uint64_t series_at;       /* when the answer to the first of them arrived */
-    uint64_t last_poll_at;    /* and to the last */
+    uint64_t last_poll_at;    /* when the answer to the last of them arrived */
 
-    bool is_told;     /* ALARM: it is in the row */
-    bool is_accepted; /* ALARM: the operator wants it removed */
+    bool is_told;     /* ALARM: the alarm is in the row */
+    bool is_accepted; /* ALARM: the operator wants the alarm removed */
 
-    struct hf_lease_row known; /* acknowledged to this process: the database must not show less */
-    uint64_t top_epoch;        /* the greatest ever seen: the next take exceeds it */
+    /* What was acknowledged to this process: the database must not show less. */
+    struct hf_lease_row known;
+    uint64_t top_epoch; /* the greatest epoch ever seen: the next take exceeds it */
 };
 
-/* Whether a standby with this configuration waits longer than an owner answers, with 10 % of drift.
+/*
+ * True if a standby with this configuration waits longer than an owner answers, with 10 % of drift.
  */
 bool hf_lease_config_is_safe(const struct hf_lease_config *config);
 
-/* nonce: random, never 0, never used before. */
+/* nonce must be random, not 0, and never used before. */
 void hf_lease_init(struct hf_lease *lease, const struct hf_lease_config *config, uint64_t nonce);
 
 /* Begins another term after LOST, when addresses, connections and the core of the last are gone. */
 void hf_lease_reset(struct hf_lease *lease, uint64_t nonce, uint64_t now);
 
-/* What to do now; HF_LEASE_NOTHING while a transaction is in flight. */
+/* Returns what to do now; HF_LEASE_NOTHING while a transaction is in flight. */
 enum hf_lease_action hf_lease_next(const struct hf_lease *lease, uint64_t now);
 
-/* The moment at which hf_lease_next() or hf_lease_state() may answer otherwise; UINT64_MAX: none.
- */
+/* Returns the moment at which hf_lease_next() or hf_lease_state() may answer otherwise; UINT64_MAX:
+ * there is none. */
 uint64_t hf_lease_deadline(const struct hf_lease *lease, uint64_t now);
 
 /*
- * A transaction begins; now is read before anything is sent. The action is the one hf_lease_next()
- * named, or COMMIT or RENEW while hf_lease_may_commit(), also if the lease ran out: the row
- * decides.
+ * Begins a transaction; now is read before anything is sent. The action is the one that
+ * hf_lease_next() named, or COMMIT or RENEW while hf_lease_may_commit(), even if the lease ran out:
+ * the row decides.
  */
 struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_action action,
                                      uint64_t now);
 
-/* It ended. row: as enum hf_lease_result says. Look at hf_lease_state() afterwards. */
+/*
+ * Ends the transaction; enum hf_lease_result says what row is. Look at hf_lease_state() afterwards.
+ */
 void hf_lease_end(struct hf_lease *lease, uint64_t now, enum hf_lease_result result,
                   const struct hf_lease_row *row);
 
 enum hf_lease_state hf_lease_state(const struct hf_lease *lease, uint64_t now);
 
-/* The gate (HA-04): whether an answer, callback or notice may leave at this moment. */
+/* Is the gate (HA-04): true if an answer, callback or notice may leave at this moment. */
 static inline bool hf_lease_is_valid(const struct hf_lease *lease, uint64_t now)
 {
     return lease->state == HF_LEASE_ACTIVE && now < lease->valid_until;
 }
 
-/* Until when the last successful transaction permits to answer; 0 if this process is not ACTIVE. */
+/* Returns until when the last successful transaction permits us to answer; 0 if this process is not
+ * ACTIVE. */
 uint64_t hf_lease_valid_until(const struct hf_lease *lease);
 
-/* ACTIVE, SUSPENDED or LEAVING: the row was ours when we last heard of it. */
+/* True if ACTIVE, SUSPENDED or LEAVING: the row was ours when we last heard of it. */
 bool hf_lease_is_owner(const struct hf_lease *lease);
 
-/* A batch may be committed now: the process owns the service and hears the database. */
+/* True if a batch may be committed now: the process owns the service and hears the database. */
 bool hf_lease_may_commit(const struct hf_lease *lease, uint64_t now);
 
-/* The epoch this process owns; 0: none. */
+/* Returns the epoch that this process owns; 0: none. */
 uint64_t hf_lease_epoch(const struct hf_lease *lease);
 
 /*
@@ -178,8 +193,8 @@ void hf_lease_silent(struct hf_lease *lease);
  */
 void hf_lease_want(struct hf_lease *lease);
 
-/* The operator accepts what the database shows. ALARM becomes LOST when the row says so, here and
- * on the other nodes. Returns false in other states. */
+/* Tells that the operator accepts what the database shows. ALARM becomes LOST when the row says so,
+ * here and on the other nodes. Returns false in other states. */
 bool hf_lease_accept(struct hf_lease *lease);
 
 #endif

@@ -52,7 +52,7 @@ struct hf_lease_past {
 
 struct hf_lease_row {
     uint64_t epoch; /* grows by at least one with each take; 0: no process ever took the service */
-    uint64_t nonce; /* of the term that took it */
+    uint64_t nonce; /* the nonce of the term that took the service */
     uint64_t heartbeat; /* grows by one with each transaction that changes the row */
     bool released;      /* the owner gave the service up and is silent: it can be taken at once */
     bool alarm;         /* the database went back in time, and no operator has accepted that yet */
@@ -79,10 +79,10 @@ struct hf_lease_order {
 };
 
 enum hf_lease_result {
-    HF_LEASE_DONE,    /* acknowledged; row: as it is now (POLL: as it was read) */
-    HF_LEASE_REFUSED, /* not applied, because the row differs from the order; row: as it was found
-                       */
-    HF_LEASE_FAILED,  /* not applied, or in doubt; there is no row */
+    HF_LEASE_DONE, /* acknowledged; the row is given as it is now (POLL: as it was read) */
+    /* Not applied, because the row differs from the order; the row is given as it was found. */
+    HF_LEASE_REFUSED,
+    HF_LEASE_FAILED, /* not applied, or in doubt; there is no row */
 };
 
 #endif

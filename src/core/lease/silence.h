@@ -10,14 +10,14 @@
 
 struct hf_silence {
     uint64_t total_ms; /* how long the clock has stood still, in silences that have ended */
-    uint64_t since_ms; /* of the loop's clock: the silence that lasts began then; 0: none */
-    uint64_t seen_ms;  /* of the loop's clock: the last reading */
+    uint64_t since_ms; /* when the present silence began, by the loop's clock; 0: there is none */
+    uint64_t seen_ms;  /* the last reading of the loop's clock */
 };
 
 /*
- * Reads the clock. now_ms is the time that the lease counts by, mono_ms the loop's. Often enough:
- * the loop may be late, so a silence counts from when the lease ran out, but never from before the
- * last reading, because the clock must not go back.
+ * Reads the clock. now_ms is the time that the lease counts by, mono_ms the loop's. The loop may be
+ * late, so a silence counts from when the lease ran out, but never from before the last reading,
+ * because the clock must not go back; so it must be read often enough.
  */
 uint64_t hf_silence_clock(struct hf_silence *silence, const struct hf_lease *lease, uint64_t now_ms,
                           uint64_t mono_ms);

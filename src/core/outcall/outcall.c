@@ -18,7 +18,7 @@ enum { ROUNDS = 4 };
 
 static uint32_t mixed(const struct hf_core *core, uint32_t half, unsigned round)
 {
-    uint64_t input[2] = {half, ~(uint64_t)round}; /* no other use of the key has such input */
+    uint64_t input[2] = {half, ~(uint64_t)round}; /* no other use of the key has such an input */
 
     return (uint32_t)hf_siphash(&core->config.hash_key, input, sizeof(input));
 }
@@ -185,7 +185,8 @@ static bool is_fresh(const struct hf_core *core, struct hf_now now,
            core->outcalls->turn < outcall->attempt_turn + HF_OUTCALL_FRESH_TURNS;
 }
 
-/* True if one more attempt of this queue may run. If it has to wait for time alone, wakes us. */
+/* True if one more attempt of this queue may run. If it has to wait for time alone, we are woken
+ * then. */
 static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_queue queue)
 {
     struct hf_list *fresh = &core->outcalls->queues[queue].fresh;
@@ -199,13 +200,13 @@ static bool has_room(struct hf_core *core, struct hf_now now, enum hf_outcall_qu
         unlink_fresh(core, oldest);
     if (core->outcalls->queues[queue].n_fresh < HF_OUTCALL_FRESH)
         return true;
-    /* If it is no longer fresh by the clock, the next turns are due at once. */
+    /* If the attempt is no longer fresh by the clock, the next turns are due at once. */
     if (core->outcalls->room_ms > oldest->attempt_ms + HF_OUTCALL_FRESH_MS)
         core->outcalls->room_ms = oldest->attempt_ms + HF_OUTCALL_FRESH_MS;
     return false;
 }
 
-/* The first outcall of a queue, if it may start now. */
+/* Returns the first outcall of a queue, if it may start now. */
 static struct hf_outcall *next_ready(struct hf_core *core, struct hf_now now,
                                      enum hf_outcall_queue queue)
 {

@@ -32,7 +32,8 @@ struct hf_outcall;
 enum {
     HF_OUTCALL_FRESH = 64,
     HF_OUTCALL_FRESH_MS = 3,
-    HF_OUTCALL_FRESH_TURNS = 8, /* a notice that is answered at once takes five */
+    /* Long enough: a notice that is answered at once takes five turns. */
+    HF_OUTCALL_FRESH_TURNS = 8,
 };
 
 enum hf_outcall_queue {
@@ -46,17 +47,18 @@ enum hf_outcall_queue {
 struct hf_outcall_ops {
     enum hf_outcall_queue queue;
 
-    /* An attempt starts: count it and fill in the call. id, attempt and timeout_ms are set, and may
-     * be changed. */
+    /* Is called when an attempt starts: counts it and fills in the call. id, attempt and timeout_ms
+     * are set, and may be changed. */
     void (*start)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                   struct hf_outcall_attempt *out);
 
-    /* The attempt ended (each failure is HF_OUTCALL_FAILED here): end the outcall or pause it. */
+    /* Is called when the attempt has ended (each failure is HF_OUTCALL_FAILED here): ends the
+     * outcall or pauses it. */
     void (*done)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                  enum hf_outcall_outcome outcome);
 
-    /* The timer that start() armed has fired before the attempt ended. NULL if start() arms none.
-     */
+    /* Is called when the timer that start() armed has fired before the attempt ended. NULL if
+     * start() arms none. */
     void (*overdue)(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall);
 };
 
@@ -64,24 +66,26 @@ enum hf_outcall_state {
     HF_OUTCALL_IDLE,
     HF_OUTCALL_READY,
     HF_OUTCALL_RUNNING, /* an attempt is in flight */
-    HF_OUTCALL_PAUSED,  /* until its timer fires */
+    HF_OUTCALL_PAUSED,  /* it waits until its timer fires */
 };
 
 struct hf_outcall {
-    uint64_t id; /* of the calls; a new one each time the outcall begins */
+    uint64_t id; /* the id of its calls; a new one each time the outcall begins */
     const struct hf_outcall_ops *ops;
     struct hf_map_node by_id;
-    struct hf_list link; /* in its queue: ready when READY, fresh when RUNNING since a moment ago */
+    /* Links the outcall into its queue: ready when READY, fresh when RUNNING since a moment ago. */
+    struct hf_list link;
     struct hf_timer timer;
     enum hf_outcall_state state;
-    uint32_t begun;      /* attempts begun, in all */
-    uint32_t attempts;   /* those that put a packet on the wire, or are about to */
-    bool tried;          /* the last one that ended did: it is counted in attempts */
-    uint32_t arrived;    /* failed attempts that may have reached the peer all the same */
-    int error;           /* of the last failed attempt */
-    uint64_t seq;        /* batch that must be durable first */
-    uint64_t begun_ms;   /* the first of attempts */
-    uint64_t attempt_ms; /* latest attempt */
+    uint32_t begun;    /* how many attempts were begun, in all */
+    uint32_t attempts; /* how many attempts put a packet on the wire, or are about to */
+    /* The last attempt that ended put a packet on the wire, and is counted in attempts. */
+    bool tried;
+    uint32_t arrived;    /* how many failed attempts may have reached the peer nevertheless */
+    int error;           /* the error of the last failed attempt */
+    uint64_t seq;        /* the batch that must be durable first */
+    uint64_t begun_ms;   /* when the first of `attempts` began */
+    uint64_t attempt_ms; /* when the latest attempt began */
     uint64_t attempt_turn;
 };
 
@@ -89,13 +93,14 @@ struct hf_outcalls {
     struct hf_map by_id;
     struct {
         struct hf_list ready;
-        struct hf_list fresh; /* the oldest attempt first */
+        struct hf_list fresh; /* attempts that are fresh, the oldest first */
         uint32_t n_fresh;
         uint32_t running;
     } queues[HF_OUTCALL_QUEUES];
-    uint64_t turn;    /* counts how often the loop was told that no more may start now */
-    uint64_t room_ms; /* when an attempt is no longer fresh, if others wait for that; UINT64_MAX:
-                         none do. Not a timer, because timers live in the arena */
+    uint64_t turn; /* counts how often the loop was told that no more may start now */
+    /* When an attempt is no longer fresh, if others wait for that; UINT64_MAX: none do. It is not a
+     * timer, because timers live in the arena. */
+    uint64_t room_ms;
 };
 
 int hf_outcalls_init(struct hf_core *core);
@@ -104,24 +109,24 @@ uint32_t hf_outcalls_running(const struct hf_core *core);
 
 void hf_outcall_init(struct hf_outcall *outcall);
 
-/* Begins anew if it is in flight already. */
+/* Begins the call, or begins it anew if it is in flight already. */
 void hf_outcall_begin(struct hf_core *core, struct hf_outcall *outcall,
                       const struct hf_outcall_ops *ops, uint64_t seq);
 void hf_outcall_end(struct hf_core *core, struct hf_outcall *outcall);
 void hf_outcall_pause(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                       uint64_t until_ms);
 
-/* After the attempt in flight, if there is one, only one more is made. */
+/* Lets only one more attempt be made after the one in flight, if there is one. */
 void hf_outcall_cut_short(const struct hf_core *core, struct hf_outcall *outcall);
 
-/* Its id as other rooms, and the cookies of callbacks, name it: not to be guessed from another's.
- */
+/* Returns the id by which other rooms, and the cookies of callbacks, name the outcall: it cannot be
+ * guessed from another's. */
 uint64_t hf_outcall_cookie(const struct hf_core *core, const struct hf_outcall *outcall);
 
-/* The outcall that is in flight with this cookie, or NULL. */
+/* Returns the outcall that is in flight with this cookie, or NULL. */
 struct hf_outcall *hf_outcall_find(const struct hf_core *core, uint64_t cookie);
 
-/* The next attempt that may start now; false: none. */
+/* Returns the next attempt that may start now; false: there is none. */
 bool hf_outcall_next(struct hf_core *core, struct hf_now now, struct hf_outcall_attempt *out);
 void hf_outcall_attempt_done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                              enum hf_outcall_outcome outcome, int error);

@@ -6,7 +6,8 @@
  * the end of the turn.
  *
  * When memory runs out or a commit fails, a FREE_ALL or an operator is refused, and asks again,
- * unless its release is made in slices. That is retried, as is that of a crashed client.
+ * unless its release is made in slices. Such a release is retried, and so is that of a crashed
+ * client.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -33,10 +34,13 @@ static int64_t release_waiters(struct hf_core *core, struct hf_client *client, u
     return n;
 }
 
-/* Requests of earlier lives that come from now on count as requests of this one. */
+/*
+ * Leaves former lives behind: their requests that come from now on count as requests of this life.
+ */
 static void leave_behind(struct hf_core *core, struct hf_client *client, uint32_t life)
 {
-    hf_claims_departed(core, &client->addr); /* those that wait for the kernel end with it */
+    /* Requests of the client that wait for the kernel end with it. */
+    hf_claims_departed(core, &client->addr);
     if (life > client->lives.oldest && life <= HF_LIFE_MAX)
         client->lives.oldest = life;
 }
@@ -95,9 +99,7 @@ int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client 
     return rv < 0 ? HF_ENOMEM : 0;
 }
 
-/*
- * Reports what the client is about to lose. Without durable locks, how many is not known.
- */
+/* Reports what the client is about to lose. Without durable locks the number is not known. */
 void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum hf_loss reason)
 {
     static const enum hf_event_kind EVENTS[HF_LOSSES] = {

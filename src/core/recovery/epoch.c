@@ -1,8 +1,8 @@
 /*
  * Epochs (NSM-06, NSM-07): each start begins one, and so does SM_SIMU_CRASH. A new epoch brings new
- * ids and, but for a start that goes on with what was (start.c), a new state number and a notice to
- * every registered host; and a grace period if there is something to reclaim. Its record must be
- * durable before any answer or call leaves.
+ * ids and, except for a start that keeps the state number (start.c), a new state number and a
+ * notice to every registered host; and a grace period if there is something to reclaim. Its record
+ * must be durable before any answer or call leaves.
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -19,8 +19,8 @@ int32_t hf_epoch_state(const struct hf_core *core)
     return (int32_t)(2 * core->recovery->number_epoch - 1);
 }
 
-/* Locks are not recorded, or not all: a reclaim can only be checked against the registered clients.
- */
+/* Lets registered clients reclaim. Not all locks are recorded, so a reclaim can only be checked
+ * against the registered clients. */
 static void let_clients_reclaim(struct hf_core *core)
 {
     hf_list_foreach (node, &core->clients->all) {
@@ -51,8 +51,9 @@ static void begin(struct hf_core *core, struct hf_now now, enum hf_start_number 
 }
 
 /*
- * It is not recorded whether a monitor had been told of a host's restart before we went down, so
- * each is told again (NSM-05). A monitor ignores a state number it knows.
+ * Repeats status calls. It is not recorded whether a monitor had been told of a host's restart
+ * before we went down, so each is told again (NSM-05). A monitor ignores a state number that it
+ * knows.
  */
 static void repeat_status_calls(struct hf_core *core)
 {

@@ -23,7 +23,7 @@
 void hf_grace_begin(struct hf_core *core, struct hf_now now)
 {
     /* After SM_SIMU_CRASH, locks that are being released come back if their batch fails. Until it
-     * is durable there is something to lose; hf_grace_review() then ends grace at once. */
+     * is durable there is something to reclaim; hf_grace_review() then ends grace at once. */
     bool undecided = hf_durable_n_undo(core) > 0;
 
     core->recovery->grace = (struct hf_grace){.end_ms = now.mono_ms + core->config.grace_ms};
@@ -38,7 +38,7 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now)
 
 /*
  * Reclaims that the kernel cannot be asked about are left unanswered (COH-13), and grace must not
- * end before their clients were heard. While the keeper is away it goes on, and once that is back
+ * end before their clients were heard. While the keeper is away grace goes on, and once it is back
  * clients have the whole period again. A file that cannot be opened yet (a lease is being broken)
  * gets one more period, and no more: it may stay closed.
  */
@@ -64,7 +64,8 @@ bool hf_grace_is_strict(const struct hf_core *core)
             (core->config.grace_mode == HF_GRACE_STRICT || core->recovery->locks_unknown));
 }
 
-/* The last client whose release began, with a reference; NULL: there is nothing to release. */
+/* Begins to release all unclaimed locks. Returns the last client whose release began, with a
+ * reference; NULL: there is nothing to release. */
 static struct hf_client *release_unclaimed(struct hf_core *core, struct hf_now now)
 {
     const struct hf_release release = {.unclaimed = true, .retry = true};
@@ -89,8 +90,8 @@ static struct hf_client *release_unclaimed(struct hf_core *core, struct hf_now n
     return last;
 }
 
-/* Clients have had their time to reclaim what is not recorded. The next start need not ask for it.
- */
+/* Clients have had their time to reclaim locks that are not recorded. The next start need not ask
+ * for them. */
 static void forget_unknown_locks(struct hf_core *core)
 {
     if (!core->recovery->locks_unknown)
@@ -121,7 +122,8 @@ struct hf_ticket hf_grace_end(struct hf_core *core, struct hf_now now)
     return wait;
 }
 
-/* A client has refused a grant that added to locks which it had not reclaimed when grace ended. */
+/* Releases locks that came back when a client refused a grant: it had not reclaimed them when grace
+ * ended. */
 static void release_put_back(struct hf_core *core, struct hf_now now)
 {
     struct hf_client *last = release_unclaimed(core, now);

@@ -1,26 +1,28 @@
-/*
- * Loading many records. A lock is loaded some records after it came, and on the way to that what it
- * will touch is fetched, step by step (table/fetch.c).
- */
+/* Loads many records. A lock is loaded some records after it came, and meanwhile the memory that it
+ * will touch is fetched, step by step (table/fetch.c). */
 #include "core/core.h"
 #include "core/internal.h"
 #include "core/recovery/private.h"
 #include "core/table/table.h"
 
 enum {
-    STEP = 8, /* records between two steps: enough to wait for memory, few enough to stay cached */
+    /*
+     * How many records lie between two steps: enough to wait for memory, few enough to stay cached.
+     */
+    STEP = 8,
     ROOM = STEP * HF_LOCK_FETCH_STEPS,
 };
 
 struct entry {
-    struct hf_buf bytes; /* what the views in record point to */
+    struct hf_buf bytes; /* the bytes that the views in record point to */
     struct hf_record_lock record;
     struct hf_lock_fetch fetch;
 };
 
 struct hf_loader {
     struct hf_core *core;
-    uint64_t added, loaded; /* locks; those in between are in the ring */
+    /* How many locks were added and loaded; those in between are in the ring. */
+    uint64_t added, loaded;
     struct entry ring[ROOM];
 };
 
@@ -63,7 +65,8 @@ static int keep(struct entry *entry, struct hf_bytes bytes)
     return hf_record_decode_lock(hf_buf_view(&entry->bytes), &entry->record);
 }
 
-/* The newest lock does its first step; those that came STEP, 2 * STEP, ... before it their next. */
+/* Makes the first step of the newest lock, and the next steps of those that came STEP, 2 * STEP,
+ * ... before it. */
 static void fetch(struct hf_loader *loader)
 {
     for (unsigned step = 0; step < HF_LOCK_FETCH_STEPS; step++) {

@@ -16,7 +16,7 @@
 
 enum { PAUSE_MAX_MS = 120000 };
 
-/* SM_NOTIFY, to the host itself. */
+/* Fills in SM_NOTIFY, which goes to the host itself. */
 static void fill_notify(const struct hf_core *core, const struct hf_client *client,
                         struct hf_outcall_attempt *out)
 {
@@ -26,7 +26,8 @@ static void fill_notify(const struct hf_core *core, const struct hf_client *clie
     out->kind = HF_OUTCALL_NOTIFY;
     if (client->protocol == HF_PROTOCOL_NSM)
         out->from = (struct hf_addr){
-            0}; /* not the address that its local monitor used, which is mostly loopback */
+            /* The address that its local monitor used is mostly loopback, and must not be used. */
+            0};
     out->host = client->name;
     memcpy(out->to, record.addrs, sizeof(out->to));
     out->n_to = record.n_addrs;
@@ -38,7 +39,8 @@ static void fill_notify(const struct hf_core *core, const struct hf_client *clie
     out->state = hf_epoch_state(core);
 }
 
-/* Only ever to the address the registration came from (CVE-1999-0493). */
+/* Fills in a status callback, which only ever goes to the address the registration came from
+ * (CVE-1999-0493). */
 static void fill_status(const struct hf_client *client, int32_t state,
                         struct hf_outcall_attempt *out)
 {
@@ -63,7 +65,7 @@ static void fill_common(struct hf_core *core, const struct hf_client *client,
     out->transport = client->m.transport;
 }
 
-/* When to try again; the pauses grow once call_attempts have failed. */
+/* Returns when to try again; the pauses grow once call_attempts have failed. */
 static uint64_t next_attempt_ms(const struct hf_core *core, const struct hf_outcall *outcall)
 {
     uint64_t pause_ms = core->config.call_timeout_ms;
@@ -102,9 +104,9 @@ static void end(struct hf_core *core, struct hf_now now, struct hf_client *clien
 }
 
 /*
- * A registration about this server from another host that has not answered once: any host can make
- * one in another's name, so it ends with the first round of calls that fails (SEC-02). If memory
- * runs out, it ends with the next.
+ * Ends a registration about this server from another host that has not answered once. Any host can
+ * make one in another's name, so it ends with the first round of calls that fails (SEC-02). If
+ * memory runs out, it ends with the next.
  */
 static void expire(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
@@ -121,7 +123,7 @@ static void expire(struct hf_core *core, struct hf_now now, struct hf_client *cl
     hf_txn_commit(&txn);
 }
 
-/* --- of our restart --- */
+/* --- notices of our restart --- */
 
 static void notice_start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                          struct hf_outcall_attempt *out)
@@ -155,7 +157,7 @@ static void remember_told(struct hf_core *core, struct hf_now now, struct hf_cli
         hf_txn_commit(&txn);
 }
 
-/* Only a notice of our restart has a status: operators see it. */
+/* Sets the status that operators see; only a notice of our restart has one. */
 static void set_status(struct hf_client *client, const struct hf_outcall *outcall,
                        enum hf_notice_status status)
 {
@@ -163,7 +165,7 @@ static void set_status(struct hf_client *client, const struct hf_outcall *outcal
         client->notice_status = status;
 }
 
-/* A notice of either kind was delivered, or an attempt failed. */
+/* Ends an attempt at either kind of notice: it was delivered, or it failed. */
 static void call_done(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       struct hf_outcall *outcall, enum hf_outcall_outcome outcome)
 {
@@ -201,7 +203,7 @@ static void notice_done(struct hf_core *core, struct hf_now now, struct hf_outca
 static const struct hf_outcall_ops notice_ops = {HF_OUTCALL_NOTICES, notice_start, notice_done,
                                                  NULL};
 
-/* --- of the restart of a monitored host --- */
+/* --- notices of the restart of a monitored host --- */
 
 static void status_start(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                          struct hf_outcall_attempt *out)

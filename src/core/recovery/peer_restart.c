@@ -17,7 +17,9 @@
 #include "core/recovery/private.h"
 #include "core/table/table.h"
 
-/* The host calls itself by our name for it, in the long or short form, or by its address. */
+/*
+ * True if the host calls itself by our name for it, in the long or short form, or by its address.
+ */
 static bool known_as(const struct hf_client *client, struct hf_bytes name,
                      const struct hf_addr *from)
 {
@@ -26,12 +28,12 @@ static bool known_as(const struct hf_client *client, struct hf_bytes name,
     if (hf_name_same_host(client->name, name))
         return true;
     if (hf_name_is_addr(client->name, &addr) && hf_addr_same_host(&addr, from))
-        return true; /* monitored by address, as Linux does: any name will do */
+        return true; /* the host is monitored by address, as Linux does: any name will do */
     return hf_name_is_addr(name, &addr) && hf_addr_same_host(&addr, from);
 }
 
-/* The local status monitor names a host as the client was registered, whatever its address. A short
- * form would hit another host with the same short name (SEC-01). */
+/* True if the local status monitor names the host as the client was registered, whatever its
+ * address. A short form would hit another host with the same short name (SEC-01). */
 static bool named(const struct hf_client *client, struct hf_bytes name)
 {
     struct hf_addr addr;
@@ -40,14 +42,14 @@ static bool named(const struct hf_client *client, struct hf_bytes name)
            (hf_name_is_addr(name, &addr) && hf_addr_same_host(&addr, &client->addr));
 }
 
-/* An SM_MON client without a registration does not count. */
+/* True unless this is an SM_MON client without a registration, which does not count. */
 static bool counts(const struct hf_client *client)
 {
     return client->registered || client->protocol == HF_PROTOCOL_NLM;
 }
 
-/* A notice, and what it concerned: clients known by that name, those of them that have restarted,
- * and those whose verification decides. */
+/* A notice, and how many clients it concerns: those known by that name, those of them that have
+ * restarted, and those whose verification decides. */
 struct notice {
     struct hf_bytes name;
     int32_t state;
@@ -78,13 +80,14 @@ static void consider(struct hf_core *core, struct hf_now now, struct hf_client *
 
     notice->known++;
     if (client->m.state == notice->state) {
-        /* A repeat waits for what it repeats. */
+        /* A repeated notice waits for what it repeats. */
         notice->answer.wait.seq = hf_seq_later(notice->answer.wait.seq, client->seq);
         return;
     }
     if (hf_pending_release_is_in_progress(client) &&
         client->recovery->release.state == notice->state) {
-        hf_pending_release_wait(core, client, &notice->answer.wait); /* waits for the release */
+        /* The answer waits for the release. */
+        hf_pending_release_wait(core, client, &notice->answer.wait);
         return;
     }
     if (!notice->proven && client->protocol == HF_PROTOCOL_NLM)
@@ -133,7 +136,8 @@ static void restart_by_name(struct hf_core *core, struct hf_now now, struct noti
     }
 }
 
-/* State 0 means unknown, and no host has a negative one. An even state: the host is going down. */
+/* State 0 means unknown, and no host has a negative one. An even state means that the host is going
+ * down. */
 static bool is_valid(struct hf_core *core, struct hf_bytes name, int32_t state)
 {
     if (state > 0 && name.len > 0 && name.len <= HF_NAME_MAX)
@@ -142,7 +146,7 @@ static bool is_valid(struct hf_core *core, struct hf_bytes name, int32_t state)
     return false;
 }
 
-/* A verification counts its result itself, when it ends. */
+/* Counts the notice; a verification counts its result itself, when it ends. */
 static struct hf_notice_answer count(struct hf_core *core, const struct notice *notice)
 {
     if (notice->known == 0)
@@ -171,7 +175,7 @@ struct hf_notice_answer hf_peer_notified(struct hf_core *core, struct hf_now now
 
     if (!is_valid(core, mon_name, state))
         return notice.answer;
-    hf_claims_departed(core, from); /* also of a client whose first request waits */
+    hf_claims_departed(core, from); /* this includes a client whose first request waits */
     restart_by_address(core, now, from, &notice);
     if (notice.known == 0)
         log_stranger(core, from, &notice);

@@ -1,6 +1,7 @@
 /*
- * Releases of all that a client has: it has restarted, cannot be told of our own restart, says that
- * it has nothing any more (FREE_ALL), has not reclaimed in time, or the operator says so.
+ * Releases all that a client has, because it has restarted, cannot be told of our own restart, says
+ * that it has nothing any more (FREE_ALL), has not reclaimed in time, or because the operator says
+ * so.
  *
  * A client may have a hundred thousand locks, and other clients must not wait until all of them are
  * released (SEC-05). So a release is made in slices: the first at once, each further one at a tick,
@@ -44,7 +45,7 @@ static struct hf_pending_release *release_of(struct hf_client *client)
     return &hf_recovery_of(client)->release;
 }
 
-/* All owners of the client are to be looked at, from the first one on. */
+/* Begins again with the first owner, so that all owners of the client are looked at. */
 static void restart(struct hf_client *client)
 {
     hf_reflist_splice_tail(&client->losing.owners, &client->owners);
@@ -69,7 +70,7 @@ int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *loc
     return 1;
 }
 
-/* Why the client loses this lock, where several reasons came together. */
+/* Returns why the client loses this lock, where several reasons came together. */
 static enum hf_end end_of(const struct hf_pending_release *r, const struct hf_lock *lock)
 {
     if (hf_lock_owner(lock)->client->losing.unclaimed && lock->unclaimed)
@@ -77,7 +78,7 @@ static enum hf_end end_of(const struct hf_pending_release *r, const struct hf_lo
     return r->crashed ? HF_END_CRASHED : HF_END_RELEASED;
 }
 
-/* A failure on one lock does not stop the rest (CRS-01). */
+/* Releases the locks of one owner. A failure on one lock does not stop the rest (CRS-01). */
 static void release_owner(struct hf_core *core, struct hf_now now, struct hf_client *client,
                           struct hf_owner *owner)
 {
@@ -100,7 +101,7 @@ static void release_owner(struct hf_core *core, struct hf_now now, struct hf_cli
     }
 }
 
-/* Shares are in the order of their lives. */
+/* Releases shares, which are in the order of their lives. False: the slice is full. */
 static bool release_shares(struct hf_core *core, struct hf_client *client, uint64_t work_end)
 {
     struct hf_pending_release *r = release_of(client);
@@ -116,7 +117,7 @@ static bool release_shares(struct hf_core *core, struct hf_client *client, uint6
     return true;
 }
 
-/* True: nothing of this client is left to be looked at. */
+/* Releases as much as fits into the slice. True: nothing of this client is left to be looked at. */
 static bool release_some(struct hf_core *core, struct hf_now now, struct hf_client *client,
                          uint64_t work_end)
 {
@@ -134,7 +135,8 @@ static bool release_some(struct hf_core *core, struct hf_now now, struct hf_clie
     return true;
 }
 
-/* The next slice waits for the next batch, if this one is part of the gathering batch. */
+/* Notes the batch of the slice: if it is the gathering one, the next slice waits for the next
+ * batch. */
 static void note_slice(struct hf_core *core)
 {
     uint64_t seq = hf_durable_gathering(core)->seq;
@@ -163,8 +165,8 @@ static int set_state(struct hf_core *core, struct hf_now now, struct hf_client *
     return 0;
 }
 
-/* A FREE_ALL or an operator names no state. If lives were to be told apart, the newest is the only
- * one that has something now. */
+/* Returns the state to record. A FREE_ALL or an operator names none. If lives were to be told
+ * apart, the newest is the only one that has something now. */
 static int32_t state_after(const struct hf_client *client)
 {
     if (client->recovery->release.state != 0)
@@ -187,7 +189,8 @@ static void forget(struct hf_core *core, struct hf_client *client)
     hf_client_unref(core, client);
 }
 
-/* Answers that waited for the release go on, and so do those of the notice that it was made for. */
+/* Makes the decision: answers that waited for the release go on, and so do those of the notice that
+ * it was made for. */
 static void decide(struct hf_core *core, struct hf_client *client)
 {
     struct hf_pending_release *r = release_of(client);
@@ -202,10 +205,8 @@ static void decide(struct hf_core *core, struct hf_client *client)
     r->also = NULL;
 }
 
-/*
- * All of it is released; false: to be looked at once more, because memory ran out. The caller has a
- * reference to the client.
- */
+/* Ends a release whose last slice was made. False: all owners must be looked at once more, because
+ * memory ran out. The caller has a reference to the client. */
 static bool finish(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
     struct hf_pending_release *r = release_of(client);
@@ -238,7 +239,7 @@ static void stall(struct hf_core *core, struct hf_now now)
 
 /* ---- the interface ---- */
 
-/* What the client loses already and what it is to lose now become one release. */
+/* Begins a release. What the client loses already and what it is to lose now become one release. */
 void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
                               const struct hf_release *release)
 {
@@ -298,7 +299,8 @@ bool hf_pending_release_is_for(const struct hf_client *client, int32_t state)
     return state != 0 && client->recovery->release.state == state;
 }
 
-/* A decision that was made is not overwritten before it has been taken out. */
+/* True if the release may end: a decision that was made is not overwritten before it has been taken
+ * out. */
 static bool can_finish(const struct hf_client *client)
 {
     const struct hf_pending_release *r = &client->recovery->release;
@@ -316,7 +318,7 @@ int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct h
     client->refs++;
     hf_pending_release_begin(core, client, release);
     if (!release_some(core, now, client, work_end) || !can_finish(client))
-        r->retry = true; /* it is not left half done */
+        r->retry = true; /* a release must not be left half done */
     else if (!finish(core, now, client) && r->retry)
         stall(core, now);
     note_slice(core);
@@ -368,7 +370,7 @@ void hf_pending_release_committed(struct hf_core *core)
         forget(core, client);
 }
 
-/* What was released and is not durable is held again. */
+/* Makes all releases that are not durable go on: what they released is held again. */
 void hf_pending_release_commit_failed(struct hf_core *core)
 {
     struct hf_recovery *recovery = core->recovery;
@@ -389,7 +391,7 @@ void hf_pending_release_retry_all(struct hf_core *core)
     core->recovery->release_stalled = false;
 }
 
-/* With a new epoch every lock is unclaimed, and may be reclaimed once more. */
+/* Lets unclaimed locks be reclaimed: with a new epoch every lock is unclaimed once more. */
 void hf_pending_release_keep_unclaimed(struct hf_core *core)
 {
     struct hf_list *const lists[] = {&core->recovery->releasing, &core->recovery->released};

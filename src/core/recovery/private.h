@@ -5,7 +5,7 @@
 #include "core/clients/clients.h"
 #include "core/recovery/recovery.h"
 
-/* A decision that answers wait for; in recovery->decisions until it is taken out. */
+/* A decision that answers wait for; it is in recovery->decisions until it is taken out. */
 struct hf_made_decision {
     struct hf_list link;
     struct hf_client *client; /* Held by a reference while the decision is linked. */
@@ -14,8 +14,8 @@ struct hf_made_decision {
 
 /*
  * What a client still holds and is to lose (pending_release.c). It is kept until the release is
- * durable, and retried until then. Which locks and shares it is about, client->losing tells. What
- * the client is granted meanwhile, as a host that runs again, stays.
+ * durable, and retried until then. client->losing tells which locks and shares it is about. Locks
+ * that the client is granted meanwhile, as a host that runs again, stay.
  */
 struct hf_pending_release {
     struct hf_list link; /* In recovery->releasing or ->released, with a reference to the client. */
@@ -59,10 +59,10 @@ struct hf_client_recovery {
 /* The first use of it sets it up. */
 struct hf_client_recovery *hf_recovery_of(struct hf_client *client);
 
-/* A lock record that was decoded: the codes of hf_core_load(). */
+/* Loads a lock record that was decoded. Returns the codes of hf_core_load(). */
 int hf_load_lock(struct hf_core *core, const struct hf_record_lock *record);
 
-/* What this start means, when everything is loaded. */
+/* Decides what this start means, when everything is loaded. */
 struct hf_start hf_start_decide(const struct hf_core *core);
 
 void hf_grace_begin(struct hf_core *core, struct hf_now now);
@@ -70,28 +70,34 @@ void hf_grace_begin(struct hf_core *core, struct hf_now now);
 /* Tells an SM_MON client, when batch seq is durable, that the host it monitors has restarted. */
 void hf_status_call_begin(struct hf_core *core, struct hf_client *client, uint64_t seq);
 
-/* The client has restarted and has this state now: what it got before this life is released, and
- * its record says so. HF_ENOMEM: an SM_MON client, and its notice must be repeated, because it
- * leads to a callback as well as to the record. (The release of an NLM client is retried.) */
+/*
+ * Handles the restart of a client, which has this state now: what it got before this life is
+ * released, and its record says so. HF_ENOMEM: an SM_MON client's notice must be repeated, because
+ * it leads to a callback as well as to the record. (The release of an NLM client is retried.)
+ */
 int hf_client_crashed(struct hf_core *core, struct hf_now now, struct hf_client *client,
                       int32_t state, uint32_t life, struct hf_ticket *wait);
 
-/* The client cannot be told of our restart: what it has not reclaimed is released (NOT-03). */
+/* Gives up a client that cannot be told of our restart: what it has not reclaimed is released
+ * (NOT-03). */
 void hf_client_unreachable(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
 /* Counts and reports that the locks which the client has not reclaimed are about to be released. */
 void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum hf_loss reason);
 
-/* What a client is to lose; where several fields are set, all that any of them describes. */
+/*
+ * What a client is to lose; where several fields are set, it loses all that any of them describes.
+ */
 struct hf_release {
-    uint32_t before_life; /* locks and shares of earlier lives; 0: none for that reason */
-    bool unclaimed;       /* locks that the client has not reclaimed */
-    int32_t state;        /* its new state number, to be recorded; 0: as before */
-    bool retry;           /* until it is durable; else the caller is refused if it fails at once */
-    bool crashed;         /* counted as found dead */
-    bool log;             /* an event, when all is released */
+    uint32_t before_life; /* locks and shares of earlier lives go; 0: none goes for that reason */
+    bool unclaimed;       /* locks that the client has not reclaimed go */
+    int32_t state;        /* the client's new state number, to be recorded; 0: as before */
+    /* It is retried until it is durable; otherwise the caller is refused if it fails at once. */
+    bool retry;
+    bool crashed; /* the client is counted as found dead */
+    bool log;     /* an event is logged when all is released */
     enum hf_event_kind event;
-    int64_t n; /* what the event counts besides */
+    int64_t n; /* what the event counts in addition */
 };
 
 /*
@@ -101,29 +107,33 @@ struct hf_release {
 int64_t hf_pending_release_add(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                const struct hf_release *release, struct hf_ticket *wait);
 
-/* hf_pending_release_add() in two steps, for many clients: begins the release without a slice; and
- * tells what an answer waits for. */
+/* These are hf_pending_release_add() in two steps, for many clients: the first begins the release
+ * without a slice, the second tells what an answer waits for. */
 void hf_pending_release_begin(struct hf_core *core, struct hf_client *client,
                               const struct hf_release *release);
 void hf_pending_release_wait(struct hf_core *core, struct hf_client *client,
                              struct hf_ticket *wait);
 
-/* The decision is made when the release is: answers wait for it as well. Takes over a reference. */
+/* Makes this decision, too, when the release is made: answers wait for it as well. Takes over a
+ * reference. */
 void hf_pending_release_decides(struct hf_client *client, struct hf_made_decision *also,
                                 uint64_t id);
 
 /* Makes one slice of the releases that are in progress, oldest first. */
 void hf_pending_release_go_on(struct hf_core *core, struct hf_now now);
 
-/* Ends those that are durable now; a commit failed, so none of the others is; goes on with them. */
+/* The first ends the releases that are durable now; the second makes the others start again after a
+ * failed commit; the third lets them go on. */
 void hf_pending_release_committed(struct hf_core *core);
 void hf_pending_release_commit_failed(struct hf_core *core);
 void hf_pending_release_retry_all(struct hf_core *core);
 
-/* A new epoch begins: locks that are unclaimed may be reclaimed. */
+/* Keeps unclaimed locks, because a new epoch begins and they may be reclaimed. */
 void hf_pending_release_keep_unclaimed(struct hf_core *core);
 
-/* Answers that wait for the decision go on when batch seq is durable. Takes over a reference. */
+/*
+ * Lets answers that wait for the decision go on when batch seq is durable. Takes over a reference.
+ */
 void hf_decision_made(struct hf_core *core, struct hf_made_decision *made, struct hf_client *client,
                       uint64_t id, uint64_t seq);
 

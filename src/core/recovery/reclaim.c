@@ -26,7 +26,8 @@ static bool may_have(const struct hf_core *core, const struct hf_file *file,
     return want->owner->client->may_reclaim && !hf_table_conflict(core, file, want);
 }
 
-/* Each lock in the range is reclaimed whole, in its mode and by its life: no record changes. */
+/* True if each lock in the range is reclaimed whole, in its mode and by its life: no record
+ * changes. */
 static bool as_recorded(const struct hf_core *core, const struct hf_file *file,
                         const struct hf_want *want)
 {
@@ -52,7 +53,7 @@ static int claim(struct hf_txn *txn, const struct hf_file *file, const struct hf
     return 0;
 }
 
-/* What the owner has of the range is recorded, if a lock of this client would be. */
+/* True if what the owner has of the range is recorded, or a lock of this client would not be. */
 static bool is_recorded(const struct hf_core *core, const struct hf_file *file,
                         const struct hf_want *want)
 {
@@ -65,7 +66,7 @@ static bool is_recorded(const struct hf_core *core, const struct hf_file *file,
     return true;
 }
 
-/* All of the range was granted after the restart: the reclaim changes nothing. */
+/* True if all of the range was granted after the restart: the reclaim changes nothing. */
 static bool is_newer(const struct hf_core *core, const struct hf_file *file,
                      const struct hf_want *want)
 {
@@ -87,8 +88,8 @@ static int take_part(struct hf_txn *txn, struct hf_file *file, const struct hf_w
     return hf_table_set(txn, file, want);
 }
 
-/* The first of the owner's locks in the range that the reclaim would weaken, although it was
- * granted after the restart; NULL: none. */
+/* Returns the first of the owner's locks in the range that the reclaim would weaken, although it
+ * was granted after the restart; NULL: there is none. */
 static struct hf_lock *first_stronger(const struct hf_core *core, const struct hf_file *file,
                                       const struct hf_want *want)
 {
@@ -101,8 +102,8 @@ static struct hf_lock *first_stronger(const struct hf_core *core, const struct h
     return NULL;
 }
 
-/* Takes the range but for what was upgraded after the restart: the client reclaims from a list that
- * it made before that upgrade was granted. */
+/* Takes the range except for what was upgraded after the restart: the client reclaims from a list
+ * that it made before that upgrade was granted. */
 static int take_again(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
 {
     struct hf_want rest = *want;
@@ -135,16 +136,17 @@ static uint32_t count_unclaimed(const struct hf_core *core, const struct hf_file
     return n;
 }
 
-/* numbers: the epoch in which the locks were reclaimed, and how many. */
+/* The entry's numbers are the epoch in which the locks were reclaimed, and how many they were. */
 static void revert_count(struct hf_core *core, const struct hf_undo *entry)
 {
-    if (entry->numbers[0] == core->epoch) /* else SM_SIMU_CRASH has begun to count anew */
+    if (entry->numbers[0] == core->epoch) /* otherwise SM_SIMU_CRASH has begun to count anew */
         core->recovery->grace.reclaimed -= entry->numbers[1];
 }
 
 static const struct hf_undo_ops count_undo = {revert_count, NULL};
 
-/* A repeat finds nothing unclaimed, changes nothing, and is not counted. */
+/* Takes the range and counts it. A repeat finds nothing unclaimed, changes nothing, and is not
+ * counted. */
 static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct hf_want *want)
 {
     struct hf_core *core = txn->core;
@@ -157,14 +159,17 @@ static int take_and_count(struct hf_txn *txn, struct hf_file *file, const struct
     if (hf_undo_reserve(core) < 0)
         return HF_ENOMEM;
     if (n == 0)
-        n = 1; /* a lock that was not recorded: each reclaim adds one */
+        n = 1; /* the lock was not recorded: each reclaim adds one */
     hf_undo_push(core, (struct hf_undo){&count_undo, .numbers = {(uint32_t)core->epoch, n}});
     core->recovery->grace.reclaimed += n;
     return 0;
 }
 
-/* The kernel holds what is reclaimed; for a recorded lock it does already. False: the answer. While
- * the kernel cannot be asked there is none: a Linux client gives up a reclaim that is refused. */
+/*
+ * Makes sure that the kernel holds what is reclaimed; for a recorded lock it does already. Returns
+ * false with the answer. While the kernel cannot be asked there is none: a Linux client gives up a
+ * reclaim that is refused.
+ */
 static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_want *want,
                     struct hf_answer *answer)
 {
@@ -187,7 +192,8 @@ static bool claimed(struct hf_core *core, struct hf_file *file, const struct hf_
     }
 }
 
-/* The owner holds it by NM_LOCK, and the client counts on it over a restart from now on. */
+/* Records a lock that the owner holds by NM_LOCK: the client counts on it over a restart from now
+ * on. */
 static struct hf_answer record(struct hf_core *core, struct hf_now now, struct hf_file *file,
                                const struct hf_want *want)
 {

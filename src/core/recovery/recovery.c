@@ -69,7 +69,7 @@ void hf_recovery_commit_failed(struct hf_core *core, struct hf_now now)
     }
     if (recovery->state_seq > core->durable->seq)
         recovery->state_seq = core->durable->epoch_seq;
-    recovery->grace.drained_seq = 0; /* what had been reclaimed may be unclaimed again */
+    recovery->grace.drained_seq = 0; /* locks that had been reclaimed may be unclaimed again */
     hf_retry_later(core, now);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Recovery. After a restart of ours: a new epoch, notices to all registered clients, and a grace
- * period in which they reclaim their locks. After a restart of a client: its old locks are
+ * Recovery. After a restart of ours there are a new epoch, notices to all registered clients, and a
+ * grace period in which they reclaim their locks. After a restart of a client, its old locks are
  * released, and all monitors of that host are told. A release that fails is retried until it is
  * durable.
  */
@@ -21,9 +21,9 @@ struct hf_want;
 struct hf_grace {
     bool active;
     uint64_t end_ms;
-    bool unheard;         /* it ran out while reclaims were left unanswered for lack of a keeper */
-    bool prolonged;       /* ... or because a file could not be opened */
-    uint64_t reclaimed;   /* locks, each once */
+    bool unheard;       /* grace ran out while reclaims were left unanswered for lack of a keeper */
+    bool prolonged;     /* ... or because a file could not be opened */
+    uint64_t reclaimed; /* how many locks were reclaimed, each counted once */
     uint64_t drained_seq; /* when this is durable nothing is left to reclaim; 0: not yet */
 };
 
@@ -37,19 +37,20 @@ struct hf_start {
 
 struct hf_recovery {
     struct hf_grace grace;
-    uint64_t hold_end_ms;     /* the operator holds new locks back until then; 0: no (GRC-04) */
-    struct hf_list releasing; /* clients that lose what they have: not all is released yet */
+    uint64_t hold_end_ms; /* the operator holds new locks back until this time; 0: no (GRC-04) */
+    struct hf_list releasing; /* clients that are losing locks: not all is released yet */
     struct hf_list released;  /* clients whose release is made, and only has to become durable */
     uint64_t slice_seq;       /* the batch with the last slice of a release; 0: none */
-    bool release_stalled;     /* until the retry */
-    struct hf_list decisions; /* hf_made_decision, not taken out yet */
-    uint64_t state_seq;       /* batch that makes our state number durable */
+    bool release_stalled;     /* releases wait for the retry */
+    struct hf_list decisions; /* decisions (hf_made_decision) that were not taken out yet */
+    uint64_t state_seq;       /* the batch that makes our state number durable */
     struct hf_batch
-        obsolete; /* deletes what this run does not use; goes with the server's record */
-    struct hf_record_server before; /* the run before this one */
+        /* Deletes records that this run does not use; it goes with the server's record. */
+        obsolete;
+    struct hf_record_server before; /* the server's record of the run before this one */
     struct hf_start start;          /* what this start means */
     uint64_t number_epoch;          /* the epoch in which our state number was taken */
-    bool locks_unknown; /* clients may hold locks that are not recorded: until grace ends */
+    bool locks_unknown; /* clients may hold locks that are not recorded, until grace ends */
     bool stopped;
     bool merged;   /* loading has lost a lock */
     bool complete; /* as the server's record says: the next start may continue */
@@ -57,25 +58,27 @@ struct hf_recovery {
 };
 
 void hf_recovery_init(struct hf_core *core);
-void hf_recovery_free(struct hf_core *core); /* what a start that is durable needs no more */
+/* Frees what is not needed once a start is durable. */
+void hf_recovery_free(struct hf_core *core);
 
-/* How many bytes of each client belong to recovery. */
+/* Returns how many bytes of each client belong to recovery. */
 size_t hf_recovery_client_size(void);
 
 /* Ends what is in progress for a client, because the core is being deleted. */
 void hf_recovery_abandon(struct hf_core *core, struct hf_client *client);
 
-/* A commit made everything up to now durable; a commit failed and was undone. */
+/* The first is called when a commit made everything up to now durable, the second when one failed
+ * and was undone. */
 void hf_recovery_committed(struct hf_core *core);
 void hf_recovery_commit_failed(struct hf_core *core, struct hf_now now);
 
 /* Retries the releases that the store or the heap refused. */
 void hf_recovery_retry(struct hf_core *core);
 
-/* Our NSM state number (NSM-06). */
+/* Returns our NSM state number (NSM-06). */
 int32_t hf_epoch_state(const struct hf_core *core);
 
-/* A new epoch: for a start, and for SM_SIMU_CRASH. HF_ENOMEM: nothing was started. */
+/* Begin a new epoch, for a start and for SM_SIMU_CRASH. HF_ENOMEM: nothing was started. */
 int hf_epoch_start(struct hf_core *core, struct hf_now now);
 void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now);
 
@@ -86,29 +89,35 @@ enum hf_continuity hf_epoch_continuity(const struct hf_core *core);
 /* Every new lock is refused: grace is active and strict, or the operator holds new locks back. */
 bool hf_grace_is_strict(const struct hf_core *core);
 struct hf_ticket hf_grace_end(struct hf_core *core, struct hf_now now);
-void hf_grace_ran_out(struct hf_core *core, struct hf_now now); /* its time is over */
-void hf_grace_review(struct hf_core *core, struct hf_now now);  /* ends it if nothing is left */
+/* Is called when the time of grace is over. */
+void hf_grace_ran_out(struct hf_core *core, struct hf_now now);
+/* Ends grace if nothing is left to reclaim. */
+void hf_grace_review(struct hf_core *core, struct hf_now now);
 
 struct hf_answer hf_reclaim(struct hf_core *core, struct hf_now now, struct hf_file *file,
                             const struct hf_want *want);
 
-/* Releases one lock, whole, with its GRANTED callback. 1, or HF_ENOMEM. */
+/* Releases one lock, whole, and ends its GRANTED callback. Returns 1, or HF_ENOMEM. */
 int hf_lock_release(struct hf_core *core, struct hf_now now, struct hf_lock *lock, enum hf_end end,
                     uint64_t *seq);
 
-/* A round of the file has ended: locks that the kernel ought to hold, and refused, are lost. */
+/* Is called when a round of the file has ended: locks that the kernel ought to hold, and refused,
+ * are lost. */
 struct hf_claim_file;
 void hf_locks_lost_outside(struct hf_core *core, struct hf_now now, const struct hf_claim_file *cf);
 
-/* Releases all the client has. How many locks, shares and waiters; HF_ENOMEM: not all. */
+/*
+ * Releases all that the client has. Returns how many locks, shares and waiters; HF_ENOMEM: not all.
+ */
 int64_t hf_client_release_all(struct hf_core *core, struct hf_now now, struct hf_client *client,
                               struct hf_ticket *wait);
 
-/* Releases what the client got in lives before this one (clients.h); counts as release_all does. */
+/* Releases what the client got in lives before this one (clients.h). Returns what
+ * hf_client_release_all() does. */
 int64_t hf_client_release_before(struct hf_core *core, struct hf_now now, struct hf_client *client,
                                  uint32_t life, struct hf_ticket *wait);
 
-/* The client still has something that it is to lose. */
+/* True if the client still has something that it is to lose. */
 bool hf_pending_release_is_in_progress(const struct hf_client *client);
 
 /* A release of much is made in slices (pending_release.c). True: the next one is to be made now;
@@ -116,17 +125,18 @@ bool hf_pending_release_is_in_progress(const struct hf_client *client);
 bool hf_pending_release_is_due(const struct hf_core *core);
 void hf_pending_release_go_on_if_due(struct hf_core *core, struct hf_now now);
 
-/* The client is losing what it had because it restarted with this state. */
+/* True if the client is losing what it had because it restarted with this state. */
 bool hf_pending_release_is_for(const struct hf_client *client, int32_t state);
 
 /* What the answer to a crash notice waits for. */
 struct hf_notice_answer {
-    bool busy; /* not decided, and no memory of it is kept: the peer must repeat it */
+    /* Nothing is decided, and no memory of the notice is kept: the peer must repeat it. */
+    bool busy;
     struct hf_ticket wait;
 };
 
-/* The restart of another host, from its SM_NOTIFY or from the local status monitor (NSM-05).
- * proven: the notice cannot be forged, and is not verified. */
+/* Handle the restart of another host, from its SM_NOTIFY or from the local status monitor (NSM-05).
+ * A proven notice cannot be forged, and is not verified. */
 struct hf_notice_answer hf_peer_notified(struct hf_core *core, struct hf_now now,
                                          const struct hf_addr *from, struct hf_bytes mon_name,
                                          int32_t state, bool proven);
@@ -144,11 +154,12 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
 
 bool hf_verify_is_in_progress(const struct hf_client *client);
 
-/* The client's status monitor has named its state; ignored unless the outcall is a verification. */
+/* Tells that the client's status monitor has named its state; this is ignored unless the outcall is
+ * a verification. */
 void hf_verify_answered(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                         int32_t state);
 
-/* Notices of our restart. */
+/* Begin notices of our restart, to one client or to all. */
 void hf_notice_begin(struct hf_core *core, struct hf_client *client);
 void hf_notice_begin_all(struct hf_core *core);
 

@@ -22,8 +22,8 @@
 #include "core/recovery/private.h"
 
 enum fact {
-    MONITOR_WAS = 1 << 0, /* the run before served NSM only: the locks were the kernel's */
-    MONITOR_IS = 1 << 1,  /* this one does */
+    MONITOR_WAS = 1 << 0, /* the run before served NSM only, so the locks were the kernel's */
+    MONITOR_IS = 1 << 1,  /* this run serves NSM only */
     SAME_BOOT = 1 << 2,   /* the host has not been booted since */
     DURABLE_IS = 1 << 3,  /* this run records locks */
     UNRECORDED = 1 << 4,  /* the run before did not */
@@ -42,8 +42,8 @@ static const struct {
     unsigned facts;
     enum hf_start_number number;
 } NUMBERS[] = {
-    /* A monitor's registrations tell of locks in the kernel, which outlive it. They end with the
-     * boot of the host, as rpc.statd has it. */
+    /* A monitor's registrations tell of locks in the kernel, which outlive the monitor. They end
+     * with the boot of the host, as with rpc.statd. */
     {MONITOR_WAS | MONITOR_IS | SAME_BOOT, HF_START_KEEPS_NUMBER},
     {0, HF_START_NEW_NUMBER},
 };

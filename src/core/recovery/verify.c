@@ -20,8 +20,9 @@
 
 enum {
     TIMEOUT_MS = 2000, /* sm-notify repeats its notice after this time */
-    PAUSE_MS = 1000,   /* between two questions to the same client */
-    RECENT_MS = 5000,  /* a state that the monitor has named so lately is not asked for again */
+    PAUSE_MS = 1000,   /* the pause between two questions to the same client */
+    /* A state that the monitor has named within this time is not asked for again. */
+    RECENT_MS = 5000,
     SM_STAT_PROC = 1,
 };
 
@@ -55,7 +56,7 @@ static void start(struct hf_core *core, struct hf_now now, struct hf_outcall *ou
         out->timeout_ms = TIMEOUT_MS;
 }
 
-/* The client has restarted, as the notice says. */
+/* Acts on the notice: the client has restarted, as it says. */
 static void believe(struct hf_core *core, struct hf_now now, struct hf_client *client,
                     struct hf_ticket *wait)
 {
@@ -68,7 +69,8 @@ static void believe(struct hf_core *core, struct hf_now now, struct hf_client *c
     core->counters.notifies_in_accepted++;
 }
 
-/* The reference that the verification holds goes when the decision has been taken out. */
+/* Decides about the notice. The reference that the verification holds goes when the decision has
+ * been taken out. */
 static void decide(struct hf_core *core, struct hf_now now, struct hf_client *client, bool believed)
 {
     struct hf_verification *v = verification_of(client);
@@ -86,8 +88,8 @@ static void decide(struct hf_core *core, struct hf_now now, struct hf_client *cl
         hf_decision_made(core, &v->made, client, id, wait.seq);
 }
 
-/* The client cannot be asked. If no question left this host, that says nothing about the client; if
- * it counted, a flood that uses up our files would make forged notices believed. */
+/* Ends a question without an answer. If no question left this host, that says nothing about the
+ * client; if it counted, a flood that uses up our files would make forged notices believed. */
 static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *outcall,
                  enum hf_outcall_outcome outcome)
 {
@@ -100,8 +102,8 @@ static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *out
 
 static const struct hf_outcall_ops verify_ops = {HF_OUTCALL_VERIFICATIONS, start, done, NULL};
 
-/* A FREE_ALL of the recorded state is contradicted as well: the client has not restarted since it
- * got its locks. */
+/* True if the monitor's answer confirms the notice. A FREE_ALL of the recorded state is
+ * contradicted as well: the client has not restarted since it got its locks. */
 static bool confirms(const struct hf_client *client, int32_t state)
 {
     return state == client->recovery->verification.claimed && state != client->m.state;
@@ -149,7 +151,7 @@ enum hf_verify_result hf_verify(struct hf_core *core, struct hf_now now, struct 
         return HF_VERIFY_PENDING;
     }
     if (release->also == &v->made || hf_list_linked(&v->made.link))
-        return HF_VERIFY_BUSY; /* its last decision is about to be taken out */
+        return HF_VERIFY_BUSY; /* the last decision about the client is about to be taken out */
     client->refs++;
     v->claimed = state;
     v->free_all = free_all;

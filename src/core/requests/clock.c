@@ -38,7 +38,7 @@ void hf_core_tick(struct hf_core *core, struct hf_now now)
 {
     hf_timers_fire_due(core, now);
     if (core->outcalls->room_ms <= now.mono_ms)
-        core->outcalls->room_ms = UINT64_MAX; /* the end of the turn asks for calls */
+        core->outcalls->room_ms = UINT64_MAX; /* the end of the turn asks for calls anyway */
     if (core->recovery->grace.active && core->recovery->grace.end_ms <= now.mono_ms)
         hf_grace_ran_out(core, now);
     if (core->recovery->hold_end_ms <= now.mono_ms)
@@ -46,6 +46,6 @@ void hf_core_tick(struct hf_core *core, struct hf_now now)
     if (core->timers->retry_ms <= now.mono_ms)
         retry(core);
     hf_pending_release_go_on_if_due(core, now);
-    core->wait->unfinished = false; /* go on with it */
+    core->wait->unfinished = false; /* serving goes on in this tick */
     hf_turn_end(core, now);
 }

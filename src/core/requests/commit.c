@@ -1,4 +1,4 @@
-/* Batches: taken by the caller, committed, and reported back. */
+/* Batches are taken by the caller, committed, and reported back. */
 #include <string.h>
 
 #include "core/common/event.h"
@@ -16,8 +16,9 @@ static enum hf_durability durability_of(const struct hf_core_config *config)
 }
 
 /*
- * What was found at the start and is not used is deleted with the record of that start, again if
- * that batch fails: it must not outlive the run, because the clients that it names may go.
+ * Adds the deletion of records that were found at the start and are not used. It goes with the
+ * record of that start, again if that batch fails: they must not outlive the run, because the
+ * clients that they name may go.
  */
 static bool add_obsolete(struct hf_core *core)
 {
@@ -47,7 +48,7 @@ const struct hf_batch *hf_core_take_batch(struct hf_core *core)
     return hf_durable_take(core, &server);
 }
 
-/* Memory goes back to what is durable. */
+/* Brings memory back to what is durable, after a failed commit. */
 static void failed(struct hf_core *core, struct hf_now now, uint64_t seq, int error)
 {
     core->counters.commits_failed++;

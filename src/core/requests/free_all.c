@@ -1,7 +1,7 @@
 /*
- * FREE_ALL (NLM-05): the client has restarted or shut down, and releases all it has. Only its own,
- * by name and address; and on whichever of our addresses it got them. Unless it is proven to come
- * from there, it is verified as a crash notice is (SEC-04).
+ * FREE_ALL (NLM-05): the client has restarted or shut down, and releases all it has. It releases
+ * only its own locks, by name and address, on whichever of our addresses it got them. Unless it is
+ * proven to come from there, it is verified as a crash notice is (SEC-04).
  */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
@@ -25,7 +25,7 @@ static void free_client(struct hf_core *core, struct hf_now now, struct hf_clien
     answer->decision = wait.decision;
 }
 
-/* Then there is nothing to ask its monitor for; a repeat finds it so. */
+/* True if the client has nothing, so that its monitor need not be asked; a repeat finds it so. */
 static bool has_nothing(const struct hf_client *client)
 {
     return client->n_locks + client->n_shares + client->n_waiters == 0;
@@ -46,7 +46,7 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
         next = hf_alias_find_next(alias); /* a client without registration may be deleted below */
         if (client->protocol != HF_PROTOCOL_NLM || !hf_name_equal(client->name, peer->name))
             continue;
-        if (!proven && has_nothing(client)) { /* what it had must be gone for good */
+        if (!proven && has_nothing(client)) { /* what the client had must be gone for good */
             answer.seq = hf_seq_later(answer.seq, client->seq);
             continue;
         }
@@ -56,8 +56,8 @@ struct hf_answer hf_core_free_all(struct hf_core *core, struct hf_now now,
             free_client(core, now, client, state, &answer);
         else if (result == HF_VERIFY_BUSY)
             answer.stat = HF_STAT_DENIED_NOLOCKS;
-        /* Several clients (the host uses several of our addresses), several decisions: the answer
-         * can wait for one only, so the host must repeat the request. */
+        /* A host that uses several of our addresses is several clients, with several decisions. The
+         * answer can wait for one only, so the host must repeat the request. */
         if (decision != 0 && answer.decision != decision)
             answer.stat = HF_STAT_DENIED_NOLOCKS;
     }

@@ -13,9 +13,9 @@
 #include "core/wait/wait.h"
 
 /*
- * A LOCK carries the client's state number. 0 means unknown, and is not a change: Linux sends it in
- * reclaims (docs/internals/PROTOCOL-NOTES.md). Nor is the state of a release, which is recorded at
- * its end.
+ * True if the LOCK tells of a new state. 0 means unknown, and is not a change: Linux sends it in
+ * reclaims (docs/internals/PROTOCOL-NOTES.md). The state of a release in progress is no change
+ * either: it is recorded when the release ends.
  */
 static bool carries_other_state(const struct hf_client *client, int32_t state)
 {
@@ -53,7 +53,7 @@ static struct hf_answer acquire(struct hf_core *core, struct hf_now now,
     return (struct hf_answer){HF_STAT_GRANTED, .seq = hf_txn_commit(&txn)};
 }
 
-/* A client that is not registered yet waits: notes what its record will say once it is. */
+/* Notes, for a client that waits and is not registered yet, what its record will say once it is. */
 static int note_client(struct hf_core *core, struct hf_now now, struct hf_client *client,
                        struct hf_client_mutable m)
 {
@@ -101,7 +101,8 @@ static struct hf_answer begin_to_wait(struct hf_core *core, struct hf_now now,
     return (struct hf_answer){HF_STAT_BLOCKED, .seq = hf_txn_commit(&txn)};
 }
 
-/* A blocking request whose owner waits for the range already, in this mode or a stronger one. */
+/* Answers a blocking request whose owner waits for the range already, in this mode or a stronger
+ * one. */
 static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *peer,
                                  const struct hf_lock_args *args, const struct hf_want *want,
                                  struct hf_waiter *waiter)
@@ -109,9 +110,11 @@ static struct hf_answer repeated(struct hf_core *core, const struct hf_peer *pee
     struct hf_answer answer = {HF_STAT_BLOCKED, .seq = waiter->seq};
 
     hf_waiter_repeated(core, waiter, peer, args, want->life);
-    /* A cycle of locks can close after the request was looked at: a failed commit gave a lock
-     * back, or a thread of a process that waits got one. Clients ask again every 30 s, which is
-     * often enough to look for it, and for what a search that was cut has missed. */
+    /*
+     * A cycle of locks can close after the request was looked at: a failed commit gave a lock back,
+     * or a thread of a process that waits got one. Clients ask again every 30 s, which is often
+     * enough to look for such a cycle, and for one that a search which was cut short has missed.
+     */
     if (hf_deadlock_of_locks(core, waiter->file, want)) {
         core->counters.deadlocks++;
         answer = (struct hf_answer){HF_STAT_DEADLCK, .seq = waiter->file->seq};
@@ -127,11 +130,11 @@ static struct hf_answer denied(const struct hf_core *core, const struct hf_file 
 {
     if (blocker->unclaimed && core->recovery->grace.active)
         return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD,
-                                  .seq = file->seq}; /* conflict mode */
+                                  .seq = file->seq}; /* this happens in conflict mode */
     return (struct hf_answer){HF_STAT_DENIED, .seq = file->seq};
 }
 
-/* The process knows of an earlier grant in this range (decide()). */
+/* Ends callbacks of earlier grants in this range, because the process knows of them (decide()). */
 static void confirm(struct hf_core *core, const struct hf_subject *s, const struct hf_want *want,
                     bool block)
 {
@@ -177,7 +180,7 @@ static struct hf_answer claim_and_acquire(struct hf_core *core, struct hf_now no
     return answer;
 }
 
-/* No held lock conflicts with the request, and it does not wait just to keep its turn. */
+/* True if no held lock conflicts with the request, and it does not have to wait for its turn. */
 static bool may_have_now(struct hf_core *core, const struct hf_lock_args *args,
                          const struct hf_file *file, const struct hf_want *want)
 {
@@ -195,7 +198,9 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
 
     if (before && before->exclusive == want->exclusive) {
         if (hf_table_covers(core, s->file, want, true)) {
-            /* The owner has got it meanwhile, by another grant, and need not wait any more. */
+            /*
+             * The owner has got the lock meanwhile, by another grant, and need not wait any more.
+             */
             hf_waiter_end(core, before, HF_END_GRANTED);
             before = NULL;
         } else if (args->block) {
@@ -204,7 +209,7 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     }
     blocker = hf_table_conflict(core, s->file, want);
     if (blocker && !args->block)
-        return denied(core, s->file, blocker); /* as if it had not been asked */
+        return denied(core, s->file, blocker); /* the wait goes on, as if this had not been asked */
     if (core->config.coherent && !blocker && may_have_now(core, args, s->file, want))
         return claim_and_acquire(core, now, peer, args, s, want, before);
     /* A process that waits makes no other request. So it knows of an earlier grant in this range,
@@ -219,10 +224,8 @@ static struct hf_answer decide(struct hf_core *core, struct hf_now now, const st
     return begin_to_wait(core, now, peer, args, s, want, blocker, before);
 }
 
-/*
- * A client without any lock that asks again and again for what another holds: the answer is DENIED
- * without making and deleting a client object each time. False: the request must be looked at.
- */
+/* Answers DENIED to a client without any lock that asks again and again for what another holds,
+ * without making and deleting a client object each time. False: the request must be looked at. */
 static bool denied_to_stranger(const struct hf_core *core, const struct hf_lock_args *args,
                                const struct hf_range *range, struct hf_answer *answer)
 {
@@ -235,7 +238,7 @@ static bool denied_to_stranger(const struct hf_core *core, const struct hf_lock_
     return blocker != NULL;
 }
 
-/* A former life of the client has some of the range, which its crash notice will take. */
+/* True if a former life of the client has some of the range, which its crash notice will take. */
 static bool is_of_former_life(const struct hf_core *core, const struct hf_file *file,
                               const struct hf_want *want)
 {
@@ -279,9 +282,9 @@ static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
 }
 
 /*
- * The client's newest life began before our restart. It has what it reclaims, and of which life
- * that is, is recorded. After a sign of a new life, a reclaim is of that one: its notice, which may
- * be forged, takes nothing that came later.
+ * True if the client's newest life began before our restart. What it reclaims it has, and the
+ * record tells of which life. After a sign of a new life, a reclaim belongs to that one: its
+ * notice, which may be forged, takes nothing that came later.
  */
 static bool began_before(const struct hf_core *core, const struct hf_client *client)
 {

@@ -39,8 +39,7 @@ static int64_t release(struct hf_core *core, struct hf_now now, struct hf_lock *
     return n;
 }
 
-/* There is no index of locks by id: only an operator needs it, and looking at each is fast enough.
- */
+/* Finds the lock by looking at all of them: only an operator needs it, and that is fast enough. */
 int64_t hf_core_release_lock(struct hf_core *core, struct hf_now now, uint64_t lock_id,
                              struct hf_ticket *wait)
 {
@@ -69,7 +68,8 @@ static int64_t release_tree(struct hf_core *core, struct hf_now now, const struc
     return n;
 }
 
-/* The same for a waiter and a share. */
+/* Ends a wait, and lets its client linger if it has nothing else; drop_share() does so for a share.
+ */
 static void end_wait(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter)
 {
     struct hf_client *client = waiter->owner->client;

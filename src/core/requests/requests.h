@@ -1,6 +1,6 @@
 /*
- * What the requests share. Each request of request.h has its file in this folder: it finds the
- * client, owner and file it is about, lets the modules below do the work, and ends its turn.
+ * Declares what the requests share. Each request of request.h has its file in this folder: it finds
+ * the client, owner and file it is about, lets the modules below do the work, and ends its turn.
  * Private to core/requests.
  */
 #ifndef HF_CORE_REQUESTS_REQUESTS_H
@@ -21,32 +21,30 @@ struct hf_want;
  */
 void hf_turn_end(struct hf_core *core, struct hf_now now);
 
-/* GRANTED if the arguments are valid, else what to answer. */
+/* Returns GRANTED if the arguments are valid, else what to answer. */
 enum hf_stat hf_request_check(const struct hf_peer *peer, const struct hf_lock_args *args,
                               struct hf_range *range);
 
-/* The client, owner and file of a request, with a reference to each until hf_subject_put(). */
+/* The client, owner and file of a request; each is held by a reference until hf_subject_put(). */
 struct hf_subject {
     struct hf_client *client;
     struct hf_owner *owner;
     struct hf_file *file;
 };
 
-/* Makes those that are unknown; found is the client, if the caller knows it. HF_ENOMEM: limit or
- * memory; nothing is left behind. */
+/* Makes those that are unknown; found is the client, if the caller knows it. HF_ENOMEM: a limit was
+ * hit, or memory ran out; nothing is left behind. */
 int hf_subject_get(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                    const struct hf_lock_args *args, struct hf_client *found,
                    struct hf_subject *out);
 
-/* HF_ENOENT if any of them is unknown. */
+/* Returns HF_ENOENT if any of them is unknown. */
 int hf_subject_find(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                     const struct hf_lock_args *args, struct hf_subject *out);
 void hf_subject_put(struct hf_core *core, struct hf_now now, const struct hf_subject *subject);
 
-/*
- * A whole request about locks or waiters that exist (UNLOCK, CANCEL). When its client, owner or
- * file is unknown there is nothing to do, and the answer is GRANTED; else action() decides.
- */
+/* Serves a whole request about locks or waiters that exist (UNLOCK, CANCEL). When its client, owner
+ * or file is unknown there is nothing to do, and the answer is GRANTED; else action() decides. */
 typedef struct hf_answer (*hf_request_action)(struct hf_core *core, struct hf_now now,
                                               const struct hf_subject *subject,
                                               const struct hf_want *want);
@@ -55,16 +53,16 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
                                   hf_request_action action);
 
 /*
- * With coherence: another request about the file waits for the kernel, and this one must not
- * overtake it (an UNLOCK, say, the LOCK of its owner). True: the answer says what to wait for, and
- * the kernel is asked for what the request will need (RAISE, TEST; SET: nothing). Also if its
- * client has crashed while it waited: then there is no answer.
+ * True if another request about the file waits for the kernel, with coherence, and this one must
+ * not overtake it (as an UNLOCK must not overtake the LOCK of its owner). The answer then says what
+ * to wait for, and the kernel is asked for what the request will need (RAISE, TEST; SET: nothing).
+ * Also true if its client has crashed while it waited: then there is no answer.
  */
 bool hf_request_waits(struct hf_core *core, const struct hf_peer *peer,
                       const struct hf_lock_args *args, const struct hf_range *range,
                       enum hf_claim_kind kind, struct hf_answer *answer);
 
-/* Ends the turn; the answer gets the seq it must wait for. */
+/* Ends the turn, and gives the answer the seq that it must wait for. */
 struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now,
                                    struct hf_answer answer);
 

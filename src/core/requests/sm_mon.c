@@ -42,7 +42,7 @@ static bool is_valid(const struct hf_mon_args *args)
            args->my_name.len <= HF_NAME_MAX;
 }
 
-/* A reference to the client of the registration, which is made if it is unknown. */
+/* Returns a reference to the client of the registration, which is made if it is unknown. */
 static struct hf_client *get(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                              const struct hf_mon_args *args)
 {
@@ -107,7 +107,7 @@ struct hf_sm_answer hf_core_sm_mon(struct hf_core *core, struct hf_now now,
         return answer(core, now, false, 0);
     }
     hf_txn_commit(&txn);
-    seq = client->seq; /* a repeated registration waits for the first */
+    seq = client->seq; /* a repeated registration waits for the first one */
     hf_client_unref(core, client);
     return answer(core, now, true, seq);
 }
@@ -138,7 +138,8 @@ struct hf_sm_answer hf_core_sm_unmon(struct hf_core *core, struct hf_now now,
     if (client && client->registered)
         ok = unregister(core, now, client, &seq) == 0;
     else if (client)
-        seq = client->seq; /* unregistered already, but that may not be durable yet */
+        /* The client is unregistered already, but that may not be durable yet. */
+        seq = client->seq;
     return answer(core, now, ok, seq);
 }
 

@@ -1,4 +1,6 @@
-/* What all lock requests begin and end with: client, owner and file; the answer and its seq. */
+/*
+ * All lock requests begin by finding client, owner and file, and end with the answer and its seq.
+ */
 #include "core/claims/claims.h"
 #include "core/clients/clients.h"
 #include "core/common/range.h"
@@ -63,10 +65,8 @@ void hf_subject_put(struct hf_core *core, struct hf_now now, const struct hf_sub
     hf_client_unref(core, subject->client);
 }
 
-/*
- * Something was woken, which most requests do not do. If serving is unfinished, what this request
- * woke comes after what was woken before it, and ticks serve both.
- */
+/* True if something was woken, which most requests do not do. If serving is unfinished, what this
+ * request woke comes after what was woken before it, and ticks serve both. */
 static bool is_to_serve(const struct hf_core *core)
 {
     return !core->wait->unfinished &&
@@ -89,14 +89,14 @@ struct hf_answer hf_request_answer(struct hf_core *core, struct hf_now now, stru
     core->claims->asking = 0;
     hf_turn_end(core, now);
     /* A refusal must show that we have the lease as well: a client gives up a lock whose reclaim is
-     * refused, and asks no more for one that the node which has the lease may have given it. */
+     * refused, and no longer asks for one that the node with the lease may have given it. */
     if (core->config.fenced)
         answer.seq = hf_durable_gathering(core)->seq;
     answer.seq = hf_durable_answer_seq(core, answer.seq);
     return answer;
 }
 
-/* Its client has lost all it had since it came, because it has crashed. */
+/* True if the client has lost all it had since the request came, because the client has crashed. */
 static bool is_of_the_dead(const struct hf_core *core, const struct hf_peer *peer,
                            const struct hf_lock_args *args)
 {
@@ -145,7 +145,8 @@ struct hf_answer hf_request_about(struct hf_core *core, struct hf_now now,
         answer = action(core, now, &s, &want);
         hf_subject_put(core, now, &s);
     } else if (core->config.coherent && answer.stat == HF_STAT_GRANTED) {
-        /* A repeat, and the owner went with its last lock: that is released before the answer. */
+        /* This is a repeat, and the owner went with its last lock: that must be released before the
+         * answer leaves. */
         const struct hf_file *file = hf_file_find(core, args->fh);
         answer.seq = file ? file->seq : 0;
     }

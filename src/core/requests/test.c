@@ -28,7 +28,7 @@ static struct hf_holder holder_outside(const struct hf_claim_holder *holder)
     };
 }
 
-/* No lock of ours is in the way: is one outside? (COH-12) */
+/* Asks for locks outside, because no lock of ours is in the way (COH-12). */
 static void ask_kernel(struct hf_core *core, const struct hf_lock_args *args,
                        const struct hf_want *want, struct hf_answer *answer)
 {
@@ -72,7 +72,8 @@ struct hf_answer hf_core_test(struct hf_core *core, struct hf_now now, const str
         return hf_request_answer(core, now, answer);
     if (core->recovery->grace.active && !core->config.durable_locks) {
         answer.stat =
-            HF_STAT_DENIED_GRACE_PERIOD; /* held locks are unknown until clients reclaim them */
+            /* Locks that clients hold are unknown until they reclaim them. */
+            HF_STAT_DENIED_GRACE_PERIOD;
         return hf_request_answer(core, now, answer);
     }
     want.first = range.first;

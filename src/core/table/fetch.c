@@ -1,7 +1,7 @@
 /*
- * Fetching ahead what the loading of a lock will touch. In tables of millions nothing that belongs
- * to one lock is in the processor's cache, and each pointer on the way to it must have arrived
- * before the next one can be followed. So the way is gone in steps, with other locks in between.
+ * Fetches the memory that loading a lock will touch. In tables of millions nothing that belongs to
+ * one lock is in the processor's cache, and each pointer on the way must have arrived before the
+ * next one can be followed. So the way is gone in steps, with other locks in between.
  */
 #include "core/clients/clients.h"
 #include "core/internal.h"
@@ -38,7 +38,8 @@ static const struct hf_lock *newest_of(const struct hf_owner *owner)
     return owner ? hf_at(owner->recent) : NULL;
 }
 
-/* The new lock goes in front of the newest one of its owner, and behind the oldest in the ring. */
+/* Fetches the neighbours in the ring: the new lock goes in front of the newest one of its owner,
+ * and behind the oldest. */
 static void fetch_newest(const struct hf_core *core, const struct hf_lock_fetch *fetch)
 {
     const struct hf_owner *owner = peek_owner(core, fetch);

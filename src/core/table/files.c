@@ -1,4 +1,4 @@
-/* Files: found by hash, made when first needed, deleted with their last reference. */
+/* Files are found by hash, made when first needed, and deleted with their last reference. */
 #include <string.h>
 
 #include "core/internal.h"
@@ -10,7 +10,7 @@
  */
 struct file_key {
     const struct hf_core *core;
-    struct hf_bytes fh, identity; /* the same, for most handles */
+    struct hf_bytes fh, identity; /* both are the same for most handles */
     uint8_t room[HF_IDENTITY_MAX];
 };
 
@@ -61,7 +61,7 @@ struct hf_file *hf_file_find(const struct hf_core *core, struct hf_bytes fh)
     return file_find(&key, hash);
 }
 
-/* Index of the first export rule that fits; n_export_rules if none does. */
+/* Returns the index of the first export rule that fits; n_export_rules if none does. */
 static uint16_t export_of(const struct hf_core *core, struct hf_bytes fh)
 {
     unsigned i;

@@ -1,23 +1,23 @@
-/* Limits on all that peers can make grow (SPEC section 4), each with its counter. */
+/* Limits all that peers can make grow (SPEC section 4), each with its counter. */
 #include "core/clients/clients.h"
 #include "core/common/event.h"
 #include "core/internal.h"
 #include "core/table/private.h"
 
 /*
- * The limits on locks; returns the one that is hit, or HF_LIMITS. A LOCK can increase the number of
- * locks by up to two (in the middle of a lock of the same owner in the other mode), or decrease it.
- * It is refused, before anything changes, if the number would increase beyond a limit. A waiter
- * counts as one lock of its client and in the total as soon as it begins to wait; its grant is
- * never refused.
+ * Checks the limits on locks; returns the one that is hit, or HF_LIMITS. A LOCK can increase the
+ * number of locks by up to two (in the middle of a lock of the same owner in the other mode), or
+ * decrease it. It is refused, before anything changes, if the number would increase beyond a limit.
+ * A waiter counts as one lock of its client and in the total as soon as it begins to wait; its
+ * grant is never refused.
  *
  * The limit on the locks of one owner bounds what one LOCK or UNLOCK can change (SEC-05), which
  * cannot be done in slices.
  *
  * An UNLOCK in the middle of a lock makes two of it. It must not be refused, because the client
  * forgets the lock whatever the answer is. So it may exceed the limits, and so may the reclaim of
- * locks that were held like that; but only by limits.beyond, because a peer could cut one lock
- * into any number. For an UNLOCK the highest limits count under which locks were granted
+ * locks that were held like that; but only by limits.beyond, because a peer could cut one lock into
+ * any number. For an UNLOCK the highest limits count under which locks were granted
  * (table->highest): an operator who lowers a limit means new locks.
  */
 static enum hf_limit limit_hit(const struct hf_core *core, const struct hf_limits *limits,
@@ -105,7 +105,7 @@ static int limit_growth(struct hf_core *core, const struct hf_file *file,
     int more;
 
     if (owner_limit_hit(core, limits, want->owner, file, HF_TABLE_GROWTH_MAX, beyond) == HF_LIMITS)
-        return 0; /* far from any limit, as nearly always */
+        return 0; /* the common case: far from any limit */
     more = hf_table_growth(core, file, want);
     return more > 0
                ? count_hit(core,
@@ -124,7 +124,8 @@ int hf_limit_reclaim(struct hf_core *core, const struct hf_file *file, const str
     return limit_growth(core, file, want, core->config.limits.beyond);
 }
 
-/* Waiters do not count: an upgrade may wait beyond the limits, and must not hold up an UNLOCK. */
+/* Checks the limits for an UNLOCK. Waiters do not count: an upgrade may wait beyond the limits, and
+ * must not hold up an UNLOCK. */
 static enum hf_limit unlock_limit_hit(const struct hf_core *core, const struct hf_owner *owner,
                                       const struct hf_file *file)
 {

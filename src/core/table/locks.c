@@ -1,7 +1,5 @@
-/*
- * Lock objects: in the trees and counts of their owner, client and file; their records; and the
- * changes that can be undone.
- */
+/* Lock objects: how they enter and leave the trees and counts of their owner, client and file;
+ * their records; and the changes that can be undone. */
 #include "core/clients/clients.h"
 #include "core/durable/durable.h"
 #include "core/internal.h"
@@ -174,7 +172,8 @@ static void revert_add(struct hf_core *core, const struct hf_undo *entry)
     hf_lock_discard(core, entry->object);
 }
 
-/* The owner's own waiters may pass a waiter that waits for this lock, now that it is held again. */
+/* Puts the lock back. The owner's own waiters may pass a waiter that waits for this lock, now that
+ * it is held again. */
 static void revert_remove(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_lock *lock = entry->object;
@@ -237,8 +236,8 @@ int hf_lock_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *
 }
 
 /*
- * The undo log owns the lock until the removal is final. What can fail comes first: a lock that
- * could not be removed keeps its place in the trees, so that loops over them end.
+ * The undo log owns the lock until the removal is final. Steps that can fail come first: a lock
+ * that could not be removed keeps its place in the trees, so that loops over them end.
  */
 int hf_lock_take_out(struct hf_txn *txn, struct hf_lock *lock, bool keep_record)
 {

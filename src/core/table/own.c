@@ -22,7 +22,7 @@
 
 enum { FEW = 4, RECENT_MAX = 8 };
 
-/* Less than, equal to or greater than 0, as for memcmp(). */
+/* Returns less than, equal to or greater than 0, as memcmp() does. */
 static int compare_files(const struct hf_file *a, const struct hf_file *b)
 {
     if (a == b)
@@ -83,7 +83,7 @@ static void join(const struct hf_core *core, hf_ref *link, hf_ref a, hf_ref b)
     *link = a ? a : b;
 }
 
-/* The link on the way to where the lock is, or belongs, in its owner's tree: one step further. */
+/* Returns the next link on the way to where the lock is, or belongs, in its owner's tree. */
 static hf_ref *step(const hf_ref *link, const struct hf_lock *lock)
 {
     struct hf_lock *at = hf_at_some(*link);
@@ -121,7 +121,7 @@ static struct hf_lock *older_of(const struct hf_lock *lock)
     return hf_at_some(lock->own_right);
 }
 
-/* Beside the oldest in the ring is the newest. */
+/* Inserts the lock beside the oldest in the ring, so that it becomes the newest. */
 static void ring_insert(struct hf_lock *lock)
 {
     struct hf_owner *owner = hf_lock_owner(lock);
@@ -168,7 +168,8 @@ void hf_own_remove(const struct hf_core *core, struct hf_lock *lock)
         tree_remove(core, lock);
 }
 
-/* The first lock in the tree on the file that ends at or after this byte; NULL: none. */
+/* Returns the first lock in the tree on the file that ends at or after this byte; NULL: there is
+ * none. */
 static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const struct hf_owner *owner,
                                           uint64_t first)
 {
@@ -189,7 +190,8 @@ static struct hf_lock *find_in_owner_tree(const struct hf_file *file, const stru
     return best;
 }
 
-/* The lock in the ring that comes first on the file, of those that end at or after this byte. */
+/* Returns the lock in the ring that comes first on the file, of those that end at or after this
+ * byte. */
 static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_owner *owner,
                                     uint64_t first)
 {
@@ -204,8 +206,8 @@ static struct hf_lock *find_in_ring(const struct hf_file *file, const struct hf_
     return best;
 }
 
-/* The owner's lock, in the ring or in the tree, that comes first on the file, of those that end at
- * or after this byte. */
+/* Returns the owner's lock, in the ring or in the tree, that comes first on the file, of those that
+ * end at or after this byte. */
 static struct hf_lock *find_from(const struct hf_core *core, const struct hf_file *file,
                                  const struct hf_owner *owner, uint64_t first)
 {
@@ -218,10 +220,8 @@ static struct hf_lock *find_from(const struct hf_core *core, const struct hf_fil
     return recent;
 }
 
-/*
- * The owner's first lock among those of a file's tree in the range, or NULL. Where more than a few
- * locks of other owners come first, false: not known.
- */
+/* Finds the owner's first lock among those of a file's tree in the range, or NULL. Returns false,
+ * not known, where more than a few locks of other owners come first. */
 static bool find_in_tree(const struct hf_itree *tree, const struct hf_owner *owner, uint64_t first,
                          uint64_t last, struct hf_lock **out)
 {
@@ -237,8 +237,9 @@ static bool find_in_tree(const struct hf_itree *tree, const struct hf_owner *own
 }
 
 /*
- * In a range that few others have locked, the file's trees answer sooner than the owner's own: a
- * request has just searched them for conflicts, so they are in the processor's cache.
+ * Looks in the file's trees. In a range that few others have locked, they answer sooner than the
+ * owner's own tree: a request has just searched them for conflicts, so they are in the processor's
+ * cache.
  */
 static bool find_among_few(const struct hf_file *file, const struct hf_owner *owner, uint64_t first,
                            uint64_t last, struct hf_lock **out)
@@ -295,7 +296,7 @@ static struct hf_lock *next_in_tree(const struct hf_lock *after)
     return best;
 }
 
-/* First those in the ring, then those in the tree. */
+/* Returns the first lock: those in the ring come before those in the tree. */
 static struct hf_lock *first_of(const struct hf_owner *owner)
 {
     return owner->recent ? hf_at(owner->recent) : first_in_tree(owner);
@@ -316,7 +317,8 @@ struct hf_lock *hf_owner_next_lock(const struct hf_core *core, const struct hf_o
     return after ? next_of(after) : first_of(owner);
 }
 
-/* The next owner of the client: those that a release has not looked at yet, then the others. */
+/* Returns the next owner of the client: first those that a release has not looked at yet, then the
+ * others. */
 static const struct hf_reflist *next_owner(const struct hf_client *client,
                                            const struct hf_reflist *link)
 {

@@ -12,7 +12,7 @@
 #include "core/internal.h"
 #include "core/table/private.h"
 
-/* Adds what is left of a lock that was taken out, under the given id. */
+/* Adds the rest of a lock that was taken out, under the given id. */
 static int add_rest(struct hf_txn *txn, const struct hf_lock *lock, uint64_t id, uint64_t first,
                     uint64_t last)
 {
@@ -68,11 +68,12 @@ int hf_table_clear(struct hf_txn *txn, struct hf_file *file, struct hf_owner *ow
 /* The lock being put together by hf_table_set(). */
 struct whole {
     struct hf_want want;
-    uint64_t id; /* taken over from a lock it replaces; 0: from none */
+    uint64_t id; /* the id taken over from a lock that it replaces; 0: from none */
     int64_t acquired_at_ms;
 };
 
-/* Locks of different lives of a client are kept apart: a notice releases those of former lives. */
+/* True if the locks can be merged. Locks of different lives of a client are kept apart: a notice
+ * releases those of former lives. */
 static bool alike(const struct hf_lock *lock, const struct hf_want *want)
 {
     return lock->exclusive == want->exclusive && lock->durable == want->durable &&
@@ -80,7 +81,7 @@ static bool alike(const struct hf_lock *lock, const struct hf_want *want)
            !hf_lock_is_releasing(lock);
 }
 
-/* One of the owner's locks overlaps or borders on the whole: it is merged, cut, or left alone. */
+/* Merges, cuts or leaves alone one of the owner's locks that overlaps or borders on the whole. */
 static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole *whole,
                   struct hf_lock *lock)
 {
@@ -106,7 +107,7 @@ static int absorb(struct hf_txn *txn, const struct hf_want *asked, struct whole 
     return hf_lock_take_out(txn, lock, donor);
 }
 
-/* An NM_LOCK over what the owner holds durably does not make that less durable. */
+/* True if the owner holds any of the range durably: an NM_LOCK does not make that less durable. */
 static bool any_durable(const struct hf_core *core, const struct hf_file *file,
                         const struct hf_want *want)
 {
@@ -120,8 +121,9 @@ static bool any_durable(const struct hf_core *core, const struct hf_file *file,
 }
 
 /*
- * A delayed request of a former life that overlaps a lock of a later one counts as one of that:
- * losing that lock with the notice would be worse than keeping what was requested late.
+ * Returns the latest life that has a lock in the range. A delayed request of a former life that
+ * overlaps a lock of a later one counts for that life: losing that lock with the notice would be
+ * worse than keeping what was requested late.
  */
 static uint32_t latest_life(const struct hf_core *core, const struct hf_file *file,
                             const struct hf_want *want)
@@ -139,7 +141,8 @@ static uint32_t latest_life(const struct hf_core *core, const struct hf_file *fi
     return life > 0 ? life : now;
 }
 
-/* The owner's first lock that overlaps or borders on what is asked, or the next one after it. */
+/* Returns the owner's first lock that overlaps or borders on what is asked, or the next one after
+ * it. */
 static struct hf_lock *own_around(const struct hf_core *core, const struct hf_file *file,
                                   const struct hf_want *asked, const struct hf_lock *after)
 {
@@ -149,13 +152,14 @@ static struct hf_lock *own_around(const struct hf_core *core, const struct hf_fi
     return hf_table_own(core, file, asked->owner, low, high, after);
 }
 
-/* The lock covers all that is asked, in the same mode. */
+/* True if the lock covers all that is asked, in the same mode. */
 static bool is_part_of(const struct hf_want *asked, const struct hf_lock *lock)
 {
     return alike(lock, asked) && lock->node.first <= asked->first && lock->node.last >= asked->last;
 }
 
-/* The owner's first exclusive lock in the range, which a grant must not weaken; NULL: none. */
+/* Returns the owner's first exclusive lock in the range, which a grant must not weaken; NULL: there
+ * is none. */
 static struct hf_lock *first_exclusive(const struct hf_core *core, const struct hf_file *file,
                                        const struct hf_want *want)
 {
@@ -168,9 +172,12 @@ static struct hf_lock *first_exclusive(const struct hf_core *core, const struct 
     return NULL;
 }
 
-/* A lock that a former life holds exclusively stays exclusive, in case the client did not restart,
- * and becomes the asking life's, so that no crash notice takes it. One that is not recorded (by
- * NM_LOCK) is so from now on, if the grant is: the client counts on it over a restart. */
+/*
+ * Adds the range to what the owner holds. A lock that a former life holds exclusively stays
+ * exclusive, in case the client did not restart, and becomes the asking life's, so that no crash
+ * notice takes it. One that is not recorded (by NM_LOCK) is recorded from now on, if the grant is:
+ * the client counts on it over a restart.
+ */
 int hf_table_add(struct hf_txn *txn, struct hf_file *file, const struct hf_want *asked)
 {
     struct hf_want rest = *asked;

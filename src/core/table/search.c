@@ -1,4 +1,4 @@
-/* Finding locks of other owners that conflict, and whether an owner holds all of a range. */
+/* Finds locks of other owners that conflict, and whether an owner holds all of a range. */
 #include "core/internal.h"
 #include "core/table/table.h"
 
@@ -7,7 +7,7 @@ static struct hf_lock *lock_of(struct hf_itree_node *node)
     return node ? hf_container_of(node, struct hf_lock, node) : NULL;
 }
 
-/* A lock of another owner in the range of the request, in one of the file's trees. */
+/* Returns a lock of another owner in the range of the request, in one of the file's trees. */
 static struct hf_itree_node *find(const struct hf_core *core, const struct hf_itree *tree,
                                   const struct hf_want *want)
 {

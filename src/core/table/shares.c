@@ -1,7 +1,5 @@
-/*
- * Shares: reservations by SHARE, found by file and owner, and counted by what they want and deny,
- * so that neither finding one nor testing for a conflict looks at the others.
- */
+/* Shares are reservations by SHARE. They are found by file and owner, and counted by what they want
+ * and deny, so that neither finding one nor testing for a conflict looks at the others. */
 #include <string.h>
 
 #include "core/clients/clients.h"

@@ -9,7 +9,7 @@
 
 enum { RECORD_ROOM = 8192 /* more than any record needs */ };
 
-/* Memory for one record on the stack. */
+/* Allocates memory for one record on the stack. */
 static void *stack_resize(void *ctx, void *ptr, size_t size)
 {
     (void)ptr;

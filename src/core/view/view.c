@@ -30,13 +30,13 @@ static void show_client(const struct hf_client *client, struct hf_view_client *r
     hf_client_record(client, &row->record);
 }
 
-/* An SM_MON client without a registration is not shown. */
+/* True unless this is an SM_MON client without a registration, which is not shown. */
 static bool shows_client(const struct hf_client *client)
 {
     return client->registered || client->protocol == HF_PROTOCOL_NLM;
 }
 
-/* Where a walk over this slab must stop. */
+/* Returns where a walk over this slab must stop. */
 static uint64_t stop_at(const struct hf_slab *slab, uint64_t end)
 {
     uint64_t slots = hf_slab_slots(slab);
@@ -146,13 +146,14 @@ size_t hf_core_view_waiters(const struct hf_core *core, uint64_t *cursor, uint64
     return n;
 }
 
-/* Outcalls get ascending ids when they begin. */
+/* Returns a mark: outcalls get ascending ids when they begin. */
 uint64_t hf_core_view_grant_mark(const struct hf_core *core)
 {
     return core->next_id;
 }
 
-/* A grant puts its outcall at the end of the queue, so those since the mark are the last ones. */
+/* Shows the grants since the mark. A grant puts its outcall at the end of the queue, so these are
+ * the last ones. */
 size_t hf_core_view_granted(const struct hf_core *core, uint64_t *mark, struct hf_view_waiter *rows,
                             size_t max)
 {

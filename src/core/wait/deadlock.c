@@ -30,18 +30,16 @@
 struct search {
     struct hf_core *core;
     const struct hf_owner *asker;
-    struct hf_owner *queue; /* to be visited */
+    struct hf_owner *queue; /* the owners that are still to be visited */
     uint64_t work_end;      /* the search ends when table->work is beyond this */
-    bool locks_only;        /* places in queues do not count */
+    bool locks_only;        /* only locks count, not places in queues */
     bool mixed;             /* only cycles that lead through a place in a queue count */
     bool found;             /* the search led back to the asker ... */
     struct hf_waiter *via;  /* ... through this waiter's place in a queue */
 };
 
-/*
- * To be visited: an owner that was not reached before, or so far only by locks and now through a
- * place in a queue.
- */
+/* Puts an owner into the queue of those to be visited, if it was not reached before, or so far only
+ * by locks and now through a place in a queue. */
 static void enqueue(struct search *s, struct hf_owner *owner, struct hf_waiter *via)
 {
     struct hf_waiting *waiting = owner->waiting;
@@ -62,7 +60,8 @@ static void enqueue(struct search *s, struct hf_owner *owner, struct hf_waiter *
     s->queue = owner;
 }
 
-/* via: the first place in a queue on the way here; NULL: none. False when the search is over. */
+/* Suspects an owner. via is the first place in a queue on the way here; NULL: there is none.
+ * Returns false when the search is over. */
 static bool suspect(struct search *s, struct hf_owner *owner, struct hf_waiter *via)
 {
     if (owner == s->asker && (via || !s->mixed)) {
@@ -79,10 +78,8 @@ static bool suspect(struct search *s, struct hf_owner *owner, struct hf_waiter *
     return true;
 }
 
-/*
- * All owners that this request waits, or would wait, for. place is the waiter that stands in the
- * queue for it; NULL: none does yet. False when the search is over.
- */
+/* Visits all owners that this request waits, or would wait, for. place is the waiter that stands in
+ * the queue for it; NULL: none does yet. Returns false when the search is over. */
 static bool visit(struct search *s, const struct hf_file *file, const struct hf_want *want,
                   struct hf_waiter *place, struct hf_waiter *via)
 {
@@ -114,7 +111,7 @@ static bool visit_owner(struct search *s, const struct hf_owner *owner, struct h
     return true;
 }
 
-/* Visits what the first visit put in the queue. True if that leads back to the asker. */
+/* Visits what the first visit put in the queue. True if this leads back to the asker. */
 static bool follow(struct search *s, bool more)
 {
     while (more && s->queue) {
@@ -142,7 +139,7 @@ bool hf_deadlock_of_locks(struct hf_core *core, const struct hf_file *file,
                           const struct hf_want *want)
 {
     if (!hf_owner_has_locks(want->owner))
-        return false; /* nothing that another owner could wait for */
+        return false; /* the owner has nothing that another owner could wait for */
     return leads_back(core, file, want, true);
 }
 
@@ -154,7 +151,7 @@ bool hf_deadlock_by_queueing(struct hf_core *core, const struct hf_file *file,
     return leads_back(core, file, want, false);
 }
 
-/* Another owner may wait for this one, which waits itself. */
+/* True if another owner may wait for this one, and this one waits itself. */
 static bool may_be_in_cycle(const struct hf_core *core, const struct hf_owner *owner)
 {
     hf_list_foreach (node, &owner->waiting->waiters) {
@@ -169,7 +166,8 @@ static bool may_be_in_cycle(const struct hf_core *core, const struct hf_owner *o
     return false;
 }
 
-/* Each round but the last breaks one cycle. All rounds together have the steps of one search. */
+/* Breaks cycles: each round but the last breaks one. All rounds together have the steps of one
+ * search. */
 static void break_cycles(struct hf_core *core, const struct hf_owner *owner)
 {
     struct search s = {.core = core,

@@ -12,7 +12,7 @@
 #include "core/table/table.h"
 #include "core/wait/private.h"
 
-enum { OVERDUE_PART = 5 }; /* no answer in a fifth of its time: the client may be dead */
+enum { OVERDUE_PART = 5 }; /* without an answer in a fifth of its time the client may be dead */
 
 static struct hf_waiter *waiter_of(struct hf_outcall *outcall)
 {
@@ -33,7 +33,7 @@ void hf_grant_fill(const struct hf_waiter *w, struct hf_outcall_attempt *out)
     out->transport = w->transport;
     out->prog = HF_PROGRAM_NLM;
     out->vers = w->version;
-    out->proc = w->msg ? 10 : 5; /* GRANTED_MSG, GRANTED */
+    out->proc = w->msg ? 10 : 5; /* the procedures GRANTED_MSG and GRANTED */
     out->fh = w->fh ? hf_bytes(w->fh, w->file->fh_len) : hf_file_fh(w->file);
     out->oh = hf_owner_oh(w->owner);
     out->svid = w->owner->svid;
@@ -64,10 +64,8 @@ static void end(struct hf_core *core, struct hf_now now, struct hf_waiter *waite
         hf_outcall_pause(core, now, &waiter->outcall, now.mono_ms + core->config.call_timeout_ms);
 }
 
-/*
- * The lock goes to the next waiter. If the client is silent, callbacks for its other waiters would
- * fail, too.
- */
+/* Gives the lock to the next waiter. If the client is silent, callbacks for its other waiters would
+ * fail, too. */
 static void give_up(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter, bool silent)
 {
     struct hf_client *client = waiter->owner->client;
@@ -94,8 +92,8 @@ static void failed(struct hf_core *core, struct hf_now now, struct hf_waiter *wa
         return;
     }
     if (outcall->arrived == 0 && outcall->begun >= core->config.call_attempts) {
-        /* We cannot call it (no route, for one), so it does not know of the lock, and others wait
-         * for that. It asks again, and may then get its lock as an answer. */
+        /* We cannot call the client (no route, for one), so it does not know of the lock, and
+         * others wait for it. The client asks again, and may then get its lock as an answer. */
         give_up(core, now, waiter, false);
         return;
     }
@@ -104,16 +102,16 @@ static void failed(struct hf_core *core, struct hf_now now, struct hf_waiter *wa
 }
 
 /*
- * A client answers DENIED when it waits for no such lock. If only one call can have reached it,
- * that means that it does not want the lock. If an earlier call may have reached it, it may also
- * mean that the client took the lock then and only its answer was lost (Linux forgets the wait when
- * it takes the lock). Then the lock is in use, and giving it to another owner would make two
- * holders. So that DENIED is not believed; a client that does not want the lock after all unlocks
- * it.
+ * True if the client's DENIED is believed. A client answers DENIED when it waits for no such lock.
+ * If only one call can have reached it, that means that it does not want the lock. If an earlier
+ * call may have reached it, it may also mean that the client took the lock then and only its answer
+ * was lost (Linux forgets the wait when it takes the lock). Then the lock is in use, and giving it
+ * to another owner would make two holders. So that DENIED is not believed; a client that does not
+ * want the lock after all unlocks it.
  */
 static bool is_believed(const struct hf_outcall *outcall)
 {
-    /* An answer that came after its attempt timed out: that attempt is counted in arrived. */
+    /* If the answer came after its attempt timed out, that attempt is counted in arrived. */
     uint32_t itself = outcall->state == HF_OUTCALL_RUNNING ? 0 : 1;
 
     return outcall->arrived <= itself;

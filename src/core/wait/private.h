@@ -16,13 +16,13 @@ int hf_waiter_keep_handle(struct hf_core *core, struct hf_waiter *waiter, struct
 /* Counts what the waiter had that is still to be reclaimed, or counts it no more. */
 void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *waiter, bool more);
 
-/* A waiter that is gone is among its owner's and its client's again. */
+/* Puts a waiter that is gone among its owner's and its client's again. */
 void hf_waiter_come_back(struct hf_core *core, struct hf_waiter *waiter);
 
 /* Tells how the wait has ended (ending.h); the waiter stays. */
 void hf_waiter_tell(const struct hf_core *core, const struct hf_waiter *waiter, enum hf_end end);
 
-/* The undo entry of a waiter is of no use any more: deletes a waiter that is gone. */
+/* Drops the undo entry of a waiter, which is of no use any more: deletes a waiter that is gone. */
 void hf_waiter_keep(struct hf_core *core, const struct hf_undo *entry);
 
 struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter *waiter);
@@ -31,7 +31,7 @@ struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter
  * rest of the list for later when table->work has reached work_end. */
 void hf_deadlock_review(struct hf_core *core, uint64_t work_end);
 
-/* The waiter holds the lock as soon as batch seq is durable: begins its GRANTED callback. */
+/* Begins the GRANTED callback of a waiter, which holds the lock as soon as batch seq is durable. */
 void hf_grant_begin(struct hf_core *core, struct hf_waiter *waiter, uint64_t seq);
 
 /* Begins it again after a restart: the client may have been called before. */
@@ -46,15 +46,15 @@ void hf_waiter_release(struct hf_core *core, struct hf_waiter *waiter);
 /* Fills in the GRANTED callback of a waiter. */
 void hf_grant_fill(const struct hf_waiter *waiter, struct hf_outcall_attempt *out);
 
-/* The callback ended for good. Not accepted: what the grant gave goes to the next waiter.
- * HF_ENOMEM: the lock could not be taken back yet. */
+/* Ends the callback for good. If the client did not accept, what the grant gave goes to the next
+ * waiter. HF_ENOMEM: the lock could not be taken back yet. */
 int hf_waiter_called(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter,
                      bool accepted);
 
-/* The callback of this waiter is not answered: probes the clients of all waiters behind it. */
+/* Probes the clients of all waiters behind this one, because its callback is not answered. */
 void hf_probe_behind(struct hf_core *core, struct hf_now now, const struct hf_waiter *waiter);
 
-/* A callback or probe to the client was given up: removes all its waiters. */
+/* Removes all waiters of a client, because a callback or probe to it was given up. */
 void hf_client_silent(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Probes: is the client of a waiter still alive? A dead waiter costs the waiter behind it all
- * attempts of a GRANTED callback. A row of dead waiters must not cost that for each, one after the
- * other (SPEC section 3): 300 dead waiters would take more than an hour. So when a callback is not
- * answered soon, the clients of all waiters behind it are called at the same time with NLM NULL, at
- * the address and in the way their own callback would go. A client that does not answer
- * call_attempts of these is given up, as it would be if its turn had come; if it is alive after
- * all, it asks again and waits anew.
+ * Probes find out whether the client of a waiter is still alive. A dead waiter costs the waiter
+ * behind it all attempts of a GRANTED callback. A row of dead waiters must not cost that for each,
+ * one after the other (SPEC section 3): 300 dead waiters would take more than an hour. So when a
+ * callback is not answered soon, the clients of all waiters behind it are called at the same time
+ * with NLM NULL, at the address and in the way their own callback would go. A client that does not
+ * answer call_attempts of these is given up, as it would be if its turn had come; if it is alive
+ * after all, it asks again and waits anew.
  *
  * One attempt has three quarters of a callback's time, so that the probes end before the callback
  * that caused them is given up: a row of dead waiters costs no more than its first.
@@ -65,7 +65,7 @@ static void done(struct hf_core *core, struct hf_now now, struct hf_outcall *out
 
 static const struct hf_outcall_ops probe_ops = {HF_OUTCALL_PROBES, start, done, NULL};
 
-/* The client answered a call within the time that all attempts of a callback take. */
+/* True if the client answered a call within the time that all attempts of a callback take. */
 static bool answered_lately(const struct hf_core *core, struct hf_now now,
                             const struct hf_client *client)
 {

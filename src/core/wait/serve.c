@@ -1,5 +1,5 @@
 /*
- * Serving waiters: granting locks in the order of the queue, and taking back what a client does not
+ * Serves waiters: grants locks in the order of the queue, and takes back what a client does not
  * want.
  *
  * A waiter is granted when no lock of another owner conflicts with it and there is no waiter that
@@ -22,7 +22,7 @@
 #include "core/table/table.h"
 #include "core/wait/private.h"
 
-/* A grant changes records and begins a callback, and so takes as long as visiting many objects. */
+/* A grant counts as this many objects, because it changes records and begins a callback. */
 enum { GRANT_WORK = 16 };
 
 static void forget_had(struct hf_core *core, struct hf_waiter *w)
@@ -80,9 +80,9 @@ static void ungrant(struct hf_core *core, struct hf_waiter *w)
 }
 
 /*
- * A request of its owner has called the callback off, which is undone with the grant: the thread
- * that was told BLOCKED still waits. Unless its client has restarted, or has asked for the range
- * anew.
+ * True if the waiter waits again when its grant is undone, although a request of its owner has
+ * called the callback off: the thread that was told BLOCKED still waits. It does not if its client
+ * has restarted, or has asked for the range anew.
  */
 static bool waits_again(const struct hf_core *core, const struct hf_waiter *w)
 {
@@ -123,7 +123,8 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
         return HF_ENOMEM;
     }
     hf_txn_begin_giving(&txn, core, now, &w->file->seq);
-    txn.depends |= !hf_durable_has(core, w->seq); /* its place in the queue may be undone */
+    /* The waiter's place in the queue may be undone. */
+    txn.depends |= !hf_durable_has(core, w->seq);
     if ((w->monitored && hf_client_register(&txn, w->owner->client) < 0) ||
         hf_table_add(&txn, w->file, &want) < 0 || hf_undo_reserve(core) < 0) {
         hf_txn_abort(&txn);
@@ -142,7 +143,7 @@ static int grant(struct hf_core *core, struct hf_now now, struct hf_waiter *w)
     return 0;
 }
 
-/* No waiter further back can be granted any part of the range. */
+/* True if no waiter further back can be granted any part of the range. */
 static bool takes_all(const struct hf_waiter *w, uint64_t first, uint64_t last)
 {
     return w->exclusive && w->first <= first && w->last >= last &&
@@ -150,9 +151,9 @@ static bool takes_all(const struct hf_waiter *w, uint64_t first, uint64_t last)
 }
 
 /*
- * The kernel holds the range for us. If it does not, it is asked, and the waiter is looked at again
- * when the result comes; behind a holder outside it waits in the kernel. A waiter for which the
- * kernel can hold nothing goes, and its client's next request is told why.
+ * Asks the kernel to hold the range for us. If it does not yet, the waiter is looked at again when
+ * the result comes; behind a holder outside it waits in the kernel. A waiter for which the kernel
+ * can hold nothing goes, and its client's next request is told why.
  */
 static int ask_kernel(struct hf_core *core, struct hf_waiter *w, const struct hf_want *want)
 {
@@ -180,7 +181,7 @@ static int ask_kernel(struct hf_core *core, struct hf_waiter *w, const struct hf
     return 0;
 }
 
-/* 1: it can; 0: it cannot now; HF_ENOMEM. */
+/* Returns 1 if the waiter can be granted, 0 if it cannot now, or HF_ENOMEM. */
 static int can_be_granted(struct hf_core *core, struct hf_waiter *w)
 {
     struct hf_want want = hf_waiter_want(core, w);
@@ -195,7 +196,7 @@ static int can_be_granted(struct hf_core *core, struct hf_waiter *w)
 enum served {
     SERVED_ALL,
     SERVED_SOME,    /* the rest of the pass is for the next tick */
-    SERVED_STALLED, /* memory ran out: to be retried later */
+    SERVED_STALLED, /* memory ran out: the file is retried later */
 };
 
 /* Goes on with the pass over the file's waiters, or begins one. */
@@ -233,7 +234,9 @@ static enum served serve_file(struct hf_core *core, struct hf_now now, struct hf
     return SERVED_ALL;
 }
 
-/* Each file in turn, until all are served or the work is enough; what is left stays in the list. */
+/*
+ * Serves each file in turn, until all are served or the work is enough; the rest stays in the list.
+ */
 static void serve_woken(struct hf_core *core, struct hf_now now, struct hf_list *stalled,
                         uint64_t work_end)
 {
@@ -273,9 +276,9 @@ void hf_waiters_serve(struct hf_core *core, struct hf_now now)
 }
 
 /*
- * The client does not want the lock, or does not answer: takes back what the grant gave, but not
- * what the owner held before, because that may be in use. Each part becomes what it was: shared or
- * exclusive, of its life, and still to be reclaimed.
+ * Takes back what the grant gave, because the client does not want the lock, or does not answer.
+ * What the owner held before stays, because it may be in use. Each part becomes what it was: shared
+ * or exclusive, of its life, and still to be reclaimed.
  */
 static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
 {
@@ -299,9 +302,9 @@ static int take_back(struct hf_txn *txn, const struct hf_waiter *w)
 }
 
 /*
- * The commit of what was taken back failed, so the client holds a lock that it does not want, or it
- * is dead: the callback is made again. Not at once: a client that refuses would be called as fast
- * as it answers, for as long as the store is down.
+ * Makes the callback again. The commit of what was taken back failed, so the client holds a lock
+ * that it does not want, or it is dead. It is not made at once: a client that refuses would be
+ * called as fast as it answers, for as long as the store is down.
  */
 static void revert_called(struct hf_core *core, const struct hf_undo *entry)
 {

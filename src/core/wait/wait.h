@@ -37,27 +37,32 @@ struct hf_held {
     uint64_t first, last;
     bool exclusive;
     bool durable;
-    bool unclaimed; /* to be reclaimed: a grant that the client does not take reclaims nothing */
-    uint32_t life;  /* of the client, to which the lock belongs again when the grant is refused */
+    /* The part is to be reclaimed: a grant that the client does not take reclaims nothing. */
+    bool unclaimed;
+    /* The life of the client to which the lock belongs again when the grant is refused. */
+    uint32_t life;
 };
 
 struct hf_waiter {
-    uint64_t id;            /* also its place in the queue */
-    uint64_t seq;           /* the batch that its BLOCKED waits for; 0: none */
-    struct hf_list in_file; /* while waiting */
+    uint64_t id;            /* is also the place in the queue */
+    uint64_t seq;           /* the batch that its BLOCKED answer waits for; 0: none */
+    struct hf_list in_file; /* links the waiter into its file's queue while it waits */
     struct hf_list in_owner;
     struct hf_list in_client;
     struct hf_owner *owner;
     struct hf_file *file;
     uint64_t first, last;
-    uint64_t offset, length; /* as in the request; GRANTED repeats them */
+    uint64_t offset, length; /* the range as in the request, because GRANTED repeats it */
     int64_t since_ms;
-    uint32_t life;                 /* of its client: the latest that asked for it */
-    struct hf_addr local;          /* where the request came in, and from where GRANTED goes out */
-    struct hf_outcall outcall;     /* the GRANTED callback */
-    struct hf_claim_wait *outside; /* it waits for a holder outside (claims.h); NULL: it does not */
-    uint8_t *fh; /* the handle it was asked by, if that is another one of the file's; or NULL */
-    struct hf_held *had; /* what its owner held of the range when it was granted, in order */
+    uint32_t life; /* the latest life of its client that asked for the lock */
+    /* The address at which the request came in, and from which GRANTED goes out. */
+    struct hf_addr local;
+    struct hf_outcall outcall; /* the GRANTED callback */
+    /* The wait for a holder outside (claims.h); NULL: there is none. */
+    struct hf_claim_wait *outside;
+    uint8_t *fh; /* the handle it was asked by, if that is not the file's own; or NULL */
+    /* The parts of the range that its owner held when it was granted, in order. */
+    struct hf_held *had;
     uint32_t n_had;
     enum hf_transport transport;
     uint8_t version;
@@ -75,10 +80,12 @@ struct hf_waiter {
 
 struct hf_wait {
     struct hf_slab slab;
-    uint64_t suspect_round; /* number of the last search for a deadlock */
+    uint64_t suspect_round; /* the number of the last search for a deadlock that visited it */
     bool unfinished;        /* the next tick goes on with serving waiters */
-    uint32_t n_unclaimed; /* that waiters being granted had: if they are refused, to be reclaimed */
-    bool put_back;        /* some of these were, since recovery last looked */
+    /* How many unclaimed locks the waiters being granted had: if they are refused, these are to be
+     * reclaimed. */
+    uint32_t n_unclaimed;
+    bool put_back; /* some of these came back since recovery last looked */
 };
 
 /* Its lock will be recorded if locks are, and its client told of our restart. */
@@ -88,20 +95,20 @@ void hf_wait_init(struct hf_core *core);
 void hf_wait_free(struct hf_core *core);
 
 /*
- * The first waiter with a smaller id than ticket that a blocking request queues behind, or the next
- * one after it; NULL: none, or none that was found within the budget. Order among waiters is a
- * courtesy, so a request that would take too long to look at need not queue.
+ * Returns the first waiter with a smaller id than ticket that a blocking request queues behind, or
+ * the next one after it; NULL: there is none, or none was found within the budget. Order among
+ * waiters is a courtesy, so a request that would take too long to look at need not queue.
  */
 struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_file *file,
                                   const struct hf_want *want, uint64_t ticket,
                                   const struct hf_waiter *after);
 
-/* The owner's waiter for just this range, in whichever mode, that has not been granted; NULL: none.
- */
+/* Returns the owner's waiter for just this range, in whichever mode, that has not been granted;
+ * NULL: there is none. */
 struct hf_waiter *hf_waiter_find(const struct hf_core *core, const struct hf_file *file,
                                  const struct hf_want *want);
 
-/* A GRANTED callback for another waiter of its owner, which overlaps it, is in flight. */
+/* True if a GRANTED callback is in flight for another waiter of its owner, which overlaps it. */
 bool hf_waiter_is_behind_own(const struct hf_core *core, const struct hf_waiter *waiter);
 int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct hf_lock_args *args,
                   struct hf_file *file, const struct hf_want *want);
@@ -116,21 +123,24 @@ void hf_waiters_resume(struct hf_core *core); /* all are loaded, and the epoch h
 /* Removes the waiter, and tells how the wait has ended (ending.h). */
 void hf_waiter_end(struct hf_core *core, struct hf_waiter *waiter, enum hf_end end);
 
-/* The waiter's request came once more: it is called back as the latest copy says, and what it is
- * granted is recorded if any copy was monitored. */
+/* Notes that the waiter's request came once more: it is called back as the latest copy says, and
+ * what it is granted is recorded if any copy was monitored. */
 void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *waiter, const struct hf_peer *peer,
                         const struct hf_lock_args *args, uint32_t life);
 
-/* The owner waits for the range in exclusive mode from now on, at the end of the queue. */
+/* Makes the owner wait for the range in exclusive mode from now on, at the end of the queue. */
 void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *waiter);
 
-/* The owner shows that it knows of its grants in this range, or gives them up: their GRANTED
- * callbacks end. waits: by a blocking request, which repeats the one that was granted if the range
- * is the same; then its answer, be it a refusal, ends the wait. */
+/*
+ * Ends the GRANTED callbacks in this range, because the owner shows that it knows of its grants, or
+ * gives them up. waits: it shows it by a blocking request, which repeats the one that was granted
+ * if the range is the same; then its answer, even a refusal, ends the wait.
+ */
 void hf_waiter_confirm_range(struct hf_core *core, struct hf_owner *owner, struct hf_file *file,
                              uint64_t first, uint64_t last, bool waits);
 
-/* The owner got a lock on the file: its waiters there may now pass one that waits for that lock. */
+/* Lets waiters of the owner on the file be looked at: it got a lock there, so they may now pass one
+ * that waits for that lock. */
 void hf_owner_wake(struct hf_core *core, const struct hf_owner *owner, struct hf_file *file);
 
 /*
@@ -139,21 +149,22 @@ void hf_owner_wake(struct hf_core *core, const struct hf_owner *owner, struct hf
  */
 void hf_waiters_serve(struct hf_core *core, struct hf_now now);
 
-/* All waiters are looked at: the kernel can be asked again. */
+/* Lets all waiters be looked at, because the kernel can be asked again. */
 void hf_waiters_wake_all(struct hf_core *core);
 
-/* The request waits, or would wait, for its own owner, by held locks alone: DEADLCK. */
+/* True if the request waits, or would wait, for its own owner, by held locks alone: DEADLCK. */
 bool hf_deadlock_of_locks(struct hf_core *core, const struct hf_file *file,
                           const struct hf_want *want);
 
-/* A request that no held lock conflicts with would close a cycle by joining the queue. */
+/* True if a request that no held lock conflicts with would close a cycle by joining the queue. */
 bool hf_deadlock_by_queueing(struct hf_core *core, const struct hf_file *file,
                              const struct hf_want *want);
 
-/* The waiter whose GRANTED callback has this id and was attempted at least once; NULL: none. */
+/* Returns the waiter whose GRANTED callback has this id and was attempted at least once; NULL:
+ * there is none. */
 struct hf_waiter *hf_grant_find(const struct hf_core *core, uint64_t call_id);
 
-/* Its client has answered the GRANTED callback, with the call's result or by GRANTED_RES. */
+/* Takes the client's answer to the GRANTED callback, from the call's result or from GRANTED_RES. */
 void hf_grant_answered(struct hf_core *core, struct hf_now now, struct hf_waiter *waiter,
                        bool accepted);
 

@@ -1,5 +1,5 @@
 /*
- * The queue: waiters enter it, leave it, and are found in it.
+ * Waiters enter the queue, leave it, and are found in it here.
  *
  * A waiter queues behind another if the two conflict, unless the other one waits for a lock of the
  * first one's owner: an owner must not queue behind a waiter that waits for it (an upgrade, say).
@@ -42,7 +42,9 @@ struct hf_want hf_waiter_want(const struct hf_core *core, const struct hf_waiter
         w->life};
 }
 
-/* The owner holds a lock that the waiter waits for; or finding out would take too long. */
+/*
+ * True if the owner holds a lock that the waiter waits for; or if finding out would take too long.
+ */
 static bool waits_for(const struct hf_core *core, const struct hf_waiter *w,
                       const struct hf_owner *owner, uint64_t work_end)
 {
@@ -55,7 +57,8 @@ static bool waits_for(const struct hf_core *core, const struct hf_waiter *w,
     return false;
 }
 
-/* The owner holds all of the range, in whatever mode; or finding out would take too long. */
+/* True if the owner holds all of the range, in whatever mode; or if finding out would take too
+ * long. */
 static bool holds_all(const struct hf_core *core, const struct hf_file *file,
                       const struct hf_want *want, uint64_t work_end)
 {
@@ -79,7 +82,8 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_fi
     const uint64_t work_end = core->table->work + core->config.budgets.ahead;
 
     if (file->queue->n_waiters == 0 || (!after && holds_all(core, file, want, work_end)))
-        return NULL; /* if after is set, the caller knows that the owner does not hold all of it */
+        /* If after is set, the caller knows that the owner does not hold all of the range. */
+        return NULL;
     for (; node != &file->queue->waiters; node = node->next) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
         if (w->id >= ticket || core->table->work++ > work_end)
@@ -122,7 +126,7 @@ void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *w)
 
     while (place != &w->file->queue->waiters &&
            hf_list_entry(place, struct hf_waiter, in_file)->id > w->id) {
-        place = place->prev; /* a grant that was undone: back to its old place */
+        place = place->prev; /* a grant was undone: the waiter goes back to its old place */
         core->table->work++;
     }
     hf_list_add_after(place, &w->in_file);
@@ -146,7 +150,7 @@ void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *w)
     core->table->n_waiters--;
 }
 
-/* BLOCKED was not sent, and is a refusal now: the client does not wait. */
+/* Ends the wait: BLOCKED was not sent, and is a refusal now, so the client does not wait. */
 static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
 {
     struct hf_waiter *w = entry->object;
@@ -155,7 +159,7 @@ static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
         hf_waiter_keep(core, entry);
         return;
     }
-    HF_ASSERT(!w->granting); /* its grant depends on this, and was undone before */
+    HF_ASSERT(!w->granting); /* its grant depends on this change, and was undone before */
     w->undos--;
     hf_waiter_remove(core, w);
 }
@@ -251,18 +255,20 @@ void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *w, const struct 
         w->life = life; /* the client waits again after its restart */
 }
 
-/* Not undone when a batch fails: a client that waits in the weaker mode can take the stronger. */
+/* Makes the waiter exclusive. This is not undone when a batch fails: a client that waits in the
+ * weaker mode can take the stronger. */
 void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *w)
 {
     hf_waiter_leave_queue(core, w);
-    hf_file_wake(core, w->file, w->first, w->last); /* for the waiters behind it */
+    hf_file_wake(core, w->file, w->first, w->last); /* serves the waiters behind it */
     w->id = hf_core_new_id(core);
     w->exclusive = true;
     w->passes = false;
     hf_behind_changed(core, &w->behind);
     hf_waiter_enter_queue(core, w);
     if (core->config.coherent)
-        hf_file_wake(core, w->file, w->first, w->last); /* to ask the kernel for more */
+        /* Makes the waiter ask the kernel for more. */
+        hf_file_wake(core, w->file, w->first, w->last);
 }
 
 void hf_waiter_del(struct hf_core *core, struct hf_waiter *w)
@@ -311,7 +317,7 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
     hf_outcall_end(core, &w->outcall);
     if (!w->granting) {
         hf_waiter_leave_queue(core, w);
-        hf_file_wake(core, w->file, w->first, w->last); /* for the waiters behind it */
+        hf_file_wake(core, w->file, w->first, w->last); /* serves the waiters behind it */
     }
     hf_list_remove(&w->in_owner);
     w->owner->waiting->n_waiters--;
@@ -351,7 +357,7 @@ void hf_waiter_tell(const struct hf_core *core, const struct hf_waiter *w, enum 
     core->told(core->told_ctx, &ending);
 }
 
-/* The wait of one that is being granted has ended before. */
+/* Ends a wait. That of a waiter which is being granted has ended before, and is not told again. */
 void hf_waiter_end(struct hf_core *core, struct hf_waiter *w, enum hf_end end)
 {
     if (!w->granting)
