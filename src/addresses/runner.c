@@ -319,10 +319,8 @@ static uint64_t next_ms(const struct runner *r)
         next = r->hook.deadline_ms;
     if (!r->hook.pid && r->wanted_up && r->state == UP && r->look_ms && r->look_ms < next)
         next = r->look_ms;
+    /* The time may be 0, which would mean never: 1 is long ago, so the step is taken at once. */
     if (!r->hook.pid && !r->wanted_up && r->state != DOWN)
-        /*
-         * The time may be 0, which would mean never: 1 is long ago, so the step is taken at once.
-         */
         next = r->retry_ms ? r->retry_ms : 1;
     return next;
 }

@@ -67,8 +67,7 @@ enum hf_trust hf_trust_of(enum hf_transport transport, const struct hf_addr *pee
         return trust_of_local(peer, uid);
     if (transport == HF_TRANSPORT_UDP)
         return HF_TRUST_NOTHING;
-    if (is_user(
-            uid)) /* a user of this host, who calls from an address of it that is not loopback */
+    if (is_user(uid)) /* a user of this host, who calls from an address other than loopback */
         return HF_TRUST_USER;
     return hf_addr_is_reserved_port(peer) ? HF_TRUST_RESERVED : HF_TRUST_CONNECTED;
 }
@@ -78,9 +77,8 @@ struct hf_addr hf_trust_account(enum hf_trust trust, const struct hf_addr *peer,
     struct hf_addr account = *peer;
 
     if (trust == HF_TRUST_USER)
-        account = (struct hf_addr){.family = HF_ADDR_IPV4,
-                                   .bytes = {127, 0, 0, 1},
-                                   .scope = uid}; /* uid is never 0 here: root has no account */
+        account = (struct hf_addr){
+            .family = HF_ADDR_IPV4, .bytes = {127, 0, 0, 1}, .scope = uid}; /* uid is not 0 */
     account.port = 0;
     return account;
 }

@@ -265,8 +265,8 @@ static bool attempt(struct hf_waits *waits, struct hf_wait *wait, int64_t now_ms
         status = hf_keeper_claim(waits->files, wait->file, &wait->part, &holder, &wait->refused);
     }
     if (status == HF_KEEPER_CONFLICT || status == HF_KEEPER_NOT_YET) {
+        /* There is nothing that a thread could wait for. */
         if (status == HF_KEEPER_NOT_YET)
-            /* There is nothing that a thread could wait for. */
             wait->refused.mode = HF_KEEPER_NONE;
         return true;
     }

@@ -81,8 +81,8 @@ static void on_durable(struct hf_commit_waiter *waiter, bool durable)
 {
     struct pending_answer *pending = hf_container_of(waiter, struct pending_answer, waiter);
 
+    /* NSM-02: a change that cannot be made durable is answered STAT_FAIL. */
     if (!durable)
-        /* NSM-02: a change that cannot be made durable is answered STAT_FAIL. */
         pending->answer.ok = false;
     deliver(pending->nsm, pending->call, pending->answer);
     hf_pool_give(&pending->nsm->pending, pending);

@@ -7,7 +7,8 @@
 
 /* ---- requests ---- */
 
-/* True if the account has as many requests in progress as it may have now. */
+/* True if the account has as many requests in progress as it may have now. A datagram is counted
+ * already, because it keeps the host's record. */
 static bool is_over_quota(const struct hf_rpc_server *server, const struct hf_rpc_origin *origin)
 {
     const struct hf_rpc_host *host = origin->host;
@@ -15,11 +16,7 @@ static bool is_over_quota(const struct hf_rpc_server *server, const struct hf_rp
     if (host->exempt)
         return host->n_calls > CALLS_TOTAL_MAX / 2;
     return host->n_calls > server->config.max_calls_per_host ||
-           !hf_trust_has_share(CALLS_TOTAL_MAX, server->n_calls,
-                               /*
-                                * a datagram is counted already, because it keeps the host's record
-                                */
-                               host->n_calls - !origin->conn);
+           !hf_trust_has_share(CALLS_TOTAL_MAX, server->n_calls, host->n_calls - !origin->conn);
 }
 
 static struct hf_rpc_call *call_new(struct hf_rpc_server *server,

@@ -101,13 +101,12 @@ static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_por
     call = find_by_xid(client, xid);
     if (!call)
         return; /* the answer is late, or answers none of our calls */
+    /*
+     * /* the answer does not come from the address, or to the port, of the call: it may be forged.
+     */
     if (call->udp != udp || !hf_addr_equal(&call->to, peer))
-        /*
-         * the answer does not come from the address, or to the port, of the call: it may be forged
-         */
         return;
-    if (udp && (call->on_trial ||
-                is_charged(call))) /* an answer to the port we serve on was counted there */
+    if (udp && (call->on_trial || is_charged(call))) /* our serving port counts by itself */
         hf_credit_came(hf_rpc_server_credits(client->server), peer, datagram.len);
     hf_rpc_outcall_answered(call, datagram);
 }
@@ -534,8 +533,8 @@ void hf_rpc_exchange_begin(struct hf_rpc_outcall *call, enum hf_transport via, u
 static void udp_end(struct hf_rpc_outcall *call)
 {
     hf_map_remove(&call->client->waiting, &call->node);
+    /* flushing gives the receipts of the datagrams that are still queued. */
     if (call->udp && call->left < call->datagrams)
-        /* flushing gives the receipts of the datagrams that are still queued */
         hf_udp_flush(&call->udp->udp);
     if (call->phase == PHASE_CALL)
         call->sends -= call->datagrams - call->left;

@@ -67,8 +67,8 @@ static int visit_entry(struct merge *m, uint64_t key, struct hf_bytes record)
 
     if (rv < 0)
         return rv;
+    /* An operation on this key replaces what the tree has. */
     if (m->op < m->end && hf_lmdb_key_of(m->kind, m->op->id) == key)
-        /* An operation on this key replaces what the tree has. */
         return visit_newer(m, false, key + 1);
     return m->visit(m->ctx, m->kind, record);
 }

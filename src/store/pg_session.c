@@ -347,8 +347,8 @@ static int start_first(struct hf_pg_session *session)
     if (rv == 0)
         rv = session->cluster ? hf_pg_lease_join(session) : take_fence(session);
     session->pg.timeout_ms = timeout_ms;
+    /* Is set once more, with the time limits that hold from now on. */
     if (rv == 0 && session->cluster)
-        /* Is set once more, with the time limits that hold from now on. */
         rv = set_up(&session->pg);
     session->started = rv == 0;
     return rv;

@@ -155,8 +155,8 @@ int hf_claim_file_unmirrored(struct hf_core *core, struct hf_claim_file *cf, uin
     if (cf->unmirrored.n > core->config.claim_ranges)
         (void)hf_sum_set(&cf->unmirrored, core->alloc, 0, UINT64_MAX, mode);
     core->claims->n_unmirrored += (uint64_t)(cf->unmirrored.n > 0) - any;
+    /* Waiters of the range may not need the kernel now. */
     if (mode != HF_CLAIM_NONE)
-        /* Waiters of the range may not need the kernel now. */
         hf_file_wake(core, cf->file, first, last);
     return 0;
 }

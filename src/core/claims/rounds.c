@@ -180,8 +180,8 @@ uint64_t hf_claim_round_of(const struct hf_core *core, const struct hf_file *fil
 {
     const struct hf_claim_file *cf = hf_claim_file_find(core, file);
 
+    /* Requests that waited for this round are about to be made again, in their order. */
     if (cf && hf_list_linked(&cf->decided))
-        /* Requests that waited for this round are about to be made again, in their order. */
         return cf->told;
     return cf && cf->parked ? cf->round : 0;
 }

@@ -284,8 +284,8 @@ void hf_client_del(struct hf_core *core, struct hf_client *client)
     hf_map_remove(&core->clients->by_identity, &client->by_identity);
     hf_map_remove(&core->clients->by_id, &client->by_id);
     count(core, client, -1);
+    /* This happens only when the core itself is being deleted. */
     if (client->protocol == HF_PROTOCOL_NSM && client->registered)
-        /* This happens only when the core itself is being deleted. */
         client->host->n_registrations--;
     free_parts(core, client);
 }
@@ -322,8 +322,8 @@ void hf_client_record(const struct hf_client *client, struct hf_record_client *o
         .callback_host = client->callback_host,
     };
     memcpy(out->priv, client->m.priv, HF_PRIV_SIZE);
+    /* The list begins with the newest, the record with the oldest. */
     for (const struct hf_alias *a = client->aliases; a; a = a->next)
-        /* The list begins with the newest, the record with the oldest. */
         out->addrs[--n] = a->addr;
 }
 

@@ -63,8 +63,8 @@ static void revert_change(struct hf_core *core, const struct hf_undo *entry)
     struct saved *saved = entry->object;
     struct hf_client *client = saved->client;
 
+    /* The call would tell of a restart that is undone. */
     if (!hf_durable_has(core, client->status_call.seq))
-        /* The call would tell of a restart that is undone. */
         hf_outcall_end(core, &client->status_call);
     client->m = saved->m;
     client->recorded = saved->recorded;

@@ -75,8 +75,8 @@ uint64_t hf_durable_answer_seq(struct hf_core *core, uint64_t seq)
         seq = core->durable->epoch_seq; /* NSM-06: nothing leaves before the epoch is durable */
     if (hf_durable_has(core, seq))
         return is_unreleased(core, seq) ? seq : 0;
+    /* Otherwise the batch that this answer waits for would never be taken. */
     if (seq == hf_durable_gathering(core)->seq)
-        /* Otherwise the batch that this answer waits for would never be taken. */
         core->durable->wanted = true;
     return seq;
 }

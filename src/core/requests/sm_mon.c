@@ -138,8 +138,7 @@ struct hf_sm_answer hf_core_sm_unmon(struct hf_core *core, struct hf_now now,
     if (client && client->registered)
         ok = unregister(core, now, client, &seq) == 0;
     else if (client)
-        /* The client is unregistered already, but that may not be durable yet. */
-        seq = client->seq;
+        seq = client->seq; /* it is unregistered already, which may not be durable yet */
     return answer(core, now, ok, seq);
 }
 

@@ -81,8 +81,8 @@ struct hf_waiter *hf_waiter_ahead(const struct hf_core *core, const struct hf_fi
     const struct hf_list *node = after ? after->in_file.next : file->queue->waiters.next;
     const uint64_t work_end = core->table->work + core->config.budgets.ahead;
 
+    /* If after is set, the caller knows that the owner does not hold all of the range. */
     if (file->queue->n_waiters == 0 || (!after && holds_all(core, file, want, work_end)))
-        /* If after is set, the caller knows that the owner does not hold all of the range. */
         return NULL;
     for (; node != &file->queue->waiters; node = node->next) {
         struct hf_waiter *w = hf_list_entry(node, struct hf_waiter, in_file);
@@ -266,8 +266,8 @@ void hf_waiter_strengthen(struct hf_core *core, struct hf_waiter *w)
     w->passes = false;
     hf_behind_changed(core, &w->behind);
     hf_waiter_enter_queue(core, w);
+    /* Makes the waiter ask the kernel for more. */
     if (core->config.coherent)
-        /* Makes the waiter ask the kernel for more. */
         hf_file_wake(core, w->file, w->first, w->last);
 }
 
