@@ -152,7 +152,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n != (ssize_t)sizeof(answer) ||
-        answer.event > HF_ADDRESSES_DOWN) { /* the size is wrong, or the message is not ours */
+        answer.event > HF_ADDRESSES_DOWN) { /* not one of our messages */
         gone(a);
         return;
     }

@@ -288,8 +288,7 @@ static void step(struct runner *r, uint64_t now)
 {
     if (r->wanted_up && now >= r->valid_until_ms) {
         want_down(r, "the lease ran out", false);
-        if (r->state == DOWN &&
-            !r->hook.pid) { /* the addresses were down before the take arrived */
+        if (r->state == DOWN && !r->hook.pid) { /* they were down before the take came */
             r->why_down = NULL;
             answer(r, HF_ADDRESSES_DOWN, 0);
         }
@@ -423,8 +422,7 @@ void hf_runner_run(const struct hf_addresses_config *config, struct hf_runner_fi
     become_runner(config);
     r.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     r.news = hf_netlink_open(RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
-    if (r.timer < 0 || r.news < 0 ||
-        hf_log_start() < 0) /* the daemon sees that the runner has ended */
+    if (r.timer < 0 || r.news < 0 || hf_log_start() < 0) /* the daemon sees our end */
         _exit(EXIT_FAILURE);
     while (!is_done(&r)) {
         step(&r, hf_clock_boot_ms());

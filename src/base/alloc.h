@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 struct hf_alloc {
-    void *(*resize)(void *ctx, void *ptr,
-                    size_t size); /* allocates if ptr is NULL; returns NULL on failure */
+    /* Allocates if ptr is NULL; returns NULL on failure. */
+    void *(*resize)(void *ctx, void *ptr, size_t size);
     void (*release)(void *ctx, void *ptr);
     void *ctx;
 };

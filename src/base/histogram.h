@@ -8,9 +8,7 @@
 
 #include <stdint.h>
 
-enum {
-    HF_HISTOGRAM_BUCKETS = 36
-}; /* the last bucket takes all values above 2^34, which is 17 s in ns */
+enum { HF_HISTOGRAM_BUCKETS = 36 }; /* the last one takes all above 2^34: 17 s in ns */
 
 struct hf_histogram {
     uint64_t counts[HF_HISTOGRAM_BUCKETS]; /* counts[i] counts values above 2^(i-1), up to 2^i */

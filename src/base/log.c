@@ -22,8 +22,7 @@ enum {
 };
 
 static const char *const LEVELS[] = {"error", "warn", "info", "debug"};
-static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>",
-                                         "<7>"}; /* the priorities of syslog(3) */
+static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>", "<7>"}; /* as in syslog(3) */
 
 /* One event name, and how many of its lines passed and were left out in the current window. */
 struct kind {

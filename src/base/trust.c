@@ -33,8 +33,7 @@ void hf_trust_set_first_user_port(uint16_t port)
 
 void hf_trust_read_system(void)
 {
-    FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start",
-                       "re"); /* the setting holds for IPv6 as well */
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re"); /* IPv6 as well */
     unsigned port;
 
     if (!file)

@@ -277,8 +277,7 @@ static int add_rules(scmp_filter_ctx filter, const int fatal[], size_t n_fatal)
         rv = add_each(filter, SCMP_ACT_ERRNO(ENOSYS), ABSENT, HF_COUNT_OF(ABSENT));
     for (size_t i = 0; rv == 0 && i < n_fatal; i++) {
         rv = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal[i], 0);
-        if (rv == -EACCES ||
-            rv == -EEXIST) /* the call is allowed for instruments, or is fatal anyway */
+        if (rv == -EACCES || rv == -EEXIST) /* it is allowed already, or fatal anyway */
             rv = 0;
     }
     return rv;

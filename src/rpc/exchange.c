@@ -101,9 +101,7 @@ static void take_reply(struct hf_rpc_client *client, const struct hf_rpc_udp_por
     call = find_by_xid(client, xid);
     if (!call)
         return; /* the answer is late, or answers none of our calls */
-    /*
-     * /* the answer does not come from the address, or to the port, of the call: it may be forged.
-     */
+    /* An answer from another address, or to another port, than those of the call may be forged. */
     if (call->udp != udp || !hf_addr_equal(&call->to, peer))
         return;
     if (udp && (call->on_trial || is_charged(call))) /* our serving port counts by itself */

@@ -342,8 +342,7 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
     if (!file)
         return ENOMEM;
     n = pread(fd, file, len, 0);
-    if (n == (ssize_t)len ||
-        (n >= 0 && reading->id == 0)) /* without an id the file has another layout */
+    if (n == (ssize_t)len || (n >= 0 && reading->id == 0)) /* no id: another layout */
         error = take_records(file, reading, out);
     else
         error = n < 0 ? errno : EBADMSG;

@@ -292,8 +292,7 @@ void hf_client_linger_over(struct hf_core *core, struct hf_now now, struct hf_ti
     struct hf_txn txn;
 
     if (has_something(client)) {
-        if (hf_durable_n_undo(core) >
-            0) /* the last change may be undone, without a word from the client */
+        if (hf_durable_n_undo(core) > 0) /* the last change may still be undone */
             hf_timer_arm(core, timer, now.mono_ms + window_ms(core, client));
         return; /* in the other case hf_client_idle() arms the timer again */
     }
