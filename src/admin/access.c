@@ -57,7 +57,7 @@ static bool same_origin(const struct request *request)
                        strcasecmp(origin + strlen(SCHEME), host) == 0);
 }
 
-/* What a token or a session that the request carries is worth. */
+/* Returns the level of a token or a session that the request carries. */
 static enum access shown_level(const struct request *request)
 {
     const char *given = header(request, MHD_HTTP_HEADER_AUTHORIZATION);
@@ -97,7 +97,9 @@ enum access hf_admin_access_level(const struct request *request)
     return ACCESS_NONE;
 }
 
-/* Why the request may not have this level, and with which status to say so; NULL: it may. */
+/*
+ * Returns why the request may not have this level, and with which status to say so; NULL: it may.
+ */
 static const char *refusal(const struct request *request, enum access needed, unsigned *status)
 {
     const struct hf_admin *admin = request->admin;

@@ -1,16 +1,19 @@
 /*
- * The levels of access to administration (ADM-09), one table for all of it: access.c decides which
- * level a request has, routes.c which one a path needs, and lists.c what a list shows.
+ * The levels of access to administration (ADM-09) are one table for all of it: access.c decides
+ * which level a request has, routes.c which one a path needs, and lists.c what a list shows.
  */
 #ifndef HF_ADMIN_ACCESS_H
 #define HF_ADMIN_ACCESS_H
 
 enum access {
-    ACCESS_NONE,   /* over TCP, under a name that is not ours: nothing */
-    ACCESS_READER, /* any local user; over TCP, any caller: health, metrics, counts, clients, and
-                      locks without their files */
-    ACCESS_FILES,  /* with the reading token: also file handles, paths, and searches for them */
-    ACCESS_CHANGE, /* with the token; root and the daemon's user on the unix socket: everything */
+    ACCESS_NONE, /* a caller over TCP, under a name that is not ours, may see nothing */
+    /* Any local user and, over TCP, any caller: health, metrics, counts, clients, and locks without
+     * their files. */
+    ACCESS_READER,
+    /* A caller with the reading token: also file handles, paths, and searches for them. */
+    ACCESS_FILES,
+    /* A caller with the token, root and the daemon's user on the unix socket: everything. */
+    ACCESS_CHANGE,
 };
 
 #endif

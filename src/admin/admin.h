@@ -30,13 +30,14 @@ enum { HF_ADMIN_STEPS_MAX = 4, HF_ADMIN_TEXT_MAX = 320 };
 struct hf_admin_step {
     const char *name;
     bool ok;
-    bool back; /* the way of the client to us, not ours to the client */
+    bool back; /* this is the way of the client to us, not ours to the client */
     uint32_t elapsed_ms;
-    char finding[HF_ADMIN_TEXT_MAX]; /* for the operator */
-    char advice[HF_ADMIN_TEXT_MAX];  /* what to do about it; "" if all is well */
+    char finding[HF_ADMIN_TEXT_MAX]; /* the outcome, in words for the operator */
+    char advice[HF_ADMIN_TEXT_MAX];  /* what to do about the outcome; "" if all is well */
 };
 
-/* Filled step by step; done is called once, when all steps have ended or with HF_ECANCELED. */
+/* A check is filled in step by step; done is called once, when all steps have ended or with
+ * HF_ECANCELED. */
 struct hf_admin_check {
     struct hf_admin_step steps[HF_ADMIN_STEPS_MAX];
     unsigned n_steps;
@@ -51,9 +52,9 @@ struct hf_admin_backup {
 };
 
 /*
- * The directories that the keeper may open files of (COH-07): told one by one, or one of them is
- * let go or taken back. done is called once, with 0 or an error and, where the keeper gave one, its
- * reason.
+ * A question about the directories that the keeper may open files of (COH-07): they are told one by
+ * one, or one of them is let go or taken back. done is called once, with 0 or an error and, where
+ * the keeper gave one, its reason.
  */
 enum hf_admin_exports_act {
     HF_ADMIN_EXPORTS_LIST,
@@ -62,20 +63,20 @@ enum hf_admin_exports_act {
 };
 struct hf_admin_export {
     const char *path;
-    uint64_t files, ranges; /* open and locked below it */
+    uint64_t files, ranges; /* how many files below it are open, and how many ranges locked */
     bool released;
 };
 struct hf_admin_exports {
     enum hf_admin_exports_act act;
-    uint64_t closed; /* RELEASE: files */
+    uint64_t closed; /* RELEASE: how many files were closed */
     void (*one)(struct hf_admin_exports *exports, const struct hf_admin_export *export);
     void (*done)(struct hf_admin_exports *exports, int error, const char *reason);
 };
 
 /* Sums since the start, from which the page computes rates and mean latencies. */
 struct hf_admin_totals {
-    uint64_t requests;    /* answered, NLM and NSM */
-    uint64_t requests_ns; /* their durations, where timed */
+    uint64_t requests;    /* how many requests of NLM and NSM were answered */
+    uint64_t requests_ns; /* the sum of their durations, where timed */
     uint64_t commits;
     uint64_t commits_ns;
     uint64_t callbacks;
@@ -83,63 +84,69 @@ struct hf_admin_totals {
 
 struct hf_admin_health {
     bool store_up;
-    char reason[640];         /* why not, and what to do: the store's full error message */
+    char reason[640];         /* why the store is down, and what to do: its full error message */
     bool rpcbind_up;          /* clients that ask rpcbind are sent to us, as far as is known */
     const char *rpcbind;      /* "registered", "embedded", "none", or what is wrong: "taken", ... */
-    char rpcbind_reason[640]; /* why it is not up, and what to do */
+    char rpcbind_reason[640]; /* why rpcbind is not up, and what to do */
 };
 
 enum { HF_ADMIN_NODES_MAX = 16, HF_ADMIN_NODE_MAX = 64 };
 
 /* A service with standbys (SPEC HA-11). Times are in milliseconds. */
 struct hf_admin_cluster {
-    const char *role; /* of this node: active, standby, ... */
+    const char *role; /* the role of this node: active, standby, ... */
     const char *service;
     const char *node;
     char owner[HF_ADMIN_NODE_MAX]; /* the node that took the service last; "": none ever did */
-    int64_t taken_at_ms;           /* Unix time, by the database's clock; 0: never */
-    uint64_t epoch;                /* of the lease that this node has; 0: none */
-    int64_t lease_left_ms;         /* negative: it ran out */
-    uint64_t seen_ms;              /* ago, when the nodes were looked for */
+    int64_t taken_at_ms;           /* when, as Unix time by the database's clock; 0: never */
+    uint64_t epoch;                /* the epoch of the lease that this node has; 0: it has none */
+    int64_t lease_left_ms;         /* how long the lease is still valid; negative: it ran out */
+    uint64_t seen_ms;              /* how long ago the nodes were looked for */
     uint64_t takeovers, losses, expiries, alarms;
-    uint64_t last_take_ms;    /* from taking the lease to the first answer; 0: never */
-    uint64_t last_silence_ms; /* before that, without a heartbeat of the last owner */
+    uint64_t last_take_ms;    /* the time from taking the lease to the first answer; 0: never */
+    uint64_t last_silence_ms; /* how long there was no heartbeat of the last owner before that */
     struct {
         char name[HF_ADMIN_NODE_MAX];
         char version[HF_ADMIN_NODE_MAX];
-        uint64_t seen_ms; /* ago */
+        uint64_t seen_ms; /* how long ago the node was seen */
     } nodes[HF_ADMIN_NODES_MAX];
     unsigned n_nodes;
 };
 
 enum hf_admin_move { HF_ADMIN_TAKE, HF_ADMIN_RELEASE, HF_ADMIN_MOVE };
 
-/* What only the daemon knows. */
+/* Functions for what only the daemon knows. */
 struct hf_admin_ops {
     void *ctx;
     void (*health)(void *ctx, struct hf_admin_health *out);
     void (*totals)(void *ctx, struct hf_admin_totals *out);
     void (*metrics)(void *ctx, struct hf_exposition *out);
 
-    /* Whether the client can be called back. HF_ENOENT if its address is not known, HF_ELIMIT if
-     * too many checks are in progress, HF_ENOMEM; otherwise check->done is called in a later turn.
+    /*
+     * Checks whether the client can be called back. Returns HF_ENOENT if its address is not known,
+     * HF_ELIMIT if too many checks are in progress, HF_ENOMEM; otherwise check->done is called in a
+     * later turn.
      */
     int (*check)(void *ctx, const struct hf_view_client *client, struct hf_admin_check *check);
 
-    /* Begins a backup, with an initialised out. HF_ELIMIT if one is in progress; otherwise done is
-     * called in a later turn. */
+    /* Begins a backup, with an initialised out. Returns HF_ELIMIT if one is in progress; otherwise
+     * done is called in a later turn. */
     int (*backup)(void *ctx, struct hf_admin_backup *backup);
 
-    /* For the history: what an operator did, and to what. */
+    /* Tells the history what an operator did, and to what. */
     void (*did)(void *ctx, const char *what, const char *text);
 
-    /* HF_EUNAVAIL without a keeper, HF_ELIMIT if one is under way, HF_EINVAL; otherwise done is
-     * called in a later turn. The path is not needed any more when this returns. */
+    /*
+     * Asks the keeper. Returns HF_EUNAVAIL without a keeper, HF_ELIMIT if a question is in
+     * progress, HF_EINVAL; otherwise done is called in a later turn. The path is not needed any
+     * more when this returns.
+     */
     int (*exports)(void *ctx, struct hf_admin_exports *exports, const char *path);
 
-    /* False: the service has no standbys. */
+    /* Returns false if the service has no standbys. */
     bool (*cluster)(void *ctx, struct hf_admin_cluster *out);
-    /* HF_ENOENT if there is no other node to move to, HF_EDENIED if the service is not here. */
+    /* Returns HF_ENOENT if there is no other node to move to, HF_EDENIED if the service is not
+     * here. */
     int (*move)(void *ctx, enum hf_admin_move what);
 };
 
@@ -150,7 +157,7 @@ struct hf_admin_config {
     struct hf_service *service;
     struct hf_admin_ops ops;
     const char *server_name;
-    const struct hf_addr *server_listen; /* where NLM and NSM are served */
+    const struct hf_addr *server_listen; /* the addresses where NLM and NSM are served */
     unsigned n_server_listen;
     uint16_t server_port;
     const char *listen;          /* ADDRESS:PORT; "": none */
@@ -165,23 +172,19 @@ struct hf_admin_config {
 
 struct hf_admin;
 
-/*
- * A token or a map that cannot be read, and an address that it cannot listen on, are logged, and it
- * goes on without: locks can be served without administration.
- */
+/* Opens administration. A token or a map that cannot be read, and an address that it cannot listen
+ * on, are logged, and it goes on without: locks can be served without administration. */
 int hf_admin_new(const struct hf_admin_config *config, struct hf_admin **out);
 
-/*
- * With standbys: the service is another one from now on. No request may be waiting for a commit or
- * a check of the old one.
- */
+/* With standbys: sets another service from now on. No request may be waiting for a commit or a
+ * check of the old one. */
 void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service);
 
-/* What is known of names, for metrics; NULL: nothing. */
+/* Returns what is known of names, for metrics; NULL: nothing. */
 struct hf_names *hf_admin_names(struct hf_admin *admin);
 
-/* For --check-config: reads the files as hf_admin_new() does. HF_EINVAL, with the reason in the
- * log, if one cannot be used; all are looked at. */
+/* Reads the files as hf_admin_new() does, for --check-config. Returns HF_EINVAL, with the reason in
+ * the log, if one cannot be used; all are looked at. */
 int hf_admin_check_files(const struct hf_admin_config *config);
 
 /* Reads the map of file handles again; the old map stays in use if it cannot be read. */

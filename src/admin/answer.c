@@ -16,7 +16,8 @@ static bool read_id(struct hf_bytes text, uint64_t *out)
     return text.len > 0;
 }
 
-/* Unquoted and quoted again: a namer may have left as it is what must not be shown. */
+/* Reads a path. It is unquoted and quoted again, because a namer may have left characters as they
+ * are that must not be shown. */
 static bool read_path(struct hf_bytes text, struct hf_name_answer *out)
 {
     char path[HF_PATH_BYTES_MAX + 1];

@@ -1,5 +1,5 @@
 /*
- * A release by path. The core knows handles only, so the handles of all files that are locked,
+ * Releases locks by path. The core knows handles only, so the handles of all files that are locked,
  * waited for or reserved are named first, a few hundred at a time, and those that have this path
  * are then released, a few at a time: a file that two exports share has two handles, and a client
  * can make up any number. A name counts only if it was learnt for this request: the file may have
@@ -20,8 +20,9 @@ enum {
     ROWS_AT_ONCE = 32,
     ROWS_PER_TURN = 512,
     SLOTS_PER_TURN = 16384,
-    HANDLES_PER_TURN = 64, /* released */
-    LOCKS_PER_TURN = 1000, /* of them; the locks of one handle are released at once */
+    HANDLES_PER_TURN = 64, /* how many handles are released in a turn */
+    /* How many of their locks; the locks of one handle are released at once. */
+    LOCKS_PER_TURN = 1000,
 };
 
 struct handle {
@@ -32,18 +33,18 @@ struct handle {
 };
 
 struct by_path {
-    struct filter filter; /* for its path */
-    uint64_t since_ms;    /* of uv_now() */
-    unsigned kind;        /* of FETCH; behind the last one when all handles are known */
+    struct filter filter; /* the filter for the path */
+    uint64_t since_ms;    /* when the request came, by uv_now() */
+    unsigned kind;        /* the index in FETCH; behind the last one when all handles are known */
     uint64_t cursor;
     uint64_t named_to; /* rows below this cursor have been asked for their names */
-    bool last;         /* and none of this kind are behind it */
+    bool last;         /* no rows of this kind are behind that cursor */
     bool failed;       /* memory ran out */
     uint64_t unnamed;
     struct hf_map known; /* handles that are or were to be released */
     struct hf_list handles;
     struct hf_hash_key key;
-    int64_t released; /* HF_ENOENT: nothing yet */
+    int64_t released; /* how many locks were released; HF_ENOENT: nothing yet */
     struct hf_ticket wait;
     json_t *granted;
 };
@@ -141,7 +142,7 @@ static bool ask(struct by_path *b, const struct hf_core *core, struct hf_names *
     return awaited;
 }
 
-/* The rows that have been asked for. */
+/* Looks at the rows that have been asked for. */
 static void look(struct by_path *b, const struct hf_core *core, struct hf_names *names)
 {
     struct hf_bytes fhs[ROWS_AT_ONCE];
@@ -163,17 +164,18 @@ static void look(struct by_path *b, const struct hf_core *core, struct hf_names 
 
 static void release_one(struct by_path *b, struct hf_service *service, const struct handle *handle)
 {
-    struct hf_ticket one = {0}; /* the locks of a file are released at once */
+    struct hf_ticket one = {0}; /* all locks of a file are released at once */
     int64_t n = hf_core_release_file(service->core, hf_service_now(service),
                                      hf_bytes(handle->bytes, handle->len), &one);
 
     if (n < 0)
-        return; /* its last lock went meanwhile */
+        return; /* the last lock of the file went meanwhile */
     b->released = n + (b->released > 0 ? b->released : 0);
     b->wait.seq = one.seq > b->wait.seq ? one.seq : b->wait.seq;
 }
 
-/* What was granted must be read in the turn in which it was released. */
+/* Releases some handles. The grants that follow must be read in the turn in which the locks were
+ * released. */
 static void release_some(struct request *request, struct by_path *b)
 {
     struct hf_service *service = request->admin->config.service;
@@ -236,7 +238,7 @@ static struct by_path *begin(struct request *request)
     return b;
 }
 
-/* Finds in each turn some of the handles, then releases some in each; false when all is done. */
+/* Finds some of the handles in each turn, then releases some in each; false when all is done. */
 static bool step(struct request *request, struct by_path *b)
 {
     const struct hf_core *core = request->admin->config.service->core;
@@ -256,7 +258,7 @@ static bool step(struct request *request, struct by_path *b)
     return true;
 }
 
-/* Called again after each wait. */
+/* Is called again after each wait. */
 enum MHD_Result hf_admin_on_delete_path(struct request *request)
 {
     const char *path =

@@ -16,7 +16,7 @@ enum { HOLD_MAX_S = 3600 };
 
 enum { WAITERS_AT_ONCE = 64, GRANTED_MAX = 1000 };
 
-/* The history shows releases lock by lock; this line says who made them. */
+/* Notes which operator made a change; the history itself shows releases lock by lock. */
 static void note_change(const struct request *request)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
@@ -51,7 +51,7 @@ void hf_admin_log_change(const struct request *request, bool durable)
 
 /* ---- releases ---- */
 
-/* One row as a JSON value, for an answer that is not a list. */
+/* Shows one row as a JSON value, for an answer that is not a list. */
 static json_t *waiter_json(const struct row_context *context, const struct hf_view_waiter *waiter)
 {
     union row row = {.waiter = *waiter};
@@ -67,7 +67,7 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
     return json;
 }
 
-/* At most GRANTED_MAX of them with those that were shown before. */
+/* Shows at most GRANTED_MAX of them, counting those that were shown before. */
 json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, size_t before)
 {
     struct hf_service *service = request->admin->config.service;
@@ -90,8 +90,8 @@ json_t *hf_admin_released_json(const struct request *request)
                      hf_admin_granted_since(request, request->grant_mark, 0));
 }
 
-/* The outcome of a release in the core: its count or an error, and what to wait for. A large one is
- * made in slices, and most of its grants come later. */
+/* Answers with the outcome of a release in the core: its count or an error, and what to wait for. A
+ * large one is made in slices, and most of its grants come later. */
 enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
                                        int64_t released, struct hf_ticket wait)
 {
@@ -181,7 +181,7 @@ static bool seconds_of_body(const struct request *request, uint64_t *out)
     return n >= 0 && n <= HOLD_MAX_S;
 }
 
-/* A neighbour's grace (GRC-04). */
+/* Holds new locks back for a neighbour's grace (GRC-04). */
 enum MHD_Result hf_admin_on_hold_grace(struct request *request)
 {
     struct hf_service *service = request->admin->config.service;
@@ -198,7 +198,7 @@ enum MHD_Result hf_admin_on_hold_grace(struct request *request)
                                json_pack("{s:I}", "held_seconds", (json_int_t)seconds));
 }
 
-/* The client named in the body, 0 for all clients; false if the body is not understood. */
+/* Reads the client named in the body, 0 for all clients; false if the body is not understood. */
 static bool client_of_body(const struct request *request, uint64_t *out)
 {
     struct hf_bytes body = hf_buf_view(&request->body);
@@ -268,7 +268,8 @@ static bool address_of_body(const struct request *request, struct hf_addr *out)
     return ok;
 }
 
-/* For a host that has not locked anything yet: the same path, from the address the kernel chooses.
+/*
+ * Checks the path to a host that has not locked anything yet, from the address the kernel chooses.
  */
 enum MHD_Result hf_admin_on_check_address(struct request *request)
 {
@@ -287,7 +288,7 @@ enum MHD_Result hf_admin_on_check_address(struct request *request)
 
 /* ---- backup ---- */
 
-/* It changes nothing, but contains all there is; so it needs the right to make changes. */
+/* A backup changes nothing, but contains all there is; so it needs the right to make changes. */
 enum MHD_Result hf_admin_on_backup(struct request *request)
 {
     return hf_admin_reply_when_backed_up(request);

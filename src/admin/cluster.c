@@ -1,4 +1,5 @@
-/* A service with standbys (SPEC HA-11): the nodes, the lease, and taking, releasing, moving it. */
+/* Shows a service with standbys (SPEC HA-11): the nodes and the lease; and takes, releases and
+ * moves it. */
 #include <string.h>
 
 #include "admin/private.h"
@@ -90,7 +91,7 @@ enum MHD_Result hf_admin_on_cluster(struct request *request)
     return hf_admin_reply_json(request, MHD_HTTP_OK, show(&cluster));
 }
 
-/* The answer tells what has begun; GET tells what became of it. */
+/* Begins a change. The answer tells what has begun; GET tells what became of it. */
 static enum MHD_Result change(struct request *request, enum hf_admin_move what, const char *word)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;

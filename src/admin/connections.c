@@ -8,9 +8,10 @@
 enum { SWEEP_MS = 1000, STALLED_MS = 1000 };
 
 struct connection {
-    struct hf_list link; /* not linked: it was cut, and is about to be closed */
+    struct hf_list link; /* if not linked, the connection was cut, and is about to be closed */
     struct MHD_Connection *connection;
-    uint64_t since_ms; /* of the last progress: opened, request there, piece taken, completed */
+    /* When it last made progress: opened, request there, piece taken, completed. */
+    uint64_t since_ms;
     bool privileged;
 };
 
@@ -29,7 +30,7 @@ static void move(struct connections *connections, struct connection *c, struct h
     hf_list_add_tail(to, &c->link);
 }
 
-/* libmicrohttpd sees the end of the connection in its next round, and closes it. */
+/* Cuts a connection: libmicrohttpd sees its end in the next round, and closes it. */
 static void cut(struct connections *connections, struct connection *c)
 {
     (void)shutdown(
@@ -57,7 +58,7 @@ static void sweep(struct connections *connections, struct hf_list *list)
 
     while ((c = hf_list_first(list, struct connection, link))) {
         if (age_ms(connections, c) < deadline_ms)
-            return; /* the others are younger */
+            return; /* the others are younger, so none of them is overdue */
         if (is_waiting_for_us(c))
             move(connections, c, list);
         else
@@ -84,7 +85,7 @@ void hf_connections_init(struct connections *connections, uv_loop_t *loop)
     connections->sweep.data = connections;
 }
 
-/* The answer that gives way; NULL: none does. */
+/* Returns the answer that gives way; NULL: none does. */
 static struct connection *victim(const struct connections *connections)
 {
     bool full = connections->count >= CONNECTIONS_MAX;
@@ -97,12 +98,12 @@ static struct connection *victim(const struct connections *connections)
         if (full || (age_ms(connections, c) >= STALLED_MS && !is_waiting_for_us(c)))
             return c;
         if (age_ms(connections, c) < STALLED_MS)
-            return NULL; /* the others are younger */
+            return NULL; /* the others are younger, so none of them gives way */
     }
     return NULL;
 }
 
-/* False: there is no room for a newcomer. */
+/* Makes room; false: there is none for a newcomer. */
 static bool make_room(struct connections *connections)
 {
     struct connection *c = hf_list_first(&connections->idle, struct connection, link);
@@ -123,7 +124,7 @@ static void opened(struct connections *connections, struct MHD_Connection *conne
 
     *out = c;
     if (!c)
-        return; /* not watched; libmicrohttpd's own limits still hold */
+        return; /* it is not watched; libmicrohttpd's own limits still hold */
     hf_list_init(&c->link);
     c->connection = connection;
     if (connections->count == 0)

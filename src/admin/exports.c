@@ -1,7 +1,7 @@
 /*
- * The exports of the keeper (COH-07): what of them the kernel holds open for NFSv3 clients, and
- * letting a directory go so that its file system can be unmounted. The keeper is asked, so answers
- * wait for it (wait.c).
+ * Shows the exports of the keeper (COH-07), and what the kernel holds open in them for NFSv3
+ * clients; and lets a directory go, so that its file system can be unmounted. The keeper is asked,
+ * so answers wait for it (wait.c).
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * The text format of Prometheus (version 0.0.4), written family by family into a buffer. Label
+ * Writes the text format of Prometheus (version 0.0.4), family by family, into a buffer. Label
  * values are constants of ours and need no escaping. When memory runs out the rest is dropped and
  * failed is set.
  */
@@ -20,15 +20,15 @@ struct hf_exposition {
 void hf_expose_family(struct hf_exposition *e, const char *name, const char *type,
                       const char *help);
 
-/* labels in the syntax of the format, without braces: procedure="LOCK"; NULL: none. */
+/* labels is in the syntax of the format, without braces: procedure="LOCK"; NULL: there are none. */
 void hf_expose_uint(struct hf_exposition *e, const char *name, const char *labels, uint64_t value);
 void hf_expose_real(struct hf_exposition *e, const char *name, const char *labels, double value);
 
-/* A family of one sample without labels. */
+/* Writes a family of one sample without labels. */
 void hf_expose_counter(struct hf_exposition *e, const char *name, const char *help, uint64_t value);
 void hf_expose_gauge(struct hf_exposition *e, const char *name, const char *help, double value);
 
-/* Buckets from 2^low to 2^high, each times unit: 1e-9 shows nanoseconds as seconds. */
+/* Writes buckets from 2^low to 2^high, each times unit: 1e-9 shows nanoseconds as seconds. */
 void hf_expose_histogram(struct hf_exposition *e, const char *name, const char *labels,
                          const struct hf_histogram *histogram, unsigned low, unsigned high,
                          double unit);

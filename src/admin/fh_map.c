@@ -9,7 +9,8 @@
 #include "base/hex.h"
 #include "base/log.h"
 
-enum { FH_BYTES_MAX = 64, LINE_BYTES_MAX = 8192 }; /* RFC 1813: a handle; a path and more */
+/* A handle has at most 64 bytes (RFC 1813); a line has a path and more. */
+enum { FH_BYTES_MAX = 64, LINE_BYTES_MAX = 8192 };
 
 struct hf_fh_name {
     uint8_t fh[FH_BYTES_MAX];

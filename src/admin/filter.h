@@ -15,30 +15,30 @@
 enum { HF_FILTER_TEXT_MAX = 256 };
 
 struct filter {
-    char client[HF_FILTER_TEXT_MAX]; /* each "": any */
+    char client[HF_FILTER_TEXT_MAX]; /* in each of these, "" matches any */
     char file[HF_FILTER_TEXT_MAX];
     char export[HF_FILTER_TEXT_MAX];
     char owner[HF_FILTER_TEXT_MAX];
-    char status[HF_FILTER_TEXT_MAX]; /* of a notification */
-    char search[HF_FILTER_TEXT_MAX]; /* in the client, the owner or, if the caller may see files */
-    bool searches_files;             /* (ADM-09), the file */
+    char status[HF_FILTER_TEXT_MAX]; /* the status of a notification */
+    char search[HF_FILTER_TEXT_MAX]; /* a part of the client or the owner or, if the caller */
+    bool searches_files;             /* may see files (ADM-09), of the file */
     bool waited;                     /* only locks on files with waiters */
     struct hf_names *names;
 
-    bool by_path;                  /* only the file with this path, which is */
-    char path[HF_PATH_QUOTED_MAX]; /* as the operator wrote it */
+    bool by_path;                  /* only the file with this path matches: */
+    char path[HF_PATH_QUOTED_MAX]; /* the path as the operator wrote it */
     char quoted[HF_PATH_QUOTED_MAX];
-    uint64_t unnamed; /* rows that were left out because their files have no name */
+    uint64_t unnamed; /* how many rows were left out because their files have no name */
 
     bool any_file; /* every file passes for now: those that will be looked at need their names */
 };
 
-/* Only the file with this path; false if it is no absolute path, or too long. */
+/* Selects only the file with this path. Returns false if it is no absolute path, or too long. */
 bool hf_filter_set_path(struct filter *filter, const char *path);
 
-/* What a search looks at in a row. A row without a file or an owner has empty ones. */
+/* The fields of a row that a search looks at. A row without a file or an owner has empty ones. */
 struct filter_fields {
-    uint64_t id; /* of the row; must be equal, as that of the client */
+    uint64_t id; /* the id of the row; like that of the client it must be equal */
     uint64_t client_id;
     struct hf_bytes client_name;
     const struct hf_addr *client_addr;

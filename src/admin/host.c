@@ -14,7 +14,8 @@ static bool is_port(const char *text)
     return digits > 0 && digits <= PORT_DIGITS_MAX && text[digits] == '\0';
 }
 
-/* NAME, NAME:PORT, [ADDRESS] or [ADDRESS]:PORT: the part before the port, without brackets. */
+/* Takes NAME, NAME:PORT, [ADDRESS] or [ADDRESS]:PORT, and returns the part before the port, without
+ * brackets. */
 static bool split(const char *host, char name[HOST_MAX])
 {
     const char *end;

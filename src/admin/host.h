@@ -1,4 +1,4 @@
-/* The Host header: does it name this host? */
+/* Checks whether the Host header names this host. */
 #ifndef HF_ADMIN_HOST_H
 #define HF_ADMIN_HOST_H
 

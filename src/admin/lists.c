@@ -1,9 +1,9 @@
 /*
- * The lists: rows of the core's view that match the filter, a page at a time. An answer is produced
- * piece by piece while it is sent; each piece visits a bounded number of slots and rows, whatever
- * has come and gone meanwhile, so that a list of a million locks does not delay lock requests. A
- * row that is created or deleted meanwhile may be shown or not; every other row is shown exactly
- * once.
+ * Answers with lists: rows of the core's view that match the filter, a page at a time. An answer is
+ * produced piece by piece while it is sent; each piece visits a bounded number of slots and rows,
+ * whatever has come and gone meanwhile, so that a list of a million locks does not delay lock
+ * requests. A row that is created or deleted meanwhile may be shown or not; every other row is
+ * shown exactly once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +17,17 @@
 
 enum {
     ROWS_AT_ONCE = 16,
-    ROWS_PER_PIECE = 96,    /* looked at, whether shown or not */
-    SLOTS_PER_PIECE = 4096, /* visited, most of which may be empty */
-    BYTES_PER_PIECE = 6144, /* shown */
-    SILENT_PIECES = 64,     /* that may follow each other with nothing shown */
-    BLOCK_SIZE = 16384,     /* libmicrohttpd sends at once */
+    ROWS_PER_PIECE = 96,    /* how many rows are looked at, whether shown or not */
+    SLOTS_PER_PIECE = 4096, /* how many slots are visited, most of which may be empty */
+    BYTES_PER_PIECE = 6144, /* how many bytes are shown */
+    SILENT_PIECES = 64,     /* how many pieces may follow each other with nothing shown */
+    BLOCK_SIZE = 16384,     /* how many bytes libmicrohttpd sends at once */
     LIMIT_DEFAULT = 1000,
     LIMIT_MAX = 1000000,
     NAMES_MS = 2000, /* how long a list waits for names to show */
     NAMES_PATH_MS =
-        3600000, /* how long it waits to find a path; the namer's silence ends it sooner */
+        /* How long a list waits to find a path; the namer's silence ends the wait sooner. */
+    3600000,
 };
 
 struct kind {
@@ -35,8 +36,9 @@ struct kind {
                     size_t max);
     bool (*match)(struct filter *filter, const union row *row);
     void (*show)(struct writer *w, const struct row_context *context, const union row *row);
-    const struct sort_column *columns;           /* it can be sorted by; NULL: none */
-    struct hf_bytes (*fh)(const union row *row); /* of its file; NULL: it has none */
+    const struct sort_column *columns; /* the columns that it can be sorted by; NULL: none */
+    /* Returns the handle of its file; NULL: it has none. */
+    struct hf_bytes (*fh)(const union row *row);
 };
 
 struct list {
@@ -48,19 +50,21 @@ struct list {
     struct turn turn;
     struct filter filter;
     uint64_t cursor;
-    uint64_t left; /* rows until the page is full */
+    uint64_t left; /* how many rows there are until the page is full */
     struct sorter sorter;
-    size_t next;      /* entry of the sorter to show */
+    size_t next;      /* the entry of the sorter to show next */
     bool collected;   /* every row was seen */
-    bool sorted;      /* and those to be shown are in order */
-    uint64_t unnamed; /* of them, as in filter */
-    unsigned silent;  /* pieces that had nothing to show */
+    bool sorted;      /* the rows to be shown are in order */
+    uint64_t unnamed; /* how many of them have no name, as in filter */
+    unsigned silent;  /* how many pieces had nothing to show */
     bool opened, any, closed;
 
     struct hf_names_wait wait;
-    uint64_t patience_ms; /* of uv_now(): from then on it does not wait for names; 0: not set yet */
-    uint64_t named_to;    /* rows below this cursor have been asked for their names */
-    size_t named_entries; /* the same for entries of the sorter */
+    /* From when on, by uv_now(), it does not wait for names; 0: not set yet. */
+    uint64_t patience_ms;
+    uint64_t named_to; /* rows below this cursor have been asked for their names */
+    /* Entries of the sorter below this index have been asked for their names. */
+    size_t named_entries;
 
     struct hf_buf out;
     union row rows[ROWS_AT_ONCE];
@@ -160,7 +164,7 @@ static struct hf_bytes fh_of_reservation(const union row *row)
 
 /* ---- names of files ---- */
 
-/* Up to max rows from slots below end; *ended tells that there are no slots any more. */
+/* Fetches up to max rows from slots below end; *ended tells that there are no slots any more. */
 static size_t fetch(struct list *list, uint64_t *cursor, uint64_t end, size_t max, bool *ended)
 {
     size_t n = list->kind->fetch(list->admin->config.service->core, cursor, end, list->rows, max);
@@ -169,7 +173,7 @@ static size_t fetch(struct list *list, uint64_t *cursor, uint64_t end, size_t ma
     return n;
 }
 
-/* The row in this slot, into the first of list->rows; false if there is none (any more). */
+/* Fetches the row in this slot into the first of list->rows; false if there is none (any more). */
 static bool fetch_slot(struct list *list, uint64_t slot)
 {
     bool ended;
@@ -177,7 +181,7 @@ static bool fetch_slot(struct list *list, uint64_t slot)
     return fetch(list, &(uint64_t){slot}, slot + 1, 1, &ended) == 1;
 }
 
-/* Whether a name decides if a row is in the list, or where. */
+/* True if a name decides whether a row is in the list, or where. */
 static bool names_decide(const struct list *list)
 {
     return list->filter.by_path || list->filter.file[0] ||
@@ -274,7 +278,8 @@ static bool put_row(struct list *list, const struct row_context *context, const 
     return !writer.failed;
 }
 
-/* Whoever asked for a path must learn that some files have no name, and might be it. */
+/* Ends the list. A caller that asked for a path must learn that some files have no name, and might
+ * be that file. */
 static bool put_end(struct list *list)
 {
     char text[64] = "}\n";
@@ -301,7 +306,7 @@ static bool open_list(struct list *list)
     return put(list, "{\"") && put(list, list->kind->name) && put(list, "\":[");
 }
 
-/* Rows enough for one piece, in the core's order; false when memory runs out. */
+/* Produces rows enough for one piece, in the core's order; false when memory runs out. */
 static bool produce_plain(struct list *list, const struct row_context *context)
 {
     uint64_t end = list->cursor + SLOTS_PER_PIECE;
@@ -353,7 +358,8 @@ static bool close_sorted(struct list *list)
     return put(list, text) && put_end(list);
 }
 
-/* A row may have gone since it was seen, and its slot may hold another by now. */
+/* Produces rows in the order of the sorter. A row may have gone since it was seen, and its slot may
+ * hold another by now. */
 static bool produce_sorted(struct list *list, const struct row_context *context)
 {
     for (size_t seen = 0; seen < ROWS_PER_PIECE && hf_buf_len(&list->out) < BYTES_PER_PIECE;
@@ -373,7 +379,9 @@ static bool produce(struct list *list)
     struct row_context context = list->context;
     bool ok = true;
 
-    /* What is shown is of now; but ages by which rows are ordered are all of one moment. */
+    /*
+     * Rows are shown as they are now; but the ages by which they are ordered are all of one moment.
+     */
     if (!list->sorter.column || list->collected)
         context.wall_ms = hf_service_now(list->admin->config.service).wall_ms;
     if (!list->opened && !open_list(list))
@@ -386,14 +394,14 @@ static bool produce(struct list *list)
         list->sorted = hf_sorter_order(&list->sorter, ROWS_PER_PIECE);
     else
         ok = produce_sorted(list, &context);
-    /* Now and then something is sent, so that a peer that has gone is noticed; JSON allows white
-     * space here. */
+    /* Now and then a byte is sent, so that a peer that has gone is noticed; JSON allows white space
+     * here. */
     return ok &&
            (hf_buf_len(&list->out) > 0 || ++list->silent % SILENT_PIECES != 0 || put(list, "\n"));
 }
 
-/* The next piece, when it is this list's turn; 0: it waits for that, for names, or for the turn
- * after a piece that had nothing to show. */
+/* Makes the next piece, when it is this list's turn; 0: it waits for that, for names, or for the
+ * turn after a piece that had nothing to show. */
 static ssize_t make_piece(struct list *list)
 {
     struct turns *turns = &list->admin->turns;
@@ -459,7 +467,7 @@ static bool take_text(const struct request *request, const char *name, char out[
     return hf_text_copy(out, HF_FILTER_TEXT_MAX, text ? text : "");
 }
 
-/* Reads sort and offset; NULL, or what is wrong with them. */
+/* Reads sort and offset. Returns NULL, or what is wrong with them. */
 static const char *parse_sort(const struct request *request, struct list *list)
 {
     const char *sort = query(request, "sort");
@@ -482,7 +490,7 @@ static const char *parse_sort(const struct request *request, struct list *list)
     return NULL;
 }
 
-/* Reads the query into list; NULL, or what is wrong with it. */
+/* Reads the query into list. Returns NULL, or what is wrong with it. */
 static const char *parse(const struct request *request, struct list *list)
 {
     struct filter *f = &list->filter;
@@ -509,7 +517,7 @@ static const char *parse(const struct request *request, struct list *list)
     return parse_sort(request, list);
 }
 
-/* Whether the answer would show by its rows, or by their order, what their files are. */
+/* True if the answer would show by its rows, or by their order, what their files are. */
 static bool tells_of_files(const struct request *request)
 {
     const char *sort = query(request, "sort");

@@ -1,7 +1,7 @@
 /*
- * Sessions over HTTP (ADM-09): POST takes a token, or root's word on the unix socket, and gives the
- * id of a session, which a page sends from then on instead of the token. The answer also names the
- * page, for holdfastctl.
+ * Serves sessions over HTTP (ADM-09): POST takes a token, or root's word on the unix socket, and
+ * gives the id of a session, which a page sends from then on instead of the token. The answer also
+ * names the page, for holdfastctl.
  */
 #include <string.h>
 
@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/text.h"
 
-/* The level that the body asks for, {"level": "files"}; its caller's own if it asks for none, and
- * ACCESS_NONE if it is not understood. */
+/* Returns the level that the body asks for, {"level": "files"}; its caller's own if it asks for
+ * none, and ACCESS_NONE if it is not understood. */
 static enum access wanted_level(const struct request *request)
 {
     struct hf_bytes body = hf_buf_view(&request->body);
@@ -32,7 +32,7 @@ static enum access wanted_level(const struct request *request)
     return level;
 }
 
-/* Where the page is, for a browser on this host; NULL: nowhere. */
+/* Returns where the page is, for a browser on this host; NULL: nowhere. */
 static json_t *page_address(const struct hf_admin *admin)
 {
     char text[HF_ADDR_TEXT_MAX + 16];

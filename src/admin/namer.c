@@ -23,17 +23,17 @@ struct namer {
     enum hf_namer_state state;
     char reason[NAMER_REASON_MAX];
 
-    struct link *link; /* NULL: not connected */
+    struct link *link; /* the connection; NULL: there is none */
     uv_timer_t silence;
     uint64_t oldest;             /* the question that the timer is about */
-    uint64_t retry_ms, pause_ms; /* of uv_now() */
+    uint64_t retry_ms, pause_ms; /* times of uv_now() */
     bool ever_up, complained;
     struct hf_buf out;
 };
 
 /* One connection; it outlives its end until libuv has closed it. */
 struct link {
-    struct namer *namer; /* NULL: given up */
+    struct namer *namer; /* NULL: the connection was given up */
     uv_pipe_t pipe;
     uv_connect_t connect;
     struct hf_buf in;
@@ -80,10 +80,10 @@ static void fail(struct namer *namer, bool absent, const char *reason)
     namer->pause_ms = namer->pause_ms ? 2 * namer->pause_ms : NAMER_PAUSE_MIN_MS;
     if (namer->pause_ms > NAMER_PAUSE_MAX_MS)
         namer->pause_ms = NAMER_PAUSE_MAX_MS;
-    if (absent) /* cheap to try, and an operator who starts a namer wants to see names */
+    if (absent) /* trying is cheap, and an operator who starts a namer wants to see names */
         namer->pause_ms = NAMER_PAUSE_MIN_MS;
     namer->retry_ms = uv_now(namer->loop) + namer->pause_ms;
-    /* One line for each time it is lost, not for each attempt. */
+    /* One line is logged each time the namer is lost, not for each attempt. */
     if (!absent && (before == NAMER_UP || !namer->complained)) {
         hf_log(HF_LOG_WARN, "no names of files", HF_STR("namer", namer->socket),
                HF_STR("reason", reason),
@@ -107,7 +107,7 @@ static void become_up(struct namer *namer)
     namer->ops.up(namer->ops.ctx);
 }
 
-/* False: the line makes no sense. */
+/* Takes a line; false: it makes no sense. */
 static bool take_line(struct namer *namer, struct hf_bytes line)
 {
     static struct hf_name_answer answer; /* too large for the stack of a loop; no call nests here */
@@ -182,7 +182,7 @@ static void on_sent(uv_write_t *write, int status)
     hf_free(&hf_alloc_heap, sending);
 }
 
-/* The bytes are given to libuv, which sends them when the namer takes them. */
+/* Gives the bytes to libuv, which sends them when the namer takes them. */
 static int send_all(struct namer *namer)
 {
     struct hf_bytes bytes = hf_buf_view(&namer->out);
@@ -264,7 +264,7 @@ void hf_namer_connect(struct namer *namer)
     if (namer->link || !namer->socket[0] || namer->closing || uv_now(namer->loop) < namer->retry_ms)
         return;
     if (namer->automatic && !namer->ever_up && access(namer->socket, F_OK) < 0) {
-        namer->retry_ms = uv_now(namer->loop) + NAMER_PAUSE_MIN_MS; /* most hosts have none */
+        namer->retry_ms = uv_now(namer->loop) + NAMER_PAUSE_MIN_MS; /* most hosts have no namer */
         return;
     }
     link = hf_calloc(&hf_alloc_heap, 1, sizeof(*link));

@@ -1,8 +1,8 @@
 /*
- * The connection to a namer (docs/operating/NAMES.md): made when the first question comes, kept,
- * and made again after a pause that grows when it fails. A namer that leaves its oldest question
- * unanswered for NAMER_SILENT_MS, or gives an answer that makes no sense, is cut off. Everything is
- * bounded: questions in flight, bytes not sent yet, the length of a line.
+ * The connection to a namer (docs/operating/NAMES.md). It is made when the first question comes,
+ * kept, and made again after a pause that grows when it fails. A namer that leaves its oldest
+ * question unanswered for NAMER_SILENT_MS, or gives an answer that makes no sense, is cut off.
+ * Everything is bounded: questions in flight, bytes not sent yet, the length of a line.
  *
  * It runs on the loop of the daemon and never blocks it.
  */
@@ -23,7 +23,7 @@ enum {
     NAMER_REASON_MAX = 160,
 };
 
-#define NAMER_SOCKET "/run/holdfast-names/socket" /* of "auto" */
+#define NAMER_SOCKET "/run/holdfast-names/socket" /* the socket that "auto" means */
 
 enum hf_namer_state {
     NAMER_ABSENT, /* none is configured, or there is no socket where one would be */
@@ -34,29 +34,30 @@ enum hf_namer_state {
 
 struct namer_ops {
     void *ctx;
-    /* False: no question with this id is in flight. */
+    /* Takes an answer. Returns false if no question with this id is in flight. */
     bool (*answered)(void *ctx, const struct hf_name_answer *answer);
-    void (*up)(void *ctx);   /* questions can be asked */
-    void (*down)(void *ctx); /* those in flight will not be answered */
+    void (*up)(void *ctx);   /* is called when questions can be asked */
+    void (*down)(void *ctx); /* is called when those in flight will not be answered */
 };
 
 struct namer;
 
-/* socket: "" none, "auto", or a path. Takes no connection yet. */
+/* Makes a namer, without a connection yet. socket is "" for none, "auto", or a path. */
 struct namer *hf_namer_new(uv_loop_t *loop, const char *socket, const struct namer_ops *ops);
 
-/* No callback follows. Freed when its handles are closed. */
+/* Closes the connection; no callback follows. The memory is freed when its handles are closed. */
 void hf_namer_close(struct namer *namer);
 
 /* Connects, if there is no connection and the pause after the last failure is over. */
 void hf_namer_connect(struct namer *namer);
 enum hf_namer_state hf_namer_state(const struct namer *namer);
-const char *hf_namer_reason(const struct namer *namer); /* why it is down */
+const char *hf_namer_reason(const struct namer *namer); /* returns why the namer is down */
 
-/* Only while it is up: puts a question behind those not sent yet. HF_ENOMEM. */
+/* Puts a question behind those not sent yet, only while the namer is up. Returns HF_ENOMEM without
+ * memory. */
 int hf_namer_ask(struct namer *namer, uint64_t id, struct hf_bytes fh);
-/* Sends what was asked in this turn. oldest: the id of the question that has gone unanswered for
- * longest, 0 if there is none; how long it goes on like that is limited. */
+/* Sends the questions that were asked in this turn. oldest is the id of the question that has gone
+ * unanswered for longest, 0 if there is none; how long it may stay unanswered is limited. */
 void hf_namer_flush(struct namer *namer, uint64_t oldest);
 
 #endif

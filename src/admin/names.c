@@ -15,10 +15,11 @@ enum name_state { NAME_SETTLED, NAME_QUEUED, NAME_ASKED };
 
 struct name {
     struct hf_map_node node;
-    struct hf_list link; /* settled: in names->settled, else in names->open */
+    /* Links a settled name into names->settled, any other into names->open. */
+    struct hf_list link;
     enum name_state state;
-    uint64_t number;      /* of the question; the namer sees it as the id */
-    uint64_t answered_ms; /* 0: never */
+    uint64_t number;      /* the number of the question, which the namer sees as the id */
+    uint64_t answered_ms; /* when the answer came; 0: never */
     enum hf_name_status status;
     char *path;
     size_t path_size;
@@ -32,17 +33,17 @@ struct hf_names {
     const char *map_file;
     struct namer *namer;
     struct hf_map by_fh;
-    struct hf_list settled; /* the one that was used longest ago first */
-    struct hf_list open;    /* queued and asked, in the order of their numbers */
+    struct hf_list settled; /* names with an answer; the first was used longest ago */
+    struct hf_list open;    /* names that are queued or asked, in the order of their numbers */
     struct hf_list waits;
-    struct name *asked[NAMER_ASKED_MAX]; /* by number, modulo the size */
+    struct name *asked[NAMER_ASKED_MAX]; /* the questions by number, modulo the size */
     size_t count, path_bytes, n_asked;
-    uint64_t last;   /* number of the last question */
-    uint64_t unsent; /* numbers from here on are queued */
+    uint64_t last;   /* the number of the last question */
+    uint64_t unsent; /* questions from this number on are queued */
     struct hf_hash_key key;
     struct hf_names_counters counters;
-    uv_timer_t turn;     /* runs once, at the end of a turn in which something was asked */
-    uv_timer_t deadline; /* of the waits */
+    uv_timer_t turn;     /* runs once, at the end of a turn in which a name was asked for */
+    uv_timer_t deadline; /* fires when the first of the waits is over */
     bool closing;
     unsigned open_handles;
 };
@@ -86,7 +87,7 @@ static void forget(struct hf_names *names, struct name *name)
     names->count--;
 }
 
-/* False: all that could give way is in flight. */
+/* Makes room; false: all that could give way is in flight. */
 static bool make_room(struct hf_names *names)
 {
     while (names->count >= HF_NAMES_KEPT_MAX || names->path_bytes > HF_NAMES_PATH_BYTES_MAX) {
@@ -147,7 +148,7 @@ static bool is_over(const struct hf_names *names, const struct hf_names_wait *wa
 
 static void on_deadline(uv_timer_t *timer);
 
-/* A caller may wait again at once, so each is looked at once only. */
+/* Wakes callers. One may wait again at once, so each is looked at once only. */
 static void wake(struct hf_names *names)
 {
     struct hf_list looked;
@@ -203,7 +204,7 @@ void hf_names_cancel(struct hf_names_wait *wait)
 
 /* ---- questions and answers ---- */
 
-/* As many of those that wait as the namer may have in flight. */
+/* Sends as many of the queued questions as the namer may have in flight. */
 static void send_queued(struct hf_names *names)
 {
     if (hf_namer_state(names->namer) != NAMER_UP)
@@ -276,7 +277,8 @@ static void on_down(void *ctx)
         names->counters.unanswered++;
         set_path(names, name, NULL, 0);
         settle(names, name, HF_NAME_NONE);
-        name->answered_ms = 0; /* to be asked again as soon as there is a namer to ask */
+        /* The name is asked for again as soon as there is a namer to ask. */
+        name->answered_ms = 0;
     }
     soon(names);
 }
@@ -325,7 +327,7 @@ enum hf_name_status hf_names_get(struct hf_names *names, struct hf_bytes fh, uin
     name = names->count ? find(names, fh) : NULL;
     if (!name || name->answered_ms == 0 || name->answered_ms < since_ms)
         return HF_NAME_NONE;
-    if (name->state == NAME_SETTLED) { /* used: the last to give way */
+    if (name->state == NAME_SETTLED) { /* the name was used, so it is the last to give way */
         hf_list_remove(&name->link);
         hf_list_add_tail(&names->settled, &name->link);
     }
@@ -381,7 +383,8 @@ static int open_all(struct hf_names *names, const char *socket)
 {
     const struct namer_ops ops = {names, on_answer, on_up, on_down};
 
-    (void)hf_fh_map_read(&names->map, names->map_file); /* without it, as the log says */
+    /* Without a map it goes on, as the log says. */
+    (void)hf_fh_map_read(&names->map, names->map_file);
     if (getrandom(&names->key, sizeof(names->key), 0) < 0)
         return HF_EUNAVAIL;
     names->namer = hf_namer_new(names->loop, socket, &ops);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct page_file {
-    const char *path; /* under which it is served */
+    const char *path; /* the path under which the file is served */
     const char *type;
     const uint8_t *data;
     size_t len;

@@ -17,12 +17,14 @@
 
 enum {
     BODY_MAX = 4096,           /* more than any request of the API needs */
-    CONNECTION_MEMORY = 65536, /* request headers, pieces of the answer */
-    CONNECTIONS_CALM = 64,     /* of a listener; above, idle and stalled ones give way */
-    CONNECTIONS_MAX = 96,      /* above, answers that are being taken give way */
-    CONNECTIONS_CLOSING = 64,  /* further ones that were cut and are about to be closed */
+    CONNECTION_MEMORY = 65536, /* room for request headers and pieces of the answer */
+    /* How many connections a listener may have before idle and stalled ones give way. */
+    CONNECTIONS_CALM = 64,
+    CONNECTIONS_MAX = 96,     /* how many before answers that are being taken give way */
+    CONNECTIONS_CLOSING = 64, /* how many more may have been cut and are about to be closed */
     CONNECTION_IDLE_S = 30,
-    CONNECTION_DEADLINE_S = 30, /* to send a request, or to take a piece of its answer */
+    /* How long a peer may take to send a request, or to take a piece of its answer. */
+    CONNECTION_DEADLINE_S = 30,
     TOKEN_MIN = 16,
     TOKEN_MAX = 256,
 };
@@ -31,8 +33,8 @@ enum {
 struct listener {
     struct hf_admin *admin;
     struct MHD_Daemon *daemon;
-    bool local;  /* the unix socket */
-    bool kicked; /* by a handler: another round must follow at once */
+    bool local;  /* this is the unix socket */
+    bool kicked; /* a handler wants another round at once */
     uv_poll_t poll;
     uv_timer_t timer;
     struct connections connections;
@@ -43,15 +45,16 @@ struct hf_admin {
     uint64_t opened_ms;             /* boot time (base/clock.h) at which this process was started */
     int64_t started_wall_ms;        /* that moment as Unix time */
     int64_t backup_wall_ms;         /* when the last backup was made; 0: none by this process */
-    int statm;                      /* /proc/self/statm; -1: not there */
-    char token[TOKEN_MAX + 1];      /* "": none */
-    char read_token[TOKEN_MAX + 1]; /* "": none */
+    int statm;                      /* /proc/self/statm; -1: it cannot be read */
+    char token[TOKEN_MAX + 1];      /* the token; "": there is none */
+    char read_token[TOKEN_MAX + 1]; /* the reading token; "": there is none */
     bool no_token;                  /* admin.token_file cannot be used */
     struct sessions sessions;
-    struct hf_hash_key file_key; /* of the numbers that stand for files where they are not shown */
+    /* The key of the numbers that stand for files where they are not shown. */
+    struct hf_hash_key file_key;
     struct turns turns;
     struct hf_names *names;
-    struct listener listeners[2]; /* TCP, unix */
+    struct listener listeners[2]; /* the TCP listener and that of the unix socket */
     struct hf_list waiting;       /* requests that wait for a commit or a check */
     unsigned open_handles;
 };
@@ -68,32 +71,33 @@ struct request {
     char allow[32];                   /* the methods of this path, for a 405 */
     struct hf_buf body;
 
-    /* An answer that waits for a commit or a check. */
-    struct hf_list link; /* in admin->waiting while libmicrohttpd leaves the connection alone */
+    /* These keep an answer that waits for a commit or a check. */
+    /* Links the request into admin->waiting while libmicrohttpd leaves the connection alone. */
+    struct hf_list link;
     struct hf_commit_waiter waiter;
     struct hf_admin_check check;
     struct hf_admin_backup backup;
     struct hf_admin_exports exports;
-    const char *change; /* what the operator does, for the log */
-    char of_path[1024]; /* the file it is done to, for the log, where its path is known; cut */
+    const char *change; /* what the operator does, in words for the log */
+    /* The file that the operator does it to, for the log, where its path is known; cut. */
+    char of_path[1024];
     int64_t released;
-    uint64_t grant_mark; /* grants after it are due to the release */
+    uint64_t grant_mark; /* grants after this mark are due to the release */
     struct hf_names_wait names_wait;
     struct by_path *by_path; /* a release by path that is in progress */
-    struct asked *asked;     /* a search in the history */
+    struct asked *asked;     /* a search in the history that is in progress */
     json_t *pending;
     unsigned pending_status;
-    bool ready; /* to be sent */
+    bool ready; /* the answer is ready to be sent */
 };
 
-/* access.c: the level that the request has; request->level keeps it. */
+/* access.c: returns the level that the request has; request->level keeps it. */
 enum access hf_admin_access_level(const struct request *request);
-/* Whether request->level is enough. Answers the request and returns false if not. */
+/* True if request->level is enough. If not, it answers the request and returns false. */
 bool hf_admin_access_may(struct request *request, enum access needed, enum MHD_Result *answered);
-/* What comes of asking like this for something of that level: "allowed", "with_token", "refused".
- */
+/* Tells how a request for something of that level would end: "allowed", "with_token", "refused". */
 const char *hf_admin_access_word(const struct request *request, enum access needed);
-/* The operator, for the log: "uid 0 pid 7" or "127.0.0.1:4711". */
+/* Names the operator for the log: "uid 0 pid 7" or "127.0.0.1:4711". */
 enum { WHO_MAX = 96 };
 const char *hf_admin_access_who(const struct request *request, char text[WHO_MAX]);
 
@@ -111,26 +115,28 @@ json_t *hf_admin_problem_json(unsigned status, const char *detail);
 /* changes.c: logs request->change, which took effect or could not be made durable. */
 void hf_admin_log_change(const struct request *request, bool durable);
 
-/* wait.c: the answer leaves, and the change is logged, when seq is durable. */
+/* wait.c: lets the answer leave, and logs the change, when seq is durable. */
 enum MHD_Result hf_admin_reply_when_durable(struct request *request, struct hf_ticket wait,
                                             json_t *json);
 json_t *hf_admin_released_json(const struct request *request);
-/* The answer leaves when the keeper has answered. An error: nothing is asked or answered. */
+/*
+ * Lets the answer leave when the keeper has answered. After an error nothing is asked or answered.
+ */
 int hf_admin_reply_when_exported(struct request *request, enum hf_admin_exports_act act,
                                  const char *path, enum MHD_Result *result);
-/* The answer leaves when a check has ended. */
+/* Lets the answer leave when a check has ended. */
 enum MHD_Result hf_admin_reply_when_checked(struct request *request,
                                             const struct hf_view_client *client);
-/* The answer, which is the backup's bytes, leaves when a backup has been made. */
+/* Lets the answer, which is the backup's bytes, leave when a backup has been made. */
 enum MHD_Result hf_admin_reply_when_backed_up(struct request *request);
-/* The request is routed again when the names that were asked for are there, or cannot be; false if
+/* Routes the request again when the names that were asked for are there, or cannot be; false if
  * there is nothing to wait for. */
 bool hf_admin_wait_for_names(struct request *request);
-/* The request is routed again in a later turn of the loop. */
+/* Routes the request again in a later turn of the loop. */
 void hf_admin_wait_for_turn(struct request *request);
-/* False, with the request answered or waiting, if it needs names and there are none. */
+/* Returns false, with the request answered or waiting, if it needs names and there are none. */
 bool hf_admin_names_are_there(struct request *request, enum MHD_Result *answered);
-/* The request waits until wait_resume(), and is then routed again. */
+/* The first lets the request wait until wait_resume(), after which it is routed again. */
 enum MHD_Result wait_suspend(struct request *request);
 void wait_resume(struct request *request);
 /* Queues the answer of a request that waited. */
@@ -142,7 +148,7 @@ void hf_admin_wait_abandon_all(struct hf_admin *admin);
 enum MHD_Result hf_admin_reply_release(struct request *request, const char *change, uint64_t mark,
                                        int64_t released, struct hf_ticket wait);
 
-/* changes.c: the waiters granted since the mark, of which some more were shown before. */
+/* changes.c: returns the waiters granted since the mark, less as many as were shown before. */
 json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, size_t before);
 
 /* history.c */
@@ -151,21 +157,21 @@ void history_free(struct asked *asked);
 /* by_path.c */
 void hf_admin_by_path_free(struct by_path *by_path);
 
-/* troubles.c: for the status. */
+/* troubles.c: these are parts of the status. */
 json_t *hf_admin_troubles_losses(const struct hf_admin_config *config);
 json_t *hf_admin_troubles_limits(const struct hf_admin_config *config);
 
 /* server.c: gives libmicrohttpd a turn as soon as possible, because it has work; or at once. */
 void hf_admin_listener_kick(struct listener *listener);
 void hf_admin_listener_run(struct listener *listener);
-/* What rows of this request show. */
+/* Returns what rows of this request show. */
 struct row_context;
 struct row_context hf_admin_row_context_of(const struct request *request);
 
-/* routes.c */
+/* routes.c: finds the handler of the request. */
 enum MHD_Result route(struct request *request);
 
-/* The handlers of the table: lists.c, status.c, changes.c, page.c. */
+/* These are the handlers of the table, in lists.c, status.c, changes.c and page.c. */
 enum MHD_Result hf_admin_on_clients(struct request *request);
 enum MHD_Result hf_admin_on_client(struct request *request);
 enum MHD_Result hf_admin_on_locks(struct request *request);
@@ -209,7 +215,7 @@ enum MHD_Result hf_admin_on_cluster_take(struct request *request);
 enum MHD_Result hf_admin_on_cluster_release(struct request *request);
 enum MHD_Result hf_admin_on_cluster_move(struct request *request);
 
-/* cluster.c: true if this process does not serve now: a standby, or one that loads its store. */
+/* cluster.c: true if this process does not serve now: it is a standby, or loads its store. */
 bool hf_admin_cluster_waits(const struct request *request, struct hf_admin_cluster *out);
 enum MHD_Result hf_admin_reply_waiting(struct request *request,
                                        const struct hf_admin_cluster *cluster);

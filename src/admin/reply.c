@@ -4,7 +4,7 @@
 #include "admin/values.h"
 #include "base/error.h"
 
-/* Answers must not be cached; and text from a peer must not be taken for a script. */
+/* These headers forbid that answers are cached, and that text from a peer is taken for a script. */
 static const struct {
     const char *name;
     const char *value;

@@ -13,7 +13,7 @@ struct entry {
     enum MHD_Result (*handle)(struct request *request);
     enum access needs;
     bool serving;     /* only a node that serves can answer; a standby says which one does */
-    const char *keys; /* of its query, as shown to the user; NULL: any key is ignored */
+    const char *keys; /* the keys of its query, as shown to the user; NULL: any key is ignored */
 };
 
 static const struct entry ROUTES[] = {
@@ -100,7 +100,7 @@ static bool same_method(const char *wanted, const char *given)
 /* ---- the query ---- */
 
 struct query {
-    const char *keys;    /* allowed here */
+    const char *keys;    /* the keys that are allowed here */
     const char *unknown; /* the first key that is not allowed */
 };
 
@@ -152,7 +152,8 @@ static enum MHD_Result reply_unknown_key(struct request *request, const struct q
 
 /* ---- routing ---- */
 
-/* Unknown keys are refused: a mistyped filter, if ignored, would list everything. */
+/* Enters the handler. Unknown keys are refused: a mistyped filter, if ignored, would list
+ * everything. */
 static enum MHD_Result enter(struct request *request, const struct entry *entry)
 {
     struct query query = {.keys = entry->keys};
@@ -168,7 +169,7 @@ static enum MHD_Result enter(struct request *request, const struct entry *entry)
     return query.unknown ? reply_unknown_key(request, &query) : entry->handle(request);
 }
 
-/* For the Allow header, which RFC 9110 (section 15.5.6) requires with a 405. */
+/* Adds the method to the Allow header, which RFC 9110 (section 15.5.6) requires with a 405. */
 static void allow(struct request *request, const char *method)
 {
     size_t len = strlen(request->allow);

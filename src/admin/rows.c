@@ -41,7 +41,7 @@ static bool is_printable(struct hf_bytes bytes)
     return bytes.len > 0;
 }
 
-/* Linux uses text as owner handle, PID@HOST; other clients use any bytes. */
+/* Shows an owner. Linux uses text as owner handle, PID@HOST; other clients use any bytes. */
 static void put_owner(struct writer *w, int32_t svid, struct hf_bytes oh)
 {
     hf_json_open(w, "owner", '{');
@@ -62,7 +62,8 @@ static void put_range(struct writer *w, uint64_t first, uint64_t last)
     hf_json_close(w, '}');
 }
 
-/* Tells files apart, and nothing else about them; another run of the daemon has other numbers. */
+/* Shows a number that tells files apart, and nothing else about them; another run of the daemon has
+ * other numbers. */
 static void put_alias(struct writer *w, const struct row_context *context, struct hf_bytes fh)
 {
     uint64_t alias = hf_siphash(context->file_key, fh.data, fh.len);
@@ -192,7 +193,7 @@ void hf_row_lock(struct writer *w, const struct row_context *context, const unio
     hf_json_close(w, '}');
 }
 
-/* COH-08: the kernel tells the process of a POSIX lock, not that of a lock of a description. */
+/* COH-08: the kernel names the process of a POSIX lock, but not that of an OFD lock. */
 static void put_outside(struct writer *w, const struct hf_view_waiter *v)
 {
     if (!v->outside) {

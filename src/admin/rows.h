@@ -1,4 +1,4 @@
-/* One row of the core's view, written as JSON. */
+/* Writes one row of the core's view as JSON. */
 #ifndef HF_ADMIN_ROWS_H
 #define HF_ADMIN_ROWS_H
 
@@ -27,7 +27,8 @@ void hf_row_waiter(struct writer *w, const struct row_context *context, const un
 void hf_row_reservation(struct writer *w, const struct row_context *context, const union row *row);
 void hf_row_notification(struct writer *w, const struct row_context *context, const union row *row);
 
-/* The address that identifies a client; for a registration by SM_MON, the address of its sender. */
+/* Returns the address that identifies a client; for a registration by SM_MON, the address of its
+ * sender. */
 const struct hf_addr *hf_row_client_addr(const struct hf_view_client *client);
 
 const char *hf_row_notice_name(enum hf_notice_status status);

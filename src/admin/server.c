@@ -18,10 +18,8 @@
 
 static void on_timer(uv_timer_t *timer);
 
-/*
- * One round of libmicrohttpd: connections, reads, writes, and what turns.h lets it make of answers.
- * The rest (an unfinished list, a timeout) is left to a later turn of the loop.
- */
+/* Lets libmicrohttpd do one round: connections, reads, writes, and the answers that turns.h lets it
+ * make. The rest (an unfinished list, a timeout) is left to a later turn of the loop. */
 void hf_admin_listener_run(struct listener *listener)
 {
     struct turns *turns = &listener->admin->turns;
@@ -52,7 +50,8 @@ static void on_timer(uv_timer_t *timer)
     hf_admin_listener_run(listener);
 }
 
-/* Connections and requests that come when the budget is used wait in the kernel. */
+/* Runs libmicrohttpd. Connections and requests that come when the budget is used wait in the
+ * kernel. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct listener *listener = poll->data;
@@ -116,7 +115,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     *state = NULL;
 }
 
-/* An announced body that is too long is refused before any of it is read. */
+/* True if an announced body is too long: it is refused before any of it is read. */
 static bool announces_too_much(struct MHD_Connection *connection)
 {
     const char *length =
@@ -160,7 +159,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     if (*size > 0) {
         if (hf_buf_len(&request->body) + *size > BODY_MAX ||
             hf_buf_append(&request->body, data, *size) < 0)
-            return MHD_NO; /* longer than announced: the connection is closed */
+            return MHD_NO; /* the body is longer than announced: the connection is closed */
         *size = 0;
         return MHD_YES;
     }
@@ -206,9 +205,9 @@ static void remove_stale(const struct sockaddr_un *sun)
 }
 
 /*
- * All users may connect; access.c decides by the peer's credentials what they may see and do. The
- * mode is set before the socket has a name: the directory may be that of the daemon's user, who
- * could put a link in the place of the name, and root would change what it leads to.
+ * Binds so that all users may connect; access.c decides by the peer's credentials what they may see
+ * and do. The mode is set before the socket has a name: the directory may be that of the daemon's
+ * user, who could put a link in the place of the name, and root would change what it leads to.
  */
 static int bind_for_all(int fd, const struct sockaddr_un *sun)
 {
@@ -286,7 +285,7 @@ static int start(struct hf_admin *admin, struct listener *listener, int fd)
     return 0;
 }
 
-/* Failing to listen is logged, and the daemon goes on without. */
+/* Opens a listener. If that fails, it is logged, and the daemon goes on without. */
 static void open_listener(struct hf_admin *admin, struct listener *listener, const char *where)
 {
     int fd = -1;
@@ -308,8 +307,8 @@ static void open_listener(struct hf_admin *admin, struct listener *listener, con
         hf_log(HF_LOG_INFO, "administration", HF_STR("at", where));
 }
 
-/* A file that cannot be used is logged, and administration goes on without it: locks depend on none
- * of them. */
+/* Reads the files. One that cannot be used is logged, and administration goes on without it: locks
+ * depend on none of them. */
 static int read_files(struct hf_admin *admin, const struct hf_admin_config *config)
 {
     admin->no_token = hf_token_read(config->token_file, "admin.token_file", admin->token) < 0;

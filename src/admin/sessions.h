@@ -1,6 +1,6 @@
 /*
- * Sessions: what a page holds instead of the token (ADM-09). A caller that has shown a token, or is
- * root on the unix socket, gets a random id that stands for its level of access, in this process
+ * A session is what a page holds instead of the token (ADM-09). A caller that has shown a token, or
+ * is root on the unix socket, gets a random id that stands for its level of access, in this process
  * only: a program that listens on our port while we are down learns nothing that it could use
  * later. A session ends when it is not used for SESSION_IDLE_MS, on request, and with the process.
  */
@@ -15,7 +15,7 @@
 enum { SESSION_ID_MAX = 65, SESSIONS_MAX = 64, SESSION_IDLE_MS = 12 * 3600 * 1000 };
 
 struct session {
-    char id[SESSION_ID_MAX]; /* "": free */
+    char id[SESSION_ID_MAX]; /* the id; "": the place is free */
     enum access level;
     uint64_t used_ms;
 };
@@ -25,13 +25,15 @@ struct sessions {
 };
 
 /*
- * The id of a new session; NULL if there is none to be had. Where all are in use, the one that was
- * used longest ago gives way, of those with no higher level: a reader cannot end the sessions of
- * operators.
+ * Returns the id of a new session; NULL if there is none to be had. Where all are in use, the one
+ * that was used longest ago gives way, of those with no higher level: a reader cannot end the
+ * sessions of operators.
  */
 const char *hf_sessions_begin(struct sessions *sessions, enum access level, uint64_t now_ms);
 
-/* The level of the session that an Authorization header names; ACCESS_NONE: there is none. */
+/*
+ * Returns the level of the session that an Authorization header names; ACCESS_NONE: there is none.
+ */
 enum access hf_sessions_level(struct sessions *sessions, const char *authorization,
                               uint64_t now_ms);
 

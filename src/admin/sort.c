@@ -27,7 +27,8 @@ static void key_text(uint8_t key[SORT_KEY_SIZE], struct hf_bytes text)
     }
 }
 
-/* The shortest time first; a time in the future, after a step of the clock, counts as none. */
+/* Orders by age, the shortest time first; a time in the future, after a step of the clock, counts
+ * as none. */
 static void key_age(uint8_t *key, const struct row_context *context, int64_t since_ms)
 {
     key_number(key, since_ms < context->wall_ms ? (uint64_t)(context->wall_ms - since_ms) : 0);
@@ -68,7 +69,7 @@ static void lock_held(const struct row_context *context, const union row *row, u
     key_age(key, context, row->lock.record.acquired_at_ms);
 }
 
-/* Locks that are waited for equally are ordered by how long they have been held. */
+/* Orders locks by their waiters, and those with equally many by how long they have been held. */
 static void lock_waiters(const struct row_context *context, const union row *row, uint8_t *key)
 {
     key_number(key, row->lock.n_waiters);
@@ -98,7 +99,7 @@ static void client_idle(const struct row_context *context, const union row *row,
     key_age(key, context, row->client.last_seen_ms);
 }
 
-/* Descending, the clients that need attention come first. */
+/* Orders clients so that, descending, those that need attention come first. */
 static void client_notification(const struct row_context *context, const union row *row,
                                 uint8_t *key)
 {
@@ -156,7 +157,7 @@ static void sift_up(struct sort_entry *heap, size_t at)
     heap[at] = moving;
 }
 
-/* With a count of 0 it does nothing. */
+/* Restores the heap below its root; with a count of 0 it does nothing. */
 static void sift_down(struct sort_entry *heap, size_t count)
 {
     struct sort_entry moving = heap[0];

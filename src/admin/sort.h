@@ -1,5 +1,6 @@
 /*
- * A list in an order that the operator chose: its first rows, and how many rows there are in all.
+ * Sorts a list in an order that the operator chose: it finds the first rows, and how many rows
+ * there are in all.
  *
  * The caller looks at every row of the core's view once, in as many turns of the loop as it takes,
  * and hands each row that passes the filter to hf_sorter_add(). A heap keeps the best of them as a
@@ -13,12 +14,13 @@
 #include "admin/rows.h"
 
 enum {
-    SORT_KEY_SIZE = 64,    /* texts are ordered by so many of their first bytes */
-    SORT_ROWS_MAX = 10000, /* offset and limit together */
+    SORT_KEY_SIZE = 64,    /* texts are ordered by this many of their first bytes */
+    SORT_ROWS_MAX = 10000, /* the limit for offset and limit together */
 };
 
 struct sort_entry {
-    uint8_t key[SORT_KEY_SIZE]; /* compared byte by byte; equal keys are ordered by slot */
+    /* Keys are compared byte by byte; rows with equal keys are ordered by slot. */
+    uint8_t key[SORT_KEY_SIZE];
     uint64_t slot;
 };
 
@@ -36,17 +38,17 @@ extern const struct sort_column SORT_CLIENTS[];
 struct sorter {
     const struct sort_column *column; /* NULL: the list is not sorted */
     bool descending;
-    size_t keep;    /* at most so many entries */
-    uint64_t total; /* rows seen */
+    size_t keep;    /* how many entries are kept at most */
+    uint64_t total; /* how many rows were seen */
     struct sort_entry *entries;
     size_t count, capacity;
-    size_t ordered; /* of them, at the end of the array */
+    size_t ordered; /* how many entries, at the end of the array, are in order */
 };
 
 /* Takes "NAME" or "-NAME"; false if the table has no such column. */
 bool hf_sorter_choose(struct sorter *sorter, const struct sort_column *table, const char *text);
 
-/* False when memory runs out. */
+/* Returns false when memory runs out. */
 bool hf_sorter_add(struct sorter *sorter, const struct row_context *context, const union row *row,
                    uint64_t slot);
 

@@ -1,4 +1,4 @@
-/* The state of the daemon as a whole: status, grace, health, metrics. */
+/* Shows the state of the daemon as a whole: status, grace, health, metrics. */
 
 #include "admin/private.h"
 #include "admin/rows.h"
@@ -73,7 +73,7 @@ static json_t *show_names(const struct hf_names *names)
                      hf_value_str(source.namer && !source.up ? source.reason : NULL));
 }
 
-/* What the kernel holds for us (COH-10). */
+/* Shows what the kernel holds for us (COH-10). */
 static json_t *show_coherence(const struct hf_view_status *s)
 {
     const char *state = !s->coherent ? "off" : s->claims_ready ? "up" : "down";
@@ -94,7 +94,7 @@ static json_t *show_listen(const struct hf_admin_config *config)
     return json;
 }
 
-/* Which node this is, and which one serves; null without standbys. */
+/* Shows which node this is, and which one serves; null without standbys. */
 static void put_node(const struct request *request, json_t *json)
 {
     const struct hf_admin_ops *ops = &request->admin->config.ops;
@@ -106,7 +106,7 @@ static void put_node(const struct request *request, json_t *json)
     json_object_set_new(json, "active_node", hf_value_str(known && c.owner[0] ? c.owner : NULL));
 }
 
-/* A node that does not serve has no state number: it has not read the store. */
+/* Shows the server. A node that does not serve has no state number: it has not read the store. */
 static void put_server(const struct request *request, const struct hf_view_status *s, json_t *json)
 {
     const struct hf_admin_config *config = &request->admin->config;
@@ -168,8 +168,10 @@ enum MHD_Result hf_admin_on_healthz(struct request *request)
                                hf_bytes_str("alive\n"));
 }
 
-/* Not ready while the store is down, because nothing can be promised then, while new clients do not
- * find us by rpcbind, and on a standby; a grace period is no reason, because clients can reclaim.
+/*
+ * The daemon is not ready while the store is down, because nothing can be promised then, while new
+ * clients do not find us by rpcbind, and on a standby; a grace period is no reason, because clients
+ * can reclaim.
  */
 enum MHD_Result hf_admin_on_readyz(struct request *request)
 {

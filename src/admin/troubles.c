@@ -1,4 +1,4 @@
-/* Losses and limits, as an operator sees them (service/troubles.h). */
+/* Shows losses and limits as an operator sees them (service/troubles.h). */
 #include "admin/private.h"
 #include "admin/values.h"
 
@@ -27,7 +27,7 @@ json_t *hf_admin_troubles_losses(const struct hf_admin_config *config)
     return json_pack("{s:I, s:I}", "clients", (json_int_t)clients, "locks", (json_int_t)locks);
 }
 
-/* Each limit that refused a request since the start, with the last client that it refused. */
+/* Shows each limit that refused a request since the start, with the last client that it refused. */
 json_t *hf_admin_troubles_limits(const struct hf_admin_config *config)
 {
     json_t *list = json_array();

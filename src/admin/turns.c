@@ -59,7 +59,7 @@ static void on_timer(uv_timer_t *timer)
     uv_idle_start(&turns->idle, on_idle);
 }
 
-/* Before the loop looks for requests: one piece of the work that waits. */
+/* Does one piece of the work that waits, before the loop looks for requests. */
 static void on_idle(uv_idle_t *idle)
 {
     struct turns *turns = idle->data;

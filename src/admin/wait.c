@@ -1,7 +1,7 @@
 /*
- * Requests that cannot be answered yet: a change waits until it is durable, a check until its calls
- * have ended, a backup until it is made. Meanwhile libmicrohttpd leaves the connection alone (it is
- * suspended).
+ * Lets requests wait that cannot be answered yet: a change waits until it is durable, a check until
+ * its calls have ended, a backup until it is made. Meanwhile libmicrohttpd leaves the connection
+ * alone (it is suspended).
  */
 #include "admin/private.h"
 #include "admin/values.h"
@@ -24,13 +24,14 @@ static void make_ready(struct request *request)
 {
     request->ready = true;
     if (!hf_list_linked(&request->link))
-        return; /* it did not have to wait */
+        return; /* the request did not have to wait */
     hf_list_remove(&request->link);
     MHD_resume_connection(request->connection);
     hf_admin_listener_kick(request->listener);
 }
 
-/* libmicrohttpd takes the memory over, and sends as much in each turn as the socket takes. */
+/* Answers with a backup. libmicrohttpd takes the memory over, and sends as much in each turn as the
+ * socket takes. */
 static enum MHD_Result reply_backup(struct request *request)
 {
     struct hf_buf *buf = &request->backup.out;
@@ -203,7 +204,7 @@ int hf_admin_reply_when_exported(struct request *request, enum hf_admin_exports_
 
 /* ---- names ---- */
 
-/* libmicrohttpd calls on_request() again, which routes the request again. */
+/* Resumes the request: libmicrohttpd calls on_request() again, which routes it again. */
 void wait_resume(struct request *request)
 {
     if (!hf_list_linked(&request->link))

@@ -72,7 +72,7 @@ void hf_json_id(struct writer *w, const char *key, uint64_t value)
 void hf_json_seconds(struct writer *w, const char *key, int64_t ms)
 {
     char text[32];
-    long long shown = ms > 0 ? ms : 0; /* no negative age if the clock was set back */
+    long long shown = ms > 0 ? ms : 0; /* no age is negative, even if the clock was set back */
 
     put_value(w, key, text,
               (size_t)snprintf(text, sizeof(text), "%lld.%03d", shown / 1000, (int)(shown % 1000)));
@@ -119,7 +119,7 @@ void hf_json_hex(struct writer *w, const char *key, struct hf_bytes bytes)
     put(w, "\"", 1);
 }
 
-/* The length of the prefix that needs no escape. */
+/* Returns the length of the prefix that needs no escape. */
 static size_t plain(const uint8_t *p, size_t left)
 {
     size_t len = 0;

@@ -1,5 +1,5 @@
 /*
- * JSON written straight into a buffer, for the rows of lists: a list may have a million of them on
+ * Writes JSON straight into a buffer, for the rows of lists: a list may have a million of them on
  * the loop that serves locks, and a tree of objects for each row costs ten times as much. Answers
  * that are not lists are made with jansson (reply.c).
  *
@@ -33,7 +33,8 @@ void hf_json_seconds(struct writer *w, const char *key, int64_t ms);
 void hf_json_addr(struct writer *w, const char *key, const struct hf_addr *addr);
 void hf_json_hex(struct writer *w, const char *key, struct hf_bytes bytes);
 
-/* Text from a peer: bytes that are not printable are written \xNN. NULL in data: null. */
+/* Writes text from a peer: bytes that are not printable are written \xNN. NULL in data becomes
+ * null. */
 void hf_json_text(struct writer *w, const char *key, struct hf_bytes bytes);
 void hf_json_str(struct writer *w, const char *key, const char *text);
 

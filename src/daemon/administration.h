@@ -19,42 +19,43 @@
 
 /* How clients find us, as the daemon set it up. */
 struct hf_finding {
-    const struct hf_rpcbind_watch *watch; /* NULL: not registered with the system's rpcbind */
-    const char *without; /* what there is instead of watch: "embedded", "none" or "missing" */
+    /* NULL: we are not registered with the system's rpcbind. */
+    const struct hf_rpcbind_watch *watch;
+    const char *without; /* what there is instead of a watch: "embedded", "none" or "missing" */
 };
 
 struct hf_administration {
     struct hf_engine *engine;
     struct hf_finding finding;
-    const struct hf_rpc_server *server; /* NULL: a standby */
-    struct hf_cluster *cluster;         /* NULL: no standbys */
+    const struct hf_rpc_server *server; /* NULL: this is a standby */
+    struct hf_cluster *cluster;         /* NULL: there are no standbys */
     struct hf_path_checks checks;
     struct hf_recorder recorder;
     struct hf_backup_request backup;
     struct hf_admin_backup *asked; /* the request that gets the backup in progress */
-    struct hf_admin *admin;        /* NULL: off */
+    struct hf_admin *admin;        /* NULL: administration is off */
     char socket[HF_CONFIG_TEXT_MAX + 16];
 };
 
-/* False: it is switched off, and requests need not be timed either (ADM-02). */
+/*
+ * Returns false if administration is switched off: then requests need not be timed either (ADM-02).
+ */
 bool hf_administration_wanted(const struct hf_config *config);
 
-/* Engine, server and config outlive it. */
+/* Opens it; engine, server and config must outlive it. */
 int hf_administration_open(struct hf_administration *a, struct hf_engine *engine,
                            const struct hf_rpc_server *server, const struct hf_config *config,
                            struct hf_finding finding);
 
-/*
- * With standbys: a term has ended, and its engine is not to be used any more; then another engine
- * takes its place, and later its server.
- */
+/* With standbys: the first is called when a term has ended, and its engine is not to be used any
+ * more; the second when another engine takes its place, and later its server. */
 void hf_administration_suspend(struct hf_administration *a);
 void hf_administration_switch(struct hf_administration *a, struct hf_engine *engine,
                               const struct hf_rpc_server *server);
 
 void hf_administration_reload(struct hf_administration *a);
 
-/* After the engine was stopped: then no request waits for a commit. */
+/* Closes it after the engine was stopped: then no request waits for a commit. */
 void hf_administration_close(struct hf_administration *a);
 
 #endif

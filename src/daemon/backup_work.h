@@ -1,6 +1,7 @@
 /*
- * A backup on a thread of libuv's, with a connection of its own to the database (store/backup.h):
- * the store's thread goes on committing and renewing the lease, however long the copy takes.
+ * Makes a backup on a thread of libuv's, with a connection of its own to the database
+ * (store/backup.h): the store's thread goes on committing and renewing the lease, however long the
+ * copy takes.
  */
 #ifndef HF_DAEMON_BACKUP_WORK_H
 #define HF_DAEMON_BACKUP_WORK_H
@@ -12,14 +13,16 @@
 
 struct hf_backup_work;
 
-/* On the loop thread. The receiver may take the bytes of out, and leave another buffer there. */
+/* Is called on the loop thread. It may take the bytes of out, and leave another buffer there. */
 typedef void hf_backup_work_done(void *ctx, int status, struct hf_buf *out);
 
-/* config outlives it. NULL: out of memory. */
+/* Starts a backup; config must outlive it. NULL: out of memory. */
 struct hf_backup_work *hf_backup_work_start(uv_loop_t *loop, const struct hf_store_config *config,
                                             int64_t wall_ms, hf_backup_work_done *done, void *ctx);
 
-/* The backup is not wanted any more: done will not be called, and the thread ends soon. */
+/*
+ * Tells that the backup is not wanted any more: done will not be called, and the thread ends soon.
+ */
 void hf_backup_work_abandon(struct hf_backup_work *work);
 
 #endif

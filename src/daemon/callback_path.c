@@ -14,7 +14,7 @@ enum { NULL_PROCEDURE = 0 };
 /* One step of the path, and advice for the operator if it fails. */
 struct step_kind {
     const char *name;
-    const char *what;         /* subject of "... answers" */
+    const char *what;         /* the subject of "... answers" */
     const char *unreachable;  /* advice if there is no answer at all */
     const char *unregistered; /* advice if rpcbind knows no such program */
     const char *refused;      /* advice if the host answers, but nothing listens: no firewall */
@@ -136,7 +136,7 @@ struct target {
     struct hf_addr at;
     struct hf_addr from;
     uint32_t prog, vers;
-    uint16_t port; /* 0: ask rpcbind */
+    uint16_t port; /* the port; 0: rpcbind is asked */
 };
 
 static void begin(struct checking *checking, const struct target *target)
@@ -180,8 +180,8 @@ static void begin_nlm(struct checking *checking, const struct hf_record_client *
               &(struct target){&REVERSE_NLM_STEP, r->local, ANYWHERE, HF_PROGRAM_NLM, 4, 0});
 }
 
-/* The program that registered is called from the address it talks to, which is mostly loopback. The
- * host it monitors may not be reachable from there, so that is called from any address. */
+/* Calls the program that registered from the address it talks to, which is mostly loopback. The
+ * host that it monitors may not be reachable from there, so that one is called from any address. */
 static void begin_nsm(struct checking *checking, const struct hf_record_client *r)
 {
     begin(checking,

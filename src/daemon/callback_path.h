@@ -1,8 +1,8 @@
 /*
- * Whether a client can be called back (SPEC section 7, `holdfastctl check`). Calls what a GRANTED
- * or a crash notice would call: the client's rpcbind, its lock manager and its status monitor, all
- * from the address by which the client knows us; and our own programs, as the client would find
- * them. All calls are made at once, each with the time of one attempt.
+ * Finds out whether a client can be called back (SPEC section 7, `holdfastctl check`). It calls
+ * what a GRANTED or a crash notice would call: the client's rpcbind, its lock manager and its
+ * status monitor, all from the address by which the client knows us; and our own programs, as the
+ * client would find them. All calls are made at once, each with the time of one attempt.
  *
  * struct hf_admin_check belongs to the caller and stays valid until its done function is called. At
  * most HF_PATH_CHECKS_MAX run at a time.
@@ -27,11 +27,11 @@ struct hf_path_checks {
 void hf_path_checks_init(struct hf_path_checks *checks, struct hf_rpc_client *client,
                          uint32_t timeout_ms);
 
-/* HF_ELIMIT, HF_ENOMEM; HF_ENOENT if the client has no address yet. */
+/* Returns HF_ELIMIT, HF_ENOMEM; HF_ENOENT if the client has no address yet. */
 int hf_path_checks_start(struct hf_path_checks *checks, const struct hf_view_client *client,
                          struct hf_admin_check *check);
 
-/* Ends all with HF_ECANCELED; after the RPC client was closed. */
+/* Ends all checks with HF_ECANCELED, after the RPC client was closed. */
 void hf_path_checks_stop(struct hf_path_checks *checks);
 
 #endif

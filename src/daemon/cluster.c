@@ -15,11 +15,12 @@
 #include "daemon/term.h"
 
 enum {
-    RELOAD_MS = 200,     /* between two attempts to load */
-    LOADING_MS = 10000,  /* an owner that has not loaded after this leaves it to another node */
-    MOVE_MS = 5000,      /* a planned move that no other node follows is taken back after this */
-    LOOK_MS = 3000,      /* the owner looks for other nodes at least so often */
-    NODE_LOST_MS = 3000, /* a node that was not seen for so long cannot take the service */
+    RELOAD_MS = 200, /* the pause between two attempts to load */
+    /* An owner that has not loaded after this time leaves the service to another node. */
+    LOADING_MS = 10000,
+    MOVE_MS = 5000, /* a planned move that no other node follows is taken back after this time */
+    LOOK_MS = 3000, /* the owner looks for other nodes at least this often */
+    NODE_LOST_MS = 3000, /* a node that was not seen for this long cannot take the service */
 };
 
 static uint64_t new_nonce(void)
@@ -80,8 +81,8 @@ static bool may_send(void *ctx)
     return hf_lease_is_valid(&c->lease, hf_clock_boot_ms());
 }
 
-/* With a keeper, not before the kernel has what is recorded: SMB and NFSv4 clients come by these
- * addresses, too (COH-06). */
+/* Takes the addresses. With a keeper, this waits until the kernel has what is recorded: SMB and
+ * NFSv4 clients come by these addresses, too (COH-06). */
 static void take_addresses(struct hf_cluster *c)
 {
     if (!c->addresses ||
@@ -170,7 +171,8 @@ void hf_cluster_serving(struct hf_cluster *c)
 
 /* ---- a term ends ---- */
 
-/* Connections are closed only when the addresses are gone: not one packet leaves from there. */
+/* Leaves the term. Connections are closed only when the addresses are gone, so that not one packet
+ * leaves from there. */
 static void leave(struct hf_cluster *c)
 {
     hf_term_leave(c->daemon);
@@ -179,9 +181,9 @@ static void leave(struct hf_cluster *c)
 }
 
 /*
- * The addresses are up, and no process is left that drops them: another node must not be invited to
- * take them (the lease is not released), and this one must not answer any longer. What follows
- * drops them: systemd (ExecStopPost=), or the next start.
+ * Ends the process: the addresses are up, and no process is left that drops them. Another node must
+ * not be invited to take them (the lease is not released), and this one must not answer any longer.
+ * systemd (ExecStopPost=) or the next start drops them.
  */
 static void end_without_runner(void)
 {
@@ -209,7 +211,8 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
         break;
     case HF_ADDRESSES_DOWN:
         c->addresses_taken = false;
-        /* A renewal that ended a moment too late for the runner left no gap that is seen here. */
+        /* A renewal that ended a moment too late for the runner may have left no gap that is seen
+         * here. */
         if (is_begun(c) && hf_lease_is_valid(&c->lease, hf_clock_boot_ms()))
             take_addresses(c);
         if (error < 0)
@@ -230,7 +233,7 @@ static void on_addresses(void *ctx, enum hf_addresses_event event, int error)
 
 /* ---- from state to state ---- */
 
-/* The lease is lost, or the database cannot be trusted: silent from this moment. */
+/* Becomes silent at once: the lease is lost, or the database cannot be trusted. */
 static void lose(struct hf_cluster *c, bool alarm)
 {
     if (c->released) {
@@ -244,7 +247,9 @@ static void lose(struct hf_cluster *c, bool alarm)
     leave(c);
 }
 
-/* In every phase: a standby must not take what such a database shows, either. */
+/*
+ * Watches for the alarm in every phase: a standby must not take what such a database shows, either.
+ */
 static void watch_alarm(struct hf_cluster *c, uint64_t now)
 {
     bool alarm = hf_lease_state(&c->lease, now) == HF_LEASE_ALARM;
@@ -259,8 +264,8 @@ static void watch_alarm(struct hf_cluster *c, uint64_t now)
     c->was_alarm = alarm;
 }
 
-/* LEAVING: the batch in flight ends, the addresses go, the keeper lets go, and then the row is
- * released. */
+/* Goes through LEAVING: the batch in flight ends, the addresses go, the keeper lets go, and then
+ * the row is released. */
 static void give_up(struct hf_cluster *c, uint64_t now)
 {
     if (is_begun(c))
@@ -344,10 +349,8 @@ static void arm(struct hf_cluster *c, uint64_t now)
     uv_timer_start(&c->timer, on_timer, pause, 0);
 }
 
-/*
- * Under load every commit is a renewal, and only a renewal by itself looks at the other nodes: now
- * and then one goes in between two batches.
- */
+/* True if a renewal by itself is due. Under load every commit is a renewal, and only a renewal by
+ * itself looks at the other nodes: now and then one goes in between two batches. */
 static bool is_time_to_look(struct hf_cluster *c, uint64_t now)
 {
     if (c->calling || c->pump->committing || now - c->tried_look_ms < LOOK_MS ||
@@ -357,7 +360,7 @@ static bool is_time_to_look(struct hf_cluster *c, uint64_t now)
     return true;
 }
 
-/* After anything that may have changed the state, and when time has passed. */
+/* Is called after anything that may have changed the state, and when time has passed. */
 void hf_cluster_carry_on(struct hf_cluster *c)
 {
     uint64_t now = hf_clock_boot_ms();
@@ -398,7 +401,7 @@ static void transaction_ended(struct hf_cluster *c, int status, bool row_found,
     if (result == HF_LEASE_DONE)
         c->row = *row;
     uv_update_time(c->loop);
-    (void)hf_cluster_core_ms(c, uv_now(c->loop)); /* a silence that this ends is noticed */
+    (void)hf_cluster_core_ms(c, uv_now(c->loop)); /* notices the silence that this ends */
     hf_lease_end(&c->lease, hf_clock_boot_ms(), result, row_found ? row : NULL);
     if (c->addresses && hf_lease_valid_until(&c->lease) > 0)
         hf_addresses_renew(c->addresses, hf_lease_valid_until(&c->lease));
@@ -494,7 +497,8 @@ int hf_cluster_init(struct hf_cluster *c, struct hf_daemon *daemon, uv_loop_t *l
                              .gate = {may_send, c},
                              .addresses = addresses};
     hf_lease_init(&c->lease, &lease, new_nonce());
-    if (!addresses && config->cluster_addresses.n > 0) /* an outside manager says which node */
+    if (!addresses && config->cluster_addresses.n >
+                          0) /* an outside manager decides which node has the addresses */
         hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_clock_boot_ms());
     uv_timer_init(loop, &c->timer);
     c->timer.data = c;

@@ -1,7 +1,7 @@
 /*
- * A service with standbys (SPEC section 8): drives the lease of this process. core/lease decides,
- * the store's thread executes, and this, on the loop, carries one to the other, and the lease's
- * state to the term (term.h).
+ * A service with standbys (SPEC section 8): drives the lease of this process. core/lease decides
+ * and the store's thread executes; this file, on the loop, carries orders and results between them,
+ * and the lease's state to the term (term.h).
  *
  * When the lease was taken, a term begins: the service's addresses are brought up and its programs
  * served, and everything is loaded meanwhile. It ends when the lease is lost or given up: first the
@@ -20,47 +20,48 @@
 #include "daemon/config.h"
 #include "rpc/gate.h"
 
-/* For people: REST, metrics, holdfastctl cluster. */
+/* What people see in REST, metrics and `holdfastctl cluster`. */
 struct hf_cluster_view {
     char owner[HF_STORE_NODE_MAX]; /* the node that took the lease last */
     int64_t taken_at_ms;
     struct hf_store_node nodes[HF_STORE_NODES_MAX];
     unsigned n_nodes;
-    uint64_t looked_ms;    /* when that was read */
-    uint64_t takeovers;    /* by this process */
-    uint64_t losses;       /* leases lost to another node */
-    uint64_t expiries;     /* times that the lease ran out */
-    uint64_t alarms;       /* times that the database was found to have gone back */
+    uint64_t looked_ms;    /* when the owner was read */
+    uint64_t takeovers;    /* how often this process took the service */
+    uint64_t losses;       /* how many leases were lost to another node */
+    uint64_t expiries;     /* how often the lease ran out */
+    uint64_t alarms;       /* how often the database was found to have gone back */
     uint64_t last_take_ms; /* how long the last takeover took, from the take to the first answer */
-    uint64_t last_silence_ms; /* and for how long the standby had seen no heartbeat before */
+    /* For how long the standby had seen no heartbeat before that takeover. */
+    uint64_t last_silence_ms;
 };
 
 struct hf_cluster {
-    struct hf_daemon *daemon; /* whose terms these are */
+    struct hf_daemon *daemon; /* the daemon whose terms these are */
     uv_loop_t *loop;
     const struct hf_config *config;
     struct hf_commit_pump *pump;
     struct hf_rpc_gate gate;
-    struct hf_addresses *addresses; /* NULL: an outside manager has them */
+    struct hf_addresses *addresses; /* NULL: an outside manager has the addresses */
 
     struct hf_lease lease;
-    struct hf_store_lease_call call; /* with the store's thread while `calling` */
+    struct hf_store_lease_call call; /* belongs to the store's thread while `calling` */
     bool calling;
     uint64_t tried_look_ms; /* when the other nodes were last looked for */
     uv_timer_t timer;
 
-    struct hf_lease_row row; /* the newest that was acknowledged */
+    struct hf_lease_row row; /* the newest row that was acknowledged */
     uint64_t began_ms;       /* when the lease of this term was taken */
-    uint64_t retry_ms;       /* loading failed: not before this moment; 0: no */
-    bool addresses_taken;    /* asked for, and not reported down since */
+    uint64_t retry_ms;       /* after a failed load, when to load again; 0: no load has failed */
+    bool addresses_taken;    /* the addresses were asked for, and not reported down since */
     bool was_valid;          /* the gate was open when it was last looked at */
-    bool was_alarm;          /* whether the lease was in ALARM then */
+    bool was_alarm;          /* the lease was in ALARM when it was last looked at */
     bool released;           /* the term ended because the service was given up */
     bool lost;               /* the lease of this term is gone: the addresses go, then the rest */
     bool served;             /* this term began an epoch: a release is a clean stop of it */
     bool stopping;
     bool stopped;
-    struct hf_silence silence; /* the core's clock */
+    struct hf_silence silence; /* makes the core's clock stand still */
     struct hf_cluster_view view;
 };
 
@@ -69,24 +70,26 @@ int hf_cluster_init(struct hf_cluster *cluster, struct hf_daemon *daemon, uv_loo
                     const struct hf_config *config, struct hf_commit_pump *pump,
                     struct hf_addresses *addresses);
 
-/* Follows the lease: at the start, after anything that may have changed it, when time has passed.
- */
+/* Follows the lease; it is called at the start, after anything that may have changed the lease, and
+ * when time has passed. */
 void hf_cluster_carry_on(struct hf_cluster *cluster);
 
 /* Gives the service up and holds back; hf_daemon_shut_down() follows. */
 void hf_cluster_stop(struct hf_cluster *cluster);
-void hf_cluster_close(struct hf_cluster *cluster); /* its handle */
+void hf_cluster_close(struct hf_cluster *cluster); /* closes the handle on the loop */
 
 /* ---- what the term reports ---- */
 
-/* It could not be loaded: tries again, or leaves the service to another node. */
+/* Tells that the store could not be loaded: the cluster tries again, or leaves the service to
+ * another node. */
 void hf_cluster_not_loaded(struct hf_cluster *cluster, int status, const char *reason);
-/* The new epoch is durable: requests are answered. */
+/* Tells that the new epoch is durable: requests are answered. */
 void hf_cluster_serving(struct hf_cluster *cluster);
 
 /* ---- what the store's thread reports (commit_pump.h) ---- */
 
-/* A batch is one transaction on the lease, and only one is in flight at a time. */
+/* These tell of batches: a batch is one transaction on the lease, and only one is in flight at a
+ * time. */
 bool hf_cluster_may_commit(const struct hf_cluster *cluster);
 void hf_cluster_batch_begins(struct hf_cluster *cluster);
 void hf_cluster_batch_ended(struct hf_cluster *cluster, const struct hf_commit_result *result);
@@ -98,14 +101,14 @@ void hf_cluster_lease_ended(struct hf_cluster *cluster, const struct hf_commit_l
 void hf_cluster_take(struct hf_cluster *cluster);
 /* Gives the service up until hf_cluster_take(). */
 void hf_cluster_release(struct hf_cluster *cluster);
-/* Gives it up to another node; HF_ENOENT if no other was seen lately, HF_EDENIED if it is not ours.
- */
+/* Gives the service up to another node. Returns HF_ENOENT if no other was seen lately, HF_EDENIED
+ * if the service is not ours. */
 int hf_cluster_move(struct hf_cluster *cluster);
 
-/* The time that the core is given (core/lease/silence.h). */
+/* Returns the time that the core is given (core/lease/silence.h). */
 uint64_t hf_cluster_core_ms(void *ctx, uint64_t mono_ms);
 
-/* "standby", "active", "suspended", ... */
+/* Returns "standby", "active", "suspended", ... */
 const char *hf_cluster_role(const struct hf_cluster *cluster);
 
 #endif

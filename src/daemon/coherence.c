@@ -32,7 +32,9 @@ static struct hf_keeper_op op_of(const struct hf_claim *claim)
     return op;
 }
 
-/* Operations that wait for room are sent before new ones: the order is kept. */
+/*
+ * Sends a claim. Operations that wait for room are sent before new ones, so that the order is kept.
+ */
 static void on_claim(void *ctx, const struct hf_claim *claim)
 {
     struct hf_coherence *c = ctx;
@@ -60,7 +62,7 @@ static void put_waiting(struct hf_coherence *c)
 
 /* ---- the lease ---- */
 
-/* False: it is over, or the keeper cannot be told. */
+/* Tells the keeper of the lease. False: the lease is over, or the keeper cannot be told. */
 static bool tell_lease(struct hf_coherence *c)
 {
     const struct hf_keeper_op op = {.id = HF_COHERENCE_CONTROL | HF_COHERENCE_RENEW,
@@ -74,7 +76,8 @@ static bool tell_lease(struct hf_coherence *c)
     return true;
 }
 
-/* With standbys, not before the lease is valid: what was held under an older one is let go then. */
+/* Asks for what is held. With standbys this waits until the lease is valid: what was held under an
+ * older one is let go then. */
 static void begin_list(struct hf_coherence *c)
 {
     if (!c->leased || tell_lease(c))
@@ -89,9 +92,9 @@ void hf_coherence_renew(struct hf_coherence *c, uint64_t valid_until_ms)
         return;
     c->valid_until_ms = valid_until_ms;
     if (!hf_keeper_client_is_up(c->client))
-        return; /* on_up() tells it */
+        return; /* on_up() will tell it */
     if (ended && c->up)
-        c->broken = true; /* the keeper has let go */
+        c->broken = true; /* the keeper has let everything go */
     else if (c->told_ms == 0 || (!c->up && ended))
         begin_list(c);
     else if (c->told_ms + HF_COHERENCE_RENEW_MS <= valid_until_ms)
@@ -100,8 +103,8 @@ void hf_coherence_renew(struct hf_coherence *c, uint64_t valid_until_ms)
 
 /* ---- from the keeper to the core ---- */
 
-/* What only means that a moment is wrong is asked again; all else that is no conflict is a reason
- * why the kernel cannot hold it. */
+/* Converts a status. One that only means that the moment is wrong is asked again; all others but a
+ * conflict are reasons why the kernel cannot hold the range. */
 static enum hf_claim_outcome outcome_of(uint32_t status)
 {
     switch (status) {
@@ -146,7 +149,8 @@ static void end_letting_go(struct hf_coherence *c)
     c->watcher.let_go(c->watcher.ctx);
 }
 
-/* A lease that ended, and was renewed too late for the keeper: nothing is held any more. */
+/* Takes the result of an operation on the whole service. If the lease ended, and was renewed too
+ * late for the keeper, nothing is held any more. */
 static void on_control(struct hf_coherence *c, const struct hf_keeper_result *result)
 {
     switch ((enum hf_coherence_control)(result->id & ~HF_COHERENCE_CONTROL)) {
@@ -230,7 +234,7 @@ static void on_down(void *ctx, const char *reason)
 {
     struct hf_coherence *c = ctx;
 
-    if (!c->service) { /* the keeper lets go when the lease ends */
+    if (!c->service) { /* the keeper lets go by itself when the lease ends */
         hf_coherence_close(c);
         return;
     }
@@ -278,7 +282,7 @@ void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_l
     (void)connect_to(c); /* without memory it is tried again in the next turn */
 }
 
-/* What the kernel holds is not known any more: the connection begins anew, with a list. */
+/* Begins the connection anew, with a list, because what the kernel holds is not known any more. */
 static void begin_anew(struct hf_coherence *c)
 {
     hf_log(HF_LOG_ERROR, "the connection to the keeper begins anew",
@@ -287,7 +291,7 @@ static void begin_anew(struct hf_coherence *c)
     c->lost++;
     lose(c);
     if (connect_to(c) < 0)
-        c->client = NULL; /* tried again in the next turn */
+        c->client = NULL; /* the connection is tried again in the next turn */
 }
 
 bool hf_coherence_may_serve(const struct hf_coherence *c)

@@ -1,12 +1,12 @@
 /*
  * The connection to holdfast-keeper (keeper/client.h), which holds in the kernel what the core
- * claims (core/claim.h): carries claims there and results back, once a turn of the loop. When the
- * connection is lost no lock is granted until it is back, what the keeper holds is listed, and the
- * difference is corrected (COH-13). All of it runs on the loop thread.
+ * claims (core/claim.h). It carries claims there and results back, once a turn of the loop. When
+ * the connection is lost, no lock is granted until it is back, the locks of the keeper are listed,
+ * and the difference is corrected (COH-13). All of it runs on the loop thread.
  *
  * With standbys (COH-06) the keeper holds under the lease of the service: it is told of each
- * renewal, and lets everything go by itself when the lease ends. A term that is left says so: the
- * keeper lets go at once, and the lease is not released before.
+ * renewal, and lets everything go by itself when the lease ends. When a term is left, the keeper is
+ * told and lets go at once; the lease is not released before that.
  */
 #ifndef HF_DAEMON_COHERENCE_H
 #define HF_DAEMON_COHERENCE_H
@@ -26,27 +26,30 @@ enum {
     HF_COHERENCE_RENEW_MS = 50, /* renewals of the lease that are closer together are told as one */
 };
 
-/* Called once each, on the loop; not from inside a call of this header. */
+/* These are called once each, on the loop, and not from inside a call of this header. */
 struct hf_coherence_watcher {
     void *ctx;
-    /* The kernel holds what is recorded, or the keeper has been away for too long. */
+    /*
+     * Is called when the kernel holds what is recorded, or the keeper has been away for too long.
+     */
     void (*may_serve)(void *ctx);
-    /* hf_coherence_free_at() has passed. */
+    /* Is called when hf_coherence_free_at() has passed. */
     void (*let_go)(void *ctx);
 };
 
 struct hf_coherence {
-    struct hf_service *service; /* NULL: coherence is off */
+    struct hf_service *service; /* the service; NULL: coherence is off */
     struct hf_keeper_client *client;
     struct hf_keeper_client_ops ops;
     uv_loop_t *loop;
     const char *socket;
-    struct hf_buf waiting; /* hf_keeper_op that the queue to the keeper has no room for */
+    /* Operations (hf_keeper_op) that the queue to the keeper has no room for. */
+    struct hf_buf waiting;
     uint64_t asked_ns; /* when the oldest claims without a result were sent; 0: there are none */
-    uint64_t n_open;   /* claims without a result, but for waits */
+    uint64_t n_open;   /* how many claims, except for waits, have no result yet */
     struct hf_histogram claims_ns;
-    uint64_t lost; /* how often the connection was */
-    bool up;       /* connected, and told of what is held */
+    uint64_t lost; /* how often the connection was lost */
+    bool up;       /* the keeper is connected, and has told what is held */
     bool broken;   /* the connection is to be closed at the end of the turn */
     bool was_ready;
     bool may_serve; /* the watcher was told */
@@ -56,14 +59,14 @@ struct hf_coherence {
     /* Exports that the operator has let go (COH-07), for a keeper that is started again. */
     char *released[HF_COHERENCE_RELEASED_MAX];
     unsigned n_released;
-    unsigned n_told;                /* of those, this keeper was told */
-    struct hf_admin_exports *asked; /* a question of the operator; NULL: none */
+    unsigned n_told;                /* how many of those this keeper was told of */
+    struct hf_admin_exports *asked; /* a question of the operator; NULL: there is none */
 
-    /* With standbys, by CLOCK_BOOTTIME. */
+    /* These are for a service with standbys, by CLOCK_BOOTTIME. */
     bool leased;
-    bool letting_go; /* the keeper was asked to */
+    bool letting_go; /* the keeper was asked to let go */
     uint64_t valid_until_ms;
-    uint64_t told_ms; /* until when the keeper may hold, as it was told; 0: it was not */
+    uint64_t told_ms; /* until when the keeper was told that it may hold; 0: it was not told */
 };
 
 bool hf_coherence_is_wanted(const struct hf_config *config);
@@ -73,28 +76,31 @@ bool hf_coherence_is_wanted(const struct hf_config *config);
 void hf_coherence_start(struct hf_coherence *coherence, struct hf_service *service, uv_loop_t *loop,
                         const struct hf_config *config, const struct hf_coherence_watcher *watcher);
 
-/* Requests may be served: the kernel holds what is recorded, or the keeper was waited for. */
+/*
+ * True if requests may be served: the kernel holds what is recorded, or the keeper was waited for.
+ */
 bool hf_coherence_may_serve(const struct hf_coherence *coherence);
 
-/* With standbys: the lease is valid until this moment. */
+/* With standbys: tells that the lease is valid until this moment. */
 void hf_coherence_renew(struct hf_coherence *coherence, uint64_t valid_until_ms);
 
-/* As hf_admin_ops.exports (coherence_exports.c). */
+/* Does what hf_admin_ops.exports says (coherence_exports.c). */
 int hf_coherence_exports(struct hf_coherence *coherence, struct hf_admin_exports *asked,
                          const char *path);
 
-/* Hands out what the core claims: at the end of a turn, after hf_service_settle(). */
+/* Hands out what the core claims, at the end of a turn, after hf_service_settle(). */
 void hf_coherence_end_turn(struct hf_coherence *coherence);
 
-/* The core is not used any more. The keeper holds on. */
+/* Rests: the core is not used any more, but the keeper holds on. */
 void hf_coherence_rest(struct hf_coherence *coherence);
 
-/* With standbys, after rest: the keeper lets everything go. From hf_coherence_free_at() on (0: now)
- * it holds nothing, whether it has answered or not. */
+/* With standbys, after hf_coherence_rest(): the keeper lets everything go. From
+ * hf_coherence_free_at() on (0: now) it holds nothing, whether it has answered or not. */
 void hf_coherence_let_go(struct hf_coherence *coherence);
 uint64_t hf_coherence_free_at(const struct hf_coherence *coherence);
 
-/* After rest. Its handles on the loop are closing. */
+/* Closes the connection, after hf_coherence_rest(). Its handles on the loop are closing when it
+ * returns. */
 void hf_coherence_close(struct hf_coherence *coherence);
 
 #endif

@@ -4,13 +4,13 @@
 
 #include "daemon/coherence.h"
 
-/* Ids of what is asked for the service as a whole; the core has those without this bit. */
+/* Ids of operations on the service as a whole have this bit; the core's ids do not. */
 #define HF_COHERENCE_CONTROL (UINT64_C(1) << 62)
 enum hf_coherence_control {
     HF_COHERENCE_RENEW = 1,
     HF_COHERENCE_RELEASE_ALL,
-    HF_COHERENCE_PATH,     /* the operator's */
-    HF_COHERENCE_RELEASED, /* what a new keeper is told first */
+    HF_COHERENCE_PATH,     /* an order of the operator */
+    HF_COHERENCE_RELEASED, /* what a new keeper is told first: an export that was let go */
 };
 
 void hf_coherence_on_exported(void *ctx, const struct hf_keeper_export *export);

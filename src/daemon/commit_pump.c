@@ -32,7 +32,7 @@ static void settle(struct hf_commit_pump *pump, const struct hf_commit_result *r
     hf_term_settled(pump->daemon, result->status);
 }
 
-/* A result may end the term, and with it the pump. */
+/* True if a result has ended the term, and with it the pump. */
 static bool is_ended(const struct hf_commit_pump *pump)
 {
     return !pump->open;
@@ -49,7 +49,7 @@ static void collect(struct hf_commit_pump *pump)
 
     if (hf_committer_collect(&pump->committer, &result)) {
         pump->committing = false;
-        if (pump->cluster) /* first: no answer may pass a lease that is lost */
+        if (pump->cluster) /* comes first: no answer may pass a lease that is lost */
             hf_cluster_batch_ended(pump->cluster, &result);
         if (pump->service)
             settle(pump, &result);
@@ -98,7 +98,7 @@ static void on_backed_up_aside(void *ctx, int status, struct hf_buf *out)
     request->done(request, status);
 }
 
-/* The store is about to be closed. */
+/* Ends a backup, because the store is about to be closed. */
 static void end_backup(struct hf_commit_pump *pump)
 {
     struct hf_buf none;
@@ -184,7 +184,8 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
 
 /* ---- opening ---- */
 
-/* Without it a crash of the host looks like one of the daemon (DUR-02). */
+/* True if the boot id is known. Without it a crash of the host looks like one of the daemon
+ * (DUR-02). */
 static bool has_boot_id(const struct hf_store_config *store)
 {
     static const uint8_t none[HF_BOOT_ID_SIZE];
@@ -239,8 +240,8 @@ int hf_commit_pump_start(struct hf_commit_pump *pump)
     return rv;
 }
 
-/* Deleting the server's record where there is none changes nothing, as putting again what is there
- * does. */
+/* Commits the rehearsal, which changes nothing: it puts the server's record as it is, or deletes it
+ * where there is none. */
 int hf_commit_pump_rehearse(struct hf_commit_pump *pump)
 {
     if (pump->rehearsal.n_ops == 0 && hf_batch_delete(&pump->rehearsal, HF_RECORD_SERVER, 0) < 0)
@@ -258,7 +259,8 @@ void hf_commit_pump_serve(struct hf_commit_pump *pump, struct hf_service *servic
 
 /* ---- closing ---- */
 
-/* The thread has ended: the remaining batches, the clean stop among them, are committed here. */
+/* Records a clean stop. The thread has ended, so the remaining batches, that one among them, are
+ * committed here. */
 static void record_clean_stop(struct hf_commit_pump *pump)
 {
     const struct hf_batch *batch;
@@ -291,7 +293,8 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
     hf_committer_stop(&pump->committer);
     collect(pump);
     end_backup(pump);
-    if (pump->service && !pump->service->loading) /* with standbys, giving the lease up did that */
+    if (pump->service &&
+        !pump->service->loading) /* with standbys, giving the lease up has recorded it */
         record_clean_stop(pump);
     hf_commit_pump_forget(pump);
     hf_committer_free(&pump->committer);

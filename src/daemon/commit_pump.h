@@ -23,7 +23,7 @@
 
 /* A backup of all that is durable at one moment. done is called once, on the loop thread. */
 struct hf_backup_request {
-    struct hf_buf out; /* initialised by the caller, who owns it again when done is called */
+    struct hf_buf out; /* the caller initialises it, and owns it again when done is called */
     void (*done)(struct hf_backup_request *request, int status);
 };
 
@@ -31,40 +31,42 @@ struct hf_cluster;
 struct hf_daemon;
 
 struct hf_commit_pump {
-    struct hf_service *service; /* NULL: none; what it still has in flight is forgotten */
+    /* NULL: there is none, and batches that it still had in flight are forgotten. */
+    struct hf_service *service;
     struct hf_daemon *daemon;
-    struct hf_cluster *cluster; /* drives the lease; NULL: without standbys it is permanent */
+    /* Drives the lease; NULL: without standbys the lease is permanent. */
+    struct hf_cluster *cluster;
     const struct hf_store_config *store_config;
     bool open;
     struct hf_store store;
     struct hf_committer committer;
     bool committing;                  /* the committer has a batch */
-    struct hf_batch rehearsal;        /* alone: what the store has already */
-    struct hf_backup_request *backup; /* in progress; NULL: none */
-    struct hf_backup_work *aside;     /* what makes it, unless the committer does */
+    struct hf_batch rehearsal;        /* without standbys: what the store has already */
+    struct hf_backup_request *backup; /* the backup in progress; NULL: there is none */
+    struct hf_backup_work *aside;     /* makes the backup, unless the committer does */
     uv_loop_t *loop;
-    uv_async_t committed;            /* the committer has news */
-    struct hf_histogram commits_ns;  /* from submit to durable, or given up */
-    struct hf_histogram batch_sizes; /* operations in a batch */
+    uv_async_t committed; /* wakes the loop when the committer has news */
+    /* The time from submit until a batch is durable, or given up. */
+    struct hf_histogram commits_ns;
+    struct hf_histogram batch_sizes; /* how many operations a batch has */
 };
 
 /*
- * daemon, cluster and store_config are set. Opens the store, and prepares the committer, whose
- * results arrive on this loop. On failure the reason is in the log, and there is nothing to stop.
+ * Opens the store, and prepares the committer, whose results arrive on this loop; daemon, cluster
+ * and store_config must be set. On failure the reason is in the log, and there is nothing to stop.
  */
 int hf_commit_pump_open(struct hf_commit_pump *pump, uv_loop_t *loop, uint32_t patience_ms);
 
-/* Starts the thread that commits. HF_EUNAVAIL, with a line in the log, if there can be none. */
+/* Starts the thread that commits. Returns HF_EUNAVAIL, with a line in the log, if there can be
+ * none. */
 int hf_commit_pump_start(struct hf_commit_pump *pump);
 
-/*
- * Alone, before the first batch: commits the rehearsal, which loading has filled. hf_term_settled()
- * hears of a failure.
- */
+/* Commits the rehearsal, which loading has filled, before the first batch, without standbys.
+ * hf_term_settled() hears of a failure. */
 int hf_commit_pump_rehearse(struct hf_commit_pump *pump);
 
 /*
- * The service becomes the one whose batches are committed; hf_commit_pump_forget() ends that: its
+ * Makes the service the one whose batches are committed; hf_commit_pump_forget() ends that: its
  * answers that wait have failed, and a batch in flight belongs to its core until committing is
  * false.
  */
@@ -73,17 +75,20 @@ void hf_commit_pump_forget(struct hf_commit_pump *pump);
 
 /*
  * Begins a backup: with PostgreSQL on a thread and a connection of its own, so that commits and
- * renewals go on; else as the committer makes it. HF_ELIMIT if one is in flight, HF_ENOMEM.
+ * renewals go on; otherwise the committer makes it. Returns HF_ELIMIT if one is in flight,
+ * HF_ENOMEM.
  */
 int hf_commit_pump_back_up(struct hf_commit_pump *pump, struct hf_backup_request *request);
 
-/* Hands the gathered changes to the store, unless it is busy: once a turn of the loop. */
+/*
+ * Hands the gathered changes to the store, unless it is busy. It is called once a turn of the loop.
+ */
 void hf_commit_pump_submit(struct hf_commit_pump *pump);
 
 /*
  * Ends the thread, records a clean stop of a service that it still has, completes all waiting
- * answers and closes the store. The handle on the loop is closing when it returns. Does nothing if
- * it is not open.
+ * answers and closes the store. The handle on the loop is closing when it returns. It does nothing
+ * if the pump is not open.
  */
 void hf_commit_pump_stop(struct hf_commit_pump *pump);
 

@@ -55,7 +55,7 @@ bool hf_config_has_conflict_grace(const struct hf_config *config)
     return config->grace_mode == HF_GRACE_BY_CONFLICT;
 }
 
-/* What is wrong with the keys of a service that has standbys; NULL: nothing. */
+/* Returns what is wrong with the keys of a service that has standbys; NULL: nothing. */
 static const char *check_standby(const struct hf_config *config)
 {
     if (config->recovery_notify == HF_RECOVERY_NEEDED && !config->require_sync)
@@ -75,7 +75,7 @@ static const char *check_standby(const struct hf_config *config)
     return NULL;
 }
 
-/* Names that every host has for itself. */
+/* True for names that every host has for itself. */
 static bool means_every_host(const char *name)
 {
     static const char *const NAMES[] = {"localhost",  "localhost.localdomain", "localhost4",
@@ -184,8 +184,9 @@ static size_t field_size(const struct hf_config_key *key)
 }
 
 /*
- * Comparing bytes is enough for numbers and addresses, because both configurations were zeroed
- * before their values were set. A text may be followed by the rest of a longer default.
+ * True if the key has the same value in both. Comparing bytes is enough for numbers and addresses,
+ * because both configurations were zeroed before their values were set. A text may be followed by
+ * the rest of a longer default.
  */
 static bool is_same(const struct hf_config *a, const struct hf_config *b,
                     const struct hf_config_key *key)

@@ -19,7 +19,7 @@ enum {
     HF_CONFIG_LISTEN_MAX = 8,
     HF_CONFIG_ALLOW_MAX = 32,
     HF_CONFIG_EXPORT_RULES_MAX = 32,
-    HF_CONFIG_PATTERN_MAX = 64, /* the longest NFSv3 file handle */
+    HF_CONFIG_PATTERN_MAX = 64, /* the length of the longest NFSv3 file handle */
     HF_CONFIG_ERROR_MAX = 1024,
     HF_CONFIG_NODE_MAX = 63,
     HF_CONFIG_SERVICE_MAX = 32,
@@ -32,7 +32,7 @@ enum hf_config_grace { HF_GRACE_BY_ALL, HF_GRACE_BY_CONFLICT, HF_GRACE_AUTO };
 enum hf_cluster_mode { HF_CLUSTER_SINGLE, HF_CLUSTER_STANDBY };
 enum hf_backend { HF_BACKEND_MEMORY, HF_BACKEND_LMDB, HF_BACKEND_POSTGRES };
 
-/* In the order of the configuration's choices. */
+/* These are in the order of the configuration's choices. */
 enum hf_unmirrored { HF_UNMIRRORED_REFUSE, HF_UNMIRRORED_GRANT };
 enum hf_config_durable { HF_DURABLE_NO, HF_DURABLE_YES, HF_DURABLE_PROCESS };
 enum hf_config_recovery { HF_RECOVERY_ALWAYS, HF_RECOVERY_NEEDED };
@@ -52,7 +52,7 @@ struct hf_config_addresses {
 
 struct hf_config_networks {
     struct hf_network list[HF_CONFIG_ALLOW_MAX];
-    unsigned n; /* 0: all networks */
+    unsigned n; /* how many networks there are; 0: all are allowed */
 };
 
 struct hf_config {
@@ -61,7 +61,8 @@ struct hf_config {
     uint32_t port;
     uint32_t busy_poll; /* microseconds */
     uint32_t programs;
-    char user[HF_CONFIG_TEXT_MAX]; /* a name or number, "auto", or empty: stay */
+    /* A name or number, "auto", or empty: the daemon stays the user it is. */
+    char user[HF_CONFIG_TEXT_MAX];
     uint32_t confine;
 
     uint32_t rpcbind_mode;
@@ -73,7 +74,7 @@ struct hf_config {
     uint32_t backend;
     char path[HF_CONFIG_TEXT_MAX];
     char dsn[HF_CONFIG_TEXT_MAX];
-    char dsn_file[HF_CONFIG_TEXT_MAX]; /* its first line is the dsn */
+    char dsn_file[HF_CONFIG_TEXT_MAX]; /* a file whose first line is the dsn */
 
     uint32_t patience; /* seconds that requests wait for the store before they are refused */
 
@@ -105,10 +106,12 @@ struct hf_config {
     uint32_t max_connections_per_host;
     uint32_t max_calls_per_host;
 
-    char service[HF_CONFIG_TEXT_MAX];             /* the name of the service */
-    struct hf_config_addresses cluster_addresses; /* of the service; none: server.listen */
-    char cluster_hook[HF_CONFIG_TEXT_MAX];        /* brings them up and down; empty: others do */
-    uint32_t cluster_mode;                        /* enum hf_cluster_mode */
+    char service[HF_CONFIG_TEXT_MAX]; /* the name of the service */
+    /* The addresses of the service; none: those of server.listen. */
+    struct hf_config_addresses cluster_addresses;
+    /* The program that brings them up and down; empty: an outside manager does. */
+    char cluster_hook[HF_CONFIG_TEXT_MAX];
+    uint32_t cluster_mode; /* enum hf_cluster_mode */
     char node[HF_CONFIG_TEXT_MAX];
     uint32_t lease_ms;
     uint32_t renew_ms;
@@ -122,14 +125,15 @@ struct hf_config {
     char admin_read_token_file[HF_CONFIG_TEXT_MAX];
     char admin_fh_map[HF_CONFIG_TEXT_MAX];
     char names_socket[HF_CONFIG_TEXT_MAX];
-    char keeper_socket[HF_CONFIG_TEXT_MAX]; /* "": no coherence with the kernel's locks */
-    uint32_t coherence_unmirrored;          /* enum hf_unmirrored */
+    /* The keeper's socket; "": no coherence with the kernel's locks. */
+    char keeper_socket[HF_CONFIG_TEXT_MAX];
+    uint32_t coherence_unmirrored; /* enum hf_unmirrored */
     uint32_t coherence_ranges;
 
     char history_path[HF_CONFIG_TEXT_MAX];
-    uint32_t history_size; /* MiB */
+    uint32_t history_size; /* the size in MiB */
     uint32_t history_days;
-    uint32_t history_longer_than; /* milliseconds */
+    uint32_t history_longer_than; /* a time in milliseconds */
 
     uint32_t log_level;  /* enum hf_log_level */
     uint32_t log_format; /* enum hf_log_format */
@@ -154,10 +158,11 @@ int hf_config_set(struct hf_config *config, const char *assignment,
 /* Finds values that are valid by themselves but not together. */
 int hf_config_check(const struct hf_config *config, char error[HF_CONFIG_ERROR_MAX]);
 
-/* Whether only what conflicts waits in the grace period; grace.mode=auto depends on the cluster. */
+/* True if only locks that conflict wait in the grace period; grace.mode=auto depends on the
+ * cluster. */
 bool hf_config_has_conflict_grace(const struct hf_config *config);
 
-/* The addresses to listen on: those of the service, or server.listen. */
+/* Returns the addresses to listen on: those of the service, or server.listen. */
 const struct hf_config_addresses *hf_config_served(const struct hf_config *config);
 
 /*
@@ -166,10 +171,8 @@ const struct hf_config_addresses *hf_config_served(const struct hf_config *confi
  */
 void hf_config_print(const struct hf_config *config, FILE *out);
 
-/*
- * For a reload: copies from fresh the keys that can change while the daemon runs, and calls report
- * with each other key that differs, because it needs a restart.
- */
+/* Reloads: copies from fresh the keys that can change while the daemon runs, and calls report with
+ * each other key that differs, because it needs a restart. */
 void hf_config_reload(struct hf_config *config, const struct hf_config *fresh,
                       void (*report)(const char *key));
 

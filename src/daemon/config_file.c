@@ -72,8 +72,8 @@ struct reading {
     int assigned[HF_CONFIG_KEYS_MAX]; /* the line at which the file set a key; 0: not yet */
     FILE *file;
     int line;       /* the number of the line read last */
-    int error_line; /* the line that key and error are about; 0: we found no error */
-    int unreadable; /* errno of a failed read, for example of a directory */
+    int error_line; /* the line that key and error are about; 0: no error was found */
+    int unreadable; /* the errno of a failed read, for example of a directory */
     char key[128];
     char error[HF_CONFIG_ERROR_MAX];
 };
@@ -108,8 +108,8 @@ static char *next_line(char *text, int size, void *stream)
     return text;
 }
 
-/* A second value for a key would silently win over the first, mostly one that an operator forgot.
- */
+/* True if the file has not set the key before. A second value would silently win over the first,
+ * mostly one that an operator forgot. */
 static bool is_first(struct reading *r, const char *section, const char *name)
 {
     HF_ASSERT(hf_config_n_keys <= HF_CONFIG_KEYS_MAX);
@@ -156,7 +156,9 @@ int hf_config_read(struct hf_config *config, const char *path, char error[HF_CON
     }
     if (bad_line == 0 && r.error_line == 0)
         return 0;
-    /* inih goes on after a line that it cannot parse. Report the first error in the file. */
+    /*
+     * inih goes on after a line that it cannot parse, so the first error in the file is reported.
+     */
     if (r.error_line == 0 || (bad_line > 0 && bad_line < r.error_line))
         hf_format(error, HF_CONFIG_ERROR_MAX,
                   "%.300s:%d: not understood: expected [section] or key=value", path, bad_line);

@@ -24,12 +24,12 @@ struct hf_config_key {
     const char *section;
     const char *name;
     enum hf_config_type type;
-    size_t offset;       /* of the value in struct hf_config */
+    size_t offset;       /* the offset of the value in struct hf_config */
     const char *initial; /* the default, as a file would give it; NULL: hf_config_init() sets it */
-    uint32_t min, max;   /* NUMBER */
+    uint32_t min, max;   /* NUMBER: the smallest and the greatest value */
     const char *choices; /* CHOICE: names separated by '|'; the value is the index */
     bool live;           /* a reload takes it over; all other keys need a restart */
-    const char *comment; /* what hf_config_print() explains */
+    const char *comment; /* the explanation that hf_config_print() writes */
 };
 
 extern const struct hf_config_key hf_config_keys[];

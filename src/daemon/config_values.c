@@ -28,7 +28,7 @@ static int set_number(const struct hf_config_key *key, const char *text, uint32_
     return 0;
 }
 
-/* The choice at index, up to the next '|'; NULL when there are fewer choices. */
+/* Returns the choice at index, up to the next '|'; NULL when there are fewer choices. */
 static const char *choice_at(const char *choices, uint32_t index, size_t *len)
 {
     HF_ASSERT(choices);
@@ -96,7 +96,7 @@ static int set_endpoint(const char *text, char *out, char error[HF_CONFIG_ERROR_
     return set_text(text, out, error);
 }
 
-/* The next part of a list with commas, without the spaces around it; NULL at the end. */
+/* Returns the next part of a list with commas, without the spaces around it; NULL at the end. */
 static char *next_part(char **rest)
 {
     char *part = strsep(rest, ",");
@@ -117,9 +117,9 @@ static int set_addresses(const struct hf_config_key *key, const char *text,
 
     if (set_text(text, copy, error) < 0)
         return HF_EINVAL;
-    memset(out, 0, sizeof(*out)); /* a reload compares bytes */
+    memset(out, 0, sizeof(*out)); /* is zeroed, because a reload compares bytes */
     if (text[0] == '\0' && key->initial[0] == '\0')
-        return 0; /* a key that may be left empty */
+        return 0; /* the key may be left empty */
     while ((part = next_part(&rest))) {
         if (out->n == HF_CONFIG_LISTEN_MAX) {
             hf_format(error, HF_CONFIG_ERROR_MAX, "more than %d addresses", HF_CONFIG_LISTEN_MAX);
@@ -143,7 +143,7 @@ static int set_networks(const char *text, struct hf_config_networks *out,
 
     if (set_text(text, copy, error) < 0)
         return HF_EINVAL;
-    memset(out, 0, sizeof(*out)); /* a reload compares bytes */
+    memset(out, 0, sizeof(*out)); /* is zeroed, because a reload compares bytes */
     while (copy[0] && (part = next_part(&rest))) {
         if (out->n == HF_CONFIG_ALLOW_MAX) {
             hf_format(error, HF_CONFIG_ERROR_MAX, "more than %d networks", HF_CONFIG_ALLOW_MAX);
@@ -223,7 +223,7 @@ void hf_config_value_print(const struct hf_config *config, const struct hf_confi
 
 /* ---- export rules ---- */
 
-/* OFFSET:HEXBYTES */
+/* Parses OFFSET:HEXBYTES. */
 static int parse_pattern(const char *text, struct hf_config_export_rule *rule)
 {
     char *end;

@@ -1,4 +1,4 @@
-/* The daemon's confinement (confine/confine.h), as its configuration has it. */
+/* Confines the daemon (confine/confine.h) as its configuration says. */
 #ifndef HF_DAEMON_CONFINEMENT_H
 #define HF_DAEMON_CONFINEMENT_H
 
@@ -9,20 +9,18 @@ struct hf_confinement {
     bool wanted;
     struct hf_confine confine;
     char socket_directory[HF_CONFIG_TEXT_MAX];
-    char history[HF_CONFIG_TEXT_MAX]; /* its directory; "": none is kept */
+    char history[HF_CONFIG_TEXT_MAX]; /* the directory of the history; "": no history is kept */
 };
 
-/*
- * Before anything is opened: finds the user, and gives it the store's directory and that of the
- * socket. Failures are in the log. config and config_file must live as long.
- */
+/* Prepares, before anything is opened: finds the user, and gives it the store's directory and that
+ * of the socket. Failures are in the log. config and config_file must live as long as *c. */
 int hf_confinement_prepare(struct hf_confinement *c, const struct hf_config *config,
                            const char *config_file);
 
 /*
- * When everything is open and before there is a second thread. socket is the path of the
- * administration's ("": none), rpcbind_socket that of the embedded rpcbind (NULL: none); both are
- * removed at exit.
+ * Confines the daemon when everything is open and before there is a second thread. socket is the
+ * path of the administration's socket ("": none), rpcbind_socket that of the embedded rpcbind
+ * (NULL: none); both are removed at exit.
  */
 int hf_confinement_apply(struct hf_confinement *c, const char *socket, const char *rpcbind_socket);
 

@@ -18,8 +18,9 @@ enum { STOP_MS = 3000 };
 /* ---- signals ---- */
 
 /*
- * Everything is recorded and closed, but a blocking call on another thread has not returned: the
- * resolver waits for a name server, or a call to rpcbind hangs. Its result is no longer needed.
+ * Ends a stop that takes too long. Everything is recorded and closed, but a blocking call on
+ * another thread has not returned: the resolver waits for a name server, or a call to rpcbind
+ * hangs. Its result is no longer needed.
  */
 static void on_overdue(uv_timer_t *timer)
 {
@@ -46,7 +47,7 @@ void hf_daemon_shut_down(struct hf_daemon *d)
     hf_rpcbind_watch_stop(&d->watch);
     if (d->term)
         hf_term_leave(d);
-    hf_commit_pump_stop(&d->pump); /* records a clean stop, and completes the last answers */
+    hf_commit_pump_stop(&d->pump); /* this records a clean stop, and completes the last answers */
     if (d->term && !d->term->engine.service.loading)
         hf_engine_log_state(&d->term->engine, "durable at the end", false);
     if (d->term)
@@ -75,7 +76,7 @@ static void on_stop_signal(uv_signal_t *handle, int number)
     limit_stop(d);
     if (d->clustered)
         hf_cluster_stop(&d->cluster);
-    else if (d->term->loading) /* which has the store until it ends */
+    else if (d->term->loading) /* loading has the store until it ends */
         hf_loading_cancel(d->term->loading);
     else
         hf_daemon_shut_down(d);
@@ -86,7 +87,9 @@ static void report_unchangeable(const char *key)
     hf_log(HF_LOG_WARN, "changed value needs a restart", HF_STR("key", key));
 }
 
-/* systemd has been told so; a standby has started when it stands by. */
+/*
+ * True if systemd has been told that the daemon started; a standby has started when it stands by.
+ */
 static bool is_started(const struct hf_daemon *d)
 {
     return d->clustered || d->term->phase == HF_TERM_SERVING;
@@ -136,7 +139,7 @@ void hf_daemon_tell_role(struct hf_daemon *d)
     hf_systemd_status(hf_cluster_role(&d->cluster), "");
 }
 
-/* The store, the cluster if there is one, and a term that waits. */
+/* Opens the store, the cluster if there is one, and a term that waits. */
 static int open_term(struct hf_daemon *d)
 {
     const struct hf_config *config = &d->options->config;
@@ -157,7 +160,8 @@ static void blame_store(struct hf_daemon *d, int error)
     d->hopeless = error == HF_EFORMAT || error == HF_EVERSION || error == HF_EINVAL;
 }
 
-/* The store is the user's who will write it: its files, and its sessions with PostgreSQL. */
+/* Opens the store as the user who will write it: its files, and its sessions with PostgreSQL, are
+ * that user's. */
 static int open_as_user(struct hf_daemon *d)
 {
     const struct hf_confine_user *user = &d->confinement.confine.user;
@@ -167,7 +171,8 @@ static int open_as_user(struct hf_daemon *d)
 
     if (rv == 0)
         rv = hf_store_settings_from(&d->options->config, &d->settings);
-    d->hopeless = rv == HF_ENOENT || rv == HF_EINVAL; /* of server.user or store.dsn_file */
+    /* Only an operator can mend server.user or store.dsn_file. */
+    d->hopeless = rv == HF_ENOENT || rv == HF_EINVAL;
     if (rv < 0)
         return rv;
     rv = hf_confine_borrow_user(user);
@@ -219,7 +224,8 @@ static int start(struct hf_daemon *d)
                                   d->term->rpcbind && !d->lacks_rpcbind ? HF_RPCBIND_SOCKET : NULL);
     if (rv < 0)
         return rv;
-    (void)hf_log_start(); /* without a thread a slow reader of the log delays requests, no more */
+    /* Without a thread a slow reader of the log delays requests, no more than that. */
+    (void)hf_log_start();
     rv = hf_commit_pump_start(&d->pump);
     if (rv < 0 || !d->clustered)
         return rv < 0 ? rv : hf_term_load(d, NULL);
@@ -274,7 +280,8 @@ int hf_daemon_run(struct hf_daemon_options *options)
         return EXIT_FAILURE;
     d->options = options;
     d->clustered = options->config.cluster_mode == HF_CLUSTER_STANDBY;
-    /* Its process is forked before this one has anything that it must not keep, and outlives it. */
+    /* The runner is forked before this process has anything that the runner must not keep, and
+     * outlives it. */
     if (hf_own_addresses_start(&options->config, &d->addresses) < 0) {
         hf_systemd_status("waits to start again: ", "another process has the service's addresses");
         free(d);

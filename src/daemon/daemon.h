@@ -7,18 +7,18 @@
 #include "daemon/config.h"
 
 struct hf_daemon_options {
-    const char *config_file; /* read again on SIGHUP, if it is there */
+    const char *config_file; /* the file that is read again on SIGHUP, if it exists */
     struct hf_config config;
-    /* For a reload: reads the configuration again from its file and the command line. */
+    /* Reads the configuration again from its file and the command line, for a reload. */
     int (*reread)(struct hf_config *fresh, char error[HF_CONFIG_ERROR_MAX]);
 };
 
 /*
  * Exit statuses, beside 0 after a clean stop and 2 for a wrong option or configuration (main.c):
  * EXIT_FAILURE if it could not start but a later attempt may succeed (a port or registration of
- * another process, PostgreSQL not reachable, a full disk), and this one if only an operator can
- * help (a damaged or foreign store, or one written by a newer version). The unit does not restart
- * the daemon after 2 and 3.
+ * another process, PostgreSQL not reachable, a full disk), and HF_EXIT_HOPELESS if only an operator
+ * can help (a damaged or foreign store, or one written by a newer version). The unit does not
+ * restart the daemon after 2 and 3.
  */
 enum { HF_EXIT_HOPELESS = 3 };
 
@@ -28,10 +28,11 @@ int hf_daemon_run(struct hf_daemon_options *options);
 
 struct hf_daemon;
 
-/* With standbys: what people see of the cluster has changed. */
+/* With standbys: tells systemd what people see of the cluster, because it has changed. */
 void hf_daemon_tell_role(struct hf_daemon *d);
 
-/* Ends the process in order. With standbys the service is given up, or that failed. */
+/* Ends the process in order. With standbys, the service has been given up before, or that has
+ * failed. */
 void hf_daemon_shut_down(struct hf_daemon *d);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * What the files of the daemon process share: daemon.c starts and stops it and handles signals,
- * term.c is what serves, listening.c opens its sockets and registers them with rpcbind.
+ * term.c serves, listening.c opens its sockets and registers them with rpcbind.
  */
 #ifndef HF_DAEMON_DAEMON_PRIVATE_H
 #define HF_DAEMON_DAEMON_PRIVATE_H
@@ -25,14 +25,14 @@ struct hf_term {
     enum hf_term_phase phase;
     bool recorded; /* the new epoch is durable */
     struct hf_engine engine;
-    struct hf_loading *loading; /* NULL: not now */
+    struct hf_loading *loading; /* loads the store; NULL: nothing is being loaded */
     const struct hf_rpc_program *programs[HF_RPCBIND_PROGRAMS_MAX];
     size_t n_programs;
     struct hf_rpc_server *server;
-    bool server_open; /* or closing */
+    bool server_open; /* the server is open or closing */
     struct hf_rpcbind_server *rpcbind;
     const struct hf_rpc_program *rpcbind_programs[1];
-    struct hf_list link; /* in daemon->ended */
+    struct hf_list link; /* links the term into daemon->ended */
 };
 
 struct hf_daemon {
@@ -42,8 +42,9 @@ struct hf_daemon {
     uv_timer_t overdue; /* ends a stop that takes too long */
     struct hf_systemd systemd;
     struct hf_hash_key hash_key;
-    char obstacle[HF_RPCBIND_ERROR_MAX]; /* why it cannot start, for the service manager */
-    bool hopeless;                       /* only an operator can remove the obstacle */
+    /* Why the daemon cannot start, for the service manager. */
+    char obstacle[HF_RPCBIND_ERROR_MAX];
+    bool hopeless; /* only an operator can remove the obstacle */
     bool stopping;
     bool shut_down;
     int status; /* the exit status of the process */
@@ -52,35 +53,36 @@ struct hf_daemon {
     struct hf_commit_pump pump;
     struct hf_term *term;
     struct hf_list ended; /* terms that are closing */
-    uv_timer_t reaper;    /* frees them */
+    uv_timer_t reaper;    /* frees terms that are closed */
     struct hf_administration administration;
     struct hf_confinement confinement;
 
     struct hf_rpcbind_service services[HF_RPCBIND_SERVICES_MAX];
     size_t n_services;
-    struct hf_rpcbind_share share;        /* of the registration with other daemons on this host */
-    struct hf_rpcbind_watch watch;        /* open: registered with the system's rpcbind */
-    struct hf_rpc_client *rpcbind_client; /* for the registration, which outlives a term */
-    bool embeds_rpcbind;                  /* in each term */
-    bool lacks_rpcbind;                   /* none runs, and we may not serve port 111 */
+    struct hf_rpcbind_share share; /* shares the registration with other daemons on this host */
+    struct hf_rpcbind_watch watch; /* is open if we are registered with the system's rpcbind */
+    /* Is used for the registration, which outlives a term. */
+    struct hf_rpc_client *rpcbind_client;
+    bool embeds_rpcbind; /* each term embeds an rpcbind */
+    bool lacks_rpcbind;  /* no rpcbind runs, and we may not serve port 111 */
 
-    struct hf_addresses *addresses; /* NULL: no hook */
+    struct hf_addresses *addresses; /* moves the addresses; NULL: there is no hook */
     struct hf_cluster cluster;
-    bool clustered; /* has standbys: the cluster drives the lease */
+    bool clustered; /* there are standbys: the cluster drives the lease */
 };
 
 /* daemon.c */
 
-/* Without standbys: the store cannot be used. Ends the process. */
+/* Ends the process, without standbys, because the store cannot be used. */
 void hf_daemon_cannot_start(struct hf_daemon *d, int error);
 
 /* listening.c */
 struct hf_rpc_access hf_listening_access(const struct hf_config *config);
-/* Makes the term's server, and listens everywhere. */
+/* Makes the term's server, and listens at all addresses. */
 int hf_listening_open(struct hf_daemon *d);
-/* With standbys: what will be served, to be registered before that. */
+/* With standbys: lists what will be served, which is registered before it is served. */
 void hf_listening_list_services(struct hf_daemon *d);
-/* Registers with the system's rpcbind, or is one; with standbys, in each term. */
+/* Registers with the system's rpcbind, or sets up our own; with standbys, in each term. */
 int hf_listening_set_up_rpcbind(struct hf_daemon *d);
 int hf_listening_serve_rpcbind(struct hf_daemon *d, bool locally);
 

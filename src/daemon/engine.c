@@ -16,8 +16,9 @@ static void on_alarm(uv_timer_t *timer)
 }
 
 /*
- * When the core wants to be woken, and at least once a second to read the wall clock. An alarm that
- * is set for an earlier time stays: it does no harm, and to move it in each turn costs more.
+ * Sets the alarm for when the core wants to be woken, and at least once a second to read the wall
+ * clock. An alarm that is set for an earlier time stays: it does no harm, and moving it in each
+ * turn costs more.
  */
 static void set_alarm(struct hf_engine *engine)
 {
@@ -34,10 +35,8 @@ static void set_alarm(struct hf_engine *engine)
     uv_timer_start(&engine->alarm, on_alarm, pause, 0);
 }
 
-/*
- * Calls wait until the new epoch is durable, as the core has it, and, with standbys, while the
- * lease has run out: attempts that cannot be made must not count against a client.
- */
+/* True if calls may begin: the new epoch is durable, as the core has it, and, with standbys, the
+ * lease is valid: attempts that cannot be made must not count against a client. */
 static bool may_call(const struct hf_engine *engine)
 {
     return !engine->service.loading && hf_rpc_gate_is_open(engine->gate);
@@ -64,7 +63,7 @@ static void end_turn(uv_prepare_t *prepare)
 
 /* ---- opening ---- */
 
-/* The core, without records, and all that stands on it. */
+/* Opens the core, without records, and all that stands on it. */
 static int open_parts(struct hf_engine *engine, const struct hf_config *config,
                       const struct hf_hash_key *hash_key)
 {
@@ -133,7 +132,7 @@ void hf_engine_adopt(struct hf_engine *engine, const struct hf_config *config, s
 {
     struct hf_limits limits = hf_new_core_limits(config);
 
-    hf_core_set_limits(core, &limits); /* they may have been changed while it was loaded */
+    hf_core_set_limits(core, &limits); /* the limits may have been changed while it was loaded */
     hf_core_del(engine->service.core);
     hf_free(&hf_alloc_heap, engine->rules);
     engine->service.core = core;

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "service/troubles.h"
 
-enum { COUNT_MS = 1000 }; /* between two counts of all clients */
+enum { COUNT_MS = 1000 }; /* the least time between two counts of all clients */
 
 _Static_assert(sizeof(struct hf_event) <= HF_NAMED_LINE_BYTES, "named_lines.h");
 
@@ -20,7 +20,7 @@ _Static_assert(sizeof(struct hf_event) <= HF_NAMED_LINE_BYTES, "named_lines.h");
 static const struct {
     enum hf_log_level level;
     const char *text;
-    const char *a; /* names of the two numbers; NULL: not shown */
+    const char *a; /* the names of the two numbers; NULL: the number is not shown */
     const char *b;
 } LINES[] = {
     [HF_EVENT_CLIENT_REGISTERED] = {HF_LOG_DEBUG, "client registered", NULL, NULL},
@@ -59,7 +59,7 @@ static bool is_loss(const struct hf_event *event)
            event->kind == HF_EVENT_CLIENT_UNRECLAIMED || event->kind == HF_EVENT_CLIENT_OUTSIDE;
 }
 
-/* A grace period that ends with locks lost is a warning. */
+/* Returns the level. A grace period that ends with locks lost is a warning. */
 static enum hf_log_level level_of(const struct hf_event *event)
 {
     if (event->kind == HF_EVENT_GRACE_ENDED && event->b > 0)
@@ -67,11 +67,11 @@ static enum hf_log_level level_of(const struct hf_event *event)
     return LINES[event->kind].level;
 }
 
-/* A peer can cause warnings as fast as it likes; and an error repeats each second while the store
- * is down. */
+/* Returns how many lines may pass. A peer can cause warnings as fast as it likes; and an error
+ * repeats each second while the store is down. */
 static unsigned burst_of(const struct hf_event *event, enum hf_log_level level)
 {
-    if (is_loss(event)) /* once in a restart for each client */
+    if (is_loss(event)) /* this happens once in a restart for each client */
         return HF_LOG_BURST;
     if (level <= HF_LOG_WARN)
         return HF_LOG_BURST_LIMITED;
@@ -115,7 +115,7 @@ static void log_event(void *ctx, const void *line, const char *path)
 
 /* ---- the events of one turn ---- */
 
-/* Events of one turn, where one line for each client would be too many. */
+/* Counts events of one turn, where one line for each client would be too many. */
 struct tally {
     uint64_t notices, unreachable, lost;
 };
@@ -137,7 +137,7 @@ static void count_event(struct tally *tally, const struct hf_event *event)
     }
 }
 
-/* A host registered by name only: looks up its address before a notice to it is due. */
+/* Looks up the address of a host that is registered by name only, before a notice to it is due. */
 static void resolve_if_needed(struct hf_events *events, uint64_t client_id)
 {
     struct hf_view_client client;
@@ -161,9 +161,9 @@ static struct hf_view_status count_notices(struct hf_events *events)
 }
 
 /*
- * One line for each restart, when every client has been tried. Counting all clients costs too much
- * to do it in every turn, so it is done when the last pending notice may have ended, or a second
- * after the last count.
+ * Writes one line for each restart, when every client has been tried. Counting all clients costs
+ * too much to do it in every turn, so it is done when the last pending notice may have ended, or a
+ * second after the last count.
  */
 static void summarize_notices(struct hf_events *events, uint64_t ended)
 {

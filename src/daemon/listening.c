@@ -7,7 +7,8 @@
 #include "base/text.h"
 #include "daemon/daemon_private.h"
 
-enum { FILES_KEPT_BACK = 256 }; /* descriptors that are not connections */
+/* How many descriptors are kept for files that are not connections. */
+enum { FILES_KEPT_BACK = 256 };
 
 _Static_assert(HF_RPCBIND_SERVICES_MAX >= 2 * 4 * HF_CONFIG_LISTEN_MAX,
                "room for each transport, each version of NSM and NLM, each address");
@@ -48,9 +49,10 @@ struct hf_rpc_access hf_listening_access(const struct hf_config *config)
 /* ---- listening ---- */
 
 /*
- * Services on one host share their port and one registration with rpcbind, which holds one address
- * for each program, version and transport. So a service with addresses of its own is registered
- * without them, for each family once; rpcbind then answers with the address that it was asked at.
+ * Generalises the address that is registered. Services on one host share their port and one
+ * registration with rpcbind, which holds one address for each program, version and transport. So a
+ * service with addresses of its own is registered without them, for each family once; rpcbind then
+ * answers with the address that it was asked at.
  */
 static bool generalise(const struct hf_daemon *d, struct hf_addr *addr)
 {
@@ -131,7 +133,9 @@ static int listen_all(struct hf_daemon *d)
     return listening > 0 ? 0 : HF_EUNAVAIL;
 }
 
-/* With standbys, the registration is made before the programs are served. */
+/*
+ * Lists the services with standbys, where the registration is made before the programs are served.
+ */
 void hf_listening_list_services(struct hf_daemon *d)
 {
     const struct hf_config_addresses *served = hf_config_served(&d->options->config);
@@ -144,7 +148,8 @@ void hf_listening_list_services(struct hf_daemon *d)
     }
 }
 
-/* Requests that make the core visit many objects end their connection's slice of the turn. */
+/* Returns the work of the core: requests that make it visit many objects end their connection's
+ * slice of the turn. */
 static uint64_t core_work(void *ctx)
 {
     return hf_core_work(((struct hf_daemon *)ctx)->term->engine.service.core);
@@ -164,12 +169,13 @@ int hf_listening_open(struct hf_daemon *d)
         .work_ctx = d,
         .idle_ms = HF_RPC_IDLE_MS_DEFAULT,
         .stall_ms = HF_RPC_STALL_MS_DEFAULT,
-        /* The only processor is the client's, or the store's, as long as there is nothing to do. */
+        /* With a single processor, the client or the store needs it when there is nothing to do
+         * here. */
         .busy_poll_ns =
             uv_available_parallelism() > 1 ? d->options->config.busy_poll * UINT64_C(1000) : 0,
         .timed = hf_administration_wanted(&d->options->config),
         .gate = d->term->engine.gate,
-        .held = !d->clustered, /* until the epoch is durable (NSM-06) */
+        .held = !d->clustered, /* nothing is read until the epoch is durable (NSM-06) */
         .bind = d->options->config.cluster_addresses.n > 0 ? HF_BIND_ABSENT : HF_BIND_EXACTLY,
     };
     int rv = hf_rpc_server_new(&server, &d->term->server);
@@ -183,8 +189,8 @@ int hf_listening_open(struct hf_daemon *d)
 /* ---- rpcbind ---- */
 
 /*
- * The socket in the file system is what rpcinfo and rpcb_set() try first on the host itself. A
- * socket that was left behind is replaced. If another process serves it, or if we may not write
+ * Serves the socket in the file system, which rpcinfo and rpcb_set() try first on the host itself.
+ * A socket that was left behind is replaced. If another process serves it, or if we may not write
  * there, programs go to port 111 instead.
  */
 static void serve_rpcbind_locally(struct hf_daemon *d)
@@ -227,7 +233,7 @@ int hf_listening_serve_rpcbind(struct hf_daemon *d, bool locally)
         addr.port = HF_RPCBIND_PORT;
         rv = hf_rpc_server_listen(d->term->server, &addr, d->term->rpcbind_programs, 1);
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr))
-            continue; /* as in listen_all() */
+            continue; /* skipped as in listen_all() */
         if (rv < 0)
             return rv;
         add_rpcbind_itself(d, &addr);

@@ -12,10 +12,10 @@ struct hf_loading {
     struct hf_loading_source source;
     struct hf_lease_row lease;
     _Atomic bool cancelled;
-    hf_loading_done *done; /* NULL: abandoned */
+    hf_loading_done *done; /* is called with the result; NULL: the loading was abandoned */
     void *ctx;
     struct hf_loaded loaded;
-    struct hf_loader *loader; /* into loaded.core */
+    struct hf_loader *loader; /* loads into loaded.core */
     char error[HF_STORE_ERROR_MAX];
 };
 
@@ -26,12 +26,12 @@ static int add_foreign(void *ctx, const struct hf_store_export *other)
     struct hf_export_rules *rules = ((struct hf_loading *)ctx)->loaded.rules;
 
     if (rules->n_foreign == HF_FOREIGN_EXPORTS_MAX)
-        return 0; /* the others are still refused by their own service's locks: they have one */
+        return 0; /* more exports are not needed: their own service's locks still refuse there */
     rules->foreign[rules->n_foreign++] = *other;
     return 0;
 }
 
-/* All exports are known when the first record arrives. */
+/* Makes the core when the first record arrives: then all exports are known. */
 static int need_core(struct hf_loading *l)
 {
     if (!l->loaded.core)
@@ -49,7 +49,7 @@ static int add_record(void *ctx, enum hf_record_kind kind, struct hf_bytes recor
         return HF_ECANCELED;
     if (kind == HF_RECORD_SERVER && l->source.rehearsal &&
         hf_batch_put_encoded(l->source.rehearsal, kind, record) < 0)
-        return HF_ENOMEM; /* what does not decode, the loader refuses below */
+        return HF_ENOMEM; /* the loader below refuses a record that does not decode */
     l->loaded.clients += kind == HF_RECORD_CLIENT;
     l->loaded.locks += kind == HF_RECORD_LOCK && hf_record_is_held(record);
     return need_core(l) < 0 ? HF_ENOMEM : hf_loader_add(l->loader, kind, record);
@@ -164,7 +164,7 @@ struct hf_loading *hf_loading_start(uv_loop_t *loop, const struct hf_config *con
 void hf_loading_cancel(struct hf_loading *loading)
 {
     loading->cancelled = true;
-    (void)uv_cancel((uv_req_t *)&loading->work); /* succeeds only if it has not begun */
+    (void)uv_cancel((uv_req_t *)&loading->work); /* succeeds only if the loading has not begun */
 }
 
 void hf_loading_abandon(struct hf_loading *loading)

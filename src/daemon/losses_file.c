@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/text.h"
 
-/* The first line: of all losses, how many clients and locks. Then, for each client that is listed:
- * time, reason, locks, address, name in hex. */
+/* The first line says how many clients and locks were lost in all. Then there is one line for each
+ * client that is listed: time, reason, locks, address, name in hex. */
 static const char HEAD[] = "holdfast losses 1 clients %20s locks %20s";
 static const char HEAD_OUT[] = "holdfast losses 1 clients %" PRIu64 " locks %" PRIu64 "\n";
 static const char NO_NAME[] = "-";
@@ -143,7 +143,7 @@ static int write_file(const char *path, struct hf_bytes text)
     return error;
 }
 
-/* On a worker thread. */
+/* Runs on a worker thread. */
 static void write_list(uv_work_t *work)
 {
     struct hf_losses_file *file = work->data;

@@ -1,8 +1,8 @@
 /*
- * Losses that no operator has acknowledged yet survive a restart: in the file `losses` of the lmdb
- * store's directory, one line for each client. The file is written by a worker thread, whole, and
- * put in its place by a rename. It is a report, not a part of the store: where it cannot be written
- * or read, the log says so, and locks are served all the same. The other stores have no directory;
+ * Keeps losses that no operator has acknowledged yet over a restart, in the file `losses` of the
+ * lmdb store's directory, one line for each client. A worker thread writes the whole file, and puts
+ * it in its place by a rename. It is a report, not a part of the store: where it cannot be written
+ * or read, the log says so, and locks are served nevertheless. The other stores have no directory;
  * there, a restart forgets the list, and the log and the metrics keep it.
  */
 #ifndef HF_DAEMON_LOSSES_FILE_H
@@ -18,23 +18,24 @@ enum { HF_LOSSES_PATH_MAX = 600 };
 
 struct hf_losses_file {
     struct hf_service *service;
-    char path[HF_LOSSES_PATH_MAX]; /* "": none */
-    uint64_t version;              /* of the troubles, as they were last written */
+    char path[HF_LOSSES_PATH_MAX]; /* the path of the file; "": there is none */
+    uint64_t version;              /* the version of the troubles that was last written */
     uv_work_t work;
     bool writing; /* the worker thread owns text and error */
     struct hf_buf text;
     int error;
-    bool failed; /* the log says so already */
+    bool failed; /* the log has told of a failure already */
 };
 
-/* Reads what an earlier run left. directory NULL: there is none. The service outlives the file. */
+/* Reads the losses that an earlier run left. directory NULL: there is none. The service must
+ * outlive the file. */
 void hf_losses_file_open(struct hf_losses_file *file, struct hf_service *service,
                          const char *directory);
 
-/* Begins to write the list if it has changed: once a turn of the loop. */
+/* Begins to write the list if it has changed. It is called once a turn of the loop. */
 void hf_losses_file_follow(struct hf_losses_file *file);
 
-/* After the loop has ended. */
+/* Frees what it has, after the loop has ended. */
 void hf_losses_file_free(struct hf_losses_file *file);
 
 #endif

@@ -26,14 +26,14 @@ static const char DEFAULT_CONFIG[] = "/etc/holdfast/holdfast.conf";
 
 /* The command line, which a reload needs again. */
 static struct {
-    const char *config; /* NULL: the default file, if it exists */
+    const char *config; /* NULL: the default file, if it exists, is read */
     const char *sets[SETS_MAX];
     unsigned n_sets;
     bool check_config;
     bool print_config;
-    const char *migrate; /* up, down, status; NULL: none */
+    const char *migrate; /* up, down or status; NULL: no migration */
     bool verify_store;
-    const char *restore; /* a backup; NULL: none */
+    const char *restore; /* the backup to restore; NULL: none */
     bool drop_addresses;
 } command;
 
@@ -157,8 +157,8 @@ static int parse_options(int argc, char **argv)
     return -1;
 }
 
-/* Why the hook cannot be run; NULL: some user can, the runner's rights are not those of this
- * process. */
+/* Returns why the hook cannot be run; NULL: some user can run it, because the runner's rights are
+ * not those of this process. */
 static const char *hook_obstacle(const char *hook)
 {
     struct stat st;
@@ -174,10 +174,8 @@ static const char *hook_obstacle(const char *hook)
                : "cluster.hook is not executable: chmod +x makes it so";
 }
 
-/*
- * Root can read every file; the service's own user, which the unit starts the daemon as, perhaps
- * not. False if it cannot read one of them that root can.
- */
+/* Root can read every file, but the user that the unit starts the daemon as perhaps cannot. Returns
+ * false if that user cannot read one of them that root can. */
 static bool service_may_read(const struct hf_config *config)
 {
     const char *const files[] = {command.config ? command.config : DEFAULT_CONFIG,
@@ -211,9 +209,9 @@ static bool service_may_read(const struct hf_config *config)
 }
 
 /*
- * The files that the configuration names, as the service's user finds them. A start ends on a
- * dsn_file that cannot be used; a token or map is left out, and the hook is run only when the node
- * takes the service's addresses.
+ * Checks the files that the configuration names, as the service's user finds them. A start ends on
+ * a dsn_file that cannot be used; a token or map is left out, and the hook is run only when the
+ * node takes the service's addresses.
  */
 static bool files_are_good(const struct hf_config *config)
 {

@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "daemon/term.h"
 
-/* Buckets of durations: 16 µs to 17 s. Of outgoing calls, which are timed in ms: 1 ms to 17 s. Of
- * batches: 1 to 64 Ki operations. */
+/* Buckets of durations go from 16 µs to 17 s; those of outgoing calls, which are timed in ms, from
+ * 1 ms to 17 s; those of batches from 1 to 64 Ki operations. */
 enum { FAST_LOW = 14, CALL_LOW = 20, NS_HIGH = 34, SIZE_HIGH = 16 };
 
 static const double NS = 1e-9;
@@ -228,7 +228,7 @@ static void expose_state(struct hf_service *service, struct hf_exposition *out)
                     (double)s.epoch);
 }
 
-/* Only where the store is a directory. PostgreSQL has metrics of its own. */
+/* Shows free space, only where the store is a directory. PostgreSQL has metrics of its own. */
 static void expose_room(const char *path, struct hf_exposition *out)
 {
     struct statvfs fs;
@@ -255,7 +255,7 @@ static void expose_store(struct hf_engine *engine, struct hf_exposition *out)
                         SIZE_HIGH, 1);
 }
 
-/* SEC-02, SEC-03, SEC-05, SEC-06: what one host may not take from the others. */
+/* SEC-02, SEC-03, SEC-05, SEC-06: shows what one host may not take from the others. */
 static void expose_defences(const struct hf_rpc_counters *c,
                             const struct hf_rpc_client_counters *out_calls,
                             struct hf_exposition *out)
@@ -317,7 +317,7 @@ void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out
                       "Times that rpcbind had lost a registration of ours.", lost);
 }
 
-/* COH-10 to COH-14: what the kernel holds for us; all 0 without a keeper. */
+/* COH-10 to COH-14: shows what the kernel holds for us; all is 0 without a keeper. */
 static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out)
 {
     const struct hf_counters *c = hf_core_counters(engine->service.core);
@@ -357,7 +357,7 @@ static void expose_coherence(struct hf_engine *engine, struct hf_exposition *out
                         NS_HIGH, NS);
 }
 
-/* HA-11: a service with standbys. */
+/* HA-11: shows a service with standbys. */
 static void expose_cluster(const struct hf_cluster *c, struct hf_exposition *out)
 {
     uint64_t now = hf_clock_boot_ms();

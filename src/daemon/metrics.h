@@ -1,5 +1,5 @@
-/* All metrics of SPEC section 7, from the counters of all rooms. docs/reference/METRICS.md explains
- * them. */
+/* Writes all metrics of SPEC section 7, from the counters of all rooms. docs/reference/METRICS.md
+ * explains them. */
 #ifndef HF_DAEMON_METRICS_H
 #define HF_DAEMON_METRICS_H
 
@@ -12,7 +12,9 @@
 void hf_metrics_expose(struct hf_engine *engine, const struct hf_rpc_counters *rpc,
                        const struct hf_cluster *cluster, struct hf_exposition *out);
 
-/* Whether clients that ask rpcbind are sent to us, and how often our registration was lost. */
+/*
+ * Shows whether clients that ask rpcbind are sent to us, and how often our registration was lost.
+ */
 void hf_metrics_expose_rpcbind(bool up, uint64_t lost, struct hf_exposition *out);
 
 #endif

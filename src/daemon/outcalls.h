@@ -6,8 +6,8 @@
 #include "nsm/nsm.h"
 
 /*
- * At most a fixed number in one turn of the loop; true if there may be more for the next turn.
- * After a restart ten thousand calls may be ready. Begun all at once they would keep requests
+ * Begins at most a fixed number in one turn of the loop; true if there may be more for the next
+ * turn. After a restart ten thousand calls may be ready. Begun all at once they would keep requests
  * waiting, and their answers would overflow the socket's buffer before the loop reads it.
  */
 bool hf_outcalls_begin(struct hf_service *service, struct hf_nlm *nlm, struct hf_nsm *nsm);

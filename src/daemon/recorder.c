@@ -132,7 +132,8 @@ void hf_recorder_follow(struct hf_recorder *recorder, struct hf_service *service
 
 /* ---- events ---- */
 
-/* NULL: not for the history. What follows from them for locks has lines of its own. */
+/* The texts of events; NULL: the event is not for the history. What follows from them for locks has
+ * lines of its own. */
 static const char *const EVENTS[] = {
     [HF_EVENT_CLIENT_CRASHED] = "client has crashed",
     [HF_EVENT_CLIENT_UNREACHABLE] = "client given up as crashed",

@@ -1,7 +1,7 @@
 /*
- * What goes into the history (ADM-11, src/history): locks and waits that have ended after more than
- * a configured time, every loss however short, what happened to clients and to this service, and
- * what operators did.
+ * Decides what goes into the history (ADM-11, src/history): locks and waits that have ended after
+ * more than a configured time, every loss however short, what happened to clients and to this
+ * service, and what operators did.
  */
 #ifndef HF_DAEMON_RECORDER_H
 #define HF_DAEMON_RECORDER_H
@@ -13,31 +13,31 @@
 #include "service/service.h"
 
 struct hf_recorder {
-    struct hf_history *history; /* NULL: none is kept */
-    struct hf_service *service; /* that serves; for the time */
+    struct hf_history *history; /* the history; NULL: none is kept */
+    struct hf_service *service; /* the service that serves, for the time */
     int64_t longer_than_ms;
     struct hf_named_lines lines;
     char directory[HF_CONFIG_TEXT_MAX];
 };
 
-/* The directory of the history; "": none is kept. */
+/* Finds the directory of the history; "": none is kept. */
 void hf_recorder_directory(const struct hf_config *config, char out[HF_CONFIG_TEXT_MAX]);
 
-/* Whoever has names sets lines.names. */
+/* Opens it; the caller sets lines.names if it has names. */
 void hf_recorder_open(struct hf_recorder *recorder, uv_loop_t *loop, const struct hf_config *config,
                       struct hf_service *service);
 
-/* The core of this service tells of what ends, from now on. */
+/* From now on the core of this service tells what ends. */
 void hf_recorder_follow(struct hf_recorder *recorder, struct hf_service *service);
 
 void hf_recorder_event(struct hf_recorder *recorder, const struct hf_event *event);
 
-/* Something that concerns all clients, or what an operator did; text may be NULL. */
+/* Notes an event that concerns all clients, or an operator's action; text may be NULL. */
 void hf_recorder_note(struct hf_recorder *recorder, const char *what, const char *text);
 
 void hf_recorder_end_turn(struct hf_recorder *recorder);
 
-/* When no core tells of endings any more, and the names are closed. */
+/* Closes it, when no core tells of endings any more, and the names are closed. */
 void hf_recorder_close(struct hf_recorder *recorder);
 
 #endif

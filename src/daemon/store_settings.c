@@ -31,11 +31,12 @@ int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT
         .service = config->service,
         .unflushed = config->durable == HF_DURABLE_PROCESS,
     };
-    (void)hf_boot_id_read(out->boot_id); /* zeros: an unknown boot, unlike any other */
+    /* Zeros stand for an unknown boot, which is unlike any other. */
+    (void)hf_boot_id_read(out->boot_id);
     return rv;
 }
 
-/* The exports of the configuration, which no other service may have. */
+/* Takes the exports of the configuration, which no other service may have. */
 static void take_exports(const struct hf_config *config, struct hf_store_settings *out)
 {
     for (unsigned i = 0; i < config->n_export_rules; i++) {

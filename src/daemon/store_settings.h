@@ -1,4 +1,4 @@
-/* The store as the configuration names it. */
+/* Makes the settings of the store that the configuration names. */
 #ifndef HF_DAEMON_STORE_SETTINGS_H
 #define HF_DAEMON_STORE_SETTINGS_H
 
@@ -6,7 +6,7 @@
 #include "store/lease.h"
 #include "store/store.h"
 
-/* What a store with standbys must know, and the strings of its configuration. */
+/* The settings of a store with standbys, and the strings of its configuration. */
 struct hf_store_settings {
     char dsn[HF_CONFIG_TEXT_MAX];
     struct hf_store_config store;
@@ -14,10 +14,8 @@ struct hf_store_settings {
     struct hf_store_export exports[HF_CONFIG_EXPORT_RULES_MAX];
 };
 
-/*
- * The store that the configuration names. dsn is room for the connection string, which
- * store.dsn_file may hold. HF_EINVAL, with the reason, if that file cannot be used.
- */
+/* Fills in the store that the configuration names. dsn is room for the connection string, which
+ * store.dsn_file may hold. Returns HF_EINVAL, with the reason, if that file cannot be used. */
 int hf_store_config_from(const struct hf_config *config, char dsn[HF_CONFIG_TEXT_MAX],
                          struct hf_store_config *out, const char **reason);
 

@@ -15,7 +15,8 @@
 #include "daemon/store_settings.h"
 #include "store/backup.h"
 
-enum { RESTORE_TIMEOUT_MS = 10 * 60 * 1000 }; /* one transaction holds all records */
+/* Long, because one transaction holds all records. */
+enum { RESTORE_TIMEOUT_MS = 10 * 60 * 1000 };
 
 static int complain(const char *what, const char *reason)
 {
@@ -23,7 +24,7 @@ static int complain(const char *what, const char *reason)
     return EXIT_FAILURE;
 }
 
-/* dsn is room for the connection string. False, and said why, if it cannot be read. */
+/* dsn is room for the connection string. Returns false, after saying why, if it cannot be read. */
 static bool configure(const struct hf_config *config, char dsn[HF_CONFIG_TEXT_MAX],
                       struct hf_store_config *out)
 {
@@ -45,7 +46,7 @@ static const char *place_of(const struct hf_config *config)
 struct sum {
     struct hf_record_server server;
     uint64_t clients, locks, digest;
-    struct hf_core *core; /* that all records are loaded into, as a daemon does */
+    struct hf_core *core; /* the core that all records are loaded into, as a daemon does */
     uint64_t conflicts;
 };
 
@@ -67,7 +68,7 @@ static int decode(enum hf_record_kind kind, struct hf_bytes record, struct sum *
     return HF_EFORMAT;
 }
 
-/* Records that do not go together are all named, not only the first. */
+/* Loads a record. Records that contradict each other are all named, not only the first. */
 static int load(enum hf_record_kind kind, struct hf_bytes record, struct sum *sum)
 {
     char text[HF_STORE_ERROR_MAX];
@@ -91,7 +92,7 @@ static int add(void *ctx, enum hf_record_kind kind, struct hf_bytes record)
     return rv < 0 ? rv : load(kind, record, sum);
 }
 
-/* As the user to whom the directory belongs: he could have root follow a link of his there. */
+/* Reads as the user to whom the directory belongs, who could have root follow a link there. */
 static int read_as_owner(const struct hf_config *config, struct hf_store *store,
                          const struct hf_store_config *settings, struct sum *sum)
 {

@@ -1,6 +1,6 @@
 /*
- * `holdfastd --verify-store` and `holdfastd --restore FILE`: what is done with a store that no
- * daemon uses. Each prints its result, or the reason why not on standard error, and returns an exit
+ * Implements `holdfastd --verify-store` and `holdfastd --restore FILE`, for a store that no daemon
+ * uses. Each prints its result, or the reason why not on standard error, and returns an exit
  * status.
  */
 #ifndef HF_DAEMON_STORE_TOOLS_H

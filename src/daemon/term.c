@@ -63,7 +63,7 @@ int hf_term_listen(struct hf_daemon *d)
         return rv;
     hf_new_core_warn(&d->options->config);
     hf_rpc_client_attach(term->engine.client, term->server);
-    for (unsigned i = own->n; i-- > 0;) /* the first is the last set */
+    for (unsigned i = own->n; i-- > 0;) /* goes backwards, so that the first address is set last */
         hf_rpc_client_set_source(term->engine.client, &own->list[i]);
     hf_administration_switch(&d->administration, &term->engine, term->server);
     return 0;
@@ -165,7 +165,7 @@ static void on_loaded(void *ctx, const struct hf_loaded *loaded)
     d->term->loading = NULL;
     if (loaded->status == 0)
         start(d, loaded);
-    if (d->stopping && !d->clustered) /* the stop has waited for the store */
+    if (d->stopping && !d->clustered) /* the stop has waited until loading gave the store back */
         hf_daemon_shut_down(d);
     else if (loaded->status < 0)
         fail_load(d, loaded->status, loaded->reason);
@@ -211,7 +211,8 @@ static void serve_if_ready(struct hf_daemon *d)
         serve(d);
 }
 
-/* With standbys, a new epoch that was not recorded is in the next batch. */
+/* Takes the result of a batch. With standbys, a new epoch that was not recorded goes into the next
+ * batch. */
 void hf_term_settled(struct hf_daemon *d, int status)
 {
     struct hf_store_health health;
@@ -291,7 +292,7 @@ static bool is_closed(const struct hf_term *term)
     return !term->server_open && term->engine.open_handles == 0;
 }
 
-/* Frees what nothing on the loop refers to any more; a name lookup may take its time. */
+/* Frees terms that nothing on the loop refers to any more; a name lookup may take its time. */
 static void on_reap(uv_timer_t *timer)
 {
     struct hf_daemon *d = timer->data;
@@ -323,7 +324,7 @@ void hf_term_close(struct hf_daemon *d)
         hf_log_stop();
         _Exit(EXIT_FAILURE); /* the service is given up; systemd starts the daemon again */
     }
-    d->term->phase = HF_TERM_CLOSING; /* until the old one is closed */
+    d->term->phase = HF_TERM_CLOSING; /* is set until the old term is closed */
     hf_administration_switch(&d->administration, &d->term->engine, NULL);
     uv_timer_start(&d->reaper, on_reap, REAP_MS, REAP_MS);
 }

@@ -24,22 +24,22 @@ struct hf_daemon;
 
 enum hf_term_phase {
     HF_TERM_WAITING,
-    HF_TERM_LOADING, /* listens. With standbys, requests are told to come again; alone, none is read
-                      */
-    HF_TERM_STARTING, /* loaded; the new epoch is not durable yet, or the kernel's part is not done
-                       */
+    /* The term listens. With standbys, requests are told to come again; alone, none is read. */
+    HF_TERM_LOADING,
+    /* The store is loaded; the new epoch is not durable yet, or the kernel's part is not done. */
+    HF_TERM_STARTING,
     HF_TERM_SERVING,
     HF_TERM_LEAVING,
     HF_TERM_CLOSING, /* the next term may not begin yet */
 };
 
-/* Of the term that the daemon has now. */
+/* Returns the phase of the term that the daemon has now. */
 enum hf_term_phase hf_term_phase(const struct hf_daemon *d);
 
-/* Opens the first. HF_ENOMEM. */
+/* Opens the first term. Returns HF_ENOMEM without memory. */
 int hf_term_open(struct hf_daemon *d);
 
-/* On failure the reason is in the log. */
+/* Listens; on failure the reason is in the log. */
 int hf_term_listen(struct hf_daemon *d);
 
 /*
@@ -49,24 +49,29 @@ int hf_term_listen(struct hf_daemon *d);
  */
 int hf_term_load(struct hf_daemon *d, const struct hf_lease_row *lease);
 
-/* A batch of the term is durable, or has failed; the service has been told. */
+/* Tells that a batch of the term is durable, or has failed; the service has been told. */
 void hf_term_settled(struct hf_daemon *d, int status);
 
-/* With standbys: the gate was shut for a while and has opened. */
+/* With standbys: the gate was shut for a while and has opened, so the term goes on. */
 void hf_term_resume(struct hf_daemon *d);
 
 void hf_term_leave(struct hf_daemon *d);
 
-/* With standbys and a keeper (COH-06): the lease was renewed; after leave, the kernel lets go of
- * everything, which is over by hf_term_free_at() (CLOCK_BOOTTIME; 0: now). */
+/*
+ * With standbys and a keeper (COH-06): the first tells that the lease was renewed; the second,
+ * after leave, lets the kernel let go of everything, which is over by hf_term_free_at()
+ * (CLOCK_BOOTTIME; 0: now).
+ */
 void hf_term_renewed(struct hf_daemon *d, uint64_t valid_until_ms);
 void hf_term_let_go(struct hf_daemon *d);
 uint64_t hf_term_free_at(const struct hf_daemon *d);
 
-/* After leave; the next term waits. hf_cluster_carry_on() is called when this one is closed. */
+/* Closes the term after leave; the next one waits. hf_cluster_carry_on() is called when this one is
+ * closed. */
 void hf_term_close(struct hf_daemon *d);
 
-/* The process ends: closes the term without another. Frees all when the loop has ended. */
+/* The process ends: the first closes the term without another, the second frees all when the loop
+ * has ended. */
 void hf_term_close_last(struct hf_daemon *d);
 void hf_term_free_all(struct hf_daemon *d);
 

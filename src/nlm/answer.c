@@ -12,11 +12,11 @@ static nlm_stats stat_v3(const struct answer *a)
 {
     if (a->stat <= HF_STAT_DENIED_GRACE_PERIOD)
         return (nlm_stats)a->stat;
-    /* A denied TEST must name a holder, and here there is none. */
+    /* A denied TEST must name a holder, and in this case there is none. */
     return a->kind == HF_NLM_TEST ? LCK_DENIED_NOLOCKS : LCK_DENIED;
 }
 
-/* A holder beyond 32 bits is clamped, not truncated: "from there to the end" stays true. */
+/* Clamps, and does not truncate, a holder beyond 32 bits: "from there to the end" stays true. */
 static nlm_holder holder_v3(const struct hf_holder *h)
 {
     uint64_t end = h->length == 0 ? UINT64_MAX : h->offset + h->length - 1;
@@ -86,7 +86,8 @@ static hf_codec build(const struct answer *a, union results *out)
 
 /* ---- timing ---- */
 
-/* All answers that waited for one batch leave when its result arrives. */
+/* Counts the time of an answer that waited: all answers that waited for one batch leave when its
+ * result arrives. */
 static void time_waited(struct hf_nlm *nlm, const struct answer *a)
 {
     uint64_t done_ns = nlm->service->batch_done_ns;
@@ -199,13 +200,12 @@ static void deliver(struct hf_nlm *nlm, struct hf_rpc_call *call, const struct a
     }
 }
 
-/*
- * Where the holder's owner handle makes the answer to TEST longer than it may be (SEC-03), the
- * answer has none: the client needs it for nothing.
- */
+/* Leaves the holder's owner handle out where it makes the answer to TEST longer than it may be
+ * (SEC-03): the client needs it for nothing. */
 static void fit_holder(const struct hf_rpc_call *call, struct answer *a)
 {
-    enum { FIXED = 64 }; /* cookie's length, status and the holder's other fields */
+    /* Room for the cookie's length, the status and the holder's other fields. */
+    enum { FIXED = 64 };
 
     if (a->holder.oh.len > 0 && FIXED + a->cookie.len + a->holder.oh.len > hf_rpc_reply_room(call))
         a->holder.oh = hf_bytes(NULL, 0);
@@ -217,13 +217,14 @@ static void fit_holder(const struct hf_rpc_call *call, struct answer *a)
 struct pending_answer {
     struct hf_commit_waiter waiter;
     struct hf_nlm *nlm;
-    struct hf_rpc_call *call; /* NULL: a message, whose RPC call has been answered */
+    struct hf_rpc_call *call; /* NULL: this is a message, whose RPC call has been answered */
     struct answer answer;
-    struct callbacks awaited; /* when the batch is durable, it waits for these */
-    struct hf_buf copy;       /* of the cookie, then of the holder's owner handle, while it waits */
+    struct callbacks awaited; /* when the batch is durable, the answer waits for these */
+    /* A copy of the cookie, then of the holder's owner handle, while the answer waits. */
+    struct hf_buf copy;
 };
 
-/* Without memory or place, send no answer; the client repeats its request. */
+/* Sends no answer, without memory or place; the client repeats its request. */
 static void pending_drop(struct pending_answer *pending)
 {
     if (pending->call)
@@ -262,14 +263,15 @@ static struct pending_answer *pending_take(struct hf_nlm *nlm)
 {
     struct pending_answer *pending = hf_pool_take(&nlm->pending);
 
-    if (pending && !pending->nlm) { /* a new one */
+    if (pending && !pending->nlm) { /* a new object is all zero */
         pending->nlm = nlm;
         hf_buf_init(&pending->copy, nlm->service->alloc);
     }
     return pending;
 }
 
-/* The arguments and the core's bytes, which the answer points to, do not outlive this request. */
+/* Copies the arguments and the core's bytes, which the answer points to, because they do not
+ * outlive this request. */
 static bool pending_copy(struct pending_answer *pending)
 {
     struct answer *a = &pending->answer;
@@ -283,7 +285,7 @@ static bool pending_copy(struct pending_answer *pending)
     return true;
 }
 
-/* Copies them for an answer that waits already, or gives the answer up. */
+/* Copies the bytes of an answer that waits already, or gives the answer up. */
 static void pending_keep(struct pending_answer *pending)
 {
     if (!pending_copy(pending)) {
@@ -317,8 +319,8 @@ static bool names_holder(enum hf_nlm_kind kind, const struct hf_answer *core_ans
     return kind == HF_NLM_TEST && core_answer->stat == HF_STAT_DENIED;
 }
 
-/* The answer to the call, which is yet to be sent. NULL: no memory, and the client repeats its
- * request. */
+/* Begins the answer to the call, which is still to be sent. NULL: there is no memory, and the
+ * client repeats its request. */
 static struct pending_answer *pending_begin(struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                             const nlm_obj *cookie,
                                             const struct hf_answer *core_answer)
@@ -345,7 +347,8 @@ static struct pending_answer *pending_begin(struct hf_rpc_call *call, enum hf_nl
     a->transport = call->transport;
     a->received_ns = call->received_ns;
     if (is_message(call)) {
-        hf_rpc_reply_void(call); /* only says that the message has arrived; it promises nothing */
+        /* This only says that the message has arrived; it promises nothing. */
+        hf_rpc_reply_void(call);
         pending->call = NULL;
     }
     return pending;

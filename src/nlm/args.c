@@ -1,9 +1,7 @@
 #include "nlm/nlm_private.h"
 
-/*
- * Preset storage for arguments (rpc/program.h). One call is decoded at a time, so all types share
- * one set of buffers.
- */
+/* Preset storage for arguments (rpc/program.h). One call is decoded at a time, so all types share
+ * one set of buffers. */
 static char cookie[LM_MAXNETOBJ];
 static char name[LM_MAXSTRLEN];
 static char fh[LM_MAXNETOBJ];

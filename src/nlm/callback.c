@@ -6,9 +6,9 @@
 #include "nlm/nlm_private.h"
 
 /*
- * GRANTED (procedure 5) and GRANTED_MSG (10): tells a waiter that it has its lock; and probes. The
- * cookie is the core's id of the outcall. The arguments repeat those of the LOCK byte for byte,
- * because some clients compare them so.
+ * Makes the calls GRANTED (procedure 5) and GRANTED_MSG (10), which tell a waiter that it has its
+ * lock; and probes. The cookie is the core's id of the outcall. The arguments repeat those of the
+ * LOCK byte for byte, because some clients compare them so.
  *
  * A callback that an UNLOCK of its owner has overtaken is over for the core, but may still arrive,
  * and the client may have forgotten what it was for. So the callbacks in flight are found here by
@@ -17,16 +17,18 @@
 
 struct nlm_outcall {
     struct hf_nlm *nlm;
-    struct hf_list link; /* in nlm->outcalls */
+    struct hf_list link; /* links the call into nlm->outcalls */
     uint64_t id;
-    struct hf_list in_owner; /* GRANTED: in nlm->granted */
-    uint64_t owner;          /* callback_owner() */
+    struct hf_list in_owner; /* GRANTED: links the call into nlm->granted */
+    uint64_t owner;          /* the value of callback_owner() */
     uint64_t first, last;
-    uint64_t serial; /* in the order in which they began */
+    uint64_t serial; /* counts calls in the order in which they began */
     struct hf_addr to;
     bool v4;
     bool msg;
-    bool answered; /* or given up; of a message: by GRANTED_RES, though the call is waited out */
+    /* The call was answered or given up; a message is answered by GRANTED_RES, though the call is
+     * waited out. */
+    bool answered;
     bool repeated; /* a second copy was sent in this attempt */
 };
 
@@ -145,7 +147,7 @@ static enum hf_outcall_outcome failure_of(const struct hf_rpc_response *response
     return response->tried ? HF_OUTCALL_UNSENT : HF_OUTCALL_UNTRIED;
 }
 
-/* The NLM status in the answer; -1 if it cannot be read. */
+/* Reads the NLM status in the answer; -1 if it cannot be read. */
 static int stat_of(const struct nlm_outcall *outcall, const struct hf_rpc_response *response)
 {
     char cookie[LM_MAXNETOBJ];
@@ -169,8 +171,8 @@ static enum hf_outcall_outcome outcome_of(int stat, bool repeated)
     case NLM4_DENIED_GRACE_PERIOD:
         return HF_OUTCALL_FAILED; /* the client is in its own grace period: try again */
     default:
-        /* Sent twice in this attempt: a denial may answer the second copy of a call whose first was
-         * accepted, as with a second attempt (core/wait/grant.c). */
+        /* The call was sent twice in this attempt: a denial may answer the second copy of a call
+         * whose first was accepted, as with a second attempt (core/wait/grant.c). */
         return repeated ? HF_OUTCALL_ACCEPTED : HF_OUTCALL_DENIED;
     }
 }

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "nlm/nlm_private.h"
 
-/* Requests about a host instead of a lock: FREE_ALL, "host restarted" (16); and results of our
- * callbacks. */
+/* Serves requests about a host instead of a lock, FREE_ALL and "host restarted" (16), and results
+ * of our callbacks. */
 
 static const nlm_obj NO_COOKIE = {0, NULL};
 
@@ -16,7 +16,9 @@ void hf_nlm_on_null(struct hf_rpc_call *call, void *args)
     hf_rpc_reply_void(call);
 }
 
-/* NLM-05. Frees only the locks of a client with the caller's address: names can be forged. */
+/*
+ * NLM-05: frees only the locks of a client with the caller's address, because names can be forged.
+ */
 void hf_nlm_on_free_all(struct hf_rpc_call *call, void *raw)
 {
     struct hf_service *service = nlm_of(call)->service;
@@ -39,7 +41,7 @@ void hf_nlm_on_free_all(struct hf_rpc_call *call, void *raw)
     hf_nlm_answer_when_durable(call, HF_NLM_FREE_ALL, &NO_COOKIE, &answer);
 }
 
-/* Procedure 16: accepted only from the status monitor of this host. */
+/* Procedure 16 is accepted only from the status monitor of this host. */
 void hf_nlm_on_sm_notify(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nlm *nlm = nlm_of(call);
@@ -64,8 +66,9 @@ void hf_nlm_on_sm_notify(struct hf_rpc_call *call, void *raw)
     decided = hf_core_host_restarted(
         service->core, hf_service_now(service),
         hf_bytes(a->mon_name.nlm_string_val, a->mon_name.nlm_string_len), a->state);
+    /* The call is left unanswered, so that the monitor repeats it. */
     if (!decided.ok)
-        answer.stat = HF_STAT_DENIED_NOLOCKS; /* left unanswered, so that the monitor repeats it */
+        answer.stat = HF_STAT_DENIED_NOLOCKS;
     answer.seq = decided.seq;
     answer.decision = decided.decision;
     hf_nlm_answer_when_durable(call, HF_NLM_SM_NOTIFY, &NO_COOKIE, &answer);
@@ -80,7 +83,7 @@ void hf_nlm_on_granted(struct hf_rpc_call *call, void *raw)
     hf_nlm_answer_now(call, HF_NLM_GRANTED, &a->cookie, HF_STAT_DENIED);
 }
 
-/* The answer to a GRANTED_MSG; its cookie is the id of our call (callback.c). */
+/* Takes the answer to a GRANTED_MSG; its cookie is the id of our call (callback.c). */
 void hf_nlm_on_granted_res(struct hf_rpc_call *call, void *raw)
 {
     struct hf_nlm *nlm = nlm_of(call);
@@ -106,7 +109,7 @@ void hf_nlm_on_granted_res(struct hf_rpc_call *call, void *raw)
     hf_rpc_reply_void(call);
 }
 
-/* Answers to messages that this server never sends. */
+/* Ignores answers to messages that this server never sends. */
 void hf_nlm_on_ignored_res(struct hf_rpc_call *call, void *args)
 {
     (void)args;

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "nlm/nlm_private.h"
 
-/* TEST, LOCK, CANCEL, UNLOCK, NM_LOCK: check the arguments and pass them to the core. */
+/* TEST, LOCK, CANCEL, UNLOCK, NM_LOCK: checks the arguments and passes them to the core. */
 
 bool hf_nlm_peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out)
 {
@@ -29,8 +29,8 @@ bool hf_nlm_handle_is_possible(const nlm_obj *fh)
     return fh->nlm_obj_len > 0 && fh->nlm_obj_len <= NFS3_FHSIZE;
 }
 
-/* What all requests on a lock have in common. GRANTED: go on; any other status is the answer.
- * CANCEL promises nothing, and is served while the store is down. */
+/* Does what all requests on a lock have in common. GRANTED: the request goes on; any other status
+ * is the answer. CANCEL promises nothing, and is served while the store is down. */
 static enum hf_stat open_request(const struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                  const nlm4_lock *lock, struct hf_peer *peer,
                                  struct hf_lock_args *args)
@@ -58,10 +58,8 @@ static enum hf_stat open_request(const struct hf_rpc_call *call, enum hf_nlm_kin
 typedef struct hf_answer (*ask_core)(struct hf_core *core, struct hf_now now,
                                      const struct hf_peer *peer, const struct hf_lock_args *args);
 
-/*
- * A client that waits for the range again, once it is told that it is unlocked, would take a
- * callback of before for its new grant. So it is told when those are over.
- */
+/* Answers an UNLOCK when callbacks for the range are over. A client that waits for the range again,
+ * once it is told that it is unlocked, would take an earlier callback for its new grant. */
 static void unlock(struct hf_rpc_call *call, const nlm_obj *cookie, const struct hf_peer *peer,
                    const struct hf_lock_args *args)
 {

@@ -1,7 +1,7 @@
 /*
- * NLM, the Network Lock Manager, program 100021 versions 1, 3 and 4 (NLM-01): from the wire to the
- * core and back. Every request is converted to version 4 when it arrives and served by one
- * implementation; the answer is encoded in the version of the request.
+ * NLM, the Network Lock Manager, program 100021 versions 1, 3 and 4 (NLM-01). It takes requests
+ * from the wire to the core and answers back. Every request is converted to version 4 when it
+ * arrives and served by one implementation; the answer is encoded in the version of the request.
  *
  * An answer that promises something leaves only when the core's batch it depends on is durable
  * (SPEC section 4): until then it waits in the service's queue.
@@ -17,7 +17,7 @@
 #include "rpc/program.h"
 #include "service/service.h"
 
-/* Procedures as counted: a message form (LOCK_MSG) counts as its procedure (LOCK). */
+/* The procedures that are counted: a message form (LOCK_MSG) counts as its procedure (LOCK). */
 enum hf_nlm_kind {
     HF_NLM_NULL,
     HF_NLM_TEST,
@@ -41,47 +41,49 @@ enum { HF_NLM_STATS = HF_STAT_FAILED + 1, HF_NLM_OUTCALL_LISTS = 256, HF_NLM_PAR
  * the end of the turn shows that their answers have left, so that the clock is not read for each.
  */
 struct hf_nlm_prompt {
-    uint64_t received_ns; /* 0: none */
+    uint64_t received_ns; /* when the requests arrived; 0: there are none */
     uint32_t n[HF_NLM_KINDS];
 };
 
 struct hf_nlm {
     struct hf_rpc_program program;
     struct hf_service *service;
-    struct hf_rpc_client *client;                  /* for GRANTED and the _RES calls */
-    struct hf_pool pending;                        /* of struct pending_answer (answer.c) */
-    struct hf_pool parked;                         /* of struct parked_request (park.c) */
-    uint16_t parked_of[HF_NLM_PARKED_PLACES];      /* of these, by the address of the host */
+    struct hf_rpc_client *client; /* makes the GRANTED and _RES calls */
+    struct hf_pool pending;       /* objects of type struct pending_answer (answer.c) */
+    struct hf_pool parked;        /* objects of type struct parked_request (park.c) */
+    /* How many of these are parked, by the address of the host. */
+    uint16_t parked_of[HF_NLM_PARKED_PLACES];
     struct hf_list outcalls[HF_NLM_OUTCALL_LISTS]; /* callbacks and probes in flight, by id */
-    struct hf_list granted[HF_NLM_OUTCALL_LISTS];  /* of these, GRANTED, by owner (callback.c) */
+    /* The GRANTED callbacks among these, by owner (callback.c). */
+    struct hf_list granted[HF_NLM_OUTCALL_LISTS];
     unsigned n_granted;
-    uint64_t begun;                                 /* counts calls */
-    uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS];   /* sent, by outcome */
-    uint64_t refused_callers;                       /* procedure 16 from another host */
-    uint64_t refused_foreign;                       /* locks in exports of other services */
-    struct hf_histogram durations_ns[HF_NLM_KINDS]; /* from arrival to answer, where timed */
+    uint64_t begun;                               /* counts calls that were begun */
+    uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS]; /* how many answers were sent, by outcome */
+    uint64_t refused_callers;                     /* calls of procedure 16 from another host */
+    uint64_t refused_foreign;                     /* locks in exports of other services */
+    /* The time from arrival to answer, where calls are timed. */
+    struct hf_histogram durations_ns[HF_NLM_KINDS];
     struct hf_nlm_prompt prompt;
-    struct hf_histogram callbacks_ns; /* of one attempt at GRANTED */
+    struct hf_histogram callbacks_ns; /* how long one attempt at GRANTED takes */
 };
 
 void hf_nlm_init(struct hf_nlm *nlm, struct hf_service *service, struct hf_rpc_client *client);
 
-/* No answer may be waiting any more. */
+/* Frees the structure. No answer may be waiting any more. */
 void hf_nlm_free(struct hf_nlm *nlm);
 
-/* The answers of this turn of the loop have left. */
+/* Is called when the answers of this turn of the loop have left. */
 void hf_nlm_end_turn(struct hf_nlm *nlm);
 
 const char *hf_nlm_kind_name(enum hf_nlm_kind kind);
 const char *hf_nlm_stat_name(enum hf_stat stat);
 
-/*
- * One attempt at a GRANTED callback, as the core asks for it; reported to the core when it has
- * ended.
- */
+/* Makes one attempt at a GRANTED callback, as the core asks for it, and reports to the core when it
+ * has ended. */
 void hf_nlm_call_granted(struct hf_nlm *nlm, const struct hf_outcall_attempt *call);
 
-/* One attempt at a probe (HF_OUTCALL_PROBE): does the client's lock manager answer? */
+/* Makes one attempt at a probe (HF_OUTCALL_PROBE), which finds out whether the client's lock
+ * manager answers. */
 void hf_nlm_call_probe(struct hf_nlm *nlm, const struct hf_outcall_attempt *call);
 
 #endif

@@ -7,9 +7,10 @@
 #include "proto/nlm.h"
 
 enum {
-    PROCS_PER_FORM = 5, /* TEST, LOCK, CANCEL, UNLOCK, GRANTED: 1 to 5, as messages 6 to 10 */
-    RES_OFFSET = 10,    /* and their answers 11 to 15 */
-    NFS3_FHSIZE = 64,   /* RFC 1813: no NFSv3 file handle is longer */
+    /* TEST, LOCK, CANCEL, UNLOCK and GRANTED are 1 to 5, as messages 6 to 10. */
+    PROCS_PER_FORM = 5,
+    RES_OFFSET = 10,  /* the answers to these messages are 11 to 15 */
+    NFS3_FHSIZE = 64, /* RFC 1813: no NFSv3 file handle is longer */
 };
 
 /* The core's statuses are those of the wire; rpcgen's macros for procedures must not hide one. */
@@ -26,12 +27,12 @@ struct answer {
     enum hf_nlm_kind kind;
     uint32_t vers;
     enum hf_stat stat;
-    struct hf_bytes cookie; /* echoed byte for byte */
+    struct hf_bytes cookie; /* the cookie, which is echoed byte for byte */
     struct hf_holder holder;
     struct hf_addr peer;
     struct hf_addr local;
     enum hf_transport transport;
-    uint64_t received_ns; /* 0: not timed */
+    uint64_t received_ns; /* when the request arrived; 0: it is not timed */
     bool store_failed;    /* stat says DENIED_NOLOCKS because the batch did not become durable */
 };
 
@@ -40,16 +41,16 @@ static inline struct hf_nlm *nlm_of(const struct hf_rpc_call *call)
     return call->program->ctx;
 }
 
-/* A message form (6 to 10): answered by a _RES call, not by the RPC reply. */
+/* True for a message form (6 to 10), which a _RES call answers, not the RPC reply. */
 static inline bool is_message(const struct hf_rpc_call *call)
 {
     return call->header.proc > PROCS_PER_FORM && call->header.proc <= 2 * PROCS_PER_FORM;
 }
 
 /*
- * A service that has just been taken over and is still loading (SPEC HA-05). New locks are told to
- * come again (DENIED_GRACE_PERIOD). All else is left unanswered, so that the client repeats it: a
- * Linux client gives up a reclaim that is refused, and takes a refused UNLOCK for done.
+ * True for a service that has just been taken over and is still loading (SPEC HA-05). New locks are
+ * told to come again (DENIED_GRACE_PERIOD). All else is left unanswered, so that the client repeats
+ * it: a Linux client gives up a reclaim that is refused, and takes a refused UNLOCK for done.
  */
 static inline bool is_postponed(struct hf_rpc_call *call)
 {
@@ -74,7 +75,8 @@ static inline nlm_string to_string(struct hf_bytes bytes)
     return (nlm_string){(u_int)bytes.len, (char *)(uintptr_t)bytes.data};
 }
 
-/* args.c: the arguments in the form of version 4; store is used only if they must be converted. */
+/* args.c: returns the arguments in the form of version 4; store is used only if they must be
+ * converted. */
 const nlm4_lockargs *hf_nlm_lockargs_v4(const struct hf_rpc_call *call, void *args,
                                         nlm4_lockargs *store);
 const nlm4_cancargs *hf_nlm_cancargs_v4(const struct hf_rpc_call *call, void *args,
@@ -87,7 +89,9 @@ const nlm4_shareargs *hf_nlm_shareargs_v4(const struct hf_rpc_call *call, void *
                                           nlm4_shareargs *store);
 const nlm4_res *hf_nlm_res_v4(const struct hf_rpc_call *call, void *args, nlm4_res *store);
 
-/* answer.c: answers the call when the batch core_answer->seq is durable; or now. */
+/*
+ * answer.c: answers the call when the batch core_answer->seq is durable, or now if there is none.
+ */
 void hf_nlm_answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind,
                                 const nlm_obj *cookie, const struct hf_answer *core_answer);
 
@@ -96,9 +100,10 @@ void hf_nlm_answer_when_durable(struct hf_rpc_call *call, enum hf_nlm_kind kind,
  * overlap the range and began before that moment.
  */
 struct callbacks {
-    uint64_t owner; /* callback_owner() */
+    uint64_t owner; /* the value of callback_owner() */
     uint64_t first, last;
-    uint64_t before; /* nlm->begun; 0: no callbacks at all */
+    /* The value of nlm->begun at that moment; 0: there are no callbacks at all. */
+    uint64_t before;
 };
 
 /* Answers when the records are durable and the last of these callbacks is over. */
@@ -122,18 +127,18 @@ void hf_nlm_parked_free(struct hf_nlm *nlm);
 /* callback.c */
 void hf_nlm_callbacks_init(struct hf_nlm *nlm);
 
-/* Those that an UNLOCK with these arguments has overtaken. */
+/* Returns the callbacks that an UNLOCK with these arguments has overtaken. */
 struct callbacks hf_nlm_callbacks_overtaken(const struct hf_nlm *nlm, const struct hf_peer *peer,
                                             const struct hf_lock_args *args);
 
-/* The id of one of them that is still in flight and unanswered; 0: none is. */
+/* Returns the id of one of them that is still in flight and unanswered; 0: none is. */
 uint64_t hf_nlm_callback_in_flight(const struct hf_nlm *nlm, const struct callbacks *awaited);
 
-/* Of the attempt in flight, a second copy was sent: a denial may answer that one. */
+/* True if a second copy was sent in the attempt in flight: a denial may answer that one. */
 bool hf_nlm_callback_is_repeated(const struct hf_nlm *nlm, uint64_t id);
 
-/* A GRANTED_RES from this address: it answers only a GRANTED_MSG that we sent there. took: it says
- * that the client has taken the lock. */
+/* Takes a GRANTED_RES from this address, which answers only a GRANTED_MSG that we sent there. took:
+ * it says that the client has taken the lock. */
 void hf_nlm_callback_answered(struct hf_nlm *nlm, uint64_t id, const struct hf_addr *from,
                               bool took);
 
@@ -155,12 +160,12 @@ void hf_nlm_on_unshare(struct hf_rpc_call *call, void *args);
 void hf_nlm_on_free_all(struct hf_rpc_call *call, void *raw);
 void hf_nlm_on_sm_notify(struct hf_rpc_call *call, void *raw);
 
-/* locks.c: the client that sends the call; false if its name is empty or has a NUL in it. */
+/* locks.c: finds the client that sends the call; false if its name is empty or has a NUL in it. */
 bool hf_nlm_peer_of(const struct hf_rpc_call *call, const nlm_string *name, struct hf_peer *out);
 bool hf_nlm_handle_is_possible(const nlm_obj *fh);
 
-/* HA-09: the file is in an export of another service, whose clients would not see what is granted
- * here. Counts and logs the request, which is to be refused. */
+/* HA-09: true if the file is in an export of another service, whose clients would not see what is
+ * granted here. It counts and logs the request, which is to be refused. */
 bool hf_nlm_is_foreign(struct hf_rpc_call *call, const nlm_obj *fh);
 
 /* tables.c */

@@ -1,7 +1,7 @@
 /*
- * Requests that wait for the kernel (core/claim.h): kept with all that they name, and made again
- * when the core has decided. A message is parked with its call, too: the reply to it, which only
- * says that it has arrived, leaves with the answer.
+ * Parks requests that wait for the kernel (core/claim.h): they are kept with all that they name,
+ * and made again when the core has decided. A message is parked with its call, too: the reply to
+ * it, which only says that it has arrived, leaves with the answer.
  */
 #include "base/assert.h"
 #include "nlm/nlm_private.h"
@@ -15,10 +15,11 @@ struct parked_request {
     struct hf_lock_args args;
     struct hf_bytes cookie;
     struct hf_buf copy; /* the bytes that peer, args and cookie point to */
-    uint16_t *share;    /* in nlm->parked_of */
+    uint16_t *share;    /* the host's count in nlm->parked_of */
 };
 
-/* Of all that may wait. Hosts whose addresses have the same place share it. */
+/* How many of all that may wait one host may have. Hosts whose addresses have the same place share
+ * it. */
 enum { PARKED_OF_HOST = HF_UNDECIDED_MAX / 8 };
 
 static size_t place_of(const struct hf_nlm *nlm, const struct hf_peer *peer)
@@ -40,7 +41,7 @@ static void on_decided(struct hf_commit_waiter *waiter, bool decided)
     if (decided)
         hf_nlm_ask_again(parked->call, parked->kind, &cookie, &parked->peer, &parked->args);
     else
-        hf_rpc_reply_never(parked->call); /* the service ends */
+        hf_rpc_reply_never(parked->call); /* the service ends, and gives no answer */
     hf_pool_give(&nlm->parked, parked);
 }
 
@@ -49,7 +50,7 @@ static bool append(struct hf_buf *copy, struct hf_bytes bytes)
     return hf_buf_append(copy, bytes.data, bytes.len) == 0;
 }
 
-/* The bytes go into one buffer, whose place is known when the last of them is in. */
+/* Copies the bytes into one buffer, whose place is known when the last of them is in. */
 static bool keep(struct parked_request *parked)
 {
     struct hf_bytes *const all[] = {&parked->cookie, &parked->peer.name, &parked->args.fh,
