@@ -151,8 +151,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     n = recv(a->socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n != (ssize_t)sizeof(answer) ||
-        answer.event > HF_ADDRESSES_DOWN) { /* not one of our messages */
+    if (n != (ssize_t)sizeof(answer) || answer.event > HF_ADDRESSES_DOWN) { /* not ours */
         gone(a);
         return;
     }

@@ -20,8 +20,7 @@ enum hf_trust {
     HF_TRUST_ANSWERED,  /* the peer sent a datagram, and took a lock that we granted it by callback,
                            as only the host that waits for it does */
     HF_TRUST_CONNECTED, /* the peer is connected by TCP, so packets to its address reach it */
-    HF_TRUST_RESERVED,  /* the peer is connected by TCP from a reserved port: it is root of its host
-                         */
+    HF_TRUST_RESERVED,  /* the peer uses TCP from a reserved port: root of its host */
     HF_TRUST_USER,      /* a user of this host, over loopback or a local socket */
     HF_TRUST_OURS, /* root of this host, or the user that the daemon runs as, as the kernel says */
     HF_TRUST_ROOT, /* root of this host, from a reserved port, as this host's kernel calls */

@@ -497,8 +497,7 @@ int hf_cluster_init(struct hf_cluster *c, struct hf_daemon *daemon, uv_loop_t *l
                              .gate = {may_send, c},
                              .addresses = addresses};
     hf_lease_init(&c->lease, &lease, new_nonce());
-    if (!addresses && config->cluster_addresses.n >
-                          0) /* an outside manager decides which node has the addresses */
+    if (!addresses && config->cluster_addresses.n > 0) /* an outside manager has the addresses */
         hf_lease_step_down(&c->lease, HF_LEASE_UNTIL_TOLD, hf_clock_boot_ms());
     uv_timer_init(loop, &c->timer);
     c->timer.data = c;

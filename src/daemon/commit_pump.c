@@ -293,8 +293,7 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
     hf_committer_stop(&pump->committer);
     collect(pump);
     end_backup(pump);
-    if (pump->service &&
-        !pump->service->loading) /* with standbys, giving the lease up has recorded it */
+    if (pump->service && !pump->service->loading) /* else RELEASE has recorded it */
         record_clean_stop(pump);
     hf_commit_pump_forget(pump);
     hf_committer_free(&pump->committer);

@@ -43,8 +43,7 @@ struct hf_rpc_outcall_args {
     enum hf_transport transport;
     bool udp_fallback;  /* TCP: use UDP instead where the peer does not serve TCP */
     bool reserved_port; /* call from a port below 1024, as a kernel expects of its status monitor */
-    bool listening_port; /* UDP: call from the port we serve on, as macOS expects of a lock manager
-                          */
+    bool listening_port; /* UDP: call from the port we serve on, as macOS expects */
     bool remember_port;  /* use a port looked up earlier, and remember the one looked up now */
     bool wait_out;       /* call done only when timeout_ms is over, because the answer is merely an
                             acknowledgement */
@@ -84,8 +83,7 @@ struct hf_rpc_response {
     /* the peer, with the port that was used in the end, for the caller to remember */
     struct hf_addr peer;
     uint32_t elapsed_ms;
-    bool sent; /* the call itself, and not only a question to rpcbind, was sent and may have arrived
-                */
+    bool sent;     /* the call itself, not only a question to rpcbind, was sent */
     bool repeated; /* the call was sent more than once, so this may answer a repeat */
     /*
      * True if an error says something about the peer: the last question, even if only that to
