@@ -44,7 +44,7 @@ struct runner {
 
     bool wanted_up;
     uint32_t take;           /* the number of the last take or drop */
-    bool take_open;          /* that take is not answered yet */
+    bool take_open;          /* the last take is not answered yet */
     uint64_t valid_until_ms; /* when the lease runs out */
     const char *why_down;    /* the reason to drop, for the log */
     bool asked_down;   /* the daemon asked for the drop; any other reason is worth a warning */
@@ -288,7 +288,7 @@ static void step(struct runner *r, uint64_t now)
 {
     if (r->wanted_up && now >= r->valid_until_ms) {
         want_down(r, "the lease ran out", false);
-        if (r->state == DOWN && !r->hook.pid) { /* they were down before the take came */
+        if (r->state == DOWN && !r->hook.pid) { /* the addresses were down already */
             r->why_down = NULL;
             answer(r, HF_ADDRESSES_DOWN, 0);
         }

@@ -63,7 +63,8 @@ enum hf_admin_exports_act {
 };
 struct hf_admin_export {
     const char *path;
-    uint64_t files, ranges; /* how many files below it are open, and how many ranges locked */
+    /* How many files below the directory are open, and how many ranges locked. */
+    uint64_t files, ranges;
     bool released;
 };
 struct hf_admin_exports {

@@ -21,7 +21,7 @@ enum {
     ROWS_PER_TURN = 512,
     SLOTS_PER_TURN = 16384,
     HANDLES_PER_TURN = 64, /* how many handles are released in a turn */
-    /* How many of their locks; the locks of one handle are released at once. */
+    /* How many locks are released in a turn; those of one handle are released at once. */
     LOCKS_PER_TURN = 1000,
 };
 

@@ -67,7 +67,7 @@ static json_t *waiter_json(const struct row_context *context, const struct hf_vi
     return json;
 }
 
-/* Shows at most GRANTED_MAX of them, counting those that were shown before. */
+/* Shows at most GRANTED_MAX granted waiters, counting those that were shown before. */
 json_t *hf_admin_granted_since(const struct request *request, uint64_t mark, size_t before)
 {
     struct hf_service *service = request->admin->config.service;

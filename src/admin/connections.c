@@ -10,7 +10,7 @@ enum { SWEEP_MS = 1000, STALLED_MS = 1000 };
 struct connection {
     struct hf_list link; /* if not linked, the connection was cut, and is about to be closed */
     struct MHD_Connection *connection;
-    /* When it last made progress: opened, request there, piece taken, completed. */
+    /* When the connection last made progress: opened, request there, piece taken, completed. */
     uint64_t since_ms;
     bool privileged;
 };
@@ -124,7 +124,7 @@ static void opened(struct connections *connections, struct MHD_Connection *conne
 
     *out = c;
     if (!c)
-        return; /* it is not watched; libmicrohttpd's own limits still hold */
+        return; /* the connection is not watched; libmicrohttpd's own limits still hold */
     hf_list_init(&c->link);
     c->connection = connection;
     if (connections->count == 0)

@@ -20,7 +20,7 @@
 
 struct connections {
     struct hf_list idle; /* connections without a whole request, the oldest first */
-    /* Connections with one; the first has gone longest without progress. */
+    /* Connections with a whole request; the first has gone longest without progress. */
     struct hf_list answered;
     unsigned count;
     uv_timer_t sweep; /* runs while there are connections */

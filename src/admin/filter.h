@@ -30,7 +30,7 @@ struct filter {
     char quoted[HF_PATH_QUOTED_MAX];
     uint64_t unnamed; /* how many rows were left out because their files have no name */
 
-    bool any_file; /* every file passes for now: those that will be looked at need their names */
+    bool any_file; /* for now every file passes, so that the names of all files are asked for */
 };
 
 /* Selects only the file with this path. Returns false if it is no absolute path, or too long. */

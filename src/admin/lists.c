@@ -55,12 +55,12 @@ struct list {
     size_t next;      /* the entry of the sorter to show next */
     bool collected;   /* every row was seen */
     bool sorted;      /* the rows to be shown are in order */
-    uint64_t unnamed; /* how many of them have no name, as in filter */
+    uint64_t unnamed; /* how many rows have no name, as in filter */
     unsigned silent;  /* how many pieces had nothing to show */
     bool opened, any, closed;
 
     struct hf_names_wait wait;
-    /* From when on, by uv_now(), it does not wait for names; 0: not set yet. */
+    /* From when on, by uv_now(), the list does not wait for names; 0: not set yet. */
     uint64_t patience_ms;
     uint64_t named_to; /* rows below this cursor have been asked for their names */
     /* Entries of the sorter below this index have been asked for their names. */

@@ -37,7 +37,7 @@ struct namer_ops {
     /* Takes an answer. Returns false if no question with this id is in flight. */
     bool (*answered)(void *ctx, const struct hf_name_answer *answer);
     void (*up)(void *ctx);   /* is called when questions can be asked */
-    void (*down)(void *ctx); /* is called when those in flight will not be answered */
+    void (*down)(void *ctx); /* is called when questions in flight will not be answered */
 };
 
 struct namer;

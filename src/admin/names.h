@@ -44,7 +44,7 @@ struct hf_names_wait {
     struct hf_list link;
     /* The number of the last question it waits for; 0: it waits for the connection. */
     uint64_t last;
-    uint64_t until_ms; /* how long it waits, by uv_now() */
+    uint64_t until_ms; /* how long the caller waits, by uv_now() */
     void (*done)(struct hf_names_wait *wait);
 };
 

@@ -20,7 +20,8 @@ enum {
     CONNECTION_MEMORY = 65536, /* room for request headers and pieces of the answer */
     /* How many connections a listener may have before idle and stalled ones give way. */
     CONNECTIONS_CALM = 64,
-    CONNECTIONS_MAX = 96,     /* how many before answers that are being taken give way */
+    /* How many connections there may be before answers that are being taken give way. */
+    CONNECTIONS_MAX = 96,
     CONNECTIONS_CLOSING = 64, /* how many more may have been cut and are about to be closed */
     CONNECTION_IDLE_S = 30,
     /* How long a peer may take to send a request, or to take a piece of its answer. */
@@ -43,7 +44,7 @@ struct listener {
 struct hf_admin {
     struct hf_admin_config config;
     uint64_t opened_ms;             /* boot time (base/clock.h) at which this process was started */
-    int64_t started_wall_ms;        /* that moment as Unix time */
+    int64_t started_wall_ms;        /* the start of this process as Unix time */
     int64_t backup_wall_ms;         /* when the last backup was made; 0: none by this process */
     int statm;                      /* /proc/self/statm; -1: it cannot be read */
     char token[TOKEN_MAX + 1];      /* the token; "": there is none */
@@ -157,7 +158,7 @@ void history_free(struct asked *asked);
 /* by_path.c */
 void hf_admin_by_path_free(struct by_path *by_path);
 
-/* troubles.c: these are parts of the status. */
+/* troubles.c: makes the parts of the status that tell of losses and limits. */
 json_t *hf_admin_troubles_losses(const struct hf_admin_config *config);
 json_t *hf_admin_troubles_limits(const struct hf_admin_config *config);
 

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "core/view.h"
 
-/* What rows need beside the view. */
+/* What rows need in addition to the view. */
 struct row_context {
     struct hf_names *names; /* NULL: the caller may not know which files there are (ADM-09) */
     const struct hf_hash_key *file_key;

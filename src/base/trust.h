@@ -37,7 +37,8 @@ struct hf_trust_rights {
     const char *name;
     unsigned bytes_out; /* calls and answers by UDP may have this many bytes for each byte that came
                            by UDP (rpc/credit.h); 0: calls have no bound */
-    bool has_quota; /* connections, calls, clients, locks and turns of its account are bounded */
+    /* Connections, calls, clients, locks and turns of the peer's account are bounded. */
+    bool has_quota;
     /* the peer's notice of its own restart is believed without a question (SEC-04) */
     bool restarts;
     bool speaks_for_hosts; /* the peer may say that another host, or this service, has restarted */

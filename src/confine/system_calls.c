@@ -73,7 +73,7 @@ static const int ALLOWED[] = {
     CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid), CALL(getgroups), CALL(getresuid),
     CALL(getresgid), CALL(getrlimit), CALL(getrusage), CALL(capget)};
 
-/* Whether these are allowed depends on their arguments (add_conditions()). */
+/* These calls are allowed or not depending on their arguments (add_conditions()). */
 static const int CONDITIONAL[] = {CALL(socket), CALL(ioctl), CALL(prctl),    CALL(tgkill),
                                   CALL(clone),  CALL(mmap),  CALL(mprotect), CALL(prlimit64)};
 
@@ -277,7 +277,7 @@ static int add_rules(scmp_filter_ctx filter, const int fatal[], size_t n_fatal)
         rv = add_each(filter, SCMP_ACT_ERRNO(ENOSYS), ABSENT, HF_COUNT_OF(ABSENT));
     for (size_t i = 0; rv == 0 && i < n_fatal; i++) {
         rv = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal[i], 0);
-        if (rv == -EACCES || rv == -EEXIST) /* it is allowed already, or fatal anyway */
+        if (rv == -EACCES || rv == -EEXIST) /* the call is allowed already, or fatal */
             rv = 0;
     }
     return rv;

@@ -21,7 +21,7 @@ enum hf_end {
     HF_END_CONVERTED,   /* the owner asked for the range in the other mode */
     HF_END_NOT_TAKEN,   /* the client refused its GRANTED callback, or did not answer it */
     HF_END_CRASHED,     /* the client has restarted */
-    HF_END_RELEASED,    /* released by FREE_ALL, or with its client by the operator */
+    HF_END_RELEASED,    /* FREE_ALL released the lock, or the operator did with its client */
     HF_END_UNREACHABLE, /* lost: the client could not be told of our restart */
     HF_END_UNRECLAIMED, /* lost: the client had not reclaimed it when grace ended */
     HF_END_OUTSIDE,     /* lost: a holder outside has it (claim.h) */
@@ -43,7 +43,7 @@ struct hf_ending {
     bool exclusive;
     uint64_t id;
     uint64_t first, last;
-    int64_t since_ms; /* since when it was held or waited for, by the wall clock */
+    int64_t since_ms; /* since when the lock was held or waited for, by the wall clock */
     struct hf_bytes client;
     struct hf_addr addr;
     struct hf_bytes fh, oh;

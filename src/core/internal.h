@@ -41,7 +41,7 @@ struct hf_core {
     struct hf_recovery *recovery;
     const struct hf_alloc *alloc;
     uint64_t epoch;   /* how often the server has started (NSM-06) */
-    uint64_t next_id; /* its upper bits are the epoch: hf_record_first_id() */
+    uint64_t next_id; /* the next id, whose upper bits are the epoch: hf_record_first_id() */
     struct hf_counters counters;
     struct hf_core_config config;
     hf_ending_told told; /* is told of what has ended; may be NULL */

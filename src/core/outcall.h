@@ -28,8 +28,8 @@ enum hf_outcall_kind {
 
 /* All views and the structure itself are valid until the next call into the core. */
 struct hf_outcall_attempt {
-    /* The same for each attempt of one outcall; it is the cookie of GRANTED, and cannot be guessed
-     * from that of another. */
+    /* The id is the same for each attempt of one outcall; it is the cookie of GRANTED, and cannot
+     * be guessed from that of another. */
     uint64_t id;
     enum hf_outcall_kind kind;
     uint64_t client_id;
@@ -43,7 +43,7 @@ struct hf_outcall_attempt {
     enum hf_transport transport;
     uint32_t prog, vers, proc;
 
-    /* For GRANTED, these are exactly what the client asked for. */
+    /* For GRANTED, these fields are exactly what the client asked for. */
     struct hf_bytes fh;
     struct hf_bytes oh;
     int32_t svid;

@@ -127,7 +127,7 @@ struct hf_record_client {
     int32_t state;        /* the client's last known NSM state number; 0: unknown */
     /* The reconnect window, that is, how long the client outlives its last lock; 0: none. */
     uint64_t ttl_ms;
-    int64_t registered_at_ms; /* when it registered, in Unix time by the wall clock */
+    int64_t registered_at_ms; /* when the client registered, in Unix time by the wall clock */
     uint64_t epoch; /* the server's epoch when the client registered or was told of a restart */
     struct hf_record_lives lives;
 

@@ -58,7 +58,7 @@ struct hf_lock_args {
     uint64_t length;
     bool exclusive;
 
-    /* These are for LOCK only. */
+    /* These fields are for LOCK only. */
     bool block;
     bool reclaim;
     bool unmonitored; /* NM_LOCK: not durable, client not registered; but as LOCK if
@@ -87,7 +87,7 @@ struct hf_answer {
     bool silent; /* send no answer: the client repeats its request, or is dead */
     uint64_t seq;
     struct hf_holder holder; /* the conflicting lock, if TEST is answered DENIED */
-    uint64_t decision;       /* for FREE_ALL only; as in hf_ticket */
+    uint64_t decision;       /* FREE_ALL waits for this decision, as hf_ticket explains */
     /* If not 0, nothing is decided: make the request again after this decision (claim.h). */
     uint64_t claim;
 };
@@ -149,7 +149,7 @@ struct hf_mon_args {
     struct hf_bytes mon_name;
     struct hf_bytes my_name;
     uint32_t prog, vers, proc;
-    uint8_t priv[HF_PRIV_SIZE]; /* for SM_MON only */
+    uint8_t priv[HF_PRIV_SIZE]; /* private bytes, for SM_MON only */
 };
 
 struct hf_sm_answer {
@@ -157,7 +157,7 @@ struct hf_sm_answer {
     bool ok;
     int32_t state; /* the state number of this server */
     uint64_t seq;
-    uint64_t decision; /* for crash notices only; as in hf_ticket */
+    uint64_t decision; /* a crash notice waits for this decision, as hf_ticket explains */
 };
 
 /*

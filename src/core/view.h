@@ -18,7 +18,7 @@
 
 /* The state of the notice of our last restart to a client. */
 enum hf_notice_status {
-    HF_NOTICE_NONE, /* there is none */
+    HF_NOTICE_NONE, /* there is no notice */
     HF_NOTICE_PENDING,
     HF_NOTICE_DELIVERED,
     HF_NOTICE_FAILING,
@@ -26,7 +26,7 @@ enum hf_notice_status {
 };
 
 struct hf_view_client {
-    struct hf_record_client record; /* its views are of the core's own bytes */
+    struct hf_record_client record; /* the record, with views of the core's own bytes */
     bool registered;                /* the client has a durable record, or one on its way */
     bool verifying;                 /* the client's status monitor is being asked (SEC-04) */
     bool releasing;                 /* the client is losing what it had, in slices */
@@ -62,7 +62,7 @@ struct hf_view_waiter {
     bool has_holder; /* the holder outside is known: */
     struct hf_claim_holder holder;
     uint32_t attempts;
-    int64_t since_ms;    /* since when it waits, by the wall clock */
+    int64_t since_ms;    /* since when the request waits, by the wall clock */
     uint64_t blocked_by; /* the id of one lock in the way; 0 if it waits behind a waiter only */
 };
 

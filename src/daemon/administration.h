@@ -21,7 +21,8 @@
 struct hf_finding {
     /* NULL: we are not registered with the system's rpcbind. */
     const struct hf_rpcbind_watch *watch;
-    const char *without; /* what there is instead of a watch: "embedded", "none" or "missing" */
+    /* What there is instead of a watch on rpcbind: "embedded", "none" or "missing". */
+    const char *without;
 };
 
 struct hf_administration {

@@ -279,7 +279,7 @@ void hf_coherence_start(struct hf_coherence *c, struct hf_service *service, uv_l
     c->ops = (struct hf_keeper_client_ops){c,         on_up,   on_down,
                                            on_result, on_held, hf_coherence_on_exported};
     hf_buf_init(&c->waiting, service->alloc);
-    (void)connect_to(c); /* without memory it is tried again in the next turn */
+    (void)connect_to(c); /* without memory connecting is tried again in the next turn */
 }
 
 /* Begins the connection anew, with a list, because what the kernel holds is not known any more. */

@@ -62,7 +62,7 @@ struct hf_coherence {
     unsigned n_told;                /* how many of those this keeper was told of */
     struct hf_admin_exports *asked; /* a question of the operator; NULL: there is none */
 
-    /* These are for a service with standbys, by CLOCK_BOOTTIME. */
+    /* These fields are for a service with standbys; times are of CLOCK_BOOTTIME. */
     bool leased;
     bool letting_go; /* the keeper was asked to let go */
     uint64_t valid_until_ms;

@@ -168,7 +168,7 @@ void hf_commit_pump_submit(struct hf_commit_pump *pump)
 
     while (!pump->committing && may_begin(pump) &&
            (batch = hf_core_take_batch(pump->service->core))) {
-        /* With a lease an empty batch proves that it is still ours (HA-03). */
+        /* With a lease, an empty batch proves that the lease is still ours (HA-03). */
         if (batch->n_ops == 0 && !pump->cluster) {
             hf_service_batch_done(pump->service, batch->seq, 0);
             continue;
@@ -293,7 +293,7 @@ void hf_commit_pump_stop(struct hf_commit_pump *pump)
     hf_committer_stop(&pump->committer);
     collect(pump);
     end_backup(pump);
-    if (pump->service && !pump->service->loading) /* else RELEASE has recorded it */
+    if (pump->service && !pump->service->loading) /* else RELEASE recorded the stop */
         record_clean_stop(pump);
     hf_commit_pump_forget(pump);
     hf_committer_free(&pump->committer);

@@ -28,7 +28,7 @@ struct hf_config_key {
     const char *initial; /* the default, as a file would give it; NULL: hf_config_init() sets it */
     uint32_t min, max;   /* NUMBER: the smallest and the greatest value */
     const char *choices; /* CHOICE: names separated by '|'; the value is the index */
-    bool live;           /* a reload takes it over; all other keys need a restart */
+    bool live;           /* a reload takes the key over; keys that are not live need a restart */
     const char *comment; /* the explanation that hf_config_print() writes */
 };
 

@@ -30,7 +30,7 @@ struct hf_loading_source {
     /* Without standbys: the open store, which no other thread uses meanwhile. */
     const struct hf_store *store;
     const struct hf_store_config *config; /* with standbys: opens a connection of its own */
-    /* With standbys: the lease under which to load; NULL: without. */
+    /* With standbys: the lease under which to load; NULL: there are no standbys. */
     const struct hf_lease_row *lease;
 };
 

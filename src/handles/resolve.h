@@ -1,7 +1,5 @@
-/*
- * From a file handle to the path of its file. A path is given only if opening it again leads to the
- * same file, inside an export.
- */
+/* Finds the path of a file by its handle. A path is given only if opening it again leads to the
+ * same file, inside an export. */
 #ifndef HF_HANDLES_RESOLVE_H
 #define HF_HANDLES_RESOLVE_H
 

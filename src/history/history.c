@@ -245,7 +245,7 @@ void free_if_unused(struct hf_history *history)
         return;
     hf_history_end_turn(history);
     if (history->writing)
-        return; /* it is called again when the rest is written */
+        return; /* this function is called again when the rest is written */
     if (history->fd >= 0)
         close(history->fd);
     hf_buf_free(&history->gathering);

@@ -235,7 +235,7 @@ enum hf_keeper_status hf_keeper_files_make_writable(struct hf_keeper_files *file
     fd = hf_reopen(file->fd, true);
     if (fd < 0)
         return hf_status_of_errno(errno);
-    for (uint32_t i = 0; i < file->ranges.count; i++) { /* all are shared: no conflict */
+    for (uint32_t i = 0; i < file->ranges.count; i++) { /* all are shared: none conflicts */
         if (hf_kernel_lock(fd, &file->ranges.spans[i]) < 0) {
             close(fd);
             return HF_KEEPER_FAILED;

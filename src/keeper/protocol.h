@@ -56,7 +56,7 @@ struct hf_keeper_header {
 enum hf_keeper_mode { HF_KEEPER_NONE, HF_KEEPER_SHARED, HF_KEEPER_EXCLUSIVE };
 
 enum hf_keeper_kind {
-    /* Asks which file it is; the result has its identity. */
+    /* Asks which file a handle means; the result has its identity. */
     HF_KEEPER_RESOLVE,
     /* Raises every byte of the range to at least the mode: all of it, or nothing. */
     HF_KEEPER_CLAIM,

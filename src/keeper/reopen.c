@@ -17,8 +17,7 @@ int hf_reopen(int fd, bool writable)
 enum hf_keeper_status hf_status_of_errno(int error)
 {
     switch (error) {
-    case EAGAIN: /* also EWOULDBLOCK: an open must wait. A lock that is refused is told apart before
-                  */
+    case EAGAIN: /* also EWOULDBLOCK: an open must wait. A refused lock was told apart before */
         return HF_KEEPER_NOT_YET;
     case EROFS:
     case EPERM:

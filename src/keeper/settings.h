@@ -12,7 +12,7 @@
 enum { HF_KEEPER_ERROR_MAX = 320 };
 
 struct hf_keeper_settings {
-    char socket[108]; /* as long as the path of a unix socket can be */
+    char socket[108]; /* the socket's path, as long as that of a unix socket can be */
     char user[64];    /* the user that the daemon runs as, by name or number */
     uint64_t search;  /* how many directory entries a walk looks at; see hf_walk */
     uint64_t store;   /* how many files systemd keeps copies of the descriptions of */

@@ -172,7 +172,7 @@ static bool adopt(struct hf_keeper_files *files, int64_t now_ms, int fd, const c
     file->stored = true;
     store.count++;
     find_ranges(files, file);
-    hf_keeper_files_done(files, file); /* closes it if no lock was left in it */
+    hf_keeper_files_done(files, file); /* closes the file if it has no lock */
     return true;
 }
 

@@ -17,7 +17,7 @@ enum {
     /* How many lines of one client are answered before the next client has its turn. */
     HF_NAMESD_SERVER_BATCH = 64,
     HF_NAMESD_SERVER_TURN_MS =
-        20, /* how long they may take: some questions search large directories */
+        20, /* how long these lines may take: some questions search large directories */
     HF_NAMESD_SERVER_UNREAD_MAX =
         65536 /* when a client has not taken this many bytes, none of its lines is read */
 };

@@ -11,7 +11,7 @@
 enum { HF_NAMESD_SETTINGS_ERROR_MAX = 320, HF_NAMESD_SEARCH_DEFAULT = 1000000 };
 
 struct hf_namesd_settings {
-    char socket[108]; /* as long as the path of a unix socket can be */
+    char socket[108]; /* the socket's path, as long as that of a unix socket can be */
     uint64_t search;
     enum hf_log_level log_level;
     struct hf_exports *exports;

@@ -51,7 +51,7 @@ struct hf_nlm {
     struct hf_rpc_client *client; /* makes the GRANTED and _RES calls */
     struct hf_pool pending;       /* objects of type struct pending_answer (answer.c) */
     struct hf_pool parked;        /* objects of type struct parked_request (park.c) */
-    /* How many of these are parked, by the address of the host. */
+    /* How many requests of each host, by its address, are parked. */
     uint16_t parked_of[HF_NLM_PARKED_PLACES];
     struct hf_list outcalls[HF_NLM_OUTCALL_LISTS]; /* callbacks and probes in flight, by id */
     /* The GRANTED callbacks among these, by owner (callback.c). */
@@ -60,7 +60,7 @@ struct hf_nlm {
     uint64_t begun;                               /* counts calls that were begun */
     uint64_t answers[HF_NLM_KINDS][HF_NLM_STATS]; /* how many answers were sent, by outcome */
     uint64_t refused_callers;                     /* calls of procedure 16 from another host */
-    uint64_t refused_foreign;                     /* locks in exports of other services */
+    uint64_t refused_foreign; /* requests for locks in exports of other services */
     /* The time from arrival to answer, where calls are timed. */
     struct hf_histogram durations_ns[HF_NLM_KINDS];
     struct hf_nlm_prompt prompt;

@@ -18,8 +18,8 @@ struct parked_request {
     uint16_t *share;    /* the host's count in nlm->parked_of */
 };
 
-/* How many of all that may wait one host may have. Hosts whose addresses have the same place share
- * it. */
+/* How many parked requests one host may have, of all that may wait. Hosts whose addresses have the
+ * same place share it. */
 enum { PARKED_OF_HOST = HF_UNDECIDED_MAX / 8 };
 
 static size_t place_of(const struct hf_nlm *nlm, const struct hf_peer *peer)

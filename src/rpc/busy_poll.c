@@ -63,7 +63,7 @@ bool hf_busy_poll_turn(struct hf_busy_poll *poll, uint64_t now_ns, bool input, u
     if (waiting > 0) {
         poll->idle_ns = 0;
         poll->looking = false;
-    } else if (input || !poll->idle_ns) { /* also when the last waiting request is answered */
+    } else if (input || !poll->idle_ns) { /* the last waiting request was answered, too */
         poll->idle_ns = now_ns;
         poll->looking = poll->bound_ns > 0 && poll->row >= poll->wanted;
     } else if (poll->looking && gap_ns >= poll->bound_ns) {

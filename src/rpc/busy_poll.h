@@ -35,7 +35,7 @@ struct hf_busy_poll {
     uint64_t bound_ns; /* how long one look lasts; 0: the server never looks */
     uint64_t idle_ns;  /* since when there is nothing to do; 0: there is something */
     unsigned row;      /* how many short gaps there were in a row so far */
-    unsigned wanted;   /* how many short gaps it wants before it looks */
+    unsigned wanted;   /* how many short gaps the server wants before it looks */
     unsigned found;    /* looks in a row that found input */
     bool looking;
     uint64_t wait_ns;   /* since when one request alone waits for its answer; 0: none does */

@@ -37,7 +37,7 @@ struct hf_rpc_server;
 enum { HF_RPC_CLIENT_FILES_SHARE = 2 };
 
 struct hf_rpc_outcall_args {
-    /* if its port is 0, or turns out to be wrong, the peer's rpcbind is asked */
+    /* the peer; its rpcbind is asked if the port is 0, or turns out to be wrong */
     struct hf_addr peer;
     struct hf_addr local; /* the local address to call from; family NONE: any */
     enum hf_transport transport;
@@ -53,8 +53,8 @@ struct hf_rpc_outcall_args {
     /* the silence of the peer decides about locks: the call waits only for other calls to the
      * address that are apart, and has all of timeout_ms from its begin */
     bool apart;
-    /* no other call's silence stands for this one's: if it cannot begin in time, the error is
-     * HF_ELIMIT */
+    /* no other call's silence stands for that of this call: if it cannot begin in time, the error
+     * is HF_ELIMIT */
     bool by_itself;
     /* a datagram that may be forged caused the call, which is sent all the same: what it costs is
      * charged to the account of the peer (credit.h) */
@@ -79,7 +79,7 @@ struct hf_rpc_outcall_args {
 
 struct hf_rpc_response {
     int error;    /* 0: answered; otherwise a code of base/error.h */
-    XDR *results; /* if error is 0: decode them before done returns */
+    XDR *results; /* the results, if error is 0; decode them before done returns */
     /* the peer, with the port that was used in the end, for the caller to remember */
     struct hf_addr peer;
     uint32_t elapsed_ms;

@@ -39,7 +39,8 @@ struct hf_rpc_udp_port;
 
 struct hf_rpc_outcall {
     struct hf_rpc_client *client;
-    /* its args and also are no longer valid, because they are encoded in message and second */
+    /* the arguments; args and also in it are no longer valid, because they are encoded in message
+     * and second */
     struct hf_rpc_outcall_args call_args;
     hf_rpc_done done;
     void *ctx;

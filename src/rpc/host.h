@@ -32,7 +32,7 @@ struct hf_rpc_host {
     struct hf_dup_host dups;
     uint64_t turn;  /* the turn of the loop in which the next two were counted */
     unsigned spent; /* what the host has used over its connections, in simple requests */
-    uint64_t nodes; /* how many nodes were visited for its datagrams */
+    uint64_t nodes; /* how many nodes were visited for the host's datagrams */
 };
 
 struct hf_rpc_hosts {

@@ -28,10 +28,10 @@ struct hf_rpc_outcall;
 enum {
     /* how many conversations there may be in all; less where the process may open few files */
     HF_LANES_RUNNING_MAX = 12288,
-    /* how many of them may be expendable ones that need credit (credit.h) */
+    /* how many conversations may be expendable ones that need credit (credit.h) */
     HF_LANES_TRIALS_MAX = 512,
     HF_LANE_QUEUE_MAX = 4096,    /* how many calls may wait for one address */
-    HF_LANE_EXPENDABLE_MAX = 64, /* how many of them may be expendable */
+    HF_LANE_EXPENDABLE_MAX = 64, /* how many expendable calls may wait for one address */
     HF_LANE_GIVE_WAY_MS = 500,   /* how soon an expendable call that looks for the port gives way */
     HF_LANES_QUEUED_MAX = 1 << 16, /* how many calls may wait in all */
 };
@@ -75,7 +75,7 @@ void hf_lanes_leave(struct hf_rpc_outcall *call);
 /* Tells that the call has been sent; if it is expendable and others wait, it gives way. */
 void hf_lanes_sent(struct hf_rpc_outcall *call);
 
-/* Tells that the address of the call has answered, so it is there. */
+/* Tells that the address of the call has answered, so its host is there. */
 void hf_lanes_answered(struct hf_rpc_outcall *call);
 
 #endif

@@ -20,7 +20,7 @@ enum {
 };
 
 struct hf_portcache_key {
-    struct hf_addr host; /* its port is ignored */
+    struct hf_addr host; /* the host; its port is ignored */
     uint32_t prog;
     uint32_t vers;
     enum hf_transport transport;

@@ -456,7 +456,7 @@ static int listener_keep(struct hf_rpc_listener *listener, int error)
     else if (listener->open_handles == 0)
         hf_free(listener->server->config.alloc, listener);
     else
-        listener_close(listener); /* it is freed when its handles are closed */
+        listener_close(listener); /* the listener is freed when its handles are closed */
     return error;
 }
 

@@ -37,11 +37,12 @@ enum {
     /* how many requests of all accounts one turn serves: each account has an equal share of them,
      * over all its connections; exempt ones have no limit */
     TURN_REQUESTS = 128,
-    HOST_SLICE_LEAST = 8,   /* each account may have at least this many in a turn */
-    HOST_SLICE_ALONE = 512, /* what a host may have in a turn if it has been alone ... */
-    ALONE_MS = 1000,        /* ... for this long */
-    SIMPLE_NODES = 16,      /* how many nodes a simple request visits at most */
-    NODES_PER_REQUEST = 6,  /* this many further nodes take as long as a simple request */
+    HOST_SLICE_LEAST = 8, /* each account may have at least this many in a turn */
+    /* How much a host may have in a turn if it has been alone for ALONE_MS. */
+    HOST_SLICE_ALONE = 512,
+    ALONE_MS = 1000,       /* after this time without another host, a host is alone */
+    SIMPLE_NODES = 16,     /* how many nodes a simple request visits at most */
+    NODES_PER_REQUEST = 6, /* this many further nodes take as long as a simple request */
     /* opening or closing a connection takes as long as this many simple requests */
     CONNECTION_COST = 24,
     UDP_SLICE_NODES = 2048, /* how many nodes may be visited for one host over UDP in one turn */
@@ -115,7 +116,7 @@ struct hf_rpc_conn {
     uint64_t active_ms; /* when the connection was last read from */
     uint64_t owes_ms;   /* since when a record is incomplete; 0: no record is */
     uint64_t stuck_ms;  /* since when the kernel takes no more answers; 0: it takes them */
-    /* how many bytes of its unread answers are counted, while the kernel takes none */
+    /* how many bytes of the connection's unread answers are counted, while the kernel takes none */
     size_t unread;
     bool paused;  /* the connection is not served because of one of the limits above */
     bool reading; /* libuv reads from the connection */
@@ -226,11 +227,12 @@ void hf_rpc_conn_accept_backlog(struct hf_rpc_server *server);
 bool hf_rpc_conn_read(struct hf_rpc_conn *conn); /* begins to read */
 void hf_rpc_conn_flush(struct hf_rpc_conn *conn);
 void hf_rpc_conn_close(struct hf_rpc_conn *conn);
-/* tells that one of its requests has been answered */
+/* tells that a request of the connection has been answered */
 void hf_rpc_conn_answered(struct hf_rpc_conn *conn);
 uint8_t *hf_rpc_conn_room(struct hf_rpc_conn *conn, size_t size);
 void hf_rpc_conn_commit(struct hf_rpc_conn *conn, size_t len);
-void hf_rpc_conn_continue(struct hf_rpc_conn *conn); /* goes on, because its turn has come */
+/* Goes on with the connection, because its turn has come. */
+void hf_rpc_conn_continue(struct hf_rpc_conn *conn);
 void hf_rpc_conn_sweep(struct hf_rpc_server *server);
 
 #endif

@@ -38,7 +38,7 @@ struct hf_udp {
     struct hf_udp_io *io;
     hf_udp_received received;
     void (*closed)(struct hf_udp *udp);
-    void *ctx; /* for the owner */
+    void *ctx; /* a pointer of the owner's */
     const struct hf_alloc *alloc;
     /* Is asked after each datagram; NULL: never. If it returns true, no more are handed over now;
      * hf_udp_continue() hands over those that were received already. */

@@ -148,7 +148,7 @@ static bool set_service(const struct hf_rpc_call *call, uint32_t prog, uint32_t 
     if (!may_set(call, owner, prog, &addr))
         return false;
     if (hf_rpcbind_table_find(table_of(call), prog, vers, netid))
-        return false; /* RFC 1833: the caller must UNSET it first */
+        return false; /* RFC 1833: the caller must UNSET the old entry first */
     return hf_rpcbind_table_add(table_of(call), prog, vers, netid, uaddr, owner) == 0;
 }
 

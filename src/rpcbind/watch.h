@@ -44,7 +44,7 @@ struct hf_rpcbind_watch {
     const struct hf_hash_key *key;
     const struct hf_rpcbind_service *services; /* the services, owned by the caller of start */
     size_t n_services;
-    /* Who else has this registration; owned by the caller of start. */
+    /* Tells who else has this registration; owned by the caller of start. */
     struct hf_rpcbind_share *share;
 
     uv_timer_t timer; /* fires at the next look at rpcbind's table */

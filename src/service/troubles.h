@@ -23,13 +23,14 @@ struct hf_trouble_host {
 struct hf_trouble_loss {
     struct hf_trouble_host client;
     enum hf_loss reason;
-    uint64_t locks; /* how many locks it lost; 0: not known, because locks are not durable */
-    int64_t at_ms;  /* when it lost them, by the wall clock */
+    /* How many locks the client lost; 0: not known, because locks are not durable. */
+    uint64_t locks;
+    int64_t at_ms; /* when the client lost them, by the wall clock */
 };
 
 struct hf_trouble_limit {
     struct hf_trouble_host client; /* the client that was refused last */
-    int64_t at_ms;                 /* when that was; 0: never */
+    int64_t at_ms;                 /* when a request was last refused; 0: never */
 };
 
 struct hf_troubles {

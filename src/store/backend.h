@@ -47,7 +47,7 @@ struct hf_store_backend {
     int (*read)(struct hf_store *store, const struct hf_store_config *config, hf_store_visit visit,
                 void *ctx);
 
-    /* store/lease.h explains these. NULL: this backend has no lease. */
+    /* store/lease.h explains these functions. NULL: this backend has no lease. */
     int (*lease)(struct hf_store *store, struct hf_store_lease_call *call);
     bool (*lease_row)(const struct hf_store *store, struct hf_lease_row *out);
     int (*load_owned)(struct hf_store *store, const struct hf_store_config *config,

@@ -155,7 +155,7 @@ int hf_committer_start(struct hf_committer *committer);
  */
 void hf_committer_stop(struct hf_committer *committer);
 
-/* Call it after stop. */
+/* Frees the committer; it must have been stopped. */
 void hf_committer_free(struct hf_committer *committer);
 
 /* Submits a batch. The result of the previous one must have been collected. */

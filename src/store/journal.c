@@ -342,7 +342,7 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
     if (!file)
         return ENOMEM;
     n = pread(fd, file, len, 0);
-    if (n == (ssize_t)len || (n >= 0 && reading->id == 0)) /* no id: another layout */
+    if (n == (ssize_t)len || (n >= 0 && reading->id == 0)) /* without an id: another layout */
         error = take_records(file, reading, out);
     else
         error = n < 0 ? errno : EBADMSG;
@@ -352,8 +352,7 @@ static int read_records(int fd, const struct hf_journal_reading *reading, struct
 
 bool hf_journal_is_taken(const struct hf_journal *journal)
 {
-    return atomic_load(&journal->trailer->taken) !=
-           0; /* after the append, in the order that every processor sees */
+    return atomic_load(&journal->trailer->taken) != 0; /* is read after the append */
 }
 
 /* Marks the file as taken. A file of another size has no trailer, and no owner that would look at

@@ -48,7 +48,7 @@ struct hf_store_cluster {
 struct hf_store_node {
     char name[HF_STORE_NODE_MAX];
     char version[HF_STORE_NODE_MAX];
-    uint32_t seen_ms; /* how long ago it reported */
+    uint32_t seen_ms; /* how long ago the node reported */
 };
 
 /* A transaction on the lease, and what it found. */
@@ -57,7 +57,7 @@ struct hf_store_lease_call {
     /* RELEASE: records a clean stop of the epoch that this daemon began (NSM-06). */
     bool clean_stop;
 
-    /* POLL, and sometimes RENEW, fill these in for people. */
+    /* These fields, for people, are filled in by POLL and sometimes by RENEW. */
     char owner[HF_STORE_NODE_MAX]; /* the node that took the lease last */
     int64_t taken_at_ms;           /* when, as Unix time by the database's clock; 0: never */
     struct hf_store_node nodes[HF_STORE_NODES_MAX];

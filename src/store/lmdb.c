@@ -46,8 +46,9 @@
  *       any thread while no other has been started
  */
 struct lmdb {
-    struct hf_journal_layout layout;  /* (o) */
-    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* (o) zeros if all batches are flushed before they count */
+    struct hf_journal_layout layout; /* (o) */
+    /* (o) the id of this boot; zeros if all batches are flushed before they count. */
+    uint8_t boot_id[HF_BOOT_ID_SIZE];
     bool recovered; /* (o) the journal is ours; before, a checkpoint could void the old one */
 
     pthread_mutex_t tree;

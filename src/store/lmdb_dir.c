@@ -80,8 +80,9 @@ static int sync_parent(const struct hf_lmdb_dir *dir)
     int fd = openat(dir->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rv;
 
+    /* We may not open the parent directory, so it is not ours to sync. */
     if (fd < 0)
-        return errno == EACCES ? 0 : -1; /* we may not open it, so it is not ours to sync */
+        return errno == EACCES ? 0 : -1;
     rv = fsync(fd);
     close(fd);
     return rv;

@@ -27,7 +27,7 @@ struct hf_migration {
     const char *down;
 };
 
-/* embed_migrations.py makes these. */
+/* embed_migrations.py makes this table. */
 extern const struct hf_migration hf_migrations[];
 extern const int hf_n_migrations;
 

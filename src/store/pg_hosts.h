@@ -25,7 +25,7 @@ struct hf_pg_hosts {
     unsigned count;              /* how many hosts there are, at least 1 */
     uint32_t connect_timeout_ms; /* the limit for one host; 0: not set */
     bool any_session;            /* target_session_attrs is not set: a read-only server will do */
-    PQconninfoOption *options;   /* has the memory of the strings */
+    PQconninfoOption *options;   /* owns the memory of the strings */
 };
 
 /*

@@ -22,7 +22,7 @@ enum pg_type {
 enum {
     ADDRS_TEXT_MAX = HF_CLIENT_ADDRS_MAX * HF_ADDR_TEXT_MAX,
     NUMERIC_BASE = 10000,
-    NUMERIC_DIGITS_MAX = 5, /* how many digits of that base a number of 64 bits has */
+    NUMERIC_DIGITS_MAX = 5, /* how many digits of base 10000 a number of 64 bits has */
 };
 
 /* A binary array begins with dimensions, has-nulls, element type, then size and lower bound of

@@ -36,7 +36,7 @@ struct hf_pg_session {
     uint64_t fence;     /* our fence number; 0 until the store is ours */
     bool journal_known; /* this connection knows what is in the journal (pg_journal.h) */
 
-    /* With standbys: the fence is the lease's epoch. */
+    /* With standbys, the fence is the epoch of the lease. */
     const struct hf_store_cluster *cluster; /* NULL: the daemon is alone */
     bool started;                           /* a session has been set up before */
     bool reads_only; /* the session is one connection that only loads, and is not made again */

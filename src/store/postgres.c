@@ -20,7 +20,7 @@
 #include "store/pg_tables.h"
 #include "store/pg_tuples.h"
 
-enum { PIECE_ROWS = 500 }; /* so many rows take the server some 5 ms */
+enum { PIECE_ROWS = 500 }; /* this many rows take the server some 5 ms */
 
 struct postgres {
     struct hf_pg_session session;

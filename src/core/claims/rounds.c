@@ -379,7 +379,7 @@ static void flush_file(struct hf_core *core, struct hf_claim_file *cf, hf_claim_
         hf_claim_file_refine(core, cf);
     hf_list_remove(&cf->due);
     waits = cf->dirty.any && is_being_served(core, cf);
-    /* Without memory it is compared in the next turn. */
+    /* Without memory the file is compared in the next turn. */
     failed = cf->dirty.any && !waits && compare(core, cf) < 0;
     if (waits || (!failed && !releases(cf)))
         hf_claim_file_released(cf);
@@ -587,7 +587,7 @@ int hf_claims_listed(struct hf_core *core, struct hf_bytes fh, uint64_t first, u
 
     HF_ASSERT(!core->claims->up);
     if (core->claims->n_ranges > (uint64_t)core->config.limits.locks + core->config.limits.beyond)
-        return HF_ELIMIT; /* these are more than we can ever have asked for */
+        return HF_ELIMIT; /* the keeper holds more than we can ever have asked for */
     file = hf_file_get(core, fh);
     cf = file ? hf_claim_file_get(core, file) : NULL;
     if (cf)

@@ -107,7 +107,7 @@ int hf_claim_wait_result(struct hf_core *core, struct hf_now now,
 
     if (!wait)
         return HF_EINVAL;
-    if (result->outcome == HF_CLAIM_LATER && wait->of) { /* it is tried again */
+    if (result->outcome == HF_CLAIM_LATER && wait->of) { /* the wait is tried again */
         hf_map_remove(&core->claims->by_wait, &wait->node);
         wait->handed_out = false;
         hf_list_remove(&wait->link);

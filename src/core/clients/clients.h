@@ -29,7 +29,8 @@ struct hf_txn;
 
 /* One address that a client is known by. */
 struct hf_alias {
-    /* In clients->aliases, by address; only the first alias of its ring is in that map. */
+    /* The alias's node in clients->aliases, by address; only the first alias of its ring is in that
+     * map. */
     struct hf_map_node node;
     struct hf_list same; /* the ring of all aliases with this address */
     bool in_map;
@@ -48,10 +49,10 @@ struct hf_host {
     struct hf_addr addr;
     struct hf_list monitors;  /* the SM_MON clients that registered from here */
     uint32_t refs;            /* how many clients refer to the host */
-    uint32_t n_clients;       /* how many NLM clients it has */
-    uint32_t n_registrations; /* how many SM_MON registrations it has */
-    uint32_t n_held;          /* how many locks, shares and waiters it has */
-    uint32_t n_waiters;       /* how many of these are waiters */
+    uint32_t n_clients;       /* how many NLM clients the host has */
+    uint32_t n_registrations; /* how many SM_MON registrations the host has */
+    uint32_t n_held;          /* how many locks, shares and waiters the host has */
+    uint32_t n_waiters;       /* how many waiters the host has */
     bool is_local;
 };
 
@@ -166,7 +167,8 @@ struct hf_clients {
     size_t recovery_size;   /* Bytes behind each client, which belong to recovery. */
     struct hf_client *last; /* the NLM client that was found last; NULL: none */
     uint32_t n_nlm, n_nsm;
-    /* How many locks are unclaimed, and clients may reclaim locks that are not recorded. */
+    /* How many locks are unclaimed; clients that may reclaim locks which are not recorded count,
+     * too. */
     uint64_t n_unclaimed;
 };
 

@@ -80,9 +80,11 @@ struct hf_lease_order {
 
 enum hf_lease_result {
     HF_LEASE_DONE, /* acknowledged; the row is given as it is now (POLL: as it was read) */
-    /* Not applied, because the row differs from the order; the row is given as it was found. */
+    /*
+     * The order was not applied, because the row differs from it; the row is given as it was found.
+     */
     HF_LEASE_REFUSED,
-    HF_LEASE_FAILED, /* not applied, or in doubt; there is no row */
+    HF_LEASE_FAILED, /* the order was not applied, or is in doubt; there is no row */
 };
 
 #endif

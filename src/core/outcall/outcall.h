@@ -66,7 +66,7 @@ enum hf_outcall_state {
     HF_OUTCALL_IDLE,
     HF_OUTCALL_READY,
     HF_OUTCALL_RUNNING, /* an attempt is in flight */
-    HF_OUTCALL_PAUSED,  /* it waits until its timer fires */
+    HF_OUTCALL_PAUSED,  /* the outcall waits until its timer fires */
 };
 
 struct hf_outcall {

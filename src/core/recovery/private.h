@@ -41,8 +41,8 @@ struct hf_verification {
     uint32_t life;             /* The life that began when the notice came, or before. */
     bool began;                /* It began with the notice: the state was not known before. */
     uint64_t asked_ms;         /* When the monitor was asked last; 0: not yet. */
-    int32_t named;             /* The monitor's last answer, */
-    uint64_t named_ms;         /* and when it came; 0: none yet. */
+    int32_t named;             /* The monitor's last answer. */
+    uint64_t named_ms;         /* When that answer came; 0: none yet. */
     struct hf_made_decision made;
 };
 
@@ -90,9 +90,10 @@ void hf_client_lost(struct hf_core *core, const struct hf_client *client, enum h
  */
 struct hf_release {
     uint32_t before_life; /* locks and shares of earlier lives go; 0: none goes for that reason */
-    bool unclaimed;       /* locks that the client has not reclaimed go */
+    bool unclaimed;       /* the client loses locks that it has not reclaimed */
     int32_t state;        /* the client's new state number, to be recorded; 0: as before */
-    /* It is retried until it is durable; otherwise the caller is refused if it fails at once. */
+    /* The release is retried until it is durable; otherwise the caller is refused if it fails at
+     * once. */
     bool retry;
     bool crashed; /* the client is counted as found dead */
     bool log;     /* an event is logged when all is released */

@@ -41,22 +41,22 @@ struct hf_txn;
  * they are linked by links of the arena, half the size of a pointer (base/arena.h).
  */
 struct hf_lock {
-    /* Also the first word, which the slab uses; its upper bits are the epoch in which it was
-     * granted. */
+    /* The id, which is also the first word that the slab uses; its upper bits are the epoch in
+     * which the lock was granted. */
     uint64_t id;
     /* The lock's node in file->exclusive or file->shared; its tag is the owner. */
     struct hf_itree_node node;
     hf_ref file;                /* is read through hf_lock_file() */
     uint32_t life;              /* the life of its client (clients.h) */
     hf_ref own_left, own_right; /* links in owner->locks, or to its neighbours in owner->recent */
-    /* When it was granted, by the wall clock; 43 bits last until the year 2109. */
+    /* When the lock was granted, by the wall clock; 43 bits last until the year 2109. */
     int64_t acquired_at_ms : 43;
     bool recent : 1; /* the lock is in owner->recent */
     bool held : 1;   /* the lock is held; otherwise it was removed, and is only kept for undo */
     bool exclusive : 1;
     bool durable : 1;   /* the lock has a record */
     bool unclaimed : 1; /* the lock is held from before the restart, and not reclaimed yet */
-    bool told : 1;      /* its ending was told (ending.h); it may come back */
+    bool told : 1;      /* the lock's ending was told (ending.h); it may come back */
 };
 
 /*
@@ -72,7 +72,7 @@ struct hf_waiting {
     uint32_t n_waiters;     /* the length of that list */
     struct hf_list review;  /* links the owner into table->review */
 
-    /* These serve one search for a cycle (wait/deadlock.c). */
+    /* These fields serve one search for a cycle (wait/deadlock.c). */
     struct hf_owner *suspect_next;
     uint64_t suspect_round;
     struct hf_waiter *suspect_via;
@@ -125,7 +125,7 @@ struct hf_file {
     struct hf_itree exclusive, shared; /* the locks on the file */
     struct hf_file_queue *queue;
     uint64_t seq;  /* the last batch that changed the file's locks */
-    uint32_t refs; /* counts what it does for owners, and shares */
+    uint32_t refs; /* counts references as an owner's refs does, and shares */
     uint32_t n_locks;
     /* The index of the rule that fits; n_export_rules: none does ("default"). */
     uint16_t export_rule;
