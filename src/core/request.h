@@ -110,7 +110,7 @@ struct hf_answer hf_core_lock(struct hf_core *core, struct hf_now now, const str
 struct hf_answer hf_core_unlock(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                                 const struct hf_lock_args *args);
 
-/* Takes back the waiting request of that owner, file, range and exclusive. */
+/* Takes back the request that waits for this range of the file, of this owner and in this mode. */
 struct hf_answer hf_core_cancel(struct hf_core *core, struct hf_now now, const struct hf_peer *peer,
                                 const struct hf_lock_args *args);
 

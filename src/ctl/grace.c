@@ -81,7 +81,8 @@ int ctl_grace(struct ctl *ctl, int argc, char **argv)
         return hold(ctl, argv[1]);
     if (argc > 0)
         return CTL_USAGE;
-    rv = ctl_ask(ctl, "GET", "grace", NULL, &grace); /* a node that does not serve refuses this */
+    rv = ctl_ask(ctl, "GET", "grace", NULL,
+                 &grace); /* a node that does not serve refuses the question */
     if (rv == CTL_OK && ctl->json)
         ctl_print_json(grace);
     else if (rv == CTL_OK)

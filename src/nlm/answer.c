@@ -347,7 +347,7 @@ static struct pending_answer *pending_begin(struct hf_rpc_call *call, enum hf_nl
     a->transport = call->transport;
     a->received_ns = call->received_ns;
     if (is_message(call)) {
-        /* This only says that the message has arrived; it promises nothing. */
+        /* The reply only says that the message has arrived; it promises nothing. */
         hf_rpc_reply_void(call);
         pending->call = NULL;
     }
