@@ -31,7 +31,7 @@ struct hf_cluster;
 struct hf_daemon;
 
 struct hf_commit_pump {
-    /* NULL: there is none, and batches that it still had in flight are forgotten. */
+    /* The service whose batches are committed; NULL: none, and those in flight are forgotten. */
     struct hf_service *service;
     struct hf_daemon *daemon;
     /* Drives the lease; NULL: without standbys the lease is permanent. */

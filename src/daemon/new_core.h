@@ -24,8 +24,8 @@ void hf_new_core_warn(const struct hf_config *config);
 
 struct hf_limits hf_new_core_limits(const struct hf_config *config);
 
-/* Returns all but the export rules. It is called on the loop thread, which changes the
- * configuration at a reload. */
+/* Returns the core's configuration, except for the export rules. It is called on the loop thread,
+ * which changes the configuration at a reload. */
 struct hf_core_config hf_new_core_config(const struct hf_config *config,
                                          const struct hf_hash_key *hash_key);
 

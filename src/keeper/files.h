@@ -54,7 +54,7 @@ struct hf_keeper_files {
     struct hf_list all;
     size_t count, max; /* max and ranges_max are for the caller to set */
     uint64_t n_spans;
-    uint32_t ranges_max; /* the limit for one file */
+    uint32_t ranges_max; /* how many ranges one file may have */
     struct hf_hash_key key;
     struct hf_probes probes;
     struct hf_let_go let_go[HF_LET_GO_MAX];

@@ -69,7 +69,7 @@ struct hf_lock {
 struct hf_waiting {
     struct hf_owner *owner;
     struct hf_list waiters; /* the owner's waiters, those being granted included */
-    uint32_t n_waiters;     /* the length of that list */
+    uint32_t n_waiters;     /* how many waiters the owner has */
     struct hf_list review;  /* links the owner into table->review */
 
     /* These fields serve one search for a cycle (wait/deadlock.c). */
@@ -98,7 +98,7 @@ struct hf_file_queue {
     struct hf_list *resume; /* the next waiter of the pass in progress; NULL: none is in progress */
     bool has_range;
 
-    uint32_t n_waiters; /* the length of the queue */
+    uint32_t n_waiters; /* how many waiters are in the queue */
     uint32_t n_shares;
     /* How many shares there are with each mode and access. */
     uint32_t n_shares_of[HF_SHARE_MODES][HF_SHARE_MODES];
