@@ -14,17 +14,10 @@
 #include <nfsc/libnfs-raw-mount.h>
 #include <nfsc/libnfs-raw-nfs.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 enum { ANSWER_MS = 10000, TURN_MS = 100, FILE_MODE = 0600 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static bool fail(struct nfs_client *client, const char *what, const char *why)
 {
@@ -35,14 +28,14 @@ static bool fail(struct nfs_client *client, const char *what, const char *why)
 /* Waits for the callback of a call that was sent (rv 0), which sets done and status. */
 static bool wait_for(struct nfs_client *client, const char *what, int rv)
 {
-    int64_t end_ms = now_ms() + ANSWER_MS;
+    uint64_t end_ms = hf_clock_mono_ms() + ANSWER_MS;
 
     if (rv < 0)
         return fail(client, what, rpc_get_error(client->rpc));
     while (!client->done) {
         struct pollfd fd = {rpc_get_fd(client->rpc), (short)rpc_which_events(client->rpc), 0};
 
-        if (now_ms() > end_ms)
+        if (hf_clock_mono_ms() > end_ms)
             return fail(client, what, "no answer");
         if (poll(&fd, 1, TURN_MS) < 0 || rpc_service(client->rpc, fd.revents) < 0)
             return fail(client, what, rpc_get_error(client->rpc));

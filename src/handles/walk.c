@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -14,14 +14,6 @@ void hf_walk_init(struct hf_walk *walk, struct hf_exports *exports, struct hf_pl
                   uint64_t max)
 {
     *walk = (struct hf_walk){.exports = exports, .places = places, .max = max};
-}
-
-static int64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* ---- the directory that the walk is in ---- */
@@ -191,9 +183,9 @@ int hf_walk_step(struct hf_walk *walk, int64_t now_ms)
     if (walk->root >= walk->exports->n_roots) /* there are fewer roots than before */
         enter_root(walk, 0);
     going = slice(walk);
-    walk->worked_ms += now() - now_ms;
-    walk->next_ms =
-        going ? now_ms + 4 * (now() - now_ms) : now_ms + HF_WALK_REST_MS + 10 * walk->worked_ms;
+    walk->worked_ms += (int64_t)hf_clock_mono_ms() - now_ms;
+    walk->next_ms = going ? now_ms + 4 * ((int64_t)hf_clock_mono_ms() - now_ms)
+                          : now_ms + HF_WALK_REST_MS + 10 * walk->worked_ms;
     if (!going)
         end(walk);
     hf_exports_close(walk->exports);

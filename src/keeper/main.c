@@ -1,6 +1,5 @@
 /* holdfast-keeper: holds locks of the kernel for holdfastd. See holdfast-keeper(8). */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +7,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "keeper/confine.h"
 #include "keeper/server.h"
@@ -27,9 +26,9 @@ static const bool INSTRUMENTED = false;
 
 static const struct option OPTIONS[] = {
     {"config", required_argument, NULL, 'c'},
-    {"export", required_argument, NULL, 'e'},
-    {"socket", required_argument, NULL, 's'},
-    {"user", required_argument, NULL, 'u'},
+    {"export", required_argument, NULL, 0},
+    {"socket", required_argument, NULL, 0},
+    {"user", required_argument, NULL, 0},
     {"set", required_argument, NULL, 'S'},
     {"check-config", no_argument, NULL, 'C'},
     {"help", no_argument, NULL, 'h'},
@@ -56,78 +55,9 @@ static void on_signal(int number)
     stopping = 1;
 }
 
-struct command {
-    const char *config;
-    bool check;
-};
-
-static int fail(const char *reason)
+static void note_option(void *ctx, int option)
 {
-    (void)fprintf(stderr, "holdfast-keeper: %s\n", reason);
-    return EXIT_USAGE;
-}
-
-static int set_pair(struct hf_keeper_settings *settings, const char *pair, char *error)
-{
-    char key[32];
-    const char *equals = pair ? strchr(pair, '=') : NULL;
-    size_t len = equals ? (size_t)(equals - pair) : 0;
-
-    if (!equals || len == 0 || len >= sizeof(key)) {
-        (void)snprintf(error, HF_KEEPER_ERROR_MAX, "--set takes KEY=VALUE");
-        return HF_EINVAL;
-    }
-    memcpy(key, pair, len);
-    key[len] = '\0';
-    return hf_keeper_settings_set(settings, key, equals + 1, error);
-}
-
-static int set_option(struct hf_keeper_settings *settings, struct command *command, int option,
-                      char *error)
-{
-    static const char *const KEYS[] = {['e'] = "export", ['s'] = "socket", ['u'] = "user"};
-
-    if (option == 'C')
-        command->check = true;
-    if (option == 'S')
-        return set_pair(settings, optarg, error);
-    if (option == 'e' || option == 's' || option == 'u')
-        return hf_keeper_settings_set(settings, KEYS[option], optarg, error);
-    return 0;
-}
-
-/* Reads the command line. Returns 0, or the status to exit with. The file comes first, so that
- * options have the last word. */
-static int parse(struct hf_keeper_settings *settings, struct command *command, int argc,
-                 char **argv)
-{
-    char error[HF_KEEPER_ERROR_MAX] = "";
-    int option;
-    int rv;
-
-    while ((option = getopt_long(argc, argv, "hV", OPTIONS, NULL)) != -1) {
-        if (option == '?')
-            return EXIT_USAGE;
-        if (option == 'c')
-            command->config = optarg;
-    }
-    if (!command->config || command->config[0]) {
-        const char *file = command->config ? command->config : HF_KEEPER_CONFIG;
-
-        rv = hf_keeper_settings_read(settings, file, error);
-        if (rv < 0 && (rv != HF_ENOENT || command->config))
-            return fail(error);
-    }
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "hV", OPTIONS, NULL)) != -1) {
-        if (set_option(settings, command, option, error) < 0)
-            return fail(error);
-    }
-    if (optind < argc)
-        return fail("takes options only; see --help");
-    if (settings->exports->n_configured == 0)
-        return fail("no exports: name them in " HF_KEEPER_CONFIG " (export=DIR) or by --export");
-    return 0;
+    *(bool *)ctx |= option == 'C'; /* --check-config */
 }
 
 /* Limits the number of files by what the process may open: each locked file is an open file. */
@@ -139,10 +69,10 @@ static void limit_files(struct hf_keeper_settings *settings)
         return;
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur == RLIM_INFINITY || settings->limits.files + SPARE_FILES <= limit.rlim_cur)
+    if (limit.rlim_cur == RLIM_INFINITY || settings->files + SPARE_FILES <= limit.rlim_cur)
         return;
-    settings->limits.files = limit.rlim_cur > SPARE_FILES ? limit.rlim_cur - SPARE_FILES : 1;
-    hf_log(HF_LOG_WARN, "fewer files than configured", HF_UINT("files", settings->limits.files),
+    settings->files = limit.rlim_cur > SPARE_FILES ? limit.rlim_cur - SPARE_FILES : 1;
+    hf_log(HF_LOG_WARN, "fewer files than configured", HF_UINT("files", settings->files),
            HF_STR("advice", "raise LimitNOFILE of the unit"));
 }
 
@@ -159,7 +89,7 @@ static int explain_privileges(int rv)
 
 /* Confines the process, then starts the threads: they inherit what is given up before, and the
  * filter reaches those that run. */
-static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_settings *settings)
+static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_limits *limits)
 {
     FILE *mounts = hf_exports_mounts(&keeper->files.resolver.exports);
     int rv = explain_privileges(hf_keeper_give_up_privileges());
@@ -171,7 +101,7 @@ static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_se
     if (INSTRUMENTED)
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     (void)hf_log_start();
-    rv = hf_keeper_start(keeper, &settings->limits);
+    rv = hf_keeper_start(keeper, limits);
     if (rv < 0) {
         hf_log(HF_LOG_ERROR, "cannot start threads", HF_STR("reason", hf_strerror(rv)));
         return rv;
@@ -183,20 +113,16 @@ static int confine_and_start(struct hf_keeper *keeper, const struct hf_keeper_se
     return 0;
 }
 
-static int64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static int serve(struct hf_keeper *keeper, struct hf_keeper_settings *settings, uid_t user)
 {
     static struct hf_keeper_server server;
+    struct hf_keeper_limits limits = {.files = settings->files,
+                                      .waits = settings->waits,
+                                      .threads = settings->threads,
+                                      .ranges = (uint32_t)settings->ranges};
     struct sigaction action = {.sa_handler = on_signal};
-    size_t kept = hf_store_take(&keeper->files, now(), settings->store);
-    int rv = hf_keeper_server_open(&server, keeper, &settings->limits, settings->socket, user);
+    size_t kept = hf_store_take(&keeper->files, (int64_t)hf_clock_mono_ms(), settings->store);
+    int rv = hf_keeper_server_open(&server, keeper, &limits, settings->socket, user);
 
     if (rv < 0) {
         hf_log(HF_LOG_ERROR, "cannot listen", HF_STR("socket", settings->socket),
@@ -205,7 +131,7 @@ static int serve(struct hf_keeper *keeper, struct hf_keeper_settings *settings, 
     }
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
-    if (confine_and_start(keeper, settings) < 0)
+    if (confine_and_start(keeper, &limits) < 0)
         return EXIT_FAILURE;
     hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION), HF_STR("socket", settings->socket),
            HF_UINT("files_kept", kept), HF_UINT("ranges_kept", keeper->files.n_spans));
@@ -228,8 +154,8 @@ static int start(struct hf_keeper *keeper, struct hf_keeper_settings *settings)
         return EXIT_USAGE;
     }
     limit_files(settings);
-    keeper->files.max = settings->limits.files;
-    keeper->files.ranges_max = settings->limits.ranges;
+    keeper->files.max = settings->files;
+    keeper->files.ranges_max = (uint32_t)settings->ranges;
     keeper->files.resolver.walk.max = settings->search;
     return serve(keeper, settings, user);
 }
@@ -238,24 +164,17 @@ int main(int argc, char **argv)
 {
     static struct hf_keeper keeper;
     struct hf_keeper_settings settings;
-    struct command command = {0};
+    struct hf_settings keys;
+    bool check = false;
     int status;
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            (void)fputs(HELP, stdout);
-            return EXIT_SUCCESS;
-        }
-        if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0) {
-            puts("holdfast-keeper " HF_VERSION);
-            return EXIT_SUCCESS;
-        }
-    }
     if (hf_keeper_init(&keeper) < 0)
         return EXIT_FAILURE;
-    hf_keeper_settings_init(&settings, &keeper.files.resolver.exports);
-    status = parse(&settings, &command, argc, argv);
-    if (status == 0 && !command.check)
-        status = start(&keeper, &settings);
-    return status;
+    keys = hf_keeper_settings_init(&settings, &keeper.files.resolver.exports);
+    keys.options = OPTIONS;
+    keys.help = HELP;
+    status = hf_settings_parse(&keys, argc, argv, note_option, &check);
+    if (status >= 0)
+        return status;
+    return check ? EXIT_SUCCESS : start(&keeper, &settings);
 }

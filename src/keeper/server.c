@@ -10,18 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "keeper/store.h"
-
-static int64_t clock_ms(clockid_t id)
-{
-    struct timespec t;
-
-    (void)clock_gettime(id, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* ---- listening ---- */
 
@@ -73,8 +66,7 @@ static int take_timer(struct hf_keeper_server *server)
     if (timerfd_gettime(fd, &left) < 0)
         memset(&left, 0, sizeof(left));
     server->keeper->has_lease = true;
-    server->keeper->valid_until_ms = (uint64_t)clock_ms(CLOCK_BOOTTIME) +
-                                     (uint64_t)left.it_value.tv_sec * 1000 +
+    server->keeper->valid_until_ms = hf_clock_boot_ms() + (uint64_t)left.it_value.tv_sec * 1000 +
                                      (uint64_t)left.it_value.tv_nsec / 1000000;
     server->timer_ms = UINT64_MAX; /* set_timer() will set it */
     return fd;
@@ -331,12 +323,12 @@ static bool take_message(struct hf_keeper_server *server, const struct hf_keeper
                          const void *records)
 {
     struct hf_keeper *keeper = server->keeper;
-    uint64_t boot_ms = (uint64_t)clock_ms(CLOCK_BOOTTIME);
+    uint64_t boot_ms = hf_clock_boot_ms();
 
     (void)hf_keeper_check_lease(keeper, boot_ms);
     switch (header->message) {
     case HF_KEEPER_OPS:
-        hf_keeper_execute(keeper, clock_ms(CLOCK_MONOTONIC), boot_ms, records, header->count);
+        hf_keeper_execute(keeper, (int64_t)hf_clock_mono_ms(), boot_ms, records, header->count);
         return true;
     case HF_KEEPER_PATH:
         hf_keeper_execute_path(keeper, records);
@@ -410,11 +402,11 @@ static int sooner(int a, int b)
 static int step(struct hf_keeper_server *server)
 {
     struct hf_keeper *keeper = server->keeper;
-    int64_t now_ms = clock_ms(CLOCK_MONOTONIC);
+    int64_t now_ms = (int64_t)hf_clock_mono_ms();
     int sleep_ms;
 
     /* Locks that the list has shown are no longer held, so the daemon must not believe the rest. */
-    if (hf_keeper_check_lease(keeper, (uint64_t)clock_ms(CLOCK_BOOTTIME)) && server->listing)
+    if (hf_keeper_check_lease(keeper, hf_clock_boot_ms()) && server->listing)
         drop_daemon(server, "the lease ran out in the middle of a list");
     sleep_ms = hf_walk_step(&keeper->files.resolver.walk, now_ms);
     if (!server->listing)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hex.h"
 #include "base/text.h"
@@ -21,11 +21,11 @@
 enum { EXIT_USAGE = 2 };
 
 static const struct option OPTIONS[] = {
-    {"config", required_argument, NULL, 'c'},    {"export", required_argument, NULL, 'e'},
-    {"socket", required_argument, NULL, 's'},    {"search", required_argument, NULL, 'n'},
-    {"log-level", required_argument, NULL, 'l'}, {"resolve", required_argument, NULL, 'r'},
-    {"check-config", no_argument, NULL, 'C'},    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},         {0},
+    {"config", required_argument, NULL, 'c'},  {"export", required_argument, NULL, 0},
+    {"socket", required_argument, NULL, 0},    {"search", required_argument, NULL, 0},
+    {"log-level", required_argument, NULL, 0}, {"resolve", required_argument, NULL, 'r'},
+    {"check-config", no_argument, NULL, 'C'},  {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},       {0},
 };
 
 static const char HELP[] =
@@ -48,64 +48,17 @@ static void on_signal(int number)
 }
 
 struct command {
-    const char *config;
     const char *resolve;
     bool check;
 };
 
-static int fail(const char *reason)
+static void note_option(void *ctx, int option)
 {
-    (void)fprintf(stderr, "holdfast-namesd: %s\n", reason);
-    return EXIT_USAGE;
-}
+    struct command *command = ctx;
 
-/* Reads the command line. Returns 0, or the status to exit with. Files come first, so that options
- * have the last word. */
-static int parse(struct hf_namesd_settings *settings, struct command *command, int argc,
-                 char **argv)
-{
-    static const char *const KEYS[] = {
-        ['e'] = "export", ['s'] = "socket", ['n'] = "search", ['l'] = "log_level"};
-    char error[HF_NAMESD_SETTINGS_ERROR_MAX] = "";
-    int option;
-    int rv;
-
-    while ((option = getopt_long(argc, argv, "hV", OPTIONS, NULL)) != -1) {
-        if (option == '?')
-            return EXIT_USAGE;
-        if (option == 'c')
-            command->config = optarg;
-    }
-    if (!command->config || command->config[0]) {
-        const char *file = command->config ? command->config : HF_NAMES_CONFIG;
-
-        rv = hf_namesd_settings_read(settings, file, error);
-        if (rv < 0 && (rv != HF_ENOENT || command->config))
-            return fail(error);
-    }
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "hV", OPTIONS, NULL)) != -1) {
-        if (option == 'r')
-            command->resolve = optarg;
-        else if (option == 'C')
-            command->check = true;
-        else if (option != 'c' && option != 'h' && option != 'V' &&
-                 hf_namesd_settings_set(settings, KEYS[option], optarg, error) < 0)
-            return fail(error);
-    }
-    if (optind < argc)
-        return fail("takes options only; see --help");
-    if (settings->exports->n_configured == 0)
-        return fail("no exports: name them in " HF_NAMES_CONFIG " (export=DIR) or by --export");
-    return 0;
-}
-
-static int64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    if (option == 'r')
+        command->resolve = optarg;
+    command->check |= option == 'C';
 }
 
 /* Answers one question from the command line, for which a search may take all the time it needs. */
@@ -119,15 +72,20 @@ static int resolve_once(struct hf_resolver *resolver, const char *hex)
     enum hf_answer answer;
     bool searching = true;
 
-    if (len <= 0)
-        return fail("--resolve takes a handle in hexadecimal, of at most 64 bytes");
+    if (len <= 0) {
+        (void)fputs(
+            "holdfast-namesd: --resolve takes a handle in hexadecimal, of at most 64 bytes\n",
+            stderr);
+        return EXIT_USAGE;
+    }
     if (hf_namesd_confine() < 0)
         return EXIT_FAILURE;
-    answer = hf_resolve(resolver, now(), hf_bytes(handle, (size_t)len), path);
+    answer = hf_resolve(resolver, (int64_t)hf_clock_mono_ms(), hf_bytes(handle, (size_t)len), path);
     while (answer == HF_ANSWER_LATER && searching) {
-        searching = hf_walk_step(&resolver->walk, now()) >= 0;
+        searching = hf_walk_step(&resolver->walk, (int64_t)hf_clock_mono_ms()) >= 0;
         (void)poll(NULL, 0, 1);
-        answer = hf_resolve(resolver, now(), hf_bytes(handle, (size_t)len), path);
+        answer =
+            hf_resolve(resolver, (int64_t)hf_clock_mono_ms(), hf_bytes(handle, (size_t)len), path);
     }
     if (answer == HF_ANSWER_NAMED && hf_path_quote(hf_bytes_str(path), quoted, sizeof(quoted)) > 0)
         puts(quoted);
@@ -164,7 +122,7 @@ static int serve(struct hf_namesd_settings *settings, struct hf_resolver *resolv
 {
     struct sigaction action = {.sa_handler = on_signal};
     struct hf_namesd_server server;
-    size_t there = count_exports(settings->exports);
+    size_t there = count_exports(&resolver->exports);
     int rv = hf_namesd_server_open(&server, resolver, settings->socket);
 
     if (rv < 0) {
@@ -179,7 +137,7 @@ static int serve(struct hf_namesd_settings *settings, struct hf_resolver *resolv
         return EXIT_FAILURE;
     }
     hf_log(HF_LOG_INFO, "ready", HF_STR("version", HF_VERSION), HF_STR("socket", settings->socket),
-           HF_UINT("exports", there), HF_UINT("missing", settings->exports->n_configured - there));
+           HF_UINT("exports", there), HF_UINT("missing", resolver->exports.n_configured - there));
     hf_namesd_server_run(&server, &stopping);
     hf_namesd_server_close(&server);
     hf_log(HF_LOG_INFO, "stopped");
@@ -190,30 +148,23 @@ int main(int argc, char **argv)
 {
     static struct hf_resolver resolver;
     struct hf_namesd_settings settings;
+    struct hf_settings keys;
     struct command command = {0};
     int status;
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            (void)fputs(HELP, stdout);
-            return EXIT_SUCCESS;
-        }
-        if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0) {
-            puts("holdfast-namesd " HF_VERSION);
-            return EXIT_SUCCESS;
-        }
-    }
     if (hf_resolver_init(&resolver, 0) < 0)
         return EXIT_FAILURE;
-    hf_namesd_settings_init(&settings, &resolver.exports);
-    status = parse(&settings, &command, argc, argv);
-    if (status == 0) {
+    keys = hf_namesd_settings_init(&settings, &resolver.exports);
+    keys.options = OPTIONS;
+    keys.help = HELP;
+    status = hf_settings_parse(&keys, argc, argv, note_option, &command);
+    if (status < 0) {
         resolver.walk.max = settings.search;
         hf_log_configure(settings.log_level, HF_LOG_TEXT);
         if (command.resolve)
             status = resolve_once(&resolver, command.resolve);
         else if (command.check)
-            status = count_exports(settings.exports) == settings.exports->n_configured
+            status = count_exports(&resolver.exports) == resolver.exports.n_configured
                          ? EXIT_SUCCESS
                          : EXIT_FAILURE;
         else

@@ -6,19 +6,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-
-static int64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* ---- listening ---- */
 
@@ -110,7 +102,8 @@ static bool answer(struct hf_namesd_server *server, struct hf_namesd_client *cli
     }
     if (request.kind == HF_NAMESD_REQUEST_BAD)
         return hf_namesd_request_refuse(&client->out, &request) == 0;
-    found = hf_resolve(server->resolver, now(), hf_bytes(request.handle, request.len), path);
+    found = hf_resolve(server->resolver, (int64_t)hf_clock_mono_ms(),
+                       hf_bytes(request.handle, request.len), path);
     return hf_namesd_request_answer(&client->out, &request, found,
                                     found == HF_ANSWER_NAMED ? hf_bytes_str(path)
                                                              : hf_bytes("", 0)) == 0;
@@ -127,11 +120,12 @@ static bool has_line(const struct hf_namesd_client *client)
  * hears nothing for seconds cuts us off. False: the client is to be dropped. */
 static bool answer_some(struct hf_namesd_server *server, struct hf_namesd_client *client)
 {
-    int64_t end_ms = now() + HF_NAMESD_SERVER_TURN_MS;
+    uint64_t end_ms = hf_clock_mono_ms() + HF_NAMESD_SERVER_TURN_MS;
     bool ok = true;
 
-    for (unsigned n = 0; ok && n < HF_NAMESD_SERVER_BATCH && (n == 0 || now() < end_ms) &&
-                         has_line(client) && hf_buf_len(&client->out) < HF_NAMESD_SERVER_UNREAD_MAX;
+    for (unsigned n = 0;
+         ok && n < HF_NAMESD_SERVER_BATCH && (n == 0 || hf_clock_mono_ms() < end_ms) &&
+         has_line(client) && hf_buf_len(&client->out) < HF_NAMESD_SERVER_UNREAD_MAX;
          n++) {
         struct hf_bytes in = hf_buf_view(&client->in);
         size_t len = (size_t)((const uint8_t *)memchr(in.data, '\n', in.len) - in.data);
@@ -194,7 +188,7 @@ void hf_namesd_server_run(struct hf_namesd_server *server, const volatile sig_at
     struct pollfd polled[HF_NAMESD_SERVER_CLIENTS_MAX + 1];
 
     while (!*stop) {
-        int wait_ms = hf_walk_step(&server->resolver->walk, now());
+        int wait_ms = hf_walk_step(&server->resolver->walk, (int64_t)hf_clock_mono_ms());
         size_t n = server->n_clients;
 
         for (size_t i = 0; i < n; i++) {

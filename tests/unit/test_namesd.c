@@ -408,21 +408,22 @@ static void refuses_settings_that_make_no_sense(void **state)
     static const char *const BAD[][2] = {{"export", "srv"},     {"search", "many"},
                                          {"search", "-1"},      {"socket", "relative"},
                                          {"log_level", "loud"}, {"exports", "/srv"}};
-    char error[HF_NAMESD_SETTINGS_ERROR_MAX];
+    char error[HF_SETTINGS_ERROR_MAX];
     struct hf_namesd_settings settings;
+    struct hf_settings keys;
     struct hf_exports exports;
 
     (void)state;
     hf_exports_init(&exports);
-    hf_namesd_settings_init(&settings, &exports);
+    keys = hf_namesd_settings_init(&settings, &exports);
     for (size_t i = 0; i < HF_COUNT_OF(BAD); i++) {
         error[0] = '\0';
-        assert_int_equal(hf_namesd_settings_set(&settings, BAD[i][0], BAD[i][1], error), HF_EINVAL);
+        assert_int_equal(hf_settings_set(&keys, BAD[i][0], BAD[i][1], error), HF_EINVAL);
         assert_true(error[0]);
     }
     for (size_t i = 0; i < HF_EXPORTS_MAX; i++)
-        assert_int_equal(hf_namesd_settings_set(&settings, "export", "/srv", error), 0);
-    assert_int_equal(hf_namesd_settings_set(&settings, "export", "/srv", error), HF_ELIMIT);
+        assert_int_equal(hf_settings_set(&keys, "export", "/srv", error), 0);
+    assert_int_equal(hf_settings_set(&keys, "export", "/srv", error), HF_ELIMIT);
     hf_exports_free(&exports);
 }
 
