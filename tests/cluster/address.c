@@ -39,7 +39,7 @@ static void want_down(struct cl_address *address)
     address->down_open = true;
 }
 
-/* The one next step. */
+/* Takes the next step towards what is wanted. */
 static void review(struct cl_world *world, unsigned node)
 {
     struct cl_address *address = &world->nodes[node].address;
@@ -70,7 +70,8 @@ void cl_address_on_timer(struct cl_world *world, unsigned node, uint64_t generat
         review(world, node);
 }
 
-/* A drop that fails is tried again; a take that fails is given up, and what it did is undone. */
+/* Ends a hook. A drop that fails is tried again; a take that fails is given up, and what it did is
+ * undone. */
 void cl_address_on_hook(struct cl_world *world, unsigned node)
 {
     struct cl_address *address = &world->nodes[node].address;

@@ -17,28 +17,28 @@ struct hf_addresses {
     unsigned node;
     hf_addresses_cb *report;
     void *ctx;
-    uint32_t take; /* answers to earlier orders are old */
+    uint32_t take; /* the number of the last order; answers to earlier ones are out of date */
 };
 
 struct cl_address {
     bool up;
     bool wanted_up;
-    uint32_t take;  /* the last order */
-    bool take_open; /* it is a take, and not answered yet */
-    bool down_open; /* the daemon is to hear that they are down */
+    uint32_t take;  /* the number of the last order */
+    bool take_open; /* the last order is a take, and not answered yet */
+    bool down_open; /* the daemon still has to hear that the addresses are down */
     bool is_hook_running;
-    bool is_taking; /* the hook that runs: take or drop */
+    bool is_taking; /* the hook that runs takes; otherwise it drops */
     bool hook_fails;
     bool is_late;            /* the last drop failed or was slow */
-    uint64_t valid_until_ms; /* own clock of the node */
+    uint64_t valid_until_ms; /* until when the addresses may be up, by the node's own clock */
     uint64_t timer;
 };
 
-/* The daemon is gone: drops them. */
+/* Drops the addresses, because the daemon is gone. */
 void cl_address_abandon(struct cl_world *world, unsigned node);
 void cl_address_on_timer(struct cl_world *world, unsigned node, uint64_t generation);
 void cl_address_on_hook(struct cl_world *world, unsigned node);
-/* The daemon reads a report. */
+/* Lets the daemon read a report. */
 void cl_address_on_report(struct cl_world *world, unsigned node, unsigned event, uint64_t take);
 
 #endif

@@ -34,7 +34,8 @@ void cl_copy_records(struct records *to, const struct records *from)
 
 /* ------------------------------------------------------------------ one node at a time */
 
-/* What was acknowledged by a database that is no more cannot be taken back from its owner. */
+/* Commits that a database which no longer exists acknowledged cannot be taken back from their
+ * owner. */
 static bool is_excused(const struct cl_world *world)
 {
     enum { LEASE_MS = 900 };
@@ -82,7 +83,7 @@ void cl_check_event(struct cl_world *world)
     }
 }
 
-/* The state number of the term that sends. A node that does not serve yet tells none. */
+/* Checks the state number of the term that sends. A node that does not serve yet tells none. */
 static void check_state(struct cl_world *world, unsigned node, const struct cl_packet *packet)
 {
     int32_t state = world->nodes[node].state;
@@ -101,9 +102,9 @@ static void check_state(struct cl_world *world, unsigned node, const struct cl_p
 }
 
 /*
- * A lock is promised, and no commit shows that the node had the lease when it promised. One that
- * was acknowledged before the node stood still may be told afterwards: no clock can prevent that,
- * as none can prevent that a packet travels for long. What the clients then hold is checked.
+ * True if a lock is promised, and no commit shows that the node had the lease when it promised. One
+ * that was acknowledged before the node stood still may be told afterwards: no clock can prevent
+ * that, as none can prevent that a packet travels for long. What the clients then hold is checked.
  */
 static bool is_rash(const struct cl_packet *packet)
 {
@@ -160,7 +161,7 @@ void cl_check_take(struct cl_world *world, const struct cl_txn *txn)
     if (world->db.primary.row.alarm)
         cl_violation(world, "nothing is granted on a database that forgot", "n%u takes it",
                      txn->node);
-    /* It cannot use what it took: the next takeover is its fault. */
+    /* The node cannot use what it took: the next takeover is its fault. */
     if (!n->up || n->cluster.lease.nonce != txn->order.nonce || n->fault_until_ms > world->now_ms)
         world->owner_faults++;
 }
@@ -176,7 +177,7 @@ void cl_check_release(struct cl_world *world, unsigned node, const struct hf_sto
                      "n%u has its address", node);
 }
 
-/* By what the database told the owner last: it may have looked some seconds ago. */
+/* Judges by what the database told the owner last: it may have looked some seconds ago. */
 void cl_check_move(struct cl_world *world, unsigned node)
 {
     enum { LOST_MS = 3000 };
@@ -256,9 +257,8 @@ void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_
 {
     struct cl_node *n = &world->nodes[node];
 
-    if (n->up &&
-        (hf_lease_is_owner(&n->cluster.lease) ||
-         world->db.primary.row.nonce == n->cluster.lease.nonce)) /* and it does not know it yet */
+    if (n->up && (hf_lease_is_owner(&n->cluster.lease) ||
+                  world->db.primary.row.nonce == n->cluster.lease.nonce)) /* not known to it yet */
         world->owner_faults++;
     if (n->fault_until_ms < world->now_ms + lasts_ms + 1)
         n->fault_until_ms = world->now_ms + lasts_ms + 1;
@@ -341,7 +341,7 @@ void cl_check_lost(struct cl_world *world)
     cl_trouble_ends(world);
 }
 
-/* By each process that knew; and the alarm in the row stops the others. */
+/* Each process that knew must notice; and the alarm in the row stops the others. */
 void cl_check_noticed(struct cl_world *world)
 {
     bool any = false;

@@ -2,19 +2,18 @@
  * What must be true (HA-02 to HA-06, HA-08).
  *
  *  - At any moment of true time at most one node has a valid lease, and no packet leaves a node
- * after another node's lease became valid.
- *    A node whose clock stood still with it may not know yet that it lost the lease: it may speak,
- *    but it promises no lock without a commit.
+ *    after another node's lease became valid. A node whose clock stood still with it may not know
+ *    yet that it lost the lease: it may speak, but it promises no lock without a commit.
  *  - An epoch belongs to one term of one node, and grows. So do NSM state numbers.
  *  - Only the owner's commits are applied, and in their order.
  *  - A lock that a client was told to hold is in the database until the client unlocks it; no two
  *    clients hold conflicting locks; a reclaim of such a lock is granted.
- *  - The service does not move without cause: each takeover has a fault of the owner, or an
- * operator's order. A database that stalls or fails over is no cause.
- *  - When the faults end, one node is active within seconds, all requests are answered, and nothing
- * is left behind.
+ *  - The service does not move without cause: each takeover has a fault of the owner, or an order
+ *    of an operator. A database that stalls or fails over is no cause.
+ *  - When the faults end, one node is active within seconds, all requests are answered, and no
+ *    event is left.
  *  - A database that lost acknowledged commits is noticed by every process that could know, and
- * then no process grants on it.
+ *    then no process grants on it.
  */
 #ifndef HF_CLUSTER_CHECK_H
 #define HF_CLUSTER_CHECK_H
@@ -37,7 +36,7 @@ void cl_check_commit(struct cl_world *world, const struct cl_txn *txn);
  * of an epoch that it began. */
 void cl_check_release(struct cl_world *world, unsigned node,
                       const struct hf_store_lease_call *call);
-/* A planned move has begun. */
+/* Is called when a planned move has begun. */
 void cl_check_move(struct cl_world *world, unsigned node);
 void cl_check_take(struct cl_world *world, const struct cl_txn *txn);
 /* A term begins: it goes on where the one before ended, if nothing was lost (REC-01). */
@@ -46,10 +45,10 @@ void cl_check_records(struct cl_world *world);
 void cl_check_grant(struct cl_world *world, unsigned client, unsigned file);
 void cl_check_refused(struct cl_world *world, unsigned client, unsigned file, unsigned stat);
 
-/* Something happened to this node that may cost it the service, and lasts this long. */
+/* Is called when this node has a fault that may cost it the service, and that lasts this long. */
 void cl_check_owner_fault(struct cl_world *world, unsigned node, uint64_t lasts_ms);
 
-/* The database lost acknowledged commits. */
+/* Is called when the database lost acknowledged commits. */
 void cl_check_lost(struct cl_world *world);
 void cl_check_noticed(struct cl_world *world);
 

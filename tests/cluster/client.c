@@ -6,7 +6,7 @@
 
 enum {
     RESEND_MS = 700,
-    WAIT_MS = 3000, /* a waiting client asks again */
+    WAIT_MS = 3000, /* how long a waiting client pauses before it asks again */
     GRACE_MS = 1000,
 };
 
@@ -21,7 +21,7 @@ static void think(struct cl_world *world, unsigned c)
     set_timer(world, c, sim_rng_range(&world->rng, 1, world->config.think_ms));
 }
 
-/* To a node that has the service's address; if several do, the network decides. */
+/* Sends a packet to a node that has the service's address; if several do, the network decides. */
 static void transmit(struct cl_world *world, struct cl_packet packet, int to)
 {
     unsigned candidates[CL_NODES];
@@ -99,7 +99,7 @@ static void next(struct cl_world *world, unsigned c)
             think(world, c);
         return;
     }
-    if (client->want.call == CL_UNLOCK) /* it forgets the lock before it tells the server */
+    if (client->want.call == CL_UNLOCK) /* the client forgets the lock before it tells the server */
         client->held[client->want.file] = CL_NOT_HELD;
     ask(world, c, client->want);
 }
@@ -222,8 +222,8 @@ static uint8_t callback(struct cl_world *world, unsigned c, const struct cl_pack
     if (client->doing != CL_WAITS || client->call.file != packet->file ||
         client->call.exclusive != packet->exclusive)
         return HF_STAT_DENIED;
-    /* Acknowledged before the node stood still with its clock: it may leave late (HA-03), and a
-     * client that waits again takes it for its new grant (seed 90036907). */
+    /* The grant was acknowledged before the node stood still with its clock: it may leave late
+     * (HA-03), and a client that waits again takes it for its new grant (seed 90036907). */
     if (!packet->was_deceived || packet->epoch >= world->top_epoch)
         granted(world, c);
     return HF_STAT_GRANTED;

@@ -44,31 +44,33 @@ struct cl_config {
     uint32_t busy_ms;
     uint32_t think_ms;
     uint32_t grace_ms;
-    uint32_t load_ms; /* longest time to load */
+    uint32_t load_ms; /* the longest time that loading takes */
     bool conflict_mode;
     bool continues;          /* recovery.notify=needed: takeovers that lose nothing go unnoticed */
     bool durable_locks;      /* else a new owner knows the clients only, and they reclaim */
     uint16_t rate[CL_NODES]; /* of a node's clock, per mille */
 
-    uint32_t net_ms;     /* longest delay of a packet between nodes and clients */
-    uint16_t net_loss;   /* per mille */
-    uint32_t db_ms;      /* longest delay between a node and the database */
-    uint16_t db_loss;    /* per mille of transactions and of their answers */
-    uint32_t commit_ms;  /* longest flush, and longest way to the replica */
+    uint32_t net_ms;     /* the longest delay of a packet between nodes and clients */
+    uint16_t net_loss;   /* how many packets are lost, per mille */
+    uint32_t db_ms;      /* the longest delay between a node and the database */
+    uint16_t db_loss;    /* how many transactions, and answers to them, are lost, per mille */
+    uint32_t commit_ms;  /* the longest flush, and the longest way to the replica */
     bool synchronous;    /* a commit waits for the replica */
-    uint32_t lag_ms;     /* else: how far the replica is behind */
-    uint32_t timeout_ms; /* after which a node gives up a transaction and connects anew */
-    uint32_t hook_ms;    /* longest run of a hook */
+    uint32_t lag_ms;     /* how far the replica is behind, if a commit does not wait for it */
+    uint32_t timeout_ms; /* after this time a node gives up a transaction and connects anew */
+    uint32_t hook_ms;    /* the longest run of a hook */
 
-    uint32_t every_ms[CL_FAULT_KINDS]; /* mean pause between faults; 0: never */
-    bool is_single;                    /* instead: one fault, of the owner, at this moment */
+    uint32_t every_ms[CL_FAULT_KINDS]; /* the mean pause between faults; 0: there are none */
+    bool is_single; /* there is one fault instead, of the owner, at this moment */
     enum cl_fault single;
     uint32_t single_at_ms;
 };
 
 void cl_config_draw(struct cl_config *config, uint64_t seed);
 
-/* A world without trouble but for this one fault, to measure how long the service is away. */
+/*
+ * Makes a world without trouble except for this one fault, to measure how long the service is away.
+ */
 void cl_config_single(struct cl_config *config, uint64_t seed, enum cl_fault fault);
 
 #endif

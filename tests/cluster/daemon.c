@@ -38,7 +38,7 @@ uint64_t __wrap_hf_clock_boot_ms(void)
     return cl_clock(here.world, here.node);
 }
 
-/* Nonces: never the same. */
+/* Makes nonces, which are never the same. */
 ssize_t __wrap_getrandom(void *buffer, size_t len, unsigned flags)
 {
     uint64_t nonce = ++here.world->terms;
@@ -49,7 +49,7 @@ ssize_t __wrap_getrandom(void *buffer, size_t len, unsigned flags)
     return (ssize_t)len;
 }
 
-/* What is logged is a fact of the daemon's that the checks need: why a service moved. */
+/* Takes a log line: the checks need it as a fact, namely why a service moved. */
 void __wrap_hf_log_write(enum hf_log_level level, unsigned burst, const char *event,
                          const struct hf_field *fields)
 {
@@ -70,7 +70,7 @@ int uv_timer_init(uv_loop_t *loop, uv_timer_t *timer)
     return 0;
 }
 
-/* Nodes have one: the cluster's. */
+/* A node has one timer, the cluster's. */
 int uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat)
 {
     HF_ASSERT(repeat == 0 && timer == &entered()->cluster.timer);
@@ -135,7 +135,7 @@ void hf_term_leave(struct hf_daemon *d)
     d->phase = HF_TERM_LEAVING;
 }
 
-/* No node has a keeper: tests/interop/test_mixed_standby.py has. */
+/* No node has a keeper here; tests/interop/test_mixed_standby.py tests one. */
 bool hf_coherence_is_wanted(const struct hf_config *config)
 {
     (void)config;

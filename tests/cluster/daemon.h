@@ -18,10 +18,10 @@ struct hf_daemon {
     enum hf_term_phase phase;
 };
 
-/* Before each call of hf_cluster_...(): which node's it is. */
+/* Says, before each call of hf_cluster_...(), for which node it is made. */
 void cl_enter(struct cl_world *world, unsigned node);
 
-/* The process begins. */
+/* Begins the process. */
 void cl_daemon_start(struct cl_world *world, unsigned node);
 void cl_daemon_on_closed(struct cl_world *world, unsigned node, uint64_t term);
 

@@ -141,8 +141,9 @@ void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_ord
     unsigned i = 0;
 
     if (is_cut(world, node, CL_FAULT_CUT_TO_DB)) {
+        /* It is lost for good, or the kernel repeats it, even for a node that gave it up. */
         if (sim_rng_one_in(&world->rng, 2))
-            return; /* lost for good; else the kernel repeats it, even for a node that gave it up */
+            return;
         in_ms += world->nodes[node].cut_until_ms[CL_FAULT_CUT_TO_DB] - world->now_ms;
     } else if (cl_chance(world, world->config.db_loss)) {
         cl_check_owner_fault(world, node, 0);
@@ -204,7 +205,7 @@ static void unlock(struct cl_world *world)
         execute(world, (unsigned)next);
 }
 
-/* It is on the disk, and from now on every session sees it. */
+/* Makes a transaction visible: it is on the disk, and from now on every session sees it. */
 static void make_visible(struct cl_world *world, const struct cl_txn *txn)
 {
     struct cl_db *db = &world->db;
@@ -216,7 +217,7 @@ static void make_visible(struct cl_world *world, const struct cl_txn *txn)
         cl_check_commit(world, txn);
     if (txn->order.action == HF_LEASE_TAKE)
         cl_check_take(world, txn);
-    change.batch = txn->batch; /* borrowed */
+    change.batch = txn->batch; /* borrowed from the transaction */
     apply(&db->primary, &change);
     if (txn->order.action == HF_LEASE_COMMIT)
         cl_check_records(world);
@@ -236,7 +237,7 @@ static void complete(struct cl_world *world, unsigned index)
         unlock(world);
 }
 
-/* Another session ends the session that has the row lock. */
+/* Ends the session that has the row lock, on behalf of another session. */
 static void end_session(struct cl_world *world, unsigned index)
 {
     struct cl_db *db = &world->db;
@@ -250,7 +251,7 @@ static void end_session(struct cl_world *world, unsigned index)
     db->locked_by = -1;
 }
 
-/* What the order wants of the row (core/lease/row.h). */
+/* True if the row is what the order wants (core/lease/row.h). */
 static bool is_allowed(const struct hf_lease_row *row, const struct cl_txn *txn)
 {
     const struct hf_lease_order *order = &txn->order;
@@ -274,7 +275,7 @@ static bool is_allowed(const struct hf_lease_row *row, const struct cl_txn *txn)
     }
 }
 
-/* Compares, and works out the row to be; false: refused. */
+/* Compares, and computes the row that will be; false: the order is refused. */
 static bool prepare(const struct cl_db *db, struct cl_txn *txn)
 {
     const struct hf_lease_order *order = &txn->order;

@@ -25,31 +25,31 @@ enum { CL_TRANSACTIONS = 2048, CL_LOG = 4096, CL_TERMS = 64 };
 enum cl_phase {
     CL_FREE,
     CL_TRAVELS,
-    CL_STALLED, /* arrived at a database that does nothing */
-    CL_QUEUES,  /* for the row lock */
+    CL_STALLED, /* the transaction arrived at a database that does nothing */
+    CL_QUEUES,  /* the transaction waits for the row lock */
     CL_FLUSHES,
-    CL_SYNCS, /* flushed; waits for the replica */
+    CL_SYNCS, /* the transaction is flushed, and waits for the replica */
 };
 
 struct cl_txn {
     enum cl_phase phase;
     uint8_t node;
     uint64_t number; /* unique */
-    uint64_t op;     /* of the node: which operation it answers */
+    uint64_t op;     /* the operation of the node that it answers */
     struct hf_lease_order order;
-    uint64_t heartbeat; /* COMMIT: exactly this one */
-    uint64_t seq;       /* COMMIT: of the batch */
+    uint64_t heartbeat; /* COMMIT: the heartbeat that the row must have exactly */
+    uint64_t seq;       /* COMMIT: the number of the batch */
     struct hf_batch batch;
-    struct hf_lease_row row; /* POLL: as read; else as it will be */
+    struct hf_lease_row row; /* POLL: the row as read; otherwise the row as it will be */
     uint64_t lsn;
-    uint64_t arrived; /* order of arrival in the queue */
+    uint64_t arrived; /* the order of arrival in the queue */
 };
 
 struct cl_change { /* an entry of the log that is not on the replica yet */
     bool acknowledged;
     bool changes; /* a poll changes nothing */
     struct hf_lease_row row;
-    uint64_t seq; /* of the batch; 0: none */
+    uint64_t seq; /* the number of the batch; 0: there is none */
     struct hf_batch batch;
 };
 
@@ -64,7 +64,8 @@ struct cl_state {
     struct cl_term terms[CL_TERMS]; /* the newest, oldest first */
     unsigned n_terms;
     struct records records;
-    uint64_t last_epoch; /* of the last batch applied, and its number: the order of commits */
+    /* The epoch of the last batch applied, and its number: they show the order of commits. */
+    uint64_t last_epoch;
     uint64_t last_seq;
 };
 
@@ -72,14 +73,14 @@ struct cl_db {
     bool down;
     bool stalled;
     bool sync_stalled;
-    struct cl_state primary; /* what sessions see */
+    struct cl_state primary; /* the state that sessions see */
     struct cl_state replica;
     struct cl_txn txns[CL_TRANSACTIONS];
-    unsigned n_txns; /* those from here on are free */
-    int locked_by;   /* -1: none */
+    unsigned n_txns; /* transactions from this index on are free */
+    int locked_by;   /* the transaction that has the row lock; -1: none has */
     uint64_t numbers;
     uint64_t arrivals;
-    struct cl_change log[CL_LOG]; /* of lsn % CL_LOG */
+    struct cl_change log[CL_LOG]; /* the entry with number lsn is at lsn % CL_LOG */
     uint64_t flushed_lsn;
     uint64_t replica_lsn;
 };
@@ -87,14 +88,14 @@ struct cl_db {
 void cl_db_init(struct cl_world *world);
 void cl_db_free(struct cl_world *world);
 
-/* A node sends a transaction. batch: COMMIT; NULL otherwise. */
+/* Sends a transaction of a node. batch is that of a COMMIT, else NULL. */
 void cl_db_send(struct cl_world *world, unsigned node, const struct hf_lease_order *order,
                 uint64_t heartbeat, const struct hf_batch *batch);
 
-/* A copy of a batch, to the end of one. */
+/* Appends a copy of a batch to another one. */
 void cl_copy_batch(struct hf_batch *to, const struct hf_batch *from);
 
-/* A node can read the tables. */
+/* True if the node can read the tables. */
 bool cl_db_is_readable(const struct cl_world *world, unsigned node);
 
 void cl_db_on_arrive(struct cl_world *world, unsigned index, uint64_t number);
@@ -105,7 +106,8 @@ void cl_db_on_up(struct cl_world *world);
 void cl_db_stall(struct cl_world *world, bool stalled);
 void cl_db_stall_sync(struct cl_world *world, bool stalled);
 
-/* Down at once; up again after down_ms, from the same disk or as the replica. */
+/* Takes the database down at once; it is up again after down_ms, from the same disk or as the
+ * replica. */
 void cl_db_restart(struct cl_world *world, uint32_t down_ms);
 void cl_db_failover(struct cl_world *world, uint32_t down_ms);
 

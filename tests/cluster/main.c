@@ -22,7 +22,7 @@ static const char help[] =
     "(tests/mutants)\n"
     "  --help                this text\n";
 
-/* For the handler of a panic in the core: which seed was in progress. */
+/* The seed that is in progress, for the handler of a panic in the core. */
 static volatile uint64_t running_seed;
 
 static void on_abort(int signal_number)
@@ -84,7 +84,8 @@ static void print_summary(const struct cl_stats *s, uint64_t seeds, uint64_t fai
         printf("#   %-44s %10" PRIu64 "\n", names[i], s->faults[i]);
 }
 
-/* Of the machine, for the rate in the summary only; no simulated world ever sees it. */
+/* Returns the time of the machine, for the rate in the summary only; no simulated world ever sees
+ * it. */
 static double seconds_now(void)
 {
     struct timespec now;

@@ -15,7 +15,7 @@ uint64_t cl_clock(const struct cl_world *world, unsigned node)
 {
     const struct cl_node *n = &world->nodes[node];
 
-    if (world->now_ms < n->clock_since_ms) /* it stands still until then */
+    if (world->now_ms < n->clock_since_ms) /* the clock stands still until then */
         return n->clock_base_ms;
     return n->clock_base_ms + (world->now_ms - n->clock_since_ms) * world->config.rate[node] / 1000;
 }
@@ -35,7 +35,7 @@ bool cl_node_is_valid(const struct cl_world *world, unsigned node)
     return n->up && hf_lease_is_valid(&n->cluster.lease, cl_clock(world, node));
 }
 
-/* The gate, as the daemon asks it. */
+/* Asks the gate, as the daemon does. */
 bool cl_node_may_send(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -61,7 +61,8 @@ static void send_order(struct cl_world *world, unsigned node, const struct hf_le
     cl_push(world, world->config.timeout_ms, CL_EVENT_TIMEOUT, node, 0, n->op);
 }
 
-/* A batch that is tried again needs a new connection, and that an answer of the database. */
+/* True if the node can connect: a batch that is tried again needs a new connection, and so an
+ * answer of the database. */
 static bool can_connect(const struct cl_world *world, unsigned node)
 {
     const uint64_t *cut_until_ms = world->nodes[node].cut_until_ms;
@@ -70,7 +71,7 @@ static bool can_connect(const struct cl_world *world, unsigned node)
            cut_until_ms[CL_FAULT_CUT_FROM_DB] <= world->now_ms;
 }
 
-/* The thread reconnects after a failure, and looks for work then. */
+/* Lets the store's thread work: it reconnects after a failure, and looks for work then. */
 static void work(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -87,7 +88,7 @@ static void work(struct cl_world *world, unsigned node)
     } else if (n->pump.committing && n->is_fresh && !can_connect(world, node)) {
         n->connect_at_ms = world->now_ms + CONNECT_MS;
     } else if (n->pump.committing && n->is_fresh) {
-        send_order(world, node, &order, NULL); /* to learn the heartbeat */
+        send_order(world, node, &order, NULL); /* sent to learn the heartbeat */
     } else if (n->pump.committing) {
         order.action = HF_LEASE_COMMIT;
         send_order(world, node, &order, &n->committing);
@@ -101,8 +102,8 @@ void cl_node_lease(struct cl_world *world, unsigned node, struct hf_store_lease_
     work(world, node);
 }
 
-/* As hf_commit_pump_submit(). One without operations needs its transaction, too: it shows whose the
- * lease is. */
+/* Does what hf_commit_pump_submit() does. A batch without operations needs its transaction, too: it
+ * shows which node has the lease. */
 static void submit(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -156,7 +157,7 @@ static void lease_ended(struct cl_world *world, unsigned node, enum hf_lease_res
     hf_cluster_lease_ended(&n->cluster, &lease);
 }
 
-/* As in collect() of commit_pump.c. */
+/* Does what collect() of commit_pump.c does. */
 static void batch_ended(struct cl_world *world, unsigned node, int status,
                         const struct hf_lease_row *row)
 {
@@ -210,7 +211,7 @@ static void end(struct cl_world *world, unsigned node, enum hf_lease_result resu
                  cl_action_name(n->order.action));
     n->is_fresh = result != HF_LEASE_DONE;
     if (result == HF_LEASE_DONE && n->op > n->deceived_op)
-        n->is_deceived = false; /* its lease counts from this transaction on */
+        n->is_deceived = false; /* the node's lease counts from this transaction on */
     if (result == HF_LEASE_FAILED)
         n->connect_at_ms = world->now_ms + sim_rng_range(&world->rng, 0, CONNECT_MS);
     else
@@ -243,7 +244,8 @@ void cl_node_on_timeout(struct cl_world *world, unsigned node, uint64_t op)
 
 /* ------------------------------------------------------------------ the loop */
 
-/* The cluster's timer, the core's next deadline, and the thread that reconnects. */
+/* Returns the time until the cluster's timer, the core's next deadline, or the thread that
+ * reconnects. */
 static uint64_t next_wait(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -342,7 +344,7 @@ void cl_node_kill(struct cl_world *world, unsigned node)
     n->stopped_until_ms = 0;
     n->op++;
     n->wakes++;
-    n->runner.take++; /* it hears nothing any more */
+    n->runner.take++; /* the old runner hears nothing any more */
     n->cluster.lease.state = HF_LEASE_STANDBY;
     n->cluster.lease.epoch = 0;
     n->cluster.lease.nonce = ++world->terms;

@@ -1,7 +1,7 @@
 /*
  * A node: the real lease, the real core, and the real src/daemon/cluster.c, which drives the one
- * and begins and ends the terms of the other. Around them is what the rest of src/daemon, src/rpc
- * and src/store do.
+ * and begins and ends the terms of the other. Around them are models of the rest of src/daemon,
+ * src/rpc and src/store.
  *
  * node.c is the loop and the store's thread: one transaction at a time; those that take too long
  * are given up. daemon.c is what cluster.c finds below it: timer, clock, terms. term.c is the core
@@ -29,7 +29,7 @@ struct cl_world;
 
 enum { CL_CACHE = 64, CL_PENDING = 64, CL_OUTCALLS = 64 };
 
-struct cl_cached { /* of the duplicate request cache */
+struct cl_cached { /* an entry of the duplicate request cache */
     bool used, answered;
     struct cl_packet answer;
 };
@@ -44,52 +44,54 @@ struct cl_outcall {
     bool used;
     uint64_t number;
     uint64_t call_id;
-    uint64_t silent_ms; /* of the node, until it began */
+    uint64_t silent_ms; /* how long the node had been silent when the call began */
 };
 
 struct cl_node {
-    bool up; /* its process runs */
+    bool up; /* the node's process runs */
     uint64_t killed_at_ms;
-    uint64_t starts; /* of processes */
+    uint64_t starts; /* how many processes were started */
     uint64_t stopped_until_ms;
     uint64_t host_stopped_until_ms;
     uint32_t stop_in_turn_ms; /* the next packet passes the gate, then the process is stopped */
     uint64_t cut_until_ms[CL_FAULT_KINDS];
-    uint64_t fault_until_ms; /* it may have troubles that are its own */
-    bool knew;               /* more than the database after a failover */
+    uint64_t fault_until_ms; /* until this moment the node may have troubles of its own */
+    bool knew;               /* the node knew more than the database did after a failover */
 
     uint64_t clock_since_ms; /* true time at which the clock showed clock_base_ms */
     uint64_t clock_base_ms;
-    bool is_deceived; /* its clock stood still, and no transaction sent since has been answered */
-    uint64_t deceived_op; /* the last one that was sent before */
+    /* The node's clock stood still, and no transaction sent since has been answered. */
+    bool is_deceived;
+    uint64_t deceived_op; /* the last transaction that was sent before that */
 
     /* The real driver of the lease, and what stands around it (daemon.h). */
     struct hf_cluster cluster;
-    struct hf_commit_pump pump; /* only whether it is committing */
+    struct hf_commit_pump pump; /* only says whether a batch is being committed */
     struct hf_daemon daemon;
     struct hf_addresses runner;
     uv_loop_t loop;
-    uint64_t timer_ms;   /* own clock: when the cluster's timer is due; 0: never */
-    uint64_t wake_at_ms; /* for which an event is queued */
+    uint64_t timer_ms;   /* when the cluster's timer is due, by the node's own clock; 0: never */
+    uint64_t wake_at_ms; /* the moment for which an event is queued */
     uint64_t wakes;
 
     /* The store's thread: one transaction at a time. */
-    struct hf_store_lease_call *call; /* that it was asked to make; NULL: none */
-    struct hf_batch committing;       /* if the pump is */
-    uint64_t batch_term;              /* whose it is */
-    uint64_t op; /* the number of the transaction in flight, or of the last one */
+    /* The transaction that the thread was asked to make; NULL: none. */
+    struct hf_store_lease_call *call;
+    struct hf_batch committing; /* the batch, if the pump is committing */
+    uint64_t batch_term;        /* the term that the batch belongs to */
+    uint64_t op;                /* the number of the transaction in flight, or of the last one */
     bool is_in_flight;
     struct hf_lease_order order;
     bool is_fresh;      /* the session does not know the heartbeat yet */
-    uint64_t heartbeat; /* that it saw last */
+    uint64_t heartbeat; /* the heartbeat that the session saw last */
     uint64_t connect_at_ms;
 
     /* One term of the core. */
-    uint64_t term;                /* grows with each */
-    struct hf_lease_row load_row; /* under which it is loaded */
+    uint64_t term;                /* the number of the term */
+    struct hf_lease_row load_row; /* the row under which the term is loaded */
     struct hf_core *core;
-    int32_t state;   /* NSM state number */
-    bool has_served; /* in this term: its epoch is durable */
+    int32_t state;   /* the NSM state number */
+    bool has_served; /* the epoch of this term is durable */
     struct cl_cached cache[CL_CACHE];
     unsigned next_cached;
     struct cl_pending pending[CL_PENDING];
@@ -101,7 +103,7 @@ struct cl_node {
 
 /* node.c */
 uint64_t cl_clock(const struct cl_world *world, unsigned node);
-/* How many ms of true time pass until the node's clock shows this. */
+/* Returns how many ms of true time pass until the node's clock shows this. */
 uint64_t cl_clock_wait(const struct cl_world *world, unsigned node, uint64_t clock_ms);
 bool cl_node_is_valid(const struct cl_world *world, unsigned node);
 bool cl_node_may_send(struct cl_world *world, unsigned node);
@@ -110,7 +112,7 @@ void cl_node_kill(struct cl_world *world, unsigned node);
 void cl_node_pump(struct cl_world *world, unsigned node);
 void cl_node_on_reply(struct cl_world *world, unsigned node, const struct cl_packet *reply);
 void cl_node_on_timeout(struct cl_world *world, unsigned node, uint64_t op);
-/* The daemon has a transaction on the lease for the store's thread. */
+/* Takes a transaction on the lease from the daemon for the store's thread. */
 void cl_node_lease(struct cl_world *world, unsigned node, struct hf_store_lease_call *call);
 void cl_node_on_wake(struct cl_world *world, unsigned node, uint64_t generation);
 

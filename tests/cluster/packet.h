@@ -20,20 +20,22 @@ struct cl_packet {
     uint8_t call; /* enum cl_call */
     bool answer;
     uint8_t client;
-    uint8_t node; /* that sent it, or to which an answer to a call goes */
+    uint8_t node; /* the node that sent it, or to which an answer to a call goes */
     uint8_t file;
     bool exclusive, block, reclaim;
     uint8_t stat;
     uint32_t xid;
     int32_t state;    /* NOTIFY */
-    uint32_t outcall; /* GRANTED, NOTIFY: index and number at the node */
+    uint32_t outcall; /* GRANTED, NOTIFY: the index and number of the call at the node */
     uint64_t number;
-    uint64_t epoch;     /* of the lease under which it was sent; clients do not look at it */
-    uint64_t passed_ms; /* when it passed the gate */
-    bool was_deceived;  /* and whether its clock had stood still, unknown to it */
-    bool waited;        /* an answer: for a commit, now or when it was given for the first time */
+    /* The epoch of the lease under which it was sent; clients do not look at it. */
+    uint64_t epoch;
+    uint64_t passed_ms; /* when the packet passed the gate */
+    bool was_deceived;  /* the node's clock had stood still by then, unknown to the node */
+    /* An answer that waited for a commit, now or when it was given for the first time. */
+    bool waited;
 
-    /* Of the database: how operation `number` of the node ended. */
+    /* An answer of the database: how operation `number` of the node ended. */
     enum hf_lease_result result;
     struct hf_lease_row row;
 };

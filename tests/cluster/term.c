@@ -57,7 +57,7 @@ static struct hf_core_config core_config(const struct cl_world *world)
     return config;
 }
 
-/* 0, or why the records cannot be read under the lease that was taken. */
+/* Returns 0, or why the records cannot be read under the lease that was taken. */
 static int try_reading(const struct cl_world *world, unsigned node)
 {
     const struct hf_lease_row *mine = &world->nodes[node].load_row;
@@ -88,7 +88,7 @@ static void load(struct cl_world *world, unsigned node)
     HF_ASSERT(hf_core_start(n->core, cl_core_now(world, node)) == 0);
 }
 
-/* As on_loaded() of term.c. */
+/* Does what on_loaded() of term.c does. */
 void cl_term_on_loaded(struct cl_world *world, unsigned node, uint64_t term)
 {
     struct cl_node *n = &world->nodes[node];
@@ -249,7 +249,7 @@ void cl_term_on_request(struct cl_world *world, unsigned node, const struct cl_p
     struct cl_packet refusal = *request;
 
     if (!cl_node_may_send(world, node))
-        return; /* not even read */
+        return; /* the request is not even read */
     if (request->answer) {
         call_answered(world, node, request);
     } else if (n->daemon.phase != HF_TERM_SERVING) {

@@ -4,7 +4,7 @@
 #include "world.h"
 
 enum {
-    SERVES_MS = 20000, /* after the faults ended, one node must be active */
+    SERVES_MS = 20000, /* after the faults ended, one node must be active within this time */
     NOTICED_MS = 15000,
     CUT_CLIENTS_MS = 3000,
 };
@@ -40,7 +40,7 @@ void cl_trouble_begin(struct cl_world *world)
         schedule(world, fault);
 }
 
-/* 0.1 s to 30 s, more often short than long. */
+/* Draws 0.1 s to 30 s, more often short than long. */
 static uint32_t duration(struct cl_world *world)
 {
     uint32_t top = sim_rng_one_in(&world->rng, 4)   ? 30000
@@ -77,7 +77,9 @@ static void kill_node(struct cl_world *world, unsigned node)
     cl_push(world, sim_rng_range(&world->rng, 200, 20000), CL_EVENT_START, node, 0, 0);
 }
 
-/* Forward, and far enough that two polls cannot hide it; the clock never runs backwards. */
+/*
+ * Makes the clock jump forward, far enough that two polls cannot hide it; it never runs backwards.
+ */
 static void jump(struct cl_world *world, unsigned node)
 {
     struct cl_node *n = &world->nodes[node];
@@ -89,7 +91,7 @@ static void jump(struct cl_world *world, unsigned node)
     cl_node_pump(world, node);
 }
 
-/* A virtual machine is paused: when it goes on, its clock shows no time that it was away. */
+/* Pauses a virtual machine: when it goes on, its clock shows no time that it was away. */
 static void stop_clock(struct cl_world *world, unsigned node, uint32_t ms)
 {
     struct cl_node *n = &world->nodes[node];
@@ -113,7 +115,7 @@ static void give_up(struct cl_world *world, unsigned node, bool for_good)
     if (for_good) {
         hf_cluster_release(&n->cluster);
         cl_push(world, duration(world), CL_EVENT_WANT, node, 0, 0);
-    } else if (hf_cluster_move(&n->cluster) == 0) { /* refused unless it owns the service */
+    } else if (hf_cluster_move(&n->cluster) == 0) { /* only the owner can move it */
         cl_check_move(world, node);
     }
     cl_node_pump(world, node);
@@ -211,7 +213,7 @@ static void heal_node(struct cl_world *world, unsigned node)
 
 void cl_trouble_ends(struct cl_world *world)
 {
-    enum { LONGEST_MS = 30000 }; /* of what is still stopped, killed or down */
+    enum { LONGEST_MS = 30000 }; /* how long a node may still be stopped, killed or down */
 
     if (world->calm)
         return;

@@ -77,7 +77,7 @@ void cl_violation(struct cl_world *world, const char *invariant, const char *for
 
 /* ------------------------------------------------------------------ events */
 
-/* What happens inside the daemon waits while its process is stopped. */
+/* True if the event is inside the daemon: it waits while the process is stopped. */
 static bool is_of_daemon(enum cl_event_kind kind)
 {
     return kind == CL_EVENT_REPLY || kind == CL_EVENT_TIMEOUT || kind == CL_EVENT_WAKE ||
@@ -110,7 +110,8 @@ static bool is_delayed(struct cl_world *world, const struct sim_event *event)
     return true;
 }
 
-/* An operator takes no service back before the alarm was looked into (CL_EVENT_ACCEPT). */
+/* Lets an operator take the service back, but not before the alarm was looked into
+ * (CL_EVENT_ACCEPT). */
 static void want(struct cl_world *world, unsigned node)
 {
     struct hf_cluster *cluster = &world->nodes[node].cluster;
@@ -145,7 +146,7 @@ static void node_event(struct cl_world *world, const struct sim_event *event)
     case CL_EVENT_LOADED:
         cl_term_on_loaded(world, node, event->generation);
         break;
-    case CL_EVENT_REQUEST: /* what waited for a stopped process dies with it */
+    case CL_EVENT_REQUEST: /* a request that waited for a stopped process dies with it */
         if (event->generation == 0 || event->generation == world->nodes[node].starts)
             cl_term_on_request(world, node, &packet);
         break;
@@ -237,7 +238,7 @@ static void begin(struct cl_world *world)
 
 static bool is_at_rest(const struct cl_world *world)
 {
-    enum { LATEST_MS = 75000 }; /* what cl_trouble_ends() sets up has happened */
+    enum { LATEST_MS = 75000 }; /* by then all that cl_trouble_ends() sets up has happened */
 
     if (!world->calm || world->now_ms < world->calm_since_ms + LATEST_MS)
         return false;

@@ -58,15 +58,15 @@ enum cl_event_kind {
 struct cl_stats {
     uint64_t events;
     uint64_t faults[CL_FAULT_KINDS];
-    uint64_t takes;  /* of the lease that succeeded */
-    uint64_t grants; /* that reached a client */
+    uint64_t takes;  /* takes of the lease that succeeded */
+    uint64_t grants; /* grants that reached a client */
     uint64_t reclaims;
     uint64_t answers;
     uint64_t in_doubt;  /* transactions that were given up */
     uint64_t suspended; /* leases that ran out and came back */
     uint64_t lost;      /* failovers that lost acknowledged commits */
     uint64_t alarms;
-    uint64_t unknowable; /* and those that lost something no living process knew of */
+    uint64_t unknowable; /* failovers that lost something no living process knew of */
 };
 
 struct cl_world {
@@ -85,16 +85,17 @@ struct cl_world {
     uint64_t calm_since_ms;
 
     /* What the checks remember. */
-    uint64_t top_epoch; /* of any lease that was ever valid */
+    uint64_t top_epoch; /* the epoch of any lease that was ever valid */
     uint64_t top_nonce;
-    int32_t top_state; /* NSM state number of a term that sent something */
+    int32_t top_state; /* the greatest NSM state number of a term that sent something */
     uint64_t top_state_epoch;
-    uint64_t owner_faults; /* each may cost one takeover */
-    uint64_t left;         /* services that a node left by itself, because it could not serve */
+    uint64_t owner_faults; /* faults of owners, each of which may cost one takeover */
+    uint64_t left; /* how often a node left the service by itself, because it could not serve */
     uint64_t terms;
     bool has_lost; /* the database lost acknowledged commits: promises are void */
     uint64_t lost_at_ms;
-    uint64_t struck_ms; /* a single fault: when, in which epoch, and when the next one served */
+    /* A single fault: when it struck, in which epoch, and when the next one served. */
+    uint64_t struck_ms;
     uint64_t struck_epoch;
     uint64_t served_ms;
     const char *violation; /* NULL: none so far */
