@@ -44,7 +44,7 @@ static int save(const char *path, const char *data, size_t len)
     if (strlen(path) + sizeof(".tmp") > sizeof(temporary))
         return complain(path, strerror(ENAMETOOLONG));
     hf_format(temporary, sizeof(temporary), "%s.tmp", path);
-    (void)unlink(temporary); /* an interrupted run may have left it */
+    (void)unlink(temporary); /* an interrupted run may have left the file */
     fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return complain(temporary, strerror(errno));

@@ -80,7 +80,8 @@ static int choose(struct ctl *ctl, const char *word, char path[64], char body[NI
             return CTL_OK;
         }
     } else if (rv == CTL_OK && matches > 1) {
-        rv = ctl_find_client(ctl, word, id); /* this prints that an id is needed */
+        /* If several clients match, this prints that an id is needed. */
+        rv = ctl_find_client(ctl, word, id);
     }
     if (rv == CTL_OK)
         hf_format(path, 64, "clients/%s/check", id);

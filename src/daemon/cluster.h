@@ -26,7 +26,7 @@ struct hf_cluster_view {
     int64_t taken_at_ms;
     struct hf_store_node nodes[HF_STORE_NODES_MAX];
     unsigned n_nodes;
-    uint64_t looked_ms;    /* when the owner was read */
+    uint64_t looked_ms;    /* when the owner of the lease was last read */
     uint64_t takeovers;    /* how often this process took the service */
     uint64_t losses;       /* how many leases were lost to another node */
     uint64_t expiries;     /* how often the lease ran out */

@@ -92,7 +92,7 @@ void hf_coherence_renew(struct hf_coherence *c, uint64_t valid_until_ms)
         return;
     c->valid_until_ms = valid_until_ms;
     if (!hf_keeper_client_is_up(c->client))
-        return; /* on_up() will tell it */
+        return; /* on_up() will tell the keeper */
     if (ended && c->up)
         c->broken = true; /* the keeper has let everything go */
     else if (c->told_ms == 0 || (!c->up && ended))

@@ -52,7 +52,7 @@ struct hf_coherence {
     bool up;       /* the keeper is connected, and has told what is held */
     bool broken;   /* the connection is to be closed at the end of the turn */
     bool was_ready;
-    bool may_serve; /* the watcher was told */
+    bool may_serve; /* the watcher was told that requests may be served */
     uint64_t started_ms;
     struct hf_coherence_watcher watcher;
 

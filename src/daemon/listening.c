@@ -233,7 +233,7 @@ int hf_listening_serve_rpcbind(struct hf_daemon *d, bool locally)
         addr.port = HF_RPCBIND_PORT;
         rv = hf_rpc_server_listen(d->term->server, &addr, d->term->rpcbind_programs, 1);
         if (rv == HF_EUNAVAIL && hf_addr_is_any(&addr))
-            continue; /* skipped as in listen_all() */
+            continue; /* a family that is not available is skipped, as in listen_all() */
         if (rv < 0)
             return rv;
         add_rpcbind_itself(d, &addr);

@@ -30,7 +30,7 @@ struct hf_place {
 
 struct hf_places {
     struct hf_map map;
-    struct hf_list wanted, found; /* lists that begin with the oldest */
+    struct hf_list wanted, found; /* places of both kinds; the oldest come first */
     size_t n_wanted, n_found;
     uint64_t round; /* the number of the walk that runs, or of the last one */
     struct hf_hash_key key;

@@ -47,7 +47,7 @@ static enum hf_answer look_up(struct query *q, const struct stat *file,
     if (place && !place->path)
         return HF_ANSWER_LATER;
     if (place && !place->path[0] && q->now_ms < r->walk.next_ms)
-        return HF_ANSWER_UNKNOWN; /* the last walk did not find it */
+        return HF_ANSWER_UNKNOWN; /* the last walk did not find the file */
     hf_places_want(&r->places, file->st_dev, file->st_ino);
     return HF_ANSWER_LATER;
 }

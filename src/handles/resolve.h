@@ -27,7 +27,7 @@ void hf_resolver_free(struct hf_resolver *resolver);
 
 /* The file itself, opened (O_PATH), proved to be inside an export, and known by this handle. */
 struct hf_found {
-    int fd; /* the caller closes it */
+    int fd; /* the descriptor, which the caller closes */
     struct stat file;
     uint64_t generation; /* the generation; 0 where handles of the file system have none */
 };

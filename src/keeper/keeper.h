@@ -8,7 +8,7 @@
 
 struct hf_keeper_limits {
     size_t files, waits, threads;
-    uint32_t ranges; /* the limit for one file */
+    uint32_t ranges; /* how many ranges one file may have */
 };
 
 struct hf_keeper {

@@ -167,7 +167,7 @@ struct hf_keeper_path {
 /* An export, or a directory that was let go, and what is open below it. */
 struct hf_keeper_export {
     uint64_t files, ranges;
-    uint32_t let_go; /* 1: the operator has let it go */
+    uint32_t let_go; /* 1: the operator has let the directory go */
     uint32_t zero;
     char path[HF_KEEPER_PATH_MAX]; /* the path, which ends with a zero byte */
 };
@@ -184,7 +184,7 @@ struct hf_keeper_hello {
     uint32_t welcome; /* enum hf_keeper_welcome */
     /* A random number of this start: another one means that locks may be gone. */
     uint64_t incarnation;
-    uint64_t files, ranges;                    /* how many the keeper holds now */
+    uint64_t files, ranges;                    /* how many files and ranges the keeper holds now */
     uint64_t files_max, ranges_max, waits_max; /* limits; ranges_max is that of one file */
     /* How many waits are served at once; the others are tried again after pauses. */
     uint32_t threads;

@@ -65,7 +65,7 @@ static void sleep_ns(uint64_t ns)
 static bool note_health(struct hf_committer *c, int code)
 {
     struct hf_store_health *health = &c->health;
-    bool was_up = health->up; /* this thread alone writes it */
+    bool was_up = health->up; /* this thread alone writes `up` */
 
     if (was_up && code == 0)
         return false;

@@ -124,7 +124,7 @@ struct hf_committer {
     uint64_t batch_ns; /* (c) when the last batch was done */
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed;       /* the commit thread waits for this */
+    pthread_cond_t changed;       /* the commit thread waits for this condition */
     pthread_cond_t full;          /* the mover waits for this: the store is full, or we stop */
     const struct hf_batch *batch; /* (m) the batch in flight */
     uint64_t submitted_ns;        /* (ml) when the batch was submitted */

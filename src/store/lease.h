@@ -29,7 +29,7 @@ enum {
 /* An export, with the bytes at an offset of a file handle that identify its files. */
 struct hf_store_export {
     char name[HF_STORE_EXPORT_NAME_MAX];
-    char service[HF_STORE_SERVICE_MAX]; /* the service that it belongs to */
+    char service[HF_STORE_SERVICE_MAX]; /* the service that the export belongs to */
     uint32_t offset;
     uint32_t len;
     uint8_t bytes[HF_STORE_EXPORT_BYTES_MAX];

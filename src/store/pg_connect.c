@@ -35,7 +35,7 @@ struct attempt {
     struct hf_pg *pg;
     struct hf_pg_hosts hosts;
     uint64_t until_ms;
-    bool silent_only; /* no host has said anything so far */
+    bool silent_only; /* no host has answered so far */
     char failures[FAILURES_MAX];
 };
 

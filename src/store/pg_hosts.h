@@ -23,7 +23,7 @@ struct hf_pg_host {
 struct hf_pg_hosts {
     struct hf_pg_host list[HF_PG_HOSTS_MAX];
     unsigned count;              /* how many hosts there are, at least 1 */
-    uint32_t connect_timeout_ms; /* the limit for one host; 0: not set */
+    uint32_t connect_timeout_ms; /* the time limit for one host; 0: not set */
     bool any_session;            /* target_session_attrs is not set: a read-only server will do */
     PQconninfoOption *options;   /* owns the memory of the strings */
 };

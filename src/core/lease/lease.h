@@ -68,7 +68,7 @@ struct hf_lease_config {
     /* The pause between two polls; also the longest that a poll may take to count. */
     uint32_t poll_ms;
     uint32_t take_ms; /* how long a standby must see no new heartbeat */
-    uint32_t polls;   /* how many polls must show this */
+    uint32_t polls;   /* how many polls must show no new heartbeat */
     /*
      * After a planned move that no other node follows, the service is taken back after this time.
      */

@@ -46,6 +46,6 @@ void hf_core_tick(struct hf_core *core, struct hf_now now)
     if (core->timers->retry_ms <= now.mono_ms)
         retry(core);
     hf_pending_release_go_on_if_due(core, now);
-    core->wait->unfinished = false; /* serving goes on in this tick */
+    core->wait->unfinished = false; /* serving waiters goes on in this tick */
     hf_turn_end(core, now);
 }

@@ -130,7 +130,7 @@ static struct hf_answer denied(const struct hf_core *core, const struct hf_file 
 {
     if (blocker->unclaimed && core->recovery->grace.active)
         return (struct hf_answer){HF_STAT_DENIED_GRACE_PERIOD,
-                                  .seq = file->seq}; /* this happens in conflict mode */
+                                  .seq = file->seq}; /* grace in conflict mode is the reason */
     return (struct hf_answer){HF_STAT_DENIED, .seq = file->seq};
 }
 

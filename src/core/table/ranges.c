@@ -237,7 +237,7 @@ int hf_table_set(struct hf_txn *txn, struct hf_file *file, const struct hf_want 
     if (lock || asked->life == 0)
         whole.want.life = latest_life(core, file, asked);
     if (lock && is_part_of(&whole.want, lock))
-        return 0; /* the owner holds all of it already */
+        return 0; /* the owner holds all of the range already */
     for (; lock; lock = next) {
         next = own_around(core, file, asked, lock);
         if (absorb(txn, asked, &whole, lock) < 0)
