@@ -194,7 +194,7 @@ static void conclude(struct hf_rpcbind_watch *w, int error)
     }
     if (error == 0 && !any)
         review(w);
-    else if (error == 0 && !w->missing) /* otherwise the last outcome stands */
+    else if (error == 0 && !w->missing) /* otherwise the outcome of the last look stands */
         set_health(w, HF_RPCBIND_LOST, "rpcbind has forgotten us; registering again");
     if (error == 0) {
         w->n_lost += any && !w->missing;

@@ -282,9 +282,9 @@ static struct hf_answer in_strict_grace(struct hf_core *core, struct hf_now now,
 }
 
 /*
- * True if the client's newest life began before our restart. What it reclaims it has, and the
- * record tells of which life. After a sign of a new life, a reclaim belongs to that one: its
- * notice, which may be forged, takes nothing that came later.
+ * True if the client's newest life began before our restart. The locks that it reclaims are its
+ * own, and its record tells of which life each is. After a sign of a new life, a reclaim belongs to
+ * that life: its notice, which may be forged, takes nothing that came later.
  */
 static bool began_before(const struct hf_core *core, const struct hf_client *client)
 {

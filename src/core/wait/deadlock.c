@@ -34,8 +34,8 @@ struct search {
     uint64_t work_end;      /* the search ends when table->work is beyond this */
     bool locks_only;        /* only locks count, not places in queues */
     bool mixed;             /* only cycles that lead through a place in a queue count */
-    bool found;             /* the search led back to the asker ... */
-    struct hf_waiter *via;  /* ... through this waiter's place in a queue */
+    bool found;             /* the search led back to the asker */
+    struct hf_waiter *via;  /* the waiter through whose place in a queue it led back */
 };
 
 /* Puts an owner into the queue of those to be visited, if it was not reached before, or so far only
