@@ -26,7 +26,7 @@ static int add_foreign(void *ctx, const struct hf_store_export *other)
     struct hf_export_rules *rules = ((struct hf_loading *)ctx)->loaded.rules;
 
     if (rules->n_foreign == HF_FOREIGN_EXPORTS_MAX)
-        return 0; /* more exports are not needed: their own service's locks still refuse there */
+        return 0; /* the rest stays unknown here; the services that have these exports serve them */
     rules->foreign[rules->n_foreign++] = *other;
     return 0;
 }
