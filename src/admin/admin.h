@@ -161,13 +161,13 @@ struct hf_admin_config {
     const struct hf_addr *server_listen; /* the addresses where NLM and NSM are served */
     unsigned n_server_listen;
     uint16_t server_port;
-    const char *listen;          /* ADDRESS:PORT; "": none */
+    const char *listen;          /* ADDRESS:PORT; "": no TCP socket */
     const char *socket;          /* path; "": none */
     const char *token_file;      /* "": no token */
-    const char *read_token_file; /* "": no token for readers of file names */
-    const char *hosts;           /* other names that a Host header may have, with spaces between */
+    const char *read_token_file; /* "": there is no token for readers of file names */
+    const char *hosts;           /* other names that a Host header may have, separated by spaces */
     const char *fh_map;          /* "": none */
-    const char *names;           /* a namer's socket; "auto"; "": none */
+    const char *names;           /* the socket of a namer; "auto"; "": there is none */
     struct hf_history *history;  /* the history that requests search; NULL: none is kept */
 };
 

@@ -46,7 +46,7 @@ static bool is_server_name(const char *name, const char *server_name)
            (strlen(name) == short_len && strncasecmp(name, server_name, short_len) == 0);
 }
 
-/* Is the name in a list with spaces between its words? */
+/* True if the name is one of the words of the list, which are separated by spaces. */
 static bool is_listed(const char *name, const char *list)
 {
     size_t len;

@@ -383,7 +383,8 @@ void hf_admin_set_service(struct hf_admin *admin, struct hf_service *service)
     admin->config.service = service;
 }
 
-/* libmicrohttpd must not be stopped while a connection is suspended. */
+/* Lets all requests that wait go on: libmicrohttpd must not be stopped while a connection is
+ * suspended. */
 static void let_all_go_on(struct hf_admin *admin)
 {
     hf_admin_wait_abandon_all(admin);
@@ -393,7 +394,7 @@ static void let_all_go_on(struct hf_admin *admin)
 void hf_admin_close(struct hf_admin *admin)
 {
     let_all_go_on(admin);
-    hf_names_close(admin->names); /* lists that wait for names go on without */
+    hf_names_close(admin->names); /* lists that wait for names go on without them */
     for (size_t i = 0; i < HF_COUNT_OF(admin->listeners); i++) {
         struct listener *listener = &admin->listeners[i];
 
@@ -401,7 +402,7 @@ void hf_admin_close(struct hf_admin *admin)
             continue;
         uv_poll_stop(&listener->poll);
         MHD_run(listener->daemon); /* sends the answers that are ready */
-        let_all_go_on(admin);      /* some of them are not, and wait again */
+        let_all_go_on(admin);      /* some requests are not done, and wait again */
         if (listener->local)
             (void)unlink(admin->config.socket);
         MHD_stop_daemon(listener->daemon);

@@ -87,19 +87,23 @@ struct hf_core_config {
     struct hf_budgets budgets;
     enum hf_grace_mode grace_mode;
     uint64_t grace_ms;
-    enum hf_role role;  /* monitor: no lock is asked for, and the kernel's outlive this process */
-    bool durable_locks; /* else only clients are recorded, and reclaims are checked per client */
-    bool continues;     /* record all that clients rely on, so that a start need not tell them */
-    bool unflushed;     /* batches of locks count once they are written (DUR-02) */
-    bool fenced;        /* with standbys: no promise without a commit, recorded or not (HA-03) */
-    bool coherent;      /* what is held is held in the kernel, too (claim.h) */
-    bool grant_unmirrored; /* ... but for what the kernel cannot hold; else that is refused */
-    uint32_t claim_ranges; /* that the kernel is asked to hold of one file */
-    uint8_t boot_id[HF_BOOT_ID_SIZE]; /* of this boot of the host; zeros: unknown, but not if
-                                         unflushed */
-    uint64_t linger_ms;               /* a registration outlives its last lock by this */
-    uint64_t call_timeout_ms;         /* of one attempt of any outgoing call */
-    uint32_t call_attempts;           /* after so many, a client is unreachable */
+    /* A monitor is asked for no lock, and the kernel's locks outlive this process. */
+    enum hf_role role;
+    /* Locks are recorded; otherwise only clients are, and reclaims are checked per client. */
+    bool durable_locks;
+    bool continues; /* all that clients rely on is recorded, so that a start need not tell them */
+    bool unflushed; /* batches of locks count as durable once they are written (DUR-02) */
+    /* With standbys: nothing is promised without a commit, recorded or not (HA-03). */
+    bool fenced;
+    bool coherent; /* every lock that is held is held in the kernel, too (claim.h) */
+    /* ... except for what the kernel cannot hold; otherwise that is refused. */
+    bool grant_unmirrored;
+    uint32_t claim_ranges; /* how many ranges of one file the kernel is asked to hold */
+    /* The id of this boot of the host; zeros mean unknown, which unflushed does not permit. */
+    uint8_t boot_id[HF_BOOT_ID_SIZE];
+    uint64_t linger_ms;       /* a registration outlives its last lock by this */
+    uint64_t call_timeout_ms; /* how long one attempt at any outgoing call may take */
+    uint32_t call_attempts;   /* after this many attempts a client is unreachable */
     uint32_t notify_in_flight;
     enum hf_on_failure on_failure;
     /* A client's status monitor is asked before a crash notice counts (SEC-04). */

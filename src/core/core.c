@@ -132,7 +132,7 @@ const struct hf_hash_key *hf_core_hash_key(const struct hf_core *core)
 void hf_core_del(struct hf_core *core)
 {
     core->told = NULL;
-    core->config.continues = false; /* nothing is written any more */
+    core->config.continues = false; /* nothing is written behind any more */
     hf_durable_close(core);
     hf_list_foreach_safe (node, &core->clients->all)
         del_client(core, hf_list_entry(node, struct hf_client, all));

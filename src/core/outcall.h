@@ -51,7 +51,8 @@ struct hf_outcall_attempt {
     uint64_t offset;
     uint64_t length;
     bool msg;
-    bool loaded; /* it waited before our start, and credit for its call is not recorded (SEC-03) */
+    /* The waiter waited before our start, and credit for its call is not recorded (SEC-03). */
+    bool loaded;
 
     /* For NOTIFY and STATUS. The short form is the name up to its first dot; empty if there is
      * none. */

@@ -199,7 +199,9 @@ static size_t addr_size(const struct hf_addr *addr)
     return 1 + 4 + addr_len(addr->family);
 }
 
-/* The oldest version that can say it: 2 has a boot id, 3 a role, 4 all fields. */
+/*
+ * Returns the oldest version that can express the record: 2 has a boot id, 3 a role, 4 all fields.
+ */
 static uint8_t server_version(const struct hf_record_server *s)
 {
     static const uint8_t none[HF_BOOT_ID_SIZE];
@@ -277,8 +279,9 @@ static void write_server(struct writer *w, const struct hf_record_server *s)
     put_u8(w, (uint8_t)s->role);
     put_u8(w, (uint8_t)s->durability);
     put_u64(w, s->number_epoch);
+    /* Must be the last byte, because holdfast_clear_lease() changes it. */
     if (server_version(s) > 3)
-        put_u8(w, (uint8_t)s->continuity); /* the last byte: holdfast_clear_lease() changes it */
+        put_u8(w, (uint8_t)s->continuity);
 }
 
 static void write_lives(struct writer *w, const struct hf_record_lives *lives)
@@ -531,7 +534,7 @@ int hf_record_decode_client(struct hf_bytes bytes, struct hf_record_client *out)
     return close_record(&r);
 }
 
-/* Parts are in order and do not overlap. */
+/* Reads the parts, which are in order and do not overlap. */
 static void read_had(struct reader *r, struct hf_record_extra *out)
 {
     uint64_t next = 0;

@@ -37,7 +37,8 @@ enum {
     HF_BOOT_ID_SIZE = 16,
     HF_RECORD_SERVER_MAX = 64, /* the longest encoded server's record */
     HF_RECORD_LIVES_MAX = 2 + HF_CLIENT_LIVES * 12,
-    HF_RECORD_HAD_MAX = 64, /* parts of a waiter's range that its owner held before */
+    /* How many parts of a waiter's range its owner may have held before. */
+    HF_RECORD_HAD_MAX = 64,
     HF_RECORD_EXTRA_MAX = 128 + HF_RECORD_HAD_MAX * 17, /* encoded */
 };
 
@@ -69,12 +70,10 @@ enum hf_durability {
     HF_DURABILITY_FULL = 3,
 };
 
-/*
- * Whether the next start may continue without telling a client (recovery.notify=needed, SPEC
- * section 14). Stored: never renumber.
- */
+/* Says whether the next start may continue without telling a client (recovery.notify=needed, SPEC
+ * section 14). The numbers are stored: never renumber them. */
 enum hf_continuity {
-    HF_CONTINUITY_NONE = 0,   /* what is not a LOCK was not recorded; and before version 4 */
+    HF_CONTINUITY_NONE = 0,   /* only LOCKs were recorded; or the record is from before version 4 */
     HF_CONTINUITY_BROKEN = 1, /* all is recorded, but clients have something to do: grace, a hold */
     HF_CONTINUITY_COMPLETE = 2, /* all that clients rely on is recorded */
     HF_CONTINUITY_LOST = 3, /* records of the store were lost, and an operator has accepted it */
@@ -138,7 +137,7 @@ struct hf_record_client {
     struct hf_addr callback_host; /* the address the registration came from; port 0 */
 };
 
-/* What the record of a lock tells of. Stored: never renumber. */
+/* What the record of a lock tells of. The numbers are stored: never renumber them. */
 enum hf_record_what {
     HF_RECORD_HELD = 0,    /* a lock that is held: version 1 of the record */
     HF_RECORD_WAITING = 1, /* a request that waits */
@@ -154,14 +153,15 @@ struct hf_record_had {
 };
 
 /*
- * What a waiter or a share reservation has besides what a lock has (recovery.notify=needed). Only
- * the fields of its kind are encoded; `had` is kept encoded, and read by hf_record_had().
+ * The fields that a waiter or a share reservation has in addition to those of a lock
+ * (recovery.notify=needed). Only the fields of its kind are encoded; `had` is kept encoded, and
+ * read by hf_record_had().
  */
 struct hf_record_extra {
     enum hf_record_what what;
-    uint64_t life_id; /* the first id of the client's life to which it belongs */
+    uint64_t life_id; /* the first id of the client's life to which the object belongs */
 
-    uint64_t place; /* in the queue: smaller ones come first */
+    uint64_t place; /* the place in the queue: smaller ones come first */
     uint64_t offset, length;
     struct hf_addr local;
     enum hf_transport transport;
@@ -170,7 +170,7 @@ struct hf_record_extra {
     uint16_t n_had;
     struct hf_bytes had;
 
-    uint8_t mode, access; /* of a share */
+    uint8_t mode, access; /* the modes of a share */
 };
 
 /*
@@ -187,8 +187,8 @@ struct hf_record_lock {
     uint64_t first;
     uint64_t last;
     bool exclusive;
-    int64_t acquired_at_ms; /* wall clock, Unix time */
-    uint64_t epoch;         /* of the server, when granted */
+    int64_t acquired_at_ms; /* when the lock was acquired, in Unix time by the wall clock */
+    uint64_t epoch;         /* the server's epoch when the lock was granted */
     struct hf_record_extra extra;
 };
 
@@ -222,7 +222,8 @@ size_t hf_record_encode_lives(const struct hf_record_lives *lives,
                               uint8_t out[HF_RECORD_LIVES_MAX]);
 int hf_record_decode_lives(struct hf_bytes bytes, struct hf_record_lives *out);
 
-/* The extra part of a lock's record alone; no bytes for a lock that is held. */
+/* Encodes and decodes the extra part of a lock's record alone; there are no bytes for a lock that
+ * is held. */
 size_t hf_record_encode_extra(const struct hf_record_extra *extra,
                               uint8_t out[HF_RECORD_EXTRA_MAX]);
 int hf_record_decode_extra(struct hf_bytes bytes, struct hf_record_extra *out);
@@ -232,7 +233,7 @@ enum { HF_RECORD_HAD_SIZE = 17 };
 struct hf_record_had hf_record_had(const struct hf_record_extra *extra, unsigned i);
 void hf_record_put_had(uint8_t out[HF_RECORD_HAD_SIZE], const struct hf_record_had *had);
 
-/* The encoded record is that of a lock that is held, and not of a waiter or a share. */
+/* True if the encoded record is that of a lock that is held, and not of a waiter or a share. */
 bool hf_record_is_held(struct hf_bytes record);
 
 /*

@@ -61,11 +61,12 @@ struct hf_lock_args {
     /* These fields are for LOCK only. */
     bool block;
     bool reclaim;
-    bool unmonitored; /* NM_LOCK: not durable, client not registered; but as LOCK if
-                         config.continues */
-    int32_t state;    /* the client's NSM state; 0: unknown */
-    uint8_t version;  /* 1, 3 or 4; a GRANTED callback uses the same version */
-    bool msg;         /* the request was a LOCK_MSG, so GRANTED_MSG tells of the grant */
+    /* NM_LOCK: the lock is not durable, and the client not registered; but as LOCK if
+     * config.continues. */
+    bool unmonitored;
+    int32_t state;   /* the client's NSM state; 0: unknown */
+    uint8_t version; /* 1, 3 or 4; a GRANTED callback uses the same version */
+    bool msg;        /* the request was a LOCK_MSG, so GRANTED_MSG tells of the grant */
 
     /*
      * When the request came (hf_core_asked()), if it is made again after a claim; 0: it comes now.

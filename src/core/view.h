@@ -96,10 +96,8 @@ size_t hf_core_view_granted(const struct hf_core *core, uint64_t *mark, struct h
 /* Shows one client by id. Returns HF_ENOENT if there is none. */
 int hf_core_view_client(const struct hf_core *core, uint64_t id, struct hf_view_client *out);
 
-/*
- * After hf_core_start(): whether it continues, so that no client is told and nothing has to be
- * reclaimed, or why it does not (SPEC section 14).
- */
+/* Tells, after hf_core_start(), whether it continues, so that no client is told and nothing has to
+ * be reclaimed, or why it does not (SPEC section 14). */
 enum hf_recovers {
     HF_RECOVERS_NOT,        /* it continues */
     HF_RECOVERS_ALWAYS,     /* recovery.notify=always */
@@ -109,13 +107,15 @@ enum hf_recovers {
                              */
     HF_RECOVERS_LOST,       /* the store has lost records, and an operator has accepted it */
     HF_RECOVERS_CRASHED,    /* the host crashed, and the newest records were not flushed (DUR-02) */
-    HF_RECOVERS_UNKNOWN,    /* an earlier start, or a restored backup: locks may be unknown */
+    /* Locks may be unknown since an earlier start, or because a backup was restored. */
+    HF_RECOVERS_UNKNOWN,
     HF_RECOVERS_UNFINISHED, /* the run before was itself in grace, or held back (GRC-04) */
     HF_RECOVERS_MERGED,     /* of two conflicting records one was lost (COH-05) */
     HF_RECOVERS_REASONS
 };
 enum hf_recovers hf_core_recovers(const struct hf_core *core);
-const char *hf_recovers_text(enum hf_recovers why); /* for operators; "": nothing to say */
+/* Returns a text for operators; "": there is nothing to say. */
+const char *hf_recovers_text(enum hf_recovers why);
 
 struct hf_view_status {
     uint64_t epoch;

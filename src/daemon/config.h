@@ -118,9 +118,9 @@ struct hf_config {
     uint32_t take_ms;
     uint32_t require_sync; /* 0: no, 1: yes */
 
-    char admin_listen[HF_CONFIG_TEXT_MAX]; /* ADDRESS:PORT; empty: no TCP */
-    char admin_hosts[HF_CONFIG_TEXT_MAX];  /* names, with spaces between them */
-    char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: none */
+    char admin_listen[HF_CONFIG_TEXT_MAX]; /* ADDRESS:PORT; empty: no TCP socket */
+    char admin_hosts[HF_CONFIG_TEXT_MAX];  /* names, separated by spaces */
+    char admin_socket[HF_CONFIG_TEXT_MAX]; /* a path, "auto", or empty: no socket */
     char admin_token_file[HF_CONFIG_TEXT_MAX];
     char admin_read_token_file[HF_CONFIG_TEXT_MAX];
     char admin_fh_map[HF_CONFIG_TEXT_MAX];

@@ -101,7 +101,7 @@ static void log_start(const struct hf_config *config, const struct hf_core *core
                HF_STR("reason", hf_recovers_text(why)));
 }
 
-/* Memory ran out. */
+/* Ends the start, because memory ran out. */
 static void fail_start(struct hf_daemon *d)
 {
     if (d->clustered) {

@@ -158,11 +158,11 @@ static void send_res(struct hf_nlm *nlm, const struct answer *a)
 }
 
 /*
- * Refusals that are not sent. A client whose UNLOCK, CANCEL or UNSHARE is refused forgets the lock,
- * the wait or the share all the same, and the server would keep it for ever; without an answer it
- * asks again until there is memory, or the store is back. FREE_ALL and SM_NOTIFY have void results,
- * which cannot express a refusal. SHARE waits for a batch with standbys, and where it is recorded,
- * but is not undone with it: a repeat is answered.
+ * True for refusals that are not sent. A client whose UNLOCK, CANCEL or UNSHARE is refused forgets
+ * the lock, the wait or the share nevertheless, and the server would keep it for ever; without an
+ * answer it asks again until there is memory, or the store is back. FREE_ALL and SM_NOTIFY have
+ * void results, which cannot express a refusal. SHARE waits for a batch with standbys, and where it
+ * is recorded, but is not undone with it: a repeat is answered.
  */
 static bool is_left_unanswered(const struct answer *a)
 {

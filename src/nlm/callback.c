@@ -67,9 +67,9 @@ static struct nlm_outcall *outcall_find(const struct hf_nlm *nlm, uint64_t id)
 }
 
 /*
- * Who is called: the client (by both addresses), the file and the owner, as one number. Should two
- * owners have the same, an UNLOCK of one waits for a callback to the other. The transport is left
- * out: a Linux kernel with mounts by TCP and UDP takes a callback for either.
+ * Makes one number of the client (by both addresses), the file and the owner that is called. Should
+ * two owners have the same, an UNLOCK of one waits for a callback to the other. The transport is
+ * left out: a Linux kernel with mounts by TCP and UDP takes a callback for either.
  */
 static uint64_t callback_owner(const struct hf_nlm *nlm, const struct hf_addr *peer,
                                const struct hf_addr *local, struct hf_bytes fh, struct hf_bytes oh,
@@ -275,7 +275,7 @@ static struct hf_rpc_outcall_args rpc_args_of(const struct hf_outcall_attempt *c
         .peer = call->to[0],
         .local = call->from,
         .transport = call->transport,
-        .remember_port = true, /* a port that failed has been forgotten */
+        .remember_port = true, /* a port that failed has been forgotten, and is not used again */
         .provoked = call->transport == HF_TRANSPORT_UDP && !call->loaded,
         .prog = NLM_PROG,
         .vers = call->vers,

@@ -27,10 +27,12 @@ static void share(struct hf_rpc_call *call, enum hf_nlm_kind kind, void *raw,
         hf_nlm_answer_now(call, kind, &a->cookie, HF_STAT_DENIED_GRACE_PERIOD);
         return;
     }
-    /* SPEC section 5: nothing is granted while the store is down, even what is not durable, as with
-     * NM_LOCK. UNSHARE promises nothing and is served. Where its answer waits for a commit, a share
-     * that was given, and whose answer did not leave, must not be refused to a repeat: it is not
-     * undone. */
+    /*
+     * SPEC section 5: nothing is granted while the store is down, not even what is not durable, as
+     * with NM_LOCK. UNSHARE promises nothing and is served. Where its answer waits for a commit, a
+     * share that was given, and whose answer did not leave, must not be refused to a repeat: it is
+     * not undone.
+     */
     if (kind == HF_NLM_SHARE && !service->store_up) {
         if (service->shares_wait)
             hf_rpc_reply_never(call);

@@ -28,7 +28,7 @@ static void miss(struct hf_busy_poll *poll, uint64_t gap_ns)
         poll->wanted *= 2;
 }
 
-/* One request alone waits. */
+/* Handles a request that waits alone for its answer. */
 static void await_answer(struct hf_busy_poll *poll, uint64_t now_ns)
 {
     if (!poll->wait_ns) {

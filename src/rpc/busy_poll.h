@@ -22,13 +22,17 @@
 #include <stdint.h>
 
 enum {
-    HF_BUSY_POLL_ROW = 8,        /* short gaps in a row before the first look */
-    HF_BUSY_POLL_ROW_MAX = 1024, /* and at most, after misses */
-    HF_BUSY_POLL_FORGIVE = 64,   /* looks in a row that found input: misses are forgotten */
-    HF_BUSY_POLL_SLEEP = 4,      /* a gap in which the server sleeps is so many times as long as
-                                    one in which it looks, because of the time to wake */
-    HF_BUSY_POLL_ANSWER = 4,     /* an answer is looked for so many times as long as a request */
-    HF_BUSY_POLL_SLOW = 1024,    /* answers not looked for, after one that took too long */
+    HF_BUSY_POLL_ROW = 8, /* how many short gaps in a row must come before the first look */
+    /* How many short gaps in a row are wanted at most, after misses. */
+    HF_BUSY_POLL_ROW_MAX = 1024,
+    /* After this many looks in a row that found input, misses are forgotten. */
+    HF_BUSY_POLL_FORGIVE = 64,
+    /* A gap in which the server sleeps is this many times as long as one in which it looks, because
+     * of the time to wake. */
+    HF_BUSY_POLL_SLEEP = 4,
+    HF_BUSY_POLL_ANSWER = 4, /* an answer is looked for this many times as long as a request */
+    /* How many answers are not looked for, after one that took too long. */
+    HF_BUSY_POLL_SLOW = 1024,
 };
 
 struct hf_busy_poll {
@@ -39,9 +43,9 @@ struct hf_busy_poll {
     unsigned found;    /* looks in a row that found input */
     bool looking;
     uint64_t wait_ns;   /* since when one request alone waits for its answer; 0: none does */
-    unsigned slow;      /* so many are not looked for */
-    bool awaiting;      /* the answer is looked for */
-    uint64_t looked_ns; /* in all, for metrics */
+    unsigned slow;      /* how many answers are not looked for */
+    bool awaiting;      /* the answer is being looked for */
+    uint64_t looked_ns; /* how long the server has looked in all, for metrics */
 };
 
 void hf_busy_poll_init(struct hf_busy_poll *poll, uint64_t bound_ns);

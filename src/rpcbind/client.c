@@ -229,7 +229,8 @@ int hf_rpcbind_system_register(const struct hf_rpcbind_service *services, size_t
 
 void hf_rpcbind_system_unregister(const struct hf_rpcbind_service *services, size_t n)
 {
-    /* TCP goes before UDP, as it came after it: a client that prefers UDP never finds TCP alone. */
+    /* TCP is removed before UDP, because it was added after it: a client that prefers UDP never
+     * finds TCP alone. */
     for (size_t i = n; i-- > 0;)
         unset(&services[i]);
 }

@@ -53,8 +53,8 @@ void hf_service_forget(struct hf_service *service, struct hf_commit_waiter *wait
     hf_list_remove(&waiter->link);
 }
 
-/* Answers that waited for the decision wait for its batch and their own now; if these are durable,
- * or the decision has failed, for nothing. */
+/* Answers that waited for the decision now wait for its batch and their own; if these are durable,
+ * or the decision has failed, they wait for nothing. */
 static void go_on(struct hf_service *service, const struct hf_decision *decision)
 {
     hf_list_foreach_safe (node, undecided_list(service, decision->id)) {
@@ -84,7 +84,8 @@ void hf_service_let_go(struct hf_service *service, uint64_t id)
     go_on(service, &(struct hf_decision){.id = id});
 }
 
-/* Those whose own batch is none of the durable ones; all of them: all. */
+/* Fails answers that wait for a decision, and whose own batch is none of the durable ones; with
+ * `all`, every one. */
 static void fail_undecided(struct hf_service *service, uint64_t durable, bool all)
 {
     for (size_t i = 0; i < HF_UNDECIDED_LISTS; i++) {

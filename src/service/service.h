@@ -35,12 +35,16 @@ struct hf_service {
     uv_loop_t *loop;              /* NULL: a simulator, which sets `now` itself */
     struct hf_now now;            /* is read through hf_service_now() */
     bool now_is_old;              /* the loop has slept since `now` was set */
-    int64_t wall_offset_ms;       /* wall clock less the loop's clock */
-    bool loading;     /* with standbys: nothing is loaded yet; requests are told to come again */
-    bool shares_wait; /* for a commit, which does not undo them: with standbys (HA-03), and where
-                         they are recorded (REC-02) */
-    /* With standbys: what the core is told of the loop's clock, which stands still at times. */
-    uint64_t (*core_ms)(void *ctx, uint64_t mono_ms); /* NULL: the loop's clock itself */
+    int64_t wall_offset_ms;       /* the wall clock less the loop's clock */
+    /* With standbys: the locks are not loaded yet, and requests are told to come again. */
+    bool loading;
+    /* Answers to SHARE wait for a commit, which does not undo them: with standbys (HA-03), and
+     * where they are recorded (REC-02). */
+    bool shares_wait;
+    /* With standbys: returns the time that the core is told for the loop's clock; it stands still
+     * at times. */
+    /* NULL: the core gets the time of the loop's clock. */
+    uint64_t (*core_ms)(void *ctx, uint64_t mono_ms);
     void *core_ms_ctx;
     bool store_up; /* the store took the last commit; while this is false, requests are refused */
     uint64_t durable;       /* the newest durable batch */
@@ -84,7 +88,7 @@ static inline struct hf_now hf_service_now(struct hf_service *service)
 
 /* ---- waiting ---- */
 
-/* For hf_service_when(), where the ticket names a decision. */
+/* Is for hf_service_when(), where the ticket names a decision. */
 void hf_service_add_undecided(struct hf_service *service, struct hf_ticket ticket,
                               struct hf_commit_waiter *waiter, hf_commit_done done);
 
@@ -131,13 +135,11 @@ static inline void hf_service_released(struct hf_service *service)
     hf_commit_waiters_reached(&service->waiters, service->durable);
 }
 
-/* The core has undone a batch and all that was gathered since: completes the waiters. */
+/* Completes the waiters, because the core has undone a batch and all that was gathered since. */
 void hf_service_batch_failed(struct hf_service *service);
 
-/*
- * The batch that was taken from the core is durable (error 0) or is certain not to be: tells the
- * core, then completes the waiters that this decides.
- */
+/* Takes the result of the batch that was taken from the core: it is durable (error 0), or is
+ * certain not to be. Tells the core, then completes the waiters that this decides. */
 static inline void hf_service_batch_done(struct hf_service *service, uint64_t seq, int error)
 {
     hf_core_batch_done(service->core, hf_service_now(service), seq, error);

@@ -231,7 +231,7 @@ int hf_backup_restore(struct hf_store *store, const struct hf_backup_content *co
         server.epoch = found.epoch;
     server.epoch += EPOCHS_AHEAD;
     server.clean = false;
-    server.locks_unknown = true; /* those of after the backup */
+    server.locks_unknown = true; /* locks that were taken after the backup are not known */
     if (server.continuity != HF_CONTINUITY_NONE)
         server.continuity = HF_CONTINUITY_LOST;
     rv = hf_batch_put_server(records, &server);

@@ -514,7 +514,7 @@ static void free_state(struct hf_store *store, struct lmdb *lmdb)
     hf_free(store->alloc, lmdb);
 }
 
-/* The newest record of the server: in what was read of the journal, or in the tree. */
+/* Finds the newest record of the server, in what was read of the journal, or in the tree. */
 static int find_server(struct lmdb *lmdb, struct hf_record_server *out)
 {
     uint64_t id = HF_LMDB_SERVER;
@@ -536,7 +536,7 @@ static int find_server(struct lmdb *lmdb, struct hf_record_server *out)
     return rv;
 }
 
-/* The next start must not continue as if nothing had been lost (REC-01). */
+/* Notes the loss: the next start must not continue as if nothing had been lost (REC-01). */
 static int note_loss(struct lmdb *lmdb)
 {
     struct hf_record_server server;
@@ -549,7 +549,7 @@ static int note_loss(struct lmdb *lmdb)
                : 0;
 }
 
-/* Appends what the previous owner's journal holds to pending. */
+/* Appends the operations of the previous owner's journal to pending. */
 static int read_journal(struct lmdb *lmdb, const uint8_t boot_id[HF_BOOT_ID_SIZE])
 {
     const struct hf_lmdb_dir *dir = &lmdb->env.dir;

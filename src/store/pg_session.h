@@ -41,12 +41,13 @@ struct hf_pg_session {
     bool started;                           /* a session has been set up before */
     bool reads_only; /* the session is one connection that only loads, and is not made again */
     uint64_t nonce;
-    uint64_t heartbeat;      /* the newest that was acknowledged to us */
-    bool heartbeat_known;    /* this connection has seen that the row has exactly that heartbeat */
-    uint64_t offered_nonce;  /* of a take whose outcome is not known; 0: none */
-    uint64_t past_of;        /* the newest epoch that the process knows: its past is asked for */
-    uint64_t seen_ms;        /* when this node was last written to cluster_nodes */
-    struct hf_lease_row row; /* what the last transaction found, if it was not merely lost */
+    uint64_t heartbeat;     /* the newest heartbeat that was acknowledged to us */
+    bool heartbeat_known;   /* this connection has seen that the row has exactly that heartbeat */
+    uint64_t offered_nonce; /* the nonce of a take whose outcome is not known; 0: none */
+    uint64_t past_of;       /* the newest epoch that the process knows, whose past is asked for */
+    uint64_t seen_ms;       /* when this node was last written to cluster_nodes */
+    /* The row that the last transaction found, unless it was merely lost. */
+    struct hf_lease_row row;
     bool row_found;
 };
 

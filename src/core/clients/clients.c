@@ -38,14 +38,16 @@ void hf_clients_free(struct hf_core *core)
     hf_slab_free(&clients->host_slab);
 }
 
-/* What tells one client from all others. Ports do not count. Each look-up makes one, so it is
- * small. */
+/* What distinguishes one client from all others. Ports do not count. Each look-up makes one, so it
+ * is small. */
 struct identity {
     enum hf_protocol protocol;
     struct hf_bytes name;
-    const struct hf_addr *host;  /* NLM: where it comes from; NSM: where the registration did */
-    const struct hf_addr *local; /* NLM: the address of ours it talks to, */
-    enum hf_transport transport; /* and how: for a Linux kernel each mount of these is a server */
+    /* NLM: the address the client comes from; NSM: where the registration came from. */
+    const struct hf_addr *host;
+    const struct hf_addr *local; /* NLM: the address of ours that the client talks to */
+    /* NLM: the transport; for a Linux kernel, the mounts of each are a server of their own. */
+    enum hf_transport transport;
     struct hf_bytes my_name;
     uint32_t prog, vers, proc;
 };
@@ -104,7 +106,8 @@ static struct hf_client *find(const struct hf_core *core, const struct identity 
     return node ? hf_container_of(node, struct hf_client, by_identity) : NULL;
 }
 
-/* Mostly the client that was found last: a connection is served many requests at a time. */
+/* Finds the client, which mostly is the one that was found last: a connection is served many
+ * requests at a time. */
 struct hf_client *hf_client_find_nlm(const struct hf_core *core, const struct hf_peer *peer)
 {
     struct hf_client **last = &core->clients->last;

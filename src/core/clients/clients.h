@@ -259,10 +259,11 @@ struct hf_record_lives hf_lives_record(const struct hf_client *client);
 struct hf_lives hf_lives_load(const struct hf_record_client *record);
 uint32_t hf_client_life_of_id(const struct hf_client *client, uint64_t id);
 
-/* An id of which hf_client_life_of_id() makes this life again. */
+/* Returns an id of which hf_client_life_of_id() makes this life again. */
 uint64_t hf_client_first_id(const struct hf_client *client, uint32_t life);
 
-/* Without durable locks: the client may no longer reclaim (it is dead, or grace is over). */
+/* Takes the client's right to reclaim locks that are not recorded, because it is dead or grace is
+ * over. */
 void hf_client_bar_reclaim(struct hf_core *core, struct hf_client *client);
 
 /* Adds an event, for the caller to complete; NULL if there was no room for it. */

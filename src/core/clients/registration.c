@@ -171,7 +171,7 @@ int hf_client_register(struct hf_txn *txn, struct hf_client *client)
     return put_record(txn, client);
 }
 
-/* The record of what the client has is written behind, and has no time of its own. */
+/* Registers a client for a record that is written behind, and so has no time of its own. */
 int hf_client_register_behind(struct hf_txn *txn, struct hf_client *client)
 {
     txn->now.wall_ms = client->last_seen_ms;

@@ -1,4 +1,4 @@
-/* Records that are written behind: what became of each object, and the batches that say so. */
+/* Writes records behind: keeps what became of each object, and puts it into batches. */
 #include "core/durable/private.h"
 #include "core/internal.h"
 
@@ -25,7 +25,7 @@ void hf_behind_ended(struct hf_core *core, struct hf_behind *behind)
     if (behind->stored || behind->in_flight)
         hf_behind_changed(core, behind);
     else
-        hf_list_remove(&behind->link); /* the store has never heard of it */
+        hf_list_remove(&behind->link); /* the store has never heard of the object */
 }
 
 void hf_behind_came_back(struct hf_core *core, struct hf_behind *behind)
@@ -46,7 +46,7 @@ static int write_one(struct hf_txn *txn, struct hf_behind *behind)
     return behind->ops->put(txn, behind);
 }
 
-/* All of them or none: a batch has the state of one moment. */
+/* Writes all objects or none: a batch has the state of one moment. */
 int hf_behind_write(struct hf_core *core)
 {
     struct hf_durable *durable = core->durable;
@@ -70,7 +70,8 @@ int hf_behind_write(struct hf_core *core)
     return 0;
 }
 
-/* What changed while its batch was in flight goes into the next one. */
+/* Ends a batch that is durable. An object that changed while its batch was in flight goes into the
+ * next one. */
 void hf_behind_done(struct hf_core *core)
 {
     struct hf_durable *durable = core->durable;
@@ -87,7 +88,7 @@ void hf_behind_done(struct hf_core *core)
     }
 }
 
-/* Memory stays as it is, and the next batch says it again. */
+/* Ends a batch that failed. Memory stays as it is, and the next batch says it again. */
 void hf_behind_failed(struct hf_core *core)
 {
     struct hf_durable *durable = core->durable;

@@ -81,10 +81,10 @@ struct hf_behind_ops {
 
 struct hf_behind {
     const struct hf_behind_ops *ops;
-    uint64_t id;         /* of its record */
-    struct hf_list link; /* in durable->behind, or ->behind_in_flight */
-    bool stored;         /* the store may have a record of it */
-    bool in_flight;      /* its state is in the batch that is being committed */
+    uint64_t id;         /* the id of the object's record */
+    struct hf_list link; /* links the object into durable->behind, or ->behind_in_flight */
+    bool stored;         /* the store may have a record of the object */
+    bool in_flight;      /* the object's state is in the batch that is being committed */
     bool changed;        /* since then */
     bool gone;
 };
@@ -106,8 +106,9 @@ struct hf_durable {
      * all are. */
     uint64_t (*released)(const struct hf_core *core);
     bool server_dirty;     /* the server's record must go into the next batch taken */
-    bool server_in_flight; /* ... and is in the one being committed */
-    struct hf_list behind, behind_in_flight; /* to be written; being committed */
+    bool server_in_flight; /* ... and is in the batch that is being committed */
+    /* Objects that are to be written, and those being committed. */
+    struct hf_list behind, behind_in_flight;
 };
 
 void hf_durable_init(struct hf_core *core);
@@ -158,14 +159,17 @@ void hf_durable_retry(struct hf_core *core);
 void hf_behind_init(struct hf_behind *behind, const struct hf_behind_ops *ops, uint64_t id,
                     bool stored);
 
-/* The next batch has its state; it has ended; it exists again. */
+/* The first puts the object's state into the next batch; the second says that it has ended; the
+ * third that it exists again. */
 void hf_behind_changed(struct hf_core *core, struct hf_behind *behind);
 void hf_behind_ended(struct hf_core *core, struct hf_behind *behind);
 void hf_behind_came_back(struct hf_core *core, struct hf_behind *behind);
 
-/* It is yet to be written, so it must not be deleted: forget() will be called. */
+/* True if the object is still to be written, so that it must not be deleted: forget() will be
+ * called. */
 bool hf_behind_is_busy(const struct hf_behind *behind);
-void hf_behind_free(struct hf_core *core); /* with the core: nothing is written any more */
+/* Frees what it has with the core: nothing is written any more. */
+void hf_behind_free(struct hf_core *core);
 
 struct hf_txn {
     struct hf_core *core;

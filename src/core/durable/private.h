@@ -8,8 +8,8 @@
 void hf_undo_revert(struct hf_core *core, struct hf_undo_log *log, size_t from);
 void hf_undo_keep(struct hf_core *core, struct hf_undo_log *log, size_t from);
 
-/* Writes what is behind into the batch that is being taken; HF_ENOMEM: nothing of it. That batch is
- * durable, or failed. */
+/* The first writes what is behind into the batch that is being taken (HF_ENOMEM: nothing of it);
+ * the others tell that this batch is durable, or has failed. */
 int hf_behind_write(struct hf_core *core);
 void hf_behind_done(struct hf_core *core);
 void hf_behind_failed(struct hf_core *core);

@@ -148,16 +148,14 @@ struct hf_lease_order hf_lease_begin(struct hf_lease *lease, enum hf_lease_actio
     lease->in_flight = action;
     lease->sent_at = now;
     order.epoch =
-        lease->known.epoch; /* of an owner: its own; of a standby: that of its last poll */
+        lease->known.epoch; /* for an owner its own epoch; for a standby that of its last poll */
     order.heartbeat = lease->known.heartbeat;
     order.new_epoch = lease->top_epoch + 1;
     return order;
 }
 
-/*
- * What we know is not in the past of the row: the epoch that we know was never taken, or by another
- * process, or had ended before the heartbeat that we know.
- */
+/* True if what we know is not in the past of the row: the epoch that we know was never taken, or
+ * was taken by another process, or had ended before the heartbeat that we know. */
 static bool is_not_past(const struct hf_lease_row *known, const struct hf_lease_past *past)
 {
     return past->epoch != 0 && (past->epoch != known->epoch || past->nonce != known->nonce ||
@@ -165,8 +163,8 @@ static bool is_not_past(const struct hf_lease_row *known, const struct hf_lease_
 }
 
 /*
- * The database went back in time: it shows less than it once acknowledged to this process, or
- * another process in the epoch whose nonce we know. Other processes may have gone on from there.
+ * True if the database went back in time: it shows less than it once acknowledged to this process,
+ * or another process in the epoch whose nonce we know. Other processes may have gone on from there.
  */
 static bool went_back(const struct hf_lease *lease, const struct hf_lease_row *row)
 {

@@ -45,8 +45,8 @@
 
 /* What the database remembers of the epoch that an order names. */
 struct hf_lease_past {
-    uint64_t epoch; /* the newest term up to that epoch; 0: none so old is remembered */
-    uint64_t nonce; /* of that term */
+    uint64_t epoch; /* the newest term up to that epoch; 0: none that is so old is remembered */
+    uint64_t nonce; /* the nonce of that term */
     uint64_t until; /* the heartbeat with which the first later term began; 0: there is none */
 };
 
@@ -56,7 +56,7 @@ struct hf_lease_row {
     uint64_t heartbeat; /* grows by one with each transaction that changes the row */
     bool released;      /* the owner gave the service up and is silent: it can be taken at once */
     bool alarm;         /* the database went back in time, and no operator has accepted that yet */
-    struct hf_lease_past past; /* of order.epoch; zero if the transaction did not look */
+    struct hf_lease_past past; /* the past of order.epoch; zero if the transaction did not look */
 };
 
 enum hf_lease_action {
@@ -72,10 +72,13 @@ enum hf_lease_action {
 
 struct hf_lease_order {
     enum hf_lease_action action;
-    uint64_t epoch;     /* that the row must have; POLL: the newest that this process knows */
-    uint64_t heartbeat; /* TAKE: that the row must have; RENEW, RELEASE: the smallest it may have */
-    uint64_t nonce;     /* TAKE: that the row gets; RENEW, COMMIT, RELEASE: that it must have */
-    uint64_t new_epoch; /* TAKE, CLEAR: that the row gets */
+    /* The epoch that the row must have; POLL: the newest that this process knows. */
+    uint64_t epoch;
+    /* TAKE: the heartbeat that the row must have; RENEW, RELEASE: the smallest it may have. */
+    uint64_t heartbeat;
+    /* TAKE: the nonce that the row gets; RENEW, COMMIT, RELEASE: the one it must have. */
+    uint64_t nonce;
+    uint64_t new_epoch; /* TAKE, CLEAR: the epoch that the row gets */
 };
 
 enum hf_lease_result {

@@ -66,14 +66,16 @@ static void repeat_status_calls(struct hf_core *core)
 
 static void forget_volatile(struct hf_core *core, struct hf_now now, struct hf_client *client);
 
-/* Loading has shown that the start cannot continue, although the server's record says so. */
+/* Takes back that the start continues, although the server's record says so: loading has shown that
+ * it cannot. */
 static void take_back_continuing(struct hf_core *core, struct hf_now now)
 {
     hf_list_foreach_safe (node, &core->clients->all)
         forget_volatile(core, now, hf_list_entry(node, struct hf_client, all));
 }
 
-/* Waiters wait on; the linger time begins for clients that have nothing. */
+/* Goes on as before the restart: waiters still wait, and the linger time begins for clients that
+ * have nothing. */
 static void go_on(struct hf_core *core, struct hf_now now)
 {
     hf_waiters_resume(core);
@@ -107,7 +109,8 @@ enum hf_recovers hf_core_recovers(const struct hf_core *core)
     return core->recovery->start.recovers;
 }
 
-/* Locks that are being released because they were not reclaimed must not be held again. */
+/* True if clients have nothing to do. Locks that are being released because they were not reclaimed
+ * must not be held again. */
 static bool is_complete(const struct hf_core *core)
 {
     const struct hf_recovery *recovery = core->recovery;
@@ -131,8 +134,8 @@ enum hf_continuity hf_epoch_continuity(const struct hf_core *core)
     return core->recovery->complete ? HF_CONTINUITY_COMPLETE : HF_CONTINUITY_BROKEN;
 }
 
-/* A restart forgets waiters, shares and locks without a record; all other locks become unclaimed.
- */
+/* Forgets what a restart forgets: waiters, shares and locks without a record; all other locks
+ * become unclaimed. */
 static void forget_volatile(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
     struct hf_lock *lock, *next;

@@ -1,7 +1,7 @@
 /*
- * Loading what was durable before a restart. Clients are registered again; locks are held again
- * from the first moment, as unclaimed (GRC-02). If the start can continue, as far as the server's
- * record tells, locks are held as they were, and so are waiters and shares; else their records are
+ * Loads what was durable before a restart. Clients are registered again; locks are held again from
+ * the first moment, as unclaimed (GRC-02). If the start can continue, as far as the server's record
+ * tells, locks are held as they were, and so are waiters and shares; else their records are
  * deleted. Records come from a disk, so each is checked.
  */
 #include "core/clients/clients.h"
@@ -112,7 +112,7 @@ static int lose_merged(struct hf_core *core, struct hf_client *client,
     return hf_batch_delete(&core->recovery->obsolete, HF_RECORD_LOCK, record->id);
 }
 
-/* As far as is known now; hf_epoch_start() decides. */
+/* True if the start continues, as far as is known now; hf_epoch_start() decides. */
 static bool continues(const struct hf_core *core)
 {
     return core->recovery->start.recovers == HF_RECOVERS_NOT;
@@ -158,7 +158,8 @@ static int load_owned(struct hf_core *core, struct hf_client *client, struct hf_
     return rv;
 }
 
-/* This run has no use for it: locks are not durable, or waiters and shares do not outlive it. */
+/* True if this run has no use for the record: locks are not durable, or waiters and shares do not
+ * outlive a run. */
 static bool is_obsolete(const struct hf_core *core, const struct hf_record_lock *record)
 {
     return !core->config.durable_locks ||

@@ -139,9 +139,9 @@ static void notice_start(struct hf_core *core, struct hf_now now, struct hf_outc
 }
 
 /*
- * The next start may go on with our state number. A host that is told of it a
- * second time would free locks that the kernel has taken since, if it was itself booted in between
- * and has forgotten the number. If memory runs out or the commit fails, it is told again.
+ * The next start may go on with our state number. A host that was itself booted in between, and so
+ * has forgotten the number, would free locks that the kernel has taken since if it were told a
+ * second time. If memory runs out or the commit fails, it is told again.
  */
 static void remember_told(struct hf_core *core, struct hf_now now, struct hf_client *client)
 {
@@ -231,8 +231,9 @@ void hf_notice_begin(struct hf_core *core, struct hf_client *client)
 }
 
 /*
- * A registration is told of a state number that was taken after it was made, or after it was last
- * told of one (NSM-07). A client of our locks is also told at each start that does not continue.
+ * True if the client is to be told. A registration is told of a state number that was taken after
+ * it was made, or after it was last told of one (NSM-07). A client of our locks is also told at
+ * each start that does not continue.
  */
 static bool is_to_be_told(const struct hf_core *core, const struct hf_client *client)
 {

@@ -53,8 +53,8 @@ struct hf_recovery {
     bool locks_unknown; /* clients may hold locks that are not recorded, until grace ends */
     bool stopped;
     bool merged;   /* loading has lost a lock */
-    bool complete; /* as the server's record says: the next start may continue */
-    struct hf_load_conflict load_conflict; /* the last that loading found */
+    bool complete; /* the server's record says that the next start may continue */
+    struct hf_load_conflict load_conflict; /* the last conflict that loading found */
 };
 
 void hf_recovery_init(struct hf_core *core);
@@ -82,11 +82,13 @@ int32_t hf_epoch_state(const struct hf_core *core);
 int hf_epoch_start(struct hf_core *core, struct hf_now now);
 void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now);
 
-/* Clients have something to do, or not any more: the server's record says so (config.continues). */
+/* Notes in the server's record that clients have something to do, or not any more
+ * (config.continues). */
 void hf_epoch_review(struct hf_core *core);
 enum hf_continuity hf_epoch_continuity(const struct hf_core *core);
 
-/* Every new lock is refused: grace is active and strict, or the operator holds new locks back. */
+/* True if every new lock is refused: grace is active and strict, or the operator holds new locks
+ * back. */
 bool hf_grace_is_strict(const struct hf_core *core);
 struct hf_ticket hf_grace_end(struct hf_core *core, struct hf_now now);
 /* Is called when the time of grace is over. */

@@ -26,10 +26,12 @@ enum fact {
     MONITOR_IS = 1 << 1,  /* this run serves NSM only */
     SAME_BOOT = 1 << 2,   /* the host has not been booted since */
     DURABLE_IS = 1 << 3,  /* this run records locks */
-    UNRECORDED = 1 << 4,  /* the run before did not */
-    TAIL_LOST = 1 << 5,   /* its newest records were in the host's memory, and the host crashed */
-    GRACE_CUT = 1 << 6,   /* locks may be unknown since an earlier start, whose grace was cut off */
-    OLD_FORMAT = 1 << 7,  /* it is unknown whether the run before recorded locks; none is there */
+    UNRECORDED = 1 << 4,  /* the run before did not record locks */
+    /* The newest records were in the host's memory only, and the host crashed. */
+    TAIL_LOST = 1 << 5,
+    GRACE_CUT = 1 << 6, /* locks may be unknown since an earlier start, whose grace was cut off */
+    /* It is unknown whether the run before recorded locks, and none is there. */
+    OLD_FORMAT = 1 << 7,
     ALWAYS = 1 << 8,      /* this run is told to recover */
     FIRST = 1 << 9,       /* there was no run before */
     INCOMPLETE = 1 << 10, /* one of the runs does not record all that clients rely on */

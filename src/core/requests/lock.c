@@ -23,7 +23,7 @@ static bool carries_other_state(const struct hf_client *client, int32_t state)
            !hf_pending_release_is_for(client, state);
 }
 
-/* What the client's record says as soon as it is registered. */
+/* Returns what the client's record says as soon as it is registered. */
 static struct hf_client_mutable current(const struct hf_client *client)
 {
     struct hf_client_mutable m = client->m;

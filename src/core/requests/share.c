@@ -42,7 +42,7 @@ static enum hf_stat place(struct hf_core *core, struct hf_client *client, struct
     return HF_STAT_GRANTED;
 }
 
-/* Also a repeat waits for what the request before it has changed. */
+/* Returns the batch to wait for: a repeat also waits for what the request before it has changed. */
 static uint64_t last_record(struct hf_core *core)
 {
     return core->config.continues ? hf_durable_last_change(core) : 0;

@@ -149,8 +149,8 @@ struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, st
     return new_share(core, client, file, oh, hf_core_new_id(core));
 }
 
-/* Shares of a client are loaded in the order of their ids, which need not be that of their lives.
- */
+/* Loads a share. Those of a client come in the order of their ids, which need not be that of their
+ * lives. */
 int hf_share_load(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                   const struct hf_record_lock *record)
 {

@@ -146,7 +146,8 @@ struct hf_share {
     uint32_t oh_len;
     uint32_t life; /* shares of a client are in the order of their lives */
     uint8_t mode, access;
-    struct hf_behind behind; /* its record; when it is gone, nothing else is left of the share */
+    /* The share's record; when it is gone, nothing else is left of the share. */
+    struct hf_behind behind;
 };
 
 /*
@@ -291,7 +292,8 @@ int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock);
 int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock);
 void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed);
 
-/* A lock that was recorded before the restart: without a record or undo. HF_ENOMEM. */
+/* Loads a lock that was recorded before the restart, without a record or undo. Returns HF_ENOMEM
+ * without memory. */
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                  const struct hf_record_lock *record, bool unclaimed);
 
@@ -325,11 +327,13 @@ struct hf_share *hf_share_add(struct hf_core *core, struct hf_client *client, st
                               struct hf_bytes oh);
 void hf_share_set(struct hf_core *core, struct hf_share *share, uint32_t mode, uint32_t access);
 
-/* A share that was recorded before the restart, which continues. HF_ENOMEM. */
+/* Loads a share that was recorded before the restart, which continues. Returns HF_ENOMEM without
+ * memory. */
 int hf_share_load(struct hf_core *core, struct hf_client *client, struct hf_file *file,
                   const struct hf_record_lock *record);
 
-/* The client has asked for it once more: the share is of its current life. */
+/* Makes the share belong to the client's current life, because the client has asked for it once
+ * more. */
 void hf_share_renew(struct hf_core *core, struct hf_share *share);
 void hf_share_drop(struct hf_core *core, struct hf_share *share);
 

@@ -10,10 +10,11 @@ void hf_waiter_enter_queue(struct hf_core *core, struct hf_waiter *waiter);
 void hf_waiter_leave_queue(struct hf_core *core, struct hf_waiter *waiter);
 void hf_waiter_del(struct hf_core *core, struct hf_waiter *waiter);
 
-/* GRANTED will carry this handle of the file. HF_ENOMEM: the one before. */
+/* Makes GRANTED carry this handle of the file. HF_ENOMEM: it carries the one before. */
 int hf_waiter_keep_handle(struct hf_core *core, struct hf_waiter *waiter, struct hf_bytes fh);
 
-/* Counts what the waiter had that is still to be reclaimed, or counts it no more. */
+/* Counts, or no longer counts, locks that the waiter's owner had and that are still to be
+ * reclaimed. */
 void hf_waiter_count_had(struct hf_core *core, const struct hf_waiter *waiter, bool more);
 
 /* Puts a waiter that is gone among its owner's and its client's again. */
@@ -34,10 +35,10 @@ void hf_deadlock_review(struct hf_core *core, uint64_t work_end);
 /* Begins the GRANTED callback of a waiter, which holds the lock as soon as batch seq is durable. */
 void hf_grant_begin(struct hf_core *core, struct hf_waiter *waiter, uint64_t seq);
 
-/* Begins it again after a restart: the client may have been called before. */
+/* Begins the callback again after a restart: the client may have been called before. */
 void hf_grant_resume(struct hf_core *core, struct hf_waiter *waiter);
 
-/* For waiters that are made: how their records are written (record.c). */
+/* Says how the records of waiters are written (record.c). */
 extern const struct hf_behind_ops hf_waiter_behind;
 
 /* Deletes a waiter that is gone, if neither an undo entry nor its record needs it. */

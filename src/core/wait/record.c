@@ -16,10 +16,8 @@ static void put_had(const struct hf_waiter *w, uint8_t *out)
     }
 }
 
-/*
- * A grant over very many parts that its owner had is not recorded: if the daemon is killed before
- * the client has answered, the client learns of its lock when it asks again.
- */
+/* Writes the record. A grant over very many parts that its owner had is not recorded: if the daemon
+ * is killed before the client has answered, the client learns of its lock when it asks again. */
 static int put_record(struct hf_txn *txn, struct hf_behind *behind)
 {
     const struct hf_waiter *w = hf_container_of(behind, struct hf_waiter, behind);
@@ -66,7 +64,8 @@ static void forget(struct hf_core *core, struct hf_behind *behind)
 
 const struct hf_behind_ops hf_waiter_behind = {put_record, forget};
 
-/* What its owner had belongs to the waiter's life: never to an earlier one than its own. */
+/* Loads what the waiter's owner had, as of the waiter's life: that is never an earlier one than its
+ * own. */
 static int load_had(struct hf_core *core, struct hf_waiter *w, const struct hf_record_extra *extra)
 {
     if (extra->n_had == 0)
@@ -136,7 +135,7 @@ int hf_waiter_load(struct hf_core *core, struct hf_file *file, struct hf_owner *
     return 0;
 }
 
-/* Calls go out in the order in which the locks were granted, as far as the waiters' ids tell. */
+/* Resumes calls, in the order in which the locks were granted, as far as the waiters' ids tell. */
 void hf_waiters_resume(struct hf_core *core)
 {
     for (size_t i = 0; i < hf_slab_slots(&core->wait->slab); i++) {

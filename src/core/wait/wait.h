@@ -69,13 +69,16 @@ struct hf_waiter {
     bool msg;
     bool exclusive;
     bool monitored;
-    bool loaded;     /* it waited before our start */
-    bool passes;     /* does not queue behind other waiters: that closed a cycle (deadlock.c) */
-    bool granting;   /* holds the lock; the callback is to be made or in flight */
-    bool gone;       /* left, but an undo entry still refers to it */
-    bool called_off; /* left because of a request of its owner, which the undo entry takes back */
-    uint8_t undos;   /* how many undo entries refer to it: of its coming, and of its grant */
-    struct hf_behind behind; /* its record; of a waiter that is gone, until that is deleted */
+    bool loaded; /* the request waited before our start */
+    /* The waiter does not queue behind others, because that closed a cycle (deadlock.c). */
+    bool passes;
+    bool granting; /* the waiter holds the lock; the callback is to be made or in flight */
+    bool gone;     /* the waiter has left, but an undo entry still refers to it */
+    /* The waiter left because of a request of its owner, which the undo entry takes back. */
+    bool called_off;
+    uint8_t undos; /* how many undo entries refer to it: one of its coming, one of its grant */
+    /* The waiter's record; a waiter that is gone stays until that is deleted. */
+    struct hf_behind behind;
 };
 
 struct hf_wait {
@@ -88,7 +91,7 @@ struct hf_wait {
     bool put_back; /* some of these came back since recovery last looked */
 };
 
-/* Its lock will be recorded if locks are, and its client told of our restart. */
+/* True if the lock will be recorded if locks are, and its client told of our restart. */
 bool hf_wants_record(const struct hf_core *core, const struct hf_lock_args *args);
 
 void hf_wait_init(struct hf_core *core);
@@ -114,11 +117,12 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
                   struct hf_file *file, const struct hf_want *want);
 void hf_waiter_remove(struct hf_core *core, struct hf_waiter *waiter);
 
-/* A waiter that was recorded before the restart, which continues: in its place of the queue, or
- * with its GRANTED callback to be made again. HF_ENOMEM. */
+/* Loads a waiter that was recorded before the restart, which continues: in its place of the queue,
+ * or with its GRANTED callback to be made again. Returns HF_ENOMEM without memory. */
 int hf_waiter_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
                    const struct hf_record_lock *record);
-void hf_waiters_resume(struct hf_core *core); /* all are loaded, and the epoch has begun */
+/* Is called when all are loaded, and the epoch has begun. */
+void hf_waiters_resume(struct hf_core *core);
 
 /* Removes the waiter, and tells how the wait has ended (ending.h). */
 void hf_waiter_end(struct hf_core *core, struct hf_waiter *waiter, enum hf_end end);

@@ -166,7 +166,7 @@ static void revert_wait(struct hf_core *core, const struct hf_undo *entry)
 
 static const struct hf_undo_ops wait_undo = {revert_wait, hf_waiter_keep};
 
-/* Clients know a callback by the handle that they have sent. */
+/* Keeps the handle that the client has sent, because clients know a callback by it. */
 int hf_waiter_keep_handle(struct hf_core *core, struct hf_waiter *w, struct hf_bytes fh)
 {
     uint8_t *copy = NULL;
@@ -225,7 +225,7 @@ int hf_waiter_add(struct hf_txn *txn, const struct hf_peer *peer, const struct h
     return 0;
 }
 
-/* The record of the waiter says the same as the request. */
+/* True if the record of the waiter says the same as the request. */
 static bool is_as_recorded(const struct hf_core *core, const struct hf_waiter *w,
                            const struct hf_peer *peer, const struct hf_lock_args *args,
                            uint32_t life)
@@ -243,7 +243,8 @@ void hf_waiter_repeated(struct hf_core *core, struct hf_waiter *w, const struct 
     if (!is_as_recorded(core, w, peer, args, life))
         hf_behind_changed(core, &w->behind);
     (void)hf_waiter_keep_handle(core, w,
-                                args->fh); /* without memory, the one that it waited by before */
+                                /* Without memory it keeps the handle that it waited by before. */
+                                args->fh);
     w->monitored |= hf_wants_record(core, args);
     w->offset = args->offset;
     w->length = args->length;
@@ -330,7 +331,8 @@ void hf_waiter_remove(struct hf_core *core, struct hf_waiter *w)
         hf_outcall_end(core, &w->owner->client->probe);
     w->gone = true;
     hf_behind_ended(core, &w->behind);
-    hf_waiter_release(core, w); /* else the last undo entry or its record deletes it */
+    /* Otherwise the last undo entry or its record deletes the waiter. */
+    hf_waiter_release(core, w);
 }
 
 void hf_waiter_tell(const struct hf_core *core, const struct hf_waiter *w, enum hf_end end)
