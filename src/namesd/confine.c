@@ -151,7 +151,7 @@ static int confine_system_calls(void)
 
 int hf_namesd_confine(void)
 {
-    uid_t uid = geteuid(); /* is asked here, because the filter does not allow the call */
+    uid_t uid = geteuid(); /* asked for now, because the filter will forbid the call */
     int rv = give_up_privileges();
     int files;
     int calls;
