@@ -647,6 +647,33 @@ static void what_comes_back_after_simu_crash_can_be_reclaimed(void **state)
     assert_int_equal(LOCK(w, .client = 1, .len = 10, .reclaim = true), GRANTED);
 }
 
+/*
+ * The same for a lock of the epoch that SM_SIMU_CRASH ended: it comes back as one that is to be
+ * reclaimed, so that it does not outlive grace if its client is gone (GRC-03).
+ */
+static void what_comes_back_after_simu_crash_is_unreclaimed(void **state)
+{
+    struct world *w = *state;
+
+    w->by_hand = true;
+    LOCK(w, .client = 1, .len = 10);
+    world_commit(w);
+    UNLOCK(w, .client = 1, .len = 10);
+    hf_core_simu_crash(w->core, w->now);
+    assert_int_equal(world_status(w).unreclaimed, 0);
+    assert_true(world_commit_one(w, HF_EIO));
+    assert_int_equal(world_status(w).locks, 1);
+    assert_int_equal(world_status(w).unreclaimed, 1);
+    world_later(w, 2000);
+    world_commit(w);
+    assert_true(world_status(w).grace_active);
+    world_later(w, w->config.grace_ms);
+    world_commit(w);
+    assert_false(world_status(w).grace_active);
+    assert_int_equal(world_status(w).locks, 0);
+    assert_int_equal(world_count(w, HF_RECORD_LOCK), 0);
+}
+
 /* Each allocation failing in turn, for one moment: the state is consistent after every step. */
 static void each_allocation_fails_in_turn(void **state)
 {
@@ -836,6 +863,7 @@ int main(void)
         T(the_first_waiter_may_ask_without_waiting),
         T(a_state_number_is_durable_before_it_is_told),
         T(what_comes_back_after_simu_crash_can_be_reclaimed),
+        T(what_comes_back_after_simu_crash_is_unreclaimed),
         T(undone_grant_waits_again),
         T(waiter_behind_an_undone_lock),
         T(undone_grant_of_a_waiter_that_left),

@@ -160,5 +160,6 @@ void hf_epoch_simulate_crash(struct hf_core *core, struct hf_now now)
 {
     hf_list_foreach_safe (node, &core->clients->all)
         forget_volatile(core, now, hf_list_entry(node, struct hf_client, all));
+    hf_table_unclaim_removed(core);
     begin(core, now, HF_START_NEW_NUMBER);
 }

@@ -203,6 +203,20 @@ static const struct hf_undo_ops add_undo = {revert_add, NULL};
 static const struct hf_undo_ops remove_undo = {revert_remove, keep_remove};
 static const struct hf_undo_ops claim_undo = {revert_claim, NULL};
 
+void hf_table_unclaim_removed(struct hf_core *core)
+{
+    for (unsigned i = 0; i < HF_COUNT_OF(core->durable->undos); i++) {
+        const struct hf_undo_log *log = &core->durable->undos[i];
+
+        for (size_t n = 0; n < log->n; n++) {
+            struct hf_lock *lock = log->entries[n].object;
+
+            if (log->entries[n].ops == &remove_undo && lock->durable)
+                lock->unclaimed = true; /* counted when it is back */
+        }
+    }
+}
+
 int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock)
 {
     if (hf_undo_reserve(txn->core) < 0)

@@ -292,6 +292,9 @@ int hf_table_drop(struct hf_txn *txn, struct hf_lock *lock);
 int hf_lock_claim(struct hf_txn *txn, struct hf_lock *lock);
 void hf_lock_set_unclaimed(struct hf_core *core, struct hf_lock *lock, bool unclaimed);
 
+/* Recorded locks whose removal is not durable yet: if they come back, they are to be reclaimed. */
+void hf_table_unclaim_removed(struct hf_core *core);
+
 /* Loads a lock that was recorded before the restart, without a record or undo. Returns HF_ENOMEM
  * without memory. */
 int hf_lock_load(struct hf_core *core, struct hf_file *file, struct hf_owner *owner,
